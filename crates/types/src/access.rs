@@ -1,0 +1,64 @@
+//! One block of one request, as the policies see it.
+
+use crate::BlockNo;
+
+/// Direction of a block access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessOp {
+    /// The block is read.
+    Read,
+    /// The block, or a part of it, is written.
+    Write,
+}
+
+/// One block of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Which block.
+    pub block: BlockNo,
+    /// Read or write.
+    pub op: AccessOp,
+    /// The request covers only a part of the block. A partial write that is kept in a cache level
+    /// must first be merged with the rest of the block; a partial read fetches the whole block.
+    pub partial: bool,
+}
+
+impl Access {
+    /// Reads the whole of `block`.
+    pub fn read(block: BlockNo) -> Access {
+        Access { block, op: AccessOp::Read, partial: false }
+    }
+
+    /// Writes the whole of `block`.
+    pub fn write(block: BlockNo) -> Access {
+        Access { block, op: AccessOp::Write, partial: false }
+    }
+}
+
+/// A cache level. Fast to slow; the backing disk is not a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// Host memory; lost at every stop.
+    Dram = 0,
+    /// The cache SSD; survives.
+    Ssd = 1,
+}
+
+impl Level {
+    /// Every level, fast to slow.
+    pub const ALL: [Level; 2] = [Level::Dram, Level::Ssd];
+
+    /// Position in [`Level::ALL`], for arrays with one entry a level.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name used in settings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Dram => "dram",
+            Level::Ssd => "ssd",
+        }
+    }
+}

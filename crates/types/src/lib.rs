@@ -1,0 +1,19 @@
+//! Words that every room shares: operations, requests, block accesses, levels and units.
+//!
+//! This crate owns vocabulary and nothing else. It must not know any policy, format, device or clock.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod request;
+mod span;
+
+pub use access::{Access, AccessOp, Level};
+pub use request::{Op, TraceRequest};
+pub use span::{BlockPart, BlockSize, BlockSizeError, blocks_of};
+
+/// Bytes of one sector, the smallest unit a guest may address.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// Number of a block within one VM's address space: byte offset divided by the block size.
+pub type BlockNo = u64;

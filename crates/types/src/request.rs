@@ -1,0 +1,50 @@
+//! Requests as traces record them and guests issue them.
+
+/// What a request asks of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Op {
+    /// Bytes from the disk to the guest.
+    Read = 0,
+    /// Bytes from the guest to the disk.
+    Write = 1,
+    /// The guest no longer needs these bytes.
+    Trim = 2,
+    /// Everything acknowledged before must become durable; offset and length are zero.
+    Flush = 3,
+}
+
+impl Op {
+    /// The operation whose discriminant is `code`, if there is one.
+    pub fn from_code(code: u8) -> Option<Op> {
+        match code {
+            0 => Some(Op::Read),
+            1 => Some(Op::Write),
+            2 => Some(Op::Trim),
+            3 => Some(Op::Flush),
+            _ => None,
+        }
+    }
+}
+
+/// One request of a block trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceRequest {
+    /// Time of issue in nanoseconds on the trace's own clock (its origin is the trace's, not ours).
+    pub time_ns: u64,
+    /// First byte.
+    pub offset_bytes: u64,
+    /// Number of bytes; zero only for [`Op::Flush`].
+    pub length_bytes: u32,
+    /// Volume within the trace: an index into the reader's list of volume names.
+    pub volume: u32,
+    /// What is asked.
+    pub op: Op,
+}
+
+impl TraceRequest {
+    /// One past the last byte, or `None` when that does not fit 64 bits.
+    pub fn end_bytes(&self) -> Option<u64> {
+        self.offset_bytes.checked_add(u64::from(self.length_bytes))
+    }
+}
