@@ -1,0 +1,161 @@
+//! Writing the server's replies of the transmission phase.
+//!
+//! Only headers and error chunks are written; the bytes of a read are appended by whoever holds them.
+
+use crate::error::CommandError;
+use crate::proto::{self, ChunkHeader, SimpleReplyHeader};
+use crate::request::Refusal;
+
+/// Longest error message put into a chunk, in bytes; longer ones are cut.
+pub const MAX_MESSAGE_BYTES: usize = 512;
+
+/// Writes replies in the form that was negotiated. Replies may be written in any order; the chunks of several
+/// structured replies may be interleaved.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplyEncoder {
+    structured: bool,
+}
+
+impl ReplyEncoder {
+    /// An encoder for a session with or without structured replies.
+    pub fn new(structured: bool) -> ReplyEncoder {
+        ReplyEncoder { structured }
+    }
+
+    /// Success of a command other than a read.
+    #[inline]
+    pub fn success(&self, out: &mut Vec<u8>, cookie: u64) {
+        // Allowed beside structured replies for everything but reads, and 4 bytes shorter.
+        out.extend_from_slice(&SimpleReplyHeader { error: 0, cookie }.encode());
+    }
+
+    /// Success of a whole read. The caller appends exactly `length_bytes` (at least one) bytes of data.
+    ///
+    /// Call it only when all of the data is there: no error can be reported after the header.
+    #[inline]
+    pub fn read_data(&self, out: &mut Vec<u8>, cookie: u64, offset_bytes: u64, length_bytes: u32) {
+        if self.structured {
+            write_data_chunk(out, proto::CHUNK_FLAG_DONE, cookie, offset_bytes, length_bytes);
+        } else {
+            self.success(out, cookie);
+        }
+    }
+
+    /// A chunk of a read that is answered in pieces; `None`, and nothing written, when structured replies were
+    /// not negotiated. The caller appends exactly `length_bytes` (at least one) bytes of data, and ends the
+    /// reply with [`ReplyEncoder::read_end`], [`ReplyEncoder::error`] or [`ReplyEncoder::error_at`].
+    /// A read with [`crate::CommandFlags::df`] takes one piece only.
+    #[must_use]
+    pub fn read_piece(
+        &self,
+        out: &mut Vec<u8>,
+        cookie: u64,
+        offset_bytes: u64,
+        length_bytes: u32,
+    ) -> Option<()> {
+        self.structured.then(|| write_data_chunk(out, 0, cookie, offset_bytes, length_bytes))
+    }
+
+    /// The end of a read whose pieces were all written with [`ReplyEncoder::read_piece`].
+    pub fn read_end(&self, out: &mut Vec<u8>, cookie: u64) {
+        let header =
+            ChunkHeader { flags: proto::CHUNK_FLAG_DONE, kind: proto::CHUNK_NONE, cookie, length_bytes: 0 };
+        out.extend_from_slice(&header.encode());
+    }
+
+    /// Failure of any command. The message reaches the client's user only with structured replies.
+    pub fn error(&self, out: &mut Vec<u8>, cookie: u64, error: CommandError, message: &str) {
+        if self.structured {
+            write_error_chunk(out, proto::CHUNK_ERROR, cookie, error, message, &[]);
+        } else {
+            out.extend_from_slice(&SimpleReplyHeader { error: error.code(), cookie }.encode());
+        }
+    }
+
+    /// Failure of a read or write at an offset within its range. Simple replies cannot tell the offset.
+    pub fn error_at(
+        &self,
+        out: &mut Vec<u8>,
+        cookie: u64,
+        error: CommandError,
+        offset_bytes: u64,
+        message: &str,
+    ) {
+        if self.structured {
+            let offset = offset_bytes.to_be_bytes();
+            write_error_chunk(out, proto::CHUNK_ERROR_OFFSET, cookie, error, message, &offset);
+        } else {
+            self.error(out, cookie, error, message);
+        }
+    }
+
+    /// The answer to [`crate::Event::Refused`].
+    pub fn refused(&self, out: &mut Vec<u8>, cookie: u64, refusal: Refusal) {
+        self.error(out, cookie, refusal.error(), refusal.message());
+    }
+}
+
+fn write_data_chunk(out: &mut Vec<u8>, flags: u16, cookie: u64, offset_bytes: u64, length_bytes: u32) {
+    // Payloads are at most `MAX_PAYLOAD_BYTES`, so that adding the offset field cannot wrap.
+    let header =
+        ChunkHeader { flags, kind: proto::CHUNK_OFFSET_DATA, cookie, length_bytes: length_bytes + 8 };
+    out.extend_from_slice(&header.encode());
+    out.extend_from_slice(&offset_bytes.to_be_bytes());
+}
+
+fn write_error_chunk(
+    out: &mut Vec<u8>,
+    kind: u16,
+    cookie: u64,
+    error: CommandError,
+    message: &str,
+    tail: &[u8],
+) {
+    let message = &message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)];
+    let length_bytes = (4 + 2 + message.len() + tail.len()) as u32;
+    let header = ChunkHeader { flags: proto::CHUNK_FLAG_DONE, kind, cookie, length_bytes };
+    out.extend_from_slice(&header.encode());
+    out.extend_from_slice(&error.code().to_be_bytes());
+    out.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    out.extend_from_slice(message.as_bytes());
+    out.extend_from_slice(tail);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn simple_replies_are_sixteen_bytes() {
+        let encoder = ReplyEncoder::new(false);
+        let mut out = Vec::new();
+        encoder.read_data(&mut out, 7, 4096, 512);
+        encoder.error_at(&mut out, 8, CommandError::Eio, 4096, "unheard");
+        assert_eq!(out.len(), 32);
+        assert_eq!(out[20..24], [0, 0, 0, 5]);
+        assert_eq!(encoder.read_piece(&mut out, 7, 0, 512), None);
+        assert_eq!(out.len(), 32);
+    }
+
+    #[test]
+    fn structured_replies_have_the_documented_layout() {
+        let encoder = ReplyEncoder::new(true);
+        let mut out = Vec::new();
+        encoder.read_data(&mut out, 7, 4096, 512);
+        assert_eq!(out[4..8], [0, 1, 0, 1]);
+        assert_eq!(out[16..28], [0, 0, 2, 8, 0, 0, 0, 0, 0, 0, 16, 0]);
+        out.clear();
+        encoder.error_at(&mut out, 7, CommandError::Eio, 4096, "bad");
+        assert_eq!(out[4..8], [0, 1, 0x80, 2]);
+        assert_eq!(out[16..20], [0, 0, 0, 17]);
+        assert_eq!(out[20..], [0, 0, 0, 5, 0, 3, b'b', b'a', b'd', 0, 0, 0, 0, 0, 0, 16, 0]);
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let mut out = Vec::new();
+        ReplyEncoder::new(true).error(&mut out, 7, CommandError::Eio, &"é".repeat(300).replacen('é', "x", 1));
+        assert_eq!(out[24..26], 511u16.to_be_bytes());
+        assert_eq!(out.len(), 20 + 6 + 511);
+    }
+}

@@ -1,0 +1,9 @@
+//! The protocol from the outside: named cases, hostile peers, arbitrary slicing, and both sides against each
+//! other.
+
+mod client;
+mod handshake;
+mod roundtrip;
+mod streams;
+mod transmission;
+mod wire;
