@@ -1,0 +1,129 @@
+//! How fast traces are read: MSR CSV beside a bare line count of the same memory, and the compact format.
+//!
+//! Run with `cargo bench -p lode-trace`; `LODE_BENCH_QUICK=1` makes the inputs small.
+
+use std::hint::black_box;
+use std::io::{Cursor, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+use lode_trace::{CompactWriter, ReadOptions, read_trace};
+use lode_types::{Op, TraceRequest};
+use memchr::{memchr, memchr_iter};
+
+const ROUNDS: usize = 7;
+
+/// Bytes that several readers share without copying.
+#[derive(Clone)]
+struct Shared(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn main() {
+    let quick = std::env::var_os("LODE_BENCH_QUICK").is_some_and(|value| value == "1");
+    let count = if quick { 200_000 } else { 2_000_000 };
+    let requests = generate(count);
+
+    let csv = Shared(Arc::new(msr(&requests)));
+    let mib = csv.0.len() as f64 / f64::from(1 << 20);
+    let walk = best(|| walk_lines(&csv.0));
+    let tally = best(|| memchr_iter(b'\n', &csv.0).count());
+    let parse = best(|| read_all(&csv, "msr"));
+    assert_eq!(read_all(&csv, "msr"), count);
+    println!("msr csv: {count} lines, {mib:.0} MiB");
+    println!("  memchr line by line   {:8.1} MiB/s", mib / walk);
+    println!("  memchr count only     {:8.1} MiB/s", mib / tally);
+    println!(
+        "  reader                {:8.1} MiB/s, {:.1} M requests/s",
+        mib / parse,
+        count as f64 / parse / 1e6
+    );
+    println!("  reader / line by line {:8.2}", walk / parse);
+    println!("  reader / count only   {:8.2}", tally / parse);
+
+    let compact = Shared(Arc::new(lode(&requests)));
+    let read = best(|| read_all(&compact, "lode"));
+    assert_eq!(read_all(&compact, "lode"), count);
+    let bytes = compact.0.len() as f64 / count as f64;
+    println!("compact: {bytes:.2} bytes a request");
+    println!("  reader                {:8.1} M requests/s", count as f64 / read / 1e6);
+
+    let packed = Shared(Arc::new(zstd::encode_all(&compact.0[..], 3).expect("memory")));
+    let unpack = best(|| read_all(&packed, "lode"));
+    println!("compact in zstd: {:.2} bytes a request", packed.0.len() as f64 / count as f64);
+    println!("  reader                {:8.1} M requests/s", count as f64 / unpack / 1e6);
+}
+
+/// Seconds of the fastest round.
+fn best(mut work: impl FnMut() -> usize) -> f64 {
+    let times = (0..ROUNDS).map(|_| {
+        let start = Instant::now();
+        black_box(work());
+        start.elapsed().as_secs_f64()
+    });
+    times.fold(f64::INFINITY, f64::min)
+}
+
+fn walk_lines(mut text: &[u8]) -> usize {
+    let mut lines = 0;
+    while let Some(at) = memchr(b'\n', text) {
+        text = &text[at + 1..];
+        lines += 1;
+    }
+    lines
+}
+
+fn read_all(bytes: &Shared, format: &str) -> usize {
+    let options = ReadOptions { format: Some(format.to_owned()), ..ReadOptions::default() };
+    let mut reader = read_trace(Cursor::new(bytes.clone()), "memory", &options).expect("a trace");
+    let (mut batch, mut total) = (Vec::new(), 0);
+    loop {
+        match reader.next_batch(&mut batch).expect("good requests") {
+            0 => return total,
+            count => total += black_box(&batch).len().min(count),
+        }
+    }
+}
+
+/// A week of requests shaped like a server volume's: 4 KiB and more, a fifth sequential.
+fn generate(count: usize) -> Vec<TraceRequest> {
+    let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut time_ns = 12_816_637_200_000_000_000;
+    let mut next = 0;
+    let requests = (0..count).map(|_| {
+        time_ns += random() % 300_000_000 / 100 * 100;
+        let offset_bytes = if random() % 5 == 0 { next } else { random() % (28 << 20) * 512 };
+        let length_bytes = [512, 4096, 4096, 4096, 8192, 16_384, 65_536, 24_576][(random() % 8) as usize];
+        next = offset_bytes + u64::from(length_bytes);
+        let op = if random() % 3 == 0 { Op::Read } else { Op::Write };
+        TraceRequest { time_ns, offset_bytes, length_bytes, volume: 0, op }
+    });
+    requests.collect()
+}
+
+fn msr(requests: &[TraceRequest]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (r, i) in requests.iter().zip(0u64..) {
+        let kind = if r.op == Op::Read { "Read" } else { "Write" };
+        let response = 500 + i * 7919 % 90_000;
+        writeln!(text, "{},hm,0,{kind},{},{},{response}", r.time_ns / 100, r.offset_bytes, r.length_bytes)
+            .expect("memory");
+    }
+    text
+}
+
+fn lode(requests: &[TraceRequest]) -> Vec<u8> {
+    let mut writer = CompactWriter::new(Vec::new(), "memory").expect("memory");
+    writer.write(&["hm_0".to_owned()], requests).expect("good requests");
+    writer.finish().expect("memory")
+}

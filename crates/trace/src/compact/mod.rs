@@ -1,0 +1,7 @@
+//! Lodestore's own compact trace format: its layout and its writer. The decoder is with the other formats.
+//! It must not know other formats.
+
+pub(crate) mod layout;
+mod writer;
+
+pub use writer::{CompactOutput, CompactWriter, create_compact};

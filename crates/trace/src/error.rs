@@ -1,0 +1,150 @@
+//! The crate's one error type. It must not know formats.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What went wrong, for matching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The operating system refused to open, read or write.
+    Io,
+    /// The compressed stream is damaged, cut short, nested too deeply or wants too much memory.
+    Compression,
+    /// No format is recognised, or none has the name given.
+    UnknownFormat,
+    /// A record does not have its format's shape.
+    Malformed,
+    /// A number does not fit: the request ends beyond 2^64, or its length or time is too large.
+    OutOfRange,
+    /// A read, write or trim of no bytes.
+    ZeroLength,
+    /// A time before zero.
+    NegativeTime,
+    /// A line longer than [`crate::limits::MAX_LINE_BYTES`].
+    LineTooLong,
+    /// A volume name that is empty, too long, not UTF-8, or has control characters.
+    VolumeName,
+    /// More volumes than [`crate::limits::MAX_VOLUMES`].
+    TooManyVolumes,
+    /// The stored checksum does not match the bytes.
+    Checksum,
+    /// The file ends in the middle of something.
+    Truncated,
+    /// A version of the compact format that this program does not know.
+    Version,
+    /// Another named limit of [`crate::limits`] was reached.
+    Limit,
+}
+
+/// A place in a trace, after decompression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Byte offset of the line or record.
+    pub byte: u64,
+    /// Line number from 1, in text formats.
+    pub line: Option<u64>,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}, byte {}", self.byte),
+            None => write!(f, "byte {}", self.byte),
+        }
+    }
+}
+
+/// A trace could not be read, written or merged.
+#[derive(Debug)]
+pub struct TraceError {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    path: PathBuf,
+    position: Option<Position>,
+    source: Option<std::io::Error>,
+}
+
+impl TraceError {
+    pub(crate) fn new(kind: ErrorKind, path: &Path, message: impl Into<Cow<'static, str>>) -> TraceError {
+        TraceError { kind, message: message.into(), path: path.to_owned(), position: None, source: None }
+    }
+
+    pub(crate) fn at(mut self, position: Position) -> TraceError {
+        self.position = Some(position);
+        self
+    }
+
+    pub(crate) fn caused_by(mut self, source: std::io::Error) -> TraceError {
+        self.source = Some(source);
+        self
+    }
+
+    /// What went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The trace, as it was named when opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where in the decompressed trace, if the error belongs to a place.
+    pub fn position(&self) -> Option<Position> {
+        self.position
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}", self.message, self.path.display())?;
+        if let Some(position) = self.position {
+            write!(f, ", {position}")?;
+        }
+        write!(f, ")")
+    }
+}
+
+impl std::error::Error for TraceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// A fault in one record: what it is and what was expected instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub kind: ErrorKind,
+    pub expected: &'static str,
+}
+
+impl Fault {
+    pub(crate) const fn new(kind: ErrorKind, expected: &'static str) -> Fault {
+        Fault { kind, expected }
+    }
+
+    pub(crate) const fn malformed(expected: &'static str) -> Fault {
+        Fault { kind: ErrorKind::Malformed, expected }
+    }
+
+    /// The sentence for the user, without the place.
+    pub(crate) fn message(&self) -> String {
+        let what = match self.kind {
+            ErrorKind::OutOfRange => "Number out of range",
+            ErrorKind::ZeroLength => "Request without length",
+            ErrorKind::NegativeTime => "Negative time",
+            ErrorKind::LineTooLong => "Line too long",
+            ErrorKind::VolumeName => "Bad volume name",
+            ErrorKind::TooManyVolumes => "Too many volumes",
+            ErrorKind::Checksum => "Checksum does not match",
+            ErrorKind::Truncated => "Trace ends too early",
+            ErrorKind::Version => "Unknown version of the format",
+            _ => "Malformed record",
+        };
+        format!(
+            "{what}: expected {}; repair or fetch the trace again, or read it with bad records skipped",
+            self.expected
+        )
+    }
+}

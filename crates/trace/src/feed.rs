@@ -1,0 +1,247 @@
+//! What a format's decoder works with: the input window, the volume table and the treatment of faults.
+//! It must not know formats.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+
+use lode_types::{Op, TraceRequest};
+use memchr::memchr;
+
+use crate::error::{ErrorKind, Fault, Position, TraceError};
+use crate::input::Input;
+use crate::limits::{BATCH_REQUESTS, MAX_LINE_BYTES};
+use crate::reader::OnError;
+use crate::skips::Skips;
+use crate::volumes::VolumeTable;
+
+const LINE_TOO_LONG: Fault = Fault::new(ErrorKind::LineTooLong, "lines of at most 64 KiB");
+
+/// Whether a decoder can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum More {
+    Yes,
+    No,
+}
+
+/// What one line of text turned out to be.
+pub(crate) enum Parsed {
+    Request(TraceRequest),
+    /// A header, a blank line, another event of a request that is counted elsewhere.
+    Nothing,
+    /// A well-formed command that is no request.
+    OtherCommand,
+}
+
+/// Everything around the bytes of one trace.
+pub(crate) struct Feed {
+    pub(crate) input: Input,
+    pub(crate) volumes: VolumeTable,
+    pub(crate) skips: Skips,
+    pub(crate) path: PathBuf,
+    /// The only volume's name in formats that have no volume names.
+    pub(crate) stem: String,
+    pub(crate) compressed: bool,
+    pub(crate) on_error: OnError,
+    lines: u64,
+}
+
+impl Feed {
+    pub(crate) fn new(
+        input: Input,
+        path: PathBuf,
+        stem: String,
+        compressed: bool,
+        on_error: OnError,
+    ) -> Feed {
+        Feed {
+            input,
+            volumes: VolumeTable::default(),
+            skips: Skips::default(),
+            path,
+            stem,
+            compressed,
+            on_error,
+            lines: 0,
+        }
+    }
+
+    /// The only volume of a format without volume names.
+    pub(crate) fn only_volume(&mut self) -> Result<u32, TraceError> {
+        let Feed { volumes, stem, .. } = self;
+        let found = volumes.lookup(stem.as_bytes(), <[u8]>::to_vec);
+        found.map_err(|fault| TraceError::new(fault.kind, &self.path, fault.message()))
+    }
+
+    /// Counts the fault when faults are skipped, else makes it the error.
+    #[cold]
+    pub(crate) fn fault(&mut self, fault: Fault, position: Position) -> Result<(), TraceError> {
+        match self.on_error {
+            OnError::Stop => Err(self.fatal(fault, position)),
+            OnError::Skip => {
+                self.skips.record(fault, position);
+                Ok(())
+            }
+        }
+    }
+
+    /// The fault as an error, whatever the option says.
+    pub(crate) fn fatal(&self, fault: Fault, position: Position) -> TraceError {
+        TraceError::new(fault.kind, &self.path, fault.message()).at(position)
+    }
+
+    /// A failed read, with the place up to which the trace was read.
+    pub(crate) fn read_failed(&self, error: io::Error) -> TraceError {
+        let damaged = self.compressed && error.raw_os_error().is_none();
+        let (kind, message): (_, Cow<'static, str>) = if damaged {
+            let text = format!("Compressed stream is damaged or cut short ({error}); fetch the trace again");
+            (ErrorKind::Compression, text.into())
+        } else {
+            (
+                ErrorKind::Io,
+                format!("Cannot read the trace: {error}; check the device or network it is on").into(),
+            )
+        };
+        let byte = self.input.offset() + self.input.available().len() as u64;
+        TraceError::new(kind, &self.path, message).at(Position { byte, line: None }).caused_by(error)
+    }
+
+    /// Cuts the input into lines (without their end) and gives each to `parse`, until a batch is full or
+    /// the input ends.
+    pub(crate) fn lines<P>(&mut self, out: &mut Vec<TraceRequest>, parse: P) -> Result<More, TraceError>
+    where
+        P: FnMut(&[u8], &mut VolumeTable) -> Result<Parsed, Fault>,
+    {
+        self.lines_quickly(out, |_, _| None, parse)
+    }
+
+    /// Like [`Feed::lines`], but `usual` is tried first on each line. It gets the text from the line's start on,
+    /// finds the line's end on its own, and gives the request and the line's length with its end; or `None` for
+    /// anything that `parse` had better look at.
+    pub(crate) fn lines_quickly<U, P>(
+        &mut self,
+        out: &mut Vec<TraceRequest>,
+        usual: U,
+        mut parse: P,
+    ) -> Result<More, TraceError>
+    where
+        U: Fn(&[u8], &VolumeTable) -> Option<(TraceRequest, usize)>,
+        P: FnMut(&[u8], &mut VolumeTable) -> Result<Parsed, Fault>,
+    {
+        let (mut used, mut ended) = (0, false);
+        loop {
+            used += self.usual_lines(used, out, &usual);
+            if out.len() >= BATCH_REQUESTS {
+                break;
+            }
+            let window = &self.input.available()[used..];
+            let (len, step) = match memchr(b'\n', window) {
+                Some(len) => (len, len + 1),
+                None if ended && !window.is_empty() => (window.len(), window.len()),
+                None => {
+                    let too_long = window.len() > MAX_LINE_BYTES;
+                    self.input.consume(used);
+                    used = 0;
+                    if ended {
+                        return Ok(More::No);
+                    }
+                    if too_long {
+                        self.skip_long_line()?;
+                    } else {
+                        ended = !self.input.more().map_err(|error| self.read_failed(error))?;
+                    }
+                    continue;
+                }
+            };
+            self.one_line(used, len, &mut parse, out)?;
+            used += step;
+        }
+        self.input.consume(used);
+        Ok(More::Yes)
+    }
+
+    /// The lines at `start` in the window as far as they are usual; gives their length.
+    #[inline(always)]
+    fn usual_lines<U>(&mut self, start: usize, out: &mut Vec<TraceRequest>, usual: &U) -> usize
+    where
+        U: Fn(&[u8], &VolumeTable) -> Option<(TraceRequest, usize)>,
+    {
+        let text = &self.input.available()[start..];
+        let mut rest = text;
+        let mut lines = 0;
+        while out.len() < BATCH_REQUESTS
+            && let Some((request, len)) = usual(rest, &self.volumes)
+            && len <= MAX_LINE_BYTES
+            && check_request(&request).is_ok()
+        {
+            out.push(request);
+            lines += 1;
+            rest = &rest[len..];
+        }
+        self.lines += lines;
+        text.len() - rest.len()
+    }
+
+    /// The line of `len` bytes at `start` in the window.
+    fn one_line<P>(
+        &mut self,
+        start: usize,
+        len: usize,
+        parse: &mut P,
+        out: &mut Vec<TraceRequest>,
+    ) -> Result<(), TraceError>
+    where
+        P: FnMut(&[u8], &mut VolumeTable) -> Result<Parsed, Fault>,
+    {
+        self.lines += 1;
+        let line = &self.input.available()[start..start + len];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let parsed = if len > MAX_LINE_BYTES { Err(LINE_TOO_LONG) } else { parse(line, &mut self.volumes) };
+        match parsed {
+            Ok(Parsed::Request(request)) => match check_request(&request) {
+                Ok(()) => out.push(request),
+                Err(fault) => self.line_fault(fault, start)?,
+            },
+            Ok(Parsed::Nothing) => {}
+            Ok(Parsed::OtherCommand) => self.skips.other_commands += 1,
+            Err(fault) => self.line_fault(fault, start)?,
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn line_fault(&mut self, fault: Fault, start: usize) -> Result<(), TraceError> {
+        let byte = self.input.offset() + start as u64;
+        self.fault(fault, Position { byte, line: Some(self.lines) })
+    }
+
+    /// Passes over a line that does not fit the limit, if faults are skipped.
+    fn skip_long_line(&mut self) -> Result<(), TraceError> {
+        self.lines += 1;
+        self.line_fault(LINE_TOO_LONG, 0)?;
+        loop {
+            let window = self.input.available();
+            if let Some(len) = memchr(b'\n', window) {
+                self.input.consume(len + 1);
+                return Ok(());
+            }
+            let len = window.len();
+            self.input.consume(len);
+            if !self.input.more().map_err(|error| self.read_failed(error))? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What holds for the requests of every format.
+#[inline]
+pub(crate) fn check_request(request: &TraceRequest) -> Result<(), Fault> {
+    if request.length_bytes == 0 && request.op != Op::Flush {
+        return Err(Fault::new(ErrorKind::ZeroLength, "a read, write or trim of at least one byte"));
+    }
+    if request.end_bytes().is_none() {
+        return Err(Fault::new(ErrorKind::OutOfRange, "a request that ends below 2^64"));
+    }
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! blkparse's default text: `major,minor cpu sequence seconds.ns pid action RWBS first + count [process]`.
+//!
+//! blktrace logs several events a request. One action is counted: Q (queued) when the first part of the
+//! trace has any Q, else D (issued to the driver); when it has neither, whichever comes first later on. Other
+//! actions are passed over. RWBS: R is a read, W a write, D a trim; F without sectors is a flush (with
+//! sectors it is a write after a flush and counts as the write); N and SCSI passthrough are other commands.
+//! The statistics that blkparse prints at the end are known by their titles. Each device "major,minor" is a
+//! volume; sectors have 512 bytes.
+
+use lode_types::{Op, SECTOR_BYTES, TraceRequest};
+
+use super::{Decoder, Format, head_lines};
+use crate::error::{ErrorKind, Fault, TraceError};
+use crate::feed::{Feed, More, Parsed};
+use crate::scan::{Fields, decimal};
+use crate::volumes::VolumeTable;
+
+pub(crate) static FORMAT: Format = Format {
+    name: "blkparse",
+    about: "blkparse default text; Q events if there are any at the start, else D",
+    endings: &["blkparse"],
+    detect: |head| head_lines(head).any(|line| event_of(line).is_ok()),
+    decoder: |head| Box::new(Blkparse { counted: counted_action(head), in_statistics: false }),
+};
+
+const DEVICE: Fault = Fault::malformed("a device \"major,minor\", a CPU and a sequence number first");
+const TIME: Fault = Fault::malformed("a time \"seconds.nanoseconds\" as fourth field");
+const EARLY: Fault = Fault::new(ErrorKind::NegativeTime, "a time of zero or more seconds as fourth field");
+const ACTION: Fault = Fault::malformed("a process number, an action and its RWBS letters after the time");
+const RWBS: Fault = Fault::malformed("R, W, D, F or N in the RWBS letters");
+const SECTORS: Fault =
+    Fault::malformed("\"first sector + number of sectors\" or \"[process]\" after the RWBS letters");
+const FAR: Fault = Fault::new(ErrorKind::OutOfRange, "a first sector below 2^55");
+const LONG: Fault = Fault::new(ErrorKind::OutOfRange, "a request shorter than 4 GiB");
+
+struct Blkparse {
+    counted: Option<Action>,
+    in_statistics: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Queued,
+    Issued,
+    Other,
+}
+
+/// An event line up to its action; the rest stands in `rest`.
+struct Event<'a> {
+    device: &'a [u8],
+    time_ns: u64,
+    action: Action,
+    rest: Fields<'a>,
+}
+
+impl Decoder for Blkparse {
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        feed.lines(out, |line, volumes| self.parse(line, volumes))
+    }
+}
+
+fn counted_action(head: &[u8]) -> Option<Action> {
+    let mut issued = None;
+    for line in head.split(|&b| b == b'\n') {
+        match event_of(line).map(|event| event.action) {
+            Ok(Action::Queued) => return Some(Action::Queued),
+            Ok(Action::Issued) => issued = Some(Action::Issued),
+            Ok(Action::Other) | Err(_) => {}
+        }
+    }
+    issued
+}
+
+fn event_of(line: &[u8]) -> Result<Event<'_>, Fault> {
+    let mut fields = Fields::new(line);
+    let device = fields.token().filter(|token| is_device(token)).ok_or(DEVICE)?;
+    fields.token().and_then(decimal).ok_or(DEVICE)?;
+    fields.token().and_then(decimal).ok_or(DEVICE)?;
+    let time = fields.token().ok_or(TIME)?;
+    if time[0] == b'-' {
+        return Err(EARLY);
+    }
+    let mut seconds = Fields::new(time);
+    let time_ns = seconds.seconds_as_ns().filter(|_| seconds.rest.is_empty()).ok_or(TIME)?;
+    fields.token().and_then(decimal).ok_or(ACTION)?;
+    let action = match fields.token().ok_or(ACTION)? {
+        b"Q" => Action::Queued,
+        b"D" => Action::Issued,
+        word if word.len() <= 3 && word.iter().all(u8::is_ascii_alphabetic) => Action::Other,
+        _ => return Err(ACTION),
+    };
+    Ok(Event { device, time_ns, action, rest: fields })
+}
+
+fn is_device(token: &[u8]) -> bool {
+    let mut numbers = Fields::new(token);
+    numbers.number().and_then(|_| numbers.skip(b',')).and_then(|()| numbers.number()).is_some()
+        && numbers.rest.is_empty()
+}
+
+/// How the lines of the closing statistics start.
+const STATISTICS: [&[u8]; 9] =
+    [b"CPU", b"Total", b"Throughput", b"Events", b"Skips", b" Read", b" Write", b" IO unplugs", b" PC "];
+
+impl Blkparse {
+    fn parse(&mut self, line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+        if line.is_empty() {
+            return Ok(Parsed::Nothing);
+        }
+        let event = match event_of(line) {
+            Ok(event) => event,
+            Err(fault) => return self.statistics(line, fault),
+        };
+        if event.action == Action::Other || event.action != *self.counted.get_or_insert(event.action) {
+            return Ok(Parsed::Nothing);
+        }
+        request_of(event, volumes)
+    }
+
+    /// A line that is no event: fine if it belongs to the statistics, which start with a CPU's or the total.
+    fn statistics(&mut self, line: &[u8], fault: Fault) -> Result<Parsed, Fault> {
+        let known = STATISTICS.iter().position(|title| line.starts_with(title));
+        match known {
+            Some(0 | 1) if line.ends_with(b"):") => self.in_statistics = true,
+            Some(_) if self.in_statistics => {}
+            _ => return Err(fault),
+        }
+        Ok(Parsed::Nothing)
+    }
+}
+
+fn request_of(event: Event, volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+    let Event { device, time_ns, mut rest, .. } = event;
+    let rwbs = rest.token().ok_or(ACTION)?;
+    let first = rest.token().ok_or(SECTORS)?;
+    let (first, count) = if first.starts_with(b"[") {
+        (0, 0)
+    } else {
+        let first = decimal(first).ok_or(SECTORS)?;
+        match rest.token().ok_or(SECTORS)? {
+            b"+" => (first, rest.token().and_then(decimal).ok_or(SECTORS)?),
+            command if command.starts_with(b"(") => return Ok(Parsed::OtherCommand),
+            _ => return Err(SECTORS),
+        }
+    };
+    let op = match op_of(rwbs, count)? {
+        Some(op) => op,
+        None => return Ok(Parsed::OtherCommand),
+    };
+    let volume = volumes.lookup(device, <[u8]>::to_vec)?;
+    if op == Op::Flush {
+        return Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes: 0, length_bytes: 0, volume, op }));
+    }
+    let offset_bytes = first.checked_mul(SECTOR_BYTES).ok_or(FAR)?;
+    let length = count.checked_mul(SECTOR_BYTES).and_then(|bytes| u32::try_from(bytes).ok()).ok_or(LONG)?;
+    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes: length, volume, op }))
+}
+
+/// The kernel writes F first for a flush that precedes the data, then the operation, then attributes
+/// (F again for FUA, A read-ahead, S synchronous, M metadata).
+fn op_of(rwbs: &[u8], sectors: u64) -> Result<Option<Op>, Fault> {
+    let operation = rwbs.strip_prefix(b"F").unwrap_or(rwbs);
+    let flushes = operation.len() < rwbs.len();
+    match operation.first() {
+        _ if flushes && sectors == 0 => Ok(Some(Op::Flush)),
+        Some(b'R') => Ok(Some(Op::Read)),
+        Some(b'W') => Ok(Some(Op::Write)),
+        Some(b'D') => Ok(Some(Op::Trim)),
+        Some(b'N') => Ok(None),
+        _ => Err(RWBS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "  8,16   3        4     0.000011950  3645  ";
+
+    fn read(lines: &[&str]) -> Result<Vec<TraceRequest>, Fault> {
+        let text = lines.join("\n");
+        let mut parser = Blkparse { counted: counted_action(text.as_bytes()), in_statistics: false };
+        let mut volumes = VolumeTable::default();
+        let mut requests = Vec::new();
+        for line in text.lines() {
+            if let Parsed::Request(request) = parser.parse(line.as_bytes(), &mut volumes)? {
+                requests.push(request);
+            }
+        }
+        Ok(requests)
+    }
+
+    fn one(tail: &str) -> Result<Option<(Op, u64, u32)>, Fault> {
+        let requests = read(&[&format!("{HEAD}{tail}")])?;
+        Ok(requests.first().map(|r| (r.op, r.offset_bytes, r.length_bytes)))
+    }
+
+    #[test]
+    fn rwbs_letters() {
+        for (tail, expected) in [
+            ("D   R 8 + 16 [java]", Some((Op::Read, 4096, 8192))),
+            ("Q  RA 8 + 16 [java]", Some((Op::Read, 4096, 8192))),
+            ("Q WFS 8 + 16 [a b]", Some((Op::Write, 4096, 8192))),
+            ("Q FWFSM 8 + 16 [jbd2/sdb-8]", Some((Op::Write, 4096, 8192))),
+            ("Q  DS 8 + 16 [fstrim]", Some((Op::Trim, 4096, 8192))),
+            ("Q DE 8 + 16 [blkdiscard]", Some((Op::Trim, 4096, 8192))),
+            ("Q FWS [jbd2/sdb-8]", Some((Op::Flush, 0, 0))),
+            ("Q  FN [kworker]", Some((Op::Flush, 0, 0))),
+            ("Q   F 0 + 0 [kworker]", Some((Op::Flush, 0, 0))),
+            ("Q   N [smartd]", None),
+            ("D   R 36 (12 00 00 00 24 00) [smartd]", None),
+            ("C   R 8 + 16 [0]", None),
+            ("m   N cfq3645S dispatch", None),
+            ("UT   N [java] 1", None),
+        ] {
+            assert_eq!(one(tail), Ok(expected), "{tail}");
+        }
+    }
+
+    #[test]
+    fn counts_q_when_there_is_one_else_d() {
+        let line = |action: &str| format!("{HEAD}{action}   R 8 + 16 [java]");
+        let (q, d, c) = (line("Q"), line("D"), line("C"));
+        assert_eq!(read(&[&d, &q, &d, &c, &q, &q]).map(|r| r.len()), Ok(3));
+        assert_eq!(read(&[&d, &c, &d]).map(|r| r.len()), Ok(2));
+        assert_eq!(read(&[&c, &c]).map(|r| r.len()), Ok(0));
+        let mut undecided = Blkparse { counted: counted_action(c.as_bytes()), in_statistics: false };
+        for line in [&c, &d, &q] {
+            assert!(undecided.parse(line.as_bytes(), &mut VolumeTable::default()).is_ok());
+        }
+        assert!(undecided.counted == Some(Action::Issued));
+    }
+
+    #[test]
+    fn statistics_end_a_trace_and_another_may_follow() {
+        let event = format!("{HEAD}Q   R 8 + 16 [java]");
+        let end = [
+            "CPU0 (8,16):",
+            " Reads Queued:           0,        0KiB",
+            " IO unplugs: 0",
+            "",
+            "Total (8,16):",
+        ];
+        let rest =
+            [" Read depth:  7", "Throughput (R/W): 0KiB/s / 0KiB/s", "Events (8,16): 2 entries", "Skips: 0"];
+        let all: Vec<&str> =
+            [event.as_str()].into_iter().chain(end).chain(rest).chain([event.as_str()]).collect();
+        assert_eq!(read(&all).map(|r| r.len()), Ok(2));
+        assert_eq!(read(&[&event, rest[1]]).map_err(|f| f.kind), Err(ErrorKind::Malformed));
+        assert_eq!(read(&[&event, end[0], "junk"]).map_err(|f| f.kind), Err(ErrorKind::Malformed));
+    }
+
+    #[test]
+    fn refuses_faults() {
+        for (line, fault) in [
+            ("8,16 3 4 -0.5 1 Q R 8 + 16 [j]", EARLY),
+            ("8,16 3 4 0.1234567891 1 Q R 8 + 16 [j]", TIME),
+            ("8.16 3 4 0.5 1 Q R 8 + 16 [j]", DEVICE),
+            ("8,16 3 4 0.5 1 Query R 8 + 16 [j]", ACTION),
+            ("8,16 3 4 0.5 1 Q", ACTION),
+            ("8,16 3 4 0.5 1 Q X 8 + 16 [j]", RWBS),
+            ("8,16 3 4 0.5 1 Q R", SECTORS),
+            ("8,16 3 4 0.5 1 Q R 8 16 [j]", SECTORS),
+            ("8,16 3 4 0.5 1 Q R 36028797018963968 + 1 [j]", FAR),
+            ("8,16 3 4 0.5 1 Q R 8 + 8388608 [j]", LONG),
+        ] {
+            assert_eq!(read(&[line]), Err(fault), "{line}");
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Opening a trace and reading it in batches. It must not know any format's details.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lode_types::TraceRequest;
+
+use crate::error::{ErrorKind, TraceError};
+use crate::feed::{Feed, More};
+use crate::formats::{self, Decoder, Format};
+use crate::input::Input;
+use crate::limits::{BATCH_REQUESTS, HEAD_BYTES};
+use crate::skips::Skips;
+use crate::source::{self, Source};
+use crate::volumes::check_name;
+
+/// What to do with a record that cannot be understood.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Make it an error.
+    #[default]
+    Stop,
+    /// Count it, remember where the first ones are ([`Reader::skipped`]), and go on where that is possible.
+    /// A damaged compressed stream or block header cannot be passed over and is still an error.
+    Skip,
+}
+
+/// How to read a trace.
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
+    /// Name of the format, instead of finding it out; see [`crate::formats`].
+    pub format: Option<String>,
+    /// What to do with bad records.
+    pub on_error: OnError,
+}
+
+/// How far a trace has been read, before decompression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read so far.
+    pub read_bytes: u64,
+    /// Size of the file; unknown for standard input and pipes.
+    pub total_bytes: Option<u64>,
+}
+
+/// A trace being read.
+pub struct Reader {
+    feed: Feed,
+    decoder: Box<dyn Decoder>,
+    format: &'static Format,
+    raw_bytes: Arc<AtomicU64>,
+    total_bytes: Option<u64>,
+    /// An error that waits until the requests before it are delivered.
+    pending: Option<TraceError>,
+    ended: bool,
+    backwards: u64,
+    last_ns: u64,
+}
+
+/// Opens the trace at `path`; `-` is standard input.
+///
+/// # Errors
+/// [`ErrorKind::Io`], [`ErrorKind::Compression`], [`ErrorKind::UnknownFormat`].
+pub fn open_trace(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader, TraceError> {
+    let path = path.as_ref();
+    start(source::open(path)?, path, options)
+}
+
+/// Reads a trace from any byte stream, compressed or not. `name` stands in for the file name in detection
+/// and in messages.
+///
+/// # Errors
+/// As [`open_trace`].
+pub fn read_trace(
+    input: impl Read + Send + 'static,
+    name: impl AsRef<Path>,
+    options: &ReadOptions,
+) -> Result<Reader, TraceError> {
+    let name = name.as_ref();
+    start(source::from_reader(Box::new(input), None, name)?, name, options)
+}
+
+fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, TraceError> {
+    let Source { reader, raw_bytes, total_bytes, compressed } = source;
+    let mut input = Input::new(reader);
+    input.look_ahead(HEAD_BYTES);
+    let head = input.available();
+    let format = match &options.format {
+        Some(name) => {
+            formats::by_name(name).ok_or_else(|| no_format(path, &format!("No format is called {name}")))?
+        }
+        None => match formats::detect(head, path) {
+            Some(format) => format,
+            None if head.is_empty() => {
+                // The reason for having nothing may be a read error.
+                let mut feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
+                feed.input.more().map_err(|error| feed.read_failed(error))?;
+                return Err(no_format(path, "The trace is empty and its name has no known ending"));
+            }
+            None => return Err(no_format(path, "The trace is in no known format")),
+        },
+    };
+    let decoder = (format.decoder)(head);
+    let feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
+    Ok(Reader {
+        feed,
+        decoder,
+        format,
+        raw_bytes,
+        total_bytes,
+        pending: None,
+        ended: false,
+        backwards: 0,
+        last_ns: 0,
+    })
+}
+
+fn no_format(path: &Path, what: &str) -> TraceError {
+    let names: Vec<_> = formats::formats().map(|format| format.name).collect();
+    TraceError::new(ErrorKind::UnknownFormat, path, format!("{what}; name one of {}", names.join(", ")))
+}
+
+/// The file name without compression and format endings: "hm_0" for "hm_0.csv.gz".
+fn stem(path: &Path) -> String {
+    if path.as_os_str() == "-" {
+        return "stdin".to_owned();
+    }
+    let mut stem = path.to_owned();
+    if stem.extension().is_some_and(formats::is_compression_ending) {
+        stem.set_extension("");
+    }
+    let stem = stem.file_stem().unwrap_or_default().to_string_lossy();
+    check_name(stem.into_owned().into_bytes()).unwrap_or_else(|_| "trace".to_owned())
+}
+
+impl Reader {
+    /// Replaces `out` by the next requests, in the trace's order, at most [`BATCH_REQUESTS`] of them, and
+    /// says how many; zero means that the trace has ended.
+    ///
+    /// # Errors
+    /// The requests before a bad record are delivered first; the error comes with the call after. After an
+    /// error the trace counts as ended.
+    pub fn next_batch(&mut self, out: &mut Vec<TraceRequest>) -> Result<usize, TraceError> {
+        out.clear();
+        while out.is_empty() && !self.ended {
+            match self.decoder.decode(&mut self.feed, out) {
+                Ok(More::Yes) => {}
+                Ok(More::No) => self.ended = true,
+                Err(error) => {
+                    self.ended = true;
+                    self.pending = Some(error);
+                }
+            }
+        }
+        if out.is_empty()
+            && let Some(error) = self.pending.take()
+        {
+            return Err(error);
+        }
+        debug_assert!(out.len() <= BATCH_REQUESTS);
+        self.count_backwards(out);
+        Ok(out.len())
+    }
+
+    fn count_backwards(&mut self, batch: &[TraceRequest]) {
+        for request in batch {
+            self.backwards += u64::from(request.time_ns < self.last_ns);
+            self.last_ns = request.time_ns;
+        }
+    }
+
+    /// Names of the volumes met so far; [`TraceRequest::volume`] is an index into them. Formats without
+    /// volume names have one volume, named after the file.
+    pub fn volumes(&self) -> &[String] {
+        self.feed.volumes.names()
+    }
+
+    /// How far the file has been read.
+    pub fn progress(&self) -> Progress {
+        Progress { read_bytes: self.raw_bytes.load(Ordering::Relaxed), total_bytes: self.total_bytes }
+    }
+
+    /// What was skipped so far.
+    pub fn skipped(&self) -> &Skips {
+        &self.feed.skips
+    }
+
+    /// Requests so far whose time is before that of the request just before them.
+    pub fn backwards(&self) -> u64 {
+        self.backwards
+    }
+
+    /// Name of the format.
+    pub fn format(&self) -> &'static str {
+        self.format.name
+    }
+
+    /// The trace, as it was named when opened.
+    pub fn path(&self) -> &Path {
+        &self.feed.path
+    }
+
+    /// The file name without endings, as VMs are named after it.
+    pub fn stem(&self) -> &str {
+        &self.feed.stem
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path: &PathBuf = &self.feed.path;
+        f.debug_struct("Reader")
+            .field("path", path)
+            .field("format", &self.format.name)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stems() {
+        for (path, expected) in [
+            ("/a/hm_0.csv.gz", "hm_0"),
+            ("hm_0.csv", "hm_0"),
+            ("x.lode.zst", "x"),
+            ("x.gz", "x"),
+            ("plain", "plain"),
+            ("-", "stdin"),
+            ("/", "trace"),
+        ] {
+            assert_eq!(stem(Path::new(path)), expected, "{path}");
+        }
+    }
+}

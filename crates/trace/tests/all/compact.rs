@@ -1,0 +1,119 @@
+//! The compact format keeps every request exactly.
+
+use std::io::Read;
+
+use lode_trace::{CompactWriter, ErrorKind, OnError, ReadOptions, create_compact, open_trace};
+use lode_types::{Op, TraceRequest};
+use proptest::prelude::*;
+
+use crate::samples::{drain, lode, open, requests};
+
+fn any_op() -> impl Strategy<Value = Op> {
+    prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Flush])
+}
+
+/// Values around every field's limits as well as usual ones.
+fn any_request(volumes: u32) -> impl Strategy<Value = TraceRequest> {
+    let time = prop_oneof![any::<u64>(), 0u64..1000, (1u64 << 45) - 2..(1 << 45) + 2, Just(u64::MAX)];
+    let offset = prop_oneof![
+        any::<u64>(),
+        (0u64..1 << 20).prop_map(|sector| sector * 512),
+        ((1u64 << 48) - 2..(1 << 48) + 2).prop_map(|sector| sector * 512),
+    ];
+    let length = prop_oneof![any::<u32>(), (0u32..70_000).prop_map(|sectors| sectors * 512)];
+    (time, offset, length, 0..volumes, any_op()).prop_map(
+        |(time_ns, offset_bytes, length_bytes, volume, op)| {
+            let length_bytes = if op == Op::Flush { length_bytes } else { length_bytes.max(1) };
+            let offset_bytes = offset_bytes.min(u64::MAX - u64::from(length_bytes));
+            TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn round_trip(
+        all in proptest::collection::vec(any_request(5), 0..6000),
+        cuts in proptest::collection::vec(0usize..6000, 0..5),
+    ) {
+        let names: Vec<String> = (0..5).map(|i| format!("volume-{i}")).collect();
+        let mut writer = CompactWriter::new(Vec::new(), "memory").expect("memory");
+        let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(all.len())).chain([all.len()]).collect();
+        cuts.sort_unstable();
+        let mut from = 0;
+        let mut known = 0;
+        for to in cuts {
+            let part = &all[from..to];
+            known = part.iter().map(|r| r.volume as usize + 1).max().unwrap_or(0).max(known);
+            writer.write(&names[..known], part).expect("good requests");
+            writer.flush().expect("memory");
+            from = to;
+        }
+        prop_assert_eq!(writer.requests(), all.len() as u64);
+        let mut reader = open(writer.finish().expect("memory"), "x", OnError::Stop).expect("the format");
+        let (read, error) = drain(&mut reader);
+        prop_assert!(error.is_none(), "{:?}", error);
+        prop_assert_eq!(read, all);
+        prop_assert_eq!(reader.volumes(), &names[..known]);
+    }
+}
+
+#[test]
+fn usual_requests_take_16_bytes() {
+    let all = requests(40_000);
+    let bytes = lode(&["a".to_owned()], &all).len();
+    assert!(bytes < 40_000 * 16 + 1024, "{bytes}");
+}
+
+#[test]
+fn files_plain_and_compressed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let all = requests(100_000);
+    for (name, compressed) in [("x.lode", false), ("x.lode.zst", true)] {
+        let path = folder.path().join(name);
+        let mut writer = create_compact(&path).expect("a file");
+        for part in all.chunks(1000) {
+            writer.write(&["hm_0".to_owned()], part).expect("space");
+        }
+        writer.close().expect("space");
+        let mut start = [0; 4];
+        std::fs::File::open(&path).and_then(|mut file| file.read_exact(&mut start)).expect("a file");
+        assert_eq!(start == [0x28, 0xb5, 0x2f, 0xfd], compressed);
+        let mut reader = open_trace(&path, &ReadOptions::default()).expect("a trace");
+        assert_eq!(drain(&mut reader).0, all);
+        let progress = reader.progress();
+        assert_eq!(Some(progress.read_bytes), progress.total_bytes);
+        assert_eq!(progress.total_bytes, std::fs::metadata(&path).ok().map(|facts| facts.len()));
+        assert_eq!((reader.format(), reader.stem()), ("lode", "x"));
+    }
+}
+
+#[test]
+fn many_volumes_with_long_names() {
+    let names: Vec<String> = (0..3000).map(|i| format!("{i:0>500}")).collect();
+    let all: Vec<_> =
+        requests(3000).into_iter().zip(0..).map(|(r, volume)| TraceRequest { volume, ..r }).collect();
+    let mut reader = open(lode(&names, &all), "x", OnError::Stop).expect("the format");
+    assert_eq!(drain(&mut reader).0, all);
+    assert_eq!(reader.volumes(), names);
+}
+
+#[test]
+fn the_writer_refuses_what_readers_would() {
+    let good = requests(1)[0];
+    let one = vec!["a".to_owned()];
+    for (volumes, request, kind) in [
+        (one.clone(), TraceRequest { length_bytes: 0, ..good }, ErrorKind::ZeroLength),
+        (one.clone(), TraceRequest { offset_bytes: u64::MAX, ..good }, ErrorKind::OutOfRange),
+        (one.clone(), TraceRequest { volume: 1, ..good }, ErrorKind::Malformed),
+        (vec!["a".to_owned(), "a".to_owned()], good, ErrorKind::VolumeName),
+        (vec!["a\n".to_owned()], good, ErrorKind::VolumeName),
+        ((0..65_537).map(|i| i.to_string()).collect(), good, ErrorKind::TooManyVolumes),
+    ] {
+        let mut writer = CompactWriter::new(Vec::new(), "memory").expect("memory");
+        let outcome = writer.write(&volumes, &[request]);
+        assert_eq!(outcome.map_err(|error| error.kind()), Err(kind));
+    }
+}

@@ -1,0 +1,130 @@
+//! Damaged traces in every format, plain and compressed: reading never panics and always ends.
+
+use lode_trace::{ErrorKind, OnError, ReadOptions, TraceError, read_trace};
+use lode_types::{Op, TraceRequest};
+use proptest::prelude::*;
+
+use crate::samples::{Pack, drain, every_format, lode, open, requests};
+
+const REQUESTS: u64 = 60;
+
+/// Reads damaged bytes under both options and gives the requests and the error of [`OnError::Stop`].
+fn survive(bytes: &[u8], format: &str) -> (Vec<TraceRequest>, Option<TraceError>) {
+    let mut stopped = None;
+    for on_error in [OnError::Stop, OnError::Skip] {
+        for format in [None, Some(format.to_owned())] {
+            let options = ReadOptions { format, on_error };
+            let outcome = match read_trace(std::io::Cursor::new(bytes.to_vec()), "damaged", &options) {
+                Ok(mut reader) => {
+                    let outcome = drain(&mut reader);
+                    for request in &outcome.0 {
+                        assert!((request.volume as usize) < reader.volumes().len());
+                        assert!(request.end_bytes().is_some());
+                        assert!(request.length_bytes > 0 || request.op == Op::Flush);
+                    }
+                    assert_eq!(reader.next_batch(&mut Vec::new()).ok(), Some(0), "ended for good");
+                    outcome
+                }
+                Err(error) => (Vec::new(), Some(error)),
+            };
+            if options.format.is_some() && on_error == OnError::Stop {
+                stopped = Some(outcome);
+            }
+        }
+    }
+    stopped.expect("one of the four ways")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn truncated(cut in 0.0f64..1.0, which in 0usize..7) {
+        let (format, bytes) = every_format(&requests(REQUESTS)).swap_remove(which);
+        for pack in Pack::ALL {
+            let packed = pack.pack(&bytes);
+            let (_, error) = survive(&packed[..(packed.len() as f64 * cut) as usize], format);
+            // The magic bytes gone, the rest may pass for text; the compact format always knows its end.
+            if format == "lode" {
+                prop_assert!(error.is_some(), "{:?} {}", pack, cut);
+            }
+        }
+    }
+
+    #[test]
+    fn bit_flipped(places in proptest::collection::vec((0.0f64..1.0, 0u32..8), 1..4), which in 0usize..7) {
+        let (format, bytes) = every_format(&requests(REQUESTS)).swap_remove(which);
+        for pack in Pack::ALL {
+            let mut packed = pack.pack(&bytes);
+            for &(place, bit) in &places {
+                let place = (packed.len() as f64 * place) as usize;
+                packed[place] ^= 1 << bit;
+            }
+            survive(&packed, format);
+        }
+    }
+
+    #[test]
+    fn garbage(bytes in proptest::collection::vec(any::<u8>(), 0..400), which in 0usize..7) {
+        let (format, mut sample) = every_format(&requests(3)).swap_remove(which);
+        survive(&bytes, format);
+        sample.extend_from_slice(&bytes);
+        survive(&sample, format);
+    }
+}
+
+#[test]
+fn every_truncation_of_the_compact_format_is_an_error() {
+    let all = requests(20);
+    let bytes = lode(&["a".to_owned()], &all);
+    for len in 0..bytes.len() {
+        let (read, error) = survive(&bytes[..len], "lode");
+        assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Truncated), "{len}");
+        assert_eq!(read, all[..read.len()]);
+    }
+    assert!(survive(&bytes, "lode").1.is_none());
+}
+
+#[test]
+fn every_flipped_bit_of_the_compact_format_is_an_error_with_its_place() {
+    let all = requests(5);
+    let bytes = lode(&["a".to_owned()], &all);
+    for place in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 1 << bit;
+            let (read, error) = survive(&damaged, "lode");
+            let error = error.unwrap_or_else(|| panic!("bit {bit} of byte {place} went unnoticed"));
+            let position = error.position().expect("a position");
+            assert!(position.byte <= place as u64 && place as u64 - position.byte < 32 + 80, "{error}");
+            assert_eq!(read, all[..read.len()]);
+        }
+    }
+}
+
+#[test]
+fn a_cut_compressed_stream_is_an_error_after_its_requests() {
+    let all = requests(50_000);
+    for (format, bytes) in every_format(&all) {
+        for pack in [Pack::Gzip, Pack::Xz, Pack::Zstd] {
+            let packed = pack.pack(&bytes);
+            let mut reader =
+                open(packed[..packed.len() - 5].to_vec(), "cut", OnError::Skip).expect("a good start");
+            assert_eq!(reader.format(), format);
+            let (read, error) = drain(&mut reader);
+            assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Compression), "{format} {pack:?}");
+            assert!(read.len() > 10_000, "{format} {pack:?}: {}", read.len());
+        }
+    }
+}
+
+#[test]
+fn a_bomb_is_streamed() {
+    let mut bomb = Pack::Zstd.pack(&vec![0; 64 << 20]);
+    bomb = Pack::Gzip.pack(&bomb);
+    let forced = ReadOptions { format: Some("msr".to_owned()), on_error: OnError::Skip };
+    let mut reader = read_trace(std::io::Cursor::new(bomb), "bomb", &forced).expect("a start");
+    assert!(drain(&mut reader).0.is_empty());
+    let fault = &reader.skipped().faults[0];
+    assert_eq!((fault.kind, fault.count), (ErrorKind::LineTooLong, 1));
+}

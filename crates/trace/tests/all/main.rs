@@ -1,0 +1,8 @@
+//! The crate from outside: real traces, hostile bytes, round trips, merges.
+
+mod compact;
+mod hostile;
+mod merging;
+mod samples;
+mod shared_traces;
+mod sources;
