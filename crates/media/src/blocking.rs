@@ -1,0 +1,122 @@
+//! File commands by ordinary system calls on the calling thread: what the thread pool runs, and what the
+//! control thread uses for a read or two. It must not know about queues.
+
+use lode_engine::Buf;
+use lode_engine::command::CommandKind;
+use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+
+use crate::file::RealFile;
+use crate::ioctl;
+
+/// Zeroes are written in pieces of this size where neither file system nor device has a shortcut.
+const ZERO_PIECE_BYTES: u64 = 1 << 20;
+
+/// Carries out a command whose range and alignment were checked. Short transfers are continued.
+pub(crate) fn carry_out(file: &RealFile, kind: &mut CommandKind) -> Result<usize, Errno> {
+    match kind {
+        CommandKind::Read { offset_bytes, buf } => read_full(file, *offset_bytes, buf.as_mut_slice()),
+        CommandKind::Write { offset_bytes, buf } => write_full(file, *offset_bytes, buf.as_slice()),
+        CommandKind::Flush => retry_on_intr(|| fdatasync(&file.fd)).map(|()| 0),
+        CommandKind::Trim { offset_bytes, length_bytes } => {
+            trim(file, *offset_bytes, *length_bytes).map(|()| 0)
+        }
+        CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
+            write_zeroes(file, *offset_bytes, *length_bytes).map(|()| 0)
+        }
+    }
+}
+
+fn read_full(file: &RealFile, offset_bytes: u64, into: &mut [u8]) -> Result<usize, Errno> {
+    let mut moved = 0;
+    while moved < into.len() {
+        match retry_on_intr(|| pread(&file.fd, &mut into[moved..], offset_bytes + moved as u64))? {
+            // The file has been cut short since it was opened: the bytes are lost.
+            0 => return Err(Errno::IO),
+            count => moved += count,
+        }
+    }
+    Ok(moved)
+}
+
+fn write_full(file: &RealFile, offset_bytes: u64, from: &[u8]) -> Result<usize, Errno> {
+    let mut moved = 0;
+    while moved < from.len() {
+        match retry_on_intr(|| pwrite(&file.fd, &from[moved..], offset_bytes + moved as u64))? {
+            0 => return Err(Errno::IO),
+            count => moved += count,
+        }
+    }
+    Ok(moved)
+}
+
+/// Whether an error means "cannot do it this way" rather than "it went wrong".
+fn is_unsupported(errno: Errno) -> bool {
+    matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY | Errno::INVAL)
+}
+
+fn trim(file: &RealFile, offset_bytes: u64, length_bytes: u64) -> Result<(), Errno> {
+    // Only whole blocks: a device may refuse, and a file system would write, the parts at the ends.
+    let block = u64::from(file.logical_block_bytes);
+    let start = offset_bytes.next_multiple_of(block);
+    let end = (offset_bytes + length_bytes) / block * block;
+    if start >= end {
+        return Ok(());
+    }
+    let outcome = retry_on_intr(|| {
+        if file.is_block_device {
+            ioctl::discard(&file.fd, start, end - start)
+        } else {
+            fallocate(&file.fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, end - start)
+        }
+    });
+    match outcome {
+        Err(errno) if is_unsupported(errno) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn write_zeroes(file: &RealFile, offset_bytes: u64, length_bytes: u64) -> Result<(), Errno> {
+    let outcome = retry_on_intr(|| {
+        if file.is_block_device {
+            ioctl::zero_out(&file.fd, offset_bytes, length_bytes)
+        } else {
+            let how = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+            fallocate(&file.fd, how, offset_bytes, length_bytes)
+        }
+    });
+    match outcome {
+        Err(errno) if is_unsupported(errno) => write_zero_pieces(file, offset_bytes, length_bytes),
+        outcome => outcome,
+    }
+}
+
+fn write_zero_pieces(file: &RealFile, offset_bytes: u64, length_bytes: u64) -> Result<(), Errno> {
+    let zeroes = Buf::zeroed(length_bytes.min(ZERO_PIECE_BYTES) as usize);
+    let mut written = 0;
+    while written < length_bytes {
+        let piece = (length_bytes - written).min(ZERO_PIECE_BYTES) as usize;
+        written += write_full(file, offset_bytes + written, &zeroes.as_slice()[..piece])? as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::{MediaFile, OpenOptions};
+
+    #[test]
+    fn zero_pieces_cover_exactly_the_range() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("zeroes");
+        std::fs::write(&path, vec![7u8; 3 << 20]).unwrap();
+        let file = MediaFile::open(&path, &OpenOptions::default()).unwrap();
+        let real = file.real().unwrap();
+        let (start, length) = (512, (2 << 20) + 4096);
+        write_zero_pieces(real, start, length).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let zero = |at: usize| (start..start + length).contains(&(at as u64));
+        assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == if zero(at) { 0 } else { 7 }));
+    }
+}

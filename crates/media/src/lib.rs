@@ -1,0 +1,35 @@
+//! The one door to bytes: files, block devices and sockets behind one completion interface.
+//!
+//! A [`Driver`] belongs to one thread. Work is handed in with [`Driver::submit`] together with the
+//! buffers it needs; [`Driver::wait`] hands both back. Buffers are owned by the driver in between, so
+//! the kernel never writes to memory that somebody else holds.
+//!
+//! This crate must not know policies, guests or network protocols: it moves bytes.
+
+mod blocking;
+mod delay;
+mod driver;
+mod error;
+mod file;
+mod holder;
+mod ioctl;
+mod memory;
+mod op;
+mod outbox;
+mod pool;
+mod port;
+mod signature;
+mod socket;
+mod table;
+mod threads;
+mod uring;
+mod waker;
+
+pub use delay::{Access, HddModel, Spindle};
+pub use driver::{AnyDriver, Driver, DriverChoice, Which, open_driver};
+pub use error::{FaultKind, MediaFault};
+pub use file::{Direct, Lock, MediaFile, OpenOptions};
+pub use op::{Done, FileId, Op, Payload, Piece, SocketId};
+pub use pool::POOL_THREADS;
+pub use signature::identify;
+pub use waker::Waker;

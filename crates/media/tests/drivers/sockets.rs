@@ -1,0 +1,329 @@
+//! Sockets, waking and waiting through both drivers.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::both;
+use crate::common::{self, LONG, gather};
+use lode_engine::Buf;
+use lode_engine::command::MediaError;
+use lode_media::{AnyDriver, Done, Driver, DriverChoice, Op, Payload, Piece, SocketId};
+
+const CLOSED: Result<usize, MediaError> = Ok(0);
+const GONE: Result<usize, MediaError> = Err(MediaError::Gone);
+
+fn pair(driver: &mut AnyDriver) -> (SocketId, UnixStream) {
+    let (near, far) = UnixStream::pair().unwrap();
+    far.set_read_timeout(Some(LONG)).unwrap();
+    far.set_write_timeout(Some(LONG)).unwrap();
+    (driver.add_socket(near.into()), far)
+}
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+fn bytes_of(done: Done) -> Vec<u8> {
+    let (Ok(count), Payload::Bytes(mut bytes)) = (done.result, done.payload) else {
+        panic!("nothing received")
+    };
+    bytes.truncate(count);
+    bytes
+}
+
+fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    (0..length)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        })
+        .collect()
+}
+
+both!(receives_what_is_there_and_then_the_end, |driver: &mut AnyDriver| {
+    let (socket, mut far) = pair(driver);
+    driver.submit(1, Op::Recv { socket, buf: vec![0; 100] });
+    let mut done = Vec::new();
+    driver.wait(Some(Duration::from_millis(5)), &mut done).unwrap();
+    assert!(done.is_empty());
+    far.write_all(b"hello").unwrap();
+    assert_eq!(bytes_of(gather(driver, 1).remove(0)), b"hello");
+    // Two receives on one socket end in their order.
+    driver.submit(2, Op::Recv { socket, buf: vec![0; 3] });
+    driver.submit(3, Op::Recv { socket, buf: vec![0; 100] });
+    far.write_all(b"abcdef").unwrap();
+    let mut done = gather(driver, 2);
+    assert_eq!((bytes_of(done.remove(0)), bytes_of(done.remove(0))), (b"abc".to_vec(), b"def".to_vec()));
+    drop(far);
+    driver.submit(4, Op::Recv { socket, buf: vec![0; 10] });
+    let done = gather(driver, 1).remove(0);
+    assert_eq!(done.result, CLOSED);
+    assert!(matches!(done.payload, Payload::Bytes(bytes) if bytes.len() == 10));
+    // No room: refused, since its end could not be told from the peer's.
+    driver.submit(5, Op::Recv { socket, buf: Vec::new() });
+    assert_eq!(gather(driver, 1)[0].result, Err(MediaError::Io));
+});
+
+/// Sends several MiB to a reader that takes its time, in many pieces, and in order.
+fn send_to_a_slow_reader(driver: &mut AnyDriver, near: OwnedFd, mut far: impl Read + Send + 'static) {
+    let socket = driver.add_socket(near);
+    let parts: Vec<Vec<u8>> = (0..150).map(|index| noise(index * 37 % 9000, index as u64)).collect();
+    let big = noise(5 << 20, 99);
+    let wanted = [parts.concat(), big.clone(), b"the end".to_vec()].concat();
+    let reader = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        let mut piece = vec![0; 300_000];
+        loop {
+            match far.read(&mut piece).unwrap() {
+                0 => return got,
+                count => got.extend_from_slice(&piece[..count]),
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
+    let mut pieces: Vec<Piece> = parts.into_iter().map(Piece::Bytes).collect();
+    pieces.push(Buf::copy_of(&big).into());
+    let total: usize = pieces.iter().map(|piece| piece.as_slice().len()).sum();
+    // A second send waits for the first, whole.
+    driver.submit(1, Op::Send { socket, bufs: pieces });
+    driver.submit(2, Op::Send { socket, bufs: vec![b"the end".to_vec().into()] });
+    driver.submit(3, Op::Send { socket, bufs: vec![Piece::Bytes(Vec::new())] });
+    let done = gather(driver, 3);
+    assert_eq!((done[0].result, done[1].result, done[2].result), (Ok(total), Ok(7), Ok(0)));
+    assert!(matches!(&done[0].payload, Payload::Pieces(pieces) if pieces.len() == 151));
+    driver.remove_socket(socket);
+    assert!(reader.join().unwrap() == wanted, "the bytes differ");
+}
+
+both!(large_sends_over_a_unix_socket, |driver: &mut AnyDriver| {
+    let (near, far) = UnixStream::pair().unwrap();
+    near.set_nonblocking(true).unwrap();
+    send_to_a_slow_reader(driver, near.into(), far);
+});
+
+both!(large_sends_over_tcp, |driver: &mut AnyDriver| {
+    let (near, far) = tcp_pair();
+    near.set_nonblocking(true).unwrap();
+    send_to_a_slow_reader(driver, near.into(), far);
+});
+
+both!(echoes_a_large_stream, |driver: &mut AnyDriver| {
+    let (socket, far) = pair(driver);
+    let sent = noise(4 << 20, 5);
+    let mut writer = far.try_clone().unwrap();
+    let copy = sent.clone();
+    let write = std::thread::spawn(move || {
+        writer.write_all(&copy).unwrap();
+        writer.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    let mut reader = far;
+    let read = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        reader.read_to_end(&mut got).unwrap();
+        got
+    });
+    driver.submit(0, Op::Recv { socket, buf: vec![0; 64 << 10] });
+    let mut open = true;
+    let mut echoing = 0;
+    while open || echoing > 0 {
+        let mut done = Vec::new();
+        driver.wait(Some(LONG), &mut done).unwrap();
+        assert!(!done.is_empty(), "the echo stands still");
+        for done in done {
+            match (done.token, done.result) {
+                (0, CLOSED) => open = false,
+                (0, _) => {
+                    driver.submit(1, Op::Send { socket, bufs: vec![bytes_of(done).into()] });
+                    driver.submit(0, Op::Recv { socket, buf: vec![0; 64 << 10] });
+                    echoing += 1;
+                }
+                (_, result) => {
+                    result.unwrap();
+                    echoing -= 1;
+                }
+            }
+        }
+    }
+    driver.remove_socket(socket);
+    write.join().unwrap();
+    assert!(read.join().unwrap() == sent, "the echo differs");
+});
+
+both!(many_sockets_at_once, |driver: &mut AnyDriver| {
+    const PAIRS: u64 = 100;
+    const ROUNDS: u32 = 30;
+    // Token: pair * 2 + side. Each side sends back what it receives, plus one.
+    let mut sockets = Vec::new();
+    for _ in 0..PAIRS {
+        let (a, b) = UnixStream::pair().unwrap();
+        sockets.push(driver.add_socket(a.into()));
+        sockets.push(driver.add_socket(b.into()));
+    }
+    for (token, socket) in sockets.iter().enumerate() {
+        driver.submit(token as u64, Op::Recv { socket: *socket, buf: vec![0; 4] });
+        if token % 2 == 0 {
+            let bufs = vec![1u32.to_le_bytes().to_vec().into()];
+            driver.submit(u64::MAX, Op::Send { socket: *socket, bufs });
+        }
+    }
+    let mut finished = 0;
+    while finished < PAIRS {
+        let mut done = Vec::new();
+        driver.wait(Some(LONG), &mut done).unwrap();
+        assert!(!done.is_empty(), "{finished} of {PAIRS} pairs finished");
+        for done in done {
+            if done.token == u64::MAX {
+                assert_eq!(done.result, Ok(4));
+                continue;
+            }
+            let socket = sockets[done.token as usize];
+            let token = done.token;
+            let count = u32::from_le_bytes(bytes_of(done).try_into().unwrap());
+            if count == ROUNDS {
+                finished += 1;
+                continue;
+            }
+            driver
+                .submit(u64::MAX, Op::Send { socket, bufs: vec![(count + 1).to_le_bytes().to_vec().into()] });
+            driver.submit(token, Op::Recv { socket, buf: vec![0; 4] });
+        }
+    }
+});
+
+both!(a_removed_socket_ends_what_is_in_flight, |driver: &mut AnyDriver| {
+    for over_tcp in [false, true] {
+        let (near, mut far): (OwnedFd, Box<dyn Read>) = if over_tcp {
+            let (near, far) = tcp_pair();
+            (near.into(), Box::new(far))
+        } else {
+            let (near, far) = UnixStream::pair().unwrap();
+            (near.into(), Box::new(far))
+        };
+        let socket = driver.add_socket(near);
+        driver.submit(1, Op::Recv { socket, buf: vec![0; 10] });
+        driver.submit(2, Op::Recv { socket, buf: vec![0; 10] });
+        // More than the kernel takes, so that it is under way when the socket goes.
+        driver.submit(3, Op::Send { socket, bufs: vec![vec![1; 64 << 20].into()] });
+        driver.submit(4, Op::Send { socket, bufs: vec![vec![2; 10].into()] });
+        let mut done = Vec::new();
+        driver.wait(Some(Duration::from_millis(20)), &mut done).unwrap();
+        assert!(done.is_empty());
+        driver.remove_socket(socket);
+        driver.submit(5, Op::Recv { socket, buf: vec![0; 10] });
+        driver.submit(6, Op::Send { socket, bufs: vec![vec![3; 10].into()] });
+        let done = gather(driver, 6);
+        assert!(done.iter().all(|done| done.result == GONE), "{done:?}");
+        assert!(done.iter().all(|done| !matches!(done.payload, Payload::None)));
+        // The peer sees the end after what the kernel had taken.
+        let mut got = Vec::new();
+        let _ = far.read_to_end(&mut got);
+        assert!(got.len() < 64 << 20 && got.iter().all(|byte| *byte == 1));
+    }
+});
+
+both!(a_closed_peer_fails_sends_and_those_behind, |driver: &mut AnyDriver| {
+    let (socket, far) = pair(driver);
+    driver.submit(1, Op::Send { socket, bufs: vec![vec![1; 32 << 20].into()] });
+    driver.submit(2, Op::Send { socket, bufs: vec![vec![2; 10].into()] });
+    driver.wait(Some(Duration::from_millis(5)), &mut Vec::new()).unwrap();
+    drop(far);
+    let done = gather(driver, 2);
+    assert_eq!((done[0].result, done[1].result), (GONE, GONE));
+    driver.submit(3, Op::Send { socket, bufs: vec![vec![3; 10].into()] });
+    assert_eq!(gather(driver, 1)[0].result, GONE);
+});
+
+both!(a_broken_pipe_is_an_error_and_no_signal, |driver: &mut AnyDriver| {
+    // The signal would kill the process: `common::open` gave it back its default action.
+    let (socket, far) = pair(driver);
+    drop(far);
+    driver.submit(1, Op::Send { socket, bufs: vec![b"anybody there?".to_vec().into()] });
+    assert_eq!(gather(driver, 1)[0].result, GONE);
+});
+
+both!(something_that_is_no_socket_fails, |driver: &mut AnyDriver| {
+    let socket = driver.add_socket(std::fs::File::open("/dev/null").unwrap().into());
+    driver.submit(1, Op::Recv { socket, buf: vec![0; 10] });
+    driver.submit(2, Op::Send { socket, bufs: vec![vec![3; 10].into()] });
+    assert!(gather(driver, 2).iter().all(|done| done.result == Err(MediaError::Io)));
+});
+
+both!(wakes_from_another_thread, |driver: &mut AnyDriver| {
+    let waker = driver.waker();
+    let mut done = Vec::new();
+    for round in 0..50u64 {
+        let waker = waker.clone();
+        let start = Instant::now();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(round % 3));
+            waker.wake();
+            waker.wake();
+        });
+        driver.wait(Some(LONG), &mut done).unwrap();
+        assert!(start.elapsed() < LONG / 2, "round {round} was not woken");
+        thread.join().unwrap();
+        // The second wake-up may have come after the first was seen; take it, so that rounds stay apart.
+        driver.wait(Some(Duration::from_millis(1)), &mut done).unwrap();
+    }
+    assert!(done.is_empty());
+});
+
+both!(a_wake_up_before_the_wait_is_not_lost, |driver: &mut AnyDriver| {
+    let waker = driver.waker();
+    waker.wake();
+    let start = Instant::now();
+    driver.wait(None, &mut Vec::new()).unwrap();
+    // It counts once.
+    driver.wait(Some(Duration::from_millis(30)), &mut Vec::new()).unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(30));
+    let (fresh, _) = lode_media::open_driver(DriverChoice::Threads).unwrap();
+    drop(std::mem::replace(driver, fresh));
+    waker.wake();
+});
+
+both!(times_out, |driver: &mut AnyDriver| {
+    let (socket, _far) = pair(driver);
+    driver.submit(1, Op::Recv { socket, buf: vec![0; 10] });
+    let mut done = Vec::new();
+    for timeout_ms in [0, 1, 25] {
+        let start = Instant::now();
+        let timeout = Duration::from_millis(timeout_ms);
+        driver.wait(Some(timeout), &mut done).unwrap();
+        assert!(start.elapsed() >= timeout && start.elapsed() < LONG / 2);
+    }
+    // A timeout that no clock can hold is none; the wake-up ends it.
+    let waker = driver.waker();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(5));
+        waker.wake();
+    });
+    driver.wait(Some(Duration::MAX), &mut done).unwrap();
+    thread.join().unwrap();
+    assert!(done.is_empty());
+});
+
+both!(drops_with_everything_in_flight, |driver: &mut AnyDriver| {
+    let mut far_ends = Vec::new();
+    for token in 0..300 {
+        let (socket, far) = pair(driver);
+        driver.submit(token, Op::Recv { socket, buf: vec![0; 4096] });
+        driver.submit(token, Op::Send { socket, bufs: vec![vec![1; 2 << 20].into(), vec![2; 10].into()] });
+        far_ends.push(far);
+    }
+    driver.wait(Some(Duration::from_millis(50)), &mut Vec::new()).unwrap();
+    let start = Instant::now();
+    let (fresh, _) = lode_media::open_driver(DriverChoice::Threads).unwrap();
+    drop(std::mem::replace(driver, fresh));
+    assert!(start.elapsed() < Duration::from_secs(5), "dropping took {:?}", start.elapsed());
+    for mut far in far_ends {
+        let mut got = Vec::new();
+        let _ = far.read_to_end(&mut got);
+        assert!(got.iter().all(|byte| *byte == 1));
+    }
+});
