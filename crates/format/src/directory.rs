@@ -1,0 +1,244 @@
+//! The directory: the volumes of the cache, and which volume owns which extent. Two copies, written in
+//! turn; the valid one with the higher generation counts. A copy is several pages that stand or fall
+//! together: each carries the generation.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::checksum::VolumeTag;
+use crate::error::{FormatError, Wrong};
+use crate::layout::DeviceLayout;
+use crate::page::{self, CacheId, Head, PAGE_BYTES};
+
+const MAGIC: &[u8; 8] = b"LODEdirc";
+const WHAT: &str = "Directory";
+
+const VOLUMES_PER_PAGE: usize = 15;
+const VOLUME_PAGES: usize = 18;
+const EXTENTS_PER_PAGE: usize = 2000;
+const EXTENT_PAGES: usize = (DeviceLayout::MAX_EXTENTS as usize).div_ceil(EXTENTS_PER_PAGE);
+/// Pages of one copy.
+pub(crate) const DIRECTORY_PAGES: usize = VOLUME_PAGES + EXTENT_PAGES;
+
+const NO_OWNER: u16 = u16::MAX;
+
+/// One volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its identity within the cache.
+    pub tag: VolumeTag,
+    /// Bytes of its backing disk.
+    pub backing_bytes: u64,
+    /// The journal ring in force: pages of another ring are of an earlier life.
+    pub ring: u64,
+}
+
+impl Volume {
+    /// Longest name in bytes.
+    pub const MAX_NAME_BYTES: usize = 200;
+}
+
+/// Volumes and the owners of the extents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    /// Grows with every write of a directory.
+    pub generation: u64,
+    /// The volumes; a volume's place is its number and never changes while it exists.
+    pub volumes: Vec<Option<Volume>>,
+    /// For every extent the number of the volume that owns it.
+    pub owners: Vec<Option<u16>>,
+}
+
+/// The pages of one copy, in order.
+pub type DirectoryCopy = Vec<u8>;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    head: Head,
+    generation: U64,
+    page: U32,
+    extents: U32,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawVolume {
+    tag: U64,
+    backing_bytes: U64,
+    ring: U64,
+    name_bytes: U16,
+    used: U16,
+    name: [u8; Volume::MAX_NAME_BYTES],
+}
+
+const BODY: usize = size_of::<Raw>();
+const _: () = assert!(BODY + VOLUMES_PER_PAGE * size_of::<RawVolume>() <= PAGE_BYTES);
+const _: () = assert!(BODY + EXTENTS_PER_PAGE * 2 <= PAGE_BYTES);
+
+fn wrong(field: &'static str) -> FormatError {
+    FormatError { what: WHAT, wrong: Wrong::Field(field) }
+}
+
+impl Directory {
+    /// Most volumes of a cache.
+    pub const MAX_VOLUMES: usize = VOLUMES_PER_PAGE * VOLUME_PAGES;
+    /// Bytes of one copy.
+    pub const COPY_BYTES: usize = DIRECTORY_PAGES * PAGE_BYTES;
+
+    /// No volumes and `extents` free extents.
+    pub fn empty(extents: u32) -> Directory {
+        Directory { generation: 0, volumes: Vec::new(), owners: vec![None; extents as usize] }
+    }
+
+    /// The copy that this generation is written to.
+    pub fn copy(&self) -> u8 {
+        (self.generation & 1) as u8
+    }
+
+    /// The number and the volume of this name.
+    pub fn find(&self, name: &str) -> Option<(u16, &Volume)> {
+        let mut volumes = self.volumes.iter().enumerate();
+        volumes.find_map(|(i, v)| v.as_ref().filter(|v| v.name == name).map(|v| (i as u16, v)))
+    }
+
+    /// The extents that a volume owns, ascending.
+    pub fn extents_of(&self, volume: u16) -> Vec<u32> {
+        let owned = self.owners.iter().enumerate().filter(|(_, owner)| **owner == Some(volume));
+        owned.map(|(extent, _)| extent as u32).collect()
+    }
+
+    /// The bytes of a copy. Names longer than [`Volume::MAX_NAME_BYTES`] and more than
+    /// [`Directory::MAX_VOLUMES`] volumes are refused.
+    pub fn encode(&self, cache: CacheId) -> Result<DirectoryCopy, FormatError> {
+        if self.volumes.len() > Self::MAX_VOLUMES {
+            return Err(wrong("volumes"));
+        }
+        let mut bytes = Vec::with_capacity(Self::COPY_BYTES);
+        for number in 0..DIRECTORY_PAGES {
+            let mut page = page::start_page(&Raw {
+                head: Head::new(MAGIC, cache),
+                generation: U64::new(self.generation),
+                page: U32::new(number as u32),
+                extents: U32::new(self.owners.len() as u32),
+            });
+            if number < VOLUME_PAGES {
+                self.encode_volumes(number, &mut page)?;
+            } else {
+                self.encode_owners(number - VOLUME_PAGES, &mut page);
+            }
+            page::seal(&mut page);
+            bytes.extend_from_slice(&page[..]);
+        }
+        Ok(bytes)
+    }
+
+    fn encode_volumes(&self, number: usize, page: &mut [u8; PAGE_BYTES]) -> Result<(), FormatError> {
+        let volumes = self.volumes.iter().skip(number * VOLUMES_PER_PAGE).take(VOLUMES_PER_PAGE);
+        for (place, volume) in volumes.enumerate() {
+            let Some(volume) = volume else { continue };
+            let mut name = [0; Volume::MAX_NAME_BYTES];
+            let text = volume.name.as_bytes();
+            name.get_mut(..text.len()).ok_or(wrong("name"))?.copy_from_slice(text);
+            let raw = RawVolume {
+                tag: U64::new(volume.tag.0),
+                backing_bytes: U64::new(volume.backing_bytes),
+                ring: U64::new(volume.ring),
+                name_bytes: U16::new(text.len() as u16),
+                used: U16::new(1),
+                name,
+            };
+            let at = BODY + place * size_of::<RawVolume>();
+            page[at..at + size_of::<RawVolume>()].copy_from_slice(raw.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn encode_owners(&self, number: usize, page: &mut [u8; PAGE_BYTES]) {
+        let owners = self.owners.iter().skip(number * EXTENTS_PER_PAGE).take(EXTENTS_PER_PAGE);
+        for (place, owner) in owners.enumerate() {
+            let at = BODY + place * 2;
+            page[at..at + 2].copy_from_slice(&owner.unwrap_or(NO_OWNER).to_le_bytes());
+        }
+    }
+
+    /// Reads one copy.
+    pub fn decode(cache: CacheId, bytes: &[u8]) -> Result<Directory, FormatError> {
+        let mut directory: Option<Directory> = None;
+        for number in 0..DIRECTORY_PAGES {
+            let page = bytes.get(number * PAGE_BYTES..(number + 1) * PAGE_BYTES);
+            let page = page.ok_or(FormatError { what: WHAT, wrong: Wrong::Length })?;
+            let raw: Raw = page::open(WHAT, MAGIC, Some(cache), page)?;
+            if raw.extents.get() > DeviceLayout::MAX_EXTENTS {
+                return Err(wrong("extents"));
+            }
+            let directory = directory.get_or_insert_with(|| Directory {
+                generation: raw.generation.get(),
+                volumes: Vec::new(),
+                owners: vec![None; raw.extents.get() as usize],
+            });
+            if raw.generation.get() != directory.generation
+                || raw.page.get() != number as u32
+                || raw.extents.get() as usize != directory.owners.len()
+            {
+                return Err(wrong("generation"));
+            }
+            if number < VOLUME_PAGES {
+                directory.decode_volumes(page)?;
+            } else {
+                directory.decode_owners(number - VOLUME_PAGES, page);
+            }
+        }
+        let mut directory = directory.ok_or(wrong("pages"))?;
+        directory.check()?;
+        while directory.volumes.last().is_some_and(Option::is_none) {
+            directory.volumes.pop();
+        }
+        Ok(directory)
+    }
+
+    fn decode_volumes(&mut self, page: &[u8]) -> Result<(), FormatError> {
+        for place in 0..VOLUMES_PER_PAGE {
+            let at = BODY + place * size_of::<RawVolume>();
+            let (raw, _) = RawVolume::read_from_prefix(&page[at..]).map_err(|_| wrong("volume"))?;
+            if raw.used.get() == 0 {
+                self.volumes.push(None);
+                continue;
+            }
+            let name = raw.name.get(..raw.name_bytes.get() as usize).ok_or(wrong("name"))?;
+            let name = std::str::from_utf8(name).map_err(|_| wrong("name"))?;
+            self.volumes.push(Some(Volume {
+                name: name.to_owned(),
+                tag: VolumeTag(raw.tag.get()),
+                backing_bytes: raw.backing_bytes.get(),
+                ring: raw.ring.get(),
+            }));
+        }
+        Ok(())
+    }
+
+    fn decode_owners(&mut self, number: usize, page: &[u8]) {
+        let owners = self.owners.iter_mut().skip(number * EXTENTS_PER_PAGE).take(EXTENTS_PER_PAGE);
+        for (place, owner) in owners.enumerate() {
+            let at = BODY + place * 2;
+            let raw = u16::from_le_bytes([page[at], page[at + 1]]);
+            *owner = (raw != NO_OWNER).then_some(raw);
+        }
+    }
+
+    fn check(&self) -> Result<(), FormatError> {
+        let known = |owner: &u16| self.volumes.get(*owner as usize).is_some_and(Option::is_some);
+        if self.owners.iter().flatten().all(known) { Ok(()) } else { Err(wrong("owner")) }
+    }
+
+    /// The newer valid one of two copies; the error of the first when neither is valid.
+    pub fn newest(cache: CacheId, copies: [&[u8]; 2]) -> Result<Directory, FormatError> {
+        match copies.map(|bytes| Directory::decode(cache, bytes)) {
+            [Ok(a), Ok(b)] => Ok(if b.generation > a.generation { b } else { a }),
+            [Ok(one), Err(_)] | [Err(_), Ok(one)] => Ok(one),
+            [Err(error), Err(_)] => Err(error),
+        }
+    }
+}

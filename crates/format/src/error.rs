@@ -1,0 +1,42 @@
+//! Why bytes were not accepted.
+
+/// What is wrong with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Wrong {
+    /// The page is shorter than a page.
+    Length,
+    /// Another kind of page, or no page of ours at all.
+    Magic,
+    /// The checksum does not match: torn or damaged.
+    Checksum,
+    /// The page belongs to another cache.
+    Cache,
+    /// The format is of a version this program does not read.
+    Version(u32),
+    /// A field has a value it cannot have.
+    Field(&'static str),
+}
+
+/// A page that was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {}", describe(.wrong))]
+pub struct FormatError {
+    /// Which structure was expected.
+    pub what: &'static str,
+    /// What is wrong with it.
+    pub wrong: Wrong,
+}
+
+fn describe(wrong: &Wrong) -> String {
+    match wrong {
+        Wrong::Length => "The page is cut short".to_owned(),
+        Wrong::Magic => "Not a page of a Lodestore cache".to_owned(),
+        Wrong::Checksum => "The checksum does not match; the page is torn or damaged".to_owned(),
+        Wrong::Cache => "The page belongs to another cache".to_owned(),
+        Wrong::Version(version) => {
+            format!("Format version {version} is not known to this program; use a newer lode")
+        }
+        Wrong::Field(name) => format!("The field '{name}' has a value it cannot have"),
+    }
+}

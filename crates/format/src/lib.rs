@@ -1,0 +1,29 @@
+//! The bytes of a Lodestore cache on an SSD: bytes to records and back, and nothing else.
+//!
+//! All integers are little-endian and of fixed width; every structure is one 4 KiB page with a magic, a
+//! CRC32C over the rest of the page and the identity of its cache, so that a page of another cache, an
+//! older life of this one, or a torn write is recognised and never believed. Layout and version history
+//! are in `docs/design.md`. This crate must not know who writes the bytes, or when.
+
+#![forbid(unsafe_code)]
+
+mod checksum;
+mod directory;
+mod error;
+mod journal;
+mod layout;
+mod page;
+mod superblock;
+mod table;
+
+pub use checksum::{VolumeTag, data_checksum};
+pub use directory::{Directory, DirectoryCopy, Volume};
+pub use error::{FormatError, Wrong};
+pub use journal::{JournalPage, RECORDS_PER_PAGE, Record, RecordKind};
+pub use layout::{DeviceLayout, ExtentLayout, SlotNo};
+pub use page::{CacheId, PAGE_BYTES};
+pub use superblock::Superblock;
+pub use table::{ENTRIES_PER_PAGE, Entry, EntryState, TablePage};
+
+/// Version of the format that this code writes and reads.
+pub const FORMAT_VERSION: u32 = 1;

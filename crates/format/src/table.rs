@@ -1,0 +1,163 @@
+//! Slot tables: the state of an extent's slots as of a checkpoint. Each page has two copies, written in
+//! turn; the valid one with the higher sequence counts.
+
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::checksum::VolumeTag;
+use crate::error::{FormatError, Wrong};
+use crate::page::{self, CacheId, Head, PAGE_BYTES};
+
+const MAGIC: &[u8; 8] = b"LODEslot";
+const WHAT: &str = "Slot table";
+
+/// Slots that one page describes.
+pub const ENTRIES_PER_PAGE: usize = 166;
+
+/// What a slot holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EntryState {
+    /// Nothing.
+    #[default]
+    Free,
+    /// A copy that equals the backing disk.
+    Clean,
+    /// A copy newer than the backing disk.
+    Dirty,
+}
+
+/// One slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// What it holds. The other fields mean nothing when it is free.
+    pub state: EntryState,
+    /// The block.
+    pub block: u64,
+    /// Version of the record that put it there.
+    pub version: u64,
+    /// Checksum of the block's bytes.
+    pub crc: u32,
+}
+
+/// One page of an extent's slot table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TablePage {
+    /// The volume that owns the extent.
+    pub volume: VolumeTag,
+    /// The extent.
+    pub extent: u32,
+    /// Which page of the extent's table.
+    pub page: u32,
+    /// Grows with every write of this page.
+    pub sequence: u64,
+    /// Every record up to this version is reflected here.
+    pub stamp: u64,
+    /// The slots, [`ENTRIES_PER_PAGE`] of them, the last page of an extent padded with free ones.
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    head: Head,
+    volume: U64,
+    sequence: U64,
+    stamp: U64,
+    extent: U32,
+    page: U32,
+    reserved: [u8; 16],
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawEntry {
+    block: U64,
+    version: U64,
+    crc: U32,
+    state: U16,
+    reserved: U16,
+}
+
+const BODY: usize = size_of::<Raw>();
+const _: () = assert!(BODY + ENTRIES_PER_PAGE * size_of::<RawEntry>() <= PAGE_BYTES);
+
+impl TablePage {
+    /// A page of free slots.
+    pub fn empty(volume: VolumeTag, extent: u32, page: u32, sequence: u64) -> TablePage {
+        TablePage {
+            volume,
+            extent,
+            page,
+            sequence,
+            stamp: 0,
+            entries: vec![Entry::default(); ENTRIES_PER_PAGE],
+        }
+    }
+
+    /// The copy that this sequence is written to.
+    pub fn copy(&self) -> u8 {
+        (self.sequence & 1) as u8
+    }
+
+    /// The page to write.
+    ///
+    /// # Panics
+    /// With more than [`ENTRIES_PER_PAGE`] entries.
+    pub fn encode(&self, cache: CacheId) -> Box<[u8; PAGE_BYTES]> {
+        assert!(self.entries.len() <= ENTRIES_PER_PAGE);
+        let mut page = page::start_page(&Raw {
+            head: Head::new(MAGIC, cache),
+            volume: U64::new(self.volume.0),
+            sequence: U64::new(self.sequence),
+            stamp: U64::new(self.stamp),
+            extent: U32::new(self.extent),
+            page: U32::new(self.page),
+            reserved: [0; 16],
+        });
+        let body = page[BODY..].chunks_exact_mut(size_of::<RawEntry>());
+        for (entry, bytes) in self.entries.iter().zip(body) {
+            let raw = RawEntry {
+                block: U64::new(entry.block),
+                version: U64::new(entry.version),
+                crc: U32::new(entry.crc),
+                state: U16::new(entry.state as u16),
+                reserved: U16::new(0),
+            };
+            bytes.copy_from_slice(raw.as_bytes());
+        }
+        page::seal(&mut page);
+        page
+    }
+
+    /// Reads a page and checks that it is the one expected at this place.
+    pub fn decode(
+        cache: CacheId,
+        volume: VolumeTag,
+        extent: u32,
+        page: u32,
+        bytes: &[u8],
+    ) -> Result<TablePage, FormatError> {
+        let raw: Raw = page::open(WHAT, MAGIC, Some(cache), bytes)?;
+        let wrong = |field| FormatError { what: WHAT, wrong: Wrong::Field(field) };
+        if raw.volume.get() != volume.0 {
+            return Err(wrong("volume"));
+        }
+        if raw.extent.get() != extent || raw.page.get() != page {
+            return Err(wrong("place"));
+        }
+        let mut entries = Vec::with_capacity(ENTRIES_PER_PAGE);
+        for bytes in bytes[BODY..PAGE_BYTES].chunks_exact(size_of::<RawEntry>()).take(ENTRIES_PER_PAGE) {
+            let raw = RawEntry::read_from_bytes(bytes).map_err(|_| wrong("entry"))?;
+            let state = match raw.state.get() {
+                0 => EntryState::Free,
+                1 => EntryState::Clean,
+                2 => EntryState::Dirty,
+                _ => return Err(wrong("state")),
+            };
+            let (block, version, crc) = (raw.block.get(), raw.version.get(), raw.crc.get());
+            entries.push(Entry { state, block, version, crc });
+        }
+        let (sequence, stamp) = (raw.sequence.get(), raw.stamp.get());
+        Ok(TablePage { volume, extent, page, sequence, stamp, entries })
+    }
+}

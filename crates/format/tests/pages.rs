@@ -1,0 +1,149 @@
+//! Every page reads back as it was written, and nothing else is ever believed.
+
+use lode_format::*;
+use lode_types::BlockSize;
+use proptest::prelude::*;
+
+const CACHE: CacheId = CacheId([7; 16]);
+const TAG: VolumeTag = VolumeTag(42);
+
+fn record() -> impl Strategy<Value = Record> {
+    (0u8..3, any::<u32>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
+        |(kind, slot, block, version, crc)| Record {
+            kind: [RecordKind::Clean, RecordKind::Dirty, RecordKind::Free][kind as usize],
+            slot,
+            block,
+            version,
+            crc,
+        },
+    )
+}
+
+fn journal_page() -> impl Strategy<Value = JournalPage> {
+    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
+    (numbers, proptest::collection::vec(record(), 0..=RECORDS_PER_PAGE)).prop_map(
+        |((ring, number, tail, durable_page, durable_version), records)| JournalPage {
+            volume: TAG,
+            ring,
+            number,
+            tail,
+            durable_page,
+            durable_version,
+            records,
+        },
+    )
+}
+
+fn table_page() -> impl Strategy<Value = TablePage> {
+    let entry =
+        (0u8..3, any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(state, block, version, crc)| {
+            let state = [EntryState::Free, EntryState::Clean, EntryState::Dirty][state as usize];
+            Entry { state, block, version, crc }
+        });
+    (any::<u64>(), any::<u64>(), proptest::collection::vec(entry, ENTRIES_PER_PAGE)).prop_map(
+        |(sequence, stamp, entries)| TablePage { volume: TAG, extent: 3, page: 1, sequence, stamp, entries },
+    )
+}
+
+fn superblock(generation: u64) -> Superblock {
+    Superblock {
+        cache: CACHE,
+        generation,
+        epoch: 9,
+        device_bytes: 64 << 20,
+        extent_bytes: 1 << 20,
+        block: BlockSize::KIB_4,
+    }
+}
+
+fn directory() -> Directory {
+    let layout = superblock(1).layout().unwrap();
+    let mut directory = Directory::empty(layout.extents);
+    directory.generation = 5;
+    let volume =
+        |name: &str| Some(Volume { name: name.to_owned(), tag: TAG, backing_bytes: 1 << 30, ring: 3 });
+    directory.volumes = vec![volume("vm1"), None, volume("vm3")];
+    directory.owners[0] = Some(0);
+    directory.owners[7] = Some(2);
+    directory
+}
+
+proptest! {
+    #[test]
+    fn journal_pages_round_trip(page in journal_page()) {
+        prop_assert_eq!(JournalPage::decode(CACHE, &page.encode(CACHE)[..]), Ok(page));
+    }
+
+    #[test]
+    fn table_pages_round_trip(page in table_page()) {
+        let bytes = page.encode(CACHE);
+        prop_assert_eq!(TablePage::decode(CACHE, TAG, 3, 1, &bytes[..]), Ok(page));
+        prop_assert!(TablePage::decode(CACHE, VolumeTag(43), 3, 1, &bytes[..]).is_err());
+        prop_assert!(TablePage::decode(CACHE, TAG, 4, 1, &bytes[..]).is_err());
+        prop_assert!(TablePage::decode(CacheId([8; 16]), TAG, 3, 1, &bytes[..]).is_err());
+    }
+
+    /// A flipped bit anywhere makes every page unreadable.
+    #[test]
+    fn flipped_bits_are_seen(page in journal_page(), table in table_page(), bit in 0usize..4096 * 8) {
+        let flip = |bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            bytes
+        };
+        prop_assert!(JournalPage::decode(CACHE, &flip(&page.encode(CACHE)[..])).is_err());
+        prop_assert!(TablePage::decode(CACHE, TAG, 3, 1, &flip(&table.encode(CACHE)[..])).is_err());
+        prop_assert!(Superblock::decode(&flip(&superblock(1).encode()[..])).is_err());
+    }
+
+    /// Torn at any sector between two versions of a page, neither is read unless it is whole.
+    #[test]
+    fn torn_pages_are_seen(old in journal_page(), new in journal_page(), sectors in 1usize..8) {
+        prop_assume!(old != new);
+        let (old, new) = (old.encode(CACHE), new.encode(CACHE));
+        let mut torn = old.to_vec();
+        torn[..sectors * 512].copy_from_slice(&new[..sectors * 512]);
+        if torn[..] != old[..] && torn[..] != new[..] {
+            prop_assert!(JournalPage::decode(CACHE, &torn).is_err());
+        }
+    }
+
+    #[test]
+    fn noise_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..5000)) {
+        prop_assert!(JournalPage::decode(CACHE, &bytes).is_err());
+        prop_assert!(TablePage::decode(CACHE, TAG, 0, 0, &bytes).is_err());
+        prop_assert!(Superblock::decode(&bytes).is_err());
+        prop_assert!(Directory::decode(CACHE, &bytes).is_err());
+    }
+}
+
+#[test]
+fn the_newer_superblock_counts() {
+    let (old, new) = (superblock(1), superblock(2));
+    assert_eq!(Superblock::newest([&old.encode()[..], &new.encode()[..]]), Ok(new));
+    assert_eq!(Superblock::newest([&new.encode()[..], &[0; 4096]]), Ok(new));
+    assert_eq!(Superblock::newest([&[0; 4096], &[0; 4096]]).unwrap_err().wrong, Wrong::Magic);
+}
+
+#[test]
+fn directories_round_trip_and_the_newer_counts() {
+    let old = directory();
+    let mut new = old.clone();
+    new.generation = 6;
+    new.owners[8] = Some(0);
+    let (old_bytes, new_bytes) = (old.encode(CACHE).unwrap(), new.encode(CACHE).unwrap());
+    assert_eq!(Directory::decode(CACHE, &old_bytes), Ok(old.clone()));
+    assert_eq!(Directory::newest(CACHE, [&old_bytes, &new_bytes]), Ok(new));
+    let mut torn = new_bytes.clone();
+    torn[..4096].copy_from_slice(&old_bytes[..4096]);
+    assert_eq!(Directory::newest(CACHE, [&old_bytes, &torn]), Ok(old.clone()));
+    assert_eq!(old.find("vm3").map(|(number, _)| number), Some(2));
+    assert_eq!(old.extents_of(2), vec![7]);
+}
+
+#[test]
+fn names_too_long_are_refused() {
+    let mut directory = directory();
+    directory.volumes[0].as_mut().unwrap().name = "x".repeat(Volume::MAX_NAME_BYTES + 1);
+    assert_eq!(directory.encode(CACHE).unwrap_err().wrong, Wrong::Field("name"));
+}
