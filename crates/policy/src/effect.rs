@@ -1,0 +1,103 @@
+//! The small vocabulary in which a scheme says what follows from an access.
+
+use lode_types::{BlockNo, Level};
+
+/// Logical place of a block in a level: dense from zero, below the largest quota the level ever had.
+///
+/// The engine maps it to a physical place; a slot that is reused for another block is the same logical
+/// slot but need not be the same physical one.
+pub type Slot = u32;
+
+/// One consequence of an access, an interval's end or a resize.
+///
+/// Effects of one access come in the order in which they must *logically* happen: an eviction before the
+/// fill that takes its slot. `Read…`, `Fill`, `Write…`, `Merge…` and `Invalidate` concern the accessed
+/// block; `Evict` and `Promote` name theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The read is served from this copy.
+    ReadLevel {
+        /// Level of the copy.
+        level: Level,
+        /// Slot of the copy.
+        slot: Slot,
+    },
+    /// The read is served from the backing disk.
+    ReadBacking,
+    /// After the reader is answered, a clean copy of what it read is put here.
+    Fill {
+        /// Level to fill.
+        level: Level,
+        /// Slot to fill.
+        slot: Slot,
+    },
+    /// The write goes here before it is acknowledged.
+    WriteLevel {
+        /// Level written to.
+        level: Level,
+        /// Slot written to.
+        slot: Slot,
+        /// The block was there already (a write hit).
+        hit: bool,
+        /// The copy is newer than the backing disk from now on.
+        dirty: bool,
+    },
+    /// The write goes to the backing disk before it is acknowledged.
+    WriteBacking,
+    /// The rest of a partially written block comes from this copy.
+    MergeLevel {
+        /// Level of the copy.
+        level: Level,
+        /// Slot of the copy.
+        slot: Slot,
+    },
+    /// The rest of a partially written block comes from the backing disk.
+    MergeBacking,
+    /// The accessed block's copy here is stale or unwanted and is forgotten, dirty or not.
+    Invalidate {
+        /// Level of the copy.
+        level: Level,
+        /// Slot of the copy.
+        slot: Slot,
+    },
+    /// A block leaves a level; a dirty one is written back to the backing disk.
+    Evict {
+        /// Level it leaves.
+        level: Level,
+        /// Slot it leaves.
+        slot: Slot,
+        /// Which block.
+        block: BlockNo,
+        /// It must be written back.
+        dirty: bool,
+    },
+    /// In the background a clean copy of a block is put into the SSD.
+    Promote {
+        /// Slot to fill.
+        slot: Slot,
+        /// Which block.
+        block: BlockNo,
+        /// DRAM slot to copy it from; `None`: it is read from the backing disk.
+        from_dram: Option<Slot>,
+    },
+}
+
+/// Receives effects. Implementations are small and inlined into the scheme's code.
+pub trait Sink {
+    /// Takes one effect.
+    fn effect(&mut self, effect: Effect);
+}
+
+/// Ignores every effect, for callers that only want a scheme's state to move.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nothing;
+
+impl Sink for Nothing {
+    fn effect(&mut self, _: Effect) {}
+}
+
+impl Sink for Vec<Effect> {
+    fn effect(&mut self, effect: Effect) {
+        self.push(effect);
+    }
+}

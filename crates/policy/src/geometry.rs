@@ -1,0 +1,154 @@
+//! Which set a block belongs to, and how many blocks a set may hold.
+//!
+//! The paper's caches are set associative with 512 blocks a set (EnhanceIO, flashcache). Ours follow a
+//! share that changes while a VM runs, so the number of sets is a power of two and the share is spread
+//! over the sets evenly: a set has from `assoc` to `2 * assoc - 1` ways, a share that is a power-of-two
+//! multiple of `assoc` gives exactly `assoc`, and the sets split or merge only when the share doubles
+//! or falls well below half.
+
+use lode_types::BlockNo;
+
+/// How a block's cluster (`assoc` consecutive blocks) is mapped to a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapKind {
+    /// Cluster number modulo the number of sets (EnhanceIO, old flashcache).
+    Modulo,
+    /// Bob Jenkins' hash of the cluster number modulo the number of sets (flashcache since format 3).
+    Jhash,
+}
+
+/// The sets of one level of one VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Blocks of a set; 0 means full associativity.
+    assoc: u32,
+    cluster_shift: u32,
+    map: MapKind,
+    sets_log2: u32,
+    blocks: u32,
+}
+
+impl Geometry {
+    /// The sets of a share of `blocks`. `assoc` 0 makes one set of everything.
+    pub fn new(assoc: u32, map: MapKind, blocks: u32) -> Geometry {
+        let cluster_shift = if assoc == 0 { 0 } else { assoc.ilog2() };
+        Geometry { assoc, cluster_shift, map, sets_log2: fresh_sets_log2(assoc, blocks), blocks }
+    }
+
+    /// The sets after the share changed. The number of sets stays where it is until the share would
+    /// give sets of `2 * assoc` ways or more, or of less than three quarters of `assoc`.
+    pub fn resized(&self, blocks: u32) -> Geometry {
+        let ways = blocks >> self.sets_log2;
+        let keep = self.assoc == 0
+            || (ways < self.assoc.saturating_mul(2)
+                && (self.sets_log2 == 0 || ways >= self.assoc - self.assoc / 4));
+        let sets_log2 = if keep { self.sets_log2 } else { fresh_sets_log2(self.assoc, blocks) };
+        Geometry { sets_log2, blocks, ..*self }
+    }
+
+    /// Number of sets, a power of two.
+    pub fn sets(&self) -> u32 {
+        1 << self.sets_log2
+    }
+
+    /// Blocks that all sets together may hold.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Blocks that `set` may hold.
+    #[inline]
+    pub fn ways(&self, set: u32) -> u32 {
+        let even = self.blocks >> self.sets_log2;
+        even + u32::from(set < (self.blocks & (self.sets() - 1)))
+    }
+
+    /// The set of `block`.
+    #[inline]
+    pub fn set_of(&self, block: BlockNo) -> u32 {
+        if self.sets_log2 == 0 {
+            return 0;
+        }
+        let cluster = block >> self.cluster_shift;
+        let hash = match self.map {
+            MapKind::Modulo => cluster as u32,
+            MapKind::Jhash => jhash(cluster),
+        };
+        hash & (self.sets() - 1)
+    }
+}
+
+/// The largest power of two of sets that have at least `assoc` ways each; one set when there is not
+/// enough for that.
+fn fresh_sets_log2(assoc: u32, blocks: u32) -> u32 {
+    blocks.checked_div(assoc).map_or(0, |sets| sets.max(1).ilog2())
+}
+
+/// Bob Jenkins' lookup3 over the two 32-bit halves of `cluster`.
+fn jhash(cluster: u64) -> u32 {
+    const INITIAL: u32 = 0xdead_beef + (2 << 2);
+    let mut words = [INITIAL.wrapping_add(cluster as u32), INITIAL, INITIAL];
+    words[1] = words[1].wrapping_add((cluster >> 32) as u32);
+    for (into, from, turn) in
+        [(2, 1, 14), (0, 2, 11), (1, 0, 25), (2, 1, 16), (0, 2, 4), (1, 0, 14), (2, 1, 24)]
+    {
+        words[into] = (words[into] ^ words[from]).wrapping_sub(words[from].rotate_left(turn));
+    }
+    words[2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_gibibyte_is_512_sets_of_512() {
+        let geometry = Geometry::new(512, MapKind::Modulo, 262_144);
+        assert_eq!((geometry.sets(), geometry.ways(0), geometry.ways(511)), (512, 512, 512));
+        assert_eq!(geometry.set_of(511), 0);
+        assert_eq!(geometry.set_of(512), 1);
+        assert_eq!(geometry.set_of(512 * 512), 0);
+    }
+
+    #[test]
+    fn less_than_a_set_is_one_set_of_that_many_ways() {
+        for blocks in [0, 1, 300, 512, 1023] {
+            let geometry = Geometry::new(512, MapKind::Jhash, blocks);
+            assert_eq!((geometry.sets(), geometry.ways(0)), (1, blocks));
+        }
+        assert_eq!(Geometry::new(0, MapKind::Modulo, 1 << 30).sets(), 1);
+    }
+
+    #[test]
+    fn a_small_wobble_keeps_the_sets() {
+        let geometry = Geometry::new(512, MapKind::Modulo, 2048);
+        assert_eq!(geometry.resized(2047).sets(), 4);
+        assert_eq!(geometry.resized(1536).sets(), 4);
+        assert_eq!(geometry.resized(1535).sets(), 2);
+        assert_eq!(geometry.resized(4095).sets(), 4);
+        assert_eq!(geometry.resized(4096).sets(), 8);
+        assert_eq!(geometry.resized(0).sets(), 1);
+    }
+
+    #[test]
+    fn jhash_spreads_neighbouring_clusters() {
+        let geometry = Geometry::new(512, MapKind::Jhash, 512 * 1024);
+        let mut counts = vec![0u32; 1024];
+        for cluster in 0..64 * 1024u64 {
+            counts[geometry.set_of(cluster << 9) as usize] += 1;
+        }
+        assert!(counts.iter().all(|&n| (24..120).contains(&n)), "{counts:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn ways_add_up_to_the_share(assoc in 0u32..700, blocks in 0u32..200_000, next in 0u32..200_000) {
+            let first = Geometry::new(assoc, MapKind::Modulo, blocks);
+            for geometry in [first, first.resized(next)] {
+                let sum: u64 = (0..geometry.sets()).map(|s| u64::from(geometry.ways(s))).sum();
+                prop_assert_eq!(sum, u64::from(geometry.blocks()));
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Everything that decides: what is cached, where, and what leaves.
+//!
+//! A [`Scheme`] is one VM's cache policy. It is asked about one block access at a time and answers with
+//! [`Effect`]s to a [`Sink`] that the caller supplies; trace replay counts them, the engine turns them
+//! into device commands. No scheme knows which of the two it talks to.
+//!
+//! This crate must not know files, sockets, clocks, threads or unseeded randomness: the same sequence of
+//! calls gives the same effects, everywhere and always.
+
+#![forbid(unsafe_code)]
+
+mod counters;
+mod effect;
+mod geometry;
+mod lists;
+mod quota;
+mod registry;
+mod scheme;
+pub mod schemes;
+mod settings;
+mod sizer;
+
+pub use counters::{Counters, SsdWrites};
+pub use effect::{Effect, Nothing, Sink, Slot};
+pub use geometry::{Geometry, MapKind};
+pub use lists::SetLists;
+pub use quota::Quota;
+pub use registry::{AnyScheme, SchemeInfo, build, schemes as all_schemes};
+pub use scheme::{LevelDemand, Scheme};
+pub use settings::{SettingError, SettingInfo, SettingKind, Settings};
+pub use sizer::Sizer;

@@ -1,0 +1,318 @@
+//! Recency (or arrival) lists, one a set, over slots in one array with 32-bit links.
+
+use crate::effect::Slot;
+use crate::geometry::Geometry;
+
+const END: u32 = 0x7fff_ffff;
+const FLAG: u32 = 0x8000_0000;
+
+#[derive(Clone, Copy, Debug)]
+struct Node<T> {
+    /// Towards the front (newer). The top bit is the caller's flag.
+    newer: u32,
+    /// Towards the back (older).
+    older: u32,
+    value: T,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    front: u32,
+    back: u32,
+    len: u32,
+}
+
+const EMPTY: Ends = Ends { front: END, back: END, len: 0 };
+
+/// The lists of one level: every occupied slot is in the list of its block's set, newest at the front.
+///
+/// `T` is what the caller wants to find in a slot. Each slot also carries one flag bit (dirty). The
+/// caller passes the set with every call, because it knows the block and this room does not.
+#[derive(Debug)]
+pub struct SetLists<T> {
+    nodes: Vec<Node<T>>,
+    sets: Vec<Ends>,
+    free: Vec<Slot>,
+    geometry: Geometry,
+    len: u32,
+}
+
+impl<T: Copy> SetLists<T> {
+    /// Most slots a level can have; links are 31 bits wide.
+    pub const MAX_SLOTS: u32 = END;
+
+    /// Empty lists for these sets.
+    pub fn new(geometry: Geometry) -> SetLists<T> {
+        let sets = vec![EMPTY; geometry.sets() as usize];
+        SetLists { nodes: Vec::new(), sets, free: Vec::new(), geometry, len: 0 }
+    }
+
+    /// The sets in force.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Occupied slots.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether no slot is occupied.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether `set` holds as many blocks as it may, or more.
+    #[inline]
+    pub fn is_full(&self, set: u32) -> bool {
+        self.sets[set as usize].len >= self.geometry.ways(set)
+    }
+
+    /// Occupied slots of `set`.
+    pub fn len_of(&self, set: u32) -> u32 {
+        self.sets[set as usize].len
+    }
+
+    /// Whether `set` may never hold a block.
+    #[inline]
+    pub fn is_closed(&self, set: u32) -> bool {
+        self.geometry.ways(set) == 0
+    }
+
+    /// The caller's value in an occupied slot.
+    #[inline]
+    pub fn value(&self, slot: Slot) -> T {
+        self.nodes[slot as usize].value
+    }
+
+    /// The slot's flag.
+    #[inline]
+    pub fn flag(&self, slot: Slot) -> bool {
+        self.nodes[slot as usize].newer & FLAG != 0
+    }
+
+    /// Sets or clears the slot's flag.
+    #[inline]
+    pub fn set_flag(&mut self, slot: Slot, on: bool) {
+        let newer = &mut self.nodes[slot as usize].newer;
+        *newer = (*newer & !FLAG) | (u32::from(on) * FLAG);
+    }
+
+    /// The oldest slot of `set`.
+    #[inline]
+    pub fn oldest(&self, set: u32) -> Option<Slot> {
+        let back = self.sets[set as usize].back;
+        (back != END).then_some(back)
+    }
+
+    /// Moves an occupied slot to the front of its set.
+    #[inline]
+    pub fn touch(&mut self, set: u32, slot: Slot) {
+        if self.sets[set as usize].front != slot {
+            self.unlink(set, slot);
+            self.link_front(set, slot);
+        }
+    }
+
+    /// Occupies a free slot at the front of `set`, with the flag clear. The caller has made room.
+    #[inline]
+    pub fn insert(&mut self, set: u32, value: T) -> Slot {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.nodes[slot as usize] = Node { newer: END, older: END, value };
+                slot
+            }
+            None => {
+                let slot = self.nodes.len() as u32;
+                assert!(slot < Self::MAX_SLOTS, "a level has at most 2^31 - 1 slots");
+                self.nodes.push(Node { newer: END, older: END, value });
+                slot
+            }
+        };
+        self.link_front(set, slot);
+        self.len += 1;
+        slot
+    }
+
+    /// Frees an occupied slot.
+    #[inline]
+    pub fn remove(&mut self, set: u32, slot: Slot) {
+        self.unlink(set, slot);
+        self.free.push(slot);
+        self.len -= 1;
+    }
+
+    /// Brings a slot's links nearer to the processor.
+    #[inline]
+    pub fn prefetch(&self, slot: Slot) {
+        lode_reuse::prefetch::prefetch_slice(&self.nodes, slot as usize);
+    }
+
+    /// Brings the slots on both sides of `slot` nearer; `slot` itself should have been prefetched.
+    #[inline]
+    pub fn prefetch_neighbours(&self, slot: Slot) {
+        if let Some(node) = self.nodes.get(slot as usize) {
+            self.prefetch(node.newer & !FLAG);
+            self.prefetch(node.older);
+        }
+    }
+
+    /// The slots of `set` from oldest to newest.
+    pub fn from_oldest(&self, set: u32) -> impl Iterator<Item = Slot> + '_ {
+        let mut at = self.sets[set as usize].back;
+        std::iter::from_fn(move || {
+            let slot = (at != END).then_some(at)?;
+            at = self.nodes[slot as usize].newer & !FLAG;
+            Some(slot)
+        })
+    }
+
+    /// Changes the sets. Blocks stay, even where a set now holds more than it may; the caller evicts.
+    ///
+    /// Where sets merge, the position within the old set, as a fraction of its length, stands for the
+    /// age: the sets of one VM see like traffic, and no time stamps need to be kept for this rare event.
+    pub fn regroup(&mut self, geometry: Geometry, set_of: impl Fn(&T) -> u32) {
+        let same_sets = geometry.sets() == self.geometry.sets();
+        self.geometry = geometry;
+        if same_sets {
+            return;
+        }
+        let mut by_age = Vec::with_capacity(self.len as usize);
+        for set in 0..self.sets.len() as u32 {
+            let len = f64::from(self.sets[set as usize].len);
+            by_age.extend(self.from_oldest(set).enumerate().map(|(i, slot)| (i as f64 / len, set, slot)));
+        }
+        by_age.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        self.sets.clear();
+        self.sets.resize(geometry.sets() as usize, EMPTY);
+        for (_, _, slot) in by_age {
+            let set = set_of(&self.nodes[slot as usize].value);
+            self.link_front(set, slot);
+        }
+    }
+
+    /// Bytes that the lists take.
+    pub fn memory_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node<T>>()
+            + self.sets.capacity() * size_of::<Ends>()
+            + self.free.capacity() * size_of::<Slot>()
+    }
+
+    fn unlink(&mut self, set: u32, slot: Slot) {
+        let node = self.nodes[slot as usize];
+        let (newer, older) = (node.newer & !FLAG, node.older);
+        let ends = &mut self.sets[set as usize];
+        ends.len -= 1;
+        if newer == END {
+            ends.front = older;
+        } else {
+            self.nodes[newer as usize].older = older;
+        }
+        if older == END {
+            ends.back = newer;
+        } else {
+            let link = &mut self.nodes[older as usize].newer;
+            *link = (*link & FLAG) | newer;
+        }
+    }
+
+    fn link_front(&mut self, set: u32, slot: Slot) {
+        let ends = &mut self.sets[set as usize];
+        let front = std::mem::replace(&mut ends.front, slot);
+        ends.len += 1;
+        let node = &mut self.nodes[slot as usize];
+        node.newer = (node.newer & FLAG) | END;
+        node.older = front;
+        if front == END {
+            ends.back = slot;
+        } else {
+            let link = &mut self.nodes[front as usize].newer;
+            *link = (*link & FLAG) | slot;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::MapKind;
+    use proptest::prelude::*;
+
+    /// The same lists as plain vectors, newest first.
+    struct Plain {
+        sets: Vec<Vec<(u64, bool)>>,
+    }
+
+    proptest! {
+        #[test]
+        fn lists_equal_plain_vectors(steps in proptest::collection::vec((0u64..64, 0u8..4), 0..400)) {
+            let geometry = Geometry::new(4, MapKind::Modulo, 32);
+            let mut lists = SetLists::new(geometry);
+            let mut plain = Plain { sets: vec![Vec::new(); geometry.sets() as usize] };
+            let mut slots = std::collections::HashMap::new();
+            for (block, action) in steps {
+                let set = geometry.set_of(block);
+                let row = &mut plain.sets[set as usize];
+                match (action, slots.get(&block).copied()) {
+                    (0, Some(slot)) => {
+                        lists.remove(set, slot);
+                        row.retain(|e| e.0 != block);
+                        slots.remove(&block);
+                    }
+                    (1, Some(slot)) => {
+                        lists.set_flag(slot, true);
+                        row.iter_mut().filter(|e| e.0 == block).for_each(|e| e.1 = true);
+                    }
+                    (_, Some(slot)) => {
+                        lists.touch(set, slot);
+                        let at = row.iter().position(|e| e.0 == block).unwrap();
+                        let entry = row.remove(at);
+                        row.insert(0, entry);
+                    }
+                    (_, None) => {
+                        slots.insert(block, lists.insert(set, block));
+                        row.insert(0, (block, false));
+                    }
+                }
+                let got: Vec<_> =
+                    lists.from_oldest(set).map(|s| (lists.value(s), lists.flag(s))).collect();
+                let want: Vec<_> = plain.sets[set as usize].iter().rev().copied().collect();
+                prop_assert_eq!(got, want);
+                prop_assert_eq!(lists.len() as usize, slots.len());
+            }
+        }
+
+        #[test]
+        fn regrouping_keeps_blocks_and_order_within_a_set(
+            blocks in proptest::collection::btree_set(0u64..4096, 0..200), next in 1u32..2000)
+        {
+            let mut lists = SetLists::new(Geometry::new(8, MapKind::Modulo, 256));
+            for &block in &blocks {
+                lists.insert(lists.geometry().set_of(block), block);
+            }
+            let before: Vec<u64> = (0..lists.geometry().sets())
+                .flat_map(|s| lists.from_oldest(s).map(|x| lists.value(x)).collect::<Vec<_>>())
+                .collect();
+            let geometry = lists.geometry().resized(next);
+            lists.regroup(geometry, |&block| geometry.set_of(block));
+            let after: Vec<u64> = (0..geometry.sets())
+                .flat_map(|s| lists.from_oldest(s).map(|x| lists.value(x)).collect::<Vec<_>>())
+                .collect();
+            prop_assert_eq!(blocks.len(), after.len());
+            prop_assert_eq!(blocks, after.iter().copied().collect());
+            if geometry.sets() >= 32 {
+                // A split never changes the order of two blocks that shared a set.
+                let old = Geometry::new(8, MapKind::Modulo, 256);
+                for set in 0..geometry.sets() {
+                    let kept: Vec<u64> = lists.from_oldest(set).map(|x| lists.value(x)).collect();
+                    let was: Vec<u64> = before
+                        .iter()
+                        .copied()
+                        .filter(|&b| old.set_of(b) == set & (old.sets() - 1) && kept.contains(&b))
+                        .collect();
+                    prop_assert_eq!(kept, was);
+                }
+            }
+        }
+    }
+}

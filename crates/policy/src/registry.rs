@@ -1,0 +1,158 @@
+//! The list of schemes. A scheme that has its line here exists in replay, in simulation and in the daemon.
+
+use lode_types::{Access, BlockNo, Level};
+
+use crate::effect::{Sink, Slot};
+use crate::quota::Quota;
+use crate::scheme::{LevelDemand, Scheme};
+use crate::schemes::{etica, one_level};
+use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
+
+/// What `lode schemes` says of a scheme, and how it is built.
+#[derive(Clone, Copy, Debug)]
+pub struct SchemeInfo {
+    /// The name users give.
+    pub name: &'static str,
+    /// One sentence.
+    pub about: &'static str,
+    /// The paper or practice it follows.
+    pub source: &'static str,
+    /// The levels it uses.
+    pub levels: &'static [Level],
+    tables: &'static [&'static [SettingInfo]],
+    build: fn(&Settings, Quota, Quota) -> AnyScheme,
+}
+
+static SCHEMES: &[SchemeInfo] = &[
+    SchemeInfo {
+        name: "etica",
+        about: "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance, \
+                promotion and eviction by popularity",
+        source: "ETICA",
+        levels: &[Level::Dram, Level::Ssd],
+        tables: etica::TABLES,
+        build: |settings, physical, quota| {
+            AnyScheme::Etica(Box::new(etica::Etica::new(settings, physical, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "one-level",
+        about: "one SSD level with a textbook write policy and replacement",
+        source: "ETICA section 3; textbook",
+        levels: &[Level::Ssd],
+        tables: one_level::TABLES,
+        build: |settings, _, quota| AnyScheme::OneLevel(one_level::OneLevel::new(settings, quota)),
+    },
+];
+
+/// Every scheme, in the order to show them.
+pub fn schemes() -> &'static [SchemeInfo] {
+    SCHEMES
+}
+
+impl SchemeInfo {
+    /// The scheme of this name.
+    pub fn find(name: &str) -> Result<&'static SchemeInfo, SettingError> {
+        SCHEMES.iter().find(|info| info.name == name).ok_or_else(|| SettingError::UnknownScheme {
+            name: name.to_owned(),
+            nearest: nearest_name(name, SCHEMES.iter().map(|info| info.name)),
+        })
+    }
+
+    /// Its settings at their defaults.
+    pub fn settings(&self) -> Settings {
+        Settings::new(self.name, self.tables)
+    }
+
+    /// What can be set.
+    pub fn setting_infos(&self) -> impl Iterator<Item = &'static SettingInfo> + use<> {
+        self.tables.iter().flat_map(|table| table.iter())
+    }
+
+    /// Refuses levels that the scheme would not use, so that nobody pays for space without an effect.
+    pub fn check_levels(&self, physical: Quota) -> Result<(), SettingError> {
+        for level in Level::ALL {
+            if physical.of(level) > 0 && !self.levels.contains(&level) {
+                return Err(SettingError::Levels(format!(
+                    "Scheme '{}' does not use the {} level; leave its size away",
+                    self.name,
+                    level.name()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Builds one VM's cache. `physical` is what the host has, `quota` the VM's first share of it.
+pub fn build(settings: &Settings, physical: Quota, quota: Quota) -> AnyScheme {
+    let info = SchemeInfo::find(settings.scheme()).expect("settings come from a registered scheme");
+    (info.build)(settings, physical, quota)
+}
+
+/// Any scheme of the registry, for callers that choose at run time.
+#[derive(Debug)]
+pub enum AnyScheme {
+    /// See [`etica::Etica`].
+    Etica(Box<etica::Etica>),
+    /// See [`one_level::OneLevel`].
+    OneLevel(one_level::OneLevel),
+}
+
+macro_rules! each {
+    ($self:expr, $scheme:ident => $call:expr) => {
+        match $self {
+            AnyScheme::Etica($scheme) => $call,
+            AnyScheme::OneLevel($scheme) => $call,
+        }
+    };
+}
+
+impl Scheme for AnyScheme {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        each!(self, scheme => scheme.access(access, sink))
+    }
+
+    #[inline]
+    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        each!(self, scheme => scheme.end_request(now_ns, sink))
+    }
+
+    fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
+        each!(self, scheme => scheme.discard(block, sink))
+    }
+
+    fn forget(&mut self, level: Level, block: BlockNo) {
+        each!(self, scheme => scheme.forget(level, block))
+    }
+
+    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
+        each!(self, scheme => scheme.restore(block, dirty))
+    }
+
+    fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
+        each!(self, scheme => scheme.resize(quota, sink))
+    }
+
+    fn quota(&self) -> Quota {
+        each!(self, scheme => scheme.quota())
+    }
+
+    fn resident_blocks(&self, level: Level) -> u32 {
+        each!(self, scheme => scheme.resident_blocks(level))
+    }
+
+    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
+        each!(self, scheme => scheme.demand())
+    }
+
+    #[inline]
+    fn prefetch(&self, block: BlockNo, stage: u8) {
+        each!(self, scheme => scheme.prefetch(block, stage))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        each!(self, scheme => scheme.memory_bytes())
+    }
+}

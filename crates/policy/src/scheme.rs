@@ -1,0 +1,65 @@
+//! The interface between one VM's cache policy and whoever drives it.
+
+use lode_reuse::CurvePoint;
+use lode_types::{Access, BlockNo, Level};
+
+use crate::effect::{Sink, Slot};
+use crate::quota::Quota;
+
+/// What one VM could use of a level in the window that just ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LevelDemand {
+    /// Blocks needed so that every useful re-reference of the window hits; 0: nothing would.
+    pub blocks: u32,
+    /// Where the hit curve rises, ascending.
+    pub curve: Vec<CurvePoint>,
+    /// Block accesses of the VM in the window, hits or not.
+    pub accesses: u64,
+}
+
+/// One VM's cache policy.
+///
+/// Calls come one at a time. An access's effects follow from the calls before it and from nothing else.
+pub trait Scheme {
+    /// Decides one block access.
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S);
+
+    /// A guest request (all of its blocks) has been decided. Background work of the scheme's own
+    /// intervals happens here. `now_ns` is the time of the request on the caller's clock; it is only
+    /// looked at when the intervals are set to follow time.
+    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S);
+
+    /// The guest no longer needs `block`: every copy is invalidated, dirty or not, and what was known of
+    /// its use is forgotten.
+    fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S);
+
+    /// The world lost the copy in this slot (a media error). The scheme must not use it again.
+    fn forget(&mut self, level: Level, block: BlockNo);
+
+    /// Takes over a block that was found in the SSD at a restart; called from least to most recent.
+    /// `None`: there is no room for it, or it is dirty and the scheme keeps nothing dirty; the caller must
+    /// drop it, or write it back when dirty.
+    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot>;
+
+    /// Changes the VM's share. What no longer fits is evicted.
+    fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S);
+
+    /// The VM's share in force.
+    fn quota(&self) -> Quota;
+
+    /// Blocks that the VM holds in a level now.
+    fn resident_blocks(&self, level: Level) -> u32;
+
+    /// Closes the sizing window and says what the VM could have used of each level, indexed by
+    /// [`Level::index`]; `None` from schemes that do not measure it.
+    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
+        None
+    }
+
+    /// The caller will soon ask about `block`: brings what the answer needs nearer to the processor.
+    /// `stage` 0 comes first and touches the index only, stage 1 may follow links.
+    fn prefetch(&self, _block: BlockNo, _stage: u8) {}
+
+    /// Bytes of memory that the scheme's tables take.
+    fn memory_bytes(&self) -> usize;
+}

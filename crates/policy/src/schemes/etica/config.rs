@@ -1,0 +1,196 @@
+//! ETICA's settings.
+
+use crate::geometry::Geometry;
+use crate::quota::Quota;
+use crate::schemes::mapping;
+use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::sizer;
+
+const ON_OFF: SettingKind = SettingKind::Choice(&["on", "off"]);
+
+pub(crate) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        key: "mode",
+        default: "full-hybrid",
+        kind: SettingKind::Choice(&["npe", "full-hybrid", "full-strict"]),
+        about: "a write to a block the SSD lacks: npe allocates and evicts on demand; full-hybrid allocates \
+                only in a free way; full-strict never. The full modes promote and evict by popularity",
+        source: "ETICA 4.1 and Fig. 5 (npe), Fig. 6b (full-strict); full-hybrid is our reading",
+    },
+    SettingInfo {
+        key: "promotion_interval",
+        default: "1000",
+        kind: SettingKind::Integer { min: 1, max: 1_000_000_000 },
+        about: "requests of the VM between two promotions",
+        source: "ETICA 5.6, Fig. 17",
+    },
+    SettingInfo {
+        key: "promotion_interval_s",
+        default: "60",
+        kind: SettingKind::Number { min: 0.001, max: 86_400.0 },
+        about: "seconds between two promotions, with trigger=time",
+        source: "ours: a tenth of the sizing interval, as with requests",
+    },
+    SettingInfo {
+        key: "queue_percent",
+        default: "5",
+        kind: SettingKind::Number { min: 0.01, max: 100.0 },
+        about: "share of the tracked blocks outside the SSD that may be promoted, and of the blocks inside \
+                that may be evicted, in one interval",
+        source: "ETICA 4.2.2",
+    },
+    SettingInfo {
+        key: "evict",
+        default: "swap",
+        kind: SettingKind::Choice(&["swap", "literal"]),
+        about: "swap: a block leaves only for a more popular one; literal: the eviction queue always leaves",
+        source: "ETICA 4.2.2 (swap by its text, literal by its print)",
+    },
+    SettingInfo {
+        key: "popularity",
+        default: "wbwo",
+        kind: SettingKind::Choice(&["wbwo", "wb", "any"]),
+        about: "which accesses make a block popular (Eq. 1): reads of written blocks; all re-reads; \
+                or reads and writes of written blocks",
+        source: "ETICA Eq. 1; the choice of POD is our reading",
+    },
+    SettingInfo {
+        key: "ageing",
+        default: "0.9",
+        kind: SettingKind::Number { min: 0.0, max: 1.0 },
+        about: "factor on every score at the end of a promotion interval; 1: never forget; 0: start anew",
+        source: "ours; Eq. 1 is cumulative (1), ETICA 5.6 speaks of a score per interval (0)",
+    },
+    SettingInfo {
+        key: "score_floor",
+        default: "0.001",
+        kind: SettingKind::Number { min: 0.0, max: 1.0 },
+        about: "a block outside the SSD whose score ages below this is no longer a candidate",
+        source: "ours: bounds the candidates",
+    },
+    SettingInfo {
+        key: "window",
+        default: "carry",
+        kind: SettingKind::Choice(&["carry", "reset"]),
+        about: "what reuse distances see at the start of a sizing interval: carry: the history before it; \
+                reset: nothing",
+        source: "ETICA feeds PARDA interval by interval (reset); carry is better in production",
+    },
+    SettingInfo {
+        key: "chained",
+        default: "off",
+        kind: ON_OFF,
+        about: "on: POD(WBWO) sees only what the DRAM level lets through",
+        source: "ours; ETICA's text uses the VM's whole stream (off)",
+    },
+    SettingInfo {
+        key: "ro_ignore_writes",
+        default: "off",
+        kind: ON_OFF,
+        about: "on: a read after a write still counts as a useful re-read for POD(RO)",
+        source: "ours, for ablation: what merely filtering writes out would count",
+    },
+    SettingInfo {
+        key: "track_blocks",
+        default: "0",
+        kind: SettingKind::Integer { min: 0, max: 1 << 30 },
+        about: "blocks a VM's history may hold, at least twice what the host has of both levels; \
+                0: four times what the host has of both levels, plus 65536",
+        source: "ours: no distance beyond a level's size can change a share",
+    },
+];
+
+pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, sizer::SETTINGS, SETTINGS];
+
+/// What the SSD does with a write to a block it does not hold, and whether popularity rules it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Npe,
+    FullHybrid,
+    FullStrict,
+}
+
+/// Which accesses make a block popular.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PopularityOf {
+    /// Reads of blocks written before.
+    Wbwo,
+    /// Every re-read.
+    Wb,
+    /// Reads and writes of blocks written before.
+    Any,
+}
+
+/// The settings, read once.
+#[derive(Debug)]
+pub(super) struct Config {
+    pub(super) mode: Mode,
+    pub(super) by_time: bool,
+    pub(super) promotion_interval: u64,
+    pub(super) promotion_interval_ns: u64,
+    pub(super) queue_share: f64,
+    pub(super) evict_literally: bool,
+    pub(super) popularity: PopularityOf,
+    pub(super) ageing: f32,
+    pub(super) score_floor: f32,
+    pub(super) reset_window: bool,
+    pub(super) chained: bool,
+    pub(super) ro_ignore_writes: bool,
+    pub(super) measures_demand: bool,
+    track_blocks: u32,
+    mapping: Settings,
+}
+
+impl Config {
+    pub(super) fn new(settings: &Settings) -> Config {
+        Config {
+            mode: match settings.text("mode") {
+                "npe" => Mode::Npe,
+                "full-strict" => Mode::FullStrict,
+                _ => Mode::FullHybrid,
+            },
+            by_time: settings.text("trigger") == "time",
+            promotion_interval: settings.integer("promotion_interval"),
+            promotion_interval_ns: (settings.number("promotion_interval_s") * 1e9) as u64,
+            queue_share: settings.number("queue_percent") / 100.0,
+            evict_literally: settings.text("evict") == "literal",
+            popularity: match settings.text("popularity") {
+                "wb" => PopularityOf::Wb,
+                "any" => PopularityOf::Any,
+                _ => PopularityOf::Wbwo,
+            },
+            ageing: settings.number("ageing") as f32,
+            score_floor: settings.number("score_floor") as f32,
+            reset_window: settings.text("window") == "reset",
+            chained: settings.is_on("chained"),
+            ro_ignore_writes: settings.is_on("ro_ignore_writes"),
+            measures_demand: settings.is_on("sizing"),
+            track_blocks: settings.integer("track_blocks") as u32,
+            mapping: settings.clone(),
+        }
+    }
+
+    pub(super) fn geometry(&self, blocks: u32) -> Geometry {
+        mapping::geometry(&self.mapping, blocks)
+    }
+
+    /// Whether popularity decides what the SSD holds.
+    pub(super) fn promotes(&self) -> bool {
+        self.mode != Mode::Npe
+    }
+
+    /// Blocks whose history is kept.
+    pub(super) fn track_limit(&self, physical: Quota) -> u32 {
+        const SMALLEST: u64 = 65_536;
+        const TIMES_PHYSICAL: u64 = 4;
+        const LEAST_TIMES_PHYSICAL: u64 = 2;
+        const LARGEST: u64 = 1 << 30;
+        let physical = u64::from(physical.dram_blocks) + u64::from(physical.ssd_blocks);
+        let blocks = match self.track_blocks {
+            0 => SMALLEST + TIMES_PHYSICAL * physical,
+            // With half of the records outside both levels, one that may go is soon found.
+            blocks => u64::from(blocks).max(LEAST_TIMES_PHYSICAL * physical),
+        };
+        blocks.min(LARGEST) as u32
+    }
+}

@@ -1,0 +1,376 @@
+//! ETICA: a read-only DRAM level over a write-buffering SSD level for one VM (ETICA sections 3 and 4;
+//! our readings of its ambiguities are in `docs/schemes/etica.md`).
+//!
+//! * DRAM holds clean blocks only. A read that misses DRAM is copied into it; a write invalidates.
+//! * The SSD takes writes. What it does with a write to a block it does not hold is the *mode*.
+//! * In the `full` modes nothing leaves the SSD on demand. Every promotion interval the most popular
+//!   blocks outside take the place of the least popular blocks inside.
+//! * The policy-optimised reuse distance (POD) of the stream is measured as it passes; the sizer asks for
+//!   it at every sizing interval.
+
+mod config;
+mod pod;
+mod popularity;
+mod promote;
+mod sets;
+mod table;
+
+use lode_reuse::index::BlockIndex;
+use lode_types::{Access, AccessOp, BlockNo, Level};
+
+pub(crate) use config::TABLES;
+
+use self::config::{Config, Mode};
+use self::pod::Pods;
+use self::popularity::Popularity;
+use self::sets::SsdSets;
+use self::table::{Record, Table};
+use crate::effect::{Effect, Sink, Slot};
+use crate::lists::SetLists;
+use crate::quota::Quota;
+use crate::scheme::{LevelDemand, Scheme};
+use crate::settings::Settings;
+
+/// One VM's ETICA cache.
+#[derive(Debug)]
+pub struct Etica {
+    config: Config,
+    table: Table,
+    dram: SetLists<u32>,
+    ssd: SsdSets,
+    pods: Pods,
+    popularity: Popularity,
+    quota: Quota,
+    accesses_in_window: u64,
+    requests_in_interval: u64,
+    interval: u32,
+    interval_start_ns: Option<u64>,
+}
+
+impl Etica {
+    /// A cache with this share. `physical` is what the host has of each level, which bounds the share
+    /// the VM may ever get and so the history worth keeping.
+    pub fn new(settings: &Settings, physical: Quota, quota: Quota) -> Etica {
+        let config = Config::new(settings);
+        let limit = config.track_limit(physical);
+        Etica {
+            table: Table::new(limit),
+            dram: SetLists::new(config.geometry(quota.dram_blocks)),
+            ssd: SsdSets::new(config.geometry(quota.ssd_blocks), config.mode != Mode::Npe),
+            pods: Pods::new(&config),
+            popularity: Popularity::new(&config),
+            quota,
+            accesses_in_window: 0,
+            requests_in_interval: 0,
+            interval: 0,
+            interval_start_ns: None,
+            config,
+        }
+    }
+
+    /// The record of `block`, new or known. A table at its limit forgets an old block that neither
+    /// level holds.
+    #[inline]
+    fn record_of(&mut self, block: BlockNo) -> u32 {
+        let hash = BlockIndex::hash(block);
+        if let Some(id) = self.table.find(hash, block) {
+            return id;
+        }
+        if self.table.is_at_limit()
+            && let Some(old) = self.table.oldest_outside(self.interval)
+        {
+            self.forget_record(old);
+        }
+        self.table.insert(hash, block)
+    }
+
+    /// Forgets all that is known of a block that neither level holds.
+    fn forget_record(&mut self, id: u32) {
+        self.pods.forget(&self.table.records[id as usize], id);
+        self.popularity.untrack(&mut self.table.records, id);
+        self.table.remove(id);
+    }
+
+    fn read<S: Sink>(&mut self, id: u32, sink: &mut S) {
+        let in_dram = self.table.records[id as usize].dram_slot();
+        let pod = self.pods.read(&mut self.table.records, id, in_dram.is_some());
+        self.add_popularity(id, pod);
+        if let Some(slot) = in_dram {
+            let set = self.dram.geometry().set_of(self.table.records[id as usize].block);
+            self.dram.touch(set, slot);
+            sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
+            return;
+        }
+        match self.table.records[id as usize].ssd_slot() {
+            Some(slot) => {
+                self.ssd.touch(self.table.records[id as usize].block, slot);
+                sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
+            }
+            None => sink.effect(Effect::ReadBacking),
+        }
+        self.fill_dram(id, sink);
+    }
+
+    fn fill_dram<S: Sink>(&mut self, id: u32, sink: &mut S) {
+        let set = self.dram.geometry().set_of(self.table.records[id as usize].block);
+        if self.dram.is_closed(set) {
+            return;
+        }
+        if self.dram.is_full(set) {
+            self.evict_from_dram(set, sink);
+        }
+        let slot = self.dram.insert(set, id);
+        self.table.records[id as usize].set_dram_slot(Some(slot));
+        sink.effect(Effect::Fill { level: Level::Dram, slot });
+    }
+
+    fn evict_from_dram<S: Sink>(&mut self, set: u32, sink: &mut S) {
+        if let Some(slot) = self.dram.oldest(set) {
+            let block = self.drop_from_dram(self.dram.value(slot));
+            sink.effect(Effect::Evict { level: Level::Dram, slot, block, dirty: false });
+        }
+    }
+
+    fn drop_from_dram(&mut self, id: u32) -> BlockNo {
+        let record = &mut self.table.records[id as usize];
+        let block = record.block;
+        if let Some(slot) = record.dram_slot() {
+            record.set_dram_slot(None);
+            self.dram.remove(self.dram.geometry().set_of(block), slot);
+        }
+        block
+    }
+
+    fn write<S: Sink>(&mut self, id: u32, partial: bool, sink: &mut S) {
+        let pod = self.pods.write(&mut self.table.records, id);
+        let record = &self.table.records[id as usize];
+        let (block, in_dram, in_ssd) = (record.block, record.dram_slot(), record.ssd_slot());
+        self.add_popularity(id, pod);
+        let slot = in_ssd.or_else(|| self.allocate_for_write(id, sink));
+        if let Some(slot) = slot {
+            if partial {
+                sink.effect(match (in_dram, in_ssd) {
+                    (Some(slot), _) => Effect::MergeLevel { level: Level::Dram, slot },
+                    (None, Some(slot)) => Effect::MergeLevel { level: Level::Ssd, slot },
+                    (None, None) => Effect::MergeBacking,
+                });
+            }
+            self.ssd.touch(block, slot);
+            self.ssd.lists.set_flag(slot, true);
+        }
+        if let Some(slot) = in_dram {
+            self.drop_from_dram(id);
+            sink.effect(Effect::Invalidate { level: Level::Dram, slot });
+        }
+        sink.effect(match slot {
+            Some(slot) => Effect::WriteLevel { level: Level::Ssd, slot, hit: in_ssd.is_some(), dirty: true },
+            None => Effect::WriteBacking,
+        });
+    }
+
+    /// What the mode does with a write to a block that the SSD does not hold.
+    fn allocate_for_write<S: Sink>(&mut self, id: u32, sink: &mut S) -> Option<Slot> {
+        let set = self.ssd.lists.geometry().set_of(self.table.records[id as usize].block);
+        if self.config.mode == Mode::FullStrict || self.ssd.lists.is_closed(set) {
+            return None;
+        }
+        if self.ssd.lists.is_full(set) {
+            if self.config.mode != Mode::Npe {
+                return None;
+            }
+            let victim = self.ssd.lists.oldest(set)?;
+            self.evict_from_ssd(victim, sink);
+        }
+        Some(self.put_in_ssd(id))
+    }
+
+    fn put_in_ssd(&mut self, id: u32) -> Slot {
+        self.popularity.enter(&mut self.table.records, id);
+        let record = &mut self.table.records[id as usize];
+        let slot = self.ssd.insert(record.block, id, record.score);
+        record.set_ssd_slot(slot);
+        slot
+    }
+
+    fn evict_from_ssd<S: Sink>(&mut self, slot: Slot, sink: &mut S) {
+        let id = self.ssd.lists.value(slot);
+        let dirty = self.ssd.lists.flag(slot);
+        let block = self.drop_from_ssd(id, slot);
+        sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
+    }
+
+    fn drop_from_ssd(&mut self, id: u32, slot: Slot) -> BlockNo {
+        let block = self.table.records[id as usize].block;
+        self.ssd.remove(block, slot);
+        self.table.records[id as usize].clear_ssd();
+        self.popularity.leave(&mut self.table.records, id);
+        block
+    }
+
+    /// Counts one access's contribution to the popularity of its block (Eq. 1).
+    #[inline]
+    fn add_popularity(&mut self, id: u32, pod: Option<u32>) {
+        if let Some(pod) = pod
+            && self.config.promotes()
+        {
+            self.popularity.add(&mut self.table.records, id, pod, self.quota.ssd_blocks);
+        }
+    }
+
+    fn interval_is_over(&mut self, now_ns: u64) -> bool {
+        if self.config.by_time {
+            let start = *self.interval_start_ns.get_or_insert(now_ns);
+            now_ns.saturating_sub(start) >= self.config.promotion_interval_ns
+        } else {
+            self.requests_in_interval >= self.config.promotion_interval
+        }
+    }
+
+    fn shrink_ssd<S: Sink>(&mut self, sink: &mut S) {
+        let geometry = *self.ssd.lists.geometry();
+        for set in 0..geometry.sets() {
+            while self.ssd.lists.len_of(set) > geometry.ways(set) {
+                let victim = self.ssd.least_wanted(set, &self.table.records);
+                self.evict_from_ssd(victim.slot, sink);
+            }
+        }
+    }
+
+    fn find(&self, block: BlockNo) -> Option<u32> {
+        self.table.find(BlockIndex::hash(block), block)
+    }
+}
+
+impl Scheme for Etica {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.pods.make_room(&mut self.table.records);
+        self.accesses_in_window += 1;
+        let id = self.record_of(access.block);
+        self.table.records[id as usize].interval = self.interval;
+        match access.op {
+            AccessOp::Read => self.read(id, sink),
+            AccessOp::Write => self.write(id, access.partial, sink),
+        }
+    }
+
+    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        self.requests_in_interval += 1;
+        if self.interval_is_over(now_ns) {
+            self.requests_in_interval = 0;
+            self.interval_start_ns = Some(now_ns);
+            self.interval = self.interval.wrapping_add(1);
+            if self.config.promotes() {
+                self.promote(sink);
+            }
+        }
+    }
+
+    fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
+        let Some(id) = self.find(block) else { return };
+        let record = self.table.records[id as usize];
+        if let Some(slot) = record.dram_slot() {
+            self.drop_from_dram(id);
+            sink.effect(Effect::Invalidate { level: Level::Dram, slot });
+        }
+        if let Some(slot) = record.ssd_slot() {
+            self.drop_from_ssd(id, slot);
+            sink.effect(Effect::Invalidate { level: Level::Ssd, slot });
+        }
+        self.forget_record(id);
+    }
+
+    fn forget(&mut self, level: Level, block: BlockNo) {
+        let Some(id) = self.find(block) else { return };
+        match (level, self.table.records[id as usize].ssd_slot()) {
+            (Level::Dram, _) => {
+                self.drop_from_dram(id);
+            }
+            (Level::Ssd, Some(slot)) => {
+                self.drop_from_ssd(id, slot);
+            }
+            (Level::Ssd, None) => {}
+        }
+    }
+
+    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
+        let set = self.ssd.lists.geometry().set_of(block);
+        if self.ssd.lists.is_full(set) || self.find(block).is_some_and(|id| self.holds(id)) {
+            return None;
+        }
+        let id = self.record_of(block);
+        let slot = self.put_in_ssd(id);
+        self.ssd.lists.set_flag(slot, dirty);
+        Some(slot)
+    }
+
+    fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
+        self.quota = quota;
+        let records = &self.table.records;
+        let dram = self.dram.geometry().resized(quota.dram_blocks);
+        self.dram.regroup(dram, |&id| dram.set_of(records[id as usize].block));
+        self.ssd.resize(quota.ssd_blocks, records);
+        for set in 0..dram.sets() {
+            while self.dram.len_of(set) > dram.ways(set) {
+                self.evict_from_dram(set, sink);
+            }
+        }
+        self.shrink_ssd(sink);
+    }
+
+    fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    fn resident_blocks(&self, level: Level) -> u32 {
+        match level {
+            Level::Dram => self.dram.len(),
+            Level::Ssd => self.ssd.lists.len(),
+        }
+    }
+
+    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
+        let accesses = std::mem::take(&mut self.accesses_in_window);
+        self.pods.close_window(accesses)
+    }
+
+    #[inline]
+    fn prefetch(&self, block: BlockNo, stage: u8) {
+        let hash = BlockIndex::hash(block);
+        match stage {
+            0 => self.table.index.prefetch(hash),
+            1 => {
+                if let Some(id) = self.table.index.first_candidate(hash) {
+                    lode_reuse::prefetch::prefetch_slice(&self.table.records, id as usize);
+                }
+            }
+            _ => {
+                if let Some(id) = self.table.index.first_candidate(hash) {
+                    self.prefetch_record_links(&self.table.records[id as usize]);
+                }
+            }
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+            + self.dram.memory_bytes()
+            + self.ssd.memory_bytes()
+            + self.pods.memory_bytes()
+            + self.popularity.memory_bytes()
+    }
+}
+
+impl Etica {
+    fn holds(&self, id: u32) -> bool {
+        self.table.records[id as usize].ssd_slot().is_some()
+    }
+
+    fn prefetch_record_links(&self, record: &Record) {
+        if let Some(slot) = record.dram_slot() {
+            self.dram.prefetch(slot);
+        } else if let Some(slot) = record.ssd_slot() {
+            self.ssd.lists.prefetch(slot);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Reuse distances measured as the stream passes: POD(RO) for the DRAM level, POD(WBWO) for the SSD
+//! level (ETICA section 4.3), and what the sizer and the popularity score need of them.
+//!
+//! A reference stream is a timeline on which only the latest access of each block is marked; the
+//! distance of an access is the number of marks after the block's previous one.
+
+use lode_reuse::CurvePoint;
+use lode_reuse::timeline::{NEVER, Timeline};
+
+use super::config::{Config, PopularityOf};
+use super::table::Record;
+use crate::scheme::LevelDemand;
+
+/// In `Record::ro`: a write came since the read at this position, so the next read is not read-after-read.
+const WRITTEN_SINCE: u32 = 0x8000_0000;
+
+/// The measurements of one VM. A stream that nobody asks for is not kept.
+#[derive(Debug)]
+pub(super) struct Pods {
+    ro: Option<Timeline>,
+    wbwo: Option<Timeline>,
+    wb: Option<WbStream>,
+    ro_log: DistanceLog,
+    wbwo_log: DistanceLog,
+    reset_window: bool,
+    chained: bool,
+    ro_ignore_writes: bool,
+    writes_are_popular: bool,
+}
+
+/// The stream of every access, for `popularity=wb`; positions by record, beside the records because no
+/// other setting needs them.
+#[derive(Debug)]
+struct WbStream {
+    line: Timeline,
+    positions: Vec<u32>,
+}
+
+impl Pods {
+    pub(super) fn new(config: &Config) -> Pods {
+        let popular_wb = config.promotes() && config.popularity == PopularityOf::Wb;
+        let popular_wbwo = config.promotes() && !popular_wb;
+        let wbwo = config.measures_demand || popular_wbwo;
+        Pods {
+            ro: config.measures_demand.then(Timeline::new),
+            wbwo: wbwo.then(Timeline::new),
+            wb: popular_wb.then(|| WbStream { line: Timeline::new(), positions: Vec::new() }),
+            ro_log: DistanceLog::new(config.measures_demand),
+            wbwo_log: DistanceLog::new(config.measures_demand),
+            reset_window: config.reset_window,
+            chained: config.chained,
+            ro_ignore_writes: config.ro_ignore_writes,
+            writes_are_popular: config.popularity == PopularityOf::Any,
+        }
+    }
+
+    /// Makes sure that the next access finds room on every timeline.
+    #[inline]
+    pub(super) fn make_room(&mut self, records: &mut [Record]) {
+        if let Some(line) = self.ro.as_mut().filter(|line| line.is_full()) {
+            line.compact(|remap| {
+                for record in &mut *records {
+                    let position = remap.new_position(record.ro & !WRITTEN_SINCE);
+                    record.ro = position | (record.ro & WRITTEN_SINCE);
+                }
+            });
+        }
+        if let Some(line) = self.wbwo.as_mut().filter(|line| line.is_full()) {
+            line.compact(|remap| {
+                for record in records {
+                    record.wbwo = remap.new_position(record.wbwo);
+                }
+            });
+        }
+        if let Some(wb) = self.wb.as_mut().filter(|wb| wb.line.is_full()) {
+            let positions = &mut wb.positions;
+            wb.line.compact(|remap| positions.iter_mut().for_each(|p| *p = remap.new_position(*p)));
+        }
+    }
+
+    /// Notes a read. Returns the distance that counts for the block's popularity, if it does.
+    #[inline]
+    pub(super) fn read(&mut self, records: &mut [Record], id: u32, dram_hit: bool) -> Option<u32> {
+        let record = &mut records[id as usize];
+        if let Some(line) = &mut self.ro {
+            let previous = record.ro & !WRITTEN_SINCE;
+            let useful = self.ro_ignore_writes || record.ro & WRITTEN_SINCE == 0;
+            if useful && line.is_live(previous) {
+                self.ro_log.add(line.distance(previous));
+            }
+            record.ro = line.touch(previous);
+        }
+        let mut popular = None;
+        if let Some(line) = &mut self.wbwo
+            && !(self.chained && dram_hit)
+            && line.is_live(record.wbwo)
+        {
+            let distance = line.distance(record.wbwo);
+            self.wbwo_log.add(distance);
+            record.wbwo = line.touch(record.wbwo);
+            popular = Some(distance);
+        }
+        match &mut self.wb {
+            Some(wb) => wb.touch(id),
+            None => popular,
+        }
+    }
+
+    /// Notes a write. Returns the distance that counts for the block's popularity, if it does.
+    #[inline]
+    pub(super) fn write(&mut self, records: &mut [Record], id: u32) -> Option<u32> {
+        let record = &mut records[id as usize];
+        record.ro |= WRITTEN_SINCE;
+        let mut popular = None;
+        if let Some(line) = &mut self.wbwo {
+            if self.writes_are_popular && line.is_live(record.wbwo) {
+                popular = Some(line.distance(record.wbwo));
+            }
+            record.wbwo = line.touch(record.wbwo);
+        }
+        if let Some(wb) = &mut self.wb {
+            wb.touch(id);
+        }
+        popular
+    }
+
+    /// Forgets a block whose record is given up.
+    pub(super) fn forget(&mut self, record: &Record, id: u32) {
+        if let Some(line) = &mut self.ro {
+            line.remove(record.ro & !WRITTEN_SINCE);
+        }
+        if let Some(line) = &mut self.wbwo {
+            line.remove(record.wbwo);
+        }
+        if let Some(wb) = &mut self.wb
+            && let Some(position) = wb.positions.get_mut(id as usize)
+        {
+            wb.line.remove(std::mem::replace(position, NEVER));
+        }
+    }
+
+    /// What the window that ends now would have needed, DRAM first.
+    pub(super) fn close_window(&mut self, accesses: u64) -> Option<[LevelDemand; 2]> {
+        let ro = self.ro.as_mut()?;
+        if self.reset_window {
+            ro.reset();
+            self.wbwo.as_mut().into_iter().for_each(Timeline::reset);
+            self.wb.as_mut().into_iter().for_each(|wb| wb.line.reset());
+        }
+        Some([self.ro_log.take(accesses), self.wbwo_log.take(accesses)])
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let lines = [&self.ro, &self.wbwo].into_iter().flatten().map(Timeline::memory_bytes);
+        let wb = self.wb.as_ref().map_or(0, |wb| wb.line.memory_bytes() + wb.positions.capacity() * 4);
+        lines.sum::<usize>() + wb + self.ro_log.memory_bytes() + self.wbwo_log.memory_bytes()
+    }
+}
+
+impl WbStream {
+    fn touch(&mut self, id: u32) -> Option<u32> {
+        let id = id as usize;
+        if self.positions.len() <= id {
+            self.positions.resize(id + 1, NEVER);
+        }
+        let previous = self.positions[id];
+        let distance = self.line.is_live(previous).then(|| self.line.distance(previous));
+        self.positions[id] = self.line.touch(previous);
+        distance
+    }
+}
+
+/// The useful distances of one window.
+///
+/// Single distances are collected and now and then folded into `(distance, count)` pairs, so that the
+/// memory follows the number of different distances and not the length of the window.
+#[derive(Debug)]
+struct DistanceLog {
+    recent: Vec<u32>,
+    folded: Vec<(u32, u64)>,
+    on: bool,
+}
+
+impl DistanceLog {
+    const FOLD_AT: usize = 1 << 16;
+
+    fn new(on: bool) -> DistanceLog {
+        DistanceLog { recent: Vec::new(), folded: Vec::new(), on }
+    }
+
+    #[inline]
+    fn add(&mut self, distance: u32) {
+        if self.on {
+            self.recent.push(distance);
+            if self.recent.len() == Self::FOLD_AT {
+                self.fold();
+            }
+        }
+    }
+
+    fn fold(&mut self) {
+        let mut all = std::mem::take(&mut self.folded);
+        all.extend(self.recent.drain(..).map(|distance| (distance, 1)));
+        all.sort_unstable_by_key(|pair| pair.0);
+        all.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            kept.1 += u64::from(same) * later.1;
+            same
+        });
+        self.folded = all;
+    }
+
+    /// The demand of the window, which starts anew. Size `distance + 1` is the first that hits.
+    fn take(&mut self, accesses: u64) -> LevelDemand {
+        self.fold();
+        let mut hits = 0;
+        let blocks = self.folded.last().map_or(0, |&(distance, _)| distance + 1);
+        let curve = self
+            .folded
+            .drain(..)
+            .map(|(distance, count)| {
+                hits += count;
+                CurvePoint { size_blocks: u64::from(distance) + 1, hits }
+            })
+            .collect();
+        LevelDemand { blocks, curve, accesses }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.recent.capacity() * size_of::<u32>() + self.folded.capacity() * size_of::<(u32, u64)>()
+    }
+}

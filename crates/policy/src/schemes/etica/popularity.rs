@@ -1,0 +1,230 @@
+//! Popularity scores (ETICA Eq. 1) with ageing, and the order of blocks by score.
+//!
+//! `popularity(B) = sum over B's accesses of exp(-POD / cache size)`, every score multiplied by `ageing`
+//! at the end of each promotion interval. Instead of ageing every score, the worth of a new access grows
+//! by `1 / ageing` an interval ("inflation"): the order of the scores is the same and an interval costs
+//! nothing. When the inflation gets large, all scores are scaled down by a power of two, exactly.
+//!
+//! The best and the worst few percent are found by counting scores in classes of a sixteenth of an
+//! octave (six percent), kept up to date at every change; a queue is made of whole classes.
+
+use super::config::Config;
+use super::table::Record;
+
+/// A power of two: scaling by it is exact.
+const LARGEST_INFLATION: f32 = (1u64 << 40) as f32;
+
+/// A block outside the SSD that has a score.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) score: f32,
+    pub(super) id: u32,
+}
+
+/// How many blocks have a score of each class.
+#[derive(Debug)]
+pub(super) struct Classes {
+    counts: Vec<u32>,
+    total: u32,
+}
+
+impl Classes {
+    pub(super) const KEPT_MANTISSA_BITS: u32 = 4;
+
+    fn new() -> Classes {
+        Classes { counts: vec![0; 1 << (8 + Self::KEPT_MANTISSA_BITS)], total: 0 }
+    }
+
+    /// The class of a score, growing with it: the float's exponent and first mantissa bits.
+    #[inline]
+    pub(super) fn of(score: f32) -> u32 {
+        score.to_bits() >> (23 - Self::KEPT_MANTISSA_BITS)
+    }
+
+    #[inline]
+    fn add(&mut self, score: f32) {
+        self.counts[Self::of(score) as usize] += 1;
+        self.total += 1;
+    }
+
+    #[inline]
+    fn remove(&mut self, score: f32) {
+        self.counts[Self::of(score) as usize] -= 1;
+        self.total -= 1;
+    }
+
+    #[inline]
+    fn change(&mut self, from: f32, to: f32) {
+        let (from, to) = (Self::of(from), Self::of(to));
+        if from != to {
+            self.counts[from as usize] -= 1;
+            self.counts[to as usize] += 1;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.counts.fill(0);
+        self.total = 0;
+    }
+
+    fn wanted(&self, share: f64) -> u64 {
+        (f64::from(self.total) * share).ceil() as u64
+    }
+
+    /// The lowest class that the best `share` of the blocks reaches; `None` without blocks.
+    pub(super) fn best(&self, share: f64) -> Option<u32> {
+        let classes = self.counts.iter().enumerate().rev();
+        Self::reach(classes, self.wanted(share))
+    }
+
+    /// The highest class that the worst `share` of the blocks reaches; `None` without blocks.
+    pub(super) fn worst(&self, share: f64) -> Option<u32> {
+        Self::reach(self.counts.iter().enumerate(), self.wanted(share))
+    }
+
+    fn reach<'a>(classes: impl Iterator<Item = (usize, &'a u32)>, wanted: u64) -> Option<u32> {
+        let mut seen = 0;
+        for (class, &count) in classes {
+            seen += u64::from(count);
+            if seen >= wanted && count > 0 {
+                return Some(class as u32);
+            }
+        }
+        None
+    }
+}
+
+/// Scores' surroundings: who is a candidate, and how the scores are spread inside and outside the SSD.
+#[derive(Debug)]
+pub(super) struct Popularity {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) outside: Classes,
+    pub(super) inside: Classes,
+    inflation: f32,
+    ageing: f32,
+    floor: f32,
+    on: bool,
+}
+
+impl Popularity {
+    pub(super) fn new(config: &Config) -> Popularity {
+        Popularity {
+            candidates: Vec::new(),
+            outside: Classes::new(),
+            inside: Classes::new(),
+            inflation: 1.0,
+            // One step of inflation must stay below the largest; a smaller factor leaves nothing anyway.
+            ageing: if config.ageing < 1.0 / LARGEST_INFLATION { 0.0 } else { config.ageing },
+            floor: config.score_floor,
+            on: config.promotes(),
+        }
+    }
+
+    /// An access at distance `pod` to the block of record `id`.
+    #[inline]
+    pub(super) fn add(&mut self, records: &mut [Record], id: u32, pod: u32, cache_blocks: u32) {
+        if cache_blocks == 0 {
+            return;
+        }
+        let record = &mut records[id as usize];
+        let worth = (-(pod as f32) / cache_blocks as f32).exp() * self.inflation;
+        let before = record.score;
+        record.score = before + worth;
+        if record.ssd_slot().is_some() {
+            self.inside.change(before, record.score);
+        } else if let Some(place) = record.candidate() {
+            self.outside.change(before, record.score);
+            self.candidates[place as usize].score = record.score;
+        } else {
+            self.track(record, id);
+        }
+    }
+
+    /// The block enters the SSD. Call before its record gets a slot.
+    #[inline]
+    pub(super) fn enter(&mut self, records: &mut [Record], id: u32) {
+        if self.on {
+            self.untrack(records, id);
+            self.inside.add(records[id as usize].score);
+        }
+    }
+
+    /// The block has left the SSD and its record says so.
+    pub(super) fn leave(&mut self, records: &mut [Record], id: u32) {
+        if self.on {
+            let record = &mut records[id as usize];
+            self.inside.remove(record.score);
+            self.track(record, id);
+        }
+    }
+
+    /// Makes a block with a score a candidate.
+    fn track(&mut self, record: &mut Record, id: u32) {
+        if record.score > 0.0 {
+            record.set_candidate(self.candidates.len() as u32);
+            self.candidates.push(Candidate { score: record.score, id });
+            self.outside.add(record.score);
+        }
+    }
+
+    /// Strikes a block off the candidates, if it is one. Its score stays.
+    pub(super) fn untrack(&mut self, records: &mut [Record], id: u32) {
+        let Some(place) = records[id as usize].candidate() else { return };
+        records[id as usize].clear_ssd();
+        self.outside.remove(self.candidates[place as usize].score);
+        self.candidates.swap_remove(place as usize);
+        if let Some(moved) = self.candidates.get(place as usize) {
+            records[moved.id as usize].set_candidate(place);
+        }
+    }
+
+    /// Drops candidates whose score aged below the floor.
+    pub(super) fn drop_faded(&mut self, records: &mut [Record]) {
+        let floor = self.floor * self.inflation;
+        let mut place = 0;
+        while let Some(&Candidate { score, id }) = self.candidates.get(place) {
+            if score < floor {
+                self.untrack(records, id);
+                records[id as usize].score = 0.0;
+            } else {
+                place += 1;
+            }
+        }
+    }
+
+    /// Ages every score. True when the scores themselves were changed, so that whoever keeps an order
+    /// by them must make it anew.
+    pub(super) fn age(&mut self, records: &mut [Record]) -> bool {
+        if self.ageing == 0.0 {
+            self.rescale(records, 0.0);
+            return true;
+        }
+        self.inflation /= self.ageing;
+        if self.inflation < LARGEST_INFLATION {
+            return false;
+        }
+        self.inflation /= LARGEST_INFLATION;
+        self.rescale(records, 1.0 / LARGEST_INFLATION);
+        true
+    }
+
+    fn rescale(&mut self, records: &mut [Record], factor: f32) {
+        self.inside.clear();
+        self.outside.clear();
+        self.candidates.clear();
+        for (id, record) in records.iter_mut().enumerate() {
+            record.score *= factor;
+            if record.ssd_slot().is_some() {
+                self.inside.add(record.score);
+            } else if record.candidate().is_some() {
+                record.clear_ssd();
+                self.track(record, id as u32);
+            }
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.candidates.capacity() * size_of::<Candidate>()
+            + (self.inside.counts.len() + self.outside.counts.len()) * size_of::<u32>()
+    }
+}

@@ -1,0 +1,6 @@
+//! The schemes, one module each. A scheme is a type that implements [`crate::Scheme`], tables of its
+//! settings, and one line in the registry.
+
+pub mod etica;
+mod mapping;
+pub mod one_level;

@@ -1,0 +1,280 @@
+//! Drives a scheme step by step and keeps book of what its effects say, slot by slot. Whatever breaks
+//! the meaning of an effect (a slot taken twice, a hit on a slot that holds another block, an eviction of
+//! what is not there) panics here, in every test that uses it.
+
+use std::collections::BTreeMap;
+
+use lode_policy::{
+    AnyScheme, Counters, Effect, Quota, Scheme, SchemeInfo, SettingKind, Settings, Slot, all_schemes, build,
+};
+use lode_types::{Access, AccessOp, BlockNo, Level};
+use proptest::prelude::*;
+
+/// One call to a scheme.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    Read(BlockNo),
+    Write(BlockNo, bool),
+    EndRequest,
+    Discard(BlockNo),
+    Forget(Level, BlockNo),
+    Restore(BlockNo, bool),
+    Resize(Quota),
+}
+
+/// An effect without its slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    ReadLevel(Level),
+    ReadBacking,
+    Fill(Level),
+    WriteLevel { hit: bool, dirty: bool },
+    WriteBacking,
+    MergeLevel(Level),
+    MergeBacking,
+    Invalidate(Level),
+    Evict { level: Level, block: BlockNo, dirty: bool },
+    Promote { block: BlockNo, from_dram: bool },
+    Restored(bool),
+}
+
+/// Blocks of a level with their dirtiness.
+pub type Residents = BTreeMap<BlockNo, bool>;
+
+#[derive(Debug, Default)]
+struct Book {
+    slots: BTreeMap<Slot, (BlockNo, bool)>,
+    largest_quota: u32,
+}
+
+impl Book {
+    fn holds(&self, slot: Slot, block: BlockNo) -> bool {
+        self.slots.get(&slot).is_some_and(|entry| entry.0 == block)
+    }
+
+    fn take(&mut self, slot: Slot, block: BlockNo, dirty: bool) {
+        assert!(slot < self.largest_quota, "slot {slot} of {} ever", self.largest_quota);
+        assert!(self.slots.values().all(|entry| entry.0 != block), "block {block} is resident already");
+        let before = self.slots.insert(slot, (block, dirty));
+        assert_eq!(before, None, "slot {slot} is taken");
+    }
+
+    fn free(&mut self, slot: Slot, block: BlockNo) -> bool {
+        let (held, dirty) = self.slots.remove(&slot).expect("only an occupied slot is freed");
+        assert_eq!(held, block);
+        dirty
+    }
+}
+
+/// A scheme with the book of its effects.
+#[derive(Debug)]
+pub struct Driver {
+    pub scheme: AnyScheme,
+    pub counters: Counters,
+    pub now_ns: u64,
+    books: [Book; 2],
+}
+
+impl Driver {
+    pub fn new(settings: &Settings, physical: Quota, quota: Quota) -> Driver {
+        let mut driver = Driver {
+            scheme: build(settings, physical, quota),
+            counters: Counters::default(),
+            now_ns: 0,
+            books: [Book::default(), Book::default()],
+        };
+        driver.note_quota();
+        driver
+    }
+
+    fn note_quota(&mut self) {
+        for level in Level::ALL {
+            let largest = &mut self.books[level.index()].largest_quota;
+            *largest = (*largest).max(self.scheme.quota().of(level));
+        }
+    }
+
+    /// Takes one step, books its effects and returns them.
+    pub fn step(&mut self, step: Step) -> Vec<Said> {
+        let mut effects: Vec<Effect> = Vec::new();
+        let mut said = Vec::new();
+        let block = match step {
+            Step::Read(block) | Step::Write(block, _) | Step::Discard(block) => Some(block),
+            _ => None,
+        };
+        match step {
+            Step::Read(block) => self.access(Access::read(block), &mut effects),
+            Step::Write(block, partial) => {
+                self.access(Access { block, op: AccessOp::Write, partial }, &mut effects);
+            }
+            Step::EndRequest => {
+                self.now_ns += 1_000_000_000;
+                self.counters.requests += 1;
+                self.scheme.end_request(self.now_ns, &mut effects);
+            }
+            Step::Discard(block) => self.scheme.discard(block, &mut effects),
+            Step::Forget(level, block) => {
+                self.scheme.forget(level, block);
+                self.books[level.index()].slots.retain(|_, entry| entry.0 != block);
+            }
+            Step::Restore(block, dirty) => {
+                let slot = self.scheme.restore(block, dirty);
+                said.push(Said::Restored(slot.is_some()));
+                if let Some(slot) = slot {
+                    self.books[Level::Ssd.index()].take(slot, block, dirty);
+                }
+            }
+            Step::Resize(quota) => {
+                self.scheme.resize(quota, &mut effects);
+                self.note_quota();
+            }
+        }
+        for effect in &effects {
+            self.counters.effect(effect);
+            said.push(self.book(effect, block));
+        }
+        self.check_levels();
+        said
+    }
+
+    fn access(&mut self, access: Access, effects: &mut Vec<Effect>) {
+        self.counters.access(&access);
+        self.scheme.prefetch(access.block, 0);
+        self.scheme.prefetch(access.block, 1);
+        self.scheme.prefetch(access.block, 2);
+        self.scheme.access(access, effects);
+    }
+
+    /// `accessed` is the block of the access or discard under way.
+    fn book(&mut self, effect: &Effect, accessed: Option<BlockNo>) -> Said {
+        let this = || accessed.expect("only accesses and discards speak of the accessed block");
+        let books = &mut self.books;
+        match *effect {
+            Effect::ReadLevel { level, slot } => {
+                assert!(books[level.index()].holds(slot, this()));
+                Said::ReadLevel(level)
+            }
+            Effect::ReadBacking => Said::ReadBacking,
+            Effect::Fill { level, slot } => {
+                books[level.index()].take(slot, this(), false);
+                Said::Fill(level)
+            }
+            Effect::WriteLevel { level, slot, hit, dirty } => {
+                assert_eq!(level, Level::Ssd, "DRAM is never written to");
+                let book = &mut books[level.index()];
+                let was_dirty = hit && book.free(slot, this());
+                assert!(dirty || !was_dirty, "a write through must not hide what is dirty");
+                book.take(slot, this(), dirty);
+                Said::WriteLevel { hit, dirty }
+            }
+            Effect::WriteBacking => Said::WriteBacking,
+            Effect::MergeLevel { level, slot } => {
+                assert!(books[level.index()].holds(slot, this()));
+                Said::MergeLevel(level)
+            }
+            Effect::MergeBacking => Said::MergeBacking,
+            Effect::Invalidate { level, slot } => {
+                books[level.index()].free(slot, this());
+                Said::Invalidate(level)
+            }
+            Effect::Evict { level, slot, block, dirty } => {
+                assert_eq!(books[level.index()].free(slot, block), dirty);
+                Said::Evict { level, block, dirty }
+            }
+            Effect::Promote { slot, block, from_dram } => {
+                assert!(from_dram.is_none_or(|from| books[Level::Dram.index()].holds(from, block)));
+                books[Level::Ssd.index()].take(slot, block, false);
+                Said::Promote { block, from_dram: from_dram.is_some() }
+            }
+        }
+    }
+
+    fn check_levels(&self) {
+        for level in Level::ALL {
+            let book = &self.books[level.index()];
+            assert_eq!(book.slots.len() as u32, self.scheme.resident_blocks(level), "{}", level.name());
+            assert!(self.scheme.resident_blocks(level) <= self.scheme.quota().of(level));
+        }
+        assert!(self.books[Level::Dram.index()].slots.values().all(|entry| !entry.1));
+    }
+
+    pub fn residents(&self, level: Level) -> Residents {
+        self.books[level.index()].slots.values().copied().collect()
+    }
+
+    /// What must hold of the counters of every scheme.
+    pub fn check_counters(&self) {
+        let c = &self.counters;
+        assert_eq!(c.read_hits[0] + c.read_hits[1] + c.read_misses, c.block_reads);
+        let writes = &c.ssd_writes;
+        assert_eq!(writes.total(), writes.fill + writes.write + writes.promotion + writes.moved);
+        assert!(c.write_hits_ssd <= writes.write && writes.write <= c.block_writes);
+        assert!(c.backing_reads >= c.read_misses && c.backing_writes >= c.write_backs);
+        assert!(c.write_backs <= c.evictions[1]);
+    }
+}
+
+/// A scheme's settings with these values.
+pub fn settings(scheme: &str, pairs: &[(&str, &str)]) -> Settings {
+    let mut settings = SchemeInfo::find(scheme).unwrap().settings();
+    for (key, value) in pairs {
+        settings.set(key, value).unwrap();
+    }
+    settings
+}
+
+/// Any step on blocks below `blocks`, with shares from `quotas`.
+pub fn any_step(blocks: u64, quotas: BoxedStrategy<Quota>) -> impl Strategy<Value = Step> {
+    let level = prop_oneof![Just(Level::Dram), Just(Level::Ssd)];
+    prop_oneof![
+        32 => (0..blocks).prop_map(Step::Read),
+        32 => (0..blocks, any::<bool>()).prop_map(|(block, partial)| Step::Write(block, partial)),
+        16 => Just(Step::EndRequest),
+        3 => (0..blocks).prop_map(Step::Discard),
+        3 => (level, 0..blocks).prop_map(|(level, block)| Step::Forget(level, block)),
+        3 => (0..blocks, any::<bool>()).prop_map(|(block, dirty)| Step::Restore(block, dirty)),
+        3 => quotas.prop_map(Step::Resize),
+    ]
+}
+
+/// Sizes from nothing to a few sets, most of them no multiple of anything.
+pub fn any_blocks() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(0u32), Just(1), 2u32..8, 8u32..40]
+}
+
+/// Any settings of a scheme, most numbers small so that intervals end and limits bite.
+pub fn any_settings(info: &'static SchemeInfo) -> impl Strategy<Value = Settings> {
+    let picks: Vec<BoxedStrategy<String>> = info.setting_infos().map(|info| any_value(&info.kind)).collect();
+    picks.prop_map(move |values| {
+        let mut settings = info.settings();
+        for (info, value) in info.setting_infos().zip(&values) {
+            settings.set(info.key, value).unwrap();
+        }
+        settings
+    })
+}
+
+fn any_value(kind: &SettingKind) -> BoxedStrategy<String> {
+    match *kind {
+        SettingKind::Integer { min, max } => {
+            let small = (min..=max.min(min.saturating_add(7))).prop_map(|n| n.to_string());
+            prop_oneof![9 => small, 1 => Just(max.min(1 << 16).to_string())].boxed()
+        }
+        SettingKind::Number { min, max } => {
+            let inner = (min..=max.min(min + 5.0)).prop_map(|n| n.to_string());
+            prop_oneof![8 => inner, 1 => Just(min.to_string()), 1 => Just(max.to_string())].boxed()
+        }
+        SettingKind::Choice(words) => prop::sample::select(words).prop_map(str::to_owned).boxed(),
+    }
+}
+
+/// A share within `physical` of the levels that the scheme uses.
+pub fn any_share(info: &SchemeInfo, physical: Quota) -> BoxedStrategy<Quota> {
+    let most = |level| if info.levels.contains(&level) { physical.of(level) } else { 0 };
+    (0..=most(Level::Dram), 0..=most(Level::Ssd)).prop_map(|(dram, ssd)| Quota::new(dram, ssd)).boxed()
+}
+
+/// Any of the registry's schemes.
+pub fn any_scheme() -> impl Strategy<Value = &'static SchemeInfo> {
+    (0..all_schemes().len()).prop_map(|at| &all_schemes()[at])
+}

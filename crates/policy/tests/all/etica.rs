@@ -1,0 +1,153 @@
+//! ETICA against plain structures, effect by effect, and its demand against the exact analysers.
+
+use lode_policy::{Quota, Scheme, Settings};
+use lode_reuse::{Distances, Metric};
+use lode_types::{AccessOp, Level};
+use proptest::prelude::*;
+
+use crate::driver::{Driver, Step, any_blocks, any_step, settings};
+use crate::oracle::etica::{Choices, PlainEtica};
+
+fn to_settings(choices: &Choices, sizing: &str) -> Settings {
+    let on_off = |on: bool| if on { "on" } else { "off" };
+    settings(
+        "etica",
+        &[
+            ("sizing", sizing),
+            ("mode", choices.mode),
+            ("assoc", &choices.assoc.to_string()),
+            ("map", choices.map),
+            ("promotion_interval", &choices.promotion_interval.to_string()),
+            ("queue_percent", &choices.queue_percent.to_string()),
+            ("evict", choices.evict),
+            ("popularity", choices.popularity),
+            ("ageing", &choices.ageing.to_string()),
+            ("score_floor", &choices.score_floor.to_string()),
+            ("window", choices.window),
+            ("chained", on_off(choices.chained)),
+            ("ro_ignore_writes", on_off(choices.ro_ignore_writes)),
+        ],
+    )
+}
+
+fn any_choices() -> impl Strategy<Value = Choices> {
+    let place = (
+        prop::sample::select(vec!["npe", "full-hybrid", "full-hybrid", "full-strict"]),
+        prop::sample::select(vec![0u32, 1, 2, 3, 4, 8]),
+        prop::sample::select(vec!["modulo", "jhash"]),
+    );
+    let promotion = (
+        1u32..6,
+        prop::sample::select(vec![5.0, 20.0, 50.0, 100.0]),
+        prop::sample::select(vec!["swap", "literal"]),
+        prop::sample::select(vec!["wbwo", "wb", "any"]),
+        prop::sample::select(vec![0.0f32, 1e-20, 1e-6, 0.5, 0.9, 1.0]),
+        prop::sample::select(vec![0.0f32, 0.001, 0.5]),
+    );
+    let streams = (prop::sample::select(vec!["carry", "reset"]), any::<bool>(), any::<bool>());
+    (place, promotion, streams).prop_map(|(place, promotion, streams)| Choices {
+        mode: place.0,
+        assoc: place.1,
+        map: place.2,
+        promotion_interval: promotion.0,
+        queue_percent: promotion.1,
+        evict: promotion.2,
+        popularity: promotion.3,
+        ageing: promotion.4,
+        score_floor: promotion.5,
+        window: streams.0,
+        chained: streams.1,
+        ro_ignore_writes: streams.2,
+    })
+}
+
+fn any_quota() -> impl Strategy<Value = Quota> {
+    (any_blocks(), any_blocks()).prop_map(|(dram, ssd)| Quota::new(dram, ssd))
+}
+
+/// Steps, `None` where a sizing window ends.
+fn any_steps(longest: usize) -> impl Strategy<Value = Vec<Option<Step>>> {
+    let step = prop_oneof![
+        60 => any_step(40, any_quota().boxed()).prop_map(Some),
+        1 => Just(None),
+    ];
+    prop::collection::vec(step, 0..longest)
+}
+
+fn compare(choices: &Choices, sizing: &str, quota: Quota, steps: &[Option<Step>]) {
+    let mut driver = Driver::new(&to_settings(choices, sizing), Quota::new(64, 64), quota);
+    let mut oracle = PlainEtica::new(choices.clone(), quota);
+    for (at, step) in steps.iter().enumerate() {
+        match *step {
+            Some(step) => {
+                assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");
+            }
+            None if sizing == "on" => {
+                assert_eq!(driver.scheme.demand(), Some(oracle.demand()), "step {at}");
+            }
+            None => assert_eq!(driver.scheme.demand(), None),
+        }
+        assert_eq!(driver.residents(Level::Dram), oracle.dram.residents(), "after step {at}");
+        assert_eq!(driver.residents(Level::Ssd), oracle.ssd.residents(), "after step {at}");
+    }
+    driver.check_counters();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn equals_the_oracle_effect_by_effect(
+        choices in any_choices(), quota in any_quota(), steps in any_steps(250),
+    ) {
+        compare(&choices, "off", quota, &steps);
+    }
+
+    #[test]
+    fn equals_the_oracle_with_windows(
+        choices in any_choices(), quota in any_quota(), steps in any_steps(250),
+    ) {
+        compare(&choices, "on", quota, &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Long enough for the timelines to be compacted many times.
+    #[test]
+    fn demand_equals_the_exact_analysers(
+        stream in prop::collection::vec((any::<bool>(), 0u64..400), 20_000..40_000),
+        window in 500usize..9000,
+        carry in any::<bool>(),
+        ignore in any::<bool>(),
+    ) {
+        let (window_name, ignore_name) = (if carry { "carry" } else { "reset" }, if ignore { "on" } else { "off" });
+        let settings = settings(
+            "etica",
+            &[("window", window_name), ("ro_ignore_writes", ignore_name), ("promotion_interval", "50")],
+        );
+        let quota = Quota::new(50, 60);
+        let mut driver = Driver::new(&settings, quota, quota);
+        let ro = if ignore { Metric::PodRoIgnoringWrites } else { Metric::PodRo };
+        let mut analysers = [Distances::with_capacity(ro, 0), Distances::with_capacity(Metric::PodWbwo, 0)];
+        for accesses in stream.chunks(window) {
+            for &(read, block) in accesses {
+                let op = if read { AccessOp::Read } else { AccessOp::Write };
+                driver.scheme.access(lode_types::Access { block, op, partial: false }, &mut lode_policy::Nothing);
+                driver.scheme.end_request(0, &mut lode_policy::Nothing);
+                for analyser in &mut analysers {
+                    analyser.access(op, block).unwrap();
+                }
+            }
+            let demand = driver.scheme.demand().unwrap();
+            for (demand, analyser) in demand.iter().zip(&mut analysers) {
+                prop_assert_eq!(u64::from(demand.blocks), analyser.tally().blocks_needed());
+                let curve = analyser.tally().curve();
+                prop_assert_eq!(&demand.curve[..], curve.points());
+                prop_assert_eq!(demand.accesses, curve.accesses());
+                if carry { analyser.clear_tally() } else { analyser.forget() }
+            }
+        }
+    }
+}

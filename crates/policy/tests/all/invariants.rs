@@ -1,0 +1,123 @@
+//! What holds of every scheme under any settings. The driver checks each effect as it comes.
+
+use lode_policy::{Geometry, MapKind, Nothing, Quota, Scheme, SchemeInfo, Settings, build};
+use lode_types::{Access, Level};
+use proptest::prelude::*;
+
+use crate::driver::{Driver, Said, Step, any_scheme, any_settings, any_share, any_step, settings};
+
+const PHYSICAL: Quota = Quota { dram_blocks: 16, ssd_blocks: 24 };
+
+/// The sets of each level as they follow from the shares alone.
+struct Sets([Geometry; 2]);
+
+impl Sets {
+    fn new(settings: &Settings, quota: Quota) -> Sets {
+        let map = if settings.text("map") == "jhash" { MapKind::Jhash } else { MapKind::Modulo };
+        let assoc = settings.integer("assoc") as u32;
+        Sets(Level::ALL.map(|level| Geometry::new(assoc, map, quota.of(level))))
+    }
+
+    fn resize(&mut self, quota: Quota) {
+        self.0 = Level::ALL.map(|level| self.0[level.index()].resized(quota.of(level)));
+    }
+
+    fn check(&self, driver: &Driver) {
+        for level in Level::ALL {
+            let sets = &self.0[level.index()];
+            let mut counts = vec![0; sets.sets() as usize];
+            for block in driver.residents(level).keys() {
+                counts[sets.set_of(*block) as usize] += 1;
+            }
+            for (set, &count) in counts.iter().enumerate() {
+                assert!(count <= sets.ways(set as u32), "set {set} of {} holds {count}", level.name());
+            }
+        }
+    }
+}
+
+fn leaves_ssd(said: &Said) -> bool {
+    matches!(said, Said::Evict { level: Level::Ssd, .. })
+}
+
+fn any_case() -> impl Strategy<Value = (&'static SchemeInfo, Settings, Quota, Vec<Step>)> {
+    any_scheme().prop_flat_map(|info| {
+        let share = any_share(info, PHYSICAL);
+        let steps = prop::collection::vec(any_step(300, share.clone()), 0..600);
+        (Just(info), any_settings(info), share, steps)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn hold_under_any_settings((info, settings, quota, steps) in any_case()) {
+        let mut driver = Driver::new(&settings, PHYSICAL, quota);
+        let mut sets = Sets::new(&settings, quota);
+        let never_on_demand = info.name == "etica" && settings.text("mode") != "npe";
+        for step in steps {
+            let said = driver.step(step);
+            if let Step::Resize(quota) = step {
+                sets.resize(quota);
+            }
+            sets.check(&driver);
+            let is_access = matches!(step, Step::Read(_) | Step::Write(..));
+            prop_assert!(!(never_on_demand && is_access && said.iter().any(leaves_ssd)));
+            let promotes = said.iter().any(|s| matches!(s, Said::Promote { .. }));
+            prop_assert!(!promotes || matches!(step, Step::EndRequest));
+        }
+        driver.check_counters();
+        if let Some(demands) = driver.scheme.demand() {
+            for demand in demands {
+                let last = demand.curve.last().map_or((0, 0), |point| (point.size_blocks, point.hits));
+                prop_assert_eq!(last.0, u64::from(demand.blocks));
+                prop_assert!(last.1 <= demand.accesses);
+            }
+        }
+    }
+}
+
+/// New blocks without end, all within one interval: the history stays within its limit, and finding a
+/// block to forget does not look at all of them.
+#[test]
+fn history_is_bounded_and_cheap_to_bound() {
+    let settings = settings(
+        "etica",
+        &[("trigger", "time"), ("track_blocks", "50000"), ("popularity", "wb"), ("assoc", "8")],
+    );
+    let quota = Quota::new(1000, 4000);
+    let mut scheme = build(&settings, quota, quota);
+    let mut bytes_at_limit = 0;
+    for block in 0..300_000u64 {
+        let access = if block % 3 == 0 { Access::write(block) } else { Access::read(block) };
+        scheme.access(access, &mut Nothing);
+        scheme.end_request(0, &mut Nothing);
+        if block == 100_000 {
+            scheme.demand();
+            bytes_at_limit = scheme.memory_bytes();
+        }
+    }
+    scheme.demand();
+    // The lists and heaps of the levels may still fill up a little.
+    let most = bytes_at_limit + bytes_at_limit / 20;
+    assert!(scheme.memory_bytes() <= most, "{} > {most}", scheme.memory_bytes());
+}
+
+/// Blocks that come and go by discards take no more memory than those that are there.
+#[test]
+fn discards_give_records_back() {
+    let settings = settings("etica", &[("sizing", "off"), ("popularity", "wb")]);
+    let quota = Quota::new(100, 400);
+    let mut scheme = build(&settings, quota, quota);
+    let mut bytes = 0;
+    for block in 0..200_000u64 {
+        scheme.access(Access::write(block), &mut Nothing);
+        scheme.access(Access::read(block), &mut Nothing);
+        scheme.discard(block, &mut Nothing);
+        if block == 100_000 {
+            bytes = scheme.memory_bytes();
+        }
+    }
+    assert!(scheme.memory_bytes() <= bytes, "{} > {bytes}", scheme.memory_bytes());
+}

@@ -1,0 +1,12 @@
+//! Schemes, sizer and counters against slow, obvious oracles.
+
+mod determinism;
+mod docs;
+mod driver;
+mod etica;
+mod invariants;
+mod one_level;
+mod oracle;
+mod popularity;
+mod sizer;
+mod vectors;

@@ -1,0 +1,59 @@
+//! The one-level scheme against plain vectors, effect by effect.
+
+use lode_policy::Quota;
+use lode_types::Level;
+use proptest::prelude::*;
+
+use crate::driver::{Driver, Step, any_blocks, any_step, settings};
+use crate::oracle::level::PlainLevel;
+use crate::oracle::one_level::PlainOneLevel;
+
+fn compare(policy: &str, replacement: &str, assoc: u32, map: &str, blocks: u32, steps: &[Step]) {
+    let assoc_text = assoc.to_string();
+    let settings = settings(
+        "one-level",
+        &[("write_policy", policy), ("replacement", replacement), ("assoc", &assoc_text), ("map", map)],
+    );
+    let physical = Quota::new(0, 64);
+    let mut driver = Driver::new(&settings, physical, Quota::new(0, blocks));
+    let level = PlainLevel::new(assoc, map == "jhash", blocks);
+    let mut oracle = PlainOneLevel::new(level, policy, replacement == "lru");
+    for (at, &step) in steps.iter().enumerate() {
+        assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");
+        assert_eq!(driver.residents(Level::Ssd), oracle.level.residents(), "after step {at}: {step:?}");
+    }
+    assert_eq!(driver.counters, oracle.counters);
+    driver.check_counters();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn equals_the_oracle_effect_by_effect(
+        policy in prop::sample::select(vec!["wb", "wt", "ro", "wbwo", "wa"]),
+        replacement in prop::sample::select(vec!["lru", "fifo"]),
+        assoc in prop::sample::select(vec![0u32, 1, 2, 3, 4, 8]),
+        map in prop::sample::select(vec!["modulo", "jhash"]),
+        blocks in any_blocks(),
+        steps in prop::collection::vec(any_step(48, any_blocks().prop_map(|b| Quota::new(0, b)).boxed()), 0..250),
+    ) {
+        compare(policy, replacement, assoc, map, blocks, &steps);
+    }
+}
+
+#[test]
+fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
+    // A partial write would invalidate (ro), or hide behind a clean copy (wt, wa), the part of the block
+    // that only the SSD has.
+    for policy in ["ro", "wt", "wa"] {
+        let settings = settings("one-level", &[("write_policy", policy)]);
+        let quota = Quota::new(0, 8);
+        let mut driver = Driver::new(&settings, quota, quota);
+        compare(policy, "lru", 4, "modulo", 8, &[Step::Restore(1, true), Step::Write(1, true)]);
+        driver.step(Step::Restore(1, true));
+        assert_eq!(driver.residents(Level::Ssd).len(), 0, "{policy}");
+        driver.step(Step::Restore(1, false));
+        assert_eq!(driver.residents(Level::Ssd).len(), 1, "{policy}");
+    }
+}

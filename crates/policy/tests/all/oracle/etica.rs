@@ -1,0 +1,334 @@
+//! ETICA from plain vectors, a log of the stream and a table of scores.
+
+use std::collections::BTreeMap;
+
+use lode_policy::{LevelDemand, Quota};
+use lode_reuse::CurvePoint;
+use lode_types::{BlockNo, Level};
+
+use super::level::PlainLevel;
+use super::pod::{Log, Seen};
+use crate::driver::{Said, Step};
+
+#[derive(Clone, Debug)]
+pub struct Choices {
+    pub mode: &'static str,
+    pub assoc: u32,
+    pub map: &'static str,
+    pub promotion_interval: u32,
+    pub queue_percent: f64,
+    pub evict: &'static str,
+    pub popularity: &'static str,
+    pub ageing: f32,
+    pub score_floor: f32,
+    pub window: &'static str,
+    pub chained: bool,
+    pub ro_ignore_writes: bool,
+}
+
+#[derive(Debug)]
+pub struct PlainEtica {
+    choices: Choices,
+    pub dram: PlainLevel,
+    pub ssd: PlainLevel,
+    quota: Quota,
+    log: Log,
+    useful: [Vec<u32>; 2],
+    accesses: u64,
+    scores: BTreeMap<BlockNo, f32>,
+    inflation: f32,
+    requests: u32,
+}
+
+/// Exponent and sixteenth of the octave.
+fn class(score: f32) -> (i32, u32) {
+    let score = f64::from(score);
+    let smallest = f64::from(f32::MIN_POSITIVE);
+    if score < smallest {
+        return (i32::MIN, (score / smallest * 16.0) as u32);
+    }
+    let mut octave = 0;
+    while score < 2f64.powi(octave) {
+        octave -= 1;
+    }
+    while score >= 2f64.powi(octave + 1) {
+        octave += 1;
+    }
+    (octave, ((score / 2f64.powi(octave) - 1.0) * 16.0) as u32)
+}
+
+/// The class that the first `percent` of the classes, in this order, reach.
+fn reached(classes: &[(i32, u32)], percent: f64) -> Option<(i32, u32)> {
+    let wanted = (classes.len() as f64 * (percent / 100.0)).ceil() as usize;
+    classes.get(wanted.max(1) - 1).copied()
+}
+
+fn demand(mut distances: Vec<u32>, accesses: u64) -> LevelDemand {
+    distances.sort_unstable();
+    let blocks = distances.last().map_or(0, |most| most + 1);
+    let mut curve: Vec<CurvePoint> = Vec::new();
+    for (at, distance) in distances.iter().enumerate() {
+        let point = CurvePoint { size_blocks: u64::from(*distance) + 1, hits: at as u64 + 1 };
+        curve.retain(|earlier| earlier.size_blocks != point.size_blocks);
+        curve.push(point);
+    }
+    LevelDemand { blocks, curve, accesses }
+}
+
+impl PlainEtica {
+    pub fn new(choices: Choices, quota: Quota) -> PlainEtica {
+        let by_jhash = choices.map == "jhash";
+        PlainEtica {
+            dram: PlainLevel::new(choices.assoc, by_jhash, quota.dram_blocks),
+            ssd: PlainLevel::new(choices.assoc, by_jhash, quota.ssd_blocks),
+            choices,
+            quota,
+            log: Log::default(),
+            useful: [Vec::new(), Vec::new()],
+            accesses: 0,
+            scores: BTreeMap::new(),
+            inflation: 1.0,
+            requests: 0,
+        }
+    }
+
+    fn is_npe(&self) -> bool {
+        self.choices.mode == "npe"
+    }
+
+    fn score(&self, block: BlockNo) -> f32 {
+        self.scores.get(&block).copied().unwrap_or(0.0)
+    }
+
+    fn add_popularity(&mut self, block: BlockNo, pod: Option<u32>) {
+        if let Some(pod) = pod
+            && !self.is_npe()
+            && self.quota.ssd_blocks > 0
+        {
+            let worth = (-(pod as f32) / self.quota.ssd_blocks as f32).exp() * self.inflation;
+            *self.scores.entry(block).or_default() += worth;
+        }
+    }
+
+    fn read(&mut self, block: BlockNo) -> Vec<Said> {
+        let dram_hit = self.dram.find(block).is_some();
+        self.useful[0].extend(self.log.ro(block, self.choices.ro_ignore_writes));
+        let seen_by_ssd = !(self.choices.chained && dram_hit);
+        let wbwo = if seen_by_ssd { self.log.wbwo(block, self.choices.chained) } else { None };
+        self.useful[1].extend(wbwo);
+        let popular = if self.choices.popularity == "wb" { self.log.wb(block) } else { wbwo };
+        self.add_popularity(block, popular);
+        self.log.note(Seen { is_read: true, block, dram_hit });
+        if dram_hit {
+            self.dram.touch(block);
+            return vec![Said::ReadLevel(Level::Dram)];
+        }
+        let mut said = if self.ssd.find(block).is_some() {
+            self.touch_ssd(block);
+            vec![Said::ReadLevel(Level::Ssd)]
+        } else {
+            vec![Said::ReadBacking]
+        };
+        if !self.dram.is_closed(block) {
+            if self.dram.is_full(block) {
+                said.push(self.evict_dram(self.dram.set_of(block)));
+            }
+            self.dram.push(block, false);
+            said.push(Said::Fill(Level::Dram));
+        }
+        said
+    }
+
+    fn touch_ssd(&mut self, block: BlockNo) {
+        if self.is_npe() {
+            self.ssd.touch(block);
+        }
+    }
+
+    fn evict_dram(&mut self, set: usize) -> Said {
+        let entry = self.dram.rows[set].remove(0);
+        Said::Evict { level: Level::Dram, block: entry.block, dirty: false }
+    }
+
+    fn evict_ssd(&mut self, block: BlockNo) -> Said {
+        let entry = self.ssd.remove(block).expect("a victim is resident");
+        Said::Evict { level: Level::Ssd, block, dirty: entry.dirty }
+    }
+
+    fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Said> {
+        let popular = match self.choices.popularity {
+            "any" => self.log.wbwo(block, self.choices.chained),
+            _ => None,
+        };
+        self.add_popularity(block, popular);
+        self.log.note(Seen { is_read: false, block, dram_hit: false });
+        let mut said = Vec::new();
+        let hit = self.ssd.find(block).is_some();
+        let mut to_ssd = hit;
+        if !hit && !self.ssd.is_closed(block) {
+            to_ssd = match self.choices.mode {
+                "npe" => true,
+                "full-hybrid" => !self.ssd.is_full(block),
+                _ => false,
+            };
+            if to_ssd {
+                if self.ssd.is_full(block) {
+                    said.push(self.evict_ssd(self.ssd.row_of(block)[0].block));
+                }
+                self.ssd.push(block, false);
+            }
+        }
+        let in_dram = self.dram.find(block).is_some();
+        if to_ssd {
+            if partial {
+                said.push(match (in_dram, hit) {
+                    (true, _) => Said::MergeLevel(Level::Dram),
+                    (false, true) => Said::MergeLevel(Level::Ssd),
+                    (false, false) => Said::MergeBacking,
+                });
+            }
+            self.touch_ssd(block);
+            self.ssd.make_dirty(block);
+        }
+        if in_dram {
+            self.dram.remove(block);
+            said.push(Said::Invalidate(Level::Dram));
+        }
+        said.push(if to_ssd { Said::WriteLevel { hit, dirty: true } } else { Said::WriteBacking });
+        said
+    }
+
+    /// The lowest score of the block's set, then the longest resident; under NPE the least recently used.
+    fn least_wanted(&self, set: usize) -> BlockNo {
+        let mut best = self.ssd.rows[set][0].block;
+        for entry in self.ssd.rows[set].iter().skip(1).filter(|_| !self.is_npe()) {
+            if self.score(entry.block) < self.score(best) {
+                best = entry.block;
+            }
+        }
+        best
+    }
+
+    fn promote(&mut self) -> Vec<Said> {
+        let percent = self.choices.queue_percent;
+        let floor = self.choices.score_floor * self.inflation;
+        let ssd = &self.ssd;
+        self.scores.retain(|block, score| *score >= floor && *score > 0.0 || ssd.find(*block).is_some());
+        let mut inside: Vec<_> = self.ssd.all().map(|entry| class(self.score(entry.block))).collect();
+        inside.sort_unstable();
+        let worst = reached(&inside, percent);
+        let outside = |block: &BlockNo| self.ssd.find(*block).is_none();
+        let mut queue: Vec<(f32, BlockNo)> =
+            self.scores.iter().filter(|(block, _)| outside(block)).map(|(b, s)| (*s, *b)).collect();
+        queue.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let best = reached(&queue.iter().map(|entry| class(entry.0)).collect::<Vec<_>>(), percent);
+        queue.retain(|entry| best.is_some_and(|best| class(entry.0) >= best));
+        let mut said = Vec::new();
+        if self.choices.evict == "literal" {
+            let mut all: Vec<_> = self.ssd.all().map(|e| (self.score(e.block), e.block)).collect();
+            all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            let count = (all.len() as f64 * (percent / 100.0)).ceil() as usize;
+            said.extend(all[..count].iter().map(|entry| self.evict_ssd(entry.1)));
+        }
+        for (score, block) in queue {
+            if self.ssd.is_closed(block) {
+                continue;
+            }
+            if self.ssd.is_full(block) {
+                let victim = self.least_wanted(self.ssd.set_of(block));
+                let may_leave = worst.is_some_and(|worst| class(self.score(victim)) <= worst);
+                if !may_leave || score <= self.score(victim) {
+                    continue;
+                }
+                said.push(self.evict_ssd(victim));
+            }
+            self.ssd.push(block, false);
+            said.push(Said::Promote { block, from_dram: self.dram.find(block).is_some() });
+        }
+        self.age();
+        said
+    }
+
+    fn age(&mut self) {
+        const LARGEST: f32 = 1_099_511_627_776.0;
+        // A factor this small leaves nothing that single precision could tell from nothing.
+        if self.choices.ageing < 1.0 / LARGEST {
+            self.scores.clear();
+            return;
+        }
+        self.inflation /= self.choices.ageing;
+        if self.inflation >= LARGEST {
+            self.inflation /= LARGEST;
+            self.scores.values_mut().for_each(|score| *score /= LARGEST);
+        }
+    }
+
+    fn resize(&mut self, quota: Quota) -> Vec<Said> {
+        self.quota = quota;
+        self.dram.regroup(quota.dram_blocks);
+        self.ssd.regroup(quota.ssd_blocks);
+        let mut said = Vec::new();
+        for set in 0..self.dram.rows.len() {
+            while self.dram.rows[set].len() > self.dram.ways(set) {
+                said.push(self.evict_dram(set));
+            }
+        }
+        for set in 0..self.ssd.rows.len() {
+            while self.ssd.rows[set].len() > self.ssd.ways(set) {
+                said.push(self.evict_ssd(self.least_wanted(set)));
+            }
+        }
+        said
+    }
+
+    pub fn step(&mut self, step: Step) -> Vec<Said> {
+        match step {
+            Step::Read(block) => {
+                self.accesses += 1;
+                self.read(block)
+            }
+            Step::Write(block, partial) => {
+                self.accesses += 1;
+                self.write(block, partial)
+            }
+            Step::EndRequest => {
+                self.requests += 1;
+                if self.requests < self.choices.promotion_interval {
+                    return Vec::new();
+                }
+                self.requests = 0;
+                if self.is_npe() { Vec::new() } else { self.promote() }
+            }
+            Step::Discard(block) => {
+                let dram = self.dram.remove(block).map(|_| Said::Invalidate(Level::Dram));
+                let ssd = self.ssd.remove(block).map(|_| Said::Invalidate(Level::Ssd));
+                self.log.discard(block);
+                self.scores.remove(&block);
+                dram.into_iter().chain(ssd).collect()
+            }
+            Step::Forget(level, block) => {
+                match level {
+                    Level::Dram => self.dram.remove(block),
+                    Level::Ssd => self.ssd.remove(block),
+                };
+                Vec::new()
+            }
+            Step::Restore(block, dirty) => {
+                let fits = !self.ssd.is_full(block) && self.ssd.find(block).is_none();
+                if fits {
+                    self.ssd.push(block, dirty);
+                }
+                vec![Said::Restored(fits)]
+            }
+            Step::Resize(quota) => self.resize(quota),
+        }
+    }
+
+    pub fn demand(&mut self) -> [LevelDemand; 2] {
+        if self.choices.window == "reset" {
+            self.log.clear();
+        }
+        let accesses = std::mem::take(&mut self.accesses);
+        [0, 1].map(|level| demand(std::mem::take(&mut self.useful[level]), accesses))
+    }
+}

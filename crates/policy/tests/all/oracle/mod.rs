@@ -1,0 +1,6 @@
+//! The same decisions from plain vectors, scans and tables.
+
+pub mod etica;
+pub mod level;
+pub mod one_level;
+pub mod pod;

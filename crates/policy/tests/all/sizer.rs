@@ -1,0 +1,244 @@
+//! Shares of several VMs over sizing intervals.
+
+use lode_policy::{AnyScheme, Effect, Nothing, Quota, Scheme, Settings, Sizer, build};
+use lode_reuse::sizing::{Objective, VmDemand, divide};
+use lode_reuse::{Distances, Metric};
+use lode_types::{Access, AccessOp, Level};
+use proptest::prelude::*;
+
+use crate::driver::settings;
+
+/// One request: VM, block, read or write.
+type Request = (usize, u64, bool);
+
+struct Host {
+    vms: Vec<AnyScheme>,
+    sizer: Sizer,
+    effects: Vec<Vec<Effect>>,
+    now_ns: u64,
+}
+
+impl Host {
+    fn new(settings: &Settings, physical: Quota, vms: usize) -> Host {
+        let sizer = Sizer::new(settings, physical);
+        let share = sizer.first_share(vms);
+        Host {
+            vms: (0..vms).map(|_| build(settings, physical, share)).collect(),
+            sizer,
+            effects: vec![Vec::new(); vms],
+            now_ns: 0,
+        }
+    }
+
+    fn request(&mut self, (vm, block, read): Request) {
+        let access = if read { Access::read(block) } else { Access::write(block) };
+        self.vms[vm].access(access, &mut Nothing);
+        self.vms[vm].end_request(self.now_ns, &mut Nothing);
+        self.sizer.after_request(self.now_ns, &mut self.vms, &mut self.effects);
+    }
+
+    fn quotas(&self) -> Vec<Quota> {
+        self.vms.iter().map(Scheme::quota).collect()
+    }
+}
+
+/// Both levels' exact analysers of one VM.
+fn analysers() -> [Distances; 2] {
+    [Metric::PodRo, Metric::PodWbwo].map(|metric| Distances::with_capacity(metric, 0))
+}
+
+fn requests(vms: usize, count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Request>> {
+    prop::collection::vec((0..vms, 0u64..60, any::<bool>()), count).prop_map(|all| {
+        all.into_iter().map(|(vm, block, read)| (vm, block % (10 * vm as u64 + 10), read)).collect()
+    })
+}
+
+const OBJECTIVES: [&str; 6] = ["sum_hit_ratio", "hits", "latency", "ppc_total", "ppc_literal", "maxmin"];
+
+fn objective(name: &str) -> Objective {
+    match name {
+        "sum_hit_ratio" => Objective::SumHitRatio,
+        "hits" => Objective::Hits,
+        "latency" => Objective::Latency { cache_us: 120.0, backing_us: 8000.0 },
+        "ppc_total" => Objective::PpcTotal { floor: 0.9 },
+        "ppc_literal" => Objective::PpcLiteral { min_blocks: 1 },
+        _ => Objective::MaxMin,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn shares_stay_within_the_levels_and_shrink_at_the_rate(
+        requests in requests(4, 0..600),
+        interval in 1u64..80,
+        rate in prop::sample::select(vec![0u32, 1, 3, 7]),
+        min_blocks in 0u32..40,
+        objective in prop::sample::select(OBJECTIVES.to_vec()),
+        physical in (0u32..50, 0u32..50).prop_map(|(dram, ssd)| Quota::new(dram, ssd)),
+    ) {
+        let settings = settings("etica", &[
+            ("sizing_interval", &interval.to_string()), ("shrink_rate", &rate.to_string()),
+            ("min_blocks", &min_blocks.to_string()), ("objective", objective), ("assoc", "4"),
+            ("promotion_interval", "7"),
+        ]);
+        let mut host = Host::new(&settings, physical, 4);
+        for request in requests {
+            let before = host.quotas();
+            host.request(request);
+            let after = host.quotas();
+            for level in Level::ALL {
+                let sum: u64 = after.iter().map(|quota| u64::from(quota.of(level))).sum();
+                prop_assert!(sum <= u64::from(physical.of(level)), "{sum} blocks of {}", level.name());
+                for (before, after) in before.iter().zip(&after) {
+                    let lost = before.of(level).saturating_sub(after.of(level));
+                    prop_assert!(rate == 0 || lost <= rate, "{lost} blocks at once");
+                }
+                for vm in &host.vms {
+                    prop_assert!(vm.resident_blocks(level) <= vm.quota().of(level));
+                }
+            }
+        }
+        for effect in host.effects.iter().flatten() {
+            prop_assert!(matches!(effect, Effect::Evict { .. }), "{effect:?}");
+        }
+    }
+
+    /// After every interval each share is the demand measured by the exact analysers when all demands
+    /// fit, and else what the solver makes of their curves.
+    #[test]
+    fn shares_are_the_division_of_exact_demands(
+        requests in requests(3, 300..600),
+        interval in 60usize..150,
+        objective_name in prop::sample::select(OBJECTIVES.to_vec()),
+        carry in any::<bool>(),
+        physical in prop_oneof![Just(1000u32), 0u32..60],
+    ) {
+        let settings = settings("etica", &[
+            ("sizing_interval", &interval.to_string()), ("objective", objective_name),
+            ("window", if carry { "carry" } else { "reset" }),
+        ]);
+        let mut host = Host::new(&settings, Quota::new(physical, physical), 3);
+        let mut exact: Vec<_> = (0..3).map(|_| analysers()).collect();
+        for window in requests.chunks_exact(interval) {
+            for &(vm, block, read) in window {
+                let op = if read { AccessOp::Read } else { AccessOp::Write };
+                for analyser in &mut exact[vm] {
+                    analyser.access(op, block).unwrap();
+                }
+                host.request((vm, block, read));
+            }
+            for level in Level::ALL {
+                let demands: Vec<VmDemand> =
+                    exact.iter().map(|vm| VmDemand::new(&vm[level.index()].tally().curve())).collect();
+                let sizes = divide(&demands, physical.into(), objective(objective_name))
+                    .or_else(|_| divide(&demands, physical.into(), Objective::SumHitRatio))
+                    .unwrap()
+                    .sizes;
+                let got: Vec<u64> = host.quotas().iter().map(|quota| quota.of(level).into()).collect();
+                prop_assert_eq!(&got, &sizes);
+                if physical == 1000 && objective_name == "sum_hit_ratio" {
+                    let needed: Vec<u64> =
+                        exact.iter().map(|vm| vm[level.index()].tally().blocks_needed()).collect();
+                    prop_assert_eq!(got, needed);
+                }
+            }
+            for analyser in exact.iter_mut().flatten() {
+                if carry { analyser.clear_tally() } else { analyser.forget() }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_sizing_every_vm_has_everything() {
+    let physical = Quota::new(100, 1000);
+    let settings = settings("etica", &[("sizing", "off"), ("sizing_interval", "1")]);
+    let mut host = Host::new(&settings, physical, 3);
+    for at in 0..100 {
+        host.request((at % 3, at as u64 % 7, at % 2 == 0));
+        assert_eq!(host.quotas(), [physical; 3]);
+    }
+    let settings = crate::driver::settings("one-level", &[]);
+    assert_eq!(Sizer::new(&settings, physical).first_share(5), physical);
+}
+
+/// Two VMs; the first asks for 3 blocks of each level, the second for nothing.
+fn three_blocks(host: &mut Host) {
+    for at in 0..9 {
+        host.request((0, at % 3, at >= 3));
+    }
+    host.request((1, 9, true));
+}
+
+#[test]
+fn intervals_follow_time_when_told_to() {
+    let settings = settings(
+        "etica",
+        &[("trigger", "time"), ("sizing_interval_s", "10"), ("sizing_interval", "1"), ("window", "reset")],
+    );
+    let mut host = Host::new(&settings, Quota::new(20, 40), 2);
+    host.now_ns = 1 << 60;
+    let start = host.now_ns;
+    let halves = [Quota::new(10, 20); 2];
+    for second in [0, 1, 9] {
+        host.now_ns = start + second * 1_000_000_000;
+        three_blocks(&mut host);
+        assert_eq!(host.quotas(), halves, "after {second} s");
+    }
+    host.now_ns = start - 1;
+    host.request((1, 9, true));
+    assert_eq!(host.quotas(), halves, "a clock that runs backwards ends nothing");
+    host.now_ns = start + 10_000_000_000;
+    host.request((1, 9, true));
+    let shares = host.quotas();
+    assert_eq!((shares[0].ssd_blocks, shares[1].ssd_blocks), (3, 0));
+    // POD(RO) of the second VM: its reads of block 9 follow each other.
+    assert_eq!((shares[0].dram_blocks, shares[1].dram_blocks), (3, 1));
+    host.now_ns += 9_999_999_999;
+    host.request((1, 9, true));
+    assert_eq!(host.quotas(), shares, "the next interval starts where the last one ended");
+}
+
+#[test]
+fn a_share_grows_only_as_fast_as_the_others_shrink() {
+    let settings = settings(
+        "etica",
+        &[("sizing_interval", "30"), ("shrink_rate", "2"), ("promotion_interval", "1000000000")],
+    );
+    let physical = Quota::new(0, 20);
+    let mut host = Host::new(&settings, physical, 2);
+    // The second VM needs all 20 blocks, the first none: it gives up its 10, two after each request.
+    for block in 0..15 {
+        host.request((1, block, false));
+    }
+    let mut seen = Vec::new();
+    for at in 0..30u64 {
+        host.request((1, at % 15, true));
+        seen.push(host.quotas().iter().map(|quota| quota.ssd_blocks).collect::<Vec<_>>());
+    }
+    assert_eq!(seen[13], [10, 10], "still the first share");
+    assert_eq!(seen[14], [8, 12], "one step towards 0 and 15");
+    assert_eq!(seen[16], [4, 15]);
+    assert_eq!(seen[18], [0, 15], "reached");
+    assert_eq!(seen[29], [0, 15]);
+}
+
+#[test]
+fn vms_that_come_or_go_wait_for_the_next_interval() {
+    let settings = settings("etica", &[("sizing_interval", "20"), ("shrink_rate", "1"), ("window", "reset")]);
+    let mut host = Host::new(&settings, Quota::new(20, 40), 3);
+    for _ in 0..2 {
+        three_blocks(&mut host);
+    }
+    let before = host.quotas();
+    host.vms.pop();
+    host.effects.pop();
+    host.request((1, 9, true));
+    assert_eq!(host.quotas(), before[..2]);
+    for _ in 0..5 {
+        three_blocks(&mut host);
+    }
+    assert_eq!(host.quotas()[0].ssd_blocks, 3);
+}
