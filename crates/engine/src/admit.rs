@@ -1,0 +1,356 @@
+//! Admission: a request is decided when everything its operations could need is there, in the order of
+//! arrival. After that no operation waits for space, so nothing can lock up.
+
+use lode_policy::{Effect, Scheme};
+use lode_types::{Access, AccessOp as Direction, BlockNo, BlockPart, Level, SECTOR_BYTES, blocks_of};
+
+use crate::Buf;
+use crate::blocks::{AccessOp, Op, Source, Stage};
+use crate::engine::{Engine, Request};
+use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
+
+/// Decides the next waiting request if there is room for it. True: one was taken.
+pub(crate) fn admit_next(engine: &mut Engine) -> bool {
+    let Some(next) = engine.admission.front() else { return false };
+    if !engine.is_valid(&next.op) {
+        let GuestRequest { token, op, .. } = engine.admission.pop_front().expect("it was there");
+        let buf = if let GuestOp::Write { buf, .. } = op { Some(buf) } else { None };
+        let result = Err(GuestError::Invalid);
+        engine.events.push_back(crate::Event { token, result, buf, served: Served::Dram });
+        return true;
+    }
+    if !engine.has_room_for(&next.op) {
+        return false;
+    }
+    engine.shrink_for_lost_places();
+    let request = engine.admission.pop_front().expect("it was there");
+    engine.decide(request);
+    true
+}
+
+impl Engine {
+    /// Whether the request at the front waits for room.
+    pub(crate) fn admission_is_blocked(&self) -> bool {
+        self.admission.front().is_some_and(|next| !self.has_room_for(&next.op))
+    }
+
+    fn is_valid(&self, op: &GuestOp) -> bool {
+        let (offset, length, limit) = match op {
+            GuestOp::Read { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes, MAX_PIECE_BYTES),
+            GuestOp::Write { offset_bytes, buf, .. } => (*offset_bytes, buf.len() as u64, MAX_PIECE_BYTES),
+            GuestOp::Flush => return true,
+            GuestOp::Trim { offset_bytes, length_bytes }
+            | GuestOp::WriteZeroes { offset_bytes, length_bytes, .. } => {
+                (*offset_bytes, *length_bytes, MAX_RANGE_BYTES)
+            }
+        };
+        let fits = offset.checked_add(length).is_some_and(|end| end <= self.config.volume_bytes);
+        let aligned = offset.is_multiple_of(SECTOR_BYTES) && length.is_multiple_of(SECTOR_BYTES);
+        fits && aligned && length > 0 && length <= limit
+    }
+
+    /// Whether frames and places suffice for whatever the scheme may decide.
+    fn has_room_for(&self, op: &GuestOp) -> bool {
+        let (offset, length) = match op {
+            GuestOp::Flush => return true,
+            GuestOp::Read { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes),
+            GuestOp::Write { offset_bytes, buf, .. } => (*offset_bytes, buf.len() as u64),
+            GuestOp::Trim { .. } => return self.range.is_none(),
+            GuestOp::WriteZeroes { .. } if self.range.is_some() => return false,
+            // At most the two blocks at its ends are written.
+            GuestOp::WriteZeroes { .. } => (0, 2 * self.config.block.bytes()),
+        };
+        let blocks = blocks_of(self.config.block, offset, length).len() as u32;
+        let frames = self.config.quota.dram_blocks == 0 || self.dram.available() >= blocks;
+        frames && self.ssd.as_ref().is_none_or(|ssd| ssd.slots.available() >= blocks)
+    }
+
+    fn decide(&mut self, request: GuestRequest) {
+        let GuestRequest { token, op, last, now_ns } = request;
+        let new =
+            |buf, durable| Request { token, buf, parts_left: 1, durable, error: None, served: Served::Dram };
+        let is_access = matches!(op, GuestOp::Read { .. } | GuestOp::Write { .. });
+        match op {
+            GuestOp::Read { offset_bytes, length_bytes } => {
+                let request = self.requests.insert(new(Some(Buf::zeroed(length_bytes as usize)), false));
+                self.decide_parts(request, Direction::Read, offset_bytes, length_bytes);
+                self.request_part_done(request, Served::Dram);
+            }
+            GuestOp::Write { offset_bytes, buf, fua } => {
+                let length = buf.len() as u64;
+                let request = self.requests.insert(new(Some(buf), fua));
+                self.decide_parts(request, Direction::Write, offset_bytes, length);
+                self.request_part_done(request, Served::Dram);
+            }
+            GuestOp::Flush => {
+                let request = self.requests.insert(new(None, true));
+                if self.alarms.failed {
+                    self.fail_request(request, GuestError::Io);
+                }
+                self.request_part_done(request, Served::Dram);
+            }
+            GuestOp::Trim { offset_bytes, length_bytes } => {
+                let request = self.requests.insert(new(None, false));
+                self.decide_range(request, offset_bytes, length_bytes, false);
+            }
+            GuestOp::WriteZeroes { offset_bytes, length_bytes, fua } => {
+                let zeroes = Buf::zeroed(self.config.block.bytes() as usize);
+                let request = self.requests.insert(new(Some(zeroes), fua));
+                self.decide_range(request, offset_bytes, length_bytes, true);
+            }
+        }
+        if last && is_access {
+            self.counters.requests += 1;
+            self.end_request(now_ns);
+        }
+    }
+
+    fn end_request(&mut self, now_ns: u64) {
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.clear();
+        self.scheme.end_request(now_ns, &mut effects);
+        let (vms, sinks) = (std::slice::from_mut(&mut self.scheme), std::slice::from_mut(&mut effects));
+        self.sizer.after_request(now_ns, vms, sinks);
+        for effect in &effects {
+            self.counters.effect(effect);
+            self.background(effect);
+        }
+        self.effects = effects;
+    }
+
+    fn decide_parts(&mut self, request: usize, direction: Direction, offset: u64, length: u64) {
+        let mut buf_at = 0;
+        for part in blocks_of(self.config.block, offset, length) {
+            self.decide_part(request, direction, &part, buf_at);
+            buf_at += part.len;
+        }
+    }
+
+    /// Asks the scheme about one block and turns its answer into an operation.
+    pub(crate) fn decide_part(
+        &mut self,
+        request: usize,
+        direction: Direction,
+        part: &BlockPart,
+        buf_at: u32,
+    ) {
+        self.requests[request].parts_left += 1;
+        let access = Access {
+            block: part.block,
+            op: direction,
+            partial: (part.len as usize) < self.block_len(part.block),
+        };
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.clear();
+        self.scheme.access(access, &mut effects);
+        self.counters.access(&access);
+        effects.iter().for_each(|effect| self.counters.effect(effect));
+        if !self.serve_at_once(request, part, buf_at, &effects) {
+            self.enqueue_access(request, direction, part, buf_at, &effects);
+        }
+        self.effects = effects;
+    }
+
+    /// The short way for a read that DRAM holds: no operation, only a copy.
+    fn serve_at_once(&mut self, request: usize, part: &BlockPart, buf_at: u32, effects: &[Effect]) -> bool {
+        let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
+        if self.blocks.contains(part.block) {
+            return false;
+        }
+        let Some(frame) = self.dram.peek(*slot) else { return false };
+        let from = &self.dram.bytes(frame)[part.start as usize..(part.start + part.len) as usize];
+        copy_to(&mut self.requests[request], buf_at, from);
+        self.request_part_done(request, Served::Dram);
+        true
+    }
+
+    fn enqueue_access(
+        &mut self,
+        request: usize,
+        direction: Direction,
+        part: &BlockPart,
+        buf_at: u32,
+        effects: &[Effect],
+    ) {
+        let block = part.block;
+        let mut op = AccessOp {
+            request,
+            buf_at,
+            start: part.start,
+            len: part.len,
+            is_write: direction == Direction::Write,
+            source: Source::Backing,
+            merge: None,
+            fill_dram: false,
+            fill_ssd: false,
+            to_ssd: None,
+            to_backing: false,
+            drop_dram: false,
+            drop_ssd: false,
+            holds_frame: false,
+            holds_place: false,
+        };
+        for effect in effects {
+            match *effect {
+                Effect::Evict { .. } | Effect::Promote { .. } => self.background(effect),
+                Effect::ReadLevel { level, slot } => {
+                    self.claim(block, level, slot);
+                    op.source = source_of(level);
+                }
+                Effect::ReadBacking => op.source = Source::Backing,
+                Effect::MergeLevel { level, slot } => {
+                    self.claim(block, level, slot);
+                    op.merge = Some(source_of(level));
+                }
+                Effect::MergeBacking => op.merge = Some(Source::Backing),
+                Effect::Fill { level, slot } => {
+                    self.assign(block, level, slot);
+                    *(if level == Level::Dram { &mut op.fill_dram } else { &mut op.fill_ssd }) = true;
+                }
+                Effect::WriteLevel { slot, hit, dirty, .. } => {
+                    if hit {
+                        self.claim(block, Level::Ssd, slot);
+                    } else {
+                        self.assign(block, Level::Ssd, slot);
+                    }
+                    op.to_ssd = Some(dirty);
+                }
+                Effect::WriteBacking => op.to_backing = true,
+                Effect::Invalidate { level, slot } => {
+                    self.release(block, level, slot);
+                    *(if level == Level::Dram { &mut op.drop_dram } else { &mut op.drop_ssd }) = true;
+                }
+            }
+        }
+        self.set_aside(&mut op);
+        self.push_op(block, Op::Access(op));
+    }
+
+    /// Reserves what the operation needs; admission made sure that it is there.
+    fn set_aside(&mut self, op: &mut AccessOp) {
+        if op.fill_dram {
+            self.dram.reserve();
+            op.holds_frame = true;
+        }
+        if (op.fill_ssd || op.to_ssd.is_some())
+            && let Some(ssd) = &mut self.ssd
+        {
+            ssd.slots.reserve();
+            op.holds_place = true;
+        }
+    }
+
+    /// Brings a copy that the scheme speaks of from its slot to the block's flight.
+    pub(crate) fn claim(&mut self, block: BlockNo, level: Level, slot: u32) {
+        match level {
+            Level::Dram => {
+                let frame = self.dram.claim(slot);
+                let flight = self.flight(block);
+                flight.frame = frame.or(flight.frame);
+                flight.dram_slot = Some(slot);
+            }
+            Level::Ssd => {
+                let place = self.ssd.as_mut().and_then(|ssd| ssd.slots.claim(slot));
+                let flight = self.flight(block);
+                flight.place = place.or(flight.place);
+                flight.ssd_slot = Some(slot);
+            }
+        }
+    }
+
+    /// The block will have a copy in this slot.
+    pub(crate) fn assign(&mut self, block: BlockNo, level: Level, slot: u32) {
+        let flight = self.flight(block);
+        match level {
+            Level::Dram => flight.dram_slot = Some(slot),
+            Level::Ssd => flight.ssd_slot = Some(slot),
+        }
+    }
+
+    /// The block will have no copy in this slot; its place comes to the flight, to be given up in turn.
+    pub(crate) fn release(&mut self, block: BlockNo, level: Level, slot: u32) {
+        self.claim(block, level, slot);
+        let flight = self.flight(block);
+        match level {
+            Level::Dram => flight.dram_slot = None,
+            Level::Ssd => flight.ssd_slot = None,
+        }
+    }
+
+    /// The block's flight; a new one waits if a trim or zeroing has hold of its block.
+    pub(crate) fn flight(&mut self, block: BlockNo) -> &mut crate::blocks::Flight {
+        if !self.blocks.contains(block) && self.range_holds(block) {
+            let flight = self.blocks.enter(block);
+            flight.queue.push_back(Op::Hold);
+            flight.stage = Stage::Held;
+        }
+        self.blocks.enter(block)
+    }
+
+    pub(crate) fn push_op(&mut self, block: BlockNo, op: Op) {
+        let flight = self.flight(block);
+        flight.queue.push_back(op);
+        if flight.queue.len() == 1 {
+            flight.stage = Stage::Start;
+            self.runnable.push_back(block);
+        } else if matches!(flight.stage, Stage::Turn) {
+            self.promotions.hurry(block);
+        }
+    }
+
+    /// Carries out an effect on a block other than the one accessed.
+    pub(crate) fn background(&mut self, effect: &Effect) {
+        match *effect {
+            Effect::Evict { level: Level::Dram, slot, block, .. } => {
+                if self.blocks.contains(block) {
+                    self.release(block, Level::Dram, slot);
+                    self.push_op(block, Op::EvictDram);
+                } else if let Some(frame) = self.dram.claim(slot) {
+                    self.dram.release(frame);
+                }
+            }
+            Effect::Evict { level: Level::Ssd, slot, block, .. } => {
+                self.release(block, Level::Ssd, slot);
+                self.push_op(block, Op::EvictSsd);
+            }
+            Effect::Promote { slot, block, from_dram } => {
+                if let Some(dram_slot) = from_dram {
+                    self.claim(block, Level::Dram, dram_slot);
+                }
+                self.assign(block, Level::Ssd, slot);
+                self.push_op(block, Op::Promote { from_dram: from_dram.is_some() });
+            }
+            ref other => unreachable!("{other:?} concerns an accessed block"),
+        }
+    }
+
+    /// Gives up a part of the share for places that failed, so that the reserve stays what it was.
+    fn shrink_for_lost_places(&mut self) {
+        let lost = std::mem::take(&mut self.lost_places);
+        if lost == 0 {
+            return;
+        }
+        let quota = self.scheme.quota();
+        let smaller = quota.with(Level::Ssd, quota.ssd_blocks.saturating_sub(lost));
+        let mut effects = Vec::new();
+        self.scheme.resize(smaller, &mut effects);
+        for effect in &effects {
+            self.counters.effect(effect);
+            self.background(effect);
+        }
+    }
+}
+
+fn source_of(level: Level) -> Source {
+    match level {
+        Level::Dram => Source::Dram,
+        Level::Ssd => Source::Ssd,
+    }
+}
+
+/// Copies bytes into a request's buffer.
+pub(crate) fn copy_to(request: &mut Request, at: u32, bytes: &[u8]) {
+    if let Some(buf) = &mut request.buf {
+        buf.as_mut_slice()[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+    }
+}

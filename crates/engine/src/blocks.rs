@@ -1,0 +1,170 @@
+//! Blocks in flight: their operations in arrival order and their physical places.
+//!
+//! While a block has operations, its places are kept here and not with its logical slots; a slot may by
+//! then belong to another block. When the last operation ends the places go to the slots that the
+//! scheme's latest decision gave the block.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use lode_types::BlockNo;
+use slab::Slab;
+
+use crate::Buf;
+use crate::dram::Frame;
+
+/// A place on the SSD: an index into the volume's slots.
+pub(crate) type Place = u32;
+
+/// Where the bytes of a read or a merge come from, as decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Dram,
+    Ssd,
+    Backing,
+}
+
+/// One block of a guest's read or write, as decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccessOp {
+    pub(crate) request: usize,
+    /// Place of the part in the request's buffer.
+    pub(crate) buf_at: u32,
+    /// Place of the part in the block.
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+    pub(crate) is_write: bool,
+    pub(crate) source: Source,
+    pub(crate) merge: Option<Source>,
+    pub(crate) fill_dram: bool,
+    pub(crate) fill_ssd: bool,
+    /// The write goes to the SSD; whether the copy is dirty then.
+    pub(crate) to_ssd: Option<bool>,
+    pub(crate) to_backing: bool,
+    pub(crate) drop_dram: bool,
+    pub(crate) drop_ssd: bool,
+    /// A DRAM frame and an SSD place are set aside for it.
+    pub(crate) holds_frame: bool,
+    pub(crate) holds_place: bool,
+}
+
+/// One operation on a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Op {
+    Access(AccessOp),
+    EvictDram,
+    EvictSsd,
+    Promote {
+        from_dram: bool,
+    },
+    /// Nothing else touches the block until the trim or zeroing in flight is over.
+    Hold,
+}
+
+/// What the operation at the head waits for.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// It has not started.
+    Start,
+    /// The copy on the SSD.
+    ReadSsd,
+    /// The block on the backing disk.
+    ReadBacking,
+    /// The old bytes for a partial write.
+    Merge(Source),
+    /// The write to the SSD at this place, with this checksum; the bytes are already answered for when a
+    /// read or write-through filled it.
+    WriteSsd { place: Place, crc: u32 },
+    /// The invalidation of the SSD copy to become durable, before the backing disk is written.
+    Gate,
+    /// The write to the backing disk.
+    WriteBacking,
+    /// A free place on the SSD.
+    Place(Buf),
+    /// A turn among the promotions.
+    Turn,
+    /// Its write-back, by the destager.
+    Destage,
+    /// The range operation.
+    Held,
+}
+
+/// A block with operations.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) queue: VecDeque<Op>,
+    pub(crate) stage: Stage,
+    pub(crate) frame: Option<Frame>,
+    pub(crate) place: Option<Place>,
+    /// The slots of the scheme's latest decision.
+    pub(crate) dram_slot: Option<u32>,
+    pub(crate) ssd_slot: Option<u32>,
+    /// The copy on the SSD was the only one and is damaged: reads fail until the block is overwritten.
+    pub(crate) lost: bool,
+    /// The whole block as it will be written, while a write is under way.
+    pub(crate) full: Option<Buf>,
+}
+
+/// All blocks in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    keys: HashMap<BlockNo, usize>,
+    flights: Slab<Flight>,
+    /// Blocks whose only copy is damaged, with its place, while not in flight.
+    lost: HashMap<BlockNo, Place>,
+}
+
+impl Blocks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
+    pub(crate) fn contains(&self, block: BlockNo) -> bool {
+        self.keys.contains_key(&block)
+    }
+
+    pub(crate) fn get(&self, block: BlockNo) -> Option<&Flight> {
+        self.keys.get(&block).map(|&key| &self.flights[key])
+    }
+
+    pub(crate) fn get_mut(&mut self, block: BlockNo) -> Option<&mut Flight> {
+        self.keys.get(&block).map(|&key| &mut self.flights[key])
+    }
+
+    /// The block's flight, new if need be.
+    pub(crate) fn enter(&mut self, block: BlockNo) -> &mut Flight {
+        let flights = &mut self.flights;
+        let lost = &mut self.lost;
+        let key = *self.keys.entry(block).or_insert_with(|| {
+            let place = lost.remove(&block);
+            flights.insert(Flight {
+                queue: VecDeque::new(),
+                stage: Stage::Start,
+                frame: None,
+                place,
+                dram_slot: None,
+                ssd_slot: None,
+                lost: place.is_some(),
+                full: None,
+            })
+        });
+        &mut self.flights[key]
+    }
+
+    /// Ends the flight of a block without operations.
+    pub(crate) fn leave(&mut self, block: BlockNo) -> Option<Flight> {
+        let key = self.keys.remove(&block)?;
+        Some(self.flights.remove(key))
+    }
+
+    /// Remembers a block whose only copy is damaged.
+    pub(crate) fn remember_lost(&mut self, block: BlockNo, place: Place) {
+        self.lost.insert(block, place);
+    }
+
+    /// Blocks in flight or lost within a range, in no order.
+    pub(crate) fn within(&self, range: &std::ops::Range<BlockNo>) -> Vec<BlockNo> {
+        let known = self.keys.keys().chain(self.lost.keys());
+        known.copied().filter(|block| range.contains(block)).collect()
+    }
+}

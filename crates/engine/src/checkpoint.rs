@@ -1,0 +1,193 @@
+//! The SSD of one volume: places, journal, and the checkpoints that keep the journal short.
+//!
+//! A checkpoint writes the table pages that changed since the last one, each to the copy not in use, and
+//! after a flush lets go of the journal before it. Pages say what holds *now*; that is safe because a
+//! change that destroys an entry waits until the journal is durable ([`crate::slots`]), and an entry
+//! whose record is not durable yet is checked against its bytes at recovery.
+
+use lode_format::{CacheId, DeviceLayout, TablePage, VolumeTag};
+
+use crate::Buf;
+use crate::blocks::Place;
+use crate::command::{CommandKind, DeviceId};
+use crate::engine::Engine;
+use crate::io::{Io, Owner, Want};
+use crate::journal::Journal;
+use crate::slots::Slots;
+
+const PAGES_IN_FLIGHT: usize = 16;
+/// Records that are committed even though nobody waits for them.
+const MANY_RECORDS: usize = 1000;
+
+/// A checkpoint in progress.
+#[derive(Debug)]
+struct Checkpoint {
+    pages: Vec<u32>,
+    in_flight: usize,
+    tail: u64,
+    /// The flush in flight was issued after the last page was written.
+    covered: bool,
+}
+
+/// What a volume has on the SSD.
+#[derive(Debug)]
+pub(crate) struct SsdState {
+    pub(crate) slots: Slots,
+    pub(crate) journal: Journal,
+    cache: CacheId,
+    tag: VolumeTag,
+    layout: DeviceLayout,
+    extents: Vec<u32>,
+    /// Sequence of the latest write of every table page.
+    sequences: Vec<u64>,
+    checkpoint: Option<Checkpoint>,
+    /// The journal is committed as soon as possible, whether or not anybody waits.
+    pub(crate) commit_wanted: bool,
+}
+
+impl SsdState {
+    pub(crate) fn new(
+        cache: CacheId,
+        tag: VolumeTag,
+        layout: DeviceLayout,
+        extents: Vec<u32>,
+        sequences: Vec<u64>,
+        slots: Slots,
+        journal: Journal,
+    ) -> SsdState {
+        SsdState {
+            slots,
+            journal,
+            cache,
+            tag,
+            layout,
+            extents,
+            sequences,
+            checkpoint: None,
+            commit_wanted: false,
+        }
+    }
+
+    /// Offset on the device of a place.
+    pub(crate) fn offset(&self, place: Place) -> u64 {
+        let (extent, within) = (place / self.layout.extent.slots, place % self.layout.extent.slots);
+        self.layout.extent_start(self.extents[extent as usize]) + self.layout.extent.slot(within)
+    }
+
+    /// Starts a commit if one is wanted and none is in flight.
+    pub(crate) fn commit(&mut self, io: &mut Io, waited_for: u64) {
+        let wanted = self.commit_wanted
+            || waited_for > self.journal.durable_version()
+            || self.slots.records.len() >= MANY_RECORDS
+            || self.checkpoint.as_ref().is_some_and(|c| c.pages.is_empty() && c.in_flight == 0)
+            || (self.journal.has_news() && !self.slots.records.is_empty());
+        if !wanted || self.journal.is_committing() {
+            return;
+        }
+        self.commit_wanted = false;
+        for record in &mut self.slots.records {
+            record.slot = global_slot(&self.layout, &self.extents, record.slot);
+        }
+        let mut records = std::mem::take(&mut self.slots.records);
+        let pages = self.journal.start(&mut records, self.slots.version());
+        for record in &mut records {
+            record.slot = local_place(&self.layout, &self.extents, record.slot).unwrap_or(record.slot);
+        }
+        self.slots.records = records;
+        for (offset_bytes, buf) in pages {
+            let (device, owner, len) = (DeviceId::Ssd, Owner::JournalPage, buf.len());
+            io.want(Want { device, offset_bytes, len, data: Some(buf), owner });
+        }
+    }
+
+    /// All pages of the commit are written: flush them, and whatever a checkpoint has written.
+    pub(crate) fn flush(&mut self, io: &mut Io) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.covered = checkpoint.pages.is_empty() && checkpoint.in_flight == 0;
+        }
+        io.command(DeviceId::Ssd, CommandKind::Flush, Owner::JournalFlush);
+    }
+
+    /// The commit is durable. Returns its version.
+    pub(crate) fn committed(&mut self, io: &mut Io) -> u64 {
+        let version = self.journal.flushed();
+        self.slots.durable(version);
+        if let Some(checkpoint) = self.checkpoint.take_if(|checkpoint| checkpoint.covered) {
+            self.journal.set_tail(checkpoint.tail);
+            self.commit_wanted = true;
+        }
+        if self.checkpoint.is_none() && self.journal.wants_checkpoint() && !self.journal.has_news() {
+            let pages = self.slots.take_changed_pages();
+            let tail = self.journal.page();
+            self.checkpoint = Some(Checkpoint { pages, in_flight: 0, tail, covered: false });
+            self.write_table_pages(io);
+        }
+        version
+    }
+
+    pub(crate) fn table_page_written(&mut self, io: &mut Io) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.in_flight -= 1;
+            self.write_table_pages(io);
+        }
+    }
+
+    fn write_table_pages(&mut self, io: &mut Io) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        while checkpoint.in_flight < PAGES_IN_FLIGHT
+            && let Some(page) = checkpoint.pages.pop()
+        {
+            checkpoint.in_flight += 1;
+            let sequence = &mut self.sequences[page as usize];
+            *sequence += 1;
+            let per_extent = self.layout.extent.table_pages;
+            let extent = self.extents[(page / per_extent) as usize];
+            let table = TablePage {
+                volume: self.tag,
+                extent,
+                page: page % per_extent,
+                sequence: *sequence,
+                stamp: self.journal.durable_version(),
+                entries: self.slots.page_entries(page),
+            };
+            let within = self.layout.extent.table_page(table.page, table.copy());
+            let buf = Buf::copy_of(&table.encode(self.cache)[..]);
+            io.want(Want {
+                device: DeviceId::Ssd,
+                offset_bytes: self.layout.extent_start(extent) + within,
+                len: buf.len(),
+                data: Some(buf),
+                owner: Owner::TablePage,
+            });
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.slots.memory_bytes() + self.sequences.capacity() * 8
+    }
+}
+
+/// The device's number of a volume's place.
+pub(crate) fn global_slot(layout: &DeviceLayout, extents: &[u32], place: Place) -> u32 {
+    let slots = layout.extent.slots;
+    extents[(place / slots) as usize] * slots + place % slots
+}
+
+/// The volume's place of a device's slot number; `None` when the extent is not the volume's.
+pub(crate) fn local_place(layout: &DeviceLayout, extents: &[u32], slot: u32) -> Option<Place> {
+    let slots = layout.extent.slots;
+    let ordinal = extents.binary_search(&(slot / slots)).ok()?;
+    Some(ordinal as u32 * slots + slot % slots)
+}
+
+impl Engine {
+    /// Commits the journal if anybody waits for it or space runs short.
+    pub(crate) fn drive_journal(&mut self) {
+        let waited_for = self.durable.version_waited_for().max(self.range_version());
+        let pressed = self.admission_is_blocked() || self.promotions.wants_places();
+        if let Some(ssd) = &mut self.ssd {
+            ssd.commit_wanted |= pressed && ssd.slots.waiting() > 0;
+            ssd.commit(&mut self.io, waited_for);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Write-back of dirty blocks: neighbours together, in ascending order like a lift, a few at a time; and
+//! the two flushes between a write-back and the reuse of its place.
+
+use std::collections::BTreeSet;
+
+use lode_types::BlockNo;
+use slab::Slab;
+
+use crate::Buf;
+use crate::blocks::Stage;
+use crate::command::{DeviceId, MediaError};
+use crate::engine::Engine;
+use crate::io::{Owner, Want};
+
+/// Jobs under way at once.
+const MAX_JOBS: usize = 8;
+/// Neighbours written back together.
+const MAX_BLOCKS_PER_JOB: usize = 64;
+/// Write-backs that are made final without anybody waiting for them.
+const MANY_WRITTEN: usize = 256;
+
+#[derive(Debug)]
+struct Job {
+    blocks: Vec<(BlockNo, Option<Buf>)>,
+    reads_left: usize,
+    writes_left: usize,
+}
+
+/// Blocks on their way to the backing disk.
+#[derive(Debug, Default)]
+pub(crate) struct Destage {
+    waiting: BTreeSet<BlockNo>,
+    /// Failed write-backs, until the next tick.
+    failed: Vec<BlockNo>,
+    cursor: BlockNo,
+    jobs: Slab<Job>,
+    /// Written back, and the mark that a flush must reach to make it last.
+    written: Vec<(BlockNo, u64)>,
+}
+
+impl Destage {
+    pub(crate) fn add(&mut self, block: BlockNo) {
+        self.waiting.insert(block);
+    }
+
+    pub(crate) fn waiting(&self) -> u32 {
+        (self.waiting.len() + self.failed.len() + self.written.len()) as u32
+    }
+
+    /// Tries failed write-backs again.
+    pub(crate) fn retry(&mut self) {
+        self.waiting.extend(self.failed.drain(..));
+    }
+
+    /// The next run of neighbours at or after the cursor.
+    fn next_run(&mut self) -> Vec<BlockNo> {
+        let mut run: Vec<BlockNo> = Vec::new();
+        if self.waiting.range(self.cursor..).next().is_none() {
+            self.cursor = 0;
+        }
+        for &block in self.waiting.range(self.cursor..) {
+            let joins = run.last().is_none_or(|&last| last + 1 == block) && run.len() < MAX_BLOCKS_PER_JOB;
+            if !joins {
+                break;
+            }
+            run.push(block);
+        }
+        for block in &run {
+            self.waiting.remove(block);
+        }
+        self.cursor = run.last().map_or(0, |last| last.wrapping_add(1));
+        run
+    }
+}
+
+impl Engine {
+    /// Starts write-backs while there are any and not too many are under way.
+    pub(crate) fn drive_destage(&mut self) {
+        while self.destage.jobs.len() < MAX_JOBS && !self.destage.waiting.is_empty() {
+            let run = self.destage.next_run();
+            let len = self.config.block.bytes() as usize;
+            let blocks: Vec<_> = run.iter().map(|&block| (block, None)).collect();
+            let reads_left = blocks.len();
+            let job = self.destage.jobs.insert(Job { blocks, reads_left, writes_left: 0 });
+            for (i, block) in run.into_iter().enumerate() {
+                let place = self.blocks.get(block).and_then(|flight| flight.place);
+                let place = place.expect("a block is written back from its place");
+                let ssd = self.ssd.as_ref().expect("a place is on an SSD");
+                let owner = Owner::Destage { job, place: i as u32 };
+                let (device, offset_bytes) = (DeviceId::Ssd, ssd.offset(place));
+                self.io.want(Want { device, offset_bytes, len, data: None, owner });
+            }
+        }
+    }
+
+    pub(crate) fn destage_io_done(
+        &mut self,
+        job: usize,
+        place: u32,
+        result: Result<(), MediaError>,
+        data: &[u8],
+    ) {
+        let Some(entry) = self.destage.jobs.get(job) else { return };
+        let block = entry.blocks[place as usize].0;
+        if entry.reads_left > 0 {
+            let good = self.check_ssd_copy(block, result, data);
+            let entry = &mut self.destage.jobs[job];
+            entry.reads_left -= 1;
+            if good {
+                let len = self.block_len(block);
+                self.destage.jobs[job].blocks[place as usize].1 = Some(Buf::copy_of(&data[..len]));
+            } else {
+                // Nothing to write: the block is lost and keeps its damaged place.
+                self.op_done(block);
+            }
+            self.write_job(job);
+            return;
+        }
+        self.destage.jobs[job].writes_left -= 1;
+        if self.destage.jobs[job].writes_left == 0 {
+            self.destage.jobs.remove(job);
+        }
+        match result {
+            Ok(()) => {
+                let mark = self.backing.wrote_back();
+                self.destage.written.push((block, mark));
+            }
+            Err(_) => self.destage.failed.push(block),
+        }
+    }
+
+    /// Once all blocks of a job are read, writes them; the I/O room merges the neighbours.
+    fn write_job(&mut self, job: usize) {
+        let entry = &mut self.destage.jobs[job];
+        if entry.reads_left > 0 {
+            return;
+        }
+        for (place, (block, data)) in entry.blocks.iter_mut().enumerate() {
+            let Some(data) = data.take() else { continue };
+            entry.writes_left += 1;
+            self.io.want(Want {
+                device: DeviceId::Backing,
+                offset_bytes: self.config.block.start_of(*block),
+                len: data.len(),
+                data: Some(data),
+                owner: Owner::Destage { job, place: place as u32 },
+            });
+        }
+        if entry.writes_left == 0 {
+            self.destage.jobs.remove(job);
+        }
+    }
+
+    /// Whether written-back blocks should be made final now: many are, space is short, or one of them is
+    /// waited for.
+    pub(crate) fn destage_wants_flush(&self) -> bool {
+        let written = &self.destage.written;
+        let waited_for = |&(block, _): &(BlockNo, u64)| {
+            self.blocks.get(block).is_some_and(|flight| flight.queue.len() > 1)
+        };
+        !written.is_empty()
+            && (written.len() >= MANY_WRITTEN
+                || self.admission_is_blocked()
+                || self.promotions.wants_places()
+                || written.iter().any(waited_for))
+    }
+
+    /// The backing disk was flushed: what it now holds for good leaves the SSD as soon as the journal
+    /// says so.
+    pub(crate) fn finish_write_backs(&mut self) {
+        let mut at = 0;
+        while let Some(&(block, mark)) = self.destage.written.get(at) {
+            if !self.backing.is_flushed(mark) {
+                at += 1;
+                continue;
+            }
+            self.destage.written.swap_remove(at);
+            let flight = self.blocks.get_mut(block).expect("an evicted block is in flight");
+            let place = flight.place.take().expect("a block is written back from its place");
+            flight.stage = Stage::Gate;
+            let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
+            let version = slots.give_up_dirty(place);
+            self.durable.gate(version, block);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The DRAM level's memory: frames of one block each.
+
+use crate::Buf;
+
+/// A place in the DRAM level.
+pub(crate) type Frame = u32;
+
+/// In place of a frame or a slot: none.
+pub(crate) const NONE: u32 = u32::MAX;
+
+const FRAMES_PER_CHUNK: u32 = 256;
+
+/// All frames, and which logical slot has which when its block is not in flight.
+#[derive(Debug)]
+pub(crate) struct Dram {
+    chunks: Vec<Buf>,
+    block_bytes: usize,
+    free: Vec<Frame>,
+    made: u32,
+    limit: u32,
+    reserved: u32,
+    settled: Vec<Frame>,
+}
+
+impl Dram {
+    pub(crate) fn new(block_bytes: usize, limit: u32) -> Dram {
+        Dram {
+            chunks: Vec::new(),
+            block_bytes,
+            free: Vec::new(),
+            made: 0,
+            limit,
+            reserved: 0,
+            settled: Vec::new(),
+        }
+    }
+
+    /// Frames that nobody uses or has reserved.
+    pub(crate) fn available(&self) -> u32 {
+        (self.free.len() as u32 + (self.limit - self.made)).saturating_sub(self.reserved)
+    }
+
+    pub(crate) fn reserve(&mut self) {
+        self.reserved += 1;
+    }
+
+    pub(crate) fn unreserve(&mut self) {
+        self.reserved -= 1;
+    }
+
+    /// Takes a reserved frame and copies a block into it, padded with zeroes.
+    pub(crate) fn store_reserved(&mut self, bytes: &[u8]) -> Frame {
+        self.reserved -= 1;
+        let frame = self.free.pop().unwrap_or_else(|| self.make());
+        let to = self.bytes_mut(frame);
+        to[..bytes.len()].copy_from_slice(bytes);
+        to[bytes.len()..].fill(0);
+        frame
+    }
+
+    fn make(&mut self) -> Frame {
+        assert!(self.made < self.limit, "a reserved frame is always there");
+        if self.made.is_multiple_of(FRAMES_PER_CHUNK) {
+            let frames = FRAMES_PER_CHUNK.min(self.limit - self.made);
+            self.chunks.push(Buf::zeroed(frames as usize * self.block_bytes));
+        }
+        self.made += 1;
+        self.made - 1
+    }
+
+    fn place(&self, frame: Frame) -> (usize, std::ops::Range<usize>) {
+        let at = (frame % FRAMES_PER_CHUNK) as usize * self.block_bytes;
+        ((frame / FRAMES_PER_CHUNK) as usize, at..at + self.block_bytes)
+    }
+
+    pub(crate) fn bytes(&self, frame: Frame) -> &[u8] {
+        let (chunk, range) = self.place(frame);
+        &self.chunks[chunk].as_slice()[range]
+    }
+
+    fn bytes_mut(&mut self, frame: Frame) -> &mut [u8] {
+        let (chunk, range) = self.place(frame);
+        &mut self.chunks[chunk].as_mut_slice()[range]
+    }
+
+    pub(crate) fn release(&mut self, frame: Frame) {
+        self.free.push(frame);
+    }
+
+    /// The frame of a slot whose block is not in flight, without taking it.
+    pub(crate) fn peek(&self, slot: u32) -> Option<Frame> {
+        self.settled.get(slot as usize).copied().filter(|&frame| frame != NONE)
+    }
+
+    /// Takes the frame of a slot whose block comes into flight.
+    pub(crate) fn claim(&mut self, slot: u32) -> Option<Frame> {
+        let place = self.settled.get_mut(slot as usize)?;
+        let frame = std::mem::replace(place, NONE);
+        (frame != NONE).then_some(frame)
+    }
+
+    /// Gives a slot the frame of its block that is no longer in flight.
+    pub(crate) fn settle(&mut self, slot: u32, frame: Frame) {
+        settle(&mut self.settled, slot, frame);
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.chunks.iter().map(Buf::len).sum::<usize>()
+            + self.settled.capacity() * 4
+            + self.free.capacity() * 4
+    }
+}
+
+/// Puts `value` at `slot` of a table that grows as needed.
+pub(crate) fn settle(table: &mut Vec<u32>, slot: u32, value: u32) {
+    let at = slot as usize;
+    if table.len() <= at {
+        table.resize(at + 1, NONE);
+    }
+    debug_assert_eq!(table[at], NONE, "a slot has one block");
+    table[at] = value;
+}

@@ -1,0 +1,88 @@
+//! Who waits for durability: guests that asked for it, and blocks whose next step needs it.
+
+use lode_types::BlockNo;
+
+use crate::engine::Engine;
+
+/// A request that is answered once both media are durable this far.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    request: usize,
+    version: u64,
+    mark: u64,
+}
+
+/// All who wait.
+#[derive(Debug, Default)]
+pub(crate) struct Durable {
+    waiters: Vec<Waiter>,
+    gates: Vec<(u64, BlockNo)>,
+}
+
+impl Durable {
+    /// The journal version that somebody waits for; 0 if nobody does.
+    pub(crate) fn version_waited_for(&self) -> u64 {
+        let waiters = self.waiters.iter().map(|waiter| waiter.version);
+        waiters.chain(self.gates.iter().map(|gate| gate.0)).max().unwrap_or(0)
+    }
+
+    /// The backing mark that somebody waits for; 0 if nobody does.
+    pub(crate) fn mark_waited_for(&self) -> u64 {
+        self.waiters.iter().map(|waiter| waiter.mark).max().unwrap_or(0)
+    }
+
+    /// Holds the operation at the head of `block`'s queue until `version` is durable.
+    pub(crate) fn gate(&mut self, version: u64, block: BlockNo) {
+        self.gates.push((version, block));
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiters.is_empty() && self.gates.is_empty()
+    }
+
+    /// Everybody who waits, because nothing will become durable any more.
+    pub(crate) fn give_up(&mut self) -> Vec<usize> {
+        self.waiters.drain(..).map(|waiter| waiter.request).collect()
+    }
+}
+
+impl Engine {
+    /// Answers a request once everything acknowledged so far is durable.
+    pub(crate) fn answer_when_durable(&mut self, request: usize) {
+        let version = self.ssd.as_ref().map_or(0, |ssd| ssd.slots.version());
+        let mark = self.backing.mark();
+        self.durable.waiters.push(Waiter { request, version, mark });
+        self.release_waiters();
+    }
+
+    /// Answers the requests whose durability has been reached.
+    pub(crate) fn release_waiters(&mut self) {
+        let version = self.ssd.as_ref().map_or(u64::MAX, |ssd| ssd.journal.durable_version());
+        let mut at = 0;
+        while let Some(&waiter) = self.durable.waiters.get(at) {
+            if waiter.version <= version && self.backing.is_flushed(waiter.mark) {
+                self.durable.waiters.swap_remove(at);
+                self.answer(waiter.request);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// The journal is durable up to `version`.
+    pub(crate) fn journal_durable(&mut self, version: u64) {
+        let mut open = Vec::new();
+        self.durable.gates.retain(|&(at, block)| {
+            let wait = at > version;
+            if !wait {
+                open.push(block);
+            }
+            wait
+        });
+        for block in open {
+            self.gate_opened(block);
+        }
+        self.range_durable(version);
+        self.release_waiters();
+    }
+}

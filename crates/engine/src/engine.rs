@@ -1,0 +1,383 @@
+//! The engine's surface and its parts.
+
+use std::collections::VecDeque;
+
+use lode_policy::{AnyScheme, Counters, Effect, Quota, Scheme, Settings, Sizer};
+use lode_types::{BlockNo, BlockSize, Level};
+use slab::Slab;
+
+use crate::backing::Backing;
+use crate::blocks::Blocks;
+use crate::checkpoint::SsdState;
+use crate::command::{Command, Completion, DeviceId, MediaError};
+use crate::destage::Destage;
+use crate::dram::Dram;
+use crate::durable::Durable;
+use crate::guest::{Event, GuestRequest};
+use crate::io::{Io, Owner};
+use crate::promote::Promotions;
+use crate::range::RangeOp;
+use crate::store::Attached;
+use crate::{Buf, admit};
+
+/// What an engine is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineConfig {
+    /// Size of a cache block.
+    pub block: BlockSize,
+    /// Bytes of the volume: a multiple of 512.
+    pub volume_bytes: u64,
+    /// The VM's largest share of each level.
+    pub quota: Quota,
+}
+
+impl EngineConfig {
+    /// Frames or places beside the quota, so that a newcomer need not wait for its victim to leave.
+    pub fn reserve_blocks(quota: u32) -> u32 {
+        const SMALLEST: u32 = 512;
+        const SHARE: u32 = 64;
+        if quota == 0 { 0 } else { SMALLEST.max(quota / SHARE) }
+    }
+
+    /// Places on the SSD that the volume needs for its quota.
+    pub fn ssd_places(&self) -> u64 {
+        u64::from(self.quota.ssd_blocks) + u64::from(Self::reserve_blocks(self.quota.ssd_blocks))
+    }
+}
+
+/// Things that should not happen, counted. Each is worth an operator's look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Alarms {
+    /// Cached blocks whose bytes did not fit their checksum and were read again from the backing disk.
+    pub damaged_clean: u64,
+    /// Cached blocks that were damaged and that nothing else held: guests get errors for them.
+    pub damaged_dirty: u64,
+    /// Failed commands on the SSD.
+    pub ssd_errors: u64,
+    /// Failed commands on the backing disk.
+    pub backing_errors: u64,
+    /// The journal or a flush failed: nothing is acknowledged as durable any more.
+    pub failed: bool,
+}
+
+/// What is in the cache and under way now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Blocks held in DRAM.
+    pub dram_blocks: u32,
+    /// Blocks held on the SSD.
+    pub ssd_blocks: u32,
+    /// Of those, newer than the backing disk, those on their way to it included.
+    pub dirty_blocks: u32,
+    /// Blocks waiting to be written back.
+    pub write_backs_waiting: u32,
+    /// Promotions waiting for their turn.
+    pub promotions_waiting: u32,
+    /// Places that are not trusted any more.
+    pub quarantined: u32,
+    /// Bytes of memory: tables, frames, buffers kept.
+    pub memory_bytes: u64,
+    /// Guest data written to the SSD.
+    pub ssd_data_bytes: u64,
+    /// Journal and tables written to the SSD.
+    pub ssd_metadata_bytes: u64,
+    /// Bytes read from the backing disk.
+    pub backing_read_bytes: u64,
+    /// Bytes written to the backing disk.
+    pub backing_written_bytes: u64,
+}
+
+/// A guest's request on its way.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) token: u64,
+    pub(crate) buf: Option<Buf>,
+    pub(crate) parts_left: u32,
+    pub(crate) durable: bool,
+    pub(crate) error: Option<crate::GuestError>,
+    pub(crate) served: crate::Served,
+}
+
+/// One volume's cache. See the crate's documentation for the driver's loop.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) config: EngineConfig,
+    pub(crate) scheme: AnyScheme,
+    pub(crate) sizer: Sizer,
+    pub(crate) counters: Counters,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) requests: Slab<Request>,
+    pub(crate) admission: VecDeque<GuestRequest>,
+    pub(crate) blocks: Blocks,
+    pub(crate) dram: Dram,
+    pub(crate) ssd: Option<SsdState>,
+    pub(crate) io: Io,
+    pub(crate) backing: Backing,
+    pub(crate) durable: Durable,
+    pub(crate) destage: Destage,
+    pub(crate) promotions: Promotions,
+    pub(crate) range: Option<RangeOp>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) alarms: Alarms,
+    pub(crate) gauges: Gauges,
+    /// Blocks whose head operation is to be looked at: a list instead of recursion.
+    pub(crate) runnable: VecDeque<BlockNo>,
+    /// Quarantined places that the scheme has yet to give up.
+    pub(crate) lost_places: u32,
+}
+
+impl Engine {
+    /// An engine for one volume. `settings` name the scheme; `attached` is what [`crate::store`] found or
+    /// made on the SSD, `None` for a volume without one. The cache starts with all that was recovered.
+    pub fn new(config: EngineConfig, settings: &Settings, attached: Option<Attached>) -> Engine {
+        let sizer = Sizer::new(settings, config.quota);
+        let scheme = lode_policy::build(settings, config.quota, sizer.first_share(1));
+        let frames = config.quota.dram_blocks + EngineConfig::reserve_blocks(config.quota.dram_blocks);
+        let mut engine = Engine {
+            scheme,
+            sizer,
+            counters: Counters::default(),
+            effects: Vec::new(),
+            requests: Slab::new(),
+            admission: VecDeque::new(),
+            blocks: Blocks::default(),
+            dram: Dram::new(config.block.bytes() as usize, frames),
+            ssd: None,
+            io: Io::default(),
+            backing: Backing::default(),
+            durable: Durable::default(),
+            destage: Destage::default(),
+            promotions: Promotions::default(),
+            range: None,
+            events: VecDeque::new(),
+            alarms: Alarms::default(),
+            gauges: Gauges::default(),
+            runnable: VecDeque::new(),
+            lost_places: 0,
+            config,
+        };
+        if let Some(attached) = attached {
+            let (ssd, recovered) = attached.into_state();
+            engine.ssd = Some(ssd);
+            engine.take_over(recovered);
+        }
+        engine
+    }
+
+    /// Gives the scheme what was found on the SSD, least recent first. What it has no room for is given
+    /// up, a dirty block by way of the backing disk.
+    fn take_over(&mut self, recovered: Vec<(u32, lode_format::Entry)>) {
+        let room = self.config.quota.ssd_blocks as usize;
+        let excess = recovered.len().saturating_sub(room);
+        for (i, (place, entry)) in recovered.into_iter().enumerate() {
+            let dirty = entry.state == lode_format::EntryState::Dirty;
+            let slot = if i < excess { None } else { self.scheme.restore(entry.block, dirty) };
+            let ssd = self.ssd.as_mut().expect("something was recovered from an SSD");
+            match slot {
+                Some(slot) => ssd.slots.settle(slot, place),
+                None if dirty => {
+                    self.blocks.enter(entry.block).place = Some(place);
+                    self.push_op(entry.block, crate::blocks::Op::EvictSsd);
+                }
+                None => ssd.slots.give_up_clean(place),
+            }
+        }
+        self.run();
+    }
+
+    /// Takes a guest's request. Every request is answered by exactly one [`Event`].
+    pub fn submit(&mut self, request: GuestRequest) {
+        self.admission.push_back(request);
+        self.run();
+    }
+
+    /// Takes the end of a device command. Completions of commands that are not in flight are ignored.
+    pub fn complete(&mut self, completion: Completion) {
+        let Completion { id, result, buf } = completion;
+        let Some(command) = self.io.finish(id, result, buf.as_ref()) else { return };
+        if result.is_err() {
+            match command.device {
+                DeviceId::Ssd => self.alarms.ssd_errors += 1,
+                DeviceId::Backing => self.alarms.backing_errors += 1,
+            }
+        }
+        let bytes = buf.as_ref().map_or(&[][..], Buf::as_slice);
+        let mut at = 0;
+        for part in &command.parts {
+            let data = bytes.get(at..at + part.len).unwrap_or(&[]);
+            at += part.len;
+            if result.is_ok() {
+                self.gauges.note(command.device, command.is_write, part);
+            }
+            self.part_done(part.owner, result, data);
+        }
+        self.run();
+    }
+
+    fn part_done(&mut self, owner: Owner, result: Result<(), MediaError>, data: &[u8]) {
+        match owner {
+            Owner::Block(block) => self.block_io_done(block, result, data),
+            Owner::Destage { job, place } => self.destage_io_done(job, place, result, data),
+            Owner::Range => self.range_io_done(result),
+            Owner::BackingFlush if result.is_ok() => self.backing_flushed(),
+            Owner::BackingFlush => self.fail(),
+            Owner::JournalPage | Owner::JournalFlush | Owner::TablePage if result.is_err() => self.fail(),
+            Owner::JournalPage | Owner::JournalFlush | Owner::TablePage => self.metadata_written(owner),
+        }
+    }
+
+    fn metadata_written(&mut self, owner: Owner) {
+        let Some(ssd) = &mut self.ssd else { return };
+        match owner {
+            Owner::JournalPage => {
+                if ssd.journal.page_written() {
+                    ssd.flush(&mut self.io);
+                }
+            }
+            Owner::TablePage => ssd.table_page_written(&mut self.io),
+            _ => {
+                let version = ssd.committed(&mut self.io);
+                self.journal_durable(version);
+            }
+        }
+    }
+
+    /// The next device command, if there is one. Commands may be carried out in any order, except that a
+    /// flush must cover the writes that completed before it was taken from here.
+    pub fn next_command(&mut self) -> Option<Command> {
+        self.io.next()
+    }
+
+    /// The next answer to a guest, if there is one.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Called now and then (about once a second): what waits for company goes now, what failed is tried
+    /// again.
+    pub fn tick(&mut self) {
+        if let Some(ssd) = &mut self.ssd {
+            ssd.commit_wanted |= !ssd.slots.records.is_empty();
+        }
+        self.destage.retry();
+        self.backing.flush_wanted = true;
+        self.run();
+    }
+
+    /// Whether nothing is under way: no request, no command, no operation.
+    pub fn is_idle(&self) -> bool {
+        self.requests.is_empty()
+            && self.admission.is_empty()
+            && self.blocks.is_empty()
+            && self.io.is_idle()
+            && self.durable.is_idle()
+            && self.range.is_none()
+    }
+
+    /// Whether the journal knows everything; with [`Engine::is_idle`], a stop loses nothing but time.
+    pub fn is_saved(&self) -> bool {
+        self.ssd.as_ref().is_none_or(|ssd| ssd.slots.records.is_empty())
+    }
+
+    /// Decisions counted, as replay counts them.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The VM's share in force.
+    pub fn quota(&self) -> Quota {
+        self.scheme.quota()
+    }
+
+    /// What went wrong so far.
+    pub fn alarms(&self) -> Alarms {
+        self.alarms
+    }
+
+    /// What is in the cache and under way.
+    pub fn gauges(&self) -> Gauges {
+        let slots = self.ssd.as_ref().map(|ssd| &ssd.slots);
+        let tables = self.scheme.memory_bytes()
+            + self.dram.memory_bytes()
+            + self.ssd.as_ref().map_or(0, SsdState::memory_bytes);
+        Gauges {
+            dram_blocks: self.scheme.resident_blocks(Level::Dram),
+            ssd_blocks: self.scheme.resident_blocks(Level::Ssd),
+            dirty_blocks: slots.map_or(0, crate::slots::Slots::dirty),
+            write_backs_waiting: self.destage.waiting(),
+            promotions_waiting: self.promotions.waiting(),
+            quarantined: slots.map_or(0, crate::slots::Slots::quarantined),
+            memory_bytes: tables as u64,
+            ..self.gauges
+        }
+    }
+
+    /// Moves on everything that can move.
+    pub(crate) fn run(&mut self) {
+        loop {
+            while let Some(block) = self.runnable.pop_front() {
+                self.run_block(block);
+            }
+            self.drive_promotions();
+            self.drive_range();
+            if self.runnable.is_empty() && !admit::admit_next(self) {
+                break;
+            }
+        }
+        self.drive_destage();
+        self.drive_journal();
+        self.drive_backing();
+    }
+
+    /// Durability is lost: everybody who waits for it is told, and nobody is promised it again.
+    pub(crate) fn fail(&mut self) {
+        self.alarms.failed = true;
+        for request in self.durable.give_up() {
+            self.fail_request(request, crate::GuestError::Io);
+            self.answer(request);
+        }
+    }
+
+    /// One part of a request is done.
+    pub(crate) fn request_part_done(&mut self, request: usize, served: crate::Served) {
+        let entry = &mut self.requests[request];
+        entry.served = entry.served.max(served);
+        entry.parts_left -= 1;
+        if entry.parts_left > 0 {
+            return;
+        }
+        if entry.durable && entry.error.is_none() {
+            self.answer_when_durable(request);
+        } else {
+            self.answer(request);
+        }
+    }
+
+    pub(crate) fn fail_request(&mut self, request: usize, error: crate::GuestError) {
+        self.requests[request].error.get_or_insert(error);
+    }
+
+    pub(crate) fn answer(&mut self, request: usize) {
+        let Request { token, buf, error, served, .. } = self.requests.remove(request);
+        self.events.push_back(Event { token, result: error.map_or(Ok(()), Err), buf, served });
+    }
+
+    /// Bytes of a block that lie within the volume; the last block may be shorter than the others.
+    pub(crate) fn block_len(&self, block: BlockNo) -> usize {
+        let size = self.config.block;
+        (self.config.volume_bytes - size.start_of(block)).min(size.bytes()) as usize
+    }
+}
+
+impl Gauges {
+    fn note(&mut self, device: DeviceId, is_write: bool, part: &crate::io::Part) {
+        let bytes = part.len as u64;
+        match (device, is_write, part.owner) {
+            (DeviceId::Backing, true, _) => self.backing_written_bytes += bytes,
+            (DeviceId::Backing, false, _) => self.backing_read_bytes += bytes,
+            (DeviceId::Ssd, true, Owner::Block(_)) => self.ssd_data_bytes += bytes,
+            (DeviceId::Ssd, true, _) => self.ssd_metadata_bytes += bytes,
+            (DeviceId::Ssd, false, _) => {}
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The volume's journal: records gathered into pages, pages written and flushed as one commit at a time.
+
+use lode_format::{CacheId, DeviceLayout, JournalPage, RECORDS_PER_PAGE, Record, VolumeTag};
+
+use crate::Buf;
+
+/// Most pages of one commit, so that a commit's waiters are not held up by an endless one.
+const MAX_PAGES_PER_COMMIT: usize = 64;
+
+/// A commit in flight.
+#[derive(Debug)]
+struct Commit {
+    pages_left: usize,
+    version: u64,
+    page: u64,
+    tail: u64,
+}
+
+/// The ring and the commit in flight.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    cache: CacheId,
+    tag: VolumeTag,
+    ring: u64,
+    layout: DeviceLayout,
+    extents: Vec<u32>,
+    pairs: u64,
+    /// The page being filled and what it holds; `side` is where it is written next.
+    page: u64,
+    records: Vec<Record>,
+    side: u8,
+    /// Pages below are in the slot tables; `reusable` follows once a durable page says so.
+    tail: u64,
+    reusable: u64,
+    durable_page: u64,
+    durable_version: u64,
+    commit: Option<Commit>,
+}
+
+impl Journal {
+    /// A new, empty ring over these extents. Everything up to `version` is in the slot tables.
+    pub(crate) fn new(
+        cache: CacheId,
+        tag: VolumeTag,
+        ring: u64,
+        layout: DeviceLayout,
+        extents: Vec<u32>,
+        version: u64,
+    ) -> Journal {
+        let pairs = extents.len() as u64 * u64::from(layout.extent.journal_pairs);
+        Journal {
+            cache,
+            tag,
+            ring,
+            layout,
+            extents,
+            pairs,
+            page: 1,
+            records: Vec::new(),
+            side: 0,
+            tail: 1,
+            reusable: 1,
+            durable_page: 0,
+            durable_version: version,
+            commit: None,
+        }
+    }
+
+    pub(crate) fn durable_version(&self) -> u64 {
+        self.durable_version
+    }
+
+    pub(crate) fn is_committing(&self) -> bool {
+        self.commit.is_some()
+    }
+
+    /// The page being filled: pages below it are complete.
+    pub(crate) fn page(&self) -> u64 {
+        self.page
+    }
+
+    pub(crate) fn set_tail(&mut self, tail: u64) {
+        self.tail = tail;
+    }
+
+    /// Whether more than half of the ring waits for a checkpoint.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        (self.page - self.tail) * 2 >= self.pairs
+    }
+
+    /// Whether a durable page has yet to say what the latest checkpoint made reusable.
+    pub(crate) fn has_news(&self) -> bool {
+        self.tail != self.reusable
+    }
+
+    /// Starts a commit of as many of `pending` as there is room for, and returns the pages to write.
+    /// `version` is the latest of the volume: with all of `pending` committed, everything up to it is.
+    /// Without records, or without room, the page being filled is written once more, for its header.
+    pub(crate) fn start(&mut self, pending: &mut Vec<Record>, version: u64) -> Vec<(u64, Buf)> {
+        debug_assert!(self.commit.is_none());
+        let mut writes = Vec::new();
+        let mut taken = 0;
+        while writes.len() < MAX_PAGES_PER_COMMIT {
+            if self.records.len() == RECORDS_PER_PAGE && taken < pending.len() && !self.advance() {
+                break;
+            }
+            let room = RECORDS_PER_PAGE - self.records.len();
+            let next = (taken + room).min(pending.len());
+            self.records.extend_from_slice(&pending[taken..next]);
+            taken = next;
+            writes.push(self.write_page());
+            if taken == pending.len() {
+                break;
+            }
+        }
+        if writes.is_empty() {
+            writes.push(self.write_page());
+        }
+        pending.drain(..taken);
+        let last = self.records.last().map_or(0, |record| record.version);
+        let version = if pending.is_empty() { version } else { last.max(self.durable_version) };
+        self.commit = Some(Commit { pages_left: writes.len(), version, page: self.page, tail: self.tail });
+        writes
+    }
+
+    /// Goes on to the next page, if the ring has room for it.
+    fn advance(&mut self) -> bool {
+        if self.page + 1 - self.reusable >= self.pairs {
+            return false;
+        }
+        self.page += 1;
+        self.records.clear();
+        self.side = 0;
+        true
+    }
+
+    fn write_page(&mut self) -> (u64, Buf) {
+        let page = JournalPage {
+            volume: self.tag,
+            ring: self.ring,
+            number: self.page,
+            tail: self.tail,
+            durable_page: self.durable_page,
+            durable_version: self.durable_version,
+            records: self.records.clone(),
+        };
+        let offset = self.offset(self.page, self.side);
+        self.side ^= 1;
+        (offset, Buf::copy_of(&page.encode(self.cache)[..]))
+    }
+
+    fn offset(&self, page: u64, side: u8) -> u64 {
+        page_offset(&self.layout, &self.extents, page % self.pairs, side)
+    }
+
+    /// One page of the commit is written. True: all are, and the SSD must be flushed.
+    pub(crate) fn page_written(&mut self) -> bool {
+        let commit = self.commit.as_mut().expect("a page belongs to a commit");
+        commit.pages_left -= 1;
+        commit.pages_left == 0
+    }
+
+    /// The flush after the commit's pages is done. Returns the version that is now durable.
+    pub(crate) fn flushed(&mut self) -> u64 {
+        let commit = self.commit.take().expect("the flush belongs to a commit");
+        self.durable_version = commit.version;
+        self.durable_page = commit.page;
+        self.reusable = commit.tail;
+        commit.version
+    }
+}
+
+/// Offset on the device of one side of a pair of a ring over `extents`.
+pub(crate) fn page_offset(layout: &DeviceLayout, extents: &[u32], pair: u64, side: u8) -> u64 {
+    let per_extent = u64::from(layout.extent.journal_pairs);
+    let extent = extents[(pair / per_extent) as usize];
+    layout.extent_start(extent) + layout.extent.journal_page((pair % per_extent) as u32, side)
+}

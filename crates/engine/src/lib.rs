@@ -1,0 +1,37 @@
+//! One volume's cache as a sans-I/O state machine: guest requests and device completions in, ordered
+//! device commands and guest answers out.
+//!
+//! The scheme (`lode-policy`) decides in logical slots, in the order in which requests arrive, and is
+//! never asked to wait. This crate carries the decisions out and keeps the promises of `docs/design.md`
+//! while commands are in flight: operations on one block in arrival order, nothing acknowledged as
+//! durable before it is, nothing dirty forgotten, no place reused while a command still uses it.
+//!
+//! The driver's loop is always the same: [`Engine::submit`] what guests ask and [`Engine::complete`] what
+//! devices finished, then carry out [`Engine::next_command`] and hand out [`Engine::next_event`] until
+//! both are empty. The engine must not know files, sockets, clocks, operating systems or protocols.
+
+#![forbid(unsafe_code)]
+
+mod admit;
+mod backing;
+mod blocks;
+mod buf;
+mod checkpoint;
+pub mod command;
+mod destage;
+mod dram;
+mod durable;
+mod engine;
+mod guest;
+mod io;
+mod journal;
+mod op_read;
+mod op_write;
+mod promote;
+mod range;
+mod slots;
+pub mod store;
+
+pub use buf::{Buf, PAGE_BYTES};
+pub use engine::{Alarms, Engine, EngineConfig, Gauges};
+pub use guest::{Event, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};

@@ -1,0 +1,234 @@
+//! Writes and evictions.
+//!
+//! The order of a write that ends on the backing disk is what keeps a power cut harmless: first no
+//! durable record may be left that would bring back an older copy from the SSD, then the disk is
+//! written.
+
+use lode_types::BlockNo;
+
+use crate::Buf;
+use crate::blocks::{AccessOp, Op, Place, Source, Stage};
+use crate::command::{DeviceId, MediaError};
+use crate::engine::Engine;
+use crate::guest::{GuestError, Served};
+use crate::io::{Owner, Want};
+use crate::op_read::padded;
+
+impl Engine {
+    pub(crate) fn start_write(&mut self, block: BlockNo, op: AccessOp) {
+        let whole = op.len as usize >= self.block_len(block);
+        let flight = self.blocks.get(block).expect("the block is in flight");
+        if flight.lost && !whole {
+            self.access_failed(block, &op, GuestError::Io);
+            return;
+        }
+        if self.must_write_back_first(block, &op) {
+            let flight = self.blocks.get_mut(block).expect("the block is in flight");
+            flight.queue.push_front(Op::EvictSsd);
+            self.start_evict(block);
+            return;
+        }
+        if op.to_ssd.is_none() || whole {
+            self.merged(block, op, None);
+            return;
+        }
+        let flight = self.blocks.get(block).expect("the block is in flight");
+        match (op.merge.unwrap_or(Source::Backing), flight.frame, flight.place) {
+            (Source::Dram, Some(frame), _) => {
+                let old = Buf::copy_of(self.dram.bytes(frame));
+                self.merged(block, op, Some(old));
+            }
+            (_, _, Some(place)) => self.read_ssd(block, place, Stage::Merge(Source::Ssd)),
+            (_, _, None) => self.read_backing(block, Stage::Merge(Source::Backing)),
+        }
+    }
+
+    /// Whether the block's dirty copy must reach the backing disk before this write goes there too.
+    /// Schemes that write to the disk keep nothing dirty, but an earlier life under another scheme may
+    /// have left something. A lost copy has nothing to write.
+    fn must_write_back_first(&self, block: BlockNo, op: &AccessOp) -> bool {
+        let flight = self.blocks.get(block).expect("the block is in flight");
+        let dirty = |place: Place| self.ssd.as_ref().is_some_and(|ssd| ssd.slots.is_dirty(place));
+        (op.to_backing || op.drop_ssd) && !flight.lost && flight.place.is_some_and(dirty)
+    }
+
+    pub(crate) fn merge_was_read(
+        &mut self,
+        block: BlockNo,
+        op: AccessOp,
+        source: Source,
+        result: Result<(), MediaError>,
+        data: &[u8],
+    ) {
+        if source == Source::Ssd && !self.check_ssd_copy(block, result, data) {
+            if self.blocks.get(block).is_some_and(|flight| flight.lost) {
+                self.access_failed(block, &op, GuestError::Io);
+            } else {
+                self.read_backing(block, Stage::Merge(Source::Backing));
+            }
+        } else if result.is_err() {
+            self.access_failed(block, &op, GuestError::Io);
+        } else {
+            let old = padded(data, self.config.block.bytes() as usize);
+            self.merged(block, op, Some(old));
+        }
+    }
+
+    /// The whole block is known, as far as it is needed: drop what is stale and write.
+    fn merged(&mut self, block: BlockNo, op: AccessOp, old: Option<Buf>) {
+        let full = op.to_ssd.is_some().then(|| {
+            let mut full = old.unwrap_or_else(|| Buf::zeroed(self.config.block.bytes() as usize));
+            let (start, end) = (op.start as usize, (op.start + op.len) as usize);
+            full.as_mut_slice()[start..end].copy_from_slice(self.payload(&op));
+            full
+        });
+        if op.drop_dram {
+            self.drop_frame(block);
+        }
+        if !op.to_backing {
+            let place = self.take_place();
+            self.update_head(block, AccessOp { holds_place: false, ..op });
+            self.write_ssd(block, place, full.expect("a write goes somewhere"));
+            return;
+        }
+        self.blocks.get_mut(block).expect("the block is in flight").full = full;
+        match self.give_up_for_write(block) {
+            Some(version) => {
+                self.set_stage(block, Stage::Gate);
+                self.durable.gate(version, block);
+            }
+            None => self.write_backing(block, op),
+        }
+    }
+
+    /// Gives up the SSD's copy of a block that is about to be written on the backing disk. Returns the
+    /// version that must be durable first, if any.
+    fn give_up_for_write(&mut self, block: BlockNo) -> Option<u64> {
+        let flight = self.blocks.get_mut(block).expect("the block is in flight");
+        let ssd = self.ssd.as_mut()?;
+        if let Some(place) = flight.place.take() {
+            if ssd.slots.is_dirty(place) {
+                flight.lost = false;
+                return Some(ssd.slots.give_up_dirty(place));
+            }
+            ssd.slots.give_up_clean(place);
+        }
+        ssd.slots.may_come_back(block).then(|| ssd.slots.version())
+    }
+
+    fn payload(&self, op: &AccessOp) -> &[u8] {
+        let buf = self.requests[op.request].buf.as_ref().expect("a write has bytes");
+        &buf.as_slice()[op.buf_at as usize..(op.buf_at + op.len) as usize]
+    }
+
+    fn write_backing(&mut self, block: BlockNo, op: AccessOp) {
+        let data = Buf::copy_of(self.payload(&op));
+        self.set_stage(block, Stage::WriteBacking);
+        self.io.want(Want {
+            device: DeviceId::Backing,
+            offset_bytes: self.config.block.start_of(block) + u64::from(op.start),
+            len: data.len(),
+            data: Some(data),
+            owner: Owner::Block(block),
+        });
+    }
+
+    /// What a block waited to be durable now is.
+    pub(crate) fn gate_opened(&mut self, block: BlockNo) {
+        let Some(flight) = self.blocks.get(block) else { return };
+        match flight.queue.front() {
+            Some(Op::EvictSsd) => self.op_done(block),
+            Some(&Op::Access(op)) => self.write_backing(block, op),
+            other => unreachable!("{other:?} waits at no gate"),
+        }
+    }
+
+    pub(crate) fn backing_was_written(
+        &mut self,
+        block: BlockNo,
+        op: AccessOp,
+        result: Result<(), MediaError>,
+    ) {
+        self.backing.wrote(block);
+        if let Err(error) = result {
+            let error = if error == MediaError::NoSpace { GuestError::NoSpace } else { GuestError::Io };
+            self.access_failed(block, &op, error);
+            return;
+        }
+        self.request_part_done(op.request, Served::Backing);
+        let flight = self.blocks.get_mut(block).expect("the block is in flight");
+        match flight.full.take() {
+            Some(full) => {
+                let place = self.take_place();
+                self.update_head(block, AccessOp { holds_place: false, ..op });
+                self.write_ssd(block, place, full);
+            }
+            None => self.op_done(block),
+        }
+    }
+
+    /// A block was written to the SSD for a guest's write, a fill or a write-through.
+    pub(crate) fn ssd_was_written(
+        &mut self,
+        block: BlockNo,
+        op: AccessOp,
+        place: Place,
+        crc: u32,
+        result: Result<(), MediaError>,
+    ) {
+        let waits_for_it = op.is_write && !op.to_backing;
+        if result.is_err() {
+            self.place_failed(place);
+            if waits_for_it {
+                self.access_failed(block, &op, GuestError::Io);
+            } else {
+                self.op_done(block);
+            }
+            return;
+        }
+        self.put_on_ssd(block, place, crc, waits_for_it);
+        if waits_for_it {
+            self.request_part_done(op.request, Served::Ssd);
+        }
+        self.op_done(block);
+    }
+
+    /// Notes a new copy on the SSD; it supersedes the block's old one.
+    pub(crate) fn put_on_ssd(&mut self, block: BlockNo, place: Place, crc: u32, dirty: bool) {
+        let flight = self.blocks.get_mut(block).expect("the block is in flight");
+        let old = flight.place.replace(place);
+        flight.lost = false;
+        let volatile = !dirty && self.backing.is_unstable(block);
+        let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
+        slots.put(place, block, crc, dirty, volatile, old);
+        if volatile {
+            self.backing.remember_volatile(place, slots.version());
+        }
+    }
+
+    /// A write to this place failed: it is not used again, and the share shrinks by it.
+    pub(crate) fn place_failed(&mut self, place: Place) {
+        if let Some(ssd) = &mut self.ssd {
+            ssd.slots.quarantine(place);
+            self.lost_places += 1;
+        }
+    }
+
+    /// Takes the block off the SSD, by way of the backing disk if need be.
+    pub(crate) fn start_evict(&mut self, block: BlockNo) {
+        let flight = self.blocks.get_mut(block).expect("the block is in flight");
+        let Some(place) = flight.place.filter(|_| !flight.lost) else {
+            self.op_done(block);
+            return;
+        };
+        let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
+        if slots.is_dirty(place) {
+            self.set_stage(block, Stage::Destage);
+            self.destage.add(block);
+        } else {
+            flight.place = None;
+            slots.give_up_clean(place);
+            self.op_done(block);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The volume's places on the SSD: what each holds, which are free, and which may not be used again yet.
+//!
+//! A block that is written again gets a new place; the old one is kept until the journal says durably
+//! that it is superseded, so that a power cut finds either the old bytes or the new ones, whole.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use lode_format::{Entry, EntryState, Record, RecordKind, VolumeTag, data_checksum};
+use lode_types::BlockNo;
+
+use crate::blocks::Place;
+use crate::dram::{NONE, settle};
+
+/// What a place holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) entry: Entry,
+    /// Not in the journal: the backing disk is not known to hold the same bytes durably.
+    pub(crate) volatile: bool,
+}
+
+/// All places of the volume.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    tag: VolumeTag,
+    held: Vec<Held>,
+    free: VecDeque<Place>,
+    reserved: u32,
+    /// Places of superseded or written-back dirty copies, free when this version is durable.
+    waiting: VecDeque<(u64, Place)>,
+    /// Blocks whose clean copy was given up, with the version that says so, until it is durable.
+    given_up: HashMap<BlockNo, u64>,
+    given_up_order: VecDeque<(u64, BlockNo)>,
+    settled: Vec<Place>,
+    changed: Vec<u64>,
+    entries_per_page: u32,
+    slots_per_extent: u32,
+    pages_per_extent: u32,
+    /// Records not yet handed to the journal.
+    pub(crate) records: Vec<Record>,
+    next_version: u64,
+    quarantined: u32,
+}
+
+impl Slots {
+    /// `entries` is what was recovered, one a place; versions continue above all of them.
+    pub(crate) fn new(
+        tag: VolumeTag,
+        entries: Vec<Entry>,
+        next_version: u64,
+        slots_per_extent: u32,
+        pages_per_extent: u32,
+    ) -> Slots {
+        let free = entries.iter().enumerate().filter(|(_, entry)| entry.state == EntryState::Free);
+        let extents = entries.len() / slots_per_extent.max(1) as usize;
+        Slots {
+            tag,
+            free: free.map(|(place, _)| place as Place).collect(),
+            held: entries.into_iter().map(|entry| Held { entry, volatile: false }).collect(),
+            reserved: 0,
+            waiting: VecDeque::new(),
+            given_up: HashMap::new(),
+            given_up_order: VecDeque::new(),
+            settled: Vec::new(),
+            changed: vec![0; (extents * pages_per_extent as usize).div_ceil(64)],
+            entries_per_page: lode_format::ENTRIES_PER_PAGE as u32,
+            slots_per_extent,
+            pages_per_extent,
+            records: Vec::new(),
+            next_version,
+            quarantined: 0,
+        }
+    }
+
+    /// Places that nobody uses or has reserved.
+    pub(crate) fn available(&self) -> u32 {
+        (self.free.len() as u32).saturating_sub(self.reserved)
+    }
+
+    /// Places that become available when the journal is committed.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn reserve(&mut self) {
+        self.reserved += 1;
+    }
+
+    pub(crate) fn unreserve(&mut self) {
+        self.reserved -= 1;
+    }
+
+    /// A reserved place to write to.
+    pub(crate) fn take_reserved(&mut self) -> Place {
+        self.reserved -= 1;
+        self.free.pop_front().expect("a reserved place is always there")
+    }
+
+    /// Gives back a place that was taken and whose write failed; its medium is not trusted again.
+    pub(crate) fn quarantine(&mut self, place: Place) {
+        self.held[place as usize] = Held { entry: Entry::default(), volatile: false };
+        self.quarantined += 1;
+    }
+
+    pub(crate) fn quarantined(&self) -> u32 {
+        self.quarantined
+    }
+
+    pub(crate) fn entry(&self, place: Place) -> &Entry {
+        &self.held[place as usize].entry
+    }
+
+    pub(crate) fn is_dirty(&self, place: Place) -> bool {
+        self.entry(place).state == EntryState::Dirty
+    }
+
+    pub(crate) fn checksum(&self, block: BlockNo, bytes: &[u8]) -> u32 {
+        data_checksum(self.tag, block, bytes)
+    }
+
+    /// Whether these bytes are the ones the place was given.
+    pub(crate) fn is_intact(&self, place: Place, bytes: &[u8]) -> bool {
+        let entry = self.entry(place);
+        data_checksum(self.tag, entry.block, bytes) == entry.crc
+    }
+
+    /// Version of the latest record.
+    pub(crate) fn version(&self) -> u64 {
+        self.next_version - 1
+    }
+
+    /// A place taken for `block` has been written. `old` is the block's place before.
+    pub(crate) fn put(
+        &mut self,
+        place: Place,
+        block: BlockNo,
+        crc: u32,
+        dirty: bool,
+        volatile: bool,
+        old: Option<Place>,
+    ) {
+        let version = self.next_version;
+        self.next_version += 1;
+        let state = if dirty { EntryState::Dirty } else { EntryState::Clean };
+        self.held[place as usize] = Held { entry: Entry { state, block, version, crc }, volatile };
+        self.mark_changed(place);
+        if !volatile {
+            let kind = if dirty { RecordKind::Dirty } else { RecordKind::Clean };
+            self.records.push(Record { kind, slot: place, block, version, crc });
+        }
+        match old {
+            Some(old) if self.is_dirty(old) => self.waiting.push_back((version, old)),
+            Some(old) => self.clear(old),
+            None => {}
+        }
+    }
+
+    /// The backing disk durably holds what this volatile place holds: the journal may know it.
+    pub(crate) fn make_known(&mut self, place: Place, version: u64) {
+        let held = &mut self.held[place as usize];
+        if held.volatile && held.entry.version == version && held.entry.state == EntryState::Clean {
+            held.volatile = false;
+            let Entry { block, crc, .. } = held.entry;
+            let version = self.next_version;
+            self.next_version += 1;
+            self.held[place as usize].entry.version = version;
+            self.records.push(Record { kind: RecordKind::Clean, slot: place, block, version, crc });
+            self.mark_changed(place);
+        }
+    }
+
+    /// Gives up a clean copy. The place can be used at once: should the journal not survive, the bytes
+    /// no longer fit their checksum and the copy is not believed.
+    pub(crate) fn give_up_clean(&mut self, place: Place) {
+        let held = self.held[place as usize];
+        if !held.volatile {
+            let version = self.free_record(place);
+            self.given_up.insert(held.entry.block, version);
+            self.given_up_order.push_back((version, held.entry.block));
+        }
+        self.clear(place);
+    }
+
+    /// Gives up a clean copy whose bytes are damaged; the place is not used again.
+    pub(crate) fn give_up_damaged(&mut self, place: Place) {
+        self.give_up_clean(place);
+        if let Some(at) = self.free.iter().rposition(|&free| free == place) {
+            self.free.remove(at);
+            self.quarantined += 1;
+        }
+    }
+
+    /// Gives up a dirty copy that the backing disk now durably holds, or that the guest trimmed. Returns
+    /// the version at which it is durably gone; the place stays unused until then.
+    pub(crate) fn give_up_dirty(&mut self, place: Place) -> u64 {
+        let version = self.free_record(place);
+        self.waiting.push_back((version, place));
+        version
+    }
+
+    fn free_record(&mut self, place: Place) -> u64 {
+        let version = self.next_version;
+        self.next_version += 1;
+        let block = self.entry(place).block;
+        self.records.push(Record { kind: RecordKind::Free, slot: place, block, version, crc: 0 });
+        version
+    }
+
+    fn clear(&mut self, place: Place) {
+        self.held[place as usize] = Held { entry: Entry::default(), volatile: false };
+        self.mark_changed(place);
+        self.free.push_back(place);
+    }
+
+    /// The journal is durable up to `version`.
+    pub(crate) fn durable(&mut self, version: u64) {
+        while let Some(&(at, place)) = self.waiting.front()
+            && at <= version
+        {
+            self.waiting.pop_front();
+            self.clear(place);
+        }
+        while let Some(&(at, block)) = self.given_up_order.front()
+            && at <= version
+        {
+            self.given_up_order.pop_front();
+            if self.given_up.get(&block) == Some(&at) {
+                self.given_up.remove(&block);
+            }
+        }
+    }
+
+    /// Whether a restart could still find a clean copy of `block` that was given up.
+    pub(crate) fn may_come_back(&self, block: BlockNo) -> bool {
+        self.given_up.contains_key(&block)
+    }
+
+    pub(crate) fn claim(&mut self, slot: u32) -> Option<Place> {
+        let at = self.settled.get_mut(slot as usize)?;
+        let place = std::mem::replace(at, NONE);
+        (place != NONE).then_some(place)
+    }
+
+    pub(crate) fn settle(&mut self, slot: u32, place: Place) {
+        settle(&mut self.settled, slot, place);
+    }
+
+    fn table_page(&self, place: Place) -> u32 {
+        let (extent, within) = (place / self.slots_per_extent, place % self.slots_per_extent);
+        extent * self.pages_per_extent + within / self.entries_per_page
+    }
+
+    fn mark_changed(&mut self, place: Place) {
+        let page = self.table_page(place) as usize;
+        self.changed[page / 64] |= 1 << (page % 64);
+    }
+
+    /// Table pages that changed since this was last asked, numbered over all extents.
+    pub(crate) fn take_changed_pages(&mut self) -> Vec<u32> {
+        let mut pages = Vec::new();
+        for (word, bits) in self.changed.iter_mut().enumerate() {
+            let mut left = std::mem::take(bits);
+            while left != 0 {
+                pages.push((word * 64) as u32 + left.trailing_zeros());
+                left &= left - 1;
+            }
+        }
+        pages
+    }
+
+    /// What a table page should say now. Volatile places pass for free.
+    pub(crate) fn page_entries(&self, page: u32) -> Vec<Entry> {
+        let (extent, within) = (page / self.pages_per_extent, page % self.pages_per_extent);
+        let first = within * self.entries_per_page;
+        let last = (first + self.entries_per_page).min(self.slots_per_extent);
+        let base = extent * self.slots_per_extent;
+        let places = (base + first) as usize..(base + last) as usize;
+        self.held[places].iter().map(|h| if h.volatile { Entry::default() } else { h.entry }).collect()
+    }
+
+    /// Dirty places.
+    pub(crate) fn dirty(&self) -> u32 {
+        self.held.iter().filter(|held| held.entry.state == EntryState::Dirty).count() as u32
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.held.capacity() * size_of::<Held>() + self.settled.capacity() * 4 + self.free.capacity() * 4
+    }
+}

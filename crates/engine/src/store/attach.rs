@@ -1,0 +1,322 @@
+//! Giving a volume its space: recovery, growth and shrinkage by whole extents, and the new journal ring
+//! that every life starts with.
+
+use lode_format::{
+    DeviceLayout, Directory, ENTRIES_PER_PAGE, Entry, EntryState, PAGE_BYTES, TablePage, Volume, VolumeTag,
+};
+
+use super::recover::{Recovered, Source, recover};
+use super::{Bytes, Store, StoreError, StoreErrorKind, flush, new_tag, read, write};
+use crate::checkpoint::SsdState;
+use crate::journal::Journal;
+use crate::slots::Slots;
+
+/// A volume as the configuration wants it.
+#[derive(Clone, Debug)]
+pub struct VolumeSpec {
+    /// Its name.
+    pub name: String,
+    /// Bytes of its backing disk.
+    pub backing_bytes: u64,
+    /// Places it needs, see [`crate::EngineConfig::ssd_places`].
+    pub places: u64,
+}
+
+/// A volume's space on the SSD, recovered and ready for an engine.
+#[derive(Debug)]
+pub struct Attached {
+    state: SsdState,
+    recovered: Vec<(u32, Entry)>,
+}
+
+impl Attached {
+    /// Blocks that came back, and how many of them are newer than the backing disk.
+    pub fn recovered_blocks(&self) -> (usize, usize) {
+        let dirty = self.recovered.iter().filter(|(_, entry)| entry.state == EntryState::Dirty);
+        (self.recovered.len(), dirty.count())
+    }
+
+    /// Journal and places, and what was recovered from least to most recent.
+    pub(crate) fn into_state(self) -> (SsdState, Vec<(u32, Entry)>) {
+        (self.state, self.recovered)
+    }
+}
+
+/// A volume's extents and what is in them, while they change.
+struct Space {
+    extents: Vec<u32>,
+    found: Recovered,
+}
+
+impl Store {
+    /// Recovers a volume, or makes it, and gives it the space it should have. On an error nothing that
+    /// was durable is lost.
+    pub fn attach(&mut self, device: &mut dyn Bytes, spec: &VolumeSpec) -> Result<Attached, StoreError> {
+        if spec.name.is_empty() || spec.name.len() > Volume::MAX_NAME_BYTES {
+            let advice = format!("a volume's name has 1 to {} bytes", Volume::MAX_NAME_BYTES);
+            return Err(StoreError::new(StoreErrorKind::Geometry, advice));
+        }
+        let (number, tag, mut space) = match self.directory.find(&spec.name) {
+            Some((number, volume)) => {
+                check_backing(volume, spec)?;
+                let (tag, ring) = (volume.tag, volume.ring);
+                let extents = self.directory.extents_of(number);
+                let source = Source {
+                    cache: self.superblock.cache,
+                    tag,
+                    ring,
+                    layout: self.layout,
+                    extents: &extents,
+                };
+                let found = recover(device, source)?;
+                (number, tag, Space { extents, found })
+            }
+            None => {
+                let number = self.free_number()?;
+                let found = Recovered {
+                    entries: Vec::new(),
+                    in_tables: Vec::new(),
+                    sequences: Vec::new(),
+                    version: 0,
+                };
+                (number, new_tag(&self.superblock, number), Space { extents: Vec::new(), found })
+            }
+        };
+        let wanted = self.layout.extents_for(spec.places.max(1));
+        self.shrink(device, spec, &mut space, wanted)?;
+        self.grow(device, spec, tag, &mut space, wanted)?;
+        self.write_tables(device, tag, &mut space)?;
+        flush(device)?;
+        self.commit_volume(device, number, tag, spec, &space.extents)?;
+        Ok(self.attached(tag, space))
+    }
+
+    fn free_number(&self) -> Result<u16, StoreError> {
+        let volumes = &self.directory.volumes;
+        let number = volumes.iter().position(Option::is_none).unwrap_or(volumes.len());
+        if number >= Directory::MAX_VOLUMES {
+            let advice = format!("a cache has at most {} volumes", Directory::MAX_VOLUMES);
+            return Err(StoreError::new(StoreErrorKind::NoSpace, advice));
+        }
+        Ok(number as u16)
+    }
+
+    /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks
+    /// move to places of the others.
+    fn shrink(
+        &self,
+        device: &mut dyn Bytes,
+        spec: &VolumeSpec,
+        space: &mut Space,
+        wanted: u64,
+    ) -> Result<(), StoreError> {
+        let slots = self.layout.extent.slots as usize;
+        while space.extents.len() as u64 > wanted {
+            let dirty_in = |ordinal: usize| {
+                let entries = &space.found.entries[ordinal * slots..(ordinal + 1) * slots];
+                entries.iter().filter(|entry| entry.state == EntryState::Dirty).count()
+            };
+            let ordinals = (0..space.extents.len()).rev();
+            let leaving = ordinals.min_by_key(|&ordinal| dirty_in(ordinal)).expect("there are extents");
+            self.move_dirty_out(device, spec, space, leaving)?;
+            space.extents.remove(leaving);
+            let range = leaving * slots..(leaving + 1) * slots;
+            space.found.entries.drain(range.clone());
+            space.found.in_tables.drain(range);
+            let pages = self.layout.extent.table_pages as usize;
+            space.found.sequences.drain(leaving * pages..(leaving + 1) * pages);
+        }
+        Ok(())
+    }
+
+    fn move_dirty_out(
+        &self,
+        device: &mut dyn Bytes,
+        spec: &VolumeSpec,
+        space: &mut Space,
+        leaving: usize,
+    ) -> Result<(), StoreError> {
+        let slots = self.layout.extent.slots as usize;
+        let inside = leaving * slots..(leaving + 1) * slots;
+        let entries = &mut space.found.entries;
+        let dirty: Vec<usize> =
+            inside.clone().filter(|&place| entries[place].state == EntryState::Dirty).collect();
+        // Free places first, then the clean ones that are oldest.
+        let mut room: Vec<usize> = (0..entries.len())
+            .filter(|place| !inside.contains(place) && entries[*place].state != EntryState::Dirty)
+            .collect();
+        room.sort_by_key(|&place| (entries[place].state == EntryState::Clean, entries[place].version));
+        if room.len() < dirty.len() {
+            return Err(StoreError::new(
+                StoreErrorKind::NoSpace,
+                format!(
+                    "volume '{}' holds more dirty blocks than its new SSD share has places; start it with \
+                     its old share, let it write back, and make the share smaller then",
+                    spec.name
+                ),
+            ));
+        }
+        let mut buf = vec![0; self.layout.extent.block.bytes() as usize];
+        for (from, to) in dirty.into_iter().zip(room) {
+            read(device, self.offset(&space.extents, from), &mut buf)?;
+            write(device, self.offset(&space.extents, to), &buf)?;
+            entries[to] = std::mem::take(&mut entries[from]);
+        }
+        Ok(())
+    }
+
+    fn offset(&self, extents: &[u32], place: usize) -> u64 {
+        let slots = self.layout.extent.slots;
+        let (ordinal, within) = (place as u32 / slots, place as u32 % slots);
+        self.layout.extent_start(extents[ordinal as usize]) + self.layout.extent.slot(within)
+    }
+
+    /// Takes free extents up to `wanted` and writes empty tables to them, both copies, so that nothing of
+    /// an earlier owner or an earlier life is ever read there.
+    fn grow(
+        &self,
+        device: &mut dyn Bytes,
+        spec: &VolumeSpec,
+        tag: VolumeTag,
+        space: &mut Space,
+        wanted: u64,
+    ) -> Result<(), StoreError> {
+        let missing = (wanted as usize).saturating_sub(space.extents.len());
+        let owners = self.directory.owners.iter().enumerate();
+        let free: Vec<u32> =
+            owners.filter(|(_, o)| o.is_none()).map(|(e, _)| e as u32).take(missing).collect();
+        if free.len() < missing {
+            let mib = |extents: usize| extents as u64 * (self.layout.extent.extent_bytes >> 10) / 1024;
+            return Err(StoreError::new(
+                StoreErrorKind::NoSpace,
+                format!(
+                    "volume '{}' needs {} MiB more SSD space and {} MiB are free; lower an `ssd` size in the \
+                     configuration or use a larger SSD",
+                    spec.name,
+                    mib(missing),
+                    mib(free.len())
+                ),
+            ));
+        }
+        let (slots, pages) = (self.layout.extent.slots as usize, self.layout.extent.table_pages);
+        for extent in free {
+            for page in 0..pages {
+                for sequence in [1, 2] {
+                    let table = TablePage::empty(tag, extent, page, sequence);
+                    self.write_table(device, &table)?;
+                }
+            }
+            let ordinal = space.extents.partition_point(|&other| other < extent);
+            space.extents.insert(ordinal, extent);
+            let at = ordinal * slots;
+            let empty = || std::iter::repeat_n(Entry::default(), slots);
+            space.found.entries.splice(at..at, empty());
+            space.found.in_tables.splice(at..at, empty());
+            let at = ordinal * pages as usize;
+            space.found.sequences.splice(at..at, std::iter::repeat_n(2, pages as usize));
+        }
+        Ok(())
+    }
+
+    /// Brings the table pages up to what was recovered, so that the old ring is not needed any more.
+    fn write_tables(
+        &self,
+        device: &mut dyn Bytes,
+        tag: VolumeTag,
+        space: &mut Space,
+    ) -> Result<(), StoreError> {
+        // Moved blocks and verified tails must be durable before a table speaks of them.
+        flush(device)?;
+        let (slots, pages) = (self.layout.extent.slots as usize, self.layout.extent.table_pages as usize);
+        for (ordinal, &extent) in space.extents.iter().enumerate() {
+            for page in 0..pages {
+                let first = ordinal * slots + page * ENTRIES_PER_PAGE;
+                let range = first..(first + ENTRIES_PER_PAGE).min((ordinal + 1) * slots);
+                if space.found.entries[range.clone()] == space.found.in_tables[range.clone()] {
+                    continue;
+                }
+                let sequence = &mut space.found.sequences[ordinal * pages + page];
+                *sequence += 1;
+                let table = TablePage {
+                    volume: tag,
+                    extent,
+                    page: page as u32,
+                    sequence: *sequence,
+                    stamp: space.found.version,
+                    entries: space.found.entries[range].to_vec(),
+                };
+                self.write_table(device, &table)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_table(&self, device: &mut dyn Bytes, table: &TablePage) -> Result<(), StoreError> {
+        let within = self.layout.extent.table_page(table.page, table.copy());
+        let offset = self.layout.extent_start(table.extent) + within;
+        let bytes: &[u8; PAGE_BYTES] = &table.encode(self.superblock.cache);
+        write(device, offset, bytes)
+    }
+
+    /// Makes the volume's extents and its new ring official.
+    fn commit_volume(
+        &mut self,
+        device: &mut dyn Bytes,
+        number: u16,
+        tag: VolumeTag,
+        spec: &VolumeSpec,
+        extents: &[u32],
+    ) -> Result<(), StoreError> {
+        let volumes = &mut self.directory.volumes;
+        if volumes.len() <= number as usize {
+            volumes.resize(number as usize + 1, None);
+        }
+        volumes[number as usize] = Some(Volume {
+            name: spec.name.clone(),
+            tag,
+            backing_bytes: spec.backing_bytes,
+            ring: self.superblock.epoch,
+        });
+        for (extent, owner) in self.directory.owners.iter_mut().enumerate() {
+            if extents.binary_search(&(extent as u32)).is_ok() {
+                *owner = Some(number);
+            } else if *owner == Some(number) {
+                *owner = None;
+            }
+        }
+        self.write_directory(device)
+    }
+
+    fn attached(&self, tag: VolumeTag, space: Space) -> Attached {
+        let Space { extents, found } = space;
+        let layout: DeviceLayout = self.layout;
+        let mut recovered: Vec<(u32, Entry)> = found
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.state != EntryState::Free)
+            .map(|(place, entry)| (place as u32, *entry))
+            .collect();
+        recovered.sort_by_key(|(_, entry)| entry.version);
+        let (per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
+        let slots = Slots::new(tag, found.entries, found.version + 1, per_extent, pages);
+        let (cache, ring) = (self.superblock.cache, self.superblock.epoch);
+        let journal = Journal::new(cache, tag, ring, layout, extents.clone(), found.version);
+        let state = SsdState::new(cache, tag, layout, extents, found.sequences, slots, journal);
+        Attached { state, recovered }
+    }
+}
+
+fn check_backing(volume: &Volume, spec: &VolumeSpec) -> Result<(), StoreError> {
+    if spec.backing_bytes >= volume.backing_bytes {
+        return Ok(());
+    }
+    Err(StoreError::new(
+        StoreErrorKind::WrongBacking,
+        format!(
+            "the backing disk of volume '{}' has {} bytes, and had {} when the cache was last used; if it is \
+             another disk, give the volume another name",
+            volume.name, spec.backing_bytes, volume.backing_bytes
+        ),
+    ))
+}

@@ -1,0 +1,62 @@
+//! Why a cache could not be formatted, opened or extended.
+
+use lode_format::FormatError;
+
+use crate::command::MediaError;
+
+/// What a caller may act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreErrorKind {
+    /// The device holds no Lodestore cache that this program can read.
+    NotACache,
+    /// The device has another size than when it was formatted.
+    WrongSize,
+    /// Metadata that was durable cannot be read any more.
+    Damaged,
+    /// There is not enough free space, or too much that must be kept.
+    NoSpace,
+    /// The device or the sizes asked for do not fit the format.
+    Geometry,
+    /// The backing disk is not the one the volume was made with.
+    WrongBacking,
+    /// The device failed.
+    Media,
+}
+
+/// Why a cache could not be formatted, opened or extended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Cache SSD: {context}")]
+pub struct StoreError {
+    kind: StoreErrorKind,
+    context: String,
+}
+
+impl StoreError {
+    pub(super) fn new(kind: StoreErrorKind, context: impl Into<String>) -> StoreError {
+        StoreError { kind, context: context.into() }
+    }
+
+    pub(super) fn media(what: &str, offset: u64, error: MediaError) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::Media,
+            format!("{what} at byte {offset} failed ({error:?}); see the system log"),
+        )
+    }
+
+    pub(super) fn geometry(error: FormatError) -> StoreError {
+        let advice = "choose a larger device, or an --extent size that divides it into 1 to 16384 extents";
+        StoreError::new(StoreErrorKind::Geometry, format!("{error}; {advice}"))
+    }
+
+    /// What to act on.
+    pub fn kind(&self) -> StoreErrorKind {
+        self.kind
+    }
+}
+
+impl From<FormatError> for StoreError {
+    fn from(error: FormatError) -> StoreError {
+        StoreError::new(StoreErrorKind::Damaged, error.to_string())
+    }
+}

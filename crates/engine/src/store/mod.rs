@@ -1,0 +1,150 @@
+//! The cache SSD as a whole: formatting, opening, handing out extents, recovering volumes.
+//!
+//! All of this happens before guests are served, one step after the other, through [`Bytes`]; the caller
+//! says what is behind it.
+
+mod attach;
+mod error;
+mod recover;
+
+use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
+use lode_types::BlockSize;
+
+pub use attach::{Attached, VolumeSpec};
+pub use error::{StoreError, StoreErrorKind};
+
+use crate::command::MediaError;
+
+/// A device, byte by byte and in order: what start-up needs. Offsets and lengths are multiples of 4 KiB.
+pub trait Bytes {
+    /// Size of the device.
+    fn size_bytes(&self) -> u64;
+    /// Fills `buf` from `offset_bytes`.
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError>;
+    /// Writes `bytes` at `offset_bytes`.
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError>;
+    /// Makes everything written durable.
+    fn flush(&mut self) -> Result<(), MediaError>;
+}
+
+/// An open cache SSD.
+#[derive(Debug)]
+pub struct Store {
+    superblock: Superblock,
+    layout: DeviceLayout,
+    directory: Directory,
+}
+
+impl Store {
+    /// Writes an empty cache over whatever the device holds.
+    pub fn format(
+        device: &mut dyn Bytes,
+        cache: CacheId,
+        block: BlockSize,
+        extent_bytes: Option<u64>,
+    ) -> Result<Superblock, StoreError> {
+        let device_bytes = device.size_bytes();
+        let extent_bytes = extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(device_bytes));
+        let superblock = Superblock { cache, generation: 1, epoch: 0, device_bytes, extent_bytes, block };
+        let layout = superblock.layout().map_err(StoreError::geometry)?;
+        let directory = Directory::empty(layout.extents).encode(cache)?;
+        // First nothing is believed, then the parts, then the superblock that vouches for them.
+        for copy in 0..2 {
+            write(device, DeviceLayout::superblock(copy), &[0; PAGE_BYTES])?;
+        }
+        flush(device)?;
+        for copy in 0..2 {
+            write(device, DeviceLayout::directory(copy), &directory)?;
+        }
+        flush(device)?;
+        write(device, DeviceLayout::superblock(superblock.copy()), &superblock.encode()[..])?;
+        flush(device)?;
+        Ok(superblock)
+    }
+
+    /// The superblock of a device, if it holds a cache.
+    pub fn probe(device: &mut dyn Bytes) -> Result<Superblock, StoreError> {
+        if device.size_bytes() < DeviceLayout::directory(0) {
+            return Err(StoreError::new(
+                StoreErrorKind::NotACache,
+                "the device is smaller than a superblock",
+            ));
+        }
+        let mut copies = [vec![0; PAGE_BYTES], vec![0; PAGE_BYTES]];
+        for (copy, buf) in copies.iter_mut().enumerate() {
+            read(device, DeviceLayout::superblock(copy as u8), buf)?;
+        }
+        Superblock::newest([&copies[0], &copies[1]])
+            .map_err(|error| StoreError::new(StoreErrorKind::NotACache, error.to_string()))
+    }
+
+    /// Opens a cache for a new life: checks that the device is the one that was formatted, and raises
+    /// the epoch.
+    pub fn open(device: &mut dyn Bytes) -> Result<Store, StoreError> {
+        let mut superblock = Store::probe(device)?;
+        if device.size_bytes() != superblock.device_bytes {
+            return Err(StoreError::new(
+                StoreErrorKind::WrongSize,
+                format!(
+                    "the device has {} bytes and the cache on it was made for {}; \
+                     restore the size, or format it again and lose what it holds",
+                    device.size_bytes(),
+                    superblock.device_bytes
+                ),
+            ));
+        }
+        let layout = superblock.layout()?;
+        let mut copies = [vec![0; Directory::COPY_BYTES], vec![0; Directory::COPY_BYTES]];
+        for (copy, buf) in copies.iter_mut().enumerate() {
+            read(device, DeviceLayout::directory(copy as u8), buf)?;
+        }
+        let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])?;
+        superblock.generation += 1;
+        superblock.epoch += 1;
+        write(device, DeviceLayout::superblock(superblock.copy()), &superblock.encode()[..])?;
+        flush(device)?;
+        Ok(Store { superblock, layout, directory })
+    }
+
+    /// Identity, epoch and geometry.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Names of the volumes that have space on this cache.
+    pub fn volumes(&self) -> impl Iterator<Item = &str> {
+        self.directory.volumes.iter().flatten().map(|volume| volume.name.as_str())
+    }
+
+    /// Extents that no volume owns.
+    pub fn free_extents(&self) -> u32 {
+        self.directory.owners.iter().filter(|owner| owner.is_none()).count() as u32
+    }
+
+    fn write_directory(&mut self, device: &mut dyn Bytes) -> Result<(), StoreError> {
+        self.directory.generation += 1;
+        let bytes = self.directory.encode(self.superblock.cache)?;
+        write(device, DeviceLayout::directory(self.directory.copy()), &bytes)?;
+        flush(device)
+    }
+}
+
+fn read(device: &mut dyn Bytes, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    device.read(offset, buf).map_err(|error| StoreError::media("read", offset, error))
+}
+
+fn write(device: &mut dyn Bytes, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+    device.write(offset, bytes).map_err(|error| StoreError::media("write", offset, error))
+}
+
+fn flush(device: &mut dyn Bytes) -> Result<(), StoreError> {
+    device.flush().map_err(|error| StoreError::media("flush", 0, error))
+}
+
+/// Identity of a volume that is new to the cache: from the cache, the epoch and the volume's number, so
+/// that no two volumes of a cache ever share one.
+fn new_tag(superblock: &Superblock, number: u16) -> VolumeTag {
+    let low = u64::from_le_bytes(superblock.cache.0[..8].try_into().expect("eight of sixteen bytes"));
+    let unique = (superblock.epoch << 16) | u64::from(number);
+    VolumeTag(low.rotate_left(17) ^ unique.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}

@@ -1,0 +1,205 @@
+//! From the bytes of a volume's extents to what its places hold.
+//!
+//! The slot tables give a state, the journal what came after. Records and entries that are not known to
+//! have been durable are believed only if the bytes they speak of are there; otherwise the version
+//! before them counts, which is still whole because its place was not used again.
+
+use std::collections::HashMap;
+
+use lode_format::{
+    CacheId, DeviceLayout, Entry, EntryState, JournalPage, PAGE_BYTES, Record, RecordKind, TablePage,
+    VolumeTag, data_checksum,
+};
+
+use super::{Bytes, StoreError, StoreErrorKind, read};
+use crate::checkpoint::local_place;
+use crate::journal::page_offset;
+
+/// What a volume's extents say.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    /// One entry a place; every block at most once.
+    pub(super) entries: Vec<Entry>,
+    /// What the slot tables alone say, to know which pages are out of date.
+    pub(super) in_tables: Vec<Entry>,
+    /// Sequence of the newest copy of each table page, over all extents.
+    pub(super) sequences: Vec<u64>,
+    /// The highest version ever seen.
+    pub(super) version: u64,
+}
+
+/// Where to recover from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'a> {
+    pub(super) cache: CacheId,
+    pub(super) tag: VolumeTag,
+    pub(super) ring: u64,
+    pub(super) layout: DeviceLayout,
+    pub(super) extents: &'a [u32],
+}
+
+struct Tables {
+    entries: Vec<Entry>,
+    stamps: Vec<u64>,
+    sequences: Vec<u64>,
+}
+
+/// Reads a volume's extents.
+pub(super) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Recovered, StoreError> {
+    let mut tables = read_tables(device, &source)?;
+    let in_tables = tables.entries.clone();
+    let journal = read_journal(device, &source)?;
+    let durable = journal.iter().map(|page| page.durable_version).max().unwrap_or(0);
+    let mut version = tables.entries.iter().map(|entry| entry.version).max().unwrap_or(0);
+    check_tentative(device, &source, &mut tables.entries, durable);
+    // Versions at which older entries of a block stopped counting.
+    let mut superseded: HashMap<u64, u64> = HashMap::new();
+    for record in journal.iter().flat_map(|page| &page.records) {
+        version = version.max(record.version);
+        apply(device, &source, &mut tables, &mut superseded, record, durable)?;
+    }
+    keep_newest(&mut tables.entries, &superseded);
+    Ok(Recovered { entries: tables.entries, in_tables, sequences: tables.sequences, version })
+}
+
+fn read_tables(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Tables, StoreError> {
+    let extent_layout = &source.layout.extent;
+    let mut tables = Tables { entries: Vec::new(), stamps: Vec::new(), sequences: Vec::new() };
+    for &extent in source.extents {
+        let mut bytes = vec![0; extent_layout.table_pages as usize * 2 * PAGE_BYTES];
+        read(device, source.layout.extent_start(extent), &mut bytes)?;
+        let mut left = extent_layout.slots as usize;
+        for page in 0..extent_layout.table_pages {
+            let copies = [0, 1].map(|copy| {
+                let at = extent_layout.table_page(page, copy) as usize;
+                TablePage::decode(source.cache, source.tag, extent, page, &bytes[at..at + PAGE_BYTES]).ok()
+            });
+            let newest = copies.into_iter().flatten().max_by_key(|copy| copy.sequence).ok_or_else(|| {
+                StoreError::new(
+                    StoreErrorKind::Damaged,
+                    format!(
+                        "both copies of slot table page {page} of extent {extent} are unreadable; blocks \
+                         newer than their backing disk may be lost. Restore the SSD from a copy, or \
+                         format it again"
+                    ),
+                )
+            })?;
+            let take = left.min(newest.entries.len());
+            left -= take;
+            tables.entries.extend_from_slice(&newest.entries[..take]);
+            tables.stamps.resize(tables.entries.len(), newest.stamp);
+            tables.sequences.push(newest.sequence);
+        }
+    }
+    Ok(tables)
+}
+
+/// The readable journal pages of this ring in order, up to the first that is missing after the last one
+/// known to be durable.
+fn read_journal(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Vec<JournalPage>, StoreError> {
+    let pairs = source.extents.len() as u64 * u64::from(source.layout.extent.journal_pairs);
+    let mut pages: HashMap<u64, JournalPage> = HashMap::new();
+    let mut bytes = vec![0; 2 * PAGE_BYTES];
+    for pair in 0..pairs {
+        read(device, page_offset(&source.layout, source.extents, pair, 0), &mut bytes)?;
+        for side in bytes.chunks_exact(PAGE_BYTES) {
+            let Ok(page) = JournalPage::decode(source.cache, side) else { continue };
+            let ours = page.volume == source.tag && page.ring == source.ring && page.number % pairs == pair;
+            let fuller = |old: &JournalPage| {
+                (page.records.len(), page.tail, page.durable_page)
+                    > (old.records.len(), old.tail, old.durable_page)
+            };
+            if ours && pages.get(&page.number).is_none_or(fuller) {
+                pages.insert(page.number, page);
+            }
+        }
+    }
+    let Some(tail) = pages.values().map(|page| page.tail).max() else { return Ok(Vec::new()) };
+    let durable = pages.values().map(|page| page.durable_page).max().unwrap_or(0);
+    let mut number = tail;
+    let mut in_order = Vec::new();
+    loop {
+        match pages.remove(&number) {
+            Some(page) => in_order.push(page),
+            None if number <= durable => {
+                return Err(StoreError::new(
+                    StoreErrorKind::Damaged,
+                    format!(
+                        "journal page {number} is unreadable although it was durable; blocks newer than \
+                         their backing disk may be lost. Restore the SSD from a copy, or format it again"
+                    ),
+                ));
+            }
+            None => return Ok(in_order),
+        }
+        number += 1;
+    }
+}
+
+fn bytes_are_there(device: &mut dyn Bytes, source: &Source<'_>, place: u32, entry: &Entry) -> bool {
+    let layout = &source.layout;
+    let (ordinal, within) = (place / layout.extent.slots, place % layout.extent.slots);
+    let offset = layout.extent_start(source.extents[ordinal as usize]) + layout.extent.slot(within);
+    let mut buf = vec![0; layout.extent.block.bytes() as usize];
+    device.read(offset, &mut buf).is_ok() && data_checksum(source.tag, entry.block, &buf) == entry.crc
+}
+
+/// Frees entries that are not known to be durable and whose bytes are not there.
+fn check_tentative(device: &mut dyn Bytes, source: &Source<'_>, entries: &mut [Entry], durable: u64) {
+    for (place, entry) in entries.iter_mut().enumerate() {
+        let tentative = entry.state != EntryState::Free && entry.version > durable;
+        if tentative && !bytes_are_there(device, source, place as u32, entry) {
+            *entry = Entry::default();
+        }
+    }
+}
+
+fn apply(
+    device: &mut dyn Bytes,
+    source: &Source<'_>,
+    tables: &mut Tables,
+    superseded: &mut HashMap<u64, u64>,
+    record: &Record,
+    durable: u64,
+) -> Result<(), StoreError> {
+    let place = local_place(&source.layout, source.extents, record.slot).ok_or_else(|| {
+        StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
+    })?;
+    let state = match record.kind {
+        RecordKind::Clean => EntryState::Clean,
+        RecordKind::Dirty => EntryState::Dirty,
+        RecordKind::Free => EntryState::Free,
+    };
+    let entry = Entry { state, block: record.block, version: record.version, crc: record.crc };
+    let known = record.version <= tables.stamps[place as usize];
+    if state != EntryState::Free && !known && record.version > durable {
+        // Not known to be durable: as if it had never been, unless the bytes are there.
+        if !bytes_are_there(device, source, place, &entry) {
+            return Ok(());
+        }
+    }
+    let at = superseded.entry(record.block).or_default();
+    *at = record.version.max(*at);
+    let current = &mut tables.entries[place as usize];
+    if !known && record.version > current.version {
+        *current = if state == EntryState::Free { Entry::default() } else { entry };
+    }
+    Ok(())
+}
+
+/// Of several places that hold the same block, keeps the newest; an older one may also have been
+/// superseded by a copy that is gone since.
+fn keep_newest(entries: &mut [Entry], superseded: &HashMap<u64, u64>) {
+    let mut newest: HashMap<u64, u64> = superseded.clone();
+    for entry in entries.iter().filter(|entry| entry.state != EntryState::Free) {
+        let at = newest.entry(entry.block).or_default();
+        *at = entry.version.max(*at);
+    }
+    // Taken once: a copy that a shrinking volume moved is found twice, with one version.
+    for entry in entries.iter_mut().filter(|entry| entry.state != EntryState::Free) {
+        match newest.get_mut(&entry.block) {
+            Some(at) if *at == entry.version => *at = u64::MAX,
+            _ => *entry = Entry::default(),
+        }
+    }
+}
