@@ -12,6 +12,7 @@
 mod counters;
 mod effect;
 mod geometry;
+mod growth;
 mod lists;
 mod quota;
 mod registry;

@@ -2,6 +2,7 @@
 
 use crate::effect::Slot;
 use crate::geometry::Geometry;
+use crate::growth;
 
 const END: u32 = 0x7fff_ffff;
 const FLAG: u32 = 0x8000_0000;
@@ -125,7 +126,7 @@ impl<T: Copy> SetLists<T> {
             None => {
                 let slot = self.nodes.len() as u32;
                 assert!(slot < Self::MAX_SLOTS, "a level has at most 2^31 - 1 slots");
-                self.nodes.push(Node { newer: END, older: END, value });
+                growth::push(&mut self.nodes, Node { newer: END, older: END, value });
                 slot
             }
         };

@@ -72,6 +72,9 @@ pub struct Driver {
     pub scheme: AnyScheme,
     pub counters: Counters,
     pub now_ns: u64,
+    /// What every other step led to, and the rest.
+    halves: [Counters; 2],
+    steps: usize,
     books: [Book; 2],
 }
 
@@ -81,6 +84,8 @@ impl Driver {
             scheme: build(settings, physical, quota),
             counters: Counters::default(),
             now_ns: 0,
+            halves: [Counters::default(); 2],
+            steps: 0,
             books: [Book::default(), Book::default()],
         };
         driver.note_quota();
@@ -98,6 +103,7 @@ impl Driver {
     pub fn step(&mut self, step: Step) -> Vec<Said> {
         let mut effects: Vec<Effect> = Vec::new();
         let mut said = Vec::new();
+        self.steps += 1;
         let block = match step {
             Step::Read(block) | Step::Write(block, _) | Step::Discard(block) => Some(block),
             _ => None,
@@ -110,6 +116,7 @@ impl Driver {
             Step::EndRequest => {
                 self.now_ns += 1_000_000_000;
                 self.counters.requests += 1;
+                self.half().requests += 1;
                 self.scheme.end_request(self.now_ns, &mut effects);
             }
             Step::Discard(block) => self.scheme.discard(block, &mut effects),
@@ -131,14 +138,20 @@ impl Driver {
         }
         for effect in &effects {
             self.counters.effect(effect);
+            self.half().effect(effect);
             said.push(self.book(effect, block));
         }
         self.check_levels();
         said
     }
 
+    fn half(&mut self) -> &mut Counters {
+        &mut self.halves[self.steps % 2]
+    }
+
     fn access(&mut self, access: Access, effects: &mut Vec<Effect>) {
         self.counters.access(&access);
+        self.half().access(&access);
         self.scheme.prefetch(access.block, 0);
         self.scheme.prefetch(access.block, 1);
         self.scheme.prefetch(access.block, 2);
@@ -205,6 +218,10 @@ impl Driver {
     /// What must hold of the counters of every scheme.
     pub fn check_counters(&self) {
         let c = &self.counters;
+        let mut sum = self.halves[0];
+        sum.add(&self.halves[1]);
+        assert_eq!(sum, *c);
+        assert_eq!(c.block_accesses(), c.block_reads + c.block_writes);
         assert_eq!(c.read_hits[0] + c.read_hits[1] + c.read_misses, c.block_reads);
         let writes = &c.ssd_writes;
         assert_eq!(writes.total(), writes.fill + writes.write + writes.promotion + writes.moved);
@@ -223,17 +240,33 @@ pub fn settings(scheme: &str, pairs: &[(&str, &str)]) -> Settings {
     settings
 }
 
-/// Any step on blocks below `blocks`, with shares from `quotas`.
+/// One of `blocks` blocks: runs of neighbours in far corners of the address space.
+fn any_block(blocks: u64) -> impl Strategy<Value = BlockNo> {
+    (0..blocks).prop_map(|block| block + ((block / 16 % 4) << 44))
+}
+
+/// Any step on `blocks` blocks, with shares from `quotas`.
 pub fn any_step(blocks: u64, quotas: BoxedStrategy<Quota>) -> impl Strategy<Value = Step> {
     let level = prop_oneof![Just(Level::Dram), Just(Level::Ssd)];
     prop_oneof![
-        32 => (0..blocks).prop_map(Step::Read),
-        32 => (0..blocks, any::<bool>()).prop_map(|(block, partial)| Step::Write(block, partial)),
+        32 => any_block(blocks).prop_map(Step::Read),
+        32 => (any_block(blocks), any::<bool>()).prop_map(|(block, partial)| Step::Write(block, partial)),
         16 => Just(Step::EndRequest),
-        3 => (0..blocks).prop_map(Step::Discard),
-        3 => (level, 0..blocks).prop_map(|(level, block)| Step::Forget(level, block)),
-        3 => (0..blocks, any::<bool>()).prop_map(|(block, dirty)| Step::Restore(block, dirty)),
+        3 => any_block(blocks).prop_map(Step::Discard),
+        3 => (level, any_block(blocks)).prop_map(|(level, block)| Step::Forget(level, block)),
+        3 => (any_block(blocks), any::<bool>()).prop_map(|(block, dirty)| Step::Restore(block, dirty)),
         3 => quotas.prop_map(Step::Resize),
+    ]
+}
+
+/// Steps under which blocks leave the SSD from anywhere, and not only those that a set would give up.
+pub fn any_losing_step(blocks: u64) -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..blocks).prop_map(Step::Read),
+        8 => (0..blocks).prop_map(|block| Step::Write(block, false)),
+        4 => Just(Step::EndRequest),
+        3 => (0..blocks).prop_map(|block| Step::Forget(Level::Ssd, block)),
+        1 => (0..blocks).prop_map(Step::Discard),
     ]
 }
 

@@ -5,7 +5,7 @@ use lode_reuse::{Distances, Metric};
 use lode_types::{AccessOp, Level};
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Step, any_blocks, any_step, settings};
+use crate::driver::{Driver, Step, any_blocks, any_losing_step, any_step, settings};
 use crate::oracle::etica::{Choices, PlainEtica};
 
 fn to_settings(choices: &Choices, sizing: &str) -> Settings {
@@ -109,6 +109,17 @@ proptest! {
     ) {
         compare(&choices, "on", quota, &steps);
     }
+
+    /// Large sets of which any block may be lost at any time: the heaps of the least wanted hold.
+    #[test]
+    fn equals_the_oracle_when_blocks_are_lost(
+        choices in any_choices(), ssd in 20u32..40, steps in prop::collection::vec(any_losing_step(50), 0..400),
+    ) {
+        let choices = Choices { mode: "full-hybrid", assoc: 0, popularity: "any", queue_percent: 100.0, ..choices };
+        let mut steps: Vec<_> = steps.into_iter().map(Some).collect();
+        steps.extend((0..ssd).rev().map(|blocks| Some(Step::Resize(Quota::new(0, blocks)))));
+        compare(&choices, "off", Quota::new(0, ssd), &steps);
+    }
 }
 
 proptest! {
@@ -149,5 +160,27 @@ proptest! {
                 if carry { analyser.clear_tally() } else { analyser.forget() }
             }
         }
+    }
+}
+
+/// One window in which distances are folded together several times.
+#[test]
+fn demand_of_a_long_window_equals_the_exact_analysers() {
+    let quota = Quota::new(50, 60);
+    let mut driver = Driver::new(&settings("etica", &[]), quota, quota);
+    let mut analysers = [Metric::PodRo, Metric::PodWbwo].map(|metric| Distances::with_capacity(metric, 0));
+    let mut random = 1u64;
+    for _ in 0..500_000 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let block = (random >> 40) % 3000;
+        let op = if (random >> 33) % 8 < 6 { AccessOp::Read } else { AccessOp::Write };
+        driver.scheme.access(lode_types::Access { block, op, partial: false }, &mut lode_policy::Nothing);
+        for analyser in &mut analysers {
+            analyser.access(op, block).unwrap();
+        }
+    }
+    for (demand, analyser) in driver.scheme.demand().unwrap().iter().zip(&analysers) {
+        assert_eq!(&demand.curve[..], analyser.tally().curve().points());
+        assert_eq!(u64::from(demand.blocks), analyser.tally().blocks_needed());
     }
 }

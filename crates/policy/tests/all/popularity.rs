@@ -109,3 +109,25 @@ fn a_discarded_block_is_not_promoted() {
     driver.step(Step::Read(1));
     assert_eq!(driver.step(Step::EndRequest), [], "what was before the discard does not count");
 }
+
+/// The driver's clock moves by a second a request; the first request starts it.
+#[test]
+fn promotion_intervals_follow_time_when_told_to() {
+    let settings = settings(
+        "etica",
+        &[
+            ("trigger", "time"),
+            ("promotion_interval_s", "5"),
+            ("promotion_interval", "1"),
+            ("evict", "literal"),
+        ],
+    );
+    let quota = Quota::new(0, 4);
+    let mut driver = Driver::new(&settings, quota, quota);
+    let mut ends_interval = |request: &u64| {
+        driver.step(Step::Write(request % 4, false));
+        !driver.step(Step::EndRequest).is_empty()
+    };
+    let ends: Vec<u64> = (1..20).filter(|request| ends_interval(request)).collect();
+    assert_eq!(ends, [6, 11, 16]);
+}

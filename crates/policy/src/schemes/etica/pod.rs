@@ -192,7 +192,8 @@ impl DistanceLog {
     fn add(&mut self, distance: u32) {
         if self.on {
             self.recent.push(distance);
-            if self.recent.len() == Self::FOLD_AT {
+            // A fold passes over all that is folded, so it waits for as much again.
+            if self.recent.len() >= Self::FOLD_AT.max(self.folded.len()) {
                 self.fold();
             }
         }

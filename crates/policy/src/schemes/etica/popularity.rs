@@ -10,6 +10,7 @@
 
 use super::config::Config;
 use super::table::Record;
+use crate::growth;
 
 /// A power of two: scaling by it is exact.
 const LARGEST_INFLATION: f32 = (1u64 << 40) as f32;
@@ -162,7 +163,7 @@ impl Popularity {
     fn track(&mut self, record: &mut Record, id: u32) {
         if record.score > 0.0 {
             record.set_candidate(self.candidates.len() as u32);
-            self.candidates.push(Candidate { score: record.score, id });
+            growth::push(&mut self.candidates, Candidate { score: record.score, id });
             self.outside.add(record.score);
         }
     }

@@ -8,6 +8,7 @@ use lode_reuse::timeline::NEVER;
 use lode_types::BlockNo;
 
 use crate::effect::Slot;
+use crate::growth;
 
 /// Records that the clock hand passes before it settles for a block of the current interval.
 const HAND_REACH: u32 = 64;
@@ -105,7 +106,7 @@ impl Table {
                 id
             }
             None => {
-                self.records.push(Record::new(block));
+                growth::push(&mut self.records, Record::new(block));
                 self.records.len() as u32 - 1
             }
         };

@@ -1,0 +1,13 @@
+//! Growth of long vectors by a quarter: doubling would leave up to half of a large table unused.
+
+/// Elements that a small vector grows by.
+const LEAST: usize = 64;
+
+/// Appends `value`.
+#[inline]
+pub(crate) fn push<T>(to: &mut Vec<T>, value: T) {
+    if to.len() == to.capacity() {
+        to.reserve_exact(to.len() / 4 + LEAST);
+    }
+    to.push(value);
+}
