@@ -18,10 +18,14 @@ use crate::io::{Io, Owner};
 /// Unflushed blocks at which the engine flushes of its own accord.
 const MANY_UNSTABLE: usize = 8192;
 
+/// The mark of what earlier lives wrote.
+const EARLIER_LIVES: u64 = 1;
+
 /// State of the backing disk.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Backing {
-    /// Direct writes, trims and zeroings completed so far: a *mark* is a value of this counter.
+    /// Direct writes, trims and zeroings completed so far: a *mark* is a value of this counter. An
+    /// earlier life may have left writes that were never flushed; they count as the first.
     done: u64,
     /// Everything up to this mark is durable.
     flushed: u64,
@@ -31,6 +35,20 @@ pub(crate) struct Backing {
     unstable_ranges: Vec<(Range<BlockNo>, u64)>,
     volatile: VecDeque<(u64, Place, u64)>,
     pub(crate) flush_wanted: bool,
+}
+
+impl Default for Backing {
+    fn default() -> Backing {
+        Backing {
+            done: EARLIER_LIVES,
+            flushed: 0,
+            flushing: None,
+            unstable: HashMap::new(),
+            unstable_ranges: Vec::new(),
+            volatile: VecDeque::new(),
+            flush_wanted: true,
+        }
+    }
 }
 
 impl Backing {

@@ -29,19 +29,28 @@ pub struct EngineConfig {
     pub volume_bytes: u64,
     /// The VM's largest share of each level.
     pub quota: Quota,
+    /// Frames and places beside the share, so that a newcomer need not wait for its victim to leave.
+    pub reserve: Quota,
 }
 
 impl EngineConfig {
-    /// Frames or places beside the quota, so that a newcomer need not wait for its victim to leave.
-    pub fn reserve_blocks(quota: u32) -> u32 {
-        const SMALLEST: u32 = 512;
-        const SHARE: u32 = 64;
-        if quota == 0 { 0 } else { SMALLEST.max(quota / SHARE) }
+    /// Least reserve: one piece of a request of every size fits with room to spare.
+    const LEAST_RESERVE_BLOCKS: u32 = 512;
+    const RESERVE_SHARE: u32 = 64;
+
+    /// The usual reserves: a sixty-fourth of the share and never less than 512 blocks.
+    pub fn new(block: BlockSize, volume_bytes: u64, quota: Quota) -> EngineConfig {
+        let reserve = |blocks: u32| match blocks {
+            0 => 0,
+            blocks => Self::LEAST_RESERVE_BLOCKS.max(blocks / Self::RESERVE_SHARE),
+        };
+        let reserve = Quota::new(reserve(quota.dram_blocks), reserve(quota.ssd_blocks));
+        EngineConfig { block, volume_bytes, quota, reserve }
     }
 
-    /// Places on the SSD that the volume needs for its quota.
+    /// Places on the SSD that the volume needs.
     pub fn ssd_places(&self) -> u64 {
-        u64::from(self.quota.ssd_blocks) + u64::from(Self::reserve_blocks(self.quota.ssd_blocks))
+        u64::from(self.quota.ssd_blocks) + u64::from(self.reserve.ssd_blocks)
     }
 }
 
@@ -132,7 +141,7 @@ impl Engine {
     pub fn new(config: EngineConfig, settings: &Settings, attached: Option<Attached>) -> Engine {
         let sizer = Sizer::new(settings, config.quota);
         let scheme = lode_policy::build(settings, config.quota, sizer.first_share(1));
-        let frames = config.quota.dram_blocks + EngineConfig::reserve_blocks(config.quota.dram_blocks);
+        let frames = config.quota.dram_blocks + config.reserve.dram_blocks;
         let mut engine = Engine {
             scheme,
             sizer,
@@ -161,6 +170,7 @@ impl Engine {
             engine.ssd = Some(ssd);
             engine.take_over(recovered);
         }
+        engine.run();
         engine
     }
 
@@ -182,7 +192,6 @@ impl Engine {
                 None => ssd.slots.give_up_clean(place),
             }
         }
-        self.run();
     }
 
     /// Takes a guest's request. Every request is answered by exactly one [`Event`].

@@ -137,6 +137,7 @@ impl Engine {
     pub(crate) fn gate_opened(&mut self, block: BlockNo) {
         let Some(flight) = self.blocks.get(block) else { return };
         match flight.queue.front() {
+            Some(Op::EvictSsd) if flight.place.is_some() => self.start_evict(block),
             Some(Op::EvictSsd) => self.op_done(block),
             Some(&Op::Access(op)) => self.write_backing(block, op),
             other => unreachable!("{other:?} waits at no gate"),
@@ -214,15 +215,22 @@ impl Engine {
         }
     }
 
-    /// Takes the block off the SSD, by way of the backing disk if need be.
+    /// Takes the block off the SSD, by way of the backing disk if need be. The disk is not touched before
+    /// the journal durably knows the copy to be written back: an older, clean copy that came back from the
+    /// journal would be older than the disk.
     pub(crate) fn start_evict(&mut self, block: BlockNo) {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         let Some(place) = flight.place.filter(|_| !flight.lost) else {
             self.op_done(block);
             return;
         };
-        let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
-        if slots.is_dirty(place) {
+        let ssd = self.ssd.as_mut().expect("a place is on an SSD");
+        let slots = &mut ssd.slots;
+        let version = slots.entry(place).version;
+        if slots.is_dirty(place) && version > ssd.journal.durable_version() {
+            self.set_stage(block, Stage::Gate);
+            self.durable.gate(version, block);
+        } else if slots.is_dirty(place) {
             self.set_stage(block, Stage::Destage);
             self.destage.add(block);
         } else {

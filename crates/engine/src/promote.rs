@@ -13,8 +13,8 @@ use crate::op_read::padded;
 
 /// Promotions under way at once.
 const MAX_UNDER_WAY: u32 = 8;
-/// Places that promotions leave to guests.
-const LEFT_TO_GUESTS: u32 = 256;
+/// Part of the reserve of places that promotions leave to guests.
+const LEFT_TO_GUESTS: u32 = 2;
 
 /// Promotions in order of decision.
 #[derive(Debug, Default)]
@@ -60,13 +60,7 @@ impl Engine {
 
     /// Starts promotions while there is a turn for them, and finishes those that wait for places.
     pub(crate) fn drive_promotions(&mut self) {
-        while let Some(&block) = self.promotions.place.front() {
-            let places = self.ssd.as_ref().map_or(0, |ssd| ssd.slots.available());
-            let least = if self.is_waited_for(block) { 0 } else { LEFT_TO_GUESTS };
-            if places <= least {
-                break;
-            }
-            self.promotions.place.pop_front();
+        while let Some(block) = self.next_to_place() {
             let flight = self.blocks.get_mut(block).expect("a promoted block is in flight");
             let Stage::Place(data) = std::mem::replace(&mut flight.stage, Stage::Start) else { continue };
             self.place_promotion(block, data);
@@ -79,6 +73,19 @@ impl Engine {
             self.promotions.under_way += 1;
             self.start_promotion(block);
         }
+    }
+
+    /// The next promotion that may have a place: in order while there are enough, else only one that a
+    /// guest waits behind.
+    fn next_to_place(&mut self) -> Option<BlockNo> {
+        let places = self.ssd.as_ref()?.slots.available();
+        let left = self.config.reserve.ssd_blocks / LEFT_TO_GUESTS;
+        let at = if places > left {
+            0
+        } else {
+            self.promotions.place.iter().position(|&block| places > 0 && self.is_waited_for(block))?
+        };
+        self.promotions.place.remove(at)
     }
 
     fn start_promotion(&mut self, block: BlockNo) {

@@ -76,6 +76,7 @@ impl Store {
                 let found = Recovered {
                     entries: Vec::new(),
                     in_tables: Vec::new(),
+                    stamps: Vec::new(),
                     sequences: Vec::new(),
                     version: 0,
                 };
@@ -122,7 +123,8 @@ impl Store {
             space.extents.remove(leaving);
             let range = leaving * slots..(leaving + 1) * slots;
             space.found.entries.drain(range.clone());
-            space.found.in_tables.drain(range);
+            space.found.in_tables.drain(range.clone());
+            space.found.stamps.drain(range);
             let pages = self.layout.extent.table_pages as usize;
             space.found.sequences.drain(leaving * pages..(leaving + 1) * pages);
         }
@@ -212,6 +214,7 @@ impl Store {
             let empty = || std::iter::repeat_n(Entry::default(), slots);
             space.found.entries.splice(at..at, empty());
             space.found.in_tables.splice(at..at, empty());
+            space.found.stamps.splice(at..at, std::iter::repeat_n(0, slots));
             let at = ordinal * pages as usize;
             space.found.sequences.splice(at..at, std::iter::repeat_n(2, pages as usize));
         }
@@ -232,7 +235,12 @@ impl Store {
             for page in 0..pages {
                 let first = ordinal * slots + page * ENTRIES_PER_PAGE;
                 let range = first..(first + ENTRIES_PER_PAGE).min((ordinal + 1) * slots);
-                if space.found.entries[range.clone()] == space.found.in_tables[range.clone()] {
+                let found = &space.found;
+                let is_known = range.clone().all(|place| {
+                    found.entries[place] == found.in_tables[place]
+                        && found.entries[place].version <= found.stamps[place]
+                });
+                if is_known {
                     continue;
                 }
                 let sequence = &mut space.found.sequences[ordinal * pages + page];

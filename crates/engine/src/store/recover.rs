@@ -22,6 +22,8 @@ pub(super) struct Recovered {
     pub(super) entries: Vec<Entry>,
     /// What the slot tables alone say, to know which pages are out of date.
     pub(super) in_tables: Vec<Entry>,
+    /// Version up to which each place's table page speaks of durable things only.
+    pub(super) stamps: Vec<u64>,
     /// Sequence of the newest copy of each table page, over all extents.
     pub(super) sequences: Vec<u64>,
     /// The highest version ever seen.
@@ -50,8 +52,9 @@ pub(super) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Reco
     let in_tables = tables.entries.clone();
     let journal = read_journal(device, &source)?;
     let durable = journal.iter().map(|page| page.durable_version).max().unwrap_or(0);
-    let mut version = tables.entries.iter().map(|entry| entry.version).max().unwrap_or(0);
-    check_tentative(device, &source, &mut tables.entries, durable);
+    let versions = tables.entries.iter().map(|entry| entry.version);
+    let mut version = versions.chain(tables.stamps.iter().copied()).max().unwrap_or(0).max(durable);
+    check_tentative(device, &source, &mut tables, durable);
     // Versions at which older entries of a block stopped counting.
     let mut superseded: HashMap<u64, u64> = HashMap::new();
     for record in journal.iter().flat_map(|page| &page.records) {
@@ -59,7 +62,8 @@ pub(super) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Reco
         apply(device, &source, &mut tables, &mut superseded, record, durable)?;
     }
     keep_newest(&mut tables.entries, &superseded);
-    Ok(Recovered { entries: tables.entries, in_tables, sequences: tables.sequences, version })
+    let Tables { entries, stamps, sequences } = tables;
+    Ok(Recovered { entries, in_tables, stamps, sequences, version })
 }
 
 fn read_tables(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Tables, StoreError> {
@@ -145,9 +149,10 @@ fn bytes_are_there(device: &mut dyn Bytes, source: &Source<'_>, place: u32, entr
 }
 
 /// Frees entries that are not known to be durable and whose bytes are not there.
-fn check_tentative(device: &mut dyn Bytes, source: &Source<'_>, entries: &mut [Entry], durable: u64) {
-    for (place, entry) in entries.iter_mut().enumerate() {
-        let tentative = entry.state != EntryState::Free && entry.version > durable;
+fn check_tentative(device: &mut dyn Bytes, source: &Source<'_>, tables: &mut Tables, durable: u64) {
+    for (place, entry) in tables.entries.iter_mut().enumerate() {
+        let known = durable.max(tables.stamps[place]);
+        let tentative = entry.state != EntryState::Free && entry.version > known;
         if tentative && !bytes_are_there(device, source, place as u32, entry) {
             *entry = Entry::default();
         }
