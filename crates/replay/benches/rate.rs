@@ -1,0 +1,218 @@
+//! How fast traces are replayed, and how much memory that takes, beside a bare hash table in the same run.
+//!
+//! Run with `cargo bench -p lode-replay`, with a part of a name after `--` to run some schemes only;
+//! `LODE_BENCH_QUICK=1` makes the trace small. The trace is one 4 KiB
+//! block a request, zipf(0.9) over scattered block numbers, 70 % reads, from a fixed seed. The yardstick looks each
+//! block up in a `hashbrown::HashMap<u64, u32>` and inserts it when it is absent; it is measured before and after
+//! each scheme, and the mean counts.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+use lode_policy::schemes::etica::Etica;
+use lode_policy::schemes::one_level::OneLevel;
+use lode_policy::{AnyScheme, Quota, Scheme, SchemeInfo, Settings, build};
+use lode_replay::{Driver, ServiceTimes};
+use lode_types::{BlockSize, Op, TraceRequest};
+
+const SKEW: f64 = 0.9;
+const READ_PERCENT: u64 = 70;
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Set in a packed request that is a write; the other bits are the block number.
+const WRITE: u32 = 1 << 31;
+
+struct Scale {
+    requests: usize,
+    blocks: u32,
+    dram_blocks: u32,
+    ssd_blocks: u32,
+}
+
+fn main() {
+    let quick = std::env::var_os("LODE_BENCH_QUICK").is_some_and(|value| value == "1");
+    let scale = if quick {
+        Scale { requests: 1_000_000, blocks: 100_000, dram_blocks: 2_500, ssd_blocks: 10_000 }
+    } else {
+        Scale { requests: 20_000_000, blocks: 2_000_000, dram_blocks: 50_000, ssd_blocks: 200_000 }
+    };
+    let trace = generate(&scale);
+    let resident_at_start = status_bytes("VmRSS:");
+    let distinct = yardstick(&trace).1;
+    println!(
+        "{} requests of one block, {READ_PERCENT} % reads, zipf({SKEW}) over {} blocks, {distinct} of them met",
+        scale.requests, scale.blocks
+    );
+    println!(
+        "{:<24} {:>10} {:>10} {:>11} {:>9} {:>12} {:>10}",
+        "scheme", "M req/s", "yardstick", "% of it", "hit %", "B/dist. blk", "RSS B/blk"
+    );
+    let ssd = Quota::new(0, scale.ssd_blocks);
+    let both = Quota::new(scale.dram_blocks, scale.ssd_blocks);
+    let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let bench = Bench { trace: &trace, distinct, only, resident_at_start };
+    let lru = settings("one-level", &[]);
+    bench.run("one-level lru", &lru, ssd, any(&lru, ssd));
+    bench.run("one-level lru, concrete", &lru, ssd, {
+        let lru = lru.clone();
+        move |share| OneLevel::new(&lru, share)
+    });
+    let etica = settings("etica", &[]);
+    bench.run("etica", &etica, both, any(&etica, both));
+    bench.run("etica, concrete", &etica, both, {
+        let etica = etica.clone();
+        move |share| Etica::new(&etica, both, share)
+    });
+    let fixed = settings("etica", &["sizing=off"]);
+    bench.run("etica, sizing off", &fixed, both, any(&fixed, both));
+}
+
+fn settings(scheme: &str, pairs: &[&str]) -> Settings {
+    let mut settings = SchemeInfo::find(scheme).expect("a scheme of the registry").settings();
+    pairs.iter().for_each(|pair| settings.set_pair(pair).expect("a setting of the scheme"));
+    settings
+}
+
+fn any(settings: &Settings, physical: Quota) -> impl Fn(Quota) -> AnyScheme + 'static {
+    let settings = settings.clone();
+    move |share| build(&settings, physical, share)
+}
+
+struct Bench<'a> {
+    trace: &'a [u32],
+    distinct: usize,
+    /// Only schemes whose name contains this are run.
+    only: String,
+    resident_at_start: Option<u64>,
+}
+
+impl Bench<'_> {
+    fn run<T: Scheme>(
+        &self,
+        name: &str,
+        settings: &Settings,
+        physical: Quota,
+        build: impl Fn(Quota) -> T + 'static,
+    ) {
+        if !name.contains(&self.only) {
+            return;
+        }
+        let before = yardstick(self.trace).0;
+        // Makes the peak start anew, so that it is this run's.
+        let fresh_peak = std::fs::write("/proc/self/clear_refs", "5").is_ok();
+        let mut driver = Driver::new(settings, physical, BlockSize::KIB_4, ServiceTimes::default(), 1, build);
+        let clock = Clock::start();
+        for (time_ns, &packed) in (0..).zip(self.trace) {
+            driver.push(0, &unpack(time_ns, packed)).expect("one volume");
+        }
+        driver.finish();
+        let seconds = clock.seconds();
+        let peak = status_bytes("VmHWM:").zip(self.resident_at_start).filter(|_| fresh_peak);
+        let memory: usize = driver.schemes().map(Scheme::memory_bytes).sum();
+        let outcome = driver.outcomes().next().expect("one VM");
+        drop(driver);
+        let yard = (before + yardstick(self.trace).0) / 2.0;
+        let counters = outcome.tally.counters;
+        assert_eq!(counters.requests as usize, self.trace.len());
+        let rate = self.trace.len() as f64 / seconds;
+        let hits: u64 = counters.read_hits.iter().sum();
+        println!(
+            "{name:<24} {:>10.2} {:>10.2} {:>11.1} {:>9.2} {:>12.1} {:>10}",
+            rate / 1e6,
+            yard / 1e6,
+            100.0 * rate / yard,
+            100.0 * hits as f64 / counters.block_reads as f64,
+            memory as f64 / self.distinct as f64,
+            peak.map_or("n/a".to_owned(), |(peak, before)| {
+                format!("{:.1}", peak.saturating_sub(before) as f64 / self.distinct as f64)
+            }),
+        );
+    }
+}
+
+fn unpack(time_ns: u64, packed: u32) -> TraceRequest {
+    TraceRequest {
+        time_ns,
+        offset_bytes: u64::from(packed & !WRITE) * 4096,
+        length_bytes: 4096,
+        volume: 0,
+        op: if packed & WRITE == 0 { Op::Read } else { Op::Write },
+    }
+}
+
+/// Look-ups a second, and distinct blocks.
+fn yardstick(trace: &[u32]) -> (f64, usize) {
+    let clock = Clock::start();
+    let mut map: HashMap<u64, u32> = HashMap::new();
+    let mut sum = 0u64;
+    for (index, &packed) in (0u32..).zip(trace) {
+        sum += u64::from(*map.entry(u64::from(packed & !WRITE)).or_insert(index));
+    }
+    black_box(sum);
+    (trace.len() as f64 / clock.seconds(), map.len())
+}
+
+/// A clock of the time that this process had a processor, so that other programs do not count; the wall clock where
+/// the system does not say.
+struct Clock {
+    start: Instant,
+    start_ran: Option<Duration>,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        Clock { start: Instant::now(), start_ran: Clock::ran() }
+    }
+
+    fn ran() -> Option<Duration> {
+        let stat = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+        Some(Duration::from_nanos(stat.split_whitespace().next()?.parse().ok()?))
+    }
+
+    fn seconds(&self) -> f64 {
+        let ran = Clock::ran().zip(self.start_ran).map(|(now, start)| now.saturating_sub(start));
+        ran.unwrap_or_else(|| self.start.elapsed()).as_secs_f64()
+    }
+}
+
+/// One number of `/proc/self/status`, in bytes.
+fn status_bytes(key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with(key))?;
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
+}
+
+/// Zipf by Vose's alias method. Ranks become block numbers by an odd factor, which scatters them and keeps
+/// them apart.
+fn generate(scale: &Scale) -> Vec<u32> {
+    const SCATTER: u32 = 0x9e37_79b1;
+    let weights: Vec<f64> = (1..=scale.blocks).map(|rank| f64::from(rank).powf(-SKEW)).collect();
+    let total: f64 = weights.iter().sum();
+    let mut keep: Vec<f64> = weights.iter().map(|weight| weight / total * f64::from(scale.blocks)).collect();
+    let mut alias: Vec<u32> = (0..scale.blocks).collect();
+    let (mut small, mut large): (Vec<u32>, Vec<u32>) =
+        (0..scale.blocks).partition(|&i| keep[i as usize] < 1.0);
+    while let (Some(low), Some(&high)) = (small.pop(), large.last()) {
+        alias[low as usize] = high;
+        keep[high as usize] -= 1.0 - keep[low as usize];
+        if keep[high as usize] < 1.0 {
+            large.pop();
+            small.push(high);
+        }
+    }
+    let mut state = SEED;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let packed = (0..scale.requests).map(|_| {
+        let pick = ((random() >> 32) * u64::from(scale.blocks)) >> 32;
+        let share = (random() >> 11) as f64 / (1u64 << 53) as f64;
+        let rank = if share < keep[pick as usize] { pick as u32 } else { alias[pick as usize] };
+        let op = if random() % 100 < READ_PERCENT { 0 } else { WRITE };
+        rank.wrapping_mul(SCATTER) & !WRITE | op
+    });
+    packed.collect()
+}

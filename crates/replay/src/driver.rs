@@ -1,0 +1,235 @@
+//! The loop that drives one scheme per VM. It must not know traces' formats or reports.
+
+use lode_hardware::ServiceTimes;
+use lode_policy::{Quota, Scheme, Settings, Sizer};
+use lode_trace::vm_block;
+use lode_types::{Access, AccessOp, BlockNo, BlockSize, Op, TraceRequest, blocks_of};
+
+use crate::error::ReplayError;
+use crate::intervals::Intervals;
+use crate::run::shares_follow_demand;
+use crate::tally::Tally;
+use crate::watched::Watched;
+
+/// Block accesses between the first look ahead and the access itself. Far enough that memory has answered, near
+/// enough that it is still in the nearest processor cache.
+const AHEAD: usize = 24;
+/// Accesses from one stage of [`Scheme::prefetch`] to the next.
+const STAGE: usize = AHEAD / 3;
+/// Places of the ring of accesses that wait; a power of two above [`AHEAD`].
+const RING: usize = 32;
+const _: () = assert!(RING.is_power_of_two() && RING > AHEAD);
+
+/// Drives one scheme per VM and the sizer that divides the levels between them.
+///
+/// Requests are cut into blocks, and every block is announced to its scheme a fixed number of blocks before it is
+/// accessed, so that memory is fetched while other blocks are decided. Announcing changes no decision.
+pub struct Driver<T> {
+    build: Box<dyn Fn(Quota) -> T>,
+    block_size: BlockSize,
+    times: ServiceTimes,
+    sizer: Sizer,
+    late_share: Quota,
+    vms: Vec<Watched<T>>,
+    tallies: Vec<Tally>,
+    intervals: Intervals,
+    ring: [Part; RING],
+    /// Parts that ever entered the ring, and parts that ever left it.
+    entered: usize,
+    left: usize,
+}
+
+/// One block of one request, on its way.
+#[derive(Clone, Copy)]
+struct Part {
+    block: BlockNo,
+    time_ns: u64,
+    vm: u32,
+    what: What,
+    partial: bool,
+    /// The last block of its request.
+    last: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Access(AccessOp),
+    Discard,
+}
+
+/// What one VM's run led to.
+#[derive(Clone, Debug)]
+pub struct VmOutcome {
+    /// Counts and times.
+    pub tally: Tally,
+    /// Number of the first sizing that saw the VM, from 0.
+    pub first_interval: usize,
+    /// The VM's share after each sizing from that one on.
+    pub shares: Vec<Quota>,
+}
+
+impl<T: Scheme> Driver<T> {
+    /// A driver for `known_vms` VMs that divide `physical` equally until the first sizing; a VM that appears later
+    /// has no share before the next sizing. Without sizing every VM has the whole levels for itself. `build` makes
+    /// a VM's scheme with its first share.
+    pub fn new(
+        settings: &Settings,
+        physical: Quota,
+        block_size: BlockSize,
+        times: ServiceTimes,
+        known_vms: usize,
+        build: impl Fn(Quota) -> T + 'static,
+    ) -> Driver<T> {
+        let sizer = Sizer::new(settings, physical);
+        let share = sizer.first_share(known_vms);
+        let late_share = if shares_follow_demand(settings) { Quota::default() } else { share };
+        let nothing = Part { block: 0, time_ns: 0, vm: 0, what: What::Discard, partial: false, last: false };
+        let mut driver = Driver {
+            build: Box::new(build),
+            block_size,
+            times,
+            sizer,
+            late_share,
+            vms: Vec::new(),
+            tallies: Vec::new(),
+            intervals: Intervals::default(),
+            ring: [nothing; RING],
+            entered: 0,
+            left: 0,
+        };
+        driver.add_vms(known_vms, share);
+        driver
+    }
+
+    fn add_vms(&mut self, count: usize, share: Quota) {
+        while self.vms.len() < count {
+            self.vms.push(Watched::new((self.build)(share)));
+            self.tallies.push(Tally::new(self.times));
+        }
+    }
+
+    /// Takes one request of VM number `vm`. Its decisions may still be outstanding when this returns; see
+    /// [`Driver::finish`]. Trims discard the blocks that they cover wholly; flushes are only counted. A read or
+    /// write of no bytes touches no block and is not counted.
+    ///
+    /// # Errors
+    /// [`ReplayError::TooManyVolumes`]; nothing of the request is taken then.
+    #[inline]
+    pub fn push(&mut self, vm: u32, request: &TraceRequest) -> Result<(), ReplayError> {
+        let first_block =
+            vm_block(request.volume, 0).ok_or(ReplayError::TooManyVolumes { vm, volume: request.volume })?;
+        if vm as usize >= self.vms.len() {
+            self.add_vms(vm as usize + 1, self.late_share);
+        }
+        let what = match request.op {
+            Op::Read => What::Access(AccessOp::Read),
+            Op::Write => What::Access(AccessOp::Write),
+            Op::Trim => {
+                self.tallies[vm as usize].trims += 1;
+                What::Discard
+            }
+            Op::Flush => {
+                self.tallies[vm as usize].flushes += 1;
+                return Ok(());
+            }
+        };
+        let blocks = blocks_of(self.block_size, request.offset_bytes, request.length_bytes.into());
+        let mut left = blocks.len();
+        for block in blocks {
+            left -= 1;
+            if block.partial && what == What::Discard {
+                continue;
+            }
+            self.enter(Part {
+                block: first_block | block.block,
+                time_ns: request.time_ns,
+                vm,
+                what,
+                partial: block.partial,
+                last: left == 0,
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts a part into the ring and moves what is in it one step on.
+    #[inline]
+    fn enter(&mut self, part: Part) {
+        self.ring[self.entered % RING] = part;
+        self.announce(part, 0);
+        for stage in [1, 2] {
+            let distance = usize::from(stage) * STAGE;
+            if self.entered >= self.left + distance {
+                self.announce(self.ring[(self.entered - distance) % RING], stage);
+            }
+        }
+        self.entered += 1;
+        if self.entered - self.left > AHEAD {
+            self.leave();
+        }
+    }
+
+    #[inline]
+    fn announce(&self, part: Part, stage: u8) {
+        self.vms[part.vm as usize].prefetch(part.block, stage);
+    }
+
+    /// Decides the part that has waited longest.
+    #[inline]
+    fn leave(&mut self) {
+        let Part { block, time_ns, vm, what, partial, last } = self.ring[self.left % RING];
+        self.left += 1;
+        let scheme = &mut self.vms[vm as usize];
+        let tally = &mut self.tallies[vm as usize];
+        let op = match what {
+            What::Access(op) => op,
+            What::Discard => return scheme.discard(block, tally),
+        };
+        let access = Access { block, op, partial };
+        tally.begin_access(&access);
+        scheme.access(access, tally);
+        tally.end_access();
+        if last {
+            scheme.end_request(time_ns, tally);
+            tally.end_request(op);
+            self.sizer.after_request(time_ns, &mut self.vms, &mut self.tallies);
+            if self.vms[vm as usize].take_asked() {
+                self.note_sizing();
+            }
+        }
+    }
+
+    #[cold]
+    fn note_sizing(&mut self) {
+        self.vms.iter_mut().for_each(|vm| {
+            vm.take_asked();
+        });
+        self.intervals.record(self.vms.iter().map(Scheme::quota));
+    }
+
+    /// Decides everything that is outstanding.
+    pub fn finish(&mut self) {
+        while self.left < self.entered {
+            self.leave();
+        }
+    }
+
+    /// The VMs' schemes.
+    pub fn schemes(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.vms.iter().map(|vm| &vm.scheme)
+    }
+
+    /// Sizings whose shares are not in the outcomes, because there were more than
+    /// [`MAX_INTERVAL_SHARES`](crate::MAX_INTERVAL_SHARES) shares.
+    pub fn intervals_cut(&self) -> u64 {
+        self.intervals.cut()
+    }
+
+    /// What each VM's run led to so far.
+    pub fn outcomes(&self) -> impl Iterator<Item = VmOutcome> {
+        self.tallies.iter().enumerate().map(|(vm, tally)| {
+            let (first_interval, shares) = self.intervals.of(vm);
+            VmOutcome { tally: tally.clone(), first_interval, shares }
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! The crate's one error type. It must not know how errors are shown.
+
+use lode_policy::SettingError;
+use lode_trace::TraceError;
+use lode_types::Level;
+
+use crate::run::MAX_LEVEL_BLOCKS;
+
+/// A replay could not be started or finished.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// A trace could not be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The scheme and what was asked of it do not fit each other.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A level that does not hold one block.
+    #[error(
+        "The {} level of {bytes} bytes is smaller than one block of {block_bytes} bytes; give at least that, or 0",
+        level.name()
+    )]
+    LevelTooSmall {
+        /// Which level.
+        level: Level,
+        /// The size given.
+        bytes: u64,
+        /// The size of a block.
+        block_bytes: u64,
+    },
+    /// A level of more than [`MAX_LEVEL_BLOCKS`].
+    #[error(
+        "The {} level of {bytes} bytes has more than {MAX_LEVEL_BLOCKS} blocks; make it smaller or its blocks larger",
+        level.name()
+    )]
+    LevelTooLarge {
+        /// Which level.
+        level: Level,
+        /// The size given.
+        bytes: u64,
+    },
+    /// A VM with more volumes than its block numbers can tell apart.
+    #[error("Volume {volume} of VM {vm} is beyond what one VM can tell apart; make each volume a VM")]
+    TooManyVolumes {
+        /// Index of the VM.
+        vm: u32,
+        /// Index of the volume in it.
+        volume: u32,
+    },
+}

@@ -1,0 +1,25 @@
+//! Schemes over traces: one cache policy per VM is driven by recorded requests, and what follows is counted.
+//!
+//! [`replay()`] turns traces into a [`Report`]; [`Driver`] is the loop inside it, for callers that have requests
+//! from elsewhere. Nothing here reads a clock or draws a random number: the same traces and options give the same
+//! report. This crate must not know sockets or media.
+
+#![forbid(unsafe_code)]
+
+mod driver;
+mod error;
+mod inputs;
+mod intervals;
+mod report;
+mod run;
+mod tally;
+mod watched;
+
+pub use driver::{Driver, VmOutcome};
+pub use error::ReplayError;
+pub use inputs::{BadRecords, InputReport, RecordPlace};
+pub use intervals::MAX_INTERVAL_SHARES;
+pub use lode_hardware::ServiceTimes;
+pub use report::{Counts, LevelBlocks, LevelCounts, ModelReport, Report, SsdOnly, SsdWriteCounts, VmReport};
+pub use run::{MAX_LEVEL_BLOCKS, Options, count_vms, level_blocks, replay, shares_follow_demand};
+pub use tally::Tally;

@@ -1,0 +1,240 @@
+//! The result of a replay, in the shape that `docs/reports.md` describes. It must not compute decisions.
+
+use std::collections::BTreeMap;
+
+use lode_hardware::ServiceTimes;
+use lode_policy::{Quota, Settings};
+use lode_types::Level;
+use serde::Serialize;
+
+use crate::driver::VmOutcome;
+use crate::inputs::InputReport;
+use crate::tally::Tally;
+
+/// What a replay found out. Field names and meanings are stable; new ones may be added.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Name of the scheme.
+    pub scheme: String,
+    /// Every setting of the scheme with its value.
+    pub settings: BTreeMap<String, String>,
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Blocks of the levels that the VMs divide.
+    pub physical: LevelBlocks,
+    /// The device model.
+    pub model: ModelReport,
+    /// All VMs together.
+    pub total: Counts,
+    /// Each VM, in order of appearance.
+    pub vms: Vec<VmReport>,
+    /// Sizings that are missing at the end of `intervals`, because there were too many to keep.
+    pub intervals_cut: u64,
+    /// The traces that were read.
+    pub inputs: Vec<InputReport>,
+    /// What the user should hear of the way the traces fit together.
+    pub warnings: Vec<String>,
+}
+
+/// Blocks of each level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LevelBlocks {
+    /// Blocks of host memory.
+    pub dram_blocks: u32,
+    /// Blocks of SSD.
+    pub ssd_blocks: u32,
+}
+
+impl From<Quota> for LevelBlocks {
+    fn from(quota: Quota) -> LevelBlocks {
+        LevelBlocks { dram_blocks: quota.dram_blocks, ssd_blocks: quota.ssd_blocks }
+    }
+}
+
+/// Service times in microseconds; see [`ServiceTimes`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ModelReport {
+    /// A read or write of host memory.
+    pub dram_us: f64,
+    /// A read from the SSD.
+    pub ssd_read_us: f64,
+    /// A write to the SSD.
+    pub ssd_write_us: f64,
+    /// A disk command away from the head.
+    pub disk_random_us: f64,
+    /// A disk command at the head.
+    pub disk_sequential_us: f64,
+    /// What a random disk write costs more than a read.
+    pub disk_small_write_factor: u64,
+}
+
+impl From<ServiceTimes> for ModelReport {
+    fn from(times: ServiceTimes) -> ModelReport {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        ModelReport {
+            dram_us: us(times.dram_ns),
+            ssd_read_us: us(times.ssd_read_ns),
+            ssd_write_us: us(times.ssd_write_ns),
+            disk_random_us: us(times.disk_random_ns),
+            disk_sequential_us: us(times.disk_sequential_ns),
+            disk_small_write_factor: times.disk_small_write_factor,
+        }
+    }
+}
+
+/// One VM.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VmReport {
+    /// Its name.
+    pub name: String,
+    /// What its requests led to.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Number of the sizing that the first of `intervals` stands for.
+    pub first_interval: usize,
+    /// Its share after each sizing.
+    pub intervals: Vec<LevelBlocks>,
+}
+
+/// Counts of one VM or of all. In blocks where the name does not say otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Counts {
+    /// Reads and writes of the guest.
+    pub requests: u64,
+    /// Of these, reads.
+    pub read_requests: u64,
+    /// Read requests of which no block came from the backing disk.
+    pub read_request_hits: u64,
+    /// Trims, not among the requests.
+    pub trims: u64,
+    /// Flushes, not among the requests.
+    pub flushes: u64,
+    /// Blocks read and written by requests.
+    pub block_accesses: u64,
+    /// Blocks read.
+    pub block_reads: u64,
+    /// Blocks written.
+    pub block_writes: u64,
+    /// Block reads by the level that served them.
+    pub read_hits: LevelCounts,
+    /// Block reads that the backing disk served.
+    pub read_misses: u64,
+    /// Block writes to a block that the level held and kept.
+    pub write_hits: SsdOnly,
+    /// Blocks put into DRAM.
+    pub dram_writes: u64,
+    /// Data blocks written to the SSD, by cause.
+    pub ssd_writes: SsdWriteCounts,
+    /// Blocks read from the backing disk, for whatever reason.
+    pub backing_reads: u64,
+    /// Blocks written to the backing disk, for whatever reason.
+    pub backing_writes: u64,
+    /// Of these, write-backs of evicted dirty blocks.
+    pub write_backs: u64,
+    /// Blocks that left a level for another block or a smaller share.
+    pub evictions: LevelCounts,
+    /// Mean time of a request on the model; none without requests.
+    pub mean_latency_us: Option<f64>,
+    /// SSD writes for each block written by the guest; none without such blocks.
+    pub cwf: Option<f64>,
+}
+
+/// A count for each level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LevelCounts {
+    /// In host memory.
+    pub dram: u64,
+    /// In the SSD.
+    pub ssd: u64,
+}
+
+/// A count that only the SSD has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SsdOnly {
+    /// In the SSD.
+    pub ssd: u64,
+}
+
+/// SSD writes by cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SsdWriteCounts {
+    /// All causes.
+    pub total: u64,
+    /// Copies of what a read miss fetched.
+    pub fill: u64,
+    /// Guest writes.
+    pub write: u64,
+    /// Copies of popular blocks.
+    pub promotion: u64,
+    /// Blocks moved from another level.
+    #[serde(rename = "move")]
+    pub moved: u64,
+}
+
+impl From<&Tally> for Counts {
+    fn from(tally: &Tally) -> Counts {
+        let counters = &tally.counters;
+        let levels =
+            |of: [u64; 2]| LevelCounts { dram: of[Level::Dram.index()], ssd: of[Level::Ssd.index()] };
+        let writes = &counters.ssd_writes;
+        Counts {
+            requests: counters.requests,
+            read_requests: tally.read_requests,
+            read_request_hits: tally.read_request_hits,
+            trims: tally.trims,
+            flushes: tally.flushes,
+            block_accesses: counters.block_accesses(),
+            block_reads: counters.block_reads,
+            block_writes: counters.block_writes,
+            read_hits: levels(counters.read_hits),
+            read_misses: counters.read_misses,
+            write_hits: SsdOnly { ssd: counters.write_hits_ssd },
+            dram_writes: counters.dram_writes,
+            ssd_writes: SsdWriteCounts {
+                total: writes.total(),
+                fill: writes.fill,
+                write: writes.write,
+                promotion: writes.promotion,
+                moved: writes.moved,
+            },
+            backing_reads: counters.backing_reads,
+            backing_writes: counters.backing_writes,
+            write_backs: counters.write_backs,
+            evictions: levels(counters.evictions),
+            mean_latency_us: tally.mean_latency_us(),
+            cwf: counters.cwf(),
+        }
+    }
+}
+
+impl Counts {
+    /// Block reads that a level served, 0 to 1; none without reads.
+    pub fn read_hit_ratio(&self) -> Option<f64> {
+        let hits = self.read_hits.dram + self.read_hits.ssd;
+        (self.block_reads > 0).then(|| hits as f64 / self.block_reads as f64)
+    }
+}
+
+/// Names and values of `settings`, for reports.
+pub(crate) fn setting_values(settings: &Settings) -> BTreeMap<String, String> {
+    settings.values().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// The VMs' part of a report, and all of them together.
+pub(crate) fn vm_reports<'a>(
+    names: impl Iterator<Item = &'a str>,
+    outcomes: impl Iterator<Item = VmOutcome>,
+) -> (Counts, Vec<VmReport>) {
+    let mut total = Tally::default();
+    let vms = names.zip(outcomes).map(|(name, outcome)| {
+        total.add(&outcome.tally);
+        VmReport {
+            name: name.to_owned(),
+            counts: Counts::from(&outcome.tally),
+            first_interval: outcome.first_interval,
+            intervals: outcome.shares.into_iter().map(LevelBlocks::from).collect(),
+        }
+    });
+    let vms = vms.collect();
+    (Counts::from(&total), vms)
+}

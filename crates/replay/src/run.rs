@@ -1,0 +1,157 @@
+//! From traces to a report. It must not know how a scheme decides.
+
+use std::path::{Path, PathBuf};
+
+use lode_hardware::ServiceTimes;
+use lode_policy::{AnyScheme, Quota, SchemeInfo, Settings, build};
+use lode_trace::{Merge, MergeWarning, ReadOptions, Reader, VmBy, open_trace};
+use lode_types::{BlockSize, Level};
+
+use crate::driver::Driver;
+use crate::error::ReplayError;
+use crate::inputs::InputReport;
+use crate::report::{Report, setting_values, vm_reports};
+
+/// Most blocks of one level.
+pub const MAX_LEVEL_BLOCKS: u64 = 1 << 30;
+
+/// What to replay with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The scheme and its settings.
+    pub settings: Settings,
+    /// Blocks of the levels that the VMs divide.
+    pub physical: Quota,
+    /// Size of a block.
+    pub block_size: BlockSize,
+    /// The device model.
+    pub times: ServiceTimes,
+}
+
+/// The blocks of a level of `bytes`, rounded down to whole blocks.
+///
+/// # Errors
+/// [`ReplayError::LevelTooSmall`] when that is none although there are bytes, [`ReplayError::LevelTooLarge`].
+pub fn level_blocks(level: Level, bytes: u64, block_size: BlockSize) -> Result<u32, ReplayError> {
+    let block_bytes = block_size.bytes();
+    match bytes / block_bytes {
+        0 if bytes > 0 => Err(ReplayError::LevelTooSmall { level, bytes, block_bytes }),
+        blocks if blocks > MAX_LEVEL_BLOCKS => Err(ReplayError::LevelTooLarge { level, bytes }),
+        blocks => Ok(blocks as u32),
+    }
+}
+
+/// Whether the VMs' first shares depend on how many VMs there are. If not, there is no need to count them.
+pub fn shares_follow_demand(settings: &Settings) -> bool {
+    settings.values().any(|(key, value)| key == "sizing" && value == "on")
+}
+
+/// Reads the traces once and counts the VMs that a merge of them will have; `None` when that cannot be known
+/// because one of them is not a file that can be read twice. `progress` hears of every batch.
+///
+/// # Errors
+/// Those of reading a trace.
+pub fn count_vms(
+    paths: &[PathBuf],
+    read: &ReadOptions,
+    vm_by: VmBy,
+    progress: &mut dyn FnMut(&Reader),
+) -> Result<Option<usize>, ReplayError> {
+    if !paths.iter().all(|path| is_file(path)) {
+        return Ok(None);
+    }
+    let mut vms = 0;
+    for path in paths {
+        let mut reader = open_trace(path, read)?;
+        let mut batch = Vec::new();
+        let mut seen = Vec::new();
+        while reader.next_batch(&mut batch)? > 0 {
+            progress(&reader);
+            if vm_by == VmBy::File {
+                seen = vec![true];
+                break;
+            }
+            seen.resize(reader.volumes().len(), false);
+            for request in &batch {
+                seen[request.volume as usize] = true;
+            }
+        }
+        vms += seen.iter().filter(|&&seen| seen).count();
+    }
+    Ok(Some(vms))
+}
+
+fn is_file(path: &Path) -> bool {
+    path.as_os_str() != "-" && path.metadata().is_ok_and(|metadata| metadata.is_file())
+}
+
+/// Replays the merged traces through one scheme per VM. `known_vms` is what [`count_vms`] found; without it, the
+/// VMs of the first batch count as known. `progress` hears of every batch.
+///
+/// # Errors
+/// [`ReplayError::Setting`] when the scheme does not use a level that there is; [`ReplayError::Trace`].
+pub fn replay(
+    merge: Merge,
+    options: &Options,
+    known_vms: Option<usize>,
+    progress: &mut dyn FnMut(&Merge),
+) -> Result<Report, ReplayError> {
+    SchemeInfo::find(options.settings.scheme())?.check_levels(options.physical)?;
+    let (settings, physical) = (options.settings.clone(), options.physical);
+    let build = move |share| build(&settings, physical, share);
+    let mut merge = merge;
+    let mut batch = Vec::new();
+    merge.next_batch(&mut batch)?;
+    let known_vms = known_vms.unwrap_or_else(|| merge.vms().len());
+    let mut driver: Driver<AnyScheme> =
+        Driver::new(&options.settings, physical, options.block_size, options.times, known_vms, build);
+    while !batch.is_empty() {
+        for (vm, request) in &batch {
+            driver.push(*vm, request)?;
+        }
+        progress(&merge);
+        merge.next_batch(&mut batch)?;
+    }
+    driver.finish();
+    Ok(report(&driver, &merge, options))
+}
+
+fn report(driver: &Driver<AnyScheme>, merge: &Merge, options: &Options) -> Report {
+    let names = merge.vms().iter().map(|vm| vm.name.as_str());
+    let (total, vms) = vm_reports(names, driver.outcomes());
+    Report {
+        scheme: options.settings.scheme().to_owned(),
+        settings: setting_values(&options.settings),
+        block_bytes: options.block_size.bytes(),
+        physical: options.physical.into(),
+        model: options.times.into(),
+        total,
+        vms,
+        intervals_cut: driver.intervals_cut(),
+        inputs: merge.readers().map(InputReport::of).collect(),
+        warnings: merge.warnings().iter().map(|warning| warning_text(warning, merge)).collect(),
+    }
+}
+
+fn warning_text(warning: &MergeWarning, merge: &Merge) -> String {
+    match warning {
+        MergeWarning::NoOverlap { inputs } => {
+            let paths: Vec<_> = merge
+                .readers()
+                .enumerate()
+                .filter(|(input, _)| inputs.contains(input))
+                .map(|(_, reader)| reader.path().display().to_string())
+                .collect();
+            format!(
+                "The times of {} overlap with no other trace, so that they ran one after the other; \
+                 align the traces at their start to run them together",
+                paths.join(", ")
+            )
+        }
+        MergeWarning::BeforeStart { requests } => {
+            format!(
+                "{requests} requests are earlier than the first one of their trace and were put at its start"
+            )
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What one VM's requests led to: counts, and the time they would have taken on modelled devices.
+//!
+//! Each request is timed alone, without waiting for others. A request takes as long as the slowest of its blocks. A
+//! read takes as long as the copy that serves it; a write as long as the slowest place it must reach before it is
+//! acknowledged, after the read that a partial write needs. Fills, evictions, write-backs and promotions are
+//! background work: they are counted, but neither delay a request nor move the disk's head.
+
+use lode_hardware::{Disk, ServiceTimes};
+use lode_policy::{Counters, Effect, Sink};
+use lode_types::{Access, AccessOp};
+
+/// Takes one VM's effects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Counts of decisions.
+    pub counters: Counters,
+    /// Requests that were reads; the others were writes.
+    pub read_requests: u64,
+    /// Read requests of which no block came from the backing disk.
+    pub read_request_hits: u64,
+    /// Trims, which are not among the requests.
+    pub trims: u64,
+    /// Flushes, which are not among the requests.
+    pub flushes: u64,
+    /// Time of all requests together, in nanoseconds.
+    pub latency_ns: u64,
+    times: ServiceTimes,
+    disk: Disk,
+    access: InFlight,
+    /// The slowest block of the request so far.
+    request_ns: u64,
+    /// A block of the request came from the backing disk.
+    request_missed: bool,
+}
+
+/// The access that effects belong to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct InFlight {
+    block: u64,
+    merge_ns: u64,
+    answer_ns: u64,
+}
+
+impl Tally {
+    /// Nothing counted yet, on devices with these service times.
+    pub fn new(times: ServiceTimes) -> Tally {
+        Tally { times, ..Tally::default() }
+    }
+
+    /// The effects that follow belong to this access.
+    #[inline]
+    pub fn begin_access(&mut self, access: &Access) {
+        self.counters.access(access);
+        self.access = InFlight { block: access.block, merge_ns: 0, answer_ns: 0 };
+    }
+
+    /// The access has no more effects.
+    #[inline]
+    pub fn end_access(&mut self) {
+        self.request_ns = self.request_ns.max(self.access.merge_ns.saturating_add(self.access.answer_ns));
+    }
+
+    /// The request, which is in direction `op`, has no more accesses.
+    #[inline]
+    pub fn end_request(&mut self, op: AccessOp) {
+        self.counters.requests += 1;
+        if op == AccessOp::Read {
+            self.read_requests += 1;
+            self.read_request_hits += u64::from(!self.request_missed);
+        }
+        self.latency_ns = self.latency_ns.saturating_add(std::mem::take(&mut self.request_ns));
+        self.request_missed = false;
+    }
+
+    /// Adds another VM's counts and times.
+    pub fn add(&mut self, other: &Tally) {
+        self.counters.add(&other.counters);
+        self.read_requests += other.read_requests;
+        self.read_request_hits += other.read_request_hits;
+        self.trims += other.trims;
+        self.flushes += other.flushes;
+        self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
+    }
+
+    /// Mean time of a request; `None` without requests.
+    pub fn mean_latency_us(&self) -> Option<f64> {
+        let requests = self.counters.requests;
+        (requests > 0).then(|| self.latency_ns as f64 / requests as f64 / 1000.0)
+    }
+}
+
+impl Sink for Tally {
+    #[inline]
+    fn effect(&mut self, effect: Effect) {
+        self.counters.effect(&effect);
+        let InFlight { block, merge_ns, answer_ns } = &mut self.access;
+        match effect {
+            Effect::ReadLevel { level, .. } => *answer_ns = self.times.level_read_ns(level),
+            Effect::ReadBacking => {
+                *answer_ns = self.disk.read_ns(*block, &self.times);
+                self.request_missed = true;
+            }
+            Effect::WriteLevel { level, .. } => {
+                *answer_ns = (*answer_ns).max(self.times.level_write_ns(level))
+            }
+            Effect::WriteBacking => *answer_ns = (*answer_ns).max(self.disk.write_ns(*block, &self.times)),
+            Effect::MergeLevel { level, .. } => *merge_ns = self.times.level_read_ns(level),
+            Effect::MergeBacking => *merge_ns = self.disk.read_ns(*block, &self.times),
+            Effect::Fill { .. }
+            | Effect::Invalidate { .. }
+            | Effect::Evict { .. }
+            | Effect::Promote { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lode_types::Level;
+
+    fn request(tally: &mut Tally, op: AccessOp, parts: &[(u64, &[Effect])]) -> u64 {
+        let before = tally.latency_ns;
+        for &(block, effects) in parts {
+            tally.begin_access(&Access { block, op, partial: false });
+            effects.iter().for_each(|&effect| tally.effect(effect));
+            tally.end_access();
+        }
+        tally.end_request(op);
+        tally.latency_ns - before
+    }
+
+    #[test]
+    fn a_request_takes_as_long_as_its_slowest_block() {
+        let times = ServiceTimes::default();
+        let mut tally = Tally::new(times);
+        let dram = Effect::ReadLevel { level: Level::Dram, slot: 0 };
+        let ssd = Effect::ReadLevel { level: Level::Ssd, slot: 0 };
+        let ns = request(&mut tally, AccessOp::Read, &[(0, &[dram]), (1, &[ssd]), (2, &[dram])]);
+        assert_eq!(ns, times.ssd_read_ns);
+        assert_eq!(request(&mut tally, AccessOp::Read, &[(3, &[Effect::ReadBacking])]), times.disk_random_ns);
+        assert_eq!(
+            request(&mut tally, AccessOp::Read, &[(4, &[Effect::ReadBacking])]),
+            times.disk_sequential_ns
+        );
+        assert_eq!(request(&mut tally, AccessOp::Read, &[(0, &[dram])]), times.dram_ns);
+        assert_eq!((tally.read_requests, tally.read_request_hits, tally.counters.requests), (4, 2, 4));
+    }
+
+    #[test]
+    fn a_write_waits_for_every_place_and_for_its_merge() {
+        let times = ServiceTimes::default();
+        let mut tally = Tally::new(times);
+        let write = Effect::WriteLevel { level: Level::Ssd, slot: 0, hit: true, dirty: true };
+        let merge = Effect::MergeLevel { level: Level::Ssd, slot: 0 };
+        let evict = Effect::Evict { level: Level::Ssd, slot: 1, block: 9, dirty: true };
+        assert_eq!(request(&mut tally, AccessOp::Write, &[(0, &[evict, write])]), times.ssd_write_ns);
+        let merged = request(&mut tally, AccessOp::Write, &[(0, &[merge, write])]);
+        assert_eq!(merged, times.ssd_read_ns + times.ssd_write_ns);
+        let both = request(&mut tally, AccessOp::Write, &[(5, &[write, Effect::WriteBacking])]);
+        assert_eq!(both, times.disk_random_ns);
+        // The write-back above did not move the head, the write to the backing disk did.
+        let next = request(&mut tally, AccessOp::Write, &[(6, &[Effect::WriteBacking])]);
+        assert_eq!(next, times.disk_sequential_ns);
+        assert_eq!((tally.read_requests, tally.counters.requests), (0, 4));
+    }
+}

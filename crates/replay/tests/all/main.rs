@@ -1,0 +1,6 @@
+//! Replays against a naive loop, on recorded traces, and the report's shape.
+
+mod naive;
+mod reports;
+mod shared_traces;
+mod vms;

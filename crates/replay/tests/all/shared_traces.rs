@@ -1,0 +1,92 @@
+//! A recorded VM through every mode: the numbers must conserve.
+
+use lode_policy::{Quota, SchemeInfo};
+use lode_replay::{Counts, Options, Report, ServiceTimes, replay};
+use lode_trace::{CompactWriter, Merge, MergeOptions, ReadOptions, open_trace, read_trace};
+use lode_types::BlockSize;
+
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/cloudphysics-2h.vscsi.zst");
+const REQUESTS: usize = 20_000;
+
+/// The first requests of the trace in the compact format, if the trace is there.
+fn head_of_trace() -> Option<Vec<u8>> {
+    if !std::path::Path::new(TRACE).exists() {
+        println!("skipped: ../shared is absent");
+        return None;
+    }
+    let mut reader = open_trace(TRACE, &ReadOptions::default()).expect("the trace");
+    let mut writer = CompactWriter::new(Vec::new(), "memory").expect("memory");
+    let (mut batch, mut left) = (Vec::new(), REQUESTS);
+    while left > 0 && reader.next_batch(&mut batch).expect("good requests") > 0 {
+        let take = batch.len().min(left);
+        writer.write(reader.volumes(), &batch[..take]).expect("memory");
+        left -= take;
+    }
+    Some(writer.finish().expect("memory"))
+}
+
+fn run(trace: &[u8], scheme: &str, setting: &str, physical: Quota) -> Report {
+    let reader = read_trace(std::io::Cursor::new(trace.to_vec()), "head", &ReadOptions::default())
+        .expect("a compact trace");
+    let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
+    settings.set_pair(setting).expect("a setting");
+    let options =
+        Options { settings, physical, block_size: BlockSize::KIB_4, times: ServiceTimes::default() };
+    let merge = Merge::new(vec![reader], MergeOptions::default()).expect("a merge");
+    replay(merge, &options, Some(1), &mut |_| {}).expect("a report")
+}
+
+fn check_conservation(counts: &Counts, acknowledged_once: bool) {
+    assert_eq!(counts.requests as usize, REQUESTS);
+    assert_eq!(counts.block_accesses, counts.block_reads + counts.block_writes);
+    assert_eq!(counts.read_hits.dram + counts.read_hits.ssd + counts.read_misses, counts.block_reads);
+    let writes = &counts.ssd_writes;
+    assert_eq!(writes.total, writes.fill + writes.write + writes.promotion + writes.moved);
+    let through = counts.backing_writes - counts.write_backs;
+    if acknowledged_once {
+        // Each guest write goes to the SSD or to the backing disk, never to both.
+        assert_eq!(writes.write + through, counts.block_writes);
+    }
+    assert!(counts.write_hits.ssd <= writes.write && counts.read_request_hits <= counts.read_requests);
+    assert!(counts.backing_reads >= counts.read_misses);
+    let latency_us = counts.mean_latency_us.expect("there are requests");
+    // From DRAM hits alone to nothing but random merges and random writes of the disk.
+    assert!((2.0..=16_000.0).contains(&latency_us), "{latency_us}");
+    assert!(counts.cwf.expect("there are writes").is_finite());
+}
+
+#[test]
+fn a_recorded_vm_conserves_in_every_mode() {
+    let Some(trace) = head_of_trace() else { return };
+    let physical = Quota::new(4_096, 16_384);
+    for mode in ["mode=npe", "mode=full-hybrid", "mode=full-strict"] {
+        let report = run(&trace, "etica", mode, physical);
+        check_conservation(&report.total, true);
+        assert_eq!(report.total.ssd_writes.fill, 0, "{mode}: a read miss fills DRAM only");
+        assert!(report.total.read_hits.dram > 0, "{mode}");
+        assert_eq!(report.vms[0].intervals.len(), REQUESTS / 10_000, "{mode}");
+        for share in &report.vms[0].intervals {
+            assert!(
+                share.dram_blocks <= physical.dram_blocks && share.ssd_blocks <= physical.ssd_blocks,
+                "{mode}"
+            );
+        }
+    }
+    for policy in ["wb", "wt", "ro", "wbwo", "wa"] {
+        let report = run(&trace, "one-level", &format!("write_policy={policy}"), Quota::new(0, 16_384));
+        check_conservation(&report.total, matches!(policy, "wb" | "wbwo" | "ro"));
+        assert_eq!((report.total.read_hits.dram, report.total.dram_writes), (0, 0), "{policy}");
+        assert!(report.total.read_hits.ssd > 0 && report.vms[0].intervals.is_empty(), "{policy}");
+        let through = report.total.backing_writes - report.total.write_backs;
+        if matches!(policy, "wt" | "ro" | "wa") {
+            assert_eq!((through, report.total.write_backs), (report.total.block_writes, 0), "{policy}");
+        }
+    }
+}
+
+#[test]
+fn the_same_run_gives_the_same_report() {
+    let Some(trace) = head_of_trace() else { return };
+    let run = || run(&trace, "etica", "mode=full-hybrid", Quota::new(1_000, 5_000));
+    assert_eq!(run(), run());
+}

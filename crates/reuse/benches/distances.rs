@@ -1,0 +1,124 @@
+//! Rate of the exact distance curve beside a yardstick: one hash-map look-up or insertion a request.
+//!
+//! `cargo bench -p lode-reuse` (about a minute); `LODE_BENCH_QUICK=1` takes a twentieth of the requests.
+
+use lode_reuse::{Distances, Metric, RoStack};
+use lode_types::AccessOp;
+use std::hint::black_box;
+use std::time::Instant;
+
+const REQUESTS: usize = 20_000_000;
+const BLOCKS: usize = 2_000_000;
+const ZIPF_EXPONENT: f64 = 0.9;
+const WRITES_PERCENT: u64 = 30;
+const SEED: u64 = 0x10de;
+const ROUNDS: usize = 5;
+
+/// Requests handed to an analyser at once.
+const BATCH: usize = 4096;
+
+struct Generator(u64);
+
+impl Generator {
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Zipf-distributed requests, each block number its rank scattered over 64 bits.
+fn zipf_trace(requests: usize, blocks: usize) -> Vec<(AccessOp, u64)> {
+    let mut sum = 0.0;
+    let cumulative: Vec<f64> = (1..=blocks)
+        .map(|rank| {
+            sum += (rank as f64).powf(-ZIPF_EXPONENT);
+            sum
+        })
+        .collect();
+    let mut generator = Generator(SEED);
+    (0..requests)
+        .map(|_| {
+            let at = generator.unit() * sum;
+            let rank = cumulative.partition_point(|&c| c < at) as u64;
+            let is_write = generator.next() % 100 < WRITES_PERCENT;
+            let op = if is_write { AccessOp::Write } else { AccessOp::Read };
+            (op, (rank + 1).wrapping_mul(0xd134_2543_de82_ef95))
+        })
+        .collect()
+}
+
+/// Seconds of one run.
+fn seconds(run: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_secs_f64()
+}
+
+fn yardstick(trace: &[(AccessOp, u64)]) -> f64 {
+    seconds(|| {
+        let mut ids: hashbrown::HashMap<u64, u32> = hashbrown::HashMap::new();
+        let mut sum = 0u64;
+        for &(_, block) in trace {
+            let next = ids.len() as u32;
+            sum += u64::from(*ids.entry(block).or_insert(next));
+        }
+        black_box(sum);
+    })
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    let is_quick = std::env::var_os("LODE_BENCH_QUICK").is_some();
+    let share = if is_quick { 20 } else { 1 };
+    let (requests, blocks) = (REQUESTS / share, BLOCKS / share);
+    let trace = zipf_trace(requests, blocks);
+    println!("{requests} requests, zipf({ZIPF_EXPONENT}) on {blocks} blocks, {WRITES_PERCENT} % writes");
+
+    let mut times: [Vec<f64>; 4] = Default::default();
+    let (mut bytes, mut distinct) = (0, 0);
+    for _ in 0..ROUNDS {
+        times[0].push(yardstick(&trace));
+        for (at, metric) in [(1, Metric::Trd), (2, Metric::PodWbwo)] {
+            let mut analyser = Distances::new(metric);
+            times[at].push(seconds(|| {
+                for batch in trace.chunks(BATCH) {
+                    analyser.access_all(batch).expect("fewer blocks than the limit");
+                }
+                black_box(analyser.tally().curve());
+            }));
+            if metric == Metric::Trd {
+                (bytes, distinct) = (analyser.memory_bytes(), analyser.distinct_blocks());
+            }
+        }
+        let mut stack = RoStack::new();
+        times[3].push(seconds(|| {
+            for batch in trace.chunks(BATCH) {
+                stack.access_all(batch).expect("fewer blocks than the limit");
+            }
+            black_box(stack.tally().curve());
+        }));
+    }
+    let names = [
+        "hashbrown look-up or insert",
+        "exact TRD curve",
+        "exact POD(WBWO) distances",
+        "exact RO curve with holes",
+    ];
+    for (name, own) in names.iter().zip(&times) {
+        let rate = requests as f64 / median(own.clone()) / 1e6;
+        let ratio = median(times[0].iter().zip(own).map(|(map, own)| map / own).collect());
+        println!("{name:<28}{rate:>7.1} million requests/s, {ratio:.2} of the yardstick");
+    }
+    println!("exact TRD: {:.1} bytes per distinct block ({distinct} blocks)", bytes as f64 / distinct as f64);
+}

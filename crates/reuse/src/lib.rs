@@ -1,0 +1,28 @@
+//! Reuse distances, hit curves and the division of a cache by them.
+//!
+//! Pure: no I/O, no clock, no thread, no unseeded randomness. This crate must not know hardware, trace
+//! formats or cache policies beyond the write-policy definitions that the distances need.
+
+pub mod distance;
+pub mod error;
+pub mod index;
+mod ordered;
+mod partial_sums;
+pub mod popularity;
+pub mod prefetch;
+pub mod ro_stack;
+pub mod sizing;
+pub mod tally;
+pub mod timeline;
+mod tracker;
+pub mod wbwo_stack;
+
+pub use distance::{Distances, Metric, Reuse};
+pub use error::ReuseError;
+pub use index::BlockIndex;
+pub use prefetch::prefetch_slice;
+pub use ro_stack::RoStack;
+pub use tally::{Curve, CurvePoint, Histogram, Tally};
+pub use timeline::{NEVER, Remap, Timeline};
+pub use tracker::MAX_BLOCKS;
+pub use wbwo_stack::WbwoStack;

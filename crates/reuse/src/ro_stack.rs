@@ -1,0 +1,151 @@
+//! The exact hit curve of a read-only LRU cache, in which a write invalidates the block.
+//!
+//! An invalidated block leaves a *hole* in the LRU stack: space that every cache deep enough to have held the
+//! block has free. On an access to a block at depth k, when the topmost hole lies above it at depth h < k, the
+//! entries above h move down by one, the block goes on top, and depth k becomes the hole; a block that is not in
+//! the stack fills the topmost hole. The stack is kept as a [`Timeline`] in which a hole is a set position without
+//! owner, so that an access costs O(log n). It must not know how hits are used.
+
+use crate::error::ReuseError;
+use crate::tally::Tally;
+use crate::timeline::{NEVER, Timeline};
+use crate::tracker::{Follow, Seen, Tracker, follow_all};
+use lode_types::{AccessOp, BlockNo};
+use std::collections::BinaryHeap;
+
+/// Depths of reads in the stack of read-only caches of every size at once.
+///
+/// A read at depth d hits exactly the caches of more than d blocks.
+#[derive(Clone, Debug, Default)]
+pub struct RoStack {
+    tracker: Tracker,
+    timeline: Timeline,
+    /// Positions of the holes, the topmost (latest) first.
+    holes: BinaryHeap<u32>,
+    tally: Tally,
+}
+
+impl RoStack {
+    /// An analyser that has seen nothing.
+    pub fn new() -> RoStack {
+        RoStack::default()
+    }
+
+    /// Adds the next access of the stream; the depth of a read that large enough caches serve.
+    ///
+    /// # Errors
+    /// [`ReuseError::TooManyBlocks`]; the access is then not counted.
+    pub fn access(&mut self, op: AccessOp, block: BlockNo) -> Result<Option<u32>, ReuseError> {
+        let depth = self.follow(op, Seen::of(block))?;
+        if let Some(depth) = depth {
+            self.tally.histogram.record(depth);
+        }
+        Ok(depth)
+    }
+
+    /// Adds many accesses, faster than one at a time.
+    ///
+    /// # Errors
+    /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
+    pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+        follow_all(self, batch)
+    }
+
+    /// Counts so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Starts the counts again and keeps the history (a sizing window that carries over).
+    pub fn clear_tally(&mut self) {
+        self.tally.clear();
+    }
+
+    /// Starts everything again (a sizing window of its own) and keeps the memory.
+    pub fn forget(&mut self) {
+        self.tally.clear();
+        self.tracker.clear();
+        self.timeline.reset();
+        self.holes.clear();
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        let stack = self.timeline.memory_bytes() + self.holes.capacity() * size_of::<u32>();
+        self.tracker.memory_bytes() + stack + self.tally.histogram.memory_bytes()
+    }
+
+    /// The stack place that ceases to exist when a block at `position` goes on top: the topmost hole if it is above
+    /// the block (whose own place then becomes a hole), else the block's own.
+    fn vacated_by_move_to_top(&mut self, position: u32, is_cached: bool) -> u32 {
+        match self.holes.peek() {
+            Some(&top) if !is_cached || top > position => {
+                self.holes.pop();
+                if is_cached {
+                    self.holes.push(position);
+                }
+                top
+            }
+            _ => position,
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        let mut holes = std::mem::take(&mut self.holes).into_vec();
+        self.timeline.compact(|remap| {
+            for position in self.tracker.words_mut().chain(&mut holes) {
+                *position = remap.new_position(*position);
+            }
+        });
+        self.holes = holes.into();
+    }
+}
+
+impl Follow for RoStack {
+    #[inline(always)]
+    fn tracker(&self) -> &Tracker {
+        &self.tracker
+    }
+
+    #[inline(always)]
+    fn tally_mut(&mut self) -> &mut Tally {
+        &mut self.tally
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: u32) {
+        self.timeline.prefetch(word);
+    }
+
+    #[inline(always)]
+    fn follow(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
+        if self.timeline.is_full() {
+            self.make_room();
+        }
+        let is_read = op == AccessOp::Read;
+        let found = self.tracker.find(seen);
+        let position = found.map_or(NEVER, |(_, position)| position);
+        let is_cached = self.timeline.is_live(position);
+        let mut depth = None;
+        match found {
+            _ if is_read => {
+                let place = match found {
+                    Some((place, _)) => place,
+                    None => self.tracker.add(seen, NEVER)?,
+                };
+                depth = is_cached.then(|| self.timeline.distance(position));
+                let vacated = self.vacated_by_move_to_top(position, is_cached);
+                self.tracker.set_word(place, self.timeline.touch(vacated));
+            }
+            Some((place, _)) if is_cached => {
+                self.holes.push(position);
+                self.tracker.set_word(place, NEVER);
+            }
+            _ => {}
+        }
+        self.tally.accesses += 1;
+        self.tally.reads += u64::from(is_read);
+        Ok(depth)
+    }
+}

@@ -1,0 +1,214 @@
+//! Counts of distances, and the hit curve they amount to.
+//!
+//! It must not know how a distance is found.
+
+use std::collections::BTreeMap;
+
+/// How often each distance occurred: dense up to the largest, two bytes each.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    counts: Vec<u16>,
+    /// Multiples of 2^16 that `counts` could not hold, by distance.
+    carries: BTreeMap<u32, u64>,
+    max: Option<u32>,
+}
+
+impl Histogram {
+    /// Adds one occurrence of `distance`.
+    #[inline]
+    pub fn record(&mut self, distance: u32) {
+        let at = distance as usize;
+        if at >= self.counts.len() {
+            self.lengthen(at + 1);
+        }
+        self.max = self.max.max(Some(distance));
+        let count = &mut self.counts[at];
+        *count = count.wrapping_add(1);
+        if *count == 0 {
+            *self.carries.entry(distance).or_default() += 1;
+        }
+    }
+
+    /// The largest distance that occurred.
+    pub fn max(&self) -> Option<u32> {
+        self.max
+    }
+
+    /// The smallest cache, in blocks, for which every recorded access is a hit: the largest distance plus one,
+    /// or 0 when there is none (ETICA, section 4.3.2, with the block itself counted).
+    pub fn blocks_needed(&self) -> u64 {
+        self.max.map_or(0, |distance| u64::from(distance) + 1)
+    }
+
+    /// How often `distance` occurred.
+    pub fn count(&self, distance: u32) -> u64 {
+        let low = self.counts.get(distance as usize).copied().unwrap_or(0);
+        u64::from(low) + (self.carries.get(&distance).copied().unwrap_or(0) << 16)
+    }
+
+    /// Every distance that occurred, ascending, with its count.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+        let end = self.blocks_needed() as u32;
+        (0..end).map(|distance| (distance, self.count(distance))).filter(|&(_, count)| count > 0)
+    }
+
+    /// Forgets all counts and keeps the memory.
+    pub fn clear(&mut self) {
+        let end = self.blocks_needed() as usize;
+        self.counts[..end].fill(0);
+        self.carries.clear();
+        self.max = None;
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        self.counts.capacity() * size_of::<u16>() + self.carries.len() * size_of::<(u32, u64)>()
+    }
+
+    #[cold]
+    fn lengthen(&mut self, needed: usize) {
+        let len = needed.max(self.counts.len() + self.counts.len() / 4).max(64);
+        self.counts.reserve_exact(len - self.counts.len());
+        self.counts.resize(len, 0);
+    }
+}
+
+/// Where a hit curve rises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CurvePoint {
+    /// Cache size in blocks.
+    pub size_blocks: u64,
+    /// Hits of a cache of this size, up to the next point.
+    pub hits: u64,
+}
+
+/// The hits of a cache of every size, kept as the points where they change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Curve {
+    points: Vec<CurvePoint>,
+    accesses: u64,
+    reads: u64,
+}
+
+impl Curve {
+    /// The points where the hits rise, ascending in size and in hits; a smaller cache than the first has no hit.
+    pub fn points(&self) -> &[CurvePoint] {
+        &self.points
+    }
+
+    /// Accesses of the whole stream.
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    /// Reads of the whole stream.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// Hits of a cache of `size_blocks`.
+    pub fn hits_at(&self, size_blocks: u64) -> u64 {
+        hits_at(&self.points, size_blocks)
+    }
+
+    /// Hits of a cache of `size_blocks` for each access of the whole stream; 0 for an empty stream.
+    pub fn hit_ratio_at(&self, size_blocks: u64) -> f64 {
+        ratio(self.hits_at(size_blocks), self.accesses)
+    }
+}
+
+/// Hits at `size_blocks` on a curve given by ascending points.
+pub(crate) fn hits_at(points: &[CurvePoint], size_blocks: u64) -> u64 {
+    let reached = points.partition_point(|point| point.size_blocks <= size_blocks);
+    reached.checked_sub(1).map_or(0, |at| points[at].hits)
+}
+
+/// `part / whole`, and 0 of nothing.
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// What an analyser has counted: the distances of useful accesses, and the length of the stream.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub(crate) histogram: Histogram,
+    pub(crate) accesses: u64,
+    pub(crate) reads: u64,
+}
+
+impl Tally {
+    /// Distances of the useful accesses.
+    pub fn histogram(&self) -> &Histogram {
+        &self.histogram
+    }
+
+    /// Accesses seen, useful or not.
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+
+    /// Reads seen, useful or not.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// Largest distance of a useful access.
+    pub fn max(&self) -> Option<u32> {
+        self.histogram.max()
+    }
+
+    /// See [`Histogram::blocks_needed`].
+    pub fn blocks_needed(&self) -> u64 {
+        self.histogram.blocks_needed()
+    }
+
+    /// Hits by cache size: an access of distance d hits every cache of more than d blocks.
+    pub fn curve(&self) -> Curve {
+        let mut hits = 0;
+        let rise = |(distance, count): (u32, u64)| {
+            hits += count;
+            CurvePoint { size_blocks: u64::from(distance) + 1, hits }
+        };
+        let points = self.histogram.iter().map(rise).collect();
+        Curve { points, accesses: self.accesses, reads: self.reads }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.histogram.clear();
+        self.accesses = 0;
+        self.reads = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_beyond_16_bits() {
+        let mut histogram = Histogram::default();
+        histogram.record(3);
+        histogram.counts[3] = u16::MAX;
+        histogram.record(3);
+        histogram.record(3);
+        assert_eq!(histogram.count(3), (1 << 16) + 1);
+        assert_eq!(histogram.iter().collect::<Vec<_>>(), [(3, (1 << 16) + 1)]);
+        histogram.clear();
+        assert_eq!((histogram.count(3), histogram.max(), histogram.blocks_needed()), (0, None, 0));
+    }
+
+    #[test]
+    fn curve_has_a_point_for_each_rise() {
+        let mut tally = Tally { accesses: 8, reads: 6, ..Tally::default() };
+        for distance in [4, 0, 4, 9] {
+            tally.histogram.record(distance);
+        }
+        let curve = tally.curve();
+        let points: Vec<_> = curve.points().iter().map(|p| (p.size_blocks, p.hits)).collect();
+        assert_eq!(points, [(1, 1), (5, 3), (10, 4)]);
+        let hits: Vec<_> = [0, 1, 4, 5, 9, 10, u64::MAX].map(|size| curve.hits_at(size)).to_vec();
+        assert_eq!(hits, [0, 1, 1, 3, 3, 4, 4]);
+        assert_eq!(curve.hit_ratio_at(5), 3.0 / 8.0);
+        assert_eq!(Curve::default().hit_ratio_at(5), 0.0);
+    }
+}
