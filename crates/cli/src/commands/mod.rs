@@ -1,0 +1,42 @@
+//! The commands, one file each. A new one is its file and its line in each of the two lists below.
+
+mod format;
+mod replay;
+mod schemes;
+mod serve;
+mod status;
+mod trace;
+
+use clap::Subcommand;
+
+use crate::error::CliError;
+
+/// Makes the enumeration of commands from their argument types, which have a method `run`.
+macro_rules! commands {
+    ($($name:ident($arguments:ty)),* $(,)?) => {
+        /// What to do.
+        #[derive(Subcommand)]
+        pub enum Command {
+            $($name($arguments)),*
+        }
+
+        impl Command {
+            /// Does it.
+            pub fn run(&self) -> Result<(), CliError> {
+                match self {
+                    $(Command::$name(command) => command.run()),*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Format(format::FormatCommand),
+    Replay(replay::ReplayCommand),
+    Schemes(schemes::SchemesCommand),
+    Serve(serve::ServeCommand),
+    Status(status::StatusCommand),
+    Stop(status::StopCommand),
+    Trace(trace::TraceCommand),
+}

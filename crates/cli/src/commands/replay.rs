@@ -1,0 +1,250 @@
+//! `lode replay`: traces through a scheme.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use lode_policy::{Quota, SchemeInfo, Settings};
+use lode_replay::{
+    Counts, Options, Report, ServiceTimes, count_vms, level_blocks, replay, shares_follow_demand,
+};
+use lode_trace::{Merge, MergeOptions, open_trace};
+use lode_types::{BlockSize, Level};
+
+use crate::arguments::{ReadArgs, warn_of};
+use crate::error::CliError;
+use crate::output;
+use crate::progress::Bar;
+use crate::size::{parse_size, show_size};
+
+/// VMs shown in the table; the JSON report has all of them.
+const MAX_TABLE_VMS: usize = 40;
+
+/// Replay block traces through a caching scheme and count what follows
+///
+/// Every volume of every trace is a VM with its own cache; the VMs divide the levels. Several traces are merged
+/// by time. Latencies are computed from a model of the devices, each request alone.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lode replay web.csv.gz mail.csv.gz --scheme etica --dram 64MiB --ssd 1GiB
+  lode replay web.csv.gz --scheme one-level --ssd 1GiB --set write_policy=wt --json report.json
+
+Sizes take K, M, G, T or KiB, MiB, GiB, TiB, all powers of 1024.")]
+pub struct ReplayCommand {
+    /// Traces to replay together, compressed or not; - is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// The caching scheme; `lode schemes` lists them.
+    #[arg(long, value_name = "NAME")]
+    scheme: String,
+
+    /// Size of the DRAM level, for schemes that have one.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    dram: Option<u64>,
+
+    /// Size of the SSD level.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    ssd: Option<u64>,
+
+    /// Size of a cache block: a power of two from 4KiB to 64KiB.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_block)]
+    block: BlockSize,
+
+    /// A setting of the scheme; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Backing disks of the latency model.
+    #[arg(long, value_name = "DISKS", default_value = "hdd")]
+    backing: Backing,
+
+    /// Write the whole report as JSON to this file; - is standard output, in place of the table.
+    #[arg(long, value_name = "OUT")]
+    json: Option<PathBuf>,
+
+    #[command(flatten)]
+    read: ReadArgs,
+
+    /// What becomes a VM.
+    #[arg(long, value_name = "WHAT", default_value = "volume")]
+    vm_by: VmBy,
+
+    /// How the clocks of several traces are brought together.
+    #[arg(long, value_name = "HOW", default_value = "absolute")]
+    align: Align,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Backing {
+    /// One 7200 rpm disk.
+    Hdd,
+    /// A RAID-5 of such disks: writes that are not sequential take twice as long.
+    Raid5,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum VmBy {
+    /// Each volume of each trace.
+    Volume,
+    /// Each trace, with all of its volumes.
+    File,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Align {
+    /// Times stay as they are.
+    Absolute,
+    /// Every trace starts at the same time.
+    Start,
+}
+
+fn parse_block(text: &str) -> Result<BlockSize, String> {
+    BlockSize::new(parse_size(text)?).map_err(|error| format!("{error}; write one such as 4KiB"))
+}
+
+impl ReplayCommand {
+    /// Replays and reports.
+    pub fn run(&self) -> Result<(), CliError> {
+        let options = self.options()?;
+        let report = self.replay(&options)?;
+        report.warnings.iter().for_each(|warning| output::warn(warning));
+        report.inputs.iter().for_each(warn_of);
+        match &self.json {
+            Some(path) if path.as_os_str() == "-" => output::write_json(&report),
+            Some(path) => {
+                let text = output::json_text(&report)?;
+                std::fs::write(path, text).map_err(|error| {
+                    CliError::Failure(format!(
+                        "Cannot write {}: {error}; check folder and rights",
+                        path.display()
+                    ))
+                })?;
+                output::write(&report_text(&report))
+            }
+            None => output::write(&report_text(&report)),
+        }
+    }
+
+    fn options(&self) -> Result<Options, CliError> {
+        let info = SchemeInfo::find(&self.scheme)?;
+        let mut settings = info.settings();
+        for pair in &self.set {
+            settings.set_pair(pair)?;
+        }
+        if self.files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
+            return Err(CliError::Usage("Standard input can be read once only; name - once".to_owned()));
+        }
+        let physical = Quota::new(self.blocks_of(info, Level::Dram)?, self.blocks_of(info, Level::Ssd)?);
+        info.check_levels(physical)?;
+        let times = match self.backing {
+            Backing::Hdd => ServiceTimes::default(),
+            Backing::Raid5 => ServiceTimes::raid5(),
+        };
+        Ok(Options { settings, physical, block_size: self.block, times })
+    }
+
+    /// The blocks of a level; its size must be given if the scheme uses it, even if it is 0.
+    fn blocks_of(&self, info: &SchemeInfo, level: Level) -> Result<u32, CliError> {
+        let size = match level {
+            Level::Dram => self.dram,
+            Level::Ssd => self.ssd,
+        };
+        match size {
+            Some(bytes) => Ok(level_blocks(level, bytes, self.block)?),
+            None if !info.levels.contains(&level) => Ok(0),
+            None => Err(CliError::Usage(format!(
+                "Scheme '{}' uses the {level} level; write --{level} SIZE, such as --{level} 64MiB, or --{level} 0",
+                info.name,
+                level = level.name()
+            ))),
+        }
+    }
+
+    fn replay(&self, options: &Options) -> Result<Report, CliError> {
+        let read = self.read.options();
+        let merge = MergeOptions {
+            align: match self.align {
+                Align::Absolute => lode_trace::Align::Absolute,
+                Align::Start => lode_trace::Align::Start,
+            },
+            vm_by: match self.vm_by {
+                VmBy::Volume => lode_trace::VmBy::Volume,
+                VmBy::File => lode_trace::VmBy::File,
+            },
+        };
+        let known_vms = self.count(&options.settings, &merge)?;
+        let readers = self.files.iter().map(|file| open_trace(file, &read)).collect::<Result<_, _>>()?;
+        let mut bar = Bar::new("Replaying");
+        let merge = Merge::new(readers, merge)?;
+        let progress = &mut |merge: &Merge| bar.update(merge.readers().map(|reader| reader.progress()));
+        Ok(replay(merge, options, known_vms, progress)?)
+    }
+
+    /// Counts the VMs in a pass of its own, if their first shares depend on it.
+    fn count(&self, settings: &Settings, merge: &MergeOptions) -> Result<Option<usize>, CliError> {
+        if !shares_follow_demand(settings) {
+            return Ok(None);
+        }
+        let mut bar = Bar::new("Counting VMs");
+        let progress = &mut |reader: &lode_trace::Reader| bar.update([reader.progress()].into_iter());
+        Ok(count_vms(&self.files, &self.read.options(), merge.vm_by, progress)?)
+    }
+}
+
+fn report_text(report: &Report) -> String {
+    let block = report.block_bytes;
+    let mut text = format!("{}, blocks of {}", report.scheme, show_size(block));
+    for (level, blocks) in [("DRAM", report.physical.dram_blocks), ("SSD", report.physical.ssd_blocks)] {
+        text += &format!(", {level} {}", show_size(u64::from(blocks) * block));
+    }
+    let titles = [
+        "VM",
+        "requests",
+        "reads %",
+        "read hits %",
+        "of DRAM %",
+        "of SSD %",
+        "SSD writes",
+        "per write",
+        "latency us",
+    ];
+    let mut table = output::table(&titles, 1);
+    for vm in report.vms.iter().take(MAX_TABLE_VMS) {
+        table.add_row(row(&vm.name, &vm.counts));
+    }
+    if report.vms.len() != 1 {
+        table.add_row(row("all", &report.total));
+    }
+    text += &format!("\n{table}\n");
+    if report.vms.len() > MAX_TABLE_VMS {
+        text += &format!("{} more VMs; --json OUT has them all.\n", report.vms.len() - MAX_TABLE_VMS);
+    }
+    let model = &report.model;
+    text += &format!(
+        "Model, in us: DRAM {}, SSD read {} and write {}, disk {} or sequential {}, random disk writes x{}.\n",
+        model.dram_us,
+        model.ssd_read_us,
+        model.ssd_write_us,
+        model.disk_random_us,
+        model.disk_sequential_us,
+        model.disk_small_write_factor
+    );
+    text
+}
+
+fn row(name: &str, counts: &Counts) -> [String; 9] {
+    let of_reads = |part: u64| (counts.block_reads > 0).then(|| part as f64 / counts.block_reads as f64);
+    let reads = (counts.requests > 0).then(|| counts.read_requests as f64 / counts.requests as f64);
+    [
+        name.to_owned(),
+        counts.requests.to_string(),
+        output::percent(reads),
+        output::percent(counts.read_hit_ratio()),
+        output::percent(of_reads(counts.read_hits.dram)),
+        output::percent(of_reads(counts.read_hits.ssd)),
+        counts.ssd_writes.total.to_string(),
+        output::number(counts.cwf, 3),
+        output::number(counts.mean_latency_us, 1),
+    ]
+}

@@ -1,0 +1,42 @@
+//! The `lode` command: arguments in, library calls, tables or JSON out. It must not know how any of it is done.
+//!
+//! Results go to standard output, progress and messages to standard error. Exit code 0: done; 1: failed; 2: asked
+//! for something that cannot be.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod commands;
+mod error;
+mod output;
+mod progress;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+
+/// Lodestore: a DRAM and SSD cache for the disks of virtual machines.
+#[derive(Parser)]
+#[command(
+    name = "lode",
+    version,
+    after_help = "Example: lode replay web.csv.gz --scheme etica --dram 64MiB --ssd 1GiB"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return error::report_usage(&error),
+    };
+    match cli.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.report(),
+    }
+}

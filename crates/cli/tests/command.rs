@@ -1,0 +1,258 @@
+//! The built `lode` program, as users meet it: results, messages and exit codes.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+const GOOD: &str =
+    "fio version 3 iolog\n0 a write 0 8192\n1 a read 0 4096\n2 b read 4096 512\n3 a sync 0 0\n";
+const BAD_LINE: &str = "fio version 3 iolog\n0 a write 0 8192\n1 a read zero 4096\n2 a read 0 4096\n";
+
+fn lode(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lode")).args(arguments).stdin(Stdio::null()).output().expect("it starts")
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("UTF-8")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("UTF-8")
+}
+
+/// Standard output of a run that must succeed.
+fn good(arguments: &[&str]) -> String {
+    let output = lode(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    stdout(&output).to_owned()
+}
+
+/// Standard error of a run that must fail with this code and say nothing else.
+fn bad(arguments: &[&str], code: i32) -> String {
+    let output = lode(arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+    assert_eq!(stdout(&output), "", "{arguments:?}");
+    let message = stderr(&output).to_owned();
+    assert!(message.starts_with("lode: "), "{message}");
+    message
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), bytes).expect("a file");
+        text(&self.path(name))
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn replay<'a>(trace: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["replay", trace, "--scheme", "etica", "--dram", "64KiB", "--ssd", "1MiB"];
+    arguments.extend(more);
+    arguments
+}
+
+#[test]
+fn a_replay_prints_a_table() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", GOOD);
+    let output = lode(&replay(&trace, &[]));
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    let table = stdout(&output);
+    for expected in
+        ["etica, blocks of 4 KiB, DRAM 64 KiB, SSD 1 MiB", "read hits %", "\n a ", "\n b ", "\n all "]
+    {
+        assert!(table.contains(expected), "{expected:?} in {table}");
+    }
+}
+
+#[test]
+fn json_goes_to_standard_output_or_a_file() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", GOOD);
+    let report = json(&good(&replay(&trace, &["--json", "-", "--set", "mode=npe", "--backing", "raid5"])));
+    assert_eq!(report["scheme"], "etica");
+    assert_eq!(report["settings"]["mode"], "npe");
+    assert_eq!(report["model"]["disk_small_write_factor"], 2);
+    assert_eq!(report["physical"]["dram_blocks"], 16);
+    assert_eq!((&report["total"]["requests"], &report["total"]["flushes"]), (&3.into(), &1.into()));
+    assert_eq!(report["vms"].as_array().map(Vec::len), Some(2));
+    let out = text(&folder.path("report.json"));
+    let table = good(&replay(&trace, &["--json", &out, "--vm-by", "file", "--align", "start"]));
+    assert!(table.contains("read hits %"), "{table}");
+    let report = json(&std::fs::read_to_string(out).expect("the report"));
+    assert_eq!(report["vms"][0]["name"], "t");
+    let nowhere = text(&folder.path("nowhere/report.json"));
+    assert!(lode(&replay(&trace, &["--json", &nowhere])).status.code() == Some(1));
+}
+
+#[test]
+fn standard_input_is_a_trace() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lode"))
+        .args(replay("-", &["--json", "-"]))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(GOOD.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(json(stdout(&output))["total"]["requests"], 3);
+    assert!(bad(&["replay", "-", "-", "--scheme", "one-level", "--ssd", "1M"], 2).contains("once"));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_advice() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", GOOD);
+    let cases: [(&[&str], &str); 13] = [
+        (&["--scheme", "etcia", "--ssd", "1M"], "did you mean 'etica'?"),
+        (&["--scheme", "etica", "--dram", "1M", "--ssd", "1M", "--set", "mod=npe"], "did you mean 'mode'?"),
+        (
+            &["--scheme", "etica", "--dram", "1M", "--ssd", "1M", "--set", "mode=x"],
+            "npe|full-hybrid|full-strict",
+        ),
+        (&["--scheme", "etica", "--dram", "1M", "--ssd", "1M", "--set", "mode"], "KEY=VALUE"),
+        (&["--scheme", "etica", "--ssd", "1M"], "--dram SIZE"),
+        (&["--scheme", "one-level"], "--ssd SIZE"),
+        (&["--scheme", "one-level", "--dram", "1M", "--ssd", "1M"], "does not use the dram level"),
+        (&["--scheme", "one-level", "--ssd", "1MB"], "--ssd <SIZE>': write a whole number"),
+        (&["--scheme", "one-level", "--ssd", "512"], "smaller than one block"),
+        (&["--scheme", "one-level", "--ssd", "5TiB"], "more than 1073741824 blocks"),
+        (&["--scheme", "one-level", "--ssd", "1M", "--block", "5KiB"], "power of two"),
+        (&["--scheme", "one-level", "--ssd", "1M", "--format", "xml"], "vscsi"),
+        (&["--ssd", "1M"], "--scheme <NAME>"),
+    ];
+    for (arguments, advice) in cases {
+        let message = bad(&[&["replay", &trace], arguments].concat(), 2);
+        assert!(message.contains(advice), "{advice:?} in {message:?}");
+    }
+    assert!(bad(&["replya"], 2).contains("replay"));
+    bad(&[], 2);
+}
+
+#[test]
+fn a_bad_line_is_named_or_skipped_and_counted() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", BAD_LINE);
+    let message = bad(&replay(&trace, &[]), 1);
+    assert!(message.contains(&trace) && message.contains("line 3"), "{message}");
+    let message = bad(&["trace", "info", &trace], 1);
+    assert!(message.contains(&trace) && message.contains("line 3"), "{message}");
+    let output = lode(&replay(&trace, &["--on-error", "skip", "--json", "-"]));
+    assert_eq!(output.status.code(), Some(0));
+    let warning = stderr(&output);
+    assert!(warning.starts_with("lode: warning: ") && warning.contains("1 skipped"), "{warning}");
+    assert!(warning.contains("line 3"), "{warning}");
+    let report = json(stdout(&output));
+    assert_eq!(
+        (&report["total"]["requests"], &report["inputs"][0]["bad_records"][0]["count"]),
+        (&2.into(), &1.into())
+    );
+}
+
+#[test]
+fn a_truncated_or_missing_trace_is_a_failure() {
+    let folder = Folder::new();
+    let whole = folder.file("t.iolog", GOOD);
+    for (name, cut_name, complaint) in
+        [("t.lode", "cut.lode", "ends too early"), ("t.lode.zst", "cut.lode.zst", "fetch")]
+    {
+        let compact = text(&folder.path(name));
+        good(&["trace", "convert", &whole, &compact]);
+        let bytes = std::fs::read(&compact).expect("the compact trace");
+        let cut = folder.file(cut_name, &bytes[..bytes.len() - 5]);
+        let message = bad(&replay(&cut, &[]), 1);
+        assert!(message.contains(complaint) && message.contains(&cut), "{message}");
+    }
+    let missing = text(&folder.path("missing.csv"));
+    assert!(bad(&replay(&missing, &[]), 1).contains(&missing));
+    let unknown = folder.file("unknown", "what is this\n");
+    assert!(bad(&replay(&unknown, &[]), 1).contains("no known format"));
+}
+
+#[test]
+fn a_converted_trace_replays_the_same() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", GOOD);
+    for name in ["t.lode", "t.lode.zst"] {
+        let converted = text(&folder.path(name));
+        assert!(good(&["trace", "convert", &trace, &converted]).contains("4 requests of 2 volumes"));
+        let totals =
+            [&trace, &converted].map(|trace| json(&good(&replay(trace, &["--json", "-"])))["total"].clone());
+        assert_eq!(totals[0], totals[1], "{name}");
+    }
+    // In place: the input is whole until the output is.
+    good(&["trace", "convert", &trace, &trace]);
+    assert_eq!(json(&good(&["trace", "info", &trace, "--json"]))["input"]["format"], "lode");
+}
+
+#[test]
+fn a_failed_conversion_leaves_nothing_and_harms_nothing() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", BAD_LINE);
+    let out = folder.file("out.lode", "precious");
+    assert!(bad(&["trace", "convert", &trace, &out], 1).contains("line 3"));
+    assert_eq!(std::fs::read(&out).expect("it is there"), b"precious");
+    let mut names: Vec<_> = std::fs::read_dir(folder.0.path())
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["out.lode", "t.iolog"]);
+    let output = lode(&["trace", "convert", &trace, &out, "--on-error", "skip"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("1 skipped"));
+    assert!(bad(&["trace", "convert", &trace, &text(folder.0.path())], 2).contains("no file"));
+}
+
+#[test]
+fn a_trace_is_described() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", GOOD);
+    let info = json(&good(&["trace", "info", &trace, "--json"]));
+    assert_eq!((&info["input"]["format"], &info["total"]["requests"]), (&"iolog".into(), &4.into()));
+    assert_eq!((&info["total"]["distinct_blocks"], &info["volumes"][1]["name"]), (&3.into(), &"b".into()));
+    assert_eq!((&info["sizes"]["max_bytes"], &info["first_ns"]), (&8192.into(), &0.into()));
+    let table = good(&["trace", "info", &trace]);
+    assert!(table.contains("Format iolog") && table.contains("footprint"), "{table}");
+}
+
+#[test]
+fn schemes_and_help_are_complete() {
+    let schemes = json(&good(&["schemes", "--json"]));
+    let names: Vec<_> =
+        schemes.as_array().expect("a list").iter().map(|scheme| scheme["name"].clone()).collect();
+    assert!(names.contains(&"etica".into()) && names.contains(&"one-level".into()), "{names:?}");
+    for scheme in schemes.as_array().expect("a list") {
+        for setting in scheme["settings"].as_array().expect("a list") {
+            for key in ["key", "default", "values", "about", "source"] {
+                assert!(setting[key].as_str().is_some_and(|text| !text.is_empty()), "{setting}");
+            }
+        }
+    }
+    let text = good(&["schemes"]);
+    assert!(text.contains("promotion_interval") && text.contains("write_policy"), "{text}");
+    for command in [&["replay"][..], &["trace", "info"], &["trace", "convert"], &["schemes"], &[]] {
+        let help = good(&[command, &["--help"]].concat());
+        assert!(help.contains("Example") && help.contains("Usage: lode"), "{help}");
+    }
+    assert!(good(&["--version"]).starts_with("lode "));
+}
