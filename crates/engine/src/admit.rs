@@ -12,14 +12,20 @@ use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE
 /// Decides the next waiting request if there is room for it. True: one was taken.
 pub(crate) fn admit_next(engine: &mut Engine) -> bool {
     let Some(next) = engine.admission.front() else { return false };
-    if !engine.is_valid(&next.op) {
-        let GuestRequest { token, op, .. } = engine.admission.pop_front().expect("it was there");
-        let buf = if let GuestOp::Write { buf, .. } = op { Some(buf) } else { None };
-        let result = Err(GuestError::Invalid);
-        engine.events.push_back(crate::Event { token, result, buf, served: Served::Dram });
+    let has_room = engine.has_room_for(&next.op);
+    let refusal = if !engine.is_valid(&next.op) {
+        Some(GuestError::Invalid)
+    } else if engine.alarms.failed && !(has_room && matches!(next.op, GuestOp::Read { .. })) {
+        // Without durability there is nothing to promise a writer, and no place ever becomes free.
+        Some(GuestError::Io)
+    } else {
+        None
+    };
+    if let Some(error) = refusal {
+        engine.refuse_next(error);
         return true;
     }
-    if !engine.has_room_for(&next.op) {
+    if !has_room {
         return false;
     }
     engine.shrink_for_lost_places();
@@ -29,6 +35,13 @@ pub(crate) fn admit_next(engine: &mut Engine) -> bool {
 }
 
 impl Engine {
+    /// Answers the request at the front with an error.
+    fn refuse_next(&mut self, error: GuestError) {
+        let Some(GuestRequest { token, op, .. }) = self.admission.pop_front() else { return };
+        let buf = if let GuestOp::Write { buf, .. } = op { Some(buf) } else { None };
+        self.events.push_back(crate::Event { token, result: Err(error), buf, served: Served::Dram });
+    }
+
     /// Whether the request at the front waits for room.
     pub(crate) fn admission_is_blocked(&self) -> bool {
         self.admission.front().is_some_and(|next| !self.has_room_for(&next.op))
@@ -288,6 +301,7 @@ impl Engine {
     }
 
     pub(crate) fn push_op(&mut self, block: BlockNo, op: Op) {
+        let failed = self.alarms.failed;
         let flight = self.flight(block);
         flight.queue.push_back(op);
         if flight.queue.len() == 1 {
@@ -295,6 +309,8 @@ impl Engine {
             self.runnable.push_back(block);
         } else if matches!(flight.stage, Stage::Turn) {
             self.promotions.hurry(block);
+        } else if failed && matches!(flight.stage, Stage::Gate) {
+            self.gate_failed(block);
         }
     }
 

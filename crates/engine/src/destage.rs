@@ -7,7 +7,6 @@ use lode_types::BlockNo;
 use slab::Slab;
 
 use crate::Buf;
-use crate::blocks::Stage;
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::io::{Owner, Want};
@@ -177,10 +176,9 @@ impl Engine {
             self.destage.written.swap_remove(at);
             let flight = self.blocks.get_mut(block).expect("an evicted block is in flight");
             let place = flight.place.take().expect("a block is written back from its place");
-            flight.stage = Stage::Gate;
             let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
             let version = slots.give_up_dirty(place);
-            self.durable.gate(version, block);
+            self.gate(version, block);
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use lode_types::BlockNo;
 
+use crate::blocks::{Op, Stage};
 use crate::engine::Engine;
+use crate::guest::{GuestError, Served};
 
 /// A request that is answered once both media are durable this far.
 #[derive(Clone, Copy, Debug)]
@@ -31,22 +33,56 @@ impl Durable {
         self.waiters.iter().map(|waiter| waiter.mark).max().unwrap_or(0)
     }
 
-    /// Holds the operation at the head of `block`'s queue until `version` is durable.
-    pub(crate) fn gate(&mut self, version: u64, block: BlockNo) {
-        self.gates.push((version, block));
-    }
-
     pub(crate) fn is_idle(&self) -> bool {
         self.waiters.is_empty() && self.gates.is_empty()
     }
 
-    /// Everybody who waits, because nothing will become durable any more.
-    pub(crate) fn give_up(&mut self) -> Vec<usize> {
+    /// The requests that wait, because nothing will become durable any more.
+    pub(crate) fn give_up_waiters(&mut self) -> Vec<usize> {
         self.waiters.drain(..).map(|waiter| waiter.request).collect()
+    }
+
+    /// The blocks that wait, because nothing will become durable any more.
+    pub(crate) fn give_up_gates(&mut self) -> Vec<BlockNo> {
+        self.gates.drain(..).map(|(_, block)| block).collect()
     }
 }
 
 impl Engine {
+    /// Holds the operation at the head of `block`'s queue until `version` is durable.
+    pub(crate) fn gate(&mut self, version: u64, block: BlockNo) {
+        self.set_stage(block, Stage::Gate);
+        if self.alarms.failed {
+            self.gate_failed(block);
+        } else {
+            self.durable.gates.push((version, block));
+        }
+    }
+
+    /// What the operation at the head of `block`'s queue waits for will never be durable.
+    pub(crate) fn gate_failed(&mut self, block: BlockNo) {
+        let Some(flight) = self.blocks.get(block) else { return };
+        match flight.queue.front() {
+            Some(&Op::Access(op)) => self.access_failed(block, &op, GuestError::Io),
+            // Its copy is gone for the scheme and in doubt for the journal: the block stays as it is, and
+            // whoever waits behind the eviction is told.
+            _ => self.strand(block),
+        }
+    }
+
+    /// Fails everything queued on a block whose eviction can never end.
+    fn strand(&mut self, block: BlockNo) {
+        let flight = self.blocks.get_mut(block).expect("the block is in flight");
+        let behind: Vec<Op> = flight.queue.drain(1..).collect();
+        for op in behind {
+            if let Op::Access(op) = op {
+                self.release_reserves(&op);
+                self.fail_request(op.request, GuestError::Io);
+                self.request_part_done(op.request, Served::Backing);
+            }
+        }
+    }
+
     /// Answers a request once everything acknowledged so far is durable.
     pub(crate) fn answer_when_durable(&mut self, request: usize) {
         let version = self.ssd.as_ref().map_or(0, |ssd| ssd.slots.version());

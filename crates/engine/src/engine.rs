@@ -338,13 +338,18 @@ impl Engine {
         self.drive_backing();
     }
 
-    /// Durability is lost: everybody who waits for it is told, and nobody is promised it again.
+    /// Durability is lost: everybody who waits for it is told, and nobody is promised it again. A failed
+    /// flush is final, because what it should have covered may be gone without another error.
     pub(crate) fn fail(&mut self) {
         self.alarms.failed = true;
-        for request in self.durable.give_up() {
+        for request in self.durable.give_up_waiters() {
             self.fail_request(request, crate::GuestError::Io);
             self.answer(request);
         }
+        for block in self.durable.give_up_gates() {
+            self.gate_failed(block);
+        }
+        self.range_failed();
     }
 
     /// One part of a request is done.
@@ -354,6 +359,9 @@ impl Engine {
         entry.parts_left -= 1;
         if entry.parts_left > 0 {
             return;
+        }
+        if entry.durable && self.alarms.failed {
+            entry.error.get_or_insert(crate::GuestError::Io);
         }
         if entry.durable && entry.error.is_none() {
             self.answer_when_durable(request);

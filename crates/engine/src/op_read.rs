@@ -35,19 +35,24 @@ impl Engine {
     /// The operation at the head is over.
     pub(crate) fn op_done(&mut self, block: BlockNo) {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
-        if let Some(Op::Access(op)) = flight.queue.pop_front() {
-            if op.holds_frame {
-                self.dram.unreserve();
-            }
-            if op.holds_place
-                && let Some(ssd) = &mut self.ssd
-            {
-                ssd.slots.unreserve();
-            }
-        }
         flight.stage = Stage::Start;
         flight.full = None;
+        if let Some(Op::Access(op)) = flight.queue.pop_front() {
+            self.release_reserves(&op);
+        }
         self.runnable.push_back(block);
+    }
+
+    /// Gives back what was set aside for an operation and not used.
+    pub(crate) fn release_reserves(&mut self, op: &AccessOp) {
+        if op.holds_frame {
+            self.dram.unreserve();
+        }
+        if op.holds_place
+            && let Some(ssd) = &mut self.ssd
+        {
+            ssd.slots.unreserve();
+        }
     }
 
     /// The block has no more operations: its places go to its slots.

@@ -93,10 +93,7 @@ impl Engine {
         }
         self.blocks.get_mut(block).expect("the block is in flight").full = full;
         match self.give_up_for_write(block) {
-            Some(version) => {
-                self.set_stage(block, Stage::Gate);
-                self.durable.gate(version, block);
-            }
+            Some(version) => self.gate(version, block),
             None => self.write_backing(block, op),
         }
     }
@@ -228,8 +225,7 @@ impl Engine {
         let slots = &mut ssd.slots;
         let version = slots.entry(place).version;
         if slots.is_dirty(place) && version > ssd.journal.durable_version() {
-            self.set_stage(block, Stage::Gate);
-            self.durable.gate(version, block);
+            self.gate(version, block);
         } else if slots.is_dirty(place) {
             self.set_stage(block, Stage::Destage);
             self.destage.add(block);

@@ -130,6 +130,8 @@ impl Engine {
         range.step = Step::Forget(version);
         if durable {
             self.range_to_device();
+        } else if self.alarms.failed {
+            self.range_failed();
         }
     }
 
@@ -169,6 +171,9 @@ impl Engine {
             self.range_done();
         } else {
             range.step = Step::Flush(self.backing.mark());
+            if self.alarms.failed {
+                self.range_failed();
+            }
         }
     }
 
@@ -191,6 +196,15 @@ impl Engine {
             Some(Step::Forget(at)) if *at <= version => self.range_to_device(),
             Some(Step::Free(at)) if *at <= version => self.range_done(),
             _ => {}
+        }
+    }
+
+    /// Nothing will become durable any more: a range operation that waits for it ends.
+    pub(crate) fn range_failed(&mut self) {
+        let waits = |range: &&RangeOp| matches!(range.step, Step::Forget(_) | Step::Flush(_) | Step::Free(_));
+        if let Some(range) = self.range.as_ref().filter(waits) {
+            self.fail_request(range.request, GuestError::Io);
+            self.range_done();
         }
     }
 
