@@ -8,6 +8,11 @@ use lode_engine::store::Bytes;
 use crate::rng::Rng;
 
 const SECTOR: usize = 512;
+const SECTORS_PER_CHUNK: usize = 128;
+
+/// Sectors of a stretch that was written to; what was never written costs nothing, so that a simulated
+/// disk may be as large as a real one.
+type Chunk = Box<[[u8; SECTOR]; SECTORS_PER_CHUNK]>;
 
 /// A sector with contents that are not durable.
 #[derive(Debug)]
@@ -19,7 +24,8 @@ struct Unsettled {
 /// A simulated device. See the crate's documentation for what it may lose.
 #[derive(Debug)]
 pub struct SimDisk {
-    live: Vec<u8>,
+    chunks: Vec<Option<Chunk>>,
+    bytes: u64,
     unsettled: HashMap<usize, Unsettled>,
     writes: u64,
     /// Writes and flushes until one fails, for surprise-shutdown tests; `None`: none fails.
@@ -27,28 +33,49 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// A device of zeroes.
-    pub fn new(bytes: usize) -> SimDisk {
-        SimDisk { live: vec![0; bytes], unsettled: HashMap::new(), writes: 0, fail_after: None }
+    /// A device of zeroes. Its size is a multiple of 512 bytes.
+    pub fn new(bytes: u64) -> SimDisk {
+        let chunks = bytes.div_ceil((SECTOR * SECTORS_PER_CHUNK) as u64) as usize;
+        SimDisk {
+            chunks: vec![None; chunks],
+            bytes,
+            unsettled: HashMap::new(),
+            writes: 0,
+            fail_after: None,
+        }
     }
 
-    /// The bytes at an offset, as a read now would return them.
-    pub fn peek(&self, offset_bytes: u64, len: usize) -> &[u8] {
-        &self.live[offset_bytes as usize..offset_bytes as usize + len]
+    fn sector(&self, sector: usize) -> &[u8; SECTOR] {
+        match &self.chunks[sector / SECTORS_PER_CHUNK] {
+            Some(chunk) => &chunk[sector % SECTORS_PER_CHUNK],
+            None => &[0; SECTOR],
+        }
+    }
+
+    fn sector_mut(&mut self, sector: usize) -> &mut [u8; SECTOR] {
+        let chunk = &mut self.chunks[sector / SECTORS_PER_CHUNK];
+        let chunk = chunk.get_or_insert_with(|| Box::new([[0; SECTOR]; SECTORS_PER_CHUNK]));
+        &mut chunk[sector % SECTORS_PER_CHUNK]
+    }
+
+    /// Fills `buf` with what a read of whole sectors would return now.
+    pub fn peek(&self, offset_bytes: u64, buf: &mut [u8]) {
+        let first = (offset_bytes / SECTOR as u64) as usize;
+        for (i, to) in buf.chunks_exact_mut(SECTOR).enumerate() {
+            to.copy_from_slice(self.sector(first + i));
+        }
     }
 
     /// Carries out a write: visible at once, durable later.
     pub fn put(&mut self, offset_bytes: u64, bytes: &[u8]) {
         self.writes += 1;
         for (i, new) in bytes.chunks_exact(SECTOR).enumerate() {
-            let sector = offset_bytes as usize / SECTOR + i;
-            let old = &mut self.live[sector * SECTOR..(sector + 1) * SECTOR];
-            let durable: [u8; SECTOR] = (&*old).try_into().expect("a sector");
+            let sector = (offset_bytes / SECTOR as u64) as usize + i;
             let new: [u8; SECTOR] = new.try_into().expect("a sector");
+            let durable = std::mem::replace(self.sector_mut(sector), new);
             let unsettled =
                 self.unsettled.entry(sector).or_insert_with(|| Unsettled { durable, since: Vec::new() });
             unsettled.since.push((self.writes, new));
-            old.copy_from_slice(&new);
         }
     }
 
@@ -75,13 +102,19 @@ impl SimDisk {
         for (sector, unsettled) in sectors {
             let pick = rng.below(unsettled.since.len() as u64 + 1) as usize;
             let content = if pick == 0 { unsettled.durable } else { unsettled.since[pick - 1].1 };
-            self.live[sector * SECTOR..(sector + 1) * SECTOR].copy_from_slice(&content);
+            *self.sector_mut(sector) = content;
         }
     }
 
     /// Flips a bit, as a medium that goes bad does.
     pub fn flip_bit(&mut self, offset_bytes: u64, bit: u8) {
-        self.live[offset_bytes as usize] ^= 1 << (bit % 8);
+        let sector = self.sector_mut((offset_bytes / SECTOR as u64) as usize);
+        sector[(offset_bytes % SECTOR as u64) as usize] ^= 1 << (bit % 8);
+    }
+
+    fn check(&self, offset_bytes: u64, len: usize) -> Result<(), MediaError> {
+        let end = offset_bytes.checked_add(len as u64);
+        if end.is_some_and(|end| end <= self.bytes) { Ok(()) } else { Err(MediaError::Io) }
     }
 
     fn count_down(&mut self) -> Result<(), MediaError> {
@@ -98,20 +131,18 @@ impl SimDisk {
 
 impl Bytes for SimDisk {
     fn size_bytes(&self) -> u64 {
-        self.live.len() as u64
+        self.bytes
     }
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        let from = self.live.get(offset_bytes as usize..).and_then(|live| live.get(..buf.len()));
-        buf.copy_from_slice(from.ok_or(MediaError::Io)?);
+        self.check(offset_bytes, buf.len())?;
+        self.peek(offset_bytes, buf);
         Ok(())
     }
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         self.count_down()?;
-        if offset_bytes as usize + bytes.len() > self.live.len() {
-            return Err(MediaError::Io);
-        }
+        self.check(offset_bytes, bytes.len())?;
         self.put(offset_bytes, bytes);
         Ok(())
     }
@@ -141,8 +172,10 @@ mod tests {
             copy.settle(copy.flush_mark());
             copy.put(512, &[2; 512]);
             copy.power_cut(&mut Rng::new(seed));
-            assert_eq!(copy.peek(0, 512), &[1; 512]);
-            seen.insert(copy.peek(512, 1)[0]);
+            let mut bytes = [0; 1024];
+            copy.peek(0, &mut bytes);
+            assert_eq!(bytes[..512], [1; 512]);
+            seen.insert(bytes[512]);
         }
         assert_eq!(seen, [1, 2].into());
     }

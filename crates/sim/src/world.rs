@@ -19,7 +19,7 @@ pub struct Machine {
     /// Scheme and settings.
     pub settings: Settings,
     /// Size of the cache SSD; 0: none.
-    pub ssd_bytes: usize,
+    pub ssd_bytes: u64,
     /// Extents of the SSD.
     pub extent_bytes: u64,
 }
@@ -70,7 +70,7 @@ impl World {
             let cache = lode_format::CacheId([7; 16]);
             Store::format(&mut ssd, cache, machine.config.block, Some(machine.extent_bytes))?;
         }
-        let backing = SimDisk::new(machine.config.volume_bytes as usize);
+        let backing = SimDisk::new(machine.config.volume_bytes);
         let engine = start(&machine, &mut ssd)?;
         Ok(World {
             machine,
@@ -228,8 +228,7 @@ impl World {
         };
         let buf = match command.kind {
             CommandKind::Read { offset_bytes, mut buf } => {
-                let len = buf.len();
-                buf.as_mut_slice().copy_from_slice(disk.peek(offset_bytes, len));
+                disk.peek(offset_bytes, buf.as_mut_slice());
                 Some(buf)
             }
             CommandKind::Write { buf, .. } => Some(buf),
