@@ -1,0 +1,129 @@
+//! The configuration file: what may be in it, and what it means. It must not open anything it names.
+//!
+//! `docs/serving.md` describes every key.
+
+mod raw;
+mod units;
+
+use std::path::{Path, PathBuf};
+
+use lode_format::CacheId;
+use lode_media::DriverChoice;
+use lode_policy::Settings;
+
+pub use units::{Address, Size};
+
+use crate::error::{ServerError, ServerErrorKind};
+
+/// Where state is kept unless the configuration says otherwise.
+pub const DEFAULT_STATE_DIR: &str = "/var/lib/lodestore";
+/// Connections to one VM's disk unless the configuration says otherwise.
+pub const DEFAULT_CONNECTIONS: u32 = 16;
+/// Bytes of one connection's requests that are not answered, unless the configuration says otherwise.
+pub const DEFAULT_CONNECTION_BYTES: u64 = 32 << 20;
+/// Bytes of one VM's requests that its cache works on, unless the configuration says otherwise.
+pub const DEFAULT_VM_BYTES: u64 = 128 << 20;
+/// Longest configuration file.
+pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
+/// Most VMs of one daemon.
+pub const MAX_VMS: usize = 1024;
+/// Most shard threads of one daemon.
+pub const MAX_SHARDS: u32 = 256;
+/// Largest share of a level.
+pub const MAX_LEVEL_BYTES: u64 = 8 << 40;
+
+/// A checked configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of the cache.
+    pub name: String,
+    /// Where the identity of the cache is remembered.
+    pub state_dir: PathBuf,
+    /// The control socket.
+    pub control: PathBuf,
+    /// Number of shard threads.
+    pub shards: usize,
+    /// How the shard threads do I/O.
+    pub io: DriverChoice,
+    /// The cache SSD, if there is one.
+    pub ssd: Option<SsdConfig>,
+    /// The VMs' disks.
+    pub vms: Vec<VmConfig>,
+    /// What clients may take.
+    pub limits: Limits,
+}
+
+/// The cache SSD.
+#[derive(Clone, Debug)]
+pub struct SsdConfig {
+    /// The device or file.
+    pub path: PathBuf,
+    /// The identity it must have.
+    pub uuid: Option<CacheId>,
+}
+
+/// One VM's disk.
+#[derive(Clone, Debug)]
+pub struct VmConfig {
+    /// Its name: volume on the SSD, and NBD export.
+    pub name: String,
+    /// The slow disk.
+    pub backing: PathBuf,
+    /// Whether the slow disk is to behave like a 7200 rpm disk, for demonstrations.
+    pub backing_like_hdd: bool,
+    /// Share of host memory.
+    pub dram_bytes: u64,
+    /// Share of the cache SSD.
+    pub ssd_bytes: u64,
+    /// Scheme and its settings.
+    pub settings: Settings,
+    /// Where clients connect.
+    pub listen: Vec<Address>,
+    /// Refuse writes.
+    pub read_only: bool,
+}
+
+/// What clients may take. A request that is larger than a limit is served when nothing else is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections to one VM's disk.
+    pub connections: u32,
+    /// Bytes of one connection's requests that are not answered, or whose answers its client has not taken.
+    pub connection_bytes: u64,
+    /// Bytes of one VM's requests that its cache works on.
+    pub vm_bytes: u64,
+}
+
+impl Config {
+    /// Reads and checks a configuration file.
+    ///
+    /// # Errors
+    /// [`ServerErrorKind::Config`], naming file, line and key.
+    pub fn load(path: &Path) -> Result<Config, ServerError> {
+        let cannot = |source| {
+            let what =
+                format!("Cannot read the configuration {}; check path and permissions", path.display());
+            ServerError::because(ServerErrorKind::Config, what, source)
+        };
+        let size = std::fs::metadata(path).map_err(cannot)?.len();
+        if size > MAX_CONFIG_BYTES {
+            let text = format!("Configuration {} has more than {MAX_CONFIG_BYTES} bytes", path.display());
+            return Err(ServerError::new(ServerErrorKind::Config, text));
+        }
+        Config::parse(&std::fs::read_to_string(path).map_err(cannot)?, path)
+    }
+
+    /// Checks the text of a configuration; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ServerError> {
+        raw::parse(text).map_err(|fault| {
+            let line = fault
+                .at
+                .map(|at| 1 + text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count());
+            let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+            ServerError::new(ServerErrorKind::Config, format!("{}{line}: {}", path.display(), fault.message))
+        })
+    }
+}

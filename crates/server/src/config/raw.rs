@@ -1,0 +1,277 @@
+//! From TOML to a checked configuration.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::path::PathBuf;
+
+use lode_format::CacheId;
+use lode_media::DriverChoice;
+use lode_policy::{SchemeInfo, Settings};
+use lode_types::BlockSize;
+use serde::Deserialize;
+use toml::{Spanned, Value};
+
+use super::{Address, Config, Limits, Size, SsdConfig, VmConfig};
+use super::{
+    DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_STATE_DIR, DEFAULT_VM_BYTES, MAX_LEVEL_BYTES,
+    MAX_SHARDS, MAX_VMS,
+};
+
+/// What is wrong, and at which byte of the text.
+pub(super) struct Fault {
+    pub at: Option<usize>,
+    pub message: String,
+}
+
+impl Fault {
+    fn at(span: Range<usize>, message: impl Into<String>) -> Fault {
+        Fault { at: Some(span.start), message: message.into() }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawConfig {
+    name: Spanned<String>,
+    state_dir: Option<PathBuf>,
+    control: Option<Spanned<PathBuf>>,
+    shards: Option<Spanned<u32>>,
+    #[serde(default)]
+    io: RawIo,
+    ssd: Option<RawSsd>,
+    #[serde(default)]
+    vm: Vec<Spanned<RawVm>>,
+    #[serde(default)]
+    limits: RawLimits,
+    #[serde(default)]
+    danger_zone: RawDanger,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawIo {
+    #[default]
+    Auto,
+    Uring,
+    Threads,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSsd {
+    path: PathBuf,
+    uuid: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawVm {
+    name: Spanned<String>,
+    backing: RawBacking,
+    #[serde(default)]
+    dram: Option<Spanned<Size>>,
+    #[serde(default)]
+    ssd: Option<Spanned<Size>>,
+    scheme: Option<Spanned<String>>,
+    #[serde(default)]
+    settings: BTreeMap<String, Spanned<Value>>,
+    listen: Vec<Spanned<Address>>,
+    #[serde(default)]
+    read_only: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBacking {
+    path: PathBuf,
+    delay: Option<RawDelay>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawDelay {
+    Hdd,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLimits {
+    connections: Option<Spanned<u32>>,
+    connection_in_flight: Option<Size>,
+    vm_in_flight: Option<Size>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawDanger {
+    #[serde(default)]
+    allow_remote_tcp: bool,
+}
+
+/// Checks everything that can be checked without opening anything.
+pub(super) fn parse(text: &str) -> Result<Config, Fault> {
+    let raw: RawConfig = toml::from_str(text).map_err(|error| Fault {
+        at: error.span().map(|span| span.start),
+        message: error.message().to_owned(),
+    })?;
+    check_name("name", &raw.name)?;
+    let state_dir = raw.state_dir.unwrap_or_else(|| DEFAULT_STATE_DIR.into());
+    let name = raw.name.into_inner();
+    let control = match raw.control {
+        None => state_dir.join(format!("{name}.sock")),
+        Some(path) if path.get_ref().is_absolute() => path.into_inner(),
+        Some(path) => return Err(Fault::at(path.span(), "Key 'control' must be an absolute path")),
+    };
+    if raw.vm.is_empty() {
+        return Err(Fault { at: None, message: "No VM is configured; add a [[vm]] section".to_owned() });
+    }
+    if raw.vm.len() > MAX_VMS {
+        return Err(Fault { at: None, message: format!("More than {MAX_VMS} VMs are configured") });
+    }
+    let mut names = HashSet::new();
+    let mut vms = Vec::new();
+    for vm in raw.vm {
+        let (span, vm) = (vm.span(), vm.into_inner());
+        if !names.insert(vm.name.get_ref().clone()) {
+            return Err(Fault::at(vm.name.span(), format!("Two VMs are named '{}'", vm.name.get_ref())));
+        }
+        vms.push(check_vm(vm, span, raw.ssd.is_some(), raw.danger_zone.allow_remote_tcp)?);
+    }
+    Ok(Config {
+        shards: check_shards(raw.shards)?,
+        ssd: raw.ssd.map(check_ssd).transpose()?,
+        limits: check_limits(raw.limits)?,
+        io: match raw.io {
+            RawIo::Auto => DriverChoice::Auto,
+            RawIo::Uring => DriverChoice::Uring,
+            RawIo::Threads => DriverChoice::Threads,
+        },
+        name,
+        state_dir,
+        control,
+        vms,
+    })
+}
+
+/// Names become file names and NBD export names.
+fn check_name(key: &str, name: &Spanned<String>) -> Result<(), Fault> {
+    const MAX_NAME_BYTES: usize = 64;
+    let text = name.get_ref();
+    let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    if plain && !text.is_empty() && !text.starts_with('.') && text.len() <= MAX_NAME_BYTES {
+        return Ok(());
+    }
+    let message = format!(
+        "Key '{key}' cannot be '{text}': use 1 to {MAX_NAME_BYTES} letters, digits, '-', '_' and '.', not \
+         starting with '.'"
+    );
+    Err(Fault::at(name.span(), message))
+}
+
+fn check_shards(shards: Option<Spanned<u32>>) -> Result<usize, Fault> {
+    match shards {
+        None => {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            Ok(cores.min(MAX_SHARDS as usize))
+        }
+        Some(number) if (1..=MAX_SHARDS).contains(number.get_ref()) => Ok(number.into_inner() as usize),
+        Some(number) => Err(Fault::at(number.span(), format!("Key 'shards' takes 1 to {MAX_SHARDS}"))),
+    }
+}
+
+fn check_ssd(ssd: RawSsd) -> Result<SsdConfig, Fault> {
+    let parse = |text: Spanned<String>| {
+        let wrong = "Key 'uuid' is not a cache's identity; `lode format` printed it";
+        text.get_ref().parse::<CacheId>().map_err(|_| Fault::at(text.span(), wrong))
+    };
+    Ok(SsdConfig { path: ssd.path, uuid: ssd.uuid.map(parse).transpose()? })
+}
+
+fn check_limits(raw: RawLimits) -> Result<Limits, Fault> {
+    let connections = match raw.connections {
+        Some(number) if *number.get_ref() == 0 => {
+            return Err(Fault::at(number.span(), "Key 'connections' must be at least 1"));
+        }
+        number => number.map_or(DEFAULT_CONNECTIONS, Spanned::into_inner),
+    };
+    Ok(Limits {
+        connections,
+        connection_bytes: raw.connection_in_flight.map_or(DEFAULT_CONNECTION_BYTES, |size| size.0),
+        vm_bytes: raw.vm_in_flight.map_or(DEFAULT_VM_BYTES, |size| size.0),
+    })
+}
+
+fn check_vm(vm: RawVm, span: Range<usize>, has_ssd: bool, remote_tcp: bool) -> Result<VmConfig, Fault> {
+    check_name("name", &vm.name)?;
+    let dram_bytes = check_level("dram", vm.dram)?;
+    let ssd_at = vm.ssd.as_ref().map(Spanned::span);
+    let ssd_bytes = check_level("ssd", vm.ssd)?;
+    if ssd_bytes > 0 && !has_ssd {
+        let message = "This VM has a share of the cache SSD, but there is no [ssd] section; add it";
+        return Err(Fault::at(ssd_at.unwrap_or(span), message));
+    }
+    if vm.listen.is_empty() {
+        return Err(Fault::at(span, "Key 'listen' is empty; give at least one address"));
+    }
+    for address in &vm.listen {
+        if let Address::Tcp(to) = address.get_ref()
+            && !to.ip().is_loopback()
+            && !remote_tcp
+        {
+            let message = format!(
+                "Key 'listen' has {to}, which other hosts can reach, and nothing here is encrypted or \
+                 authenticated; use 127.0.0.1, or allow it with danger_zone.allow_remote_tcp = true"
+            );
+            return Err(Fault::at(address.span(), message));
+        }
+    }
+    Ok(VmConfig {
+        settings: check_settings(vm.scheme, &vm.settings)?,
+        name: vm.name.into_inner(),
+        backing: vm.backing.path,
+        backing_like_hdd: matches!(vm.backing.delay, Some(RawDelay::Hdd)),
+        dram_bytes,
+        ssd_bytes,
+        listen: vm.listen.into_iter().map(Spanned::into_inner).collect(),
+        read_only: vm.read_only,
+    })
+}
+
+/// Whole blocks of any size.
+fn check_level(key: &str, size: Option<Spanned<Size>>) -> Result<u64, Fault> {
+    let Some(size) = size else { return Ok(0) };
+    let bytes = size.get_ref().0;
+    if bytes.is_multiple_of(BlockSize::MAX_BYTES) && bytes <= MAX_LEVEL_BYTES {
+        return Ok(bytes);
+    }
+    let most = Size(MAX_LEVEL_BYTES);
+    Err(Fault::at(size.span(), format!("Key '{key}' must be a multiple of 64 KiB, at most {most}")))
+}
+
+fn check_settings(
+    scheme: Option<Spanned<String>>,
+    values: &BTreeMap<String, Spanned<Value>>,
+) -> Result<Settings, Fault> {
+    const DEFAULT_SCHEME: &str = "etica";
+    let (name, span) = match &scheme {
+        Some(name) => (name.get_ref().as_str(), name.span()),
+        None => (DEFAULT_SCHEME, 0..0),
+    };
+    let info = SchemeInfo::find(name).map_err(|error| Fault::at(span, error.to_string()))?;
+    let mut settings = info.settings();
+    for (key, value) in values {
+        let text = match value.get_ref() {
+            Value::String(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            Value::Boolean(true) => "on".to_owned(),
+            Value::Boolean(false) => "off".to_owned(),
+            _ => {
+                let message = format!("Setting '{key}' must be a string, a number, true or false");
+                return Err(Fault::at(value.span(), message));
+            }
+        };
+        settings.set(key, &text).map_err(|error| Fault::at(value.span(), error.to_string()))?;
+    }
+    Ok(settings)
+}

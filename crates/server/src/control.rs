@@ -1,0 +1,340 @@
+//! The control thread: accepts clients, leads them through their handshakes and hands them to the shards;
+//! answers the control socket; starts and ends everything. It never touches a request of a guest.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use lode_nbd::{ExportInfo, Negotiated};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::commands::{Request, Session, Step};
+use crate::config::Limits;
+use crate::connection::Permit;
+use crate::error::{ServerError, ServerErrorKind};
+use crate::listen::Listener;
+use crate::opening::{End, Opening};
+use crate::shard::{NewConnection, ToShard};
+use crate::status::{CacheView, Status};
+use crate::threads::ShardThread;
+
+/// Handshakes at once on one listening socket. A newcomer takes the place of the oldest.
+const MAX_OPENINGS: usize = 32;
+/// Clients of the control socket at once. A newcomer takes the place of the oldest.
+const MAX_SESSIONS: usize = 16;
+/// Clients accepted from one listening socket before others are looked at.
+const ACCEPTS_PER_TURN: usize = 16;
+/// How long nobody is accepted after the system had no descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// How long a shard may take to say how it is.
+const STATUS_LIMIT: Duration = Duration::from_secs(5);
+/// At most one line about misbehaving clients in this time.
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Where guests connect, and what they find there.
+pub(crate) struct Door {
+    pub listener: Listener,
+    /// The VMs, in the order of `exports`.
+    pub vms: Vec<usize>,
+    pub exports: Vec<ExportInfo>,
+}
+
+/// The control thread's state. See the module's documentation.
+pub(crate) struct Control {
+    pub name: String,
+    pub limits: Limits,
+    pub cache: Option<CacheView>,
+    pub doors: Vec<Door>,
+    pub commands: Listener,
+    /// VM `i` is volume `i / shards.len()` of shard `i % shards.len()`.
+    pub shards: Vec<ShardThread>,
+    /// Connections to each VM.
+    pub connections: Vec<Arc<AtomicU32>>,
+    /// Readable once the process is asked to end.
+    pub signals: UnixStream,
+    pub openings: Vec<Opening>,
+    pub sessions: Vec<Session>,
+    pub start: Instant,
+    pub accept_after: Option<Instant>,
+    pub complain_after: Instant,
+}
+
+/// What a poll found, in the order in which [`Control::wait`] asks.
+struct Ready {
+    signal: bool,
+    shard_ended: bool,
+    command: bool,
+    doors: Vec<bool>,
+    openings: Vec<bool>,
+    sessions: Vec<bool>,
+}
+
+impl Control {
+    /// Serves until asked to stop, then ends everything.
+    pub(crate) fn run(mut self) -> Result<(), ServerError> {
+        let outcome = self.serve();
+        let Control { doors, commands, openings, sessions, shards, .. } = self;
+        drop((doors, commands, openings));
+        shards.iter().for_each(|shard| shard.tell(ToShard::Stop));
+        let mut saved = true;
+        let mut failure = outcome.err();
+        for shard in shards {
+            match shard.join() {
+                Ok(all) => saved &= all,
+                // The first one that failed says more than what followed from it.
+                Err(error) => {
+                    failure = failure.filter(|f| f.kind() != ServerErrorKind::Thread).or(Some(error))
+                }
+            }
+        }
+        drop(sessions);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        match saved {
+            true => tracing::info!("Stopped; everything is saved"),
+            false => tracing::warn!(
+                "Stopped while devices were still busy; what guests were told is durable is safe"
+            ),
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self) -> Result<(), ServerError> {
+        loop {
+            let ready = self.wait()?;
+            if ready.shard_ended {
+                return Err(ServerError::new(ServerErrorKind::Thread, "A shard ended; see the log"));
+            }
+            if ready.signal {
+                tracing::info!("Asked to stop by a signal");
+                return Ok(());
+            }
+            let now = Instant::now();
+            self.advance_openings(&ready.openings, now);
+            if self.advance_sessions(&ready.sessions, now) {
+                tracing::info!("Asked to stop over the control socket");
+                return Ok(());
+            }
+            self.accept(&ready, now);
+        }
+    }
+
+    fn wait(&self) -> Result<Ready, ServerError> {
+        let accepting = self.accept_after.is_none();
+        let interest = |wanted: bool| if wanted { PollFlags::IN } else { PollFlags::empty() };
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(self.shards.iter().map(|shard| PollFd::new(shard, PollFlags::IN)));
+        fds.push(PollFd::new(&self.commands, interest(accepting)));
+        fds.extend(self.doors.iter().map(|door| PollFd::new(&door.listener, interest(accepting))));
+        fds.extend(self.openings.iter().map(|o| PollFd::from_borrowed_fd(o.fd(), o.waits_for())));
+        fds.extend(self.sessions.iter().map(|s| PollFd::from_borrowed_fd(s.fd(), s.waits_for())));
+        let pause = self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
+        let pause = pause.and_then(|pause| Timespec::try_from(pause).ok());
+        match poll(&mut fds, pause.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                let what = "Cannot wait for clients; restart the service";
+                return Err(ServerError::because(ServerErrorKind::Socket, what, error));
+            }
+        }
+        let mut found = fds.iter().map(|fd| !fd.revents().is_empty());
+        let mut take = |count: usize| -> Vec<bool> { found.by_ref().take(count).collect() };
+        Ok(Ready {
+            signal: take(1)[0],
+            shard_ended: take(self.shards.len()).contains(&true),
+            command: take(1)[0],
+            doors: take(self.doors.len()),
+            openings: take(self.openings.len()),
+            sessions: take(self.sessions.len()),
+        })
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let openings = self.openings.iter().map(|opening| opening.deadline);
+        let sessions = self.sessions.iter().map(|session| session.deadline);
+        openings.chain(sessions).chain(self.accept_after).min()
+    }
+
+    fn advance_openings(&mut self, ready: &[bool], now: Instant) {
+        let mut ready = ready.iter();
+        for mut opening in std::mem::take(&mut self.openings) {
+            let door = &self.doors[opening.listener];
+            let is_ready = ready.next() == Some(&true);
+            match if is_ready { opening.advance(&door.exports) } else { None } {
+                None if now < opening.deadline => self.openings.push(opening),
+                None => self.complain("A client took too long for its handshake"),
+                Some(End::Closed(None)) => {}
+                Some(End::Closed(Some(reason))) => self.complain(&format!("A handshake failed. {reason}")),
+                Some(End::Done(negotiated, early)) => self.hand_over(opening, negotiated, early),
+            }
+        }
+    }
+
+    /// Gives a connection to the shard of its VM.
+    fn hand_over(&mut self, opening: Opening, negotiated: Negotiated, early: Vec<u8>) {
+        let door = &self.doors[opening.listener];
+        let vm = door.vms[negotiated.export];
+        let Some(permit) = Permit::take(&self.connections[vm], self.limits.connections) else {
+            let text = format!(
+                "VM {} has {} connections already, and gets no more; see `limits.connections`",
+                door.exports[negotiated.export].name(),
+                self.limits.connections
+            );
+            return self.complain(&text);
+        };
+        let volume = vm / self.shards.len();
+        let structured = negotiated.structured;
+        let new = NewConnection { socket: opening.socket, volume, structured, early, permit };
+        self.shards[vm % self.shards.len()].tell(ToShard::Connect(new));
+    }
+
+    /// A line about clients that misbehave; not one for each of them.
+    fn complain(&mut self, text: &str) {
+        let now = Instant::now();
+        if now >= self.complain_after {
+            self.complain_after = now + COMPLAINT_PAUSE;
+            tracing::warn!("{text}");
+        }
+    }
+
+    /// Whether one of them asked to stop.
+    fn advance_sessions(&mut self, ready: &[bool], now: Instant) -> bool {
+        let mut ready = ready.iter();
+        let mut stop = false;
+        for mut session in std::mem::take(&mut self.sessions) {
+            let is_ready = ready.next() == Some(&true);
+            let mut step = if is_ready { session.advance() } else { Step::Wait };
+            if let Step::Ask(request) = step {
+                match request {
+                    Request::Status => self.answer_status(&mut session),
+                    Request::Stop => {
+                        session.answer(&serde_json::json!({ "stopping": true }));
+                        stop = true;
+                    }
+                }
+                step = session.send();
+            }
+            if matches!(step, Step::Wait) && now < session.deadline {
+                self.sessions.push(session);
+            }
+        }
+        stop
+    }
+
+    fn answer_status(&self, session: &mut Session) {
+        let answers: Vec<_> = self
+            .shards
+            .iter()
+            .map(|shard| {
+                let (sender, receiver) = sync_channel(1);
+                shard.tell(ToShard::Status(sender));
+                receiver
+            })
+            .collect();
+        let deadline = Instant::now() + STATUS_LIMIT;
+        let mut views = Vec::new();
+        for (number, answer) in answers.into_iter().enumerate() {
+            match answer.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(of_shard) => views.push(of_shard.into_iter()),
+                Err(_) => {
+                    let error = format!("Shard {number} does not answer; see the log");
+                    return session.answer(&serde_json::json!({ "error": error }));
+                }
+            }
+        }
+        let shards = views.len();
+        let vms = (0..self.connections.len()).filter_map(|vm| views[vm % shards].next()).collect();
+        session.answer(&Status {
+            name: self.name.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_s: self.start.elapsed().as_secs(),
+            cache: self.cache.clone(),
+            vms,
+        });
+    }
+
+    fn accept(&mut self, ready: &Ready, now: Instant) {
+        self.accept_after = self.accept_after.filter(|after| *after > now);
+        if ready.command {
+            self.accept_session(now);
+        }
+        for (door, is_ready) in ready.doors.iter().enumerate() {
+            for _ in 0..ACCEPTS_PER_TURN {
+                if !is_ready || !self.accept_opening(door, now) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn accept_session(&mut self, now: Instant) {
+        match self.commands.accept() {
+            Ok(Some(socket)) => {
+                if self.sessions.len() >= MAX_SESSIONS {
+                    self.sessions.remove(0);
+                }
+                self.sessions.push(Session::new(socket, now));
+            }
+            Ok(None) => {}
+            Err(error) => self.pause_accepting(&error, now),
+        }
+    }
+
+    /// Whether there may be more clients.
+    fn accept_opening(&mut self, door: usize, now: Instant) -> bool {
+        match self.doors[door].listener.accept() {
+            Ok(Some(socket)) => {
+                let mut here = self.openings.iter().enumerate().filter(|(_, o)| o.listener == door);
+                let oldest = here.next().map(|(at, _)| at);
+                if here.count() + 1 >= MAX_OPENINGS
+                    && let Some(oldest) = oldest
+                {
+                    self.openings.remove(oldest);
+                    self.complain("Many handshakes at once; the slowest client was dropped");
+                }
+                self.openings.push(Opening::new(socket, door, now));
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                self.pause_accepting(&error, now);
+                false
+            }
+        }
+    }
+
+    fn pause_accepting(&mut self, error: &std::io::Error, now: Instant) {
+        self.accept_after = Some(now + ACCEPT_PAUSE);
+        self.complain(&format!("Cannot accept a client: {error}; raise the limit of open files"));
+    }
+}
+
+/// A socket that becomes readable when the process is asked to end, and what ends that again.
+pub(crate) struct Signals {
+    ids: Vec<signal_hook::SigId>,
+}
+
+impl Signals {
+    pub(crate) fn catch() -> std::io::Result<(Signals, UnixStream)> {
+        let (reader, writer) = UnixStream::pair()?;
+        let mut signals = Signals { ids: Vec::new() };
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+            let writer = writer.as_fd().try_clone_to_owned()?;
+            signals.ids.push(signal_hook::low_level::pipe::register(signal, UnixStream::from(writer))?);
+        }
+        Ok((signals, reader))
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for id in self.ids.drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What this host remembers of its cache SSD, to notice another SSD or an old copy in its place.
+//!
+//! An old copy is dangerous: its dirty blocks are older than what guests were told is durable, and its
+//! clean blocks may be older than the backing disk.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use lode_format::{CacheId, Superblock};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, SsdConfig};
+use crate::error::{ServerError, ServerErrorKind};
+
+/// The state file's contents.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Remembered {
+    uuid: String,
+    epoch: u64,
+    ssd: PathBuf,
+}
+
+/// The state file of one cache.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    path: PathBuf,
+}
+
+impl StateFile {
+    pub(crate) fn of(config: &Config) -> StateFile {
+        StateFile { path: config.state_dir.join(format!("{}.toml", config.name)) }
+    }
+
+    /// Refuses an SSD that is not the expected one. To be called before anything is written to it.
+    pub(crate) fn check(&self, ssd: &SsdConfig, found: &Superblock) -> Result<(), ServerError> {
+        let device = ssd.path.display();
+        let refuse = |text: String| Err(ServerError::new(ServerErrorKind::Identity, text));
+        if let Some(wanted) = ssd.uuid
+            && wanted != found.cache
+        {
+            return refuse(format!(
+                "{device} holds cache {}, and the configuration's `uuid` is {wanted}; correct `path` or `uuid`",
+                found.cache
+            ));
+        }
+        let Some(remembered) = self.read()? else { return Ok(()) };
+        let known: CacheId = remembered.uuid.parse().map_err(|error| self.damaged(error))?;
+        if known != found.cache {
+            return refuse(format!(
+                "{device} holds cache {}, and this host last served cache {known} from {}. Blocks that only \
+                 that SSD holds would be missing: correct `path`, or remove {} if that cache is gone for good",
+                found.cache,
+                remembered.ssd.display(),
+                self.path.display()
+            ));
+        }
+        if found.epoch < remembered.epoch {
+            return refuse(format!(
+                "{device} is an old copy of cache {known}: its epoch is {}, and this host has served epoch {}. \
+                 Serving it would bring back old data: use the newest SSD, or format this one",
+                found.epoch, remembered.epoch
+            ));
+        }
+        Ok(())
+    }
+
+    /// Remembers the SSD as it is now. When this returns, a crash cannot undo it.
+    pub(crate) fn update(&self, ssd: &SsdConfig, now: &Superblock) -> Result<(), ServerError> {
+        let remembered = Remembered { uuid: now.cache.to_string(), epoch: now.epoch, ssd: ssd.path.clone() };
+        let text = toml::to_string(&remembered).map_err(|error| self.damaged(error))?;
+        self.replace(&text).map_err(|error| {
+            let what = format!("Cannot write the state file {}; check `state_dir`", self.path.display());
+            ServerError::because(ServerErrorKind::Identity, what, error)
+        })
+    }
+
+    fn read(&self) -> Result<Option<Remembered>, ServerError> {
+        let text = match std::fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                let what = format!("Cannot read the state file {}", self.path.display());
+                return Err(ServerError::because(ServerErrorKind::Identity, what, error));
+            }
+        };
+        toml::from_str(&text).map(Some).map_err(|error| self.damaged(error))
+    }
+
+    fn replace(&self, text: &str) -> std::io::Result<()> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let new = self.path.with_extension("toml.new");
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, &self.path)?;
+        File::open(folder)?.sync_all()
+    }
+
+    fn damaged(&self, error: impl std::error::Error + Send + Sync + 'static) -> ServerError {
+        let what = format!(
+            "State file {} is damaged; make sure the SSD is the right one and remove the file",
+            self.path.display()
+        );
+        ServerError::because(ServerErrorKind::Identity, what, error)
+    }
+}

@@ -1,0 +1,121 @@
+//! A connection whose handshake is under way, on the control thread. It must not know what becomes of it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use lode_nbd::{ExportInfo, Handshake, Negotiated, Progress};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+/// How long a client may take for its handshake.
+pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// Bytes taken from a client at once.
+const INPUT_BYTES: usize = 4096;
+/// Turns that one client gets before others are looked at.
+const MAX_STEPS: u32 = 16;
+
+/// How a handshake ended.
+pub(crate) enum End {
+    /// The client chose an export. With it comes what was received behind the handshake.
+    Done(Negotiated, Vec<u8>),
+    /// The connection is to be closed, for this reason, if it is worth telling.
+    Closed(Option<String>),
+}
+
+/// A handshake under way.
+pub(crate) struct Opening {
+    pub socket: OwnedFd,
+    /// Which listener it came from.
+    pub listener: usize,
+    pub deadline: Instant,
+    handshake: Handshake,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    sent: usize,
+    outcome: Option<Progress>,
+}
+
+impl Opening {
+    pub(crate) fn new(socket: OwnedFd, listener: usize, now: Instant) -> Opening {
+        let mut output = Vec::new();
+        let handshake = Handshake::start(&mut output);
+        Opening {
+            socket,
+            listener,
+            deadline: now + HANDSHAKE_LIMIT,
+            handshake,
+            input: Vec::new(),
+            output,
+            sent: 0,
+            outcome: None,
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What to wait for.
+    pub(crate) fn waits_for(&self) -> PollFlags {
+        if self.sent < self.output.len() { PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Goes on as far as possible without waiting. `None`: it is not over.
+    pub(crate) fn advance(&mut self, exports: &[ExportInfo]) -> Option<End> {
+        for _ in 0..MAX_STEPS {
+            match self.step(exports) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(end) => return Some(end),
+            }
+        }
+        None
+    }
+
+    /// Sends, or understands, or receives. False: nothing can be done now.
+    fn step(&mut self, exports: &[ExportInfo]) -> Result<bool, End> {
+        if self.sent < self.output.len() {
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            return match send(&self.socket, &self.output[self.sent..], flags) {
+                Ok(length) => {
+                    self.sent += length;
+                    Ok(true)
+                }
+                Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+                Err(_) => Err(End::Closed(None)),
+            };
+        }
+        self.output.clear();
+        self.sent = 0;
+        match self.outcome {
+            Some(Progress::Done(negotiated)) => {
+                return Err(End::Done(negotiated, std::mem::take(&mut self.input)));
+            }
+            Some(Progress::Aborted) => return Err(End::Closed(None)),
+            _ => {}
+        }
+        if self.input.is_empty() {
+            return self.receive();
+        }
+        let (length, progress) = self
+            .handshake
+            .advance(&self.input, exports, &mut self.output)
+            .map_err(|error| End::Closed(Some(error.to_string())))?;
+        self.input.drain(..length);
+        self.outcome = Some(progress);
+        Ok(true)
+    }
+
+    fn receive(&mut self) -> Result<bool, End> {
+        self.input.resize(INPUT_BYTES, 0);
+        let outcome = recv(&self.socket, &mut self.input[..], RecvFlags::DONTWAIT);
+        self.input.truncate(outcome.map_or(0, |(length, _)| length));
+        match outcome {
+            Ok((0, _)) => Err(End::Closed(None)),
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(_) => Err(End::Closed(None)),
+        }
+    }
+}

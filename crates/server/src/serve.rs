@@ -1,0 +1,105 @@
+//! Putting the daemon together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Instant;
+
+use lode_format::Superblock;
+use lode_nbd::ExportInfo;
+use tracing::info;
+
+use crate::config::{Address, Config};
+use crate::control::{Control, Door, Signals};
+use crate::error::{ServerError, ServerErrorKind};
+use crate::listen::Listener;
+use crate::start::{Prepared, prepare};
+use crate::status::CacheView;
+use crate::threads::{ShardThread, ShardVms};
+
+/// Serves the VMs of a configuration until SIGTERM, SIGINT or a `stop` on the control socket; then answers
+/// what is in flight, saves what the cache holds, and returns.
+///
+/// # Errors
+/// Whatever keeps it from starting, before anything is served; or the failure of a thread or driver. What
+/// guests were told is durable is safe in either case.
+pub fn serve(config: &Config) -> Result<(), ServerError> {
+    let (_caught, signals) = Signals::catch().map_err(|error| {
+        ServerError::because(ServerErrorKind::Thread, "Cannot catch signals; restart the service", error)
+    })?;
+    std::fs::create_dir_all(&config.state_dir).map_err(|error| {
+        let what = format!("Cannot create `state_dir` {}", config.state_dir.display());
+        ServerError::because(ServerErrorKind::Config, what, error)
+    })?;
+    // Before the SSD: a daemon that runs already has this socket.
+    let commands = Listener::open(&Address::Unix(config.control.clone()))?;
+    let (prepared, superblock) = prepare(config)?;
+    let doors = open_doors(config, &prepared)?;
+    let connections: Vec<_> = prepared.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
+    let shards = start_shards(config, prepared, &connections)?;
+    for door in &doors {
+        info!("Serving {} on {}", names(&door.exports), door.listener.address());
+    }
+    let now = Instant::now();
+    let control = Control {
+        name: config.name.clone(),
+        limits: config.limits,
+        cache: superblock.as_ref().map(view),
+        doors,
+        commands,
+        shards,
+        connections,
+        signals,
+        openings: Vec::new(),
+        sessions: Vec::new(),
+        start: now,
+        accept_after: None,
+        complain_after: now,
+    };
+    control.run()
+}
+
+/// One listening socket for each address, for all VMs that name it.
+fn open_doors(config: &Config, prepared: &[Prepared]) -> Result<Vec<Door>, ServerError> {
+    let mut by_address: BTreeMap<&Address, Vec<usize>> = BTreeMap::new();
+    for (at, vm) in config.vms.iter().enumerate() {
+        for address in &vm.listen {
+            let vms = by_address.entry(address).or_default();
+            if !vms.contains(&at) {
+                vms.push(at);
+            }
+        }
+    }
+    let doors = by_address.into_iter().map(|(address, vms)| {
+        let exports = vms.iter().map(|vm| prepared[*vm].export.clone()).collect();
+        Ok(Door { listener: Listener::open(address)?, vms, exports })
+    });
+    doors.collect()
+}
+
+fn start_shards(
+    config: &Config,
+    prepared: Vec<Prepared>,
+    connections: &[Arc<AtomicU32>],
+) -> Result<Vec<ShardThread>, ServerError> {
+    let count = config.shards.min(prepared.len());
+    let mut vms: Vec<ShardVms> = (0..count).map(|_| Vec::new()).collect();
+    for (at, vm) in prepared.into_iter().enumerate() {
+        vms[at % count].push((vm, Arc::clone(&connections[at])));
+    }
+    let start = |(number, vms)| ShardThread::start(number, config.io, config.limits, vms);
+    vms.into_iter().enumerate().map(start).collect()
+}
+
+fn names(exports: &[ExportInfo]) -> String {
+    exports.iter().map(ExportInfo::name).collect::<Vec<_>>().join(", ")
+}
+
+fn view(superblock: &Superblock) -> CacheView {
+    CacheView {
+        uuid: superblock.cache.to_string(),
+        epoch: superblock.epoch,
+        device_bytes: superblock.device_bytes,
+        block_bytes: superblock.block.bytes(),
+    }
+}

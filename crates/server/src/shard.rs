@@ -1,0 +1,428 @@
+//! A shard: one thread with its own driver, the engines of its VMs and their connections. Nothing of it is
+//! shared with other threads; they send it messages.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::time::{Duration, Instant};
+
+use lode_media::{AnyDriver, Done, Driver, MediaFault, Op, Payload};
+use lode_nbd::{Event, ReplyEncoder, Transmission};
+use rustix::fd::OwnedFd;
+use slab::Slab;
+
+use crate::config::Limits;
+use crate::connection::{Connection, Permit, Phase, Stall};
+use crate::start::Prepared;
+use crate::status::VmView;
+use crate::volume::{PIECE_COST_BYTES, Pending, Volume, cost_bytes};
+
+/// How often engines are told that time passes.
+const TICK: Duration = Duration::from_secs(1);
+/// How long a stop waits for guests' requests, and then for the engines.
+pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// How often a stop looks whether it is done.
+const STOP_TICK: Duration = Duration::from_millis(20);
+
+/// A connection whose handshake is done.
+pub(crate) struct NewConnection {
+    pub socket: OwnedFd,
+    /// Which of the shard's VMs.
+    pub volume: usize,
+    pub structured: bool,
+    /// What came in behind the handshake.
+    pub early: Vec<u8>,
+    pub permit: Permit,
+}
+
+/// What other threads tell a shard.
+pub(crate) enum ToShard {
+    Connect(NewConnection),
+    Status(SyncSender<Vec<VmView>>),
+    Stop,
+}
+
+/// The kinds of tokens, in their upper bits.
+const FILE: u64 = 0;
+const RECEIVE: u64 = 1;
+const SEND: u64 = 2;
+const KIND_SHIFT: u32 = 62;
+/// Below the kind: the volume of a file command; below that, the engine's number for it.
+const VOLUME_SHIFT: u32 = 46;
+
+enum Stopping {
+    No,
+    /// Requests in flight are answered.
+    Guests(Instant),
+    /// The engines save what they have.
+    Engines(Instant),
+}
+
+/// A shard. See the module's documentation.
+pub(crate) struct Shard {
+    number: usize,
+    driver: AnyDriver,
+    inbox: Receiver<ToShard>,
+    limits: Limits,
+    volumes: Vec<Volume>,
+    connections: Slab<Connection>,
+    /// Connections that may have something to send, receive or end.
+    touched: Vec<usize>,
+    start: Instant,
+    now_ns: u64,
+    stopping: Stopping,
+}
+
+impl Shard {
+    pub(crate) fn new(
+        number: usize,
+        mut driver: AnyDriver,
+        inbox: Receiver<ToShard>,
+        limits: Limits,
+        prepared: Vec<(Prepared, Arc<AtomicU32>)>,
+    ) -> Shard {
+        let volumes = prepared.into_iter().map(|(vm, connections)| Volume::new(vm, &mut driver, connections));
+        let volumes = volumes.collect();
+        Shard {
+            number,
+            driver,
+            inbox,
+            limits,
+            volumes,
+            connections: Slab::new(),
+            touched: Vec::new(),
+            start: Instant::now(),
+            now_ns: 0,
+            stopping: Stopping::No,
+        }
+    }
+
+    /// Serves until told to stop. True: everything is saved.
+    pub(crate) fn run(mut self) -> Result<bool, MediaFault> {
+        let mut done = Vec::new();
+        let mut next_tick = Instant::now() + TICK;
+        // What engines want at their start.
+        self.settle();
+        loop {
+            let until_tick = next_tick.saturating_duration_since(Instant::now());
+            let pause = if matches!(self.stopping, Stopping::No) { until_tick } else { STOP_TICK };
+            self.driver.wait(Some(pause), &mut done)?;
+            let now = Instant::now();
+            self.now_ns = self.clock(now);
+            self.read_inbox();
+            for done in done.drain(..) {
+                self.dispatch(done);
+            }
+            if now >= next_tick {
+                next_tick = now + TICK;
+                self.volumes.iter_mut().for_each(Volume::tick);
+            }
+            self.settle();
+            if let Some(saved) = self.stop_step(now) {
+                return Ok(saved);
+            }
+        }
+    }
+
+    fn clock(&self, now: Instant) -> u64 {
+        u64::try_from((now - self.start).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn read_inbox(&mut self) {
+        loop {
+            let message = match self.inbox.try_recv() {
+                Ok(message) => message,
+                Err(TryRecvError::Empty) => break,
+                // Nobody is left who could ask for anything.
+                Err(TryRecvError::Disconnected) => return self.begin_stop(),
+            };
+            match message {
+                ToShard::Connect(new) => self.connect(new),
+                ToShard::Status(answer) => {
+                    let views = self.volumes.iter().map(|volume| volume.view(self.number)).collect();
+                    // Whoever asked may have given up waiting.
+                    let _ = answer.try_send(views);
+                }
+                ToShard::Stop => self.begin_stop(),
+            }
+        }
+    }
+
+    fn connect(&mut self, new: NewConnection) {
+        if !matches!(self.stopping, Stopping::No) {
+            return;
+        }
+        let socket = self.driver.add_socket(new.socket);
+        let transmission = Transmission::new(&self.volumes[new.volume].export, new.structured);
+        let encoder = ReplyEncoder::new(new.structured);
+        let connection = Connection::new(socket, new.volume, transmission, encoder, &new.early, new.permit);
+        let key = self.connections.insert(connection);
+        self.parse(key);
+        self.touch(key);
+    }
+
+    fn touch(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        if !connection.touched {
+            connection.touched = true;
+            self.touched.push(key);
+        }
+    }
+
+    fn dispatch(&mut self, done: Done) {
+        let key = (done.token & ((1 << KIND_SHIFT) - 1)) as usize;
+        match done.token >> KIND_SHIFT {
+            FILE => {
+                let id = done.token & ((1 << VOLUME_SHIFT) - 1);
+                self.volumes[(done.token >> VOLUME_SHIFT) as usize].complete(id, done);
+            }
+            RECEIVE => {
+                let Payload::Bytes(buf) = done.payload else { return };
+                self.touch(key);
+                self.connections[key].received(buf, done.result.unwrap_or(0));
+                match done.result {
+                    Ok(0) => self.end(key),
+                    Ok(_) => self.parse(key),
+                    Err(_) => self.kill(key),
+                }
+            }
+            _ => {
+                let Payload::Pieces(pieces) = done.payload else { return };
+                self.touch(key);
+                let connection = &mut self.connections[key];
+                connection.sent(pieces);
+                if done.result.is_err() {
+                    self.kill(key);
+                } else if connection.stall == Some(Stall::Own) {
+                    connection.stall = None;
+                    self.parse(key);
+                }
+            }
+        }
+    }
+
+    /// Understands what came in, up to the limits.
+    fn parse(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        let (input, mut unread) = connection.begin_parse();
+        while connection.phase == Phase::Open && !unread.is_empty() {
+            let volume = &mut self.volumes[connection.volume];
+            if connection.transmission.payload_remaining_bytes() == 0 {
+                connection.stall = stall(connection, volume, &self.limits);
+                if connection.stall == Some(Stall::Volume) {
+                    volume.stalled.push_back(key);
+                }
+                if connection.stall.is_some() {
+                    break;
+                }
+            }
+            match connection.transmission.advance(&input[unread.clone()]) {
+                Ok((length, event)) => {
+                    unread.start += length;
+                    if let Some(event) = event {
+                        take_event(connection, volume, key, event, self.now_ns);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!("VM {}: a connection is closed. {error}", volume.export.name());
+                    connection.phase = Phase::Ending;
+                }
+            }
+        }
+        if connection.phase != Phase::Open {
+            unread = 0..0;
+        }
+        connection.end_parse(input, unread);
+    }
+
+    /// Takes no more requests from a connection.
+    fn end(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        if connection.phase == Phase::Open {
+            connection.phase = Phase::Ending;
+        }
+        self.forget_unread(key);
+    }
+
+    /// Hangs up.
+    fn kill(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        if connection.phase != Phase::Dead {
+            connection.phase = Phase::Dead;
+            self.driver.remove_socket(connection.socket);
+        }
+        self.forget_unread(key);
+    }
+
+    /// Forgets requests that did not come in completely, or were not looked at.
+    fn forget_unread(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        let volume = &mut self.volumes[connection.volume];
+        if connection.stall.take() == Some(Stall::Volume) {
+            volume.stalled.retain(|other| *other != key);
+        }
+        if let Some(write) = connection.incoming.take()
+            && volume.abandon(write)
+        {
+            connection.requests -= 1;
+        }
+        self.touch(key);
+    }
+
+    /// Moves everything on that can move: engines, answers, connections that waited for engines.
+    fn settle(&mut self) {
+        loop {
+            let mut resumed = false;
+            for at in 0..self.volumes.len() {
+                self.pump(at);
+                resumed |= self.resume(at);
+            }
+            if !resumed {
+                break;
+            }
+        }
+        while let Some(key) = self.touched.pop() {
+            self.look_after(key);
+        }
+    }
+
+    /// Carries an engine's commands to its devices and its answers to their connections.
+    fn pump(&mut self, at: usize) {
+        while let Some((id, op)) = self.volumes[at].next_command() {
+            let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
+            self.driver.submit(token, op);
+        }
+        let now_ns = self.clock(Instant::now());
+        while let Some(done) = self.volumes[at].next_answer(now_ns) {
+            self.answer(done);
+        }
+    }
+
+    fn answer(&mut self, done: Pending) {
+        let key = done.connection;
+        let connection = &mut self.connections[key];
+        connection.requests -= 1;
+        if connection.phase != Phase::Dead && !done.abandoned {
+            connection.answer(done);
+        }
+        self.touch(key);
+    }
+
+    /// Lets connections go on that waited for an engine. Whether there were any that could.
+    fn resume(&mut self, at: usize) -> bool {
+        let mut resumed = false;
+        for _ in 0..self.volumes[at].stalled.len() {
+            let volume = &mut self.volumes[at];
+            if volume.working_bytes() >= self.limits.vm_bytes {
+                break;
+            }
+            let Some(key) = volume.stalled.pop_front() else { break };
+            resumed = true;
+            self.connections[key].stall = None;
+            self.parse(key);
+            self.touch(key);
+        }
+        resumed
+    }
+
+    /// Sends, receives, hangs up and forgets, whatever is due on a connection.
+    fn look_after(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        connection.touched = false;
+        if let Some(bufs) = connection.next_send() {
+            let op = Op::Send { socket: connection.socket, bufs };
+            self.driver.submit(SEND << KIND_SHIFT | key as u64, op);
+        }
+        if let Some(buf) = connection.next_receive() {
+            let op = Op::Recv { socket: connection.socket, buf };
+            self.driver.submit(RECEIVE << KIND_SHIFT | key as u64, op);
+        }
+        if connection.phase == Phase::Ending && connection.is_quiet() {
+            connection.phase = Phase::Dead;
+            self.driver.remove_socket(connection.socket);
+        }
+        if connection.is_over() {
+            self.connections.remove(key);
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        if !matches!(self.stopping, Stopping::No) {
+            return;
+        }
+        self.stopping = Stopping::Guests(Instant::now() + STOP_LIMIT);
+        let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.end(key);
+        }
+    }
+
+    /// One step of a stop. At its end, whether everything is saved.
+    fn stop_step(&mut self, now: Instant) -> Option<bool> {
+        match self.stopping {
+            Stopping::No => None,
+            Stopping::Guests(deadline) => {
+                if !self.connections.is_empty() && now < deadline {
+                    return None;
+                }
+                let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
+                for key in keys {
+                    self.kill(key);
+                }
+                for volume in &mut self.volumes {
+                    volume.begin_end(self.now_ns);
+                    volume.tick();
+                }
+                self.settle();
+                self.stopping = Stopping::Engines(now + STOP_LIMIT);
+                None
+            }
+            Stopping::Engines(deadline) => {
+                let saved = self.volumes.iter().all(Volume::has_ended);
+                (saved || now >= deadline).then_some(saved)
+            }
+        }
+    }
+}
+
+/// What keeps the next request from being taken, if anything does.
+fn stall(connection: &Connection, volume: &Volume, limits: &Limits) -> Option<Stall> {
+    let in_flight = connection.in_flight_bytes();
+    if in_flight > 0 && in_flight >= limits.connection_bytes {
+        return Some(Stall::Own);
+    }
+    let working = volume.working_bytes();
+    (working > 0 && working >= limits.vm_bytes).then_some(Stall::Volume)
+}
+
+fn take_event(connection: &mut Connection, volume: &mut Volume, key: usize, event: Event<'_>, now_ns: u64) {
+    match event {
+        Event::Request(request) if request.command == lode_nbd::Command::Cache => {
+            // A hint, which the schemes have no use for.
+            connection.charge(PIECE_COST_BYTES);
+            connection.reply(PIECE_COST_BYTES, |encoder, out| encoder.success(out, request.cookie));
+        }
+        Event::Request(request) => {
+            connection.charge(cost_bytes(&request));
+            connection.requests += 1;
+            volume.submit(key, &request, now_ns);
+        }
+        Event::WriteStart(request) => {
+            connection.charge(cost_bytes(&request));
+            connection.requests += 1;
+            connection.incoming = Some(volume.begin_write(key, &request, now_ns));
+        }
+        Event::WriteData(bytes) => {
+            if let Some(mut write) = connection.incoming.take()
+                && !volume.write_bytes(&mut write, bytes, now_ns)
+            {
+                connection.incoming = Some(write);
+            }
+        }
+        Event::Refused { cookie, refusal } => {
+            connection.charge(PIECE_COST_BYTES);
+            connection.reply(PIECE_COST_BYTES, |encoder, out| encoder.refused(out, cookie, refusal));
+        }
+        Event::Disconnect => connection.phase = Phase::Ending,
+    }
+}

@@ -1,0 +1,101 @@
+//! The shard threads as the control thread sees them: starting, talking to, joining.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use lode_media::{DriverChoice, MediaFault, Waker, open_driver};
+
+use crate::config::Limits;
+use crate::error::{ServerError, ServerErrorKind};
+use crate::shard::{Shard, ToShard};
+use crate::start::Prepared;
+
+/// VMs of a shard, with the number of connections to each.
+pub(crate) type ShardVms = Vec<(Prepared, Arc<AtomicU32>)>;
+
+/// A running shard thread.
+pub(crate) struct ShardThread {
+    number: usize,
+    sender: Sender<ToShard>,
+    waker: Waker,
+    thread: JoinHandle<Result<bool, MediaFault>>,
+    /// Hangs up when the thread ends, for whatever reason.
+    alive: UnixStream,
+}
+
+impl ShardThread {
+    /// Starts a thread, and waits until its driver is open.
+    pub(crate) fn start(
+        number: usize,
+        io: DriverChoice,
+        limits: Limits,
+        vms: ShardVms,
+    ) -> Result<ShardThread, ServerError> {
+        let failed = |error| {
+            let what = format!("Cannot start shard {number}; raise the limits of open files and threads");
+            ServerError::because(ServerErrorKind::Thread, what, error)
+        };
+        let (alive, theirs) = UnixStream::pair().map_err(failed)?;
+        let (sender, inbox) = channel();
+        let (ready, opened) = channel();
+        let body = move || {
+            let _alive = theirs;
+            run(number, io, limits, vms, inbox, &ready)
+        };
+        let thread =
+            std::thread::Builder::new().name(format!("shard-{number}")).spawn(body).map_err(failed)?;
+        match opened.recv() {
+            Ok(waker) => Ok(ShardThread { number, sender, waker, thread, alive }),
+            Err(_) => Err(match thread.join() {
+                Ok(Err(fault)) => fault.into(),
+                _ => ended(number),
+            }),
+        }
+    }
+
+    /// Sends a message and makes sure that it is seen soon.
+    pub(crate) fn tell(&self, message: ToShard) {
+        // Fails only when the thread has ended, which is noticed elsewhere.
+        if self.sender.send(message).is_ok() {
+            self.waker.wake();
+        }
+    }
+
+    /// Waits for the end of the thread. True: everything is saved.
+    pub(crate) fn join(self) -> Result<bool, ServerError> {
+        match self.thread.join() {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err(ended(self.number)),
+        }
+    }
+}
+
+impl AsFd for ShardThread {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.alive.as_fd()
+    }
+}
+
+fn run(
+    number: usize,
+    io: DriverChoice,
+    limits: Limits,
+    vms: ShardVms,
+    inbox: Receiver<ToShard>,
+    ready: &Sender<Waker>,
+) -> Result<bool, MediaFault> {
+    let (driver, which) = open_driver(io)?;
+    tracing::info!("Shard {number}: {} VMs, {which}", vms.len());
+    // The other side waits for it, unless the whole start has failed.
+    let _ = ready.send(lode_media::Driver::waker(&driver));
+    Shard::new(number, driver, inbox, limits, vms).run()
+}
+
+fn ended(number: usize) -> ServerError {
+    let text = format!("Shard {number} ended unexpectedly; report what the log says above, and start again");
+    ServerError::new(ServerErrorKind::Thread, text)
+}

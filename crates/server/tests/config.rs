@@ -1,0 +1,128 @@
+//! What the configuration file takes, and how it says no.
+
+use std::path::Path;
+
+use lode_media::DriverChoice;
+use lode_server::ServerErrorKind;
+use lode_server::config::{Address, Config};
+
+const GOOD: &str = r#"
+name = "host1"
+state_dir = "/srv/state"
+shards = 3
+io = "threads"
+
+[ssd]
+path = "/dev/nvme0n1"
+uuid = "00112233-4455-4677-8899-aabbccddeeff"
+
+[[vm]]
+name = "vm1"
+backing = { path = "/disks/vm1", delay = "hdd" }
+dram = "64MiB"
+ssd = "1GiB"
+scheme = "etica"
+settings = { mode = "npe" }
+listen = ["unix:/run/vm1.sock", "tcp:127.0.0.1:10809"]
+
+[[vm]]
+name = "vm2"
+backing = { path = "/disks/vm2" }
+listen = ["unix:/run/vm2.sock"]
+read_only = true
+
+[limits]
+connections = 4
+connection_in_flight = "8MiB"
+vm_in_flight = 1048576
+"#;
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse(text, Path::new("a.toml")).map_err(|error| {
+        assert_eq!(error.kind(), ServerErrorKind::Config);
+        error.to_string()
+    })
+}
+
+#[test]
+fn every_key_arrives() {
+    let config = parse(GOOD).unwrap();
+    assert_eq!((config.name.as_str(), config.shards), ("host1", 3));
+    assert_eq!(config.io, DriverChoice::Threads);
+    assert_eq!(config.control, Path::new("/srv/state/host1.sock"));
+    let ssd = config.ssd.unwrap();
+    assert_eq!(ssd.uuid.unwrap().to_string(), "00112233-4455-4677-8899-aabbccddeeff");
+    let [one, two] = &config.vms[..] else { panic!("two VMs") };
+    assert_eq!((one.dram_bytes, one.ssd_bytes, one.backing_like_hdd), (64 << 20, 1 << 30, true));
+    assert_eq!(one.settings.text("mode"), "npe");
+    assert_eq!(one.listen[1], Address::Tcp("127.0.0.1:10809".parse().unwrap()));
+    assert_eq!((two.dram_bytes, two.ssd_bytes, two.read_only), (0, 0, true));
+    assert_eq!(two.settings.scheme(), "etica");
+    assert_eq!(
+        (config.limits.connections, config.limits.connection_bytes, config.limits.vm_bytes),
+        (4, 8 << 20, 1 << 20)
+    );
+}
+
+#[test]
+fn what_is_not_said_has_a_default() {
+    let text = "name = \"a\"\n[[vm]]\nname = \"v\"\nbacking = { path = \"d\" }\nlisten = [\"unix:/s\"]";
+    let config = parse(text).unwrap();
+    assert!(config.shards >= 1 && config.ssd.is_none());
+    assert_eq!(config.control, Path::new("/var/lib/lodestore/a.sock"));
+    assert_eq!(config.limits.connections, lode_server::config::DEFAULT_CONNECTIONS);
+}
+
+/// Each change of the good configuration is refused, at the line given, in words that name the key.
+#[test]
+fn mistakes_are_named_with_file_and_line() {
+    let cases = [
+        ("shards = 3", "shard = 3", 4, "shard"),
+        ("shards = 3", "shards = 0", 4, "shards"),
+        ("io = \"threads\"", "io = \"fast\"", 5, "fast"),
+        ("uuid = \"0011", "uuid = \"zz11", 9, "uuid"),
+        ("name = \"vm1\"", "name = \"vm 1\"", 12, "name"),
+        ("name = \"vm2\"", "name = \"vm1\"", 21, "vm1"),
+        ("delay = \"hdd\"", "delay = \"tape\"", 13, "tape"),
+        ("dram = \"64MiB\"", "dram = \"64MB\"", 14, "64MB"),
+        ("dram = \"64MiB\"", "dram = \"65KiB\"", 14, "dram"),
+        ("ssd = \"1GiB\"", "ssd = \"9TiB\"", 15, "ssd"),
+        ("ssd = \"1GiB\"", "ssd = -1", 15, "negative"),
+        ("scheme = \"etica\"", "scheme = \"etika\"", 16, "did you mean 'etica'?"),
+        ("mode = \"npe\"", "mod = \"npe\"", 17, "did you mean 'mode'?"),
+        ("mode = \"npe\"", "mode = 7", 17, "mode"),
+        ("mode = \"npe\"", "mode = []", 17, "mode"),
+        ("unix:/run/vm1.sock", "unix:run/vm1.sock", 18, "unix:run"),
+        ("tcp:127.0.0.1:10809", "tcp:0.0.0.0:10809", 18, "allow_remote_tcp"),
+        ("listen = [\"unix:/run/vm2.sock\"]", "listen = []", 20, "listen"),
+        ("connections = 4", "connections = 0", 27, "connections"),
+        ("vm_in_flight", "vm_inflight", 29, "vm_inflight"),
+    ];
+    for (from, to, line, word) in cases {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD, "{from}");
+        let error = parse(&text).expect_err(to);
+        assert!(error.starts_with(&format!("a.toml:{line}: ")), "{to}: {error}");
+        assert!(error.contains(word), "{to}: {error}");
+    }
+}
+
+#[test]
+fn parts_must_fit_each_other() {
+    let without_ssd = GOOD.replacen("[ssd]\npath = \"/dev/nvme0n1\"\nuuid", "# uuid", 1);
+    assert!(parse(&without_ssd).unwrap_err().contains("[ssd]"));
+    assert!(parse("name = \"a\"").unwrap_err().contains("[[vm]]"));
+    let remote = GOOD.replacen("tcp:127.0.0.1", "tcp:0.0.0.0", 1);
+    assert!(parse(&(remote + "[danger_zone]\nallow_remote_tcp = true\n")).is_ok());
+}
+
+#[test]
+fn nonsense_is_an_error_and_no_panic() {
+    for length in 0..GOOD.len() {
+        let _ = parse(&GOOD[..length]);
+    }
+    for nonsense in ["\0", "[[[", "name = 1e999", "vm = 3", "name = \"é\"", "é"] {
+        assert!(parse(nonsense).is_err(), "{nonsense:?}");
+    }
+    assert!(Config::load(Path::new("/nonexistent/a.toml")).is_err());
+}
