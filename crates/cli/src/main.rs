@@ -7,6 +7,7 @@
 
 mod arguments;
 mod commands;
+mod demo;
 mod error;
 mod output;
 mod progress;

@@ -1,5 +1,6 @@
 //! The commands, one file each. A new one is its file and its line in each of the two lists below.
 
+mod demo;
 mod format;
 mod replay;
 mod schemes;
@@ -32,6 +33,7 @@ macro_rules! commands {
 }
 
 commands! {
+    Demo(demo::DemoCommand),
     Format(format::FormatCommand),
     Replay(replay::ReplayCommand),
     Schemes(schemes::SchemesCommand),

@@ -11,10 +11,10 @@ use crate::error::CliError;
 
 /// Serve the disks of virtual machines, cached, until stopped.
 #[derive(Args)]
-#[command(after_help = "Example: lode serve --config /etc/lodestore/host1.toml")]
+#[command(after_help = "Example: lode serve /etc/lodestore/host1.toml")]
 pub struct ServeCommand {
     /// The configuration file.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(value_name = "CONFIG.toml")]
     config: PathBuf,
 
     /// Only check the configuration file.
@@ -28,7 +28,8 @@ impl ServeCommand {
         if self.check {
             return Ok(());
         }
-        let filter = EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();
+        let filter =
+            EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
         log.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init();
         Ok(lode_server::serve(&config)?)

@@ -12,7 +12,7 @@ use crate::output::write;
 #[derive(Args)]
 struct Daemon {
     /// The daemon's configuration file.
-    #[arg(short, long, value_name = "FILE", required_unless_present = "socket")]
+    #[arg(value_name = "CONFIG.toml", required_unless_present = "socket")]
     config: Option<PathBuf>,
 
     /// The daemon's control socket, instead of the one that its configuration names.
@@ -25,7 +25,9 @@ impl Daemon {
         match (&self.socket, &self.config) {
             (Some(socket), _) => Ok(socket.clone()),
             (None, Some(config)) => Ok(Config::load(config)?.control),
-            (None, None) => Err(CliError::Usage("Give --config or --socket".to_owned())),
+            (None, None) => {
+                Err(CliError::Usage("Give the daemon's configuration file or --socket".to_owned()))
+            }
         }
     }
 }

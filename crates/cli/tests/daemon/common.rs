@@ -1,0 +1,201 @@
+//! Daemons to test, in folders of their own.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use crate::client::{Client, PATIENCE};
+
+pub const MIB: u64 = 1 << 20;
+const SSD_MIB: u64 = 128;
+const DISK_MIB: u64 = 64;
+
+/// Runs `lode` to its end.
+pub fn lode(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lode")).args(arguments).output().unwrap()
+}
+
+/// Runs `lode`, which must succeed.
+pub fn lode_ok(arguments: &[&str]) -> String {
+    let output = lode(arguments);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "lode {arguments:?}: {out}{err}");
+    out.into_owned()
+}
+
+/// Runs `lode`, which must fail, and returns what it says.
+pub fn lode_fails(arguments: &[&str]) -> String {
+    let output = lode(arguments);
+    assert!(!output.status.success(), "lode {arguments:?} succeeded");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A folder with a cache SSD, two disks and a configuration.
+pub struct Site {
+    pub folder: TempDir,
+}
+
+impl Site {
+    pub fn new() -> Site {
+        let site = Site { folder: TempDir::new().unwrap() };
+        lode_ok(&["format", site.text("ssd.img").as_str(), "--create", &format!("{SSD_MIB}MiB")]);
+        for disk in ["vm1.img", "vm2.img"] {
+            File::create(site.path(disk)).unwrap().set_len(DISK_MIB * MIB).unwrap();
+        }
+        site.configure("");
+        site
+    }
+
+    /// Writes the configuration of two VMs, with `more` at its end.
+    pub fn configure(&self, more: &str) {
+        let folder = self.folder.path().display();
+        let text = format!(
+            r#"
+name = "test"
+state_dir = "{folder}/state"
+shards = 2
+
+[ssd]
+path = "{folder}/ssd.img"
+
+[[vm]]
+name = "vm1"
+backing = {{ path = "{folder}/vm1.img" }}
+dram = "4MiB"
+ssd = "32MiB"
+listen = ["unix:{folder}/vm1.sock", "unix:{folder}/both.sock"]
+
+[[vm]]
+name = "vm2"
+backing = {{ path = "{folder}/vm2.img" }}
+ssd = "16MiB"
+scheme = "one-level"
+listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
+{more}
+"#
+        );
+        std::fs::write(self.path("test.toml"), text).unwrap();
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    pub fn serve(&self) -> Daemon<'_> {
+        let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_lode"))
+            .args(["serve", &self.text("test.toml")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Daemon { child, site: self }
+    }
+
+    /// What `lode serve` says when it refuses to start.
+    pub fn serve_fails(&self) -> String {
+        lode_fails(&["serve", &self.text("test.toml")])
+    }
+
+    pub fn uri(&self, vm: &str) -> String {
+        format!("nbd+unix:///{vm}?socket={}", self.text(&format!("{vm}.sock")))
+    }
+}
+
+/// A running daemon; killed, by its own process id, when dropped.
+pub struct Daemon<'s> {
+    pub child: Child,
+    site: &'s Site,
+}
+
+impl Daemon<'_> {
+    pub fn client(&self, vm: &str) -> Client {
+        Client::connect(&self.site.path(&format!("{vm}.sock")), vm, true)
+    }
+
+    pub fn status(&self) -> serde_json::Value {
+        let text = lode_ok(&["status", &self.site.text("test.toml")]);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Ends it cleanly.
+    pub fn stop(mut self) {
+        lode_ok(&["stop", &self.site.text("test.toml")]);
+        self.wait_for_end();
+    }
+
+    /// Waits for a clean end that something else began.
+    pub fn wait_for_end(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "the daemon does not end");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        };
+        let log = std::fs::read_to_string(self.site.path("log")).unwrap();
+        assert!(status.success(), "{status}\n{log}");
+        assert!(log.contains("everything is saved"), "{log}");
+    }
+
+    /// Ends it as a power cut would.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        // Fails when it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            println!("{}", std::fs::read_to_string(self.site.path("log")).unwrap_or_default());
+        }
+    }
+}
+
+/// Bytes that tell where they belong and which version they are.
+pub fn pattern(offset: u64, version: u64, length: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length + 16);
+    let mut at = offset;
+    while bytes.len() < length {
+        bytes.extend_from_slice(&at.to_le_bytes());
+        bytes.extend_from_slice(&version.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+        at += 16;
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// A small generator of numbers, for tests that must be repeatable.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Whether a tool is installed; says so when it is not.
+pub fn has_tool(name: &str) -> bool {
+    let found =
+        ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().any(|dir| Path::new(dir).join(name).exists());
+    if !found {
+        println!("skipped: {name} is not installed");
+    }
+    found
+}

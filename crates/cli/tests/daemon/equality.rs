@@ -1,0 +1,206 @@
+//! The one idea, tested: a real trace, one request at a time, gives the same counters in replay, in the
+//! simulated world and against the daemon over its socket.
+
+use std::fs::File;
+use std::path::Path;
+
+use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
+use lode_nbd::Command;
+use lode_policy::{Quota, SchemeInfo};
+use lode_sim::{Machine, World};
+use lode_trace::{ReadOptions, create_compact, open_trace};
+use lode_types::{BlockSize, Op, SECTOR_BYTES, TraceRequest};
+use serde_json::Value;
+
+use crate::common::{Site, lode_ok};
+
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/cloudphysics-2h.vscsi.zst");
+const REQUESTS: usize = 20_000;
+const DRAM_MIB: u64 = 16;
+const SSD_MIB: u64 = 64;
+
+/// Counters that the three worlds report under the same names.
+const COUNTERS: &[&str] = &[
+    "/requests",
+    "/block_accesses",
+    "/block_reads",
+    "/block_writes",
+    "/read_hits/dram",
+    "/read_hits/ssd",
+    "/write_hits/ssd",
+    "/ssd_writes/total",
+    "/ssd_writes/fill",
+    "/ssd_writes/write",
+    "/ssd_writes/promotion",
+    "/ssd_writes/move",
+    "/backing_reads",
+    "/backing_writes",
+];
+
+/// The first requests of the trace, and the size of the disk they were made for; `None` without the trace.
+fn requests() -> Option<(Vec<TraceRequest>, u64)> {
+    if !Path::new(TRACE).exists() {
+        println!("skipped: ../shared is absent");
+        return None;
+    }
+    let mut reader = open_trace(Path::new(TRACE), &ReadOptions::default()).unwrap();
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    while all.len() < REQUESTS && reader.next_batch(&mut batch).unwrap() > 0 {
+        all.append(&mut batch);
+    }
+    all.truncate(REQUESTS);
+    let end = all.iter().filter_map(TraceRequest::end_bytes).max().unwrap();
+    Some((all, end.next_multiple_of(1 << 20)))
+}
+
+fn in_replay(site: &Site, scheme: &str, sets: &[&str], dram_mib: u64, all: &[TraceRequest]) -> Vec<u64> {
+    let path = site.path("first.lode");
+    let mut writer = create_compact(&path).unwrap();
+    writer.write(&["vm1".to_owned()], all).unwrap();
+    writer.close().unwrap();
+    let (dram, ssd) = (format!("{dram_mib}MiB"), format!("{SSD_MIB}MiB"));
+    let path = path.to_str().unwrap();
+    let mut arguments = vec!["replay", path, "--scheme", scheme, "--ssd", &ssd, "--json", "-"];
+    if dram_mib > 0 {
+        arguments.extend(["--dram", &dram]);
+    }
+    for set in sets {
+        arguments.extend(["--set", set]);
+    }
+    let report: Value = serde_json::from_str(&lode_ok(&arguments)).unwrap();
+    pick(&report["vms"][0])
+}
+
+fn pick(counters: &Value) -> Vec<u64> {
+    let number = |pointer: &&str| counters.pointer(pointer).and_then(Value::as_u64);
+    COUNTERS
+        .iter()
+        .map(|pointer| number(pointer).unwrap_or_else(|| panic!("{pointer}: {counters}")))
+        .collect()
+}
+
+fn in_simulation(
+    scheme: &str,
+    sets: &[&str],
+    dram_mib: u64,
+    all: &[TraceRequest],
+    disk_bytes: u64,
+) -> Vec<u64> {
+    let mut settings = SchemeInfo::find(scheme).unwrap().settings();
+    sets.iter().for_each(|set| settings.set_pair(set).unwrap());
+    let blocks = |mib: u64| (mib << 20 >> 12) as u32;
+    let quota = Quota::new(blocks(dram_mib), blocks(SSD_MIB));
+    let config = EngineConfig::new(BlockSize::KIB_4, disk_bytes, quota);
+    let machine = Machine { config, settings, ssd_bytes: 128 << 20, extent_bytes: 1 << 20 };
+    let mut world = World::new(machine, 1).unwrap();
+    for (token, request) in all.iter().enumerate() {
+        let (offset_bytes, length) = (request.offset_bytes, u64::from(request.length_bytes));
+        let op = match request.op {
+            Op::Read => GuestOp::Read { offset_bytes, length_bytes: length },
+            _ => GuestOp::Write { offset_bytes, buf: Buf::zeroed(length as usize), fua: false },
+        };
+        let request = GuestRequest { token: token as u64, op, last: true, now_ns: request.time_ns };
+        world.serve(request).expect("an answer").result.unwrap();
+    }
+    let counters = world.engine().counters();
+    let writes = &counters.ssd_writes;
+    vec![
+        counters.requests,
+        counters.block_accesses(),
+        counters.block_reads,
+        counters.block_writes,
+        counters.read_hits[0],
+        counters.read_hits[1],
+        counters.write_hits_ssd,
+        writes.total(),
+        writes.fill,
+        writes.write,
+        writes.promotion,
+        writes.moved,
+        counters.backing_reads,
+        counters.backing_writes,
+    ]
+}
+
+fn in_daemon(
+    site: &Site,
+    scheme: &str,
+    sets: &[&str],
+    dram_mib: u64,
+    all: &[TraceRequest],
+    disk_bytes: u64,
+) -> Vec<u64> {
+    File::create(site.path("vm1.img")).unwrap().set_len(disk_bytes).unwrap();
+    let folder = site.folder.path().display();
+    let settings: Vec<String> = sets
+        .iter()
+        .map(|set| set.split_once('=').unwrap())
+        .map(|(key, value)| format!("{key} = \"{value}\""))
+        .collect();
+    let text = format!(
+        "name = \"test\"\nstate_dir = \"{folder}/state\"\nshards = 1\n[ssd]\npath = \"{folder}/ssd.img\"\n\
+         [[vm]]\nname = \"vm1\"\nbacking = {{ path = \"{folder}/vm1.img\" }}\nscheme = \"{scheme}\"\n\
+         dram = \"{dram_mib}MiB\"\nssd = \"{SSD_MIB}MiB\"\nsettings = {{ {} }}\n\
+         listen = [\"unix:{folder}/vm1.sock\"]\n",
+        settings.join(", ")
+    );
+    std::fs::write(site.path("test.toml"), text).unwrap();
+    let daemon = site.serve();
+    let mut client = daemon.client("vm1");
+    let zeroes = vec![0; 1 << 20];
+    for request in all {
+        let (offset, length) = (request.offset_bytes, request.length_bytes);
+        match request.op {
+            Op::Read => {
+                client.read(offset, length);
+            }
+            _ => {
+                let payload = &zeroes[..length as usize];
+                client.ask(Command::Write, offset, length, false, payload).expect("an answer").unwrap();
+            }
+        }
+    }
+    let counters = pick(&daemon.status()["vms"][0]["counters"]);
+    drop(client);
+    daemon.stop();
+    counters
+}
+
+fn three_worlds_agree(scheme: &str, sets: &[&str], dram_mib: u64) {
+    let Some((all, disk_bytes)) = requests() else { return };
+    assert!(all.iter().all(|r| matches!(r.op, Op::Read | Op::Write)
+        && r.offset_bytes.is_multiple_of(SECTOR_BYTES)
+        && u64::from(r.length_bytes).is_multiple_of(SECTOR_BYTES)));
+    let site = Site::new();
+    let replay = in_replay(&site, scheme, sets, dram_mib, &all);
+    assert_eq!(replay[0], REQUESTS as u64);
+    let simulation = in_simulation(scheme, sets, dram_mib, &all, disk_bytes);
+    assert_eq!(replay, simulation, "replay and simulation differ in {COUNTERS:?}");
+    let daemon = in_daemon(&site, scheme, sets, dram_mib, &all, disk_bytes);
+    assert_eq!(replay, daemon, "replay and daemon differ in {COUNTERS:?}");
+}
+
+#[test]
+fn etica_npe_is_the_same_everywhere() {
+    three_worlds_agree("etica", &["mode=npe"], DRAM_MIB);
+}
+
+#[test]
+fn etica_full_hybrid_is_the_same_everywhere() {
+    three_worlds_agree("etica", &["mode=full-hybrid"], DRAM_MIB);
+}
+
+#[test]
+fn etica_full_strict_is_the_same_everywhere() {
+    three_worlds_agree("etica", &["mode=full-strict"], DRAM_MIB);
+}
+
+#[test]
+fn one_level_wb_is_the_same_everywhere() {
+    three_worlds_agree("one-level", &["write_policy=wb"], 0);
+}
+
+#[test]
+fn one_level_ro_is_the_same_everywhere() {
+    three_worlds_agree("one-level", &["write_policy=ro"], 0);
+}

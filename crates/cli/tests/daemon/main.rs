@@ -1,0 +1,10 @@
+//! `lode serve` as its users see it: real processes, real sockets, real clients.
+
+mod client;
+mod common;
+mod end_to_end;
+mod equality;
+mod guards;
+mod hostile;
+mod killing;
+mod tools;
