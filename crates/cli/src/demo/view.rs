@@ -47,7 +47,7 @@ impl View {
         let total = self.time.length().unwrap_or(0);
         self.time.set_position((elapsed.as_millis() as u64).min(total));
         let left = Duration::from_millis(total).saturating_sub(elapsed);
-        self.time.set_message(format!("{:.0} s left", left.as_secs_f64()));
+        self.time.set_message(format!("{:.0} s left; reads from D DRAM, S SSD, . disk", left.as_secs_f64()));
         let mut last = self.last.borrow_mut();
         let span = elapsed.saturating_sub(last.0).as_secs_f64().max(1e-3);
         for ((guest, line), before) in GUESTS.iter().zip(&self.vms).zip(&mut last.1) {
