@@ -11,12 +11,12 @@ use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE
 
 /// Decides the next waiting request if there is room for it. True: one was taken.
 pub(crate) fn admit_next(engine: &mut Engine) -> bool {
+    engine.shrink_for_lost_places();
     let Some(next) = engine.admission.front() else { return false };
-    let has_room = engine.has_room_for(&next.op);
     let refusal = if !engine.is_valid(&next.op) {
         Some(GuestError::Invalid)
-    } else if engine.alarms.failed && !(has_room && matches!(next.op, GuestOp::Read { .. })) {
-        // Without durability there is nothing to promise a writer, and no place ever becomes free.
+    } else if engine.alarms.failed && !matches!(next.op, GuestOp::Read { .. }) {
+        // Without durability there is nothing to promise a writer.
         Some(GuestError::Io)
     } else {
         None
@@ -25,10 +25,9 @@ pub(crate) fn admit_next(engine: &mut Engine) -> bool {
         engine.refuse_next(error);
         return true;
     }
-    if !has_room {
+    if engine.admission_is_blocked() {
         return false;
     }
-    engine.shrink_for_lost_places();
     let request = engine.admission.pop_front().expect("it was there");
     engine.decide(request);
     true
@@ -42,9 +41,31 @@ impl Engine {
         self.events.push_back(crate::Event { token, result: Err(error), buf, served: Served::Dram });
     }
 
-    /// Whether the request at the front waits for room.
+    /// Whether the request at the front waits for room. When there will be none, it waits no longer and
+    /// does without: what is read is not cached, and a write that needs a place fails.
     pub(crate) fn admission_is_blocked(&self) -> bool {
-        self.admission.front().is_some_and(|next| !self.has_room_for(&next.op))
+        let Some(next) = self.admission.front() else { return false };
+        match next.op {
+            GuestOp::Trim { .. } | GuestOp::WriteZeroes { .. } if self.range.is_some() => true,
+            _ => !self.does_without_room() && !self.has_room_for(&next.op),
+        }
+    }
+
+    pub(crate) fn does_without_room(&self) -> bool {
+        self.starved || self.alarms.failed
+    }
+
+    /// Looks once a tick whether anything can still make room. Two ticks without, and it is given up
+    /// until there is room again.
+    pub(crate) fn note_starvation(&mut self) {
+        let starving = self.io.is_idle() && self.admission_is_blocked();
+        self.starved |= starving && self.starving;
+        self.starving = starving;
+        if self.starved
+            && self.has_room_for(&GuestOp::Read { offset_bytes: 0, length_bytes: MAX_PIECE_BYTES })
+        {
+            self.starved = false;
+        }
     }
 
     fn is_valid(&self, op: &GuestOp) -> bool {
@@ -68,14 +89,14 @@ impl Engine {
             GuestOp::Flush => return true,
             GuestOp::Read { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes),
             GuestOp::Write { offset_bytes, buf, .. } => (*offset_bytes, buf.len() as u64),
-            GuestOp::Trim { .. } => return self.range.is_none(),
-            GuestOp::WriteZeroes { .. } if self.range.is_some() => return false,
+            GuestOp::Trim { .. } => return true,
             // At most the two blocks at its ends are written.
             GuestOp::WriteZeroes { .. } => (0, 2 * self.config.block.bytes()),
         };
         let blocks = blocks_of(self.config.block, offset, length).len() as u32;
         let frames = self.config.quota.dram_blocks == 0 || self.dram.available() >= blocks;
-        frames && self.ssd.as_ref().is_none_or(|ssd| ssd.slots.available() >= blocks)
+        let needs_places = self.scheme.quota().ssd_blocks > 0;
+        frames && self.ssd.as_ref().is_none_or(|ssd| !needs_places || ssd.slots.available() >= blocks)
     }
 
     fn decide(&mut self, request: GuestRequest) {
@@ -200,6 +221,7 @@ impl Engine {
             to_backing: false,
             drop_dram: false,
             drop_ssd: false,
+            on_backing: false,
             holds_frame: false,
             holds_place: false,
         };
@@ -239,14 +261,16 @@ impl Engine {
         self.push_op(block, Op::Access(op));
     }
 
-    /// Reserves what the operation needs; admission made sure that it is there.
+    /// Reserves what the operation needs; unless there will be no room, admission made sure that it is
+    /// there.
     fn set_aside(&mut self, op: &mut AccessOp) {
-        if op.fill_dram {
+        if op.fill_dram && self.dram.available() > 0 {
             self.dram.reserve();
             op.holds_frame = true;
         }
         if (op.fill_ssd || op.to_ssd.is_some())
             && let Some(ssd) = &mut self.ssd
+            && ssd.slots.available() > 0
         {
             ssd.slots.reserve();
             op.holds_place = true;
@@ -301,7 +325,6 @@ impl Engine {
     }
 
     pub(crate) fn push_op(&mut self, block: BlockNo, op: Op) {
-        let failed = self.alarms.failed;
         let flight = self.flight(block);
         flight.queue.push_back(op);
         if flight.queue.len() == 1 {
@@ -309,8 +332,6 @@ impl Engine {
             self.runnable.push_back(block);
         } else if matches!(flight.stage, Stage::Turn) {
             self.promotions.hurry(block);
-        } else if failed && matches!(flight.stage, Stage::Gate) {
-            self.gate_failed(block);
         }
     }
 
@@ -340,14 +361,15 @@ impl Engine {
         }
     }
 
-    /// Gives up a part of the share for places that failed, so that the reserve stays what it was.
+    /// Keeps the share below what places that failed have left of it, so that the reserve stays what it
+    /// was.
     fn shrink_for_lost_places(&mut self) {
-        let lost = std::mem::take(&mut self.lost_places);
-        if lost == 0 {
+        let quota = self.scheme.quota();
+        let most = self.config.quota.ssd_blocks.saturating_sub(self.lost_places);
+        if quota.ssd_blocks <= most {
             return;
         }
-        let quota = self.scheme.quota();
-        let smaller = quota.with(Level::Ssd, quota.ssd_blocks.saturating_sub(lost));
+        let smaller = quota.with(Level::Ssd, most);
         let mut effects = Vec::new();
         self.scheme.resize(smaller, &mut effects);
         for effect in &effects {

@@ -81,7 +81,8 @@ impl Backing {
 
     /// Whether a power cut could still undo the latest direct write of `block`.
     pub(crate) fn is_unstable(&self, block: BlockNo) -> bool {
-        self.unstable.contains_key(&block)
+        self.flushed < EARLIER_LIVES
+            || self.unstable.contains_key(&block)
             || self.unstable_ranges.iter().any(|(range, _)| range.contains(&block))
     }
 

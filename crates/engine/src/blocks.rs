@@ -43,6 +43,8 @@ pub(crate) struct AccessOp {
     pub(crate) to_backing: bool,
     pub(crate) drop_dram: bool,
     pub(crate) drop_ssd: bool,
+    /// The backing disk's part is done.
+    pub(crate) on_backing: bool,
     /// A DRAM frame and an SSD place are set aside for it.
     pub(crate) holds_frame: bool,
     pub(crate) holds_place: bool,
@@ -83,7 +85,7 @@ pub(crate) enum Stage {
     Place(Buf),
     /// A turn among the promotions.
     Turn,
-    /// Its write-back, by the destager.
+    /// Its write-back, by the destager, or the flush that makes the damaged copy superfluous.
     Destage,
     /// The range operation.
     Held,
@@ -101,6 +103,8 @@ pub(crate) struct Flight {
     pub(crate) ssd_slot: Option<u32>,
     /// The copy on the SSD was the only one and is damaged: reads fail until the block is overwritten.
     pub(crate) lost: bool,
+    /// The copy on the SSD could not be written back: what must not pass it fails.
+    pub(crate) backing_failed: bool,
     /// The whole block as it will be written, while a write is under way.
     pub(crate) full: Option<Buf>,
 }
@@ -110,8 +114,15 @@ pub(crate) struct Flight {
 pub(crate) struct Blocks {
     keys: HashMap<BlockNo, usize>,
     flights: Slab<Flight>,
-    /// Blocks whose only copy is damaged, with its place, while not in flight.
-    lost: HashMap<BlockNo, Place>,
+    /// Blocks not in flight whose only copy on the SSD is no longer the scheme's.
+    kept: HashMap<BlockNo, Kept>,
+}
+
+/// A copy that nothing else has: it could not be written back, or it is damaged.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    place: Place,
+    lost: bool,
 }
 
 impl Blocks {
@@ -121,6 +132,11 @@ impl Blocks {
 
     pub(crate) fn contains(&self, block: BlockNo) -> bool {
         self.keys.contains_key(&block)
+    }
+
+    /// Whether the block is in flight or kept.
+    pub(crate) fn is_known(&self, block: BlockNo) -> bool {
+        self.contains(block) || self.kept.contains_key(&block)
     }
 
     pub(crate) fn get(&self, block: BlockNo) -> Option<&Flight> {
@@ -134,17 +150,18 @@ impl Blocks {
     /// The block's flight, new if need be.
     pub(crate) fn enter(&mut self, block: BlockNo) -> &mut Flight {
         let flights = &mut self.flights;
-        let lost = &mut self.lost;
+        let kept = &mut self.kept;
         let key = *self.keys.entry(block).or_insert_with(|| {
-            let place = lost.remove(&block);
+            let kept = kept.remove(&block);
             flights.insert(Flight {
                 queue: VecDeque::new(),
                 stage: Stage::Start,
                 frame: None,
-                place,
+                place: kept.map(|kept| kept.place),
                 dram_slot: None,
                 ssd_slot: None,
-                lost: place.is_some(),
+                lost: kept.is_some_and(|kept| kept.lost),
+                backing_failed: false,
                 full: None,
             })
         });
@@ -157,14 +174,26 @@ impl Blocks {
         Some(self.flights.remove(key))
     }
 
-    /// Remembers a block whose only copy is damaged.
-    pub(crate) fn remember_lost(&mut self, block: BlockNo, place: Place) {
-        self.lost.insert(block, place);
+    /// Remembers the only copy of a block that leaves flight without a slot for it.
+    pub(crate) fn keep(&mut self, block: BlockNo, place: Place, lost: bool) {
+        self.kept.insert(block, Kept { place, lost });
     }
 
-    /// Blocks in flight or lost within a range, in no order.
+    /// Kept copies that are still to be written back, in ascending order.
+    pub(crate) fn to_write_back(&self) -> Vec<BlockNo> {
+        let whole = self.kept.iter().filter(|(_, kept)| !kept.lost);
+        let mut blocks: Vec<BlockNo> = whole.map(|(&block, _)| block).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
+    pub(crate) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Blocks in flight or kept within a range, in no order.
     pub(crate) fn within(&self, range: &std::ops::Range<BlockNo>) -> Vec<BlockNo> {
-        let known = self.keys.keys().chain(self.lost.keys());
+        let known = self.keys.keys().chain(self.kept.keys());
         known.copied().filter(|block| range.contains(block)).collect()
     }
 }

@@ -1,7 +1,8 @@
 //! The SSD of one volume: places, journal, and the checkpoints that keep the journal short.
 //!
-//! A checkpoint writes the table pages that changed since the last one, each to the copy not in use, and
-//! after a flush lets go of the journal before it. Pages say what holds *now*; that is safe because a
+//! A checkpoint writes the table pages that changed since the last one or in the interval before, each to
+//! its older copy, and after a flush lets go of the journal before the last one. So either copy of a page,
+//! with the journal that is left, says everything, should the other be unreadable. Pages say what holds *now*; that is safe because a
 //! change that destroys an entry waits until the journal is durable ([`crate::slots`]), and an entry
 //! whose record is not durable yet is checked against its bytes at recovery.
 
@@ -24,7 +25,8 @@ const MANY_RECORDS: usize = 1000;
 struct Checkpoint {
     pages: Vec<u32>,
     in_flight: usize,
-    tail: u64,
+    /// The journal's page when it began.
+    start: u64,
     /// The flush in flight was issued after the last page was written.
     covered: bool,
 }
@@ -41,6 +43,8 @@ pub(crate) struct SsdState {
     /// Sequence of the latest write of every table page.
     sequences: Vec<u64>,
     checkpoint: Option<Checkpoint>,
+    /// The journal's page when the latest complete checkpoint began.
+    previous_start: u64,
     /// The journal is committed as soon as possible, whether or not anybody waits.
     pub(crate) commit_wanted: bool,
 }
@@ -56,6 +60,7 @@ impl SsdState {
         journal: Journal,
     ) -> SsdState {
         SsdState {
+            previous_start: journal.page(),
             slots,
             journal,
             cache,
@@ -113,13 +118,14 @@ impl SsdState {
         let version = self.journal.flushed();
         self.slots.durable(version);
         if let Some(checkpoint) = self.checkpoint.take_if(|checkpoint| checkpoint.covered) {
-            self.journal.set_tail(checkpoint.tail);
+            self.journal.set_tail(self.previous_start);
+            self.previous_start = checkpoint.start;
             self.commit_wanted = true;
         }
         if self.checkpoint.is_none() && self.journal.wants_checkpoint() && !self.journal.has_news() {
             let pages = self.slots.take_changed_pages();
-            let tail = self.journal.page();
-            self.checkpoint = Some(Checkpoint { pages, in_flight: 0, tail, covered: false });
+            let start = self.journal.page();
+            self.checkpoint = Some(Checkpoint { pages, in_flight: 0, start, covered: false });
             self.write_table_pages(io);
         }
         version
@@ -160,6 +166,11 @@ impl SsdState {
                 owner: Owner::TablePage,
             });
         }
+    }
+
+    /// Whether the journal on the SSD knows everything, also how far it is durable.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.slots.records.is_empty() && !self.journal.is_behind()
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -7,6 +7,7 @@ use lode_types::BlockNo;
 use slab::Slab;
 
 use crate::Buf;
+use crate::blocks::Op;
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::io::{Owner, Want};
@@ -29,8 +30,6 @@ struct Job {
 #[derive(Debug, Default)]
 pub(crate) struct Destage {
     waiting: BTreeSet<BlockNo>,
-    /// Failed write-backs, until the next tick.
-    failed: Vec<BlockNo>,
     cursor: BlockNo,
     jobs: Slab<Job>,
     /// Written back, and the mark that a flush must reach to make it last.
@@ -43,12 +42,18 @@ impl Destage {
     }
 
     pub(crate) fn waiting(&self) -> u32 {
-        (self.waiting.len() + self.failed.len() + self.written.len()) as u32
+        (self.waiting.len() + self.written.len()) as u32
     }
 
-    /// Tries failed write-backs again.
-    pub(crate) fn retry(&mut self) {
-        self.waiting.extend(self.failed.drain(..));
+    /// The backing disk holds this block; at this mark it does so durably.
+    pub(crate) fn written(&mut self, block: BlockNo, mark: u64) {
+        self.written.push((block, mark));
+    }
+
+    /// Blocks whose write-back does not start, or whose end is not waited for any more.
+    pub(crate) fn give_up(&mut self) -> Vec<BlockNo> {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        waiting.chain(self.written.drain(..).map(|(block, _)| block)).collect()
     }
 
     /// The next run of neighbours at or after the cursor.
@@ -120,11 +125,16 @@ impl Engine {
             self.destage.jobs.remove(job);
         }
         match result {
-            Ok(()) => {
+            Ok(()) if !self.alarms.failed => {
                 let mark = self.backing.wrote_back();
-                self.destage.written.push((block, mark));
+                self.destage.written(block, mark);
             }
-            Err(_) => self.destage.failed.push(block),
+            // The copy is kept, and can be read; the next tick tries again.
+            _ => {
+                let flight = self.blocks.get_mut(block).expect("an evicted block is in flight");
+                flight.backing_failed = true;
+                self.op_done(block);
+            }
         }
     }
 
@@ -155,7 +165,8 @@ impl Engine {
     pub(crate) fn destage_wants_flush(&self) -> bool {
         let written = &self.destage.written;
         let waited_for = |&(block, _): &(BlockNo, u64)| {
-            self.blocks.get(block).is_some_and(|flight| flight.queue.len() > 1)
+            let queue = self.blocks.get(block).map(|flight| &flight.queue);
+            queue.is_some_and(|queue| queue.len() > 1 || matches!(queue.front(), Some(Op::Access(_))))
         };
         !written.is_empty()
             && (written.len() >= MANY_WRITTEN
@@ -176,6 +187,7 @@ impl Engine {
             self.destage.written.swap_remove(at);
             let flight = self.blocks.get_mut(block).expect("an evicted block is in flight");
             let place = flight.place.take().expect("a block is written back from its place");
+            flight.lost = false;
             let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
             let version = slots.give_up_dirty(place);
             self.gate(version, block);

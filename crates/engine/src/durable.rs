@@ -4,7 +4,7 @@ use lode_types::BlockNo;
 
 use crate::blocks::{Op, Stage};
 use crate::engine::Engine;
-use crate::guest::{GuestError, Served};
+use crate::guest::GuestError;
 
 /// A request that is answered once both media are durable this far.
 #[derive(Clone, Copy, Debug)]
@@ -64,22 +64,8 @@ impl Engine {
         let Some(flight) = self.blocks.get(block) else { return };
         match flight.queue.front() {
             Some(&Op::Access(op)) => self.access_failed(block, &op, GuestError::Io),
-            // Its copy is gone for the scheme and in doubt for the journal: the block stays as it is, and
-            // whoever waits behind the eviction is told.
-            _ => self.strand(block),
-        }
-    }
-
-    /// Fails everything queued on a block whose eviction can never end.
-    fn strand(&mut self, block: BlockNo) {
-        let flight = self.blocks.get_mut(block).expect("the block is in flight");
-        let behind: Vec<Op> = flight.queue.drain(1..).collect();
-        for op in behind {
-            if let Op::Access(op) = op {
-                self.release_reserves(&op);
-                self.fail_request(op.request, GuestError::Io);
-                self.request_part_done(op.request, Served::Backing);
-            }
+            // A copy not yet written back is kept and can be read.
+            _ => self.op_done(block),
         }
     }
 

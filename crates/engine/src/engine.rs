@@ -131,8 +131,11 @@ pub struct Engine {
     pub(crate) gauges: Gauges,
     /// Blocks whose head operation is to be looked at: a list instead of recursion.
     pub(crate) runnable: VecDeque<BlockNo>,
-    /// Quarantined places that the scheme has yet to give up.
+    /// Places that failed in this life.
     pub(crate) lost_places: u32,
+    /// At the last tick a request waited for room and nothing was under way; there will be no room.
+    pub(crate) starving: bool,
+    pub(crate) starved: bool,
 }
 
 impl Engine {
@@ -163,6 +166,8 @@ impl Engine {
             gauges: Gauges::default(),
             runnable: VecDeque::new(),
             lost_places: 0,
+            starving: false,
+            starved: false,
             config,
         };
         if let Some(attached) = attached {
@@ -220,6 +225,9 @@ impl Engine {
             }
             self.part_done(part.owner, result, data);
         }
+        if let Some(buf) = buf {
+            self.io.recycle(buf);
+        }
         self.run();
     }
 
@@ -266,9 +274,14 @@ impl Engine {
     /// again.
     pub fn tick(&mut self) {
         if let Some(ssd) = &mut self.ssd {
-            ssd.commit_wanted |= !ssd.slots.records.is_empty();
+            ssd.commit_wanted |= !ssd.is_saved();
         }
-        self.destage.retry();
+        self.note_starvation();
+        if !self.alarms.failed {
+            for block in self.blocks.to_write_back() {
+                self.push_op(block, crate::blocks::Op::EvictSsd);
+            }
+        }
         self.backing.flush_wanted = true;
         self.run();
     }
@@ -285,7 +298,7 @@ impl Engine {
 
     /// Whether the journal knows everything; with [`Engine::is_idle`], a stop loses nothing but time.
     pub fn is_saved(&self) -> bool {
-        self.ssd.as_ref().is_none_or(|ssd| ssd.slots.records.is_empty())
+        self.ssd.as_ref().is_none_or(SsdState::is_saved)
     }
 
     /// Decisions counted, as replay counts them.
@@ -308,12 +321,13 @@ impl Engine {
         let slots = self.ssd.as_ref().map(|ssd| &ssd.slots);
         let tables = self.scheme.memory_bytes()
             + self.dram.memory_bytes()
+            + self.io.memory_bytes()
             + self.ssd.as_ref().map_or(0, SsdState::memory_bytes);
         Gauges {
             dram_blocks: self.scheme.resident_blocks(Level::Dram),
             ssd_blocks: self.scheme.resident_blocks(Level::Ssd),
             dirty_blocks: slots.map_or(0, crate::slots::Slots::dirty),
-            write_backs_waiting: self.destage.waiting(),
+            write_backs_waiting: self.destage.waiting() + self.blocks.kept() as u32,
             promotions_waiting: self.promotions.waiting(),
             quarantined: slots.map_or(0, crate::slots::Slots::quarantined),
             memory_bytes: tables as u64,
@@ -346,7 +360,8 @@ impl Engine {
             self.fail_request(request, crate::GuestError::Io);
             self.answer(request);
         }
-        for block in self.durable.give_up_gates() {
+        let gates = self.durable.give_up_gates();
+        for block in gates.into_iter().chain(self.destage.give_up()) {
             self.gate_failed(block);
         }
         self.range_failed();

@@ -8,6 +8,9 @@ use crate::command::{Command, CommandKind, DeviceId, MediaError};
 
 /// Most bytes of a merged command.
 const MAX_COMMAND_BYTES: usize = 1 << 20;
+/// Most buffers kept for later, and the largest one kept.
+const MAX_SPARE: usize = 32;
+const MAX_SPARE_BYTES: usize = 64 << 10;
 
 /// Who wanted it, and is told how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +74,8 @@ pub(crate) struct Io {
     wants: Vec<Want>,
     ready: std::collections::VecDeque<Command>,
     in_flight: Slab<InFlight>,
+    /// Buffers of one block that came back, for reads to come.
+    spare: Vec<Buf>,
 }
 
 impl Io {
@@ -122,6 +127,28 @@ impl Io {
         self.wants = wants;
     }
 
+    /// A buffer to read into; what it holds means nothing.
+    fn buffer(&mut self, len: usize) -> Buf {
+        // Buffers of another size make way.
+        while let Some(spare) = self.spare.pop() {
+            if spare.len() == len {
+                return spare;
+            }
+        }
+        Buf::zeroed(len)
+    }
+
+    /// Takes back the buffer of a command that has ended.
+    pub(crate) fn recycle(&mut self, buf: Buf) {
+        if self.spare.len() < MAX_SPARE && buf.len() <= MAX_SPARE_BYTES {
+            self.spare.push(buf);
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.spare.iter().map(Buf::len).sum()
+    }
+
     /// Makes one command of a run of neighbours.
     fn issue(&mut self, run: &mut Vec<Want>) {
         let Some(first) = run.first() else { return };
@@ -129,7 +156,7 @@ impl Io {
         let parts: Vec<Part> = run.iter().map(|w| Part { owner: w.owner, len: w.len }).collect();
         let buf = if run.len() == 1 {
             let only = run.pop().expect("the run has one");
-            only.data.unwrap_or_else(|| Buf::zeroed(only.len))
+            only.data.unwrap_or_else(|| self.buffer(only.len))
         } else {
             let mut buf = Buf::zeroed(parts.iter().map(|part| part.len).sum());
             let mut at = 0;
@@ -158,7 +185,9 @@ impl Io {
         buf: Option<&Buf>,
     ) -> Option<InFlight> {
         let command = self.in_flight.try_remove(usize::try_from(id).ok()?)?;
-        if result != Err(MediaError::Io) || command.parts.len() < 2 {
+        // A write that came back without its bytes cannot be tried again.
+        let is_repeatable = !command.is_write || buf.is_some();
+        if result != Err(MediaError::Io) || command.parts.len() < 2 || !is_repeatable {
             return Some(command);
         }
         let mut at = 0;

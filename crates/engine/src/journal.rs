@@ -34,6 +34,8 @@ pub(crate) struct Journal {
     reusable: u64,
     durable_page: u64,
     durable_version: u64,
+    /// The durable version that the latest page written speaks of.
+    told: u64,
     commit: Option<Commit>,
 }
 
@@ -62,12 +64,19 @@ impl Journal {
             reusable: 1,
             durable_page: 0,
             durable_version: version,
+            told: version,
             commit: None,
         }
     }
 
     pub(crate) fn durable_version(&self) -> u64 {
         self.durable_version
+    }
+
+    /// Whether no page written says how much is durable: at a restart the latest commit would be believed
+    /// only as far as its blocks fit their checksums.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.told < self.durable_version
     }
 
     pub(crate) fn is_committing(&self) -> bool {
@@ -83,9 +92,9 @@ impl Journal {
         self.tail = tail;
     }
 
-    /// Whether more than half of the ring waits for a checkpoint.
+    /// Whether three quarters of the ring wait for a checkpoint.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        (self.page - self.tail) * 2 >= self.pairs
+        (self.page - self.tail) * 4 >= self.pairs * 3
     }
 
     /// Whether a durable page has yet to say what the latest checkpoint made reusable.
@@ -135,6 +144,7 @@ impl Journal {
     }
 
     fn write_page(&mut self) -> (u64, Buf) {
+        self.told = self.durable_version;
         let page = JournalPage {
             volume: self.tag,
             ring: self.ring,

@@ -58,27 +58,19 @@ impl Engine {
     /// The block has no more operations: its places go to its slots.
     fn land(&mut self, block: BlockNo) {
         let Some(flight) = self.blocks.leave(block) else { return };
-        if flight.lost
-            && let Some(place) = flight.place
-        {
-            self.blocks.remember_lost(block, place);
-            if flight.ssd_slot.is_some() {
-                self.scheme.forget(Level::Ssd, block);
-            }
-        } else {
-            match (flight.ssd_slot, flight.place, &mut self.ssd) {
-                (Some(slot), Some(place), Some(ssd)) => ssd.slots.settle(slot, place),
-                (Some(_), None, _) => self.scheme.forget(Level::Ssd, block),
-                (None, Some(place), Some(ssd)) if !ssd.slots.is_dirty(place) => {
-                    ssd.slots.give_up_clean(place);
+        match (flight.ssd_slot, flight.place, &mut self.ssd) {
+            (slot, Some(place), _) if flight.lost => {
+                self.blocks.keep(block, place, true);
+                if slot.is_some() {
+                    self.scheme.forget(Level::Ssd, block);
                 }
-                // A dirty copy without a slot must reach the backing disk first.
-                (None, Some(_), _) => {
-                    self.blocks.enter(block).place = flight.place;
-                    self.push_op(block, Op::EvictSsd);
-                }
-                _ => {}
             }
+            (Some(slot), Some(place), Some(ssd)) => ssd.slots.settle(slot, place),
+            (Some(_), None, _) => self.scheme.forget(Level::Ssd, block),
+            (None, Some(place), Some(ssd)) if !ssd.slots.is_dirty(place) => ssd.slots.give_up_clean(place),
+            // A dirty copy without a slot could not be written back.
+            (None, Some(place), _) => self.blocks.keep(block, place, false),
+            _ => {}
         }
         match (flight.dram_slot, flight.frame) {
             (Some(slot), Some(frame)) => self.dram.settle(slot, frame),
@@ -97,10 +89,6 @@ impl Engine {
 
     fn start_read(&mut self, block: BlockNo, op: AccessOp) {
         let flight = self.blocks.get(block).expect("the block is in flight");
-        if flight.lost {
-            self.access_failed(block, &op, GuestError::Io);
-            return;
-        }
         match (op.source, flight.frame, flight.place) {
             (Source::Dram, Some(frame), _) => {
                 let from = &self.dram.bytes(frame)[op.start as usize..(op.start + op.len) as usize];
@@ -108,6 +96,7 @@ impl Engine {
                 self.request_part_done(op.request, Served::Dram);
                 self.op_done(block);
             }
+            _ if flight.lost => self.access_failed(block, &op, GuestError::Io),
             // A copy that failed to come about is replaced by the next slower one.
             (_, _, Some(place)) => self.read_ssd(block, place, Stage::ReadSsd),
             (_, _, None) => self.read_backing(block, Stage::ReadBacking),
@@ -165,13 +154,14 @@ impl Engine {
         if result.is_ok() && ssd.slots.is_intact(place, data) {
             return true;
         }
+        ssd.slots.distrust(place);
+        self.lost_places += 1;
         if ssd.slots.is_dirty(place) {
             flight.lost = true;
             self.alarms.damaged_dirty += 1;
         } else {
             flight.place = None;
-            ssd.slots.give_up_damaged(place);
-            self.lost_places += 1;
+            ssd.slots.give_up_clean(place);
             self.alarms.damaged_clean += 1;
         }
         false
@@ -220,7 +210,9 @@ impl Engine {
                 self.dram.release(old);
             }
         }
-        if op.holds_place {
+        // A dirty copy that could not be written back stays the one that counts.
+        let has_copy = self.blocks.get(block).is_some_and(|flight| flight.place.is_some());
+        if op.holds_place && !has_copy {
             op.holds_place = false;
             let place = self.take_place();
             self.update_head(block, op);

@@ -18,11 +18,16 @@ impl Engine {
     pub(crate) fn start_write(&mut self, block: BlockNo, op: AccessOp) {
         let whole = op.len as usize >= self.block_len(block);
         let flight = self.blocks.get(block).expect("the block is in flight");
-        if flight.lost && !whole {
+        let must_write_back = self.must_write_back_first(block, &op);
+        // Old bytes that are lost cannot be merged, and without a place there is nowhere to write to.
+        let is_hopeless = (flight.lost && !whole)
+            || (flight.backing_failed && must_write_back)
+            || (!op.holds_place && !op.to_backing);
+        if is_hopeless || self.alarms.failed {
             self.access_failed(block, &op, GuestError::Io);
             return;
         }
-        if self.must_write_back_first(block, &op) {
+        if must_write_back {
             let flight = self.blocks.get_mut(block).expect("the block is in flight");
             flight.queue.push_front(Op::EvictSsd);
             self.start_evict(block);
@@ -98,16 +103,16 @@ impl Engine {
         }
     }
 
-    /// Gives up the SSD's copy of a block that is about to be written on the backing disk. Returns the
-    /// version that must be durable first, if any.
+    /// Gives up the SSD's clean copy of a block that is about to be written on the backing disk. Returns
+    /// the version that must be durable first, if any. A damaged copy stays until the disk durably has
+    /// the new bytes: without it a power cut would bring back what the disk had before.
     fn give_up_for_write(&mut self, block: BlockNo) -> Option<u64> {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         let ssd = self.ssd.as_mut()?;
+        if flight.lost {
+            return None;
+        }
         if let Some(place) = flight.place.take() {
-            if ssd.slots.is_dirty(place) {
-                flight.lost = false;
-                return Some(ssd.slots.give_up_dirty(place));
-            }
             ssd.slots.give_up_clean(place);
         }
         ssd.slots.may_come_back(block).then(|| ssd.slots.version())
@@ -136,6 +141,7 @@ impl Engine {
         match flight.queue.front() {
             Some(Op::EvictSsd) if flight.place.is_some() => self.start_evict(block),
             Some(Op::EvictSsd) => self.op_done(block),
+            Some(&Op::Access(op)) if op.on_backing => self.backing_has_it(block, op),
             Some(&Op::Access(op)) => self.write_backing(block, op),
             other => unreachable!("{other:?} waits at no gate"),
         }
@@ -153,9 +159,23 @@ impl Engine {
             self.access_failed(block, &op, error);
             return;
         }
+        let is_lost = self.blocks.get(block).is_some_and(|flight| flight.lost);
+        if !is_lost {
+            self.backing_has_it(block, op);
+        } else if self.alarms.failed {
+            self.access_failed(block, &op, GuestError::Io);
+        } else {
+            self.update_head(block, AccessOp { on_backing: true, ..op });
+            self.set_stage(block, Stage::Destage);
+            self.destage.written(block, self.backing.mark());
+        }
+    }
+
+    /// The backing disk has the bytes and no older copy can come back: the guest is answered.
+    fn backing_has_it(&mut self, block: BlockNo, op: AccessOp) {
         self.request_part_done(op.request, Served::Backing);
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
-        match flight.full.take() {
+        match flight.full.take().filter(|_| op.holds_place) {
             Some(full) => {
                 let place = self.take_place();
                 self.update_head(block, AccessOp { holds_place: false, ..op });
@@ -207,7 +227,7 @@ impl Engine {
     /// A write to this place failed: it is not used again, and the share shrinks by it.
     pub(crate) fn place_failed(&mut self, place: Place) {
         if let Some(ssd) = &mut self.ssd {
-            ssd.slots.quarantine(place);
+            ssd.slots.distrust(place);
             self.lost_places += 1;
         }
     }
@@ -221,10 +241,13 @@ impl Engine {
             self.op_done(block);
             return;
         };
+        flight.backing_failed = false;
         let ssd = self.ssd.as_mut().expect("a place is on an SSD");
         let slots = &mut ssd.slots;
         let version = slots.entry(place).version;
-        if slots.is_dirty(place) && version > ssd.journal.durable_version() {
+        if slots.is_dirty(place) && self.alarms.failed {
+            self.op_done(block);
+        } else if slots.is_dirty(place) && version > ssd.journal.durable_version() {
             self.gate(version, block);
         } else if slots.is_dirty(place) {
             self.set_stage(block, Stage::Destage);

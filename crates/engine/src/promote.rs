@@ -60,6 +60,11 @@ impl Engine {
 
     /// Starts promotions while there is a turn for them, and finishes those that wait for places.
     pub(crate) fn drive_promotions(&mut self) {
+        if self.does_without_room() && self.ssd.as_ref().is_some_and(|ssd| ssd.slots.available() == 0) {
+            for block in std::mem::take(&mut self.promotions.place) {
+                self.promotion_done(block);
+            }
+        }
         while let Some(block) = self.next_to_place() {
             let flight = self.blocks.get_mut(block).expect("a promoted block is in flight");
             let Stage::Place(data) = std::mem::replace(&mut flight.stage, Stage::Start) else { continue };

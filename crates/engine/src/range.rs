@@ -8,7 +8,7 @@ use std::ops::Range;
 use lode_policy::{Effect, Scheme};
 use lode_types::{AccessOp as Direction, BlockNo, BlockPart, blocks_of};
 
-use crate::blocks::{Op, Place, Stage};
+use crate::blocks::{Op, Stage};
 use crate::command::{CommandKind, DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::guest::{GuestError, Served};
@@ -36,7 +36,6 @@ pub(crate) struct RangeOp {
     zero: bool,
     held: Vec<BlockNo>,
     holds_left: usize,
-    dirty: Vec<Place>,
     step: Step,
 }
 
@@ -84,7 +83,7 @@ impl Engine {
         for block in blocks.clone() {
             let before = effects.len();
             self.scheme.discard(block, &mut effects);
-            if effects.len() > before && !self.blocks.contains(block) {
+            if effects.len() > before && !self.blocks.is_known(block) {
                 held.push(block);
             }
             for effect in effects.drain(..) {
@@ -98,24 +97,21 @@ impl Engine {
             self.push_op(block, Op::Hold);
         }
         let holds_left = held.len();
-        self.range =
-            Some(RangeOp { request, blocks, zero, held, holds_left, dirty: Vec::new(), step: Step::Gather });
+        self.range = Some(RangeOp { request, blocks, zero, held, holds_left, step: Step::Gather });
     }
 
-    /// The range operation's turn on a block has come: its copies go.
+    /// The range operation's turn on a block has come: its clean copies go. A dirty one stays until the
+    /// backing disk durably has the zeroes, and for good if it never does.
     pub(crate) fn hold(&mut self, block: BlockNo) {
         self.drop_frame(block);
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         flight.stage = Stage::Held;
-        flight.lost = false;
-        let range = self.range.as_mut().expect("a range operation holds");
-        range.holds_left -= 1;
-        if let (Some(place), Some(ssd)) = (flight.place.take(), &mut self.ssd) {
-            if ssd.slots.is_dirty(place) {
-                range.dirty.push(place);
-            } else {
-                ssd.slots.give_up_clean(place);
-            }
+        self.range.as_mut().expect("a range operation holds").holds_left -= 1;
+        if let (Some(place), Some(ssd)) = (flight.place, &mut self.ssd)
+            && !ssd.slots.is_dirty(place)
+        {
+            flight.place = None;
+            ssd.slots.give_up_clean(place);
         }
     }
 
@@ -160,20 +156,15 @@ impl Engine {
     pub(crate) fn range_io_done(&mut self, result: Result<(), MediaError>) {
         let Some(range) = &mut self.range else { return };
         self.backing.wrote_range(range.blocks.clone());
-        let request = range.request;
-        // After a failure the content is undefined, but the dirty copies are gone for the scheme: they
-        // go here too, and the guest knows that it failed.
-        if result.is_err() {
-            self.fail_request(request, GuestError::Io);
-        }
-        let Some(range) = &mut self.range else { return };
-        if range.dirty.is_empty() {
+        let holds_dirty = range
+            .held
+            .iter()
+            .any(|&block| self.blocks.get(block).is_some_and(|flight| flight.place.is_some()));
+        range.step = Step::Flush(self.backing.mark());
+        if result.is_err() || (holds_dirty && self.alarms.failed) {
+            self.range_failed();
+        } else if !holds_dirty {
             self.range_done();
-        } else {
-            range.step = Step::Flush(self.backing.mark());
-            if self.alarms.failed {
-                self.range_failed();
-            }
         }
     }
 
@@ -185,9 +176,14 @@ impl Engine {
             return;
         }
         let Some(ssd) = &mut self.ssd else { return };
-        let versions = range.dirty.drain(..).map(|place| ssd.slots.give_up_dirty(place));
-        let version = versions.last().unwrap_or(0);
-        range.step = Step::Free(version);
+        for &block in &range.held {
+            let flight = self.blocks.get_mut(block).expect("a held block is in flight");
+            if let Some(place) = flight.place.take() {
+                flight.lost = false;
+                ssd.slots.give_up_dirty(place);
+            }
+        }
+        range.step = Step::Free(ssd.slots.version());
     }
 
     /// The journal is durable up to `version`.

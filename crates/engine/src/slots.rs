@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use lode_format::{Entry, EntryState, Record, RecordKind, VolumeTag, data_checksum};
 use lode_types::BlockNo;
 
@@ -33,14 +33,19 @@ pub(crate) struct Slots {
     given_up: HashMap<BlockNo, u64>,
     given_up_order: VecDeque<(u64, BlockNo)>,
     settled: Vec<Place>,
+    /// Table pages that changed since the last checkpoint, and those that changed before it and since the
+    /// one before: every change is written to both copies of its page.
     changed: Vec<u64>,
+    half_written: Vec<u64>,
     entries_per_page: u32,
     slots_per_extent: u32,
     pages_per_extent: u32,
     /// Records not yet handed to the journal.
     pub(crate) records: Vec<Record>,
     next_version: u64,
-    quarantined: u32,
+    /// Places that failed: what they hold may still count, but they are not used again.
+    distrusted: HashSet<Place>,
+    dirty: u32,
 }
 
 impl Slots {
@@ -53,7 +58,9 @@ impl Slots {
         pages_per_extent: u32,
     ) -> Slots {
         let free = entries.iter().enumerate().filter(|(_, entry)| entry.state == EntryState::Free);
-        let extents = entries.len() / slots_per_extent.max(1) as usize;
+        let words =
+            (entries.len() / slots_per_extent.max(1) as usize * pages_per_extent as usize).div_ceil(64);
+        let dirty = entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u32;
         Slots {
             tag,
             free: free.map(|(place, _)| place as Place).collect(),
@@ -63,13 +70,15 @@ impl Slots {
             given_up: HashMap::new(),
             given_up_order: VecDeque::new(),
             settled: Vec::new(),
-            changed: vec![0; (extents * pages_per_extent as usize).div_ceil(64)],
+            changed: vec![0; words],
+            half_written: vec![0; words],
             entries_per_page: lode_format::ENTRIES_PER_PAGE as u32,
             slots_per_extent,
             pages_per_extent,
             records: Vec::new(),
             next_version,
-            quarantined: 0,
+            distrusted: HashSet::new(),
+            dirty,
         }
     }
 
@@ -97,14 +106,20 @@ impl Slots {
         self.free.pop_front().expect("a reserved place is always there")
     }
 
-    /// Gives back a place that was taken and whose write failed; its medium is not trusted again.
-    pub(crate) fn quarantine(&mut self, place: Place) {
-        self.held[place as usize] = Held { entry: Entry::default(), volatile: false };
-        self.quarantined += 1;
+    /// The place's medium failed: it is not used again once what it holds is given up.
+    pub(crate) fn distrust(&mut self, place: Place) {
+        self.distrusted.insert(place);
     }
 
     pub(crate) fn quarantined(&self) -> u32 {
-        self.quarantined
+        self.distrusted.len() as u32
+    }
+
+    fn hold(&mut self, place: Place, held: Held) {
+        let old = std::mem::replace(&mut self.held[place as usize], held);
+        self.dirty -= u32::from(old.entry.state == EntryState::Dirty);
+        self.dirty += u32::from(held.entry.state == EntryState::Dirty);
+        self.mark_changed(place);
     }
 
     pub(crate) fn entry(&self, place: Place) -> &Entry {
@@ -143,8 +158,7 @@ impl Slots {
         let version = self.next_version;
         self.next_version += 1;
         let state = if dirty { EntryState::Dirty } else { EntryState::Clean };
-        self.held[place as usize] = Held { entry: Entry { state, block, version, crc }, volatile };
-        self.mark_changed(place);
+        self.hold(place, Held { entry: Entry { state, block, version, crc }, volatile });
         if !volatile {
             let kind = if dirty { RecordKind::Dirty } else { RecordKind::Clean };
             self.records.push(Record { kind, slot: place, block, version, crc });
@@ -182,15 +196,6 @@ impl Slots {
         self.clear(place);
     }
 
-    /// Gives up a clean copy whose bytes are damaged; the place is not used again.
-    pub(crate) fn give_up_damaged(&mut self, place: Place) {
-        self.give_up_clean(place);
-        if let Some(at) = self.free.iter().rposition(|&free| free == place) {
-            self.free.remove(at);
-            self.quarantined += 1;
-        }
-    }
-
     /// Gives up a dirty copy that the backing disk now durably holds, or that the guest trimmed. Returns
     /// the version at which it is durably gone; the place stays unused until then.
     pub(crate) fn give_up_dirty(&mut self, place: Place) -> u64 {
@@ -208,9 +213,10 @@ impl Slots {
     }
 
     fn clear(&mut self, place: Place) {
-        self.held[place as usize] = Held { entry: Entry::default(), volatile: false };
-        self.mark_changed(place);
-        self.free.push_back(place);
+        self.hold(place, Held { entry: Entry::default(), volatile: false });
+        if !self.distrusted.contains(&place) {
+            self.free.push_back(place);
+        }
     }
 
     /// The journal is durable up to `version`.
@@ -256,11 +262,13 @@ impl Slots {
         self.changed[page / 64] |= 1 << (page % 64);
     }
 
-    /// Table pages that changed since this was last asked, numbered over all extents.
+    /// Table pages that changed since this was last asked or in the interval before, numbered over all
+    /// extents.
     pub(crate) fn take_changed_pages(&mut self) -> Vec<u32> {
         let mut pages = Vec::new();
-        for (word, bits) in self.changed.iter_mut().enumerate() {
-            let mut left = std::mem::take(bits);
+        for (word, (bits, before)) in self.changed.iter_mut().zip(&mut self.half_written).enumerate() {
+            let now = std::mem::take(bits);
+            let mut left = now | std::mem::replace(before, now);
             while left != 0 {
                 pages.push((word * 64) as u32 + left.trailing_zeros());
                 left &= left - 1;
@@ -281,7 +289,7 @@ impl Slots {
 
     /// Dirty places.
     pub(crate) fn dirty(&self) -> u32 {
-        self.held.iter().filter(|held| held.entry.state == EntryState::Dirty).count() as u32
+        self.dirty
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

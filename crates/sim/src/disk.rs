@@ -36,13 +36,7 @@ impl SimDisk {
     /// A device of zeroes. Its size is a multiple of 512 bytes.
     pub fn new(bytes: u64) -> SimDisk {
         let chunks = bytes.div_ceil((SECTOR * SECTORS_PER_CHUNK) as u64) as usize;
-        SimDisk {
-            chunks: vec![None; chunks],
-            bytes,
-            unsettled: HashMap::new(),
-            writes: 0,
-            fail_after: None,
-        }
+        SimDisk { chunks: vec![None; chunks], bytes, unsettled: HashMap::new(), writes: 0, fail_after: None }
     }
 
     fn sector(&self, sector: usize) -> &[u8; SECTOR] {

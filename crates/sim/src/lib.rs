@@ -27,10 +27,11 @@ mod disk;
 mod model;
 mod rng;
 mod run;
+pub mod scenario;
 mod world;
 
 pub use disk::SimDisk;
-pub use model::Model;
+pub use model::{Change, Model, SECTOR, Version};
 pub use rng::Rng;
-pub use run::{Crash, Plan, Tally, run};
+pub use run::{Crash, Plan, Tally, run, run_on_one_ssd};
 pub use world::{Faults, Machine, World};

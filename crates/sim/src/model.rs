@@ -11,12 +11,44 @@ pub const SECTOR: usize = 512;
 /// One write to one sector; 0 is the zeroes that were there first.
 type WriteId = u32;
 
+/// What a request does to its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
+pub enum Change {
+    /// A content that names the write.
+    Data,
+    /// Zeroes.
+    Zero,
+    /// Anything the sector ever held, or zeroes.
+    Trim,
+}
+
+/// A content that a sector may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
     write: WriteId,
-    /// Step at which it was acknowledged.
+    /// Step at which it was acknowledged; `None` also for ever when it failed.
     acknowledged: Option<u64>,
-    zero: bool,
+    change: Change,
+}
+
+impl Version {
+    /// Whether `sector` may read so after this.
+    pub fn allows(&self, sector: usize, bytes: &[u8]) -> bool {
+        let is_zero = || bytes.iter().all(|&byte| byte == 0);
+        match self.change {
+            Change::Data => Model::content(self.write, sector)[..] == *bytes,
+            Change::Zero => is_zero(),
+            Change::Trim => {
+                let write = (head_of(bytes) >> 32) as u32;
+                is_zero() || (write < self.write && Model::content(write, sector)[..] == *bytes)
+            }
+        }
+    }
+}
+
+/// The word that names the write and the sector.
+fn head_of(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().expect("a sector has eight bytes"))
 }
 
 /// The sectors of one volume.
@@ -29,24 +61,24 @@ pub struct Model {
 }
 
 impl Model {
-    /// A volume of zeroes.
-    pub fn new(volume_bytes: u64) -> Model {
-        let first = Version { write: 0, acknowledged: Some(0), zero: true };
+    /// A volume of zeroes. No two volumes, told apart by their number, ever have a content in common.
+    pub fn new(volume_bytes: u64, volume: u32) -> Model {
+        let first = Version { write: 0, acknowledged: Some(0), change: Change::Zero };
         Model {
             sectors: vec![vec![first]; volume_bytes as usize / SECTOR],
             writes: HashMap::new(),
-            next: 1,
+            next: (volume << 28) + 1,
             step: 0,
         }
     }
 
-    /// A write (or zeroing) of these sectors is submitted. Returns its id.
-    pub fn submit(&mut self, sectors: std::ops::Range<usize>, zero: bool) -> u32 {
+    /// A change of these sectors is submitted. Returns its id.
+    pub fn submit(&mut self, sectors: std::ops::Range<usize>, change: Change) -> u32 {
         self.step += 1;
         let write = self.next;
         self.next += 1;
         for versions in &mut self.sectors[sectors.clone()] {
-            versions.push(Version { write, acknowledged: None, zero });
+            versions.push(Version { write, acknowledged: None, change });
         }
         self.writes.insert(write, sectors);
         write
@@ -93,14 +125,27 @@ impl Model {
         }
     }
 
-    /// The write that a read submitted now must return for `sector`: blocks are served in order of
-    /// arrival, so it is the newest submitted one.
-    pub fn expected(&self, sector: usize) -> [u8; SECTOR] {
-        Self::bytes_of(self.sectors[sector].last().expect("a sector has a content"), sector)
+    /// A write failed: its sectors hold what they held or what they were given, each for itself.
+    pub fn fail(&mut self, write: u32) {
+        self.writes.remove(&write);
     }
 
-    fn bytes_of(version: &Version, sector: usize) -> [u8; SECTOR] {
-        if version.zero { [0; SECTOR] } else { Self::content(version.write, sector) }
+    /// What a read submitted now may return for `sector`. Blocks are served in order of arrival, so it is
+    /// the newest write submitted; where writes may fail, any since the newest acknowledged one.
+    pub fn expected(&self, sector: usize, writes_may_fail: bool) -> Vec<Version> {
+        let versions = &self.sectors[sector];
+        let newest = versions.len() - 1;
+        let acknowledged = versions.iter().rposition(|version| version.acknowledged.is_some()).unwrap_or(0);
+        versions[if writes_may_fail { acknowledged } else { newest }..].to_vec()
+    }
+
+    /// Why these bytes are wrong for a sector that may have one of these contents; `None` if they are not.
+    pub fn complaint(sector: usize, bytes: &[u8], allowed: &[Version]) -> Option<String> {
+        if allowed.iter().any(|version| version.allows(sector, bytes)) {
+            return None;
+        }
+        let head = head_of(bytes);
+        Some(format!("sector {sector} holds {head:#x} (write {}), and may hold {allowed:?}", head >> 32))
     }
 
     /// The host crashed: any of the contents a sector may have is as good as another, until it is read.
@@ -111,18 +156,15 @@ impl Model {
     /// The first read after a crash: the content must be one that may be there, and stays from now on.
     pub fn settle(&mut self, sector: usize, bytes: &[u8]) -> Result<(), String> {
         let versions = &mut self.sectors[sector];
-        let found = versions.iter().rposition(|version| Self::bytes_of(version, sector)[..] == *bytes);
-        let Some(at) = found else {
-            let writes: Vec<u32> = versions.iter().map(|version| version.write).collect();
-            let head = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
-            return Err(format!(
-                "sector {sector} holds {head:#x} (write {}), and only writes {writes:?} may be there",
-                head >> 32
-            ));
-        };
-        let kept = Version { acknowledged: Some(0), ..versions[at] };
+        if let Some(complaint) = Self::complaint(sector, bytes, versions) {
+            return Err(complaint);
+        }
+        // A trimmed sector had one of several contents and has this one from now on.
+        let is_zero = bytes.iter().all(|&byte| byte == 0);
+        let change = if is_zero { Change::Zero } else { Change::Data };
+        let write = if is_zero { 0 } else { (head_of(bytes) >> 32) as u32 };
         versions.clear();
-        versions.push(kept);
+        versions.push(Version { write, acknowledged: Some(0), change });
         Ok(())
     }
 

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::store::{Store, StoreError, VolumeSpec};
+use lode_engine::store::{Bytes, Store, StoreError, VolumeSpec};
 use lode_engine::{Engine, EngineConfig, Event, GuestRequest};
 use lode_policy::Settings;
 
 use crate::disk::SimDisk;
+use crate::model::SECTOR;
 use crate::rng::Rng;
 
 /// What is simulated.
@@ -18,6 +19,8 @@ pub struct Machine {
     pub config: EngineConfig,
     /// Scheme and settings.
     pub settings: Settings,
+    /// The volume's name.
+    pub name: String,
     /// Size of the cache SSD; 0: none.
     pub ssd_bytes: u64,
     /// Extents of the SSD.
@@ -25,14 +28,24 @@ pub struct Machine {
 }
 
 /// How often devices fail, in percent of the commands.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Reads of the SSD that return an error.
     pub ssd_read_errors: u64,
     /// Writes of data to the SSD that return an error.
     pub ssd_write_errors: u64,
-    /// Reads and writes of the backing disk that return an error.
-    pub backing_errors: u64,
+    /// Writes of journal and table pages to the SSD that return an error.
+    pub ssd_metadata_errors: u64,
+    /// Flushes of the SSD that return an error.
+    pub ssd_flush_errors: u64,
+    /// The SSD does not answer any more.
+    pub ssd_gone: bool,
+    /// Reads of the backing disk that return an error.
+    pub backing_read_errors: u64,
+    /// Writes, trims and zeroings of the backing disk that return an error.
+    pub backing_write_errors: u64,
+    /// Flushes of the backing disk that return an error.
+    pub backing_flush_errors: u64,
 }
 
 /// A command on its way.
@@ -57,6 +70,7 @@ pub struct World {
     due: BinaryHeap<Reverse<(u64, u64)>>,
     pending: std::collections::HashMap<u64, Pending>,
     arrivals: u64,
+    steps: u64,
     events: Vec<Event>,
     /// How often devices fail from now on.
     pub faults: Faults,
@@ -65,11 +79,22 @@ pub struct World {
 impl World {
     /// Formats the SSD and starts on zeroed devices.
     pub fn new(machine: Machine, seed: u64) -> Result<World, StoreError> {
+        let ssd = World::formatted_ssd(&machine)?;
+        World::on(machine, seed, ssd)
+    }
+
+    /// An SSD with an empty cache, if the machine has one.
+    pub fn formatted_ssd(machine: &Machine) -> Result<SimDisk, StoreError> {
         let mut ssd = SimDisk::new(machine.ssd_bytes);
         if machine.ssd_bytes > 0 {
             let cache = lode_format::CacheId([7; 16]);
             Store::format(&mut ssd, cache, machine.config.block, Some(machine.extent_bytes))?;
         }
+        Ok(ssd)
+    }
+
+    /// Starts on this SSD and a zeroed backing disk.
+    pub fn on(machine: Machine, seed: u64, mut ssd: SimDisk) -> Result<World, StoreError> {
         let backing = SimDisk::new(machine.config.volume_bytes);
         let engine = start(&machine, &mut ssd)?;
         Ok(World {
@@ -82,6 +107,7 @@ impl World {
             due: BinaryHeap::new(),
             pending: std::collections::HashMap::new(),
             arrivals: 0,
+            steps: 0,
             events: Vec::new(),
             faults: Faults::default(),
         })
@@ -90,6 +116,16 @@ impl World {
     /// The engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Size of the cache SSD.
+    pub fn ssd_bytes(&self) -> u64 {
+        self.ssd.size_bytes()
+    }
+
+    /// Commands completed so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// The virtual time.
@@ -107,6 +143,7 @@ impl World {
     pub fn step(&mut self) -> bool {
         let Some(Reverse((at, arrival))) = self.due.pop() else { return false };
         self.now_ns = self.now_ns.max(at);
+        self.steps += 1;
         let pending = self.pending.remove(&arrival).expect("what is due is pending");
         let completion = self.carry_out(pending);
         self.engine.complete(completion);
@@ -137,6 +174,18 @@ impl World {
         std::mem::take(&mut self.events)
     }
 
+    /// Lets one device finish something, or where everything stands still, the engine do what it does
+    /// now and then. False: nothing moves any more.
+    pub fn step_or_tick(&mut self) -> bool {
+        const TICKS: usize = 4;
+        (0..TICKS).any(|_| {
+            self.step() || !self.events.is_empty() || {
+                self.tick();
+                false
+            }
+        }) || !self.events.is_empty()
+    }
+
     /// Submits a request and runs until it is answered. `None`: it never was.
     pub fn serve(&mut self, request: GuestRequest) -> Option<Event> {
         let token = request.token;
@@ -145,34 +194,54 @@ impl World {
             if let Some(at) = self.events.iter().position(|event| event.token == token) {
                 return Some(self.events.swap_remove(at));
             }
-            if !self.step() {
+            if !self.step_or_tick() {
                 return None;
             }
         }
     }
 
-    /// The process is killed and started again, or with `power_cut` the host. `machine` may differ in
-    /// what a new configuration may change.
-    pub fn crash(&mut self, power_cut: bool, machine: Machine) -> Result<(), StoreError> {
+    /// The process is killed, or with `power_cut` the host fails. What follows is [`World::restart`].
+    pub fn go_down(&mut self, power_cut: bool) {
         let mut under_way: Vec<_> = std::mem::take(&mut self.pending).into_iter().collect();
         under_way.sort_unstable_by_key(|(arrival, _)| *arrival);
         self.due.clear();
         self.events.clear();
         for (_, pending) in under_way {
-            if power_cut || self.rng.chance(50) {
+            let is_gone = self.faults.ssd_gone && pending.command.device == DeviceId::Ssd;
+            if !is_gone && (power_cut || self.rng.chance(50)) {
                 self.apply(&pending.command);
             }
         }
+        self.faults = Faults::default();
         if power_cut {
             self.ssd.power_cut(&mut self.rng);
             self.backing.power_cut(&mut self.rng);
         }
-        self.machine = machine;
-        self.restart()
     }
 
-    /// Starts an engine on what the devices hold.
-    pub fn restart(&mut self) -> Result<(), StoreError> {
+    /// Flips one bit in each of so many blocks of data on the SSD.
+    pub fn damage(&mut self, blocks: u32) {
+        for _ in 0..blocks {
+            const PAGE: u64 = lode_format::PAGE_BYTES as u64;
+            const TRIES: usize = 100;
+            let pages = self.ssd.size_bytes() / PAGE;
+            let picks: Vec<u64> = (0..TRIES).map(|_| self.rng.below(pages) * PAGE).collect();
+            let is_data = |&at: &u64| {
+                let mut bytes = [0; PAGE as usize];
+                self.ssd.peek(at, &mut bytes);
+                !is_metadata(&bytes) && bytes.iter().any(|&byte| byte != 0)
+            };
+            if let Some(at) = picks.into_iter().find(is_data) {
+                let (byte, bit) = (self.rng.below(PAGE), self.rng.below(8) as u8);
+                self.ssd.flip_bit(at + byte, bit);
+            }
+        }
+    }
+
+    /// Starts an engine on what the devices hold. `machine` may differ from the one before in what a new
+    /// configuration may change.
+    pub fn restart(&mut self, machine: Machine) -> Result<(), StoreError> {
+        self.machine = machine;
         self.engine = start(&self.machine, &mut self.ssd)?;
         self.take_commands();
         Ok(())
@@ -197,29 +266,51 @@ impl World {
         }
     }
 
-    fn fails(&mut self, command: &Command) -> bool {
+    fn fails(&mut self, command: &Command) -> Option<MediaError> {
+        let faults = &self.faults;
+        if faults.ssd_gone && command.device == DeviceId::Ssd {
+            return Some(MediaError::Gone);
+        }
         let percent = match (&command.kind, command.device) {
-            (CommandKind::Read { .. }, DeviceId::Ssd) => self.faults.ssd_read_errors,
-            (CommandKind::Write { buf, .. }, DeviceId::Ssd) if !is_metadata(buf.as_slice()) => {
-                self.faults.ssd_write_errors
+            (CommandKind::Read { .. }, DeviceId::Ssd) => faults.ssd_read_errors,
+            (CommandKind::Flush, DeviceId::Ssd) => faults.ssd_flush_errors,
+            (CommandKind::Write { buf, .. }, DeviceId::Ssd) if is_metadata(buf.as_slice()) => {
+                faults.ssd_metadata_errors
             }
-            (CommandKind::Read { .. } | CommandKind::Write { .. }, DeviceId::Backing) => {
-                self.faults.backing_errors
-            }
-            _ => 0,
+            (_, DeviceId::Ssd) => faults.ssd_write_errors,
+            (CommandKind::Read { .. }, DeviceId::Backing) => faults.backing_read_errors,
+            (CommandKind::Flush, DeviceId::Backing) => faults.backing_flush_errors,
+            (_, DeviceId::Backing) => faults.backing_write_errors,
         };
-        percent > 0 && self.rng.chance(percent)
+        (percent > 0 && self.rng.chance(percent)).then_some(MediaError::Io)
+    }
+
+    /// A write that failed may have reached any of its sectors.
+    fn apply_in_part(&mut self, command: &Command) {
+        let CommandKind::Write { offset_bytes, buf } = &command.kind else { return };
+        let disk = match command.device {
+            DeviceId::Ssd => &mut self.ssd,
+            DeviceId::Backing => &mut self.backing,
+        };
+        for (i, sector) in buf.as_slice().chunks(SECTOR).enumerate() {
+            if self.rng.chance(50) {
+                disk.put(offset_bytes + (i * SECTOR) as u64, sector);
+            }
+        }
     }
 
     fn carry_out(&mut self, pending: Pending) -> Completion {
         let Pending { command, mark } = pending;
         let id = command.id;
-        if self.fails(&command) {
+        if let Some(error) = self.fails(&command) {
+            if error != MediaError::Gone {
+                self.apply_in_part(&command);
+            }
             let buf = match command.kind {
                 CommandKind::Read { buf, .. } | CommandKind::Write { buf, .. } => Some(buf),
                 _ => None,
             };
-            return Completion { id, result: Err(MediaError::Io), buf };
+            return Completion { id, result: Err(error), buf };
         }
         self.apply(&command);
         let disk = match command.device {
@@ -241,8 +332,11 @@ impl World {
         Completion { id, result: Ok(()), buf }
     }
 
-    /// What a command changes on its device.
+    /// What a command changes on its device. A trim does something or does not.
     fn apply(&mut self, command: &Command) {
+        if matches!(command.kind, CommandKind::Trim { .. }) && self.rng.chance(50) {
+            return;
+        }
         let disk = match command.device {
             DeviceId::Ssd => &mut self.ssd,
             DeviceId::Backing => &mut self.backing,
@@ -265,7 +359,7 @@ fn is_metadata(bytes: &[u8]) -> bool {
 fn start(machine: &Machine, ssd: &mut SimDisk) -> Result<Engine, StoreError> {
     let attached = if machine.ssd_bytes > 0 {
         let spec = VolumeSpec {
-            name: "vm".to_owned(),
+            name: machine.name.clone(),
             backing_bytes: machine.config.volume_bytes,
             places: machine.config.ssd_places(),
         };

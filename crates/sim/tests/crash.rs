@@ -1,64 +1,15 @@
 //! Guarantees 1 to 4, 6 and 8 of `docs/design.md` under random guests and crashes.
 
-use lode_engine::EngineConfig;
-use lode_policy::{Quota, SchemeInfo};
-use lode_sim::{Crash, Machine, Plan, Tally, run};
-use lode_types::BlockSize;
-
-const VOLUME_BYTES: u64 = 2 << 20;
-
-fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
-    let mut settings = SchemeInfo::find(scheme).unwrap().settings();
-    for pair in pairs {
-        settings.set_pair(pair).unwrap();
-    }
-    let config = EngineConfig {
-        block: BlockSize::KIB_4,
-        volume_bytes: VOLUME_BYTES - 1024,
-        quota,
-        reserve: Quota::new(24, 24),
-    };
-    Machine { config, settings, ssd_bytes: 3 << 20, extent_bytes: 1 << 20 }
-}
-
-fn all_schemes() -> Vec<(&'static str, Machine)> {
-    let quota = Quota::new(20, 60);
-    let ssd_only = Quota::new(0, 60);
-    let fast = ["promotion_interval=10", "sizing_interval=100", "assoc=8"];
-    let etica = |mode| machine("etica", &[&fast[..], &[mode]].concat(), quota);
-    let one = |policy| machine("one-level", &[policy, "assoc=8"], ssd_only);
-    vec![
-        ("etica npe", etica("mode=npe")),
-        ("etica full-hybrid", etica("mode=full-hybrid")),
-        (
-            "etica full-strict",
-            machine("etica", &[&fast[..], &["mode=full-strict", "popularity=any"]].concat(), quota),
-        ),
-        ("one-level wb", one("write_policy=wb")),
-        ("one-level wt", one("write_policy=wt")),
-        ("one-level ro", one("write_policy=ro")),
-        ("one-level wbwo", one("write_policy=wbwo")),
-        ("one-level wa", one("write_policy=wa")),
-    ]
-}
-
-fn seeds() -> u64 {
-    std::env::var("LODE_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
-}
+use lode_engine::{GuestOp, GuestRequest};
+use lode_policy::Quota;
+use lode_sim::scenario::{BLOCK, all_schemes, damage, flush, machine, pattern, plan, read, seeds, write};
+use lode_sim::{Crash, Machine, Plan, Tally, World, run};
 
 fn run_all(crash: Crash, depth: usize) -> Tally {
     let mut sum = Tally::default();
     for (name, machine) in all_schemes() {
         for seed in 0..seeds() {
-            let plan = Plan {
-                machines: vec![machine.clone()],
-                seed,
-                rounds: 4,
-                requests: 300,
-                depth,
-                crash,
-                longest_sectors: 64,
-            };
+            let plan = Plan { depth, crash, ..plan(vec![machine.clone()], seed) };
             let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
             sum.sectors_checked += tally.sectors_checked;
             sum.read_hits += tally.read_hits;
@@ -97,15 +48,57 @@ fn g6_configurations_change_between_lives() {
     large.config.reserve = Quota::new(0, 40);
     machines.insert(2, large);
     for seed in 0..seeds() {
-        let plan = Plan {
-            machines: machines.clone(),
-            seed,
-            rounds: 12,
-            requests: 200,
-            depth: 12,
-            crash: Crash::Any,
-            longest_sectors: 64,
-        };
+        let plan = Plan { rounds: 12, requests: 200, depth: 12, ..plan(machines.clone(), seed) };
         run(&plan).unwrap_or_else(|error| panic!("{error}"));
     }
+}
+
+/// Guarantee 3: whatever the moment, DRAM holds nothing that the media do not.
+#[test]
+fn g3_power_cuts_at_every_step() {
+    for (name, machine) in all_schemes() {
+        for most_steps in 1..seeds() * 8 {
+            let plan = Plan {
+                rounds: 2,
+                crash: Crash::Power,
+                most_steps: Some(most_steps),
+                ..plan(vec![machine.clone()], 1)
+            };
+            run(&plan).unwrap_or_else(|error| panic!("{name}, step {most_steps}: {error}"));
+        }
+    }
+}
+
+/// What an earlier life wrote to the backing disk and did not flush may still be lost: a copy that is made of
+/// it in the meantime must not outlive it.
+#[test]
+fn g2_what_a_killed_life_left_unflushed() {
+    let writes_around = machine("one-level", &["write_policy=ro", "assoc=8"], Quota::new(0, 60));
+    let mut outcomes = [0, 0];
+    for case in 0..600 {
+        let mut world = World::new(writes_around.clone(), case).unwrap();
+        write(&mut world, 5 * BLOCK, BLOCK, 1).unwrap();
+        flush(&mut world).unwrap();
+        write(&mut world, 5 * BLOCK, BLOCK, 2).unwrap();
+        world.go_down(false);
+        world.restart(writes_around.clone()).unwrap();
+        read(&mut world, 5 * BLOCK, BLOCK).unwrap();
+        // The copy on the SSD comes about.
+        world.step();
+        world.submit(GuestRequest { token: 1, op: GuestOp::Flush, last: true, now_ns: 0 });
+        (0..case % 6).for_each(|_| {
+            world.step();
+        });
+        world.go_down(true);
+        world.restart(writes_around.clone()).unwrap();
+        let first = read(&mut world, 5 * BLOCK, BLOCK).unwrap();
+        flush(&mut world).unwrap();
+        world.settle();
+        // Without the SSD's copy the disk must say the same.
+        damage(&mut world, 2);
+        let second = read(&mut world, 5 * BLOCK, BLOCK).unwrap();
+        assert!(first == second, "case {case}: the bytes changed by themselves");
+        outcomes[usize::from(first == pattern(2, BLOCK as usize))] += 1;
+    }
+    assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
 }

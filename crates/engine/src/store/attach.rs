@@ -56,7 +56,8 @@ impl Store {
             let advice = format!("a volume's name has 1 to {} bytes", Volume::MAX_NAME_BYTES);
             return Err(StoreError::new(StoreErrorKind::Geometry, advice));
         }
-        let (number, tag, mut space) = match self.directory.find(&spec.name) {
+        // Pages of the ring that is given up here must never pass for the new one's.
+        let (number, tag, ring, mut space) = match self.directory.find(&spec.name) {
             Some((number, volume)) => {
                 check_backing(volume, spec)?;
                 let (tag, ring) = (volume.tag, volume.ring);
@@ -67,20 +68,22 @@ impl Store {
                     ring,
                     layout: self.layout,
                     extents: &extents,
+                    blocks: spec.backing_bytes.div_ceil(self.layout.extent.block.bytes()),
                 };
                 let found = recover(device, source)?;
-                (number, tag, Space { extents, found })
+                (number, tag, ring + 1, Space { extents, found })
             }
             None => {
                 let number = self.free_number()?;
                 let found = Recovered {
                     entries: Vec::new(),
                     in_tables: Vec::new(),
+                    settled: Vec::new(),
                     stamps: Vec::new(),
                     sequences: Vec::new(),
                     version: 0,
                 };
-                (number, new_tag(&self.superblock, number), Space { extents: Vec::new(), found })
+                (number, new_tag(&self.superblock, number), 1, Space { extents: Vec::new(), found })
             }
         };
         let wanted = self.layout.extents_for(spec.places.max(1));
@@ -88,8 +91,8 @@ impl Store {
         self.grow(device, spec, tag, &mut space, wanted)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
-        self.commit_volume(device, number, tag, spec, &space.extents)?;
-        Ok(self.attached(tag, space))
+        self.commit_volume(device, number, (tag, ring), spec, &space.extents)?;
+        Ok(self.attached(tag, ring, space))
     }
 
     fn free_number(&self) -> Result<u16, StoreError> {
@@ -112,6 +115,8 @@ impl Store {
         wanted: u64,
     ) -> Result<(), StoreError> {
         let slots = self.layout.extent.slots as usize;
+        // Places whose blocks were superseded are free now and are written over here: what superseded them
+        // was made durable by the flush of `Store::open`.
         while space.extents.len() as u64 > wanted {
             let dirty_in = |ordinal: usize| {
                 let entries = &space.found.entries[ordinal * slots..(ordinal + 1) * slots];
@@ -127,6 +132,7 @@ impl Store {
             space.found.stamps.drain(range);
             let pages = self.layout.extent.table_pages as usize;
             space.found.sequences.drain(leaving * pages..(leaving + 1) * pages);
+            space.found.settled.drain(leaving * pages..(leaving + 1) * pages);
         }
         Ok(())
     }
@@ -217,41 +223,44 @@ impl Store {
             space.found.stamps.splice(at..at, std::iter::repeat_n(0, slots));
             let at = ordinal * pages as usize;
             space.found.sequences.splice(at..at, std::iter::repeat_n(2, pages as usize));
+            space.found.settled.splice(at..at, std::iter::repeat_n(true, pages as usize));
         }
         Ok(())
     }
 
-    /// Brings the table pages up to what was recovered, so that the old ring is not needed any more.
+    /// Brings both copies of the table pages up to what was recovered, one after the other, so that the
+    /// old ring is not needed any more.
     fn write_tables(
         &self,
         device: &mut dyn Bytes,
         tag: VolumeTag,
         space: &mut Space,
     ) -> Result<(), StoreError> {
-        // Moved blocks and verified tails must be durable before a table speaks of them.
-        flush(device)?;
         let (slots, pages) = (self.layout.extent.slots as usize, self.layout.extent.table_pages as usize);
-        for (ordinal, &extent) in space.extents.iter().enumerate() {
-            for page in 0..pages {
-                let first = ordinal * slots + page * ENTRIES_PER_PAGE;
-                let range = first..(first + ENTRIES_PER_PAGE).min((ordinal + 1) * slots);
-                let found = &space.found;
-                let is_known = range.clone().all(|place| {
-                    found.entries[place] == found.in_tables[place]
-                        && found.entries[place].version <= found.stamps[place]
-                });
-                if is_known {
-                    continue;
-                }
-                let sequence = &mut space.found.sequences[ordinal * pages + page];
+        let Space { extents, found } = space;
+        let mut stale = Vec::new();
+        for index in 0..extents.len() * pages {
+            let (ordinal, page) = (index / pages, index % pages);
+            let first = ordinal * slots + page * ENTRIES_PER_PAGE;
+            let range = first..(first + ENTRIES_PER_PAGE).min((ordinal + 1) * slots);
+            if !found.settled[index] || found.entries[range.clone()] != found.in_tables[range.clone()] {
+                stale.push((index, range));
+            }
+        }
+        for _copy in 0..2 {
+            // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
+            // before the other is touched.
+            flush(device)?;
+            for (index, range) in &stale {
+                let sequence = &mut found.sequences[*index];
                 *sequence += 1;
                 let table = TablePage {
                     volume: tag,
-                    extent,
-                    page: page as u32,
+                    extent: extents[index / pages],
+                    page: (index % pages) as u32,
                     sequence: *sequence,
-                    stamp: space.found.version,
-                    entries: space.found.entries[range].to_vec(),
+                    stamp: found.version,
+                    entries: found.entries[range.clone()].to_vec(),
                 };
                 self.write_table(device, &table)?;
             }
@@ -271,31 +280,28 @@ impl Store {
         &mut self,
         device: &mut dyn Bytes,
         number: u16,
-        tag: VolumeTag,
+        (tag, ring): (VolumeTag, u64),
         spec: &VolumeSpec,
         extents: &[u32],
     ) -> Result<(), StoreError> {
-        let volumes = &mut self.directory.volumes;
+        let mut next = self.directory.clone();
+        let volumes = &mut next.volumes;
         if volumes.len() <= number as usize {
             volumes.resize(number as usize + 1, None);
         }
-        volumes[number as usize] = Some(Volume {
-            name: spec.name.clone(),
-            tag,
-            backing_bytes: spec.backing_bytes,
-            ring: self.superblock.epoch,
-        });
-        for (extent, owner) in self.directory.owners.iter_mut().enumerate() {
+        volumes[number as usize] =
+            Some(Volume { name: spec.name.clone(), tag, backing_bytes: spec.backing_bytes, ring });
+        for (extent, owner) in next.owners.iter_mut().enumerate() {
             if extents.binary_search(&(extent as u32)).is_ok() {
                 *owner = Some(number);
             } else if *owner == Some(number) {
                 *owner = None;
             }
         }
-        self.write_directory(device)
+        self.write_directory(device, next)
     }
 
-    fn attached(&self, tag: VolumeTag, space: Space) -> Attached {
+    fn attached(&self, tag: VolumeTag, ring: u64, space: Space) -> Attached {
         let Space { extents, found } = space;
         let layout: DeviceLayout = self.layout;
         let mut recovered: Vec<(u32, Entry)> = found
@@ -308,7 +314,7 @@ impl Store {
         recovered.sort_by_key(|(_, entry)| entry.version);
         let (per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
         let slots = Slots::new(tag, found.entries, found.version + 1, per_extent, pages);
-        let (cache, ring) = (self.superblock.cache, self.superblock.epoch);
+        let cache = self.superblock.cache;
         let journal = Journal::new(cache, tag, ring, layout, extents.clone(), found.version);
         let state = SsdState::new(cache, tag, layout, extents, found.sequences, slots, journal);
         Attached { state, recovered }

@@ -121,11 +121,17 @@ impl Store {
         self.directory.owners.iter().filter(|owner| owner.is_none()).count() as u32
     }
 
-    fn write_directory(&mut self, device: &mut dyn Bytes) -> Result<(), StoreError> {
-        self.directory.generation += 1;
-        let bytes = self.directory.encode(self.superblock.cache)?;
-        write(device, DeviceLayout::directory(self.directory.copy()), &bytes)?;
-        flush(device)
+    /// Replaces both copies, one after the other: an older directory must never stand in for this one,
+    /// because extents may have changed hands. On an error the old one still counts.
+    fn write_directory(&mut self, device: &mut dyn Bytes, mut next: Directory) -> Result<(), StoreError> {
+        for _ in 0..2 {
+            next.generation += 1;
+            let bytes = next.encode(self.superblock.cache)?;
+            write(device, DeviceLayout::directory(next.copy()), &bytes)?;
+            flush(device)?;
+        }
+        self.directory = next;
+        Ok(())
     }
 }
 

@@ -7,13 +7,16 @@
 use std::collections::HashMap;
 
 use lode_format::{
-    CacheId, DeviceLayout, Entry, EntryState, JournalPage, PAGE_BYTES, Record, RecordKind, TablePage,
-    VolumeTag, data_checksum,
+    CacheId, DeviceLayout, Entry, EntryState, JournalPage, PAGE_BYTES, RECORDS_PER_PAGE, Record, RecordKind,
+    TablePage, VolumeTag, data_checksum,
 };
 
 use super::{Bytes, StoreError, StoreErrorKind, read};
 use crate::checkpoint::local_place;
 use crate::journal::page_offset;
+
+/// Highest version and page number that a cache can reach in its life.
+const MOST: u64 = u64::MAX / 2;
 
 /// What a volume's extents say.
 #[derive(Debug)]
@@ -22,6 +25,8 @@ pub(super) struct Recovered {
     pub(super) entries: Vec<Entry>,
     /// What the slot tables alone say, to know which pages are out of date.
     pub(super) in_tables: Vec<Entry>,
+    /// For each table page, over all extents: both copies say the same and all of it is durable.
+    pub(super) settled: Vec<bool>,
     /// Version up to which each place's table page speaks of durable things only.
     pub(super) stamps: Vec<u64>,
     /// Sequence of the newest copy of each table page, over all extents.
@@ -38,12 +43,16 @@ pub(super) struct Source<'a> {
     pub(super) ring: u64,
     pub(super) layout: DeviceLayout,
     pub(super) extents: &'a [u32],
+    /// Blocks of the volume.
+    pub(super) blocks: u64,
 }
 
+#[derive(Default)]
 struct Tables {
     entries: Vec<Entry>,
     stamps: Vec<u64>,
     sequences: Vec<u64>,
+    settled: Vec<bool>,
 }
 
 /// Reads a volume's extents.
@@ -62,13 +71,21 @@ pub(super) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Reco
         apply(device, &source, &mut tables, &mut superseded, record, durable)?;
     }
     keep_newest(&mut tables.entries, &superseded);
-    let Tables { entries, stamps, sequences } = tables;
-    Ok(Recovered { entries, in_tables, stamps, sequences, version })
+    let is_sane = |entry: &Entry| entry.state == EntryState::Free || entry.block < source.blocks;
+    if version > MOST || !tables.entries.iter().all(is_sane) {
+        return Err(StoreError::new(
+            StoreErrorKind::Damaged,
+            "a slot table or the journal speaks of blocks beyond the volume's end, or of impossible \
+             versions. Restore the SSD from a copy, or format it again",
+        ));
+    }
+    let Tables { entries, stamps, sequences, settled } = tables;
+    Ok(Recovered { entries, in_tables, settled, stamps, sequences, version })
 }
 
 fn read_tables(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Tables, StoreError> {
     let extent_layout = &source.layout.extent;
-    let mut tables = Tables { entries: Vec::new(), stamps: Vec::new(), sequences: Vec::new() };
+    let mut tables = Tables::default();
     for &extent in source.extents {
         let mut bytes = vec![0; extent_layout.table_pages as usize * 2 * PAGE_BYTES];
         read(device, source.layout.extent_start(extent), &mut bytes)?;
@@ -77,6 +94,13 @@ fn read_tables(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Tables, St
             let copies = [0, 1].map(|copy| {
                 let at = extent_layout.table_page(page, copy) as usize;
                 TablePage::decode(source.cache, source.tag, extent, page, &bytes[at..at + PAGE_BYTES]).ok()
+            });
+            tables.settled.push(match &copies {
+                [Some(one), Some(other)] => {
+                    let stamp = one.stamp.min(other.stamp);
+                    one.entries == other.entries && one.entries.iter().all(|entry| entry.version <= stamp)
+                }
+                _ => false,
             });
             let newest = copies.into_iter().flatten().max_by_key(|copy| copy.sequence).ok_or_else(|| {
                 StoreError::new(
@@ -108,11 +132,20 @@ fn read_journal(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Vec<Journ
         read(device, page_offset(&source.layout, source.extents, pair, 0), &mut bytes)?;
         for side in bytes.chunks_exact(PAGE_BYTES) {
             let Ok(page) = JournalPage::decode(source.cache, side) else { continue };
-            let ours = page.volume == source.tag && page.ring == source.ring && page.number % pairs == pair;
-            let fuller = |old: &JournalPage| {
-                (page.records.len(), page.tail, page.durable_page)
-                    > (old.records.len(), old.tail, old.durable_page)
-            };
+            if page.volume == source.tag && page.ring > source.ring {
+                return Err(StoreError::new(
+                    StoreErrorKind::Damaged,
+                    "the directory is older than the volume's journal. Restore the SSD from a copy, or \
+                     format it again",
+                ));
+            }
+            let ours = page.volume == source.tag
+                && page.ring == source.ring
+                && page.number % pairs == pair
+                && page.number <= MOST;
+            let fullness =
+                |page: &JournalPage| (page.records.len(), page.tail, page.durable_page, page.durable_version);
+            let fuller = |old: &JournalPage| fullness(&page) > fullness(old);
             if ours && pages.get(&page.number).is_none_or(fuller) {
                 pages.insert(page.number, page);
             }
@@ -124,8 +157,9 @@ fn read_journal(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Vec<Journ
     let mut in_order = Vec::new();
     loop {
         match pages.remove(&number) {
-            Some(page) => in_order.push(page),
-            None if number <= durable => {
+            // A page before the last durable one is full; where it is not, its last side is unreadable.
+            Some(page) if number >= durable || page.records.len() == RECORDS_PER_PAGE => in_order.push(page),
+            _ if number <= durable => {
                 return Err(StoreError::new(
                     StoreErrorKind::Damaged,
                     format!(
@@ -134,7 +168,7 @@ fn read_journal(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Vec<Journ
                     ),
                 ));
             }
-            None => return Ok(in_order),
+            _ => return Ok(in_order),
         }
         number += 1;
     }

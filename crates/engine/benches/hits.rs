@@ -1,0 +1,135 @@
+//! What a request costs the engine itself: 4 KiB hits in DRAM and on an SSD that is memory, one at a time.
+
+use std::time::Instant;
+
+use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
+use lode_engine::store::{Bytes, Store, VolumeSpec};
+use lode_engine::{Buf, Engine, EngineConfig, GuestOp, GuestRequest};
+use lode_policy::{Quota, SchemeInfo};
+use lode_types::BlockSize;
+
+const BLOCK: u64 = 4096;
+const BLOCKS: u64 = 4096;
+const REQUESTS: u64 = 1_000_000;
+const SSD_BYTES: usize = 64 << 20;
+
+struct Memory(Vec<u8>);
+
+impl Bytes for Memory {
+    fn size_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        buf.copy_from_slice(&self.0[offset_bytes as usize..][..buf.len()]);
+        Ok(())
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        self.0[offset_bytes as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        Ok(())
+    }
+}
+
+struct Bench {
+    engine: Engine,
+    ssd: Memory,
+}
+
+impl Bench {
+    fn new(scheme: &str, pairs: &[&str], quota: Quota) -> Bench {
+        let mut settings = SchemeInfo::find(scheme).expect("a known scheme").settings();
+        pairs.iter().for_each(|pair| settings.set_pair(pair).expect("a known setting"));
+        let config = EngineConfig::new(BlockSize::KIB_4, BLOCKS * BLOCK, quota);
+        let mut ssd = Memory(vec![0; SSD_BYTES]);
+        Store::format(&mut ssd, lode_format::CacheId([1; 16]), config.block, None).expect("it fits");
+        let spec =
+            VolumeSpec { name: "vm".to_owned(), backing_bytes: BLOCKS * BLOCK, places: config.ssd_places() };
+        let mut store = Store::open(&mut ssd).expect("it was formatted");
+        let attached = store.attach(&mut ssd, &spec).expect("there is room");
+        Bench { engine: Engine::new(config, &settings, Some(attached)), ssd }
+    }
+
+    /// Serves one request to the end.
+    fn serve(&mut self, op: GuestOp) -> Option<Buf> {
+        self.engine.submit(GuestRequest { token: 0, op, last: true, now_ns: 0 });
+        let mut answer = None;
+        loop {
+            while let Some(command) = self.engine.next_command() {
+                let completion = self.carry_out(command);
+                self.engine.complete(completion);
+            }
+            match self.engine.next_event() {
+                Some(event) => answer = event.buf,
+                None => return answer,
+            }
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) -> Completion {
+        let mut result = Ok(());
+        let buf = match (command.kind, command.device) {
+            (CommandKind::Read { offset_bytes, mut buf }, DeviceId::Ssd) => {
+                result = self.ssd.read(offset_bytes, buf.as_mut_slice());
+                Some(buf)
+            }
+            (CommandKind::Write { offset_bytes, buf }, DeviceId::Ssd) => {
+                result = self.ssd.write(offset_bytes, buf.as_slice());
+                Some(buf)
+            }
+            (CommandKind::Read { buf, .. } | CommandKind::Write { buf, .. }, DeviceId::Backing) => Some(buf),
+            _ => None,
+        };
+        Completion { id: command.id, result, buf }
+    }
+
+    /// Nanoseconds a request.
+    fn time(&mut self, requests: u64, mut op: impl FnMut(u64) -> GuestOp) -> f64 {
+        let start = Instant::now();
+        for i in 0..requests {
+            std::hint::black_box(self.serve(op(i)));
+        }
+        start.elapsed().as_nanos() as f64 / requests as f64
+    }
+}
+
+/// Every block in turn, far apart.
+fn read(i: u64) -> GuestOp {
+    GuestOp::Read { offset_bytes: (i * 1031 % BLOCKS) * BLOCK, length_bytes: BLOCK }
+}
+
+fn main() {
+    let dram = ["sizing=off", "assoc=8192"];
+    let mut bench = Bench::new("etica", &dram, Quota::new(BLOCKS as u32, BLOCKS as u32));
+    bench.time(4 * BLOCKS, read);
+    let before = bench.engine.counters().read_hits[0];
+    let ns = bench.time(REQUESTS, read);
+    assert_eq!(bench.engine.counters().read_hits[0] - before, REQUESTS, "all are hits in DRAM");
+    println!("hit in DRAM:    {ns:7.0} ns a request");
+
+    let ssd = ["write_policy=wb", "assoc=8192"];
+    let mut bench = Bench::new("one-level", &ssd, Quota::new(0, BLOCKS as u32));
+    bench.time(4 * BLOCKS, read);
+    let before = bench.engine.counters().read_hits[1];
+    let ns = bench.time(REQUESTS / 4, read);
+    assert_eq!(bench.engine.counters().read_hits[1] - before, REQUESTS / 4, "all are hits on the SSD");
+    println!("hit on the SSD: {ns:7.0} ns a request");
+
+    let write = |i: u64| {
+        let buf = Buf::zeroed(BLOCK as usize);
+        GuestOp::Write { offset_bytes: (i * 1031 % BLOCKS) * BLOCK, buf, fua: false }
+    };
+    let ns = bench.time(REQUESTS / 4, write);
+    println!("write to SSD:   {ns:7.0} ns a request");
+
+    let start = Instant::now();
+    const LOOKS: u32 = 10_000;
+    (0..LOOKS).for_each(|_| {
+        std::hint::black_box(bench.engine.gauges());
+    });
+    println!("gauges:         {:7.0} ns", f64::from(start.elapsed().as_nanos() as u32) / f64::from(LOOKS));
+}

@@ -1,0 +1,112 @@
+//! Machines, plans and single requests that the tests of the guarantees share.
+
+use lode_engine::EngineConfig;
+use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
+use lode_policy::{Quota, SchemeInfo};
+use lode_types::BlockSize;
+
+use crate::{Crash, Faults, Machine, Plan, World};
+
+/// Bytes of the usual volume, which ends two sectors before.
+pub const VOLUME_BYTES: u64 = 2 << 20;
+
+/// A small machine with this scheme and these settings.
+pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
+    let mut settings = SchemeInfo::find(scheme).unwrap().settings();
+    for pair in pairs {
+        settings.set_pair(pair).unwrap();
+    }
+    let config = EngineConfig {
+        block: BlockSize::KIB_4,
+        volume_bytes: VOLUME_BYTES - 1024,
+        quota,
+        reserve: Quota::new(24, 24),
+    };
+    Machine { config, settings, name: "vm".to_owned(), ssd_bytes: 3 << 20, extent_bytes: 1 << 20 }
+}
+
+/// One machine for each way of caching that there is.
+pub fn all_schemes() -> Vec<(&'static str, Machine)> {
+    let quota = Quota::new(20, 60);
+    let ssd_only = Quota::new(0, 60);
+    let fast = ["promotion_interval=10", "sizing_interval=100", "assoc=8"];
+    let etica = |mode| machine("etica", &[&fast[..], &[mode]].concat(), quota);
+    let one = |policy| machine("one-level", &[policy, "assoc=8"], ssd_only);
+    vec![
+        ("etica npe", etica("mode=npe")),
+        ("etica full-hybrid", etica("mode=full-hybrid")),
+        (
+            "etica full-strict",
+            machine("etica", &[&fast[..], &["mode=full-strict", "popularity=any"]].concat(), quota),
+        ),
+        ("one-level wb", one("write_policy=wb")),
+        ("one-level wt", one("write_policy=wt")),
+        ("one-level ro", one("write_policy=ro")),
+        ("one-level wbwo", one("write_policy=wbwo")),
+        ("one-level wa", one("write_policy=wa")),
+    ]
+}
+
+/// How many seeds a test tries: `LODE_SIM_SEEDS`, or few enough for every day.
+pub fn seeds() -> u64 {
+    std::env::var("LODE_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
+}
+
+/// A plan with the usual sizes.
+pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
+    Plan {
+        machines,
+        seed,
+        rounds: 4,
+        requests: 300,
+        depth: 16,
+        crash: Crash::Any,
+        longest_sectors: 64,
+        faults: Faults::default(),
+        flips: 0,
+        failed_starts: 0,
+        most_steps: None,
+    }
+}
+
+/// Bytes of a block of these tests.
+pub const BLOCK: u64 = 4096;
+
+/// A block full of one byte's own pattern.
+pub fn pattern(name: u8, len: usize) -> Vec<u8> {
+    (0..len).map(|i| name ^ (i / 512) as u8 ^ (i % 251) as u8).collect()
+}
+
+fn serve(world: &mut World, op: GuestOp) -> Result<Vec<u8>, GuestError> {
+    let event = world.serve(GuestRequest { token: 1, op, last: true, now_ns: 0 }).expect("an answer");
+    event.result.map(|()| event.buf.map(|buf| buf.as_slice().to_vec()).unwrap_or_default())
+}
+
+/// Writes bytes of the pattern `name`.
+pub fn write(world: &mut World, offset_bytes: u64, len: u64, name: u8) -> Result<(), GuestError> {
+    let buf = Buf::copy_of(&pattern(name, len as usize));
+    serve(world, GuestOp::Write { offset_bytes, buf, fua: false }).map(drop)
+}
+
+/// Reads.
+pub fn read(world: &mut World, offset_bytes: u64, length_bytes: u64) -> Result<Vec<u8>, GuestError> {
+    serve(world, GuestOp::Read { offset_bytes, length_bytes })
+}
+
+/// Flushes.
+pub fn flush(world: &mut World) -> Result<(), GuestError> {
+    serve(world, GuestOp::Flush).map(drop)
+}
+
+/// Flips a bit in every copy of the block with the pattern `name` on the SSD. Returns how many there are.
+pub fn damage(world: &mut World, name: u8) -> usize {
+    let (want, end) = (pattern(name, BLOCK as usize), world.ssd_bytes());
+    let is_it = |at: &u64| {
+        let mut bytes = [0; BLOCK as usize];
+        world.ssd.peek(*at, &mut bytes);
+        bytes[..] == want
+    };
+    let places: Vec<u64> = (0..end).step_by(BLOCK as usize).filter(is_it).collect();
+    places.iter().for_each(|&at| world.ssd.flip_bit(at + 700, 3));
+    places.len()
+}

@@ -1,0 +1,129 @@
+//! Guarantee 5 of `docs/design.md`: damaged bytes of data on the SSD are never returned, nor older ones in
+//! their place.
+
+use lode_engine::GuestError;
+use lode_policy::Quota;
+use lode_sim::scenario::{BLOCK, all_schemes, damage, flush, machine, pattern, plan, read, seeds, write};
+use lode_sim::{Crash, Machine, Plan, World, run};
+
+fn one_level(policy: &str) -> Machine {
+    machine("one-level", &[&format!("write_policy={policy}"), "assoc=8"], Quota::new(0, 60))
+}
+
+fn full(name: u8) -> Result<Vec<u8>, GuestError> {
+    Ok(pattern(name, BLOCK as usize))
+}
+
+fn restart(world: &mut World, power_cut: bool, machine: &Machine) {
+    world.go_down(power_cut);
+    world.restart(machine.clone()).unwrap();
+}
+
+#[test]
+fn g5_a_damaged_clean_block_is_read_again() {
+    for at_rest in [false, true] {
+        let machine = one_level("wt");
+        let mut world = World::new(machine.clone(), 1).unwrap();
+        write(&mut world, 5 * BLOCK, BLOCK, 1).unwrap();
+        flush(&mut world).unwrap();
+        world.settle();
+        if at_rest {
+            world.go_down(false);
+        }
+        assert_eq!(damage(&mut world, 1), 1);
+        if at_rest {
+            world.restart(machine).unwrap();
+        }
+        assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), full(1));
+        let alarms = world.engine().alarms();
+        assert_eq!((alarms.damaged_clean, alarms.damaged_dirty), (1, 0));
+        assert_eq!(world.engine().gauges().quarantined, 1);
+    }
+}
+
+#[test]
+fn g5_a_damaged_dirty_block_is_an_error_until_it_is_overwritten() {
+    for (at_rest, power_cut) in [(false, false), (true, false), (true, true)] {
+        let machine = one_level("wb");
+        let mut world = World::new(machine.clone(), 1).unwrap();
+        write(&mut world, 5 * BLOCK, BLOCK, 1).unwrap();
+        flush(&mut world).unwrap();
+        world.settle();
+        if at_rest {
+            world.go_down(power_cut);
+        }
+        assert_eq!(damage(&mut world, 1), 1);
+        if at_rest {
+            world.restart(machine.clone()).unwrap();
+        }
+        for _ in 0..2 {
+            assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Err(GuestError::Io));
+            assert_eq!(write(&mut world, 5 * BLOCK, 512, 3), Err(GuestError::Io));
+            assert_eq!(world.engine().alarms().damaged_dirty, 1);
+            assert_eq!(world.engine().gauges().quarantined, 1);
+        }
+        // Still an error in the next life: the disk's older bytes are not what the guest wrote.
+        restart(&mut world, power_cut, &machine);
+        assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Err(GuestError::Io));
+        write(&mut world, 5 * BLOCK, BLOCK, 2).unwrap();
+        assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), full(2));
+        flush(&mut world).unwrap();
+        restart(&mut world, power_cut, &machine);
+        assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), full(2));
+    }
+}
+
+/// The overwriting write goes to the backing disk. The damaged copy is the only trace of the bytes that are
+/// missing: it must go after the disk durably has the new ones, and not before.
+#[test]
+fn g5_a_lost_block_overwritten_on_the_backing_disk() {
+    for policy in ["ro", "wt", "wa"] {
+        let mut outcomes = [0, 0];
+        for steps in 0..16 {
+            let mut world = World::new(one_level("wt"), 1).unwrap();
+            write(&mut world, 5 * BLOCK, BLOCK, 1).unwrap();
+            flush(&mut world).unwrap();
+            world.settle();
+            restart(&mut world, false, &one_level("wb"));
+            write(&mut world, 5 * BLOCK, BLOCK, 2).unwrap();
+            flush(&mut world).unwrap();
+            world.settle();
+            world.go_down(false);
+            assert_eq!(damage(&mut world, 2), 1);
+            world.restart(one_level(policy)).unwrap();
+            assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Err(GuestError::Io));
+            let answered = write_and_cut(&mut world, steps);
+            restart(&mut world, true, &one_level(policy));
+            let found = read(&mut world, 5 * BLOCK, BLOCK);
+            assert!(found == Err(GuestError::Io) || found == full(3), "{policy}, step {steps}: stale bytes");
+            assert!(!answered || found == full(3), "{policy}, step {steps}: an acknowledged write is gone");
+            outcomes[usize::from(found.is_ok())] += 1;
+        }
+        assert!(outcomes.iter().all(|&count| count > 0), "{policy}: {outcomes:?}");
+    }
+}
+
+/// Submits a write with FUA and lets so many commands end. True: the write was acknowledged by then.
+fn write_and_cut(world: &mut World, steps: usize) -> bool {
+    let buf = lode_engine::Buf::copy_of(&pattern(3, BLOCK as usize));
+    let op = lode_engine::GuestOp::Write { offset_bytes: 5 * BLOCK, buf, fua: true };
+    world.submit(lode_engine::GuestRequest { token: 9, op, last: true, now_ns: 0 });
+    for _ in 0..steps {
+        world.step();
+    }
+    world.take_events().iter().any(|event| event.token == 9 && event.result.is_ok())
+}
+
+#[test]
+fn g5_bits_flip_everywhere() {
+    let (mut damaged, mut failed) = (0, 0);
+    for (name, machine) in all_schemes() {
+        for seed in 0..seeds() {
+            let plan = Plan { crash: Crash::Stop, flips: 12, ..plan(vec![machine.clone()], seed) };
+            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
+            damaged += tally.damaged;
+            failed += tally.failed_reads;
+        }
+    }
+    assert!(damaged > 100 && failed > 10, "{damaged} noticed, {failed} reads failed");
+}

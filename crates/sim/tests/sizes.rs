@@ -1,0 +1,171 @@
+//! Sizes at their limits, tiny reserves, and what requests cost the devices.
+
+use lode_engine::{Buf, GuestOp, GuestRequest, MAX_PIECE_BYTES};
+use lode_policy::Quota;
+use lode_sim::scenario::{BLOCK, VOLUME_BYTES, flush, machine, plan, seeds, write};
+use lode_sim::{Machine, Plan, Rng, World, run, scenario};
+use lode_types::BlockSize;
+
+fn wb(quota: Quota) -> Machine {
+    machine("one-level", &["write_policy=wb", "assoc=8"], quota)
+}
+
+fn run_seeds(name: &str, machine: &Machine, change: impl Fn(Plan) -> Plan) {
+    for seed in 0..seeds() {
+        let plan = change(plan(vec![machine.clone()], seed));
+        run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn g1_g2_other_block_sizes_and_a_short_last_block() {
+    for (kib, quota, reserve) in [(8, 40, 40), (64, 12, 20)] {
+        for scheme in ["etica", "one-level"] {
+            let pairs: &[&str] =
+                if scheme == "etica" { &["promotion_interval=10"] } else { &["write_policy=wb"] };
+            let mut machine = machine(scheme, &[pairs, &["assoc=4"]].concat(), Quota::new(quota, quota));
+            machine.config.block = BlockSize::new(kib << 10).unwrap();
+            machine.config.volume_bytes = VOLUME_BYTES - 512;
+            machine.config.reserve = Quota::new(reserve, reserve);
+            machine.ssd_bytes = 5 << 20;
+            run_seeds(scheme, &machine, |plan| Plan { rounds: 3, ..plan });
+        }
+    }
+}
+
+#[test]
+fn g1_g2_without_an_ssd_without_dram_without_both() {
+    for (dram_blocks, ssd_bytes) in [(20, 0), (0, 3 << 20), (0, 0)] {
+        let ssd_blocks = if ssd_bytes == 0 { 0 } else { 60 };
+        let quota = Quota::new(dram_blocks, ssd_blocks);
+        let mut machine = machine("etica", &["promotion_interval=10", "assoc=4"], quota);
+        machine.ssd_bytes = ssd_bytes;
+        run_seeds("etica", &machine, |plan| Plan { rounds: 2, ..plan });
+    }
+}
+
+/// The reserve is as small as one request, so that everything waits for write-backs and promotions.
+#[test]
+fn g7_tiny_reserves_never_lock_up() {
+    for (name, mut machine) in scenario::all_schemes() {
+        machine.config.reserve = Quota::new(9, 9);
+        run_seeds(name, &machine, |plan| Plan { rounds: 2, depth: 64, ..plan });
+    }
+}
+
+#[test]
+fn g1_largest_requests() {
+    let mut machine = wb(Quota::new(0, 60));
+    machine.config.reserve = Quota::new(0, 65);
+    run_seeds("wb", &machine, |plan| Plan {
+        requests: 60,
+        rounds: 2,
+        longest_sectors: MAX_PIECE_BYTES / 512,
+        ..plan
+    });
+}
+
+/// The largest ranges on a volume of two of them, with cached blocks at every edge.
+#[test]
+fn g1_largest_ranges() {
+    const RANGE: u64 = lode_engine::MAX_RANGE_BYTES;
+    let mut machine = wb(Quota::new(0, 200));
+    machine.config.volume_bytes = 2 * RANGE + 1024;
+    let mut world = World::new(machine.clone(), 1).unwrap();
+    for op in [
+        GuestOp::Trim { offset_bytes: 512, length_bytes: RANGE },
+        GuestOp::WriteZeroes { offset_bytes: RANGE - 512, length_bytes: RANGE, fua: true },
+    ] {
+        for block in [0, 1, RANGE / BLOCK - 1, RANGE / BLOCK, 2 * RANGE / BLOCK - 1] {
+            write(&mut world, block * BLOCK, BLOCK, 7).unwrap();
+        }
+        let event = world.serve(GuestRequest { token: 1, op, last: true, now_ns: 0 }).unwrap();
+        assert_eq!(event.result, Ok(()));
+    }
+    world.go_down(true);
+    world.restart(machine).unwrap();
+    let zeroed = scenario::read(&mut world, RANGE, MAX_PIECE_BYTES).unwrap();
+    assert!(zeroed.iter().all(|&byte| byte == 0));
+    assert_eq!(
+        scenario::read(&mut world, 2 * RANGE - 512, 512),
+        Ok(scenario::pattern(7, 4096)[3584..].to_vec())
+    );
+}
+
+/// Guarantee 8: with one request at a time the devices do what the decisions say, block for block.
+#[test]
+fn g8_devices_do_what_was_decided() {
+    for (name, mut machine) in scenario::all_schemes() {
+        machine.config.volume_bytes = VOLUME_BYTES;
+        let mut world = World::new(machine, 1).unwrap();
+        let mut rng = Rng::new(3);
+        for step in 0..2000 {
+            let space = if rng.chance(70) { 64 } else { VOLUME_BYTES / BLOCK };
+            let block = rng.below(space);
+            if rng.chance(40) {
+                write(&mut world, block * BLOCK, BLOCK, step as u8).unwrap();
+            } else {
+                scenario::read(&mut world, block * BLOCK, BLOCK).unwrap();
+            }
+            if step % 16 == 0 {
+                world.settle();
+            }
+        }
+        world.settle();
+        let (counters, gauges) = (*world.engine().counters(), world.engine().gauges());
+        assert_eq!(gauges.backing_read_bytes, counters.backing_reads * BLOCK, "{name}: {counters:?}");
+        assert_eq!(gauges.backing_written_bytes, counters.backing_writes * BLOCK, "{name}: {counters:?}");
+        assert_eq!(gauges.ssd_data_bytes, counters.ssd_writes.total() * BLOCK, "{name}: {counters:?}");
+        assert!(counters.backing_writes > 100, "{name}: {counters:?}");
+    }
+}
+
+/// A volume whose SSD is large enough for steady checkpoints.
+fn large() -> World {
+    let mut machine = wb(Quota::new(0, 1000));
+    machine.config.volume_bytes = 4 << 20;
+    machine.config.reserve = Quota::new(0, 512);
+    machine.ssd_bytes = 12 << 20;
+    World::new(machine, 1).unwrap()
+}
+
+fn amplification(world: &World, writes: u64) -> f64 {
+    let gauges = world.engine().gauges();
+    let bytes = gauges.ssd_data_bytes + gauges.ssd_metadata_bytes;
+    bytes as f64 / (writes * BLOCK) as f64
+}
+
+#[test]
+fn write_amplification_with_fua_at_depth_one() {
+    const WRITES: u64 = 20_000;
+    let mut world = large();
+    let mut rng = Rng::new(5);
+    for i in 0..WRITES {
+        let buf = Buf::copy_of(&scenario::pattern(i as u8, BLOCK as usize));
+        let op = GuestOp::Write { offset_bytes: rng.below(1000) * BLOCK, buf, fua: true };
+        world.serve(GuestRequest { token: i, op, last: true, now_ns: 0 }).unwrap().result.unwrap();
+    }
+    let written = amplification(&world, WRITES);
+    println!("depth 1, FUA: {written:.3} bytes written per byte");
+    assert!(written <= 2.05, "{written}");
+}
+
+#[test]
+fn write_amplification_with_a_flush_for_32_writes() {
+    const ROUNDS: u64 = 1000;
+    let mut world = large();
+    let mut rng = Rng::new(5);
+    for i in 0..ROUNDS {
+        for token in 0..32 {
+            let buf = Buf::copy_of(&scenario::pattern(i as u8, BLOCK as usize));
+            let op = GuestOp::Write { offset_bytes: rng.below(1000) * BLOCK, buf, fua: false };
+            world.submit(GuestRequest { token, op, last: true, now_ns: 0 });
+        }
+        while world.step() {}
+        assert_eq!(world.take_events().len(), 32);
+        flush(&mut world).unwrap();
+    }
+    let written = amplification(&world, ROUNDS * 32);
+    println!("32 writes a flush: {written:.3} bytes written per byte");
+    assert!(written <= 1.1, "{written}");
+}

@@ -1,0 +1,240 @@
+//! Guarantees 2, 4 and 6 of `docs/design.md` for management: formatting, starting, growing and shrinking cut
+//! short anywhere, several volumes on one SSD, damaged metadata.
+
+use lode_engine::store::{Bytes, Store, StoreErrorKind};
+use lode_engine::{GuestOp, GuestRequest};
+use lode_policy::Quota;
+use lode_sim::scenario::{BLOCK, flush, machine, pattern, plan, read, seeds, write};
+use lode_sim::{Crash, Machine, Plan, Rng, SimDisk, World, run, run_on_one_ssd};
+use lode_types::BlockSize;
+use proptest::prelude::*;
+
+const SSD_BYTES: u64 = 5 << 20;
+
+fn volume(name: &str, ssd_blocks: u32) -> Machine {
+    let mut machine = machine("one-level", &["write_policy=wb", "assoc=8"], Quota::new(0, ssd_blocks));
+    machine.name = name.to_owned();
+    machine.ssd_bytes = SSD_BYTES;
+    machine
+}
+
+/// One extent, and three.
+fn small(name: &str) -> Machine {
+    volume(name, 160)
+}
+
+fn large(name: &str) -> Machine {
+    volume(name, 600)
+}
+
+fn write_all(world: &mut World, names: impl Fn(u64) -> u8) {
+    for block in 0..100 {
+        write(world, block * BLOCK, BLOCK, names(block)).unwrap();
+    }
+    flush(world).unwrap();
+}
+
+fn check_all(world: &mut World, names: impl Fn(u64) -> u8) {
+    for block in 0..100 {
+        let bytes = read(world, block * BLOCK, BLOCK);
+        assert!(bytes == Ok(pattern(names(block), BLOCK as usize)), "block {block} is wrong");
+    }
+}
+
+/// A stopped volume whose dirty blocks lie all over its extents.
+fn used(machine: &Machine) -> World {
+    let mut world = World::new(machine.clone(), 1).unwrap();
+    for round in 0..8 {
+        write_all(&mut world, |block| (block + round) as u8);
+    }
+    world.settle();
+    world.go_down(true);
+    world
+}
+
+/// Fails the start's first write or flush, its second, and so on, with a power cut each time. Returns how
+/// many there are.
+fn fail_every_write(world: &mut World, before: &Machine, after: &Machine) -> u64 {
+    for writes in 0.. {
+        world.ssd.fail_after = Some(writes);
+        let started = world.restart(after.clone());
+        world.ssd.fail_after = None;
+        if started.is_ok() {
+            return writes;
+        }
+        world.go_down(true);
+        if writes % 2 == 0 {
+            world.restart(before.clone()).unwrap();
+            if before.name == "vm" {
+                check_all(world, |block| (block + 7) as u8);
+            }
+            world.settle();
+            world.go_down(true);
+        }
+    }
+    unreachable!("a start has an end")
+}
+
+#[test]
+fn g6_starts_are_cut_short_anywhere() {
+    for (before, after) in [
+        (small("vm"), small("vm")),
+        (small("vm"), large("vm")),
+        (large("vm"), small("vm")),
+        (small("vm"), small("other")),
+    ] {
+        let mut world = used(&before);
+        let writes = fail_every_write(&mut world, &before, &after);
+        assert!(writes >= 6, "{writes}");
+        world.go_down(true);
+        let last = if after.name == "vm" { after } else { before };
+        world.restart(last).unwrap();
+        check_all(&mut world, |block| (block + 7) as u8);
+    }
+}
+
+#[test]
+fn g6_starts_are_cut_short_after_crashes() {
+    let machines = vec![large("vm"), small("vm"), large("vm"), volume("vm", 100)];
+    let mut failed_starts = 0;
+    for seed in 0..seeds() * 8 {
+        let plan = Plan {
+            rounds: 6,
+            requests: 100,
+            longest_sectors: 24,
+            failed_starts: 3,
+            ..plan(machines.clone(), seed)
+        };
+        failed_starts += run(&plan).unwrap_or_else(|error| panic!("{error}")).failed_starts;
+    }
+    assert!(failed_starts > seeds(), "{failed_starts}");
+}
+
+/// After a kill the newest blocks may be there without being durable. A shrinking volume must not move them
+/// over the durable ones that they superseded.
+#[test]
+fn g2_a_share_shrinks_after_a_kill() {
+    let mut shrunk = 0;
+    for steps in 10..40 {
+        let mut world = World::new(large("vm"), steps).unwrap();
+        let write_ten = |world: &mut World, name| {
+            (0..10).for_each(|block| write(world, block * BLOCK, BLOCK, name).unwrap());
+        };
+        write_ten(&mut world, 1);
+        // More dirty blocks than in the second extent, so that the first one stays.
+        (300..350).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 9).unwrap());
+        // The places that come next are in the second extent.
+        for i in 0..260 {
+            write(&mut world, 200 * BLOCK, BLOCK, i as u8).unwrap();
+        }
+        flush(&mut world).unwrap();
+        write_ten(&mut world, 2);
+        world.submit(GuestRequest { token: 1, op: GuestOp::Flush, last: true, now_ns: 0 });
+        (0..steps % 5).for_each(|_| {
+            world.step();
+        });
+        world.go_down(false);
+        world.ssd.fail_after = Some(steps / 2);
+        shrunk += u32::from(world.restart(small("vm")).is_ok());
+        world.ssd.fail_after = None;
+        world.go_down(true);
+        world.restart(large("vm")).unwrap();
+        for block in 0..10 {
+            let bytes = read(&mut world, block * BLOCK, BLOCK).unwrap();
+            let is_whole = [1, 2].iter().any(|&name| bytes == pattern(name, BLOCK as usize));
+            assert!(is_whole, "{steps} steps: block {block} was durable and is neither old nor new");
+        }
+    }
+    assert!((1..30).contains(&shrunk), "{shrunk}");
+}
+
+#[test]
+fn g6_formatting_is_cut_short_anywhere() {
+    let image = || used(&small("vm"));
+    for writes in 0.. {
+        let mut world = image();
+        world.ssd.fail_after = Some(writes);
+        let formatted =
+            Store::format(&mut world.ssd, lode_format::CacheId([9; 16]), BlockSize::KIB_4, Some(1 << 20));
+        world.ssd.fail_after = None;
+        world.ssd.power_cut(&mut Rng::new(writes));
+        match Store::open(&mut world.ssd) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::NotACache, "{writes}: {error}"),
+        }
+        if formatted.is_ok() {
+            assert!(writes > 4);
+            let store = Store::open(&mut world.ssd).unwrap();
+            assert_eq!(store.volumes().count(), 0);
+            return;
+        }
+    }
+}
+
+/// Guarantee 4: extents wander between two volumes, and nothing else does.
+#[test]
+fn g4_volumes_share_an_ssd() {
+    for seed in 0..seeds() * 4 {
+        let usual = |name: &str, machines: Vec<Machine>| Plan {
+            rounds: 6,
+            requests: 120,
+            longest_sectors: 24,
+            failed_starts: 1,
+            crash: Crash::Any,
+            ..plan(machines, seed ^ name.len() as u64)
+        };
+        let plans = [
+            usual("one", [small, small, large, small, small, small].map(|share| share("one")).to_vec()),
+            usual("other", [small, small, small, small, large, small].map(|share| share("other")).to_vec()),
+        ];
+        let tallies = run_on_one_ssd(&plans).unwrap_or_else(|error| panic!("{error}"));
+        assert!(tallies.iter().all(|tally| tally.sectors_checked > 10_000));
+    }
+}
+
+fn metadata_pages(ssd: &SimDisk) -> Vec<u64> {
+    let is_metadata = |at: &u64| {
+        let mut magic = [0; 512];
+        ssd.peek(*at, &mut magic);
+        magic.starts_with(b"LODE")
+    };
+    (0..SSD_BYTES).step_by(BLOCK as usize).filter(is_metadata).collect()
+}
+
+fn names_after(rounds: u64) -> impl Fn(u64) -> u8 {
+    move |block| (block + rounds - 1) as u8
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Whatever happens to a page of metadata at rest, the start finds right data or says that it cannot.
+    #[test]
+    fn g6_damaged_metadata_is_never_believed(
+        rounds in 1u64..24,
+        pick in any::<prop::sample::Index>(),
+        at in 0u64..BLOCK,
+        bytes in prop::collection::vec(any::<u8>(), 1..64),
+    ) {
+        let machine = small("vm");
+        let mut world = World::new(machine.clone(), 1).unwrap();
+        for round in 0..rounds {
+            write_all(&mut world, |block| (block + round) as u8);
+        }
+        world.settle();
+        world.go_down(false);
+        let pages = metadata_pages(&world.ssd);
+        let page = pages[pick.index(pages.len())];
+        let mut damaged = vec![0; BLOCK as usize];
+        world.ssd.peek(page, &mut damaged);
+        for (i, byte) in bytes.into_iter().enumerate() {
+            damaged[(at as usize + i) % BLOCK as usize] ^= byte;
+        }
+        Bytes::write(&mut world.ssd, page, &damaged).unwrap();
+        Bytes::flush(&mut world.ssd).unwrap();
+        match world.restart(machine) {
+            Ok(()) => check_all(&mut world, names_after(rounds)),
+            Err(error) => prop_assert_eq!(error.kind(), StoreErrorKind::Damaged),
+        }
+    }
+}
