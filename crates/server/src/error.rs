@@ -52,7 +52,7 @@ impl ServerError {
         self.kind
     }
 
-    /// Whether the cache SSD's size differs from when it was formatted.
+    /// An error of the cache SSD, of the kind that its own kind means here.
     pub(crate) fn store(what: impl std::fmt::Display, error: StoreError) -> ServerError {
         let kind = match error.kind() {
             StoreErrorKind::WrongSize | StoreErrorKind::WrongBacking => ServerErrorKind::Identity,

@@ -14,6 +14,7 @@ mod control;
 mod error;
 mod format;
 mod identity;
+mod intake;
 mod latency;
 mod listen;
 mod opening;

@@ -7,15 +7,16 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use lode_media::{AnyDriver, Done, Driver, MediaFault, Op, Payload};
-use lode_nbd::{Event, ReplyEncoder, Transmission};
+use lode_nbd::{ReplyEncoder, Transmission};
 use rustix::fd::OwnedFd;
 use slab::Slab;
 
 use crate::config::Limits;
 use crate::connection::{Connection, Permit, Phase, Stall};
+use crate::intake::take_requests;
 use crate::start::Prepared;
 use crate::status::VmView;
-use crate::volume::{PIECE_COST_BYTES, Pending, Volume, cost_bytes};
+use crate::volume::{Pending, Volume};
 
 /// How often engines are told that time passes.
 const TICK: Duration = Duration::from_secs(1);
@@ -201,38 +202,11 @@ impl Shard {
         }
     }
 
-    /// Understands what came in, up to the limits.
+    /// Takes requests from what came in, up to the limits.
     fn parse(&mut self, key: usize) {
         let connection = &mut self.connections[key];
-        let (input, mut unread) = connection.begin_parse();
-        while connection.phase == Phase::Open && !unread.is_empty() {
-            let volume = &mut self.volumes[connection.volume];
-            if connection.transmission.payload_remaining_bytes() == 0 {
-                connection.stall = stall(connection, volume, &self.limits);
-                if connection.stall == Some(Stall::Volume) {
-                    volume.stalled.push_back(key);
-                }
-                if connection.stall.is_some() {
-                    break;
-                }
-            }
-            match connection.transmission.advance(&input[unread.clone()]) {
-                Ok((length, event)) => {
-                    unread.start += length;
-                    if let Some(event) = event {
-                        take_event(connection, volume, key, event, self.now_ns);
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!("VM {}: a connection is closed. {error}", volume.export.name());
-                    connection.phase = Phase::Ending;
-                }
-            }
-        }
-        if connection.phase != Phase::Open {
-            unread = 0..0;
-        }
-        connection.end_parse(input, unread);
+        let volume = &mut self.volumes[connection.volume];
+        take_requests(connection, volume, key, &self.limits, self.now_ns);
     }
 
     /// Takes no more requests from a connection.
@@ -382,47 +356,5 @@ impl Shard {
                 (saved || now >= deadline).then_some(saved)
             }
         }
-    }
-}
-
-/// What keeps the next request from being taken, if anything does.
-fn stall(connection: &Connection, volume: &Volume, limits: &Limits) -> Option<Stall> {
-    let in_flight = connection.in_flight_bytes();
-    if in_flight > 0 && in_flight >= limits.connection_bytes {
-        return Some(Stall::Own);
-    }
-    let working = volume.working_bytes();
-    (working > 0 && working >= limits.vm_bytes).then_some(Stall::Volume)
-}
-
-fn take_event(connection: &mut Connection, volume: &mut Volume, key: usize, event: Event<'_>, now_ns: u64) {
-    match event {
-        Event::Request(request) if request.command == lode_nbd::Command::Cache => {
-            // A hint, which the schemes have no use for.
-            connection.charge(PIECE_COST_BYTES);
-            connection.reply(PIECE_COST_BYTES, |encoder, out| encoder.success(out, request.cookie));
-        }
-        Event::Request(request) => {
-            connection.charge(cost_bytes(&request));
-            connection.requests += 1;
-            volume.submit(key, &request, now_ns);
-        }
-        Event::WriteStart(request) => {
-            connection.charge(cost_bytes(&request));
-            connection.requests += 1;
-            connection.incoming = Some(volume.begin_write(key, &request, now_ns));
-        }
-        Event::WriteData(bytes) => {
-            if let Some(mut write) = connection.incoming.take()
-                && !volume.write_bytes(&mut write, bytes, now_ns)
-            {
-                connection.incoming = Some(write);
-            }
-        }
-        Event::Refused { cookie, refusal } => {
-            connection.charge(PIECE_COST_BYTES);
-            connection.reply(PIECE_COST_BYTES, |encoder, out| encoder.refused(out, cookie, refusal));
-        }
-        Event::Disconnect => connection.phase = Phase::Ending,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -35,6 +36,7 @@ fn join(mut parts: Vec<(u64, Vec<u8>)>) -> Vec<u8> {
     parts.into_iter().flat_map(|(_, bytes)| bytes).collect()
 }
 
+/// A unix or TCP socket: once connected, both are the same.
 pub struct Client {
     pub stream: UnixStream,
     pub export: RemoteExport,
@@ -48,7 +50,17 @@ pub type Answer = Option<Result<Vec<u8>, CommandError>>;
 
 impl Client {
     pub fn connect(path: &Path, export: &str, structured: bool) -> Client {
-        let mut stream = connect_socket(path);
+        Client::start(connect_socket(path), export, structured)
+    }
+
+    pub fn connect_tcp(port: u16, export: &str) -> Client {
+        let stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // Reading and writing are all that is done with it, which needs no unix socket.
+        Client::start(UnixStream::from(OwnedFd::from(stream)), export, true)
+    }
+
+    fn start(mut stream: UnixStream, export: &str, structured: bool) -> Client {
         let mut handshake = ClientHandshake::go(export, structured).unwrap();
         let (mut input, mut output) = (Vec::new(), Vec::new());
         loop {

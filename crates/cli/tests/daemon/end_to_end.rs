@@ -171,3 +171,26 @@ fn a_read_only_export_refuses_writes() {
     assert!(client.read(0, 512) == pattern(0, 9, 512));
     daemon.stop();
 }
+
+#[test]
+fn threads_instead_of_io_uring_and_tcp_instead_of_unix_sockets_serve_as_well() {
+    let site = Site::new();
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let path = site.path("test.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replacen("shards = 2", "shards = 1\nio = \"threads\"", 1);
+    let text = text.replacen("listen = [", &format!("listen = [\"tcp:127.0.0.1:{port}\", "), 1);
+    std::fs::write(&path, text).unwrap();
+    let daemon = site.serve();
+    let mut local = daemon.client("vm1");
+    let mut remote = Client::connect_tcp(port, "vm1");
+    for round in 0..50 {
+        let (offset, length) = (round * 3 * 512, 4096 * (1 + round as usize * 5));
+        local.write(offset, &pattern(offset, round, length));
+        assert!(remote.read(offset, length as u32) == pattern(offset, round, length));
+    }
+    remote.flush();
+    assert_eq!(daemon.status()["vms"][0]["connections"], 2);
+    daemon.stop();
+}

@@ -91,7 +91,8 @@ fn in_simulation(
     let blocks = |mib: u64| (mib << 20 >> 12) as u32;
     let quota = Quota::new(blocks(dram_mib), blocks(SSD_MIB));
     let config = EngineConfig::new(BlockSize::KIB_4, disk_bytes, quota);
-    let machine = Machine { config, settings, ssd_bytes: 128 << 20, extent_bytes: 1 << 20 };
+    let name = "vm1".to_owned();
+    let machine = Machine { name, config, settings, ssd_bytes: 128 << 20, extent_bytes: 1 << 20 };
     let mut world = World::new(machine, 1).unwrap();
     for (token, request) in all.iter().enumerate() {
         let (offset_bytes, length) = (request.offset_bytes, u64::from(request.length_bytes));

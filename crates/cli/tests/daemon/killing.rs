@@ -94,7 +94,7 @@ fn verify(daemon: &Daemon<'_>, known: &mut [Known], round: u64) {
 
 #[test]
 fn flushed_data_survives_kills() {
-    let rounds = std::env::var("LODE_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5);
+    let rounds = std::env::var("LODE_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(50);
     let site = Site::new();
     let mut known = vec![Known::default(); BLOCKS as usize];
     let mut numbers = Numbers(0x1234_5678);
