@@ -2,9 +2,10 @@
 //!
 //! A checkpoint writes the table pages that changed since the last one or in the interval before, each to
 //! its older copy, and after a flush lets go of the journal before the last one. So either copy of a page,
-//! with the journal that is left, says everything, should the other be unreadable. Pages say what holds *now*; that is safe because a
-//! change that destroys an entry waits until the journal is durable ([`crate::slots`]), and an entry
-//! whose record is not durable yet is checked against its bytes at recovery.
+//! with the journal that is left, says everything, should the other be unreadable. Pages say what holds
+//! *now*; that is safe because a change that destroys an entry waits until the journal is durable
+//! ([`crate::slots`]), and an entry whose record is not durable yet is checked against its bytes at
+//! recovery.
 
 use lode_format::{CacheId, DeviceLayout, TablePage, VolumeTag};
 
