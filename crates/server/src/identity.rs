@@ -30,7 +30,7 @@ pub(crate) struct StateFile {
 
 impl StateFile {
     pub(crate) fn of(config: &Config) -> StateFile {
-        StateFile { path: config.state_dir.join(format!("{}.toml", config.name)) }
+        StateFile { path: config.state_dir.join(format!("{}.state", config.name)) }
     }
 
     /// Refuses an SSD that is not the expected one. To be called before anything is written to it.
@@ -90,7 +90,7 @@ impl StateFile {
 
     fn replace(&self, text: &str) -> std::io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
-        let new = self.path.with_extension("toml.new");
+        let new = self.path.with_extension("state.new");
         let mut file = File::create(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;

@@ -49,7 +49,7 @@ fn another_cache_is_not_served_in_place_of_the_known_one() {
     lode_ok(&["format", &site.text("ssd.img"), "--create", "128MiB"]);
     let said = site.serve_fails();
     assert!(said.contains("last served cache") && said.contains("state"), "{said}");
-    fs::remove_file(site.path("state/test.toml")).unwrap();
+    fs::remove_file(site.path("state/test.state")).unwrap();
     site.serve_once();
 }
 
