@@ -70,7 +70,7 @@ impl Counters {
     }
 
     /// Counts one effect.
-    #[inline]
+    #[inline(always)]
     pub fn effect(&mut self, effect: &Effect) {
         match *effect {
             Effect::ReadLevel { level, .. } => self.read_hits[level.index()] += 1,

@@ -26,13 +26,23 @@ pub struct Geometry {
     map: MapKind,
     sets_log2: u32,
     blocks: u32,
+    /// Blocks of every set, and how many of the sets, the first ones, have one more.
+    even_ways: u32,
+    wider_sets: u32,
 }
 
 impl Geometry {
     /// The sets of a share of `blocks`. `assoc` 0 makes one set of everything.
     pub fn new(assoc: u32, map: MapKind, blocks: u32) -> Geometry {
         let cluster_shift = if assoc == 0 { 0 } else { assoc.ilog2() };
-        Geometry { assoc, cluster_shift, map, sets_log2: fresh_sets_log2(assoc, blocks), blocks }
+        let empty =
+            Geometry { assoc, cluster_shift, map, sets_log2: 0, blocks: 0, even_ways: 0, wider_sets: 0 };
+        empty.with(fresh_sets_log2(assoc, blocks), blocks)
+    }
+
+    fn with(self, sets_log2: u32, blocks: u32) -> Geometry {
+        let (even_ways, wider_sets) = (blocks >> sets_log2, blocks & ((1 << sets_log2) - 1));
+        Geometry { sets_log2, blocks, even_ways, wider_sets, ..self }
     }
 
     /// The sets after the share changed. The number of sets stays where it is until the share would
@@ -43,7 +53,7 @@ impl Geometry {
             || (ways < self.assoc.saturating_mul(2)
                 && (self.sets_log2 == 0 || ways >= self.assoc - self.assoc / 4));
         let sets_log2 = if keep { self.sets_log2 } else { fresh_sets_log2(self.assoc, blocks) };
-        Geometry { sets_log2, blocks, ..*self }
+        self.with(sets_log2, blocks)
     }
 
     /// Number of sets, a power of two.
@@ -59,16 +69,12 @@ impl Geometry {
     /// Blocks that `set` may hold.
     #[inline]
     pub fn ways(&self, set: u32) -> u32 {
-        let even = self.blocks >> self.sets_log2;
-        even + u32::from(set < (self.blocks & (self.sets() - 1)))
+        self.even_ways + u32::from(set < self.wider_sets)
     }
 
     /// The set of `block`.
     #[inline]
     pub fn set_of(&self, block: BlockNo) -> u32 {
-        if self.sets_log2 == 0 {
-            return 0;
-        }
         let cluster = block >> self.cluster_shift;
         let hash = match self.map {
             MapKind::Modulo => cluster as u32,

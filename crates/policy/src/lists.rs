@@ -6,6 +6,8 @@ use crate::growth;
 
 const END: u32 = 0x7fff_ffff;
 const FLAG: u32 = 0x8000_0000;
+/// In `older` of a slot that is not occupied.
+const FREE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Node<T> {
@@ -86,6 +88,12 @@ impl<T: Copy> SetLists<T> {
         self.nodes[slot as usize].value
     }
 
+    /// The caller's value in a slot that need not be occupied, nor exist.
+    #[inline]
+    pub fn value_if_occupied(&self, slot: Slot) -> Option<T> {
+        self.nodes.get(slot as usize).filter(|node| node.older != FREE).map(|node| node.value)
+    }
+
     /// The slot's flag.
     #[inline]
     pub fn flag(&self, slot: Slot) -> bool {
@@ -135,10 +143,23 @@ impl<T: Copy> SetLists<T> {
         slot
     }
 
+    /// The oldest slot of `set` is given to another block, at the front, with the flag clear. Says the slot, its
+    /// value and its flag before; `None` when the set is empty.
+    #[inline]
+    pub fn replace_oldest(&mut self, set: u32, value: T) -> Option<(Slot, T, bool)> {
+        let slot = self.oldest(set)?;
+        let (old_value, old_flag) = (self.value(slot), self.flag(slot));
+        self.touch(set, slot);
+        self.set_flag(slot, false);
+        self.nodes[slot as usize].value = value;
+        Some((slot, old_value, old_flag))
+    }
+
     /// Frees an occupied slot.
     #[inline]
     pub fn remove(&mut self, set: u32, slot: Slot) {
         self.unlink(set, slot);
+        self.nodes[slot as usize].older = FREE;
         self.free.push(slot);
         self.len -= 1;
     }
@@ -149,13 +170,20 @@ impl<T: Copy> SetLists<T> {
         lode_reuse::prefetch::prefetch_slice(&self.nodes, slot as usize);
     }
 
-    /// Brings the slots on both sides of `slot` nearer; `slot` itself should have been prefetched.
+    /// The slot that gives way when a block enters `set`: the oldest, or some number that is no slot.
     #[inline]
-    pub fn prefetch_neighbours(&self, slot: Slot) {
-        if let Some(node) = self.nodes.get(slot as usize) {
-            self.prefetch(node.newer & !FLAG);
-            self.prefetch(node.older);
-        }
+    pub fn next_to_leave(&self, set: u32) -> Slot {
+        self.sets[set as usize].back
+    }
+
+    /// Brings the slots on both sides of `slot` nearer and says the caller's value in it; `slot` itself should have
+    /// been prefetched. It need not be occupied.
+    #[inline]
+    pub fn prefetch_neighbours(&self, slot: Slot) -> Option<T> {
+        let node = self.nodes.get(slot as usize)?;
+        self.prefetch(node.newer & !FLAG);
+        self.prefetch(node.older);
+        Some(node.value)
     }
 
     /// The slots of `set` from oldest to newest.

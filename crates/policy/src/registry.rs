@@ -4,7 +4,7 @@ use lode_types::{Access, BlockNo, Level};
 
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
-use crate::scheme::{LevelDemand, Scheme};
+use crate::scheme::{Hint, LevelDemand, Scheme};
 use crate::schemes::{etica, one_level};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
@@ -110,8 +110,8 @@ macro_rules! each {
 
 impl Scheme for AnyScheme {
     #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        each!(self, scheme => scheme.access(access, sink))
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        each!(self, scheme => scheme.access_foreseen(access, hint, sink))
     }
 
     #[inline]
@@ -148,8 +148,18 @@ impl Scheme for AnyScheme {
     }
 
     #[inline]
-    fn prefetch(&self, block: BlockNo, stage: u8) {
-        each!(self, scheme => scheme.prefetch(block, stage))
+    fn announce(&self, block: BlockNo) -> Hint {
+        each!(self, scheme => scheme.announce(block))
+    }
+
+    #[inline]
+    fn locate(&self, block: BlockNo, hint: &mut Hint) {
+        each!(self, scheme => scheme.locate(block, hint))
+    }
+
+    #[inline]
+    fn follow(&self, block: BlockNo, hint: Hint) {
+        each!(self, scheme => scheme.follow(block, hint))
     }
 
     fn memory_bytes(&self) -> usize {

@@ -1,6 +1,6 @@
 //! The interface between one VM's cache policy and whoever drives it.
 
-use lode_reuse::CurvePoint;
+use lode_reuse::{BlockIndex, CurvePoint};
 use lode_types::{Access, BlockNo, Level};
 
 use crate::effect::{Sink, Slot};
@@ -17,12 +17,39 @@ pub struct LevelDemand {
     pub accesses: u64,
 }
 
+/// What looking ahead found out about a block. Whoever uses it checks it, because it may be out of date.
+#[derive(Clone, Copy, Debug)]
+pub struct Hint {
+    /// The block's hash in the scheme's index; never out of date.
+    pub(crate) hash: u32,
+    /// Where the scheme keeps the block.
+    pub(crate) place: u32,
+}
+
+impl Hint {
+    /// No place is known.
+    pub(crate) const NO_PLACE: u32 = BlockIndex::NO_ID;
+
+    /// Nothing is known of `block` yet.
+    #[inline]
+    pub fn new(block: BlockNo) -> Hint {
+        Hint { hash: BlockIndex::hash(block), place: Hint::NO_PLACE }
+    }
+}
+
 /// One VM's cache policy.
 ///
 /// Calls come one at a time. An access's effects follow from the calls before it and from nothing else.
 pub trait Scheme {
     /// Decides one block access.
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S);
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_foreseen(access, Hint::new(access.block), sink);
+    }
+
+    /// Decides one block access that was announced by [`Scheme::announce`]. The hint saves time and changes
+    /// no decision.
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S);
 
     /// A guest request (all of its blocks) has been decided. Background work of the scheme's own
     /// intervals happens here. `now_ns` is the time of the request on the caller's clock; it is only
@@ -56,9 +83,16 @@ pub trait Scheme {
         None
     }
 
-    /// The caller will soon ask about `block`: brings what the answer needs nearer to the processor.
-    /// `stage` 0 comes first and touches the index only, stage 1 may follow links.
-    fn prefetch(&self, _block: BlockNo, _stage: u8) {}
+    /// The caller will soon ask about `block`: the first of three looks ahead, each of which brings nearer to the
+    /// processor what the next one and at last the access need. Memory takes its time, so that many blocks should
+    /// be announced before the first is located.
+    fn announce(&self, block: BlockNo) -> Hint;
+
+    /// The second look: finds out where an announced block is.
+    fn locate(&self, block: BlockNo, hint: &mut Hint);
+
+    /// The third look: follows the links of what was located.
+    fn follow(&self, block: BlockNo, hint: Hint);
 
     /// Bytes of memory that the scheme's tables take.
     fn memory_bytes(&self) -> usize;

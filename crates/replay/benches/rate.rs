@@ -4,7 +4,8 @@
 //! `LODE_BENCH_QUICK=1` makes the trace small. The trace is one 4 KiB
 //! block a request, zipf(0.9) over scattered block numbers, 70 % reads, from a fixed seed. The yardstick looks each
 //! block up in a `hashbrown::HashMap<u64, u32>` and inserts it when it is absent; it is measured before and after
-//! each scheme, and the mean counts.
+//! each replay, and the mean counts. Every scheme is replayed several times; the medians are shown, and the least
+//! share of the yardstick. Rates are per second of processor time.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,10 +13,12 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use lode_policy::schemes::etica::Etica;
 use lode_policy::schemes::one_level::OneLevel;
-use lode_policy::{AnyScheme, Quota, Scheme, SchemeInfo, Settings, build};
+use lode_policy::{AnyScheme, Counters, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_replay::{Driver, ServiceTimes};
 use lode_types::{BlockSize, Op, TraceRequest};
 
+/// Replays of each scheme; odd.
+const ROUNDS: usize = 3;
 const SKEW: f64 = 0.9;
 const READ_PERCENT: u64 = 70;
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -44,8 +47,8 @@ fn main() {
         scale.requests, scale.blocks
     );
     println!(
-        "{:<24} {:>10} {:>10} {:>11} {:>9} {:>12} {:>10}",
-        "scheme", "M req/s", "yardstick", "% of it", "hit %", "B/dist. blk", "RSS B/blk"
+        "{:<24} {:>10} {:>10} {:>11} {:>7} {:>9} {:>12} {:>10}",
+        "scheme", "M req/s", "yardstick", "% of it", "least", "hit %", "B/dist. blk", "RSS B/blk"
     );
     let ssd = Quota::new(0, scale.ssd_blocks);
     let both = Quota::new(scale.dram_blocks, scale.ssd_blocks);
@@ -73,7 +76,7 @@ fn settings(scheme: &str, pairs: &[&str]) -> Settings {
     settings
 }
 
-fn any(settings: &Settings, physical: Quota) -> impl Fn(Quota) -> AnyScheme + 'static {
+fn any(settings: &Settings, physical: Quota) -> impl Fn(Quota) -> AnyScheme + Clone + 'static {
     let settings = settings.clone();
     move |share| build(&settings, physical, share)
 }
@@ -92,13 +95,46 @@ impl Bench<'_> {
         name: &str,
         settings: &Settings,
         physical: Quota,
-        build: impl Fn(Quota) -> T + 'static,
+        build: impl Fn(Quota) -> T + Clone + 'static,
     ) {
         if !name.contains(&self.only) {
             return;
         }
-        let before = yardstick(self.trace).0;
-        // Makes the peak start anew, so that it is this run's.
+        let mut rates = Vec::new();
+        let mut yards = Vec::new();
+        let mut ratios = Vec::new();
+        let mut last = None;
+        for _ in 0..ROUNDS {
+            let before = yardstick(self.trace).0;
+            let round = self.round(settings, physical, build.clone());
+            let yard = (before + yardstick(self.trace).0) / 2.0;
+            rates.push(round.rate);
+            yards.push(yard);
+            ratios.push(100.0 * round.rate / yard);
+            last = Some(round);
+        }
+        let Round { counters, memory_bytes, peak_bytes, .. } = last.expect("at least one round");
+        let hits: u64 = counters.read_hits.iter().sum();
+        let per_block = |bytes: u64| format!("{:.1}", bytes as f64 / self.distinct as f64);
+        println!(
+            "{name:<24} {:>10.2} {:>10.2} {:>11.1} {:>7.1} {:>9.2} {:>12} {:>10}",
+            median(&mut rates) / 1e6,
+            median(&mut yards) / 1e6,
+            median(&mut ratios),
+            ratios[0],
+            100.0 * hits as f64 / counters.block_reads as f64,
+            per_block(memory_bytes),
+            peak_bytes.map_or("n/a".to_owned(), per_block),
+        );
+    }
+
+    fn round<T: Scheme>(
+        &self,
+        settings: &Settings,
+        physical: Quota,
+        build: impl Fn(Quota) -> T + 'static,
+    ) -> Round {
+        // Makes the peak start anew, so that it is this round's.
         let fresh_peak = std::fs::write("/proc/self/clear_refs", "5").is_ok();
         let mut driver = Driver::new(settings, physical, BlockSize::KIB_4, ServiceTimes::default(), 1, build);
         let clock = Clock::start();
@@ -106,28 +142,29 @@ impl Bench<'_> {
             driver.push(0, &unpack(time_ns, packed)).expect("one volume");
         }
         driver.finish();
-        let seconds = clock.seconds();
+        let rate = self.trace.len() as f64 / clock.seconds();
         let peak = status_bytes("VmHWM:").zip(self.resident_at_start).filter(|_| fresh_peak);
-        let memory: usize = driver.schemes().map(Scheme::memory_bytes).sum();
-        let outcome = driver.outcomes().next().expect("one VM");
-        drop(driver);
-        let yard = (before + yardstick(self.trace).0) / 2.0;
-        let counters = outcome.tally.counters;
+        let counters = driver.outcomes().next().expect("one VM").tally.counters;
         assert_eq!(counters.requests as usize, self.trace.len());
-        let rate = self.trace.len() as f64 / seconds;
-        let hits: u64 = counters.read_hits.iter().sum();
-        println!(
-            "{name:<24} {:>10.2} {:>10.2} {:>11.1} {:>9.2} {:>12.1} {:>10}",
-            rate / 1e6,
-            yard / 1e6,
-            100.0 * rate / yard,
-            100.0 * hits as f64 / counters.block_reads as f64,
-            memory as f64 / self.distinct as f64,
-            peak.map_or("n/a".to_owned(), |(peak, before)| {
-                format!("{:.1}", peak.saturating_sub(before) as f64 / self.distinct as f64)
-            }),
-        );
+        let memory_bytes = driver.schemes().map(|scheme| scheme.memory_bytes() as u64).sum();
+        let peak_bytes = peak.map(|(peak, before)| peak.saturating_sub(before));
+        Round { rate, counters, memory_bytes, peak_bytes }
     }
+}
+
+/// What one replay of the trace gave.
+struct Round {
+    /// Requests a second.
+    rate: f64,
+    counters: Counters,
+    memory_bytes: u64,
+    peak_bytes: Option<u64>,
+}
+
+/// The middle one; leaves the values in order.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 fn unpack(time_ns: u64, packed: u32) -> TraceRequest {

@@ -1,7 +1,7 @@
 //! The loop that drives one scheme per VM. It must not know traces' formats or reports.
 
 use lode_hardware::ServiceTimes;
-use lode_policy::{Quota, Scheme, Settings, Sizer};
+use lode_policy::{Hint, Quota, Scheme, Settings, Sizer};
 use lode_trace::vm_block;
 use lode_types::{Access, AccessOp, BlockNo, BlockSize, Op, TraceRequest, blocks_of};
 
@@ -11,19 +11,15 @@ use crate::run::shares_follow_demand;
 use crate::tally::Tally;
 use crate::watched::Watched;
 
-/// Block accesses between the first look ahead and the access itself. Far enough that memory has answered, near
-/// enough that it is still in the nearest processor cache.
-const AHEAD: usize = 24;
-/// Accesses from one stage of [`Scheme::prefetch`] to the next.
-const STAGE: usize = AHEAD / 3;
-/// Places of the ring of accesses that wait; a power of two above [`AHEAD`].
-const RING: usize = 32;
-const _: () = assert!(RING.is_power_of_two() && RING > AHEAD);
+/// Blocks that are decided together. Enough that memory has answered one look ahead at a block when the next one
+/// comes, few enough that what it brought is still in the nearest processor cache.
+const BATCH: usize = 32;
 
 /// Drives one scheme per VM and the sizer that divides the levels between them.
 ///
-/// Requests are cut into blocks, and every block is announced to its scheme a fixed number of blocks before it is
-/// accessed, so that memory is fetched while other blocks are decided. Announcing changes no decision.
+/// Requests are cut into blocks. Blocks wait until there is a batch of them; then the schemes look ahead at all of
+/// them, look by look, so that memory is fetched for many at a time, and decide them in their order. Looking ahead
+/// changes no decision.
 pub struct Driver<T> {
     build: Box<dyn Fn(Quota) -> T>,
     block_size: BlockSize,
@@ -33,10 +29,7 @@ pub struct Driver<T> {
     vms: Vec<Watched<T>>,
     tallies: Vec<Tally>,
     intervals: Intervals,
-    ring: [Part; RING],
-    /// Parts that ever entered the ring, and parts that ever left it.
-    entered: usize,
-    left: usize,
+    waiting: Vec<Part>,
 }
 
 /// One block of one request, on its way.
@@ -44,6 +37,7 @@ pub struct Driver<T> {
 struct Part {
     block: BlockNo,
     time_ns: u64,
+    hint: Hint,
     vm: u32,
     what: What,
     partial: bool,
@@ -83,7 +77,6 @@ impl<T: Scheme> Driver<T> {
         let sizer = Sizer::new(settings, physical);
         let share = sizer.first_share(known_vms);
         let late_share = if shares_follow_demand(settings) { Quota::default() } else { share };
-        let nothing = Part { block: 0, time_ns: 0, vm: 0, what: What::Discard, partial: false, last: false };
         let mut driver = Driver {
             build: Box::new(build),
             block_size,
@@ -93,9 +86,7 @@ impl<T: Scheme> Driver<T> {
             vms: Vec::new(),
             tallies: Vec::new(),
             intervals: Intervals::default(),
-            ring: [nothing; RING],
-            entered: 0,
-            left: 0,
+            waiting: Vec::with_capacity(BATCH),
         };
         driver.add_vms(known_vms, share);
         driver
@@ -116,8 +107,9 @@ impl<T: Scheme> Driver<T> {
     /// [`ReplayError::TooManyVolumes`]; nothing of the request is taken then.
     #[inline]
     pub fn push(&mut self, vm: u32, request: &TraceRequest) -> Result<(), ReplayError> {
-        let first_block =
-            vm_block(request.volume, 0).ok_or(ReplayError::TooManyVolumes { vm, volume: request.volume })?;
+        let Some(first_block) = vm_block(request.volume, 0) else {
+            return Err(ReplayError::TooManyVolumes { vm, volume: request.volume });
+        };
         if vm as usize >= self.vms.len() {
             self.add_vms(vm as usize + 1, self.late_share);
         }
@@ -140,45 +132,40 @@ impl<T: Scheme> Driver<T> {
             if block.partial && what == What::Discard {
                 continue;
             }
-            self.enter(Part {
-                block: first_block | block.block,
+            let block_no = first_block | block.block;
+            self.waiting.push(Part {
+                block: block_no,
                 time_ns: request.time_ns,
+                hint: self.vms[vm as usize].announce(block_no),
                 vm,
                 what,
                 partial: block.partial,
                 last: left == 0,
             });
+            if self.waiting.len() == BATCH {
+                self.finish();
+            }
         }
         Ok(())
     }
 
-    /// Puts a part into the ring and moves what is in it one step on.
-    #[inline]
-    fn enter(&mut self, part: Part) {
-        self.ring[self.entered % RING] = part;
-        self.announce(part, 0);
-        for stage in [1, 2] {
-            let distance = usize::from(stage) * STAGE;
-            if self.entered >= self.left + distance {
-                self.announce(self.ring[(self.entered - distance) % RING], stage);
-            }
+    /// Decides everything that is outstanding.
+    pub fn finish(&mut self) {
+        let mut parts = std::mem::take(&mut self.waiting);
+        for part in &mut parts {
+            self.vms[part.vm as usize].locate(part.block, &mut part.hint);
         }
-        self.entered += 1;
-        if self.entered - self.left > AHEAD {
-            self.leave();
+        for part in &parts {
+            self.vms[part.vm as usize].follow(part.block, part.hint);
         }
+        parts.iter().for_each(|part| self.decide(part));
+        parts.clear();
+        self.waiting = parts;
     }
 
     #[inline]
-    fn announce(&self, part: Part, stage: u8) {
-        self.vms[part.vm as usize].prefetch(part.block, stage);
-    }
-
-    /// Decides the part that has waited longest.
-    #[inline]
-    fn leave(&mut self) {
-        let Part { block, time_ns, vm, what, partial, last } = self.ring[self.left % RING];
-        self.left += 1;
+    fn decide(&mut self, part: &Part) {
+        let Part { block, time_ns, hint, vm, what, partial, last } = *part;
         let scheme = &mut self.vms[vm as usize];
         let tally = &mut self.tallies[vm as usize];
         let op = match what {
@@ -187,7 +174,7 @@ impl<T: Scheme> Driver<T> {
         };
         let access = Access { block, op, partial };
         tally.begin_access(&access);
-        scheme.access(access, tally);
+        scheme.access_foreseen(access, hint, tally);
         tally.end_access();
         if last {
             scheme.end_request(time_ns, tally);
@@ -205,13 +192,6 @@ impl<T: Scheme> Driver<T> {
             vm.take_asked();
         });
         self.intervals.record(self.vms.iter().map(Scheme::quota));
-    }
-
-    /// Decides everything that is outstanding.
-    pub fn finish(&mut self) {
-        while self.left < self.entered {
-            self.leave();
-        }
     }
 
     /// The VMs' schemes.

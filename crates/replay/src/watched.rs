@@ -1,6 +1,6 @@
 //! A scheme that tells when it was asked for its demand, which happens once in each sizing. It must not decide.
 
-use lode_policy::{LevelDemand, Quota, Scheme, Sink, Slot};
+use lode_policy::{Hint, LevelDemand, Quota, Scheme, Sink, Slot};
 use lode_types::{Access, BlockNo, Level};
 
 /// A scheme and whether a sizing has looked at it.
@@ -23,8 +23,8 @@ impl<T: Scheme> Watched<T> {
 
 impl<T: Scheme> Scheme for Watched<T> {
     #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.scheme.access(access, sink);
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        self.scheme.access_foreseen(access, hint, sink);
     }
 
     #[inline]
@@ -62,8 +62,18 @@ impl<T: Scheme> Scheme for Watched<T> {
     }
 
     #[inline]
-    fn prefetch(&self, block: BlockNo, stage: u8) {
-        self.scheme.prefetch(block, stage);
+    fn announce(&self, block: BlockNo) -> Hint {
+        self.scheme.announce(block)
+    }
+
+    #[inline]
+    fn locate(&self, block: BlockNo, hint: &mut Hint) {
+        self.scheme.locate(block, hint);
+    }
+
+    #[inline]
+    fn follow(&self, block: BlockNo, hint: Hint) {
+        self.scheme.follow(block, hint);
     }
 
     fn memory_bytes(&self) -> usize {

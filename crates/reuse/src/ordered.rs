@@ -16,17 +16,18 @@ const MIN_HOMES: usize = 16;
 /// Buckets allocated beyond those in use, for the overflow of the last cluster.
 const SPARE_BUCKETS: usize = 64;
 
-/// Buckets that most searches stay within; all of them are compared without branching.
-const PROBES: usize = 6;
-
-/// Largest share of used buckets, as a fraction.
-const MAX_LOAD: (u64, u64) = (17, 20);
-
-/// Growth at each enlargement, as a fraction. Just after it a table has 1.375 / 0.85 = 1.62 buckets an entry.
+/// Growth at each enlargement, as a fraction.
 const GROWTH: (usize, usize) = (11, 8);
 
 /// A bucket of an [`OrderedTable`].
 pub(crate) trait Bucket: Copy {
+    /// Largest share of used buckets, as a fraction. What an insertion or a deletion moves grows with the square of
+    /// `1 / (1 - share)`.
+    const MAX_LOAD: (u64, u64);
+
+    /// Buckets that most searches stay within; all of them are compared without branching.
+    const PROBES: usize;
+
     /// An unused bucket; its hash is the largest one, so that a walk in hash order ends at it.
     const EMPTY: Self;
 
@@ -54,11 +55,13 @@ pub(crate) struct OrderedTable<B> {
     buckets: Vec<B>,
     homes: usize,
     len: usize,
+    /// Entries that the table takes before it grows.
+    most: usize,
 }
 
 impl<B> Default for OrderedTable<B> {
     fn default() -> OrderedTable<B> {
-        OrderedTable { buckets: Vec::new(), homes: 0, len: 0 }
+        OrderedTable { buckets: Vec::new(), homes: 0, len: 0, most: 0 }
     }
 }
 
@@ -71,7 +74,7 @@ impl<B: Bucket> OrderedTable<B> {
     pub(crate) fn with_capacity(entries: usize) -> OrderedTable<B> {
         let mut table = OrderedTable::default();
         if entries > 0 {
-            let homes = (entries as u64).saturating_mul(MAX_LOAD.1).div_ceil(MAX_LOAD.0);
+            let homes = (entries as u64).saturating_mul(B::MAX_LOAD.1).div_ceil(B::MAX_LOAD.0);
             table.resize((homes as usize).max(MIN_HOMES));
         }
         table
@@ -83,10 +86,10 @@ impl<B: Bucket> OrderedTable<B> {
         let home = home_of(hash, self.homes);
         let run = self.buckets.get(home..).unwrap_or(&[]);
         let mut ahead = 0;
-        if let Some(first) = run.get(..PROBES) {
+        if let Some(first) = run.get(..B::PROBES) {
             // How far to go is a coin toss, and a wrong guess costs more than these few comparisons.
             ahead = first.iter().map(|bucket| usize::from(bucket.hash() < hash)).sum();
-            if ahead < PROBES {
+            if ahead < B::PROBES {
                 return (home + ahead, &run[ahead..]);
             }
         }
@@ -99,7 +102,7 @@ impl<B: Bucket> OrderedTable<B> {
     pub(crate) fn prefetch(&self, hash: u64) {
         let home = home_of(hash, self.homes);
         prefetch_slice(&self.buckets, home);
-        prefetch_slice(&self.buckets, home + PROBES - 1);
+        prefetch_slice(&self.buckets, home + B::PROBES - 1);
     }
 
     /// The bucket at a place, if the place exists.
@@ -117,15 +120,18 @@ impl<B: Bucket> OrderedTable<B> {
     /// Adds an entry before those of equal hash; returns its place.
     #[inline]
     pub(crate) fn insert(&mut self, bucket: B) -> usize {
-        if (self.len as u64 + 1) * MAX_LOAD.1 > self.homes as u64 * MAX_LOAD.0 {
+        if self.len >= self.most {
             let grown = (self.homes * GROWTH.0).div_ceil(GROWTH.1);
             self.resize(grown.max(MIN_HOMES));
         }
-        let (at, run) = self.run(bucket.hash());
-        let moved = run.iter().take_while(|bucket| !bucket.is_empty()).count();
-        self.buckets.copy_within(at..at + moved, at + 1);
-        self.buckets[at] = bucket;
-        if at + moved + 1 == self.buckets.len() {
+        let (at, _) = self.run(bucket.hash());
+        let mut carried = bucket;
+        let mut end = at;
+        while !carried.is_empty() {
+            std::mem::swap(&mut self.buckets[end], &mut carried);
+            end += 1;
+        }
+        if end == self.buckets.len() {
             self.lengthen(1);
         }
         self.len += 1;
@@ -135,12 +141,16 @@ impl<B: Bucket> OrderedTable<B> {
     /// Takes out the entry at a place that a look-up gave.
     #[inline]
     pub(crate) fn remove(&mut self, at: usize) {
-        let follows =
-            |place: usize, bucket: &B| !bucket.is_empty() && home_of(bucket.hash(), self.homes) < place;
-        let after = (at + 1..).zip(&self.buckets[at + 1..]);
-        let moved = after.take_while(|&(place, bucket)| follows(place, bucket)).count();
-        self.buckets.copy_within(at + 1..at + 1 + moved, at);
-        self.buckets[at + moved] = B::EMPTY;
+        let mut hole = at;
+        for place in at + 1..self.buckets.len() {
+            let bucket = self.buckets[place];
+            if bucket.is_empty() || home_of(bucket.hash(), self.homes) == place {
+                break;
+            }
+            self.buckets[hole] = bucket;
+            hole = place;
+        }
+        self.buckets[hole] = B::EMPTY;
         self.len -= 1;
     }
 
@@ -200,5 +210,6 @@ impl<B: Bucket> OrderedTable<B> {
             free = to + 1;
         }
         self.homes = homes;
+        self.most = (homes as u64 * B::MAX_LOAD.0 / B::MAX_LOAD.1) as usize;
     }
 }

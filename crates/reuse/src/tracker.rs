@@ -25,6 +25,8 @@ struct Record {
 const UNUSED: u32 = u32::MAX;
 
 impl Bucket for Record {
+    const MAX_LOAD: (u64, u64) = (17, 20);
+    const PROBES: usize = 6;
     const EMPTY: Record = Record { low: u32::MAX, high: u32::MAX, word: UNUSED };
 
     #[inline(always)]

@@ -7,7 +7,7 @@ use lode_types::{Access, AccessOp, BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::lists::SetLists;
 use crate::quota::Quota;
-use crate::scheme::Scheme;
+use crate::scheme::{Hint, Scheme};
 use crate::schemes::mapping;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 
@@ -92,8 +92,23 @@ impl OneLevel {
     }
 
     #[inline]
-    fn find(&self, hash: u32, block: BlockNo) -> Option<Slot> {
-        self.index.find(hash, |slot| self.lists.value(slot) == block)
+    fn find(&self, hint: Hint, block: BlockNo) -> Option<Slot> {
+        if self.lists.value_if_occupied(hint.place) == Some(block) {
+            return Some(hint.place);
+        }
+        // Mostly it is not there now, and this is the fast way to see it.
+        if self.index.candidate(hint.hash) == BlockIndex::NO_ID {
+            return None;
+        }
+        self.index.find(hint.hash, |slot| self.lists.value(slot) == block)
+    }
+
+    /// The slot that an access to `block` will move to the front: its own, or the one that it takes from the oldest
+    /// of its set.
+    #[inline]
+    fn affected(&self, block: BlockNo, hint: Hint) -> Slot {
+        let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
+        if hint.place == Hint::NO_PLACE { oldest } else { hint.place }
     }
 
     fn touch(&mut self, block: BlockNo, slot: Slot) {
@@ -108,10 +123,14 @@ impl OneLevel {
         if self.lists.is_closed(set) {
             return None;
         }
-        if self.lists.is_full(set) {
-            self.evict_oldest(set, sink);
-        }
-        let slot = self.lists.insert(set, block);
+        let slot = match self.lists.is_full(set).then(|| self.lists.replace_oldest(set, block)).flatten() {
+            Some((slot, old, dirty)) => {
+                self.index.remove(BlockIndex::hash(old), slot);
+                sink.effect(Effect::Evict { level: Level::Ssd, slot, block: old, dirty });
+                slot
+            }
+            None => self.lists.insert(set, block),
+        };
         self.index.insert(hash, slot);
         Some(slot)
     }
@@ -129,24 +148,22 @@ impl OneLevel {
         self.lists.remove(self.lists.geometry().set_of(block), slot);
     }
 
-    fn read<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        let hash = BlockIndex::hash(block);
-        if let Some(slot) = self.find(hash, block) {
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
+        if let Some(slot) = self.find(hint, block) {
             self.touch(block, slot);
             sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
             return;
         }
         sink.effect(Effect::ReadBacking);
         if self.policy.read_allocates()
-            && let Some(slot) = self.allocate(hash, block, sink)
+            && let Some(slot) = self.allocate(hint.hash, block, sink)
         {
             sink.effect(Effect::Fill { level: Level::Ssd, slot });
         }
     }
 
-    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, sink: &mut S) {
-        let hash = BlockIndex::hash(block);
-        let found = self.find(hash, block);
+    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: Hint, sink: &mut S) {
+        let found = self.find(hint, block);
         let dirty = self.policy.keeps_dirty();
         let slot = match found {
             Some(slot) if self.policy == WritePolicy::ReadOnly => {
@@ -158,7 +175,7 @@ impl OneLevel {
                 self.touch(block, slot);
                 Some(slot)
             }
-            None if self.policy.write_allocates() => self.allocate(hash, block, sink),
+            None if self.policy.write_allocates() => self.allocate(hint.hash, block, sink),
             None => None,
         };
         if let Some(slot) = slot {
@@ -181,17 +198,17 @@ impl OneLevel {
 
 impl Scheme for OneLevel {
     #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
         match access.op {
-            AccessOp::Read => self.read(access.block, sink),
-            AccessOp::Write => self.write(access.block, access.partial, sink),
+            AccessOp::Read => self.read(access.block, hint, sink),
+            AccessOp::Write => self.write(access.block, access.partial, hint, sink),
         }
     }
 
     fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        if let Some(slot) = self.find(BlockIndex::hash(block), block) {
+        if let Some(slot) = self.find(Hint::new(block), block) {
             self.drop_slot(block, slot);
             sink.effect(Effect::Invalidate { level: Level::Ssd, slot });
         }
@@ -199,24 +216,24 @@ impl Scheme for OneLevel {
 
     fn forget(&mut self, level: Level, block: BlockNo) {
         if level == Level::Ssd
-            && let Some(slot) = self.find(BlockIndex::hash(block), block)
+            && let Some(slot) = self.find(Hint::new(block), block)
         {
             self.drop_slot(block, slot);
         }
     }
 
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        let hash = BlockIndex::hash(block);
+        let hint = Hint::new(block);
         let set = self.lists.geometry().set_of(block);
         // A policy that never makes blocks dirty does not expect them either: it would invalidate or
         // drop the only copy.
         let unwelcome = dirty && !self.policy.keeps_dirty();
-        if unwelcome || self.lists.is_full(set) || self.find(hash, block).is_some() {
+        if unwelcome || self.lists.is_full(set) || self.find(hint, block).is_some() {
             return None;
         }
         let slot = self.lists.insert(set, block);
         self.lists.set_flag(slot, dirty);
-        self.index.insert(hash, slot);
+        self.index.insert(hint.hash, slot);
         Some(slot)
     }
 
@@ -239,16 +256,22 @@ impl Scheme for OneLevel {
     }
 
     #[inline]
-    fn prefetch(&self, block: BlockNo, stage: u8) {
-        let hash = BlockIndex::hash(block);
-        if stage == 0 {
-            self.index.prefetch(hash);
-        } else if let Some(slot) = self.index.first_candidate(hash) {
-            if stage == 1 {
-                self.lists.prefetch(slot);
-            } else {
-                self.lists.prefetch_neighbours(slot);
-            }
+    fn announce(&self, block: BlockNo) -> Hint {
+        let hint = Hint::new(block);
+        self.index.prefetch(hint.hash);
+        hint
+    }
+
+    #[inline]
+    fn locate(&self, block: BlockNo, hint: &mut Hint) {
+        hint.place = self.index.candidate(hint.hash);
+        self.lists.prefetch(self.affected(block, *hint));
+    }
+
+    #[inline]
+    fn follow(&self, block: BlockNo, hint: Hint) {
+        if let Some(moved) = self.lists.prefetch_neighbours(self.affected(block, hint)) {
+            self.index.prefetch(BlockIndex::hash(moved));
         }
     }
 

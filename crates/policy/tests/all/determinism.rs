@@ -4,7 +4,9 @@ use lode_policy::{Effect, Nothing, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_types::{Access, AccessOp, Level};
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_scheme, any_settings, any_share, any_step, settings};
+use crate::driver::{
+    Driver, Said, Step, any_scheme, any_settings, any_share, any_step, look_ahead, settings,
+};
 
 const PHYSICAL: Quota = Quota { dram_blocks: 12, ssd_blocks: 20 };
 
@@ -14,7 +16,7 @@ fn effects_of(settings: &Settings, quota: Quota, steps: &[Step], prefetch: bool)
     for &step in steps {
         match step {
             Step::Read(block) | Step::Write(block, _) if prefetch => {
-                (0..3).for_each(|stage| scheme.prefetch(block ^ 1, stage));
+                look_ahead(&scheme, block ^ 1);
             }
             _ => {}
         }

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use lode_policy::{
-    AnyScheme, Counters, Effect, Quota, Scheme, SchemeInfo, SettingKind, Settings, Slot, all_schemes, build,
+    AnyScheme, Counters, Effect, Hint, Quota, Scheme, SchemeInfo, SettingKind, Settings, Slot, all_schemes,
+    build,
 };
 use lode_types::{Access, AccessOp, BlockNo, Level};
 use proptest::prelude::*;
@@ -76,6 +77,16 @@ pub struct Driver {
     halves: [Counters; 2],
     steps: usize,
     books: [Book; 2],
+    /// What looking ahead found out before each block's last access, which has changed since.
+    old_hints: BTreeMap<BlockNo, Hint>,
+}
+
+/// All looks ahead at one block.
+pub fn look_ahead(scheme: &AnyScheme, block: BlockNo) -> Hint {
+    let mut hint = scheme.announce(block);
+    scheme.locate(block, &mut hint);
+    scheme.follow(block, hint);
+    hint
 }
 
 impl Driver {
@@ -87,6 +98,7 @@ impl Driver {
             halves: [Counters::default(); 2],
             steps: 0,
             books: [Book::default(), Book::default()],
+            old_hints: BTreeMap::new(),
         };
         driver.note_quota();
         driver
@@ -152,10 +164,13 @@ impl Driver {
     fn access(&mut self, access: Access, effects: &mut Vec<Effect>) {
         self.counters.access(&access);
         self.half().access(&access);
-        self.scheme.prefetch(access.block, 0);
-        self.scheme.prefetch(access.block, 1);
-        self.scheme.prefetch(access.block, 2);
-        self.scheme.access(access, effects);
+        let hint = look_ahead(&self.scheme, access.block);
+        let old_hint = self.old_hints.insert(access.block, hint);
+        match self.steps % 3 {
+            0 => self.scheme.access(access, effects),
+            1 => self.scheme.access_foreseen(access, hint, effects),
+            _ => self.scheme.access_foreseen(access, old_hint.unwrap_or(hint), effects),
+        }
     }
 
     /// `accessed` is the block of the access or discard under way.

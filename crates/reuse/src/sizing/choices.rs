@@ -28,7 +28,7 @@ impl Choices {
         let mut best = list[0].value;
         let above = demand.curve.partition_point(|point| point.size_blocks <= lower);
         for point in demand.curve[above..].iter().take_while(|point| point.size_blocks <= upper) {
-            let value = objective.value_of_one(demand, point.size_blocks);
+            let value = objective.value_of_hits(demand, point.size_blocks, point.hits);
             if value > best {
                 best = value;
                 list.push(Choice { extra_blocks: point.size_blocks - lower, value });

@@ -10,6 +10,16 @@ pub(super) fn work(problem: &[Choices], budget: u64) -> u128 {
     choices * (u128::from(budget) + 1)
 }
 
+/// The size of largest value of a VM that has everything for itself; of several, the smallest.
+pub(super) fn solve_one(choices: &Choices, objective: &Objective) -> u64 {
+    let worth = |at: usize| match objective {
+        Objective::PpcTotal { .. } => per_block(choices.list[at].value, choices.size(at) as f64),
+        _ => choices.list[at].value,
+    };
+    choices
+        .size((1..choices.list.len()).fold(0, |found, at| if worth(at) > worth(found) { at } else { found }))
+}
+
 /// Sizes of largest value with at most `budget` blocks above the lower ends; of several, one of fewest blocks.
 pub(super) fn solve(problem: &[Choices], budget: u64, objective: &Objective) -> Vec<u64> {
     let places = budget as usize + 1;

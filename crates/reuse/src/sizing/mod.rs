@@ -162,6 +162,9 @@ pub fn divide_by(
     if objective == Objective::MaxMin {
         return finish(maxmin::solve(&problem, budget), Method::MaxMin);
     }
+    if let [only] = &problem[..] {
+        return finish(vec![exact::solve_one(only, &objective)], Method::Exact);
+    }
     let work = exact::work(&problem, budget);
     match solver {
         Solver::Exact if work > EXACT_WORK_LIMIT => {

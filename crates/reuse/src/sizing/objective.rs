@@ -2,6 +2,7 @@
 
 use super::VmDemand;
 use crate::error::ReuseError;
+use crate::tally;
 
 /// What a division maximises. H is a VM's hits for each of its accesses, c its size, w its weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,10 +62,15 @@ impl Objective {
 
     /// What one VM adds; for [`Objective::PpcTotal`] above the line only, for [`Objective::MaxMin`] what is compared.
     pub(super) fn value_of_one(&self, demand: &VmDemand, size_blocks: u64) -> f64 {
-        let ratio = demand.hit_ratio_at(size_blocks);
+        self.value_of_hits(demand, size_blocks, demand.hits_at(size_blocks))
+    }
+
+    /// The same for a size whose `hits` are known.
+    pub(super) fn value_of_hits(&self, demand: &VmDemand, size_blocks: u64, hits: u64) -> f64 {
+        let ratio = tally::ratio(hits, demand.accesses);
         let value = match *self {
             Objective::SumHitRatio | Objective::PpcTotal { .. } => ratio,
-            Objective::Hits => demand.hits_at(size_blocks) as f64,
+            Objective::Hits => hits as f64,
             Objective::Latency { cache_us, backing_us } => -(ratio * cache_us + (1.0 - ratio) * backing_us),
             Objective::PpcLiteral { .. } => per_block(ratio, size_blocks as f64),
             Objective::MaxMin => return ratio / demand.weight,

@@ -15,7 +15,6 @@ mod promote;
 mod sets;
 mod table;
 
-use lode_reuse::index::BlockIndex;
 use lode_types::{Access, AccessOp, BlockNo, Level};
 
 pub(crate) use config::TABLES;
@@ -24,11 +23,11 @@ use self::config::{Config, Mode};
 use self::pod::Pods;
 use self::popularity::Popularity;
 use self::sets::SsdSets;
-use self::table::{Record, Table};
+use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
 use crate::lists::SetLists;
 use crate::quota::Quota;
-use crate::scheme::{LevelDemand, Scheme};
+use crate::scheme::{Hint, LevelDemand, Scheme};
 use crate::settings::Settings;
 
 /// One VM's ETICA cache.
@@ -71,9 +70,8 @@ impl Etica {
     /// The record of `block`, new or known. A table at its limit forgets an old block that neither
     /// level holds.
     #[inline]
-    fn record_of(&mut self, block: BlockNo) -> u32 {
-        let hash = BlockIndex::hash(block);
-        if let Some(id) = self.table.find(hash, block) {
+    fn record_of(&mut self, block: BlockNo, hint: Hint) -> u32 {
+        if let Some(id) = self.table.find(hint, block) {
             return id;
         }
         if self.table.is_at_limit()
@@ -81,7 +79,7 @@ impl Etica {
         {
             self.forget_record(old);
         }
-        self.table.insert(hash, block)
+        self.table.insert(hint.hash, block)
     }
 
     /// Forgets all that is known of a block that neither level holds.
@@ -237,16 +235,16 @@ impl Etica {
     }
 
     fn find(&self, block: BlockNo) -> Option<u32> {
-        self.table.find(BlockIndex::hash(block), block)
+        self.table.find(Hint::new(block), block)
     }
 }
 
 impl Scheme for Etica {
     #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
         self.pods.make_room(&mut self.table.records);
         self.accesses_in_window += 1;
-        let id = self.record_of(access.block);
+        let id = self.record_of(access.block, hint);
         self.table.records[id as usize].interval = self.interval;
         match access.op {
             AccessOp::Read => self.read(id, sink),
@@ -298,7 +296,7 @@ impl Scheme for Etica {
         if self.ssd.lists.is_full(set) || self.find(block).is_some_and(|id| self.holds(id)) {
             return None;
         }
-        let id = self.record_of(block);
+        let id = self.record_of(block, Hint::new(block));
         let slot = self.put_in_ssd(id);
         self.ssd.lists.set_flag(slot, dirty);
         Some(slot)
@@ -335,20 +333,29 @@ impl Scheme for Etica {
     }
 
     #[inline]
-    fn prefetch(&self, block: BlockNo, stage: u8) {
-        let hash = BlockIndex::hash(block);
-        match stage {
-            0 => self.table.index.prefetch(hash),
-            1 => {
-                if let Some(id) = self.table.index.first_candidate(hash) {
-                    lode_reuse::prefetch::prefetch_slice(&self.table.records, id as usize);
-                }
+    fn announce(&self, block: BlockNo) -> Hint {
+        let hint = Hint::new(block);
+        self.table.index.prefetch(hint.hash);
+        hint
+    }
+
+    #[inline]
+    fn locate(&self, block: BlockNo, hint: &mut Hint) {
+        hint.place = self.table.index.candidate(hint.hash);
+        self.table.prefetch(hint.place);
+        self.dram.prefetch(self.dram_victim(block));
+    }
+
+    #[inline]
+    fn follow(&self, block: BlockNo, hint: Hint) {
+        if let Some(record) = self.table.records.get(hint.place as usize) {
+            self.pods.prefetch(record);
+            if let Some(slot) = record.dram_slot() {
+                return self.dram.prefetch(slot);
             }
-            _ => {
-                if let Some(id) = self.table.index.first_candidate(hash) {
-                    self.prefetch_record_links(&self.table.records[id as usize]);
-                }
-            }
+        }
+        if let Some(id) = self.dram.prefetch_neighbours(self.dram_victim(block)) {
+            self.table.prefetch(id);
         }
     }
 
@@ -366,11 +373,9 @@ impl Etica {
         self.table.records[id as usize].ssd_slot().is_some()
     }
 
-    fn prefetch_record_links(&self, record: &Record) {
-        if let Some(slot) = record.dram_slot() {
-            self.dram.prefetch(slot);
-        } else if let Some(slot) = record.ssd_slot() {
-            self.ssd.lists.prefetch(slot);
-        }
+    /// The DRAM slot that gives way when `block` enters.
+    #[inline]
+    fn dram_victim(&self, block: BlockNo) -> Slot {
+        self.dram.next_to_leave(self.dram.geometry().set_of(block))
     }
 }

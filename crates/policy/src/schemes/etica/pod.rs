@@ -78,6 +78,17 @@ impl Pods {
         }
     }
 
+    /// Brings what the block's next access needs nearer to the processor.
+    #[inline]
+    pub(super) fn prefetch(&self, record: &Record) {
+        if let Some(line) = &self.ro {
+            line.prefetch(record.ro & !WRITTEN_SINCE);
+        }
+        if let Some(line) = &self.wbwo {
+            line.prefetch(record.wbwo);
+        }
+    }
+
     /// Notes a read. Returns the distance that counts for the block's popularity, if it does.
     #[inline]
     pub(super) fn read(&mut self, records: &mut [Record], id: u32, dram_hit: bool) -> Option<u32> {
@@ -200,15 +211,18 @@ impl DistanceLog {
     }
 
     fn fold(&mut self) {
-        let mut all = std::mem::take(&mut self.folded);
-        all.extend(self.recent.drain(..).map(|distance| (distance, 1)));
-        all.sort_unstable_by_key(|pair| pair.0);
-        all.dedup_by(|later, kept| {
-            let same = later.0 == kept.0;
-            kept.1 += u64::from(same) * later.1;
-            same
-        });
-        self.folded = all;
+        self.recent.sort_unstable();
+        let before = std::mem::take(&mut self.folded);
+        self.folded.reserve_exact(before.len() + self.recent.chunk_by(u32::eq).count());
+        let mut before = before.into_iter().peekable();
+        for same in self.recent.chunk_by(u32::eq) {
+            let distance = same[0];
+            self.folded.extend(std::iter::from_fn(|| before.next_if(|pair| pair.0 < distance)));
+            let count = before.next_if(|pair| pair.0 == distance).map_or(0, |pair| pair.1);
+            self.folded.push((distance, count + same.len() as u64));
+        }
+        self.folded.extend(before);
+        self.recent.clear();
     }
 
     /// The demand of the window, which starts anew. Size `distance + 1` is the first that hits.

@@ -193,23 +193,23 @@ impl Popularity {
         }
     }
 
-    /// Ages every score. True when the scores themselves were changed, so that whoever keeps an order
-    /// by them must make it anew.
-    pub(super) fn age(&mut self, records: &mut [Record]) -> bool {
+    /// Ages every score. Says by what factor the scores themselves were multiplied, if they were: whoever
+    /// keeps scores must do the same.
+    pub(super) fn age(&mut self, records: &mut [Record]) -> Option<f32> {
         if self.ageing == 0.0 {
-            self.rescale(records, 0.0);
-            return true;
+            self.scale(records, 0.0);
+            return Some(0.0);
         }
         self.inflation /= self.ageing;
         if self.inflation < LARGEST_INFLATION {
-            return false;
+            return None;
         }
         self.inflation /= LARGEST_INFLATION;
-        self.rescale(records, 1.0 / LARGEST_INFLATION);
-        true
+        self.scale(records, 1.0 / LARGEST_INFLATION);
+        Some(1.0 / LARGEST_INFLATION)
     }
 
-    fn rescale(&mut self, records: &mut [Record], factor: f32) {
+    fn scale(&mut self, records: &mut [Record], factor: f32) {
         self.inside.clear();
         self.outside.clear();
         self.candidates.clear();

@@ -5,6 +5,9 @@ use super::Etica;
 use super::popularity::{Candidate, Classes};
 use crate::effect::{Effect, Sink};
 
+/// Candidates between the one that is decided and the one whose opponent is fetched from memory.
+const PROMOTE_AHEAD: usize = 8;
+
 impl Etica {
     /// One promotion interval's work.
     pub(super) fn promote<S: Sink>(&mut self, sink: &mut S) {
@@ -14,11 +17,15 @@ impl Etica {
         if self.config.evict_literally {
             self.evict_the_worst(sink);
         }
-        for candidate in queue {
+        for (at, &candidate) in queue.iter().enumerate() {
+            if let Some((_, later)) = queue.get(at + PROMOTE_AHEAD) {
+                let set = self.ssd.lists.geometry().set_of(*later);
+                self.ssd.prefetch_least_wanted(set, &self.table.records);
+            }
             self.try_promote(candidate, evictable, sink);
         }
-        if self.popularity.age(&mut self.table.records) {
-            self.ssd.rebuild_heaps(&self.table.records);
+        if let Some(factor) = self.popularity.age(&mut self.table.records) {
+            self.ssd.scale(factor);
         }
     }
 

@@ -4,6 +4,7 @@ use super::table::Record;
 use crate::effect::Slot;
 use crate::geometry::Geometry;
 use crate::lists::SetLists;
+use lode_reuse::prefetch_slice;
 use lode_types::BlockNo;
 
 /// One block in a set's heap. `score` is a lower bound: scores only grow while a block is resident, so
@@ -13,7 +14,8 @@ struct Entry {
     score: f32,
     /// Order of arrival; among equals the older leaves first.
     arrival: u32,
-    slot: Slot,
+    /// Of the record.
+    id: u32,
 }
 
 impl Entry {
@@ -57,14 +59,14 @@ impl SsdSets {
         let set = self.lists.geometry().set_of(block);
         let slot = self.lists.insert(set, id);
         if self.by_popularity {
-            self.push(set, score, slot);
+            self.push(set, score, id);
         }
         slot
     }
 
-    fn push(&mut self, set: u32, score: f32, slot: Slot) {
+    fn push(&mut self, set: u32, score: f32, id: u32) {
         let heap = &mut self.heaps[set as usize];
-        heap.push(Entry { score, arrival: self.arrivals, slot });
+        heap.push(Entry { score, arrival: self.arrivals, id });
         self.arrivals = self.arrivals.wrapping_add(1);
         let last = heap.len() - 1;
         sift_up(heap, last);
@@ -72,10 +74,11 @@ impl SsdSets {
 
     pub(super) fn remove(&mut self, block: BlockNo, slot: Slot) {
         let set = self.lists.geometry().set_of(block);
+        let id = self.lists.value(slot);
         self.lists.remove(set, slot);
         if self.by_popularity {
             let heap = &mut self.heaps[set as usize];
-            if let Some(at) = heap.iter().position(|entry| entry.slot == slot) {
+            if let Some(at) = heap.iter().position(|entry| entry.id == id) {
                 heap.swap_remove(at);
                 if at < heap.len() {
                     sift_down(heap, at);
@@ -100,11 +103,14 @@ impl SsdSets {
         let heap = &mut self.heaps[set as usize];
         loop {
             let top = heap[0];
-            let score = records[self.lists.value(top.slot) as usize].score;
-            if score == top.score {
-                return Victim { slot: top.slot, score };
+            let record = &records[top.id as usize];
+            if record.score == top.score {
+                let slot = record.ssd_slot().expect("the set's blocks are in the SSD");
+                return Victim { slot, score: record.score };
             }
-            heap[0].score = score;
+            heap[0].score = record.score;
+            // One of the two comes next.
+            heap[1..].iter().take(2).for_each(|next| prefetch_slice(records, next.id as usize));
             sift_down(heap, 0);
         }
     }
@@ -115,12 +121,35 @@ impl SsdSets {
         let same_sets = geometry.sets() == self.lists.geometry().sets();
         self.lists.regroup(geometry, |&id| geometry.set_of(records[id as usize].block));
         if !same_sets {
-            self.rebuild_heaps(records);
+            self.fill_heaps(records);
         }
     }
 
-    /// Fills every heap anew from the lists, after scores or sets changed as a whole.
-    pub(super) fn rebuild_heaps(&mut self, records: &[Record]) {
+    /// Multiplies every score, as the records' own were.
+    pub(super) fn scale(&mut self, factor: f32) {
+        for heap in &mut self.heaps {
+            let mut inexact = false;
+            for entry in heap.iter_mut() {
+                let score = entry.score * factor;
+                inexact |= entry.score > 0.0 && score < f32::MIN_POSITIVE;
+                entry.score = score;
+            }
+            // Scores that became too small to be told apart are in the order of arrival from now on.
+            if inexact {
+                (0..heap.len() / 2).rev().for_each(|at| sift_down(heap, at));
+            }
+        }
+    }
+
+    /// Brings the record nearer that [`SsdSets::least_wanted`] looks at first.
+    pub(super) fn prefetch_least_wanted(&self, set: u32, records: &[Record]) {
+        if let Some(top) = self.heaps[set as usize].first() {
+            prefetch_slice(records, top.id as usize);
+        }
+    }
+
+    /// Fills every heap anew from the lists, after the sets changed.
+    fn fill_heaps(&mut self, records: &[Record]) {
         if !self.by_popularity {
             return;
         }
@@ -128,9 +157,9 @@ impl SsdSets {
         self.heaps.clear();
         self.heaps.resize(sets as usize, Vec::new());
         for set in 0..sets {
-            let slots: Vec<Slot> = self.lists.from_oldest(set).collect();
-            for slot in slots {
-                self.push(set, records[self.lists.value(slot) as usize].score, slot);
+            let ids: Vec<u32> = self.lists.from_oldest(set).map(|slot| self.lists.value(slot)).collect();
+            for id in ids {
+                self.push(set, records[id as usize].score, id);
             }
         }
     }

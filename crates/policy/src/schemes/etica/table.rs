@@ -4,16 +4,23 @@
 //! measurement, so that an access costs one look-up and not one a question.
 
 use lode_reuse::index::BlockIndex;
+use lode_reuse::prefetch_slice;
 use lode_reuse::timeline::NEVER;
 use lode_types::BlockNo;
 
 use crate::effect::Slot;
 use crate::growth;
+use crate::scheme::Hint;
 
 /// Records that the clock hand passes before it settles for a block of the current interval.
 const HAND_REACH: u32 = 64;
 
+/// Records between the one that the hand stands at and the one whose index entry is fetched.
+const HAND_AHEAD: u32 = 16;
+
 const NOWHERE: u32 = u32::MAX;
+/// In `Record::dram` of a record that is not in use.
+const FREE: u32 = NOWHERE - 1;
 const CANDIDATE: u32 = 0x8000_0000;
 
 /// What is known of one block.
@@ -41,7 +48,7 @@ impl Record {
 
     #[inline]
     pub(super) fn dram_slot(&self) -> Option<Slot> {
-        (self.dram != NOWHERE).then_some(self.dram)
+        (self.dram < FREE).then_some(self.dram)
     }
 
     #[inline]
@@ -91,8 +98,20 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn find(&self, hash: u32, block: BlockNo) -> Option<u32> {
-        self.index.find(hash, |id| self.records[id as usize].block == block)
+    pub(super) fn find(&self, hint: Hint, block: BlockNo) -> Option<u32> {
+        let is_it = |record: &Record| record.block == block && record.dram != FREE;
+        if self.records.get(hint.place as usize).is_some_and(is_it) {
+            return Some(hint.place);
+        }
+        self.index.find(hint.hash, |id| self.records[id as usize].block == block)
+    }
+
+    /// Brings a record nearer to the processor, both cache lines if it lies in two: aligned records would not, but
+    /// cannot grow in place.
+    #[inline]
+    pub(super) fn prefetch(&self, id: u32) {
+        prefetch_slice(&self.records, id as usize);
+        prefetch_slice(&self.records, id.saturating_add(1) as usize);
     }
 
     pub(super) fn is_at_limit(&self) -> bool {
@@ -116,8 +135,9 @@ impl Table {
 
     /// Forgets a block that no level holds.
     pub(super) fn remove(&mut self, id: u32) {
-        let block = self.records[id as usize].block;
-        self.index.remove(BlockIndex::hash(block), id);
+        let record = &mut self.records[id as usize];
+        record.dram = FREE;
+        self.index.remove(BlockIndex::hash(record.block), id);
         self.free.push(id);
     }
 
@@ -131,6 +151,9 @@ impl Table {
                 break;
             }
             self.hand = if self.hand + 1 < count { self.hand + 1 } else { 0 };
+            if let Some(later) = self.records.get((self.hand + HAND_AHEAD) as usize) {
+                self.index.prefetch(BlockIndex::hash(later.block));
+            }
             let record = &self.records[self.hand as usize];
             if record.dram_slot().is_none() && record.ssd_slot().is_none() {
                 if record.interval != now {
