@@ -24,7 +24,7 @@ fn fio_verifies_its_checksums() {
     for (vm, size) in [("vm1", "--bs=4k"), ("vm2", "--bsrange=512-256k")] {
         let uri = format!("--uri={}", site.uri(vm));
         let job = ["--name=v", "--ioengine=nbd", &uri, "--rw=randwrite", size, "--size=32M", "--iodepth=32"];
-        let check = ["--verify=crc32c", "--verify_fatal=1", "--do_verify=1"];
+        let check = ["--verify=crc32c", "--verify_fatal=1", "--do_verify=1", "--verify_state_save=0"];
         let text = run("/usr/bin/fio", &[&job[..], &check[..]].concat());
         assert!(text.contains("err= 0"), "{text}");
     }
