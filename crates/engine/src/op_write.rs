@@ -198,7 +198,7 @@ impl Engine {
         if result.is_err() {
             self.place_failed(place);
             if waits_for_it {
-                self.access_failed(block, &op, GuestError::Io);
+                self.write_to_disk_instead(block, op);
             } else {
                 self.op_done(block);
             }
@@ -209,6 +209,15 @@ impl Engine {
             self.request_part_done(op.request, Served::Ssd);
         }
         self.op_done(block);
+    }
+
+    /// The SSD could not take a guest's write; the backing disk can. The block is not cached then.
+    fn write_to_disk_instead(&mut self, block: BlockNo, op: AccessOp) {
+        self.update_head(block, AccessOp { to_ssd: None, to_backing: true, holds_place: false, ..op });
+        let flight = self.blocks.get_mut(block).expect("the block is in flight");
+        flight.stage = Stage::Start;
+        flight.full = None;
+        self.runnable.push_back(block);
     }
 
     /// Notes a new copy on the SSD; it supersedes the block's old one.

@@ -73,6 +73,8 @@ pub struct Tally {
     pub failed_starts: u64,
     /// Damaged blocks that were noticed.
     pub damaged: u64,
+    /// Commands on the SSD that failed.
+    pub ssd_errors: u64,
 }
 
 /// A guest's request on its way.
@@ -362,5 +364,6 @@ impl Guest {
         self.tally.write_backs += counters.write_backs;
         let alarms = world.engine().alarms();
         self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty;
+        self.tally.ssd_errors += alarms.ssd_errors;
     }
 }
