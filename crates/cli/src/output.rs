@@ -10,6 +10,9 @@ use crate::error::CliError;
 /// Characters of a table's line when standard output is no terminal.
 const WIDTH_AWAY_FROM_TERMINALS: u16 = 120;
 
+/// Characters of a table's line on a terminal that does not know its width, as serial consoles do not.
+const WIDTH_OF_UNKNOWN_TERMINALS: u16 = 80;
+
 /// Writes text as it is.
 ///
 /// # Errors
@@ -48,14 +51,21 @@ pub fn table(titles: &[&str], first_number: usize) -> Table {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    if !table.is_tty() {
-        table.set_width(WIDTH_AWAY_FROM_TERMINALS);
-    }
+    table.set_width(width(table.is_tty(), table.width()));
     table.set_header(titles.iter().copied());
     for column in table.column_iter_mut().skip(first_number) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+/// Characters of a table's line, from what a terminal reports.
+fn width(is_terminal: bool, reported: Option<u16>) -> u16 {
+    match reported {
+        _ if !is_terminal => WIDTH_AWAY_FROM_TERMINALS,
+        None | Some(0) => WIDTH_OF_UNKNOWN_TERMINALS,
+        Some(width) => width,
+    }
 }
 
 /// A share as a percentage; a dash when there is none.
@@ -66,4 +76,18 @@ pub fn percent(share: Option<f64>) -> String {
 /// A number with so many decimals; a dash when there is none.
 pub fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_without_columns_counts_as_80() {
+        for (is_terminal, reported, expected) in
+            [(true, Some(0), 80), (true, None, 80), (true, Some(33), 33), (false, None, 120)]
+        {
+            assert_eq!(width(is_terminal, reported), expected, "{is_terminal} {reported:?}");
+        }
+    }
 }

@@ -67,6 +67,7 @@ impl Session {
     pub(crate) fn answer(&mut self, answer: &impl Serialize) {
         self.output = serde_json::to_vec(answer).unwrap_or_default();
         self.output.push(b'\n');
+        self.sent = 0;
     }
 
     /// Goes on as far as possible without waiting.
@@ -123,24 +124,37 @@ impl Session {
     }
 }
 
-/// Sends a command to a running daemon and returns the JSON document that it answers.
-fn ask(control: &Path, request: Request) -> Result<String, ServerError> {
-    let failed = |error| {
-        let what = format!("Cannot talk to the daemon at {}; is it running?", control.display());
-        ServerError::because(ServerErrorKind::Socket, what, error)
-    };
-    let mut stream = UnixStream::connect(control).map_err(failed)?;
-    stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
-    let mut line = serde_json::to_vec(&request).unwrap_or_default();
-    line.push(b'\n');
-    stream.write_all(&line).map_err(failed)?;
-    let mut answer = String::new();
-    BufReader::new(stream.take(MAX_ANSWER_BYTES)).read_line(&mut answer).map_err(failed)?;
-    if answer.ends_with('\n') {
-        return Ok(answer);
+/// A command sent to a running daemon, whose answers are to be read line by line.
+struct Conversation<'c> {
+    control: &'c Path,
+    answers: std::io::Take<BufReader<UnixStream>>,
+}
+
+impl Conversation<'_> {
+    fn begin(control: &Path, request: Request) -> Result<Conversation<'_>, ServerError> {
+        let failed = |error| no_answer(control, error);
+        let mut stream = UnixStream::connect(control).map_err(failed)?;
+        stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
+        let mut line = serde_json::to_vec(&request).unwrap_or_default();
+        line.push(b'\n');
+        stream.write_all(&line).map_err(failed)?;
+        Ok(Conversation { control, answers: BufReader::new(stream).take(MAX_ANSWER_BYTES) })
     }
-    let text = format!("The daemon at {} ended before it answered; see its log", control.display());
-    Err(ServerError::new(ServerErrorKind::Socket, text))
+
+    fn answer(&mut self) -> Result<String, ServerError> {
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).map_err(|error| no_answer(self.control, error))?;
+        if answer.ends_with('\n') {
+            return Ok(answer);
+        }
+        let text = format!("The daemon at {} ended before it answered; see its log", self.control.display());
+        Err(ServerError::new(ServerErrorKind::Socket, text))
+    }
+}
+
+fn no_answer(control: &Path, error: std::io::Error) -> ServerError {
+    let what = format!("Cannot talk to the daemon at {}; is it running?", control.display());
+    ServerError::because(ServerErrorKind::Socket, what, error)
 }
 
 /// Asks a running daemon for its status, as JSON.
@@ -148,13 +162,27 @@ fn ask(control: &Path, request: Request) -> Result<String, ServerError> {
 /// # Errors
 /// [`ServerErrorKind::Socket`] when it is not running or does not answer.
 pub fn status(control: &Path) -> Result<String, ServerError> {
-    ask(control, Request::Status)
+    Conversation::begin(control, Request::Status)?.answer()
 }
 
-/// Asks a running daemon to stop; returns when it has begun to.
+/// Asks a running daemon to stop; returns when it has.
 ///
 /// # Errors
-/// As [`status`].
+/// As [`status`], and [`ServerErrorKind::Media`] when it stopped without everything saved.
 pub fn stop(control: &Path) -> Result<(), ServerError> {
-    ask(control, Request::Stop).map(drop)
+    let mut conversation = Conversation::begin(control, Request::Stop)?;
+    conversation.answer()?;
+    let outcome: Stopped = serde_json::from_str(&conversation.answer()?).unwrap_or_default();
+    if outcome.saved {
+        return Ok(());
+    }
+    let text =
+        "The daemon stopped, but not everything could be saved; see its log before it is started again";
+    Err(ServerError::new(ServerErrorKind::Media, text))
+}
+
+/// The daemon's last answer to a stop.
+#[derive(Default, Deserialize)]
+struct Stopped {
+    saved: bool,
 }

@@ -58,6 +58,8 @@ pub(crate) struct Control {
     pub signals: UnixStream,
     pub openings: Vec<Opening>,
     pub sessions: Vec<Session>,
+    /// Those who asked to stop; they are told how it ended.
+    pub stoppers: Vec<Session>,
     pub start: Instant,
     pub accept_after: Option<Instant>,
     pub complain_after: Instant,
@@ -77,8 +79,8 @@ impl Control {
     /// Serves until asked to stop, then ends everything.
     pub(crate) fn run(mut self) -> Result<(), ServerError> {
         let outcome = self.serve();
-        let Control { doors, commands, openings, sessions, shards, .. } = self;
-        drop((doors, commands, openings));
+        let Control { doors, commands, openings, sessions, stoppers, shards, .. } = self;
+        drop((doors, commands, openings, sessions));
         shards.iter().for_each(|shard| shard.tell(ToShard::Stop));
         let mut saved = true;
         let mut failure = outcome.err();
@@ -91,16 +93,20 @@ impl Control {
                 }
             }
         }
-        drop(sessions);
+        for mut stopper in stoppers {
+            stopper.answer(&serde_json::json!({ "saved": saved && failure.is_none() }));
+            // Whoever asked may have gone.
+            let _ = stopper.send();
+        }
         if let Some(failure) = failure {
             return Err(failure);
         }
-        match saved {
-            true => tracing::info!("Stopped; everything is saved"),
-            false => tracing::warn!(
-                "Stopped while devices were still busy; what guests were told is durable is safe"
-            ),
+        if !saved {
+            let text = "Stopped, but not everything could be saved in time or without an error: what guests were told \
+                        is durable is on the SSD or the backing disk, later writes may be lost";
+            return Err(ServerError::new(ServerErrorKind::Media, text));
         }
+        tracing::info!("Stopped; everything is saved");
         Ok(())
     }
 
@@ -215,6 +221,10 @@ impl Control {
                     Request::Stop => {
                         session.answer(&serde_json::json!({ "stopping": true }));
                         stop = true;
+                        // Its answer is on its way or it is gone; the second one comes at the end.
+                        let _ = session.send();
+                        self.stoppers.push(session);
+                        continue;
                     }
                 }
                 step = session.send();

@@ -1,16 +1,22 @@
 //! Making a device or file into a cache SSD, unless it holds something.
 
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use lode_engine::store::Store;
-use lode_format::{CacheId, Superblock};
+use lode_format::{CacheId, DeviceLayout, ExtentLayout, Superblock};
 use lode_media::{MediaFile, OpenOptions};
 use lode_types::BlockSize;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::bytes::DeviceBytes;
+use crate::config::Size;
 use crate::error::{ServerError, ServerErrorKind};
+
+const MIB: u64 = 1 << 20;
 
 /// How to format.
 #[derive(Clone, Copy, Debug)]
@@ -21,25 +27,133 @@ pub struct FormatOptions {
     pub extent_bytes: Option<u64>,
     /// Overwrite whatever is there.
     pub force: bool,
-    /// Create a file of this many bytes if the path does not exist.
+    /// Create a file of this many bytes, all of them allocated, if the path does not exist.
     pub create_bytes: Option<u64>,
 }
 
-/// Formats a cache SSD.
+/// Formats a cache SSD. A file that this call created does not outlive a failure.
 ///
 /// # Errors
 /// [`ServerErrorKind::InUse`] when the device holds a cache or something else that is known and `force` is
-/// not set; it is left as it was then.
+/// not set; it is left as it was then. [`ServerErrorKind::Config`] when sizes do not fit each other.
 pub fn format(path: &Path, options: &FormatOptions) -> Result<Superblock, ServerError> {
+    let created = match options.create_bytes {
+        Some(size_bytes) => {
+            check_sizes(path, size_bytes, options)?;
+            create(path, size_bytes)?
+        }
+        None => false,
+    };
+    let outcome = format_existing(path, options);
+    if created && outcome.is_err() {
+        // The error that matters is the first one; a file left behind is harmless.
+        let _ = fs::remove_file(path);
+    }
+    outcome
+}
+
+fn format_existing(path: &Path, options: &FormatOptions) -> Result<Superblock, ServerError> {
     let open = OpenOptions { create_size: options.create_bytes, ..OpenOptions::default() };
     let file = MediaFile::open(path, &open)?;
     let mut device = DeviceBytes(&file);
     if !options.force {
         refuse_if_used(path, &file, &mut device)?;
     }
+    check_sizes(path, file.size_bytes(), options)?;
     let cache = random_id()?;
     Store::format(&mut device, cache, options.block, options.extent_bytes)
         .map_err(|error| ServerError::store(format!("Cannot format {}", path.display()), error))
+}
+
+/// Refuses sizes that do not fit each other, and says which would.
+fn check_sizes(path: &Path, device_bytes: u64, options: &FormatOptions) -> Result<(), ServerError> {
+    let block = options.block;
+    let refuse = |text: String| Err(ServerError::new(ServerErrorKind::Config, text));
+    if let Some(extent_bytes) = options.extent_bytes
+        && ExtentLayout::new(extent_bytes, block).is_err()
+    {
+        let (least, most) = (ExtentLayout::MIN_EXTENT_BYTES, ExtentLayout::MAX_EXTENT_BYTES);
+        return refuse(format!(
+            "An extent cannot have {extent_bytes} bytes; choose an --extent that is a power of two from {} to {}",
+            Size(least),
+            Size(most)
+        ));
+    }
+    let extent = |bytes| options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(bytes));
+    let fits = |bytes| DeviceLayout::new(bytes, extent(bytes), block).is_ok();
+    if fits(device_bytes) {
+        return Ok(());
+    }
+    // Eight extents fit any format; which side of them a size is on tells what is wrong with it.
+    let fitting_mib = extent(0) / MIB * 8;
+    let too_small = device_bytes < fitting_mib * MIB;
+    let wrong_mib = if too_small { device_bytes / MIB } else { device_bytes.div_ceil(MIB) };
+    let nearest_mib = last_that_fits(fitting_mib, wrong_mib, |mib| fits(mib * MIB));
+    let (words, most) = if too_small { ("few", "smallest") } else { ("many", "largest") };
+    refuse(format!(
+        "{device_bytes} bytes are too {words} for a cache on {} with blocks of {} and extents of {}; the {most} \
+         possible size is {nearest_mib} MiB",
+        path.display(),
+        Size(block.bytes()),
+        Size(extent(device_bytes)),
+    ))
+}
+
+/// The number nearest to `wrong` that fits, between `right`, which does, and `wrong`, which does not.
+fn last_that_fits(mut right: u64, mut wrong: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    while right.abs_diff(wrong) > 1 {
+        let middle = right.midpoint(wrong);
+        *(if fits(middle) { &mut right } else { &mut wrong }) = middle;
+    }
+    right
+}
+
+/// Creates a file with all its space, unless there is one; returns whether it did. The space is taken now so
+/// that a full file system is noticed here and not by a guest.
+fn create(path: &Path, size_bytes: u64) -> Result<bool, ServerError> {
+    let failure = |text: String, error| ServerError::because(ServerErrorKind::Media, text, error);
+    let file = match File::options().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
+        Err(error) => {
+            let text =
+                format!("Cannot create {}; check that its folder exists and is writable", path.display());
+            return Err(failure(text, error));
+        }
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let durable = || {
+        allocate(&file, size_bytes)?;
+        file.sync_all()?;
+        File::open(folder)?.sync_all()
+    };
+    durable().map(|()| true).map_err(|error| {
+        // The error that matters is the first one; a file left behind is harmless.
+        let _ = fs::remove_file(path);
+        let size = Size(size_bytes);
+        let text = format!(
+            "Cannot take {size} for the new file {}; choose a smaller size or another file system",
+            path.display()
+        );
+        failure(text, error)
+    })
+}
+
+/// Makes the file this long, with space for every byte.
+fn allocate(mut file: &File, size_bytes: u64) -> io::Result<()> {
+    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, size_bytes)) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        outcome => return Ok(outcome?),
+    }
+    // This file system cannot promise space; what has been written has it.
+    let zeroes = vec![0; MIB as usize];
+    let mut left_bytes = size_bytes;
+    while left_bytes > 0 {
+        let length = left_bytes.min(MIB) as usize;
+        file.write_all(&zeroes[..length])?;
+        left_bytes -= length as u64;
+    }
+    Ok(())
 }
 
 fn refuse_if_used(path: &Path, file: &MediaFile, device: &mut DeviceBytes<'_>) -> Result<(), ServerError> {
@@ -62,4 +176,57 @@ fn random_id() -> Result<CacheId, ServerError> {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     Ok(CacheId(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(device_bytes: u64, block_bytes: u64, extent_bytes: Option<u64>) -> Option<String> {
+        let block = BlockSize::new(block_bytes).unwrap();
+        let options = FormatOptions { block, extent_bytes, force: false, create_bytes: None };
+        check_sizes(Path::new("x"), device_bytes, &options).err().map(|error| {
+            assert_eq!(error.kind(), ServerErrorKind::Config);
+            error.to_string()
+        })
+    }
+
+    /// The size that a refusal names is accepted, and the next one beyond it is not.
+    #[test]
+    fn the_size_that_is_named_is_the_limit() {
+        for block_bytes in [4 << 10, 64 << 10] {
+            for extent_bytes in [None, Some(1 << 20), Some(64 << 20), Some(4 << 30)] {
+                for (device_bytes, word) in [(0, "smallest"), (1 << 20, "smallest"), (u64::MAX, "largest")] {
+                    let said = refusal(device_bytes, block_bytes, extent_bytes).expect("no such device");
+                    assert!(said.contains(word), "{said}");
+                    let words: Vec<&str> = said.split(' ').collect();
+                    let mib: u64 = words[words.len() - 2].parse().expect("a number of MiB");
+                    assert_eq!(refusal(mib * MIB, block_bytes, extent_bytes), None, "{said}");
+                    let beyond = if word == "smallest" { mib - 1 } else { mib + 1 };
+                    assert!(refusal(beyond * MIB, block_bytes, extent_bytes).is_some(), "{said}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn extents_have_limits_in_words() {
+        for extent_bytes in [0, 1, 512 << 10, 3 << 20, 8 << 30] {
+            let said = refusal(1 << 40, 4 << 10, Some(extent_bytes)).expect("no such extent");
+            assert!(said.contains("--extent") && said.contains("from 1 MiB to 4 GiB"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_new_file_has_all_its_space() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("ssd");
+        assert!(create(&path, 3 * MIB + 512).unwrap());
+        let found = fs::metadata(&path).unwrap();
+        assert_eq!(found.len(), 3 * MIB + 512);
+        assert!(found.blocks() * 512 >= 3 * MIB + 512, "{} sectors", found.blocks());
+        assert!(!create(&path, MIB).unwrap(), "it exists");
+        assert!(create(&folder.path().join("no/ssd"), MIB).is_err());
+    }
 }

@@ -4,7 +4,7 @@ use lode_nbd::{Command, Event};
 
 use crate::config::Limits;
 use crate::connection::{Connection, Phase, Stall};
-use crate::volume::{PIECE_COST_BYTES, Volume, cost_bytes};
+use crate::volume::{Incoming, PIECE_COST_BYTES, Volume, cost_bytes};
 
 /// Understands what came in on the connection with this key. Stops early when a limit is reached; the
 /// connection is stalled then.
@@ -17,14 +17,12 @@ pub(crate) fn take_requests(
 ) {
     let (input, mut unread) = connection.begin_parse();
     while connection.phase == Phase::Open && !unread.is_empty() {
-        if connection.transmission.payload_remaining_bytes() == 0 {
-            connection.stall = stall(connection, volume, limits);
-            if connection.stall == Some(Stall::Volume) {
-                volume.stalled.push_back(key);
-            }
-            if connection.stall.is_some() {
-                break;
-            }
+        connection.stall = stall(connection, volume, limits);
+        if connection.stall == Some(Stall::Volume) {
+            volume.stalled.push_back(key);
+        }
+        if connection.stall.is_some() {
+            break;
         }
         match connection.transmission.advance(&input[unread.clone()]) {
             Ok((length, event)) => {
@@ -45,14 +43,18 @@ pub(crate) fn take_requests(
     connection.end_parse(input, unread);
 }
 
-/// What keeps the next request from being taken, if anything does.
+/// What keeps the next bytes from being taken, if anything does. Between the pieces of a write only the
+/// VM's limit counts: the write itself is already among what its connection has in flight.
 fn stall(connection: &Connection, volume: &Volume, limits: &Limits) -> Option<Stall> {
+    let between_requests = connection.transmission.payload_remaining_bytes() == 0;
+    let between_pieces = connection.incoming.as_ref().is_some_and(Incoming::is_between_pieces);
     let in_flight = connection.in_flight_bytes();
-    if in_flight > 0 && in_flight >= limits.connection_bytes {
+    if between_requests && in_flight > 0 && in_flight >= limits.connection_bytes {
         return Some(Stall::Own);
     }
     let working = volume.working_bytes();
-    (working > 0 && working >= limits.vm_bytes).then_some(Stall::Volume)
+    let full = working > 0 && working >= limits.vm_bytes;
+    ((between_requests || between_pieces) && full).then_some(Stall::Volume)
 }
 
 fn take_event(connection: &mut Connection, volume: &mut Volume, key: usize, event: Event<'_>, now_ns: u64) {

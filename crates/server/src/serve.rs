@@ -52,6 +52,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         signals,
         openings: Vec::new(),
         sessions: Vec::new(),
+        stoppers: Vec::new(),
         start: now,
         accept_after: None,
         complain_after: now,

@@ -352,8 +352,9 @@ impl Shard {
                 None
             }
             Stopping::Engines(deadline) => {
-                let saved = self.volumes.iter().all(Volume::has_ended);
-                (saved || now >= deadline).then_some(saved)
+                let ended: Vec<Option<bool>> = self.volumes.iter().map(Volume::ended).collect();
+                let over = now >= deadline || ended.iter().all(Option::is_some);
+                over.then(|| ended.iter().all(|ended| *ended == Some(true)))
             }
         }
     }

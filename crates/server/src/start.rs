@@ -1,15 +1,18 @@
 //! Start-up: opens devices, makes sure they are the right ones, recovers every VM's cache. Nothing is
 //! served before all of it has succeeded.
 
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lode_engine::store::{Attached, Store, VolumeSpec};
+use lode_engine::store::{Attached, Store, StoreErrorKind, VolumeSpec};
 use lode_engine::{Engine, EngineConfig};
 use lode_format::Superblock;
 use lode_media::{Direct, FaultKind, HddModel, Lock, MediaFault, MediaFile, OpenOptions};
 use lode_nbd::ExportInfo;
-use lode_policy::{Quota, SchemeInfo};
+use lode_policy::Quota;
 use lode_types::{BlockSize, SECTOR_BYTES};
 use tracing::info;
 
@@ -33,18 +36,40 @@ pub(crate) struct Prepared {
     pub ssd: Option<MediaFile>,
 }
 
+/// A cache SSD that is the right one, and has not been changed yet.
+struct FoundSsd {
+    file: MediaFile,
+    superblock: Superblock,
+}
+
 /// The cache SSD in its new life.
 struct OpenSsd {
     file: MediaFile,
     store: Store,
 }
 
+/// A VM whose backing disk is open and checked.
+struct Plan<'c> {
+    vm: &'c VmConfig,
+    backing: MediaFile,
+    config: EngineConfig,
+    export: ExportInfo,
+}
+
 /// Opens and recovers everything that the configuration names. Returns the identity of the SSD as well.
 pub(crate) fn prepare(config: &Config) -> Result<(Vec<Prepared>, Option<Superblock>), ServerError> {
-    let mut ssd = config.ssd.as_ref().map(|ssd| open_ssd(config, ssd)).transpose()?;
+    check_files(config)?;
+    let backings = config.vms.iter().map(open_backing).collect::<Result<Vec<_>, _>>()?;
+    let found = config.ssd.as_ref().map(|ssd| find_ssd(config, ssd)).transpose()?;
+    let block = found.as_ref().map_or(BlockSize::KIB_4, |found| found.superblock.block);
+    let vms = config.vms.iter().zip(backings);
+    let plans = vms.map(|(vm, backing)| plan_vm(vm, backing, block)).collect::<Result<Vec<_>, _>>()?;
+    // A start that is refused above has changed nothing.
+    let ssd = config.ssd.as_ref().zip(found);
+    let mut ssd = ssd.map(|(ssd, found)| open_ssd(config, ssd, found)).transpose()?;
     let mut prepared = Vec::new();
-    for vm in &config.vms {
-        prepared.push(prepare_vm(vm, ssd.as_mut())?);
+    for plan in plans {
+        prepared.push(prepare_vm(plan, ssd.as_mut())?);
     }
     let superblock = ssd.as_ref().map(|ssd| *ssd.store.superblock());
     if let Some(ssd) = &ssd {
@@ -53,15 +78,74 @@ pub(crate) fn prepare(config: &Config) -> Result<(Vec<Prepared>, Option<Superblo
     Ok((prepared, superblock))
 }
 
-fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<OpenSsd, ServerError> {
-    let file = open_patiently(&ssd.path, &OpenOptions::default())?;
-    let mut device = DeviceBytes(&file);
-    let of_ssd = |error| ServerError::store(ssd.path.display(), error);
-    let state = StateFile::of(config);
-    state.check(ssd, &Store::probe(&mut device).map_err(of_ssd)?)?;
-    let store = Store::open(&mut device).map_err(of_ssd)?;
+/// Refuses backing disks that are absent, and files that have two uses: the second one would wait for the
+/// lock of the first.
+fn check_files(config: &Config) -> Result<(), ServerError> {
+    let mut uses: HashMap<(bool, u64, u64), String> = HashMap::new();
+    if let Some(ssd) = &config.ssd
+        && let Ok(found) = std::fs::metadata(&ssd.path)
+    {
+        uses.insert(file_identity(&found), "the cache SSD (`ssd.path`)".to_owned());
+    }
+    for vm in &config.vms {
+        let path = vm.backing.display();
+        let found = std::fs::metadata(&vm.backing).map_err(|error| {
+            let what = format!("VM {}: cannot find the backing disk {path}; correct `backing.path`", vm.name);
+            ServerError::because(ServerErrorKind::Media, what, error)
+        })?;
+        if found.is_file() && found.len() == 0 {
+            let text = format!(
+                "VM {}: the backing disk {path} has no bytes; give `backing.path` a disk with a size",
+                vm.name
+            );
+            return Err(ServerError::new(ServerErrorKind::Media, text));
+        }
+        if let Some(other) = uses.insert(file_identity(&found), format!("the backing disk of VM {}", vm.name))
+        {
+            let text = format!(
+                "VM {}: {path} is {other} as well; give each its own device or file in `backing.path`",
+                vm.name
+            );
+            return Err(ServerError::new(ServerErrorKind::Config, text));
+        }
+    }
+    Ok(())
+}
+
+/// What two paths to one file, or two nodes of one device, have in common.
+fn file_identity(found: &Metadata) -> (bool, u64, u64) {
+    match found.file_type().is_block_device() {
+        true => (true, found.rdev(), 0),
+        false => (false, found.dev(), found.ino()),
+    }
+}
+
+fn find_ssd(config: &Config, ssd: &SsdConfig) -> Result<FoundSsd, ServerError> {
+    let path = ssd.path.display();
+    let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
+        ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
+    })?;
+    let superblock = Store::probe(&mut DeviceBytes(&file)).map_err(|error| match error.kind() {
+        StoreErrorKind::NotACache => {
+            let what = format!(
+                "{path} holds no cache that can be read; correct `ssd.path`, or if the device is new run `lode \
+                 format {path}` first"
+            );
+            ServerError::because(ServerErrorKind::Store, what, error)
+        }
+        _ => ServerError::store(path, error),
+    })?;
+    StateFile::of(config).check(ssd, &superblock)?;
+    Ok(FoundSsd { file, superblock })
+}
+
+/// Begins a new life of the SSD: raises its epoch and remembers it.
+fn open_ssd(config: &Config, ssd: &SsdConfig, found: FoundSsd) -> Result<OpenSsd, ServerError> {
+    let file = found.file;
+    let store = Store::open(&mut DeviceBytes(&file))
+        .map_err(|error| ServerError::store(ssd.path.display(), error))?;
     let superblock = store.superblock();
-    state.update(ssd, superblock)?;
+    StateFile::of(config).update(ssd, superblock)?;
     info!(
         "Cache {} on {}, epoch {}, {} with blocks of {}{}",
         superblock.cache,
@@ -74,20 +158,22 @@ fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<OpenSsd, ServerError> {
     Ok(OpenSsd { file, store })
 }
 
-fn prepare_vm(vm: &VmConfig, mut ssd: Option<&mut OpenSsd>) -> Result<Prepared, ServerError> {
-    let began = Instant::now();
-    let block = ssd.as_ref().map_or(BlockSize::KIB_4, |ssd| ssd.store.superblock().block);
-    // Sizes are whole blocks and bounded: the configuration saw to it.
+fn plan_vm(vm: &VmConfig, backing: MediaFile, block: BlockSize) -> Result<Plan<'_>, ServerError> {
+    // Sizes are whole blocks and bounded, and of levels that the scheme uses: the configuration saw to it.
     let blocks = |bytes: u64| (bytes / block.bytes()) as u32;
     let quota = Quota::new(blocks(vm.dram_bytes), blocks(vm.ssd_bytes));
-    let scheme = SchemeInfo::find(vm.settings.scheme());
-    scheme.and_then(|scheme| scheme.check_levels(quota)).map_err(|error| of_vm(vm, error))?;
-    let backing = open_backing(vm)?;
     let config = EngineConfig::new(block, backing.size_bytes(), quota);
     let export = ExportInfo::new(&vm.name, config.volume_bytes)
         .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
-        .map_err(|error| of_vm(vm, error))?
+        .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?
         .with_read_only(vm.read_only);
+    Ok(Plan { vm, backing, config, export })
+}
+
+fn prepare_vm(plan: Plan<'_>, mut ssd: Option<&mut OpenSsd>) -> Result<Prepared, ServerError> {
+    let began = Instant::now();
+    let Plan { vm, backing, config, export } = plan;
+    let quota = config.quota;
     let has_space =
         |ssd: &&mut OpenSsd| quota.ssd_blocks > 0 || ssd.store.volumes().any(|name| name == vm.name);
     let attached = match ssd.as_deref_mut().filter(has_space) {
@@ -97,7 +183,7 @@ fn prepare_vm(vm: &VmConfig, mut ssd: Option<&mut OpenSsd>) -> Result<Prepared, 
     let (recovered, dirty) = attached.as_ref().map_or((0, 0), Attached::recovered_blocks);
     let ssd = attached.as_ref().and(ssd).map(|ssd| ssd.file.clone());
     let engine = Engine::new(config, &vm.settings, attached);
-    let frames = u64::from(quota.dram_blocks + config.reserve.dram_blocks) * block.bytes();
+    let frames = u64::from(quota.dram_blocks + config.reserve.dram_blocks) * config.block.bytes();
     info!(
         "VM {}: {} disk, {} recovered blocks ({dirty} newer than the disk) in {:.1} s; needs {} of memory for \
          tables and up to {} for blocks",
@@ -133,14 +219,21 @@ fn attach(vm: &VmConfig, ssd: &mut OpenSsd, config: &EngineConfig) -> Result<Att
 fn open_backing(vm: &VmConfig) -> Result<MediaFile, ServerError> {
     let open = |direct| {
         let options = OpenOptions { write: !vm.read_only, direct, create_size: None, lock: Lock::Exclusive };
-        open_patiently(&vm.backing, &options)
+        open_patiently(&vm.backing, &options).map_err(|fault| {
+            let what = format!("VM {}: cannot open the backing disk (`backing.path`)", vm.name);
+            ServerError::because(ServerErrorKind::Media, what, fault)
+        })
     };
     let mut backing = open(Direct::Prefer)?;
     let size_bytes = backing.size_bytes();
     if !size_bytes.is_multiple_of(SECTOR_BYTES) {
-        let text =
-            format!("its backing disk has {size_bytes} bytes; make its size a multiple of {SECTOR_BYTES}");
-        return Err(of_vm(vm, ServerError::new(ServerErrorKind::Media, text)));
+        let text = format!(
+            "VM {}: the backing disk {} (`backing.path`) has {size_bytes} bytes; make its size a multiple of \
+             {SECTOR_BYTES}",
+            vm.name,
+            vm.backing.display()
+        );
+        return Err(ServerError::new(ServerErrorKind::Media, text));
     }
     if u64::from(backing.logical_block_bytes()) > SECTOR_BYTES {
         // Guests may write single sectors, which direct I/O cannot do here.
@@ -161,10 +254,6 @@ fn open_patiently(path: &Path, options: &OpenOptions) -> Result<MediaFile, Media
             outcome => return outcome,
         }
     }
-}
-
-fn of_vm(vm: &VmConfig, error: impl std::error::Error + Send + Sync + 'static) -> ServerError {
-    ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error)
 }
 
 /// Volumes on the SSD that nobody serves keep their space and what they hold.

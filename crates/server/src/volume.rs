@@ -64,6 +64,13 @@ pub(crate) struct Incoming {
     filled: usize,
 }
 
+impl Incoming {
+    /// Whether everything that came in is with the engine.
+    pub(crate) fn is_between_pieces(&self) -> bool {
+        self.filled == 0
+    }
+}
+
 /// A VM's disk. See the module's documentation.
 pub(crate) struct Volume {
     pub export: ExportInfo,
@@ -79,7 +86,8 @@ pub(crate) struct Volume {
     latencies: Latencies,
     connections: Arc<AtomicU32>,
     failed_commands: u64,
-    last_flush_done: bool,
+    /// How the flush at the end of the service ended.
+    last_flush: Option<Result<(), GuestError>>,
 }
 
 /// Where the piece that begins at `at` ends: pieces never cross a multiple of `most`, so that no block is in
@@ -131,7 +139,7 @@ impl Volume {
             latencies: Latencies::new(),
             connections,
             failed_commands: 0,
-            last_flush_done: false,
+            last_flush: None,
         }
     }
 
@@ -237,7 +245,7 @@ impl Volume {
     pub(crate) fn next_answer(&mut self, now_ns: u64) -> Option<Pending> {
         while let Some(event) = self.engine.next_event() {
             if event.token == LAST_FLUSH {
-                self.last_flush_done = true;
+                self.last_flush = Some(event.result);
                 continue;
             }
             let key = (event.token >> PIECE_BITS) as usize;
@@ -318,9 +326,13 @@ impl Volume {
         self.engine.submit(GuestRequest { token: LAST_FLUSH, op: GuestOp::Flush, last: true, now_ns });
     }
 
-    /// Whether everything is durable and nothing is under way, after [`Volume::begin_end`].
-    pub(crate) fn has_ended(&self) -> bool {
-        self.last_flush_done && self.engine.is_idle() && self.engine.is_saved()
+    /// After [`Volume::begin_end`]: whether everything is durable and nothing is under way; `None` while
+    /// that can still come.
+    pub(crate) fn ended(&self) -> Option<bool> {
+        match self.last_flush? {
+            Ok(()) => (self.engine.is_idle() && self.engine.is_saved()).then_some(true),
+            Err(_) => Some(false),
+        }
     }
 
     pub(crate) fn view(&self, shard: usize) -> VmView {

@@ -77,6 +77,14 @@ fn what_is_not_said_has_a_default() {
 #[test]
 fn mistakes_are_named_with_file_and_line() {
     let cases = [
+        (
+            "state_dir = \"/srv",
+            "state_dir = \"srv",
+            3,
+            "'state_dir' cannot be 'srv/state': write an absolute path",
+        ),
+        ("shards = 3", "control = \"a.sock\"", 4, "control"),
+        ("scheme = \"etica\"\nsettings = { mode = \"npe\" }", "scheme = \"one-level\"", 14, "'dram'"),
         ("shards = 3", "shard = 3", 4, "shard"),
         ("shards = 3", "shards = 0", 4, "shards"),
         ("io = \"threads\"", "io = \"fast\"", 5, "fast"),
@@ -105,6 +113,19 @@ fn mistakes_are_named_with_file_and_line() {
         assert!(error.starts_with(&format!("a.toml:{line}: ")), "{to}: {error}");
         assert!(error.contains(word), "{to}: {error}");
     }
+}
+
+#[test]
+fn each_vm_keeps_its_share_unless_sizing_is_asked_for() {
+    let sizing = |text: &str| parse(text).unwrap().vms[0].settings.is_on("sizing");
+    assert!(!sizing(GOOD));
+    for on in ["\"on\"", "true"] {
+        assert!(sizing(&GOOD.replacen("mode = \"npe\"", &format!("sizing = {on}"), 1)));
+    }
+    let other = GOOD.replacen("dram = \"64MiB\"\n", "", 1);
+    let other =
+        other.replacen("scheme = \"etica\"\nsettings = { mode = \"npe\" }", "scheme = \"one-level\"", 1);
+    assert_eq!(parse(&other).unwrap().vms[0].settings.scheme(), "one-level");
 }
 
 #[test]

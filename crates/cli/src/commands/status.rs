@@ -3,10 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use comfy_table::{ColumnConstraint, Width};
 use lode_server::Config;
+use serde::Deserialize;
 
 use crate::error::CliError;
-use crate::output::write;
+use crate::output::{number, table, write};
+
+/// Of the status table, the first column of numbers.
+const FIRST_NUMBER: usize = 2;
+
+/// Characters that names keep on a line of the status table, however narrow the terminal is.
+const MIN_NAME_WIDTH: u16 = 9;
 
 /// Which daemon.
 #[derive(Args)]
@@ -32,11 +40,15 @@ impl Daemon {
     }
 }
 
-/// Show how a running daemon does, as JSON.
+/// Show how a running daemon does.
 #[derive(Args)]
 pub struct StatusCommand {
     #[command(flatten)]
     daemon: Daemon,
+
+    /// Write JSON instead of a table.
+    #[arg(long)]
+    json: bool,
 }
 
 impl StatusCommand {
@@ -44,7 +56,10 @@ impl StatusCommand {
         let answer = lode_server::status(&self.daemon.control()?)?;
         let value: serde_json::Value = serde_json::from_str(&answer)
             .map_err(|error| CliError::Failure(format!("The daemon's answer is not JSON: {error}")))?;
-        write(&format!("{value:#}\n"))
+        if self.json {
+            return write(&format!("{value:#}\n"));
+        }
+        write(&Status::new(value)?.text())
     }
 }
 
@@ -58,5 +73,313 @@ pub struct StopCommand {
 impl StopCommand {
     pub fn run(&self) -> Result<(), CliError> {
         Ok(lode_server::stop(&self.daemon.control()?)?)
+    }
+}
+
+/// What the table shows of a daemon's answer; `docs/serving.md` describes the whole of it.
+#[derive(Deserialize)]
+struct Status {
+    name: String,
+    uptime_s: u64,
+    cache: Option<Cache>,
+    vms: Vec<Vm>,
+}
+
+#[derive(Deserialize)]
+struct Cache {
+    uuid: String,
+    epoch: u64,
+    block_bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct Vm {
+    name: String,
+    scheme: String,
+    connections: u64,
+    quota: Blocks,
+    counters: Counters,
+    gauges: Gauges,
+    alarms: Alarms,
+    latency: Latencies,
+}
+
+#[derive(Deserialize)]
+struct Blocks {
+    dram_blocks: u64,
+    ssd_blocks: u64,
+}
+
+#[derive(Deserialize)]
+struct Counters {
+    block_reads: u64,
+    read_hits: Hits,
+    read_misses: u64,
+    cwf: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Hits {
+    dram: u64,
+    ssd: u64,
+}
+
+#[derive(Deserialize)]
+struct Gauges {
+    #[serde(flatten)]
+    held: Blocks,
+    dirty_blocks: u64,
+}
+
+#[derive(Deserialize)]
+struct Alarms {
+    damaged_clean: u64,
+    damaged_dirty: u64,
+    ssd_errors: u64,
+    backing_errors: u64,
+    failed: bool,
+}
+
+#[derive(Deserialize)]
+struct Latencies {
+    read: ReadLatencies,
+    write: Latency,
+}
+
+#[derive(Deserialize)]
+struct ReadLatencies {
+    dram: Latency,
+    ssd: Latency,
+    backing: Latency,
+}
+
+#[derive(Deserialize)]
+struct Latency {
+    count: u64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+impl Status {
+    fn new(answer: serde_json::Value) -> Result<Status, CliError> {
+        serde_json::from_value(answer).map_err(|error| {
+            CliError::Failure(format!(
+                "Cannot make a table of the daemon's answer: {error}; is the daemon of another version? See it with --json"
+            ))
+        })
+    }
+
+    /// The cache's line, a row for each VM, and a line for each VM with an alarm.
+    fn text(&self) -> String {
+        let uptime = uptime(self.uptime_s);
+        let cache = match &self.cache {
+            Some(Cache { uuid, epoch, .. }) => format!("SSD {uuid}, epoch {epoch}"),
+            None => "without an SSD".to_owned(),
+        };
+        let mut text = format!("Cache {}, {cache}, up {uptime}\n\n{}\n", self.name, self.table());
+        let alarms: Vec<_> = self.vms.iter().filter_map(Vm::alarm).collect();
+        if !alarms.is_empty() {
+            text += &format!("\n{}\n", alarms.join("\n"));
+        }
+        text
+    }
+
+    fn table(&self) -> comfy_table::Table {
+        // Without an SSD the daemon does not say how large a block is.
+        let block_bytes = self.cache.as_ref().map(|cache| cache.block_bytes);
+        let unit = if block_bytes.is_some() { "MiB" } else { "blocks" };
+        let held = format!("{unit},\nof quota");
+        let titles = [
+            "VM,\nscheme",
+            "level",
+            &held,
+            "reads\n%",
+            "read us\np50/p99",
+            "write us\np50/p99",
+            "dirty\nblocks",
+            "SSD wr./\nwrite",
+            "con-\nnect.",
+        ];
+        let mut table = table(&titles, FIRST_NUMBER);
+        for vm in &self.vms {
+            table.add_row(vm.row(block_bytes));
+        }
+        // The lines of a VM's cells belong together: only names may be broken.
+        for (i, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 1)).set_constraint(match i {
+                0 => ColumnConstraint::LowerBoundary(Width::Fixed(MIN_NAME_WIDTH + 1)),
+                _ => ColumnConstraint::ContentWidth,
+            });
+        }
+        table
+    }
+}
+
+impl Vm {
+    /// One row, in which each level has a line.
+    fn row(&self, block_bytes: Option<u64>) -> Vec<String> {
+        let (held, quota, read) = (&self.gauges.held, &self.quota, &self.latency.read);
+        let Counters { block_reads, read_hits, read_misses, cwf } = &self.counters;
+        let share = |held, quota| match quota {
+            0 if held == 0 => "-".to_owned(),
+            _ => format!("{}/{}", amount(held, block_bytes), amount(quota, block_bytes)),
+        };
+        let percent =
+            |blocks: u64| number((*block_reads > 0).then(|| 100.0 * blocks as f64 / *block_reads as f64), 1);
+        vec![
+            format!("{}\n{}", self.name, self.scheme),
+            "DRAM\nSSD\ndisk".to_owned(),
+            [share(held.dram_blocks, quota.dram_blocks), share(held.ssd_blocks, quota.ssd_blocks)].join("\n"),
+            [read_hits.dram, read_hits.ssd, *read_misses].map(percent).join("\n"),
+            [&read.dram, &read.ssd, &read.backing].map(Latency::text).join("\n"),
+            self.latency.write.text(),
+            self.gauges.dirty_blocks.to_string(),
+            number(*cwf, 2),
+            self.connections.to_string(),
+        ]
+    }
+
+    /// What is wrong and what to do, the worst first; nothing when all is well.
+    fn alarm(&self) -> Option<String> {
+        let Alarms { damaged_clean, damaged_dirty, ssd_errors, backing_errors, failed } = self.alarms;
+        let mut alarms = Vec::new();
+        if failed {
+            alarms.push(
+                "nothing is acknowledged as durable any more: look at the SSD and the backing disk in the kernel's \
+                 log, then restart the daemon"
+                    .to_owned(),
+            );
+        }
+        let counted = [
+            (
+                damaged_dirty,
+                "damaged on the SSD where no other copy is: guests get I/O errors for these blocks until they \
+                 overwrite them; restore the files from a backup and replace the SSD",
+            ),
+            (backing_errors, "failed commands on the backing disk: look at that disk in the kernel's log"),
+            (
+                ssd_errors,
+                "failed commands on the SSD: look at it in the kernel's log and with smartctl; replace it if they go on",
+            ),
+            (
+                damaged_clean,
+                "damaged on the SSD and read from the backing disk instead, so nothing is lost: look at the SSD with \
+                 smartctl; replace it if they go on",
+            ),
+        ];
+        alarms.extend(
+            counted
+                .iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, text)| format!("{count} times {text}")),
+        );
+        (!alarms.is_empty()).then(|| format!("{}: alarm: {}", self.name, alarms.join("; also ")))
+    }
+}
+
+impl Latency {
+    /// Median and 99th percentile; a dash when there was no such request.
+    fn text(&self) -> String {
+        if self.count == 0 {
+            "-".to_owned()
+        } else {
+            format!("{}/{}", short(self.p50_us), short(self.p99_us))
+        }
+    }
+}
+
+/// Blocks as MiB where the size of a block is known.
+fn amount(blocks: u64, block_bytes: Option<u64>) -> String {
+    block_bytes
+        .map_or_else(|| blocks.to_string(), |bytes| short(blocks as f64 * bytes as f64 / f64::from(1 << 20)))
+}
+
+/// A number with a decimal only where it matters.
+fn short(value: f64) -> String {
+    if value < 10.0 && value.fract() != 0.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+}
+
+fn uptime(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, _, _) => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vm(name: &str, alarms: serde_json::Value) -> serde_json::Value {
+        let latency = |count, p50_us, p99_us| serde_json::json!({"count": count, "p50_us": p50_us, "p99_us": p99_us, "max_us": 1e6});
+        serde_json::json!({
+            "name": name, "scheme": "etica", "shard": 0, "connections": 7, "in_flight_bytes": 0,
+            "quota": {"dram_blocks": 131_072, "ssd_blocks": 0},
+            "counters": {
+                "block_reads": 1000, "read_hits": {"dram": 605, "ssd": 0}, "read_misses": 395, "cwf": 1.234
+            },
+            "gauges": {"dram_blocks": 640, "ssd_blocks": 0, "dirty_blocks": 42},
+            "alarms": alarms,
+            "latency": {
+                "read": {"dram": latency(5, 4.25, 80.0), "ssd": latency(0, 0.0, 0.0), "backing": latency(4, 8100.0, 23_456.0)},
+                "write": latency(3, 33.0, 444.0), "flush": latency(0, 0.0, 0.0),
+            },
+        })
+    }
+
+    fn alarms(damaged_dirty: u64, failed: bool) -> serde_json::Value {
+        serde_json::json!({
+            "damaged_clean": 0, "damaged_dirty": damaged_dirty, "ssd_errors": 0, "backing_errors": 0, "failed": failed
+        })
+    }
+
+    fn status(cache: serde_json::Value, vms: &[serde_json::Value]) -> String {
+        let answer = serde_json::json!({"name": "host1", "version": "1", "uptime_s": 7500, "cache": cache, "vms": vms});
+        Status::new(answer).unwrap().text()
+    }
+
+    /// The words of the lines of a text.
+    fn words(text: &str) -> Vec<Vec<&str>> {
+        text.lines().map(|line| line.split_whitespace().collect()).collect()
+    }
+
+    #[test]
+    fn a_row_tells_levels_and_times() {
+        let cache =
+            serde_json::json!({"uuid": "1-2", "epoch": 3, "device_bytes": 1 << 30, "block_bytes": 4096});
+        let text = status(cache, &[vm("vm1", alarms(0, false))]);
+        let lines = words(&text);
+        assert_eq!(text.lines().next(), Some("Cache host1, SSD 1-2, epoch 3, up 2 h 5 min"));
+        assert_eq!(
+            lines[lines.len() - 3..],
+            [
+                vec!["vm1", "DRAM", "2.5/512", "60.5", "4.2/80", "33/444", "42", "1.23", "7"],
+                vec!["etica", "SSD", "-", "0.0", "-"],
+                vec!["disk", "39.5", "8100/23456"],
+            ],
+            "{text}"
+        );
+        assert!(!text.contains("alarm"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    }
+
+    #[test]
+    fn only_a_vm_with_an_alarm_has_a_line_for_it() {
+        let vms = [vm("vm1", alarms(0, false)), vm("vm2", alarms(2, true))];
+        let text = status(serde_json::Value::Null, &vms);
+        assert!(text.starts_with("Cache host1, without an SSD, up 2 h 5 min\n"), "{text}");
+        assert!(text.contains("640/131072"), "without an SSD blocks are counted\n{text}");
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("alarm")).collect();
+        assert_eq!(lines.len(), 1, "{text}");
+        assert!(lines[0].starts_with("vm2: alarm: nothing is acknowledged as durable"), "{text}");
+        assert!(lines[0].contains("also 2 times damaged on the SSD where no other copy is"), "{text}");
+    }
+
+    #[test]
+    fn an_answer_of_another_version_is_an_error() {
+        assert!(Status::new(serde_json::json!({"name": "host1"})).is_err());
     }
 }

@@ -122,7 +122,7 @@ impl Daemon<'_> {
     }
 
     pub fn status(&self) -> serde_json::Value {
-        let text = lode_ok(&["status", &self.site.text("test.toml")]);
+        let text = lode_ok(&["status", "--json", &self.site.text("test.toml")]);
         serde_json::from_str(&text).unwrap()
     }
 

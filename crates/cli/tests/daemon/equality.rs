@@ -183,17 +183,17 @@ fn three_worlds_agree(scheme: &str, sets: &[&str], dram_mib: u64) {
 
 #[test]
 fn etica_npe_is_the_same_everywhere() {
-    three_worlds_agree("etica", &["mode=npe"], DRAM_MIB);
+    three_worlds_agree("etica", &["mode=npe", "sizing=on"], DRAM_MIB);
 }
 
 #[test]
 fn etica_full_hybrid_is_the_same_everywhere() {
-    three_worlds_agree("etica", &["mode=full-hybrid"], DRAM_MIB);
+    three_worlds_agree("etica", &["mode=full-hybrid", "sizing=on"], DRAM_MIB);
 }
 
 #[test]
 fn etica_full_strict_is_the_same_everywhere() {
-    three_worlds_agree("etica", &["mode=full-strict"], DRAM_MIB);
+    three_worlds_agree("etica", &["mode=full-strict", "sizing=on"], DRAM_MIB);
 }
 
 #[test]

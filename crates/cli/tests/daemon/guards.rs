@@ -1,9 +1,11 @@
 //! What the daemon refuses to format or to serve.
 
 use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::common::{MIB, Site, has_tool, lode_fails, lode_ok};
+use crate::common::{MIB, Site, has_tool, lode, lode_fails, lode_ok};
 
 #[test]
 fn format_spares_what_it_recognises() {
@@ -104,6 +106,75 @@ fn a_wrong_configuration_is_refused_with_its_line() {
     assert!(!lode_fails(&["serve", "--check", &site.text("test.toml")]).is_empty());
     site.configure("");
     lode_ok(&["serve", "--check", &site.text("test.toml")]);
+}
+
+#[test]
+fn a_refused_start_changes_nothing_on_the_ssd() {
+    let site = Site::new();
+    site.serve_once();
+    let before = fs::read(site.path("ssd.img")).unwrap();
+    fs::rename(site.path("vm2.img"), site.path("away.img")).unwrap();
+    let refused = |words: &[&str]| {
+        let began = Instant::now();
+        let said = site.serve_fails();
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        assert!(!said.contains("create"), "{said}");
+        assert!(began.elapsed() < Duration::from_secs(5), "it waited for a lock of its own");
+        assert!(fs::read(site.path("ssd.img")).unwrap() == before, "a refusal changes nothing");
+    };
+    refused(&["VM vm2", "vm2.img", "`backing.path`"]);
+    File::create(site.path("vm2.img")).unwrap();
+    refused(&["VM vm2", "no bytes", "`backing.path`"]);
+    File::create(site.path("vm2.img")).unwrap().set_len(1000).unwrap();
+    refused(&["VM vm2", "1000 bytes", "`backing.path`"]);
+    fs::remove_file(site.path("vm2.img")).unwrap();
+    symlink(site.path("vm1.img"), site.path("vm2.img")).unwrap();
+    refused(&["VM vm2", "VM vm1"]);
+    fs::remove_file(site.path("vm2.img")).unwrap();
+    fs::hard_link(site.path("ssd.img"), site.path("vm2.img")).unwrap();
+    refused(&["VM vm2", "the cache SSD"]);
+    fs::rename(site.path("away.img"), site.path("vm2.img")).unwrap();
+    site.serve_once();
+}
+
+#[test]
+fn an_ssd_that_is_not_formatted_is_not_served() {
+    let site = Site::new();
+    File::create(site.path("ssd.img")).unwrap().set_len(128 * MIB).unwrap();
+    let said = site.serve_fails();
+    assert!(said.contains(&format!("`lode format {}` first", site.text("ssd.img"))), "{said}");
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_wrong_usage() {
+    let site = Site::new();
+    let path = site.text("new.img");
+    let cases: [(&[&str], &str); 3] = [
+        (&["--create", "64KiB"], "smallest possible size"),
+        (&["--create", "1048576TiB"], "largest possible size"),
+        (&["--create", "64MiB", "--extent", "3MiB"], "power of two from 1 MiB to 4 GiB"),
+    ];
+    for (more, word) in cases {
+        let output = lode(&[&["format", &path], more].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(word), "{said}");
+        assert!(!site.path("new.img").exists(), "nothing is left behind");
+    }
+}
+
+#[test]
+fn a_file_without_room_is_not_left_behind() {
+    let site = Site::new();
+    let path = site.text("new.img");
+    // Files may have 2 MiB here, and the signal that says so is ignored.
+    let script = "trap '' XFSZ; ulimit -f 4096; exec \"$0\" format \"$1\" --create 64MiB";
+    let output =
+        Command::new("/bin/sh").args(["-c", script, env!("CARGO_BIN_EXE_lode"), &path]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("64 MiB") && said.contains("new.img") && said.contains("smaller"), "{said}");
+    assert!(!site.path("new.img").exists(), "nothing is left behind");
 }
 
 impl Site {

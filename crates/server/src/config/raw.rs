@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use lode_format::CacheId;
 use lode_media::DriverChoice;
-use lode_policy::{SchemeInfo, Settings};
+use lode_policy::{Quota, SchemeInfo, SettingError, Settings};
 use lode_types::BlockSize;
 use serde::Deserialize;
 use toml::{Spanned, Value};
@@ -33,7 +33,7 @@ impl Fault {
 #[serde(deny_unknown_fields)]
 struct RawConfig {
     name: Spanned<String>,
-    state_dir: Option<PathBuf>,
+    state_dir: Option<Spanned<PathBuf>>,
     control: Option<Spanned<PathBuf>>,
     shards: Option<Spanned<u32>>,
     #[serde(default)]
@@ -115,13 +115,10 @@ pub(super) fn parse(text: &str) -> Result<Config, Fault> {
         message: error.message().to_owned(),
     })?;
     check_name("name", &raw.name)?;
-    let state_dir = raw.state_dir.unwrap_or_else(|| DEFAULT_STATE_DIR.into());
+    let state_dir = check_path("state_dir", raw.state_dir)?.unwrap_or_else(|| DEFAULT_STATE_DIR.into());
     let name = raw.name.into_inner();
-    let control = match raw.control {
-        None => state_dir.join(format!("{name}.sock")),
-        Some(path) if path.get_ref().is_absolute() => path.into_inner(),
-        Some(path) => return Err(Fault::at(path.span(), "Key 'control' must be an absolute path")),
-    };
+    let control = check_path("control", raw.control)?;
+    let control = control.unwrap_or_else(|| state_dir.join(format!("{name}.sock")));
     if raw.vm.is_empty() {
         return Err(Fault { at: None, message: "No VM is configured; add a [[vm]] section".to_owned() });
     }
@@ -168,6 +165,19 @@ fn check_name(key: &str, name: &Spanned<String>) -> Result<(), Fault> {
     Err(Fault::at(name.span(), message))
 }
 
+/// Other programs must find the file too, and a service starts in any folder.
+fn check_path(key: &str, path: Option<Spanned<PathBuf>>) -> Result<Option<PathBuf>, Fault> {
+    match path {
+        Some(path) if !path.get_ref().is_absolute() => {
+            let text = path.get_ref().display();
+            let message =
+                format!("Key '{key}' cannot be '{text}': write an absolute path, starting with '/'");
+            Err(Fault::at(path.span(), message))
+        }
+        path => Ok(path.map(Spanned::into_inner)),
+    }
+}
+
 fn check_shards(shards: Option<Spanned<u32>>) -> Result<usize, Fault> {
     match shards {
         None => {
@@ -203,9 +213,10 @@ fn check_limits(raw: RawLimits) -> Result<Limits, Fault> {
 
 fn check_vm(vm: RawVm, span: Range<usize>, has_ssd: bool, remote_tcp: bool) -> Result<VmConfig, Fault> {
     check_name("name", &vm.name)?;
-    let dram_bytes = check_level("dram", vm.dram)?;
+    let scheme = find_scheme(vm.scheme)?;
+    let dram_bytes = check_level("dram", vm.dram, |blocks| scheme.check_levels(Quota::new(blocks, 0)))?;
     let ssd_at = vm.ssd.as_ref().map(Spanned::span);
-    let ssd_bytes = check_level("ssd", vm.ssd)?;
+    let ssd_bytes = check_level("ssd", vm.ssd, |blocks| scheme.check_levels(Quota::new(0, blocks)))?;
     if ssd_bytes > 0 && !has_ssd {
         let message = "This VM has a share of the cache SSD, but there is no [ssd] section; add it";
         return Err(Fault::at(ssd_at.unwrap_or(span), message));
@@ -226,7 +237,7 @@ fn check_vm(vm: RawVm, span: Range<usize>, has_ssd: bool, remote_tcp: bool) -> R
         }
     }
     Ok(VmConfig {
-        settings: check_settings(vm.scheme, &vm.settings)?,
+        settings: check_settings(scheme, &vm.settings)?,
         name: vm.name.into_inner(),
         backing: vm.backing.path,
         backing_like_hdd: matches!(vm.backing.delay, Some(RawDelay::Hdd)),
@@ -237,28 +248,42 @@ fn check_vm(vm: RawVm, span: Range<usize>, has_ssd: bool, remote_tcp: bool) -> R
     })
 }
 
-/// Whole blocks of any size.
-fn check_level(key: &str, size: Option<Spanned<Size>>) -> Result<u64, Fault> {
+/// Whole blocks of any size, and a level that the scheme uses; `check` takes blocks of the largest size.
+fn check_level(
+    key: &str,
+    size: Option<Spanned<Size>>,
+    check: impl FnOnce(u32) -> Result<(), SettingError>,
+) -> Result<u64, Fault> {
     let Some(size) = size else { return Ok(0) };
     let bytes = size.get_ref().0;
-    if bytes.is_multiple_of(BlockSize::MAX_BYTES) && bytes <= MAX_LEVEL_BYTES {
-        return Ok(bytes);
+    if !bytes.is_multiple_of(BlockSize::MAX_BYTES) || bytes > MAX_LEVEL_BYTES {
+        let most = Size(MAX_LEVEL_BYTES);
+        let message = format!("Key '{key}' must be a multiple of 64 KiB, at most {most}");
+        return Err(Fault::at(size.span(), message));
     }
-    let most = Size(MAX_LEVEL_BYTES);
-    Err(Fault::at(size.span(), format!("Key '{key}' must be a multiple of 64 KiB, at most {most}")))
+    // Bounded above, so that the number of blocks fits.
+    check((bytes / BlockSize::MAX_BYTES) as u32)
+        .map_err(|error| Fault::at(size.span(), format!("Key '{key}': {error}")))?;
+    Ok(bytes)
 }
 
-fn check_settings(
-    scheme: Option<Spanned<String>>,
-    values: &BTreeMap<String, Spanned<Value>>,
-) -> Result<Settings, Fault> {
+fn find_scheme(name: Option<Spanned<String>>) -> Result<&'static SchemeInfo, Fault> {
     const DEFAULT_SCHEME: &str = "etica";
-    let (name, span) = match &scheme {
-        Some(name) => (name.get_ref().as_str(), name.span()),
-        None => (DEFAULT_SCHEME, 0..0),
+    let (name, at) = match &name {
+        Some(name) => (name.get_ref().as_str(), Some(name.span().start)),
+        None => (DEFAULT_SCHEME, None),
     };
-    let info = SchemeInfo::find(name).map_err(|error| Fault::at(span, error.to_string()))?;
-    let mut settings = info.settings();
+    SchemeInfo::find(name).map_err(|error| Fault { at, message: error.to_string() })
+}
+
+fn check_settings(scheme: &SchemeInfo, values: &BTreeMap<String, Spanned<Value>>) -> Result<Settings, Fault> {
+    // Nothing divides a host between live VMs yet: with sizing, a VM that reads nothing twice would give up
+    // its whole share and never get it back.
+    const SIZING: &str = "sizing";
+    let mut settings = scheme.settings();
+    if scheme.setting_infos().any(|info| info.key == SIZING) {
+        settings.set(SIZING, "off").map_err(|error| Fault { at: None, message: error.to_string() })?;
+    }
     for (key, value) in values {
         let text = match value.get_ref() {
             Value::String(text) => text.clone(),
