@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum ErrorKind {
     /// The operating system refused to open, read or write.
     Io,
-    /// The compressed stream is damaged, cut short, nested too deeply or wants too much memory.
+    /// The compressed stream is damaged, nested too deeply or wants too much memory.
     Compression,
     /// No format is recognised, or none has the name given.
     UnknownFormat,
@@ -29,7 +29,7 @@ pub enum ErrorKind {
     TooManyVolumes,
     /// The stored checksum does not match the bytes.
     Checksum,
-    /// The file ends in the middle of something.
+    /// The file, or its compressed stream, ends in the middle of something.
     Truncated,
     /// A version of the compact format that this program does not know.
     Version,
@@ -128,8 +128,8 @@ impl Fault {
         Fault { kind: ErrorKind::Malformed, expected }
     }
 
-    /// The sentence for the user, without the place.
-    pub(crate) fn message(&self) -> String {
+    /// The sentence for the user, without the place; `can_skip` says whether reading could go on behind it.
+    pub(crate) fn message(&self, can_skip: bool) -> String {
         let what = match self.kind {
             ErrorKind::OutOfRange => "Number out of range",
             ErrorKind::ZeroLength => "Request without length",
@@ -142,9 +142,15 @@ impl Fault {
             ErrorKind::Version => "Unknown version of the format",
             _ => "Malformed record",
         };
-        format!(
-            "{what}: expected {}; repair or fetch the trace again, or read it with bad records skipped",
-            self.expected
-        )
+        let todo = match self.kind {
+            ErrorKind::Version => {
+                "convert the original trace again, or read it with the program that wrote it"
+            }
+            _ if can_skip => {
+                "repair the trace or fetch it again, or read it without such records: --on-error skip"
+            }
+            _ => "repair the trace or fetch it again",
+        };
+        format!("{what}: expected {}; {todo}", self.expected)
     }
 }

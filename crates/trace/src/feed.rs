@@ -1,7 +1,6 @@
 //! What a format's decoder works with: the input window, the volume table and the treatment of faults.
 //! It must not know formats.
 
-use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
@@ -15,6 +14,8 @@ use crate::reader::OnError;
 use crate::skips::Skips;
 use crate::volumes::VolumeTable;
 
+const CUT_STREAM: Fault = Fault::new(ErrorKind::Truncated, "a compressed stream up to its end");
+const DAMAGED_STREAM: Fault = Fault::new(ErrorKind::Compression, "an undamaged compressed stream");
 const LINE_TOO_LONG: Fault = Fault::new(ErrorKind::LineTooLong, "lines of at most 64 KiB");
 
 /// Whether a decoder can go on.
@@ -44,6 +45,7 @@ pub(crate) struct Feed {
     pub(crate) compressed: bool,
     pub(crate) on_error: OnError,
     lines: u64,
+    cut: bool,
 }
 
 impl Feed {
@@ -63,6 +65,7 @@ impl Feed {
             compressed,
             on_error,
             lines: 0,
+            cut: false,
         }
     }
 
@@ -70,14 +73,14 @@ impl Feed {
     pub(crate) fn only_volume(&mut self) -> Result<u32, TraceError> {
         let Feed { volumes, stem, .. } = self;
         let found = volumes.lookup(stem.as_bytes(), <[u8]>::to_vec);
-        found.map_err(|fault| TraceError::new(fault.kind, &self.path, fault.message()))
+        found.map_err(|fault| TraceError::new(fault.kind, &self.path, fault.message(false)))
     }
 
     /// Counts the fault when faults are skipped, else makes it the error.
     #[cold]
     pub(crate) fn fault(&mut self, fault: Fault, position: Position) -> Result<(), TraceError> {
         match self.on_error {
-            OnError::Stop => Err(self.fatal(fault, position)),
+            OnError::Stop => Err(TraceError::new(fault.kind, &self.path, fault.message(true)).at(position)),
             OnError::Skip => {
                 self.skips.record(fault, position);
                 Ok(())
@@ -85,22 +88,58 @@ impl Feed {
         }
     }
 
-    /// The fault as an error, whatever the option says.
+    /// A fault that nothing can be read beyond, as an error whatever the option says.
     pub(crate) fn fatal(&self, fault: Fault, position: Position) -> TraceError {
-        TraceError::new(fault.kind, &self.path, fault.message()).at(position)
+        TraceError::new(fault.kind, &self.path, fault.message(false)).at(position)
+    }
+
+    /// Reads more of the input; false at its end.
+    pub(crate) fn more(&mut self) -> Result<bool, TraceError> {
+        self.input.more().or_else(|error| self.broken_off(error))
+    }
+
+    /// Reads until `count` bytes are available; false when the input ends before that.
+    pub(crate) fn need(&mut self, count: usize) -> Result<bool, TraceError> {
+        self.input.need(count).or_else(|error| self.broken_off(error))
+    }
+
+    /// Whether a compressed stream broke off and counts as ended there.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// A read failed. When faults are skipped and it is the compressed stream that is cut or damaged, the trace
+    /// ends there: with the last whole record, as half of one could be taken for another.
+    #[cold]
+    fn broken_off(&mut self, error: io::Error) -> Result<bool, TraceError> {
+        if !self.is_damage(&error) || self.on_error == OnError::Stop {
+            return Err(self.read_failed(error));
+        }
+        let rest = self.input.available().len();
+        self.input.consume(rest);
+        self.cut = true;
+        let fault = if is_cut_off(&error) { CUT_STREAM } else { DAMAGED_STREAM };
+        self.skips.record(fault, Position { byte: self.input.offset(), line: None });
+        Ok(false)
+    }
+
+    /// Whether a failed read is the fault of the compressed stream and not of what it is on.
+    fn is_damage(&self, error: &io::Error) -> bool {
+        self.compressed && error.raw_os_error().is_none()
     }
 
     /// A failed read, with the place up to which the trace was read.
     pub(crate) fn read_failed(&self, error: io::Error) -> TraceError {
-        let damaged = self.compressed && error.raw_os_error().is_none();
-        let (kind, message): (_, Cow<'static, str>) = if damaged {
-            let text = format!("Compressed stream is damaged or cut short ({error}); fetch the trace again");
-            (ErrorKind::Compression, text.into())
+        let (kind, message) = if !self.is_damage(&error) {
+            (ErrorKind::Io, format!("Cannot read the trace: {error}; check the device or network it is on"))
         } else {
-            (
-                ErrorKind::Io,
-                format!("Cannot read the trace: {error}; check the device or network it is on").into(),
-            )
+            let (fault, what) = if is_cut_off(&error) {
+                (CUT_STREAM, "ends too early")
+            } else {
+                (DAMAGED_STREAM, "is damaged")
+            };
+            let todo = "fetch the trace again, or use what there is before that with --on-error skip";
+            (fault.kind, format!("Compressed stream {what} ({error}); {todo}"))
         };
         let byte = self.input.offset() + self.input.available().len() as u64;
         TraceError::new(kind, &self.path, message).at(Position { byte, line: None }).caused_by(error)
@@ -148,7 +187,7 @@ impl Feed {
                     if too_long {
                         self.skip_long_line()?;
                     } else {
-                        ended = !self.input.more().map_err(|error| self.read_failed(error))?;
+                        ended = !self.more()?;
                     }
                     continue;
                 }
@@ -227,11 +266,16 @@ impl Feed {
             }
             let len = window.len();
             self.input.consume(len);
-            if !self.input.more().map_err(|error| self.read_failed(error))? {
+            if !self.more()? {
                 return Ok(());
             }
         }
     }
+}
+
+/// Whether a decoder failed because there was nothing more to decode.
+fn is_cut_off(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 /// What holds for the requests of every format.

@@ -7,6 +7,7 @@ use crate::error::{ErrorKind, TraceError};
 use crate::limits::{MAX_DISTINCT_SIZES, MAX_FOOTPRINT_RUNS, TOP_SIZES};
 use crate::reader::Reader;
 use crate::skips::Skips;
+use crate::span::{Span, SpanInfo};
 
 /// Unit of footprints and block touches.
 const BLOCK: BlockSize = BlockSize::KIB_4;
@@ -71,8 +72,8 @@ pub struct TraceInfo {
     pub volumes: Vec<VolumeInfo>,
     /// Sizes of reads and writes, if there are any.
     pub sizes: Option<SizeInfo>,
-    /// Earliest and latest time, if there are requests.
-    pub span_ns: Option<(u64, u64)>,
+    /// From when to when, if there are requests.
+    pub span: Option<SpanInfo>,
     /// Requests whose time is before that of the request just before them.
     pub backwards: u64,
     /// What was skipped.
@@ -139,7 +140,7 @@ pub struct InfoCollector {
     sizes: HashMap<u32, u64>,
     /// For each run of 64 blocks of a volume, which were touched.
     runs: HashMap<u64, u64>,
-    span_ns: Option<(u64, u64)>,
+    span: Span,
 }
 
 impl InfoCollector {
@@ -158,8 +159,7 @@ impl InfoCollector {
                     format!("{what}; describe a part of the trace"),
                 )
             };
-            let (first, last) = self.span_ns.unwrap_or((request.time_ns, request.time_ns));
-            self.span_ns = Some((first.min(request.time_ns), last.max(request.time_ns)));
+            self.span.add(request.time_ns);
             self.total.add(request);
             self.volumes[request.volume as usize].add(request);
             if matches!(request.op, Op::Trim | Op::Flush) {
@@ -208,7 +208,7 @@ impl InfoCollector {
             total: self.total,
             volumes: self.volumes,
             sizes,
-            span_ns: self.span_ns,
+            span: self.span.finish(),
             backwards: reader.backwards(),
             skipped: reader.skipped().clone(),
         }
@@ -276,7 +276,8 @@ mod tests {
         assert_eq!((total.read_bytes, total.written_bytes, total.trimmed_bytes), (4097, 512, 65536));
         assert_eq!((total.block_touches, total.distinct_blocks, total.footprint_bytes()), (3, 2, 8192));
         assert_eq!((total.read_share(), total.re_reference_share()), (Some(2.0 / 3.0), Some(1.0 / 3.0)));
-        assert_eq!((info.span_ns, info.backwards), (Some((4000, 9000)), 1));
+        let span = info.span.expect("requests");
+        assert_eq!((span.first_ns, span.last_ns, info.backwards), (4000, 9000, 1));
         assert_eq!(
             info.volumes.iter().map(|v| (v.name.as_str(), v.requests)).collect::<Vec<_>>(),
             [("a", 4), ("b", 1)]

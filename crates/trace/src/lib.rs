@@ -18,12 +18,14 @@ mod reader;
 mod scan;
 mod skips;
 mod source;
+mod span;
 mod volumes;
 
-pub use compact::{CompactOutput, CompactWriter, create_compact};
+pub use compact::{CompactOutput, CompactWriter, create_compact, is_compact_name};
 pub use error::{ErrorKind, Position, TraceError};
 pub use formats::{FormatInfo, formats};
 pub use info::{InfoCollector, SizeInfo, TraceInfo, VolumeInfo, info};
 pub use merge::{Align, Merge, MergeOptions, MergeWarning, Vm, VmBy, vm_block};
 pub use reader::{OnError, Progress, ReadOptions, Reader, open_trace, read_trace};
 pub use skips::{SkippedKind, Skips};
+pub use span::SpanInfo;

@@ -26,6 +26,8 @@ pub const MAX_VM_VOLUMES: u32 = 1 << 12;
 pub const MAX_VM_BLOCKS: u64 = 1 << 52;
 /// Runs of 64 neighbouring blocks that [`crate::info`] can tell apart, about 20 bytes each.
 pub const MAX_FOOTPRINT_RUNS: usize = 1 << 26;
+/// Times at either end of a trace that [`crate::info`] can take for slips.
+pub const MAX_STRAY_TIMES: usize = 8;
 /// Different request sizes that [`crate::info`] can tell apart.
 pub const MAX_DISTINCT_SIZES: usize = 1 << 20;
 /// How many of the commonest request sizes [`crate::info`] lists.

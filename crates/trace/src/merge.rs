@@ -74,10 +74,11 @@ pub fn vm_block(volume_in_vm: u32, block: BlockNo) -> Option<BlockNo> {
 }
 
 /// Several traces being read as one, by time. Requests of one trace keep their order, and of equal times the
-/// trace that was named first comes first.
+/// trace that was named first comes first. Where times go backwards, a request comes no later than those after it
+/// in its batch, so that one bogus time far ahead does not hold up the rest of its trace.
 pub struct Merge {
     lanes: Vec<Lane>,
-    /// Time of each lane's next request; the lane number decides between equals.
+    /// When each lane's next request is due; the lane number decides between equals.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
     options: MergeOptions,
     vms: Vec<Vm>,
@@ -89,6 +90,8 @@ pub struct Merge {
 struct Lane {
     reader: Reader,
     batch: Vec<TraceRequest>,
+    /// For each request of the batch, the earliest time of it and those after it.
+    due_ns: Vec<u64>,
     next: usize,
     origin_ns: Option<u64>,
     /// Earliest and latest time met, as read.
@@ -106,6 +109,7 @@ impl Merge {
         let lanes = readers.into_iter().map(|reader| Lane {
             reader,
             batch: Vec::new(),
+            due_ns: Vec::new(),
             next: 0,
             origin_ns: None,
             span_ns: None,
@@ -122,8 +126,7 @@ impl Merge {
         };
         for (index, lane) in merge.lanes.iter_mut().enumerate() {
             if lane.refill()? {
-                let head = lane.head_ns(options.align, &mut merge.before_start);
-                merge.heads.push(Reverse((head, index)));
+                merge.heads.push(Reverse((lane.head_due_ns(options.align), index)));
             }
         }
         Ok(merge)
@@ -172,12 +175,17 @@ impl Merge {
     /// The earliest request, on the merge's clock, and its lane. An error in finding the one after it waits.
     fn take_head(&mut self) -> Option<(usize, TraceRequest)> {
         let mut top = self.heads.peek_mut()?;
-        let Reverse((time_ns, index)) = *top;
+        let Reverse((_, index)) = *top;
         let lane = &mut self.lanes[index];
-        let request = TraceRequest { time_ns, ..lane.batch[lane.next] };
+        let mut request = lane.batch[lane.next];
+        if self.options.align == Align::Start {
+            let origin_ns = lane.origin_ns.unwrap_or(0);
+            self.before_start += u64::from(request.time_ns < origin_ns);
+            request.time_ns = request.time_ns.saturating_sub(origin_ns);
+        }
         lane.next += 1;
         match lane.refill() {
-            Ok(true) => *top = Reverse((lane.head_ns(self.options.align, &mut self.before_start), index)),
+            Ok(true) => *top = Reverse((lane.head_due_ns(self.options.align), index)),
             Ok(false) => {
                 PeekMut::pop(top);
             }
@@ -290,19 +298,23 @@ impl Lane {
             let (first, last) = self.span_ns.unwrap_or((request.time_ns, request.time_ns));
             self.span_ns = Some((first.min(request.time_ns), last.max(request.time_ns)));
         }
+        if self.origin_ns.is_none() {
+            self.origin_ns = self.batch.first().map(|request| request.time_ns);
+        }
+        self.due_ns.clear();
+        self.due_ns.extend(self.batch.iter().map(|request| request.time_ns));
+        for index in (1..self.due_ns.len()).rev() {
+            self.due_ns[index - 1] = self.due_ns[index - 1].min(self.due_ns[index]);
+        }
         Ok(more)
     }
 
-    /// The time of the next request on the merge's clock.
-    fn head_ns(&mut self, align: Align, before_start: &mut u64) -> u64 {
-        let time_ns = self.batch[self.next].time_ns;
+    /// When the next request is due on the merge's clock.
+    fn head_due_ns(&self, align: Align) -> u64 {
+        let due_ns = self.due_ns[self.next];
         match align {
-            Align::Absolute => time_ns,
-            Align::Start => {
-                let origin_ns = *self.origin_ns.get_or_insert(time_ns);
-                *before_start += u64::from(time_ns < origin_ns);
-                time_ns.saturating_sub(origin_ns)
-            }
+            Align::Absolute => due_ns,
+            Align::Start => due_ns.saturating_sub(self.origin_ns.unwrap_or(0)),
         }
     }
 }

@@ -23,7 +23,8 @@ pub enum OnError {
     #[default]
     Stop,
     /// Count it, remember where the first ones are ([`Reader::skipped`]), and go on where that is possible.
-    /// A damaged compressed stream or block header cannot be passed over and is still an error.
+    /// A compressed stream that is damaged or cut counts as ended there, after its last whole record. A damaged
+    /// header of the compact format cannot be passed over and is still an error.
     Skip,
 }
 

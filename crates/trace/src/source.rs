@@ -38,6 +38,10 @@ pub(crate) fn open(path: &Path) -> Result<Source, TraceError> {
     };
     let file = File::open(path).map_err(failed)?;
     let facts = file.metadata().map_err(failed)?;
+    if facts.is_dir() {
+        let message = "Cannot read a folder as a trace; name a file in it";
+        return Err(TraceError::new(ErrorKind::Io, path, message));
+    }
     let total_bytes = facts.is_file().then_some(facts.len());
     from_reader(Box::new(file), total_bytes, path)
 }
@@ -54,12 +58,17 @@ pub(crate) fn from_reader(
     let mut layers = 0;
     loop {
         let failed = |error: io::Error| {
-            TraceError::new(
-                if layers == 0 { ErrorKind::Io } else { ErrorKind::Compression },
-                path,
-                format!("Cannot read the start of the trace: {error}; fetch it again"),
-            )
-            .caused_by(error)
+            let kind = match error.kind() {
+                _ if layers == 0 => ErrorKind::Io,
+                io::ErrorKind::UnexpectedEof => ErrorKind::Truncated,
+                _ => ErrorKind::Compression,
+            };
+            let todo = match layers {
+                0 => "check the device or network it is on",
+                _ => "see whether it can be decompressed, or fetch it again",
+            };
+            let message = format!("Cannot read the start of the trace: {error}; {todo}");
+            TraceError::new(kind, path, message).caused_by(error)
         };
         let magic = peek(&mut reader).map_err(failed)?;
         let compression = Compression::of(&magic);

@@ -6,10 +6,12 @@
 
 mod access;
 mod request;
+mod size;
 mod span;
 
 pub use access::{Access, AccessOp, Level};
 pub use request::{Op, TraceRequest};
+pub use size::{SizeError, parse_size, show_size};
 pub use span::{BlockPart, BlockSize, BlockSizeError, blocks_of};
 
 /// Bytes of one sector, the smallest unit a guest may address.

@@ -2,6 +2,7 @@
 //! It must not know other formats.
 
 pub(crate) mod layout;
+pub(crate) mod records;
 mod writer;
 
-pub use writer::{CompactOutput, CompactWriter, create_compact};
+pub use writer::{CompactOutput, CompactWriter, create_compact, is_compact_name};

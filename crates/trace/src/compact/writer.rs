@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use lode_types::TraceRequest;
 
-use super::layout::{self, BlockHeader, BlockKind, MAX_PAYLOAD_BYTES, MAX_SLOTS, SLOT_BYTES};
+use super::layout::{self, BlockHeader, BlockKind, HEADER_BYTES, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES};
+use super::records::{Ranges, Shape};
 use crate::error::{ErrorKind, TraceError};
 use crate::feed::check_request;
 use crate::limits::MAX_VOLUMES;
@@ -15,17 +16,18 @@ use crate::volumes::check_name;
 
 const ZSTD_LEVEL: i32 = 3;
 const WRITE_BYTES: usize = 256 * 1024;
+/// Requests in the shortest blocks that are made to keep a stray value from lengthening others' records.
+const PIECE_REQUESTS: usize = 128;
 
 /// Writes a trace in the compact format. A file is complete only after [`CompactWriter::finish`]; without
 /// it, readers give everything up to the last flushed block and then say that the file is cut short.
 pub struct CompactWriter<W: Write> {
     out: W,
     path: PathBuf,
+    /// Volume names and requests that are not written yet.
+    new_names: Vec<String>,
+    pending: Vec<TraceRequest>,
     payload: Vec<u8>,
-    /// Requests in `payload`.
-    pending: u32,
-    base_ns: u64,
-    previous_ns: u64,
     names: HashSet<String>,
     requests: u64,
 }
@@ -39,10 +41,9 @@ impl<W: Write> CompactWriter<W> {
         let mut writer = CompactWriter {
             out,
             path: name.as_ref().to_owned(),
-            payload: Vec::with_capacity(MAX_PAYLOAD_BYTES),
-            pending: 0,
-            base_ns: 0,
-            previous_ns: 0,
+            new_names: Vec::new(),
+            pending: Vec::with_capacity(MAX_BLOCK_REQUESTS),
+            payload: Vec::new(),
             names: HashSet::new(),
             requests: 0,
         };
@@ -59,7 +60,7 @@ impl<W: Write> CompactWriter<W> {
     /// requests. The requests before a refused one are written.
     pub fn write(&mut self, volumes: &[String], requests: &[TraceRequest]) -> Result<(), TraceError> {
         if volumes.len() > self.names.len() {
-            self.write_volumes(volumes)?;
+            self.add_volumes(volumes)?;
         }
         for request in requests {
             check_request(request).map_err(|fault| self.refused(fault.kind, "Request cannot be written"))?;
@@ -68,70 +69,71 @@ impl<W: Write> CompactWriter<W> {
                     self.refused(ErrorKind::Malformed, "Request names a volume that is not in the list")
                 );
             }
-            self.push(request)?;
+            self.pending.push(*request);
+            self.requests += 1;
+            if self.pending.len() == MAX_BLOCK_REQUESTS {
+                self.write_pending()?;
+            }
         }
         Ok(())
     }
 
-    fn push(&mut self, request: &TraceRequest) -> Result<(), TraceError> {
-        if self.payload.len() + 2 * SLOT_BYTES > MAX_PAYLOAD_BYTES {
-            self.write_pending()?;
-        }
-        if self.pending == 0 {
-            (self.base_ns, self.previous_ns) = (request.time_ns, request.time_ns);
-        }
-        match layout::pack(request, self.previous_ns) {
-            Some(slot) => slot.iter().for_each(|word| self.payload.extend_from_slice(&word.to_le_bytes())),
-            None => layout::pack_wide(request)
-                .iter()
-                .for_each(|word| self.payload.extend_from_slice(&word.to_le_bytes())),
-        }
-        self.previous_ns = request.time_ns;
-        self.pending += 1;
-        self.requests += 1;
-        Ok(())
-    }
-
-    /// Writes the names after those already written, in as few blocks as they fit.
-    fn write_volumes(&mut self, volumes: &[String]) -> Result<(), TraceError> {
+    /// Takes over the names after those already known.
+    fn add_volumes(&mut self, volumes: &[String]) -> Result<(), TraceError> {
         if volumes.len() > MAX_VOLUMES {
             return Err(
                 self.refused(ErrorKind::TooManyVolumes, "More than 65,536 volumes; write several traces")
             );
         }
-        self.write_pending()?;
-        let mut rest = &volumes[self.names.len()..];
-        while !rest.is_empty() {
-            let base = self.names.len() as u64;
-            let mut items = 0;
-            while let Some((name, after)) = rest.split_first() {
-                if self.payload.len() + 2 + name.len() > MAX_PAYLOAD_BYTES && items > 0 {
-                    break;
-                }
-                if check_name(name.clone().into_bytes()).is_err() || !self.names.insert(name.clone()) {
-                    let message = format!("Volume name {name:?} is bad or there twice; rename the volume");
-                    return Err(TraceError::new(ErrorKind::VolumeName, &self.path, message));
-                }
-                self.payload.extend_from_slice(&(name.len() as u16).to_le_bytes());
-                self.payload.extend_from_slice(name.as_bytes());
-                items += 1;
-                rest = after;
+        for name in &volumes[self.names.len()..] {
+            if check_name(name.clone().into_bytes()).is_err() || !self.names.insert(name.clone()) {
+                let message = format!("Volume name {name:?} is bad or there twice; rename the volume");
+                return Err(TraceError::new(ErrorKind::VolumeName, &self.path, message));
             }
-            self.write_block(BlockKind::Volumes, items, base)?;
+            self.new_names.push(name.clone());
         }
         Ok(())
     }
 
+    /// Writes new names and then requests, each in as few bytes of blocks as they take.
     fn write_pending(&mut self) -> Result<(), TraceError> {
-        if self.pending > 0 {
-            let items = std::mem::take(&mut self.pending);
-            self.write_block(BlockKind::Requests, items, self.base_ns)?;
+        self.write_volumes()?;
+        let requests = std::mem::take(&mut self.pending);
+        let pieces: Vec<_> = requests.chunks(PIECE_REQUESTS).filter_map(Ranges::of).collect();
+        let mut cuts = Vec::new();
+        cut(&pieces, requests.len(), &mut cuts);
+        let mut rest = &requests[..];
+        for (count, shape) in cuts {
+            let (block, after) = rest.split_at(count);
+            shape.pack(block, &mut self.payload);
+            self.write_block(BlockKind::Requests, count as u32, shape.base_ns())?;
+            rest = after;
+        }
+        self.pending = requests;
+        self.pending.clear();
+        Ok(())
+    }
+
+    fn write_volumes(&mut self) -> Result<(), TraceError> {
+        let names = std::mem::take(&mut self.new_names);
+        let mut base = self.names.len() - names.len();
+        let mut rest = &names[..];
+        while !rest.is_empty() {
+            let mut items = 0;
+            while let Some(name) = rest.get(items)
+                && self.payload.len() + 2 + name.len() <= MAX_PAYLOAD_BYTES
+            {
+                self.payload.extend_from_slice(&(name.len() as u16).to_le_bytes());
+                self.payload.extend_from_slice(name.as_bytes());
+                items += 1;
+            }
+            self.write_block(BlockKind::Volumes, items as u32, base as u64)?;
+            (base, rest) = (base + items, &rest[items..]);
         }
         Ok(())
     }
 
     fn write_block(&mut self, kind: BlockKind, items: u32, base: u64) -> Result<(), TraceError> {
-        debug_assert!(items as usize <= MAX_SLOTS || kind == BlockKind::Volumes);
         let payload_crc = crc32c::crc32c(&self.payload);
         let header = BlockHeader { kind, payload_bytes: self.payload.len() as u32, items, base, payload_crc };
         let written = self.out.write_all(&header.encode()).and_then(|()| self.out.write_all(&self.payload));
@@ -139,7 +141,8 @@ impl<W: Write> CompactWriter<W> {
         written.map_err(|error| write_failed(&self.path, error))
     }
 
-    /// Hands everything so far to the operating system; a block is written however short it is.
+    /// Hands everything so far to the operating system. A block is written however short it is, so that many
+    /// flushes make a long file.
     ///
     /// # Errors
     /// [`ErrorKind::Io`].
@@ -170,9 +173,41 @@ impl<W: Write> CompactWriter<W> {
     }
 }
 
+/// Divides requests into blocks so that they take the fewest bytes, halving where that helps; gives the bytes.
+/// `pieces` are the ranges of each [`PIECE_REQUESTS`] of the `count` requests; `cuts` gets the blocks' lengths and
+/// shapes. A request with a bogus time or offset so costs its piece some bytes a request, and not its batch.
+fn cut(pieces: &[Ranges], count: usize, cuts: &mut Vec<(usize, Shape)>) -> usize {
+    let Some(whole) = pieces.iter().copied().reduce(Ranges::join) else { return 0 };
+    let shape = Shape::from(&whole);
+    let bytes = HEADER_BYTES + shape.payload_bytes(count);
+    let first_cut = cuts.len();
+    if pieces.len() > 1 {
+        let (left, right) = pieces.split_at(pieces.len() / 2);
+        let middle = left.len() * PIECE_REQUESTS;
+        let halves = cut(left, middle, cuts) + cut(right, count - middle, cuts);
+        if halves < bytes {
+            return halves;
+        }
+        cuts.truncate(first_cut);
+    }
+    cuts.push((count, shape));
+    bytes
+}
+
 fn write_failed(path: &Path, error: io::Error) -> TraceError {
     let message = format!("Cannot write the trace: {error}; check space and rights");
     TraceError::new(ErrorKind::Io, path, message).caused_by(error)
+}
+
+/// Whether a file of this name would be taken for what [`create_compact`] writes: it ends in `.lode`, or in
+/// `.lode.zst` to be compressed.
+pub fn is_compact_name(path: &Path) -> bool {
+    let plain = if is_zst(path) { path.with_extension("") } else { path.to_owned() };
+    plain.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("lode"))
+}
+
+fn is_zst(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zst"))
 }
 
 /// A file that is written plainly or through zstd.
@@ -208,7 +243,7 @@ pub fn create_compact(path: impl AsRef<Path>) -> Result<CompactWriter<CompactOut
     let path = path.as_ref();
     let open = || -> io::Result<Output> {
         let file = BufWriter::with_capacity(WRITE_BYTES, File::create(path)?);
-        if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zst")) {
+        if is_zst(path) {
             Ok(Output::Zstd(zstd::stream::write::Encoder::new(file, ZSTD_LEVEL)?))
         } else {
             Ok(Output::Plain(file))

@@ -1,4 +1,5 @@
-//! Reading Lodestore's compact format; its bytes are described in [`crate::compact::layout`].
+//! Reading Lodestore's compact format; its bytes are described in [`crate::compact::layout`] and
+//! [`crate::compact::records`].
 //!
 //! Every byte is under a checksum. When faults are skipped, a block of requests with a bad checksum is
 //! passed over as one fault; a bad header or a bad block of volume names cannot be, as what follows would
@@ -7,28 +8,27 @@
 use lode_types::TraceRequest;
 
 use super::{Decoder, Format};
-use crate::compact::layout::{self, BlockHeader, BlockKind, FILE_MAGIC, HEADER_BYTES, SLOT_BYTES};
+use crate::compact::layout::{self, BlockHeader, BlockKind, FILE_MAGIC, HEADER_BYTES, MAX_BLOCK_REQUESTS};
+use crate::compact::records;
 use crate::error::{ErrorKind, Fault, Position, TraceError};
-use crate::feed::{Feed, More, check_request};
+use crate::feed::{Feed, More};
+use crate::limits::BATCH_REQUESTS;
 
 pub(crate) static FORMAT: Format = Format {
     name: "lode",
-    about: "Lodestore's compact binary format, 16 bytes a request",
+    about: "Lodestore's compact binary format, at most 16 bytes a request",
     endings: &["lode"],
     detect: |head| head.starts_with(&FILE_MAGIC),
     decoder: |_| Box::new(Lode { started: false, requests: 0, lost_blocks: false }),
 };
 
-const VERSION: Fault = Fault::new(ErrorKind::Version, "version 1 of the compact format");
+const VERSION: Fault = Fault::new(ErrorKind::Version, "version 2 of the compact format");
 const FILE_HEADER: Fault = Fault::new(ErrorKind::Checksum, "an intact file header");
 const BLOCK_HEADER: Fault = Fault::new(ErrorKind::Checksum, "an intact block header");
 const BLOCK: Fault = Fault::new(ErrorKind::Checksum, "an intact block");
 const CUT: Fault = Fault::new(ErrorKind::Truncated, "more blocks up to an end block");
 const NAMES: Fault = Fault::malformed("volume names as the block's header announces them");
-const COUNT: Fault = Fault::malformed("as many requests as the header announces");
-const WIDE: Fault = Fault::malformed("a valid pair of wide slots");
-const TIME: Fault = Fault::new(ErrorKind::OutOfRange, "a time below 2^64 ns");
-const VOLUME: Fault = Fault::malformed("the number of a volume named before");
+const COUNT: Fault = Fault::malformed("as many requests as the headers announce, at most 4,096 a block");
 const TRAILING: Fault = Fault::malformed("nothing after the end block");
 
 struct Lode {
@@ -45,30 +45,20 @@ impl Decoder for Lode {
             feed.input.consume(HEADER_BYTES);
             self.started = true;
         }
-        let Some(bytes) = header_at(feed)? else { return cut_short(feed) };
-        if !layout::is_sealed(&bytes) {
-            return Err(feed.fatal(BLOCK_HEADER, here(feed)));
-        }
-        let header = BlockHeader::decode(&bytes).ok_or_else(|| feed.fatal(VERSION, here(feed)))?;
-        let block_bytes = HEADER_BYTES + header.payload_bytes as usize;
-        if !feed.input.need(block_bytes).map_err(|error| feed.read_failed(error))? {
-            return cut_short(feed);
-        }
-        let payload = &feed.input.available()[HEADER_BYTES..block_bytes];
-        let intact = crc32c::crc32c(payload) == header.payload_crc;
-        match header.kind {
-            BlockKind::Requests if !intact => {
-                self.lost_blocks = true;
-                feed.fault(BLOCK, here(feed))?;
+        // Short blocks are joined, so that a batch is worth its trouble.
+        while out.len() < BATCH_REQUESTS {
+            let Some(bytes) = header_at(feed)? else { return cut_short(feed) };
+            if !layout::is_sealed(&bytes) {
+                return Err(feed.fatal(BLOCK_HEADER, here(feed)));
             }
-            _ if !intact => return Err(feed.fatal(BLOCK, here(feed))),
-            BlockKind::Volumes => {
-                add_volumes(feed, &header).map_err(|fault| feed.fatal(fault, here(feed)))?
+            let header = BlockHeader::decode(&bytes).ok_or_else(|| feed.fatal(VERSION, here(feed)))?;
+            if !out.is_empty() && out.len() + header.items as usize > BATCH_REQUESTS {
+                break;
             }
-            BlockKind::Requests => self.add_requests(feed, &header, out)?,
-            BlockKind::End => return self.end(feed, &header, block_bytes),
+            if self.block(feed, &header, out)? == More::No {
+                return Ok(More::No);
+            }
         }
-        feed.input.consume(block_bytes);
         Ok(More::Yes)
     }
 }
@@ -78,7 +68,7 @@ fn here(feed: &Feed) -> Position {
 }
 
 fn header_at(feed: &mut Feed) -> Result<Option<[u8; HEADER_BYTES]>, TraceError> {
-    feed.input.need(HEADER_BYTES).map_err(|error| feed.read_failed(error))?;
+    feed.need(HEADER_BYTES)?;
     Ok(feed.input.available().first_chunk().copied())
 }
 
@@ -86,7 +76,10 @@ fn header_at(feed: &mut Feed) -> Result<Option<[u8; HEADER_BYTES]>, TraceError> 
 fn cut_short(feed: &mut Feed) -> Result<More, TraceError> {
     let rest = feed.input.available().len();
     feed.input.consume(rest);
-    feed.fault(CUT, here(feed))?;
+    // A compressed stream that was cut is a fault already.
+    if !feed.is_cut() {
+        feed.fault(CUT, here(feed))?;
+    }
     Ok(More::No)
 }
 
@@ -116,6 +109,35 @@ fn add_volumes(feed: &mut Feed, header: &BlockHeader) -> Result<(), Fault> {
 }
 
 impl Lode {
+    /// Reads the block with this header; [`More::No`] after the last.
+    fn block(
+        &mut self,
+        feed: &mut Feed,
+        header: &BlockHeader,
+        out: &mut Vec<TraceRequest>,
+    ) -> Result<More, TraceError> {
+        let block_bytes = HEADER_BYTES + header.payload_bytes as usize;
+        if !feed.need(block_bytes)? {
+            return cut_short(feed);
+        }
+        let payload = &feed.input.available()[HEADER_BYTES..block_bytes];
+        let intact = crc32c::crc32c(payload) == header.payload_crc;
+        match header.kind {
+            BlockKind::Requests if !intact => {
+                self.lost_blocks = true;
+                feed.fault(BLOCK, here(feed))?;
+            }
+            _ if !intact => return Err(feed.fatal(BLOCK, here(feed))),
+            BlockKind::Volumes => {
+                add_volumes(feed, header).map_err(|fault| feed.fatal(fault, here(feed)))?;
+            }
+            BlockKind::Requests => self.add_requests(feed, header, out)?,
+            BlockKind::End => return self.end(feed, header, block_bytes),
+        }
+        feed.input.consume(block_bytes);
+        Ok(More::Yes)
+    }
+
     /// Adds the requests of an intact block. A bad one among them ends the block.
     fn add_requests(
         &mut self,
@@ -124,19 +146,18 @@ impl Lode {
         out: &mut Vec<TraceRequest>,
     ) -> Result<(), TraceError> {
         let payload = &feed.input.available()[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
-        let volumes = feed.volumes.names().len() as u32;
+        let (count, volumes) = (header.items as usize, feed.volumes.names().len() as u32);
         let before = out.len();
-        let unpacked = unpack_slots(payload, header.base, volumes, out);
-        let added = out.len() - before;
-        self.requests += added as u64;
-        let fault = match unpacked {
-            Err((fault, at)) => Some((fault, HEADER_BYTES + at)),
-            Ok(()) if added != header.items as usize => Some((COUNT, 0)),
-            Ok(()) => None,
+        let unpacked = if count <= MAX_BLOCK_REQUESTS {
+            records::unpack(payload, header.base, count, volumes, out)
+        } else {
+            Err((COUNT, 0))
         };
-        if let Some((fault, at)) = fault {
+        self.requests += (out.len() - before) as u64;
+        if let Err((fault, at)) = unpacked {
             self.lost_blocks = true;
-            feed.fault(fault, Position { byte: feed.input.offset() + at as u64, line: None })?;
+            let byte = feed.input.offset() + (HEADER_BYTES + at) as u64;
+            feed.fault(fault, Position { byte, line: None })?;
         }
         Ok(())
     }
@@ -146,46 +167,11 @@ impl Lode {
             feed.fault(COUNT, here(feed))?;
         }
         feed.input.consume(block_bytes);
-        if feed.input.need(1).map_err(|error| feed.read_failed(error))? {
+        if feed.need(1)? {
             feed.fault(TRAILING, here(feed))?;
         }
         Ok(More::No)
     }
-}
-
-/// Appends the requests in `payload`; a fault comes with its offset in the payload.
-fn unpack_slots(
-    payload: &[u8],
-    base_ns: u64,
-    volumes: u32,
-    out: &mut Vec<TraceRequest>,
-) -> Result<(), (Fault, usize)> {
-    let (slots, rest) = payload.as_chunks::<SLOT_BYTES>();
-    if !rest.is_empty() {
-        return Err((COUNT, 0));
-    }
-    out.reserve(slots.len());
-    let mut previous_ns = base_ns;
-    let mut index = 0;
-    while let Some(slot) = slots.get(index) {
-        let at = index * SLOT_BYTES;
-        let slot = layout::words(slot);
-        let request = if layout::is_wide(slot) {
-            index += 1;
-            let second = slots.get(index).map(layout::words).ok_or((WIDE, at))?;
-            layout::unpack_wide([slot[0], slot[1], second[0], second[1]]).ok_or((WIDE, at))?
-        } else {
-            layout::unpack(slot, previous_ns).ok_or((TIME, at))?
-        };
-        index += 1;
-        if request.volume >= volumes {
-            return Err((VOLUME, at));
-        }
-        check_request(&request).map_err(|fault| (fault, at))?;
-        previous_ns = request.time_ns;
-        out.push(request);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -203,12 +189,24 @@ mod tests {
         [&header.encode()[..], payload].concat()
     }
 
-    fn slot(request: &TraceRequest) -> Vec<u8> {
-        layout::pack(request, 5).into_iter().flatten().flat_map(u64::to_le_bytes).collect()
+    fn payload(requests: &[TraceRequest]) -> Vec<u8> {
+        let mut payload = Vec::new();
+        let ranges = records::Ranges::of(requests).expect("requests");
+        records::Shape::from(&ranges).pack(requests, &mut payload);
+        payload
     }
 
-    fn wide(words: [u64; 4]) -> Vec<u8> {
-        words.into_iter().flat_map(u64::to_le_bytes).collect()
+    /// A block of two requests, of which the second is the first but for its time.
+    fn requests(first: &TraceRequest) -> Vec<u8> {
+        let second = TraceRequest { time_ns: first.time_ns + 1, ..*first };
+        block(BlockKind::Requests, 2, first.time_ns, &payload(&[*first, second]))
+    }
+
+    /// The same block of good requests with these bytes of its payload changed.
+    fn changed(changes: &[(usize, u8)]) -> Vec<u8> {
+        let mut payload = payload(&[READ, TraceRequest { time_ns: 6, ..READ }]);
+        changes.iter().for_each(|&(at, byte)| payload[at] = byte);
+        block(BlockKind::Requests, 2, 5, &payload)
     }
 
     fn file(blocks: &[Vec<u8>]) -> Vec<u8> {
@@ -236,73 +234,78 @@ mod tests {
     #[test]
     fn refuses_well_sealed_nonsense() {
         let names = block(BlockKind::Volumes, 1, 0, b"\x01\0a");
-        let good = block(BlockKind::Requests, 1, 5, &slot(&READ));
+        let good = requests(&READ);
         let end = |count| block(BlockKind::End, 0, count, b"");
-        let requests = |payload: &[u8]| block(BlockKind::Requests, 1, 5, payload);
-        let low = layout::pack_wide(&READ)[1];
         let after_names = 32 + names.len() as u64;
         let after_good = after_names + good.len() as u64;
         for (blocks, requests_read, expected) in [
-            (vec![names.clone(), good.clone(), end(1)], 1, None),
+            (vec![names.clone(), good.clone(), end(2)], 2, None),
             (vec![end(0)], 0, None),
-            (vec![names.clone(), good.clone()], 1, Some((ErrorKind::Truncated, after_good))),
-            (vec![names.clone(), good.clone(), end(2)], 1, Some((ErrorKind::Malformed, after_good))),
+            (vec![names.clone(), good.clone()], 2, Some((ErrorKind::Truncated, after_good))),
+            (vec![names.clone(), good.clone(), end(3)], 2, Some((ErrorKind::Malformed, after_good))),
             (vec![end(0), good.clone()], 0, Some((ErrorKind::Malformed, 64))),
-            (vec![good.clone(), end(1)], 0, Some((ErrorKind::Malformed, 64))),
+            (vec![good.clone(), end(2)], 0, Some((ErrorKind::Malformed, 96))),
             (vec![names.clone(), names.clone(), end(0)], 0, Some((ErrorKind::Malformed, after_names))),
             (vec![block(BlockKind::Volumes, 2, 0, b"\x01\0a\x01\0a")], 0, Some((ErrorKind::VolumeName, 32))),
             (vec![block(BlockKind::Volumes, 1, 0, b"\x02\0a")], 0, Some((ErrorKind::Malformed, 32))),
             (vec![block(BlockKind::Volumes, 1, 0, b"\x01\0ab")], 0, Some((ErrorKind::Malformed, 32))),
             (vec![block(BlockKind::Volumes, 1, 0, b"\x01\0\n")], 0, Some((ErrorKind::VolumeName, 32))),
-            (
-                vec![names.clone(), requests(&slot(&TraceRequest { length_bytes: 0, ..READ }))],
-                0,
-                Some((ErrorKind::ZeroLength, after_names + 32)),
-            ),
-            (
-                vec![names.clone(), requests(&wide([0, low, u64::MAX - 3, 5]))],
-                0,
-                Some((ErrorKind::OutOfRange, after_names + 32)),
-            ),
-            (
-                vec![names.clone(), requests(&wide([0, low, 0, 1 << 32]))],
-                0,
-                Some((ErrorKind::Malformed, after_names + 32)),
-            ),
-            (
-                vec![names.clone(), requests(&wide([0, low, 0, 5])[..16])],
-                0,
-                Some((ErrorKind::Malformed, after_names + 32)),
-            ),
-            (
-                vec![names.clone(), requests(&slot(&READ)[..15])],
-                0,
-                Some((ErrorKind::Malformed, after_names + 32)),
-            ),
-            (
-                vec![
-                    names.clone(),
-                    block(BlockKind::Requests, 1, u64::MAX, &slot(&TraceRequest { time_ns: 6, ..READ })),
-                ],
-                0,
-                Some((ErrorKind::OutOfRange, after_names + 32)),
-            ),
         ] {
             assert_eq!(outcome(file(&blocks), OnError::Stop), (requests_read, expected));
         }
     }
 
     #[test]
+    fn refuses_well_sealed_requests_that_cannot_be() {
+        const RECORDS: usize = 32 + records::COLUMNS_BYTES;
+        let names = block(BlockKind::Volumes, 1, 0, b"\x01\0a");
+        let two = payload(&[READ, TraceRequest { time_ns: 6, ..READ }]);
+        let sealed = |items, base, payload: &[u8]| block(BlockKind::Requests, items, base, payload);
+        let one_more = [&two[..], &[0]].concat();
+        for (bytes, requests_read, kind, at) in [
+            (requests(&TraceRequest { length_bytes: 0, ..READ }), 0, ErrorKind::ZeroLength, RECORDS),
+            (
+                requests(&TraceRequest { offset_bytes: u64::MAX - 3, ..READ }),
+                0,
+                ErrorKind::OutOfRange,
+                RECORDS,
+            ),
+            (requests(&TraceRequest { volume: 1, ..READ }), 0, ErrorKind::Malformed, RECORDS),
+            (sealed(2, u64::MAX, &two), 1, ErrorKind::OutOfRange, RECORDS + 1),
+            (sealed(1, 5, &two), 0, ErrorKind::Malformed, 32),
+            (sealed(3, 5, &two), 0, ErrorKind::Malformed, 32),
+            (sealed(2, 5, &one_more), 0, ErrorKind::Malformed, 32),
+            (sealed(2, 5, &two[..10]), 0, ErrorKind::Malformed, 32),
+            (sealed(4097, 5, &payload(&[READ; 4097])), 0, ErrorKind::Malformed, 32),
+            (sealed(u32::MAX, 5, &two), 0, ErrorKind::Malformed, 32),
+            // Bits of a time, an offset, a length, a volume; zero; unit of time.
+            (changed(&[(14, 65)]), 0, ErrorKind::Malformed, 32),
+            (changed(&[(15, 65)]), 0, ErrorKind::Malformed, 32),
+            (changed(&[(16, 33)]), 0, ErrorKind::Malformed, 32),
+            (changed(&[(17, 17)]), 0, ErrorKind::Malformed, 32),
+            (changed(&[(18, 1)]), 0, ErrorKind::Malformed, 32),
+            (changed(&[(20, 0)]), 0, ErrorKind::Malformed, 32),
+        ] {
+            let good = block(BlockKind::Requests, 2, 5, &two);
+            let at = (32 + names.len() + at) as u64;
+            let alone = file(&[names.clone(), bytes.clone()]);
+            assert_eq!(outcome(alone, OnError::Stop), (requests_read, Some((kind, at))));
+            let followed = file(&[names.clone(), bytes, good, block(BlockKind::End, 0, 9, b"")]);
+            assert_eq!(outcome(followed, OnError::Skip), (requests_read + 2, Some((kind, at))));
+        }
+    }
+
+    #[test]
     fn passes_over_a_damaged_block_when_asked() {
         let names = block(BlockKind::Volumes, 1, 0, b"\x01\0a");
-        let good = block(BlockKind::Requests, 1, 5, &slot(&READ));
+        let good = requests(&READ);
         let mut bad = good.clone();
         bad[40] ^= 1;
         let bytes =
-            file(&[names.clone(), good.clone(), bad.clone(), good.clone(), block(BlockKind::End, 0, 3, b"")]);
+            file(&[names.clone(), good.clone(), bad.clone(), good.clone(), block(BlockKind::End, 0, 6, b"")]);
         let at = (32 + names.len() + good.len()) as u64;
-        assert_eq!(outcome(bytes.clone(), OnError::Skip), (2, Some((ErrorKind::Checksum, at))));
-        assert_eq!(outcome(bytes, OnError::Stop), (1, Some((ErrorKind::Checksum, at))));
+        assert_eq!(outcome(bytes.clone(), OnError::Skip), (4, Some((ErrorKind::Checksum, at))));
+        assert_eq!(outcome(bytes, OnError::Stop), (2, Some((ErrorKind::Checksum, at))));
         let mut bad_names = names;
         bad_names[33] ^= 1;
         assert_eq!(outcome(file(&[bad_names, good]), OnError::Skip), (0, Some((ErrorKind::Checksum, 32))));
@@ -311,7 +314,7 @@ mod tests {
     #[test]
     fn refuses_other_versions() {
         let mut header = layout::file_header();
-        header[8] = 2;
+        header[8] = 1;
         let crc = crc32c::crc32c(&header[..28]);
         header[28..].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(outcome(header.to_vec(), OnError::Skip), (0, Some((ErrorKind::Version, 0))));

@@ -39,7 +39,7 @@ impl Decoder for Vscsi {
     fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
         let volume = feed.only_volume()?;
         while out.len() < BATCH_REQUESTS {
-            if !feed.input.need(RECORD_BYTES).map_err(|error| feed.read_failed(error))? {
+            if !feed.need(RECORD_BYTES)? {
                 return end(feed);
             }
             let mut used = 0;

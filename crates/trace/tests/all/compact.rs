@@ -60,11 +60,65 @@ proptest! {
     }
 }
 
+/// Requests at random over everything that 119 bits of a record can tell apart: a week of nanoseconds, in no
+/// order, on `volumes` disks of 16 TiB.
+fn random_requests(count: u64, volumes: u64) -> Vec<TraceRequest> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let requests = (0..count).map(|_| TraceRequest {
+        time_ns: 12_816_637_200_000_000_000 + random(7 * 86_400 * 1_000_000_000),
+        offset_bytes: random(1 << 35) * 512,
+        length_bytes: (1 + random(1 << 16)).min(65_535) as u32 * 512,
+        volume: random(volumes) as u32,
+        op: [Op::Read, Op::Write, Op::Trim, Op::Flush][random(4) as usize],
+    });
+    requests.collect()
+}
+
+/// Bytes of a file of these requests on as many volumes as they name, without the names.
+fn bytes_without_names(requests: &[TraceRequest]) -> usize {
+    let volumes = requests.iter().map(|request| request.volume + 1).max().unwrap_or(0);
+    let names: Vec<_> = (0..volumes).map(|volume| volume.to_string()).collect();
+    lode(&names, requests).len() - names.iter().map(|name| 2 + name.len()).sum::<usize>()
+}
+
 #[test]
-fn usual_requests_take_16_bytes() {
-    let all = requests(40_000);
-    let bytes = lode(&["a".to_owned()], &all).len();
-    assert!(bytes < 40_000 * 16 + 1024, "{bytes}");
+fn at_most_16_bytes_a_request_with_everything_around_them() {
+    for (count, volumes) in [(100, 1), (100, 16), (200, 1024), (4096, 65_536), (4097, 1), (50_000, 65_536)] {
+        let all = random_requests(count, volumes);
+        let bytes = bytes_without_names(&all);
+        assert!(bytes as u64 <= 16 * count, "{count} requests on {volumes} volumes: {bytes} bytes");
+    }
+    let small = lode(&["hm_0".to_owned()], &requests(20)).len();
+    assert!(small <= 20 * 16, "{small}");
+}
+
+#[test]
+fn a_stray_value_costs_only_its_neighbours() {
+    let all = random_requests(100_000, 1);
+    let mut stray = all.clone();
+    for (request, i) in stray.iter_mut().step_by(10_000).zip(0..) {
+        (request.time_ns, request.offset_bytes) = (i % 2 * u64::MAX, u64::MAX / 3 - i);
+    }
+    let (bytes, stray_bytes) = (bytes_without_names(&all), bytes_without_names(&stray));
+    assert!(stray_bytes < bytes + bytes / 20 && stray_bytes <= 16 * 100_000, "{bytes} {stray_bytes}");
+}
+
+#[test]
+fn no_request_takes_more_than_its_fields() {
+    let mut all = random_requests(50_000, 65_536);
+    for (request, i) in all.iter_mut().zip(1u64..) {
+        let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (request.time_ns, request.offset_bytes) = (mixed, mixed.rotate_left(32) >> 1);
+        request.length_bytes = mixed as u32 | 1;
+    }
+    let bytes = bytes_without_names(&all);
+    assert!(bytes <= 23 * 50_000 + 4096, "{bytes}");
 }
 
 #[test]

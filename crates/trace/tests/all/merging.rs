@@ -62,6 +62,38 @@ proptest! {
     }
 }
 
+/// The obvious way: again and again the lane whose next request is due, which is when it or one after it in its
+/// trace (here within one batch) is.
+fn merged_slowly(lanes: &[Vec<u64>]) -> Vec<(usize, u64)> {
+    let mut next = vec![0; lanes.len()];
+    let mut merged = Vec::new();
+    while let Some((_, lane)) = (0..lanes.len())
+        .filter_map(|lane| lanes[lane][next[lane]..].iter().min().map(|&due_ns| (due_ns, lane)))
+        .min()
+    {
+        merged.push((lane, lanes[lane][next[lane]]));
+        next[lane] += 1;
+    }
+    merged
+}
+
+proptest! {
+    #[test]
+    fn times_that_go_backwards_hold_nobody_up(
+        lanes in proptest::collection::vec(proptest::collection::vec(prop_oneof![0u64..500, Just(u64::MAX)], 0..60), 0..5),
+    ) {
+        let name = |index: usize| format!("v{index}");
+        let reader_of = |(index, times): (usize, &Vec<u64>)| reader("x", &[&name(index)], &at_times(times, 0));
+        let readers = lanes.iter().enumerate().map(reader_of).collect();
+        let mut merge = Merge::new(readers, MergeOptions::default()).expect("good traces");
+        let (merged, error) = drain(&mut merge);
+        prop_assert!(error.is_none());
+        let inputs: Vec<_> = merge.vms().iter().map(|vm| vm.input).collect();
+        let merged: Vec<_> = merged.iter().map(|(vm, request)| (inputs[*vm as usize], request.time_ns)).collect();
+        prop_assert_eq!(merged, merged_slowly(&lanes));
+    }
+}
+
 #[test]
 fn volumes_become_vms_with_unique_names() {
     let mut a = at_times(&[1, 3], 0);

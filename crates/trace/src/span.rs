@@ -1,0 +1,139 @@
+//! From when to when a trace goes, and whether a few bogus times make that look longer than it is. It must not
+//! know formats.
+
+use crate::limits::MAX_STRAY_TIMES;
+
+/// A time is stray when this many times the span of the others lies between them.
+const STRAY_FACTOR: u64 = 10;
+/// How many of the earliest, and of the latest, times are kept: the strays and the first that is none.
+const KEPT: usize = MAX_STRAY_TIMES + 1;
+
+/// The times of a trace's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanInfo {
+    /// Earliest time, in nanoseconds.
+    pub first_ns: u64,
+    /// Latest time, in nanoseconds.
+    pub last_ns: u64,
+    /// Earliest time without the stray ones, in nanoseconds.
+    pub usual_first_ns: u64,
+    /// Latest time without the stray ones, in nanoseconds.
+    pub usual_last_ns: u64,
+    /// Requests whose time is far from all others': at most [`MAX_STRAY_TIMES`] before and as many after them.
+    pub stray_requests: usize,
+}
+
+/// Collects times.
+#[derive(Debug, Default)]
+pub(crate) struct Span {
+    requests: u64,
+    /// Ascending.
+    earliest: Vec<u64>,
+    /// Descending.
+    latest: Vec<u64>,
+}
+
+impl Span {
+    pub(crate) fn add(&mut self, time_ns: u64) {
+        self.requests += 1;
+        keep(&mut self.earliest, time_ns, |kept| kept <= time_ns);
+        keep(&mut self.latest, time_ns, |kept| kept >= time_ns);
+    }
+
+    /// `None` without requests.
+    pub(crate) fn finish(&self) -> Option<SpanInfo> {
+        let (&first_ns, &last_ns) = (self.earliest.first()?, self.latest.first()?);
+        let (early, late) = self.strays();
+        Some(SpanInfo {
+            first_ns,
+            last_ns,
+            usual_first_ns: self.earliest[early],
+            usual_last_ns: self.latest[late],
+            stray_requests: early + late,
+        })
+    }
+
+    /// How many times at either end are stray: those whose removal shortens the span most.
+    fn strays(&self) -> (usize, usize) {
+        // With fewer, the two ends would share times, and there would be no telling which of them is odd.
+        if self.requests < 2 * KEPT as u64 {
+            return (0, 0);
+        }
+        let ends = (0..KEPT).flat_map(|early| (0..KEPT).map(move |late| (early, late)));
+        let possible = ends.filter(|&(early, late)| {
+            let rest = self.latest[late] - self.earliest[early];
+            let far = |times: &[u64], strays: usize| {
+                strays == 0 || times[strays].abs_diff(times[strays - 1]) / STRAY_FACTOR > rest
+            };
+            rest > 0 && far(&self.earliest, early) && far(&self.latest, late)
+        });
+        possible.min_by_key(|&(early, late)| self.latest[late] - self.earliest[early]).unwrap_or((0, 0))
+    }
+}
+
+/// Puts a time at its place in an ordered list of at most [`KEPT`]; `goes_before` says what stays before it.
+#[inline]
+fn keep(list: &mut Vec<u64>, time_ns: u64, goes_before: impl Fn(u64) -> bool) {
+    if list.len() == KEPT {
+        if goes_before(list[KEPT - 1]) {
+            return;
+        }
+        list.pop();
+    }
+    list.insert(list.partition_point(|&kept| goes_before(kept)), time_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn span_of(times: impl IntoIterator<Item = u64>) -> Option<SpanInfo> {
+        let mut span = Span::default();
+        times.into_iter().for_each(|time_ns| span.add(time_ns));
+        span.finish()
+    }
+
+    #[test]
+    fn a_few_bogus_times_are_told_from_the_rest() {
+        let usual = 1000..2000_u64;
+        let strays = |more: &[u64]| {
+            let info = span_of(usual.clone().chain(more.iter().copied())).expect("times");
+            assert_eq!(info.first_ns, more.iter().copied().min().unwrap_or(1000).min(1000));
+            (info.usual_first_ns, info.usual_last_ns, info.stray_requests)
+        };
+        assert_eq!(strays(&[]), (1000, 1999, 0));
+        assert_eq!(strays(&[u64::MAX]), (1000, 1999, 1));
+        assert_eq!(strays(&[1_000_000, 500_000, 0]), (0, 1999, 2));
+        assert_eq!(strays(&[13_000, 500_000]), (1000, 1999, 2));
+        // Not far, or too many to be a slip.
+        assert_eq!(strays(&[11_000]), (1000, 11_000, 0));
+        assert_eq!(strays(&[u64::MAX; MAX_STRAY_TIMES]), (1000, 1999, MAX_STRAY_TIMES));
+        assert_eq!(strays(&[u64::MAX; MAX_STRAY_TIMES + 1]), (1000, u64::MAX, 0));
+        let far = span_of((0..100).map(|i| 1_000_000_000_000 + i).chain([0, u64::MAX])).expect("times");
+        assert_eq!((far.usual_first_ns, far.stray_requests), (1_000_000_000_000, 2));
+    }
+
+    #[test]
+    fn short_traces_and_single_moments_have_no_strays() {
+        assert_eq!(span_of([]), None);
+        let few = span_of([1, 2, 1_000_000]).expect("times");
+        assert_eq!((few.usual_last_ns, few.stray_requests), (1_000_000, 0));
+        let still = span_of([5; 100].into_iter().chain([9000])).expect("times");
+        assert_eq!((still.usual_last_ns, still.stray_requests), (9000, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_ends_match_sorting(times in proptest::collection::vec(0u64..100, 1..60)) {
+            let mut span = Span::default();
+            times.iter().for_each(|&time_ns| span.add(time_ns));
+            let mut sorted = times;
+            sorted.sort_unstable();
+            let ends: Vec<_> = sorted.iter().copied().take(KEPT).collect();
+            prop_assert_eq!(&span.earliest, &ends);
+            let ends: Vec<_> = sorted.iter().rev().copied().take(KEPT).collect();
+            prop_assert_eq!(&span.latest, &ends);
+        }
+    }
+}
