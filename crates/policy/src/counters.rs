@@ -2,6 +2,7 @@
 //! held equal.
 
 use lode_types::{Access, AccessOp, Level};
+use serde::Serialize;
 
 use crate::effect::Effect;
 
@@ -63,10 +64,9 @@ impl Counters {
     /// Notes the access itself; its effects are counted one by one.
     #[inline]
     pub fn access(&mut self, access: &Access) {
-        match access.op {
-            AccessOp::Read => self.block_reads += 1,
-            AccessOp::Write => self.block_writes += 1,
-        }
+        // Without a branch, for which of the two comes next is anyone's guess.
+        self.block_reads += u64::from(access.op == AccessOp::Read);
+        self.block_writes += u64::from(access.op == AccessOp::Write);
     }
 
     /// Counts one effect.
@@ -124,5 +124,144 @@ impl Counters {
     /// SSD writes per block that the guests wrote (TICA Eq. 1); `None` without guest writes.
     pub fn cwf(&self) -> Option<f64> {
         (self.block_writes > 0).then(|| self.ssd_writes.total() as f64 / self.block_writes as f64)
+    }
+}
+
+/// [`Counters`] in the shape of every report: `docs/reports.md` describes the names, which are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CounterReport {
+    /// Reads and writes of the guest.
+    pub requests: u64,
+    /// Blocks read and written by requests.
+    pub block_accesses: u64,
+    /// Blocks read.
+    pub block_reads: u64,
+    /// Blocks written.
+    pub block_writes: u64,
+    /// Block reads by the level that served them.
+    pub read_hits: LevelCounts,
+    /// Block reads that the backing disk served.
+    pub read_misses: u64,
+    /// Block writes to a block that the level held and kept.
+    pub write_hits: SsdOnly,
+    /// Blocks put into DRAM.
+    pub dram_writes: u64,
+    /// Data blocks written to the SSD, by cause.
+    pub ssd_writes: SsdWriteCounts,
+    /// Blocks read from the backing disk, for whatever reason.
+    pub backing_reads: u64,
+    /// Blocks written to the backing disk, for whatever reason.
+    pub backing_writes: u64,
+    /// Of these, write-backs of evicted dirty blocks.
+    pub write_backs: u64,
+    /// Blocks that left a level for another block or a smaller share.
+    pub evictions: LevelCounts,
+    /// SSD writes for each block written by the guest; none without such blocks.
+    pub cwf: Option<f64>,
+}
+
+/// A count for each level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LevelCounts {
+    /// In host memory.
+    pub dram: u64,
+    /// In the SSD.
+    pub ssd: u64,
+}
+
+/// A count that only the SSD has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SsdOnly {
+    /// In the SSD.
+    pub ssd: u64,
+}
+
+/// [`SsdWrites`] with their sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SsdWriteCounts {
+    /// All causes.
+    pub total: u64,
+    /// Copies of what a read miss fetched.
+    pub fill: u64,
+    /// Guest writes.
+    pub write: u64,
+    /// Copies of popular blocks.
+    pub promotion: u64,
+    /// Blocks moved from another level.
+    #[serde(rename = "move")]
+    pub moved: u64,
+}
+
+impl From<[u64; 2]> for LevelCounts {
+    fn from(counts: [u64; 2]) -> LevelCounts {
+        LevelCounts { dram: counts[Level::Dram.index()], ssd: counts[Level::Ssd.index()] }
+    }
+}
+
+impl From<&SsdWrites> for SsdWriteCounts {
+    fn from(writes: &SsdWrites) -> SsdWriteCounts {
+        SsdWriteCounts {
+            total: writes.total(),
+            fill: writes.fill,
+            write: writes.write,
+            promotion: writes.promotion,
+            moved: writes.moved,
+        }
+    }
+}
+
+impl From<&Counters> for CounterReport {
+    fn from(counters: &Counters) -> CounterReport {
+        CounterReport {
+            requests: counters.requests,
+            block_accesses: counters.block_accesses(),
+            block_reads: counters.block_reads,
+            block_writes: counters.block_writes,
+            read_hits: counters.read_hits.into(),
+            read_misses: counters.read_misses,
+            write_hits: SsdOnly { ssd: counters.write_hits_ssd },
+            dram_writes: counters.dram_writes,
+            ssd_writes: (&counters.ssd_writes).into(),
+            backing_reads: counters.backing_reads,
+            backing_writes: counters.backing_writes,
+            write_backs: counters.write_backs,
+            evictions: counters.evictions.into(),
+            cwf: counters.cwf(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_has_its_documented_name() {
+        let writes = SsdWrites { fill: 8, write: 9, promotion: 10, moved: 11 };
+        let counters = Counters {
+            requests: 1,
+            block_reads: 2,
+            block_writes: 4,
+            read_hits: [5, 6],
+            read_misses: 7,
+            write_hits_ssd: 12,
+            ssd_writes: writes,
+            dram_writes: 13,
+            backing_reads: 14,
+            backing_writes: 15,
+            write_backs: 16,
+            evictions: [17, 18],
+        };
+        let expected = serde_json::json!({
+            "requests": 1, "block_accesses": 6, "block_reads": 2, "block_writes": 4,
+            "read_hits": {"dram": 5, "ssd": 6}, "read_misses": 7, "write_hits": {"ssd": 12}, "dram_writes": 13,
+            "ssd_writes": {"total": 38, "fill": 8, "write": 9, "promotion": 10, "move": 11},
+            "backing_reads": 14, "backing_writes": 15, "write_backs": 16,
+            "evictions": {"dram": 17, "ssd": 18}, "cwf": 9.5,
+        });
+        let found = serde_json::to_value(CounterReport::from(&counters)).expect("plain numbers");
+        assert_eq!(found, expected);
+        let none = serde_json::to_value(CounterReport::from(&Counters::default())).expect("plain numbers");
+        assert!(none["cwf"].is_null());
     }
 }

@@ -25,6 +25,8 @@ pub struct Geometry {
     cluster_shift: u32,
     map: MapKind,
     sets_log2: u32,
+    /// Which bits of a cluster's hash are its set.
+    set_mask: u32,
     blocks: u32,
     /// Blocks of every set, and how many of the sets, the first ones, have one more.
     even_ways: u32,
@@ -35,14 +37,23 @@ impl Geometry {
     /// The sets of a share of `blocks`. `assoc` 0 makes one set of everything.
     pub fn new(assoc: u32, map: MapKind, blocks: u32) -> Geometry {
         let cluster_shift = if assoc == 0 { 0 } else { assoc.ilog2() };
-        let empty =
-            Geometry { assoc, cluster_shift, map, sets_log2: 0, blocks: 0, even_ways: 0, wider_sets: 0 };
+        let empty = Geometry {
+            assoc,
+            cluster_shift,
+            map,
+            sets_log2: 0,
+            set_mask: 0,
+            blocks: 0,
+            even_ways: 0,
+            wider_sets: 0,
+        };
         empty.with(fresh_sets_log2(assoc, blocks), blocks)
     }
 
     fn with(self, sets_log2: u32, blocks: u32) -> Geometry {
-        let (even_ways, wider_sets) = (blocks >> sets_log2, blocks & ((1 << sets_log2) - 1));
-        Geometry { sets_log2, blocks, even_ways, wider_sets, ..self }
+        let set_mask = (1 << sets_log2) - 1;
+        let (even_ways, wider_sets) = (blocks >> sets_log2, blocks & set_mask);
+        Geometry { sets_log2, set_mask, blocks, even_ways, wider_sets, ..self }
     }
 
     /// The sets after the share changed. The number of sets stays where it is until the share would
@@ -80,7 +91,7 @@ impl Geometry {
             MapKind::Modulo => cluster as u32,
             MapKind::Jhash => jhash(cluster),
         };
-        hash & (self.sets() - 1)
+        hash & self.set_mask
     }
 }
 

@@ -21,7 +21,7 @@ pub mod schemes;
 mod settings;
 mod sizer;
 
-pub use counters::{Counters, SsdWrites};
+pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts, SsdWrites};
 pub use effect::{Effect, Nothing, Sink, Slot};
 pub use geometry::{Geometry, MapKind};
 pub use lists::SetLists;

@@ -18,6 +18,14 @@ struct Node<T> {
     value: T,
 }
 
+impl<T> Node<T> {
+    /// Changes the link and keeps the flag.
+    #[inline(always)]
+    fn set_newer(&mut self, newer: u32) {
+        self.newer = (self.newer & FLAG) | newer;
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     front: u32,
@@ -115,12 +123,26 @@ impl<T: Copy> SetLists<T> {
     }
 
     /// Moves an occupied slot to the front of its set.
-    #[inline]
+    #[inline(always)]
     pub fn touch(&mut self, set: u32, slot: Slot) {
-        if self.sets[set as usize].front != slot {
-            self.unlink(set, slot);
-            self.link_front(set, slot);
+        let ends = &mut self.sets[set as usize];
+        let front = ends.front;
+        if front == slot {
+            return;
         }
+        // There is a newer one, and so a front.
+        let node = &mut self.nodes[slot as usize];
+        let (newer, older) = (node.newer & !FLAG, node.older);
+        node.newer |= END;
+        node.older = front;
+        ends.front = slot;
+        self.nodes[newer as usize].older = older;
+        if older == END {
+            ends.back = newer;
+        } else {
+            self.nodes[older as usize].set_newer(newer);
+        }
+        self.nodes[front as usize].set_newer(slot);
     }
 
     /// Occupies a free slot at the front of `set`, with the flag clear. The caller has made room.
@@ -148,11 +170,11 @@ impl<T: Copy> SetLists<T> {
     #[inline]
     pub fn replace_oldest(&mut self, set: u32, value: T) -> Option<(Slot, T, bool)> {
         let slot = self.oldest(set)?;
-        let (old_value, old_flag) = (self.value(slot), self.flag(slot));
         self.touch(set, slot);
-        self.set_flag(slot, false);
-        self.nodes[slot as usize].value = value;
-        Some((slot, old_value, old_flag))
+        let node = &mut self.nodes[slot as usize];
+        let old_flag = node.newer & FLAG != 0;
+        node.newer &= !FLAG;
+        Some((slot, std::mem::replace(&mut node.value, value), old_flag))
     }
 
     /// Frees an occupied slot.
@@ -240,8 +262,7 @@ impl<T: Copy> SetLists<T> {
         if older == END {
             ends.back = newer;
         } else {
-            let link = &mut self.nodes[older as usize].newer;
-            *link = (*link & FLAG) | newer;
+            self.nodes[older as usize].set_newer(newer);
         }
     }
 
@@ -250,13 +271,12 @@ impl<T: Copy> SetLists<T> {
         let front = std::mem::replace(&mut ends.front, slot);
         ends.len += 1;
         let node = &mut self.nodes[slot as usize];
-        node.newer = (node.newer & FLAG) | END;
+        node.set_newer(END);
         node.older = front;
         if front == END {
             ends.back = slot;
         } else {
-            let link = &mut self.nodes[front as usize].newer;
-            *link = (*link & FLAG) | slot;
+            self.nodes[front as usize].set_newer(slot);
         }
     }
 }

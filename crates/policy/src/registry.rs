@@ -20,6 +20,8 @@ pub struct SchemeInfo {
     /// The levels it uses.
     pub levels: &'static [Level],
     tables: &'static [&'static [SettingInfo]],
+    /// Keys of settings that exist to reproduce other readings of the source; their defaults are the ones to use.
+    variants: &'static [&'static str],
     build: fn(&Settings, Quota, Quota) -> AnyScheme,
 }
 
@@ -31,6 +33,7 @@ static SCHEMES: &[SchemeInfo] = &[
         source: "ETICA",
         levels: &[Level::Dram, Level::Ssd],
         tables: etica::TABLES,
+        variants: &["evict", "popularity", "window"],
         build: |settings, physical, quota| {
             AnyScheme::Etica(Box::new(etica::Etica::new(settings, physical, quota)))
         },
@@ -41,6 +44,7 @@ static SCHEMES: &[SchemeInfo] = &[
         source: "ETICA section 3; textbook",
         levels: &[Level::Ssd],
         tables: one_level::TABLES,
+        variants: &[],
         build: |settings, _, quota| AnyScheme::OneLevel(one_level::OneLevel::new(settings, quota)),
     },
 ];
@@ -67,6 +71,11 @@ impl SchemeInfo {
     /// What can be set.
     pub fn setting_infos(&self) -> impl Iterator<Item = &'static SettingInfo> + use<> {
         self.tables.iter().flat_map(|table| table.iter())
+    }
+
+    /// Whether a setting exists only to reproduce other readings of the scheme's source.
+    pub fn is_variant(&self, key: &str) -> bool {
+        self.variants.contains(&key)
     }
 
     /// Refuses levels that the scheme would not use, so that nobody pays for space without an effect.
@@ -127,6 +136,10 @@ impl Scheme for AnyScheme {
         each!(self, scheme => scheme.forget(level, block))
     }
 
+    fn cleaned(&mut self, block: BlockNo) {
+        each!(self, scheme => scheme.cleaned(block))
+    }
+
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
         each!(self, scheme => scheme.restore(block, dirty))
     }
@@ -153,13 +166,13 @@ impl Scheme for AnyScheme {
     }
 
     #[inline]
-    fn locate(&self, block: BlockNo, hint: &mut Hint) {
-        each!(self, scheme => scheme.locate(block, hint))
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        each!(self, scheme => scheme.locate(blocks))
     }
 
     #[inline]
-    fn follow(&self, block: BlockNo, hint: Hint) {
-        each!(self, scheme => scheme.follow(block, hint))
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        each!(self, scheme => scheme.follow(blocks))
     }
 
     fn memory_bytes(&self) -> usize {

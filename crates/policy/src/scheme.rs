@@ -63,6 +63,10 @@ pub trait Scheme {
     /// The world lost the copy in this slot (a media error). The scheme must not use it again.
     fn forget(&mut self, level: Level, block: BlockNo);
 
+    /// The SSD's copy of `block` was written back and stays: it is no newer than the backing disk any more. Counts
+    /// as no access. Nothing happens where the SSD does not hold the block.
+    fn cleaned(&mut self, block: BlockNo);
+
     /// Takes over a block that was found in the SSD at a restart; called from least to most recent.
     /// `None`: there is no room for it, or it is dirty and the scheme keeps nothing dirty; the caller must
     /// drop it, or write it back when dirty.
@@ -85,14 +89,14 @@ pub trait Scheme {
 
     /// The caller will soon ask about `block`: the first of three looks ahead, each of which brings nearer to the
     /// processor what the next one and at last the access need. Memory takes its time, so that many blocks should
-    /// be announced before the first is located.
+    /// be announced before they are located.
     fn announce(&self, block: BlockNo) -> Hint;
 
-    /// The second look: finds out where an announced block is.
-    fn locate(&self, block: BlockNo, hint: &mut Hint);
+    /// The second look: finds out where announced blocks are.
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>);
 
     /// The third look: follows the links of what was located.
-    fn follow(&self, block: BlockNo, hint: Hint);
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>);
 
     /// Bytes of memory that the scheme's tables take.
     fn memory_bytes(&self) -> usize;

@@ -128,14 +128,15 @@ impl Sizer {
     }
 
     /// Notes one request of any of the VMs and, when the interval ends, gives every VM its new share.
-    /// `sinks[i]` takes the effects on `vms[i]`.
+    /// `sinks[i]` takes the effects on `vms[i]`. Says whether an interval ended.
     #[inline]
-    pub fn after_request<T: Scheme, S: Sink>(&mut self, now_ns: u64, vms: &mut [T], sinks: &mut [S]) {
+    pub fn after_request<T: Scheme, S: Sink>(&mut self, now_ns: u64, vms: &mut [T], sinks: &mut [S]) -> bool {
         if !self.on {
-            return;
+            return false;
         }
         self.requests += 1;
-        if self.interval_is_over(now_ns) {
+        let sized = self.interval_is_over(now_ns);
+        if sized {
             self.requests = 0;
             self.start_ns = Some(now_ns);
             self.targets = self.shares(vms);
@@ -144,6 +145,7 @@ impl Sizer {
         if !self.targets.is_empty() && self.targets.len() == vms.len() {
             self.approach(vms, sinks);
         }
+        sized
     }
 
     fn interval_is_over(&mut self, now_ns: u64) -> bool {
@@ -159,15 +161,13 @@ impl Sizer {
     fn shares<T: Scheme>(&self, vms: &mut [T]) -> Vec<Quota> {
         let mut shares: Vec<Quota> = vms.iter().map(Scheme::quota).collect();
         let demands: Vec<_> = vms.iter_mut().map(Scheme::demand).collect();
-        if demands.iter().any(Option::is_none) {
-            return shares;
-        }
+        let Some(mut demands) = demands.into_iter().collect::<Option<Vec<_>>>() else { return shares };
         for level in Level::ALL {
             let physical = self.physical.of(level);
+            let most_guaranteed = physical / vms.len() as u32;
             let of_level: Vec<VmDemand> = demands
-                .iter()
-                .flatten()
-                .map(|demand| self.vm_demand(&demand[level.index()], physical / vms.len() as u32))
+                .iter_mut()
+                .map(|demand| self.vm_demand(std::mem::take(&mut demand[level.index()]), most_guaranteed))
                 .collect();
             let division = divide(&of_level, u64::from(physical), self.objective)
                 .or_else(|_| divide(&of_level, u64::from(physical), Objective::SumHitRatio))
@@ -179,9 +179,9 @@ impl Sizer {
         shares
     }
 
-    fn vm_demand(&self, demand: &LevelDemand, most_guaranteed: u32) -> VmDemand {
+    fn vm_demand(&self, demand: LevelDemand, most_guaranteed: u32) -> VmDemand {
         VmDemand {
-            curve: demand.curve.clone(),
+            curve: demand.curve,
             accesses: demand.accesses,
             demand_blocks: u64::from(demand.blocks),
             weight: 1.0,

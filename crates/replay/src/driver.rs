@@ -3,17 +3,16 @@
 use lode_hardware::ServiceTimes;
 use lode_policy::{Hint, Quota, Scheme, Settings, Sizer};
 use lode_trace::vm_block;
-use lode_types::{Access, AccessOp, BlockNo, BlockSize, Op, TraceRequest, blocks_of};
+use lode_types::{Access, AccessOp, BlockNo, BlockPart, BlockSize, Op, TraceRequest, blocks_of};
 
 use crate::error::ReplayError;
 use crate::intervals::Intervals;
 use crate::run::shares_follow_demand;
 use crate::tally::Tally;
-use crate::watched::Watched;
 
 /// Blocks that are decided together. Enough that memory has answered one look ahead at a block when the next one
 /// comes, few enough that what it brought is still in the nearest processor cache.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 
 /// Drives one scheme per VM and the sizer that divides the levels between them.
 ///
@@ -26,7 +25,7 @@ pub struct Driver<T> {
     times: ServiceTimes,
     sizer: Sizer,
     late_share: Quota,
-    vms: Vec<Watched<T>>,
+    vms: Vec<T>,
     tallies: Vec<Tally>,
     intervals: Intervals,
     waiting: Vec<Part>,
@@ -43,6 +42,12 @@ struct Part {
     partial: bool,
     /// The last block of its request.
     last: bool,
+}
+
+impl Part {
+    fn is_of_same_vm(&self, other: &Part) -> bool {
+        self.vm == other.vm
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +99,7 @@ impl<T: Scheme> Driver<T> {
 
     fn add_vms(&mut self, count: usize, share: Quota) {
         while self.vms.len() < count {
-            self.vms.push(Watched::new((self.build)(share)));
+            self.vms.push((self.build)(share));
             self.tallies.push(Tally::new(self.times));
         }
     }
@@ -113,50 +118,63 @@ impl<T: Scheme> Driver<T> {
         if vm as usize >= self.vms.len() {
             self.add_vms(vm as usize + 1, self.late_share);
         }
-        let what = match request.op {
-            Op::Read => What::Access(AccessOp::Read),
-            Op::Write => What::Access(AccessOp::Write),
+        let op = match request.op {
+            Op::Read => AccessOp::Read,
+            Op::Write => AccessOp::Write,
             Op::Trim => {
                 self.tallies[vm as usize].trims += 1;
-                What::Discard
+                self.cut(vm, first_block, What::Discard, request);
+                return Ok(());
             }
             Op::Flush => {
                 self.tallies[vm as usize].flushes += 1;
                 return Ok(());
             }
         };
-        let blocks = blocks_of(self.block_size, request.offset_bytes, request.length_bytes.into());
-        let mut left = blocks.len();
-        for block in blocks {
-            left -= 1;
-            if block.partial && what == What::Discard {
-                continue;
-            }
-            let block_no = first_block | block.block;
-            self.waiting.push(Part {
-                block: block_no,
-                time_ns: request.time_ns,
-                hint: self.vms[vm as usize].announce(block_no),
-                vm,
-                what,
-                partial: block.partial,
-                last: left == 0,
-            });
-            if self.waiting.len() == BATCH {
-                self.finish();
-            }
+        // Most requests are one whole block.
+        let (size, offset_bytes) = (self.block_size, request.offset_bytes);
+        let block = size.block_of(offset_bytes);
+        if u64::from(request.length_bytes) == size.bytes() && size.start_of(block) == offset_bytes {
+            let part = BlockPart { block, start: 0, len: request.length_bytes, partial: false };
+            self.wait(vm, first_block, What::Access(op), request.time_ns, part, true);
+        } else {
+            self.cut(vm, first_block, What::Access(op), request);
         }
         Ok(())
+    }
+
+    /// Takes a request of any extent block by block.
+    fn cut(&mut self, vm: u32, first_block: BlockNo, what: What, request: &TraceRequest) {
+        let parts = blocks_of(self.block_size, request.offset_bytes, request.length_bytes.into());
+        let mut left = parts.len();
+        for part in parts {
+            left -= 1;
+            if !(part.partial && what == What::Discard) {
+                self.wait(vm, first_block, what, request.time_ns, part, left == 0);
+            }
+        }
+    }
+
+    /// Adds one block to those that wait for their decision.
+    #[inline(always)]
+    fn wait(&mut self, vm: u32, first_block: BlockNo, what: What, time_ns: u64, part: BlockPart, last: bool) {
+        let block = first_block | part.block;
+        let hint = self.vms[vm as usize].announce(block);
+        self.waiting.push(Part { block, time_ns, hint, vm, what, partial: part.partial, last });
+        if self.waiting.len() == BATCH {
+            self.finish();
+        }
     }
 
     /// Decides everything that is outstanding.
     pub fn finish(&mut self) {
         let mut parts = std::mem::take(&mut self.waiting);
-        for part in &mut parts {
-            self.vms[part.vm as usize].locate(part.block, &mut part.hint);
+        for run in parts.chunk_by_mut(Part::is_of_same_vm) {
+            let scheme = &self.vms[run[0].vm as usize];
+            scheme.locate(run.iter_mut().map(|part| (part.block, &mut part.hint)));
         }
-        for part in &parts {
-            self.vms[part.vm as usize].follow(part.block, part.hint);
+        for run in parts.chunk_by(Part::is_of_same_vm) {
+            self.vms[run[0].vm as usize].follow(run.iter().map(|part| (part.block, part.hint)));
         }
         parts.iter().for_each(|part| self.decide(part));
         parts.clear();
@@ -179,24 +197,15 @@ impl<T: Scheme> Driver<T> {
         if last {
             scheme.end_request(time_ns, tally);
             tally.end_request(op);
-            self.sizer.after_request(time_ns, &mut self.vms, &mut self.tallies);
-            if self.vms[vm as usize].take_asked() {
-                self.note_sizing();
+            if self.sizer.after_request(time_ns, &mut self.vms, &mut self.tallies) {
+                self.intervals.record(self.vms.iter().map(Scheme::quota));
             }
         }
     }
 
-    #[cold]
-    fn note_sizing(&mut self) {
-        self.vms.iter_mut().for_each(|vm| {
-            vm.take_asked();
-        });
-        self.intervals.record(self.vms.iter().map(Scheme::quota));
-    }
-
     /// The VMs' schemes.
     pub fn schemes(&self) -> impl ExactSizeIterator<Item = &T> {
-        self.vms.iter().map(|vm| &vm.scheme)
+        self.vms.iter()
     }
 
     /// Sizings whose shares are not in the outcomes, because there were more than

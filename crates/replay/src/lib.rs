@@ -13,13 +13,12 @@ mod intervals;
 mod report;
 mod run;
 mod tally;
-mod watched;
 
 pub use driver::{Driver, VmOutcome};
 pub use error::ReplayError;
 pub use inputs::{BadRecords, InputReport, RecordPlace};
 pub use intervals::MAX_INTERVAL_SHARES;
 pub use lode_hardware::ServiceTimes;
-pub use report::{Counts, LevelBlocks, LevelCounts, ModelReport, Report, SsdOnly, SsdWriteCounts, VmReport};
+pub use report::{Counts, LevelBlocks, ModelReport, Report, VmReport};
 pub use run::{MAX_LEVEL_BLOCKS, Options, count_vms, level_blocks, replay, shares_follow_demand};
 pub use tally::Tally;

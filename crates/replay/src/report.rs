@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use lode_hardware::ServiceTimes;
-use lode_policy::{Quota, Settings};
-use lode_types::Level;
+use lode_policy::{CounterReport, Quota, Settings};
 use serde::Serialize;
 
 use crate::driver::VmOutcome;
@@ -99,9 +98,10 @@ pub struct VmReport {
 /// Counts of one VM or of all. In blocks where the name does not say otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Counts {
-    /// Reads and writes of the guest.
-    pub requests: u64,
-    /// Of these, reads.
+    /// What the scheme decided, as the daemon counts it too.
+    #[serde(flatten)]
+    pub counters: CounterReport,
+    /// Requests that were reads.
     pub read_requests: u64,
     /// Read requests of which no block came from the backing disk.
     pub read_request_hits: u64,
@@ -109,109 +109,20 @@ pub struct Counts {
     pub trims: u64,
     /// Flushes, not among the requests.
     pub flushes: u64,
-    /// Blocks read and written by requests.
-    pub block_accesses: u64,
-    /// Blocks read.
-    pub block_reads: u64,
-    /// Blocks written.
-    pub block_writes: u64,
-    /// Block reads by the level that served them.
-    pub read_hits: LevelCounts,
-    /// Block reads that the backing disk served.
-    pub read_misses: u64,
-    /// Block writes to a block that the level held and kept.
-    pub write_hits: SsdOnly,
-    /// Blocks put into DRAM.
-    pub dram_writes: u64,
-    /// Data blocks written to the SSD, by cause.
-    pub ssd_writes: SsdWriteCounts,
-    /// Blocks read from the backing disk, for whatever reason.
-    pub backing_reads: u64,
-    /// Blocks written to the backing disk, for whatever reason.
-    pub backing_writes: u64,
-    /// Of these, write-backs of evicted dirty blocks.
-    pub write_backs: u64,
-    /// Blocks that left a level for another block or a smaller share.
-    pub evictions: LevelCounts,
     /// Mean time of a request on the model; none without requests.
     pub mean_latency_us: Option<f64>,
-    /// SSD writes for each block written by the guest; none without such blocks.
-    pub cwf: Option<f64>,
-}
-
-/// A count for each level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LevelCounts {
-    /// In host memory.
-    pub dram: u64,
-    /// In the SSD.
-    pub ssd: u64,
-}
-
-/// A count that only the SSD has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct SsdOnly {
-    /// In the SSD.
-    pub ssd: u64,
-}
-
-/// SSD writes by cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct SsdWriteCounts {
-    /// All causes.
-    pub total: u64,
-    /// Copies of what a read miss fetched.
-    pub fill: u64,
-    /// Guest writes.
-    pub write: u64,
-    /// Copies of popular blocks.
-    pub promotion: u64,
-    /// Blocks moved from another level.
-    #[serde(rename = "move")]
-    pub moved: u64,
 }
 
 impl From<&Tally> for Counts {
     fn from(tally: &Tally) -> Counts {
-        let counters = &tally.counters;
-        let levels =
-            |of: [u64; 2]| LevelCounts { dram: of[Level::Dram.index()], ssd: of[Level::Ssd.index()] };
-        let writes = &counters.ssd_writes;
         Counts {
-            requests: counters.requests,
+            counters: (&tally.counters).into(),
             read_requests: tally.read_requests,
             read_request_hits: tally.read_request_hits,
             trims: tally.trims,
             flushes: tally.flushes,
-            block_accesses: counters.block_accesses(),
-            block_reads: counters.block_reads,
-            block_writes: counters.block_writes,
-            read_hits: levels(counters.read_hits),
-            read_misses: counters.read_misses,
-            write_hits: SsdOnly { ssd: counters.write_hits_ssd },
-            dram_writes: counters.dram_writes,
-            ssd_writes: SsdWriteCounts {
-                total: writes.total(),
-                fill: writes.fill,
-                write: writes.write,
-                promotion: writes.promotion,
-                moved: writes.moved,
-            },
-            backing_reads: counters.backing_reads,
-            backing_writes: counters.backing_writes,
-            write_backs: counters.write_backs,
-            evictions: levels(counters.evictions),
             mean_latency_us: tally.mean_latency_us(),
-            cwf: counters.cwf(),
         }
-    }
-}
-
-impl Counts {
-    /// Block reads that a level served, 0 to 1; none without reads.
-    pub fn read_hit_ratio(&self) -> Option<f64> {
-        let hits = self.read_hits.dram + self.read_hits.ssd;
-        (self.block_reads > 0).then(|| hits as f64 / self.block_reads as f64)
     }
 }
 

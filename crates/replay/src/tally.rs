@@ -64,10 +64,9 @@ impl Tally {
     #[inline]
     pub fn end_request(&mut self, op: AccessOp) {
         self.counters.requests += 1;
-        if op == AccessOp::Read {
-            self.read_requests += 1;
-            self.read_request_hits += u64::from(!self.request_missed);
-        }
+        let (is_read, hit) = (op == AccessOp::Read, !self.request_missed);
+        self.read_requests += u64::from(is_read);
+        self.read_request_hits += u64::from(is_read & hit);
         self.latency_ns = self.latency_ns.saturating_add(std::mem::take(&mut self.request_ns));
         self.request_missed = false;
     }

@@ -6,6 +6,7 @@
 pub mod distance;
 pub mod error;
 pub mod index;
+mod lanes;
 mod ordered;
 mod partial_sums;
 pub mod popularity;

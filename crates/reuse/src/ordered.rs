@@ -2,8 +2,8 @@
 //!
 //! The home bucket grows with the hash (fast-range reduction, so the table size need not be a power of two), and
 //! the entries of one cluster are kept in hash order. The whole table is therefore one sorted list with gaps: a
-//! failed look-up stops at the first larger hash, a deletion shifts back what follows, and growth is one sequential
-//! pass inside the same allocation. None of them needs more than the hash that the bucket itself holds. (Linear
+//! failed look-up stops at the first larger hash, and growth is one sequential pass inside the same allocation, which
+//! needs no more than the hash that the bucket itself holds. (Linear
 //! probing in sorted order: Amble and Knuth, "Ordered hash tables", The Computer Journal 17(2), 1974.)
 //!
 //! It must not know what the buckets hold besides their hash.
@@ -21,7 +21,7 @@ const GROWTH: (usize, usize) = (11, 8);
 
 /// A bucket of an [`OrderedTable`].
 pub(crate) trait Bucket: Copy {
-    /// Largest share of used buckets, as a fraction. What an insertion or a deletion moves grows with the square of
+    /// Largest share of used buckets, as a fraction. What an insertion moves grows with the square of
     /// `1 / (1 - share)`.
     const MAX_LOAD: (u64, u64);
 
@@ -136,22 +136,6 @@ impl<B: Bucket> OrderedTable<B> {
         }
         self.len += 1;
         at
-    }
-
-    /// Takes out the entry at a place that a look-up gave.
-    #[inline]
-    pub(crate) fn remove(&mut self, at: usize) {
-        let mut hole = at;
-        for place in at + 1..self.buckets.len() {
-            let bucket = self.buckets[place];
-            if bucket.is_empty() || home_of(bucket.hash(), self.homes) == place {
-                break;
-            }
-            self.buckets[hole] = bucket;
-            hole = place;
-        }
-        self.buckets[hole] = B::EMPTY;
-        self.len -= 1;
     }
 
     /// Takes out every entry and keeps the memory.

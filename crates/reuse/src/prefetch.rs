@@ -1,6 +1,6 @@
 //! Cache-line prefetch: a hint to the processor, never a change of meaning.
 //!
-//! The only unsafe code of this crate. It must not know what is being fetched.
+//! It must not know what is being fetched.
 
 /// Asks the processor to load the cache line of `slice[index]`, of the last element when `index` is out of range;
 /// does nothing when the processor has no such instruction.
@@ -17,6 +17,12 @@ pub fn prefetch_slice<T>(slice: &[T], index: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (slice, index);
+}
+
+/// Asks the processor to load the cache line of `item`.
+#[inline(always)]
+pub fn prefetch_item<T>(item: &T) {
+    prefetch_slice(std::slice::from_ref(item), 0);
 }
 
 #[cfg(test)]

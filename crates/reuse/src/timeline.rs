@@ -156,7 +156,7 @@ impl Timeline {
     ///
     /// # Panics
     /// When the timeline [is full](Timeline::is_full).
-    #[inline]
+    #[inline(always)]
     pub fn touch(&mut self, previous: u32) -> u32 {
         assert!(!self.is_full(), "The timeline is full: compact it first");
         self.remove(previous);
@@ -173,7 +173,7 @@ impl Timeline {
     }
 
     /// Clears `previous` if it is live.
-    #[inline]
+    #[inline(always)]
     pub fn remove(&mut self, previous: u32) {
         if !self.is_live(previous) {
             return;

@@ -1,6 +1,8 @@
 //! One cache level on the SSD with a textbook replacement and write policy: the baseline of the papers
 //! (ETICA section 3, Figs. 3 and 5a) and of every comparison.
 
+use std::hint::select_unpredictable;
+
 use lode_reuse::index::BlockIndex;
 use lode_types::{Access, AccessOp, BlockNo, Level};
 
@@ -47,6 +49,15 @@ pub enum WritePolicy {
     WriteAround,
 }
 
+/// What the write policy says, question by question: an answer looked up here is not worked out at every access.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    read_allocates: bool,
+    write_allocates: bool,
+    write_invalidates: bool,
+    keeps_dirty: bool,
+}
+
 impl WritePolicy {
     fn from_name(name: &str) -> WritePolicy {
         match name {
@@ -58,25 +69,26 @@ impl WritePolicy {
         }
     }
 
-    fn read_allocates(self) -> bool {
-        self != WritePolicy::WriteBackWriteOnly
-    }
-
-    fn keeps_dirty(self) -> bool {
-        matches!(self, WritePolicy::WriteBack | WritePolicy::WriteBackWriteOnly)
-    }
-
-    fn write_allocates(self) -> bool {
-        self.keeps_dirty() || self == WritePolicy::WriteThrough
+    fn rules(self) -> Rules {
+        let keeps_dirty = matches!(self, WritePolicy::WriteBack | WritePolicy::WriteBackWriteOnly);
+        Rules {
+            read_allocates: self != WritePolicy::WriteBackWriteOnly,
+            write_allocates: keeps_dirty || self == WritePolicy::WriteThrough,
+            write_invalidates: self == WritePolicy::ReadOnly,
+            keeps_dirty,
+        }
     }
 }
+
+/// In a hint's place: the block is not cached, and the slot is the one that it would take from the oldest of its set.
+const VICTIM: u32 = 0x8000_0000;
 
 /// One VM's single-level cache.
 #[derive(Debug)]
 pub struct OneLevel {
     index: BlockIndex,
     lists: SetLists<BlockNo>,
-    policy: WritePolicy,
+    rules: Rules,
     touch_on_hit: bool,
 }
 
@@ -86,7 +98,7 @@ impl OneLevel {
         OneLevel {
             index: BlockIndex::new(),
             lists: SetLists::new(mapping::geometry(settings, quota.ssd_blocks)),
-            policy: WritePolicy::from_name(settings.text("write_policy")),
+            rules: WritePolicy::from_name(settings.text("write_policy")).rules(),
             touch_on_hit: settings.text("replacement") == "lru",
         }
     }
@@ -103,14 +115,7 @@ impl OneLevel {
         self.index.find(hint.hash, |slot| self.lists.value(slot) == block)
     }
 
-    /// The slot that an access to `block` will move to the front: its own, or the one that it takes from the oldest
-    /// of its set.
-    #[inline]
-    fn affected(&self, block: BlockNo, hint: Hint) -> Slot {
-        let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
-        if hint.place == Hint::NO_PLACE { oldest } else { hint.place }
-    }
-
+    #[inline(always)]
     fn touch(&mut self, block: BlockNo, slot: Slot) {
         if self.touch_on_hit {
             self.lists.touch(self.lists.geometry().set_of(block), slot);
@@ -120,16 +125,13 @@ impl OneLevel {
     /// Makes room in the block's set and puts the block there; `None` when the set has no ways.
     fn allocate<S: Sink>(&mut self, hash: u32, block: BlockNo, sink: &mut S) -> Option<Slot> {
         let set = self.lists.geometry().set_of(block);
-        if self.lists.is_closed(set) {
-            return None;
-        }
-        let slot = match self.lists.is_full(set).then(|| self.lists.replace_oldest(set, block)).flatten() {
-            Some((slot, old, dirty)) => {
-                self.index.remove(BlockIndex::hash(old), slot);
-                sink.effect(Effect::Evict { level: Level::Ssd, slot, block: old, dirty });
-                slot
-            }
-            None => self.lists.insert(set, block),
+        let slot = if self.lists.is_full(set) {
+            let (slot, old, dirty) = self.lists.replace_oldest(set, block)?;
+            self.index.remove(BlockIndex::hash(old), slot);
+            sink.effect(Effect::Evict { level: Level::Ssd, slot, block: old, dirty });
+            slot
+        } else {
+            self.lists.insert(set, block)
         };
         self.index.insert(hash, slot);
         Some(slot)
@@ -148,6 +150,7 @@ impl OneLevel {
         self.lists.remove(self.lists.geometry().set_of(block), slot);
     }
 
+    #[inline(always)]
     fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
         if let Some(slot) = self.find(hint, block) {
             self.touch(block, slot);
@@ -155,18 +158,19 @@ impl OneLevel {
             return;
         }
         sink.effect(Effect::ReadBacking);
-        if self.policy.read_allocates()
+        if self.rules.read_allocates
             && let Some(slot) = self.allocate(hint.hash, block, sink)
         {
             sink.effect(Effect::Fill { level: Level::Ssd, slot });
         }
     }
 
+    #[inline(always)]
     fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: Hint, sink: &mut S) {
         let found = self.find(hint, block);
-        let dirty = self.policy.keeps_dirty();
+        let dirty = self.rules.keeps_dirty;
         let slot = match found {
-            Some(slot) if self.policy == WritePolicy::ReadOnly => {
+            Some(slot) if self.rules.write_invalidates => {
                 self.drop_slot(block, slot);
                 sink.effect(Effect::Invalidate { level: Level::Ssd, slot });
                 None
@@ -175,7 +179,7 @@ impl OneLevel {
                 self.touch(block, slot);
                 Some(slot)
             }
-            None if self.policy.write_allocates() => self.allocate(hint.hash, block, sink),
+            None if self.rules.write_allocates => self.allocate(hint.hash, block, sink),
             None => None,
         };
         if let Some(slot) = slot {
@@ -222,12 +226,18 @@ impl Scheme for OneLevel {
         }
     }
 
+    fn cleaned(&mut self, block: BlockNo) {
+        if let Some(slot) = self.find(Hint::new(block), block) {
+            self.lists.set_flag(slot, false);
+        }
+    }
+
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
         let hint = Hint::new(block);
         let set = self.lists.geometry().set_of(block);
         // A policy that never makes blocks dirty does not expect them either: it would invalidate or
         // drop the only copy.
-        let unwelcome = dirty && !self.policy.keeps_dirty();
+        let unwelcome = dirty && !self.rules.keeps_dirty;
         if unwelcome || self.lists.is_full(set) || self.find(hint, block).is_some() {
             return None;
         }
@@ -263,15 +273,21 @@ impl Scheme for OneLevel {
     }
 
     #[inline]
-    fn locate(&self, block: BlockNo, hint: &mut Hint) {
-        hint.place = self.index.candidate(hint.hash);
-        self.lists.prefetch(self.affected(block, *hint));
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        for (block, hint) in blocks {
+            let slot = self.index.candidate(hint.hash);
+            let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
+            hint.place = select_unpredictable(slot == BlockIndex::NO_ID, oldest | VICTIM, slot);
+            self.lists.prefetch(hint.place & !VICTIM);
+        }
     }
 
     #[inline]
-    fn follow(&self, block: BlockNo, hint: Hint) {
-        if let Some(moved) = self.lists.prefetch_neighbours(self.affected(block, hint)) {
-            self.index.prefetch(BlockIndex::hash(moved));
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        for (_, hint) in blocks {
+            if let Some(moved) = self.lists.prefetch_neighbours(hint.place & !VICTIM) {
+                self.index.prefetch(BlockIndex::hash(moved));
+            }
         }
     }
 

@@ -28,6 +28,7 @@ fn effects_of(settings: &Settings, quota: Quota, steps: &[Step], prefetch: bool)
             Step::EndRequest => scheme.end_request(effects.len() as u64 * 1_000_000, &mut effects),
             Step::Discard(block) => scheme.discard(block, &mut effects),
             Step::Forget(level, block) => scheme.forget(level, block),
+            Step::Cleaned(block) => scheme.cleaned(block),
             Step::Restore(block, dirty) => {
                 scheme.restore(block, dirty);
             }

@@ -19,6 +19,7 @@ pub enum Step {
     EndRequest,
     Discard(BlockNo),
     Forget(Level, BlockNo),
+    Cleaned(BlockNo),
     Restore(BlockNo, bool),
     Resize(Quota),
 }
@@ -84,8 +85,8 @@ pub struct Driver {
 /// All looks ahead at one block.
 pub fn look_ahead(scheme: &AnyScheme, block: BlockNo) -> Hint {
     let mut hint = scheme.announce(block);
-    scheme.locate(block, &mut hint);
-    scheme.follow(block, hint);
+    scheme.locate(std::iter::once((block, &mut hint)));
+    scheme.follow(std::iter::once((block, hint)));
     hint
 }
 
@@ -135,6 +136,11 @@ impl Driver {
             Step::Forget(level, block) => {
                 self.scheme.forget(level, block);
                 self.books[level.index()].slots.retain(|_, entry| entry.0 != block);
+            }
+            Step::Cleaned(block) => {
+                self.scheme.cleaned(block);
+                let entries = self.books[Level::Ssd.index()].slots.values_mut();
+                entries.filter(|entry| entry.0 == block).for_each(|entry| entry.1 = false);
             }
             Step::Restore(block, dirty) => {
                 let slot = self.scheme.restore(block, dirty);
@@ -269,6 +275,7 @@ pub fn any_step(blocks: u64, quotas: BoxedStrategy<Quota>) -> impl Strategy<Valu
         16 => Just(Step::EndRequest),
         3 => any_block(blocks).prop_map(Step::Discard),
         3 => (level, any_block(blocks)).prop_map(|(level, block)| Step::Forget(level, block)),
+        3 => any_block(blocks).prop_map(Step::Cleaned),
         3 => (any_block(blocks), any::<bool>()).prop_map(|(block, dirty)| Step::Restore(block, dirty)),
         3 => quotas.prop_map(Step::Resize),
     ]

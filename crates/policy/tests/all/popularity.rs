@@ -29,12 +29,12 @@ fn drain(driver: &mut Driver) -> Vec<BlockNo> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Single-precision scores in inflated units, scaled down every 263 intervals, keep the order of
+    /// Single-precision scores in inflated units, scaled down every 527 intervals, keep the order of
     /// double-precision scores that are simply multiplied by the ageing factor at every interval.
     #[test]
     fn hundreds_of_intervals_keep_the_order(
         ageing in prop::sample::select(vec![0.9f64, 0.95]),
-        intervals in 620usize..900,
+        intervals in 1100usize..1400,
         seed in prop::collection::vec((0u64..20, any::<bool>()), 40..90),
     ) {
         let settings = settings("etica", &[

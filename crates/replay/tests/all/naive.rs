@@ -60,39 +60,51 @@ impl NaiveVm {
     fn compare(&self, outcome: &VmOutcome) -> Result<(), TestCaseError> {
         let found = Counts::from(&outcome.tally);
         prop_assert_eq!(
-            (found.requests, found.read_requests, found.read_request_hits, found.trims, found.flushes),
+            (
+                found.counters.requests,
+                found.read_requests,
+                found.read_request_hits,
+                found.trims,
+                found.flushes
+            ),
             (self.requests, self.read_requests, self.read_request_hits, self.trims, self.flushes)
         );
         prop_assert_eq!(
-            (found.block_reads, found.block_writes, found.block_accesses),
+            (found.counters.block_reads, found.counters.block_writes, found.counters.block_accesses),
             (self.block_reads, self.block_writes, self.block_reads + self.block_writes)
         );
         let reads_of =
             |of: Level| self.count(|e| matches!(e, Effect::ReadLevel { level, .. } if *level == of));
         prop_assert_eq!(
-            (found.read_hits.dram, found.read_hits.ssd),
+            (found.counters.read_hits.dram, found.counters.read_hits.ssd),
             (reads_of(Level::Dram), reads_of(Level::Ssd))
         );
         let misses = self.count(|e| matches!(e, Effect::ReadBacking));
-        prop_assert_eq!(found.read_misses, misses);
+        prop_assert_eq!(found.counters.read_misses, misses);
         prop_assert_eq!(
-            found.write_hits.ssd,
+            found.counters.write_hits.ssd,
             self.count(|e| matches!(e, Effect::WriteLevel { hit: true, .. }))
         );
-        prop_assert_eq!(found.ssd_writes.write, self.count(|e| matches!(e, Effect::WriteLevel { .. })));
+        prop_assert_eq!(
+            found.counters.ssd_writes.write,
+            self.count(|e| matches!(e, Effect::WriteLevel { .. }))
+        );
         let fills = self.count(|e| matches!(e, Effect::Fill { level: Level::Ssd, .. }));
-        prop_assert_eq!(found.ssd_writes.fill, fills);
-        prop_assert_eq!(found.ssd_writes.promotion, self.count(|e| matches!(e, Effect::Promote { .. })));
+        prop_assert_eq!(found.counters.ssd_writes.fill, fills);
+        prop_assert_eq!(
+            found.counters.ssd_writes.promotion,
+            self.count(|e| matches!(e, Effect::Promote { .. }))
+        );
         let merges = self.count(|e| matches!(e, Effect::MergeBacking));
         let from_backing = self.count(|e| matches!(e, Effect::Promote { from_dram: None, .. }));
-        prop_assert_eq!(found.backing_reads, misses + merges + from_backing);
+        prop_assert_eq!(found.counters.backing_reads, misses + merges + from_backing);
         let write_backs = self.count(|e| matches!(e, Effect::Evict { dirty: true, .. }));
-        prop_assert_eq!(found.write_backs, write_backs);
+        prop_assert_eq!(found.counters.write_backs, write_backs);
         let through = self.count(|e| matches!(e, Effect::WriteBacking));
-        prop_assert_eq!(found.backing_writes, write_backs + through);
+        prop_assert_eq!(found.counters.backing_writes, write_backs + through);
         let evicted = |of: Level| self.count(|e| matches!(e, Effect::Evict { level, .. } if *level == of));
         prop_assert_eq!(
-            (found.evictions.dram, found.evictions.ssd),
+            (found.counters.evictions.dram, found.counters.evictions.ssd),
             (evicted(Level::Dram), evicted(Level::Ssd))
         );
         prop_assert_eq!(outcome.tally.latency_ns, self.latency_ns);

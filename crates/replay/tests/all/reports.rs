@@ -121,7 +121,7 @@ fn numbers_without_a_base_are_null() {
 #[test]
 fn an_empty_trace_gives_an_empty_report() {
     let report = report("");
-    assert_eq!((report.vms.len(), report.total.requests), (0, 0));
+    assert_eq!((report.vms.len(), report.total.counters.requests), (0, 0));
 }
 
 #[test]

@@ -37,22 +37,27 @@ fn run(trace: &[u8], scheme: &str, setting: &str, physical: Quota) -> Report {
 }
 
 fn check_conservation(counts: &Counts, acknowledged_once: bool) {
-    assert_eq!(counts.requests as usize, REQUESTS);
-    assert_eq!(counts.block_accesses, counts.block_reads + counts.block_writes);
-    assert_eq!(counts.read_hits.dram + counts.read_hits.ssd + counts.read_misses, counts.block_reads);
-    let writes = &counts.ssd_writes;
+    assert_eq!(counts.counters.requests as usize, REQUESTS);
+    assert_eq!(counts.counters.block_accesses, counts.counters.block_reads + counts.counters.block_writes);
+    assert_eq!(
+        counts.counters.read_hits.dram + counts.counters.read_hits.ssd + counts.counters.read_misses,
+        counts.counters.block_reads
+    );
+    let writes = &counts.counters.ssd_writes;
     assert_eq!(writes.total, writes.fill + writes.write + writes.promotion + writes.moved);
-    let through = counts.backing_writes - counts.write_backs;
+    let through = counts.counters.backing_writes - counts.counters.write_backs;
     if acknowledged_once {
         // Each guest write goes to the SSD or to the backing disk, never to both.
-        assert_eq!(writes.write + through, counts.block_writes);
+        assert_eq!(writes.write + through, counts.counters.block_writes);
     }
-    assert!(counts.write_hits.ssd <= writes.write && counts.read_request_hits <= counts.read_requests);
-    assert!(counts.backing_reads >= counts.read_misses);
+    assert!(
+        counts.counters.write_hits.ssd <= writes.write && counts.read_request_hits <= counts.read_requests
+    );
+    assert!(counts.counters.backing_reads >= counts.counters.read_misses);
     let latency_us = counts.mean_latency_us.expect("there are requests");
     // From DRAM hits alone to nothing but random merges and random writes of the disk.
     assert!((2.0..=16_000.0).contains(&latency_us), "{latency_us}");
-    assert!(counts.cwf.expect("there are writes").is_finite());
+    assert!(counts.counters.cwf.expect("there are writes").is_finite());
 }
 
 #[test]
@@ -62,8 +67,8 @@ fn a_recorded_vm_conserves_in_every_mode() {
     for mode in ["mode=npe", "mode=full-hybrid", "mode=full-strict"] {
         let report = run(&trace, "etica", mode, physical);
         check_conservation(&report.total, true);
-        assert_eq!(report.total.ssd_writes.fill, 0, "{mode}: a read miss fills DRAM only");
-        assert!(report.total.read_hits.dram > 0, "{mode}");
+        assert_eq!(report.total.counters.ssd_writes.fill, 0, "{mode}: a read miss fills DRAM only");
+        assert!(report.total.counters.read_hits.dram > 0, "{mode}");
         assert_eq!(report.vms[0].intervals.len(), REQUESTS / 10_000, "{mode}");
         for share in &report.vms[0].intervals {
             assert!(
@@ -75,11 +80,19 @@ fn a_recorded_vm_conserves_in_every_mode() {
     for policy in ["wb", "wt", "ro", "wbwo", "wa"] {
         let report = run(&trace, "one-level", &format!("write_policy={policy}"), Quota::new(0, 16_384));
         check_conservation(&report.total, matches!(policy, "wb" | "wbwo" | "ro"));
-        assert_eq!((report.total.read_hits.dram, report.total.dram_writes), (0, 0), "{policy}");
-        assert!(report.total.read_hits.ssd > 0 && report.vms[0].intervals.is_empty(), "{policy}");
-        let through = report.total.backing_writes - report.total.write_backs;
+        assert_eq!(
+            (report.total.counters.read_hits.dram, report.total.counters.dram_writes),
+            (0, 0),
+            "{policy}"
+        );
+        assert!(report.total.counters.read_hits.ssd > 0 && report.vms[0].intervals.is_empty(), "{policy}");
+        let through = report.total.counters.backing_writes - report.total.counters.write_backs;
         if matches!(policy, "wt" | "ro" | "wa") {
-            assert_eq!((through, report.total.write_backs), (report.total.block_writes, 0), "{policy}");
+            assert_eq!(
+                (through, report.total.counters.write_backs),
+                (report.total.counters.block_writes, 0),
+                "{policy}"
+            );
         }
     }
 }

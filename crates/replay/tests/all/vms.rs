@@ -65,14 +65,14 @@ fn a_vm_met_late_has_no_share_before_the_next_sizing() {
     let late = &report.vms[1];
     assert_eq!((late.name.as_str(), late.first_interval), ("late", 0));
     // Without a share every one of its first 1,000 reads misses; then it has its two blocks.
-    assert_eq!((late.counts.read_misses, late.counts.read_hits.dram), (1_002, 998));
+    assert_eq!((late.counts.counters.read_misses, late.counts.counters.read_hits.dram), (1_002, 998));
     assert_eq!(late.intervals, [LevelBlocks { dram_blocks: 2, ssd_blocks: 0 }]);
     // Counted ahead, it starts with half of the levels.
     let report = run(text.clone(), &options(&[&interval]), Some(2));
-    assert_eq!(report.vms[1].counts.read_misses, 2);
+    assert_eq!(report.vms[1].counts.counters.read_misses, 2);
     // Without sizing, every VM has the whole levels.
     let report = run(text, &options(&["sizing=off"]), None);
-    assert_eq!(report.vms[1].counts.read_misses, 2);
+    assert_eq!(report.vms[1].counts.counters.read_misses, 2);
     assert!(report.vms[1].intervals.is_empty());
 }
 
@@ -92,5 +92,8 @@ fn volumes_of_one_vm_do_not_share_blocks() {
     let by_file = MergeOptions { vm_by: VmBy::File, ..MergeOptions::default() };
     let merge = Merge::new(vec![reader], by_file).expect("a merge");
     let report = replay(merge, &options(&[]), Some(1), &mut |_| {}).expect("a report");
-    assert_eq!((report.vms.len(), report.total.read_misses, report.total.read_hits.dram), (1, 4, 4));
+    assert_eq!(
+        (report.vms.len(), report.total.counters.read_misses, report.total.counters.read_hits.dram),
+        (1, 4, 4)
+    );
 }

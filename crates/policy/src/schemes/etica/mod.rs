@@ -12,6 +12,7 @@ mod config;
 mod pod;
 mod popularity;
 mod promote;
+mod radix;
 mod sets;
 mod table;
 
@@ -111,13 +112,15 @@ impl Etica {
 
     fn fill_dram<S: Sink>(&mut self, id: u32, sink: &mut S) {
         let set = self.dram.geometry().set_of(self.table.records[id as usize].block);
-        if self.dram.is_closed(set) {
-            return;
-        }
-        if self.dram.is_full(set) {
-            self.evict_from_dram(set, sink);
-        }
-        let slot = self.dram.insert(set, id);
+        let slot = if self.dram.is_full(set) {
+            let Some((slot, old, _)) = self.dram.replace_oldest(set, id) else { return };
+            let old = &mut self.table.records[old as usize];
+            old.set_dram_slot(None);
+            sink.effect(Effect::Evict { level: Level::Dram, slot, block: old.block, dirty: false });
+            slot
+        } else {
+            self.dram.insert(set, id)
+        };
         self.table.records[id as usize].set_dram_slot(Some(slot));
         sink.effect(Effect::Fill { level: Level::Dram, slot });
     }
@@ -291,6 +294,13 @@ impl Scheme for Etica {
         }
     }
 
+    fn cleaned(&mut self, block: BlockNo) {
+        let id = self.find(block);
+        if let Some(slot) = id.and_then(|id| self.table.records[id as usize].ssd_slot()) {
+            self.ssd.lists.set_flag(slot, false);
+        }
+    }
+
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
         let set = self.ssd.lists.geometry().set_of(block);
         if self.ssd.lists.is_full(set) || self.find(block).is_some_and(|id| self.holds(id)) {
@@ -340,22 +350,18 @@ impl Scheme for Etica {
     }
 
     #[inline]
-    fn locate(&self, block: BlockNo, hint: &mut Hint) {
-        hint.place = self.table.index.candidate(hint.hash);
-        self.table.prefetch(hint.place);
-        self.dram.prefetch(self.dram_victim(block));
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        for (block, hint) in blocks {
+            hint.place = self.table.index.candidate(hint.hash);
+            self.table.prefetch(hint.place);
+            self.dram.prefetch(self.dram_victim(block));
+        }
     }
 
     #[inline]
-    fn follow(&self, block: BlockNo, hint: Hint) {
-        if let Some(record) = self.table.records.get(hint.place as usize) {
-            self.pods.prefetch(record);
-            if let Some(slot) = record.dram_slot() {
-                return self.dram.prefetch(slot);
-            }
-        }
-        if let Some(id) = self.dram.prefetch_neighbours(self.dram_victim(block)) {
-            self.table.prefetch(id);
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        for (block, hint) in blocks {
+            self.follow_links(block, hint);
         }
     }
 
@@ -371,6 +377,19 @@ impl Scheme for Etica {
 impl Etica {
     fn holds(&self, id: u32) -> bool {
         self.table.records[id as usize].ssd_slot().is_some()
+    }
+
+    #[inline]
+    fn follow_links(&self, block: BlockNo, hint: Hint) {
+        if let Some(record) = self.table.records.get(hint.place as usize) {
+            self.pods.prefetch(record);
+            if let Some(slot) = record.dram_slot() {
+                return self.dram.prefetch(slot);
+            }
+        }
+        if let Some(id) = self.dram.prefetch_neighbours(self.dram_victim(block)) {
+            self.table.prefetch(id);
+        }
     }
 
     /// The DRAM slot that gives way when `block` enters.

@@ -8,6 +8,7 @@ use lode_reuse::CurvePoint;
 use lode_reuse::timeline::{NEVER, Timeline};
 
 use super::config::{Config, PopularityOf};
+use super::radix;
 use super::table::Record;
 use crate::scheme::LevelDemand;
 
@@ -188,6 +189,8 @@ impl WbStream {
 #[derive(Debug)]
 struct DistanceLog {
     recent: Vec<u32>,
+    /// Memory for sorting.
+    spare: Vec<u32>,
     folded: Vec<(u32, u64)>,
     on: bool,
 }
@@ -196,7 +199,7 @@ impl DistanceLog {
     const FOLD_AT: usize = 1 << 16;
 
     fn new(on: bool) -> DistanceLog {
-        DistanceLog { recent: Vec::new(), folded: Vec::new(), on }
+        DistanceLog { recent: Vec::new(), spare: Vec::new(), folded: Vec::new(), on }
     }
 
     #[inline]
@@ -211,7 +214,7 @@ impl DistanceLog {
     }
 
     fn fold(&mut self) {
-        self.recent.sort_unstable();
+        radix::sort(&mut self.recent, &mut self.spare);
         let before = std::mem::take(&mut self.folded);
         self.folded.reserve_exact(before.len() + self.recent.chunk_by(u32::eq).count());
         let mut before = before.into_iter().peekable();
@@ -242,6 +245,7 @@ impl DistanceLog {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.recent.capacity() * size_of::<u32>() + self.folded.capacity() * size_of::<(u32, u64)>()
+        (self.recent.capacity() + self.spare.capacity()) * size_of::<u32>()
+            + self.folded.capacity() * size_of::<(u32, u64)>()
     }
 }

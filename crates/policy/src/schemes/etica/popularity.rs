@@ -8,16 +8,23 @@
 //! The best and the worst few percent are found by counting scores in classes of a sixteenth of an
 //! octave (six percent), kept up to date at every change; a queue is made of whole classes.
 
+use lode_types::BlockNo;
+
 use super::config::Config;
 use super::table::Record;
 use crate::growth;
 
-/// A power of two: scaling by it is exact.
-const LARGEST_INFLATION: f32 = (1u64 << 40) as f32;
+/// A power of two: scaling by it is exact. A score is at most a few billion times as large, which still is a number.
+const LARGEST_INFLATION: f32 = (1u128 << 80) as f32;
+
+/// A smaller factor leaves nothing that single precision could tell from nothing.
+const LEAST_AGEING: f32 = 1.0 / (1u64 << 40) as f32;
 
 /// A block outside the SSD that has a score.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
+    /// Both as in the record, so that nobody has to fetch it to see whether it stands a chance.
+    pub(super) block: BlockNo,
     pub(super) score: f32,
     pub(super) id: u32,
 }
@@ -114,8 +121,7 @@ impl Popularity {
             outside: Classes::new(),
             inside: Classes::new(),
             inflation: 1.0,
-            // One step of inflation must stay below the largest; a smaller factor leaves nothing anyway.
-            ageing: if config.ageing < 1.0 / LARGEST_INFLATION { 0.0 } else { config.ageing },
+            ageing: if config.ageing < LEAST_AGEING { 0.0 } else { config.ageing },
             floor: config.score_floor,
             on: config.promotes(),
         }
@@ -163,7 +169,7 @@ impl Popularity {
     fn track(&mut self, record: &mut Record, id: u32) {
         if record.score > 0.0 {
             record.set_candidate(self.candidates.len() as u32);
-            growth::push(&mut self.candidates, Candidate { score: record.score, id });
+            growth::push(&mut self.candidates, Candidate { block: record.block, score: record.score, id });
             self.outside.add(record.score);
         }
     }
@@ -183,7 +189,7 @@ impl Popularity {
     pub(super) fn drop_faded(&mut self, records: &mut [Record]) {
         let floor = self.floor * self.inflation;
         let mut place = 0;
-        while let Some(&Candidate { score, id }) = self.candidates.get(place) {
+        while let Some(&Candidate { score, id, .. }) = self.candidates.get(place) {
             if score < floor {
                 self.untrack(records, id);
                 records[id as usize].score = 0.0;

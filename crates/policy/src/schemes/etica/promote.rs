@@ -18,8 +18,8 @@ impl Etica {
             self.evict_the_worst(sink);
         }
         for (at, &candidate) in queue.iter().enumerate() {
-            if let Some((_, later)) = queue.get(at + PROMOTE_AHEAD) {
-                let set = self.ssd.lists.geometry().set_of(*later);
+            if let Some(later) = queue.get(at + PROMOTE_AHEAD) {
+                let set = self.ssd.lists.geometry().set_of(later.block);
                 self.ssd.prefetch_least_wanted(set, &self.table.records);
             }
             self.try_promote(candidate, evictable, sink);
@@ -31,49 +31,40 @@ impl Etica {
 
     /// The candidates of the best classes, most popular first, less those whose set holds nothing that
     /// is less popular.
-    fn promotion_queue(&self) -> Vec<(Candidate, u64)> {
+    fn promotion_queue(&self) -> Vec<Candidate> {
         let Some(class) = self.popularity.outside.best(self.config.queue_share) else {
             return Vec::new();
         };
         let least = class_floor(class);
-        let mut queue: Vec<(Candidate, u64)> = self
-            .popularity
-            .candidates
-            .iter()
-            .filter(|candidate| candidate.score >= least)
-            .map(|candidate| (*candidate, self.table.records[candidate.id as usize].block))
-            .filter(|(candidate, block)| self.has_a_chance(candidate, *block))
-            .collect();
-        queue.sort_unstable_by(|a, b| b.0.score.total_cmp(&a.0.score).then(a.1.cmp(&b.1)));
+        let candidates = self.popularity.candidates.iter().copied();
+        let mut queue: Vec<Candidate> =
+            candidates.filter(|candidate| candidate.score >= least && self.has_a_chance(candidate)).collect();
+        queue.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.block.cmp(&b.block)));
         queue
     }
 
     /// Whether the candidate's set has a free way or may hold something less popular. Under literal
     /// eviction room is made after this question is asked, so that every candidate has a chance.
-    fn has_a_chance(&self, candidate: &Candidate, block: u64) -> bool {
-        let set = self.ssd.lists.geometry().set_of(block);
+    fn has_a_chance(&self, candidate: &Candidate) -> bool {
+        let set = self.ssd.lists.geometry().set_of(candidate.block);
         let below = self.ssd.lower_bound(set).is_some_and(|bound| candidate.score > bound);
         !self.ssd.lists.is_closed(set)
             && (below || self.config.evict_literally || !self.ssd.lists.is_full(set))
     }
 
-    fn try_promote<S: Sink>(
-        &mut self,
-        (candidate, block): (Candidate, u64),
-        evictable: Option<u32>,
-        sink: &mut S,
-    ) {
+    fn try_promote<S: Sink>(&mut self, candidate: Candidate, evictable: Option<u32>, sink: &mut S) {
+        let Candidate { block, score, id } = candidate;
         let set = self.ssd.lists.geometry().set_of(block);
         if self.ssd.lists.is_full(set) {
             let victim = self.ssd.least_wanted(set, &self.table.records);
             let may_leave = evictable.is_some_and(|class| Classes::of(victim.score) <= class);
-            if !may_leave || candidate.score <= victim.score {
+            if !may_leave || score <= victim.score {
                 return;
             }
             self.evict_from_ssd(victim.slot, sink);
         }
-        let slot = self.put_in_ssd(candidate.id);
-        let from_dram = self.table.records[candidate.id as usize].dram_slot();
+        let slot = self.put_in_ssd(id);
+        let from_dram = self.table.records[id as usize].dram_slot();
         sink.effect(Effect::Promote { slot, block, from_dram });
     }
 

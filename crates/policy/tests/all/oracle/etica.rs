@@ -188,7 +188,7 @@ impl PlainEtica {
                 });
             }
             self.touch_ssd(block);
-            self.ssd.make_dirty(block);
+            self.ssd.set_dirty(block, true);
         }
         if in_dram {
             self.dram.remove(block);
@@ -250,9 +250,9 @@ impl PlainEtica {
     }
 
     fn age(&mut self) {
-        const LARGEST: f32 = 1_099_511_627_776.0;
+        const LARGEST: f32 = (1u128 << 80) as f32;
         // A factor this small leaves nothing that single precision could tell from nothing.
-        if self.choices.ageing < 1.0 / LARGEST {
+        if self.choices.ageing < 1.0 / 1_099_511_627_776.0 {
             self.scores.clear();
             return;
         }
@@ -311,6 +311,10 @@ impl PlainEtica {
                     Level::Dram => self.dram.remove(block),
                     Level::Ssd => self.ssd.remove(block),
                 };
+                Vec::new()
+            }
+            Step::Cleaned(block) => {
+                self.ssd.set_dirty(block, false);
                 Vec::new()
             }
             Step::Restore(block, dirty) => {

@@ -93,9 +93,9 @@ impl PlainLevel {
         }
     }
 
-    pub fn make_dirty(&mut self, block: BlockNo) {
+    pub fn set_dirty(&mut self, block: BlockNo, dirty: bool) {
         let set = self.set_of(block);
-        self.rows[set].iter_mut().filter(|entry| entry.block == block).for_each(|entry| entry.dirty = true);
+        self.rows[set].iter_mut().filter(|entry| entry.block == block).for_each(|entry| entry.dirty = dirty);
     }
 
     /// Changes the share; sets may be overfull afterwards.

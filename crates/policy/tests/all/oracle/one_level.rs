@@ -90,7 +90,7 @@ impl PlainOneLevel {
                 said.push(Said::MergeBacking);
             }
             if dirty {
-                self.level.make_dirty(block);
+                self.level.set_dirty(block, true);
             }
             self.counters.ssd_writes.write += 1;
             self.counters.write_hits_ssd += u64::from(hit);
@@ -118,6 +118,10 @@ impl PlainOneLevel {
                 if level == Level::Ssd {
                     self.level.remove(block);
                 }
+                Vec::new()
+            }
+            Step::Cleaned(block) => {
+                self.level.set_dirty(block, false);
                 Vec::new()
             }
             Step::Restore(block, dirty) => {
