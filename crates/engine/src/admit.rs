@@ -5,7 +5,7 @@ use lode_policy::{Effect, Scheme};
 use lode_types::{Access, AccessOp as Direction, BlockNo, BlockPart, Level, SECTOR_BYTES, blocks_of};
 
 use crate::Buf;
-use crate::blocks::{AccessOp, Op, Source, Stage};
+use crate::blocks::{AccessOp, Flight, Op, Source, SsdCopy, Stage};
 use crate::engine::{Engine, Request};
 use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
 
@@ -188,7 +188,9 @@ impl Engine {
     /// The short way for a read that DRAM holds: no operation, only a copy.
     fn serve_at_once(&mut self, request: usize, part: &BlockPart, buf_at: u32, effects: &[Effect]) -> bool {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
-        if self.blocks.contains(part.block) {
+        // A cleaning changes no bytes and need not be waited for.
+        let changes = |flight: &Flight| flight.queue.iter().any(|op| !matches!(op, Op::Clean));
+        if self.blocks.get(part.block).is_some_and(changes) {
             return false;
         }
         let Some(frame) = self.dram.peek(*slot) else { return false };
@@ -289,7 +291,7 @@ impl Engine {
             Level::Ssd => {
                 let place = self.ssd.as_mut().and_then(|ssd| ssd.slots.claim(slot));
                 let flight = self.flight(block);
-                flight.place = place.or(flight.place);
+                flight.copy = place.map_or(flight.copy, SsdCopy::Whole);
                 flight.ssd_slot = Some(slot);
             }
         }
@@ -315,7 +317,7 @@ impl Engine {
     }
 
     /// The block's flight; a new one waits if a trim or zeroing has hold of its block.
-    pub(crate) fn flight(&mut self, block: BlockNo) -> &mut crate::blocks::Flight {
+    pub(crate) fn flight(&mut self, block: BlockNo) -> &mut Flight {
         if !self.blocks.contains(block) && self.range_holds(block) {
             let flight = self.blocks.enter(block);
             flight.queue.push_back(Op::Hold);

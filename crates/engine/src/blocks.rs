@@ -24,6 +24,37 @@ pub(crate) enum Source {
     Backing,
 }
 
+/// A block's copy on the SSD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SsdCopy {
+    /// There is none.
+    #[default]
+    None,
+    /// It is at this place.
+    Whole(Place),
+    /// It was the only one and is damaged: reads fail until the block is overwritten.
+    Lost(Place),
+}
+
+impl SsdCopy {
+    /// Where it is, damaged or not.
+    pub(crate) fn place(self) -> Option<Place> {
+        match self {
+            SsdCopy::None => None,
+            SsdCopy::Whole(place) | SsdCopy::Lost(place) => Some(place),
+        }
+    }
+
+    /// Where it is if it can be used.
+    pub(crate) fn whole(self) -> Option<Place> {
+        if let SsdCopy::Whole(place) = self { Some(place) } else { None }
+    }
+
+    pub(crate) fn is_lost(self) -> bool {
+        matches!(self, SsdCopy::Lost(_))
+    }
+}
+
 /// One block of a guest's read or write, as decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessOp {
@@ -56,6 +87,8 @@ pub(crate) enum Op {
     Access(AccessOp),
     EvictDram,
     EvictSsd,
+    /// The dirty copy is written back and stays as a clean one.
+    Clean,
     Promote {
         from_dram: bool,
     },
@@ -97,12 +130,10 @@ pub(crate) struct Flight {
     pub(crate) queue: VecDeque<Op>,
     pub(crate) stage: Stage,
     pub(crate) frame: Option<Frame>,
-    pub(crate) place: Option<Place>,
+    pub(crate) copy: SsdCopy,
     /// The slots of the scheme's latest decision.
     pub(crate) dram_slot: Option<u32>,
     pub(crate) ssd_slot: Option<u32>,
-    /// The copy on the SSD was the only one and is damaged: reads fail until the block is overwritten.
-    pub(crate) lost: bool,
     /// The copy on the SSD could not be written back: what must not pass it fails.
     pub(crate) backing_failed: bool,
     /// The whole block as it will be written, while a write is under way.
@@ -114,15 +145,9 @@ pub(crate) struct Flight {
 pub(crate) struct Blocks {
     keys: HashMap<BlockNo, usize>,
     flights: Slab<Flight>,
-    /// Blocks not in flight whose only copy on the SSD is no longer the scheme's.
-    kept: HashMap<BlockNo, Kept>,
-}
-
-/// A copy that nothing else has: it could not be written back, or it is damaged.
-#[derive(Clone, Copy, Debug)]
-struct Kept {
-    place: Place,
-    lost: bool,
+    /// Blocks not in flight whose only copy on the SSD is no longer the scheme's: it could not be written back, or
+    /// is damaged.
+    kept: HashMap<BlockNo, SsdCopy>,
 }
 
 impl Blocks {
@@ -152,15 +177,14 @@ impl Blocks {
         let flights = &mut self.flights;
         let kept = &mut self.kept;
         let key = *self.keys.entry(block).or_insert_with(|| {
-            let kept = kept.remove(&block);
+            let copy = kept.remove(&block).unwrap_or_default();
             flights.insert(Flight {
                 queue: VecDeque::new(),
                 stage: Stage::Start,
                 frame: None,
-                place: kept.map(|kept| kept.place),
+                copy,
                 dram_slot: None,
                 ssd_slot: None,
-                lost: kept.is_some_and(|kept| kept.lost),
                 backing_failed: false,
                 full: None,
             })
@@ -175,16 +199,32 @@ impl Blocks {
     }
 
     /// Remembers the only copy of a block that leaves flight without a slot for it.
-    pub(crate) fn keep(&mut self, block: BlockNo, place: Place, lost: bool) {
-        self.kept.insert(block, Kept { place, lost });
+    pub(crate) fn keep(&mut self, block: BlockNo, copy: SsdCopy) {
+        self.kept.insert(block, copy);
     }
 
     /// Kept copies that are still to be written back, in ascending order.
     pub(crate) fn to_write_back(&self) -> Vec<BlockNo> {
-        let whole = self.kept.iter().filter(|(_, kept)| !kept.lost);
+        let whole = self.kept.iter().filter(|(_, copy)| !copy.is_lost());
         let mut blocks: Vec<BlockNo> = whole.map(|(&block, _)| block).collect();
         blocks.sort_unstable();
         blocks
+    }
+
+    /// Blocks in flight or kept, with their copies on the SSD.
+    fn copies(&self) -> impl Iterator<Item = (BlockNo, SsdCopy)> {
+        let in_flight = self.keys.iter().map(|(&block, &key)| (block, self.flights[key].copy));
+        in_flight.chain(self.kept.iter().map(|(&block, &copy)| (block, copy)))
+    }
+
+    /// Those of them that are whole.
+    pub(crate) fn whole_copies(&self) -> impl Iterator<Item = (BlockNo, Place)> {
+        self.copies().filter_map(|(block, copy)| Some((block, copy.whole()?)))
+    }
+
+    /// How many of them are damaged and nowhere else.
+    pub(crate) fn lost(&self) -> usize {
+        self.copies().filter(|(_, copy)| copy.is_lost()).count()
     }
 
     pub(crate) fn kept(&self) -> usize {

@@ -7,7 +7,7 @@ use lode_types::BlockNo;
 use slab::Slab;
 
 use crate::Buf;
-use crate::blocks::Op;
+use crate::blocks::{Op, SsdCopy};
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::io::{Owner, Want};
@@ -87,7 +87,7 @@ impl Engine {
             let reads_left = blocks.len();
             let job = self.destage.jobs.insert(Job { blocks, reads_left, writes_left: 0 });
             for (i, block) in run.into_iter().enumerate() {
-                let place = self.blocks.get(block).and_then(|flight| flight.place);
+                let place = self.blocks.get(block).and_then(|flight| flight.copy.whole());
                 let place = place.expect("a block is written back from its place");
                 let ssd = self.ssd.as_ref().expect("a place is on an SSD");
                 let owner = Owner::Destage { job, place: i as u32 };
@@ -129,10 +129,11 @@ impl Engine {
                 let mark = self.backing.wrote_back();
                 self.destage.written(block, mark);
             }
-            // The copy is kept, and can be read; the next tick tries again.
+            // The copy is kept, and can be read; the next tick tries again. What queues behind a cleaning tries for
+            // itself.
             _ => {
-                let flight = self.blocks.get_mut(block).expect("an evicted block is in flight");
-                flight.backing_failed = true;
+                let flight = self.blocks.get_mut(block).expect("a block is written back in flight");
+                flight.backing_failed = !matches!(flight.queue.front(), Some(Op::Clean));
                 self.op_done(block);
             }
         }
@@ -172,11 +173,21 @@ impl Engine {
             && (written.len() >= MANY_WRITTEN
                 || self.admission_is_blocked()
                 || self.promotions.wants_places()
-                || written.iter().any(waited_for))
+                || written.iter().any(waited_for)
+                || self.drain_wants_flush())
     }
 
-    /// The backing disk was flushed: what it now holds for good leaves the SSD as soon as the journal
-    /// says so.
+    /// Whether the drain's batch has come as far as it can without a flush.
+    fn drain_wants_flush(&self) -> bool {
+        let is_cleaned =
+            |block| self.blocks.get(block).is_some_and(|f| matches!(f.queue.front(), Some(Op::Clean)));
+        let cleaned = self.destage.written.iter().filter(|&&(block, _)| is_cleaned(block)).count();
+        let nothing_else = self.destage.jobs.is_empty() && self.destage.waiting.is_empty();
+        cleaned > 0 && (cleaned == self.drain.under_way() || nothing_else)
+    }
+
+    /// The backing disk was flushed: what it now holds for good leaves the SSD, or is clean there, as soon as the
+    /// journal says so.
     pub(crate) fn finish_write_backs(&mut self) {
         let mut at = 0;
         while let Some(&(block, mark)) = self.destage.written.get(at) {
@@ -185,11 +196,16 @@ impl Engine {
                 continue;
             }
             self.destage.written.swap_remove(at);
-            let flight = self.blocks.get_mut(block).expect("an evicted block is in flight");
-            let place = flight.place.take().expect("a block is written back from its place");
-            flight.lost = false;
+            let flight = self.blocks.get_mut(block).expect("a block is written back in flight");
+            let place = flight.copy.place().expect("a block is written back from its place");
             let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
-            let version = slots.give_up_dirty(place);
+            let version = if matches!(flight.queue.front(), Some(Op::Clean)) {
+                self.drain.cleaned += 1;
+                slots.clean(place)
+            } else {
+                flight.copy = SsdCopy::None;
+                slots.give_up_dirty(place)
+            };
             self.gate(version, block);
         }
     }

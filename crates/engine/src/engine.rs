@@ -7,10 +7,11 @@ use lode_types::{BlockNo, BlockSize, Level};
 use slab::Slab;
 
 use crate::backing::Backing;
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, SsdCopy};
 use crate::checkpoint::SsdState;
 use crate::command::{Command, Completion, DeviceId, MediaError};
 use crate::destage::Destage;
+use crate::drain::Drain;
 use crate::dram::Dram;
 use crate::durable::Durable;
 use crate::guest::{Event, GuestRequest};
@@ -78,8 +79,17 @@ pub struct Gauges {
     pub ssd_blocks: u32,
     /// Of those, newer than the backing disk, those on their way to it included.
     pub dirty_blocks: u32,
+    /// Blocks newer than the backing disk whose only copy is damaged: guests get errors for them until they are
+    /// overwritten, and nothing can write them back.
+    pub lost_blocks: u32,
     /// Blocks waiting to be written back.
     pub write_backs_waiting: u32,
+    /// Blocks that the drain under way has still to write back; 0 without one.
+    pub drain_blocks_left: u32,
+    /// Write-backs of drains that failed and were, or will be, tried again.
+    pub drain_failures: u64,
+    /// Blocks that drains wrote back and left in the SSD.
+    pub cleaned_blocks: u64,
     /// Promotions waiting for their turn.
     pub promotions_waiting: u32,
     /// Places that are not trusted any more.
@@ -124,6 +134,7 @@ pub struct Engine {
     pub(crate) backing: Backing,
     pub(crate) durable: Durable,
     pub(crate) destage: Destage,
+    pub(crate) drain: Drain,
     pub(crate) promotions: Promotions,
     pub(crate) range: Option<RangeOp>,
     pub(crate) events: VecDeque<Event>,
@@ -159,6 +170,7 @@ impl Engine {
             backing: Backing::default(),
             durable: Durable::default(),
             destage: Destage::default(),
+            drain: Drain::default(),
             promotions: Promotions::default(),
             range: None,
             events: VecDeque::new(),
@@ -191,7 +203,7 @@ impl Engine {
             match slot {
                 Some(slot) => ssd.slots.settle(slot, place),
                 None if dirty => {
-                    self.blocks.enter(entry.block).place = Some(place);
+                    self.blocks.enter(entry.block).copy = SsdCopy::Whole(place);
                     self.push_op(entry.block, crate::blocks::Op::EvictSsd);
                 }
                 None => ssd.slots.give_up_clean(place),
@@ -282,6 +294,7 @@ impl Engine {
                 self.push_op(block, crate::blocks::Op::EvictSsd);
             }
         }
+        self.drain.resume();
         self.backing.flush_wanted = true;
         self.run();
     }
@@ -322,6 +335,7 @@ impl Engine {
         let tables = self.scheme.memory_bytes()
             + self.dram.memory_bytes()
             + self.io.memory_bytes()
+            + self.drain.memory_bytes()
             + self.ssd.as_ref().map_or(0, SsdState::memory_bytes);
         Gauges {
             dram_blocks: self.scheme.resident_blocks(Level::Dram),
@@ -329,6 +343,10 @@ impl Engine {
             dirty_blocks: slots.map_or(0, crate::slots::Slots::dirty),
             write_backs_waiting: self.destage.waiting() + self.blocks.kept() as u32,
             promotions_waiting: self.promotions.waiting(),
+            lost_blocks: self.blocks.lost() as u32,
+            drain_blocks_left: self.drain.left().unwrap_or(0),
+            drain_failures: self.drain.failures,
+            cleaned_blocks: self.drain.cleaned,
             quarantined: slots.map_or(0, crate::slots::Slots::quarantined),
             memory_bytes: tables as u64,
             ..self.gauges
@@ -343,6 +361,7 @@ impl Engine {
             }
             self.drive_promotions();
             self.drive_range();
+            self.drive_drain();
             if self.runnable.is_empty() && !admit::admit_next(self) {
                 break;
             }

@@ -19,6 +19,7 @@ mod buf;
 mod checkpoint;
 pub mod command;
 mod destage;
+mod drain;
 mod dram;
 mod durable;
 mod engine;

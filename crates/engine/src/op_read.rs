@@ -5,7 +5,7 @@ use lode_types::{BlockNo, Level};
 
 use crate::Buf;
 use crate::admit::copy_to;
-use crate::blocks::{AccessOp, Op, Place, Source, Stage};
+use crate::blocks::{AccessOp, Op, Place, Source, SsdCopy, Stage};
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::guest::{GuestError, Served};
@@ -27,6 +27,7 @@ impl Engine {
                 self.op_done(block);
             }
             Op::EvictSsd => self.start_evict(block),
+            Op::Clean => self.start_clean(block),
             Op::Promote { .. } => self.queue_promotion(block),
             Op::Hold => self.hold(block),
         }
@@ -37,8 +38,10 @@ impl Engine {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         flight.stage = Stage::Start;
         flight.full = None;
-        if let Some(Op::Access(op)) = flight.queue.pop_front() {
-            self.release_reserves(&op);
+        match flight.queue.pop_front() {
+            Some(Op::Access(op)) => self.release_reserves(&op),
+            Some(Op::Clean) => self.clean_done(block),
+            _ => {}
         }
         self.runnable.push_back(block);
     }
@@ -58,18 +61,20 @@ impl Engine {
     /// The block has no more operations: its places go to its slots.
     fn land(&mut self, block: BlockNo) {
         let Some(flight) = self.blocks.leave(block) else { return };
-        match (flight.ssd_slot, flight.place, &mut self.ssd) {
-            (slot, Some(place), _) if flight.lost => {
-                self.blocks.keep(block, place, true);
+        match (flight.ssd_slot, flight.copy, &mut self.ssd) {
+            (slot, SsdCopy::Lost(_), _) => {
+                self.blocks.keep(block, flight.copy);
                 if slot.is_some() {
                     self.scheme.forget(Level::Ssd, block);
                 }
             }
-            (Some(slot), Some(place), Some(ssd)) => ssd.slots.settle(slot, place),
-            (Some(_), None, _) => self.scheme.forget(Level::Ssd, block),
-            (None, Some(place), Some(ssd)) if !ssd.slots.is_dirty(place) => ssd.slots.give_up_clean(place),
+            (Some(slot), SsdCopy::Whole(place), Some(ssd)) => ssd.slots.settle(slot, place),
+            (Some(_), SsdCopy::None, _) => self.scheme.forget(Level::Ssd, block),
+            (None, SsdCopy::Whole(place), Some(ssd)) if !ssd.slots.is_dirty(place) => {
+                ssd.slots.give_up_clean(place);
+            }
             // A dirty copy without a slot could not be written back.
-            (None, Some(place), _) => self.blocks.keep(block, place, false),
+            (None, SsdCopy::Whole(_), _) => self.blocks.keep(block, flight.copy),
             _ => {}
         }
         match (flight.dram_slot, flight.frame) {
@@ -89,17 +94,17 @@ impl Engine {
 
     fn start_read(&mut self, block: BlockNo, op: AccessOp) {
         let flight = self.blocks.get(block).expect("the block is in flight");
-        match (op.source, flight.frame, flight.place) {
+        match (op.source, flight.frame, flight.copy) {
             (Source::Dram, Some(frame), _) => {
                 let from = &self.dram.bytes(frame)[op.start as usize..(op.start + op.len) as usize];
                 copy_to(&mut self.requests[op.request], op.buf_at, from);
                 self.request_part_done(op.request, Served::Dram);
                 self.op_done(block);
             }
-            _ if flight.lost => self.access_failed(block, &op, GuestError::Io),
+            (_, _, SsdCopy::Lost(_)) => self.access_failed(block, &op, GuestError::Io),
             // A copy that failed to come about is replaced by the next slower one.
-            (_, _, Some(place)) => self.read_ssd(block, place, Stage::ReadSsd),
-            (_, _, None) => self.read_backing(block, Stage::ReadBacking),
+            (_, _, SsdCopy::Whole(place)) => self.read_ssd(block, place, Stage::ReadSsd),
+            (_, _, SsdCopy::None) => self.read_backing(block, Stage::ReadBacking),
         }
     }
 
@@ -149,7 +154,7 @@ impl Engine {
         data: &[u8],
     ) -> bool {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
-        let place = flight.place.expect("its copy was read");
+        let place = flight.copy.place().expect("its copy was read");
         let ssd = self.ssd.as_mut().expect("a place is on an SSD");
         if result.is_ok() && ssd.slots.is_intact(place, data) {
             return true;
@@ -157,10 +162,10 @@ impl Engine {
         ssd.slots.distrust(place);
         self.lost_places += 1;
         if ssd.slots.is_dirty(place) {
-            flight.lost = true;
+            flight.copy = SsdCopy::Lost(place);
             self.alarms.damaged_dirty += 1;
         } else {
-            flight.place = None;
+            flight.copy = SsdCopy::None;
             ssd.slots.give_up_clean(place);
             self.alarms.damaged_clean += 1;
         }
@@ -171,7 +176,7 @@ impl Engine {
         if self.check_ssd_copy(block, result, data) {
             self.deliver(&op, data, Served::Ssd);
             self.fill(block, op, data);
-        } else if self.blocks.get(block).is_some_and(|flight| flight.lost) {
+        } else if self.blocks.get(block).is_some_and(|flight| flight.copy.is_lost()) {
             self.access_failed(block, &op, GuestError::Io);
         } else {
             self.read_backing(block, Stage::ReadBacking);
@@ -211,7 +216,7 @@ impl Engine {
             }
         }
         // A dirty copy that could not be written back stays the one that counts.
-        let has_copy = self.blocks.get(block).is_some_and(|flight| flight.place.is_some());
+        let has_copy = self.blocks.get(block).is_some_and(|flight| flight.copy.place().is_some());
         if op.holds_place && !has_copy {
             op.holds_place = false;
             let place = self.take_place();

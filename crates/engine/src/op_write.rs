@@ -7,7 +7,7 @@
 use lode_types::BlockNo;
 
 use crate::Buf;
-use crate::blocks::{AccessOp, Op, Place, Source, Stage};
+use crate::blocks::{AccessOp, Op, Place, Source, SsdCopy, Stage};
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::guest::{GuestError, Served};
@@ -20,7 +20,7 @@ impl Engine {
         let flight = self.blocks.get(block).expect("the block is in flight");
         let must_write_back = self.must_write_back_first(block, &op);
         // Old bytes that are lost cannot be merged, and without a place there is nowhere to write to.
-        let is_hopeless = (flight.lost && !whole)
+        let is_hopeless = (flight.copy.is_lost() && !whole)
             || (flight.backing_failed && must_write_back)
             || (!op.holds_place && !op.to_backing);
         if is_hopeless || self.alarms.failed {
@@ -38,7 +38,7 @@ impl Engine {
             return;
         }
         let flight = self.blocks.get(block).expect("the block is in flight");
-        match (op.merge.unwrap_or(Source::Backing), flight.frame, flight.place) {
+        match (op.merge.unwrap_or(Source::Backing), flight.frame, flight.copy.whole()) {
             (Source::Dram, Some(frame), _) => {
                 let old = Buf::copy_of(self.dram.bytes(frame));
                 self.merged(block, op, Some(old));
@@ -52,9 +52,7 @@ impl Engine {
     /// Schemes that write to the disk keep nothing dirty, but an earlier life under another scheme may
     /// have left something. A lost copy has nothing to write.
     fn must_write_back_first(&self, block: BlockNo, op: &AccessOp) -> bool {
-        let flight = self.blocks.get(block).expect("the block is in flight");
-        let dirty = |place: Place| self.ssd.as_ref().is_some_and(|ssd| ssd.slots.is_dirty(place));
-        (op.to_backing || op.drop_ssd) && !flight.lost && flight.place.is_some_and(dirty)
+        (op.to_backing || op.drop_ssd) && self.dirty_copy(block).is_some()
     }
 
     pub(crate) fn merge_was_read(
@@ -66,7 +64,7 @@ impl Engine {
         data: &[u8],
     ) {
         if source == Source::Ssd && !self.check_ssd_copy(block, result, data) {
-            if self.blocks.get(block).is_some_and(|flight| flight.lost) {
+            if self.blocks.get(block).is_some_and(|flight| flight.copy.is_lost()) {
                 self.access_failed(block, &op, GuestError::Io);
             } else {
                 self.read_backing(block, Stage::Merge(Source::Backing));
@@ -109,11 +107,13 @@ impl Engine {
     fn give_up_for_write(&mut self, block: BlockNo) -> Option<u64> {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         let ssd = self.ssd.as_mut()?;
-        if flight.lost {
-            return None;
-        }
-        if let Some(place) = flight.place.take() {
-            ssd.slots.give_up_clean(place);
+        match flight.copy {
+            SsdCopy::Lost(_) => return None,
+            SsdCopy::Whole(place) => {
+                flight.copy = SsdCopy::None;
+                ssd.slots.give_up_clean(place);
+            }
+            SsdCopy::None => {}
         }
         ssd.slots.may_come_back(block).then(|| ssd.slots.version())
     }
@@ -139,8 +139,9 @@ impl Engine {
     pub(crate) fn gate_opened(&mut self, block: BlockNo) {
         let Some(flight) = self.blocks.get(block) else { return };
         match flight.queue.front() {
-            Some(Op::EvictSsd) if flight.place.is_some() => self.start_evict(block),
+            Some(Op::EvictSsd) if flight.copy.place().is_some() => self.start_evict(block),
             Some(Op::EvictSsd) => self.op_done(block),
+            Some(Op::Clean) => self.start_clean(block),
             Some(&Op::Access(op)) if op.on_backing => self.backing_has_it(block, op),
             Some(&Op::Access(op)) => self.write_backing(block, op),
             other => unreachable!("{other:?} waits at no gate"),
@@ -159,7 +160,7 @@ impl Engine {
             self.access_failed(block, &op, error);
             return;
         }
-        let is_lost = self.blocks.get(block).is_some_and(|flight| flight.lost);
+        let is_lost = self.blocks.get(block).is_some_and(|flight| flight.copy.is_lost());
         if !is_lost {
             self.backing_has_it(block, op);
         } else if self.alarms.failed {
@@ -223,8 +224,7 @@ impl Engine {
     /// Notes a new copy on the SSD; it supersedes the block's old one.
     pub(crate) fn put_on_ssd(&mut self, block: BlockNo, place: Place, crc: u32, dirty: bool) {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
-        let old = flight.place.replace(place);
-        flight.lost = false;
+        let old = std::mem::replace(&mut flight.copy, SsdCopy::Whole(place)).place();
         let volatile = !dirty && self.backing.is_unstable(block);
         let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
         slots.put(place, block, crc, dirty, volatile, old);
@@ -241,30 +241,36 @@ impl Engine {
         }
     }
 
-    /// Takes the block off the SSD, by way of the backing disk if need be. The disk is not touched before
-    /// the journal durably knows the copy to be written back: an older, clean copy that came back from the
-    /// journal would be older than the disk.
+    /// Takes the block off the SSD, by way of the backing disk if need be.
     pub(crate) fn start_evict(&mut self, block: BlockNo) {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
-        let Some(place) = flight.place.filter(|_| !flight.lost) else {
+        let Some(place) = flight.copy.whole() else {
             self.op_done(block);
             return;
         };
         flight.backing_failed = false;
-        let ssd = self.ssd.as_mut().expect("a place is on an SSD");
-        let slots = &mut ssd.slots;
-        let version = slots.entry(place).version;
-        if slots.is_dirty(place) && self.alarms.failed {
-            self.op_done(block);
-        } else if slots.is_dirty(place) && version > ssd.journal.durable_version() {
-            self.gate(version, block);
-        } else if slots.is_dirty(place) {
-            self.set_stage(block, Stage::Destage);
-            self.destage.add(block);
+        let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
+        if slots.is_dirty(place) {
+            self.write_back(block, place);
         } else {
-            flight.place = None;
+            flight.copy = SsdCopy::None;
             slots.give_up_clean(place);
             self.op_done(block);
+        }
+    }
+
+    /// Writes the block's dirty copy back. The disk is not touched before the journal durably knows the copy: an
+    /// older, clean copy that came back from the journal would be older than the disk.
+    pub(crate) fn write_back(&mut self, block: BlockNo, place: Place) {
+        let ssd = self.ssd.as_ref().expect("a place is on an SSD");
+        let version = ssd.slots.entry(place).version;
+        if self.alarms.failed {
+            self.op_done(block);
+        } else if version > ssd.journal.durable_version() {
+            self.gate(version, block);
+        } else {
+            self.set_stage(block, Stage::Destage);
+            self.destage.add(block);
         }
     }
 }

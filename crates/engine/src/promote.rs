@@ -97,7 +97,7 @@ impl Engine {
         let flight = self.blocks.get(block).expect("a promoted block is in flight");
         let from_dram = matches!(flight.queue.front(), Some(Op::Promote { from_dram: true }));
         match flight.frame.filter(|_| from_dram) {
-            _ if flight.place.is_some() => self.promotion_done(block),
+            _ if flight.copy.place().is_some() => self.promotion_done(block),
             Some(frame) => {
                 let data = Buf::copy_of(self.dram.bytes(frame));
                 self.wait_for_place(block, data);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use lode_policy::{Effect, Scheme};
 use lode_types::{AccessOp as Direction, BlockNo, BlockPart, blocks_of};
 
-use crate::blocks::{Op, Stage};
+use crate::blocks::{Op, SsdCopy, Stage};
 use crate::command::{CommandKind, DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::guest::{GuestError, Served};
@@ -107,10 +107,10 @@ impl Engine {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         flight.stage = Stage::Held;
         self.range.as_mut().expect("a range operation holds").holds_left -= 1;
-        if let (Some(place), Some(ssd)) = (flight.place, &mut self.ssd)
+        if let (Some(place), Some(ssd)) = (flight.copy.whole(), &mut self.ssd)
             && !ssd.slots.is_dirty(place)
         {
-            flight.place = None;
+            flight.copy = SsdCopy::None;
             ssd.slots.give_up_clean(place);
         }
     }
@@ -159,7 +159,7 @@ impl Engine {
         let holds_dirty = range
             .held
             .iter()
-            .any(|&block| self.blocks.get(block).is_some_and(|flight| flight.place.is_some()));
+            .any(|&block| self.blocks.get(block).is_some_and(|flight| flight.copy.place().is_some()));
         range.step = Step::Flush(self.backing.mark());
         if result.is_err() || (holds_dirty && self.alarms.failed) {
             self.range_failed();
@@ -178,8 +178,7 @@ impl Engine {
         let Some(ssd) = &mut self.ssd else { return };
         for &block in &range.held {
             let flight = self.blocks.get_mut(block).expect("a held block is in flight");
-            if let Some(place) = flight.place.take() {
-                flight.lost = false;
+            if let Some(place) = std::mem::take(&mut flight.copy).place() {
                 ssd.slots.give_up_dirty(place);
             }
         }

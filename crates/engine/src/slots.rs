@@ -29,6 +29,8 @@ pub(crate) struct Slots {
     reserved: u32,
     /// Places of superseded or written-back dirty copies, free when this version is durable.
     waiting: VecDeque<(u64, Place)>,
+    /// Places of dirty copies that were written back and stay, clean when this version is durable.
+    cleaning: VecDeque<(u64, Place)>,
     /// Blocks whose clean copy was given up, with the version that says so, until it is durable.
     given_up: HashMap<BlockNo, u64>,
     given_up_order: VecDeque<(u64, BlockNo)>,
@@ -67,6 +69,7 @@ impl Slots {
             held: entries.into_iter().map(|entry| Held { entry, volatile: false }).collect(),
             reserved: 0,
             waiting: VecDeque::new(),
+            cleaning: VecDeque::new(),
             given_up: HashMap::new(),
             given_up_order: VecDeque::new(),
             settled: Vec::new(),
@@ -204,6 +207,18 @@ impl Slots {
         version
     }
 
+    /// The backing disk durably holds what this dirty place holds. Returns the version at which the place is durably
+    /// clean. Until then it stays dirty here and in the tables: a clean place may be given up and overwritten at once,
+    /// and a restart that still found it dirty would miss its bytes.
+    pub(crate) fn clean(&mut self, place: Place) -> u64 {
+        let version = self.next_version;
+        self.next_version += 1;
+        let Entry { block, crc, .. } = *self.entry(place);
+        self.records.push(Record { kind: RecordKind::Clean, slot: place, block, version, crc });
+        self.cleaning.push_back((version, place));
+        version
+    }
+
     fn free_record(&mut self, place: Place) -> u64 {
         let version = self.next_version;
         self.next_version += 1;
@@ -226,6 +241,13 @@ impl Slots {
         {
             self.waiting.pop_front();
             self.clear(place);
+        }
+        while let Some(&(at, place)) = self.cleaning.front()
+            && at <= version
+        {
+            self.cleaning.pop_front();
+            let entry = Entry { state: EntryState::Clean, version: at, ..*self.entry(place) };
+            self.hold(place, Held { entry, volatile: false });
         }
         while let Some(&(at, block)) = self.given_up_order.front()
             && at <= version
@@ -250,6 +272,18 @@ impl Slots {
 
     pub(crate) fn settle(&mut self, slot: u32, place: Place) {
         settle(&mut self.settled, slot, place);
+    }
+
+    /// Slots whose blocks are not in flight, with their places.
+    pub(crate) fn settled(&self) -> impl Iterator<Item = (u32, Place)> {
+        let slots = (0..).zip(&self.settled).map(|(slot, &place)| (slot, place));
+        slots.filter(|&(_, place)| place != NONE)
+    }
+
+    /// The block that a slot holds, when it is not in flight.
+    pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
+        let place = self.settled.get(slot as usize).copied().filter(|&place| place != NONE)?;
+        Some(self.entry(place).block)
     }
 
     fn table_page(&self, place: Place) -> u32 {
@@ -294,5 +328,34 @@ impl Slots {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         self.held.capacity() * size_of::<Held>() + self.settled.capacity() * 4 + self.free.capacity() * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clean place is given up and overwritten at once, so that it must not be clean before the journal says so.
+    #[test]
+    fn a_cleaned_place_is_dirty_until_the_journal_knows() {
+        let mut slots = Slots::new(VolumeTag(1), vec![Entry::default(); 4], 1, 4, 1);
+        slots.reserve();
+        let place = slots.take_reserved();
+        slots.put(place, 7, 99, true, false, None);
+        slots.records.clear();
+        let version = slots.clean(place);
+        assert_eq!(
+            slots.records,
+            [Record { kind: RecordKind::Clean, slot: place, block: 7, version, crc: 99 }]
+        );
+        slots.durable(version - 1);
+        assert!(slots.is_dirty(place) && slots.dirty() == 1);
+        assert_eq!(slots.page_entries(0)[place as usize].state, EntryState::Dirty);
+        slots.take_changed_pages();
+        slots.take_changed_pages();
+        assert_eq!(slots.take_changed_pages(), [] as [u32; 0]);
+        slots.durable(version);
+        assert_eq!(*slots.entry(place), Entry { state: EntryState::Clean, block: 7, version, crc: 99 });
+        assert_eq!((slots.dirty(), slots.take_changed_pages()), (0, vec![0]));
     }
 }

@@ -15,14 +15,14 @@ const SECTORS_PER_CHUNK: usize = 128;
 type Chunk = Box<[[u8; SECTOR]; SECTORS_PER_CHUNK]>;
 
 /// A sector with contents that are not durable.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Unsettled {
     durable: [u8; SECTOR],
     since: Vec<(u64, [u8; SECTOR])>,
 }
 
 /// A simulated device. See the crate's documentation for what it may lose.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SimDisk {
     chunks: Vec<Option<Chunk>>,
     bytes: u64,
@@ -98,6 +98,13 @@ impl SimDisk {
             let content = if pick == 0 { unsettled.durable } else { unsettled.since[pick - 1].1 };
             *self.sector_mut(sector) = content;
         }
+    }
+
+    /// What a power cut now could leave.
+    pub fn after_power_cut(&self, rng: &mut Rng) -> SimDisk {
+        let mut copy = SimDisk { fail_after: None, ..self.clone() };
+        copy.power_cut(rng);
+        copy
     }
 
     /// Flips a bit, as a medium that goes bad does.

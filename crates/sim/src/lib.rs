@@ -24,14 +24,17 @@
 #![forbid(unsafe_code)]
 
 mod disk;
+mod guest;
 mod model;
 mod rng;
 mod run;
 pub mod scenario;
+mod together;
 mod world;
 
 pub use disk::SimDisk;
 pub use model::{Change, Model, SECTOR, Version};
 pub use rng::Rng;
 pub use run::{Crash, Plan, Tally, run, run_on_one_ssd};
+pub use together::run_together;
 pub use world::{Faults, Machine, World};

@@ -153,12 +153,15 @@ impl Model {
         self.writes.clear();
     }
 
+    /// Whether a crash now could leave these bytes in a sector.
+    pub fn may_hold(&self, sector: usize, bytes: &[u8]) -> Result<(), String> {
+        Self::complaint(sector, bytes, &self.sectors[sector]).map_or(Ok(()), Err)
+    }
+
     /// The first read after a crash: the content must be one that may be there, and stays from now on.
     pub fn settle(&mut self, sector: usize, bytes: &[u8]) -> Result<(), String> {
+        self.may_hold(sector, bytes)?;
         let versions = &mut self.sectors[sector];
-        if let Some(complaint) = Self::complaint(sector, bytes, versions) {
-            return Err(complaint);
-        }
         // A trimmed sector had one of several contents and has this one from now on.
         let is_zero = bytes.iter().all(|&byte| byte == 0);
         let change = if is_zero { Change::Zero } else { Change::Data };

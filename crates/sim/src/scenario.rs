@@ -65,6 +65,8 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         faults: Faults::default(),
         flips: 0,
         failed_starts: 0,
+        drains: 0,
+        ends_drained: false,
         most_steps: None,
     }
 }

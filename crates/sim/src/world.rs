@@ -27,6 +27,18 @@ pub struct Machine {
     pub extent_bytes: u64,
 }
 
+impl Machine {
+    /// What the volume asks of the cache SSD.
+    pub fn spec(&self) -> VolumeSpec {
+        VolumeSpec {
+            name: self.name.clone(),
+            backing_bytes: self.config.volume_bytes,
+            places: self.config.ssd_places(),
+            read_only: false,
+        }
+    }
+}
+
 /// How often devices fail, in percent of the commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -95,14 +107,21 @@ impl World {
 
     /// Starts on this SSD and a zeroed backing disk.
     pub fn on(machine: Machine, seed: u64, mut ssd: SimDisk) -> Result<World, StoreError> {
-        let backing = SimDisk::new(machine.config.volume_bytes);
         let engine = start(&machine, &mut ssd)?;
-        Ok(World {
-            machine,
+        let mut world = World::down(machine, seed);
+        (world.engine, world.ssd) = (engine, ssd);
+        Ok(world)
+    }
+
+    /// A host that has not started, with a zeroed backing disk and an SSD that is elsewhere. What follows is
+    /// [`World::restart_on`].
+    pub fn down(machine: Machine, seed: u64) -> World {
+        World {
             rng: Rng::new(seed),
-            ssd,
-            backing,
-            engine,
+            ssd: SimDisk::new(0),
+            backing: SimDisk::new(machine.config.volume_bytes),
+            engine: Engine::new(machine.config, &machine.settings, None),
+            machine,
             now_ns: 0,
             due: BinaryHeap::new(),
             pending: std::collections::HashMap::new(),
@@ -110,7 +129,7 @@ impl World {
             steps: 0,
             events: Vec::new(),
             faults: Faults::default(),
-        })
+        }
     }
 
     /// The engine.
@@ -155,6 +174,17 @@ impl World {
     pub fn tick(&mut self) {
         self.engine.tick();
         self.take_commands();
+    }
+
+    /// The engine begins to write everything back.
+    pub fn drain(&mut self) {
+        self.engine.drain();
+        self.take_commands();
+    }
+
+    /// The engine stops writing everything back.
+    pub fn stop_drain(&mut self) {
+        self.engine.stop_drain();
     }
 
     /// Runs until nothing is under way, and saves.
@@ -244,6 +274,22 @@ impl World {
         self.machine = machine;
         self.engine = start(&self.machine, &mut self.ssd)?;
         self.take_commands();
+        Ok(())
+    }
+
+    /// As [`World::restart`], on an SSD that others share and that was opened for all of them.
+    pub fn restart_on(
+        &mut self,
+        machine: Machine,
+        store: &mut Store,
+        ssd: &mut SimDisk,
+    ) -> Result<(), StoreError> {
+        let attached = store.attach(ssd, &machine.spec())?;
+        self.engine = Engine::new(machine.config, &machine.settings, Some(attached));
+        self.machine = machine;
+        std::mem::swap(&mut self.ssd, ssd);
+        self.take_commands();
+        std::mem::swap(&mut self.ssd, ssd);
         Ok(())
     }
 
@@ -357,15 +403,9 @@ fn is_metadata(bytes: &[u8]) -> bool {
 }
 
 fn start(machine: &Machine, ssd: &mut SimDisk) -> Result<Engine, StoreError> {
-    let attached = if machine.ssd_bytes > 0 {
-        let spec = VolumeSpec {
-            name: machine.name.clone(),
-            backing_bytes: machine.config.volume_bytes,
-            places: machine.config.ssd_places(),
-        };
-        Some(Store::open(ssd)?.attach(ssd, &spec)?)
-    } else {
-        None
+    let attached = match machine.ssd_bytes {
+        0 => None,
+        _ => Some(Store::open(ssd)?.attach(ssd, &machine.spec())?),
     };
     Ok(Engine::new(machine.config, &machine.settings, attached))
 }

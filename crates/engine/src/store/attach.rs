@@ -2,11 +2,11 @@
 //! that every life starts with.
 
 use lode_format::{
-    DeviceLayout, Directory, ENTRIES_PER_PAGE, Entry, EntryState, PAGE_BYTES, TablePage, Volume, VolumeTag,
+    DeviceLayout, ENTRIES_PER_PAGE, Entry, EntryState, PAGE_BYTES, TablePage, Volume, VolumeTag,
 };
 
-use super::recover::{Recovered, Source, recover};
-use super::{Bytes, Store, StoreError, StoreErrorKind, flush, new_tag, read, write};
+use super::recover::Recovered;
+use super::{Bytes, Store, StoreError, flush, new_tag, read, refusals, write};
 use crate::checkpoint::SsdState;
 use crate::journal::Journal;
 use crate::slots::Slots;
@@ -20,6 +20,8 @@ pub struct VolumeSpec {
     pub backing_bytes: u64,
     /// Places it needs, see [`crate::EngineConfig::ssd_places`].
     pub places: u64,
+    /// Nothing may be written to its backing disk, so that a volume with dirty blocks is refused.
+    pub read_only: bool,
 }
 
 /// A volume's space on the SSD, recovered and ready for an engine.
@@ -52,42 +54,26 @@ impl Store {
     /// Recovers a volume, or makes it, and gives it the space it should have. On an error nothing that
     /// was durable is lost.
     pub fn attach(&mut self, device: &mut dyn Bytes, spec: &VolumeSpec) -> Result<Attached, StoreError> {
-        if spec.name.is_empty() || spec.name.len() > Volume::MAX_NAME_BYTES {
-            let advice = format!("a volume's name has 1 to {} bytes", Volume::MAX_NAME_BYTES);
-            return Err(StoreError::new(StoreErrorKind::Geometry, advice));
-        }
+        refusals::name(&spec.name)?;
+        let view = &self.view;
         // Pages of the ring that is given up here must never pass for the new one's.
-        let (number, tag, ring, mut space) = match self.directory.find(&spec.name) {
+        let (number, tag, ring, mut space) = match view.directory.find(&spec.name) {
             Some((number, volume)) => {
-                check_backing(volume, spec)?;
+                refusals::backing(volume, spec)?;
                 let (tag, ring) = (volume.tag, volume.ring);
-                let extents = self.directory.extents_of(number);
-                let source = Source {
-                    cache: self.superblock.cache,
-                    tag,
-                    ring,
-                    layout: self.layout,
-                    extents: &extents,
-                    blocks: spec.backing_bytes.div_ceil(self.layout.extent.block.bytes()),
-                };
-                let found = recover(device, source)?;
+                let (extents, found) = view.recover(device, number, volume, spec.backing_bytes)?;
                 (number, tag, ring + 1, Space { extents, found })
             }
             None => {
                 let number = self.free_number()?;
-                let found = Recovered {
-                    entries: Vec::new(),
-                    in_tables: Vec::new(),
-                    settled: Vec::new(),
-                    stamps: Vec::new(),
-                    sequences: Vec::new(),
-                    version: 0,
-                };
-                (number, new_tag(&self.superblock, number), 1, Space { extents: Vec::new(), found })
+                let space = Space { extents: Vec::new(), found: Recovered::default() };
+                (number, new_tag(&view.superblock, number), 1, space)
             }
         };
-        let wanted = self.layout.extents_for(spec.places.max(1));
-        self.shrink(device, spec, &mut space, wanted)?;
+        let wanted = view.wanted(spec);
+        let places = view.places(wanted.min(space.extents.len() as u64));
+        refusals::dirty(spec, space.found.dirty(), places)?;
+        self.shrink(device, &mut space, wanted)?;
         self.grow(device, spec, tag, &mut space, wanted)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
@@ -96,25 +82,15 @@ impl Store {
     }
 
     fn free_number(&self) -> Result<u16, StoreError> {
-        let volumes = &self.directory.volumes;
+        let volumes = &self.view.directory.volumes;
         let number = volumes.iter().position(Option::is_none).unwrap_or(volumes.len());
-        if number >= Directory::MAX_VOLUMES {
-            let advice = format!("a cache has at most {} volumes", Directory::MAX_VOLUMES);
-            return Err(StoreError::new(StoreErrorKind::NoSpace, advice));
-        }
-        Ok(number as u16)
+        if self.view.free_numbers() > 0 { Ok(number as u16) } else { Err(refusals::volumes()) }
     }
 
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks
-    /// move to places of the others.
-    fn shrink(
-        &self,
-        device: &mut dyn Bytes,
-        spec: &VolumeSpec,
-        space: &mut Space,
-        wanted: u64,
-    ) -> Result<(), StoreError> {
-        let slots = self.layout.extent.slots as usize;
+    /// move to places of the others, which have room for them.
+    fn shrink(&self, device: &mut dyn Bytes, space: &mut Space, wanted: u64) -> Result<(), StoreError> {
+        let slots = self.view.layout.extent.slots as usize;
         // Places whose blocks were superseded are free now and are written over here: what superseded them
         // was made durable by the flush of `Store::open`.
         while space.extents.len() as u64 > wanted {
@@ -124,13 +100,13 @@ impl Store {
             };
             let ordinals = (0..space.extents.len()).rev();
             let leaving = ordinals.min_by_key(|&ordinal| dirty_in(ordinal)).expect("there are extents");
-            self.move_dirty_out(device, spec, space, leaving)?;
+            self.move_dirty_out(device, space, leaving)?;
             space.extents.remove(leaving);
             let range = leaving * slots..(leaving + 1) * slots;
             space.found.entries.drain(range.clone());
             space.found.in_tables.drain(range.clone());
             space.found.stamps.drain(range);
-            let pages = self.layout.extent.table_pages as usize;
+            let pages = self.view.layout.extent.table_pages as usize;
             space.found.sequences.drain(leaving * pages..(leaving + 1) * pages);
             space.found.settled.drain(leaving * pages..(leaving + 1) * pages);
         }
@@ -140,11 +116,10 @@ impl Store {
     fn move_dirty_out(
         &self,
         device: &mut dyn Bytes,
-        spec: &VolumeSpec,
         space: &mut Space,
         leaving: usize,
     ) -> Result<(), StoreError> {
-        let slots = self.layout.extent.slots as usize;
+        let slots = self.view.layout.extent.slots as usize;
         let inside = leaving * slots..(leaving + 1) * slots;
         let entries = &mut space.found.entries;
         let dirty: Vec<usize> =
@@ -154,17 +129,7 @@ impl Store {
             .filter(|place| !inside.contains(place) && entries[*place].state != EntryState::Dirty)
             .collect();
         room.sort_by_key(|&place| (entries[place].state == EntryState::Clean, entries[place].version));
-        if room.len() < dirty.len() {
-            return Err(StoreError::new(
-                StoreErrorKind::NoSpace,
-                format!(
-                    "volume '{}' holds more dirty blocks than its new SSD share has places; start it with \
-                     its old share, let it write back, and make the share smaller then",
-                    spec.name
-                ),
-            ));
-        }
-        let mut buf = vec![0; self.layout.extent.block.bytes() as usize];
+        let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
         for (from, to) in dirty.into_iter().zip(room) {
             read(device, self.offset(&space.extents, from), &mut buf)?;
             write(device, self.offset(&space.extents, to), &buf)?;
@@ -174,9 +139,9 @@ impl Store {
     }
 
     fn offset(&self, extents: &[u32], place: usize) -> u64 {
-        let slots = self.layout.extent.slots;
+        let slots = self.view.layout.extent.slots;
         let (ordinal, within) = (place as u32 / slots, place as u32 % slots);
-        self.layout.extent_start(extents[ordinal as usize]) + self.layout.extent.slot(within)
+        self.view.layout.extent_start(extents[ordinal as usize]) + self.view.layout.extent.slot(within)
     }
 
     /// Takes free extents up to `wanted` and writes empty tables to them, both copies, so that nothing of
@@ -190,23 +155,13 @@ impl Store {
         wanted: u64,
     ) -> Result<(), StoreError> {
         let missing = (wanted as usize).saturating_sub(space.extents.len());
-        let owners = self.directory.owners.iter().enumerate();
+        let owners = self.view.directory.owners.iter().enumerate();
         let free: Vec<u32> =
             owners.filter(|(_, o)| o.is_none()).map(|(e, _)| e as u32).take(missing).collect();
         if free.len() < missing {
-            let mib = |extents: usize| extents as u64 * (self.layout.extent.extent_bytes >> 10) / 1024;
-            return Err(StoreError::new(
-                StoreErrorKind::NoSpace,
-                format!(
-                    "volume '{}' needs {} MiB more SSD space and {} MiB are free; lower an `ssd` size in the \
-                     configuration or use a larger SSD",
-                    spec.name,
-                    mib(missing),
-                    mib(free.len())
-                ),
-            ));
+            return Err(refusals::space(&self.view.layout, spec, missing as u64, free.len() as u64));
         }
-        let (slots, pages) = (self.layout.extent.slots as usize, self.layout.extent.table_pages);
+        let (slots, pages) = (self.view.layout.extent.slots as usize, self.view.layout.extent.table_pages);
         for extent in free {
             for page in 0..pages {
                 for sequence in [1, 2] {
@@ -236,7 +191,8 @@ impl Store {
         tag: VolumeTag,
         space: &mut Space,
     ) -> Result<(), StoreError> {
-        let (slots, pages) = (self.layout.extent.slots as usize, self.layout.extent.table_pages as usize);
+        let (slots, pages) =
+            (self.view.layout.extent.slots as usize, self.view.layout.extent.table_pages as usize);
         let Space { extents, found } = space;
         let mut stale = Vec::new();
         for index in 0..extents.len() * pages {
@@ -269,9 +225,9 @@ impl Store {
     }
 
     fn write_table(&self, device: &mut dyn Bytes, table: &TablePage) -> Result<(), StoreError> {
-        let within = self.layout.extent.table_page(table.page, table.copy());
-        let offset = self.layout.extent_start(table.extent) + within;
-        let bytes: &[u8; PAGE_BYTES] = &table.encode(self.superblock.cache);
+        let within = self.view.layout.extent.table_page(table.page, table.copy());
+        let offset = self.view.layout.extent_start(table.extent) + within;
+        let bytes: &[u8; PAGE_BYTES] = &table.encode(self.view.superblock.cache);
         write(device, offset, bytes)
     }
 
@@ -284,7 +240,7 @@ impl Store {
         spec: &VolumeSpec,
         extents: &[u32],
     ) -> Result<(), StoreError> {
-        let mut next = self.directory.clone();
+        let mut next = self.view.directory.clone();
         let volumes = &mut next.volumes;
         if volumes.len() <= number as usize {
             volumes.resize(number as usize + 1, None);
@@ -303,7 +259,7 @@ impl Store {
 
     fn attached(&self, tag: VolumeTag, ring: u64, space: Space) -> Attached {
         let Space { extents, found } = space;
-        let layout: DeviceLayout = self.layout;
+        let layout: DeviceLayout = self.view.layout;
         let mut recovered: Vec<(u32, Entry)> = found
             .entries
             .iter()
@@ -314,23 +270,9 @@ impl Store {
         recovered.sort_by_key(|(_, entry)| entry.version);
         let (per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
         let slots = Slots::new(tag, found.entries, found.version + 1, per_extent, pages);
-        let cache = self.superblock.cache;
+        let cache = self.view.superblock.cache;
         let journal = Journal::new(cache, tag, ring, layout, extents.clone(), found.version);
         let state = SsdState::new(cache, tag, layout, extents, found.sequences, slots, journal);
         Attached { state, recovered }
     }
-}
-
-fn check_backing(volume: &Volume, spec: &VolumeSpec) -> Result<(), StoreError> {
-    if spec.backing_bytes >= volume.backing_bytes {
-        return Ok(());
-    }
-    Err(StoreError::new(
-        StoreErrorKind::WrongBacking,
-        format!(
-            "the backing disk of volume '{}' has {} bytes, and had {} when the cache was last used; if it is \
-             another disk, give the volume another name",
-            volume.name, spec.backing_bytes, volume.backing_bytes
-        ),
-    ))
 }

@@ -20,6 +20,13 @@ pub enum StoreErrorKind {
     Geometry,
     /// The backing disk is not the one the volume was made with.
     WrongBacking,
+    /// The volume holds so many blocks newer than its backing disk, which what was asked for would lose.
+    HoldsDirty {
+        /// How many.
+        blocks: u64,
+    },
+    /// The cache holds no volume of this name.
+    NoSuchVolume,
     /// The device failed.
     Media,
 }
@@ -29,7 +36,7 @@ pub enum StoreErrorKind {
 #[error("Cache SSD: {context}")]
 pub struct StoreError {
     kind: StoreErrorKind,
-    context: String,
+    pub(super) context: String,
 }
 
 impl StoreError {

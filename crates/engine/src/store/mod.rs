@@ -1,4 +1,4 @@
-//! The cache SSD as a whole: formatting, opening, handing out extents, recovering volumes.
+//! The cache SSD as a whole: formatting, looking, opening, handing out extents, recovering and removing volumes.
 //!
 //! All of this happens before guests are served, one step after the other, through [`Bytes`]; the caller
 //! says what is behind it.
@@ -6,12 +6,16 @@
 mod attach;
 mod error;
 mod recover;
+mod refusals;
+mod remove;
+mod view;
 
 use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
 use lode_types::BlockSize;
 
 pub use attach::{Attached, VolumeSpec};
 pub use error::{StoreError, StoreErrorKind};
+pub use view::{BlockCounts, StoreView, VolumeInfo};
 
 use crate::command::MediaError;
 
@@ -30,9 +34,7 @@ pub trait Bytes {
 /// An open cache SSD.
 #[derive(Debug)]
 pub struct Store {
-    superblock: Superblock,
-    layout: DeviceLayout,
-    directory: Directory,
+    view: StoreView,
 }
 
 impl Store {
@@ -81,44 +83,48 @@ impl Store {
     /// Opens a cache for a new life: checks that the device is the one that was formatted, and raises
     /// the epoch.
     pub fn open(device: &mut dyn Bytes) -> Result<Store, StoreError> {
-        let mut superblock = Store::probe(device)?;
-        if device.size_bytes() != superblock.device_bytes {
-            return Err(StoreError::new(
-                StoreErrorKind::WrongSize,
-                format!(
-                    "the device has {} bytes and the cache on it was made for {}; \
-                     restore the size, or format it again and lose what it holds",
-                    device.size_bytes(),
-                    superblock.device_bytes
-                ),
-            ));
-        }
-        let layout = superblock.layout()?;
-        let mut copies = [vec![0; Directory::COPY_BYTES], vec![0; Directory::COPY_BYTES]];
-        for (copy, buf) in copies.iter_mut().enumerate() {
-            read(device, DeviceLayout::directory(copy as u8), buf)?;
-        }
-        let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])?;
+        let view = StoreView::read(device)?;
+        Store::begin(device, view)
+    }
+
+    /// Refuses what makes [`Store::open`] or [`Store::attach`] refuse, without writing a byte. See
+    /// [`StoreView::check`].
+    pub fn check(device: &mut dyn Bytes, specs: &[VolumeSpec]) -> Result<(), StoreError> {
+        StoreView::read(device)?.check(device, specs)
+    }
+
+    fn begin(device: &mut dyn Bytes, view: StoreView) -> Result<Store, StoreError> {
+        let mut store = Store { view };
+        store.raise_epoch(device)?;
+        Ok(store)
+    }
+
+    fn raise_epoch(&mut self, device: &mut dyn Bytes) -> Result<(), StoreError> {
+        let superblock = &mut self.view.superblock;
         superblock.generation += 1;
         superblock.epoch += 1;
         write(device, DeviceLayout::superblock(superblock.copy()), &superblock.encode()[..])?;
-        flush(device)?;
-        Ok(Store { superblock, layout, directory })
+        flush(device)
+    }
+
+    /// What the cache holds now.
+    pub fn view(&self) -> &StoreView {
+        &self.view
     }
 
     /// Identity, epoch and geometry.
     pub fn superblock(&self) -> &Superblock {
-        &self.superblock
+        &self.view.superblock
     }
 
     /// Names of the volumes that have space on this cache.
     pub fn volumes(&self) -> impl Iterator<Item = &str> {
-        self.directory.volumes.iter().flatten().map(|volume| volume.name.as_str())
+        self.view.directory.volumes.iter().flatten().map(|volume| volume.name.as_str())
     }
 
     /// Extents that no volume owns.
     pub fn free_extents(&self) -> u32 {
-        self.directory.owners.iter().filter(|owner| owner.is_none()).count() as u32
+        self.view.free_extents()
     }
 
     /// Replaces both copies, one after the other: an older directory must never stand in for this one,
@@ -126,11 +132,11 @@ impl Store {
     fn write_directory(&mut self, device: &mut dyn Bytes, mut next: Directory) -> Result<(), StoreError> {
         for _ in 0..2 {
             next.generation += 1;
-            let bytes = next.encode(self.superblock.cache)?;
+            let bytes = next.encode(self.view.superblock.cache)?;
             write(device, DeviceLayout::directory(next.copy()), &bytes)?;
             flush(device)?;
         }
-        self.directory = next;
+        self.view.directory = next;
         Ok(())
     }
 }

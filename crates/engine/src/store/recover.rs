@@ -19,7 +19,7 @@ use crate::journal::page_offset;
 const MOST: u64 = u64::MAX / 2;
 
 /// What a volume's extents say.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Recovered {
     /// One entry a place; every block at most once.
     pub(super) entries: Vec<Entry>,
@@ -33,6 +33,13 @@ pub(super) struct Recovered {
     pub(super) sequences: Vec<u64>,
     /// The highest version ever seen.
     pub(super) version: u64,
+}
+
+impl Recovered {
+    /// Blocks newer than the backing disk.
+    pub(super) fn dirty(&self) -> u64 {
+        self.entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u64
+    }
 }
 
 /// Where to recover from.
@@ -211,14 +218,20 @@ fn apply(
     };
     let entry = Entry { state, block: record.block, version: record.version, crc: record.crc };
     let known = record.version <= tables.stamps[place as usize];
-    if state != EntryState::Free && !known && record.version > durable {
-        // Not known to be durable: as if it had never been, unless the bytes are there.
-        if !bytes_are_there(device, source, place, &entry) {
-            return Ok(());
-        }
+    let is_tentative = state != EntryState::Free && !known && record.version > durable;
+    let is_there = !is_tentative || bytes_are_there(device, source, place, &entry);
+    // A clean copy was put down when the backing disk durably held its bytes, so that what is older does not count,
+    // whatever became of the copy: a block that was written back and stayed may have left its place since. A dirty
+    // copy that is not known to be durable never was, unless its bytes are there. A start that was cut short may have
+    // found that they are not: then the table knows of the record and does not speak of it, and what is older stays.
+    let counts = state != EntryState::Dirty || record.version <= durable || (!known && is_there);
+    if counts {
+        let at = superseded.entry(record.block).or_default();
+        *at = record.version.max(*at);
     }
-    let at = superseded.entry(record.block).or_default();
-    *at = record.version.max(*at);
+    if !is_there {
+        return Ok(());
+    }
     let current = &mut tables.entries[place as usize];
     if !known && record.version > current.version {
         *current = if state == EntryState::Free { Entry::default() } else { entry };

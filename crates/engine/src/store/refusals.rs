@@ -1,0 +1,102 @@
+//! Why a volume is refused, said once for the check before a start, the start itself and removals.
+
+use lode_format::{DeviceLayout, Directory, Volume};
+
+use super::attach::VolumeSpec;
+use super::{StoreError, StoreErrorKind};
+
+/// How to be rid of dirty blocks while the guests' data stays whole.
+const HOW_TO_DRAIN: &str = "write them back first: `lode drain CONFIG` while the volume is served as it was, or `lode \
+                            stop --drain CONFIG`, which stops the daemon afterwards";
+
+pub(super) fn name(name: &str) -> Result<(), StoreError> {
+    if !name.is_empty() && name.len() <= Volume::MAX_NAME_BYTES {
+        return Ok(());
+    }
+    let advice = format!("a volume's name has 1 to {} bytes", Volume::MAX_NAME_BYTES);
+    Err(StoreError::new(StoreErrorKind::Geometry, advice))
+}
+
+pub(super) fn twice(name: &str) -> StoreError {
+    let advice = format!("volume '{name}' is asked for twice; give one of the two another name");
+    StoreError::new(StoreErrorKind::Geometry, advice)
+}
+
+pub(super) fn unknown(name: &str, directory: &Directory) -> StoreError {
+    let names: Vec<&str> = directory.volumes.iter().flatten().map(|volume| volume.name.as_str()).collect();
+    let known = if names.is_empty() { "no volumes".to_owned() } else { names.join(", ") };
+    StoreError::new(
+        StoreErrorKind::NoSuchVolume,
+        format!("there is no volume '{name}'; the cache holds {known}"),
+    )
+}
+
+pub(super) fn volumes() -> StoreError {
+    let advice = format!(
+        "a cache has at most {} volumes; remove one that is not needed any more",
+        Directory::MAX_VOLUMES
+    );
+    StoreError::new(StoreErrorKind::NoSpace, advice)
+}
+
+pub(super) fn backing(volume: &Volume, spec: &VolumeSpec) -> Result<(), StoreError> {
+    if spec.backing_bytes >= volume.backing_bytes {
+        return Ok(());
+    }
+    Err(StoreError::new(
+        StoreErrorKind::WrongBacking,
+        format!(
+            "the backing disk of volume '{}' has {} bytes, and had {} when the cache was last used; if it is \
+             another disk, give the volume another name",
+            volume.name, spec.backing_bytes, volume.backing_bytes
+        ),
+    ))
+}
+
+/// `places` is what the volume will have for blocks that must be kept.
+pub(super) fn dirty(spec: &VolumeSpec, dirty: u64, places: u64) -> Result<(), StoreError> {
+    let VolumeSpec { name, read_only, .. } = spec;
+    if *read_only && dirty > 0 {
+        return Err(StoreError::new(
+            StoreErrorKind::HoldsDirty { blocks: dirty },
+            format!(
+                "volume '{name}' holds {dirty} blocks newer than the backing disk, so it cannot be read-only; \
+                 {HOW_TO_DRAIN}"
+            ),
+        ));
+    }
+    if dirty > places {
+        return Err(StoreError::new(
+            StoreErrorKind::NoSpace,
+            format!(
+                "volume '{name}' holds {dirty} blocks newer than the backing disk, and its new SSD share has room \
+                 for {places}; {HOW_TO_DRAIN}"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn removal(name: &str, dirty: u64) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::HoldsDirty { blocks: dirty },
+        format!(
+            "volume '{name}' holds {dirty} blocks newer than the backing disk, which would be lost with it; \
+             {HOW_TO_DRAIN}"
+        ),
+    )
+}
+
+pub(super) fn space(layout: &DeviceLayout, spec: &VolumeSpec, missing: u64, free: u64) -> StoreError {
+    let mib = |extents: u64| extents * (layout.extent.extent_bytes >> 10) / 1024;
+    StoreError::new(
+        StoreErrorKind::NoSpace,
+        format!(
+            "volume '{}' needs {} MiB more SSD space and {} MiB are free for it; lower an `ssd` size in the \
+             configuration, remove a volume that is not needed any more, or use a larger SSD",
+            spec.name,
+            mib(missing),
+            mib(free)
+        ),
+    )
+}

@@ -1,0 +1,45 @@
+//! Taking a volume off the cache: its extents become free, and nothing of it is ever found again.
+
+use super::{Bytes, Store, StoreError, StoreErrorKind, StoreView, VolumeInfo, refusals};
+
+impl Store {
+    /// Gives a volume's space back, and with it everything that it has there. A volume with blocks newer than its
+    /// backing disk is refused with [`StoreErrorKind::HoldsDirty`], unless `force` discards them; a refusal writes
+    /// nothing. Cut short anywhere, the volume is still there as a whole or is gone.
+    ///
+    /// Its bytes stay where they are until a later owner overwrites them. They are never believed, because
+    /// whoever gets an extent first writes tables of its own there, and because no later volume has the same tag.
+    pub fn remove(device: &mut dyn Bytes, name: &str, force: bool) -> Result<VolumeInfo, StoreError> {
+        let view = StoreView::read(device)?;
+        let (number, volume) = view.find(name)?;
+        let removed = view.info(number, volume);
+        if !force {
+            let counts = view.count_blocks(device, name).map_err(|error| error.or_by_force())?;
+            if counts.dirty > 0 {
+                return Err(refusals::removal(name, counts.dirty));
+            }
+        }
+        // Tags come from the epoch, and the number is free again from now on: both superblocks rise above the epoch
+        // in which the volume got its tag, so that losing one of them cannot bring that epoch back.
+        let mut store = Store::begin(device, view)?;
+        store.raise_epoch(device)?;
+        let mut next = store.view.directory.clone();
+        next.volumes[number as usize] = None;
+        next.owners.iter_mut().filter(|owner| **owner == Some(number)).for_each(|owner| *owner = None);
+        store.write_directory(device, next)?;
+        Ok(removed)
+    }
+}
+
+impl StoreError {
+    /// What stands in the way of counting what a removal would discard does not stand in the way of discarding it.
+    fn or_by_force(self) -> StoreError {
+        match self.kind() {
+            StoreErrorKind::Damaged => StoreError::new(
+                StoreErrorKind::Damaged,
+                format!("{}; or discard the volume, whatever it holds, by force", self.context),
+            ),
+            _ => self,
+        }
+    }
+}

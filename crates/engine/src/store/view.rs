@@ -1,0 +1,178 @@
+//! What a cache SSD holds, read without a byte written: its volumes, what is in them, and whether a start with a
+//! given configuration would be refused. Starts, looks from outside and removals all begin here.
+
+use lode_format::{DeviceLayout, Directory, EntryState, Superblock, Volume};
+
+use super::attach::VolumeSpec;
+use super::recover::{Recovered, Source, recover};
+use super::{Bytes, Store, StoreError, StoreErrorKind, read, refusals};
+
+/// A cache SSD as it is. It need not be the only one who reads it, but nobody may write to it meanwhile.
+#[derive(Clone, Debug)]
+pub struct StoreView {
+    pub(super) superblock: Superblock,
+    pub(super) layout: DeviceLayout,
+    pub(super) directory: Directory,
+}
+
+/// A volume that has space on the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeInfo {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Bytes of its backing disk when it was last attached.
+    pub backing_bytes: u64,
+    /// Extents it owns.
+    pub extents: u32,
+    /// Bytes of the SSD that these take.
+    pub space_bytes: u64,
+}
+
+/// Blocks that a volume has on the SSD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockCounts {
+    /// Those that equal the backing disk.
+    pub clean: u64,
+    /// Those that are newer than the backing disk.
+    pub dirty: u64,
+}
+
+impl StoreView {
+    /// Reads what a device holds, and checks that it is the one that was formatted.
+    pub fn read(device: &mut dyn Bytes) -> Result<StoreView, StoreError> {
+        let superblock = Store::probe(device)?;
+        if device.size_bytes() != superblock.device_bytes {
+            return Err(StoreError::new(
+                StoreErrorKind::WrongSize,
+                format!(
+                    "the device has {} bytes and the cache on it was made for {}; \
+                     restore the size, or format it again and lose what it holds",
+                    device.size_bytes(),
+                    superblock.device_bytes
+                ),
+            ));
+        }
+        let layout = superblock.layout()?;
+        let mut copies = [vec![0; Directory::COPY_BYTES], vec![0; Directory::COPY_BYTES]];
+        for (copy, buf) in copies.iter_mut().enumerate() {
+            read(device, DeviceLayout::directory(copy as u8), buf)?;
+        }
+        let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])?;
+        Ok(StoreView { superblock, layout, directory })
+    }
+
+    /// Identity, epoch and geometry.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The volumes that have space on this cache, in no order that means anything.
+    pub fn volumes(&self) -> impl Iterator<Item = VolumeInfo> {
+        let numbered = self.directory.volumes.iter().enumerate();
+        numbered.filter_map(|(number, volume)| Some(self.info(number as u16, volume.as_ref()?)))
+    }
+
+    /// Extents that no volume owns.
+    pub fn free_extents(&self) -> u32 {
+        self.directory.owners.iter().filter(|owner| owner.is_none()).count() as u32
+    }
+
+    /// What a volume's blocks are, which takes a recovery: reading all of its tables and its journal.
+    pub fn count_blocks(&self, device: &mut dyn Bytes, name: &str) -> Result<BlockCounts, StoreError> {
+        let (number, volume) = self.find(name)?;
+        let (_, found) = self.recover(device, number, volume, volume.backing_bytes)?;
+        let count = |state| found.entries.iter().filter(|entry| entry.state == state).count() as u64;
+        Ok(BlockCounts { clean: count(EntryState::Clean), dirty: found.dirty() })
+    }
+
+    /// The order in which these volumes are to be attached: those that give space back before those that need it.
+    pub fn attach_order(&self, specs: &[VolumeSpec]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..specs.len()).collect();
+        let grows = |spec: &VolumeSpec| self.wanted(spec) > self.directory_extents(&spec.name);
+        order.sort_by_key(|&at| grows(&specs[at]));
+        order
+    }
+
+    /// Refuses what [`Store::attach`] would refuse if all of these volumes were attached, in the order of
+    /// [`StoreView::attach_order`]. Volumes that shrink or are read-only are recovered for it; damage in others is
+    /// not looked for.
+    pub fn check(&self, device: &mut dyn Bytes, specs: &[VolumeSpec]) -> Result<(), StoreError> {
+        let (mut free, mut free_numbers) = (u64::from(self.free_extents()), self.free_numbers());
+        for (at, spec) in self.attach_order(specs).into_iter().map(|at| (at, &specs[at])) {
+            refusals::name(&spec.name)?;
+            if specs[..at].iter().any(|other| other.name == spec.name) {
+                return Err(refusals::twice(&spec.name));
+            }
+            let (wanted, has) = (self.wanted(spec), self.directory_extents(&spec.name));
+            match self.directory.find(&spec.name) {
+                Some((number, volume)) => {
+                    refusals::backing(volume, spec)?;
+                    if wanted < has || spec.read_only {
+                        let (_, found) = self.recover(device, number, volume, spec.backing_bytes)?;
+                        refusals::dirty(spec, found.dirty(), self.places(wanted.min(has)))?;
+                    }
+                }
+                None => free_numbers = free_numbers.checked_sub(1).ok_or_else(refusals::volumes)?,
+            }
+            free = match (free + has).checked_sub(wanted) {
+                Some(left) => left,
+                None => return Err(refusals::space(&self.layout, spec, wanted - has, free)),
+            };
+        }
+        Ok(())
+    }
+
+    /// Extents that a volume should have.
+    pub(super) fn wanted(&self, spec: &VolumeSpec) -> u64 {
+        self.layout.extents_for(spec.places.max(1))
+    }
+
+    /// Places in so many extents.
+    pub(super) fn places(&self, extents: u64) -> u64 {
+        extents * u64::from(self.layout.extent.slots)
+    }
+
+    pub(super) fn free_numbers(&self) -> usize {
+        Directory::MAX_VOLUMES - self.directory.volumes.iter().flatten().count()
+    }
+
+    fn directory_extents(&self, name: &str) -> u64 {
+        let found = self.directory.find(name);
+        found.map_or(0, |(number, _)| self.directory.extents_of(number).len() as u64)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Result<(u16, &Volume), StoreError> {
+        self.directory.find(name).ok_or_else(|| refusals::unknown(name, &self.directory))
+    }
+
+    pub(super) fn info(&self, number: u16, volume: &Volume) -> VolumeInfo {
+        let extents = self.directory.extents_of(number).len() as u32;
+        VolumeInfo {
+            name: volume.name.clone(),
+            backing_bytes: volume.backing_bytes,
+            extents,
+            space_bytes: u64::from(extents) * self.layout.extent.extent_bytes,
+        }
+    }
+
+    /// A volume's extents and what they hold.
+    pub(super) fn recover(
+        &self,
+        device: &mut dyn Bytes,
+        number: u16,
+        volume: &Volume,
+        backing_bytes: u64,
+    ) -> Result<(Vec<u32>, Recovered), StoreError> {
+        let extents = self.directory.extents_of(number);
+        let source = Source {
+            cache: self.superblock.cache,
+            tag: volume.tag,
+            ring: volume.ring,
+            layout: self.layout,
+            extents: &extents,
+            blocks: backing_bytes.div_ceil(self.layout.extent.block.bytes()),
+        };
+        let found = recover(device, source)?;
+        Ok((extents, found))
+    }
+}

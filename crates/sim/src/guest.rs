@@ -1,0 +1,347 @@
+//! A random guest of one volume, held against the model.
+
+use std::collections::HashMap;
+
+use lode_engine::{Buf, Event, GuestError, GuestOp, GuestRequest};
+use lode_policy::Counters;
+
+use crate::model::{Change, Model, SECTOR, Version};
+use crate::rng::Rng;
+use crate::run::{Crash, Plan, Tally};
+use crate::world::{Faults, World};
+
+/// A guest's request on its way.
+#[derive(Debug)]
+enum Asked {
+    Read { sectors: std::ops::Range<usize>, expected: Vec<Vec<Version>> },
+    Write { write: u32, fua: bool },
+    Flush { mark: u64 },
+}
+
+/// Writes and flushes at which a start may be cut short.
+pub(crate) const MOST_WRITES_OF_A_START: u64 = 40;
+
+/// How much of a life is left.
+#[derive(Debug)]
+pub(crate) struct Life {
+    /// Requests to ask.
+    left: u64,
+    /// Of those, the last ones, during which devices may fail.
+    sound: u64,
+    last_step: Option<u64>,
+}
+
+/// Guarantee 8, as far as counters can say.
+fn conserved(counters: &Counters) -> Result<(), String> {
+    let hits: u64 = counters.read_hits.iter().sum();
+    if hits + counters.read_misses == counters.block_reads {
+        return Ok(());
+    }
+    Err(format!("the counters do not add up: {counters:?}"))
+}
+
+pub(crate) struct Guest {
+    requests_may_fail: bool,
+    model: Model,
+    asked: HashMap<u64, Asked>,
+    token: u64,
+    pub(crate) tally: Tally,
+}
+
+impl Guest {
+    pub(crate) fn new(plan: &Plan, volume: u32) -> Guest {
+        Guest {
+            requests_may_fail: plan.faults != Faults::default() || plan.flips > 0,
+            model: Model::new(plan.machines[0].config.volume_bytes, volume),
+            asked: HashMap::new(),
+            token: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// A life, its end, and what is there after it. At the end the host is down.
+    pub(crate) fn round(
+        &mut self,
+        plan: &Plan,
+        world: &mut World,
+        rng: &mut Rng,
+        round: u32,
+    ) -> Result<(), String> {
+        let mut life = self.begin(plan, world, rng);
+        while self.live_on(plan, world, rng, &mut life)? {}
+        let crash = plan.crash.pick(rng);
+        self.end(plan, world, crash)?;
+        self.crash(world, crash);
+        world.damage(plan.flips);
+        let next = plan.machine(round + 1);
+        for _ in 0..rng.below(u64::from(plan.failed_starts) + 1) {
+            world.ssd.fail_after = Some(rng.below(MOST_WRITES_OF_A_START));
+            let started = world.restart(next.clone());
+            world.ssd.fail_after = None;
+            self.tally.failed_starts += u64::from(started.is_err());
+            world.go_down(true);
+        }
+        world.restart(next).map_err(|error| error.to_string())?;
+        self.look(plan, world).map_err(|error| format!("after {crash:?}: {error}"))?;
+        world.go_down(false);
+        Ok(())
+    }
+
+    pub(crate) fn begin(&self, plan: &Plan, world: &World, rng: &mut Rng) -> Life {
+        let left = 1 + rng.below(u64::from(plan.requests));
+        let last_step = plan.most_steps.map(|steps| world.steps() + steps);
+        Life { left, sound: rng.below(left + 1), last_step }
+    }
+
+    /// Asks as much as may be under way, and lets one thing happen. False: the life is over.
+    pub(crate) fn live_on(
+        &mut self,
+        plan: &Plan,
+        world: &mut World,
+        rng: &mut Rng,
+        life: &mut Life,
+    ) -> Result<bool, String> {
+        if life.left == 0 || life.last_step.is_some_and(|last| world.steps() >= last) {
+            return Ok(false);
+        }
+        while self.asked.len() < plan.depth && life.left > 0 {
+            life.left -= 1;
+            if life.left <= life.sound {
+                world.faults = plan.faults;
+            }
+            let request = self.ask(plan, rng);
+            world.submit(request);
+        }
+        if rng.chance(2) {
+            world.tick();
+        }
+        if plan.drains > 0 && rng.chance(plan.drains) {
+            if rng.chance(20) { world.stop_drain() } else { world.drain() }
+        }
+        if !world.step() && self.asked.is_empty() {
+            return Ok(true);
+        }
+        self.collect(world)?;
+        if !self.asked.is_empty() && self.asked.len() >= plan.depth {
+            self.wait_for_one(world)?;
+        }
+        Ok(true)
+    }
+
+    /// The end of a life as far as the guest and its engine take part in it.
+    pub(crate) fn end(&mut self, plan: &Plan, world: &mut World, crash: Crash) -> Result<(), String> {
+        conserved(world.engine().counters())?;
+        if plan.ends_drained {
+            self.drain(world)?;
+        }
+        self.note(world);
+        if crash == Crash::Stop {
+            self.stop(world)?;
+        }
+        Ok(())
+    }
+
+    /// The host goes down.
+    pub(crate) fn crash(&mut self, world: &mut World, crash: Crash) {
+        self.asked.clear();
+        self.model.crash();
+        world.go_down(crash == Crash::Power);
+    }
+
+    /// The next life finds what it may.
+    pub(crate) fn look(&mut self, plan: &Plan, world: &mut World) -> Result<(), String> {
+        self.tally.crashes += 1;
+        // What a kill left unflushed is only settled by a flush.
+        self.flush(world)?;
+        self.read_everything(world, plan.flips > 0)
+    }
+
+    fn wait_for_one(&mut self, world: &mut World) -> Result<(), String> {
+        let before = self.asked.len();
+        while self.asked.len() == before {
+            if !world.step_or_tick() {
+                return Err(format!("{} requests are never answered", self.asked.len()));
+            }
+            self.collect(world)?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, plan: &Plan, rng: &mut Rng) -> GuestRequest {
+        self.token += 1;
+        let total = self.model.sectors() as u64;
+        let hot = rng.chance(70);
+        let space = if hot { total / 8 } else { total };
+        let mut first = rng.below(space.max(1));
+        let mut count = 1 + rng.below(plan.longest_sectors);
+        if rng.chance(60) {
+            first -= first % 8;
+            count = count.next_multiple_of(8);
+        }
+        let last = (first + count).min(total);
+        let sectors = first as usize..last as usize;
+        let (offset_bytes, length_bytes) = (first * SECTOR as u64, (last - first) * SECTOR as u64);
+        let kind = rng.below(100);
+        let (op, asked) = if kind < 45 {
+            let may_fail = self.requests_may_fail;
+            let expected = sectors.clone().map(|sector| self.model.expected(sector, may_fail)).collect();
+            (GuestOp::Read { offset_bytes, length_bytes }, Asked::Read { sectors, expected })
+        } else if kind < 88 {
+            let fua = rng.chance(10);
+            let write = self.model.submit(sectors.clone(), Change::Data);
+            let bytes: Vec<u8> = sectors.flat_map(|sector| Model::content(write, sector)).collect();
+            (GuestOp::Write { offset_bytes, buf: Buf::copy_of(&bytes), fua }, Asked::Write { write, fua })
+        } else if kind < 95 {
+            (GuestOp::Flush, Asked::Flush { mark: self.model.flush_mark() })
+        } else if kind < 98 {
+            let fua = rng.chance(20);
+            let write = self.model.submit(sectors, Change::Zero);
+            (GuestOp::WriteZeroes { offset_bytes, length_bytes, fua }, Asked::Write { write, fua })
+        } else {
+            let write = self.model.submit(sectors, Change::Trim);
+            (GuestOp::Trim { offset_bytes, length_bytes }, Asked::Write { write, fua: false })
+        };
+        self.asked.insert(self.token, asked);
+        GuestRequest { token: self.token, op, last: true, now_ns: 0 }
+    }
+
+    fn collect(&mut self, world: &mut World) -> Result<(), String> {
+        for event in world.take_events() {
+            self.answered(event)?;
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, event: Event) -> Result<(), String> {
+        let asked = self.asked.remove(&event.token).ok_or("an answer to nothing")?;
+        self.tally.answered += 1;
+        match (asked, event.result) {
+            (asked, Err(error)) if !self.requests_may_fail => {
+                return Err(format!("{asked:?} failed with {error:?}"));
+            }
+            (Asked::Read { .. }, Err(_)) => self.tally.failed_reads += 1,
+            (Asked::Write { write, .. }, Err(_)) => {
+                self.tally.failed_writes += 1;
+                self.model.fail(write);
+            }
+            (Asked::Flush { .. }, Err(_)) => self.tally.failed_writes += 1,
+
+            (Asked::Read { sectors, expected }, Ok(())) => {
+                let buf = event.buf.ok_or("a read without bytes")?;
+                for (sector, (got, allowed)) in sectors.zip(buf.as_slice().chunks(SECTOR).zip(&expected)) {
+                    if let Some(complaint) = Model::complaint(sector, got, allowed) {
+                        return Err(complaint);
+                    }
+                    self.tally.sectors_checked += 1;
+                }
+            }
+            (Asked::Write { write, fua }, Ok(())) => self.model.acknowledge(write, fua),
+            (Asked::Flush { mark }, Ok(())) => self.model.flushed(mark),
+        }
+        Ok(())
+    }
+
+    /// An orderly stop: everything is answered, flushed and saved.
+    fn stop(&mut self, world: &mut World) -> Result<(), String> {
+        world.faults = Faults::default();
+        world.settle();
+        self.collect(world)?;
+        if world.engine().alarms().failed {
+            return if self.asked.is_empty() {
+                Ok(())
+            } else {
+                Err("requests are never answered".to_owned())
+            };
+        }
+        let mark = self.model.flush_mark();
+        self.flush(world)?;
+        self.model.flushed(mark);
+        world.settle();
+        if !world.engine().is_idle() {
+            return Err("the engine does not come to rest".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Writes everything back. Then nothing is dirty, and the backing disk alone has what the guest may read, also
+    /// after a power cut.
+    fn drain(&mut self, world: &mut World) -> Result<(), String> {
+        const MOST_TICKS: usize = 256;
+        self.stop(world)?;
+        if world.engine().alarms().failed {
+            return Ok(());
+        }
+        world.drain();
+        for _ in 0..MOST_TICKS {
+            while world.step() {}
+            if world.engine().drain_left().is_none() {
+                break;
+            }
+            world.tick();
+        }
+        world.settle();
+        let (left, gauges) = (world.engine().drain_left(), world.engine().gauges());
+        if left.is_some() || gauges.dirty_blocks != gauges.lost_blocks {
+            return Err(format!("a drain without faults does not end: {left:?} left, {gauges:?}"));
+        }
+        if gauges.lost_blocks > 0 {
+            return Ok(());
+        }
+        self.tally.drained += 1;
+        let disk = world.backing.after_power_cut(&mut Rng::new(world.steps()));
+        for sector in 0..self.model.sectors() {
+            let mut bytes = [0; SECTOR];
+            disk.peek((sector * SECTOR) as u64, &mut bytes);
+            let on_disk = self.model.may_hold(sector, &bytes);
+            on_disk.map_err(|error| format!("on the drained disk alone: {error}"))?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self, world: &mut World) -> Result<(), String> {
+        let flush = GuestRequest { token: u64::MAX, op: GuestOp::Flush, last: true, now_ns: 0 };
+        let event = world.serve(flush).ok_or("a flush is never answered")?;
+        event.result.map_err(|error: GuestError| format!("a flush failed: {error:?}"))?;
+        Ok(())
+    }
+
+    /// Reads the whole volume twice: what is there must be allowed, and must stay.
+    fn read_everything(&mut self, world: &mut World, damaged: bool) -> Result<(), String> {
+        let piece_sectors = if damaged { 8 } else { 128 };
+        for _ in 0..2 {
+            for first in (0..self.model.sectors()).step_by(piece_sectors) {
+                let last = (first + piece_sectors).min(self.model.sectors());
+                let op = GuestOp::Read {
+                    offset_bytes: (first * SECTOR) as u64,
+                    length_bytes: ((last - first) * SECTOR) as u64,
+                };
+                self.token += 1;
+                let event = world.serve(GuestRequest { token: self.token, op, last: true, now_ns: 0 });
+                let event = event.ok_or("a read after a crash is never answered")?;
+                if damaged && event.result.is_err() {
+                    self.tally.failed_reads += 1;
+                    continue;
+                }
+                event.result.map_err(|error| format!("a read after a crash failed: {error:?}"))?;
+                let buf = event.buf.ok_or("a read without bytes")?;
+                for (sector, bytes) in (first..last).zip(buf.as_slice().chunks(SECTOR)) {
+                    self.model.settle(sector, bytes)?;
+                    self.tally.sectors_checked += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, world: &World) {
+        let counters = world.engine().counters();
+        self.tally.read_hits += counters.read_hits.iter().sum::<u64>();
+        self.tally.write_backs += counters.write_backs;
+        let alarms = world.engine().alarms();
+        self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty;
+        self.tally.ssd_errors += alarms.ssd_errors;
+        let gauges = world.engine().gauges();
+        self.tally.cleaned += gauges.cleaned_blocks;
+        self.tally.drain_failures += gauges.drain_failures;
+    }
+}
