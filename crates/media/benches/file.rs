@@ -19,7 +19,7 @@ fn next_random(state: &mut u64) -> u64 {
 
 /// Reads per second and mean latency in microseconds.
 fn measure(choice: DriverChoice, file: &MediaFile, depth: u64, length: Duration) -> (f64, f64) {
-    let (mut driver, _) = open_driver(choice).expect("a driver");
+    let (mut driver, _) = open_driver(choice, lode_media::SPIN_LIMIT).expect("a driver");
     let id = driver.add_file(file.clone());
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let mut submit = |driver: &mut lode_media::AnyDriver, buf: Buf| {
@@ -66,7 +66,7 @@ fn main() {
     file.run_now(lode_engine::command::CommandKind::Flush).0.expect("a flush");
     println!("4 KiB random reads, direct: {}, {FILE_BYTES} bytes", file.is_direct());
     for choice in [DriverChoice::Uring, DriverChoice::Threads] {
-        match open_driver(choice) {
+        match open_driver(choice, lode_media::SPIN_LIMIT) {
             Ok((_, which)) => println!("{which}"),
             Err(fault) => {
                 println!("skipped: {fault}");

@@ -9,6 +9,7 @@ use crate::error::MediaFault;
 use crate::file::MediaFile;
 use crate::op::{Done, FileId, Op, SocketId};
 use crate::port::Port;
+use crate::spin::Spin;
 use crate::threads::Threads;
 use crate::uring::Uring;
 use crate::waker::Waker;
@@ -90,10 +91,14 @@ enum Kind {
     Threads(Box<Port<Threads>>),
 }
 
-/// Opens a driver. To be called on the thread that will use it: io_uring serves the thread that set it up,
+/// The usual `spin_limit` of [`open_driver`]: longer than a wake-up, shorter than what a host would miss.
+pub const SPIN_LIMIT: Duration = Duration::from_micros(50);
+
+/// Opens a driver. Before it sleeps, io_uring looks for completions for up to `spin_limit` as long as they come that
+/// fast; zero: it always sleeps. To be called on the thread that will use it: io_uring serves the thread that set it up,
 /// and the driver cannot be sent to another.
-pub fn open_driver(choice: DriverChoice) -> Result<(AnyDriver, Which), MediaFault> {
-    open_with(choice, Uring::open)
+pub fn open_driver(choice: DriverChoice, spin_limit: Duration) -> Result<(AnyDriver, Which), MediaFault> {
+    open_with(choice, || Uring::open(Spin::new(spin_limit)))
 }
 
 fn open_with(

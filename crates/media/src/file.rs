@@ -330,10 +330,17 @@ fn check_type(path: &Path) -> Result<bool, MediaFault> {
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => Ok(false),
         FileType::BlockDevice => Ok(true),
-        other => Err(MediaFault::new(
-            FaultKind::Mismatch,
-            format!("This is neither a regular file nor a block device but a {other:?}; give another path"),
-        )),
+        other => {
+            let what = match other {
+                FileType::Directory => "a folder",
+                FileType::CharacterDevice => "a character device",
+                FileType::Fifo => "a named pipe",
+                FileType::Socket => "a socket",
+                _ => "of an unknown type",
+            };
+            let text = format!("It is {what}, neither a regular file nor a block device; give another path");
+            Err(MediaFault::new(FaultKind::Mismatch, text))
+        }
     }
 }
 

@@ -20,13 +20,14 @@ mod pool;
 mod port;
 mod signature;
 mod socket;
+mod spin;
 mod table;
 mod threads;
 mod uring;
 mod waker;
 
 pub use delay::{Access, HddModel, Spindle};
-pub use driver::{AnyDriver, Driver, DriverChoice, Which, open_driver};
+pub use driver::{AnyDriver, Driver, DriverChoice, SPIN_LIMIT, Which, open_driver};
 pub use error::{FaultKind, MediaFault};
 pub use file::{Direct, Lock, MediaFile, OpenOptions};
 pub use op::{Done, FileId, Op, Payload, Piece, SocketId};

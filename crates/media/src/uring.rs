@@ -22,6 +22,7 @@ use crate::outbox::Outbox;
 use crate::pool::{FileJob, Pool};
 use crate::port::Backend;
 use crate::socket::{RecvJob, SendJob, Socket};
+use crate::spin::Spin;
 use crate::table::{Key, Table};
 use crate::waker::Waker;
 
@@ -67,20 +68,22 @@ pub(crate) struct Uring {
     /// Where the kernel puts the event's counter.
     wake_counter: Box<[u8; 8]>,
     wake_armed: bool,
+    spin: Spin,
     #[cfg(test)]
     enters: u64,
 }
 
 impl Uring {
     /// Opens a ring with the best flags the kernel takes, and returns their names.
-    pub fn open() -> Result<(Uring, &'static str), MediaFault> {
-        Uring::with_entries(SUBMIT_ENTRIES, COMPLETE_ENTRIES, &SETUPS)
+    pub fn open(spin: Spin) -> Result<(Uring, &'static str), MediaFault> {
+        Uring::with_entries(SUBMIT_ENTRIES, COMPLETE_ENTRIES, &SETUPS, spin)
     }
 
     fn with_entries(
         submit: u32,
         complete: u32,
         setups: &[Setup],
+        spin: Spin,
     ) -> Result<(Uring, &'static str), MediaFault> {
         let (ring, flags) = build_ring(submit, complete, setups)?;
         let waker = Waker::new(false)?;
@@ -93,6 +96,7 @@ impl Uring {
             waker,
             wake_counter: Box::new([0; 8]),
             wake_armed: false,
+            spin,
             #[cfg(test)]
             enters: 0,
         };
@@ -161,6 +165,36 @@ impl Uring {
         }
     }
 
+    /// Submits and waits for one completion: looks for it, then sleeps.
+    fn wait_for_one(&mut self, pause: Option<Duration>) -> Result<(), MediaFault> {
+        if !self.spin.is_on() {
+            return self.enter(1, pause);
+        }
+        let began = Instant::now();
+        if self.spin.is_open() {
+            if !self.ring.submission().is_empty() {
+                self.enter(0, None)?;
+            }
+            if !self.ring.completion().is_empty() {
+                // Nothing was waited for.
+                return Ok(());
+            }
+            // Completions that the kernel has ready, or work of which it wants to make some.
+            let ring = &mut self.ring;
+            let found =
+                self.spin.look(pause, || ring.submission().taskrun() || !ring.completion().is_empty());
+            if !found || ring.submission().taskrun() {
+                self.enter(1, pause)?;
+            }
+        } else {
+            self.enter(1, pause)?;
+        }
+        if !self.ring.completion().is_empty() {
+            self.spin.waited(began.elapsed());
+        }
+        Ok(())
+    }
+
     /// Submits, waits for at most `pause`, and takes completions. Returns whether the waker was signalled.
     fn go_around(&mut self, pause: Option<Duration>, outbox: &mut Outbox) -> Result<bool, MediaFault> {
         while let Some(bits) = self.held_back.front().copied()
@@ -169,7 +203,10 @@ impl Uring {
             self.held_back.pop_front();
         }
         let hurry = pause == Some(Duration::ZERO) || !self.held_back.is_empty();
-        self.enter(if hurry { 0 } else { 1 }, pause)?;
+        match hurry {
+            true => self.enter(0, None)?,
+            false => self.wait_for_one(pause)?,
+        }
         let mut reaped = std::mem::take(&mut self.reaped);
         reaped.extend(self.ring.completion().map(|entry| (entry.user_data(), entry.result())));
         let mut signalled = false;

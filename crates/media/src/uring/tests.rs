@@ -8,16 +8,18 @@ use std::time::Duration;
 use lode_engine::Buf;
 
 use super::{SETUPS, SUBMIT_ENTRIES, Uring};
+use crate::driver::SPIN_LIMIT as SPIN;
 use crate::file::{MediaFile, Store};
 use crate::outbox::Outbox;
 use crate::pool::FileJob;
 use crate::port::Backend;
 use crate::socket::{RecvJob, Socket};
+use crate::spin::Spin;
 use crate::{Direct, OpenOptions};
 use lode_engine::command::CommandKind;
 
 fn open() -> Option<Uring> {
-    match Uring::open() {
+    match Uring::open(Spin::new(SPIN)) {
         Ok((uring, flags)) => {
             println!("flags: {flags}");
             Some(uring)
@@ -87,7 +89,7 @@ fn more_than_the_completion_queue_holds_is_not_lost() {
     if open().is_none() {
         return;
     }
-    let (mut uring, _) = Uring::with_entries(8, 16, &SETUPS).unwrap();
+    let (mut uring, _) = Uring::with_entries(8, 16, &SETUPS, Spin::new(SPIN)).unwrap();
     let mut outbox = Outbox::default();
     let mut done = Vec::new();
     let mut peers = Vec::new();
@@ -120,7 +122,7 @@ fn every_set_of_flags_works() {
         return;
     }
     for setup in SETUPS {
-        let opened = Uring::with_entries(8, 16, &[setup]);
+        let opened = Uring::with_entries(8, 16, &[setup], Spin::new(SPIN));
         let Ok((mut uring, flags)) = opened else {
             println!("skipped: this kernel does not take {}", setup.0);
             assert!(!setup.0.starts_with("no "), "the plainest must be taken where any are");

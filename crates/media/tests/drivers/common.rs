@@ -20,7 +20,7 @@ pub fn open(choice: DriverChoice) -> Option<AnyDriver> {
     // SAFETY: restores the default action of a signal that the Rust runtime ignores, so that a driver that
     // raises it is found out. No handler is involved.
     unsafe { signal(SIGPIPE, SIG_DFL) };
-    match open_driver(choice) {
+    match open_driver(choice, lode_media::SPIN_LIMIT) {
         Ok((driver, _)) => Some(driver),
         Err(fault) => {
             println!("skipped: {fault}");

@@ -314,7 +314,8 @@ both!(two_drivers_may_share_a_file, |driver: &mut AnyDriver| {
         .submit(0, Op::for_file(file, CommandKind::Write { offset_bytes: 0, buf: Buf::copy_of(&[5; 4096]) }));
     assert_eq!(gather(driver, 1)[0].result, Ok(4096));
     let reader = std::thread::spawn(move || {
-        let (mut driver, which) = lode_media::open_driver(DriverChoice::Auto).unwrap();
+        let (mut driver, which) =
+            lode_media::open_driver(DriverChoice::Auto, lode_media::SPIN_LIMIT).unwrap();
         assert!(!which.to_string().is_empty());
         let file = driver.add_file(media);
         driver.submit(0, Op::Read { file, offset_bytes: 0, buf: Buf::zeroed(4096) });
@@ -333,7 +334,7 @@ both!(a_dropped_driver_frees_nothing_in_use, |driver: &mut AnyDriver| {
     }
     driver.wait(None, &mut Vec::new()).unwrap();
     // Replaced by a fresh one: the old one is dropped with most of its operations in flight.
-    let (fresh, _) = lode_media::open_driver(DriverChoice::Threads).unwrap();
+    let (fresh, _) = lode_media::open_driver(DriverChoice::Threads, lode_media::SPIN_LIMIT).unwrap();
     drop(std::mem::replace(driver, fresh));
     // Whatever was written was written whole from buffers that were still there.
     let (result, buf) = media.run_now(CommandKind::Read { offset_bytes: 0, buf: Buf::zeroed(1024 * 4096) });

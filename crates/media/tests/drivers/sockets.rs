@@ -282,7 +282,7 @@ both!(a_wake_up_before_the_wait_is_not_lost, |driver: &mut AnyDriver| {
     // It counts once.
     driver.wait(Some(Duration::from_millis(30)), &mut Vec::new()).unwrap();
     assert!(start.elapsed() >= Duration::from_millis(30));
-    let (fresh, _) = lode_media::open_driver(DriverChoice::Threads).unwrap();
+    let (fresh, _) = lode_media::open_driver(DriverChoice::Threads, lode_media::SPIN_LIMIT).unwrap();
     drop(std::mem::replace(driver, fresh));
     waker.wake();
 });
@@ -318,7 +318,7 @@ both!(drops_with_everything_in_flight, |driver: &mut AnyDriver| {
     }
     driver.wait(Some(Duration::from_millis(50)), &mut Vec::new()).unwrap();
     let start = Instant::now();
-    let (fresh, _) = lode_media::open_driver(DriverChoice::Threads).unwrap();
+    let (fresh, _) = lode_media::open_driver(DriverChoice::Threads, lode_media::SPIN_LIMIT).unwrap();
     drop(std::mem::replace(driver, fresh));
     assert!(start.elapsed() < Duration::from_secs(5), "dropping took {:?}", start.elapsed());
     for mut far in far_ends {
