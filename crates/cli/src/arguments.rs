@@ -1,11 +1,44 @@
 //! Arguments that several commands share.
 
+use std::path::PathBuf;
+
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use lode_replay::InputReport;
+use lode_server::Config;
 use lode_trace::ReadOptions;
 
+use crate::error::CliError;
 use crate::output::warn;
+use crate::size::show_count;
+
+/// Which daemon.
+#[derive(Args)]
+pub struct Daemon {
+    /// The daemon's configuration file.
+    #[arg(value_name = "CONFIG.toml", required_unless_present = "socket")]
+    config: Option<PathBuf>,
+
+    /// The daemon's control socket, instead of the one that its configuration names.
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    socket: Option<PathBuf>,
+}
+
+impl Daemon {
+    /// Its control socket.
+    ///
+    /// # Errors
+    /// When the configuration cannot be read.
+    pub fn control(&self) -> Result<PathBuf, CliError> {
+        match (&self.socket, &self.config) {
+            (Some(socket), _) => Ok(socket.clone()),
+            (None, Some(config)) => Ok(Config::load(config)?.control),
+            (None, None) => {
+                Err(CliError::Usage("Give the daemon's configuration file or --socket".to_owned()))
+            }
+        }
+    }
+}
 
 /// How to read traces.
 #[derive(Args)]
@@ -57,12 +90,11 @@ pub fn warn_of(input: &InputReport) {
         warn(&format!("{}: {} skipped: {kind}; {}{more}", input.path, records.count, places.join(", ")));
     }
     if input.other_commands > 0 {
-        warn(&format!(
-            "{}: {} commands that are no reads or writes passed over",
-            input.path, input.other_commands
-        ));
+        let commands = show_count(input.other_commands, "command");
+        warn(&format!("{}: {commands} that are no reads or writes passed over", input.path));
     }
     if input.backwards > 0 {
-        warn(&format!("{}: {} requests are earlier than the one before them", input.path, input.backwards));
+        let requests = show_count(input.backwards, "request");
+        warn(&format!("{}: {requests} earlier than the one before", input.path));
     }
 }

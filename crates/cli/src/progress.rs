@@ -1,10 +1,11 @@
-//! How far a trace is read, on standard error, when that is a terminal.
+//! How far long work is, on standard error, when that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lode_trace::Progress;
 
 const KNOWN: &str = "{msg} {bar:30} {percent}% of {total_bytes}, {eta} left";
 const UNKNOWN: &str = "{msg} {spinner} {bytes} in {elapsed}";
+const LEFT: &str = "{msg} {bar:30} {pos} of {len} blocks, {eta} left";
 
 /// A bar that vanishes when it is dropped. Away from a terminal it shows nothing.
 pub struct Bar {
@@ -39,6 +40,33 @@ impl Bar {
 }
 
 impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A bar for blocks of which fewer and fewer are left. It vanishes when it is dropped.
+pub struct Countdown {
+    bar: ProgressBar,
+}
+
+impl Countdown {
+    /// A bar for work of this name.
+    pub fn new(name: &'static str) -> Countdown {
+        let bar = ProgressBar::new(0).with_message(name);
+        bar.set_style(style(LEFT));
+        Countdown { bar }
+    }
+
+    /// Shows how many blocks are left; the most that ever were are the whole.
+    pub fn update(&mut self, left: u64) {
+        let whole = self.bar.length().unwrap_or(0).max(left);
+        self.bar.set_length(whole);
+        self.bar.set_position(whole - left);
+    }
+}
+
+impl Drop for Countdown {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -200,8 +200,9 @@ fn a_converted_trace_replays_the_same() {
         assert_eq!(totals[0], totals[1], "{name}");
     }
     // In place: the input is whole until the output is.
-    good(&["trace", "convert", &trace, &trace]);
-    assert_eq!(json(&good(&["trace", "info", &trace, "--json"]))["input"]["format"], "lode");
+    let misnamed = folder.file("misnamed.lode", GOOD);
+    good(&["trace", "convert", &misnamed, &misnamed]);
+    assert_eq!(json(&good(&["trace", "info", &misnamed, "--json"]))["input"]["format"], "lode");
 }
 
 #[test]
@@ -221,6 +222,82 @@ fn a_failed_conversion_leaves_nothing_and_harms_nothing() {
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains("1 skipped"));
     assert!(bad(&["trace", "convert", &trace, &text(folder.0.path())], 2).contains("no file"));
+}
+
+#[test]
+fn a_conversion_writes_only_to_names_that_say_what_is_in_them() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", GOOD);
+    for (name, better) in [
+        ("x.csv", "x.lode'"),
+        ("x.csv.gz", "x.lode'"),
+        ("x", "x.lode'"),
+        ("x.zst", "x.lode.zst'"),
+        ("x.lode.xz", "x.lode'"),
+        ("t.iolog", "t.lode'"),
+    ] {
+        let message = bad(&["trace", "convert", &trace, &text(&folder.path(name))], 2);
+        assert!(message.contains(better), "{name}: {message}");
+        assert!(name == "t.iolog" || !folder.path(name).exists(), "{name}");
+    }
+    assert_eq!(std::fs::read(&trace).expect("it is there"), GOOD.as_bytes());
+    for name in ["X.LODE", "x.lode.ZST"] {
+        good(&["trace", "convert", &trace, &text(&folder.path(name))]);
+    }
+    good(&["trace", "convert", &trace, "/dev/null"]);
+}
+
+#[test]
+fn what_a_cut_compressed_trace_still_gives_is_used_and_the_cut_is_told() {
+    let folder = Folder::new();
+    let mut lines = "fio version 3 iolog\n".to_owned();
+    for i in 0..100_000_u64 {
+        lines += &format!("{i} a read {} 4096\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 << 12);
+    }
+    let whole = text(&folder.path("whole.lode.zst"));
+    good(&["trace", "convert", &folder.file("t.iolog", lines), &whole]);
+    let packed = std::fs::read(whole).expect("the compact trace");
+    let cut = folder.file("cut.lode.zst", &packed[..packed.len() / 2]);
+    let message = bad(&["trace", "info", &cut], 1);
+    assert!(message.contains("ends too early") && message.contains("--on-error skip"), "{message}");
+    let skip = ["--on-error", "skip", "--json"];
+    for command in
+        [[&["trace", "info", &cut], &skip[..]].concat(), [&replay(&cut, &skip)[..], &["-"]].concat()]
+    {
+        let output = lode(&command);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let warning = stderr(&output);
+        assert!(warning.contains("truncated; byte ") && warning.contains(&cut), "{warning}");
+        let report = json(stdout(&output));
+        let input = if report["input"].is_null() { &report["inputs"][0] } else { &report["input"] };
+        let records = &input["bad_records"][0];
+        assert_eq!((&records["kind"], &records["count"]), (&"truncated".into(), &1.into()));
+        assert!(records["first"][0]["byte"].as_u64() > Some(100_000), "{records}");
+        assert!(report["total"]["requests"].as_u64() > Some(10_000), "{}", report["total"]);
+    }
+}
+
+#[test]
+fn what_is_no_trace_file_is_said() {
+    let folder = Folder::new();
+    assert!(bad(&["trace", "info", &text(folder.0.path())], 1).contains("folder"));
+    assert!(bad(&replay(&text(folder.0.path()), &[]), 1).contains("folder"));
+    assert!(bad(&["trace", "info", "/dev/null"], 1).contains("empty"));
+    assert!(bad(&["trace", "info", "/dev/zero"], 1).contains("no known format"));
+}
+
+#[test]
+fn a_bogus_time_does_not_hide_how_long_a_trace_is() {
+    let folder = Folder::new();
+    let mut lines = "fio version 3 iolog\n".to_owned();
+    (0..50).for_each(|i| lines += &format!("{} a read 0 4096\n", 5_000_000 + i * 40_000));
+    lines += "1266874889000000 a read 0 4096\n";
+    let trace = folder.file("t.iolog", lines);
+    let text = good(&["trace", "info", &trace]);
+    assert!(text.contains("1.960 s without 1 time far from the rest (1266874884.000 s with)"), "{text}");
+    let info = json(&good(&["trace", "info", &trace, "--json"]));
+    assert_eq!((&info["stray_times"], &info["usual_last_ns"]), (&1.into(), &6_960_000_000_u64.into()));
+    assert_eq!(info["last_ns"], 1_266_874_889_000_000_000_u64);
 }
 
 #[test]
@@ -248,7 +325,13 @@ fn schemes_and_help_are_complete() {
             }
         }
     }
+    let etica = schemes.as_array().expect("a list").iter().find(|scheme| scheme["name"] == "etica");
+    let settings = etica.and_then(|etica| etica["settings"].as_array()).expect("a list");
+    let marked: Vec<_> = settings.iter().filter(|setting| setting["reproduction_only"] == true).collect();
+    let marked: Vec<_> = marked.iter().filter_map(|setting| setting["key"].as_str()).collect();
+    assert_eq!(marked, ["evict", "popularity", "window"]);
     let text = good(&["schemes"]);
+    assert!(text.contains("window* ") && text.contains("* Only to reproduce"), "{text}");
     assert!(text.contains("promotion_interval") && text.contains("write_policy"), "{text}");
     for command in [&["replay"][..], &["trace", "info"], &["trace", "convert"], &["schemes"], &[]] {
         let help = good(&[command, &["--help"]].concat());

@@ -1,33 +1,41 @@
-//! The control socket: one line of JSON in, one line of JSON out. It must not know what commands do.
+//! The daemon's end of the control socket: one line of JSON in, lines of JSON out. It must not know what commands do.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ServerError, ServerErrorKind};
-
-/// Longest line that a client may send.
-const MAX_REQUEST_BYTES: usize = 4096;
-/// Longest answer that is read.
-const MAX_ANSWER_BYTES: u64 = 64 << 20;
+/// Longest line that a client may send: the names of all VMs that there may be.
+const MAX_REQUEST_BYTES: usize = 128 << 10;
+/// Bytes read at once.
+const READ_BYTES: usize = 4096;
 /// How long a client of the control socket may take.
 pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(10);
-/// How long an answer may take: longer than a stop.
-const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
 /// What may be asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cmd", rename_all = "lowercase", deny_unknown_fields)]
 pub(crate) enum Request {
     /// How everything is.
     Status,
+    /// Write dirty blocks back while guests go on.
+    Drain {
+        /// The VMs; all of them when there are none.
+        #[serde(default)]
+        vms: Vec<String>,
+        /// Stop draining instead.
+        #[serde(default)]
+        cancel: bool,
+    },
     /// End the service cleanly.
-    Stop,
+    Stop {
+        /// Write all dirty blocks back before.
+        #[serde(default)]
+        drain: bool,
+    },
 }
 
 /// A client of the control socket.
@@ -63,6 +71,11 @@ impl Session {
         if self.output.is_empty() { PollFlags::IN } else { PollFlags::OUT }
     }
 
+    /// Whether the answers so far are sent.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.sent == self.output.len()
+    }
+
     /// The answer, as one line. The session ends when it is sent.
     pub(crate) fn answer(&mut self, answer: &impl Serialize) {
         self.output = serde_json::to_vec(answer).unwrap_or_default();
@@ -75,7 +88,7 @@ impl Session {
         if !self.output.is_empty() {
             return self.send();
         }
-        let mut buf = [0; MAX_REQUEST_BYTES];
+        let mut buf = [0; READ_BYTES];
         match self.stream.read(&mut buf) {
             Ok(0) => Step::Over,
             Ok(length) => {
@@ -122,67 +135,4 @@ impl Session {
             Err(_) => Step::Over,
         }
     }
-}
-
-/// A command sent to a running daemon, whose answers are to be read line by line.
-struct Conversation<'c> {
-    control: &'c Path,
-    answers: std::io::Take<BufReader<UnixStream>>,
-}
-
-impl Conversation<'_> {
-    fn begin(control: &Path, request: Request) -> Result<Conversation<'_>, ServerError> {
-        let failed = |error| no_answer(control, error);
-        let mut stream = UnixStream::connect(control).map_err(failed)?;
-        stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
-        let mut line = serde_json::to_vec(&request).unwrap_or_default();
-        line.push(b'\n');
-        stream.write_all(&line).map_err(failed)?;
-        Ok(Conversation { control, answers: BufReader::new(stream).take(MAX_ANSWER_BYTES) })
-    }
-
-    fn answer(&mut self) -> Result<String, ServerError> {
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).map_err(|error| no_answer(self.control, error))?;
-        if answer.ends_with('\n') {
-            return Ok(answer);
-        }
-        let text = format!("The daemon at {} ended before it answered; see its log", self.control.display());
-        Err(ServerError::new(ServerErrorKind::Socket, text))
-    }
-}
-
-fn no_answer(control: &Path, error: std::io::Error) -> ServerError {
-    let what = format!("Cannot talk to the daemon at {}; is it running?", control.display());
-    ServerError::because(ServerErrorKind::Socket, what, error)
-}
-
-/// Asks a running daemon for its status, as JSON.
-///
-/// # Errors
-/// [`ServerErrorKind::Socket`] when it is not running or does not answer.
-pub fn status(control: &Path) -> Result<String, ServerError> {
-    Conversation::begin(control, Request::Status)?.answer()
-}
-
-/// Asks a running daemon to stop; returns when it has.
-///
-/// # Errors
-/// As [`status`], and [`ServerErrorKind::Media`] when it stopped without everything saved.
-pub fn stop(control: &Path) -> Result<(), ServerError> {
-    let mut conversation = Conversation::begin(control, Request::Stop)?;
-    conversation.answer()?;
-    let outcome: Stopped = serde_json::from_str(&conversation.answer()?).unwrap_or_default();
-    if outcome.saved {
-        return Ok(());
-    }
-    let text =
-        "The daemon stopped, but not everything could be saved; see its log before it is started again";
-    Err(ServerError::new(ServerErrorKind::Media, text))
-}
-
-/// The daemon's last answer to a stop.
-#[derive(Default, Deserialize)]
-struct Stopped {
-    saved: bool,
 }

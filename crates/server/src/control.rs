@@ -1,11 +1,12 @@
 //! The control thread: accepts clients, leads them through their handshakes and hands them to the shards;
 //! answers the control socket; starts and ends everything. It never touches a request of a guest.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use lode_nbd::{ExportInfo, Negotiated};
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use crate::commands::{Request, Session, Step};
 use crate::config::Limits;
 use crate::connection::Permit;
+use crate::ending::end;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::listen::Listener;
 use crate::opening::{End, Opening};
@@ -30,8 +32,8 @@ const MAX_SESSIONS: usize = 16;
 const ACCEPTS_PER_TURN: usize = 16;
 /// How long nobody is accepted after the system had no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-/// How long a shard may take to say how it is.
-const STATUS_LIMIT: Duration = Duration::from_secs(5);
+/// How long a shard may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// At most one line about misbehaving clients in this time.
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -60,6 +62,8 @@ pub(crate) struct Control {
     pub sessions: Vec<Session>,
     /// Those who asked to stop; they are told how it ended.
     pub stoppers: Vec<Session>,
+    /// Whether the caches are written back before the end.
+    pub drain_at_stop: bool,
     pub start: Instant,
     pub accept_after: Option<Instant>,
     pub complain_after: Instant,
@@ -79,35 +83,10 @@ impl Control {
     /// Serves until asked to stop, then ends everything.
     pub(crate) fn run(mut self) -> Result<(), ServerError> {
         let outcome = self.serve();
-        let Control { doors, commands, openings, sessions, stoppers, shards, .. } = self;
+        let Control { doors, commands, openings, sessions, stoppers, shards, signals, drain_at_stop, .. } =
+            self;
         drop((doors, commands, openings, sessions));
-        shards.iter().for_each(|shard| shard.tell(ToShard::Stop));
-        let mut saved = true;
-        let mut failure = outcome.err();
-        for shard in shards {
-            match shard.join() {
-                Ok(all) => saved &= all,
-                // The first one that failed says more than what followed from it.
-                Err(error) => {
-                    failure = failure.filter(|f| f.kind() != ServerErrorKind::Thread).or(Some(error))
-                }
-            }
-        }
-        for mut stopper in stoppers {
-            stopper.answer(&serde_json::json!({ "saved": saved && failure.is_none() }));
-            // Whoever asked may have gone.
-            let _ = stopper.send();
-        }
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
-        if !saved {
-            let text = "Stopped, but not everything could be saved in time or without an error: what guests were told \
-                        is durable is on the SSD or the backing disk, later writes may be lost";
-            return Err(ServerError::new(ServerErrorKind::Media, text));
-        }
-        tracing::info!("Stopped; everything is saved");
-        Ok(())
+        end(shards, stoppers, drain_at_stop, &signals, outcome.err())
     }
 
     fn serve(&mut self) -> Result<(), ServerError> {
@@ -218,10 +197,12 @@ impl Control {
             if let Step::Ask(request) = step {
                 match request {
                     Request::Status => self.answer_status(&mut session),
-                    Request::Stop => {
+                    Request::Drain { vms, cancel } => self.answer_drain(&mut session, &vms, cancel),
+                    Request::Stop { drain } => {
                         session.answer(&serde_json::json!({ "stopping": true }));
                         stop = true;
-                        // Its answer is on its way or it is gone; the second one comes at the end.
+                        self.drain_at_stop |= drain;
+                        // Its answer is on its way or it is gone; more come at the end.
                         let _ = session.send();
                         self.stoppers.push(session);
                         continue;
@@ -237,26 +218,11 @@ impl Control {
     }
 
     fn answer_status(&self, session: &mut Session) {
-        let answers: Vec<_> = self
-            .shards
-            .iter()
-            .map(|shard| {
-                let (sender, receiver) = sync_channel(1);
-                shard.tell(ToShard::Status(sender));
-                receiver
-            })
-            .collect();
-        let deadline = Instant::now() + STATUS_LIMIT;
-        let mut views = Vec::new();
-        for (number, answer) in answers.into_iter().enumerate() {
-            match answer.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(of_shard) => views.push(of_shard.into_iter()),
-                Err(_) => {
-                    let error = format!("Shard {number} does not answer; see the log");
-                    return session.answer(&serde_json::json!({ "error": error }));
-                }
-            }
-        }
+        let views = match self.ask(|_, sender| ToShard::Status(sender)) {
+            Ok(views) => views,
+            Err(error) => return session.answer(&serde_json::json!({ "error": error })),
+        };
+        let mut views: Vec<_> = views.into_iter().map(Vec::into_iter).collect();
         let shards = views.len();
         let vms = (0..self.connections.len()).filter_map(|vm| views[vm % shards].next()).collect();
         session.answer(&Status {
@@ -266,6 +232,45 @@ impl Control {
             cache: self.cache.clone(),
             vms,
         });
+    }
+
+    /// Begins or cancels the drain of these VMs, or of all when none are named.
+    fn answer_drain(&self, session: &mut Session, names: &[String], cancel: bool) {
+        let exports = || self.doors.iter().flat_map(|door| door.vms.iter().copied().zip(&door.exports));
+        let mut wanted = BTreeSet::new();
+        for name in names {
+            let Some((vm, _)) = exports().find(|(_, export)| export.name() == name) else {
+                let error = format!("There is no VM '{name}' here; `lode status` lists those that there are");
+                return session.answer(&serde_json::json!({ "error": error }));
+            };
+            wanted.insert(vm);
+        }
+        if names.is_empty() {
+            wanted.extend(0..self.connections.len());
+        }
+        let shards = self.shards.len();
+        let volumes_of = |shard| wanted.iter().filter(move |vm| *vm % shards == shard).map(|vm| vm / shards);
+        let drain = |shard, answer| ToShard::Drain { volumes: volumes_of(shard).collect(), cancel, answer };
+        match self.ask(drain) {
+            Ok(left) => session.answer(&serde_json::json!({ "draining_blocks": left.iter().sum::<u64>() })),
+            Err(error) => session.answer(&serde_json::json!({ "error": error })),
+        }
+    }
+
+    /// Asks every shard, and waits for the answers.
+    fn ask<T>(&self, message: impl Fn(usize, SyncSender<T>) -> ToShard) -> Result<Vec<T>, String> {
+        let tell = |(number, shard): (usize, &ShardThread)| {
+            let (sender, receiver) = sync_channel(1);
+            shard.tell(message(number, sender));
+            receiver
+        };
+        let answers: Vec<_> = self.shards.iter().enumerate().map(tell).collect();
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        let receive = |(number, answer): (usize, Receiver<T>)| {
+            let answer = answer.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+            answer.map_err(|_| format!("Shard {number} does not answer; see the log"))
+        };
+        answers.into_iter().enumerate().map(receive).collect()
     }
 
     fn accept(&mut self, ready: &Ready, now: Instant) {

@@ -19,6 +19,8 @@ pub enum ServerErrorKind {
     Media,
     /// A socket could not be opened, or failed.
     Socket,
+    /// The running daemon does not do what was asked of it.
+    Refused,
     /// A thread of the daemon ended when it should not have.
     Thread,
 }

@@ -162,8 +162,10 @@ fn refuse_if_used(path: &Path, file: &MediaFile, device: &mut DeviceBytes<'_>) -
         Err(_) => file.identify()?.map(str::to_owned),
     };
     let Some(found) = found else { return Ok(()) };
-    let text =
-        format!("{} holds a {found}; give another device, or --force to lose what it holds", path.display());
+    let text = format!(
+        "{} is in use, it holds: {found}; give another device, or --force to lose what it holds",
+        path.display()
+    );
     Err(ServerError::new(ServerErrorKind::InUse, text))
 }
 

@@ -7,11 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod client;
 mod commands;
 pub mod config;
 mod connection;
 mod control;
+mod ending;
 mod error;
+mod files;
 mod format;
 mod identity;
 mod intake;
@@ -20,13 +23,16 @@ mod listen;
 mod opening;
 mod serve;
 mod shard;
+mod ssd;
 mod start;
 mod status;
 mod threads;
 mod volume;
+mod volumes;
 
-pub use commands::{status, stop};
+pub use client::{Stopped, cancel_drain, drain, status, stop};
 pub use config::Config;
 pub use error::{ServerError, ServerErrorKind};
 pub use format::{FormatOptions, format};
 pub use serve::serve;
+pub use volumes::{VolumeView, Volumes, remove_volume, volumes};

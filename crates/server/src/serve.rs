@@ -13,7 +13,7 @@ use crate::config::{Address, Config};
 use crate::control::{Control, Door, Signals};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::listen::Listener;
-use crate::start::{Prepared, prepare};
+use crate::start::{Prepared, Start};
 use crate::status::CacheView;
 use crate::threads::{ShardThread, ShardVms};
 
@@ -33,8 +33,10 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     })?;
     // Before the SSD: a daemon that runs already has this socket.
     let commands = Listener::open(&Address::Unix(config.control.clone()))?;
-    let (prepared, superblock) = prepare(config)?;
-    let doors = open_doors(config, &prepared)?;
+    let start = Start::plan(config)?;
+    // Before anything on the SSD changes. Clients that come early wait for the recovery.
+    let doors = open_doors(config, &start.exports())?;
+    let (prepared, superblock) = start.recover()?;
     let connections: Vec<_> = prepared.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
     let shards = start_shards(config, prepared, &connections)?;
     for door in &doors {
@@ -53,6 +55,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         openings: Vec::new(),
         sessions: Vec::new(),
         stoppers: Vec::new(),
+        drain_at_stop: false,
         start: now,
         accept_after: None,
         complain_after: now,
@@ -61,7 +64,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
 }
 
 /// One listening socket for each address, for all VMs that name it.
-fn open_doors(config: &Config, prepared: &[Prepared]) -> Result<Vec<Door>, ServerError> {
+fn open_doors(config: &Config, exports: &[ExportInfo]) -> Result<Vec<Door>, ServerError> {
     let mut by_address: BTreeMap<&Address, Vec<usize>> = BTreeMap::new();
     for (at, vm) in config.vms.iter().enumerate() {
         for address in &vm.listen {
@@ -72,7 +75,7 @@ fn open_doors(config: &Config, prepared: &[Prepared]) -> Result<Vec<Door>, Serve
         }
     }
     let doors = by_address.into_iter().map(|(address, vms)| {
-        let exports = vms.iter().map(|vm| prepared[*vm].export.clone()).collect();
+        let exports = vms.iter().map(|vm| exports[*vm].clone()).collect();
         Ok(Door { listener: Listener::open(address)?, vms, exports })
     });
     doors.collect()
@@ -88,7 +91,7 @@ fn start_shards(
     for (at, vm) in prepared.into_iter().enumerate() {
         vms[at % count].push((vm, Arc::clone(&connections[at])));
     }
-    let start = |(number, vms)| ShardThread::start(number, config.io, config.limits, vms);
+    let start = |(number, vms)| ShardThread::start(number, config, vms);
     vms.into_iter().enumerate().map(start).collect()
 }
 

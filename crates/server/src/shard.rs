@@ -2,7 +2,7 @@
 //! shared with other threads; they send it messages.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,33 @@ pub(crate) struct NewConnection {
 pub(crate) enum ToShard {
     Connect(NewConnection),
     Status(SyncSender<Vec<VmView>>),
-    Stop,
+    /// Begin to write back what is dirty, or stop that; answered with the number of blocks.
+    Drain {
+        volumes: Vec<usize>,
+        cancel: bool,
+        answer: SyncSender<u64>,
+    },
+    Stop {
+        drain: bool,
+    },
+}
+
+/// How a shard ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    /// Everything is durable somewhere.
+    pub saved: bool,
+    /// Blocks that only the SSD has.
+    pub dirty_blocks: u64,
+}
+
+/// A shard's place in the daemon.
+pub(crate) struct Seat {
+    pub number: usize,
+    pub limits: Limits,
+    pub inbox: Receiver<ToShard>,
+    /// Tells the control thread how many blocks a stop still has to write back.
+    pub draining_blocks: Arc<AtomicU64>,
 }
 
 /// The kinds of tokens, in their upper bits.
@@ -53,18 +79,24 @@ const VOLUME_SHIFT: u32 = 46;
 
 enum Stopping {
     No,
-    /// Requests in flight are answered.
-    Guests(Instant),
+    /// Requests in flight are answered; then the caches are drained, or not.
+    Guests {
+        deadline: Instant,
+        drain: bool,
+    },
+    /// The caches are written back, which may take as long as it gets on.
+    Draining {
+        deadline: Instant,
+        least: u64,
+    },
     /// The engines save what they have.
     Engines(Instant),
 }
 
 /// A shard. See the module's documentation.
 pub(crate) struct Shard {
-    number: usize,
+    seat: Seat,
     driver: AnyDriver,
-    inbox: Receiver<ToShard>,
-    limits: Limits,
     volumes: Vec<Volume>,
     connections: Slab<Connection>,
     /// Connections that may have something to send, receive or end.
@@ -75,20 +107,12 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(
-        number: usize,
-        mut driver: AnyDriver,
-        inbox: Receiver<ToShard>,
-        limits: Limits,
-        prepared: Vec<(Prepared, Arc<AtomicU32>)>,
-    ) -> Shard {
+    pub(crate) fn new(seat: Seat, mut driver: AnyDriver, prepared: Vec<(Prepared, Arc<AtomicU32>)>) -> Shard {
         let volumes = prepared.into_iter().map(|(vm, connections)| Volume::new(vm, &mut driver, connections));
         let volumes = volumes.collect();
         Shard {
-            number,
+            seat,
             driver,
-            inbox,
-            limits,
             volumes,
             connections: Slab::new(),
             touched: Vec::new(),
@@ -98,8 +122,8 @@ impl Shard {
         }
     }
 
-    /// Serves until told to stop. True: everything is saved.
-    pub(crate) fn run(mut self) -> Result<bool, MediaFault> {
+    /// Serves until told to stop.
+    pub(crate) fn run(mut self) -> Result<Ended, MediaFault> {
         let mut done = Vec::new();
         let mut next_tick = Instant::now() + TICK;
         // What engines want at their start.
@@ -119,8 +143,8 @@ impl Shard {
                 self.volumes.iter_mut().for_each(Volume::tick);
             }
             self.settle();
-            if let Some(saved) = self.stop_step(now) {
-                return Ok(saved);
+            if let Some(ended) = self.stop_step(now) {
+                return Ok(ended);
             }
         }
     }
@@ -131,20 +155,26 @@ impl Shard {
 
     fn read_inbox(&mut self) {
         loop {
-            let message = match self.inbox.try_recv() {
+            let message = match self.seat.inbox.try_recv() {
                 Ok(message) => message,
                 Err(TryRecvError::Empty) => break,
                 // Nobody is left who could ask for anything.
-                Err(TryRecvError::Disconnected) => return self.begin_stop(),
+                Err(TryRecvError::Disconnected) => return self.begin_stop(false),
             };
             match message {
                 ToShard::Connect(new) => self.connect(new),
                 ToShard::Status(answer) => {
-                    let views = self.volumes.iter().map(|volume| volume.view(self.number)).collect();
+                    let views = self.volumes.iter().map(|volume| volume.view(self.seat.number)).collect();
                     // Whoever asked may have given up waiting.
                     let _ = answer.try_send(views);
                 }
-                ToShard::Stop => self.begin_stop(),
+                ToShard::Drain { volumes, cancel, answer } => {
+                    for at in volumes {
+                        self.volumes[at].drain(cancel);
+                    }
+                    let _ = answer.try_send(self.draining_blocks());
+                }
+                ToShard::Stop { drain } => self.begin_stop(drain),
             }
         }
     }
@@ -206,7 +236,7 @@ impl Shard {
     fn parse(&mut self, key: usize) {
         let connection = &mut self.connections[key];
         let volume = &mut self.volumes[connection.volume];
-        take_requests(connection, volume, key, &self.limits, self.now_ns);
+        take_requests(connection, volume, key, &self.seat.limits, self.now_ns);
     }
 
     /// Takes no more requests from a connection.
@@ -287,7 +317,7 @@ impl Shard {
         let mut resumed = false;
         for _ in 0..self.volumes[at].stalled.len() {
             let volume = &mut self.volumes[at];
-            if volume.working_bytes() >= self.limits.vm_bytes {
+            if volume.working_bytes() >= self.seat.limits.vm_bytes {
                 break;
             }
             let Some(key) = volume.stalled.pop_front() else { break };
@@ -320,22 +350,31 @@ impl Shard {
         }
     }
 
-    fn begin_stop(&mut self) {
-        if !matches!(self.stopping, Stopping::No) {
-            return;
+    /// Blocks that drains still have to write back.
+    fn draining_blocks(&self) -> u64 {
+        self.volumes.iter().filter_map(Volume::draining_blocks).sum()
+    }
+
+    fn begin_stop(&mut self, drain: bool) {
+        match (&mut self.stopping, drain) {
+            (Stopping::No, _) => {}
+            // Asked again, to end without a drain.
+            (Stopping::Guests { drain, .. }, false) => return *drain = false,
+            (Stopping::Draining { .. }, false) => return self.begin_end(Instant::now()),
+            _ => return,
         }
-        self.stopping = Stopping::Guests(Instant::now() + STOP_LIMIT);
+        self.stopping = Stopping::Guests { deadline: Instant::now() + STOP_LIMIT, drain };
         let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             self.end(key);
         }
     }
 
-    /// One step of a stop. At its end, whether everything is saved.
-    fn stop_step(&mut self, now: Instant) -> Option<bool> {
+    /// One step of a stop. At its end, how it went.
+    fn stop_step(&mut self, now: Instant) -> Option<Ended> {
         match self.stopping {
             Stopping::No => None,
-            Stopping::Guests(deadline) => {
+            Stopping::Guests { deadline, drain } => {
                 if !self.connections.is_empty() && now < deadline {
                     return None;
                 }
@@ -343,19 +382,44 @@ impl Shard {
                 for key in keys {
                     self.kill(key);
                 }
-                for volume in &mut self.volumes {
-                    volume.begin_end(self.now_ns);
-                    volume.tick();
+                if drain {
+                    self.volumes.iter_mut().for_each(|volume| volume.drain(false));
+                    self.settle();
+                    self.stopping = Stopping::Draining { deadline: now + STOP_LIMIT, least: u64::MAX };
+                } else {
+                    self.begin_end(now);
                 }
-                self.settle();
-                self.stopping = Stopping::Engines(now + STOP_LIMIT);
+                None
+            }
+            Stopping::Draining { deadline, least } => {
+                let left = self.draining_blocks();
+                self.seat.draining_blocks.store(left, Ordering::Relaxed);
+                if left == 0 || now >= deadline && left >= least {
+                    self.begin_end(now);
+                } else if left < least {
+                    self.stopping = Stopping::Draining { deadline: now + STOP_LIMIT, least: left };
+                }
                 None
             }
             Stopping::Engines(deadline) => {
                 let ended: Vec<Option<bool>> = self.volumes.iter().map(Volume::ended).collect();
                 let over = now >= deadline || ended.iter().all(Option::is_some);
-                over.then(|| ended.iter().all(|ended| *ended == Some(true)))
+                over.then(|| Ended {
+                    saved: ended.iter().all(|ended| *ended == Some(true)),
+                    dirty_blocks: self.volumes.iter().map(Volume::dirty_blocks).sum(),
+                })
             }
         }
+    }
+
+    /// The last step of a stop: the engines save what they have.
+    fn begin_end(&mut self, now: Instant) {
+        self.seat.draining_blocks.store(0, Ordering::Relaxed);
+        for volume in &mut self.volumes {
+            volume.begin_end(self.now_ns);
+            volume.tick();
+        }
+        self.settle();
+        self.stopping = Stopping::Engines(now + STOP_LIMIT);
     }
 }

@@ -1,8 +1,7 @@
 //! What `status` says, in the shape that `docs/serving.md` describes. It must not know how it is gathered.
 
 use lode_engine::{Alarms, Engine, Gauges};
-use lode_policy::Counters;
-use lode_types::Level;
+use lode_policy::CounterReport;
 use serde::Serialize;
 
 use crate::latency::LatenciesView;
@@ -34,8 +33,10 @@ pub(crate) struct VmView {
     pub shard: usize,
     pub connections: u32,
     pub in_flight_bytes: u64,
+    /// Blocks that a drain still has to write back; none when there is no drain.
+    pub draining_blocks: Option<u64>,
     pub quota: LevelBlocks,
-    pub counters: CountersView,
+    pub counters: CounterReport,
     pub gauges: GaugesView,
     pub alarms: AlarmsView,
     pub latency: LatenciesView,
@@ -48,56 +49,18 @@ pub(crate) struct LevelBlocks {
     ssd_blocks: u32,
 }
 
-/// A count for each level.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct LevelCounts {
-    dram: u64,
-    ssd: u64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct SsdOnly {
-    ssd: u64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct SsdWritesView {
-    total: u64,
-    fill: u64,
-    write: u64,
-    promotion: u64,
-    #[serde(rename = "move")]
-    moved: u64,
-}
-
-/// [`Counters`], with the names of a replay's report.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct CountersView {
-    requests: u64,
-    block_accesses: u64,
-    block_reads: u64,
-    block_writes: u64,
-    read_hits: LevelCounts,
-    read_misses: u64,
-    write_hits: SsdOnly,
-    dram_writes: u64,
-    ssd_writes: SsdWritesView,
-    backing_reads: u64,
-    backing_writes: u64,
-    write_backs: u64,
-    evictions: LevelCounts,
-    cwf: Option<f64>,
-}
-
 /// See [`Gauges`].
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct GaugesView {
     dram_blocks: u32,
     ssd_blocks: u32,
     dirty_blocks: u32,
+    lost_blocks: u32,
     write_backs_waiting: u32,
     promotions_waiting: u32,
     quarantined: u32,
+    cleaned_blocks: u64,
+    drain_failures: u64,
     memory_bytes: u64,
     ssd_data_bytes: u64,
     ssd_metadata_bytes: u64,
@@ -122,45 +85,18 @@ impl LevelBlocks {
     }
 }
 
-impl From<&Counters> for CountersView {
-    fn from(counters: &Counters) -> CountersView {
-        let levels =
-            |of: [u64; 2]| LevelCounts { dram: of[Level::Dram.index()], ssd: of[Level::Ssd.index()] };
-        let writes = &counters.ssd_writes;
-        CountersView {
-            requests: counters.requests,
-            block_accesses: counters.block_accesses(),
-            block_reads: counters.block_reads,
-            block_writes: counters.block_writes,
-            read_hits: levels(counters.read_hits),
-            read_misses: counters.read_misses,
-            write_hits: SsdOnly { ssd: counters.write_hits_ssd },
-            dram_writes: counters.dram_writes,
-            ssd_writes: SsdWritesView {
-                total: writes.total(),
-                fill: writes.fill,
-                write: writes.write,
-                promotion: writes.promotion,
-                moved: writes.moved,
-            },
-            backing_reads: counters.backing_reads,
-            backing_writes: counters.backing_writes,
-            write_backs: counters.write_backs,
-            evictions: levels(counters.evictions),
-            cwf: counters.cwf(),
-        }
-    }
-}
-
 impl From<Gauges> for GaugesView {
     fn from(gauges: Gauges) -> GaugesView {
         GaugesView {
             dram_blocks: gauges.dram_blocks,
             ssd_blocks: gauges.ssd_blocks,
             dirty_blocks: gauges.dirty_blocks,
+            lost_blocks: gauges.lost_blocks,
             write_backs_waiting: gauges.write_backs_waiting,
             promotions_waiting: gauges.promotions_waiting,
             quarantined: gauges.quarantined,
+            cleaned_blocks: gauges.cleaned_blocks,
+            drain_failures: gauges.drain_failures,
             memory_bytes: gauges.memory_bytes,
             ssd_data_bytes: gauges.ssd_data_bytes,
             ssd_metadata_bytes: gauges.ssd_metadata_bytes,

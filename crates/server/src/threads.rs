@@ -3,15 +3,16 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use lode_media::{DriverChoice, MediaFault, Waker, open_driver};
 
-use crate::config::Limits;
+use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
-use crate::shard::{Shard, ToShard};
+use crate::shard::{Ended, Seat, Shard, ToShard};
 use crate::start::Prepared;
 
 /// VMs of a shard, with the number of connections to each.
@@ -22,19 +23,16 @@ pub(crate) struct ShardThread {
     number: usize,
     sender: Sender<ToShard>,
     waker: Waker,
-    thread: JoinHandle<Result<bool, MediaFault>>,
+    thread: JoinHandle<Result<Ended, MediaFault>>,
+    /// Blocks that the stop still has to write back.
+    draining_blocks: Arc<AtomicU64>,
     /// Hangs up when the thread ends, for whatever reason.
     alive: UnixStream,
 }
 
 impl ShardThread {
     /// Starts a thread, and waits until its driver is open.
-    pub(crate) fn start(
-        number: usize,
-        io: DriverChoice,
-        limits: Limits,
-        vms: ShardVms,
-    ) -> Result<ShardThread, ServerError> {
+    pub(crate) fn start(number: usize, config: &Config, vms: ShardVms) -> Result<ShardThread, ServerError> {
         let failed = |error| {
             let what = format!("Cannot start shard {number}; raise the limits of open files and threads");
             ServerError::because(ServerErrorKind::Thread, what, error)
@@ -42,14 +40,18 @@ impl ShardThread {
         let (alive, theirs) = UnixStream::pair().map_err(failed)?;
         let (sender, inbox) = channel();
         let (ready, opened) = channel();
+        let draining_blocks = Arc::new(AtomicU64::new(0));
+        let seat =
+            Seat { number, limits: config.limits, inbox, draining_blocks: Arc::clone(&draining_blocks) };
+        let (io, spin_limit) = (config.io, config.spin_limit);
         let body = move || {
             let _alive = theirs;
-            run(number, io, limits, vms, inbox, &ready)
+            run(seat, (io, spin_limit), vms, &ready)
         };
         let thread =
             std::thread::Builder::new().name(format!("shard-{number}")).spawn(body).map_err(failed)?;
         match opened.recv() {
-            Ok(waker) => Ok(ShardThread { number, sender, waker, thread, alive }),
+            Ok(waker) => Ok(ShardThread { number, sender, waker, thread, alive, draining_blocks }),
             Err(_) => Err(match thread.join() {
                 Ok(Err(fault)) => fault.into(),
                 _ => ended(number),
@@ -65,8 +67,13 @@ impl ShardThread {
         }
     }
 
-    /// Waits for the end of the thread. True: everything is saved.
-    pub(crate) fn join(self) -> Result<bool, ServerError> {
+    /// Blocks that the stop still has to write back.
+    pub(crate) fn draining_blocks(&self) -> u64 {
+        self.draining_blocks.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the end of the thread.
+    pub(crate) fn join(self) -> Result<Ended, ServerError> {
         match self.thread.join() {
             Ok(outcome) => Ok(outcome?),
             Err(_) => Err(ended(self.number)),
@@ -81,18 +88,17 @@ impl AsFd for ShardThread {
 }
 
 fn run(
-    number: usize,
-    io: DriverChoice,
-    limits: Limits,
+    seat: Seat,
+    (io, spin_limit): (DriverChoice, Duration),
     vms: ShardVms,
-    inbox: Receiver<ToShard>,
     ready: &Sender<Waker>,
-) -> Result<bool, MediaFault> {
-    let (driver, which) = open_driver(io)?;
-    tracing::info!("Shard {number}: {} VMs, {which}", vms.len());
+) -> Result<Ended, MediaFault> {
+    let (driver, which) = open_driver(io, spin_limit)?;
+    let names: Vec<_> = vms.iter().map(|(vm, _)| vm.export.name()).collect();
+    tracing::info!("Shard {} serves {}; {which}", seat.number, names.join(", "));
     // The other side waits for it, unless the whole start has failed.
     let _ = ready.send(lode_media::Driver::waker(&driver));
-    Shard::new(number, driver, inbox, limits, vms).run()
+    Shard::new(seat, driver, vms).run()
 }
 
 fn ended(number: usize) -> ServerError {

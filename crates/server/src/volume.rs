@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lode_engine::command::{Command as DeviceCommand, Completion, DeviceId};
+use lode_engine::command::{Command as DeviceCommand, Completion, DeviceId, MediaError};
 use lode_engine::{
     Buf, Engine, Event, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served,
 };
@@ -86,6 +86,8 @@ pub(crate) struct Volume {
     latencies: Latencies,
     connections: Arc<AtomicU32>,
     failed_commands: u64,
+    /// The log says that durability has ended.
+    told_failure: bool,
     /// How the flush at the end of the service ended.
     last_flush: Option<Result<(), GuestError>>,
 }
@@ -139,6 +141,7 @@ impl Volume {
             latencies: Latencies::new(),
             connections,
             failed_commands: 0,
+            told_failure: false,
             last_flush: None,
         }
     }
@@ -305,11 +308,17 @@ impl Volume {
             self.failed_commands += 1;
             // Not one line for each: a dead device fails thousands of them.
             if self.failed_commands.is_power_of_two() {
+                let reason = match (done.os_error, error) {
+                    (Some(number), _) => std::io::Error::from_raw_os_error(number).to_string(),
+                    (None, MediaError::Io) => "the device failed".to_owned(),
+                    (None, MediaError::Gone) => "the device is gone".to_owned(),
+                    (None, MediaError::NoSpace) => "the device is full".to_owned(),
+                };
                 tracing::warn!(
-                    "VM {}: {} device commands failed so far, the last with {error:?} (error number {:?})",
+                    "VM {}: a command on its SSD or backing disk failed: {reason}; {} have failed so far. `lode status` \
+                     says on which, the log of the kernel may say why",
                     self.export.name(),
                     self.failed_commands,
-                    done.os_error
                 );
             }
         }
@@ -319,6 +328,29 @@ impl Volume {
 
     pub(crate) fn tick(&mut self) {
         self.engine.tick();
+        if self.engine.alarms().failed && !self.told_failure {
+            self.told_failure = true;
+            tracing::error!(
+                "VM {}: the cache SSD or the backing disk failed, and nothing is acknowledged as durable any more; \
+                 look at both, then restart the service",
+                self.export.name()
+            );
+        }
+    }
+
+    /// Begins to write back what is dirty now, or stops that.
+    pub(crate) fn drain(&mut self, cancel: bool) {
+        if cancel { self.engine.stop_drain() } else { self.engine.drain() }
+    }
+
+    /// Blocks that a drain still has to write back; `None` when there is no drain.
+    pub(crate) fn draining_blocks(&self) -> Option<u64> {
+        self.engine.drain_left().map(u64::from)
+    }
+
+    /// Blocks that only the SSD has.
+    pub(crate) fn dirty_blocks(&self) -> u64 {
+        self.engine.gauges().dirty_blocks.into()
     }
 
     /// Asks for everything to be made durable, for the end of the service.
@@ -342,6 +374,7 @@ impl Volume {
             shard,
             connections: self.connections.load(Ordering::Relaxed),
             in_flight_bytes: self.working_bytes,
+            draining_blocks: self.draining_blocks(),
             quota: LevelBlocks::quota(&self.engine),
             counters: self.engine.counters().into(),
             gauges: self.engine.gauges().into(),

@@ -1,12 +1,15 @@
 //! The commands, one file each. A new one is its file and its line in each of the two lists below.
 
 mod demo;
+mod drain;
 mod format;
 mod replay;
 mod schemes;
 mod serve;
 mod status;
+mod stop;
 mod trace;
+mod volume;
 
 use clap::Subcommand;
 
@@ -34,11 +37,13 @@ macro_rules! commands {
 
 commands! {
     Demo(demo::DemoCommand),
+    Drain(drain::DrainCommand),
     Format(format::FormatCommand),
     Replay(replay::ReplayCommand),
     Schemes(schemes::SchemesCommand),
     Serve(serve::ServeCommand),
     Status(status::StatusCommand),
-    Stop(status::StopCommand),
+    Stop(stop::StopCommand),
     Trace(trace::TraceCommand),
+    Volume(volume::VolumeCommand),
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use lode_policy::{Quota, SchemeInfo, Settings};
+use lode_policy::{LevelCounts, Quota, SchemeInfo, Settings};
 use lode_replay::{
     Counts, Options, Report, ServiceTimes, count_vms, level_blocks, replay, shares_follow_demand,
 };
@@ -14,7 +14,7 @@ use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Bar;
-use crate::size::{parse_size, show_size};
+use crate::size::{parse_size, show_count, show_size};
 
 /// VMs shown in the table; the JSON report has all of them.
 const MAX_TABLE_VMS: usize = 40;
@@ -100,7 +100,8 @@ enum Align {
 }
 
 fn parse_block(text: &str) -> Result<BlockSize, String> {
-    BlockSize::new(parse_size(text)?).map_err(|error| format!("{error}; write one such as 4KiB"))
+    let bytes = parse_size(text).map_err(|error| error.to_string())?;
+    BlockSize::new(bytes).map_err(|error| format!("{error}; write one such as 4KiB"))
 }
 
 impl ReplayCommand {
@@ -218,7 +219,8 @@ fn report_text(report: &Report) -> String {
     }
     text += &format!("\n{table}\n");
     if report.vms.len() > MAX_TABLE_VMS {
-        text += &format!("{} more VMs; --json OUT has them all.\n", report.vms.len() - MAX_TABLE_VMS);
+        let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
+        text += &format!("{more}; --json OUT has them all.\n");
     }
     let model = &report.model;
     text += &format!(
@@ -234,17 +236,19 @@ fn report_text(report: &Report) -> String {
 }
 
 fn row(name: &str, counts: &Counts) -> [String; 9] {
-    let of_reads = |part: u64| (counts.block_reads > 0).then(|| part as f64 / counts.block_reads as f64);
-    let reads = (counts.requests > 0).then(|| counts.read_requests as f64 / counts.requests as f64);
+    let Counts { counters, read_requests, mean_latency_us, .. } = counts;
+    let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+    let of_reads = |part| output::percent(share(part, counters.block_reads));
+    let LevelCounts { dram, ssd } = counters.read_hits;
     [
         name.to_owned(),
-        counts.requests.to_string(),
-        output::percent(reads),
-        output::percent(counts.read_hit_ratio()),
-        output::percent(of_reads(counts.read_hits.dram)),
-        output::percent(of_reads(counts.read_hits.ssd)),
-        counts.ssd_writes.total.to_string(),
-        output::number(counts.cwf, 3),
-        output::number(counts.mean_latency_us, 1),
+        counters.requests.to_string(),
+        output::percent(share(*read_requests, counters.requests)),
+        of_reads(dram + ssd),
+        of_reads(dram),
+        of_reads(ssd),
+        counters.ssd_writes.total.to_string(),
+        output::number(counters.cwf, 3),
+        output::number(*mean_latency_us, 1),
     ]
 }

@@ -17,6 +17,10 @@ pub struct SchemesCommand {
     json: bool,
 }
 
+/// Explains the mark in the table of settings.
+const VARIANT_NOTE: &str =
+    "* Only to reproduce other readings of the source; leave it at its default otherwise.\n";
+
 #[derive(Serialize)]
 struct SchemeEntry {
     name: &'static str,
@@ -33,6 +37,7 @@ struct SettingEntry {
     values: String,
     about: &'static str,
     source: &'static str,
+    reproduction_only: bool,
 }
 
 impl SchemesCommand {
@@ -53,17 +58,18 @@ fn scheme_entry(info: &SchemeInfo) -> SchemeEntry {
         about: info.about,
         source: info.source,
         levels: info.levels.iter().copied().map(Level::name).collect(),
-        settings: info.setting_infos().map(setting_entry).collect(),
+        settings: info.setting_infos().map(|setting| setting_entry(info, setting)).collect(),
     }
 }
 
-fn setting_entry(info: &SettingInfo) -> SettingEntry {
+fn setting_entry(scheme: &SchemeInfo, setting: &SettingInfo) -> SettingEntry {
     SettingEntry {
-        key: info.key,
-        default: info.default,
-        values: info.kind.to_string(),
-        about: info.about,
-        source: info.source,
+        key: setting.key,
+        default: setting.default,
+        values: setting.kind.to_string(),
+        about: setting.about,
+        source: setting.source,
+        reproduction_only: scheme.is_variant(setting.key),
     }
 }
 
@@ -71,7 +77,10 @@ fn scheme_text(scheme: &SchemeEntry) -> String {
     let SchemeEntry { name, about, source, levels, settings } = scheme;
     let mut table = output::table(&["setting", "default", "values", "what it does"], 4);
     for setting in settings {
-        table.add_row([setting.key, setting.default, &setting.values, setting.about]);
+        let mark = if setting.reproduction_only { "*" } else { "" };
+        let key = format!("{}{mark}", setting.key);
+        table.add_row([&key, setting.default, &setting.values, setting.about]);
     }
-    format!("{name} ({}): {about}.\nSource: {source}.\n{table}\n", levels.join(" and "))
+    let note = if settings.iter().any(|setting| setting.reproduction_only) { VARIANT_NOTE } else { "" };
+    format!("{name} ({}): {about}.\nSource: {source}.\n{table}\n{note}", levels.join(" and "))
 }

@@ -1,12 +1,10 @@
-//! `lode status` and `lode stop`: talk to a running daemon.
-
-use std::path::PathBuf;
+//! `lode status`: how a running daemon does.
 
 use clap::Args;
 use comfy_table::{ColumnConstraint, Width};
-use lode_server::Config;
 use serde::Deserialize;
 
+use crate::arguments::Daemon;
 use crate::error::CliError;
 use crate::output::{number, table, write};
 
@@ -15,30 +13,6 @@ const FIRST_NUMBER: usize = 2;
 
 /// Characters that names keep on a line of the status table, however narrow the terminal is.
 const MIN_NAME_WIDTH: u16 = 9;
-
-/// Which daemon.
-#[derive(Args)]
-struct Daemon {
-    /// The daemon's configuration file.
-    #[arg(value_name = "CONFIG.toml", required_unless_present = "socket")]
-    config: Option<PathBuf>,
-
-    /// The daemon's control socket, instead of the one that its configuration names.
-    #[arg(long, value_name = "PATH", conflicts_with = "config")]
-    socket: Option<PathBuf>,
-}
-
-impl Daemon {
-    fn control(&self) -> Result<PathBuf, CliError> {
-        match (&self.socket, &self.config) {
-            (Some(socket), _) => Ok(socket.clone()),
-            (None, Some(config)) => Ok(Config::load(config)?.control),
-            (None, None) => {
-                Err(CliError::Usage("Give the daemon's configuration file or --socket".to_owned()))
-            }
-        }
-    }
-}
 
 /// Show how a running daemon does.
 #[derive(Args)]
@@ -60,19 +34,6 @@ impl StatusCommand {
             return write(&format!("{value:#}\n"));
         }
         write(&Status::new(value)?.text())
-    }
-}
-
-/// End a running daemon cleanly.
-#[derive(Args)]
-pub struct StopCommand {
-    #[command(flatten)]
-    daemon: Daemon,
-}
-
-impl StopCommand {
-    pub fn run(&self) -> Result<(), CliError> {
-        Ok(lode_server::stop(&self.daemon.control()?)?)
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use lode_replay::InputReport;
 use lode_trace::{
-    CompactOutput, CompactWriter, InfoCollector, Reader, TraceInfo, VolumeInfo, create_compact, open_trace,
+    CompactOutput, CompactWriter, InfoCollector, Reader, SpanInfo, TraceInfo, VolumeInfo, create_compact,
+    is_compact_name, open_trace,
 };
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
-use crate::size::show_size;
+use crate::size::{show_count, show_size};
 
 /// Volumes shown in the table; the JSON form has all of them.
 const MAX_TABLE_VOLUMES: usize = 40;
@@ -52,13 +53,13 @@ struct InfoCommand {
 #[command(after_help = "\
 Example: lode trace convert web.csv.gz web.lode.zst
 
-OUT is compressed when its name ends in .zst. It appears, or is replaced, only once it is complete.")]
+OUT is named NAME.lode, or NAME.lode.zst to be compressed. It appears, or is replaced, only once it is complete.")]
 struct ConvertCommand {
     /// The trace to read, compressed or not; - is standard input.
     #[arg(value_name = "IN")]
     input: PathBuf,
 
-    /// The file to write.
+    /// The file to write: NAME.lode or NAME.lode.zst.
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
@@ -104,6 +105,9 @@ struct InfoEntry<'a> {
     input: InputReport,
     first_ns: Option<u64>,
     last_ns: Option<u64>,
+    usual_first_ns: Option<u64>,
+    usual_last_ns: Option<u64>,
+    stray_times: usize,
     sizes: Option<SizesEntry>,
     total: VolumeEntry<'a>,
     volumes: Vec<VolumeEntry<'a>>,
@@ -154,8 +158,11 @@ impl InfoEntry<'_> {
         });
         InfoEntry {
             input,
-            first_ns: info.span_ns.map(|span| span.0),
-            last_ns: info.span_ns.map(|span| span.1),
+            first_ns: info.span.map(|span| span.first_ns),
+            last_ns: info.span.map(|span| span.last_ns),
+            usual_first_ns: info.span.map(|span| span.usual_first_ns),
+            usual_last_ns: info.span.map(|span| span.usual_last_ns),
+            stray_times: info.span.map_or(0, |span| span.stray_requests),
             sizes,
             total: VolumeEntry::new(&info.total),
             volumes: info.volumes.iter().map(VolumeEntry::new).collect(),
@@ -185,8 +192,8 @@ impl VolumeEntry<'_> {
 
 fn info_text(info: &TraceInfo) -> String {
     let mut text = format!("Format {}", info.format);
-    if let Some((first, last)) = info.span_ns {
-        text += &format!(", {:.3} s", (last - first) as f64 / 1e9);
+    if let Some(span) = &info.span {
+        text += &format!(", {}", span_text(span));
     }
     if let Some(sizes) = &info.sizes {
         text += &format!(
@@ -222,9 +229,24 @@ fn info_text(info: &TraceInfo) -> String {
     }
     text += &format!("\n{table}\n");
     if info.volumes.len() > MAX_TABLE_VOLUMES {
-        text += &format!("{} more volumes; --json shows them all.\n", info.volumes.len() - MAX_TABLE_VOLUMES);
+        let more = show_count((info.volumes.len() - MAX_TABLE_VOLUMES) as u64, "more volume");
+        text += &format!("{more}; --json shows them all.\n");
     }
     text
+}
+
+/// How long a trace is; with and without the times that look like slips.
+fn span_text(span: &SpanInfo) -> String {
+    let seconds = |first_ns: u64, last_ns: u64| format!("{:.3} s", (last_ns - first_ns) as f64 / 1e9);
+    let usual = seconds(span.usual_first_ns, span.usual_last_ns);
+    if span.stray_requests == 0 {
+        return usual;
+    }
+    format!(
+        "{usual} without {} far from the rest ({} with)",
+        show_count(span.stray_requests as u64, "time"),
+        seconds(span.first_ns, span.last_ns)
+    )
 }
 
 fn volume_row(name: &str, info: &VolumeInfo) -> [String; 9] {
@@ -251,9 +273,10 @@ impl ConvertCommand {
         });
         let requests = requests.inspect_err(|_| target.discard())?;
         warn_of(&InputReport::of(&reader));
-        let volumes = reader.volumes().len();
         output::write(&format!(
-            "Wrote {requests} requests of {volumes} volumes to {}\n",
+            "Wrote {} of {} to {}\n",
+            show_count(requests, "request"),
+            show_count(reader.volumes().len() as u64, "volume"),
             self.output.display()
         ))
     }
@@ -272,6 +295,23 @@ fn convert(reader: &mut Reader, path: &Path) -> Result<u64, CliError> {
     Ok(requests)
 }
 
+/// What to say of an output that would not be taken for what is in it.
+fn misnamed(wanted: &Path) -> String {
+    let has_ending = |endings: &[&str]| {
+        wanted
+            .extension()
+            .is_some_and(|ending| endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+    };
+    let plain = if has_ending(&["gz", "xz", "zst"]) { wanted.with_extension("") } else { wanted.to_owned() };
+    let better = plain.with_extension(if has_ending(&["zst"]) { "lode.zst" } else { "lode" });
+    format!(
+        "OUT is '{}', but what is written is the compact format, plain in NAME.lode or compressed in NAME.lode.zst; \
+         write to '{}'",
+        wanted.display(),
+        better.display()
+    )
+}
+
 /// Where the output is written until it is complete, and where it goes then.
 struct Target {
     written: PathBuf,
@@ -279,7 +319,7 @@ struct Target {
 }
 
 impl Target {
-    /// Next to the output under another name; a device or pipe is written directly.
+    /// Next to the output under another name; a device or pipe is written directly, whatever its name.
     fn new(wanted: &Path) -> Result<Target, CliError> {
         let name = wanted.file_name().filter(|name| *name != "-");
         let Some(name) = name.filter(|_| !wanted.is_dir()) else {
@@ -289,6 +329,9 @@ impl Target {
             )));
         };
         let special = wanted.metadata().is_ok_and(|metadata| !metadata.is_file());
+        if !special && !is_compact_name(wanted) {
+            return Err(CliError::Usage(misnamed(wanted)));
+        }
         let mut partial = std::ffi::OsString::from(".partial-");
         partial.push(name);
         let written = if special { wanted.to_owned() } else { wanted.with_file_name(partial) };

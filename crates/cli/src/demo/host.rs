@@ -83,7 +83,7 @@ impl Host {
 
     /// Ends the daemon cleanly.
     pub fn stop(mut self) -> Result<(), CliError> {
-        lode_server::stop(&self.control)?;
+        lode_server::stop(&self.control, false, |_| ())?;
         let start = Instant::now();
         while start.elapsed() < STOP_LIMIT {
             if self.daemon.try_wait().map_err(|e| failure("wait for lode serve", &e))?.is_some() {

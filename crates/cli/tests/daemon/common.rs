@@ -102,7 +102,25 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
 
     /// What `lode serve` says when it refuses to start.
     pub fn serve_fails(&self) -> String {
-        lode_fails(&["serve", &self.text("test.toml")])
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lode"))
+            .args(["serve", &self.text("test.toml")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while child.try_wait().unwrap().is_none() {
+            if Instant::now() >= deadline {
+                child.kill().unwrap();
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "it served: {said}");
+        said
     }
 
     pub fn uri(&self, vm: &str) -> String {

@@ -13,7 +13,7 @@ fn format_spares_what_it_recognises() {
     let ssd = site.text("ssd.img");
     let before = fs::read(&ssd).unwrap();
     let said = lode_fails(&["format", &ssd]);
-    assert!(said.contains("holds a Lodestore cache") && said.contains("--force"), "{said}");
+    assert!(said.contains("holds: Lodestore cache") && said.contains("--force"), "{said}");
     assert!(fs::read(&ssd).unwrap() == before, "a refusal changes nothing");
     lode_ok(&["format", &ssd, "--force"]);
     assert!(fs::read(&ssd).unwrap() != before);
@@ -92,9 +92,11 @@ fn a_device_of_another_size_is_not_served() {
 fn a_smaller_backing_disk_is_not_served() {
     let site = Site::new();
     site.serve_once();
+    let before = fs::read(site.path("ssd.img")).unwrap();
     File::options().write(true).open(site.path("vm1.img")).unwrap().set_len(32 * MIB).unwrap();
     let said = site.serve_fails();
     assert!(said.contains("vm1") && said.contains("another disk"), "{said}");
+    assert!(fs::read(site.path("ssd.img")).unwrap() == before, "a refusal changes nothing");
 }
 
 #[test]

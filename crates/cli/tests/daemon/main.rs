@@ -2,6 +2,7 @@
 
 mod client;
 mod common;
+mod draining;
 mod end_to_end;
 mod equality;
 mod guards;

@@ -21,13 +21,18 @@ fn fio_verifies_its_checksums() {
     let site = Site::new();
     let daemon = site.serve();
     drop((daemon.client("vm1"), daemon.client("vm2")));
-    for (vm, size) in [("vm1", "--bs=4k"), ("vm2", "--bsrange=512-256k")] {
-        let uri = format!("--uri={}", site.uri(vm));
-        let job = ["--name=v", "--ioengine=nbd", &uri, "--rw=randwrite", size, "--size=32M", "--iodepth=32"];
-        let check = ["--verify=crc32c", "--verify_fatal=1", "--do_verify=1", "--verify_state_save=0"];
-        let text = run("/usr/bin/fio", &[&job[..], &check[..]].concat());
-        assert!(text.contains("err= 0"), "{text}");
-    }
+    // Both at once, and more than their caches hold.
+    std::thread::scope(|scope| {
+        for (vm, size) in [("vm1", "--bs=4k"), ("vm2", "--bsrange=512-256k")] {
+            let uri = format!("--uri={}", site.uri(vm));
+            scope.spawn(move || {
+                let job = ["--name=v", "--ioengine=nbd", &uri, "--rw=randwrite", size, "--iodepth=32"];
+                let check = ["--size=60M", "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0"];
+                let text = run("/usr/bin/fio", &[&job[..], &check[..]].concat());
+                assert!(text.contains("err= 0"), "{text}");
+            });
+        }
+    });
     daemon.stop();
 }
 

@@ -6,6 +6,7 @@ mod raw;
 mod units;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use lode_format::CacheId;
 use lode_media::DriverChoice;
@@ -29,6 +30,8 @@ pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 pub const MAX_VMS: usize = 1024;
 /// Most shard threads of one daemon.
 pub const MAX_SHARDS: u32 = 256;
+/// Longest look for more to do before a shard thread sleeps.
+pub const MAX_SPIN_US: u32 = 1000;
 /// Largest share of a level.
 pub const MAX_LEVEL_BYTES: u64 = 8 << 40;
 
@@ -45,6 +48,8 @@ pub struct Config {
     pub shards: usize,
     /// How the shard threads do I/O.
     pub io: DriverChoice,
+    /// How long they look for more to do before they sleep.
+    pub spin_limit: Duration,
     /// The cache SSD, if there is one.
     pub ssd: Option<SsdConfig>,
     /// The VMs' disks.
@@ -111,6 +116,11 @@ impl Config {
             return Err(ServerError::new(ServerErrorKind::Config, text));
         }
         Config::parse(&std::fs::read_to_string(path).map_err(cannot)?, path)
+    }
+
+    /// Whether it has a VM of this name.
+    pub fn has_vm(&self, name: &str) -> bool {
+        self.vms.iter().any(|vm| vm.name == name)
     }
 
     /// Checks the text of a configuration; `path` is for messages.

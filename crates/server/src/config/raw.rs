@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use lode_format::CacheId;
 use lode_media::DriverChoice;
@@ -14,7 +15,7 @@ use toml::{Spanned, Value};
 use super::{Address, Config, Limits, Size, SsdConfig, VmConfig};
 use super::{
     DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_STATE_DIR, DEFAULT_VM_BYTES, MAX_LEVEL_BYTES,
-    MAX_SHARDS, MAX_VMS,
+    MAX_SHARDS, MAX_SPIN_US, MAX_VMS,
 };
 
 /// What is wrong, and at which byte of the text.
@@ -38,6 +39,7 @@ struct RawConfig {
     shards: Option<Spanned<u32>>,
     #[serde(default)]
     io: RawIo,
+    spin_us: Option<Spanned<u32>>,
     ssd: Option<RawSsd>,
     #[serde(default)]
     vm: Vec<Spanned<RawVm>>,
@@ -136,6 +138,7 @@ pub(super) fn parse(text: &str) -> Result<Config, Fault> {
     }
     Ok(Config {
         shards: check_shards(raw.shards)?,
+        spin_limit: check_spin(raw.spin_us)?,
         ssd: raw.ssd.map(check_ssd).transpose()?,
         limits: check_limits(raw.limits)?,
         io: match raw.io {
@@ -186,6 +189,14 @@ fn check_shards(shards: Option<Spanned<u32>>) -> Result<usize, Fault> {
         }
         Some(number) if (1..=MAX_SHARDS).contains(number.get_ref()) => Ok(number.into_inner() as usize),
         Some(number) => Err(Fault::at(number.span(), format!("Key 'shards' takes 1 to {MAX_SHARDS}"))),
+    }
+}
+
+fn check_spin(spin_us: Option<Spanned<u32>>) -> Result<Duration, Fault> {
+    match spin_us {
+        None => Ok(lode_media::SPIN_LIMIT),
+        Some(us) if *us.get_ref() <= MAX_SPIN_US => Ok(Duration::from_micros(us.into_inner().into())),
+        Some(us) => Err(Fault::at(us.span(), format!("Key 'spin_us' takes 0 to {MAX_SPIN_US} microseconds"))),
     }
 }
 

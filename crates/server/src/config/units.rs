@@ -5,44 +5,24 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use lode_types::{parse_size, show_size};
 use serde::{Deserialize, Deserializer, de};
 
-/// A number of bytes, written as a whole number or with a unit: `4096`, `"64KiB"`, `"2 GiB"`, `"0"`.
+/// A number of bytes, written as a whole number or as a text that [`lode_types::parse_size`] takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
-
-const UNITS: [(&str, u64); 5] =
-    [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
 
 impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Size, String> {
-        let wrong = || format!("'{text}' is not a size; write a whole number and B, KiB, MiB, GiB or TiB");
-        let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
-        let unit = unit.trim();
-        let is_unit = |name: &str| {
-            let letter = unit.len() == 1 && name[..1].eq_ignore_ascii_case(unit);
-            letter || name.eq_ignore_ascii_case(unit)
-        };
-        let factor = match UNITS.iter().find(|(name, _)| is_unit(name)) {
-            Some((_, factor)) => *factor,
-            None if unit.is_empty() => 1,
-            None => return Err(wrong()),
-        };
-        number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).map(Size).ok_or_else(wrong)
+        parse_size(text).map(Size).map_err(|error| format!("'{text}' is not a size: {error}"))
     }
 }
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let largest = UNITS.iter().rev().find(|(_, factor)| self.0 >= *factor);
-        let (name, factor) = largest.unwrap_or(&UNITS[0]);
-        if self.0.is_multiple_of(*factor) {
-            write!(f, "{} {name}", self.0 / factor)
-        } else {
-            write!(f, "{:.1} {name}", self.0 as f64 / *factor as f64)
-        }
+        f.write_str(&show_size(self.0))
     }
 }
 
@@ -115,18 +95,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_shown_with_units() {
-        for (text, bytes) in
-            [("0", 0), ("4096", 4096), ("64MiB", 64 << 20), ("3G", 3 << 30), ("2 tib", 2 << 40)]
-        {
-            assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+    fn sizes_are_numbers_or_texts() {
+        #[derive(Deserialize)]
+        struct One {
+            size: Size,
         }
-        for wrong in ["", "MiB", "-1", "1.5KiB", "1MB", "99999999999TiB"] {
-            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
+        let read = |value: &str| toml::from_str::<One>(&format!("size = {value}")).map(|one| one.size.0);
+        for (value, bytes) in [("4096", 4096), ("\"64MiB\"", 64 << 20), ("\" 3 g \"", 3 << 30)] {
+            assert_eq!(read(value), Ok(bytes), "{value}");
+        }
+        for (value, advice) in [
+            ("-1", "cannot be negative"),
+            ("1.5", "a size such as"),
+            ("\"1.5KiB\"", "'1.5KiB' is not a size: write a whole number"),
+            ("\"99999999999TiB\"", "smaller size"),
+        ] {
+            let message = read(value).map_err(|error| error.to_string()).expect_err(value);
+            assert!(message.contains(advice), "{message}");
         }
         assert_eq!(Size(64 << 20).to_string(), "64 MiB");
-        assert_eq!(Size(3 << 29).to_string(), "1.5 GiB");
-        assert_eq!(Size(0).to_string(), "0 B");
     }
 
     #[test]

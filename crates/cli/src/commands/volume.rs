@@ -1,0 +1,87 @@
+//! `lode volume`: what a cache SSD holds for its VMs.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use lode_server::{Config, VolumeView, Volumes};
+
+use crate::error::CliError;
+use crate::output::{table, write, write_json};
+use crate::size::show_size;
+
+/// Look at the volumes of a cache SSD that no daemon serves, or remove one.
+#[derive(Args)]
+pub struct VolumeCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    List(List),
+    Remove(Remove),
+}
+
+/// List the volumes: their space, the blocks they hold, and whether a VM is configured for them.
+#[derive(Args)]
+struct List {
+    /// The configuration file that names the SSD.
+    #[arg(value_name = "CONFIG.toml")]
+    config: PathBuf,
+
+    /// Write JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Remove a volume and give its space back.
+#[derive(Args)]
+#[command(after_help = "Example: lode volume remove /etc/lodestore/host1.toml old-vm")]
+struct Remove {
+    /// The configuration file that names the SSD.
+    #[arg(value_name = "CONFIG.toml")]
+    config: PathBuf,
+
+    /// The volume.
+    name: String,
+
+    /// Lose blocks that are newer than the backing disk.
+    #[arg(long)]
+    force: bool,
+}
+
+impl VolumeCommand {
+    pub fn run(&self) -> Result<(), CliError> {
+        match &self.action {
+            Action::List(list) => {
+                let volumes = lode_server::volumes(&Config::load(&list.config)?)?;
+                if list.json { write_json(&volumes) } else { write(&text(&volumes)) }
+            }
+            Action::Remove(Remove { config, name, force }) => {
+                let space_bytes = lode_server::remove_volume(&Config::load(config)?, name, *force)?;
+                write(&format!("Volume {name} is gone; {} are free again\n", show_size(space_bytes)))
+            }
+        }
+    }
+}
+
+fn text(found: &Volumes) -> String {
+    let mut table = table(&["volume", "configured", "backing disk", "space", "blocks", "dirty"], 2);
+    for volume in &found.volumes {
+        let count = |blocks: Option<u64>| blocks.map_or_else(|| "damaged".to_owned(), |n| n.to_string());
+        table.add_row([
+            volume.name.clone(),
+            if volume.configured { "yes" } else { "no" }.to_owned(),
+            show_size(volume.backing_bytes),
+            show_size(volume.space_bytes),
+            count(volume.blocks),
+            count(volume.dirty_blocks),
+        ]);
+    }
+    let Volumes { uuid, block_bytes, free_bytes, .. } = found;
+    let (free, block) = (show_size(*free_bytes), show_size(*block_bytes));
+    let mut text = format!("Cache {uuid}, blocks of {block}, {free} free\n\n{table}\n");
+    let damaged = |volume: &VolumeView| Some(format!("{}: {}\n", volume.name, volume.damage.as_ref()?));
+    text.extend(found.volumes.iter().filter_map(damaged));
+    text
+}

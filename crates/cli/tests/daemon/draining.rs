@@ -1,0 +1,165 @@
+//! Writing back what only the SSD has, while guests are served and at the end.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::common::{Daemon, MIB, Site, lode, lode_fails, lode_ok, pattern};
+
+/// A status' number for a VM.
+fn gauge(status: &Value, vm: usize, key: &str) -> u64 {
+    status["vms"][vm]["gauges"][key].as_u64().unwrap()
+}
+
+fn dirty_blocks(daemon: &Daemon<'_>) -> [u64; 2] {
+    let status = daemon.status();
+    [0, 1].map(|vm| gauge(&status, vm, "dirty_blocks"))
+}
+
+/// Two daemons' worth of writes: both VMs have dirty blocks. Returns what their disks are to hold.
+fn write_some(daemon: &Daemon<'_>, version: u64) -> [Vec<u8>; 2] {
+    let bytes = [1, 2].map(|vm| pattern(0, 10 * version + vm, 6 * MIB as usize));
+    for (vm, bytes) in ["vm1", "vm2"].into_iter().zip(&bytes) {
+        daemon.client(vm).write(0, bytes);
+    }
+    bytes
+}
+
+fn backing_holds(site: &Site, vm: usize, bytes: &[u8]) -> bool {
+    fs::read(site.path(["vm1.img", "vm2.img"][vm])).unwrap().starts_with(bytes)
+}
+
+#[test]
+fn a_drained_cache_stays_and_its_disks_are_up_to_date() {
+    let site = Site::new();
+    let daemon = site.serve();
+    let bytes = write_some(&daemon, 1);
+    let held = [0, 1].map(|vm| gauge(&daemon.status(), vm, "ssd_blocks"));
+    assert!(dirty_blocks(&daemon).iter().all(|blocks| *blocks >= 1024), "{:?}", dirty_blocks(&daemon));
+    assert!(!backing_holds(&site, 0, &bytes[0]) && !backing_holds(&site, 1, &bytes[1]));
+
+    lode_ok(&["drain", &site.text("test.toml"), "--vm", "vm2"]);
+    let dirty = dirty_blocks(&daemon);
+    assert!(dirty[0] >= 1024 && dirty[1] == 0, "{dirty:?}");
+    assert!(backing_holds(&site, 1, &bytes[1]));
+
+    lode_ok(&["drain", &site.text("test.toml")]);
+    assert_eq!(dirty_blocks(&daemon), [0, 0]);
+    assert!(backing_holds(&site, 0, &bytes[0]) && backing_holds(&site, 1, &bytes[1]));
+    let status = daemon.status();
+    assert_eq!([0, 1].map(|vm| gauge(&status, vm, "ssd_blocks")), held, "the blocks stay cached");
+    assert!(status["vms"][0]["draining_blocks"].is_null());
+    for (vm, bytes) in ["vm1", "vm2"].into_iter().zip(&bytes) {
+        assert!(daemon.client(vm).read(0, bytes.len() as u32) == *bytes);
+    }
+    assert_eq!(daemon.status()["vms"][1]["counters"]["read_misses"], 0);
+
+    let said = lode_fails(&["drain", &site.text("test.toml"), "--vm", "vm3"]);
+    assert!(said.contains("'vm3'"), "{said}");
+    lode_ok(&["drain", &site.text("test.toml"), "--cancel"]);
+    daemon.stop();
+}
+
+#[test]
+fn a_stop_says_what_only_the_ssd_has_unless_it_drains() {
+    let site = Site::new();
+    let mut daemon = site.serve();
+    write_some(&daemon, 1);
+    let said = lode_ok(&["stop", &site.text("test.toml")]);
+    assert!(said.contains("blocks are newer on the SSD") && said.contains("--drain"), "{said}");
+    daemon.wait_for_end();
+
+    let mut daemon = site.serve();
+    let bytes = write_some(&daemon, 2);
+    let said = lode_ok(&["stop", "--drain", &site.text("test.toml")]);
+    assert!(said.contains("up to date"), "{said}");
+    daemon.wait_for_end();
+    assert!(backing_holds(&site, 0, &bytes[0]) && backing_holds(&site, 1, &bytes[1]));
+
+    // What refusals advise a drain for is possible now, and the cache is still warm.
+    let config = fs::read_to_string(site.path("test.toml")).unwrap();
+    let smaller = config.replace("ssd = \"32MiB\"", "ssd = \"8MiB\"");
+    fs::write(
+        site.path("test.toml"),
+        smaller.replace("scheme = \"one-level\"", "scheme = \"one-level\"\nread_only = true"),
+    )
+    .unwrap();
+    let daemon = site.serve();
+    assert!(daemon.client("vm2").read(0, bytes[1].len() as u32) == bytes[1]);
+    assert_eq!(daemon.status()["vms"][1]["counters"]["read_misses"], 0);
+    daemon.stop();
+}
+
+#[test]
+fn what_needs_a_drain_is_refused_and_nothing_is_changed() {
+    let site = Site::new();
+    let daemon = site.serve();
+    let bytes = pattern(0, 7, 30 * MIB as usize);
+    daemon.client("vm1").write(0, &bytes);
+    daemon.stop();
+    let before = fs::read(site.path("ssd.img")).unwrap();
+    let config = fs::read_to_string(site.path("test.toml")).unwrap();
+    let cases = [
+        (config.replace("ssd = \"32MiB\"", "ssd = \"1MiB\""), "vm1", "drain"),
+        (config.replace("dram = \"4MiB\"", "read_only = true"), "vm1", "drain"),
+        (config.replace("ssd = \"16MiB\"", "ssd = \"1GiB\""), "vm2", "MiB"),
+        (config.replace("vm2.sock", "no/such/folder.sock"), "folder.sock", "listen"),
+        (config.replace("dram = \"4MiB\"", "dram = \"4TiB\""), "TiB", "memory"),
+    ];
+    for (changed, name, word) in cases {
+        assert_ne!(changed, config);
+        fs::write(site.path("test.toml"), changed).unwrap();
+        let said = site.serve_fails();
+        assert!(said.contains(name) && said.contains(word), "{said}");
+        assert!(fs::read(site.path("ssd.img")).unwrap() == before, "a refusal changes nothing: {said}");
+    }
+    fs::write(site.path("test.toml"), config).unwrap();
+    let daemon = site.serve();
+    assert!(daemon.client("vm1").read(0, bytes.len() as u32) == bytes);
+    daemon.stop();
+}
+
+#[test]
+fn a_volume_that_nobody_needs_gives_its_space_back() {
+    let site = Site::new();
+    let config = site.text("test.toml");
+    let mut daemon = site.serve();
+    let bytes = write_some(&daemon, 1);
+    lode_ok(&["stop", "--drain", &config]);
+    daemon.wait_for_end();
+    let list =
+        || -> Value { serde_json::from_str(&lode_ok(&["volume", "list", &config, "--json"])).unwrap() };
+    let before = list();
+    let volumes = before["volumes"].as_array().unwrap();
+    assert_eq!(volumes.iter().map(|v| v["name"].as_str().unwrap()).collect::<Vec<_>>(), ["vm1", "vm2"]);
+    assert!(volumes.iter().all(|v| v["dirty_blocks"] == 0 && v["blocks"].as_u64() >= Some(1024)), "{before}");
+    assert!(lode_ok(&["volume", "list", &config]).contains("vm2"));
+
+    // Under its new name the VM is new to the cache, which has no room for both.
+    let text = fs::read_to_string(site.path("test.toml")).unwrap();
+    let renamed = text
+        .replace("name = \"vm1\"", "name = \"web\"")
+        .replace("vm1.sock", "web.sock")
+        .replace("ssd = \"32MiB\"", "ssd = \"80MiB\"");
+    fs::write(site.path("test.toml"), renamed).unwrap();
+    let said = site.serve_fails();
+    assert!(said.contains("'web'") && said.contains("remove a volume"), "{said}");
+    assert_eq!(list()["volumes"][0]["configured"], false);
+    assert!(lode_fails(&["volume", "remove", &config, "vm3"]).contains("vm1, vm2"));
+    let said = lode_ok(&["volume", "remove", &config, "vm1"]);
+    assert!(said.contains("free again"), "{said}");
+    assert!(list()["free_bytes"].as_u64() > before["free_bytes"].as_u64());
+    let daemon = site.serve();
+    assert!(daemon.client("web").read(0, bytes[0].len() as u32) == bytes[0]);
+    daemon.client("web").write(0, &bytes[1]);
+    daemon.stop();
+
+    // What only the SSD has goes only by force, and wrong usage is told from failure.
+    let output = lode(&["volume", "remove", &config, "web"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("--force") && said.contains("drain"), "{said}");
+    lode_ok(&["volume", "remove", &config, "web", "--force"]);
+    let daemon = site.serve();
+    assert!(daemon.client("web").read(0, bytes[0].len() as u32) == bytes[0], "the backing disk was older");
+    daemon.stop();
+}

@@ -1,0 +1,179 @@
+//! The other end of the control socket: asking a running daemon. It must not know what answers look like on a
+//! terminal.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::commands::Request;
+use crate::error::{ServerError, ServerErrorKind};
+
+/// Longest answer that is read.
+const MAX_ANSWER_BYTES: u64 = 64 << 20;
+/// How long an answer may take: longer than a stop. While a stop drains, it answers every second.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// How often a drain is looked at.
+const DRAIN_PAUSE: Duration = Duration::from_millis(250);
+/// How long a drain may get no further before it is given up.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A command sent to a running daemon, whose answers are to be read line by line.
+struct Conversation<'c> {
+    control: &'c Path,
+    answers: std::io::Take<BufReader<UnixStream>>,
+}
+
+impl Conversation<'_> {
+    fn begin<'c>(control: &'c Path, request: &Request) -> Result<Conversation<'c>, ServerError> {
+        let failed = |error| no_answer(control, error);
+        let mut stream = UnixStream::connect(control).map_err(failed)?;
+        stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
+        let mut line = serde_json::to_vec(request).unwrap_or_default();
+        line.push(b'\n');
+        stream.write_all(&line).map_err(failed)?;
+        Ok(Conversation { control, answers: BufReader::new(stream).take(MAX_ANSWER_BYTES) })
+    }
+
+    fn answer(&mut self) -> Result<String, ServerError> {
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).map_err(|error| no_answer(self.control, error))?;
+        if answer.ends_with('\n') {
+            return Ok(answer);
+        }
+        let text = format!("The daemon at {} ended before it answered; see its log", self.control.display());
+        Err(ServerError::new(ServerErrorKind::Socket, text))
+    }
+
+    /// The next answer, when it is what was asked for.
+    fn understand<'a, T: Deserialize<'a>>(&mut self, line: &'a mut String) -> Result<T, ServerError> {
+        *line = self.answer()?;
+        if let Ok(Refusal { error }) = serde_json::from_str(line) {
+            return Err(ServerError::new(ServerErrorKind::Refused, error));
+        }
+        serde_json::from_str(line).map_err(|error| {
+            let what = format!("The daemon at {} is of another version", self.control.display());
+            ServerError::because(ServerErrorKind::Socket, what, error)
+        })
+    }
+}
+
+fn no_answer(control: &Path, error: std::io::Error) -> ServerError {
+    let what = format!("Cannot talk to the daemon at {}; is it running?", control.display());
+    ServerError::because(ServerErrorKind::Socket, what, error)
+}
+
+/// What the daemon did not do, and why.
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+}
+
+/// Asks a running daemon for its status, as JSON.
+///
+/// # Errors
+/// [`ServerErrorKind::Socket`] when it is not running or does not answer.
+pub fn status(control: &Path) -> Result<String, ServerError> {
+    Conversation::begin(control, &Request::Status)?.answer()
+}
+
+/// How a stop went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Blocks that are newer than their backing disks and stay on the SSD.
+    pub dirty_blocks: u64,
+}
+
+/// The daemon's answers to a stop: how it goes on, and at last how it ended.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StopAnswer {
+    Ended { saved: bool, dirty_blocks: u64 },
+    Draining { draining_blocks: u64 },
+    Stopping { stopping: bool },
+}
+
+/// Asks a running daemon to stop, with `drain` after it has written everything back; returns when it has.
+/// `progress` is told how many blocks are still to be written back.
+///
+/// # Errors
+/// As [`status`], and [`ServerErrorKind::Media`] when it stopped without everything saved.
+pub fn stop(control: &Path, drain: bool, mut progress: impl FnMut(u64)) -> Result<Stopped, ServerError> {
+    let mut conversation = Conversation::begin(control, &Request::Stop { drain })?;
+    let mut line = String::new();
+    loop {
+        match conversation.understand(&mut line)? {
+            StopAnswer::Stopping { stopping: true } => {}
+            StopAnswer::Draining { draining_blocks } => progress(draining_blocks),
+            StopAnswer::Ended { saved: true, dirty_blocks } => return Ok(Stopped { dirty_blocks }),
+            StopAnswer::Stopping { .. } | StopAnswer::Ended { .. } => {
+                let text = "The daemon stopped, but not everything could be saved; see its log before it is started again";
+                return Err(ServerError::new(ServerErrorKind::Media, text));
+            }
+        }
+    }
+}
+
+/// What a drain needs of a status.
+#[derive(Deserialize)]
+struct Progress {
+    vms: Vec<VmProgress>,
+}
+
+#[derive(Deserialize)]
+struct VmProgress {
+    draining_blocks: Option<u64>,
+}
+
+/// The daemon's answer to a drain.
+#[derive(Deserialize)]
+struct Began {
+    draining_blocks: u64,
+}
+
+/// Has a running daemon write back what is dirty now in the caches of these VMs (all when there are none named),
+/// while their guests go on; returns when it has. `progress` is told how many blocks are still to be written back.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] for a VM that is not there; [`ServerErrorKind::Media`] when it gets no
+/// further.
+pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> Result<(), ServerError> {
+    let request = Request::Drain { vms: vms.to_vec(), cancel: false };
+    let mut line = String::new();
+    let began: Began = Conversation::begin(control, &request)?.understand(&mut line)?;
+    let (mut least, mut since) = (began.draining_blocks, Instant::now());
+    progress(least);
+    loop {
+        let now: Progress = Conversation::begin(control, &Request::Status)?.understand(&mut line)?;
+        let mut left = now.vms.iter().filter_map(|vm| vm.draining_blocks).peekable();
+        if left.peek().is_none() {
+            return Ok(());
+        }
+        let left = left.sum();
+        progress(left);
+        if left < least {
+            (least, since) = (left, Instant::now());
+        } else if since.elapsed() > DRAIN_PATIENCE {
+            let text = format!(
+                "{left} blocks could not be written back for {} s; see the alarms of `lode status`. The daemon goes on \
+                 trying until `lode drain --cancel`",
+                DRAIN_PATIENCE.as_secs()
+            );
+            return Err(ServerError::new(ServerErrorKind::Media, text));
+        }
+        std::thread::sleep(DRAIN_PAUSE);
+    }
+}
+
+/// Has a running daemon stop draining these VMs (all when there are none named).
+///
+/// # Errors
+/// As [`drain`].
+pub fn cancel_drain(control: &Path, vms: &[String]) -> Result<(), ServerError> {
+    let request = Request::Drain { vms: vms.to_vec(), cancel: true };
+    let mut line = String::new();
+    let _: Began = Conversation::begin(control, &request)?.understand(&mut line)?;
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! The files and devices that a configuration names: whether they can be used together, and opening them. It must not
+//! know what is in them.
+
+use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use lode_media::{Direct, FaultKind, HddModel, Lock, MediaFault, MediaFile, OpenOptions};
+use lode_types::SECTOR_BYTES;
+use tracing::info;
+
+use crate::config::{Config, VmConfig};
+use crate::error::{ServerError, ServerErrorKind};
+
+/// How long a locked device is waited for: the kernel still has the I/O of a killed daemon to end, and keeps
+/// its files open meanwhile.
+const LOCK_PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is tried again.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Refuses backing disks that are absent, and files that have two uses: the second one would wait for the
+/// lock of the first.
+pub(crate) fn check_files(config: &Config) -> Result<(), ServerError> {
+    let mut uses: HashMap<(bool, u64, u64), String> = HashMap::new();
+    if let Some(ssd) = &config.ssd
+        && let Ok(found) = std::fs::metadata(&ssd.path)
+    {
+        uses.insert(file_identity(&found), "the cache SSD (`ssd.path`)".to_owned());
+    }
+    for vm in &config.vms {
+        let path = vm.backing.display();
+        let found = std::fs::metadata(&vm.backing).map_err(|error| {
+            let what = format!("VM {}: cannot find the backing disk {path}; correct `backing.path`", vm.name);
+            ServerError::because(ServerErrorKind::Media, what, error)
+        })?;
+        if found.is_file() && found.len() == 0 {
+            let text = format!(
+                "VM {}: the backing disk {path} has no bytes; give `backing.path` a disk with a size",
+                vm.name
+            );
+            return Err(ServerError::new(ServerErrorKind::Media, text));
+        }
+        if let Some(other) = uses.insert(file_identity(&found), format!("the backing disk of VM {}", vm.name))
+        {
+            let text = format!(
+                "VM {}: {path} is {other} as well; give each its own device or file in `backing.path`",
+                vm.name
+            );
+            return Err(ServerError::new(ServerErrorKind::Config, text));
+        }
+    }
+    Ok(())
+}
+
+/// What two paths to one file, or two nodes of one device, have in common.
+fn file_identity(found: &Metadata) -> (bool, u64, u64) {
+    match found.file_type().is_block_device() {
+        true => (true, found.rdev(), 0),
+        false => (false, found.dev(), found.ino()),
+    }
+}
+
+/// Opens a VM's backing disk for this daemon alone.
+pub(crate) fn open_backing(vm: &VmConfig) -> Result<MediaFile, ServerError> {
+    let open = |direct| {
+        let options = OpenOptions { write: !vm.read_only, direct, create_size: None, lock: Lock::Exclusive };
+        open_patiently(&vm.backing, &options).map_err(|fault| {
+            let what = format!("VM {}: cannot open the backing disk (`backing.path`)", vm.name);
+            ServerError::because(ServerErrorKind::Media, what, fault)
+        })
+    };
+    let mut backing = open(Direct::Prefer)?;
+    let size_bytes = backing.size_bytes();
+    if !size_bytes.is_multiple_of(SECTOR_BYTES) {
+        let text = format!(
+            "VM {}: the backing disk {} (`backing.path`) has {size_bytes} bytes; make its size a multiple of \
+             {SECTOR_BYTES}",
+            vm.name,
+            vm.backing.display()
+        );
+        return Err(ServerError::new(ServerErrorKind::Media, text));
+    }
+    if u64::from(backing.logical_block_bytes()) > SECTOR_BYTES {
+        // Guests may write single sectors, which direct I/O cannot do here.
+        info!("VM {}: backing disk with large sectors, the page cache is used", vm.name);
+        drop(backing);
+        backing = open(Direct::Off)?;
+    }
+    Ok(if vm.backing_like_hdd { backing.with_delay(HddModel::nearline()) } else { backing })
+}
+
+/// Opens a device or file, waiting for a lock of a daemon that was killed just now.
+pub(crate) fn open_patiently(path: &Path, options: &OpenOptions) -> Result<MediaFile, MediaFault> {
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match MediaFile::open(path, options) {
+            Err(fault) if fault.kind() == FaultKind::Busy && Instant::now() < deadline => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}

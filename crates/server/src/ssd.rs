@@ -1,0 +1,111 @@
+//! The cache SSD of a configuration: finding it, making sure that it is the right one, and beginning a new life of
+//! it. It must not know what volumes are for.
+
+use lode_engine::store::{Attached, Store, StoreErrorKind, StoreView, VolumeSpec};
+use lode_media::{MediaFile, OpenOptions};
+use tracing::{info, warn};
+
+use crate::bytes::DeviceBytes;
+use crate::config::{Config, Size, SsdConfig};
+use crate::error::{ServerError, ServerErrorKind};
+use crate::files::open_patiently;
+use crate::identity::StateFile;
+
+/// A cache SSD that is the right one, and has not been changed yet.
+pub(crate) struct FoundSsd<'c> {
+    pub file: MediaFile,
+    pub view: StoreView,
+    config: &'c Config,
+    ssd: &'c SsdConfig,
+}
+
+/// The cache SSD in its new life.
+pub(crate) struct OpenSsd {
+    pub file: MediaFile,
+    pub store: Store,
+}
+
+impl<'c> FoundSsd<'c> {
+    /// Opens the SSD of a configuration, if it names one, and looks at what it holds.
+    pub(crate) fn find(config: &'c Config) -> Result<Option<FoundSsd<'c>>, ServerError> {
+        let Some(ssd) = &config.ssd else { return Ok(None) };
+        let path = ssd.path.display();
+        let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
+            ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
+        })?;
+        let superblock = Store::probe(&mut DeviceBytes(&file)).map_err(|error| match error.kind() {
+            StoreErrorKind::NotACache => {
+                let what = format!(
+                    "{path} holds no cache that can be read; correct `ssd.path`, or if the device is new run `lode \
+                     format {path}` first"
+                );
+                ServerError::because(ServerErrorKind::Store, what, error)
+            }
+            _ => ServerError::store(path, error),
+        })?;
+        // Before anything more is read of it: what another cache holds would only confuse.
+        StateFile::of(config).check(ssd, &superblock)?;
+        let view = StoreView::read(&mut DeviceBytes(&file))
+            .map_err(|error| ServerError::store(ssd.path.display(), error))?;
+        Ok(Some(FoundSsd { file, view, config, ssd }))
+    }
+
+    /// Refuses volumes for which a new life would have no room, or which would lose something.
+    pub(crate) fn check(&self, specs: &[VolumeSpec]) -> Result<(), ServerError> {
+        let outcome = self.view.check(&mut DeviceBytes(&self.file), specs);
+        outcome.map_err(|error| ServerError::store(self.ssd.path.display(), error))
+    }
+
+    /// Begins a new life: raises the epoch and remembers it.
+    pub(crate) fn open(self) -> Result<OpenSsd, ServerError> {
+        let FoundSsd { file, config, ssd, .. } = self;
+        let store = Store::open(&mut DeviceBytes(&file))
+            .map_err(|error| ServerError::store(ssd.path.display(), error))?;
+        let superblock = store.superblock();
+        StateFile::of(config).update(ssd, superblock)?;
+        info!(
+            "Cache {} on {}, epoch {}, {} with blocks of {}{}",
+            superblock.cache,
+            ssd.path.display(),
+            superblock.epoch,
+            Size(superblock.device_bytes),
+            Size(superblock.block.bytes()),
+            if file.is_direct() { "" } else { "; direct I/O does not work there, the page cache is used" }
+        );
+        // Volumes that nobody serves keep their space and what they hold.
+        for name in store.volumes().filter(|name| !config.has_vm(name)) {
+            warn!(
+                "The cache holds volume '{name}', which is not configured: its space stays taken until `lode volume \
+                 remove` gives it back"
+            );
+        }
+        Ok(OpenSsd { file, store })
+    }
+
+    /// Takes a volume off the SSD. What this host remembers of it follows.
+    pub(crate) fn remove(self, name: &str, force: bool) -> Result<u64, ServerError> {
+        let mut device = DeviceBytes(&self.file);
+        let removed = Store::remove(&mut device, name, force).map_err(|error| {
+            let what = self.ssd.path.display();
+            match error.kind() {
+                StoreErrorKind::HoldsDirty { blocks } => {
+                    let what = format!("{what}: `lode volume remove --force` loses these {blocks} blocks");
+                    ServerError::because(ServerErrorKind::InUse, what, error)
+                }
+                _ => ServerError::store(what, error),
+            }
+        })?;
+        let superblock =
+            Store::probe(&mut device).map_err(|error| ServerError::store(self.ssd.path.display(), error))?;
+        StateFile::of(self.config).update(self.ssd, &superblock)?;
+        Ok(removed.space_bytes)
+    }
+}
+
+impl OpenSsd {
+    /// Recovers a volume, or makes it.
+    pub(crate) fn attach(&mut self, spec: &VolumeSpec) -> Result<Attached, ServerError> {
+        let attached = self.store.attach(&mut DeviceBytes(&self.file), spec);
+        attached.map_err(|error| ServerError::store(format!("VM {}", spec.name), error))
+    }
+}

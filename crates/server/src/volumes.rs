@@ -1,0 +1,88 @@
+//! Looking at the volumes of a cache SSD, and removing them, while no daemon serves it.
+
+use serde::Serialize;
+
+use crate::bytes::DeviceBytes;
+use crate::config::Config;
+use crate::error::{ServerError, ServerErrorKind};
+use crate::ssd::FoundSsd;
+
+/// What the cache SSD holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Volumes {
+    /// Identity of the cache.
+    pub uuid: String,
+    /// Size of a block.
+    pub block_bytes: u64,
+    /// Space that no volume has.
+    pub free_bytes: u64,
+    /// By name.
+    pub volumes: Vec<VolumeView>,
+}
+
+/// One volume.
+#[derive(Clone, Debug, Serialize)]
+pub struct VolumeView {
+    /// Name of the VM that it was made for.
+    pub name: String,
+    /// Whether the configuration has a VM of this name.
+    pub configured: bool,
+    /// Size of its backing disk when it was last served.
+    pub backing_bytes: u64,
+    /// Its space on the SSD.
+    pub space_bytes: u64,
+    /// Blocks it holds; none when its metadata is damaged.
+    pub blocks: Option<u64>,
+    /// Of those, newer than the backing disk.
+    pub dirty_blocks: Option<u64>,
+    /// Why the blocks could not be counted.
+    pub damage: Option<String>,
+}
+
+/// What the cache SSD of a configuration holds. Nothing is changed.
+///
+/// # Errors
+/// When the configuration names no SSD, a daemon serves it, or it is not the right one.
+pub fn volumes(config: &Config) -> Result<Volumes, ServerError> {
+    let ssd = find(config)?;
+    let mut device = DeviceBytes(&ssd.file);
+    let superblock = ssd.view.superblock();
+    let mut volumes = Vec::new();
+    for info in ssd.view.volumes() {
+        let counts = ssd.view.count_blocks(&mut device, &info.name);
+        let (blocks, damage) = match counts {
+            Ok(counts) => (Some(counts), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        volumes.push(VolumeView {
+            configured: config.has_vm(&info.name),
+            name: info.name,
+            backing_bytes: info.backing_bytes,
+            space_bytes: info.space_bytes,
+            blocks: blocks.map(|counts| counts.clean + counts.dirty),
+            dirty_blocks: blocks.map(|counts| counts.dirty),
+            damage,
+        });
+    }
+    volumes.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Volumes {
+        uuid: superblock.cache.to_string(),
+        block_bytes: superblock.block.bytes(),
+        free_bytes: u64::from(ssd.view.free_extents()) * superblock.extent_bytes,
+        volumes,
+    })
+}
+
+/// Gives a volume's space back, and with `force` even if that loses blocks newer than its backing disk. Returns the
+/// space.
+///
+/// # Errors
+/// As [`volumes`]; when there is no such volume; [`ServerErrorKind::InUse`] when it takes `force`.
+pub fn remove_volume(config: &Config, name: &str, force: bool) -> Result<u64, ServerError> {
+    find(config)?.remove(name, force)
+}
+
+fn find(config: &Config) -> Result<FoundSsd<'_>, ServerError> {
+    let none = || ServerError::new(ServerErrorKind::Config, "The configuration has no cache SSD; add [ssd]");
+    FoundSsd::find(config)?.ok_or_else(none)
+}
