@@ -100,10 +100,10 @@ impl Engine {
     }
 
     fn decide(&mut self, request: GuestRequest) {
-        let GuestRequest { token, op, last, now_ns } = request;
+        let ends_access = request.ends_access();
+        let GuestRequest { token, op, now_ns, .. } = request;
         let new =
             |buf, durable| Request { token, buf, parts_left: 1, durable, error: None, served: Served::Dram };
-        let is_access = matches!(op, GuestOp::Read { .. } | GuestOp::Write { .. });
         match op {
             GuestOp::Read { offset_bytes, length_bytes } => {
                 let request = self.requests.insert(new(Some(Buf::zeroed(length_bytes as usize)), false));
@@ -133,7 +133,7 @@ impl Engine {
                 self.decide_range(request, offset_bytes, length_bytes, true);
             }
         }
-        if last && is_access {
+        if ends_access {
             self.counters.requests += 1;
             self.end_request(now_ns);
         }
@@ -143,8 +143,11 @@ impl Engine {
         let mut effects = std::mem::take(&mut self.effects);
         effects.clear();
         self.scheme.end_request(now_ns, &mut effects);
-        let (vms, sinks) = (std::slice::from_mut(&mut self.scheme), std::slice::from_mut(&mut effects));
-        self.sizer.after_request(now_ns, vms, sinks);
+        self.take_background(effects);
+    }
+
+    /// Counts and carries out what no guest asked for. `effects` is the engine's own list, which it takes back.
+    pub(crate) fn take_background(&mut self, effects: Vec<Effect>) {
         for effect in &effects {
             self.counters.effect(effect);
             self.background(effect);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lode_policy::{AnyScheme, Counters, Effect, Quota, Scheme, Settings, Sizer};
+use lode_policy::{AnyScheme, Counters, Effect, LevelDemand, Quota, Scheme, Settings, Tenant};
 use lode_types::{BlockNo, BlockSize, Level};
 use slab::Slab;
 
@@ -122,7 +122,6 @@ pub(crate) struct Request {
 pub struct Engine {
     pub(crate) config: EngineConfig,
     pub(crate) scheme: AnyScheme,
-    pub(crate) sizer: Sizer,
     pub(crate) counters: Counters,
     pub(crate) effects: Vec<Effect>,
     pub(crate) requests: Slab<Request>,
@@ -153,12 +152,10 @@ impl Engine {
     /// An engine for one volume. `settings` name the scheme; `attached` is what [`crate::store`] found or
     /// made on the SSD, `None` for a volume without one. The cache starts with all that was recovered.
     pub fn new(config: EngineConfig, settings: &Settings, attached: Option<Attached>) -> Engine {
-        let sizer = Sizer::new(settings, config.quota);
-        let scheme = lode_policy::build(settings, config.quota, sizer.first_share(1));
+        let scheme = lode_policy::build(settings, config.quota, config.quota);
         let frames = config.quota.dram_blocks + config.reserve.dram_blocks;
         let mut engine = Engine {
             scheme,
-            sizer,
             counters: Counters::default(),
             effects: Vec::new(),
             requests: Slab::new(),
@@ -319,11 +316,6 @@ impl Engine {
         &self.counters
     }
 
-    /// The VM's share in force.
-    pub fn quota(&self) -> Quota {
-        self.scheme.quota()
-    }
-
     /// What went wrong so far.
     pub fn alarms(&self) -> Alarms {
         self.alarms
@@ -430,5 +422,28 @@ impl Gauges {
             (DeviceId::Ssd, true, _) => self.ssd_metadata_bytes += bytes,
             (DeviceId::Ssd, false, _) => {}
         }
+    }
+}
+
+/// Whoever has several engines may divide a host's levels between them, within each one's
+/// [`EngineConfig::quota`].
+impl Tenant for Engine {
+    fn quota(&self) -> Quota {
+        self.scheme.quota()
+    }
+
+    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
+        self.scheme.demand()
+    }
+
+    fn resize(&mut self, quota: Quota) {
+        let most = self.config.quota;
+        let quota =
+            Quota::new(quota.dram_blocks.min(most.dram_blocks), quota.ssd_blocks.min(most.ssd_blocks));
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.clear();
+        self.scheme.resize(quota, &mut effects);
+        self.take_background(effects);
+        self.run();
     }
 }

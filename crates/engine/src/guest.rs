@@ -22,6 +22,13 @@ pub struct GuestRequest {
     pub now_ns: u64,
 }
 
+impl GuestRequest {
+    /// Whether a read or write is complete with this piece: those are the requests that schemes and sizers count.
+    pub fn ends_access(&self) -> bool {
+        self.last && matches!(self.op, GuestOp::Read { .. } | GuestOp::Write { .. })
+    }
+}
+
 /// What is asked. Offsets and lengths are in bytes and multiples of 512.
 #[derive(Debug)]
 pub enum GuestOp {

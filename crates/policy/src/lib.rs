@@ -29,4 +29,4 @@ pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, schemes as all_schemes};
 pub use scheme::{Hint, LevelDemand, Scheme};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings};
-pub use sizer::Sizer;
+pub use sizer::{Sizer, Tenant};

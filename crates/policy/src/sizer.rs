@@ -83,6 +83,33 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
 const LATENCY_CACHE_US: f64 = 120.0;
 const LATENCY_BACKING_US: f64 = 8000.0;
 
+/// One of the VMs that divide the levels of a host.
+pub trait Tenant {
+    /// Its share in force.
+    fn quota(&self) -> Quota;
+
+    /// Closes its sizing window and says what it could have used of each level; see [`Scheme::demand`].
+    fn demand(&mut self) -> Option<[LevelDemand; 2]>;
+
+    /// Changes its share.
+    fn resize(&mut self, quota: Quota);
+}
+
+/// A scheme, and what takes its effects.
+impl<T: Scheme, S: Sink> Tenant for (T, S) {
+    fn quota(&self) -> Quota {
+        self.0.quota()
+    }
+
+    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
+        self.0.demand()
+    }
+
+    fn resize(&mut self, quota: Quota) {
+        self.0.resize(quota, &mut self.1);
+    }
+}
+
 /// Decides the shares of a set of VMs that divide the levels of one host.
 #[derive(Debug)]
 pub struct Sizer {
@@ -128,9 +155,9 @@ impl Sizer {
     }
 
     /// Notes one request of any of the VMs and, when the interval ends, gives every VM its new share.
-    /// `sinks[i]` takes the effects on `vms[i]`. Says whether an interval ended.
+    /// Says whether an interval ended.
     #[inline]
-    pub fn after_request<T: Scheme, S: Sink>(&mut self, now_ns: u64, vms: &mut [T], sinks: &mut [S]) -> bool {
+    pub fn after_request<V: Tenant>(&mut self, now_ns: u64, vms: &mut [V]) -> bool {
         if !self.on {
             return false;
         }
@@ -143,7 +170,7 @@ impl Sizer {
         }
         // Targets of a host whose VMs came or went since are for others; the next interval makes new ones.
         if !self.targets.is_empty() && self.targets.len() == vms.len() {
-            self.approach(vms, sinks);
+            self.approach(vms);
         }
         sized
     }
@@ -158,9 +185,9 @@ impl Sizer {
     }
 
     /// What every VM should have, from the window that ends now.
-    fn shares<T: Scheme>(&self, vms: &mut [T]) -> Vec<Quota> {
-        let mut shares: Vec<Quota> = vms.iter().map(Scheme::quota).collect();
-        let demands: Vec<_> = vms.iter_mut().map(Scheme::demand).collect();
+    fn shares<V: Tenant>(&self, vms: &mut [V]) -> Vec<Quota> {
+        let mut shares: Vec<Quota> = vms.iter().map(Tenant::quota).collect();
+        let demands: Vec<_> = vms.iter_mut().map(Tenant::demand).collect();
         let Some(mut demands) = demands.into_iter().collect::<Option<Vec<_>>>() else { return shares };
         for level in Level::ALL {
             let physical = self.physical.of(level);
@@ -191,9 +218,9 @@ impl Sizer {
     }
 
     /// One step towards the targets: first what is given up, then what grows into free space.
-    fn approach<T: Scheme, S: Sink>(&mut self, vms: &mut [T], sinks: &mut [S]) {
+    fn approach<V: Tenant>(&mut self, vms: &mut [V]) {
         let slowest = if self.shrink_rate == 0 { u32::MAX } else { self.shrink_rate };
-        let mut next: Vec<Quota> = vms.iter().map(Scheme::quota).collect();
+        let mut next: Vec<Quota> = vms.iter().map(Tenant::quota).collect();
         for level in Level::ALL {
             for (quota, target) in next.iter_mut().zip(&self.targets) {
                 let step = quota.of(level).saturating_sub(target.of(level)).min(slowest);
@@ -207,9 +234,9 @@ impl Sizer {
                 *quota = quota.with(level, quota.of(level) + growth as u32);
             }
         }
-        for ((vm, quota), sink) in vms.iter_mut().zip(&next).zip(sinks) {
+        for (vm, quota) in vms.iter_mut().zip(&next) {
             if vm.quota() != *quota {
-                vm.resize(*quota, sink);
+                vm.resize(*quota);
             }
         }
         if next == self.targets {

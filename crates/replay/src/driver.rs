@@ -25,8 +25,8 @@ pub struct Driver<T> {
     times: ServiceTimes,
     sizer: Sizer,
     late_share: Quota,
-    vms: Vec<T>,
-    tallies: Vec<Tally>,
+    /// Each with what its requests led to.
+    vms: Vec<(T, Tally)>,
     intervals: Intervals,
     waiting: Vec<Part>,
 }
@@ -89,7 +89,6 @@ impl<T: Scheme> Driver<T> {
             sizer,
             late_share,
             vms: Vec::new(),
-            tallies: Vec::new(),
             intervals: Intervals::default(),
             waiting: Vec::with_capacity(BATCH),
         };
@@ -99,8 +98,7 @@ impl<T: Scheme> Driver<T> {
 
     fn add_vms(&mut self, count: usize, share: Quota) {
         while self.vms.len() < count {
-            self.vms.push((self.build)(share));
-            self.tallies.push(Tally::new(self.times));
+            self.vms.push(((self.build)(share), Tally::new(self.times)));
         }
     }
 
@@ -122,12 +120,12 @@ impl<T: Scheme> Driver<T> {
             Op::Read => AccessOp::Read,
             Op::Write => AccessOp::Write,
             Op::Trim => {
-                self.tallies[vm as usize].trims += 1;
+                self.vms[vm as usize].1.trims += 1;
                 self.cut(vm, first_block, What::Discard, request);
                 return Ok(());
             }
             Op::Flush => {
-                self.tallies[vm as usize].flushes += 1;
+                self.vms[vm as usize].1.flushes += 1;
                 return Ok(());
             }
         };
@@ -159,7 +157,7 @@ impl<T: Scheme> Driver<T> {
     #[inline(always)]
     fn wait(&mut self, vm: u32, first_block: BlockNo, what: What, time_ns: u64, part: BlockPart, last: bool) {
         let block = first_block | part.block;
-        let hint = self.vms[vm as usize].announce(block);
+        let hint = self.vms[vm as usize].0.announce(block);
         self.waiting.push(Part { block, time_ns, hint, vm, what, partial: part.partial, last });
         if self.waiting.len() == BATCH {
             self.finish();
@@ -170,11 +168,12 @@ impl<T: Scheme> Driver<T> {
     pub fn finish(&mut self) {
         let mut parts = std::mem::take(&mut self.waiting);
         for run in parts.chunk_by_mut(Part::is_of_same_vm) {
-            let scheme = &self.vms[run[0].vm as usize];
+            let (scheme, _) = &self.vms[run[0].vm as usize];
             scheme.locate(run.iter_mut().map(|part| (part.block, &mut part.hint)));
         }
         for run in parts.chunk_by(Part::is_of_same_vm) {
-            self.vms[run[0].vm as usize].follow(run.iter().map(|part| (part.block, part.hint)));
+            let (scheme, _) = &self.vms[run[0].vm as usize];
+            scheme.follow(run.iter().map(|part| (part.block, part.hint)));
         }
         parts.iter().for_each(|part| self.decide(part));
         parts.clear();
@@ -184,8 +183,7 @@ impl<T: Scheme> Driver<T> {
     #[inline]
     fn decide(&mut self, part: &Part) {
         let Part { block, time_ns, hint, vm, what, partial, last } = *part;
-        let scheme = &mut self.vms[vm as usize];
-        let tally = &mut self.tallies[vm as usize];
+        let (scheme, tally) = &mut self.vms[vm as usize];
         let op = match what {
             What::Access(op) => op,
             What::Discard => return scheme.discard(block, tally),
@@ -197,15 +195,15 @@ impl<T: Scheme> Driver<T> {
         if last {
             scheme.end_request(time_ns, tally);
             tally.end_request(op);
-            if self.sizer.after_request(time_ns, &mut self.vms, &mut self.tallies) {
-                self.intervals.record(self.vms.iter().map(Scheme::quota));
+            if self.sizer.after_request(time_ns, &mut self.vms) {
+                self.intervals.record(self.vms.iter().map(|(scheme, _)| scheme.quota()));
             }
         }
     }
 
     /// The VMs' schemes.
     pub fn schemes(&self) -> impl ExactSizeIterator<Item = &T> {
-        self.vms.iter()
+        self.vms.iter().map(|(scheme, _)| scheme)
     }
 
     /// Sizings whose shares are not in the outcomes, because there were more than
@@ -216,7 +214,7 @@ impl<T: Scheme> Driver<T> {
 
     /// What each VM's run led to so far.
     pub fn outcomes(&self) -> impl Iterator<Item = VmOutcome> {
-        self.tallies.iter().enumerate().map(|(vm, tally)| {
+        self.vms.iter().enumerate().map(|(vm, (_, tally))| {
             let (first_interval, shares) = self.intervals.of(vm);
             VmOutcome { tally: tally.clone(), first_interval, shares }
         })

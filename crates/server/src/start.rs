@@ -9,7 +9,7 @@ use lode_engine::{Engine, EngineConfig};
 use lode_format::Superblock;
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
-use lode_policy::Quota;
+use lode_policy::{Quota, Sizer};
 use lode_types::BlockSize;
 use tracing::info;
 
@@ -21,6 +21,8 @@ use crate::ssd::{FoundSsd, OpenSsd};
 /// One VM's disk, ready to be served by any thread.
 pub(crate) struct Prepared {
     pub engine: Engine,
+    /// Divides what the VM's configuration gives it, as long as nothing divides a host.
+    pub sizer: Sizer,
     pub scheme: &'static str,
     pub export: ExportInfo,
     pub backing: MediaFile,
@@ -152,5 +154,6 @@ fn prepare_vm(plan: Plan<'_>, spec: &VolumeSpec, ssd: Option<&mut OpenSsd>) -> R
         Size(frame_bytes(&config)),
     );
     let ssd = ssd.map(|ssd| ssd.file.clone());
-    Ok(Prepared { engine, scheme: vm.settings.scheme(), export, backing, ssd })
+    let sizer = Sizer::new(&vm.settings, config.quota);
+    Ok(Prepared { engine, sizer, scheme: vm.settings.scheme(), export, backing, ssd })
 }

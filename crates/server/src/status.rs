@@ -1,7 +1,7 @@
 //! What `status` says, in the shape that `docs/serving.md` describes. It must not know how it is gathered.
 
 use lode_engine::{Alarms, Engine, Gauges};
-use lode_policy::CounterReport;
+use lode_policy::{CounterReport, Tenant};
 use serde::Serialize;
 
 use crate::latency::LatenciesView;

@@ -11,6 +11,7 @@ use lode_engine::{
 };
 use lode_media::{Done, Driver, FileId, Op, Payload};
 use lode_nbd::{Command, ExportInfo, Request};
+use lode_policy::Sizer;
 use slab::Slab;
 
 use crate::latency::Latencies;
@@ -78,6 +79,7 @@ pub(crate) struct Volume {
     /// Connections that wait for the engine to have less to do, in order.
     pub stalled: VecDeque<usize>,
     engine: Engine,
+    sizer: Sizer,
     backing: FileId,
     ssd: Option<FileId>,
     requests: Slab<Pending>,
@@ -126,7 +128,7 @@ pub(crate) fn cost_bytes(request: &Request) -> u64 {
 
 impl Volume {
     pub(crate) fn new(vm: Prepared, driver: &mut impl Driver, connections: Arc<AtomicU32>) -> Volume {
-        let Prepared { engine, scheme, export, backing, ssd } = vm;
+        let Prepared { engine, sizer, scheme, export, backing, ssd } = vm;
         let backing = driver.add_file(backing);
         let ssd = ssd.map(|ssd| driver.add_file(ssd));
         Volume {
@@ -134,6 +136,7 @@ impl Volume {
             scheme,
             stalled: VecDeque::new(),
             engine,
+            sizer,
             backing,
             ssd,
             requests: Slab::new(),
@@ -170,7 +173,12 @@ impl Volume {
     fn submit_piece(&mut self, key: usize, piece: u32, op: GuestOp, last: bool, now_ns: u64) {
         self.working_bytes += piece_cost_bytes(&self.requests[key].request, u64::from(piece));
         let token = (key as u64) << PIECE_BITS | u64::from(piece);
-        self.engine.submit(GuestRequest { token, op, last, now_ns });
+        let request = GuestRequest { token, op, last, now_ns };
+        let counts = request.ends_access();
+        self.engine.submit(request);
+        if counts {
+            self.sizer.after_request(now_ns, std::slice::from_mut(&mut self.engine));
+        }
     }
 
     /// Hands a request without payload to the engine.

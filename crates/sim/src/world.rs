@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::store::{Bytes, Store, StoreError, VolumeSpec};
 use lode_engine::{Engine, EngineConfig, Event, GuestRequest};
-use lode_policy::Settings;
+use lode_policy::{Settings, Sizer};
 
 use crate::disk::SimDisk;
 use crate::model::SECTOR;
@@ -78,6 +78,8 @@ pub struct World {
     /// The backing disk.
     pub backing: SimDisk,
     engine: Engine,
+    /// Divides the levels of the engine's own share: it is the only VM here.
+    sizer: Sizer,
     now_ns: u64,
     due: BinaryHeap<Reverse<(u64, u64)>>,
     pending: std::collections::HashMap<u64, Pending>,
@@ -121,6 +123,7 @@ impl World {
             ssd: SimDisk::new(0),
             backing: SimDisk::new(machine.config.volume_bytes),
             engine: Engine::new(machine.config, &machine.settings, None),
+            sizer: Sizer::new(&machine.settings, machine.config.quota),
             machine,
             now_ns: 0,
             due: BinaryHeap::new(),
@@ -154,7 +157,12 @@ impl World {
 
     /// Submits a guest's request.
     pub fn submit(&mut self, request: GuestRequest) {
+        let counts = request.ends_access();
+        let now_ns = request.now_ns;
         self.engine.submit(request);
+        if counts {
+            self.sizer.after_request(now_ns, std::slice::from_mut(&mut self.engine));
+        }
         self.take_commands();
     }
 
@@ -273,6 +281,7 @@ impl World {
     pub fn restart(&mut self, machine: Machine) -> Result<(), StoreError> {
         self.machine = machine;
         self.engine = start(&self.machine, &mut self.ssd)?;
+        self.sizer = Sizer::new(&self.machine.settings, self.machine.config.quota);
         self.take_commands();
         Ok(())
     }
@@ -286,6 +295,7 @@ impl World {
     ) -> Result<(), StoreError> {
         let attached = store.attach(ssd, &machine.spec())?;
         self.engine = Engine::new(machine.config, &machine.settings, Some(attached));
+        self.sizer = Sizer::new(&machine.settings, machine.config.quota);
         self.machine = machine;
         std::mem::swap(&mut self.ssd, ssd);
         self.take_commands();

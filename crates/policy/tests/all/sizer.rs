@@ -12,9 +12,8 @@ use crate::driver::settings;
 type Request = (usize, u64, bool);
 
 struct Host {
-    vms: Vec<AnyScheme>,
+    vms: Vec<(AnyScheme, Vec<Effect>)>,
     sizer: Sizer,
-    effects: Vec<Vec<Effect>>,
     now_ns: u64,
 }
 
@@ -23,22 +22,22 @@ impl Host {
         let sizer = Sizer::new(settings, physical);
         let share = sizer.first_share(vms);
         Host {
-            vms: (0..vms).map(|_| build(settings, physical, share)).collect(),
+            vms: (0..vms).map(|_| (build(settings, physical, share), Vec::new())).collect(),
             sizer,
-            effects: vec![Vec::new(); vms],
             now_ns: 0,
         }
     }
 
     fn request(&mut self, (vm, block, read): Request) {
         let access = if read { Access::read(block) } else { Access::write(block) };
-        self.vms[vm].access(access, &mut Nothing);
-        self.vms[vm].end_request(self.now_ns, &mut Nothing);
-        self.sizer.after_request(self.now_ns, &mut self.vms, &mut self.effects);
+        let scheme = &mut self.vms[vm].0;
+        scheme.access(access, &mut Nothing);
+        scheme.end_request(self.now_ns, &mut Nothing);
+        self.sizer.after_request(self.now_ns, &mut self.vms);
     }
 
     fn quotas(&self) -> Vec<Quota> {
-        self.vms.iter().map(Scheme::quota).collect()
+        self.vms.iter().map(|(scheme, _)| scheme.quota()).collect()
     }
 }
 
@@ -95,12 +94,12 @@ proptest! {
                     let lost = before.of(level).saturating_sub(after.of(level));
                     prop_assert!(rate == 0 || lost <= rate, "{lost} blocks at once");
                 }
-                for vm in &host.vms {
+                for (vm, _) in &host.vms {
                     prop_assert!(vm.resident_blocks(level) <= vm.quota().of(level));
                 }
             }
         }
-        for effect in host.effects.iter().flatten() {
+        for effect in host.vms.iter().flat_map(|(_, effects)| effects) {
             prop_assert!(matches!(effect, Effect::Evict { .. }), "{effect:?}");
         }
     }
@@ -234,7 +233,6 @@ fn vms_that_come_or_go_wait_for_the_next_interval() {
     }
     let before = host.quotas();
     host.vms.pop();
-    host.effects.pop();
     host.request((1, 9, true));
     assert_eq!(host.quotas(), before[..2]);
     for _ in 0..5 {

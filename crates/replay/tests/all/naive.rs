@@ -120,11 +120,12 @@ fn naive(
 ) -> (Vec<NaiveVm>, Vec<Vec<Quota>>) {
     let times = ServiceTimes::raid5();
     let mut sizer = Sizer::new(settings, physical);
-    let mut schemes: Vec<_> = (0..VMS).map(|_| build(settings, physical, sizer.first_share(VMS))).collect();
+    let share = sizer.first_share(VMS);
+    let mut schemes: Vec<_> = (0..VMS).map(|_| (build(settings, physical, share), Vec::new())).collect();
     let mut vms = vec![NaiveVm::default(); VMS];
     let (mut shares, mut since_sizing) = (Vec::new(), 0);
     for (vm, request) in requests {
-        let (scheme, state) = (&mut schemes[*vm as usize], &mut vms[*vm as usize]);
+        let ((scheme, _), state) = (&mut schemes[*vm as usize], &mut vms[*vm as usize]);
         let (start, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.length_bytes));
         let op = match request.op {
             Op::Read => AccessOp::Read,
@@ -161,13 +162,12 @@ fn naive(
             state.read_requests += 1;
             state.read_request_hits += u64::from(!missed);
         }
-        let mut sinks = vec![Vec::new(); VMS];
-        sizer.after_request(request.time_ns, &mut schemes, &mut sinks);
-        vms.iter_mut().zip(sinks).for_each(|(vm, effects)| vm.effects.extend(effects));
+        sizer.after_request(request.time_ns, &mut schemes);
+        vms.iter_mut().zip(&mut schemes).for_each(|(vm, (_, effects))| vm.effects.append(effects));
         since_sizing += 1;
         if since_sizing == SIZING_INTERVAL {
             since_sizing = 0;
-            shares.push(schemes.iter().map(Scheme::quota).collect());
+            shares.push(schemes.iter().map(|(scheme, _)| scheme.quota()).collect());
         }
     }
     (vms, shares)
