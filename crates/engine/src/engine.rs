@@ -38,6 +38,10 @@ impl EngineConfig {
     /// Least reserve: one piece of a request of every size fits with room to spare.
     const LEAST_RESERVE_BLOCKS: u32 = 512;
     const RESERVE_SHARE: u32 = 64;
+    /// Most bytes of tables and histories for each block of the levels and reserves.
+    const MOST_TABLE_BYTES: u64 = 320;
+    /// Bytes of tables and kept buffers whatever the levels are.
+    const LEAST_TABLE_BYTES: u64 = 1 << 20;
 
     /// The usual reserves: a sixty-fourth of the share and never less than 512 blocks.
     pub fn new(block: BlockSize, volume_bytes: u64, quota: Quota) -> EngineConfig {
@@ -47,6 +51,14 @@ impl EngineConfig {
         };
         let reserve = Quota::new(reserve(quota.dram_blocks), reserve(quota.ssd_blocks));
         EngineConfig { block, volume_bytes, quota, reserve }
+    }
+
+    /// Most memory that the engine takes: frames, and tables and histories when the levels are full. Buffers of
+    /// requests in flight come on top.
+    pub fn most_memory_bytes(&self) -> u64 {
+        let blocks = |of: fn(&Quota) -> u32| u64::from(of(&self.quota)) + u64::from(of(&self.reserve));
+        let (dram, ssd) = (blocks(|quota| quota.dram_blocks), blocks(|quota| quota.ssd_blocks));
+        dram * self.block.bytes() + (dram + ssd) * Self::MOST_TABLE_BYTES + Self::LEAST_TABLE_BYTES
     }
 
     /// Places on the SSD that the volume needs.

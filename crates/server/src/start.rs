@@ -115,25 +115,21 @@ fn plan_vm(vm: &VmConfig, backing: MediaFile, block: BlockSize) -> Result<Plan<'
     Ok(Plan { vm, backing, config, export, has_space: quota.ssd_blocks > 0 })
 }
 
-/// Refuses DRAM levels that this host cannot have.
+/// Refuses caches that this host has no memory for.
 fn check_memory(plans: &[Plan<'_>]) -> Result<(), ServerError> {
-    let needed_bytes: u64 = plans.iter().map(|plan| frame_bytes(&plan.config)).sum();
+    let needed_bytes: u64 = plans.iter().map(|plan| plan.config.most_memory_bytes()).sum();
     let found = rustix::system::sysinfo();
     let has_bytes = (found.totalram as u64).saturating_mul(u64::from(found.mem_unit));
     if needed_bytes <= has_bytes {
         return Ok(());
     }
     let text = format!(
-        "The DRAM levels of all VMs and their reserves are {}, and this host has {} of memory; make `dram` smaller",
+        "The caches of all VMs may take {} of memory (their DRAM levels, and tables for both levels), and this host \
+         has {}; make `dram` or `ssd` smaller",
         Size(needed_bytes),
         Size(has_bytes)
     );
     Err(ServerError::new(ServerErrorKind::Config, text))
-}
-
-/// Most memory for cached blocks.
-fn frame_bytes(config: &EngineConfig) -> u64 {
-    u64::from(config.quota.dram_blocks + config.reserve.dram_blocks) * config.block.bytes()
 }
 
 fn prepare_vm(plan: Plan<'_>, spec: &VolumeSpec, ssd: Option<&mut OpenSsd>) -> Result<Prepared, ServerError> {
@@ -144,14 +140,12 @@ fn prepare_vm(plan: Plan<'_>, spec: &VolumeSpec, ssd: Option<&mut OpenSsd>) -> R
     let (recovered, dirty) = attached.as_ref().map_or((0, 0), Attached::recovered_blocks);
     let engine = Engine::new(config, &vm.settings, attached);
     info!(
-        "VM {}: {} disk, {} recovered blocks ({dirty} newer than the disk) in {:.1} s; needs {} of memory for \
-         tables and up to {} for blocks",
+        "VM {}: {} disk, {} recovered blocks ({dirty} newer than the disk) in {:.1} s; takes at most {} of memory",
         vm.name,
         Size(config.volume_bytes),
         recovered,
         began.elapsed().as_secs_f64(),
-        Size(engine.gauges().memory_bytes),
-        Size(frame_bytes(&config)),
+        Size(config.most_memory_bytes()),
     );
     let ssd = ssd.map(|ssd| ssd.file.clone());
     let sizer = Sizer::new(&vm.settings, config.quota);

@@ -169,3 +169,31 @@ fn write_amplification_with_a_flush_for_32_writes() {
     println!("32 writes a flush: {written:.3} bytes written per byte");
     assert!(written <= 1.1, "{written}");
 }
+
+/// What is said before a volume is served holds when its cache is full and its history long.
+#[test]
+fn memory_stays_below_what_the_configuration_promises() {
+    for scheme in ["etica", "one-level"] {
+        let dram = if scheme == "etica" { 2048 } else { 0 };
+        let mut machine = machine(scheme, &[], Quota::new(dram, 16_384));
+        machine.config = lode_engine::EngineConfig::new(BlockSize::KIB_4, 1 << 30, machine.config.quota);
+        (machine.ssd_bytes, machine.extent_bytes) = (96 << 20, 4 << 20);
+        let most = machine.config.most_memory_bytes();
+        let mut world = World::new(machine, 3).unwrap();
+        let mut rng = Rng::new(9);
+        for token in 0..120_000 {
+            let offset_bytes = rng.below(40_000) * BLOCK;
+            let op = if rng.below(3) > 0 {
+                let buf = Buf::copy_of(&scenario::pattern(token as u8, BLOCK as usize));
+                GuestOp::Write { offset_bytes, buf, fua: false }
+            } else {
+                GuestOp::Read { offset_bytes, length_bytes: BLOCK }
+            };
+            world.serve(GuestRequest { token, op, last: true, now_ns: 0 }).unwrap().result.unwrap();
+        }
+        let gauges = world.engine().gauges();
+        println!("{scheme}: {} of at most {most} bytes, {gauges:?}", gauges.memory_bytes);
+        assert!(gauges.ssd_blocks > 16_000, "the cache is full");
+        assert!(gauges.memory_bytes <= most, "{} of at most {most} bytes", gauges.memory_bytes);
+    }
+}
