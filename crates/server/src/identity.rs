@@ -1,8 +1,10 @@
-//! What this host remembers of its cache SSD, to notice another SSD or an old copy in its place.
+//! What this host remembers of its cache SSD and of the disks behind it, to notice another one or an old copy in
+//! its place.
 //!
 //! An old copy is dangerous: its dirty blocks are older than what guests were told is durable, and its
-//! clean blocks may be older than the backing disk.
+//! clean blocks may be older than the backing disk. With another backing disk all of its blocks are wrong.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +22,12 @@ struct Remembered {
     uuid: String,
     epoch: u64,
     ssd: PathBuf,
+    #[serde(default)]
+    backings: Backings,
 }
+
+/// What each volume's backing disk is known by.
+pub(crate) type Backings = BTreeMap<String, String>;
 
 /// The state file of one cache.
 #[derive(Debug)]
@@ -33,8 +40,13 @@ impl StateFile {
         StateFile { path: config.state_dir.join(format!("{}.state", config.name)) }
     }
 
-    /// Refuses an SSD that is not the expected one. To be called before anything is written to it.
-    pub(crate) fn check(&self, ssd: &SsdConfig, found: &Superblock) -> Result<(), ServerError> {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Refuses an SSD that is not the expected one. To be called before anything is written to it. Returns the
+    /// backing disks that its volumes were used with.
+    pub(crate) fn check(&self, ssd: &SsdConfig, found: &Superblock) -> Result<Backings, ServerError> {
         let device = ssd.path.display();
         let refuse = |text: String| Err(ServerError::new(ServerErrorKind::Identity, text));
         if let Some(wanted) = ssd.uuid
@@ -45,7 +57,7 @@ impl StateFile {
                 found.cache
             ));
         }
-        let Some(remembered) = self.read()? else { return Ok(()) };
+        let Some(remembered) = self.read()? else { return Ok(Backings::new()) };
         let known: CacheId = remembered.uuid.parse().map_err(|error| self.damaged(error))?;
         if known != found.cache {
             return refuse(format!(
@@ -63,12 +75,18 @@ impl StateFile {
                 found.epoch, remembered.epoch
             ));
         }
-        Ok(())
+        Ok(remembered.backings)
     }
 
     /// Remembers the SSD as it is now. When this returns, a crash cannot undo it.
-    pub(crate) fn update(&self, ssd: &SsdConfig, now: &Superblock) -> Result<(), ServerError> {
-        let remembered = Remembered { uuid: now.cache.to_string(), epoch: now.epoch, ssd: ssd.path.clone() };
+    pub(crate) fn update(
+        &self,
+        ssd: &SsdConfig,
+        now: &Superblock,
+        backings: Backings,
+    ) -> Result<(), ServerError> {
+        let (uuid, epoch) = (now.cache.to_string(), now.epoch);
+        let remembered = Remembered { uuid, epoch, ssd: ssd.path.clone(), backings };
         let text = toml::to_string(&remembered).map_err(|error| self.damaged(error))?;
         self.replace(&text).map_err(|error| {
             let what = format!("Cannot write the state file {}; check `state_dir`", self.path.display());

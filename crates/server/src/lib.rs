@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backing;
 mod bytes;
 mod client;
 mod commands;

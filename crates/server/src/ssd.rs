@@ -5,16 +5,18 @@ use lode_engine::store::{Attached, Store, StoreErrorKind, StoreView, VolumeSpec}
 use lode_media::{MediaFile, OpenOptions};
 use tracing::{info, warn};
 
+use crate::backing::identify;
 use crate::bytes::DeviceBytes;
-use crate::config::{Config, Size, SsdConfig};
+use crate::config::{Config, Size, SsdConfig, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
-use crate::identity::StateFile;
+use crate::identity::{Backings, StateFile};
 
 /// A cache SSD that is the right one, and has not been changed yet.
 pub(crate) struct FoundSsd<'c> {
     pub file: MediaFile,
     pub view: StoreView,
+    backings: Backings,
     config: &'c Config,
     ssd: &'c SsdConfig,
 }
@@ -44,10 +46,10 @@ impl<'c> FoundSsd<'c> {
             _ => ServerError::store(path, error),
         })?;
         // Before anything more is read of it: what another cache holds would only confuse.
-        StateFile::of(config).check(ssd, &superblock)?;
+        let backings = StateFile::of(config).check(ssd, &superblock)?;
         let view = StoreView::read(&mut DeviceBytes(&file))
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
-        Ok(Some(FoundSsd { file, view, config, ssd }))
+        Ok(Some(FoundSsd { file, view, backings, config, ssd }))
     }
 
     /// Refuses volumes for which a new life would have no room, or which would lose something.
@@ -56,13 +58,37 @@ impl<'c> FoundSsd<'c> {
         outcome.map_err(|error| ServerError::store(self.ssd.path.display(), error))
     }
 
+    /// Refuses a backing disk that is not the one with which its volume was used, and will remember it.
+    pub(crate) fn check_backing(&mut self, vm: &VmConfig) -> Result<(), ServerError> {
+        let Some(now) = identify(&vm.backing) else { return Ok(()) };
+        let is_used = self.view.volumes().any(|volume| volume.name == vm.name);
+        match self.backings.get(&vm.name) {
+            Some(before) if is_used && *before != now => {
+                let text = format!(
+                    "VM {name}: the backing disk {} is another one than when its cache was last used ({now}; before: \
+                     {before}). The cached blocks belong to that one: correct `backing.path`. If the VM has a new disk, \
+                     give its volume up with `lode volume remove`; if it is the same disk moved without a change, remove \
+                     the line of {name} from {}",
+                    vm.backing.display(),
+                    StateFile::of(self.config).path().display(),
+                    name = vm.name,
+                );
+                Err(ServerError::new(ServerErrorKind::Identity, text))
+            }
+            _ => {
+                self.backings.insert(vm.name.clone(), now);
+                Ok(())
+            }
+        }
+    }
+
     /// Begins a new life: raises the epoch and remembers it.
     pub(crate) fn open(self) -> Result<OpenSsd, ServerError> {
-        let FoundSsd { file, config, ssd, .. } = self;
+        let FoundSsd { file, backings, config, ssd, .. } = self;
         let store = Store::open(&mut DeviceBytes(&file))
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
         let superblock = store.superblock();
-        StateFile::of(config).update(ssd, superblock)?;
+        StateFile::of(config).update(ssd, superblock, backings)?;
         info!(
             "Cache {} on {}, epoch {}, {} with blocks of {}{}",
             superblock.cache,
@@ -83,7 +109,7 @@ impl<'c> FoundSsd<'c> {
     }
 
     /// Takes a volume off the SSD. What this host remembers of it follows.
-    pub(crate) fn remove(self, name: &str, force: bool) -> Result<u64, ServerError> {
+    pub(crate) fn remove(mut self, name: &str, force: bool) -> Result<u64, ServerError> {
         let mut device = DeviceBytes(&self.file);
         let removed = Store::remove(&mut device, name, force).map_err(|error| {
             let what = self.ssd.path.display();
@@ -97,7 +123,8 @@ impl<'c> FoundSsd<'c> {
         })?;
         let superblock =
             Store::probe(&mut device).map_err(|error| ServerError::store(self.ssd.path.display(), error))?;
-        StateFile::of(self.config).update(self.ssd, &superblock)?;
+        self.backings.remove(name);
+        StateFile::of(self.config).update(self.ssd, &superblock, self.backings)?;
         Ok(removed.space_bytes)
     }
 }

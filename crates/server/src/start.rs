@@ -62,18 +62,19 @@ impl<'c> Start<'c> {
     pub(crate) fn plan(config: &'c Config) -> Result<Start<'c>, ServerError> {
         check_files(config)?;
         let backings = config.vms.iter().map(open_backing).collect::<Result<Vec<_>, _>>()?;
-        let ssd = FoundSsd::find(config)?;
+        let mut ssd = FoundSsd::find(config)?;
         let block = ssd.as_ref().map_or(BlockSize::KIB_4, |ssd| ssd.view.superblock().block);
         let vms = config.vms.iter().zip(backings);
         let mut plans =
             vms.map(|(vm, backing)| plan_vm(vm, backing, block)).collect::<Result<Vec<_>, _>>()?;
         check_memory(&plans)?;
-        if let Some(ssd) = &ssd {
+        if let Some(ssd) = &mut ssd {
             let known: HashSet<String> = ssd.view.volumes().map(|volume| volume.name).collect();
             // A VM whose share is gone may have left dirty blocks.
             plans.iter_mut().for_each(|plan| plan.has_space |= known.contains(&plan.vm.name));
             let specs: Vec<_> = plans.iter().filter(|plan| plan.has_space).map(Plan::spec).collect();
             ssd.check(&specs)?;
+            plans.iter().filter(|plan| plan.has_space).try_for_each(|plan| ssd.check_backing(plan.vm))?;
         }
         Ok(Start { plans, ssd })
     }

@@ -100,6 +100,38 @@ fn a_smaller_backing_disk_is_not_served() {
 }
 
 #[test]
+fn backing_disks_that_changed_places_are_not_served() {
+    let site = Site::new();
+    site.serve_once();
+    if !fs::read_to_string(site.path("state/test.state")).unwrap().contains("vm1") {
+        return println!("skipped: this file system does not tell files apart");
+    }
+    let swap = || {
+        fs::rename(site.path("vm1.img"), site.path("other.img")).unwrap();
+        fs::rename(site.path("vm2.img"), site.path("vm1.img")).unwrap();
+        fs::rename(site.path("other.img"), site.path("vm2.img")).unwrap();
+    };
+    swap();
+    let before = fs::read(site.path("ssd.img")).unwrap();
+    let said = site.serve_fails();
+    assert!(
+        said.contains("VM vm1") && said.contains("another one") && said.contains("`backing.path`"),
+        "{said}"
+    );
+    assert!(fs::read(site.path("ssd.img")).unwrap() == before, "a refusal changes nothing");
+    swap();
+    site.serve_once();
+    // A new disk for the VM, on purpose.
+    fs::write(site.path("new.img"), vec![7; 64 * MIB as usize]).unwrap();
+    fs::rename(site.path("new.img"), site.path("vm1.img")).unwrap();
+    assert!(site.serve_fails().contains("volume remove"));
+    lode_ok(&["volume", "remove", "--force", &site.text("test.toml"), "vm1"]);
+    let daemon = site.serve();
+    assert!(daemon.client("vm1").read(0, 4096) == [7; 4096]);
+    daemon.stop();
+}
+
+#[test]
 fn a_wrong_configuration_is_refused_with_its_line() {
     let site = Site::new();
     site.configure("[limits]\nconections = 3");
