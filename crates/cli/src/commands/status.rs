@@ -7,6 +7,7 @@ use serde::Deserialize;
 use crate::arguments::Daemon;
 use crate::error::CliError;
 use crate::output::{number, table, write};
+use crate::size::show_count;
 
 /// Of the status table, the first column of numbers.
 const FIRST_NUMBER: usize = 2;
@@ -58,6 +59,7 @@ struct Vm {
     name: String,
     scheme: String,
     connections: u64,
+    draining_blocks: Option<u64>,
     quota: Blocks,
     counters: Counters,
     gauges: Gauges,
@@ -130,7 +132,7 @@ impl Status {
         })
     }
 
-    /// The cache's line, a row for each VM, and a line for each VM with an alarm.
+    /// The cache's line, a row for each VM, and a line for each VM with a drain or an alarm.
     fn text(&self) -> String {
         let uptime = uptime(self.uptime_s);
         let cache = match &self.cache {
@@ -138,9 +140,10 @@ impl Status {
             None => "without an SSD".to_owned(),
         };
         let mut text = format!("Cache {}, {cache}, up {uptime}\n\n{}\n", self.name, self.table());
-        let alarms: Vec<_> = self.vms.iter().filter_map(Vm::alarm).collect();
-        if !alarms.is_empty() {
-            text += &format!("\n{}\n", alarms.join("\n"));
+        let drains = self.vms.iter().filter_map(Vm::drain);
+        let lines: Vec<_> = drains.chain(self.vms.iter().filter_map(Vm::alarm)).collect();
+        if !lines.is_empty() {
+            text += &format!("\n{}\n", lines.join("\n"));
         }
         text
     }
@@ -198,6 +201,12 @@ impl Vm {
             number(*cwf, 2),
             self.connections.to_string(),
         ]
+    }
+
+    /// How far a drain is, when there is one.
+    fn drain(&self) -> Option<String> {
+        let left = show_count(self.draining_blocks?, "block");
+        Some(format!("{}: draining, {left} left to write back", self.name))
     }
 
     /// What is wrong and what to do, the worst first; nothing when all is well.
@@ -277,7 +286,7 @@ mod tests {
     fn vm(name: &str, alarms: serde_json::Value) -> serde_json::Value {
         let latency = |count, p50_us, p99_us| serde_json::json!({"count": count, "p50_us": p50_us, "p99_us": p99_us, "max_us": 1e6});
         serde_json::json!({
-            "name": name, "scheme": "etica", "shard": 0, "connections": 7, "in_flight_bytes": 0,
+            "name": name, "scheme": "etica", "shard": 0, "connections": 7, "in_flight_bytes": 0, "draining_blocks": null,
             "quota": {"dram_blocks": 131_072, "ssd_blocks": 0},
             "counters": {
                 "block_reads": 1000, "read_hits": {"dram": 605, "ssd": 0}, "read_misses": 395, "cwf": 1.234
@@ -337,6 +346,14 @@ mod tests {
         assert_eq!(lines.len(), 1, "{text}");
         assert!(lines[0].starts_with("vm2: alarm: nothing is acknowledged as durable"), "{text}");
         assert!(lines[0].contains("also 2 times damaged on the SSD where no other copy is"), "{text}");
+    }
+
+    #[test]
+    fn a_drain_has_a_line_of_its_own() {
+        let mut draining = vm("vm1", alarms(0, false));
+        draining["draining_blocks"] = 1.into();
+        let text = status(serde_json::Value::Null, &[draining, vm("vm2", alarms(0, false))]);
+        assert!(text.ends_with("\nvm1: draining, 1 block left to write back\n"), "{text}");
     }
 
     #[test]
