@@ -158,8 +158,8 @@ impl Distances {
         let mut reuse = None;
         match found {
             Some((place, word)) if is_reference => {
-                let distance = self.timeline.distance(word & !INVALIDATED);
-                self.tracker.set_word(place, self.timeline.touch(word & !INVALIDATED));
+                let (distance, position) = self.timeline.revisit(word & !INVALIDATED);
+                self.tracker.set_word(place, position);
                 let useful = (is_read || self.metric == Metric::Trd) && word & INVALIDATED == 0;
                 reuse = Some(Reuse { distance, useful });
             }

@@ -52,16 +52,20 @@ impl PartialSums {
         sum
     }
 
-    /// Adds `change` to count number `at`.
+    /// Adds `change` to count number `at`; says the sum of the counts before it.
     #[inline(always)]
-    pub(crate) fn add(&mut self, mut at: usize, change: u32) {
+    pub(crate) fn add(&mut self, mut at: usize, change: u32) -> u32 {
+        let mut sum = 0u32;
         for level in &mut self.levels {
             let later = &LATER[FAN - 1 - at % FAN..][..FAN];
-            for (entry, mask) in level[at / FAN].0.iter_mut().zip(later) {
+            let group = &mut level[at / FAN].0;
+            sum = sum.wrapping_add(group[at % FAN]);
+            for (entry, mask) in group.iter_mut().zip(later) {
                 *entry = entry.wrapping_add(change & mask);
             }
             at /= FAN;
         }
+        sum
     }
 
     /// Makes every count 0.
@@ -88,8 +92,8 @@ mod tests {
             for _ in 0..300 {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let (at, change) = (state as usize / 8 % len, state % 7);
+                assert_eq!(sums.add(at, change), list[..at].iter().sum());
                 list[at] += change;
-                sums.add(at, change);
             }
             let mut expected = 0;
             for (at, count) in list.iter().enumerate() {

@@ -31,7 +31,15 @@ impl Model {
             self.make_room();
         }
         self.check(block);
-        self.positions[block] = self.timeline.touch(self.positions[block]);
+        let previous = self.positions[block];
+        self.positions[block] = if self.timeline.is_live(previous) && block.is_multiple_of(2) {
+            let (distance, position) = self.timeline.revisit(previous);
+            let expected = self.recency.iter().rev().position(|&b| b == block);
+            assert_eq!(Some(distance as usize), expected);
+            position
+        } else {
+            self.timeline.touch(previous)
+        };
         self.recency.retain(|&b| b != block);
         self.recency.push(block);
     }

@@ -9,10 +9,12 @@
 //!   it at every sizing interval.
 
 mod config;
+mod heap;
 mod pod;
 mod popularity;
 mod promote;
 mod radix;
+mod records;
 mod sets;
 mod table;
 
@@ -23,6 +25,7 @@ pub(crate) use config::TABLES;
 use self::config::{Config, Mode};
 use self::pod::Pods;
 use self::popularity::Popularity;
+use self::records::Record;
 use self::sets::SsdSets;
 use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
@@ -157,7 +160,7 @@ impl Etica {
                 });
             }
             self.ssd.touch(block, slot);
-            self.ssd.lists.set_flag(slot, true);
+            self.table.records[id as usize].set_dirty(true);
         }
         if let Some(slot) = in_dram {
             self.drop_from_dram(id);
@@ -195,7 +198,7 @@ impl Etica {
 
     fn evict_from_ssd<S: Sink>(&mut self, slot: Slot, sink: &mut S) {
         let id = self.ssd.lists.value(slot);
-        let dirty = self.ssd.lists.flag(slot);
+        let dirty = self.table.records[id as usize].is_dirty();
         let block = self.drop_from_ssd(id, slot);
         sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
     }
@@ -248,7 +251,7 @@ impl Scheme for Etica {
         self.pods.make_room(&mut self.table.records);
         self.accesses_in_window += 1;
         let id = self.record_of(access.block, hint);
-        self.table.records[id as usize].interval = self.interval;
+        self.table.records[id as usize].set_interval(self.interval);
         match access.op {
             AccessOp::Read => self.read(id, sink),
             AccessOp::Write => self.write(id, access.partial, sink),
@@ -295,9 +298,8 @@ impl Scheme for Etica {
     }
 
     fn cleaned(&mut self, block: BlockNo) {
-        let id = self.find(block);
-        if let Some(slot) = id.and_then(|id| self.table.records[id as usize].ssd_slot()) {
-            self.ssd.lists.set_flag(slot, false);
+        if let Some(id) = self.find(block) {
+            self.table.records[id as usize].set_dirty(false);
         }
     }
 
@@ -308,7 +310,7 @@ impl Scheme for Etica {
         }
         let id = self.record_of(block, Hint::new(block));
         let slot = self.put_in_ssd(id);
-        self.ssd.lists.set_flag(slot, dirty);
+        self.table.records[id as usize].set_dirty(dirty);
         Some(slot)
     }
 
@@ -353,16 +355,14 @@ impl Scheme for Etica {
     fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
         for (block, hint) in blocks {
             hint.place = self.table.index.candidate(hint.hash);
-            self.table.prefetch(hint.place);
+            self.table.records.prefetch(hint.place);
             self.dram.prefetch(self.dram_victim(block));
         }
     }
 
     #[inline]
     fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        for (block, hint) in blocks {
-            self.follow_links(block, hint);
-        }
+        self.follow_links(blocks);
     }
 
     fn memory_bytes(&self) -> usize {
@@ -379,16 +379,20 @@ impl Etica {
         self.table.records[id as usize].ssd_slot().is_some()
     }
 
-    #[inline]
-    fn follow_links(&self, block: BlockNo, hint: Hint) {
-        if let Some(record) = self.table.records.get(hint.place as usize) {
-            self.pods.prefetch(record);
-            if let Some(slot) = record.dram_slot() {
-                return self.dram.prefetch(slot);
+    /// Loads what the records lead to: places on the timelines, and the DRAM slot that will move to the front of its
+    /// set with its neighbours.
+    fn follow_links(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        let slots = blocks.map(|(block, hint)| {
+            let record = self.table.records.get(hint.place);
+            record.into_iter().for_each(|record| self.pods.prefetch(record));
+            let slot = record.and_then(Record::dram_slot).unwrap_or_else(|| self.dram_victim(block));
+            self.dram.prefetch(slot);
+            slot
+        });
+        for slot in slots.collect::<Vec<_>>() {
+            if let Some(id) = self.dram.prefetch_neighbours(slot) {
+                self.table.records.prefetch(id);
             }
-        }
-        if let Some(id) = self.dram.prefetch_neighbours(self.dram_victim(block)) {
-            self.table.prefetch(id);
         }
     }
 

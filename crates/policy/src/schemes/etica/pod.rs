@@ -9,11 +9,14 @@ use lode_reuse::timeline::{NEVER, Timeline};
 
 use super::config::{Config, PopularityOf};
 use super::radix;
-use super::table::Record;
+use super::records::{Record, Records};
 use crate::scheme::LevelDemand;
 
 /// In `Record::ro`: a write came since the read at this position, so the next read is not read-after-read.
 const WRITTEN_SINCE: u32 = 0x8000_0000;
+
+/// Records between the one whose position is replaced and the one whose place on the timeline is fetched.
+const REMAP_AHEAD: usize = 16;
 
 /// The measurements of one VM. A stream that nobody asks for is not kept.
 #[derive(Debug)]
@@ -57,19 +60,27 @@ impl Pods {
 
     /// Makes sure that the next access finds room on every timeline.
     #[inline]
-    pub(super) fn make_room(&mut self, records: &mut [Record]) {
+    pub(super) fn make_room(&mut self, records: &mut Records) {
         if let Some(line) = self.ro.as_mut().filter(|line| line.is_full()) {
             line.compact(|remap| {
-                for record in &mut *records {
-                    let position = remap.new_position(record.ro & !WRITTEN_SINCE);
-                    record.ro = position | (record.ro & WRITTEN_SINCE);
+                for records in records.slices_mut() {
+                    for at in 0..records.len() {
+                        let later = records[(at + REMAP_AHEAD).min(records.len() - 1)];
+                        remap.prefetch(later.ro & !WRITTEN_SINCE);
+                        let record = &mut records[at];
+                        let position = remap.new_position(record.ro & !WRITTEN_SINCE);
+                        record.ro = position | (record.ro & WRITTEN_SINCE);
+                    }
                 }
             });
         }
         if let Some(line) = self.wbwo.as_mut().filter(|line| line.is_full()) {
             line.compact(|remap| {
-                for record in records {
-                    record.wbwo = remap.new_position(record.wbwo);
+                for records in records.slices_mut() {
+                    for at in 0..records.len() {
+                        remap.prefetch(records[(at + REMAP_AHEAD).min(records.len() - 1)].wbwo);
+                        records[at].wbwo = remap.new_position(records[at].wbwo);
+                    }
                 }
             });
         }
@@ -92,24 +103,27 @@ impl Pods {
 
     /// Notes a read. Returns the distance that counts for the block's popularity, if it does.
     #[inline]
-    pub(super) fn read(&mut self, records: &mut [Record], id: u32, dram_hit: bool) -> Option<u32> {
+    pub(super) fn read(&mut self, records: &mut Records, id: u32, dram_hit: bool) -> Option<u32> {
         let record = &mut records[id as usize];
         if let Some(line) = &mut self.ro {
             let previous = record.ro & !WRITTEN_SINCE;
             let useful = self.ro_ignore_writes || record.ro & WRITTEN_SINCE == 0;
             if useful && line.is_live(previous) {
-                self.ro_log.add(line.distance(previous));
+                let (distance, position) = line.revisit(previous);
+                self.ro_log.add(distance);
+                record.ro = position;
+            } else {
+                record.ro = line.touch(previous);
             }
-            record.ro = line.touch(previous);
         }
         let mut popular = None;
         if let Some(line) = &mut self.wbwo
             && !(self.chained && dram_hit)
             && line.is_live(record.wbwo)
         {
-            let distance = line.distance(record.wbwo);
+            let (distance, position) = line.revisit(record.wbwo);
             self.wbwo_log.add(distance);
-            record.wbwo = line.touch(record.wbwo);
+            record.wbwo = position;
             popular = Some(distance);
         }
         match &mut self.wb {
@@ -120,7 +134,7 @@ impl Pods {
 
     /// Notes a write. Returns the distance that counts for the block's popularity, if it does.
     #[inline]
-    pub(super) fn write(&mut self, records: &mut [Record], id: u32) -> Option<u32> {
+    pub(super) fn write(&mut self, records: &mut Records, id: u32) -> Option<u32> {
         let record = &mut records[id as usize];
         record.ro |= WRITTEN_SINCE;
         let mut popular = None;
@@ -176,9 +190,13 @@ impl WbStream {
             self.positions.resize(id + 1, NEVER);
         }
         let previous = self.positions[id];
-        let distance = self.line.is_live(previous).then(|| self.line.distance(previous));
-        self.positions[id] = self.line.touch(previous);
-        distance
+        if self.line.is_live(previous) {
+            let (distance, position) = self.line.revisit(previous);
+            self.positions[id] = position;
+            return Some(distance);
+        }
+        self.positions[id] = self.line.touch(NEVER);
+        None
     }
 }
 
@@ -230,17 +248,21 @@ impl DistanceLog {
 
     /// The demand of the window, which starts anew. Size `distance + 1` is the first that hits.
     fn take(&mut self, accesses: u64) -> LevelDemand {
-        self.fold();
-        let mut hits = 0;
-        let blocks = self.folded.last().map_or(0, |&(distance, _)| distance + 1);
-        let curve = self
-            .folded
-            .drain(..)
-            .map(|(distance, count)| {
+        let curve = if self.folded.is_empty() {
+            radix::sort(&mut self.recent, &mut self.spare);
+            let curve = curve_of(&self.recent);
+            self.recent.clear();
+            curve
+        } else {
+            self.fold();
+            let mut hits = 0;
+            let rise = |(distance, count)| {
                 hits += count;
                 CurvePoint { size_blocks: u64::from(distance) + 1, hits }
-            })
-            .collect();
+            };
+            self.folded.drain(..).map(rise).collect()
+        };
+        let blocks = curve.last().map_or(0, |point| point.size_blocks as u32);
         LevelDemand { blocks, curve, accesses }
     }
 
@@ -248,4 +270,17 @@ impl DistanceLog {
         (self.recent.capacity() + self.spare.capacity()) * size_of::<u32>()
             + self.folded.capacity() * size_of::<(u32, u64)>()
     }
+}
+
+/// The curve of distances in ascending order, of which each serves once.
+fn curve_of(distances: &[u32]) -> Vec<CurvePoint> {
+    let mut curve = vec![CurvePoint { size_blocks: 0, hits: 0 }; distances.len()];
+    let mut points = 0;
+    for (at, &distance) in distances.iter().enumerate() {
+        // Of equal distances the last one's point stays; nothing foretells which are equal.
+        curve[points] = CurvePoint { size_blocks: u64::from(distance) + 1, hits: at as u64 + 1 };
+        points += usize::from(distances.get(at + 1) != Some(&distance));
+    }
+    curve.truncate(points);
+    curve
 }

@@ -11,7 +11,7 @@
 use lode_types::BlockNo;
 
 use super::config::Config;
-use super::table::Record;
+use super::records::{Record, Records};
 use crate::growth;
 
 /// A power of two: scaling by it is exact. A score is at most a few billion times as large, which still is a number.
@@ -32,15 +32,16 @@ pub(super) struct Candidate {
 /// How many blocks have a score of each class.
 #[derive(Debug)]
 pub(super) struct Classes {
-    counts: Vec<u32>,
+    counts: Box<[u32; Classes::COUNT]>,
     total: u32,
 }
 
 impl Classes {
     pub(super) const KEPT_MANTISSA_BITS: u32 = 4;
+    const COUNT: usize = 1 << (8 + Self::KEPT_MANTISSA_BITS);
 
     fn new() -> Classes {
-        Classes { counts: vec![0; 1 << (8 + Self::KEPT_MANTISSA_BITS)], total: 0 }
+        Classes { counts: Box::new([0; Self::COUNT]), total: 0 }
     }
 
     /// The class of a score, growing with it: the float's exponent and first mantissa bits.
@@ -50,24 +51,27 @@ impl Classes {
     }
 
     #[inline]
+    fn count_mut(&mut self, score: f32) -> &mut u32 {
+        &mut self.counts[Self::of(score) as usize % Self::COUNT]
+    }
+
+    #[inline]
     fn add(&mut self, score: f32) {
-        self.counts[Self::of(score) as usize] += 1;
+        *self.count_mut(score) += 1;
         self.total += 1;
     }
 
     #[inline]
     fn remove(&mut self, score: f32) {
-        self.counts[Self::of(score) as usize] -= 1;
+        *self.count_mut(score) -= 1;
         self.total -= 1;
     }
 
+    /// Whether the class changes nothing foretells, so that nobody asks.
     #[inline]
     fn change(&mut self, from: f32, to: f32) {
-        let (from, to) = (Self::of(from), Self::of(to));
-        if from != to {
-            self.counts[from as usize] -= 1;
-            self.counts[to as usize] += 1;
-        }
+        *self.count_mut(from) -= 1;
+        *self.count_mut(to) += 1;
     }
 
     fn clear(&mut self) {
@@ -129,7 +133,7 @@ impl Popularity {
 
     /// An access at distance `pod` to the block of record `id`.
     #[inline]
-    pub(super) fn add(&mut self, records: &mut [Record], id: u32, pod: u32, cache_blocks: u32) {
+    pub(super) fn add(&mut self, records: &mut Records, id: u32, pod: u32, cache_blocks: u32) {
         if cache_blocks == 0 {
             return;
         }
@@ -149,7 +153,7 @@ impl Popularity {
 
     /// The block enters the SSD. Call before its record gets a slot.
     #[inline]
-    pub(super) fn enter(&mut self, records: &mut [Record], id: u32) {
+    pub(super) fn enter(&mut self, records: &mut Records, id: u32) {
         if self.on {
             self.untrack(records, id);
             self.inside.add(records[id as usize].score);
@@ -157,7 +161,7 @@ impl Popularity {
     }
 
     /// The block has left the SSD and its record says so.
-    pub(super) fn leave(&mut self, records: &mut [Record], id: u32) {
+    pub(super) fn leave(&mut self, records: &mut Records, id: u32) {
         if self.on {
             let record = &mut records[id as usize];
             self.inside.remove(record.score);
@@ -175,7 +179,7 @@ impl Popularity {
     }
 
     /// Strikes a block off the candidates, if it is one. Its score stays.
-    pub(super) fn untrack(&mut self, records: &mut [Record], id: u32) {
+    pub(super) fn untrack(&mut self, records: &mut Records, id: u32) {
         let Some(place) = records[id as usize].candidate() else { return };
         records[id as usize].clear_ssd();
         self.outside.remove(self.candidates[place as usize].score);
@@ -186,22 +190,22 @@ impl Popularity {
     }
 
     /// Drops candidates whose score aged below the floor.
-    pub(super) fn drop_faded(&mut self, records: &mut [Record]) {
+    pub(super) fn drop_faded(&mut self, records: &mut Records) {
         let floor = self.floor * self.inflation;
-        let mut place = 0;
-        while let Some(&Candidate { score, id, .. }) = self.candidates.get(place) {
-            if score < floor {
-                self.untrack(records, id);
-                records[id as usize].score = 0.0;
-            } else {
-                place += 1;
-            }
+        let faded = self.candidates.iter().filter(|candidate| candidate.score < floor);
+        let faded: Vec<u32> = faded.map(|candidate| candidate.id).collect();
+        // The last candidates will take the places of those that go.
+        let last = self.candidates.iter().rev().map(|candidate| candidate.id);
+        faded.iter().copied().chain(last.take(faded.len())).for_each(|id| records.prefetch(id));
+        for id in faded {
+            self.untrack(records, id);
+            records[id as usize].score = 0.0;
         }
     }
 
     /// Ages every score. Says by what factor the scores themselves were multiplied, if they were: whoever
     /// keeps scores must do the same.
-    pub(super) fn age(&mut self, records: &mut [Record]) -> Option<f32> {
+    pub(super) fn age(&mut self, records: &mut Records) -> Option<f32> {
         if self.ageing == 0.0 {
             self.scale(records, 0.0);
             return Some(0.0);
@@ -215,18 +219,25 @@ impl Popularity {
         Some(1.0 / LARGEST_INFLATION)
     }
 
-    fn scale(&mut self, records: &mut [Record], factor: f32) {
+    fn scale(&mut self, records: &mut Records, factor: f32) {
         self.inside.clear();
-        self.outside.clear();
-        self.candidates.clear();
-        for (id, record) in records.iter_mut().enumerate() {
-            record.score *= factor;
-            if record.ssd_slot().is_some() {
-                self.inside.add(record.score);
-            } else if record.candidate().is_some() {
-                record.clear_ssd();
-                self.track(record, id as u32);
+        let mut residents = Vec::new();
+        for slice in records.slices_mut() {
+            // Which blocks are in the SSD nothing foretells: their places are noted without a branch.
+            residents.resize(slice.len(), 0);
+            let mut count = 0;
+            for (at, record) in (0u32..).zip(&mut *slice) {
+                record.score *= factor;
+                residents[count] = at;
+                count += usize::from(record.ssd_slot().is_some());
             }
+            residents[..count].iter().for_each(|&at| self.inside.add(slice[at as usize].score));
+        }
+        self.outside.clear();
+        for Candidate { id, .. } in std::mem::take(&mut self.candidates) {
+            let record = &mut records[id as usize];
+            record.clear_ssd();
+            self.track(record, id);
         }
     }
 

@@ -5,8 +5,8 @@ use super::Etica;
 use super::popularity::{Candidate, Classes};
 use crate::effect::{Effect, Sink};
 
-/// Candidates between the one that is decided and the one whose opponent is fetched from memory.
-const PROMOTE_AHEAD: usize = 8;
+/// Candidates that are looked ahead at together: enough that memory has answered one look when the next one comes.
+const GROUP: usize = 32;
 
 impl Etica {
     /// One promotion interval's work.
@@ -17,12 +17,9 @@ impl Etica {
         if self.config.evict_literally {
             self.evict_the_worst(sink);
         }
-        for (at, &candidate) in queue.iter().enumerate() {
-            if let Some(later) = queue.get(at + PROMOTE_AHEAD) {
-                let set = self.ssd.lists.geometry().set_of(later.block);
-                self.ssd.prefetch_least_wanted(set, &self.table.records);
-            }
-            self.try_promote(candidate, evictable, sink);
+        for group in queue.chunks(GROUP) {
+            self.look_ahead(group);
+            group.iter().for_each(|&candidate| self.try_promote(candidate, evictable, sink));
         }
         if let Some(factor) = self.popularity.age(&mut self.table.records) {
             self.ssd.scale(factor);
@@ -37,16 +34,31 @@ impl Etica {
         };
         let least = class_floor(class);
         let candidates = self.popularity.candidates.iter().copied();
-        let mut queue: Vec<Candidate> =
-            candidates.filter(|candidate| candidate.score >= least && self.has_a_chance(candidate)).collect();
+        let mut queue: Vec<Candidate> = candidates.filter(|candidate| candidate.score >= least).collect();
+        queue.iter().for_each(|candidate| self.ssd.prefetch_bound(self.ssd_set(candidate)));
+        queue.retain(|candidate| self.has_a_chance(candidate));
         queue.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.block.cmp(&b.block)));
         queue
+    }
+
+    /// Brings nearer what the decisions about these candidates need, look by look as in [`Scheme::announce`].
+    fn look_ahead(&self, group: &[Candidate]) {
+        let records = &self.table.records;
+        let sets = || group.iter().map(|candidate| self.ssd_set(candidate));
+        group.iter().for_each(|candidate| self.table.records.prefetch(candidate.id));
+        sets().for_each(|set| self.ssd.prefetch_least_wanted(set, records));
+        sets().for_each(|set| self.ssd.prefetch_slot(set, records));
+        sets().for_each(|set| self.ssd.prefetch_neighbours(set, records));
+    }
+
+    fn ssd_set(&self, candidate: &Candidate) -> u32 {
+        self.ssd.lists.geometry().set_of(candidate.block)
     }
 
     /// Whether the candidate's set has a free way or may hold something less popular. Under literal
     /// eviction room is made after this question is asked, so that every candidate has a chance.
     fn has_a_chance(&self, candidate: &Candidate) -> bool {
-        let set = self.ssd.lists.geometry().set_of(candidate.block);
+        let set = self.ssd_set(candidate);
         let below = self.ssd.lower_bound(set).is_some_and(|bound| candidate.score > bound);
         !self.ssd.lists.is_closed(set)
             && (below || self.config.evict_literally || !self.ssd.lists.is_full(set))
@@ -54,7 +66,7 @@ impl Etica {
 
     fn try_promote<S: Sink>(&mut self, candidate: Candidate, evictable: Option<u32>, sink: &mut S) {
         let Candidate { block, score, id } = candidate;
-        let set = self.ssd.lists.geometry().set_of(block);
+        let set = self.ssd_set(&candidate);
         if self.ssd.lists.is_full(set) {
             let victim = self.ssd.least_wanted(set, &self.table.records);
             let may_leave = evictable.is_some_and(|class| Classes::of(victim.score) <= class);
