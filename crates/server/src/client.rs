@@ -18,7 +18,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// How often a drain is looked at.
 const DRAIN_PAUSE: Duration = Duration::from_millis(250);
 /// How long a drain may get no further before it is given up.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
+const DRAIN_PATIENCE: Duration = Duration::from_secs(20);
 
 /// A command sent to a running daemon, whose answers are to be read line by line.
 struct Conversation<'c> {
@@ -84,13 +84,15 @@ pub fn status(control: &Path) -> Result<String, ServerError> {
 pub struct Stopped {
     /// Blocks that are newer than their backing disks and stay on the SSD.
     pub dirty_blocks: u64,
+    /// Of those, damaged ones: neither the SSD nor the backing disk has what guests wrote.
+    pub lost_blocks: u64,
 }
 
 /// The daemon's answers to a stop: how it goes on, and at last how it ended.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum StopAnswer {
-    Ended { saved: bool, dirty_blocks: u64 },
+    Ended { saved: bool, dirty_blocks: u64, lost_blocks: u64 },
     Draining { draining_blocks: u64 },
     Stopping { stopping: bool },
 }
@@ -107,7 +109,9 @@ pub fn stop(control: &Path, drain: bool, mut progress: impl FnMut(u64)) -> Resul
         match conversation.understand(&mut line)? {
             StopAnswer::Stopping { stopping: true } => {}
             StopAnswer::Draining { draining_blocks } => progress(draining_blocks),
-            StopAnswer::Ended { saved: true, dirty_blocks } => return Ok(Stopped { dirty_blocks }),
+            StopAnswer::Ended { saved: true, dirty_blocks, lost_blocks } => {
+                return Ok(Stopped { dirty_blocks, lost_blocks });
+            }
             StopAnswer::Stopping { .. } | StopAnswer::Ended { .. } => {
                 let text = "The daemon stopped, but not everything could be saved; see its log before it is started again";
                 return Err(ServerError::new(ServerErrorKind::Media, text));
@@ -124,7 +128,15 @@ struct Progress {
 
 #[derive(Deserialize)]
 struct VmProgress {
+    name: String,
     draining_blocks: Option<u64>,
+    drain_cancelled: bool,
+    gauges: Damage,
+}
+
+#[derive(Deserialize)]
+struct Damage {
+    lost_blocks: u64,
 }
 
 /// The daemon's answer to a drain.
@@ -147,11 +159,11 @@ pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> R
     progress(least);
     loop {
         let now: Progress = Conversation::begin(control, &Request::Status)?.understand(&mut line)?;
-        let mut left = now.vms.iter().filter_map(|vm| vm.draining_blocks).peekable();
-        if left.peek().is_none() {
-            return Ok(());
+        let asked: Vec<_> = now.vms.iter().filter(|vm| vms.is_empty() || vms.contains(&vm.name)).collect();
+        if asked.iter().all(|vm| vm.draining_blocks.is_none()) {
+            return ended(&asked);
         }
-        let left = left.sum();
+        let left = asked.iter().filter_map(|vm| vm.draining_blocks).sum();
         progress(left);
         if left < least {
             (least, since) = (left, Instant::now());
@@ -165,6 +177,21 @@ pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> R
         }
         std::thread::sleep(DRAIN_PAUSE);
     }
+}
+
+/// What came of the drains of these VMs.
+fn ended(vms: &[&VmProgress]) -> Result<(), ServerError> {
+    if let Some(vm) = vms.iter().find(|vm| vm.drain_cancelled) {
+        let text = format!("The drain of VM {} was cancelled; not everything is written back", vm.name);
+        return Err(ServerError::new(ServerErrorKind::Refused, text));
+    }
+    let Some(vm) = vms.iter().find(|vm| vm.gauges.lost_blocks > 0) else { return Ok(()) };
+    let text = format!(
+        "VM {}: {} blocks are damaged on the SSD and could not be written back; all others were. Guests get errors \
+         for them until they overwrite them: restore the files from a backup",
+        vm.name, vm.gauges.lost_blocks
+    );
+    Err(ServerError::new(ServerErrorKind::Media, text))
 }
 
 /// Has a running daemon stop draining these VMs (all when there are none named).

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -338,6 +338,9 @@ impl Signals {
     pub(crate) fn catch() -> std::io::Result<(Signals, UnixStream)> {
         let (reader, writer) = UnixStream::pair()?;
         let mut signals = Signals { ids: Vec::new() };
+        // A file that may not grow is an error of that write, and not the end of all VMs.
+        let noticed = Arc::new(AtomicBool::new(false));
+        signals.ids.push(signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed)?);
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
             let writer = writer.as_fd().try_clone_to_owned()?;
             signals.ids.push(signal_hook::low_level::pipe::register(signal, UnixStream::from(writer))?);

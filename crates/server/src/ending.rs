@@ -29,12 +29,13 @@ pub(crate) fn end(
     if drain {
         watch_drain(&shards, &mut stoppers, signals);
     }
-    let (mut saved, mut dirty_blocks) = (true, 0);
+    let (mut saved, mut dirty_blocks, mut lost_blocks) = (true, 0, 0);
     for shard in shards {
         match shard.join() {
             Ok(ended) => {
                 saved &= ended.saved;
                 dirty_blocks += ended.dirty_blocks;
+                lost_blocks += ended.lost_blocks;
             }
             // The first one that failed says more than what followed from it.
             Err(error) => failure = failure.filter(|f| f.kind() != ServerErrorKind::Thread).or(Some(error)),
@@ -42,7 +43,9 @@ pub(crate) fn end(
     }
     let saved_all = saved && failure.is_none();
     for mut stopper in stoppers {
-        stopper.answer(&serde_json::json!({ "saved": saved_all, "dirty_blocks": dirty_blocks }));
+        let (dirty, lost) = (dirty_blocks, lost_blocks);
+        stopper
+            .answer(&serde_json::json!({ "saved": saved_all, "dirty_blocks": dirty, "lost_blocks": lost }));
         // Whoever asked may have gone.
         let _ = stopper.send();
     }
@@ -53,6 +56,9 @@ pub(crate) fn end(
         let text = "Stopped, but not everything could be saved in time or without an error: what guests were told \
                     is durable is on the SSD or the backing disk, later writes may be lost";
         return Err(ServerError::new(ServerErrorKind::Media, text));
+    }
+    if lost_blocks > 0 {
+        tracing::error!("{lost_blocks} blocks are damaged on the SSD, and their backing disks are older");
     }
     match dirty_blocks {
         0 => tracing::info!("Stopped; everything is saved, and the backing disks are up to date"),

@@ -78,6 +78,20 @@ impl StateFile {
         Ok(remembered.backings)
     }
 
+    /// Refuses to go without an SSD where there was one.
+    pub(crate) fn check_absence(&self) -> Result<(), ServerError> {
+        let Some(remembered) = self.read()? else { return Ok(()) };
+        let text = format!(
+            "The configuration names no cache SSD, and this host last served cache {} from {}, which may hold blocks \
+             newer than the backing disks: add [ssd] again. To go without it, `lode stop --drain` the daemon, then \
+             remove {}",
+            remembered.uuid,
+            remembered.ssd.display(),
+            self.path.display()
+        );
+        Err(ServerError::new(ServerErrorKind::Identity, text))
+    }
+
     /// Remembers the SSD as it is now. When this returns, a crash cannot undo it.
     pub(crate) fn update(
         &self,

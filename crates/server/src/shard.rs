@@ -56,8 +56,10 @@ pub(crate) enum ToShard {
 pub(crate) struct Ended {
     /// Everything is durable somewhere.
     pub saved: bool,
-    /// Blocks that only the SSD has.
+    /// Blocks that are newer than the backing disks.
     pub dirty_blocks: u64,
+    /// Of those, damaged ones.
+    pub lost_blocks: u64,
 }
 
 /// A shard's place in the daemon.
@@ -169,10 +171,12 @@ impl Shard {
                     let _ = answer.try_send(views);
                 }
                 ToShard::Drain { volumes, cancel, answer } => {
+                    let mut left = 0;
                     for at in volumes {
                         self.volumes[at].drain(cancel);
+                        left += self.volumes[at].draining_blocks().unwrap_or(0);
                     }
-                    let _ = answer.try_send(self.draining_blocks());
+                    let _ = answer.try_send(left);
                 }
                 ToShard::Stop { drain } => self.begin_stop(drain),
             }
@@ -404,9 +408,11 @@ impl Shard {
             Stopping::Engines(deadline) => {
                 let ended: Vec<Option<bool>> = self.volumes.iter().map(Volume::ended).collect();
                 let over = now >= deadline || ended.iter().all(Option::is_some);
+                let blocks: Vec<_> = self.volumes.iter().map(Volume::dirty_and_lost_blocks).collect();
                 over.then(|| Ended {
                     saved: ended.iter().all(|ended| *ended == Some(true)),
-                    dirty_blocks: self.volumes.iter().map(Volume::dirty_blocks).sum(),
+                    dirty_blocks: blocks.iter().map(|(dirty, _)| dirty).sum(),
+                    lost_blocks: blocks.iter().map(|(_, lost)| lost).sum(),
                 })
             }
         }

@@ -30,7 +30,7 @@ pub(crate) struct OpenSsd {
 impl<'c> FoundSsd<'c> {
     /// Opens the SSD of a configuration, if it names one, and looks at what it holds.
     pub(crate) fn find(config: &'c Config) -> Result<Option<FoundSsd<'c>>, ServerError> {
-        let Some(ssd) = &config.ssd else { return Ok(None) };
+        let Some(ssd) = &config.ssd else { return StateFile::of(config).check_absence().map(|()| None) };
         let path = ssd.path.display();
         let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
             ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
@@ -82,6 +82,38 @@ impl<'c> FoundSsd<'c> {
         }
     }
 
+    /// Volumes that nobody serves keep their space and what they hold. Refuses those that hold blocks of a disk that
+    /// is now served under another name: its guest would miss them, and later they would cover what it wrote.
+    pub(crate) fn check_strangers(&self) -> Result<(), ServerError> {
+        for volume in self.view.volumes().filter(|volume| !self.config.has_vm(&volume.name)) {
+            let name = volume.name;
+            let dirty = match self.view.count_blocks(&mut DeviceBytes(&self.file), &name) {
+                Ok(counts) => counts.dirty,
+                Err(error) => {
+                    warn!("The cache holds volume '{name}', which is not configured. {error}");
+                    continue;
+                }
+            };
+            let disk = self.backings.get(&name);
+            let heir =
+                self.config.vms.iter().find(|vm| disk.is_some() && self.backings.get(&vm.name) == disk);
+            if let Some(heir) = heir.filter(|_| dirty > 0) {
+                let text = format!(
+                    "VM {}: its backing disk was served as '{name}' before, and the cache holds {dirty} blocks of that \
+                     volume that are newer than the disk. Serve it as '{name}', `lode stop --drain` it, and give it \
+                     its new name then",
+                    heir.name
+                );
+                return Err(ServerError::new(ServerErrorKind::Identity, text));
+            }
+            warn!(
+                "The cache holds volume '{name}', which is not configured, with {dirty} blocks newer than its backing \
+                 disk: its space stays taken until `lode volume remove` gives it back"
+            );
+        }
+        Ok(())
+    }
+
     /// Begins a new life: raises the epoch and remembers it.
     pub(crate) fn open(self) -> Result<OpenSsd, ServerError> {
         let FoundSsd { file, backings, config, ssd, .. } = self;
@@ -98,13 +130,6 @@ impl<'c> FoundSsd<'c> {
             Size(superblock.block.bytes()),
             if file.is_direct() { "" } else { "; direct I/O does not work there, the page cache is used" }
         );
-        // Volumes that nobody serves keep their space and what they hold.
-        for name in store.volumes().filter(|name| !config.has_vm(name)) {
-            warn!(
-                "The cache holds volume '{name}', which is not configured: its space stays taken until `lode volume \
-                 remove` gives it back"
-            );
-        }
         Ok(OpenSsd { file, store })
     }
 

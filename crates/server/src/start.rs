@@ -74,7 +74,8 @@ impl<'c> Start<'c> {
             plans.iter_mut().for_each(|plan| plan.has_space |= known.contains(&plan.vm.name));
             let specs: Vec<_> = plans.iter().filter(|plan| plan.has_space).map(Plan::spec).collect();
             ssd.check(&specs)?;
-            plans.iter().filter(|plan| plan.has_space).try_for_each(|plan| ssd.check_backing(plan.vm))?;
+            plans.iter().try_for_each(|plan| ssd.check_backing(plan.vm))?;
+            ssd.check_strangers()?;
         }
         Ok(Start { plans, ssd })
     }

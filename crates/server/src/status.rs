@@ -35,6 +35,8 @@ pub(crate) struct VmView {
     pub in_flight_bytes: u64,
     /// Blocks that a drain still has to write back; none when there is no drain.
     pub draining_blocks: Option<u64>,
+    /// The latest drain was stopped before its end.
+    pub drain_cancelled: bool,
     pub quota: LevelBlocks,
     pub counters: CounterReport,
     pub gauges: GaugesView,

@@ -90,6 +90,8 @@ pub(crate) struct Volume {
     failed_commands: u64,
     /// The log says that durability has ended.
     told_failure: bool,
+    /// The latest drain was stopped before its end.
+    drain_cancelled: bool,
     /// How the flush at the end of the service ended.
     last_flush: Option<Result<(), GuestError>>,
 }
@@ -145,6 +147,7 @@ impl Volume {
             connections,
             failed_commands: 0,
             told_failure: false,
+            drain_cancelled: false,
             last_flush: None,
         }
     }
@@ -348,7 +351,13 @@ impl Volume {
 
     /// Begins to write back what is dirty now, or stops that.
     pub(crate) fn drain(&mut self, cancel: bool) {
-        if cancel { self.engine.stop_drain() } else { self.engine.drain() }
+        if cancel {
+            self.drain_cancelled |= self.engine.drain_left().is_some();
+            self.engine.stop_drain();
+        } else {
+            self.drain_cancelled = false;
+            self.engine.drain();
+        }
     }
 
     /// Blocks that a drain still has to write back; `None` when there is no drain.
@@ -356,9 +365,10 @@ impl Volume {
         self.engine.drain_left().map(u64::from)
     }
 
-    /// Blocks that only the SSD has.
-    pub(crate) fn dirty_blocks(&self) -> u64 {
-        self.engine.gauges().dirty_blocks.into()
+    /// Blocks that are newer than the backing disk, and of those the ones that are damaged.
+    pub(crate) fn dirty_and_lost_blocks(&self) -> (u64, u64) {
+        let gauges = self.engine.gauges();
+        (gauges.dirty_blocks.into(), gauges.lost_blocks.into())
     }
 
     /// Asks for everything to be made durable, for the end of the service.
@@ -383,6 +393,7 @@ impl Volume {
             connections: self.connections.load(Ordering::Relaxed),
             in_flight_bytes: self.working_bytes,
             draining_blocks: self.draining_blocks(),
+            drain_cancelled: self.drain_cancelled,
             quota: LevelBlocks::quota(&self.engine),
             counters: self.engine.counters().into(),
             gauges: self.engine.gauges().into(),

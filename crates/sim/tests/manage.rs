@@ -2,6 +2,7 @@
 //! whole or has not been, and nothing of a removed volume comes back.
 
 use lode_engine::store::{BlockCounts, Bytes, Store, StoreErrorKind, StoreView, VolumeSpec};
+use lode_format::DeviceLayout;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, VOLUME_BYTES, flush, machine, pattern, read, seeds, write};
 use lode_sim::{Machine, Rng, SimDisk, World};
@@ -268,5 +269,20 @@ fn g6_counts_are_those_of_the_next_life() {
         assert_eq!(counts.clean + counts.dirty, BLOCKS);
         world.restart(volume("vm", 600)).unwrap();
         assert_eq!(u64::from(world.engine().gauges().dirty_blocks), counts.dirty);
+    }
+}
+
+/// The epoch tells an old copy of an SSD from the newest one, so that either superblock alone has to know it.
+#[test]
+fn g2_one_damaged_superblock_does_not_make_a_cache_look_old() {
+    let machine = machine("etica", &["assoc=4"], Quota::new(20, 60));
+    for copy in 0..2 {
+        let mut ssd = World::formatted_ssd(&machine).unwrap();
+        for _life in 0..3 {
+            let epoch = Store::open(&mut ssd).unwrap().superblock().epoch;
+            let mut damaged = ssd.clone();
+            damaged.write(DeviceLayout::superblock(copy), &[0xa5; 4096]).unwrap();
+            assert_eq!(Store::probe(&mut damaged).unwrap().epoch, epoch);
+        }
     }
 }

@@ -150,6 +150,12 @@ impl Daemon<'_> {
         self.wait_for_end();
     }
 
+    /// Ends it with everything written back.
+    pub fn stop_drained(mut self) {
+        lode_ok(&["stop", "--drain", &self.site.text("test.toml")]);
+        self.wait_for_end();
+    }
+
     /// Waits for a clean end that something else began.
     pub fn wait_for_end(&mut self) {
         let deadline = Instant::now() + PATIENCE;

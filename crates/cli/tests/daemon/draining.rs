@@ -1,6 +1,8 @@
 //! Writing back what only the SSD has, while guests are served and at the end.
 
 use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -66,7 +68,7 @@ fn a_stop_says_what_only_the_ssd_has_unless_it_drains() {
     let mut daemon = site.serve();
     write_some(&daemon, 1);
     let said = lode_ok(&["stop", &site.text("test.toml")]);
-    assert!(said.contains("blocks are newer on the SSD") && said.contains("--drain"), "{said}");
+    assert!(said.contains("blocks newer on the SSD") && said.contains("--drain"), "{said}");
     daemon.wait_for_end();
 
     let mut daemon = site.serve();
@@ -79,11 +81,9 @@ fn a_stop_says_what_only_the_ssd_has_unless_it_drains() {
     // What refusals advise a drain for is possible now, and the cache is still warm.
     let config = fs::read_to_string(site.path("test.toml")).unwrap();
     let smaller = config.replace("ssd = \"32MiB\"", "ssd = \"8MiB\"");
-    fs::write(
-        site.path("test.toml"),
-        smaller.replace("scheme = \"one-level\"", "scheme = \"one-level\"\nread_only = true"),
-    )
-    .unwrap();
+    let changed = smaller.replace("scheme = \"one-level\"", "scheme = \"one-level\"\nread_only = true");
+    assert!(smaller != config && changed != smaller);
+    fs::write(site.path("test.toml"), changed).unwrap();
     let daemon = site.serve();
     assert!(daemon.client("vm2").read(0, bytes[1].len() as u32) == bytes[1]);
     assert_eq!(daemon.status()["vms"][1]["counters"]["read_misses"], 0);
@@ -162,4 +162,83 @@ fn a_volume_that_nobody_needs_gives_its_space_back() {
     let daemon = site.serve();
     assert!(daemon.client("web").read(0, bytes[0].len() as u32) == bytes[0], "the backing disk was older");
     daemon.stop();
+}
+
+#[test]
+fn dirty_blocks_are_not_left_behind() {
+    let site = Site::new();
+    let daemon = site.serve();
+    write_some(&daemon, 1);
+    daemon.stop();
+    let config = fs::read_to_string(site.path("test.toml")).unwrap();
+    let state = fs::read_to_string(site.path("state/test.state")).unwrap();
+    let ssd = fs::read(site.path("ssd.img")).unwrap();
+    let refused = |changed: String, words: &[&str]| {
+        assert_ne!(changed, config);
+        fs::write(site.path("test.toml"), changed).unwrap();
+        let said = site.serve_fails();
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        assert!(fs::read(site.path("ssd.img")).unwrap() == ssd, "a refusal changes nothing");
+        assert_eq!(fs::read_to_string(site.path("state/test.state")).unwrap(), state);
+    };
+    // Without the SSD the guests would miss what they wrote.
+    let lines = config.lines().filter(|line| !line.contains("ssd"));
+    refused(lines.collect::<Vec<_>>().join("\n"), &["[ssd]", "stop --drain"]);
+    // The same disk under another name as well.
+    if state.contains("vm1") {
+        let renamed = config.replace("name = \"vm1\"", "name = \"web\"");
+        refused(renamed, &["VM web", "'vm1'", "stop --drain"]);
+    }
+    fs::write(site.path("test.toml"), config).unwrap();
+    site.serve().stop_drained();
+}
+
+/// A folder with room for this many bytes, unmounted when dropped.
+struct SmallFolder(PathBuf);
+
+impl SmallFolder {
+    fn new(path: PathBuf, bytes: u64) -> Option<SmallFolder> {
+        fs::create_dir(&path).unwrap();
+        let size = format!("size={bytes}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&path).output();
+        let is_mounted = mounted.is_ok_and(|output| output.status.success());
+        if !is_mounted {
+            println!("skipped: file systems can be mounted by root only");
+        }
+        is_mounted.then_some(SmallFolder(path))
+    }
+}
+
+impl Drop for SmallFolder {
+    fn drop(&mut self) {
+        // A daemon that a failed test leaves behind may still be using it.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// A backing disk in a file system without room for what is to be written back.
+#[test]
+fn a_drain_that_cannot_end_does_not_keep_the_daemon_from_stopping() {
+    let site = Site::new();
+    let Some(small) = SmallFolder::new(site.path("small"), MIB) else { return };
+    let disk = small.0.join("vm2.img");
+    fs::File::create(&disk).unwrap().set_len(64 * MIB).unwrap();
+    fs::remove_file(site.path("vm2.img")).unwrap();
+    std::os::unix::fs::symlink(&disk, site.path("vm2.img")).unwrap();
+    let mut daemon = site.serve();
+    let bytes = pattern(0, 5, 4 * MIB as usize);
+    daemon.client("vm2").write(0, &bytes);
+    daemon.client("vm2").flush();
+    let output = lode(&["stop", "--drain", &site.text("test.toml")]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("could not be written back"), "{said}");
+    daemon.wait_for_end();
+    assert!(!backing_holds(&site, 1, &bytes));
+    // With room again, nothing is lost.
+    let grown = Command::new("mount").args(["-o", "remount,size=128M"]).arg(&small.0).status().unwrap();
+    assert!(grown.success());
+    let daemon = site.serve();
+    assert!(daemon.client("vm2").read(0, bytes.len() as u32) == bytes);
+    daemon.stop_drained();
+    assert!(backing_holds(&site, 1, &bytes));
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
 use lode_nbd::Command;
-use lode_policy::{Quota, SchemeInfo};
+use lode_policy::{CounterReport, Quota, SchemeInfo};
 use lode_sim::{Machine, World};
 use lode_trace::{ReadOptions, create_compact, open_trace};
 use lode_types::{BlockSize, Op, SECTOR_BYTES, TraceRequest};
@@ -35,6 +35,11 @@ const COUNTERS: &[&str] = &[
     "/ssd_writes/move",
     "/backing_reads",
     "/backing_writes",
+    "/read_misses",
+    "/write_backs",
+    "/dram_writes",
+    "/evictions/dram",
+    "/evictions/ssd",
 ];
 
 /// The first requests of the trace, and the size of the disk they were made for; `None` without the trace.
@@ -103,24 +108,7 @@ fn in_simulation(
         let request = GuestRequest { token: token as u64, op, last: true, now_ns: request.time_ns };
         world.serve(request).expect("an answer").result.unwrap();
     }
-    let counters = world.engine().counters();
-    let writes = &counters.ssd_writes;
-    vec![
-        counters.requests,
-        counters.block_accesses(),
-        counters.block_reads,
-        counters.block_writes,
-        counters.read_hits[0],
-        counters.read_hits[1],
-        counters.write_hits_ssd,
-        writes.total(),
-        writes.fill,
-        writes.write,
-        writes.promotion,
-        writes.moved,
-        counters.backing_reads,
-        counters.backing_writes,
-    ]
+    pick(&serde_json::to_value(CounterReport::from(world.engine().counters())).unwrap())
 }
 
 fn in_daemon(

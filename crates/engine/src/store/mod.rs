@@ -99,12 +99,16 @@ impl Store {
         Ok(store)
     }
 
+    /// In both copies, one after the other: with either of them lost, the other one still says how old the cache is.
     fn raise_epoch(&mut self, device: &mut dyn Bytes) -> Result<(), StoreError> {
         let superblock = &mut self.view.superblock;
-        superblock.generation += 1;
         superblock.epoch += 1;
-        write(device, DeviceLayout::superblock(superblock.copy()), &superblock.encode()[..])?;
-        flush(device)
+        for _ in 0..2 {
+            superblock.generation += 1;
+            write(device, DeviceLayout::superblock(superblock.copy()), &superblock.encode()[..])?;
+            flush(device)?;
+        }
+        Ok(())
     }
 
     /// What the cache holds now.

@@ -15,6 +15,10 @@ use super::{Bytes, StoreError, StoreErrorKind, read};
 use crate::checkpoint::local_place;
 use crate::journal::page_offset;
 
+/// What can be done about metadata that is damaged.
+const HOW_TO_GO_ON: &str =
+    "Restore the SSD from a copy, or give up this volume alone with `lode volume remove --force`";
+
 /// Highest version and page number that a cache can reach in its life.
 const MOST: u64 = u64::MAX / 2;
 
@@ -82,8 +86,10 @@ pub(super) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Reco
     if version > MOST || !tables.entries.iter().all(is_sane) {
         return Err(StoreError::new(
             StoreErrorKind::Damaged,
-            "a slot table or the journal speaks of blocks beyond the volume's end, or of impossible \
-             versions. Restore the SSD from a copy, or format it again",
+            format!(
+                "a slot table or the journal speaks of blocks beyond the volume's end, or of impossible versions. \
+                 {HOW_TO_GO_ON}"
+            ),
         ));
     }
     let Tables { entries, stamps, sequences, settled } = tables;
@@ -114,8 +120,7 @@ fn read_tables(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Tables, St
                     StoreErrorKind::Damaged,
                     format!(
                         "both copies of slot table page {page} of extent {extent} are unreadable; blocks \
-                         newer than their backing disk may be lost. Restore the SSD from a copy, or \
-                         format it again"
+                         newer than their backing disk may be lost. {HOW_TO_GO_ON}"
                     ),
                 )
             })?;
@@ -142,8 +147,7 @@ fn read_journal(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Vec<Journ
             if page.volume == source.tag && page.ring > source.ring {
                 return Err(StoreError::new(
                     StoreErrorKind::Damaged,
-                    "the directory is older than the volume's journal. Restore the SSD from a copy, or \
-                     format it again",
+                    format!("the directory is older than the volume's journal. {HOW_TO_GO_ON}"),
                 ));
             }
             let ours = page.volume == source.tag
@@ -171,7 +175,7 @@ fn read_journal(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Vec<Journ
                     StoreErrorKind::Damaged,
                     format!(
                         "journal page {number} is unreadable although it was durable; blocks newer than \
-                         their backing disk may be lost. Restore the SSD from a copy, or format it again"
+                         their backing disk may be lost. {HOW_TO_GO_ON}"
                     ),
                 ));
             }

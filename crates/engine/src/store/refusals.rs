@@ -7,7 +7,8 @@ use super::{StoreError, StoreErrorKind};
 
 /// How to be rid of dirty blocks while the guests' data stays whole.
 const HOW_TO_DRAIN: &str = "write them back first: `lode drain CONFIG` while the volume is served as it was, or `lode \
-                            stop --drain CONFIG`, which stops the daemon afterwards";
+                            stop --drain CONFIG`, which stops the daemon afterwards (blocks that are damaged cannot be \
+                            written back: guests overwrite them, or `lode volume remove --force` gives the volume up)";
 
 pub(super) fn name(name: &str) -> Result<(), StoreError> {
     if !name.is_empty() && name.len() <= Volume::MAX_NAME_BYTES {

@@ -1,10 +1,10 @@
 //! Taking a volume off the cache: its extents become free, and nothing of it is ever found again.
 
-use super::{Bytes, Store, StoreError, StoreErrorKind, StoreView, VolumeInfo, refusals};
+use super::{Bytes, Store, StoreError, StoreView, VolumeInfo, refusals};
 
 impl Store {
     /// Gives a volume's space back, and with it everything that it has there. A volume with blocks newer than its
-    /// backing disk is refused with [`StoreErrorKind::HoldsDirty`], unless `force` discards them; a refusal writes
+    /// backing disk is refused with [`HoldsDirty`](super::StoreErrorKind::HoldsDirty), unless `force` discards them; a refusal writes
     /// nothing. Cut short anywhere, the volume is still there as a whole or is gone.
     ///
     /// Its bytes stay where they are until a later owner overwrites them. They are never believed, because
@@ -14,7 +14,7 @@ impl Store {
         let (number, volume) = view.find(name)?;
         let removed = view.info(number, volume);
         if !force {
-            let counts = view.count_blocks(device, name).map_err(|error| error.or_by_force())?;
+            let counts = view.count_blocks(device, name)?;
             if counts.dirty > 0 {
                 return Err(refusals::removal(name, counts.dirty));
             }
@@ -22,24 +22,10 @@ impl Store {
         // Tags come from the epoch, and the number is free again from now on: both superblocks rise above the epoch
         // in which the volume got its tag, so that losing one of them cannot bring that epoch back.
         let mut store = Store::begin(device, view)?;
-        store.raise_epoch(device)?;
         let mut next = store.view.directory.clone();
         next.volumes[number as usize] = None;
         next.owners.iter_mut().filter(|owner| **owner == Some(number)).for_each(|owner| *owner = None);
         store.write_directory(device, next)?;
         Ok(removed)
-    }
-}
-
-impl StoreError {
-    /// What stands in the way of counting what a removal would discard does not stand in the way of discarding it.
-    fn or_by_force(self) -> StoreError {
-        match self.kind() {
-            StoreErrorKind::Damaged => StoreError::new(
-                StoreErrorKind::Damaged,
-                format!("{}; or discard the volume, whatever it holds, by force", self.context),
-            ),
-            _ => self,
-        }
     }
 }

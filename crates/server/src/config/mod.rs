@@ -5,6 +5,8 @@
 mod raw;
 mod units;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -110,12 +112,13 @@ impl Config {
                 format!("Cannot read the configuration {}; check path and permissions", path.display());
             ServerError::because(ServerErrorKind::Config, what, source)
         };
-        let size = std::fs::metadata(path).map_err(cannot)?.len();
-        if size > MAX_CONFIG_BYTES {
+        let (file, mut text) = (File::open(path).map_err(cannot)?, String::new());
+        file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
+        if text.len() as u64 > MAX_CONFIG_BYTES {
             let text = format!("Configuration {} has more than {MAX_CONFIG_BYTES} bytes", path.display());
             return Err(ServerError::new(ServerErrorKind::Config, text));
         }
-        Config::parse(&std::fs::read_to_string(path).map_err(cannot)?, path)
+        Config::parse(&text, path)
     }
 
     /// Whether it has a VM of this name.
