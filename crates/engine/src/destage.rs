@@ -13,9 +13,9 @@ use crate::engine::Engine;
 use crate::io::{Owner, Want};
 
 /// Jobs under way at once.
-const MAX_JOBS: usize = 8;
+pub(crate) const MAX_JOBS: usize = 8;
 /// Neighbours written back together.
-const MAX_BLOCKS_PER_JOB: usize = 64;
+pub(crate) const MAX_BLOCKS_PER_JOB: usize = 64;
 /// Write-backs that are made final without anybody waiting for them.
 const MANY_WRITTEN: usize = 256;
 

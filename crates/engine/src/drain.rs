@@ -13,12 +13,11 @@ use lode_policy::Scheme;
 use lode_types::{BlockNo, Level};
 
 use crate::blocks::{Op, Place};
+use crate::destage::{MAX_BLOCKS_PER_JOB, MAX_JOBS};
 use crate::engine::Engine;
 
-/// Runs of neighbours in a batch: each is about one write of the backing disk.
-const MAX_RUNS_PER_BATCH: usize = 8;
-/// Neighbours in a run.
-const MAX_BLOCKS_PER_RUN: usize = 64;
+/// Runs of neighbours in a batch: as many as are written back at once.
+const MAX_RUNS_PER_BATCH: usize = MAX_JOBS;
 
 /// A block with a dirty copy, and the slot whose copy it is when the block is not in flight.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +94,7 @@ impl Goal {
         let (mut runs, mut in_run) = (0, 0);
         while let Some(&target) = self.todo.get(self.next) {
             let joins = batch.last().is_some_and(|last| last.block + 1 == target.block);
-            if !joins || in_run == MAX_BLOCKS_PER_RUN {
+            if !joins || in_run == MAX_BLOCKS_PER_JOB {
                 (runs, in_run) = (runs + 1, 0);
             }
             if runs > MAX_RUNS_PER_BATCH {

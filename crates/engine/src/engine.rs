@@ -96,8 +96,6 @@ pub struct Gauges {
     pub lost_blocks: u32,
     /// Blocks waiting to be written back.
     pub write_backs_waiting: u32,
-    /// Blocks that the drain under way has still to write back; 0 without one.
-    pub drain_blocks_left: u32,
     /// Write-backs of drains that failed and were, or will be, tried again.
     pub drain_failures: u64,
     /// Blocks that drains wrote back and left in the SSD.
@@ -348,7 +346,6 @@ impl Engine {
             write_backs_waiting: self.destage.waiting() + self.blocks.kept() as u32,
             promotions_waiting: self.promotions.waiting(),
             lost_blocks: self.blocks.lost() as u32,
-            drain_blocks_left: self.drain.left().unwrap_or(0),
             drain_failures: self.drain.failures,
             cleaned_blocks: self.drain.cleaned,
             quarantined: slots.map_or(0, crate::slots::Slots::quarantined),
