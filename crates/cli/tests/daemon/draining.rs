@@ -190,7 +190,10 @@ fn dirty_blocks_are_not_left_behind() {
         refused(renamed, &["VM web", "'vm1'", "stop --drain"]);
     }
     fs::write(site.path("test.toml"), config).unwrap();
-    site.serve().stop_drained();
+    let daemon = site.serve();
+    // It answers once it is up.
+    drop(daemon.client("vm1"));
+    daemon.stop_drained();
 }
 
 /// A folder with room for this many bytes, unmounted when dropped.
