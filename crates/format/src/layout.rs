@@ -153,17 +153,6 @@ impl DeviceLayout {
         Self::first_extent(&self.extent) + u64::from(extent) * self.extent.extent_bytes
     }
 
-    /// Offset on the device of a block slot.
-    pub fn slot_offset(&self, slot: SlotNo) -> u64 {
-        let (extent, place) = (slot / self.extent.slots, slot % self.extent.slots);
-        self.extent_start(extent) + self.extent.slot(place)
-    }
-
-    /// The slots of an extent.
-    pub fn slots_of(&self, extent: u32) -> std::ops::Range<SlotNo> {
-        extent * self.extent.slots..(extent + 1) * self.extent.slots
-    }
-
     /// Extents needed for this many block slots.
     pub fn extents_for(&self, slots: u64) -> u64 {
         slots.div_ceil(u64::from(self.extent.slots))

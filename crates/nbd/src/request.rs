@@ -95,19 +95,9 @@ impl CommandFlags {
         self.0 & proto::CMD_FLAG_FUA != 0
     }
 
-    /// Zeroes must stay allocated.
-    pub fn no_hole(self) -> bool {
-        self.0 & proto::CMD_FLAG_NO_HOLE != 0
-    }
-
     /// Answer a read with one content chunk.
     pub fn df(self) -> bool {
         self.0 & proto::CMD_FLAG_DF != 0
-    }
-
-    /// Fail rather than write zeroes slowly.
-    pub fn fast_zero(self) -> bool {
-        self.0 & proto::CMD_FLAG_FAST_ZERO != 0
     }
 }
 

@@ -65,11 +65,6 @@ impl InputReport {
             bad_records: bad_records.collect(),
         }
     }
-
-    /// Bad records of every kind.
-    pub fn bad_count(&self) -> u64 {
-        self.bad_records.iter().map(|records| records.count).sum()
-    }
 }
 
 /// The name that reports use, which stays when the enumeration is changed.

@@ -43,7 +43,7 @@ fn bytes_of(ssd: &SimDisk) -> Vec<u8> {
 fn refusal(ssd: &mut SimDisk, specs: &[VolumeSpec]) -> Option<StoreErrorKind> {
     let before = bytes_of(ssd);
     ssd.fail_after = Some(0);
-    let checked = Store::check(ssd, specs);
+    let checked = StoreView::read(ssd).and_then(|view| view.check(ssd, specs));
     ssd.fail_after = None;
     assert!(bytes_of(ssd) == before, "a check changes the device");
     checked.err().map(|error| {

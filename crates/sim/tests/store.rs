@@ -195,7 +195,7 @@ fn g6_formatting_is_cut_short_anywhere() {
         if formatted.is_ok() {
             assert!(writes > 4);
             let store = Store::open(&mut world.ssd).unwrap();
-            assert_eq!(store.volumes().count(), 0);
+            assert_eq!(store.view().volumes().count(), 0);
             return;
         }
     }

@@ -58,7 +58,17 @@ fn requests() -> Option<(Vec<TraceRequest>, u64)> {
     Some((all, end.next_multiple_of(1 << 20)))
 }
 
-fn in_replay(site: &Site, scheme: &str, sets: &[&str], dram_mib: u64, all: &[TraceRequest]) -> Vec<u64> {
+/// What all three worlds are given.
+struct Case<'c> {
+    scheme: &'c str,
+    sets: &'c [&'c str],
+    dram_mib: u64,
+    all: &'c [TraceRequest],
+    disk_bytes: u64,
+}
+
+fn in_replay(site: &Site, case: &Case<'_>) -> Vec<u64> {
+    let &Case { scheme, sets, dram_mib, all, .. } = case;
     let path = site.path("first.lode");
     let mut writer = create_compact(&path).unwrap();
     writer.write(&["vm1".to_owned()], all).unwrap();
@@ -84,13 +94,8 @@ fn pick(counters: &Value) -> Vec<u64> {
         .collect()
 }
 
-fn in_simulation(
-    scheme: &str,
-    sets: &[&str],
-    dram_mib: u64,
-    all: &[TraceRequest],
-    disk_bytes: u64,
-) -> Vec<u64> {
+fn in_simulation(case: &Case<'_>) -> Vec<u64> {
+    let &Case { scheme, sets, dram_mib, all, disk_bytes } = case;
     let mut settings = SchemeInfo::find(scheme).unwrap().settings();
     sets.iter().for_each(|set| settings.set_pair(set).unwrap());
     let blocks = |mib: u64| (mib << 20 >> 12) as u32;
@@ -111,14 +116,8 @@ fn in_simulation(
     pick(&serde_json::to_value(CounterReport::from(world.engine().counters())).unwrap())
 }
 
-fn in_daemon(
-    site: &Site,
-    scheme: &str,
-    sets: &[&str],
-    dram_mib: u64,
-    all: &[TraceRequest],
-    disk_bytes: u64,
-) -> Vec<u64> {
+fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
+    let &Case { scheme, sets, dram_mib, all, disk_bytes } = case;
     File::create(site.path("vm1.img")).unwrap().set_len(disk_bytes).unwrap();
     let folder = site.folder.path().display();
     let settings: Vec<String> = sets
@@ -161,11 +160,12 @@ fn three_worlds_agree(scheme: &str, sets: &[&str], dram_mib: u64) {
         && r.offset_bytes.is_multiple_of(SECTOR_BYTES)
         && u64::from(r.length_bytes).is_multiple_of(SECTOR_BYTES)));
     let site = Site::new();
-    let replay = in_replay(&site, scheme, sets, dram_mib, &all);
+    let case = Case { scheme, sets, dram_mib, all: &all, disk_bytes };
+    let replay = in_replay(&site, &case);
     assert_eq!(replay[0], REQUESTS as u64);
-    let simulation = in_simulation(scheme, sets, dram_mib, &all, disk_bytes);
+    let simulation = in_simulation(&case);
     assert_eq!(replay, simulation, "replay and simulation differ in {COUNTERS:?}");
-    let daemon = in_daemon(&site, scheme, sets, dram_mib, &all, disk_bytes);
+    let daemon = in_daemon(&site, &case);
     assert_eq!(replay, daemon, "replay and daemon differ in {COUNTERS:?}");
 }
 

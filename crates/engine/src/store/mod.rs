@@ -87,12 +87,6 @@ impl Store {
         Store::begin(device, view)
     }
 
-    /// Refuses what makes [`Store::open`] or [`Store::attach`] refuse, without writing a byte. See
-    /// [`StoreView::check`].
-    pub fn check(device: &mut dyn Bytes, specs: &[VolumeSpec]) -> Result<(), StoreError> {
-        StoreView::read(device)?.check(device, specs)
-    }
-
     fn begin(device: &mut dyn Bytes, view: StoreView) -> Result<Store, StoreError> {
         let mut store = Store { view };
         store.raise_epoch(device)?;
@@ -119,16 +113,6 @@ impl Store {
     /// Identity, epoch and geometry.
     pub fn superblock(&self) -> &Superblock {
         &self.view.superblock
-    }
-
-    /// Names of the volumes that have space on this cache.
-    pub fn volumes(&self) -> impl Iterator<Item = &str> {
-        self.view.directory.volumes.iter().flatten().map(|volume| volume.name.as_str())
-    }
-
-    /// Extents that no volume owns.
-    pub fn free_extents(&self) -> u32 {
-        self.view.free_extents()
     }
 
     /// Replaces both copies, one after the other: an older directory must never stand in for this one,
