@@ -1,13 +1,10 @@
-//! `lode trace`: facts about traces, and their conversion.
+//! `lode trace info`: what a trace holds.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use lode_replay::InputReport;
-use lode_trace::{
-    CompactOutput, CompactWriter, InfoCollector, Reader, SpanInfo, TraceInfo, VolumeInfo, create_compact,
-    is_compact_name, open_trace,
-};
+use lode_trace::{InfoCollector, SpanInfo, TraceInfo, VolumeInfo, open_trace};
 use serde::Serialize;
 
 use crate::arguments::{ReadArgs, warn_of};
@@ -19,23 +16,10 @@ use crate::size::{show_count, show_size};
 /// Volumes shown in the table; the JSON form has all of them.
 const MAX_TABLE_VOLUMES: usize = 40;
 
-/// Describe and convert block traces
-#[derive(Args)]
-pub struct TraceCommand {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Subcommand)]
-enum Action {
-    Info(InfoCommand),
-    Convert(ConvertCommand),
-}
-
 /// Describe a trace: requests, sizes, footprint, re-references, time span
 #[derive(Args)]
 #[command(after_help = "Example: lode trace info web.csv.gz")]
-struct InfoCommand {
+pub struct InfoCommand {
     /// The trace, compressed or not; - is standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -48,37 +32,9 @@ struct InfoCommand {
     read: ReadArgs,
 }
 
-/// Convert a trace to the compact format, which is read many times faster
-#[derive(Args)]
-#[command(after_help = "\
-Example: lode trace convert web.csv.gz web.lode.zst
-
-OUT is named NAME.lode, or NAME.lode.zst to be compressed. It appears, or is replaced, only once it is complete.")]
-struct ConvertCommand {
-    /// The trace to read, compressed or not; - is standard input.
-    #[arg(value_name = "IN")]
-    input: PathBuf,
-
-    /// The file to write: NAME.lode or NAME.lode.zst.
-    #[arg(value_name = "OUT")]
-    output: PathBuf,
-
-    #[command(flatten)]
-    read: ReadArgs,
-}
-
-impl TraceCommand {
-    /// Does what was chosen.
-    pub fn run(&self) -> Result<(), CliError> {
-        match &self.action {
-            Action::Info(command) => command.run(),
-            Action::Convert(command) => command.run(),
-        }
-    }
-}
-
 impl InfoCommand {
-    fn run(&self) -> Result<(), CliError> {
+    /// Reads the trace and tells.
+    pub fn run(&self) -> Result<(), CliError> {
         let mut reader = open_trace(&self.file, &self.read.options())?;
         let mut collector = InfoCollector::default();
         let mut batch = Vec::new();
@@ -261,102 +217,4 @@ fn volume_row(name: &str, info: &VolumeInfo) -> [String; 9] {
         show_size(info.footprint_bytes()),
         number(info.re_reference_share().map(|share| 100.0 * share), 2),
     ]
-}
-
-impl ConvertCommand {
-    fn run(&self) -> Result<(), CliError> {
-        let target = Target::new(&self.output)?;
-        let mut reader = open_trace(&self.input, &self.read.options())?;
-        let requests = convert(&mut reader, &target.written).and_then(|requests| {
-            target.publish()?;
-            Ok(requests)
-        });
-        let requests = requests.inspect_err(|_| target.discard())?;
-        warn_of(&InputReport::of(&reader));
-        output::write(&format!(
-            "Wrote {} of {} to {}\n",
-            show_count(requests, "request"),
-            show_count(reader.volumes().len() as u64, "volume"),
-            self.output.display()
-        ))
-    }
-}
-
-fn convert(reader: &mut Reader, path: &Path) -> Result<u64, CliError> {
-    let mut writer: CompactWriter<CompactOutput> = create_compact(path)?;
-    let mut batch = Vec::new();
-    let mut bar = Bar::new("Converting");
-    while reader.next_batch(&mut batch)? > 0 {
-        writer.write(reader.volumes(), &batch)?;
-        bar.update([reader.progress()].into_iter());
-    }
-    let requests = writer.requests();
-    writer.close()?;
-    Ok(requests)
-}
-
-/// What to say of an output that would not be taken for what is in it.
-fn misnamed(wanted: &Path) -> String {
-    let has_ending = |endings: &[&str]| {
-        wanted
-            .extension()
-            .is_some_and(|ending| endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))
-    };
-    let plain = if has_ending(&["gz", "xz", "zst"]) { wanted.with_extension("") } else { wanted.to_owned() };
-    let better = plain.with_extension(if has_ending(&["zst"]) { "lode.zst" } else { "lode" });
-    format!(
-        "OUT is '{}', but what is written is the compact format, plain in NAME.lode or compressed in NAME.lode.zst; \
-         write to '{}'",
-        wanted.display(),
-        better.display()
-    )
-}
-
-/// Where the output is written until it is complete, and where it goes then.
-struct Target {
-    written: PathBuf,
-    wanted: PathBuf,
-}
-
-impl Target {
-    /// Next to the output under another name; a device or pipe is written directly, whatever its name.
-    fn new(wanted: &Path) -> Result<Target, CliError> {
-        let name = wanted.file_name().filter(|name| *name != "-");
-        let Some(name) = name.filter(|_| !wanted.is_dir()) else {
-            return Err(CliError::Usage(format!(
-                "OUT is '{}', which is no file; write a file name",
-                wanted.display()
-            )));
-        };
-        let special = wanted.metadata().is_ok_and(|metadata| !metadata.is_file());
-        if !special && !is_compact_name(wanted) {
-            return Err(CliError::Usage(misnamed(wanted)));
-        }
-        let mut partial = std::ffi::OsString::from(".partial-");
-        partial.push(name);
-        let written = if special { wanted.to_owned() } else { wanted.with_file_name(partial) };
-        Ok(Target { written, wanted: wanted.to_owned() })
-    }
-
-    fn publish(&self) -> Result<(), CliError> {
-        if self.written == self.wanted {
-            return Ok(());
-        }
-        std::fs::rename(&self.written, &self.wanted).map_err(|error| {
-            CliError::Failure(format!(
-                "Cannot create {}: {error}; check folder and rights",
-                self.wanted.display()
-            ))
-        })
-    }
-
-    /// Removes what was written so far.
-    fn discard(&self) {
-        if self.written != self.wanted
-            && let Err(error) = std::fs::remove_file(&self.written)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            output::warn(&format!("{} is incomplete and cannot be removed: {error}", self.written.display()));
-        }
-    }
 }
