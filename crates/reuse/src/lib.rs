@@ -3,10 +3,12 @@
 //! Pure: no I/O, no clock, no thread, no unseeded randomness. This crate must not know hardware, trace
 //! formats or cache policies beyond the write-policy definitions that the distances need.
 
+mod bits;
 pub mod distance;
 pub mod error;
 pub mod index;
 mod lanes;
+mod min_tree;
 mod ordered;
 mod partial_sums;
 pub mod popularity;
