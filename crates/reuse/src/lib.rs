@@ -3,6 +3,8 @@
 //! Pure: no I/O, no clock, no thread, no unseeded randomness. This crate must not know hardware, trace
 //! formats or cache policies beyond the write-policy definitions that the distances need.
 
+pub mod analyser;
+pub mod curve;
 pub mod distance;
 pub mod error;
 pub mod index;
@@ -11,6 +13,7 @@ mod ordered;
 mod partial_sums;
 pub mod popularity;
 pub mod prefetch;
+pub mod profiler;
 pub mod ro_stack;
 pub mod sizing;
 pub mod tally;
@@ -18,12 +21,15 @@ pub mod timeline;
 mod tracker;
 pub mod wbwo_stack;
 
+pub use analyser::Analyser;
+pub use curve::{Curve, CurvePoint};
 pub use distance::{Distances, Metric, Reuse};
 pub use error::ReuseError;
 pub use index::BlockIndex;
 pub use prefetch::prefetch_slice;
+pub use profiler::{CounterStacksConfig, CurveKind, Method, Profiler};
 pub use ro_stack::RoStack;
-pub use tally::{Curve, CurvePoint, Histogram, Tally};
+pub use tally::{Histogram, Tally};
 pub use timeline::{NEVER, Remap, Timeline};
 pub use tracker::MAX_BLOCKS;
 pub use wbwo_stack::WbwoStack;

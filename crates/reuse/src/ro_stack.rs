@@ -56,6 +56,11 @@ impl RoStack {
         &self.tally
     }
 
+    /// Distinct blocks ever read, whether or not a write has invalidated them since.
+    pub fn distinct_blocks(&self) -> usize {
+        self.tracker.len()
+    }
+
     /// Starts the counts again and keeps the history (a sizing window that carries over).
     pub fn clear_tally(&mut self) {
         self.tally.clear();

@@ -59,6 +59,11 @@ impl WbwoStack {
         &self.tally
     }
 
+    /// Distinct blocks ever written.
+    pub fn distinct_blocks(&self) -> usize {
+        self.tracker.len()
+    }
+
     /// Starts the counts again and keeps the history (a sizing window that carries over).
     pub fn clear_tally(&mut self) {
         self.tally.clear();

@@ -1,0 +1,123 @@
+//! One VM's stream in, its hit curve out, by whichever method.
+//!
+//! It must not know what the curve is for.
+
+use crate::analyser::Analyser;
+use crate::curve::Curve;
+use crate::distance::{Distances, Metric};
+use crate::error::ReuseError;
+use crate::ro_stack::RoStack;
+use crate::wbwo_stack::WbwoStack;
+use lode_types::{AccessOp, BlockNo};
+
+/// Which curve: hits of LRU caches of every size under a write policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CurveKind {
+    /// Hits of reads and writes of a cache that keeps whatever is accessed.
+    Trd,
+    /// Hits of reads of that cache.
+    Urd,
+    /// Hits of reads of a read-only cache, in which a write invalidates the block.
+    Ro,
+    /// Hits of reads of a write-back, write-only cache, in which a read that misses is not inserted.
+    Wbwo,
+    /// Hits of reads of a write-back cache: equals [`CurveKind::Urd`].
+    Wb,
+}
+
+impl CurveKind {
+    /// Every kind.
+    pub const ALL: [CurveKind; 5] =
+        [CurveKind::Trd, CurveKind::Urd, CurveKind::Ro, CurveKind::Wbwo, CurveKind::Wb];
+
+    fn analyser(self) -> Box<dyn Analyser + Send> {
+        match self {
+            CurveKind::Trd => Box::new(Distances::new(Metric::Trd)),
+            CurveKind::Urd | CurveKind::Wb => Box::new(Distances::new(Metric::Urd)),
+            CurveKind::Ro => Box::new(RoStack::new()),
+            CurveKind::Wbwo => Box::new(WbwoStack::new()),
+        }
+    }
+}
+
+/// Parameters of Counter Stacks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CounterStacksConfig {
+    /// Accesses between two counters' starts.
+    pub step_accesses: u32,
+    /// A younger counter within this share of the next older one is given up, 0 to below 1.
+    pub prune_share: f64,
+    /// Registers of each HyperLogLog counter, as a power of two.
+    pub precision_bits: u8,
+}
+
+/// How a curve is obtained.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Method {
+    /// Every block is followed.
+    Exact,
+    /// SHARDS at a fixed rate: this share of all blocks is followed, above 0 and up to 1.
+    Rate(f64),
+    /// SHARDS of a fixed size: at most this many blocks are followed, at a rate that sinks as they become more.
+    Size(u32),
+    /// Average eviction time.
+    Aet,
+    /// Counter Stacks.
+    CounterStacks(CounterStacksConfig),
+}
+
+/// One VM's stream.
+pub struct Profiler {
+    analyser: Box<dyn Analyser + Send>,
+}
+
+impl Profiler {
+    /// A profiler that has seen nothing. `salt` chooses which blocks a sample follows.
+    ///
+    /// # Errors
+    /// [`ReuseError::InvalidMethod`] when the method's parameter is out of range.
+    pub fn new(kind: CurveKind, method: Method, _salt: u64) -> Result<Profiler, ReuseError> {
+        match method {
+            Method::Exact => Ok(Profiler { analyser: kind.analyser() }),
+            _ => Err(ReuseError::InvalidMethod { reason: "Only exact curves are built so far" }),
+        }
+    }
+
+    /// Adds the next accesses of the stream.
+    ///
+    /// # Errors
+    /// [`ReuseError::TooManyBlocks`]: lower the rate, or sample from the beginning.
+    pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+        self.analyser.access_all(batch)
+    }
+
+    /// The curve of everything since the last [`Profiler::end_interval`].
+    pub fn curve(&self) -> Curve {
+        self.analyser.tally().curve()
+    }
+
+    /// Starts the counts again and keeps the history.
+    pub fn end_interval(&mut self) {
+        self.analyser.clear_tally();
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        self.analyser.memory_bytes()
+    }
+
+    /// The share of all blocks that is followed now; 1 is exact.
+    pub fn rate(&self) -> f64 {
+        1.0
+    }
+
+    /// Halves the followed blocks to save memory; false when that is not possible.
+    pub fn lower_rate(&mut self) -> bool {
+        false
+    }
+
+    /// Distinct blocks of the kind's reference stream; an estimate where sampled.
+    pub fn distinct_blocks(&self) -> u64 {
+        self.analyser.distinct_blocks() as u64
+    }
+}
