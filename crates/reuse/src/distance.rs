@@ -138,6 +138,12 @@ impl Distances {
         self.timeline.reset();
     }
 
+    /// Forgets the blocks that `keep` refuses; the counts stay as they are. Distances are then those of an analyser that
+    /// never saw these blocks. Costs a walk over all blocks, so that it pays to refuse many at once.
+    pub fn retain(&mut self, keep: impl Fn(BlockNo) -> bool) {
+        self.tracker.retain(keep, |word| self.timeline.remove(word & !INVALIDATED));
+    }
+
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
         self.tracker.memory_bytes() + self.timeline.memory_bytes() + self.tally.histogram.memory_bytes()

@@ -19,6 +19,9 @@ const SPARE_BUCKETS: usize = 64;
 /// Growth at each enlargement, as a fraction.
 const GROWTH: (usize, usize) = (11, 8);
 
+/// A table that lost entries is made anew when fewer than one in this many of its places are used.
+const SHRINK_BELOW: usize = 4;
+
 /// A bucket of an [`OrderedTable`].
 pub(crate) trait Bucket: Copy {
     /// Largest share of used buckets, as a fraction. What an insertion moves grows with the square of
@@ -46,6 +49,26 @@ pub(crate) fn mix(block: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
+}
+
+/// The block number that [`mix`] turned into `mixed`.
+pub(crate) fn unmix(mixed: u64) -> u64 {
+    const BACK_FIRST: u64 = inverse(0xbf58_476d_1ce4_e5b9);
+    const BACK_SECOND: u64 = inverse(0x94d0_49bb_1331_11eb);
+    let x = (mixed ^ (mixed >> 31) ^ (mixed >> 62)).wrapping_mul(BACK_SECOND);
+    let x = (x ^ (x >> 27) ^ (x >> 54)).wrapping_mul(BACK_FIRST);
+    (x ^ (x >> 30) ^ (x >> 60)).wrapping_sub(0x9e37_79b9_7f4a_7c15)
+}
+
+/// What an odd number is multiplied by to give 1 (mod 2^64); each step of Newton's doubles the bits that are right.
+const fn inverse(odd: u64) -> u64 {
+    let mut found = odd;
+    let mut right_bits = 3;
+    while right_bits < u64::BITS {
+        found = found.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(found)));
+        right_bits *= 2;
+    }
+    found
 }
 
 /// Hash table in hash order; see the module's description.
@@ -144,6 +167,31 @@ impl<B: Bucket> OrderedTable<B> {
         self.len = 0;
     }
 
+    /// Takes out the entries that `keep` refuses. Gives memory back when it leaves less than a quarter of what the
+    /// table has room for.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&B) -> bool) {
+        let mut free = 0;
+        let mut kept = 0;
+        for from in 0..self.buckets.len() {
+            let bucket = std::mem::replace(&mut self.buckets[from], B::EMPTY);
+            if !bucket.is_empty() && keep(&bucket) {
+                // Nearer to its home than it was, or in its old place: never beyond it.
+                let to = free.max(home_of(bucket.hash(), self.homes));
+                self.buckets[to] = bucket;
+                free = to + 1;
+                kept += 1;
+            }
+        }
+        self.len = kept;
+        if kept < self.most / SHRINK_BELOW {
+            let mut smaller = OrderedTable::with_capacity(kept);
+            self.buckets.iter().filter(|bucket| !bucket.is_empty()).for_each(|&bucket| {
+                smaller.insert(bucket);
+            });
+            *self = smaller;
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -195,5 +243,19 @@ impl<B: Bucket> OrderedTable<B> {
         }
         self.homes = homes;
         self.most = (homes as u64 * B::MAX_LOAD.0 / B::MAX_LOAD.1) as usize;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{mix, unmix};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_mixed_is_found_again(block in any::<u64>()) {
+            prop_assert_eq!(unmix(mix(block)), block);
+            prop_assert_eq!(mix(unmix(block)), block);
+        }
     }
 }

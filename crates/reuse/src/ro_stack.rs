@@ -74,6 +74,22 @@ impl RoStack {
         self.holes.clear();
     }
 
+    /// Forgets the blocks that `keep` refuses, as if they had never been cached; the counts stay as they are.
+    ///
+    /// As long as nothing was invalidated, depths are then those of an analyser that never saw these blocks. Beyond
+    /// that they are so by expectation only: which holes forgotten blocks made or filled cannot be undone, so that holes
+    /// are thinned evenly over the stack, by the share of blocks that is forgotten. Costs a walk over all blocks.
+    pub fn retain(&mut self, keep: impl Fn(BlockNo) -> bool) {
+        let before = self.tracker.len().max(1) as u64;
+        self.tracker.retain(keep, |position| self.timeline.remove(position));
+        let kept = self.tracker.len() as u64;
+        let holes = std::mem::take(&mut self.holes).into_sorted_vec();
+        let stays = |number: u64| (number + 1) * kept / before > number * kept / before;
+        let (staying, filled): (Vec<_>, Vec<_>) = (0..).zip(holes).partition(|&(number, _)| stays(number));
+        filled.into_iter().for_each(|(_, position)| self.timeline.remove(position));
+        self.holes = staying.into_iter().map(|(_, position)| position).collect();
+    }
+
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
         let stack = self.timeline.memory_bytes() + self.holes.capacity() * size_of::<u32>();

@@ -3,7 +3,7 @@
 //! It must not know what a word means.
 
 use crate::error::ReuseError;
-use crate::ordered::{Bucket, OrderedTable, mix};
+use crate::ordered::{Bucket, OrderedTable, mix, unmix};
 use crate::tally::Tally;
 use crate::timeline::MAX_LIVE;
 use lode_types::{AccessOp, BlockNo};
@@ -100,6 +100,17 @@ impl Tracker {
     /// Every word, to be replaced.
     pub(crate) fn words_mut(&mut self) -> impl Iterator<Item = &mut u32> {
         self.table.entries_mut().map(|record| &mut record.word)
+    }
+
+    /// Forgets the blocks that `keep` refuses, and tells `forgotten` the word of each.
+    pub(crate) fn retain(&mut self, keep: impl Fn(BlockNo) -> bool, mut forgotten: impl FnMut(u32)) {
+        self.table.retain(|record| {
+            let is_kept = keep(unmix(record.hash()));
+            if !is_kept {
+                forgotten(record.word);
+            }
+            is_kept
+        });
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -77,6 +77,17 @@ impl WbwoStack {
         self.now = 0;
     }
 
+    /// Forgets the blocks that `keep` refuses and closes their places in the stack; the counts stay as they are.
+    ///
+    /// As long as nothing was read, depths are then those of an analyser that never saw these blocks. Beyond that they
+    /// are so by expectation only, because what forgotten blocks displaced stays displaced. Costs a walk over all blocks.
+    pub fn retain(&mut self, keep: impl Fn(BlockNo) -> bool) {
+        let mut forgotten = Vec::new();
+        self.tracker.retain(keep, |time| forgotten.push(time));
+        forgotten.sort_unstable();
+        self.times.retain(|time| forgotten.binary_search(time).is_err());
+    }
+
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
         let stack = self.times.capacity() * size_of::<u32>();
