@@ -6,6 +6,7 @@ use crate::distance::Distances;
 use crate::error::ReuseError;
 use crate::ro_stack::RoStack;
 use crate::tally::Tally;
+use crate::tracker::Follow;
 use crate::wbwo_stack::WbwoStack;
 use lode_types::{AccessOp, BlockNo};
 
@@ -31,8 +32,14 @@ pub trait Analyser {
     /// Starts the counts again and keeps the history.
     fn clear_tally(&mut self);
 
+    /// Starts the counts again, keeps the history, and hands over the counts so far with their memory.
+    fn take_tally(&mut self) -> Tally;
+
     /// Starts everything again and keeps the memory.
     fn forget(&mut self);
+
+    /// Forgets the blocks that `keep` refuses; the counts stay as they are. Costs a walk over all blocks.
+    fn retain(&mut self, keep: &dyn Fn(BlockNo) -> bool);
 
     /// Distinct blocks that the analyser follows: those of its reference stream.
     fn distinct_blocks(&self) -> usize;
@@ -59,8 +66,16 @@ impl Analyser for Distances {
         Distances::clear_tally(self);
     }
 
+    fn take_tally(&mut self) -> Tally {
+        std::mem::take(self.tally_mut())
+    }
+
     fn forget(&mut self) {
         Distances::forget(self);
+    }
+
+    fn retain(&mut self, keep: &dyn Fn(BlockNo) -> bool) {
+        Distances::retain(self, keep);
     }
 
     fn distinct_blocks(&self) -> usize {
@@ -92,8 +107,16 @@ macro_rules! stack_is_analyser {
                 <$stack>::clear_tally(self);
             }
 
+            fn take_tally(&mut self) -> Tally {
+                std::mem::take(self.tally_mut())
+            }
+
             fn forget(&mut self) {
                 <$stack>::forget(self);
+            }
+
+            fn retain(&mut self, keep: &dyn Fn(BlockNo) -> bool) {
+                <$stack>::retain(self, keep);
             }
 
             fn distinct_blocks(&self) -> usize {

@@ -7,6 +7,7 @@ use crate::curve::Curve;
 use crate::distance::{Distances, Metric};
 use crate::error::ReuseError;
 use crate::ro_stack::RoStack;
+use crate::shards::{MIN_FOLLOWED_BLOCKS, Shards};
 use crate::wbwo_stack::WbwoStack;
 use lode_types::{AccessOp, BlockNo};
 
@@ -66,9 +67,36 @@ pub enum Method {
     CounterStacks(CounterStacksConfig),
 }
 
+/// Blocks of a sample that kept every real trace at hand within one percent of the exact curve (mean absolute error
+/// over evenly spaced sizes), twice over.
+pub const RECOMMENDED_SAMPLE_BLOCKS: u32 = 16_384;
+
+/// The rate below which a recommended sample does not go.
+pub const MIN_RECOMMENDED_RATE: f64 = 0.001;
+
+/// A sample that would follow more than this share of all blocks is not worth its error.
+const MAX_RECOMMENDED_RATE: f64 = 0.25;
+
+impl Default for Method {
+    /// A sample of [`RECOMMENDED_SAMPLE_BLOCKS`], for a stream of which nothing is known.
+    fn default() -> Method {
+        Method::Size(RECOMMENDED_SAMPLE_BLOCKS)
+    }
+}
+
+impl Method {
+    /// The cheapest method that is trusted with one percent of mean absolute error on a stream with so many distinct
+    /// blocks: exact for small ones, then the rate that follows [`RECOMMENDED_SAMPLE_BLOCKS`], but at least
+    /// [`MIN_RECOMMENDED_RATE`]. The error hangs on the number of blocks in the sample much more than on the rate.
+    pub fn recommended(distinct_blocks: u64) -> Method {
+        let rate = f64::from(RECOMMENDED_SAMPLE_BLOCKS) / distinct_blocks as f64;
+        if rate > MAX_RECOMMENDED_RATE { Method::Exact } else { Method::Rate(rate.max(MIN_RECOMMENDED_RATE)) }
+    }
+}
+
 /// One VM's stream.
 pub struct Profiler {
-    analyser: Box<dyn Analyser + Send>,
+    stack: Shards,
 }
 
 impl Profiler {
@@ -76,11 +104,21 @@ impl Profiler {
     ///
     /// # Errors
     /// [`ReuseError::InvalidMethod`] when the method's parameter is out of range.
-    pub fn new(kind: CurveKind, method: Method, _salt: u64) -> Result<Profiler, ReuseError> {
-        match method {
-            Method::Exact => Ok(Profiler { analyser: kind.analyser() }),
-            _ => Err(ReuseError::InvalidMethod { reason: "Only exact curves are built so far" }),
-        }
+    pub fn new(kind: CurveKind, method: Method, salt: u64) -> Result<Profiler, ReuseError> {
+        let (counts_writes, analyser) = (kind == CurveKind::Trd, kind.analyser());
+        let stack = match method {
+            Method::Exact => Shards::exact(analyser, counts_writes, salt),
+            Method::Rate(rate) if !(rate > 0.0 && rate <= 1.0) => {
+                return Err(ReuseError::InvalidMethod { reason: "A sampling rate is above 0 and at most 1" });
+            }
+            Method::Rate(rate) => Shards::at_rate(analyser, counts_writes, salt, rate),
+            Method::Size(blocks) if blocks < MIN_FOLLOWED_BLOCKS => {
+                return Err(ReuseError::InvalidMethod { reason: "A sample follows at least 64 blocks" });
+            }
+            Method::Size(blocks) => Shards::of_size(analyser, counts_writes, salt, blocks as usize),
+            _ => return Err(ReuseError::InvalidMethod { reason: "Only exact curves are built so far" }),
+        };
+        Ok(Profiler { stack })
     }
 
     /// Adds the next accesses of the stream.
@@ -88,36 +126,36 @@ impl Profiler {
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]: lower the rate, or sample from the beginning.
     pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
-        self.analyser.access_all(batch)
+        self.stack.access_all(batch)
     }
 
     /// The curve of everything since the last [`Profiler::end_interval`].
     pub fn curve(&self) -> Curve {
-        self.analyser.tally().curve()
+        self.stack.curve()
     }
 
     /// Starts the counts again and keeps the history.
     pub fn end_interval(&mut self) {
-        self.analyser.clear_tally();
+        self.stack.end_interval();
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        self.analyser.memory_bytes()
+        self.stack.memory_bytes()
     }
 
     /// The share of all blocks that is followed now; 1 is exact.
     pub fn rate(&self) -> f64 {
-        1.0
+        self.stack.rate()
     }
 
     /// Halves the followed blocks to save memory; false when that is not possible.
     pub fn lower_rate(&mut self) -> bool {
-        false
+        self.stack.lower_rate()
     }
 
     /// Distinct blocks of the kind's reference stream; an estimate where sampled.
     pub fn distinct_blocks(&self) -> u64 {
-        self.analyser.distinct_blocks() as u64
+        self.stack.distinct_blocks()
     }
 }
