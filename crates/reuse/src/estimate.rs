@@ -172,7 +172,7 @@ impl Estimate {
     }
 }
 
-/// The smallest cache that has a hit at this depth of the sample.
+/// The smallest cache that has a hit at this depth of the sample: exactly the depth plus one when all blocks are followed.
 ///
 /// The d sampled blocks above leave the true depth open between about `d/R` and `(d + 1)/R`; the middle is taken.
 #[inline]

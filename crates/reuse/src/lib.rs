@@ -3,12 +3,16 @@
 //! Pure: no I/O, no clock, no thread, no unseeded randomness. This crate must not know hardware, trace
 //! formats or cache policies beyond the write-policy definitions that the distances need.
 
+mod aet;
 pub mod analyser;
+pub mod counter_stacks;
 pub mod curve;
 pub mod distance;
 pub mod error;
 mod estimate;
+mod hyper_log_log;
 pub mod index;
+pub mod joint;
 mod lanes;
 mod log_bins;
 mod ordered;
@@ -26,14 +30,14 @@ mod tracker;
 pub mod wbwo_stack;
 
 pub use analyser::Analyser;
+pub use counter_stacks::CounterStacksConfig;
 pub use curve::{Curve, CurvePoint};
 pub use distance::{Distances, Metric, Reuse};
 pub use error::ReuseError;
 pub use index::BlockIndex;
+pub use joint::{JointCurve, JointHits, JointProfiler};
 pub use prefetch::prefetch_slice;
-pub use profiler::{
-    CounterStacksConfig, CurveKind, MIN_RECOMMENDED_RATE, Method, Profiler, RECOMMENDED_SAMPLE_BLOCKS,
-};
+pub use profiler::{CurveKind, MIN_RECOMMENDED_RATE, Method, Profiler, RECOMMENDED_SAMPLE_BLOCKS};
 pub use ro_stack::RoStack;
 pub use tally::{Histogram, Tally};
 pub use timeline::{NEVER, Remap, Timeline};

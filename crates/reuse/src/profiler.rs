@@ -2,12 +2,16 @@
 //!
 //! It must not know what the curve is for.
 
+use crate::aet::Aet;
 use crate::analyser::Analyser;
+use crate::counter_stacks::{CounterStacks, CounterStacksConfig};
 use crate::curve::Curve;
 use crate::distance::{Distances, Metric};
 use crate::error::ReuseError;
+use crate::hyper_log_log::HyperLogLog;
 use crate::ro_stack::RoStack;
-use crate::shards::{MIN_FOLLOWED_BLOCKS, Shards};
+use crate::sample::Sample;
+use crate::shards::Shards;
 use crate::wbwo_stack::WbwoStack;
 use lode_types::{AccessOp, BlockNo};
 
@@ -41,17 +45,6 @@ impl CurveKind {
     }
 }
 
-/// Parameters of Counter Stacks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CounterStacksConfig {
-    /// Accesses between two counters' starts.
-    pub step_accesses: u32,
-    /// A younger counter within this share of the next older one is given up, 0 to below 1.
-    pub prune_share: f64,
-    /// Registers of each HyperLogLog counter, as a power of two.
-    pub precision_bits: u8,
-}
-
 /// How a curve is obtained.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
@@ -61,9 +54,9 @@ pub enum Method {
     Rate(f64),
     /// SHARDS of a fixed size: at most this many blocks are followed, at a rate that sinks as they become more.
     Size(u32),
-    /// Average eviction time.
+    /// The model of average eviction time; for [`CurveKind::Trd`], [`CurveKind::Urd`] and [`CurveKind::Wb`].
     Aet,
-    /// Counter Stacks.
+    /// Counter Stacks; for [`CurveKind::Trd`], because they do not see single accesses.
     CounterStacks(CounterStacksConfig),
 }
 
@@ -94,68 +87,119 @@ impl Method {
     }
 }
 
+/// What follows the stream.
+enum State {
+    Stack(Box<Shards>),
+    Aet(Aet),
+    CounterStacks(CounterStacks<HyperLogLog>),
+}
+
 /// One VM's stream.
 pub struct Profiler {
-    stack: Shards,
+    state: State,
 }
 
 impl Profiler {
     /// A profiler that has seen nothing. `salt` chooses which blocks a sample follows.
     ///
     /// # Errors
-    /// [`ReuseError::InvalidMethod`] when the method's parameter is out of range.
+    /// [`ReuseError::InvalidMethod`] when the method's parameter is out of range or it cannot give this kind of curve.
     pub fn new(kind: CurveKind, method: Method, salt: u64) -> Result<Profiler, ReuseError> {
-        let (counts_writes, analyser) = (kind == CurveKind::Trd, kind.analyser());
-        let stack = match method {
-            Method::Exact => Shards::exact(analyser, counts_writes, salt),
-            Method::Rate(rate) if !(rate > 0.0 && rate <= 1.0) => {
-                return Err(ReuseError::InvalidMethod { reason: "A sampling rate is above 0 and at most 1" });
+        let counts_writes = kind == CurveKind::Trd;
+        let state = match method {
+            Method::Aet if matches!(kind, CurveKind::Ro | CurveKind::Wbwo) => {
+                let reason = "AET takes every access for one that the cache keeps, which a read-only or write-only \
+                              cache does not";
+                return Err(ReuseError::InvalidMethod { reason });
             }
-            Method::Rate(rate) => Shards::at_rate(analyser, counts_writes, salt, rate),
-            Method::Size(blocks) if blocks < MIN_FOLLOWED_BLOCKS => {
-                return Err(ReuseError::InvalidMethod { reason: "A sample follows at least 64 blocks" });
+            Method::Aet => State::Aet(Aet::new(counts_writes, Sample::new(Method::Exact, salt)?)),
+            Method::CounterStacks(_) if !counts_writes => {
+                let reason = "Counter Stacks do not see which of a step's accesses are reads";
+                return Err(ReuseError::InvalidMethod { reason });
             }
-            Method::Size(blocks) => Shards::of_size(analyser, counts_writes, salt, blocks as usize),
-            _ => return Err(ReuseError::InvalidMethod { reason: "Only exact curves are built so far" }),
+            Method::CounterStacks(config) => {
+                config.check()?;
+                let empty = HyperLogLog::new(config.precision_bits);
+                State::CounterStacks(CounterStacks::new(config.step_accesses, config.prune_share, empty))
+            }
+            Method::Exact | Method::Rate(_) | Method::Size(_) => State::Stack(Box::new(Shards::new(
+                kind.analyser(),
+                counts_writes,
+                Sample::new(method, salt)?,
+            ))),
         };
-        Ok(Profiler { stack })
+        Ok(Profiler { state })
     }
 
     /// Adds the next accesses of the stream.
     ///
     /// # Errors
-    /// [`ReuseError::TooManyBlocks`]: lower the rate, or sample from the beginning.
+    /// [`ReuseError::TooManyBlocks`]: lower the rate in time, or sample from the beginning.
     pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
-        self.stack.access_all(batch)
+        match &mut self.state {
+            State::Stack(stack) => stack.access_all(batch),
+            State::Aet(aet) => aet.access_all(batch),
+            State::CounterStacks(stacks) => {
+                stacks.access_all(batch);
+                Ok(())
+            }
+        }
     }
 
     /// The curve of everything since the last [`Profiler::end_interval`].
     pub fn curve(&self) -> Curve {
-        self.stack.curve()
+        match &self.state {
+            State::Stack(stack) => stack.curve(),
+            State::Aet(aet) => aet.curve(),
+            State::CounterStacks(stacks) => stacks.curve(),
+        }
     }
 
     /// Starts the counts again and keeps the history.
     pub fn end_interval(&mut self) {
-        self.stack.end_interval();
+        match &mut self.state {
+            State::Stack(stack) => stack.end_interval(),
+            State::Aet(aet) => aet.end_interval(),
+            State::CounterStacks(stacks) => stacks.end_interval(),
+        }
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        self.stack.memory_bytes()
+        match &self.state {
+            State::Stack(stack) => stack.memory_bytes(),
+            State::Aet(aet) => aet.memory_bytes(),
+            State::CounterStacks(stacks) => stacks.memory_bytes(),
+        }
     }
 
-    /// The share of all blocks that is followed now; 1 is exact.
+    /// The share of all blocks that is followed now; 1 is all.
     pub fn rate(&self) -> f64 {
-        self.stack.rate()
+        match &self.state {
+            State::Stack(stack) => stack.rate(),
+            State::Aet(aet) => aet.rate(),
+            State::CounterStacks(_) => 1.0,
+        }
     }
 
-    /// Halves the followed blocks to save memory; false when that is not possible.
+    /// Halves the followed blocks to save memory; an exact curve becomes a sampled one. False when they are too few
+    /// for that, or single blocks are not followed at all (Counter Stacks).
     pub fn lower_rate(&mut self) -> bool {
-        self.stack.lower_rate()
+        match &mut self.state {
+            State::Stack(stack) => stack.lower_rate(),
+            State::Aet(aet) => aet.lower_rate(),
+            State::CounterStacks(_) => false,
+        }
     }
 
-    /// Distinct blocks of the kind's reference stream; an estimate where sampled.
+    /// Distinct blocks since the profiler began: all for [`CurveKind::Trd`], [`CurveKind::Urd`] and
+    /// [`CurveKind::Wb`], those read for [`CurveKind::Ro`], those written for [`CurveKind::Wbwo`]. An estimate where
+    /// sampled or modelled.
     pub fn distinct_blocks(&self) -> u64 {
-        self.stack.distinct_blocks()
+        match &self.state {
+            State::Stack(stack) => stack.distinct_blocks(),
+            State::Aet(aet) => aet.distinct_blocks(),
+            State::CounterStacks(stacks) => stacks.distinct_blocks(),
+        }
     }
 }

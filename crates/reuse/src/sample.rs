@@ -8,9 +8,24 @@
 //! threshold takes its share of every run to within one block; each block by itself is still as likely as any other.
 //! (Stratified sampling: Cochran, "Sampling Techniques", chapter 5, as recalled.) On real traces this halves the error.
 //!
+//! A sample of fixed size begins with every block. When more blocks than allowed are followed, the threshold sinks by
+//! an eighth (the paper lowers it to the largest hash that is followed, one block at a time): the rate is a little
+//! lower than it could be, and the walk over all followed blocks that a lower rate needs comes up seldom.
+//!
 //! It must not know what is done with the accesses.
 
+use crate::error::ReuseError;
+use crate::profiler::Method;
 use lode_types::{AccessOp, BlockNo};
+
+/// Fewest blocks that a sample may be limited to, and fewest that are left when a rate is halved.
+pub(crate) const MIN_FOLLOWED_BLOCKS: u32 = 64;
+
+/// What is left of the rate when a sample of fixed size has become too large.
+const RATE_STEP: f64 = 7.0 / 8.0;
+
+/// Below this rate no block is given up any more: who chooses blocks by their hashes gets what he chose.
+const MIN_RATE: f64 = 1e-15;
 
 /// Accesses that are filtered together, their outcomes being the bits of one word.
 pub(crate) const FILTERED: usize = 64;
@@ -28,17 +43,65 @@ pub(crate) struct Sample {
     key: u64,
     /// The largest hash that is followed.
     threshold: u64,
+    /// Most blocks to follow.
+    most: usize,
 }
 
 impl Sample {
-    /// Follows every block; `salt` says in which order blocks leave when the rate is lowered.
-    pub(crate) fn all(salt: u64) -> Sample {
+    /// The sample that a method asks for; `salt` says which blocks are chosen.
+    ///
+    /// # Errors
+    /// [`ReuseError::InvalidMethod`] when the parameter is out of range, or the method does not take samples.
+    pub(crate) fn new(method: Method, salt: u64) -> Result<Sample, ReuseError> {
         // Without the rotation, neighbouring salts would mean neighbouring blocks.
-        Sample { key: salt.wrapping_mul(SPREAD).rotate_left(29) ^ FOLD, threshold: u64::MAX }
+        let key = salt.wrapping_mul(SPREAD).rotate_left(29) ^ FOLD;
+        let mut sample = Sample { key, threshold: u64::MAX, most: usize::MAX };
+        let reason = match method {
+            Method::Exact => return Ok(sample),
+            Method::Rate(rate) if rate > 0.0 && rate <= 1.0 => {
+                sample.set_rate(rate);
+                return Ok(sample);
+            }
+            Method::Size(blocks) if blocks >= MIN_FOLLOWED_BLOCKS => {
+                sample.most = blocks as usize;
+                return Ok(sample);
+            }
+            Method::Rate(_) => "A sampling rate is above 0 and at most 1",
+            Method::Size(_) => "A sample follows at least 64 blocks",
+            Method::Aet | Method::CounterStacks(_) => "A model keeps no stack to be sampled",
+        };
+        Err(ReuseError::InvalidMethod { reason })
     }
 
-    /// Follows this share of all blocks, which must not be more than before.
-    pub(crate) fn set_rate(&mut self, rate: f64) {
+    /// How many more blocks may be followed than now.
+    pub(crate) fn room(&self, followed: usize) -> usize {
+        self.most.saturating_sub(followed)
+    }
+
+    /// Lowers the rate by a step when more blocks are followed than may be; says whether it did.
+    #[inline(always)]
+    pub(crate) fn lower_to_limit(&mut self, followed: usize) -> bool {
+        let is_above = followed > self.most && self.rate() > MIN_RATE;
+        if is_above {
+            self.set_rate(self.rate() * RATE_STEP);
+        }
+        is_above
+    }
+
+    /// Halves the rate and the limit, unless few blocks are followed; says whether it did.
+    pub(crate) fn halve(&mut self, followed: usize) -> bool {
+        let is_worth_it = followed >= 2 * MIN_FOLLOWED_BLOCKS as usize && self.rate() > MIN_RATE;
+        if is_worth_it {
+            if self.most < usize::MAX {
+                self.most = (self.most / 2).max(MIN_FOLLOWED_BLOCKS as usize);
+            }
+            self.set_rate(self.rate() / 2.0);
+        }
+        is_worth_it
+    }
+
+    /// Follows this share of all blocks, which is no more than before.
+    fn set_rate(&mut self, rate: f64) {
         // The conversion saturates at both ends.
         self.threshold = self.threshold.min((rate * 2f64.powi(64)) as u64);
     }
@@ -108,8 +171,7 @@ mod tests {
         ) {
             let stride = step << stride_bits;
             for rate in [0.5, 0.1, 0.01] {
-                let mut sample = Sample::all(salt);
-                sample.set_rate(rate);
+                let sample = Sample::new(Method::Rate(rate), salt).expect("in range");
                 prop_assert!((sample.rate() / rate - 1.0).abs() < 1e-9);
                 let blocks = (0..40_000).map(|i| first.wrapping_add(stride.wrapping_mul(i)));
                 let deviation = (rate * (1.0 - rate) / 40_000.0).sqrt();
@@ -120,8 +182,7 @@ mod tests {
 
         #[test]
         fn runs_have_exactly_their_share(salt in any::<u64>(), run in 0u64..1 << 54, slices in 1u64..1024) {
-            let mut sample = Sample::all(salt);
-            sample.set_rate(slices as f64 / 1024.0);
+            let sample = Sample::new(Method::Rate(slices as f64 / 1024.0), salt).expect("in range");
             let followed = (0..1024).filter(|within| sample.follows(run << 10 | within)).count() as u64;
             // The slices' share of 2^64, less one hash, is what the threshold is.
             prop_assert!(followed == slices || followed == slices - 1, "{followed} of {slices}");
@@ -129,8 +190,7 @@ mod tests {
 
         #[test]
         fn filters_as_it_follows(salt in any::<u64>(), blocks in prop::collection::vec((any::<bool>(), 0u64..5000), 0..64)) {
-            let mut sample = Sample::all(salt);
-            sample.set_rate(0.3);
+            let sample = Sample::new(Method::Rate(0.3), salt).expect("in range");
             let op = |is_read| if is_read { AccessOp::Read } else { AccessOp::Write };
             let accesses: Vec<_> = blocks.iter().map(|&(is_read, block)| (op(is_read), block)).collect();
             let (followed, reads) = sample.filter(&accesses);
@@ -143,15 +203,13 @@ mod tests {
 
     #[test]
     fn salts_choose_different_samples_and_lower_rates_choose_less_of_them() {
-        let (mut one, mut other) = (Sample::all(1), Sample::all(2));
-        one.set_rate(0.1);
-        other.set_rate(0.1);
+        let sample = |salt| Sample::new(Method::Rate(0.1), salt).expect("in range");
+        let (mut one, other) = (sample(1), sample(2));
         let both = share(&one, (0..1 << 20).filter(|&block| other.follows(block)));
         assert!((both - 0.1).abs() < 0.01, "{both}");
         let before = one;
-        one.set_rate(0.05);
+        assert!(one.halve(1000) && !one.halve(100));
         assert!((0..1 << 16).all(|block| before.follows(block) || !one.follows(block)));
-        one.set_rate(0.9);
         assert!((one.rate() - 0.05).abs() < 1e-9);
     }
 }

@@ -9,6 +9,9 @@ mod traces;
 
 use traces::Trace;
 
+/// Traces with more than 100,000 requests.
+const LARGE: [&str; 5] = ["cloudphysics-2h", "cloudphysics-w106", "arc-oltp", "arc-p3", "arc-p6"];
+
 /// Sizes, evenly spaced, at which curves are compared.
 const SIZES: u64 = 200;
 
@@ -56,7 +59,7 @@ fn mixed_trace(seed: u64, blocks: u64, len: usize) -> Trace {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn a_sample_of_everything_is_exact(seed in any::<u64>(), blocks in 1u64..3000) {
@@ -137,13 +140,13 @@ fn the_rate_sinks_with_the_blocks_and_the_memory_with_the_rate() {
 
 #[test]
 fn lowering_the_rate_on_the_way_keeps_the_curve() {
-    let trace = mixed_trace(9, 60_000, 400_000);
+    let trace = mixed_trace(9, 60_000, 300_000);
     for kind in CurveKind::ALL {
         let exact = curve(kind, Method::Exact, 0, &trace);
         let mut errors = Vec::new();
-        for salt in 0..5 {
+        for salt in 0..3 {
             let mut profiler = Profiler::new(kind, Method::Exact, salt).expect("exact");
-            for part in trace.chunks(80_000) {
+            for part in trace.chunks(60_000) {
                 profiler.access_all(part).expect("few blocks");
                 assert!(profiler.lower_rate());
             }
@@ -157,12 +160,12 @@ fn lowering_the_rate_on_the_way_keeps_the_curve() {
 
 #[test]
 fn the_standard_error_covers_the_truth() {
-    let trace = mixed_trace(11, 30_000, 200_000);
+    let trace = mixed_trace(11, 30_000, 120_000);
     for kind in CurveKind::ALL {
         let exact = curve(kind, Method::Exact, 0, &trace);
         for method in [Method::Rate(0.02), Method::Size(600)] {
             let (mut within, mut all, mut error, mut said) = (0, 0, 0.0, 0.0);
-            for salt in 0..12 {
+            for salt in 0..8 {
                 let estimated = curve(kind, method, salt, &trace);
                 for size in sizes(&exact) {
                     let sigma = estimated.standard_error_at(size).expect("sampled");
@@ -184,12 +187,12 @@ fn the_standard_error_covers_the_truth() {
 
 /// Mean absolute errors over a few salts.
 fn errors(exact: &Curve, method: Method, trace: &Trace) -> Vec<f64> {
-    (0..4).map(|salt| mean_absolute_error(exact, &curve(CurveKind::Trd, method, salt, trace))).collect()
+    (0..3).map(|salt| mean_absolute_error(exact, &curve(CurveKind::Trd, method, salt, trace))).collect()
 }
 
 #[test]
 fn real_traces_are_met_within_one_percent() {
-    for name in traces::LARGE {
+    for name in LARGE {
         let Some(trace) = traces::trace(name) else { return };
         let exact = profiler(CurveKind::Trd, Method::Exact, 0, &trace);
         let distinct = exact.distinct_blocks();
@@ -202,7 +205,7 @@ fn real_traces_are_met_within_one_percent() {
         }
         // 100 to 300 blocks are too few for one percent on every trace; this is what they give.
         let errors = errors(&exact, Method::Rate(0.001), &trace);
-        assert!(errors.iter().sum::<f64>() / 4.0 < 0.06, "{name}: {errors:?}");
+        assert!(errors.iter().sum::<f64>() / 3.0 < 0.06, "{name}: {errors:?}");
     }
 }
 

@@ -6,12 +6,9 @@ use std::path::Path;
 
 pub type Trace = Vec<(AccessOp, u64)>;
 
-/// Traces with more than 100,000 requests.
-pub const LARGE: [&str; 5] = ["cloudphysics-2h", "cloudphysics-w106", "arc-oltp", "arc-p3", "arc-p6"];
-
 const SECTORS_A_BLOCK: u64 = 8;
 
-/// One of [`LARGE`], or `None` (and one line) where the traces are not installed.
+/// One of the traces with more than 100,000 requests, or `None` (and one line) where the traces are not installed.
 pub fn trace(name: &str) -> Option<Trace> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces");
     if !Path::new(folder).exists() {
