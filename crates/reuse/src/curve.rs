@@ -88,6 +88,32 @@ impl Curve {
         ratio(self.hits_at(size_blocks), self.accesses)
     }
 
+    /// The same curve with at most so many points (at least one), of which the last one stays. Between the points the
+    /// hits are too low by at most the smallest number that so many points allow.
+    pub fn thin(&self, max_points: usize) -> Curve {
+        // The smallest loss of hits for which the points suffice, by bisection.
+        let (mut low, mut high) = (0, self.hits_at(u64::MAX));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.points_within(middle).count() <= max_points {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Curve { points: self.points_within(low).collect(), ..self.clone() }
+    }
+
+    /// The fewest points by which no hits are too low by more than `loss`: each is the first that cannot be left out.
+    fn points_within(&self, loss: u64) -> impl Iterator<Item = CurvePoint> {
+        let mut hits = 0;
+        self.points.iter().enumerate().filter_map(move |(at, point)| {
+            let is_kept = point.hits - hits > loss || at + 1 == self.points.len();
+            hits = if is_kept { point.hits } else { hits };
+            is_kept.then_some(*point)
+        })
+    }
+
     /// The largest distance of a useful access, in blocks; `None` when no access is useful. An estimate where
     /// sampled.
     pub fn max_distance(&self) -> Option<u64> {

@@ -16,6 +16,7 @@ pub mod joint;
 mod lanes;
 mod log_bins;
 mod ordered;
+pub mod parallel;
 mod partial_sums;
 pub mod popularity;
 pub mod prefetch;
@@ -28,6 +29,7 @@ pub mod tally;
 pub mod timeline;
 mod tracker;
 pub mod wbwo_stack;
+pub mod working_set;
 
 pub use analyser::Analyser;
 pub use counter_stacks::CounterStacksConfig;

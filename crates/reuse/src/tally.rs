@@ -30,6 +30,22 @@ impl Histogram {
         }
     }
 
+    /// Adds all that another histogram counted.
+    pub(crate) fn add_all(&mut self, other: &Histogram) {
+        let end = other.blocks_needed() as usize;
+        if end > self.counts.len() {
+            self.lengthen(end);
+        }
+        self.max = self.max.max(other.max);
+        for (distance, count) in other.iter() {
+            let sum = u64::from(self.counts[distance as usize]) + count;
+            self.counts[distance as usize] = sum as u16;
+            if sum >> 16 > 0 {
+                *self.carries.entry(distance).or_default() += sum >> 16;
+            }
+        }
+    }
+
     /// The largest distance that occurred.
     pub fn max(&self) -> Option<u32> {
         self.max
@@ -119,6 +135,13 @@ impl Tally {
         Curve::exact(points, self.accesses, self.reads)
     }
 
+    /// Adds all that another tally counted.
+    pub(crate) fn add_all(&mut self, other: &Tally) {
+        self.histogram.add_all(&other.histogram);
+        self.accesses += other.accesses;
+        self.reads += other.reads;
+    }
+
     pub(crate) fn clear(&mut self) {
         self.histogram.clear();
         self.accesses = 0;
@@ -139,6 +162,14 @@ mod tests {
         histogram.record(3);
         assert_eq!(histogram.count(3), (1 << 16) + 1);
         assert_eq!(histogram.iter().collect::<Vec<_>>(), [(3, (1 << 16) + 1)]);
+        let mut sum = Histogram::default();
+        sum.record(5);
+        sum.counts[5] = u16::MAX;
+        (0..3).for_each(|_| sum.add_all(&histogram));
+        assert_eq!((sum.count(3), sum.count(5), sum.max()), ((3 << 16) + 3, 65_535, Some(5)));
+        histogram.record(9);
+        sum.add_all(&histogram);
+        assert_eq!((sum.count(3), sum.count(9), sum.max()), ((4 << 16) + 4, 1, Some(9)));
         histogram.clear();
         assert_eq!((histogram.count(3), histogram.max(), histogram.blocks_needed()), (0, None, 0));
     }
