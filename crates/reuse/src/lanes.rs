@@ -1,4 +1,4 @@
-//! Eight words compared at once. It must not know what the words mean.
+//! Words compared at once. It must not know what the words mean.
 
 /// Words that are compared at once.
 pub(crate) const LANES: usize = 8;
@@ -28,9 +28,35 @@ pub(crate) fn matches(words: &[u32; LANES], wanted: u32) -> u32 {
     words.iter().enumerate().fold(0, |mask, (place, &word)| mask | u32::from(word == wanted) << place)
 }
 
+/// Bit `i` says that number `i` is below `bound`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn below(numbers: &[i32; 2 * LANES], bound: i32) -> u32 {
+    use core::arch::x86_64::{
+        _mm_cmplt_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi32, _mm_set1_epi32,
+    };
+    let four = |first: usize| {
+        let [a, b, c, d] = std::array::from_fn(|place| numbers[first + place]);
+        // SAFETY: the instructions belong to SSE2, which every x86_64 processor has, and work on values only.
+        unsafe { _mm_cmplt_epi32(_mm_set_epi32(d, c, b, a), _mm_set1_epi32(bound)) }
+    };
+    // SAFETY: as above.
+    unsafe {
+        let low = _mm_packs_epi32(four(0), four(4));
+        let high = _mm_packs_epi32(four(8), four(12));
+        _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) fn below(numbers: &[i32; 2 * LANES], bound: i32) -> u32 {
+    numbers.iter().enumerate().fold(0, |mask, (place, &number)| mask | u32::from(number < bound) << place)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{below, matches};
 
     #[test]
     fn every_place_has_its_bit() {
@@ -38,6 +64,16 @@ mod tests {
             for set in 0..=0xffu32 {
                 let words = std::array::from_fn(|place| if set >> place & 1 == 1 { wanted } else { !wanted });
                 assert_eq!(matches(&words, wanted), set);
+            }
+        }
+    }
+
+    #[test]
+    fn every_number_below_has_its_bit() {
+        for bound in [i32::MIN + 1, -3, 0, 1, i32::MAX] {
+            for set in 0..=0xffffu32 {
+                let numbers = std::array::from_fn(|place| bound - (set >> place & 1) as i32);
+                assert_eq!(below(&numbers, bound), set);
             }
         }
     }

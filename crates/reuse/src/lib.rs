@@ -5,6 +5,7 @@
 
 mod aet;
 pub mod analyser;
+mod bits;
 pub mod counter_stacks;
 pub mod curve;
 pub mod distance;
@@ -15,6 +16,7 @@ pub mod index;
 pub mod joint;
 mod lanes;
 mod log_bins;
+mod min_tree;
 mod ordered;
 pub mod parallel;
 mod partial_sums;

@@ -68,6 +68,20 @@ impl PartialSums {
         sum
     }
 
+    /// The place whose count takes the sum beyond `sum`, and what of `sum` is left there; the sum of all counts must be
+    /// greater.
+    #[inline(always)]
+    pub(crate) fn find(&self, sum: u32) -> (usize, u32) {
+        let (mut at, mut left) = (0, sum);
+        for level in self.levels.iter().rev() {
+            let group = &level[at].0;
+            let entry = group.iter().map(|&entry| usize::from(entry <= left)).sum::<usize>() - 1;
+            left -= group[entry];
+            at = at * FAN + entry;
+        }
+        (at, left)
+    }
+
     /// Makes every count 0.
     pub(crate) fn clear(&mut self) {
         self.levels.iter_mut().for_each(|level| level.fill(Group::default()));
@@ -98,6 +112,9 @@ mod tests {
             let mut expected = 0;
             for (at, count) in list.iter().enumerate() {
                 assert_eq!(sums.before(at), expected, "{at} of {len}");
+                for sum in expected..expected + count {
+                    assert_eq!(sums.find(sum), (at, sum - expected), "{sum} of {len}");
+                }
                 expected += count;
             }
             sums.clear();

@@ -3,13 +3,14 @@
 //! Time is a row of bits. Each access takes the next position; the bit of a position is set while that access
 //! is the latest of its block. The number of distinct blocks since a position is then the number of set bits
 //! after it (Bennett and Kruskal, "LRU stack processing", IBM J. Res. Dev. 19(4), 1975). Bits are kept in chunks of
-//! one cache line, each with its own counts, and a tree of partial sums over the chunks that are full.
+//! one cache line, and a tree of partial sums is kept over the chunks that are full.
 //! The tree does a Fenwick tree's work in wide nodes: the same few steps for every position, without a branch to
 //! mispredict, which was measured to be faster.
 //!
 //! It must not know who owns a position: callers keep positions in their own records and map them when the
 //! timeline is compacted.
 
+use crate::bits::{CHUNK, Chunk};
 use crate::partial_sums::PartialSums;
 use crate::prefetch::prefetch_slice;
 
@@ -18,12 +19,6 @@ pub const NEVER: u32 = 0x7fff_ffff;
 
 /// Largest number of set positions a timeline can hold and still make room for more by compaction.
 pub const MAX_LIVE: u32 = 1 << 30;
-
-/// Words of one chunk: those of a cache line but one, which counts.
-const WORDS: usize = 7;
-
-/// Positions in one chunk.
-const CHUNK: usize = WORDS * 64;
 
 /// Most chunks that fit below [`NEVER`].
 const MAX_CHUNKS: usize = NEVER as usize / CHUNK;
@@ -36,62 +31,6 @@ const ROOM: usize = 6;
 
 /// A timeline grows at a compaction that finds more than one set position in this many.
 const GROW_BELOW: usize = 4;
-
-/// One cache line: the bits, and how many are set in each word (one byte a word).
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C, align(64))]
-struct Chunk {
-    words: [u64; WORDS],
-    counts: u64,
-}
-
-/// Sum of the bytes of `counts`.
-#[inline(always)]
-fn sum_bytes(counts: u64) -> u32 {
-    const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
-    let pairs = (counts & EVEN) + (counts >> 8 & EVEN);
-    (pairs.wrapping_mul(0x0001_0001_0001_0001) >> 48) as u32
-}
-
-impl Chunk {
-    #[inline(always)]
-    fn count(&self) -> u32 {
-        sum_bytes(self.counts)
-    }
-
-    /// Set bits strictly before `bit`.
-    #[inline(always)]
-    fn count_before(&self, bit: usize) -> u32 {
-        let (at, shift) = (bit / 64, bit % 64);
-        let earlier_words = self.counts & ((1 << (8 * at)) - 1);
-        sum_bytes(earlier_words) + (self.words[at] & ((1 << shift) - 1)).count_ones()
-    }
-
-    #[inline(always)]
-    fn get(&self, bit: usize) -> bool {
-        self.words[bit / 64] >> (bit % 64) & 1 != 0
-    }
-
-    #[inline(always)]
-    fn set(&mut self, bit: usize) {
-        self.words[bit / 64] |= 1 << (bit % 64);
-        self.counts += 1 << (8 * (bit / 64));
-    }
-
-    /// Clears a bit that is set.
-    #[inline(always)]
-    fn clear(&mut self, bit: usize) {
-        self.words[bit / 64] &= !(1 << (bit % 64));
-        self.counts -= 1 << (8 * (bit / 64));
-    }
-
-    /// A chunk whose first `filled` bits are set.
-    fn with_first_set(filled: usize) -> Chunk {
-        let mut chunk = Chunk::default();
-        (0..filled).for_each(|bit| chunk.set(bit));
-        chunk
-    }
-}
 
 /// Distinct-access counts over time; see the module's description.
 #[derive(Clone, Debug, Default)]
@@ -194,8 +133,15 @@ impl Timeline {
     #[inline(always)]
     fn append(&mut self) -> u32 {
         let position = self.next;
+        self.chunks[position as usize / CHUNK].set(position as usize % CHUNK);
+        self.pass()
+    }
+
+    /// Leaves the next position as it is; its chunk goes into the sums when all of it has passed.
+    #[inline(always)]
+    fn pass(&mut self) -> u32 {
+        let position = self.next;
         let (at, bit) = (position as usize / CHUNK, position as usize % CHUNK);
-        self.chunks[at].set(bit);
         self.next += 1;
         if bit == CHUNK - 1 {
             self.sums.add(at, self.chunks[at].count());
@@ -217,6 +163,36 @@ impl Timeline {
         if at < self.next as usize / CHUNK {
             self.sums.add(at, 1u32.wrapping_neg());
         }
+    }
+
+    /// Takes the next position without setting it, for an access that does not count yet.
+    ///
+    /// # Panics
+    /// When the timeline [is full](Timeline::is_full).
+    #[inline(always)]
+    pub(crate) fn skip(&mut self) -> u32 {
+        assert!(!self.is_full(), "The timeline is full: compact it first");
+        self.pass()
+    }
+
+    /// Sets a `position` that [`skip`](Timeline::skip) gave.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, position: u32) {
+        debug_assert!(self.is_live(position) && !self.is_set(position));
+        let (at, bit) = (position as usize / CHUNK, position as usize % CHUNK);
+        self.chunks[at].set(bit);
+        self.set += 1;
+        self.live += 1;
+        if at < self.next as usize / CHUNK {
+            self.sums.add(at, 1);
+        }
+    }
+
+    /// The number of set positions strictly after one that is not set.
+    #[inline]
+    pub(crate) fn set_after(&self, unset: u32) -> u32 {
+        debug_assert!(self.is_live(unset) && !self.is_set(unset));
+        self.set - self.rank(unset)
     }
 
     /// Asks the processor to load what [`distance`](Timeline::distance) from `previous` starts with.

@@ -3,28 +3,57 @@
 //! Caches of different sizes disagree here about what a read did, so an LRU stack is not enough. This is the
 //! priority stack of Mattson et al. ("Evaluation techniques for storage hierarchies", IBM Systems J. 9(2), 1970)
 //! with the time of the latest access as priority: a read changes only the priority of its block; a write puts its
-//! block on top and pushes the displaced entry down past every more recent one. An access costs O(depth), over a
-//! flat array of four bytes an entry. It must not know how hits are used.
+//! block on top and pushes the displaced entry down to the block's old depth, past every more recent one: at each depth
+//! the older one of two goes on. Done as it is said, an access costs O(depth). Here it costs a few steps of O(log n):
+//!
+//! - A block is *in order* when no block above it is older, else it is *fixed*. A write moves blocks in order only,
+//!   each to the place of the next one, because what is carried past a fixed block is older than it. So a fixed block
+//!   stays at its depth until it is written, or until no block above it is older.
+//! - The blocks in order fill the depths that no fixed block takes, the latest first: the depth of one is the n-th free
+//!   depth, if n blocks in order are later. Nothing has to be moved.
+//! - The blocks in order that are above a fixed one and older are its *slack*: as many as there are free depths
+//!   above it, less the blocks in order that are later. When none is left, it comes into order.
+//! - A fixed block with an older fixed one above it has no less slack than that one, and comes into order after it. The
+//!   others are *guards*: the deeper a guard, the older. A write takes one from the slack of all guards that are later than
+//!   the block was (or above it, if it was fixed); a read that fixes a block, of those that are later than it was and
+//!   below it; a block that comes into order changes no guard's. So it is always a range of depths that changes.
+//! - Who becomes a guard because another one is gone was read since that one was. So there are no more such
+//!   changes than reads.
+//!
+//! That this is the same stack is tested against caches of every size and against the plain algorithm. It must not know
+//! how hits are used.
 
+use crate::bits::BitRow;
 use crate::error::ReuseError;
+use crate::min_tree::{MinTree, NONE};
 use crate::tally::Tally;
-use crate::timeline::NEVER;
+use crate::timeline::{NEVER, Timeline};
 use crate::tracker::{Follow, Seen, Tracker, follow_all};
 use lode_types::{AccessOp, BlockNo};
+use std::cmp::Reverse;
 
-/// Entries compared at once when the stack is searched.
-const SEARCH_LANES: usize = 64;
+/// Set in the word of a fixed block, beside its depth.
+const FIXED: u32 = 1 << 31;
 
 /// Depths of reads in the stack of write-only caches of every size at once.
 ///
 /// A read at depth d hits exactly the caches of more than d blocks.
 #[derive(Clone, Debug, Default)]
 pub struct WbwoStack {
-    /// Every block ever written; its word is the time of its latest access.
+    /// Every block ever written; its word is its place in `words`, its id.
     tracker: Tracker,
-    /// The stack, top first: each entry is the time of its block's latest access, which no other block shares.
-    times: Vec<u32>,
-    now: u32,
+    /// Of a block in order the time of its latest access, of a fixed one its depth.
+    words: Vec<u32>,
+    /// The times of blocks in order are set, those of fixed ones are not.
+    timeline: Timeline,
+    /// The depths that no fixed block takes.
+    free: BitRow,
+    /// The ids of fixed blocks, by depth.
+    fixed: Vec<u32>,
+    /// The times of the latest accesses of fixed blocks, by depth.
+    times: MinTree,
+    /// The slack of guards, by depth.
+    slack: MinTree,
     tally: Tally,
 }
 
@@ -73,56 +102,231 @@ impl WbwoStack {
     pub fn forget(&mut self) {
         self.tally.clear();
         self.tracker.clear();
-        self.times.clear();
-        self.now = 0;
+        self.clear_stack();
     }
 
     /// Forgets the blocks that `keep` refuses and closes their places in the stack; the counts stay as they are.
     ///
     /// As long as nothing was read, depths are then those of an analyser that never saw these blocks. Beyond that they
-    /// are so by expectation only, because what forgotten blocks displaced stays displaced. Costs a walk over all blocks.
+    /// are so by expectation only, because what forgotten blocks displaced stays displaced. Costs a sort of all blocks.
     pub fn retain(&mut self, keep: impl Fn(BlockNo) -> bool) {
-        let mut forgotten = Vec::new();
-        self.tracker.retain(keep, |time| forgotten.push(time));
-        forgotten.sort_unstable();
-        self.times.retain(|time| forgotten.binary_search(time).is_err());
+        let mut stack = self.top_to_bottom();
+        let mut is_kept = vec![true; stack.len()];
+        self.tracker.retain(keep, |id| is_kept[id as usize] = false);
+        stack.retain(|&id| is_kept[id as usize]);
+        let times: Vec<u32> = stack.iter().map(|&id| self.time_of(id)).collect();
+        let mut new_ids = vec![0; is_kept.len()];
+        stack.iter().zip(0..).for_each(|(&id, depth)| new_ids[id as usize] = depth);
+        self.tracker.words_mut().for_each(|id| *id = new_ids[*id as usize]);
+        self.stack_up(&times);
     }
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        let stack = self.times.capacity() * size_of::<u32>();
+        let ids = (self.words.capacity() + self.fixed.capacity()) * size_of::<u32>();
+        let order = self.timeline.memory_bytes() + self.free.memory_bytes();
+        let stack = ids + order + self.times.memory_bytes() + self.slack.memory_bytes();
         self.tracker.memory_bytes() + stack + self.tally.histogram.memory_bytes()
     }
 
-    fn depth_of(&self, time: u32) -> usize {
-        let holds = |lanes: &[u32]| lanes.iter().fold(false, |found, &t| found | (t == time));
-        let first = self.times.chunks(SEARCH_LANES).take_while(|lanes| !holds(lanes)).count() * SEARCH_LANES;
-        first + self.times[first..].iter().take_while(|&&t| t != time).count()
+    /// The time of a block's latest access.
+    fn time_of(&self, id: u32) -> u32 {
+        let word = self.words[id as usize];
+        if word & FIXED == 0 { word } else { self.times.get((word & !FIXED) as usize) as u32 }
     }
 
-    /// Puts the present on top and pushes what was there down, into the place of the entry at depth `at`.
-    fn push_down(&mut self, at: usize) {
-        let Some((place, above)) = self.times[..=at].split_last_mut() else { return };
-        let mut carried = self.now;
-        if let Some((top, between)) = above.split_first_mut() {
-            std::mem::swap(top, &mut carried);
-            for time in between {
-                (*time, carried) = (carried.max(*time), carried.min(*time));
+    /// Every block's id, in the order of the stack.
+    fn top_to_bottom(&self) -> Vec<u32> {
+        let mut in_order: Vec<u32> = Vec::new();
+        let mut stack = vec![0; self.words.len()];
+        for (id, &word) in (0..).zip(&self.words) {
+            if word & FIXED == 0 { in_order.push(id) } else { stack[(word & !FIXED) as usize] = id }
+        }
+        in_order.sort_unstable_by_key(|&id| Reverse(self.words[id as usize]));
+        for (later, id) in (0..).zip(in_order) {
+            stack[self.free.select(later)] = id;
+        }
+        stack
+    }
+
+    fn clear_stack(&mut self) {
+        self.words.clear();
+        self.timeline.reset();
+        self.free.reset();
+        self.fixed.clear();
+        self.times.clear();
+        self.slack.clear();
+    }
+
+    /// Builds the stack of blocks with these times of their latest accesses, all different, top first; a block's id is
+    /// its depth.
+    fn stack_up(&mut self, times: &[u32]) {
+        self.clear_stack();
+        let mut oldest = NEVER;
+        for (&time, depth) in times.iter().zip(0..) {
+            self.lengthen();
+            self.words.push(if time > oldest { depth | FIXED } else { NEVER });
+            oldest = oldest.min(time);
+        }
+        let mut in_time: Vec<(u32, usize)> = times.iter().copied().zip(0..).collect();
+        in_time.sort_unstable();
+        self.timeline = Timeline::with_capacity(times.len());
+        for (_, id) in in_time {
+            if self.words[id] == NEVER {
+                self.words[id] = self.timeline.touch(NEVER);
+            } else {
+                self.free.clear(id);
+                self.fixed[id] = id as u32;
+                self.times.replace(id, self.timeline.skip() as i32);
             }
         }
-        *place = carried;
+        self.find_guards(0, NONE);
     }
 
-    /// Replaces every time by its rank, when time has run out.
-    #[cold]
-    fn renumber(&mut self) {
-        let mut sorted = self.times.clone();
-        sorted.sort_unstable();
-        let rank = |time: u32| sorted.partition_point(|&t| t < time) as u32;
-        for time in self.tracker.words_mut().chain(&mut self.times) {
-            *time = rank(*time);
+    /// Adds a free depth at the bottom.
+    fn lengthen(&mut self) {
+        self.free.push();
+        self.fixed.push(0);
+        // One more than there are, where ranges may end.
+        self.times.provide(self.free.len());
+        self.slack.provide(self.free.len());
+    }
+
+    /// A read of a block that was written before; says its depth.
+    #[inline]
+    fn read(&mut self, id: u32) -> u32 {
+        let word = self.words[id as usize];
+        if word & FIXED != 0 {
+            self.read_fixed((word & !FIXED) as usize);
+            return word & !FIXED;
         }
-        self.now = sorted.len() as u32;
+        let later = self.timeline.distance(word);
+        if later == 0 {
+            self.words[id as usize] = self.timeline.touch(word);
+            self.slack.add_before(self.first_older(word), -1);
+            self.settle();
+            return 0;
+        }
+        let depth = self.free.select(later);
+        self.fix(id, depth, later);
+        depth as u32
+    }
+
+    /// A read of the fixed block at `depth`: it is later than all others now.
+    #[inline]
+    fn read_fixed(&mut self, depth: usize) {
+        let now = self.timeline.skip() as i32;
+        self.times.replace(depth, now);
+        if self.slack.is_some(depth) {
+            let mut oldest = self.times.min_before(depth);
+            if oldest == NONE {
+                // The topmost fixed block is always a guard.
+                self.slack.set(depth, self.free.count_before(depth) as i32);
+                oldest = now;
+            } else {
+                self.slack.set(depth, NONE);
+            }
+            self.find_guards(depth + 1, oldest);
+        }
+    }
+
+    /// A read of a block in order that is not on top fixes it at its depth; `later` blocks in order are above.
+    fn fix(&mut self, id: u32, depth: usize, later: u32) {
+        let time = self.words[id as usize];
+        self.timeline.remove(time);
+        self.free.clear(depth);
+        let end = self.first_older(time);
+        if end > depth + 1 {
+            self.slack.add_before(end, -1);
+            self.slack.add_before(depth + 1, 1);
+        }
+        self.words[id as usize] = depth as u32 | FIXED;
+        self.fixed[depth] = id;
+        self.times.replace(depth, self.timeline.skip() as i32);
+        if self.times.first_below(NONE) == Some(depth) {
+            self.slack.set(depth, later as i32);
+        }
+        self.settle();
+    }
+
+    /// A write of a block that was written before.
+    #[inline]
+    fn write(&mut self, id: u32) {
+        let word = self.words[id as usize];
+        if word & FIXED == 0 {
+            self.words[id as usize] = self.timeline.touch(word);
+            self.slack.add_before(self.first_older(word), -1);
+        } else {
+            self.words[id as usize] = self.timeline.touch(NEVER);
+            let depth = (word & !FIXED) as usize;
+            self.slack.add_before(depth, -1);
+            self.free_depth(depth);
+        }
+        self.settle();
+    }
+
+    /// The first write of a block.
+    fn write_first(&mut self, seen: Seen) -> Result<(), ReuseError> {
+        self.tracker.add(seen, self.words.len() as u32)?;
+        self.words.push(self.timeline.touch(NEVER));
+        self.lengthen();
+        self.slack.add_before(self.free.len(), -1);
+        self.settle();
+        Ok(())
+    }
+
+    /// The depth of the first fixed block that is older than `time`, or the depth of the whole stack; guards above it are
+    /// those that are later.
+    #[inline(always)]
+    fn first_older(&self, time: u32) -> usize {
+        self.times.first_below(time as i32).unwrap_or(self.free.len())
+    }
+
+    /// Brings the guards without slack into order, from the top on.
+    #[inline(always)]
+    fn settle(&mut self) {
+        while let Some(depth) = self.slack.first_below(1) {
+            let time = self.times.get(depth) as u32;
+            self.timeline.insert(time);
+            self.words[self.fixed[depth] as usize] = time;
+            self.free_depth(depth);
+        }
+    }
+
+    /// The block at `depth` is fixed no more.
+    fn free_depth(&mut self, depth: usize) {
+        self.free.set(depth);
+        self.times.replace(depth, NONE);
+        if self.slack.is_some(depth) {
+            self.slack.set(depth, NONE);
+            self.find_guards(depth + 1, self.times.min_before(depth));
+        }
+    }
+
+    /// Finds the guards from depth `from` on up to the first known one, when the oldest fixed block above is of time
+    /// `oldest`.
+    fn find_guards(&mut self, mut from: usize, mut oldest: i32) {
+        while let Some(depth) = self.times.next_below(from, oldest) {
+            if self.slack.is_some(depth) {
+                return;
+            }
+            oldest = self.times.get(depth);
+            let later = self.timeline.set_after(oldest as u32);
+            self.slack.set(depth, (self.free.count_before(depth) - later) as i32);
+            from = depth + 1;
+        }
+    }
+
+    /// Closes the gaps in time.
+    #[cold]
+    fn make_room(&mut self) {
+        self.times.numbers().for_each(|time| self.timeline.insert(time as u32));
+        self.timeline.compact(|remap| {
+            let in_order = self.words.iter_mut().filter(|word| **word & FIXED == 0);
+            in_order.for_each(|time| *time = remap.new_position(*time));
+            self.times.replace_all(|time| remap.new_position(time as u32) as i32);
+        });
+        self.times.numbers().for_each(|time| self.timeline.remove(time as u32));
     }
 }
 
@@ -138,57 +342,28 @@ impl Follow for WbwoStack {
     }
 
     #[inline(always)]
-    fn prefetch(&self, _word: u32) {}
+    fn prefetch(&self, word: u32) {
+        match self.words.get(word as usize) {
+            Some(word) if word & FIXED != 0 => self.times.prefetch((word & !FIXED) as usize),
+            Some(&time) => self.timeline.prefetch(time),
+            None => {}
+        }
+    }
 
     fn follow(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
-        if self.now == NEVER {
-            self.renumber();
+        if self.timeline.is_full() {
+            self.make_room();
         }
         let is_read = op == AccessOp::Read;
         let mut depth = None;
         match self.tracker.find(seen) {
-            Some((place, time)) => {
-                let at = self.depth_of(time);
-                self.tracker.set_word(place, self.now);
-                if is_read {
-                    self.times[at] = self.now;
-                    depth = Some(at as u32);
-                } else {
-                    self.push_down(at);
-                }
-            }
+            Some((_, id)) if is_read => depth = Some(self.read(id)),
+            Some((_, id)) => self.write(id),
             None if is_read => {}
-            None => {
-                self.tracker.add(seen, self.now)?;
-                self.times.push(self.now);
-                self.push_down(self.times.len() - 1);
-            }
+            None => self.write_first(seen)?,
         }
-        self.now += 1;
         self.tally.accesses += 1;
         self.tally.reads += u64::from(is_read);
         Ok(depth)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn outlives_its_clock() {
-        let (mut fresh, mut old) = (WbwoStack::new(), WbwoStack::new());
-        let mut state = 1u32;
-        for number in 0..3200 {
-            if number % 500 == 499 {
-                old.now = NEVER - 3;
-            }
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let op = if state >> 30 == 0 { AccessOp::Write } else { AccessOp::Read };
-            let block = u64::from(state >> 8) % 50;
-            assert_eq!(fresh.access(op, block), old.access(op, block));
-        }
-        assert!(fresh.now >= 3000 && old.now < 1000);
-        assert_eq!(fresh.tally.curve(), old.tally.curve());
     }
 }
