@@ -35,7 +35,7 @@ fn curve(kind: CurveKind, method: Method, salt: u64, trace: &Trace) -> Curve {
 fn joint(method: Method, trace: &Trace) {
     let mut profiler = JointProfiler::new(method, 1).expect("the parameters are in range");
     trace.chunks(BATCH).for_each(|batch| profiler.access_all(batch).expect("few blocks"));
-    black_box(profiler.curve());
+    black_box(profiler.finish());
 }
 
 fn piece(trace: &Trace) -> ChunkScan {

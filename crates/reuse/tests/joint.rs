@@ -1,163 +1,145 @@
-//! Two levels at once against two caches run on the same stream.
+//! Two levels at once against two caches, block by block.
 
-use lode_reuse::{CurveKind, JointHits, JointProfiler, Method, Profiler};
-use lode_types::AccessOp::{self, Read, Write};
+use lode_reuse::{JointProfile, JointProfiler, Method, ReuseError, RoStack, WbwoStack};
+use lode_types::{AccessOp, BlockNo};
 use proptest::prelude::*;
 
-/// An LRU cache of one level; says whether the access hit.
-struct Level {
-    keeps_reads: bool,
-    size: usize,
-    lru: Vec<u64>,
-}
-
-impl Level {
-    fn access(&mut self, op: AccessOp, block: u64) -> bool {
-        let place = self.lru.iter().position(|&b| b == block);
-        place.map(|place| self.lru.remove(place));
-        let keeps = match op {
-            Read => self.keeps_reads || place.is_some(),
-            Write => !self.keeps_reads,
-        };
-        if keeps && self.size > 0 {
-            if self.lru.len() == self.size {
-                self.lru.remove(0);
-            }
-            self.lru.push(block);
+/// Hits of LRU caches of both kinds on one stream: of the first, and of the second beyond those.
+fn caches(stream: &[(AccessOp, BlockNo)], ro_blocks: u64, wbwo_blocks: u64) -> (u64, u64) {
+    let (mut ro, mut wbwo): (Vec<BlockNo>, Vec<BlockNo>) = (Vec::new(), Vec::new());
+    let (mut ro_hits, mut wbwo_hits) = (0, 0);
+    let touch = |cache: &mut Vec<BlockNo>, block| {
+        let at = cache.iter().position(|&held| held == block);
+        at.map(|at| cache.remove(at)).inspect(|&block| cache.push(block)).is_some()
+    };
+    let put = |cache: &mut Vec<BlockNo>, block, size| {
+        if cache.len() as u64 >= size && !cache.is_empty() {
+            cache.remove(0);
         }
-        place.is_some()
+        if size > 0 {
+            cache.push(block);
+        }
+    };
+    for &(op, block) in stream {
+        if op == AccessOp::Read {
+            let (in_ro, in_wbwo) = (touch(&mut ro, block), touch(&mut wbwo, block));
+            ro_hits += u64::from(in_ro);
+            wbwo_hits += u64::from(in_wbwo && !in_ro);
+            if !in_ro {
+                put(&mut ro, block, ro_blocks);
+            }
+        } else {
+            ro.retain(|&held| held != block);
+            if !touch(&mut wbwo, block) {
+                put(&mut wbwo, block, wbwo_blocks);
+            }
+        }
     }
+    (ro_hits, wbwo_hits)
 }
 
-fn two_caches(trace: &[(AccessOp, u64)], dram: u64, ssd: u64) -> JointHits {
-    let level = |keeps_reads, size: u64| Level { keeps_reads, size: size as usize, lru: Vec::new() };
-    let (mut dram, mut ssd) = (level(true, dram), level(false, ssd));
-    let mut hits = JointHits { dram: 0, ssd_beyond_dram: 0 };
-    for &(op, block) in trace {
-        let (in_dram, in_ssd) = (dram.access(op, block), ssd.access(op, block));
-        hits.dram += u64::from(op == Read && in_dram);
-        hits.ssd_beyond_dram += u64::from(op == Read && !in_dram && in_ssd);
-    }
-    hits
+fn profile(method: Method, stream: &[(AccessOp, BlockNo)]) -> JointProfile {
+    let mut profiler = JointProfiler::new(method, 7).expect("in range");
+    stream.chunks(1000).for_each(|chunk| profiler.access_all(chunk).expect("few blocks"));
+    profiler.finish()
 }
 
-fn profiler(method: Method, salt: u64, trace: &[(AccessOp, u64)]) -> JointProfiler {
-    let mut profiler = JointProfiler::new(method, salt).expect("in range");
-    trace.chunks(100).for_each(|batch| profiler.access_all(batch).expect("few blocks"));
-    profiler
-}
-
-fn long_trace(seed: u64, blocks: u64, len: usize) -> Vec<(AccessOp, u64)> {
-    let mut state = seed;
-    let mut next = move || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        state >> 33
+/// A skewed stream with a third of writes.
+fn skewed(accesses: u64, blocks: f64) -> Vec<(AccessOp, BlockNo)> {
+    let mut state = 9_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / (1u64 << 31) as f64
     };
     let mut access = || {
-        let op = if next() % 10 < 4 { Write } else { Read };
-        let range = if next() % 3 == 0 { blocks } else { blocks / 8 + 1 };
-        (op, next() % range)
+        let op = if next() < 0.33 { AccessOp::Write } else { AccessOp::Read };
+        (op, (next().powi(3) * blocks) as u64)
     };
-    (0..len).map(|_| access()).collect()
+    (0..accesses).map(|_| access()).collect()
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn all_pairs_of_sizes_are_those_of_two_caches(
-        accesses in prop::collection::vec((any::<bool>(), 0u64..14), 0..160),
+    fn every_pair_of_small_sizes_is_exact(
+        stream in prop::collection::vec(
+            (prop_oneof![Just(AccessOp::Read), Just(AccessOp::Write)], 0u64..14), 0..120),
     ) {
-        let trace: Vec<_> = accesses.iter().map(|&(is_read, b)| (if is_read { Read } else { Write }, b)).collect();
-        let curve = profiler(Method::Exact, 0, &trace).curve();
-        for dram in 0..17 {
-            for ssd in 0..17 {
-                prop_assert_eq!(curve.hits(dram, ssd), two_caches(&trace, dram, ssd), "{} and {}", dram, ssd);
+        let profile = profile(Method::Exact, &stream);
+        for ro_blocks in 0..16 {
+            for wbwo_blocks in 0..16 {
+                let expected = caches(&stream, ro_blocks, wbwo_blocks);
+                prop_assert_eq!(profile.hits(ro_blocks, wbwo_blocks), expected, "{} {}", ro_blocks, wbwo_blocks);
             }
         }
-        let written: std::collections::BTreeSet<_> = trace.iter().filter(|a| a.0 == Write).map(|a| a.1).collect();
-        prop_assert_eq!(curve.written_blocks(), written.len() as u64);
-        prop_assert_eq!(curve.reads() + curve.writes(), trace.len() as u64);
+        let reads = stream.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
+        prop_assert_eq!((profile.reads(), profile.writes()), (reads, stream.len() as u64 - reads));
+        let written = stream.iter().filter(|access| access.0 == AccessOp::Write).map(|access| access.1);
+        let written = written.collect::<std::collections::BTreeSet<_>>().len() as u64;
+        prop_assert_eq!(profile.written_blocks(), written);
     }
 }
 
 #[test]
-fn ends_of_bins_are_exact_and_sizes_between_count_as_the_smaller_end() {
-    let trace = long_trace(3, 900, 20_000);
-    let curve = profiler(Method::Exact, 0, &trace).curve();
-    let dram: Vec<u64> = curve.dram_sizes().filter(|&size| size > 30).step_by(17).collect();
-    let ssd: Vec<u64> = curve.ssd_sizes().filter(|&size| size > 30).step_by(23).collect();
-    assert!(dram.len() > 3 && ssd.len() > 2);
-    for &dram in &dram {
-        for &ssd in &ssd {
-            let expected = two_caches(&trace, dram, ssd);
-            assert_eq!(curve.hits(dram, ssd), expected);
-            assert_eq!(curve.hits(dram + 1, ssd + 1), expected);
-        }
-    }
-    assert_eq!(curve.hits(u64::MAX, u64::MAX), two_caches(&trace, 1000, 1000));
-}
-
-#[test]
-fn each_level_alone_is_its_curve() {
-    let trace = long_trace(4, 5000, 60_000);
-    let joint = profiler(Method::Exact, 0, &trace).curve();
-    let single = |kind| {
-        let mut profiler = Profiler::new(kind, Method::Exact, 0).expect("exact");
-        profiler.access_all(&trace).expect("few blocks");
-        profiler.curve()
-    };
-    let (ro, wbwo) = (single(CurveKind::Ro), single(CurveKind::Wbwo));
-    for size in joint.dram_sizes() {
-        assert_eq!(joint.hits(size, 0), JointHits { dram: ro.hits_at(size), ssd_beyond_dram: 0 });
-    }
-    for size in joint.ssd_sizes() {
-        assert_eq!(joint.hits(0, size), JointHits { dram: 0, ssd_beyond_dram: wbwo.hits_at(size) });
+fn large_sizes_are_close_and_each_level_alone_is_exact() {
+    let stream = skewed(30_000, 3000.0);
+    let profile = profile(Method::Exact, &stream);
+    let (mut ro, mut wbwo) = (RoStack::new(), WbwoStack::new());
+    ro.access_all(&stream).expect("few blocks");
+    wbwo.access_all(&stream).expect("few blocks");
+    assert_eq!(profile.ro_curve().points(), ro.tally().curve().points());
+    assert_eq!(profile.wbwo_curve().points(), wbwo.tally().curve().points());
+    for (ro_blocks, wbwo_blocks) in [(100, 100), (333, 777), (1500, 200), (47, 2222)] {
+        let (found, expected) =
+            (profile.hits(ro_blocks, wbwo_blocks), caches(&stream, ro_blocks, wbwo_blocks));
+        assert_eq!(found.0, expected.0);
+        let error = found.1.abs_diff(expected.1) as f64 / stream.len() as f64;
+        assert!(error < 0.002, "{ro_blocks} {wbwo_blocks}: {found:?} instead of {expected:?}");
     }
 }
 
 #[test]
-fn samples_come_near() {
-    let trace = long_trace(5, 30_000, 150_000);
-    let exact = profiler(Method::Exact, 0, &trace).curve();
-    let mut lowered = profiler(Method::Exact, 1, &trace[..75_000]);
-    assert!(lowered.lower_rate() && lowered.lower_rate());
-    lowered.access_all(&trace[75_000..]).expect("few blocks");
-    for (name, sampled) in [
-        ("rate", profiler(Method::Rate(0.1), 7, &trace)),
-        ("size", profiler(Method::Size(3500), 7, &trace)),
-        ("lowered", lowered),
-    ] {
-        assert!(sampled.rate() < 0.3, "{name}");
-        let curve = sampled.curve();
-        assert_eq!((curve.reads(), curve.accesses()), (exact.reads(), exact.accesses()));
-        let written = curve.written_blocks() as f64 / exact.written_blocks() as f64;
-        assert!((written - 1.0).abs() < 0.05, "{name}: {written} of the written blocks");
-        for dram in [0, 1000, 5000, 15_000] {
-            for ssd in [0, 1000, 5000, 15_000] {
-                let (found, expected) = (curve.hits(dram, ssd), exact.hits(dram, ssd));
-                let off =
-                    |found: u64, expected: u64| (found as f64 - expected as f64).abs() / exact.reads() as f64;
-                assert!(off(found.dram, expected.dram) < 0.03, "{name}: {found:?}, not {expected:?}");
-                let off = off(found.ssd_beyond_dram, expected.ssd_beyond_dram);
-                assert!(off < 0.03, "{name}: {found:?}, not {expected:?} at {dram} and {ssd}");
+fn samples_are_close() {
+    let stream = skewed(200_000, 40_000.0);
+    let exact = profile(Method::Exact, &stream);
+    for method in [Method::Rate(0.1), Method::Size(4000)] {
+        let sampled = profile(method, &stream);
+        assert!(sampled.rate() < 0.3, "{}", sampled.rate());
+        assert_eq!((sampled.reads(), sampled.writes()), (exact.reads(), exact.writes()));
+        let written = sampled.written_blocks() as f64 / exact.written_blocks() as f64;
+        assert!((written - 1.0).abs() < 0.05, "{written} of the written blocks");
+        for (ro_blocks, wbwo_blocks) in [(1000, 1000), (4000, 2000), (2000, 16_000)] {
+            let share = |hits: (u64, u64)| [hits.0, hits.1].map(|hits| hits as f64 / stream.len() as f64);
+            let (found, expected) =
+                (share(sampled.hits(ro_blocks, wbwo_blocks)), share(exact.hits(ro_blocks, wbwo_blocks)));
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found - expected).abs() < 0.03, "{method:?}: {found} instead of {expected}");
             }
         }
     }
 }
 
 #[test]
-fn intervals_start_again_with_their_history() {
-    let trace = long_trace(6, 500, 9000);
-    let whole = profiler(Method::Exact, 0, &trace).curve();
-    let mut parts = JointProfiler::new(Method::Exact, 0).expect("exact");
-    let mut sum = 0;
-    for part in trace.chunks(3000) {
-        parts.access_all(part).expect("few blocks");
-        sum += parts.curve().hits(31, 31).dram;
-        parts.end_interval();
+fn a_lowered_rate_keeps_what_was_counted() {
+    let stream = skewed(60_000, 10_000.0);
+    let mut profiler = JointProfiler::new(Method::Exact, 1).expect("in range");
+    profiler.access_all(&stream[..30_000]).expect("few blocks");
+    let before = profiler.memory_bytes();
+    assert!(profiler.lower_rate() && profiler.lower_rate());
+    profiler.access_all(&stream[30_000..]).expect("few blocks");
+    assert!(profiler.memory_bytes() < 2 * before);
+    let (found, exact) = (profiler.finish(), profile(Method::Exact, &stream));
+    assert_eq!(found.rate(), 0.25);
+    for blocks in [500, 2000, 8000] {
+        let (found, exact) = (found.hits(blocks, blocks), exact.hits(blocks, blocks));
+        assert!(found.0.abs_diff(exact.0) < 2000 && found.1.abs_diff(exact.1) < 2000, "{found:?} {exact:?}");
     }
-    assert_eq!(sum, whole.hits(31, 31).dram);
-    assert_eq!(parts.curve().reads(), 0);
-    assert!(JointProfiler::new(Method::Aet, 0).is_err());
+}
+
+#[test]
+fn methods_without_stacks_are_refused() {
+    for method in [Method::Rate(0.0), Method::Rate(f64::NAN), Method::Size(3), Method::Aet] {
+        assert!(matches!(JointProfiler::new(method, 0), Err(ReuseError::InvalidMethod { .. })), "{method:?}");
+    }
 }
