@@ -4,7 +4,7 @@
 //! bounded by [`limits`], nothing panics, and a bad record is an error with its position or, when asked
 //! for, counted and reported. This crate must not know caches, policies or devices.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod compact;
 mod error;
@@ -12,6 +12,7 @@ mod feed;
 mod formats;
 mod info;
 mod input;
+mod lanes;
 pub mod limits;
 mod merge;
 mod reader;
