@@ -20,6 +20,7 @@ mod scan;
 mod skips;
 mod source;
 mod span;
+mod tools;
 mod volumes;
 
 pub use compact::{CompactOutput, CompactWriter, create_compact, is_compact_name};
@@ -30,3 +31,7 @@ pub use merge::{Align, Merge, MergeOptions, MergeWarning, Vm, VmBy, vm_block};
 pub use reader::{OnError, Progress, ReadOptions, Reader, open_trace, read_trace};
 pub use skips::{SkippedKind, Skips};
 pub use span::SpanInfo;
+pub use tools::{
+    Filter, FilterFacts, FilterOptions, Head, Moment, MomentError, SortBy, SortProgress, Sorted, Sorter,
+    VolumePattern, file_names, write_each_volume,
+};
