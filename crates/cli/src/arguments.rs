@@ -76,6 +76,21 @@ impl ReadArgs {
 
 /// Tells what did not become a request, or came out of order.
 pub fn warn_of(input: &InputReport) {
+    warn_of_skips(input);
+    if input.backwards > 0 {
+        let requests = show_count(input.backwards, "request");
+        // A path that a shell would take apart is the reader's to write.
+        let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+,:=@%".contains(char);
+        let path = if input.path.chars().all(plain) { input.path.as_str() } else { "TRACE" };
+        warn(&format!(
+            "{}: {requests} earlier than the one before; to put them in order: lode trace sort {path} --out SORTED.lode",
+            input.path
+        ));
+    }
+}
+
+/// Tells what did not become a request.
+pub fn warn_of_skips(input: &InputReport) {
     for records in &input.bad_records {
         let places: Vec<_> = records
             .first
@@ -92,9 +107,5 @@ pub fn warn_of(input: &InputReport) {
     if input.other_commands > 0 {
         let commands = show_count(input.other_commands, "command");
         warn(&format!("{}: {commands} that are no reads or writes passed over", input.path));
-    }
-    if input.backwards > 0 {
-        let requests = show_count(input.backwards, "request");
-        warn(&format!("{}: {requests} earlier than the one before", input.path));
     }
 }

@@ -32,3 +32,9 @@ pub const MAX_STRAY_TIMES: usize = 8;
 pub const MAX_DISTINCT_SIZES: usize = 1 << 20;
 /// How many of the commonest request sizes [`crate::info`] lists.
 pub const TOP_SIZES: usize = 8;
+/// Least memory that sorting takes, see [`crate::Sorter`].
+pub const MIN_SORT_MEMORY_BYTES: u64 = 1 << 20;
+/// Most sorted runs that are merged at once, about a quarter of a MiB each.
+pub const MAX_SORT_FAN_IN: usize = 1024;
+/// Longest file name that is made from a volume's name, in bytes and without its ending.
+pub const MAX_FILE_NAME_BYTES: usize = 200;
