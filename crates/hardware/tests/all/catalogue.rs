@@ -100,6 +100,27 @@ fn what_is_wrong_is_said_with_its_place() {
     }
 }
 
+/// The page's example is a profile, and its tables have every host and the times that are computed.
+#[test]
+fn the_page_says_what_the_catalogue_says() {
+    let page = include_str!("../../../../docs/hardware.md");
+    let example =
+        page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let host = Host::parse(example).expect("the example is a profile");
+    assert_eq!((host.ssd_copies, host.backing.data_disks()), (2, 8));
+    let catalogue = Catalogue::built_in().expect("the built-in profiles");
+    for name in catalogue.host_names() {
+        let names_it =
+            |line: &&str| line.split('|').nth(1).is_some_and(|cell| cell.contains(&format!("`{name}`")));
+        let row = page.lines().find(names_it);
+        let backing = catalogue.host(name).expect("a host").service_times(BlockSize::KIB_4).backing;
+        let times = [backing.random_read, backing.random_write, backing.sequential_read];
+        let [read, write, sequential] = times.map(|command| (command.ns + 500) / 1000);
+        let end = format!("| {read} | {write} | {sequential} |");
+        assert!(row.is_some_and(|row| row.ends_with(&end)), "{name}: {row:?} should end in {end:?}");
+    }
+}
+
 #[test]
 fn a_profile_has_one_host_and_a_limit() {
     assert_eq!(Host::parse(SSD), Err(HardwareError::Hosts { hosts: 0 }));
