@@ -44,6 +44,8 @@ pub(crate) struct Feed {
     pub(crate) stem: String,
     pub(crate) compressed: bool,
     pub(crate) on_error: OnError,
+    /// Bytes that a block number counts, in formats that do not say.
+    pub(crate) unit_bytes: u64,
     lines: u64,
     cut: bool,
 }
@@ -64,6 +66,7 @@ impl Feed {
             stem,
             compressed,
             on_error,
+            unit_bytes: 1,
             lines: 0,
             cut: false,
         }

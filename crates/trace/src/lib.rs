@@ -9,6 +9,7 @@
 mod compact;
 mod error;
 mod feed;
+mod fixed;
 mod formats;
 mod info;
 mod input;
