@@ -46,6 +46,9 @@ pub(crate) struct Feed {
     pub(crate) on_error: OnError,
     /// Bytes that a block number counts, in formats that do not say.
     pub(crate) unit_bytes: u64,
+    /// The file that the trace is, if it is one and not compressed.
+    #[cfg(feature = "parquet")]
+    pub(crate) whole: Option<crate::whole::WholeFile>,
     lines: u64,
     cut: bool,
 }
@@ -67,6 +70,8 @@ impl Feed {
             compressed,
             on_error,
             unit_bytes: 1,
+            #[cfg(feature = "parquet")]
+            whole: None,
             lines: 0,
             cut: false,
         }

@@ -21,6 +21,8 @@ mod skips;
 mod source;
 mod span;
 mod volumes;
+#[cfg(feature = "parquet")]
+mod whole;
 
 pub use compact::{CompactOutput, CompactWriter, create_compact, is_compact_name};
 pub use error::{ErrorKind, Position, TraceError};

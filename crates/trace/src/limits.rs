@@ -16,6 +16,8 @@ pub const MIN_UNIT_BYTES: u64 = 1;
 pub const MAX_UNIT_BYTES: u64 = 1 << 30;
 /// Longest text before the records of an HP SRT file.
 pub const MAX_SRT_HEADER_BYTES: usize = HEAD_BYTES;
+/// Most bytes of a Parquet trace that is not an uncompressed file, and so has to be kept in memory.
+pub const MAX_PARQUET_STREAM_BYTES: usize = 1 << 30;
 /// Most compressions inside each other.
 pub const MAX_COMPRESSION_LAYERS: usize = 3;
 /// Memory an xz stream may ask for; `xz -9` asks for 65 MiB.

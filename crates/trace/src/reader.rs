@@ -87,7 +87,9 @@ pub fn read_trace(
 }
 
 fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, TraceError> {
-    let Source { reader, raw_bytes, total_bytes, compressed } = source;
+    #[cfg(feature = "parquet")]
+    let whole = source.whole();
+    let Source { reader, raw_bytes, total_bytes, compressed, .. } = source;
     let mut input = Input::new(reader);
     input.look_ahead(HEAD_BYTES);
     let head = input.available();
@@ -103,6 +105,11 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
                 feed.input.more().map_err(|error| feed.read_failed(error))?;
                 return Err(no_format(path, "The trace is empty and its name has no known ending"));
             }
+            Ok(None) if head.starts_with(formats::PARQUET_MAGIC) => {
+                let message =
+                    "This is Parquet, which this program was built without; build it with --features parquet";
+                return Err(TraceError::new(ErrorKind::UnknownFormat, path, message));
+            }
             Ok(None) => return Err(no_format(path, "The trace is in no known format")),
             Err(candidates) => return Err(ambiguous(path, &candidates)),
         },
@@ -111,6 +118,10 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
     let decoder = (format.decoder)(head);
     let mut feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
     feed.unit_bytes = unit_bytes;
+    #[cfg(feature = "parquet")]
+    {
+        feed.whole = whole;
+    }
     Ok(Reader {
         feed,
         decoder,

@@ -18,6 +18,8 @@ mod msr;
 mod msr_cut;
 mod oracle_general;
 mod oracle_general_csv;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod spc;
 mod srt;
 mod ssdsim;
@@ -58,7 +60,12 @@ static FORMATS: &[&Format] = &[
     &oracle_general_csv::FORMAT,
     &lis::FORMAT,
     &u32le::FORMAT,
+    #[cfg(feature = "parquet")]
+    &parquet::FORMAT,
 ];
+
+/// What a Parquet file starts with, known also without the feature that reads it.
+pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// Turns the bytes of one format into requests.
 pub(crate) trait Decoder: Send {

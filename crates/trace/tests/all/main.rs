@@ -2,8 +2,12 @@
 
 mod bare;
 mod compact;
+mod corpus;
 mod counts;
+mod documentation;
 mod hostile;
 mod merging;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod samples;
 mod sources;
