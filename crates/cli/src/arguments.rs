@@ -10,7 +10,7 @@ use lode_trace::ReadOptions;
 
 use crate::error::CliError;
 use crate::output::warn;
-use crate::size::show_count;
+use crate::size::{parse_size, show_count};
 
 /// Which daemon.
 #[derive(Args)]
@@ -47,6 +47,10 @@ pub struct ReadArgs {
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(lode_trace::formats().map(|f| f.name)))]
     pub format: Option<String>,
 
+    /// What a block number counts, in traces of bare block numbers (`lis`, `u32le`, `oracle-general`).
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub unit: Option<u64>,
+
     /// What to do with a record that cannot be understood.
     #[arg(long, value_name = "WHAT", default_value = "stop")]
     pub on_error: OnError,
@@ -66,6 +70,7 @@ impl ReadArgs {
     pub fn options(&self) -> ReadOptions {
         ReadOptions {
             format: self.format.clone(),
+            unit_bytes: self.unit,
             on_error: match self.on_error {
                 OnError::Stop => lode_trace::OnError::Stop,
                 OnError::Skip => lode_trace::OnError::Skip,

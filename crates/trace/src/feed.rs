@@ -44,6 +44,11 @@ pub(crate) struct Feed {
     pub(crate) stem: String,
     pub(crate) compressed: bool,
     pub(crate) on_error: OnError,
+    /// Bytes that a block number counts, in formats that do not say.
+    pub(crate) unit_bytes: u64,
+    /// The file that the trace is, if it is one and not compressed.
+    #[cfg(feature = "parquet")]
+    pub(crate) whole: Option<crate::whole::WholeFile>,
     lines: u64,
     cut: bool,
 }
@@ -64,6 +69,9 @@ impl Feed {
             stem,
             compressed,
             on_error,
+            unit_bytes: 1,
+            #[cfg(feature = "parquet")]
+            whole: None,
             lines: 0,
             cut: false,
         }

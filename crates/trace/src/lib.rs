@@ -9,6 +9,7 @@
 mod compact;
 mod error;
 mod feed;
+mod fixed;
 mod formats;
 mod info;
 mod input;
@@ -22,6 +23,8 @@ mod source;
 mod span;
 mod tools;
 mod volumes;
+#[cfg(feature = "parquet")]
+mod whole;
 
 pub use compact::{CompactOutput, CompactWriter, create_compact, is_compact_name};
 pub use error::{ErrorKind, Position, TraceError};

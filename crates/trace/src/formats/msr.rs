@@ -16,6 +16,7 @@ pub(crate) static FORMAT: Format = Format {
     name: "msr",
     about: "MSR Cambridge CSV: filetime,host,disk,Read|Write,offset,size,response",
     endings: &["msr"],
+    default_unit_bytes: None,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
