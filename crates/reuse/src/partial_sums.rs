@@ -68,6 +68,20 @@ impl PartialSums {
         sum
     }
 
+    /// The place whose count covers `rank`: the last one that has at most `rank` before it. `rank` must be less than
+    /// the sum of all counts, which must be less than 2^32.
+    pub(crate) fn find(&self, mut rank: u32) -> usize {
+        let mut at = 0;
+        for level in self.levels.iter().rev() {
+            let group = &level[at].0;
+            // The first entry is 0, and entries beyond the last count hold the whole sum.
+            let last = group.iter().filter(|before| **before <= rank).count() - 1;
+            rank -= group[last];
+            at = at * FAN + last;
+        }
+        at
+    }
+
     /// Makes every count 0.
     pub(crate) fn clear(&mut self) {
         self.levels.iter_mut().for_each(|level| level.fill(Group::default()));
@@ -98,6 +112,7 @@ mod tests {
             let mut expected = 0;
             for (at, count) in list.iter().enumerate() {
                 assert_eq!(sums.before(at), expected, "{at} of {len}");
+                (expected..expected + count).for_each(|rank| assert_eq!(sums.find(rank), at, "{len}"));
                 expected += count;
             }
             sums.clear();

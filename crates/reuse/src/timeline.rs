@@ -67,6 +67,20 @@ impl Chunk {
         sum_bytes(earlier_words) + (self.words[at] & ((1 << shift) - 1)).count_ones()
     }
 
+    /// The set bit with `rank` set bits before it; there is one.
+    fn nth(&self, mut rank: u32) -> u32 {
+        let mut at = 0;
+        while at + 1 < WORDS && self.words[at].count_ones() <= rank {
+            rank -= self.words[at].count_ones();
+            at += 1;
+        }
+        let mut word = self.words[at];
+        for _ in 0..rank {
+            word &= word - 1;
+        }
+        (at * 64) as u32 + word.trailing_zeros()
+    }
+
     #[inline(always)]
     fn get(&self, bit: usize) -> bool {
         self.words[bit / 64] >> (bit % 64) & 1 != 0
@@ -156,6 +170,21 @@ impl Timeline {
     pub fn distance(&self, previous: u32) -> u32 {
         debug_assert!(self.is_live(previous) && self.is_set(previous));
         self.set - self.rank(previous) - 1
+    }
+
+    /// The set position from which the [`distance`](Timeline::distance) is `distance`, if so many are set: the inverse,
+    /// with which a stream of given distances can be made.
+    pub fn at_distance(&self, distance: u32) -> Option<u32> {
+        if distance >= self.live {
+            return None;
+        }
+        let rank = self.set - 1 - distance;
+        let newest = self.next as usize / CHUNK;
+        // The newest chunk is not in the sums yet, and there is none when all are full.
+        let in_sums = self.set - self.chunks.get(newest).map_or(0, Chunk::count);
+        let at = if rank < in_sums { self.sums.find(rank) } else { newest };
+        let before = if at == newest { in_sums } else { self.sums.before(at) };
+        Some((at * CHUNK) as u32 + self.chunks[at].nth(rank - before))
     }
 
     /// Records an access: clears `previous` if it is live, then sets and returns the next position.
