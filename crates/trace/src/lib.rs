@@ -19,6 +19,7 @@ mod scan;
 mod skips;
 mod source;
 mod span;
+pub mod synth;
 mod volumes;
 
 pub use compact::{CompactOutput, CompactWriter, create_compact, is_compact_name};

@@ -6,3 +6,6 @@ mod merging;
 mod samples;
 mod shared_traces;
 mod sources;
+mod synth;
+mod synth_fit;
+mod synth_profiles;
