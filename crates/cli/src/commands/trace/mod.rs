@@ -1,7 +1,9 @@
 //! `lode trace`: facts about traces, and their conversion. A new action is its file and its line in each list.
 
 mod convert;
+mod fit;
 mod info;
+mod synth;
 mod target;
 
 use clap::{Args, Subcommand};
@@ -19,6 +21,8 @@ pub struct TraceCommand {
 enum Action {
     Info(info::InfoCommand),
     Convert(convert::ConvertCommand),
+    Fit(fit::FitCommand),
+    Synth(synth::SynthCommand),
 }
 
 impl TraceCommand {
@@ -27,6 +31,8 @@ impl TraceCommand {
         match &self.action {
             Action::Info(command) => command.run(),
             Action::Convert(command) => command.run(),
+            Action::Fit(command) => command.run(),
+            Action::Synth(command) => command.run(),
         }
     }
 }
