@@ -6,6 +6,7 @@ use lode_trace::{Progress, SortProgress};
 const KNOWN: &str = "{msg} {bar:30} {percent}% of {total_bytes}, {eta} left";
 const UNKNOWN: &str = "{msg} {spinner} {bytes} in {elapsed}";
 const STEPS: &str = "{msg} {bar:30} {percent}% of {len} requests, {eta} left";
+const COUNTED: &str = "{msg} {bar:30} {pos} of {len} {prefix}, {eta} left";
 const LEFT: &str = "{msg} {bar:30} {pos} of {len} blocks, {eta} left";
 
 /// A bar that vanishes when it is dropped. Away from a terminal it shows nothing.
@@ -94,6 +95,31 @@ impl Countdown {
 }
 
 impl Drop for Countdown {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A bar for a number of things that is known from the start. It vanishes when it is dropped.
+pub struct Counter {
+    bar: ProgressBar,
+}
+
+impl Counter {
+    /// A bar for work of this name on `total` things that are called `what`.
+    pub fn new(name: &'static str, what: &'static str, total: u64) -> Counter {
+        let bar = ProgressBar::new(total).with_message(name).with_prefix(what);
+        bar.set_style(style(COUNTED));
+        Counter { bar }
+    }
+
+    /// Shows how many are done.
+    pub fn update(&self, done: u64) {
+        self.bar.set_position(done);
+    }
+}
+
+impl Drop for Counter {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

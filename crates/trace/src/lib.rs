@@ -21,6 +21,7 @@ mod scan;
 mod skips;
 mod source;
 mod span;
+pub mod synth;
 mod tools;
 mod volumes;
 #[cfg(feature = "parquet")]

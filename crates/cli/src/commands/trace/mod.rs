@@ -2,11 +2,13 @@
 
 mod convert;
 mod filter;
+mod fit;
 mod head;
 mod info;
 mod sort;
 mod split;
 mod summary;
+mod synth;
 mod target;
 
 use clap::{Args, Subcommand};
@@ -28,6 +30,8 @@ enum Action {
     Head(head::HeadCommand),
     Sort(sort::SortCommand),
     Split(split::SplitCommand),
+    Fit(fit::FitCommand),
+    Synth(synth::SynthCommand),
 }
 
 impl TraceCommand {
@@ -40,6 +44,8 @@ impl TraceCommand {
             Action::Head(command) => command.run(),
             Action::Sort(command) => command.run(),
             Action::Split(command) => command.run(),
+            Action::Fit(command) => command.run(),
+            Action::Synth(command) => command.run(),
         }
     }
 }
