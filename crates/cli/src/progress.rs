@@ -1,10 +1,11 @@
 //! How far long work is, on standard error, when that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lode_trace::Progress;
+use lode_trace::{Progress, SortProgress};
 
 const KNOWN: &str = "{msg} {bar:30} {percent}% of {total_bytes}, {eta} left";
 const UNKNOWN: &str = "{msg} {spinner} {bytes} in {elapsed}";
+const STEPS: &str = "{msg} {bar:30} {percent}% of {len} requests, {eta} left";
 const LEFT: &str = "{msg} {bar:30} {pos} of {len} blocks, {eta} left";
 
 /// A bar that vanishes when it is dropped. Away from a terminal it shows nothing.
@@ -40,6 +41,32 @@ impl Bar {
 }
 
 impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A bar for requests whose number is known. It vanishes when it is dropped.
+pub struct Steps {
+    bar: ProgressBar,
+}
+
+impl Steps {
+    /// A bar for work of this name.
+    pub fn new(name: &'static str) -> Steps {
+        let bar = ProgressBar::new(0).with_message(name);
+        bar.set_style(style(STEPS));
+        Steps { bar }
+    }
+
+    /// Shows how far the work is.
+    pub fn update(&mut self, progress: SortProgress) {
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.done);
+    }
+}
+
+impl Drop for Steps {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

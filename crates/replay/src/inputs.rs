@@ -73,6 +73,7 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Io => "io",
         ErrorKind::Compression => "compression",
         ErrorKind::UnknownFormat => "unknown_format",
+        ErrorKind::Unit => "unit",
         ErrorKind::Malformed => "malformed",
         ErrorKind::OutOfRange => "out_of_range",
         ErrorKind::ZeroLength => "zero_length",

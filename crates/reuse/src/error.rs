@@ -10,6 +10,12 @@ pub enum ReuseError {
         "The stream touches more than {MAX_BLOCKS} distinct blocks: analyse a sample of its blocks instead"
     )]
     TooManyBlocks,
+    /// The way to obtain a curve is not usable.
+    #[error("{reason}: choose another method or parameter for the curve")]
+    InvalidMethod {
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// One VM's input to the division is not usable.
     #[error("VM number {vm}: {reason}: correct its curve or its limits")]
     InvalidDemand {

@@ -9,7 +9,7 @@
 use crate::error::ReuseError;
 use crate::tally::Tally;
 use crate::timeline::{NEVER, Timeline};
-use crate::tracker::{Follow, Seen, Tracker, follow_all};
+use crate::tracker::{Follow, Seen, Tracker, distances_of_all, follow_all};
 use lode_types::{AccessOp, BlockNo};
 use std::collections::BinaryHeap;
 
@@ -51,9 +51,23 @@ impl RoStack {
         follow_all(self, batch)
     }
 
+    /// The same, and replaces `depths` by what [`Self::access`] would give for each of them.
+    pub(crate) fn depths_of_all(
+        &mut self,
+        batch: &[(AccessOp, BlockNo)],
+        depths: &mut Vec<Option<u32>>,
+    ) -> Result<(), ReuseError> {
+        distances_of_all(self, batch, depths)
+    }
+
     /// Counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// Distinct blocks ever read, whether or not a write has invalidated them since.
+    pub fn distinct_blocks(&self) -> usize {
+        self.tracker.len()
     }
 
     /// Starts the counts again and keeps the history (a sizing window that carries over).

@@ -2,6 +2,7 @@
 //!
 //! It must not know how a distance is found.
 
+use crate::curve::{Curve, CurvePoint};
 use std::collections::BTreeMap;
 
 /// How often each distance occurred: dense up to the largest, two bytes each.
@@ -26,6 +27,22 @@ impl Histogram {
         *count = count.wrapping_add(1);
         if *count == 0 {
             *self.carries.entry(distance).or_default() += 1;
+        }
+    }
+
+    /// Adds all that another histogram counted.
+    pub(crate) fn add_all(&mut self, other: &Histogram) {
+        let end = other.blocks_needed() as usize;
+        if end > self.counts.len() {
+            self.lengthen(end);
+        }
+        self.max = self.max.max(other.max);
+        for (distance, count) in other.iter() {
+            let sum = u64::from(self.counts[distance as usize]) + count;
+            self.counts[distance as usize] = sum as u16;
+            if sum >> 16 > 0 {
+                *self.carries.entry(distance).or_default() += sum >> 16;
+            }
         }
     }
 
@@ -73,61 +90,6 @@ impl Histogram {
     }
 }
 
-/// Where a hit curve rises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CurvePoint {
-    /// Cache size in blocks.
-    pub size_blocks: u64,
-    /// Hits of a cache of this size, up to the next point.
-    pub hits: u64,
-}
-
-/// The hits of a cache of every size, kept as the points where they change.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Curve {
-    points: Vec<CurvePoint>,
-    accesses: u64,
-    reads: u64,
-}
-
-impl Curve {
-    /// The points where the hits rise, ascending in size and in hits; a smaller cache than the first has no hit.
-    pub fn points(&self) -> &[CurvePoint] {
-        &self.points
-    }
-
-    /// Accesses of the whole stream.
-    pub fn accesses(&self) -> u64 {
-        self.accesses
-    }
-
-    /// Reads of the whole stream.
-    pub fn reads(&self) -> u64 {
-        self.reads
-    }
-
-    /// Hits of a cache of `size_blocks`.
-    pub fn hits_at(&self, size_blocks: u64) -> u64 {
-        hits_at(&self.points, size_blocks)
-    }
-
-    /// Hits of a cache of `size_blocks` for each access of the whole stream; 0 for an empty stream.
-    pub fn hit_ratio_at(&self, size_blocks: u64) -> f64 {
-        ratio(self.hits_at(size_blocks), self.accesses)
-    }
-}
-
-/// Hits at `size_blocks` on a curve given by ascending points.
-pub(crate) fn hits_at(points: &[CurvePoint], size_blocks: u64) -> u64 {
-    let reached = points.partition_point(|point| point.size_blocks <= size_blocks);
-    reached.checked_sub(1).map_or(0, |at| points[at].hits)
-}
-
-/// `part / whole`, and 0 of nothing.
-pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
 /// What an analyser has counted: the distances of useful accesses, and the length of the stream.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -170,7 +132,14 @@ impl Tally {
             CurvePoint { size_blocks: u64::from(distance) + 1, hits }
         };
         let points = self.histogram.iter().map(rise).collect();
-        Curve { points, accesses: self.accesses, reads: self.reads }
+        Curve::exact(points, self.accesses, self.reads)
+    }
+
+    /// Adds all that another tally counted.
+    pub(crate) fn add_all(&mut self, other: &Tally) {
+        self.histogram.add_all(&other.histogram);
+        self.accesses += other.accesses;
+        self.reads += other.reads;
     }
 
     pub(crate) fn clear(&mut self) {
@@ -193,6 +162,14 @@ mod tests {
         histogram.record(3);
         assert_eq!(histogram.count(3), (1 << 16) + 1);
         assert_eq!(histogram.iter().collect::<Vec<_>>(), [(3, (1 << 16) + 1)]);
+        let mut sum = Histogram::default();
+        sum.record(5);
+        sum.counts[5] = u16::MAX;
+        (0..3).for_each(|_| sum.add_all(&histogram));
+        assert_eq!((sum.count(3), sum.count(5), sum.max()), ((3 << 16) + 3, 65_535, Some(5)));
+        histogram.record(9);
+        sum.add_all(&histogram);
+        assert_eq!((sum.count(3), sum.count(9), sum.max()), ((4 << 16) + 4, 1, Some(9)));
         histogram.clear();
         assert_eq!((histogram.count(3), histogram.max(), histogram.blocks_needed()), (0, None, 0));
     }

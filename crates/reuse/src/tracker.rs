@@ -143,10 +143,13 @@ pub(crate) trait Follow {
 /// strewn over the rest of the work do not.
 const GROUP: usize = 32;
 
-/// Follows a batch of accesses in groups: while one is followed, the records of the next are being loaded.
-pub(crate) fn follow_all(
+/// Follows a batch of accesses in groups: while one is followed, the records of the next are being loaded. `counted`
+/// hears of each access in order.
+#[inline(always)]
+fn follow_each(
     analyser: &mut impl Follow,
     batch: &[(AccessOp, BlockNo)],
+    mut counted: impl FnMut(Option<u32>),
 ) -> Result<(), ReuseError> {
     let mut groups = batch.chunks(GROUP).peekable();
     let mut next = [Seen::default(); GROUP];
@@ -165,10 +168,10 @@ pub(crate) fn follow_all(
         let mut outcome = Ok(());
         for (&(op, _), &seen) in group.iter().zip(&now) {
             match analyser.follow(op, seen) {
-                Ok(None) => {}
-                Ok(Some(distance)) => {
-                    distances[count] = distance;
-                    count += 1;
+                Ok(distance) => {
+                    counted(distance);
+                    distances[count] = distance.unwrap_or(0);
+                    count += usize::from(distance.is_some());
                 }
                 Err(error) => {
                     outcome = Err(error);
@@ -181,6 +184,24 @@ pub(crate) fn follow_all(
         outcome?;
     }
     Ok(())
+}
+
+/// Follows a batch of accesses and counts their distances.
+pub(crate) fn follow_all(
+    analyser: &mut impl Follow,
+    batch: &[(AccessOp, BlockNo)],
+) -> Result<(), ReuseError> {
+    follow_each(analyser, batch, |_| {})
+}
+
+/// Follows a batch of accesses, counts their distances, and replaces `distances` by one entry for each of them.
+pub(crate) fn distances_of_all(
+    analyser: &mut impl Follow,
+    batch: &[(AccessOp, BlockNo)],
+    distances: &mut Vec<Option<u32>>,
+) -> Result<(), ReuseError> {
+    distances.clear();
+    follow_each(analyser, batch, |distance| distances.push(distance))
 }
 
 #[inline(always)]

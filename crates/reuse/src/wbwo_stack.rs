@@ -28,7 +28,7 @@ use crate::error::ReuseError;
 use crate::min_tree::{MinTree, NONE};
 use crate::tally::Tally;
 use crate::timeline::{NEVER, Timeline};
-use crate::tracker::{Follow, Seen, Tracker, follow_all};
+use crate::tracker::{Follow, Seen, Tracker, distances_of_all, follow_all};
 use lode_types::{AccessOp, BlockNo};
 use std::cmp::Reverse;
 
@@ -86,9 +86,23 @@ impl WbwoStack {
         follow_all(self, batch)
     }
 
+    /// The same, and replaces `depths` by what [`Self::access`] would give for each of them.
+    pub(crate) fn depths_of_all(
+        &mut self,
+        batch: &[(AccessOp, BlockNo)],
+        depths: &mut Vec<Option<u32>>,
+    ) -> Result<(), ReuseError> {
+        distances_of_all(self, batch, depths)
+    }
+
     /// Counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// Distinct blocks ever written.
+    pub fn distinct_blocks(&self) -> usize {
+        self.tracker.len()
     }
 
     /// Starts the counts again and keeps the history (a sizing window that carries over).
@@ -116,6 +130,9 @@ impl WbwoStack {
         let mut new_ids = vec![0; is_kept.len()];
         stack.iter().zip(0..).for_each(|(&id, depth)| new_ids[id as usize] = depth);
         self.tracker.words_mut().for_each(|id| *id = new_ids[*id as usize]);
+        // Made anew, so that memory shrinks with the blocks.
+        let (tracker, tally) = (std::mem::take(&mut self.tracker), std::mem::take(&mut self.tally));
+        *self = WbwoStack { tracker, tally, ..WbwoStack::default() };
         self.stack_up(&times);
     }
 

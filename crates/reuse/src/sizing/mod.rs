@@ -10,8 +10,8 @@ mod greedy;
 mod maxmin;
 mod objective;
 
+use crate::curve::{self, Curve, CurvePoint};
 use crate::error::ReuseError;
-use crate::tally::{self, Curve, CurvePoint};
 use choices::Choices;
 pub use objective::Objective;
 
@@ -50,12 +50,12 @@ impl VmDemand {
 
     /// Hits of a cache of `size_blocks`.
     pub fn hits_at(&self, size_blocks: u64) -> u64 {
-        tally::hits_at(&self.curve, size_blocks)
+        curve::hits_at(&self.curve, size_blocks)
     }
 
     /// Hits of a cache of `size_blocks` for each access; 0 without accesses.
     pub fn hit_ratio_at(&self, size_blocks: u64) -> f64 {
-        tally::ratio(self.hits_at(size_blocks), self.accesses)
+        curve::ratio(self.hits_at(size_blocks), self.accesses)
     }
 
     fn fault(&self) -> Option<&'static str> {

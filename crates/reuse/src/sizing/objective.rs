@@ -1,8 +1,8 @@
 //! What a division should maximise. It must not know how the best sizes are found.
 
 use super::VmDemand;
+use crate::curve;
 use crate::error::ReuseError;
-use crate::tally;
 
 /// What a division maximises. H is a VM's hits for each of its accesses, c its size, w its weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,7 +67,7 @@ impl Objective {
 
     /// The same for a size whose `hits` are known.
     pub(super) fn value_of_hits(&self, demand: &VmDemand, size_blocks: u64, hits: u64) -> f64 {
-        let ratio = tally::ratio(hits, demand.accesses);
+        let ratio = curve::ratio(hits, demand.accesses);
         let value = match *self {
             Objective::SumHitRatio | Objective::PpcTotal { .. } => ratio,
             Objective::Hits => hits as f64,

@@ -1,0 +1,319 @@
+//! Hit curves from counts of distinct blocks (Wires et al., "Characterizing storage workloads with Counter Stacks",
+//! OSDI 2014).
+//!
+//! Every step of `d` accesses starts a counter of the distinct blocks since then. In one step, an older counter rises by
+//! less than the next younger one, because it knows more blocks: the difference is the number of accesses to blocks
+//! whose latest access lies between the two starts, and so at a distance of about the older one's count. What the
+//! youngest one did not rise by was accessed twice within the step. What the oldest rises by is new. A counter within
+//! the share delta of the next older one says little more than that, and is given up; so the number of
+//! counters grows with the logarithm of the blocks.
+//!
+//! An access costs one look-up in the counter of its step; that one is united with the others when the step ends. It
+//! must not know which policy the curve is for: only one in which every access brings its block to the top.
+
+use crate::curve::{Certainty, Curve, CurvePoint};
+use crate::error::ReuseError;
+use crate::hyper_log_log::{HyperLogLog, PRECISION_BITS};
+use crate::log_bins::LogBins;
+use crate::ordered::mix;
+use lode_types::{AccessOp, BlockNo};
+use std::ops::RangeInclusive;
+
+/// Bins of sizes: an error of at most one in 512.
+type Sizes = LogBins<8>;
+
+/// Shares within which a younger counter may be given up. Smaller ones would need thousands of counters.
+const PRUNE_SHARES: RangeInclusive<f64> = 0.001..=0.5;
+
+/// Parameters of Counter Stacks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CounterStacksConfig {
+    /// Accesses between two counters' starts (the paper's d): distances below it are not told apart.
+    pub step_accesses: u32,
+    /// A younger counter within this share of the next older one is given up (the paper's delta), 0.001 to 0.5.
+    pub prune_share: f64,
+    /// Registers of each HyperLogLog counter as a power of two, 4 to 16. The counts' standard error is 1.04 over the
+    /// square root of the registers.
+    pub precision_bits: u8,
+}
+
+impl Default for CounterStacksConfig {
+    /// For traces of some hours. Weeks may take larger steps.
+    fn default() -> CounterStacksConfig {
+        CounterStacksConfig { step_accesses: 4096, prune_share: 0.02, precision_bits: 12 }
+    }
+}
+
+impl CounterStacksConfig {
+    pub(crate) fn check(&self) -> Result<(), ReuseError> {
+        let reason = if self.step_accesses == 0 {
+            "A step of Counter Stacks is at least one access"
+        } else if !PRUNE_SHARES.contains(&self.prune_share) {
+            "The share within which Counter Stacks gives up counters is 0.001 to 0.5"
+        } else if !PRECISION_BITS.contains(&self.precision_bits) {
+            "The precision of Counter Stacks is 4 to 16 bits"
+        } else {
+            return Ok(());
+        };
+        Err(ReuseError::InvalidMethod { reason })
+    }
+}
+
+/// Counts distinct blocks.
+pub(crate) trait Counter: Clone {
+    fn add(&mut self, block: BlockNo);
+    fn unite(&mut self, other: &Self);
+    fn count(&self) -> f64;
+    fn clear(&mut self);
+    fn memory_bytes(&self) -> usize;
+}
+
+impl Counter for HyperLogLog {
+    #[inline]
+    fn add(&mut self, block: BlockNo) {
+        HyperLogLog::add(self, mix(block));
+    }
+
+    fn unite(&mut self, other: &HyperLogLog) {
+        HyperLogLog::unite(self, other);
+    }
+
+    fn count(&self) -> f64 {
+        HyperLogLog::count(self)
+    }
+
+    fn clear(&mut self) {
+        HyperLogLog::clear(self);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        HyperLogLog::memory_bytes(self)
+    }
+}
+
+/// A counter that was started, and what it counted when the latest step ended.
+#[derive(Clone, Debug)]
+struct Started<C> {
+    counter: C,
+    count: f64,
+}
+
+/// The counters of one stream.
+#[derive(Clone, Debug)]
+pub(crate) struct CounterStacks<C> {
+    step_accesses: u32,
+    prune_share: f64,
+    /// Oldest first.
+    started: Vec<Started<C>>,
+    /// The present step's blocks.
+    step: C,
+    in_step: u32,
+    /// How many accesses need which size. Approximate counts may give a little less than none.
+    hits: Vec<f64>,
+    accesses: u64,
+    reads: u64,
+}
+
+impl<C: Counter> CounterStacks<C> {
+    /// A stream that has not begun; `empty` counts nothing yet.
+    pub(crate) fn new(step_accesses: u32, prune_share: f64, empty: C) -> CounterStacks<C> {
+        CounterStacks {
+            step_accesses,
+            prune_share,
+            started: Vec::new(),
+            step: empty,
+            in_step: 0,
+            hits: Vec::new(),
+            accesses: 0,
+            reads: 0,
+        }
+    }
+
+    /// Adds the next accesses of the stream.
+    pub(crate) fn access_all(&mut self, mut batch: &[(AccessOp, BlockNo)]) {
+        while !batch.is_empty() {
+            let room = (self.step_accesses - self.in_step) as usize;
+            let (now, later) = batch.split_at(room.min(batch.len()));
+            for &(op, block) in now {
+                self.step.add(block);
+                self.reads += u64::from(op == AccessOp::Read);
+            }
+            self.in_step += now.len() as u32;
+            self.accesses += now.len() as u64;
+            if self.in_step == self.step_accesses {
+                self.end_step();
+            }
+            batch = later;
+        }
+    }
+
+    fn end_step(&mut self) {
+        let mut empty = self.step.clone();
+        empty.clear();
+        self.started.push(Started { counter: empty, count: 0.0 });
+        let mut rises = Vec::with_capacity(self.started.len());
+        for started in &mut self.started {
+            started.counter.unite(&self.step);
+            let count = started.counter.count();
+            rises.push(count - started.count);
+            started.count = count;
+        }
+        // The youngest counter compares with every access of the step.
+        rises.push(f64::from(self.in_step));
+        for (rise, started) in rises.windows(2).zip(&self.started) {
+            let bin = Sizes::bin((started.count.round() as u64).max(1));
+            if bin >= self.hits.len() {
+                self.hits.resize(bin + 1, 0.0);
+            }
+            self.hits[bin] += rise[1] - rise[0];
+        }
+        let mut older = f64::INFINITY;
+        let share = 1.0 - self.prune_share;
+        self.started.retain(|started| {
+            let is_kept = started.count < share * older;
+            if is_kept {
+                older = started.count;
+            }
+            is_kept
+        });
+        self.step.clear();
+        self.in_step = 0;
+    }
+
+    /// The curve of everything since the last interval's end.
+    pub(crate) fn curve(&self) -> Curve {
+        if self.in_step > 0 {
+            let mut ended = self.clone();
+            ended.end_step();
+            return ended.curve();
+        }
+        let mut points: Vec<CurvePoint> = Vec::new();
+        let mut sum = 0.0;
+        for (bin, &hits) in self.hits.iter().enumerate().filter(|&(_, &hits)| hits != 0.0) {
+            sum += hits;
+            let hits = (sum.round() as u64).min(self.accesses);
+            if hits > points.last().map_or(0, |point| point.hits) {
+                points.push(CurvePoint { size_blocks: Sizes::middle(bin), hits });
+            }
+        }
+        let curve = Curve::exact(points, self.accesses, self.reads);
+        curve.estimated(1.0, self.accesses, Certainty::Modelled)
+    }
+
+    /// Starts the counts again and keeps the history.
+    pub(crate) fn end_interval(&mut self) {
+        if self.in_step > 0 {
+            self.end_step();
+        }
+        self.hits.clear();
+        (self.accesses, self.reads) = (0, 0);
+    }
+
+    /// About how many distinct blocks there were.
+    pub(crate) fn distinct_blocks(&self) -> u64 {
+        let mut all = self.step.clone();
+        self.started.iter().take(1).for_each(|oldest| all.unite(&oldest.counter));
+        all.count().round() as u64
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let counters: usize = self.started.iter().map(|started| started.counter.memory_bytes()).sum();
+        counters + self.step.memory_bytes() + self.hits.capacity() * size_of::<f64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lode_types::AccessOp::Read;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    impl Counter for BTreeSet<BlockNo> {
+        fn add(&mut self, block: BlockNo) {
+            self.insert(block);
+        }
+
+        fn unite(&mut self, other: &Self) {
+            self.extend(other);
+        }
+
+        fn count(&self) -> f64 {
+            self.len() as f64
+        }
+
+        fn clear(&mut self) {
+            BTreeSet::clear(self);
+        }
+
+        fn memory_bytes(&self) -> usize {
+            0
+        }
+    }
+
+    /// The method with every count taken anew from the trace: how many accesses need which size.
+    fn naive(trace: &[u64], step: usize, share: f64) -> BTreeMap<u64, f64> {
+        let distinct =
+            |from: usize, to: usize| trace[from.min(to)..to].iter().collect::<BTreeSet<_>>().len() as f64;
+        let (mut starts, mut hits) = (Vec::new(), BTreeMap::new());
+        for first in (0..trace.len()).step_by(step) {
+            let end = (first + step).min(trace.len());
+            starts.push(first);
+            for (at, &start) in starts.iter().enumerate() {
+                let rise = distinct(start, end) - distinct(start, first);
+                let younger = starts.get(at + 1);
+                let above = younger.map_or((end - first) as f64, |&s| distinct(s, end) - distinct(s, first));
+                *hits.entry(distinct(start, end) as u64).or_default() += above - rise;
+            }
+            let mut at = 1;
+            while at < starts.len() {
+                if distinct(starts[at], end) >= (1.0 - share) * distinct(starts[at - 1], end) {
+                    starts.remove(at);
+                } else {
+                    at += 1;
+                }
+            }
+        }
+        hits
+    }
+
+    fn reads(trace: &[u64]) -> Vec<(AccessOp, u64)> {
+        trace.iter().map(|&block| (Read, block)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn exact_counters_follow_the_method(
+            trace in prop::collection::vec(0u64..20, 1..150), step in 1usize..20, share in 0.0f64..0.4,
+        ) {
+            let mut stacks = CounterStacks::new(step as u32, share, BTreeSet::new());
+            reads(&trace).chunks(7).for_each(|batch| stacks.access_all(batch));
+            let curve = stacks.curve();
+            let expected = naive(&trace, step, share);
+            for size in 0..25 {
+                let hits: f64 = expected.range(..=size).map(|(_, hits)| hits).sum();
+                prop_assert_eq!(curve.hits_at(size), hits as u64, "{} blocks", size);
+            }
+            prop_assert_eq!(stacks.distinct_blocks(), trace.iter().collect::<BTreeSet<_>>().len() as u64);
+        }
+
+        #[test]
+        fn steps_of_one_access_are_exact(trace in prop::collection::vec(0u64..20, 1..150)) {
+            let mut stacks = CounterStacks::new(1, 0.0, BTreeSet::new());
+            stacks.access_all(&reads(&trace));
+            let mut exact = crate::Distances::new(crate::Metric::Trd);
+            exact.access_all(&reads(&trace)).expect("few blocks");
+            let (found, exact) = (stacks.curve(), exact.tally().curve());
+            prop_assert_eq!(found.points(), exact.points());
+        }
+    }
+
+    #[test]
+    fn few_counters_live() {
+        let mut stacks = CounterStacks::new(100, 0.05, HyperLogLog::new(8));
+        let trace: Vec<_> = (0..200_000u64).map(|at| (Read, at * at % 30_011)).collect();
+        stacks.access_all(&trace);
+        assert!((30..150).contains(&stacks.started.len()), "{} counters", stacks.started.len());
+        assert!(stacks.memory_bytes() < 100_000);
+    }
+}

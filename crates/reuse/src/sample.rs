@@ -1,0 +1,219 @@
+//! Which blocks a sample follows (SHARDS: Waldspurger et al., "Efficient MRC construction with SHARDS", FAST 2015).
+//!
+//! A block is followed when its hash is below a threshold, so that either all of its accesses are followed or none.
+//!
+//! The hash is our own: it *stratifies*. Neighbours on a disk are used alike, and a sample that happens to hold 12 or 8
+//! blocks of a long run, where 10 are its share, is wrong for no good reason. Each [`STRATUM_BITS`]-aligned run of
+//! blocks deals its blocks, in an order of its own, to equal slices of the range of hashes, one block a slice. So every
+//! threshold takes its share of every run to within one block; each block by itself is still as likely as any other.
+//! (Stratified sampling: Cochran, "Sampling Techniques", chapter 5, as recalled.) On real traces this halves the error.
+//!
+//! A sample of fixed size begins with every block. When more blocks than allowed are followed, the threshold sinks by
+//! an eighth (the paper lowers it to the largest hash that is followed, one block at a time): the rate is a little
+//! lower than it could be, and the walk over all followed blocks that a lower rate needs comes up seldom.
+//!
+//! It must not know what is done with the accesses.
+
+use crate::error::ReuseError;
+use crate::profiler::Method;
+use lode_types::{AccessOp, BlockNo};
+
+/// Fewest blocks that a sample may be limited to, and fewest that are left when a rate is halved.
+pub(crate) const MIN_FOLLOWED_BLOCKS: u32 = 64;
+
+/// What is left of the rate when a sample of fixed size has become too large.
+const RATE_STEP: f64 = 7.0 / 8.0;
+
+/// Below this rate no block is given up any more: who chooses blocks by their hashes gets what he chose.
+const MIN_RATE: f64 = 1e-15;
+
+/// Accesses that are filtered together, their outcomes being the bits of one word.
+pub(crate) const FILTERED: usize = 64;
+
+/// Odd, without a pattern in their bits: parts of the fractions of e and of the square root of 2.
+const SPREAD: u64 = 0xb7e1_5162_8aed_2a6b;
+const FOLD: u64 = 0x6a09_e667_f3bc_c909;
+
+/// Odd: the order in which blocks are dealt. Part of the fraction of the golden ratio, which spreads neighbours evenly.
+const DEAL: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Blocks of a run that are dealt together, as a power of two: rates down to one in so many profit.
+const STRATUM_BITS: u32 = 10;
+
+/// A random-like choice of a share of all blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    key: u64,
+    /// The largest hash that is followed.
+    threshold: u64,
+    /// Most blocks to follow.
+    most: usize,
+}
+
+impl Sample {
+    /// The sample that a method asks for; `salt` says which blocks are chosen.
+    ///
+    /// # Errors
+    /// [`ReuseError::InvalidMethod`] when the parameter is out of range, or the method does not take samples.
+    pub fn new(method: Method, salt: u64) -> Result<Sample, ReuseError> {
+        // Without the rotation, neighbouring salts would mean neighbouring blocks.
+        let key = salt.wrapping_mul(SPREAD).rotate_left(29) ^ FOLD;
+        let mut sample = Sample { key, threshold: u64::MAX, most: usize::MAX };
+        let reason = match method {
+            Method::Exact => return Ok(sample),
+            Method::Rate(rate) if rate > 0.0 && rate <= 1.0 => {
+                sample.set_rate(rate);
+                return Ok(sample);
+            }
+            Method::Size(blocks) if blocks >= MIN_FOLLOWED_BLOCKS => {
+                sample.most = blocks as usize;
+                return Ok(sample);
+            }
+            Method::Rate(_) => "A sampling rate is above 0 and at most 1",
+            Method::Size(_) => "A sample follows at least 64 blocks",
+            Method::Aet | Method::CounterStacks(_) => "A model keeps no stack to be sampled",
+        };
+        Err(ReuseError::InvalidMethod { reason })
+    }
+
+    /// How many more blocks may be followed than now.
+    pub(crate) fn room(&self, followed: usize) -> usize {
+        self.most.saturating_sub(followed)
+    }
+
+    /// Lowers the rate by a step when more blocks are followed than may be; says whether it did.
+    #[inline(always)]
+    pub(crate) fn lower_to_limit(&mut self, followed: usize) -> bool {
+        let is_above = followed > self.most && self.rate() > MIN_RATE;
+        if is_above {
+            self.set_rate(self.rate() * RATE_STEP);
+        }
+        is_above
+    }
+
+    /// Halves the rate and the limit, unless few blocks are followed; says whether it did.
+    pub(crate) fn halve(&mut self, followed: usize) -> bool {
+        let is_worth_it = followed >= 2 * MIN_FOLLOWED_BLOCKS as usize && self.rate() > MIN_RATE;
+        if is_worth_it {
+            if self.most < usize::MAX {
+                self.most = (self.most / 2).max(MIN_FOLLOWED_BLOCKS as usize);
+            }
+            self.set_rate(self.rate() / 2.0);
+        }
+        is_worth_it
+    }
+
+    /// Follows this share of all blocks, which is no more than before.
+    fn set_rate(&mut self, rate: f64) {
+        // The conversion saturates at both ends.
+        self.threshold = self.threshold.min((rate * 2f64.powi(64)) as u64);
+    }
+
+    /// The share of all blocks that is followed.
+    pub fn rate(&self) -> f64 {
+        if self.threshold == u64::MAX { 1.0 } else { (self.threshold as f64 + 1.0) * 2f64.powi(-64) }
+    }
+
+    /// The slice within the run in the upper [`STRATUM_BITS`]. It has nothing in common with the hashes of the indexes: a
+    /// sample must not crowd into one end of them.
+    #[inline(always)]
+    pub(crate) fn hash(&self, block: BlockNo) -> u64 {
+        // Both halves of a product: their middle bits, where the slice comes from, depend on all of the run's number.
+        let product = u128::from((block >> STRATUM_BITS) ^ self.key) * u128::from(SPREAD);
+        let of_run = (product >> 64) as u64 ^ product as u64;
+        // An odd factor permutes the blocks of a run, and so does a pattern of the run's own.
+        (of_run ^ block.wrapping_mul(DEAL)).rotate_right(STRATUM_BITS)
+    }
+
+    /// Which of so many groups (a power of two) a block belongs to, whatever its hash.
+    #[inline(always)]
+    pub(crate) fn group(block: BlockNo, groups: usize) -> usize {
+        (block.wrapping_mul(SPREAD) >> 32) as usize & (groups - 1)
+    }
+
+    /// Whether accesses to `block` are followed.
+    #[inline(always)]
+    pub fn follows(&self, block: BlockNo) -> bool {
+        self.hash(block) <= self.threshold
+    }
+
+    /// Bit `i` says whether access `i` of at most [`FILTERED`] is followed; and how many of all are reads.
+    #[inline(always)]
+    pub(crate) fn filter(&self, accesses: &[(AccessOp, BlockNo)]) -> (u64, u64) {
+        debug_assert!(accesses.len() <= FILTERED);
+        let (mut followed, mut reads) = (0, 0);
+        // Backwards, because a shift by one is cheaper than one by the access's number.
+        for &(op, block) in accesses.iter().rev() {
+            followed = followed << 1 | u64::from(self.follows(block));
+            reads += u64::from(op == AccessOp::Read);
+        }
+        (followed, reads)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn share(sample: &Sample, blocks: impl Iterator<Item = u64>) -> f64 {
+        let (mut all, mut followed) = (0.0, 0.0);
+        for block in blocks {
+            all += 1.0;
+            followed += f64::from(u8::from(sample.follows(block)));
+        }
+        followed / all
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn every_pattern_of_blocks_has_its_share(
+            salt in any::<u64>(), first in any::<u64>(), stride_bits in 0u32..40, step in 1u64..5,
+        ) {
+            let stride = step << stride_bits;
+            for rate in [0.5, 0.1, 0.01] {
+                let sample = Sample::new(Method::Rate(rate), salt).expect("in range");
+                prop_assert!((sample.rate() / rate - 1.0).abs() < 1e-9);
+                let blocks = (0..40_000).map(|i| first.wrapping_add(stride.wrapping_mul(i)));
+                let deviation = (rate * (1.0 - rate) / 40_000.0).sqrt();
+                let found = share(&sample, blocks);
+                prop_assert!((found - rate).abs() < 6.0 * deviation, "{found} of stride {stride} at {rate}");
+            }
+        }
+
+        #[test]
+        fn runs_have_exactly_their_share(salt in any::<u64>(), run in 0u64..1 << 54, slices in 1u64..1024) {
+            let sample = Sample::new(Method::Rate(slices as f64 / 1024.0), salt).expect("in range");
+            let followed = (0..1024).filter(|within| sample.follows(run << 10 | within)).count() as u64;
+            // The slices' share of 2^64, less one hash, is what the threshold is.
+            prop_assert!(followed == slices || followed == slices - 1, "{followed} of {slices}");
+        }
+
+        #[test]
+        fn filters_as_it_follows(salt in any::<u64>(), blocks in prop::collection::vec((any::<bool>(), 0u64..5000), 0..64)) {
+            let sample = Sample::new(Method::Rate(0.3), salt).expect("in range");
+            let op = |is_read| if is_read { AccessOp::Read } else { AccessOp::Write };
+            let accesses: Vec<_> = blocks.iter().map(|&(is_read, block)| (op(is_read), block)).collect();
+            let (followed, reads) = sample.filter(&accesses);
+            prop_assert_eq!(reads, accesses.iter().filter(|a| a.0 == AccessOp::Read).count() as u64);
+            for (at, &(_, block)) in accesses.iter().enumerate() {
+                prop_assert_eq!(followed >> at & 1 == 1, sample.follows(block));
+            }
+        }
+    }
+
+    #[test]
+    fn salts_choose_different_samples_and_lower_rates_choose_less_of_them() {
+        let sample = |salt| Sample::new(Method::Rate(0.1), salt).expect("in range");
+        let (mut one, other) = (sample(1), sample(2));
+        let both = share(&one, (0..1 << 20).filter(|&block| other.follows(block)));
+        // A run is dealt as one, so that two samples agree there widely or hardly.
+        assert!((both - 0.1).abs() < 0.03, "{both}");
+        let before = one;
+        assert!(one.halve(1000) && !one.halve(100));
+        assert!((0..1 << 16).all(|block| before.follows(block) || !one.follows(block)));
+        assert!((one.rate() - 0.05).abs() < 1e-9);
+    }
+}

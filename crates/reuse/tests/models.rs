@@ -1,0 +1,115 @@
+//! Curves by models against exact ones.
+
+use lode_reuse::{CounterStacksConfig, Curve, CurveKind, Method, Profiler, ReuseError};
+use lode_types::AccessOp::{self, Read, Write};
+
+mod common;
+#[path = "common/traces.rs"]
+mod traces;
+
+const SIZES: u64 = 200;
+
+fn profiler(kind: CurveKind, method: Method, trace: &[(AccessOp, u64)]) -> Profiler {
+    let mut profiler = Profiler::new(kind, method, 0).expect("the method gives this kind of curve");
+    trace.chunks(4096).for_each(|batch| profiler.access_all(batch).expect("few blocks"));
+    profiler
+}
+
+fn mean_absolute_error(exact: &Curve, found: &Curve) -> f64 {
+    let sizes = (1..=SIZES).map(|number| exact.blocks_needed() * number / SIZES);
+    sizes.map(|size| (exact.hit_ratio_at(size) - found.hit_ratio_at(size)).abs()).sum::<f64>() / SIZES as f64
+}
+
+/// Zipf-like: a rank is drawn with a chance of about its inverse.
+fn zipf_trace(blocks: u64, len: usize) -> Vec<(AccessOp, u64)> {
+    let mut state = 99u64;
+    let mut unit = move || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut access = || {
+        let op = if unit() < 0.3 { Write } else { Read };
+        (op, (blocks as f64).powf(unit()) as u64)
+    };
+    (0..len).map(|_| access()).collect()
+}
+
+#[test]
+fn aet_of_a_cyclic_scan() {
+    let Some(vectors) = common::vectors() else { return };
+    let trace: Vec<_> = (0..40).map(|at| (Read, at % 4)).collect();
+    let curve = profiler(CurveKind::Trd, Method::Aet, &trace).curve();
+    let ratios = vectors["aet_cyclic"]["miss_ratio"].as_object().expect("miss ratios by size");
+    assert_eq!(ratios.len(), 4);
+    for (size, ratio) in ratios {
+        let found = 1.0 - curve.hit_ratio_at(size.parse().expect("a size"));
+        assert!((found - ratio.as_f64().expect("a ratio")).abs() < 1e-12, "{found} at {size}");
+    }
+}
+
+#[test]
+fn models_come_near_on_zipf() {
+    let trace = zipf_trace(20_000, 200_000);
+    for kind in [CurveKind::Trd, CurveKind::Urd, CurveKind::Wb] {
+        let exact = profiler(kind, Method::Exact, &trace).curve();
+        let aet = profiler(kind, Method::Aet, &trace);
+        let error = mean_absolute_error(&exact, &aet.curve());
+        assert!(error < 0.005, "AET, {kind:?}: {error}");
+        assert_eq!(aet.curve().standard_error_at(100), None);
+    }
+    let exact = profiler(CurveKind::Trd, Method::Exact, &trace);
+    let config = CounterStacksConfig { step_accesses: 1000, ..CounterStacksConfig::default() };
+    let stacks = profiler(CurveKind::Trd, Method::CounterStacks(config), &trace);
+    let error = mean_absolute_error(&exact.curve(), &stacks.curve());
+    assert!(error < 0.03, "Counter Stacks: {error}");
+    let distinct = stacks.distinct_blocks() as f64 / exact.distinct_blocks() as f64;
+    assert!((distinct - 1.0).abs() < 0.05, "{distinct} of the distinct blocks");
+}
+
+#[test]
+fn models_come_near_on_real_traces() {
+    for (name, aet_most, stacks_most) in
+        [("cloudphysics-2h", 0.03, 0.015), ("arc-oltp", 0.005, 0.015), ("arc-p3", 0.012, 0.03)]
+    {
+        let Some(trace) = traces::trace(name) else { return };
+        let exact = profiler(CurveKind::Trd, Method::Exact, &trace).curve();
+        let aet = mean_absolute_error(&exact, &profiler(CurveKind::Trd, Method::Aet, &trace).curve());
+        let method = Method::CounterStacks(CounterStacksConfig::default());
+        let stacks = mean_absolute_error(&exact, &profiler(CurveKind::Trd, method, &trace).curve());
+        assert!(aet < aet_most && stacks < stacks_most, "{name}: AET {aet}, Counter Stacks {stacks}");
+    }
+}
+
+#[test]
+fn the_blocks_of_aet_may_be_sampled() {
+    let trace = zipf_trace(20_000, 200_000);
+    let exact = profiler(CurveKind::Trd, Method::Exact, &trace).curve();
+    let mut aet = profiler(CurveKind::Trd, Method::Aet, &trace[..50_000]);
+    let distinct = aet.distinct_blocks();
+    assert!(aet.lower_rate() && aet.lower_rate() && aet.lower_rate());
+    assert_eq!(aet.rate(), 0.125);
+    assert!((aet.distinct_blocks() as f64 / distinct as f64 - 1.0).abs() < 0.1);
+    aet.access_all(&trace[50_000..]).expect("few blocks");
+    let error = mean_absolute_error(&exact, &aet.curve());
+    assert!(error < 0.02, "{error}");
+    aet.end_interval();
+    assert_eq!((aet.curve().accesses(), aet.curve().points().len()), (0, 0));
+}
+
+#[test]
+fn what_a_model_cannot_give_is_refused() {
+    let stacks = |config| Method::CounterStacks(config);
+    let usual = CounterStacksConfig::default();
+    for (kind, method) in [
+        (CurveKind::Ro, Method::Aet),
+        (CurveKind::Wbwo, Method::Aet),
+        (CurveKind::Urd, stacks(usual)),
+        (CurveKind::Trd, stacks(CounterStacksConfig { step_accesses: 0, ..usual })),
+        (CurveKind::Trd, stacks(CounterStacksConfig { prune_share: 0.0, ..usual })),
+        (CurveKind::Trd, stacks(CounterStacksConfig { prune_share: f64::NAN, ..usual })),
+        (CurveKind::Trd, stacks(CounterStacksConfig { precision_bits: 17, ..usual })),
+    ] {
+        let refused = Profiler::new(kind, method, 0).map(|_| ());
+        assert!(matches!(refused, Err(ReuseError::InvalidMethod { .. })), "{kind:?} {method:?}");
+    }
+}
