@@ -32,6 +32,9 @@ use crate::tracker::{Follow, Seen, Tracker, distances_of_all, follow_all};
 use lode_types::{AccessOp, BlockNo};
 use std::cmp::Reverse;
 
+/// Blocks that the smallest stack has room for.
+const MIN_BLOCKS: usize = 64;
+
 /// Set in the word of a fixed block, beside its depth.
 const FIXED: u32 = 1 << 31;
 
@@ -198,6 +201,12 @@ impl WbwoStack {
     /// Adds a free depth at the bottom.
     fn lengthen(&mut self) {
         self.free.push();
+        if self.fixed.len() == self.fixed.capacity() {
+            // A quarter at a time, instead of `Vec`'s doubling.
+            let more = self.fixed.len() / 4 + MIN_BLOCKS;
+            self.fixed.reserve_exact(more);
+            self.words.reserve_exact(self.fixed.capacity() - self.words.len());
+        }
         self.fixed.push(0);
         // One more than there are, where ranges may end.
         self.times.provide(self.free.len());
@@ -280,8 +289,8 @@ impl WbwoStack {
     /// The first write of a block.
     fn write_first(&mut self, seen: Seen) -> Result<(), ReuseError> {
         self.tracker.add(seen, self.words.len() as u32)?;
-        self.words.push(self.timeline.touch(NEVER));
         self.lengthen();
+        self.words.push(self.timeline.touch(NEVER));
         self.slack.add_before(self.free.len(), -1);
         self.settle();
         Ok(())
@@ -356,7 +365,10 @@ impl Follow for WbwoStack {
     #[inline(always)]
     fn prefetch(&self, word: u32) {
         match self.words.get(word as usize) {
-            Some(word) if word & FIXED != 0 => self.times.prefetch((word & !FIXED) as usize),
+            Some(word) if word & FIXED != 0 => {
+                self.times.prefetch((word & !FIXED) as usize);
+                self.slack.prefetch((word & !FIXED) as usize);
+            }
             Some(&time) => self.timeline.prefetch(time),
             None => {}
         }
