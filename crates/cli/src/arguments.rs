@@ -10,7 +10,7 @@ use lode_trace::ReadOptions;
 
 use crate::error::CliError;
 use crate::output::warn;
-use crate::size::show_count;
+use crate::size::{parse_size, show_count};
 
 /// Which daemon.
 #[derive(Args)]
@@ -47,6 +47,10 @@ pub struct ReadArgs {
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(lode_trace::formats().map(|f| f.name)))]
     pub format: Option<String>,
 
+    /// What a block number counts, in traces of bare block numbers (`lis`, `u32le`, `oracle-general`).
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub unit: Option<u64>,
+
     /// What to do with a record that cannot be understood.
     #[arg(long, value_name = "WHAT", default_value = "stop")]
     pub on_error: OnError,
@@ -66,6 +70,7 @@ impl ReadArgs {
     pub fn options(&self) -> ReadOptions {
         ReadOptions {
             format: self.format.clone(),
+            unit_bytes: self.unit,
             on_error: match self.on_error {
                 OnError::Stop => lode_trace::OnError::Stop,
                 OnError::Skip => lode_trace::OnError::Skip,
@@ -76,6 +81,21 @@ impl ReadArgs {
 
 /// Tells what did not become a request, or came out of order.
 pub fn warn_of(input: &InputReport) {
+    warn_of_skips(input);
+    if input.backwards > 0 {
+        let requests = show_count(input.backwards, "request");
+        // A path that a shell would take apart is the reader's to write.
+        let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+,:=@%".contains(char);
+        let path = if input.path.chars().all(plain) { input.path.as_str() } else { "TRACE" };
+        warn(&format!(
+            "{}: {requests} earlier than the one before; to put them in order: lode trace sort {path} --out SORTED.lode",
+            input.path
+        ));
+    }
+}
+
+/// Tells what did not become a request.
+pub fn warn_of_skips(input: &InputReport) {
     for records in &input.bad_records {
         let places: Vec<_> = records
             .first
@@ -92,9 +112,5 @@ pub fn warn_of(input: &InputReport) {
     if input.other_commands > 0 {
         let commands = show_count(input.other_commands, "command");
         warn(&format!("{}: {commands} that are no reads or writes passed over", input.path));
-    }
-    if input.backwards > 0 {
-        let requests = show_count(input.backwards, "request");
-        warn(&format!("{}: {requests} earlier than the one before", input.path));
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use lode_hardware::HardwareError;
 use lode_policy::SettingError;
 use lode_replay::ReplayError;
 use lode_server::{ServerError, ServerErrorKind};
@@ -52,6 +53,12 @@ impl CliError {
 
 impl From<SettingError> for CliError {
     fn from(error: SettingError) -> CliError {
+        CliError::Usage(error.to_string())
+    }
+}
+
+impl From<HardwareError> for CliError {
+    fn from(error: HardwareError) -> CliError {
         CliError::Usage(error.to_string())
     }
 }

@@ -8,6 +8,7 @@
 mod arguments;
 mod commands;
 mod demo;
+mod devices;
 mod error;
 mod output;
 mod progress;

@@ -1,10 +1,12 @@
 //! How far long work is, on standard error, when that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use lode_trace::Progress;
+use lode_trace::{Progress, SortProgress};
 
 const KNOWN: &str = "{msg} {bar:30} {percent}% of {total_bytes}, {eta} left";
 const UNKNOWN: &str = "{msg} {spinner} {bytes} in {elapsed}";
+const STEPS: &str = "{msg} {bar:30} {percent}% of {len} requests, {eta} left";
+const COUNTED: &str = "{msg} {bar:30} {pos} of {len} {prefix}, {eta} left";
 const LEFT: &str = "{msg} {bar:30} {pos} of {len} blocks, {eta} left";
 
 /// A bar that vanishes when it is dropped. Away from a terminal it shows nothing.
@@ -45,6 +47,32 @@ impl Drop for Bar {
     }
 }
 
+/// A bar for requests whose number is known. It vanishes when it is dropped.
+pub struct Steps {
+    bar: ProgressBar,
+}
+
+impl Steps {
+    /// A bar for work of this name.
+    pub fn new(name: &'static str) -> Steps {
+        let bar = ProgressBar::new(0).with_message(name);
+        bar.set_style(style(STEPS));
+        Steps { bar }
+    }
+
+    /// Shows how far the work is.
+    pub fn update(&mut self, progress: SortProgress) {
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.done);
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// A bar for blocks of which fewer and fewer are left. It vanishes when it is dropped.
 pub struct Countdown {
     bar: ProgressBar,
@@ -67,6 +95,31 @@ impl Countdown {
 }
 
 impl Drop for Countdown {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A bar for a number of things that is known from the start. It vanishes when it is dropped.
+pub struct Counter {
+    bar: ProgressBar,
+}
+
+impl Counter {
+    /// A bar for work of this name on `total` things that are called `what`.
+    pub fn new(name: &'static str, what: &'static str, total: u64) -> Counter {
+        let bar = ProgressBar::new(total).with_message(name).with_prefix(what);
+        bar.set_style(style(COUNTED));
+        Counter { bar }
+    }
+
+    /// Shows how many are done.
+    pub fn update(&self, done: u64) {
+        self.bar.set_position(done);
+    }
+}
+
+impl Drop for Counter {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

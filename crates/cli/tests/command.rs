@@ -91,7 +91,7 @@ fn json_goes_to_standard_output_or_a_file() {
     let report = json(&good(&replay(&trace, &["--json", "-", "--set", "mode=npe", "--backing", "raid5"])));
     assert_eq!(report["scheme"], "etica");
     assert_eq!(report["settings"]["mode"], "npe");
-    assert_eq!(report["model"]["disk_small_write_factor"], 2);
+    assert_eq!(report["model"]["disk_small_write_factor"], 2.0);
     assert_eq!(report["physical"]["dram_blocks"], 16);
     assert_eq!((&report["total"]["requests"], &report["total"]["flushes"]), (&3.into(), &1.into()));
     assert_eq!(report["vms"].as_array().map(Vec::len), Some(2));
@@ -116,6 +116,71 @@ fn standard_input_is_a_trace() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(json(stdout(&output))["total"]["requests"], 3);
     assert!(bad(&["replay", "-", "-", "--scheme", "one-level", "--ssd", "1M"], 2).contains("once"));
+}
+
+const PROFILE: &str =
+    "[host.mine]\nabout = 'a'\nsource = 's'\ndram = 'ddr4'\nssd = 'nvme'\nbacking = 'hdd-raid5'\n";
+
+#[test]
+fn devices_are_chosen_by_name_or_file() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", GOOD);
+    let plain = json(&good(&replay(&trace, &["--json", "-"])));
+    assert_eq!((&plain["model"]["host"], &plain["devices"]["host"]), (&"default".into(), &"default".into()));
+    assert_eq!(plain["model"]["disk_random_us"], 8000.0);
+    let named = json(&good(&replay(&trace, &["--json", "-", "--devices", "nvme-cluster"])));
+    assert_eq!(
+        (&named["model"]["host"], &named["model"]["ssd_read_us"]),
+        (&"nvme-cluster".into(), &80.0.into())
+    );
+    let profile = folder.file("mine.toml", PROFILE);
+    let own = json(&good(&replay(&trace, &["--json", "-", "--devices", &profile])));
+    assert_eq!((&own["model"]["host"], &own["model"]["disk_by_distance"]), (&"mine".into(), &true.into()));
+    assert_eq!(plain["total"]["ssd_writes"], own["total"]["ssd_writes"]);
+    let table = good(&replay(&trace, &["--devices", &profile]));
+    let last = table.trim_end().lines().last().expect("a line");
+    for part in ["Devices mine: ", " J, ", " W over 0 s", "SSD takes 8 KiB, lasts ", "levels cost 0.00 usd."]
+    {
+        assert!(last.contains(part), "{part:?} in {last:?}");
+    }
+}
+
+#[test]
+fn bad_devices_are_refused_with_advice() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", GOOD);
+    assert!(bad(&replay(&trace, &["--devices", "sata-raid"]), 2).contains("sata-raid5"));
+    let both = bad(&replay(&trace, &["--devices", "default", "--backing", "hdd"]), 2);
+    assert!(both.contains("--backing"), "{both}");
+    let wrong = folder.file("wrong.toml", PROFILE.replace("ssd =", "sdd ="));
+    let message = bad(&["devices", &wrong], 2);
+    assert!(message.contains("wrong.toml") && message.contains("'host.mine'"), "{message}");
+    bad(&["devices", &text(&folder.path("absent.toml"))], 1);
+    assert!(bad(&["devices", &folder.file("bytes.toml", [0xffu8])], 2).contains("UTF-8"));
+    let large = folder.file("large.toml", "#".repeat((1 << 20) + 5));
+    assert!(bad(&["devices", &large], 2).contains("more than 1048576"));
+}
+
+#[test]
+fn devices_say_their_figures_and_sources() {
+    let list = good(&["devices"]);
+    for name in ["default", "sata-raid5", "nvme-hdd", "nvme-cluster", "tica-wo"] {
+        assert!(list.contains(&format!("\n {name} ")), "{name} in {list}");
+    }
+    let one = good(&["devices", "sata-raid5"]);
+    for part in
+        ["TICA (Salkhordeh et al.), Table 1", "seek_mean_us           8500", "writes_per_gb          6416"]
+    {
+        assert!(one.contains(part), "{part:?} in {one}");
+    }
+    let hosts = json(&good(&["devices", "--json"]));
+    let hosts = hosts.as_array().expect("a list");
+    let wo = hosts.iter().find(|host| host["name"] == "tica-wo").expect("TICA's WO-SSD");
+    assert_eq!((&wo["ssd"]["power_w"]["idle"], &wo["ssd_writes_per_gb"]), (&1.3.into(), &6416.0.into()));
+    assert_eq!(wo["backing"]["disk"]["hdd"]["rpm"], 7200.0);
+    let folder = Folder::new();
+    let own = json(&good(&["devices", &folder.file("mine.toml", PROFILE), "--json"]));
+    assert_eq!((&own[0]["name"], &own[0]["backing_data_disks"]), (&"mine".into(), &5.into()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Scheme};
-use crate::schemes::{etica, one_level};
+use crate::schemes::{arc, etica, one_level, s3_fifo, sieve};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -46,6 +46,33 @@ static SCHEMES: &[SchemeInfo] = &[
         tables: one_level::TABLES,
         variants: &[],
         build: |settings, _, quota| AnyScheme::OneLevel(one_level::OneLevel::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "arc",
+        about: "one SSD level that divides itself between blocks seen once and blocks seen more often",
+        source: "Megiddo and Modha, FAST 2003",
+        levels: &[Level::Ssd],
+        tables: arc::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::Arc(arc::Arc::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "s3-fifo",
+        about: "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
+        source: "Yang et al., SOSP 2023",
+        levels: &[Level::Ssd],
+        tables: s3_fifo::TABLES,
+        variants: &["warm_up"],
+        build: |settings, _, quota| AnyScheme::S3Fifo(s3_fifo::S3Fifo::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "sieve",
+        about: "one SSD level, one FIFO queue, and a hand that spares what was visited",
+        source: "Zhang et al., NSDI 2024",
+        levels: &[Level::Ssd],
+        tables: sieve::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::Sieve(sieve::Sieve::new(settings, quota)),
     },
 ];
 
@@ -106,6 +133,12 @@ pub enum AnyScheme {
     Etica(Box<etica::Etica>),
     /// See [`one_level::OneLevel`].
     OneLevel(one_level::OneLevel),
+    /// See [`arc::Arc`].
+    Arc(arc::Arc),
+    /// See [`s3_fifo::S3Fifo`].
+    S3Fifo(s3_fifo::S3Fifo),
+    /// See [`sieve::Sieve`].
+    Sieve(sieve::Sieve),
 }
 
 macro_rules! each {
@@ -113,6 +146,9 @@ macro_rules! each {
         match $self {
             AnyScheme::Etica($scheme) => $call,
             AnyScheme::OneLevel($scheme) => $call,
+            AnyScheme::Arc($scheme) => $call,
+            AnyScheme::S3Fifo($scheme) => $call,
+            AnyScheme::Sieve($scheme) => $call,
         }
     };
 }

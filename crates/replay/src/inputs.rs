@@ -1,5 +1,6 @@
 //! What reading a trace passed over, for reports. It must not know caches.
 
+use lode_trace::synth::is_synthetic;
 use lode_trace::{ErrorKind, Reader};
 use serde::Serialize;
 
@@ -10,6 +11,8 @@ pub struct InputReport {
     pub path: String,
     /// Name of its format.
     pub format: &'static str,
+    /// Whether a volume was made from a profile, and is no recording.
+    pub synthetic: bool,
     /// Requests whose time is before that of the request just before them.
     pub backwards: u64,
     /// Well-formed commands that are neither read, write, trim nor flush.
@@ -60,6 +63,7 @@ impl InputReport {
         InputReport {
             path: reader.path().display().to_string(),
             format: reader.format(),
+            synthetic: reader.volumes().iter().any(|volume| is_synthetic(volume)),
             backwards: reader.backwards(),
             other_commands: skips.other_commands,
             bad_records: bad_records.collect(),
@@ -73,6 +77,7 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Io => "io",
         ErrorKind::Compression => "compression",
         ErrorKind::UnknownFormat => "unknown_format",
+        ErrorKind::Unit => "unit",
         ErrorKind::Malformed => "malformed",
         ErrorKind::OutOfRange => "out_of_range",
         ErrorKind::ZeroLength => "zero_length",
@@ -83,6 +88,7 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Checksum => "checksum",
         ErrorKind::Truncated => "truncated",
         ErrorKind::Version => "version",
+        ErrorKind::Profile => "profile",
         ErrorKind::Limit => "limit",
     }
 }

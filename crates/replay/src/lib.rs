@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod devices;
 mod driver;
 mod error;
 mod inputs;
@@ -14,11 +15,12 @@ mod report;
 mod run;
 mod tally;
 
+pub use devices::{DevicesReport, VmDevices};
 pub use driver::{Driver, VmOutcome};
 pub use error::ReplayError;
 pub use inputs::{BadRecords, InputReport, RecordPlace};
 pub use intervals::MAX_INTERVAL_SHARES;
-pub use lode_hardware::ServiceTimes;
+pub use lode_hardware::{Host, ServiceTimes};
 pub use report::{Counts, LevelBlocks, ModelReport, Report, VmReport};
 pub use run::{MAX_LEVEL_BLOCKS, Options, count_vms, level_blocks, replay, shares_follow_demand};
 pub use tally::Tally;

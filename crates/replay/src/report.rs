@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use lode_hardware::ServiceTimes;
+use lode_hardware::{Host, ServiceTimes};
 use lode_policy::{CounterReport, Quota, Settings};
 use serde::Serialize;
 
+use crate::devices::{DevicesReport, VmDevices};
 use crate::driver::VmOutcome;
 use crate::inputs::InputReport;
 use crate::tally::Tally;
@@ -23,6 +24,8 @@ pub struct Report {
     pub physical: LevelBlocks,
     /// The device model.
     pub model: ModelReport,
+    /// What the run cost on the devices.
+    pub devices: DevicesReport,
     /// All VMs together.
     pub total: Counts,
     /// Each VM, in order of appearance.
@@ -50,33 +53,48 @@ impl From<Quota> for LevelBlocks {
     }
 }
 
-/// Service times in microseconds; see [`ServiceTimes`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// Service times of one block in microseconds; see [`ServiceTimes`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelReport {
+    /// Name of the host's profile.
+    pub host: String,
     /// A read or write of host memory.
     pub dram_us: f64,
     /// A read from the SSD.
     pub ssd_read_us: f64,
     /// A write to the SSD.
     pub ssd_write_us: f64,
-    /// A disk command away from the head.
+    /// A disk read away from the head; of a mean distance when distances matter.
     pub disk_random_us: f64,
-    /// A disk command at the head.
+    /// A disk read at the head.
     pub disk_sequential_us: f64,
-    /// What a random disk write costs more than a read.
-    pub disk_small_write_factor: u64,
+    /// A disk write away from the head.
+    pub disk_random_write_us: f64,
+    /// A disk write at the head.
+    pub disk_sequential_write_us: f64,
+    /// What a random disk write costs more than a read; 1 when both cost nothing.
+    pub disk_small_write_factor: f64,
+    /// Random times depend on the distance.
+    pub disk_by_distance: bool,
 }
 
-impl From<ServiceTimes> for ModelReport {
-    fn from(times: ServiceTimes) -> ModelReport {
+impl ModelReport {
+    /// Of a host with these times.
+    pub(crate) fn new(host: &Host, times: &ServiceTimes) -> ModelReport {
         let us = |ns: u64| ns as f64 / 1000.0;
+        let backing = &times.backing;
+        let factor = backing.random_write.ns as f64 / backing.random_read.ns as f64;
         ModelReport {
+            host: host.name.clone(),
             dram_us: us(times.dram_ns),
             ssd_read_us: us(times.ssd_read_ns),
             ssd_write_us: us(times.ssd_write_ns),
-            disk_random_us: us(times.disk_random_ns),
-            disk_sequential_us: us(times.disk_sequential_ns),
-            disk_small_write_factor: times.disk_small_write_factor,
+            disk_random_us: us(backing.random_read.ns),
+            disk_sequential_us: us(backing.sequential_read.ns),
+            disk_random_write_us: us(backing.random_write.ns),
+            disk_sequential_write_us: us(backing.sequential_write.ns),
+            disk_small_write_factor: if factor.is_finite() { factor } else { 1.0 },
+            disk_by_distance: backing.arm.is_some(),
         }
     }
 }
@@ -89,6 +107,8 @@ pub struct VmReport {
     /// What its requests led to.
     #[serde(flatten)]
     pub counts: Counts,
+    /// What it asked of the devices.
+    pub devices: VmDevices,
     /// Number of the sizing that the first of `intervals` stands for.
     pub first_interval: usize,
     /// Its share after each sizing.
@@ -135,6 +155,7 @@ pub(crate) fn setting_values(settings: &Settings) -> BTreeMap<String, String> {
 pub(crate) fn vm_reports<'a>(
     names: impl Iterator<Item = &'a str>,
     outcomes: impl Iterator<Item = VmOutcome>,
+    devices: impl Fn(&Tally) -> VmDevices,
 ) -> (Counts, Vec<VmReport>) {
     let mut total = Tally::default();
     let vms = names.zip(outcomes).map(|(name, outcome)| {
@@ -142,6 +163,7 @@ pub(crate) fn vm_reports<'a>(
         VmReport {
             name: name.to_owned(),
             counts: Counts::from(&outcome.tally),
+            devices: devices(&outcome.tally),
             first_interval: outcome.first_interval,
             intervals: outcome.shares.into_iter().map(LevelBlocks::from).collect(),
         }

@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use lode_hardware::ServiceTimes;
+use lode_hardware::{Host, Operations};
 use lode_policy::{AnyScheme, Quota, SchemeInfo, Settings, build};
 use lode_trace::{Merge, MergeWarning, ReadOptions, Reader, VmBy, open_trace};
 use lode_types::{BlockSize, Level};
 
+use crate::devices::{HostRun, Span};
 use crate::driver::Driver;
 use crate::error::ReplayError;
 use crate::inputs::InputReport;
-use crate::report::{Report, setting_values, vm_reports};
+use crate::report::{ModelReport, Report, setting_values, vm_reports};
 
 /// Most blocks of one level.
 pub const MAX_LEVEL_BLOCKS: u64 = 1 << 30;
@@ -24,8 +25,8 @@ pub struct Options {
     pub physical: Quota,
     /// Size of a block.
     pub block_size: BlockSize,
-    /// The device model.
-    pub times: ServiceTimes,
+    /// The devices.
+    pub host: Host,
 }
 
 /// The blocks of a level of `bytes`, rounded down to whole blocks.
@@ -103,28 +104,37 @@ pub fn replay(
     let mut batch = Vec::new();
     merge.next_batch(&mut batch)?;
     let known_vms = known_vms.unwrap_or_else(|| merge.vms().len());
+    let times = options.host.service_times(options.block_size);
     let mut driver: Driver<AnyScheme> =
-        Driver::new(&options.settings, physical, options.block_size, options.times, known_vms, build);
+        Driver::new(&options.settings, physical, options.block_size, times, known_vms, build);
+    let mut span = Span::default();
     while !batch.is_empty() {
         for (vm, request) in &batch {
+            span.see(request.time_ns);
             driver.push(*vm, request)?;
         }
         progress(&merge);
         merge.next_batch(&mut batch)?;
     }
     driver.finish();
-    Ok(report(&driver, &merge, options))
+    Ok(report(&driver, &merge, options, span))
 }
 
-fn report(driver: &Driver<AnyScheme>, merge: &Merge, options: &Options) -> Report {
+fn report(driver: &Driver<AnyScheme>, merge: &Merge, options: &Options, span: Span) -> Report {
     let names = merge.vms().iter().map(|vm| vm.name.as_str());
-    let (total, vms) = vm_reports(names, driver.outcomes());
+    let Options { host, block_size, physical, .. } = options;
+    let run = HostRun { host, block: *block_size, physical: *physical, span };
+    let outcomes: Vec<_> = driver.outcomes().collect();
+    let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
+    outcomes.iter().for_each(|outcome| operations.add(&outcome.tally.operations()));
+    let (total, vms) = vm_reports(names, outcomes.into_iter(), |tally| run.vm(tally));
     Report {
         scheme: options.settings.scheme().to_owned(),
         settings: setting_values(&options.settings),
-        block_bytes: options.block_size.bytes(),
+        block_bytes: block_size.bytes(),
         physical: options.physical.into(),
-        model: options.times.into(),
+        model: ModelReport::new(host, &host.service_times(*block_size)),
+        devices: run.total(operations),
         total,
         vms,
         intervals_cut: driver.intervals_cut(),

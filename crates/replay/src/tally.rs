@@ -3,14 +3,15 @@
 //! Each request is timed alone, without waiting for others. A request takes as long as the slowest of its blocks. A
 //! read takes as long as the copy that serves it; a write as long as the slowest place it must reach before it is
 //! acknowledged, after the read that a partial write needs. Fills, evictions, write-backs and promotions are
-//! background work: they are counted, but neither delay a request nor move the disk's head.
+//! background work: they are counted, but neither delay a request nor move the disk's head. All of it is work for the
+//! devices, see [`Tally::operations`].
 
-use lode_hardware::{Disk, ServiceTimes};
+use lode_hardware::{Disk, Operations, ServiceTimes};
 use lode_policy::{Counters, Effect, Sink};
-use lode_types::{Access, AccessOp};
+use lode_types::{Access, AccessOp, Level};
 
 /// Takes one VM's effects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Counts of decisions.
     pub counters: Counters,
@@ -24,6 +25,10 @@ pub struct Tally {
     pub flushes: u64,
     /// Time of all requests together, in nanoseconds.
     pub latency_ns: u64,
+    /// Blocks read from each level for the rest of a partial write, indexed by [`Level::index`].
+    level_merges: [u64; 2],
+    /// Promotions that copied a block of host memory.
+    promotions_from_dram: u64,
     times: ServiceTimes,
     disk: Disk,
     access: InFlight,
@@ -71,7 +76,25 @@ impl Tally {
         self.request_missed = false;
     }
 
-    /// Adds another VM's counts and times.
+    /// What the devices were asked to do, background work included. A dirty block is read from the SSD to be written
+    /// back. Background work of the backing disk is away from its head.
+    pub fn operations(&self) -> Operations {
+        let counters = &self.counters;
+        let hits = |level: Level| counters.read_hits[level.index()] + self.level_merges[level.index()];
+        let promotions_from_backing = counters.ssd_writes.promotion - self.promotions_from_dram;
+        let background_ns = self.times.backing.random_work_ns(promotions_from_backing, counters.write_backs);
+        Operations {
+            dram_reads: hits(Level::Dram) + self.promotions_from_dram,
+            dram_writes: counters.dram_writes,
+            ssd_reads: hits(Level::Ssd) + counters.write_backs,
+            ssd_writes: counters.ssd_writes.total(),
+            backing_reads: counters.backing_reads,
+            backing_writes: counters.backing_writes,
+            backing_work_ns: Some(self.disk.work_ns().saturating_add(background_ns)),
+        }
+    }
+
+    /// Adds another VM's counts and times, but not the work of its devices.
     pub fn add(&mut self, other: &Tally) {
         self.counters.add(&other.counters);
         self.read_requests += other.read_requests;
@@ -98,19 +121,22 @@ impl Sink for Tally {
         match effect {
             Effect::ReadLevel { level, .. } => *answer_ns = self.times.level_read_ns(level),
             Effect::ReadBacking => {
-                *answer_ns = self.disk.read_ns(*block, &self.times);
+                *answer_ns = self.disk.read_ns(*block, &self.times.backing);
                 self.request_missed = true;
             }
             Effect::WriteLevel { level, .. } => {
                 *answer_ns = (*answer_ns).max(self.times.level_write_ns(level))
             }
-            Effect::WriteBacking => *answer_ns = (*answer_ns).max(self.disk.write_ns(*block, &self.times)),
-            Effect::MergeLevel { level, .. } => *merge_ns = self.times.level_read_ns(level),
-            Effect::MergeBacking => *merge_ns = self.disk.read_ns(*block, &self.times),
-            Effect::Fill { .. }
-            | Effect::Invalidate { .. }
-            | Effect::Evict { .. }
-            | Effect::Promote { .. } => {}
+            Effect::WriteBacking => {
+                *answer_ns = (*answer_ns).max(self.disk.write_ns(*block, &self.times.backing))
+            }
+            Effect::MergeLevel { level, .. } => {
+                *merge_ns = self.times.level_read_ns(level);
+                self.level_merges[level.index()] += 1;
+            }
+            Effect::MergeBacking => *merge_ns = self.disk.read_ns(*block, &self.times.backing),
+            Effect::Promote { from_dram, .. } => self.promotions_from_dram += u64::from(from_dram.is_some()),
+            Effect::Fill { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } => {}
         }
     }
 }
@@ -139,10 +165,13 @@ mod tests {
         let ssd = Effect::ReadLevel { level: Level::Ssd, slot: 0 };
         let ns = request(&mut tally, AccessOp::Read, &[(0, &[dram]), (1, &[ssd]), (2, &[dram])]);
         assert_eq!(ns, times.ssd_read_ns);
-        assert_eq!(request(&mut tally, AccessOp::Read, &[(3, &[Effect::ReadBacking])]), times.disk_random_ns);
+        assert_eq!(
+            request(&mut tally, AccessOp::Read, &[(3, &[Effect::ReadBacking])]),
+            times.backing.random_read.ns
+        );
         assert_eq!(
             request(&mut tally, AccessOp::Read, &[(4, &[Effect::ReadBacking])]),
-            times.disk_sequential_ns
+            times.backing.sequential_read.ns
         );
         assert_eq!(request(&mut tally, AccessOp::Read, &[(0, &[dram])]), times.dram_ns);
         assert_eq!((tally.read_requests, tally.read_request_hits, tally.counters.requests), (4, 2, 4));
@@ -159,10 +188,10 @@ mod tests {
         let merged = request(&mut tally, AccessOp::Write, &[(0, &[merge, write])]);
         assert_eq!(merged, times.ssd_read_ns + times.ssd_write_ns);
         let both = request(&mut tally, AccessOp::Write, &[(5, &[write, Effect::WriteBacking])]);
-        assert_eq!(both, times.disk_random_ns);
+        assert_eq!(both, times.backing.random_read.ns);
         // The write-back above did not move the head, the write to the backing disk did.
         let next = request(&mut tally, AccessOp::Write, &[(6, &[Effect::WriteBacking])]);
-        assert_eq!(next, times.disk_sequential_ns);
+        assert_eq!(next, times.backing.sequential_read.ns);
         assert_eq!((tally.read_requests, tally.counters.requests), (0, 4));
     }
 }

@@ -1,8 +1,9 @@
-//! Rate of the exact distance curve beside a yardstick: one hash-map look-up or insertion a request.
+//! Rate of exact distances and curves beside a yardstick, one hash-map look-up or insertion a request, and beside the
+//! distances of all accesses (TRD).
 //!
 //! `cargo bench -p lode-reuse` (about a minute); `LODE_BENCH_QUICK=1` takes a twentieth of the requests.
 
-use lode_reuse::{Distances, Metric, RoStack};
+use lode_reuse::{Distances, Metric, RoStack, WbwoStack};
 use lode_types::AccessOp;
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,7 +13,7 @@ const BLOCKS: usize = 2_000_000;
 const ZIPF_EXPONENT: f64 = 0.9;
 const WRITES_PERCENT: u64 = 30;
 const SEED: u64 = 0x10de;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 
 /// Requests handed to an analyser at once.
 const BATCH: usize = 4096;
@@ -85,8 +86,8 @@ fn main() {
     let trace = zipf_trace(requests, blocks);
     println!("{requests} requests, zipf({ZIPF_EXPONENT}) on {blocks} blocks, {WRITES_PERCENT} % writes");
 
-    let mut times: [Vec<f64>; 4] = Default::default();
-    let (mut bytes, mut distinct) = (0, 0);
+    let mut times: [Vec<f64>; 5] = Default::default();
+    let (mut bytes, mut wbwo_bytes, mut distinct, mut written) = (0, 0, 0, 0);
     for _ in 0..ROUNDS {
         times[0].push(yardstick(&trace));
         for (at, metric) in [(1, Metric::Trd), (2, Metric::PodWbwo)] {
@@ -99,6 +100,8 @@ fn main() {
             }));
             if metric == Metric::Trd {
                 (bytes, distinct) = (analyser.memory_bytes(), analyser.distinct_blocks());
+            } else {
+                written = analyser.distinct_blocks();
             }
         }
         let mut stack = RoStack::new();
@@ -108,17 +111,34 @@ fn main() {
             }
             black_box(stack.tally().curve());
         }));
+        let mut stack = WbwoStack::new();
+        times[4].push(seconds(|| {
+            for batch in trace.chunks(BATCH) {
+                stack.access_all(batch).expect("fewer blocks than the limit");
+            }
+            black_box(stack.tally().curve());
+        }));
+        wbwo_bytes = stack.memory_bytes();
     }
     let names = [
         "hashbrown look-up or insert",
         "exact TRD curve",
         "exact POD(WBWO) distances",
         "exact RO curve with holes",
+        "exact WBWO curve",
     ];
     for (name, own) in names.iter().zip(&times) {
         let rate = requests as f64 / median(own.clone()) / 1e6;
-        let ratio = median(times[0].iter().zip(own).map(|(map, own)| map / own).collect());
-        println!("{name:<28}{rate:>7.1} million requests/s, {ratio:.2} of the yardstick");
+        let ratio_to =
+            |other: &[f64]| median(other.iter().zip(own).map(|(other, own)| other / own).collect());
+        let (map, trd) = (ratio_to(&times[0]), 1.0 / ratio_to(&times[1]));
+        println!(
+            "{name:<28}{rate:>7.1} million requests/s, {map:.2} of the yardstick, {trd:.2} times TRD's time"
+        );
     }
     println!("exact TRD: {:.1} bytes per distinct block ({distinct} blocks)", bytes as f64 / distinct as f64);
+    println!(
+        "exact WBWO: {:.1} bytes per written block ({written} blocks)",
+        wbwo_bytes as f64 / written as f64
+    );
 }

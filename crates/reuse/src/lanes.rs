@@ -54,9 +54,44 @@ pub(crate) fn below(numbers: &[i32; 2 * LANES], bound: i32) -> u32 {
     numbers.iter().enumerate().fold(0, |mask, (place, &number)| mask | u32::from(number < bound) << place)
 }
 
+/// The least of some numbers.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn least(numbers: &[i32; 2 * LANES]) -> i32 {
+    use core::arch::x86_64::{
+        __m128i, _mm_and_si128, _mm_andnot_si128, _mm_cmplt_epi32, _mm_cvtsi128_si32, _mm_or_si128,
+        _mm_set_epi32, _mm_shuffle_epi32,
+    };
+    let four = |first: usize| {
+        let [a, b, c, d] = std::array::from_fn(|place| numbers[first + place]);
+        // SAFETY: the instruction belongs to SSE2, which every x86_64 processor has, and works on values only.
+        unsafe { _mm_set_epi32(d, c, b, a) }
+    };
+    let lesser = |one: __m128i, other: __m128i| {
+        // SAFETY: as above.
+        unsafe {
+            let is_one = _mm_cmplt_epi32(one, other);
+            _mm_or_si128(_mm_and_si128(is_one, one), _mm_andnot_si128(is_one, other))
+        }
+    };
+    let mut least = lesser(lesser(four(0), four(4)), lesser(four(8), four(12)));
+    // SAFETY: as above.
+    unsafe {
+        least = lesser(least, _mm_shuffle_epi32::<0b01_00_11_10>(least));
+        least = lesser(least, _mm_shuffle_epi32::<0b10_11_00_01>(least));
+        _mm_cvtsi128_si32(least)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) fn least(numbers: &[i32; 2 * LANES]) -> i32 {
+    numbers.iter().copied().fold(i32::MAX, i32::min)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{below, matches};
+    use super::{below, least, matches};
 
     #[test]
     fn every_place_has_its_bit() {
@@ -74,6 +109,17 @@ mod tests {
             for set in 0..=0xffffu32 {
                 let numbers = std::array::from_fn(|place| bound - (set >> place & 1) as i32);
                 assert_eq!(below(&numbers, bound), set);
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_is_found_in_every_place() {
+        for place in 0..16 {
+            for [low, high] in [[i32::MIN, -1], [-5, 7], [3, i32::MAX], [9, 9]] {
+                let numbers =
+                    std::array::from_fn(|at| if at == place { low } else { high - (at % 2) as i32 });
+                assert_eq!(least(&numbers), low.min(high - 1));
             }
         }
     }

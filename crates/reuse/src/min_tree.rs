@@ -4,7 +4,7 @@
 //! all of that group since. Nothing is pushed down: what was added to a group is the difference of the two. It must not know what the
 //! numbers mean.
 
-use crate::lanes::below;
+use crate::lanes::{below, least};
 use crate::prefetch::prefetch_slice;
 
 /// Entries of a group: one cache line.
@@ -16,6 +16,17 @@ const GROWTH: (usize, usize) = (5, 4);
 /// The number of a place that has none; it is greater than all others, and adding to it changes nothing.
 pub(crate) const NONE: i32 = i32::MAX;
 
+/// From place `FAN - end` on: masks that leave only the entries before entry `end`.
+const EARLIER: [i32; 2 * FAN] = {
+    let mut masks = [0; 2 * FAN];
+    let mut at = 0;
+    while at < FAN {
+        masks[at] = -1;
+        at += 1;
+    }
+    masks
+};
+
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Group([i32; FAN]);
@@ -25,15 +36,24 @@ impl Group {
 
     #[inline(always)]
     fn min(&self) -> i32 {
-        self.0.iter().copied().fold(NONE, i32::min)
+        least(&self.0)
+    }
+
+    /// The least entry before entry `end`.
+    #[inline(always)]
+    fn min_before(&self, end: usize) -> i32 {
+        let earlier = &EARLIER[FAN - end..][..FAN];
+        least(&std::array::from_fn(|at| self.0[at] & earlier[at] | NONE & !earlier[at]))
     }
 
     /// Adds to the entries before entry `end`.
     #[inline(always)]
     fn add_before(&mut self, end: usize, change: i32) {
-        for (at, entry) in self.0.iter_mut().enumerate() {
-            let is_changed = (at < end) & (*entry != NONE);
-            *entry += if is_changed { change } else { 0 };
+        let earlier = &EARLIER[FAN - end..][..FAN];
+        for (entry, mask) in self.0.iter_mut().zip(earlier) {
+            // A mask instead of a condition: otherwise the compiler makes a branch of each.
+            let is_some = -i32::from(*entry != NONE);
+            *entry += change & mask & is_some;
         }
     }
 
@@ -107,33 +127,45 @@ impl MinTree {
     #[inline]
     pub(crate) fn add_before(&mut self, mut end: usize, change: i32) {
         let (mut before, mut after) = (NONE, NONE);
-        for level in &mut self.levels {
-            let group = &mut level[end / FAN];
-            let was = group.min();
-            let entry = &mut group.0[end % FAN];
-            *entry = if before == after { *entry } else { carried(*entry, before, after) };
-            group.add_before(end % FAN, change);
-            (before, after) = (was, group.min());
+        for number in 0..self.levels.len() {
+            let parents = self.levels.get(number + 1);
+            let is_empty = parents.is_some_and(|parents| parents[end / FAN / FAN].0[end / FAN % FAN] == NONE);
+            if !is_empty {
+                let group = &mut self.levels[number][end / FAN];
+                let was = group.min();
+                if before != after {
+                    group.0[end % FAN] = carried(group.0[end % FAN], before, after);
+                }
+                group.add_before(end % FAN, change);
+                (before, after) = (was, group.min());
+            }
             end /= FAN;
         }
     }
 
-    /// The first place whose number is below `bound`.
+    /// The first place whose number is below `bound`, in a tree to whose numbers nothing was ever added.
     #[inline]
-    pub(crate) fn first_below(&self, mut bound: i32) -> Option<usize> {
-        let mut at = 0;
-        let mut parent = None;
-        for level in self.levels.iter().rev() {
+    pub(crate) fn first_below(&self, bound: i32) -> Option<usize> {
+        let down = |at: usize, level: &Vec<Group>| Some(at * FAN + level[at].first_below(0, bound)?);
+        let found = self.levels.iter().rev().try_fold(0, down)?;
+        (!self.levels.is_empty()).then_some(found)
+    }
+
+    /// As [`MinTree::first_below`], for any tree.
+    #[inline]
+    pub(crate) fn first_below_after_adding(&self, mut bound: i32) -> Option<usize> {
+        let (top, levels) = self.levels.split_last()?;
+        let mut at = top[0].first_below(0, bound)?;
+        let mut parent = top[0].0[at];
+        for level in levels.iter().rev() {
             let group = &level[at];
-            if let Some(entry) = parent {
-                let added: i32 = entry - group.min();
-                bound -= added;
-            }
+            let added = parent - group.min();
+            bound -= added;
             let found = group.first_below(0, bound)?;
-            parent = Some(group.0[found]);
+            parent = group.0[found];
             at = at * FAN + found;
         }
-        (!self.levels.is_empty()).then_some(at)
+        Some(at)
     }
 
     /// The first place from `from` on whose number is below `bound`, in a tree to whose numbers nothing was ever added.
@@ -155,9 +187,7 @@ impl MinTree {
     pub(crate) fn min_before(&self, mut end: usize) -> i32 {
         let mut min = NONE;
         for level in &self.levels {
-            for &entry in &level[end / FAN].0[..end % FAN] {
-                min = min.min(entry);
-            }
+            min = min.min(level[end / FAN].min_before(end % FAN));
             end /= FAN;
         }
         min
@@ -278,9 +308,11 @@ mod tests {
                 }
             }
             assert_eq!(tree.is_some(place), list[place] != NONE);
-            assert_eq!(tree.first_below(number), list.iter().position(|&n| n < number));
+            let first = list.iter().position(|&n| n < number);
+            assert_eq!(tree.first_below_after_adding(number), first);
             if !adds {
                 assert_eq!(tree.get(place), list[place]);
+                assert_eq!(tree.first_below(number), first);
                 let next = list[place..].iter().position(|&n| n < number).map(|after| place + after);
                 assert_eq!(tree.next_below(place, number), next);
                 assert_eq!(tree.min_before(place), list[..place].iter().copied().min().unwrap_or(NONE));

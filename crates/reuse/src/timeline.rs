@@ -97,6 +97,20 @@ impl Timeline {
         self.set - self.rank(previous) - 1
     }
 
+    /// The set position from which the [`distance`](Timeline::distance) is `distance`, if so many are set: the inverse,
+    /// with which a stream of given distances can be made.
+    pub fn at_distance(&self, distance: u32) -> Option<u32> {
+        if distance >= self.live {
+            return None;
+        }
+        let rank = self.set - 1 - distance;
+        let newest = self.next as usize / CHUNK;
+        // The newest chunk is not in the sums yet, and there is none when all are full.
+        let in_sums = self.set - self.chunks.get(newest).map_or(0, Chunk::count);
+        let (at, before) = if rank < in_sums { self.sums.find(rank) } else { (newest, rank - in_sums) };
+        Some((at * CHUNK + self.chunks[at].select(before)) as u32)
+    }
+
     /// Records an access: clears `previous` if it is live, then sets and returns the next position.
     ///
     /// # Panics

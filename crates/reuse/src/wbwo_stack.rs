@@ -297,7 +297,7 @@ impl WbwoStack {
     /// Brings the guards without slack into order, from the top on.
     #[inline(always)]
     fn settle(&mut self) {
-        while let Some(depth) = self.slack.first_below(1) {
+        while let Some(depth) = self.slack.first_below_after_adding(1) {
             let time = self.times.get(depth) as u32;
             self.timeline.insert(time);
             self.words[self.fixed[depth] as usize] = time;

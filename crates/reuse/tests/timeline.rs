@@ -55,6 +55,10 @@ impl Model {
         let expected = self.recency.iter().rev().position(|&b| b == block);
         let found = self.timeline.is_live(position).then(|| self.timeline.distance(position) as usize);
         assert_eq!(found, expected);
+        if let Some(distance) = expected {
+            assert_eq!(self.timeline.at_distance(distance as u32), Some(position));
+        }
+        assert_eq!(self.timeline.at_distance(self.recency.len() as u32), None);
         assert_eq!(self.timeline.live() as usize, self.recency.len());
     }
 }

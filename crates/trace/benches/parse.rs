@@ -11,7 +11,7 @@ use lode_trace::{CompactWriter, ReadOptions, read_trace};
 use lode_types::{Op, TraceRequest};
 use memchr::{memchr, memchr_iter};
 
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 15;
 
 /// Bytes that several readers share without copying.
 #[derive(Clone)]
@@ -30,11 +30,11 @@ fn main() {
 
     let csv = Shared(Arc::new(msr(&requests)));
     let mib = csv.0.len() as f64 / f64::from(1 << 20);
-    let walk = best(|| walk_lines(&csv.0));
-    let tally = best(|| memchr_iter(b'\n', &csv.0).count());
-    let parse = best(|| read_all(&csv, "msr"));
     assert_eq!(read_all(&csv, "msr"), count);
-    println!("msr csv: {count} lines, {mib:.0} MiB");
+    let rounds =
+        times([&|| walk_lines(&csv.0), &|| memchr_iter(b'\n', &csv.0).count(), &|| read_all(&csv, "msr")]);
+    let [walk, tally, parse] = best(&rounds);
+    println!("msr csv: {count} lines, {mib:.0} MiB, {ROUNDS} alternating rounds");
     println!("  memchr line by line   {:8.1} MiB/s", mib / walk);
     println!("  memchr count only     {:8.1} MiB/s", mib / tally);
     println!(
@@ -42,30 +42,45 @@ fn main() {
         mib / parse,
         count as f64 / parse / 1e6
     );
-    println!("  reader / line by line {:8.2}", walk / parse);
-    println!("  reader / count only   {:8.2}", tally / parse);
+    print_ratio("line by line", &rounds, 0);
+    print_ratio("count only", &rounds, 1);
 
     let compact = Shared(Arc::new(lode(&requests)));
-    let read = best(|| read_all(&compact, "lode"));
     assert_eq!(read_all(&compact, "lode"), count);
+    let [read] = best(&times([&|| read_all(&compact, "lode")]));
     let bytes = compact.0.len() as f64 / count as f64;
     println!("compact: {bytes:.2} bytes a request");
     println!("  reader                {:8.1} M requests/s", count as f64 / read / 1e6);
 
     let packed = Shared(Arc::new(zstd::encode_all(&compact.0[..], 3).expect("memory")));
-    let unpack = best(|| read_all(&packed, "lode"));
+    let [unpack] = best(&times([&|| read_all(&packed, "lode")]));
     println!("compact in zstd: {:.2} bytes a request", packed.0.len() as f64 / count as f64);
     println!("  reader                {:8.1} M requests/s", count as f64 / unpack / 1e6);
 }
 
-/// Seconds of the fastest round.
-fn best(mut work: impl FnMut() -> usize) -> f64 {
-    let times = (0..ROUNDS).map(|_| {
+/// Seconds of each work in each round. The works take turns, so that a busy machine is busy for all of them.
+fn times<const N: usize>(works: [&dyn Fn() -> usize; N]) -> Vec<[f64; N]> {
+    let one = |work: &dyn Fn() -> usize| {
         let start = Instant::now();
         black_box(work());
         start.elapsed().as_secs_f64()
-    });
-    times.fold(f64::INFINITY, f64::min)
+    };
+    (0..ROUNDS).map(|_| works.map(one)).collect()
+}
+
+/// Seconds of each work's fastest round.
+fn best<const N: usize>(rounds: &[[f64; N]]) -> [f64; N] {
+    std::array::from_fn(|work| rounds.iter().map(|round| round[work]).fold(f64::INFINITY, f64::min))
+}
+
+/// The reader's rate by that of a yardstick: of the fastest rounds, and round by round the median and its range.
+fn print_ratio(name: &str, rounds: &[[f64; 3]], yardstick: usize) {
+    let fastest = best(rounds);
+    let mut ratios: Vec<_> = rounds.iter().map(|round| round[yardstick] / round[2]).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (least, median, most) = (ratios[0], ratios[ROUNDS / 2], ratios[ROUNDS - 1]);
+    let best = fastest[yardstick] / fastest[2];
+    println!("  reader / {name:12} {best:8.2} (fastest), {median:.2} (median, {least:.2} to {most:.2})");
 }
 
 fn walk_lines(mut text: &[u8]) -> usize {

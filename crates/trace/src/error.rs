@@ -13,6 +13,8 @@ pub enum ErrorKind {
     Compression,
     /// No format is recognised, or none has the name given.
     UnknownFormat,
+    /// The unit given for block numbers is out of range, or the format states its units itself.
+    Unit,
     /// A record does not have its format's shape.
     Malformed,
     /// A number does not fit: the request ends beyond 2^64, or its length or time is too large.
@@ -33,6 +35,8 @@ pub enum ErrorKind {
     Truncated,
     /// A version of the compact format that this program does not know.
     Version,
+    /// A profile that is not TOML, or describes no workload that there can be.
+    Profile,
     /// Another named limit of [`crate::limits`] was reached.
     Limit,
 }

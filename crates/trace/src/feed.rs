@@ -44,6 +44,11 @@ pub(crate) struct Feed {
     pub(crate) stem: String,
     pub(crate) compressed: bool,
     pub(crate) on_error: OnError,
+    /// Bytes that a block number counts, in formats that do not say.
+    pub(crate) unit_bytes: u64,
+    /// The file that the trace is, if it is one and not compressed.
+    #[cfg(feature = "parquet")]
+    pub(crate) whole: Option<crate::whole::WholeFile>,
     lines: u64,
     cut: bool,
 }
@@ -64,6 +69,9 @@ impl Feed {
             stem,
             compressed,
             on_error,
+            unit_bytes: 1,
+            #[cfg(feature = "parquet")]
+            whole: None,
             lines: 0,
             cut: false,
         }
@@ -160,16 +168,16 @@ impl Feed {
     pub(crate) fn lines_quickly<U, P>(
         &mut self,
         out: &mut Vec<TraceRequest>,
-        usual: U,
+        mut usual: U,
         mut parse: P,
     ) -> Result<More, TraceError>
     where
-        U: Fn(&[u8], &VolumeTable) -> Option<(TraceRequest, usize)>,
+        U: FnMut(&[u8], &VolumeTable) -> Option<(TraceRequest, usize)>,
         P: FnMut(&[u8], &mut VolumeTable) -> Result<Parsed, Fault>,
     {
         let (mut used, mut ended) = (0, false);
         loop {
-            used += self.usual_lines(used, out, &usual);
+            used += self.usual_lines(used, out, &mut usual);
             if out.len() >= BATCH_REQUESTS {
                 break;
             }
@@ -200,24 +208,26 @@ impl Feed {
     }
 
     /// The lines at `start` in the window as far as they are usual; gives their length.
-    #[inline(always)]
-    fn usual_lines<U>(&mut self, start: usize, out: &mut Vec<TraceRequest>, usual: &U) -> usize
+    ///
+    /// Not inlined: in a function of its own the loop keeps its variables in registers.
+    #[inline(never)]
+    fn usual_lines<U>(&mut self, start: usize, out: &mut Vec<TraceRequest>, usual: &mut U) -> usize
     where
-        U: Fn(&[u8], &VolumeTable) -> Option<(TraceRequest, usize)>,
+        U: FnMut(&[u8], &VolumeTable) -> Option<(TraceRequest, usize)>,
     {
         let text = &self.input.available()[start..];
         let mut rest = text;
-        let mut lines = 0;
+        out.reserve(BATCH_REQUESTS.saturating_sub(out.len()));
+        let before = out.len();
         while out.len() < BATCH_REQUESTS
             && let Some((request, len)) = usual(rest, &self.volumes)
             && len <= MAX_LINE_BYTES
             && check_request(&request).is_ok()
         {
             out.push(request);
-            lines += 1;
             rest = &rest[len..];
         }
-        self.lines += lines;
+        self.lines += (out.len() - before) as u64;
         text.len() - rest.len()
     }
 

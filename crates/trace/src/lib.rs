@@ -4,14 +4,16 @@
 //! bounded by [`limits`], nothing panics, and a bad record is an error with its position or, when asked
 //! for, counted and reported. This crate must not know caches, policies or devices.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod compact;
 mod error;
 mod feed;
+mod fixed;
 mod formats;
 mod info;
 mod input;
+mod lanes;
 pub mod limits;
 mod merge;
 mod reader;
@@ -19,7 +21,11 @@ mod scan;
 mod skips;
 mod source;
 mod span;
+pub mod synth;
+mod tools;
 mod volumes;
+#[cfg(feature = "parquet")]
+mod whole;
 
 pub use compact::{CompactOutput, CompactWriter, create_compact, is_compact_name};
 pub use error::{ErrorKind, Position, TraceError};
@@ -29,3 +35,7 @@ pub use merge::{Align, Merge, MergeOptions, MergeWarning, Vm, VmBy, vm_block};
 pub use reader::{OnError, Progress, ReadOptions, Reader, open_trace, read_trace};
 pub use skips::{SkippedKind, Skips};
 pub use span::SpanInfo;
+pub use tools::{
+    Filter, FilterFacts, FilterOptions, Head, Moment, MomentError, SortBy, SortProgress, Sorted, Sorter,
+    VolumePattern, file_names, write_each_volume,
+};

@@ -11,7 +11,7 @@ use crate::error::{ErrorKind, TraceError};
 use crate::feed::{Feed, More};
 use crate::formats::{self, Decoder, Format};
 use crate::input::Input;
-use crate::limits::{BATCH_REQUESTS, HEAD_BYTES};
+use crate::limits::{BATCH_REQUESTS, HEAD_BYTES, MAX_UNIT_BYTES, MIN_UNIT_BYTES};
 use crate::skips::Skips;
 use crate::source::{self, Source};
 use crate::volumes::check_name;
@@ -35,6 +35,9 @@ pub struct ReadOptions {
     pub format: Option<String>,
     /// What to do with bad records.
     pub on_error: OnError,
+    /// Bytes that a block number counts, in formats of bare block numbers, instead of the format's default
+    /// ([`crate::FormatInfo::default_unit_bytes`]); [`MIN_UNIT_BYTES`] to [`MAX_UNIT_BYTES`].
+    pub unit_bytes: Option<u64>,
 }
 
 /// How far a trace has been read, before decompression.
@@ -63,7 +66,7 @@ pub struct Reader {
 /// Opens the trace at `path`; `-` is standard input.
 ///
 /// # Errors
-/// [`ErrorKind::Io`], [`ErrorKind::Compression`], [`ErrorKind::UnknownFormat`].
+/// [`ErrorKind::Io`], [`ErrorKind::Compression`], [`ErrorKind::UnknownFormat`], [`ErrorKind::Unit`].
 pub fn open_trace(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Reader, TraceError> {
     let path = path.as_ref();
     start(source::open(path)?, path, options)
@@ -84,7 +87,9 @@ pub fn read_trace(
 }
 
 fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, TraceError> {
-    let Source { reader, raw_bytes, total_bytes, compressed } = source;
+    #[cfg(feature = "parquet")]
+    let whole = source.whole();
+    let Source { reader, raw_bytes, total_bytes, compressed, .. } = source;
     let mut input = Input::new(reader);
     input.look_ahead(HEAD_BYTES);
     let head = input.available();
@@ -93,18 +98,30 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
             formats::by_name(name).ok_or_else(|| no_format(path, &format!("No format is called {name}")))?
         }
         None => match formats::detect(head, path) {
-            Some(format) => format,
-            None if head.is_empty() => {
+            Ok(Some(format)) => format,
+            Ok(None) if head.is_empty() => {
                 // The reason for having nothing may be a read error.
                 let mut feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
                 feed.input.more().map_err(|error| feed.read_failed(error))?;
                 return Err(no_format(path, "The trace is empty and its name has no known ending"));
             }
-            None => return Err(no_format(path, "The trace is in no known format")),
+            Ok(None) if head.starts_with(formats::PARQUET_MAGIC) => {
+                let message =
+                    "This is Parquet, which this program was built without; build it with --features parquet";
+                return Err(TraceError::new(ErrorKind::UnknownFormat, path, message));
+            }
+            Ok(None) => return Err(no_format(path, "The trace is in no known format")),
+            Err(candidates) => return Err(ambiguous(path, &candidates)),
         },
     };
+    let unit_bytes = unit_of(format, options, path)?;
     let decoder = (format.decoder)(head);
-    let feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
+    let mut feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
+    feed.unit_bytes = unit_bytes;
+    #[cfg(feature = "parquet")]
+    {
+        feed.whole = whole;
+    }
     Ok(Reader {
         feed,
         decoder,
@@ -121,6 +138,31 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
 fn no_format(path: &Path, what: &str) -> TraceError {
     let names: Vec<_> = formats::formats().map(|format| format.name).collect();
     TraceError::new(ErrorKind::UnknownFormat, path, format!("{what}; name one of {}", names.join(", ")))
+}
+
+fn ambiguous(path: &Path, candidates: &[&Format]) -> TraceError {
+    let names: Vec<_> = candidates.iter().map(|format| format.name).collect();
+    let message = format!(
+        "The content fits the formats {}, which count in different units; say which it is with --format",
+        names.join(", ")
+    );
+    TraceError::new(ErrorKind::UnknownFormat, path, message)
+}
+
+/// What a block number counts, in bytes; 1 in formats that state their units.
+fn unit_of(format: &Format, options: &ReadOptions, path: &Path) -> Result<u64, TraceError> {
+    let bad = |message| Err(TraceError::new(ErrorKind::Unit, path, message));
+    match (options.unit_bytes, format.default_unit_bytes) {
+        (None, default) => Ok(default.unwrap_or(1)),
+        (Some(unit), Some(_)) if (MIN_UNIT_BYTES..=MAX_UNIT_BYTES).contains(&unit) => Ok(unit),
+        (Some(unit), Some(_)) => {
+            bad(format!("A unit of {unit} bytes; it has to be of {MIN_UNIT_BYTES} to {MAX_UNIT_BYTES} bytes"))
+        }
+        (Some(_), None) => bad(format!(
+            "A unit is given, but the format {} states its units itself; read the trace without --unit",
+            format.name
+        )),
+    }
 }
 
 /// The file name without compression and format endings: "hm_0" for "hm_0.csv.gz".

@@ -21,6 +21,19 @@ pub(crate) struct Source {
     pub(crate) raw_bytes: Arc<AtomicU64>,
     pub(crate) total_bytes: Option<u64>,
     pub(crate) compressed: bool,
+    /// The file below, when it is one.
+    #[cfg(feature = "parquet")]
+    file: Option<Arc<File>>,
+}
+
+#[cfg(feature = "parquet")]
+impl Source {
+    /// The file that the trace is, if it is one and not compressed.
+    pub(crate) fn whole(&self) -> Option<crate::whole::WholeFile> {
+        let file = Arc::clone(self.file.as_ref().filter(|_| !self.compressed)?);
+        let total_bytes = self.total_bytes?;
+        Some(crate::whole::WholeFile { file, total_bytes, raw_bytes: Arc::clone(&self.raw_bytes) })
+    }
 }
 
 /// Opens `path` (`-` is standard input).
@@ -43,7 +56,12 @@ pub(crate) fn open(path: &Path) -> Result<Source, TraceError> {
         return Err(TraceError::new(ErrorKind::Io, path, message));
     }
     let total_bytes = facts.is_file().then_some(facts.len());
-    from_reader(Box::new(file), total_bytes, path)
+    #[cfg(feature = "parquet")]
+    let again = facts.is_file().then(|| file.try_clone().map_err(failed)).transpose()?;
+    let source = from_reader(Box::new(file), total_bytes, path)?;
+    #[cfg(feature = "parquet")]
+    let source = Source { file: again.map(Arc::new), ..source };
+    Ok(source)
 }
 
 /// Removes the compressions around `raw`.
@@ -83,7 +101,14 @@ pub(crate) fn from_reader(
         reader = compression.remove(reader).map_err(failed)?;
         layers += 1;
     }
-    Ok(Source { reader, raw_bytes, total_bytes, compressed: layers > 0 })
+    Ok(Source {
+        reader,
+        raw_bytes,
+        total_bytes,
+        compressed: layers > 0,
+        #[cfg(feature = "parquet")]
+        file: None,
+    })
 }
 
 fn peek(reader: &mut impl Read) -> io::Result<Vec<u8>> {

@@ -11,8 +11,9 @@ pub(crate) struct VolumeTable {
     names: Vec<String>,
     index_of_key: HashMap<Box<[u8]>, u32>,
     last_key: Vec<u8>,
-    /// The last key in the high bytes of a word, when it is of 1 to 8 bytes.
+    /// The first bytes of the last key in the low bytes of a word, and the bits that they take there.
     last_word: u64,
+    last_mask: u64,
     last_index: u32,
 }
 
@@ -30,19 +31,18 @@ impl VolumeTable {
         self.lookup_slow(key, name_of)
     }
 
-    /// When `rest` starts with the key of the last lookup and then `end`: that volume, and the key's length.
+    /// When `rest`, of at least eight bytes, starts with the key of the last lookup and then `end`: that volume, and the
+    /// key's length.
     #[inline]
     pub(crate) fn repeats(&self, rest: &[u8], end: u8) -> Option<(u32, usize)> {
         let len = self.last_key.len();
-        if rest.get(len) != Some(&end) || len == 0 {
+        // Most keys fit a word, which saves the call that comparing slices is.
+        let word = u64::from_le_bytes(*rest.first_chunk()?);
+        let differs = (word ^ self.last_word) & self.last_mask != 0;
+        if differs || len == 0 || rest.get(len) != Some(&end) {
             return None;
         }
-        // Most keys fit a word, which saves the call that comparing slices is.
-        let same = match rest.first_chunk::<8>() {
-            Some(word) if len <= 8 => u64::from_le_bytes(*word) << (64 - 8 * len) == self.last_word,
-            _ => rest.starts_with(&self.last_key),
-        };
-        same.then_some((self.last_index, len))
+        (len <= 8 || rest.starts_with(&self.last_key)).then_some((self.last_index, len))
     }
 
     /// Adds a volume that must be new, as the compact format does.
@@ -61,11 +61,11 @@ impl VolumeTable {
         };
         self.last_key.clear();
         self.last_key.extend_from_slice(key);
-        let mut word = [0; 8];
-        if key.len() <= 8 {
-            word[8 - key.len()..].copy_from_slice(key);
+        let (mut word, mut mask) = ([0; 8], [0; 8]);
+        for (at, &byte) in key.iter().take(8).enumerate() {
+            (word[at], mask[at]) = (byte, 0xff);
         }
-        self.last_word = u64::from_le_bytes(word);
+        (self.last_word, self.last_mask) = (u64::from_le_bytes(word), u64::from_le_bytes(mask));
         self.last_index = index;
         Ok(index)
     }
@@ -100,15 +100,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn keys_of_every_length_repeat() {
+        let mut table = VolumeTable::default();
+        for len in 1..20 {
+            let key = b"abcdefghijklmnopqrst"[..len].to_vec();
+            let index = table.lookup(&key, <[u8]>::to_vec).expect("few names");
+            let text = [&key[..], b",and what follows"].concat();
+            assert_eq!(table.repeats(&text, b','), Some((index, len)));
+            for at in 0..=len {
+                let mut other = text.clone();
+                other[at] ^= 1;
+                assert_eq!(table.repeats(&other, b','), None, "{len} {at}");
+            }
+        }
+    }
+
+    #[test]
     fn same_key_same_index_and_limits_hold() {
         let mut table = VolumeTable::default();
-        assert_eq!(table.repeats(b",", b','), None);
+        assert_eq!(table.repeats(b",,,,,,,,,", b','), None);
         assert_eq!(table.lookup(b"", <[u8]>::to_vec).map_err(|f| f.kind), Err(ErrorKind::VolumeName));
         assert_eq!(table.lookup(b"a", <[u8]>::to_vec), Ok(0));
         assert_eq!(table.lookup(b"b", <[u8]>::to_vec), Ok(1));
         assert_eq!(table.lookup(b"a", <[u8]>::to_vec), Ok(0));
-        assert_eq!(table.repeats(b"a,rest", b','), Some((0, 1)));
-        assert_eq!(table.repeats(b"ab,rest", b','), None);
+        assert_eq!(table.repeats(b"a,rest so", b','), Some((0, 1)));
+        assert_eq!(table.repeats(b"ab,rest so", b','), None);
+        assert_eq!(table.repeats(b"a;rest so", b','), None);
+        assert_eq!(table.repeats(b"a,", b','), None);
         assert!(table.add(b"b").is_err());
         for i in 2..MAX_VOLUMES {
             assert_eq!(table.add(format!("v{i}").as_bytes()), Ok(i as u32));

@@ -1,6 +1,7 @@
 //! The commands, one file each. A new one is its file and its line in each of the two lists below.
 
 mod demo;
+mod devices;
 mod drain;
 mod format;
 mod replay;
@@ -37,6 +38,7 @@ macro_rules! commands {
 
 commands! {
     Demo(demo::DemoCommand),
+    Devices(devices::DevicesCommand),
     Drain(drain::DrainCommand),
     Format(format::FormatCommand),
     Replay(replay::ReplayCommand),

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use lode_hardware::Host;
 use lode_policy::{LevelCounts, Quota, SchemeInfo, Settings};
 use lode_replay::{
-    Counts, Options, Report, ServiceTimes, count_vms, level_blocks, replay, shares_follow_demand,
+    Counts, DevicesReport, Options, Report, count_vms, level_blocks, replay, shares_follow_demand,
 };
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
 
 use crate::arguments::{ReadArgs, warn_of};
+use crate::devices::find_host;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Bar;
@@ -55,9 +57,13 @@ pub struct ReplayCommand {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Backing disks of the latency model.
-    #[arg(long, value_name = "DISKS", default_value = "hdd")]
-    backing: Backing,
+    /// The devices: a name that `lode devices` lists, or a profile file whose name ends in .toml.
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "default")]
+    devices: String,
+
+    /// Backing disks of the default devices.
+    #[arg(long, value_name = "DISKS", conflicts_with = "devices")]
+    backing: Option<Backing>,
 
     /// Write the whole report as JSON to this file; - is standard output, in place of the table.
     #[arg(long, value_name = "OUT")]
@@ -138,11 +144,15 @@ impl ReplayCommand {
         }
         let physical = Quota::new(self.blocks_of(info, Level::Dram)?, self.blocks_of(info, Level::Ssd)?);
         info.check_levels(physical)?;
-        let times = match self.backing {
-            Backing::Hdd => ServiceTimes::default(),
-            Backing::Raid5 => ServiceTimes::raid5(),
-        };
-        Ok(Options { settings, physical, block_size: self.block, times })
+        Ok(Options { settings, physical, block_size: self.block, host: self.host()? })
+    }
+
+    fn host(&self) -> Result<Host, CliError> {
+        match self.backing {
+            None => find_host(&self.devices),
+            Some(Backing::Hdd) => Ok(Host::find("default")?),
+            Some(Backing::Raid5) => Ok(Host::find("default-raid5")?),
+        }
     }
 
     /// The blocks of a level; its size must be given if the scheme uses it, even if it is 0.
@@ -228,11 +238,33 @@ fn report_text(report: &Report) -> String {
         model.dram_us,
         model.ssd_read_us,
         model.ssd_write_us,
-        model.disk_random_us,
-        model.disk_sequential_us,
-        model.disk_small_write_factor
+        number(model.disk_random_us),
+        number(model.disk_sequential_us),
+        number(model.disk_small_write_factor)
     );
-    text
+    text + &devices_text(&report.devices)
+}
+
+/// At most two decimals, and none that are zero.
+fn number(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn devices_text(devices: &DevicesReport) -> String {
+    let mut text = format!("Devices {}: {} J", devices.host, output::number(Some(devices.energy_j.total), 1));
+    if let Some(mean_w) = devices.mean_w {
+        text += &format!(", {mean_w:.1} W over {} s", number(devices.span_s));
+    }
+    if let Some(used) = devices.utilisation {
+        let percent = |share| output::percent(Some(share));
+        text += &format!(", busy SSD {} % and disks {} %", percent(used.ssd), percent(used.backing));
+    }
+    text += &format!("; SSD takes {}", show_size(devices.ssd_written_bytes));
+    if let Some(years) = devices.ssd_life_years {
+        text += &format!(", lasts {} years at that rate", number(years));
+    }
+    text + &format!("; levels cost {:.2} usd.\n", devices.cost_usd.total)
 }
 
 fn row(name: &str, counts: &Counts) -> [String; 9] {

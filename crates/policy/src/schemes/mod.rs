@@ -1,6 +1,11 @@
 //! The schemes, one module each. A scheme is a type that implements [`crate::Scheme`], tables of its
 //! settings, and one line in the registry.
 
+pub mod arc;
 pub mod etica;
 mod mapping;
 pub mod one_level;
+mod queues;
+pub mod s3_fifo;
+pub mod sieve;
+mod ssd_level;

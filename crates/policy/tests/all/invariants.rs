@@ -13,8 +13,10 @@ struct Sets([Geometry; 2]);
 
 impl Sets {
     fn new(settings: &Settings, quota: Quota) -> Sets {
-        let map = if settings.text("map") == "jhash" { MapKind::Jhash } else { MapKind::Modulo };
-        let assoc = settings.integer("assoc") as u32;
+        let value = |key| settings.values().find(|(known, _)| *known == key).map(|(_, value)| value);
+        let map = if value("map") == Some("jhash") { MapKind::Jhash } else { MapKind::Modulo };
+        // A scheme that does not speak of sets has one set of everything.
+        let assoc = value("assoc").map_or(0, |text| text.parse().expect("a whole number"));
         Sets(Level::ALL.map(|level| Geometry::new(assoc, map, quota.of(level))))
     }
 

@@ -8,5 +8,6 @@ mod invariants;
 mod one_level;
 mod oracle;
 mod popularity;
+mod replacements;
 mod sizer;
 mod vectors;

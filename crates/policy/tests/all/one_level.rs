@@ -1,12 +1,29 @@
 //! The one-level scheme against plain vectors, effect by effect.
 
-use lode_policy::Quota;
+use lode_policy::{Quota, Settings};
 use lode_types::Level;
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Step, any_blocks, any_step, settings};
 use crate::oracle::level::PlainLevel;
-use crate::oracle::one_level::PlainOneLevel;
+use crate::oracle::one_level::{PlainOneLevel, PlainReplacement, PlainSets};
+
+/// Drives a scheme and its oracle through the same steps.
+pub fn compare_with<R: PlainReplacement>(
+    settings: &Settings,
+    blocks: u32,
+    mut oracle: PlainOneLevel<R>,
+    steps: &[Step],
+) {
+    let physical = Quota::new(0, 64);
+    let mut driver = Driver::new(settings, physical, Quota::new(0, blocks));
+    for (at, &step) in steps.iter().enumerate() {
+        assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");
+        assert_eq!(driver.residents(Level::Ssd), oracle.residents(), "after step {at}: {step:?}");
+    }
+    assert_eq!(driver.counters, oracle.counters);
+    driver.check_counters();
+}
 
 fn compare(policy: &str, replacement: &str, assoc: u32, map: &str, blocks: u32, steps: &[Step]) {
     let assoc_text = assoc.to_string();
@@ -14,16 +31,9 @@ fn compare(policy: &str, replacement: &str, assoc: u32, map: &str, blocks: u32, 
         "one-level",
         &[("write_policy", policy), ("replacement", replacement), ("assoc", &assoc_text), ("map", map)],
     );
-    let physical = Quota::new(0, 64);
-    let mut driver = Driver::new(&settings, physical, Quota::new(0, blocks));
     let level = PlainLevel::new(assoc, map == "jhash", blocks);
-    let mut oracle = PlainOneLevel::new(level, policy, replacement == "lru");
-    for (at, &step) in steps.iter().enumerate() {
-        assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");
-        assert_eq!(driver.residents(Level::Ssd), oracle.level.residents(), "after step {at}: {step:?}");
-    }
-    assert_eq!(driver.counters, oracle.counters);
-    driver.check_counters();
+    let oracle = PlainOneLevel::new(PlainSets { level, lru: replacement == "lru" }, policy);
+    compare_with(&settings, blocks, oracle, steps);
 }
 
 proptest! {

@@ -3,4 +3,5 @@
 mod naive;
 mod reports;
 mod shared_traces;
+mod vectors;
 mod vms;

@@ -1,7 +1,8 @@
 //! The driver against a loop that does one thing after the other and looks nothing up ahead.
 
+use lode_hardware::Operations;
 use lode_policy::{AnyScheme, Effect, Quota, Scheme, SchemeInfo, Settings, Sizer, build};
-use lode_replay::{Counts, Driver, ServiceTimes, VmOutcome};
+use lode_replay::{Counts, Driver, Host, ServiceTimes, VmOutcome};
 use lode_types::{Access, AccessOp, BlockSize, Level, Op, TraceRequest};
 use proptest::prelude::*;
 
@@ -22,16 +23,59 @@ struct NaiveVm {
     effects: Vec<Effect>,
     latency_ns: u64,
     head: Option<u64>,
+    disks_ns: u64,
 }
 
 impl NaiveVm {
     fn disk_ns(&mut self, block: u64, is_write: bool, times: &ServiceTimes) -> u64 {
-        let at_head = self.head == Some(block);
-        self.head = Some(block + 1);
-        match (at_head, is_write) {
-            (true, _) => times.disk_sequential_ns,
-            (false, false) => times.disk_random_ns,
-            (false, true) => times.disk_random_ns * times.disk_small_write_factor,
+        let (from, disk) = (self.head.replace(block + 1), &times.backing);
+        let command = match (from == Some(block), is_write) {
+            (true, true) => disk.sequential_write,
+            (true, false) => disk.sequential_read,
+            (false, false) => disk.random_read,
+            (false, true) => disk.random_write,
+        };
+        // A mean is taken out and the distance's time put in, as often as the arm moves and on every disk that works:
+        // small writes of RAID-5 do everything twice, and those of all arrays here keep two disks at work.
+        let (mut ns, mut work_ns) = (command.ns as f64, command.work_ns as f64);
+        if let Some(arm) = disk.arm.filter(|_| from != Some(block)) {
+            let more = arm.positioning_ns(from, block) - arm.positioning_ns(None, block);
+            let passes = if is_write && disk.random_write.ns > disk.random_read.ns { 2.0 } else { 1.0 };
+            let disks = if is_write && command.work_ns > command.ns { 2.0 } else { 1.0 };
+            ns += passes * more;
+            work_ns += disks * passes * more;
+        }
+        self.disks_ns += work_ns.round() as u64;
+        ns.round() as u64
+    }
+
+    /// What devices did, from the effects.
+    fn operations(&self, times: &ServiceTimes) -> Operations {
+        let of = |wanted: Level, effect: &Effect| match effect {
+            Effect::ReadLevel { level, .. } | Effect::MergeLevel { level, .. } => *level == wanted,
+            Effect::Promote { from_dram: Some(_), .. } => wanted == Level::Dram,
+            Effect::Evict { dirty: true, .. } => wanted == Level::Ssd,
+            _ => false,
+        };
+        let into = |wanted: Level, effect: &Effect| match effect {
+            Effect::Fill { level, .. } | Effect::WriteLevel { level, .. } => *level == wanted,
+            Effect::Promote { .. } => wanted == Level::Ssd,
+            _ => false,
+        };
+        let promoted_reads = self.count(|e| matches!(e, Effect::Promote { from_dram: None, .. }));
+        let write_backs = self.count(|e| matches!(e, Effect::Evict { dirty: true, .. }));
+        let disk = &times.backing;
+        let background_ns =
+            promoted_reads * disk.random_read.work_ns + write_backs * disk.random_write.work_ns;
+        Operations {
+            dram_reads: self.count(|e| of(Level::Dram, e)),
+            dram_writes: self.count(|e| into(Level::Dram, e)),
+            ssd_reads: self.count(|e| of(Level::Ssd, e)),
+            ssd_writes: self.count(|e| into(Level::Ssd, e)),
+            backing_reads: promoted_reads
+                + self.count(|e| matches!(e, Effect::ReadBacking | Effect::MergeBacking)),
+            backing_writes: write_backs + self.count(|e| matches!(e, Effect::WriteBacking)),
+            backing_work_ns: Some(self.disks_ns + background_ns),
         }
     }
 
@@ -57,7 +101,7 @@ impl NaiveVm {
         self.effects.iter().filter(|effect| wanted(effect)).count() as u64
     }
 
-    fn compare(&self, outcome: &VmOutcome) -> Result<(), TestCaseError> {
+    fn compare(&self, outcome: &VmOutcome, times: &ServiceTimes) -> Result<(), TestCaseError> {
         let found = Counts::from(&outcome.tally);
         prop_assert_eq!(
             (
@@ -108,6 +152,7 @@ impl NaiveVm {
             (evicted(Level::Dram), evicted(Level::Ssd))
         );
         prop_assert_eq!(outcome.tally.latency_ns, self.latency_ns);
+        prop_assert_eq!(outcome.tally.operations(), self.operations(times));
         Ok(())
     }
 }
@@ -116,9 +161,9 @@ impl NaiveVm {
 fn naive(
     settings: &Settings,
     physical: Quota,
+    times: &ServiceTimes,
     requests: &[(u32, TraceRequest)],
 ) -> (Vec<NaiveVm>, Vec<Vec<Quota>>) {
-    let times = ServiceTimes::raid5();
     let mut sizer = Sizer::new(settings, physical);
     let share = sizer.first_share(VMS);
     let mut schemes: Vec<_> = (0..VMS).map(|_| (build(settings, physical, share), Vec::new())).collect();
@@ -147,7 +192,7 @@ fn naive(
             let partial = block * BLOCK_BYTES < start || (block + 1) * BLOCK_BYTES > end;
             let mut effects = Vec::new();
             scheme.access(Access { block, op, partial }, &mut effects);
-            slowest = slowest.max(state.access_ns(block, &effects, &times));
+            slowest = slowest.max(state.access_ns(block, &effects, times));
             missed |= effects.contains(&Effect::ReadBacking);
             match op {
                 AccessOp::Read => state.block_reads += 1,
@@ -210,26 +255,37 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
     )
 }
 
+/// Service times with and without small-write penalty, with and without an arm.
+fn models() -> impl Strategy<Value = ServiceTimes> {
+    let hosts = vec!["default", "default-raid5", "sata-raid5", "nvme-raid10", "tica-ro"];
+    proptest::sample::select(hosts)
+        .prop_map(|name| Host::find(name).expect("a host").service_times(BlockSize::KIB_4))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_driver_does_what_a_naive_loop_does((settings, physical) in schemes(), requests in requests()) {
+    fn the_driver_does_what_a_naive_loop_does(
+        (settings, physical) in schemes(),
+        times in models(),
+        requests in requests(),
+    ) {
         let mut driver: Driver<AnyScheme> = {
             let for_build = settings.clone();
             let build = move |share| build(&for_build, physical, share);
-            Driver::new(&settings, physical, BlockSize::KIB_4, ServiceTimes::raid5(), VMS, build)
+            Driver::new(&settings, physical, BlockSize::KIB_4, times, VMS, build)
         };
         for (vm, request) in &requests {
             driver.push(*vm, request).expect("volume 0");
         }
         driver.finish();
-        let (vms, mut shares) = naive(&settings, physical, &requests);
+        let (vms, mut shares) = naive(&settings, physical, &times, &requests);
         if settings.scheme() != "etica" {
             shares.clear();
         }
         for (number, (expected, outcome)) in vms.iter().zip(driver.outcomes()).enumerate() {
-            expected.compare(&outcome)?;
+            expected.compare(&outcome, &times)?;
             let of_vm: Vec<_> = shares.iter().map(|row| row[number]).collect();
             prop_assert_eq!(outcome.shares, of_vm);
             prop_assert_eq!(outcome.first_interval, 0);

@@ -1,7 +1,7 @@
 //! The report's shape is stable, and its numbers are numbers.
 
 use lode_policy::{Quota, SchemeInfo};
-use lode_replay::{Options, Report, ServiceTimes, level_blocks, replay};
+use lode_replay::{Host, Options, Report, level_blocks, replay};
 use lode_trace::{Merge, MergeOptions, OnError, ReadOptions, read_trace};
 use lode_types::{BlockSize, Level};
 use serde_json::Value;
@@ -29,17 +29,21 @@ const COUNT_KEYS: [&str; 19] = [
 ];
 
 fn report(iolog: &str) -> Report {
+    report_on("default", "sizing_interval=2", iolog)
+}
+
+fn report_on(host: &str, setting: &str, iolog: &str) -> Report {
     let read = ReadOptions { on_error: OnError::Skip, ..ReadOptions::default() };
     let text = format!("fio version 3 iolog\n{iolog}");
     let reader =
         read_trace(std::io::Cursor::new(text.into_bytes()), "memory.iolog", &read).expect("an iolog");
     let mut settings = SchemeInfo::find("etica").expect("a scheme").settings();
-    settings.set_pair("sizing_interval=2").expect("a setting");
+    settings.set_pair(setting).expect("a setting");
     let options = Options {
         settings,
         physical: Quota::new(8, 16),
         block_size: BlockSize::KIB_4,
-        times: ServiceTimes::default(),
+        host: Host::find(host).expect("a host"),
     };
     let merge = Merge::new(vec![reader], MergeOptions::default()).expect("a merge");
     replay(merge, &options, None, &mut |_| {}).expect("a report")
@@ -69,6 +73,7 @@ fn the_keys_are_those_of_the_documentation() {
         "block_bytes",
         "physical",
         "model",
+        "devices",
         "total",
         "vms",
         "intervals_cut",
@@ -77,7 +82,7 @@ fn the_keys_are_those_of_the_documentation() {
     ];
     assert_eq!(keys(&json), sorted(top));
     assert_eq!(keys(&json["total"]), sorted(COUNT_KEYS));
-    let of_vm = COUNT_KEYS.into_iter().chain(["name", "first_interval", "intervals"]);
+    let of_vm = COUNT_KEYS.into_iter().chain(["name", "devices", "first_interval", "intervals"]);
     assert_eq!(keys(&json["vms"][0]), sorted(of_vm));
     assert_eq!(keys(&json["total"]["read_hits"]), ["dram", "ssd"]);
     assert_eq!(keys(&json["total"]["write_hits"]), ["ssd"]);
@@ -86,14 +91,19 @@ fn the_keys_are_those_of_the_documentation() {
     assert_eq!(keys(&json["physical"]), ["dram_blocks", "ssd_blocks"]);
     assert_eq!(keys(&json["vms"][0]["intervals"][0]), ["dram_blocks", "ssd_blocks"]);
     let model = [
+        "host",
         "dram_us",
         "ssd_read_us",
         "ssd_write_us",
         "disk_random_us",
         "disk_sequential_us",
         "disk_small_write_factor",
+        "disk_random_write_us",
+        "disk_sequential_write_us",
+        "disk_by_distance",
     ];
     assert_eq!(keys(&json["model"]), sorted(model));
+    check_devices_keys(&json);
     let input = &json["inputs"][0];
     assert_eq!(keys(input), ["backwards", "bad_records", "format", "other_commands", "path"]);
     assert_eq!(keys(&input["bad_records"][0]), ["count", "first", "kind"]);
@@ -104,6 +114,97 @@ fn the_keys_are_those_of_the_documentation() {
     assert_eq!(json["vms"][0]["intervals"].as_array().map(Vec::len), Some(2));
     assert_eq!((&json["vms"][0]["name"], &json["vms"][1]["name"]), (&"a".into(), &"b".into()));
     assert_eq!(json["settings"]["sizing_interval"], "2");
+}
+
+fn check_devices_keys(json: &Value) {
+    let devices = [
+        "host",
+        "span_s",
+        "ssd_written_bytes",
+        "ssd_written_bytes_per_s",
+        "ssd_life_years",
+        "energy_j",
+        "active_energy_j",
+        "mean_w",
+        "utilisation",
+        "cost_usd",
+    ];
+    assert_eq!(keys(&json["devices"]), sorted(devices));
+    for energy in [&json["devices"]["energy_j"], &json["vms"][0]["devices"]["active_energy_j"]] {
+        assert_eq!(keys(energy), ["backing", "dram", "ssd", "total"]);
+    }
+    assert_eq!(keys(&json["devices"]["cost_usd"]), ["dram", "ssd", "total"]);
+    assert_eq!(keys(&json["devices"]["utilisation"]), ["backing", "ssd"]);
+    let of_vm = ["active_energy_j", "active_mean_w", "ssd_written_bytes"];
+    assert_eq!(keys(&json["vms"][0]["devices"]), of_vm);
+}
+
+fn close(found: &Value, expected: f64) {
+    let number = found.as_f64().expect("a number");
+    assert!((number - expected).abs() <= 1e-9 * expected.abs(), "{number} {expected}");
+}
+
+/// Two VMs in ten seconds: blocks that are written, read from the SSD and read from the disk.
+#[test]
+fn energy_wear_and_cost_by_hand() {
+    let trace = "0 a write 0 8192\n4000000 b read 8192 4096\n10000000 a read 0 4096\n";
+    let json = serde_json::to_value(report_on("default", "sizing=off", trace)).expect("JSON");
+    let devices = &json["devices"];
+    close(&devices["span_s"], 10.0);
+    // Eight blocks of DRAM and sixteen of SSD at TICA's prices.
+    close(&devices["cost_usd"]["total"], (8.0 * 7.875 + 16.0 * 0.842) * 4096.0 / 1e9);
+    let written = 2.0 * 4096.0;
+    close(&devices["ssd_written_bytes"], written);
+    close(&devices["ssd_written_bytes_per_s"], written / 10.0);
+    let rated = 6416.0 * 16.0 * 4096.0;
+    close(&devices["ssd_life_years"], rated / (written / 10.0) / (8760.0 * 3600.0));
+    let counters = &json["total"];
+    assert_eq!((&counters["read_hits"]["ssd"], &counters["read_misses"]), (&1.into(), &1.into()));
+    // The SSD serves one read, which DRAM then takes too, as it takes what the disk served.
+    assert_eq!(counters["dram_writes"], 2);
+    let (ssd_read_s, ssd_write_s, disk_s, dram_s) = (120e-6, 2.0 * 60e-6, 8e-3, 2.0 * 2e-6);
+    let ssd = ssd_read_s * 2.4 + ssd_write_s * 3.1;
+    close(&devices["active_energy_j"]["ssd"], ssd);
+    close(&devices["active_energy_j"]["backing"], disk_s * 8.0);
+    close(&devices["active_energy_j"]["dram"], dram_s * 4.0);
+    close(&devices["energy_j"]["ssd"], ssd + (10.0 - ssd_read_s - ssd_write_s) * 1.3);
+    close(&devices["energy_j"]["backing"], disk_s * 8.0 + (10.0 - disk_s) * 5.0);
+    close(&devices["energy_j"]["dram"], 40.0);
+    close(&devices["utilisation"]["backing"], disk_s / 10.0);
+    let total = devices["energy_j"]["total"].as_f64().expect("a number");
+    close(&devices["mean_w"], total / 10.0);
+    let of_vm = |vm: usize, key: &str| json["vms"][vm]["devices"]["active_energy_j"][key].as_f64();
+    assert_eq!((of_vm(0, "backing"), of_vm(1, "ssd")), (Some(0.0), Some(0.0)));
+    let sum: f64 = (0..2).filter_map(|vm| of_vm(vm, "total")).sum();
+    close(&devices["active_energy_j"]["total"], sum);
+}
+
+#[test]
+fn a_span_of_no_time_has_no_rates() {
+    let trace = "5 a write 0 4096\n5 a read 0 4096\n";
+    let json = serde_json::to_value(report(trace)).expect("JSON");
+    let devices = &json["devices"];
+    assert_eq!(devices["span_s"], 0.0);
+    for key in ["ssd_written_bytes_per_s", "ssd_life_years", "mean_w", "utilisation"] {
+        assert!(devices[key].is_null(), "{key}");
+    }
+    assert!(json["vms"][0]["devices"]["active_mean_w"].is_null());
+    assert_eq!(devices["energy_j"], devices["active_energy_j"]);
+    let reads = serde_json::to_value(report("0 a read 0 4096\n9 a read 0 4096\n")).expect("JSON");
+    assert!(reads["devices"]["ssd_life_years"].is_null());
+    assert_eq!(reads["devices"]["ssd_written_bytes"], 0);
+}
+
+#[test]
+fn another_host_changes_times_and_nothing_that_is_decided() {
+    let trace = "0 a read 0 4096\n10 a read 409600 4096\n20 a write 0 4096\n90 a read 40960000 4096\n";
+    let [one, two] = ["default", "sata-raid5"].map(|host| report_on(host, "sizing_interval=2", trace));
+    assert_eq!(one.total.counters, two.total.counters);
+    assert!(!one.model.disk_by_distance && two.model.disk_by_distance);
+    assert_eq!((one.model.disk_small_write_factor, &two.model.host[..]), (1.0, "sata-raid5"));
+    assert_ne!(one.total.mean_latency_us, two.total.mean_latency_us);
+    // Two SSDs for one, two prices.
+    assert!((two.devices.cost_usd.ssd / one.devices.cost_usd.ssd - 2.0).abs() < 1e-12);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A recorded VM through every mode: the numbers must conserve.
 
 use lode_policy::{Quota, SchemeInfo};
-use lode_replay::{Counts, Options, Report, ServiceTimes, replay};
+use lode_replay::{Counts, Host, Options, Report, replay};
 use lode_trace::{CompactWriter, Merge, MergeOptions, ReadOptions, open_trace, read_trace};
 use lode_types::BlockSize;
 
@@ -30,8 +30,8 @@ fn run(trace: &[u8], scheme: &str, setting: &str, physical: Quota) -> Report {
         .expect("a compact trace");
     let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
     settings.set_pair(setting).expect("a setting");
-    let options =
-        Options { settings, physical, block_size: BlockSize::KIB_4, times: ServiceTimes::default() };
+    let host = Host::find("default").expect("a host");
+    let options = Options { settings, physical, block_size: BlockSize::KIB_4, host };
     let merge = Merge::new(vec![reader], MergeOptions::default()).expect("a merge");
     replay(merge, &options, Some(1), &mut |_| {}).expect("a report")
 }

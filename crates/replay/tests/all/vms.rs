@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lode_policy::{Quota, SchemeInfo};
-use lode_replay::{LevelBlocks, Options, Report, ServiceTimes, count_vms, replay};
+use lode_replay::{Host, LevelBlocks, Options, Report, count_vms, replay};
 use lode_trace::{Merge, MergeOptions, ReadOptions, VmBy, limits, open_trace, read_trace};
 use lode_types::BlockSize;
 
@@ -19,8 +19,8 @@ fn iolog(volumes: &[(&str, usize)]) -> String {
 fn options(pairs: &[&str]) -> Options {
     let mut settings = SchemeInfo::find("etica").expect("a scheme").settings();
     pairs.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));
-    let (block_size, times) = (BlockSize::KIB_4, ServiceTimes::default());
-    Options { settings, physical: Quota::new(8, 8), block_size, times }
+    let (block_size, host) = (BlockSize::KIB_4, Host::find("default").expect("a host"));
+    Options { settings, physical: Quota::new(8, 8), block_size, host }
 }
 
 fn run(text: String, options: &Options, known_vms: Option<usize>) -> Report {

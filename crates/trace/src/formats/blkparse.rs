@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     name: "blkparse",
     about: "blkparse default text; Q events if there are any at the start, else D",
     endings: &["blkparse"],
+    default_unit_bytes: None,
     detect: |head| head_lines(head).any(|line| event_of(line).is_ok()),
     decoder: |head| Box::new(Blkparse { counted: counted_action(head), in_statistics: false }),
 };

@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     name: "iolog",
     about: "fio I/O log, versions 2 and 3",
     endings: &["iolog"],
+    default_unit_bytes: None,
     detect: |head| head_lines(head).next().is_some_and(|line| version_of(line).is_some()),
     decoder: |_| Box::new(Iolog { version: None, clock_ns: 0 }),
 };

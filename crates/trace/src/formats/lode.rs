@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     name: "lode",
     about: "Lodestore's compact binary format, at most 16 bytes a request",
     endings: &["lode"],
+    default_unit_bytes: None,
     detect: |head| head.starts_with(&FILE_MAGIC),
     decoder: |_| Box::new(Lode { started: false, requests: 0, lost_blocks: false }),
 };

@@ -1,12 +1,31 @@
 //! The trace formats: one file each behind [`Decoder`], and the table that lists them.
 //!
-//! A new format is a file here and a line in [`FORMATS`]. Detection looks at the content first, in the
-//! table's order, and at the file name's ending only when no format knows the content.
+//! A new format is a file here and a line in [`FORMATS`]. Detection asks every format about the content. One that
+//! alone claims it has it. The file name's ending decides when none does, or among several that do; without a telling
+//! ending nothing is guessed.
 
+mod alibaba;
 mod blkparse;
+mod blktrace;
+mod columns;
+mod disksim;
+mod fields;
+mod fiu;
 mod iolog;
+mod lis;
 mod lode;
 mod msr;
+mod msr_cut;
+mod oracle_general;
+mod oracle_general_csv;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod spc;
+mod srt;
+mod ssdsim;
+mod systor;
+mod tencent;
+mod u32le;
 mod vscsi;
 mod vscsi_csv;
 
@@ -20,8 +39,33 @@ use crate::feed::{Feed, More};
 use crate::limits::HEAD_BYTES;
 
 /// Every format there is.
-static FORMATS: [&Format; 6] =
-    [&lode::FORMAT, &iolog::FORMAT, &vscsi_csv::FORMAT, &msr::FORMAT, &blkparse::FORMAT, &vscsi::FORMAT];
+static FORMATS: &[&Format] = &[
+    &lode::FORMAT,
+    &msr::FORMAT,
+    &msr_cut::FORMAT,
+    &vscsi::FORMAT,
+    &vscsi_csv::FORMAT,
+    &blkparse::FORMAT,
+    &blktrace::FORMAT,
+    &iolog::FORMAT,
+    &spc::FORMAT,
+    &fiu::FORMAT,
+    &disksim::FORMAT,
+    &ssdsim::FORMAT,
+    &srt::FORMAT,
+    &systor::FORMAT,
+    &tencent::FORMAT,
+    &alibaba::FORMAT,
+    &oracle_general::FORMAT,
+    &oracle_general_csv::FORMAT,
+    &lis::FORMAT,
+    &u32le::FORMAT,
+    #[cfg(feature = "parquet")]
+    &parquet::FORMAT,
+];
+
+/// What a Parquet file starts with, known also without the feature that reads it.
+pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
 
 /// Turns the bytes of one format into requests.
 pub(crate) trait Decoder: Send {
@@ -36,7 +80,10 @@ pub(crate) struct Format {
     pub about: &'static str,
     /// File name endings, lower case, that stand for the format when the content does not tell.
     pub endings: &'static [&'static str],
-    /// Whether a trace that starts with these bytes (up to [`HEAD_BYTES`]) is in this format.
+    /// Bytes that a block number counts unless the user says otherwise; `None` in formats that state their units.
+    pub default_unit_bytes: Option<u64>,
+    /// Whether a trace that starts with these bytes (up to [`HEAD_BYTES`]) may be in this format. Formats that share a
+    /// shape claim only what cannot well be another's, see [`columns`].
     pub detect: fn(&[u8]) -> bool,
     /// A decoder for a trace that starts with these bytes.
     pub decoder: fn(&[u8]) -> Box<dyn Decoder>,
@@ -49,26 +96,51 @@ pub struct FormatInfo {
     pub name: &'static str,
     /// One line about it.
     pub about: &'static str,
+    /// File name endings, lower case and without the dot, that stand for it when the content does not tell.
+    pub endings: &'static [&'static str],
+    /// Bytes that its block numbers count by default, in formats that do not say; others take no
+    /// [`crate::ReadOptions::unit_bytes`].
+    pub default_unit_bytes: Option<u64>,
 }
 
 /// Every format that can be read.
 pub fn formats() -> impl Iterator<Item = FormatInfo> {
-    FORMATS.iter().map(|format| FormatInfo { name: format.name, about: format.about })
+    FORMATS.iter().map(|format| FormatInfo {
+        name: format.name,
+        about: format.about,
+        endings: format.endings,
+        default_unit_bytes: format.default_unit_bytes,
+    })
 }
 
 pub(crate) fn by_name(name: &str) -> Option<&'static Format> {
-    FORMATS.into_iter().find(|format| format.name == name)
+    FORMATS.iter().copied().find(|format| format.name == name)
 }
 
-pub(crate) fn detect(head: &[u8], path: &Path) -> Option<&'static Format> {
-    FORMATS.into_iter().find(|format| (format.detect)(head)).or_else(|| by_ending(path))
+/// The format of a trace that starts with `head`, if one is known.
+///
+/// # Errors
+/// The candidates, when there are several and the name's ending is none of theirs.
+pub(crate) fn detect(head: &[u8], path: &Path) -> Result<Option<&'static Format>, Vec<&'static Format>> {
+    let claimed: Vec<_> = FORMATS.iter().copied().filter(|format| (format.detect)(head)).collect();
+    match claimed[..] {
+        [] => Ok(by_ending(path, FORMATS)),
+        [format] => Ok(Some(format)),
+        _ => by_ending(path, &claimed).map(Some).ok_or(claimed),
+    }
 }
 
-fn by_ending(path: &Path) -> Option<&'static Format> {
+/// Which of `formats` has the file name's ending, compression aside. An ending may have dots in it.
+fn by_ending(path: &Path, formats: &[&'static Format]) -> Option<&'static Format> {
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-    let mut endings = name.rsplit('.').filter(|ending| !is_compression_ending(OsStr::new(ending)));
-    let ending = endings.next()?;
-    FORMATS.into_iter().find(|format| format.endings.contains(&ending))
+    let mut name = name.as_str();
+    while let Some((stem, ending)) = name.rsplit_once('.')
+        && is_compression_ending(OsStr::new(ending))
+    {
+        name = stem;
+    }
+    let ends = |ending: &str| name.strip_suffix(ending).is_some_and(|stem| stem.ends_with('.'));
+    formats.iter().copied().find(|format| format.endings.iter().any(|ending| ends(ending)))
 }
 
 /// Whether a file name's last part only says how it is compressed.
@@ -97,13 +169,40 @@ mod tests {
             ("a.blkparse.gz", Some("blkparse")),
             ("a.iolog", Some("iolog")),
             ("a.vscsi", Some("vscsi")),
+            ("a.u32le.xz", Some("u32le")),
+            ("a.oracleGeneral.zst", Some("oracle-general")),
+            ("a.oracleGeneral.bin.zst", Some("oracle-general")),
+            ("lode", None),
             ("a.csv", None),
             ("plain", None),
             ("", None),
         ] {
-            assert_eq!(detect(b"", Path::new(name)).map(|f| f.name), format, "{name}");
+            assert_eq!(detect(b"", Path::new(name)).ok().flatten().map(|f| f.name), format, "{name}");
         }
         assert!(formats().all(|format| by_name(format.name).is_some()));
         assert!(by_name("nothing").is_none());
+    }
+
+    #[test]
+    fn among_several_claims_the_ending_decides_and_no_ending_is_no_guess() {
+        // Nanoseconds and sectors, or milliseconds and bytes.
+        let head = b"0 0 4096 4096 1\n1 0 8192 4096 0\n";
+        let names = |name: &str| match detect(head, Path::new(name)) {
+            Ok(found) => found.map(|format| format.name).into_iter().collect(),
+            Err(several) => several.iter().map(|format| format.name).collect::<Vec<_>>(),
+        };
+        assert_eq!(names("a.trace"), ["msr-cut", "disksim", "ssdsim"]);
+        assert_eq!(names("a.lis"), ["msr-cut", "disksim", "ssdsim"]);
+        assert_eq!(names("a.ssdsim"), ["ssdsim"]);
+        assert_eq!(names("a.msr-cut.gz"), ["msr-cut"]);
+    }
+
+    #[test]
+    fn every_ending_is_one_formats() {
+        let mut endings: Vec<_> = formats().flat_map(|format| format.endings).collect();
+        let count = endings.len();
+        endings.sort_unstable();
+        endings.dedup();
+        assert_eq!(endings.len(), count);
     }
 }

@@ -8,31 +8,33 @@ use lode_types::{Op, TraceRequest};
 use super::{Decoder, Format, head_lines};
 use crate::error::{ErrorKind, Fault, TraceError};
 use crate::feed::{Feed, More, Parsed};
-use crate::scan::{Fields, eighteen_digits};
+use crate::lanes::{all_digits, last_digits, no_digits, two_numbers};
+use crate::scan::{ASCII_ZEROS, Fields, decimal};
 use crate::volumes::VolumeTable;
 
 pub(crate) static FORMAT: Format = Format {
     name: "msr",
     about: "MSR Cambridge CSV: filetime,host,disk,Read|Write,offset,size,response",
     endings: &["msr"],
+    default_unit_bytes: None,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
     },
-    decoder: |_| Box::new(Msr),
+    decoder: |_| Box::new(Usual { early: Early::NONE }),
 };
 
-struct Msr;
-
-impl Decoder for Msr {
+impl Decoder for Usual {
     fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines_quickly(out, parse_usual, parse)
+        feed.lines_quickly(out, |text, volumes| self.parse(text, volumes), parse)
     }
 }
 
-/// "Read," and "Write," in the high bytes of a little-endian word.
-const READ_WORD: u64 = u64::from_le_bytes(*b"\0\0\0Read,");
-const WRITE_WORD: u64 = u64::from_le_bytes(*b"\0\0Write,");
+/// "Read," and "Write," in the high bytes of a little-endian word, and the bits below them.
+const KINDS: [(u64, u32, Op); 2] = [
+    (u64::from_le_bytes(*b"\0\0\0Read,"), 24, Op::Read),
+    (u64::from_le_bytes(*b"\0\0Write,"), 16, Op::Write),
+];
 const TICK_NS: u64 = 100;
 const TIME: Fault = Fault::malformed("a filetime in 100 ns ticks and a comma first");
 const LATE: Fault = Fault::new(ErrorKind::OutOfRange, "a filetime below 184467440737095516 (the year 2185)");
@@ -43,36 +45,104 @@ const SIZE: Fault = Fault::malformed("a size in bytes as sixth field");
 const LONG: Fault = Fault::new(ErrorKind::OutOfRange, "a size below 4 GiB");
 const RESPONSE: Fault = Fault::malformed("a response time as seventh and last field");
 
-/// [`parse`] for lines of the usual shape on the same volume as the last line, with the line's length; `None` for
-/// any other. `text` goes on beyond the line, so that whole words can be loaded.
+/// Characters that the usual way looks at once it is at the offset: two numbers and as much of the response time.
+const TAIL_BYTES: usize = 32;
+/// Longest key of a volume (host, comma, disk) in a usual line.
+const MAX_KEY_BYTES: usize = 64;
+/// Characters from a line's start on that the usual way may look at, so that one check of the length is enough.
+const WINDOW_BYTES: usize = TIME_BYTES + MAX_KEY_BYTES + 7 + TAIL_BYTES;
+/// A time and its comma.
+const TIME_BYTES: usize = EARLY_DIGITS + LATE_DIGITS + 1;
+/// The first digits of an 18-digit filetime, which are the same for 10 seconds, and the last ones.
+const EARLY_DIGITS: usize = 10;
+const LATE_DIGITS: usize = 8;
+
+/// The first digits of the last line's time, and what they are worth.
+struct Early {
+    digits: [u8; EARLY_DIGITS],
+    time_ns: u64,
+}
+
+/// Lines of the usual shape, which are nearly all.
+struct Usual {
+    early: Early,
+}
+
+impl Usual {
+    /// [`parse`] for lines of the usual shape on the same volume as the last line, with the line's length; `None` for
+    /// any other. `text` goes on beyond the line, so that whole words can be loaded.
+    #[inline(always)]
+    fn parse(&mut self, text: &[u8], volumes: &VolumeTable) -> Option<(TraceRequest, usize)> {
+        let text = text.first_chunk::<WINDOW_BYTES>()?;
+        // Every filetime from 1917 to 2285 has 18 digits.
+        let (time, rest) = text.split_first_chunk::<TIME_BYTES>()?;
+        let (early, late) = time.split_first_chunk::<EARLY_DIGITS>()?;
+        if *early != self.early.digits {
+            self.early = Early::new(early)?;
+        }
+        let late = u64::from_le_bytes(*late.first_chunk::<LATE_DIGITS>()?);
+        if !all_digits(time.last_chunk::<17>()?.first_chunk()?) || time[TIME_BYTES - 1] != b',' {
+            return None;
+        }
+        let (volume, key_len) = volumes.repeats(rest, b',')?;
+        if key_len > MAX_KEY_BYTES {
+            return None;
+        }
+        // Without a branch on the type, as reads and writes follow each other at random.
+        let word = word_at(text, TIME_BYTES + key_len + 1)?;
+        let write = usize::from(word as u8 == b'W');
+        let (kind, unused, op) = KINDS[write];
+        if word << unused != kind {
+            return None;
+        }
+        let start = TIME_BYTES + key_len + 1 + 5 + write;
+        // The three fields are digits up to these places.
+        let tail = text.get(start..start + TAIL_BYTES)?.first_chunk()?;
+        let ends = no_digits(tail);
+        let after_first = ends & ends.wrapping_sub(1);
+        let after_second = after_first & after_first.wrapping_sub(1);
+        if after_second == 0 {
+            return None;
+        }
+        let [offset, size, response] =
+            [ends, after_first, after_second].map(|ends| ends.trailing_zeros() as usize % TAIL_BYTES);
+        let separated = tail[offset] == b',' && tail[size] == b',' && tail[response] == b'\n';
+        let (offset_digits, size_digits) = (offset, size.wrapping_sub(offset + 1));
+        // Of numbers from 1 on, as none but these are still small with one taken off.
+        let usual_lengths = offset_digits.wrapping_sub(1) < 16 && size_digits.wrapping_sub(1) < 8;
+        if !separated || !usual_lengths || response == size + 1 {
+            return None;
+        }
+        // What is before a number is in the line, too, and is masked.
+        let offset_text = text.get(start + offset - 16..start + offset)?.first_chunk()?;
+        let offset_bytes = last_digits(offset_text, offset_digits);
+        let unused = 64 - 8 * size_digits as u32;
+        let size_word = (word_at(text, start + size - 8)? ^ ASCII_ZEROS) >> unused << unused;
+        let [late, length_bytes] = two_numbers(late ^ ASCII_ZEROS, size_word);
+        let time_ns = self.early.time_ns + u64::from(late) * TICK_NS;
+        let request = TraceRequest { time_ns, offset_bytes, length_bytes, volume, op };
+        Some((request, start + response + 1))
+    }
+}
+
+/// The word at a place of which the compiler can see that it is inside.
 #[inline(always)]
-fn parse_usual(text: &[u8], volumes: &VolumeTable) -> Option<(TraceRequest, usize)> {
-    // Every filetime from 1917 to 2285 has 18 digits.
-    let (time, rest) = text.split_first_chunk::<19>()?;
-    let time_ns = eighteen_digits(time.first_chunk()?)?.checked_mul(TICK_NS)?;
-    if time[18] != b',' {
-        return None;
+fn word_at(text: &[u8; WINDOW_BYTES], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*text.get(at..at + 8)?.first_chunk()?))
+}
+
+impl Early {
+    /// None yet.
+    const NONE: Early = Early { digits: [0; EARLY_DIGITS], time_ns: 0 };
+
+    /// `None` for anything but digits of a time that fits 64 bits whatever comes after them.
+    #[cold]
+    fn new(digits: &[u8; EARLY_DIGITS]) -> Option<Early> {
+        const UNIT_NS: u64 = TICK_NS * 10_u64.pow(LATE_DIGITS as u32);
+        let time_ns = decimal(digits)?.checked_mul(UNIT_NS)?;
+        time_ns.checked_add(UNIT_NS)?;
+        Some(Early { digits: *digits, time_ns })
     }
-    let mut fields = Fields::new(rest);
-    let (volume, key_len) = volumes.repeats(fields.rest, b',')?;
-    fields.rest = &fields.rest[key_len + 1..];
-    // Without a branch on the type, as reads and writes follow each other at random.
-    let word = u64::from_le_bytes(*fields.rest.first_chunk::<8>()?);
-    let (not_read, not_write) = (word << 24 ^ READ_WORD, word << 16 ^ WRITE_WORD);
-    if not_read.min(not_write) != 0 {
-        return None;
-    }
-    let write = not_write == 0;
-    fields.rest = &fields.rest[5 + usize::from(write)..];
-    let op = if write { Op::Write } else { Op::Read };
-    let offset_bytes = fields.number()?;
-    fields.skip(b',')?;
-    let length_bytes = u32::try_from(fields.number()?).ok()?;
-    fields.skip(b',')?;
-    fields.digits()?;
-    fields.skip(b'\n')?;
-    let len = text.len() - fields.rest.len();
-    Some((TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }, len))
 }
 
 #[cold]
@@ -153,22 +223,27 @@ mod tests {
     proptest! {
         #[test]
         fn the_usual_way_agrees_with_the_careful_one(
-            line in "([0-9]{17,19}|12816638529551466[0-9]),(hm,0|hm,1|src1,0|longer,00),(Read|Write|read|Trim),[0-9]{1,21},[0-9]{1,11},[0-9]{1,12}[\r,x]?",
-            broken in proptest::option::of((0usize..60, any::<u8>())),
+            lines in proptest::collection::vec((
+                "([0-9]{17,19}|12816638529551466[0-9]),(hm,0|hm,1|src1,0|longer,00),(Read|Write|read|Trim),[0-9]{1,21},[0-9]{1,11},[0-9]{1,12}[\r,x]?",
+                proptest::option::of((0usize..60, any::<u8>())),
+            ), 1..4),
             first in "(hm,0|src1,0|longer,00)",
+            after in "(|\n|\n[0-9,\n]{50})",
         ) {
-            let mut text = line.into_bytes();
-            if let Some((at, byte)) = broken && at < text.len() && byte != b'\n' {
-                text[at] = byte;
-            }
             let mut volumes = VolumeTable::default();
             let first = format!("1,{first},Read,0,1,1");
             prop_assert!(parse(first.as_bytes(), &mut volumes).is_ok());
-            let len = text.len();
-            for tail in [&b"\n"[..], b"\n12345678901234567890"] {
-                text.truncate(len);
-                text.extend_from_slice(tail);
-                if let Some(usual) = parse_usual(&text, &volumes) {
+            let mut usual = Usual { early: Early::NONE };
+            for (line, broken) in lines {
+                let mut text = line.into_bytes();
+                if let Some((at, byte)) = broken && at < text.len() && byte != b'\n' {
+                    text[at] = byte;
+                }
+                let len = text.len();
+                text.push(b'\n');
+                text.extend_from_slice(after.as_bytes());
+                text.extend_from_slice(&[b'7'; WINDOW_BYTES]);
+                if let Some(usual) = usual.parse(&text, &volumes) {
                     let Ok(Parsed::Request(careful)) = parse(&text[..len], &mut volumes) else {
                         panic!("only the usual way took it")
                     };
@@ -176,15 +251,30 @@ mod tests {
                 }
             }
         }
-    }
 
-    #[test]
-    fn usual_lines_take_the_usual_way() {
-        let mut volumes = VolumeTable::default();
-        let line = b"128166385295514663,hm,0,Write,9056014336,2048,2833\n128166385295514878,hm,0,";
-        assert!(parse_usual(line, &volumes).is_none());
-        assert!(parse(&line[..50], &mut volumes).is_ok());
-        assert!(parse_usual(line, &volumes).is_some());
+        #[test]
+        fn usual_lines_take_the_usual_way(
+            times in proptest::collection::vec(100_000_000_000_000_000u64..184_467_430_000_000_000, 1..5),
+            volume in "(hm,0|longername,12)",
+            write: bool,
+            offset in 0u64..10_000_000_000_000,
+            size in 1u32..100_000_000,
+            response in 0u32..100_000_000,
+        ) {
+            let mut volumes = VolumeTable::default();
+            let first = format!("1,{volume},Read,0,1,1");
+            prop_assert!(parse(first.as_bytes(), &mut volumes).is_ok());
+            let mut usual = Usual { early: Early::NONE };
+            for time in times {
+                let kind = if write { "Write" } else { "Read" };
+                let line = format!("{time},{volume},{kind},{offset},{size},{response}\n");
+                let op = if write { Op::Write } else { Op::Read };
+                let expected =
+                    TraceRequest { time_ns: time * 100, offset_bytes: offset, length_bytes: size, volume: 0, op };
+                let text = format!("{line}{line}{line}{line}");
+                prop_assert_eq!(usual.parse(text.as_bytes(), &volumes), Some((expected, line.len())));
+            }
+        }
     }
 
     #[test]

@@ -7,14 +7,15 @@
 use lode_types::{Op, SECTOR_BYTES, TraceRequest};
 
 use super::{Decoder, Format};
-use crate::error::{ErrorKind, Fault, Position, TraceError};
+use crate::error::{ErrorKind, Fault, TraceError};
 use crate::feed::{Feed, More, Parsed, check_request};
-use crate::limits::BATCH_REQUESTS;
+use crate::fixed::{u32_le, u64_le};
 
 pub(crate) static FORMAT: Format = Format {
     name: "vscsi",
     about: "CloudPhysics VMware binary: 32-byte records, version 1",
     endings: &["vscsi"],
+    default_unit_bytes: None,
     detect,
     decoder: |_| Box::new(Vscsi),
 };
@@ -23,6 +24,7 @@ const RECORD_BYTES: usize = 32;
 const VERSION: u16 = 0x0100;
 const DETECT_RECORDS: usize = 32;
 const US_NS: u64 = 1000;
+const CUT: Fault = Fault::new(ErrorKind::Truncated, "whole records of 32 bytes up to the end");
 
 struct Vscsi;
 
@@ -38,42 +40,8 @@ fn detect(head: &[u8]) -> bool {
 impl Decoder for Vscsi {
     fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
         let volume = feed.only_volume()?;
-        while out.len() < BATCH_REQUESTS {
-            if !feed.need(RECORD_BYTES)? {
-                return end(feed);
-            }
-            let mut used = 0;
-            let mut fault = None;
-            let (records, _) = feed.input.available().as_chunks::<RECORD_BYTES>();
-            for record in &records[..records.len().min(BATCH_REQUESTS - out.len())] {
-                match parse(record, volume) {
-                    Ok(Parsed::Request(request)) => out.push(request),
-                    Ok(_) => feed.skips.other_commands += 1,
-                    Err(found) => {
-                        fault = Some((found, feed.input.offset() + used as u64));
-                        used += RECORD_BYTES;
-                        break;
-                    }
-                }
-                used += RECORD_BYTES;
-            }
-            feed.input.consume(used);
-            if let Some((fault, byte)) = fault {
-                feed.fault(fault, Position { byte, line: None })?;
-            }
-        }
-        Ok(More::Yes)
+        feed.records(out, CUT, |record, _| parse(record, volume))
     }
-}
-
-fn end(feed: &mut Feed) -> Result<More, TraceError> {
-    let rest = feed.input.available().len();
-    if rest > 0 {
-        let position = Position { byte: feed.input.offset(), line: None };
-        feed.fault(Fault::new(ErrorKind::Truncated, "whole records of 32 bytes up to the end"), position)?;
-        feed.input.consume(rest);
-    }
-    Ok(More::No)
 }
 
 #[inline]
@@ -83,7 +51,7 @@ fn parse(record: &[u8; RECORD_BYTES], volume: u32) -> Result<Parsed, Fault> {
     }
     let Some(op) = op_of(u16_at(record, 12).into()) else { return Ok(Parsed::OtherCommand) };
     let request =
-        request_of(op, u64_at(record, 16), u32_at(record, 4), u64_at(record, 24).checked_mul(US_NS), volume)?;
+        request_of(op, u64_le(record, 16), u32_le(record, 4), u64_le(record, 24).checked_mul(US_NS), volume)?;
     check_request(&request)?;
     Ok(Parsed::Request(request))
 }
@@ -114,14 +82,6 @@ pub(super) fn request_of(
 
 fn u16_at(record: &[u8; RECORD_BYTES], at: usize) -> u16 {
     u16::from_le_bytes([record[at], record[at + 1]])
-}
-
-fn u32_at(record: &[u8; RECORD_BYTES], at: usize) -> u32 {
-    u32::from(u16_at(record, at)) | u32::from(u16_at(record, at + 2)) << 16
-}
-
-fn u64_at(record: &[u8; RECORD_BYTES], at: usize) -> u64 {
-    u64::from(u32_at(record, at)) | u64::from(u32_at(record, at + 4)) << 32
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub(crate) static FORMAT: Format = Format {
     name: "vscsi-csv",
     about: "CloudPhysics VMware CSV with the header version,time,op,size,lbn",
     endings: &[],
+    default_unit_bytes: None,
     detect: |head| head_lines(head).next().is_some_and(is_header),
     decoder: |_| Box::new(VscsiCsv),
 };

@@ -1,8 +1,17 @@
 //! The crate from outside: real traces, hostile bytes, round trips, merges.
 
+mod bare;
 mod compact;
+mod filtering;
+mod corpus;
+mod counts;
+mod documentation;
 mod hostile;
 mod merging;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod samples;
-mod shared_traces;
 mod sources;
+mod synth;
+mod synth_fit;
+mod synth_profiles;

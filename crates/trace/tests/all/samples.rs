@@ -59,7 +59,7 @@ pub fn every_format(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {
     }
     blkparse +=
         "CPU0 (8,16):\n Reads Queued:     0,        0KiB\n\nTotal (8,16):\nSkips: 0 forward (0 -   0.0%)\n";
-    vec![
+    let mut all = vec![
         ("msr", msr.into_bytes()),
         ("vscsi", vscsi),
         ("vscsi-csv", csv.into_bytes()),
@@ -67,7 +67,112 @@ pub fn every_format(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {
         ("iolog", iolog.into_bytes()),
         ("iolog", old_iolog.into_bytes()),
         ("lode", lode(&["hm_0".to_owned()], requests)),
-    ]
+        ("srt", srt(requests)),
+        ("blktrace", blktrace(requests)),
+    ];
+    all.extend(line_formats(requests));
+    all
+}
+
+/// How many there are.
+pub const FORMATS: usize = 16;
+
+/// The formats of one line a request, without a header that they need.
+fn line_formats(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {
+    type Line = fn(&TraceRequest) -> String;
+    let formats: [(&'static str, Line); 7] = [
+        ("spc", |r| {
+            format!(
+                "0,{},{},{},{}\n",
+                r.offset_bytes / 512,
+                r.length_bytes,
+                letter(r),
+                decimal(r.time_ns, 9, 6)
+            )
+        }),
+        ("fiu", |r| {
+            let (sector, sectors) = (r.offset_bytes / 512, r.length_bytes / 512);
+            let md5 = "0123456789abcdef0123456789abcdef";
+            format!("{} 7 a process {sector} {sectors} {} 6 0 {md5}\n", r.time_ns, letter(r))
+        }),
+        ("disksim", |r| {
+            let (sector, sectors) = (r.offset_bytes / 512, r.length_bytes / 512);
+            format!("{}\t0\t{sector}\t{sectors}\t{}\n", decimal(r.time_ns, 6, 6), flag(r))
+        }),
+        ("ssdsim", |r| {
+            format!("{} 0 {} {} {}\n", r.time_ns, r.offset_bytes / 512, r.length_bytes / 512, flag(r))
+        }),
+        ("msr-cut", |r| {
+            format!("{} 0 {} {} {}\n", decimal(r.time_ns, 6, 3), r.offset_bytes, r.length_bytes, flag(r))
+        }),
+        ("systor", |r| {
+            let time = decimal(r.time_ns, 9, 9);
+            format!("{time},0.001,{},0,{},{}\n", letter(r), r.offset_bytes, r.length_bytes)
+        }),
+        ("alibaba", |r| {
+            format!("0,{},{},{},{}\n", letter(r), r.offset_bytes, r.length_bytes, r.time_ns / 1000)
+        }),
+    ];
+    formats
+        .into_iter()
+        .map(|(name, line)| (name, requests.iter().map(line).collect::<String>().into_bytes()))
+        .collect()
+}
+
+fn letter(request: &TraceRequest) -> char {
+    if request.op == Op::Read { 'R' } else { 'W' }
+}
+
+fn flag(request: &TraceRequest) -> u32 {
+    u32::from(request.op == Op::Read)
+}
+
+/// Nanoseconds in a unit of 10^`power` of them, with some of its decimals.
+fn decimal(ns: u64, power: u32, decimals: u32) -> String {
+    let fraction = ns % 10_u64.pow(power) / 10_u64.pow(power - decimals);
+    format!("{}.{fraction:0width$}", ns / 10_u64.pow(power), width = decimals as usize)
+}
+
+fn srt(requests: &[TraceRequest]) -> Vec<u8> {
+    let mut bytes = b"$$TR_IOREC-1.3 (sample)\0\ndisks = { 0 -> { sectorsize  = 256, } }\n\x0c".to_vec();
+    for r in requests {
+        let (us, sector) = ((r.time_ns / 1000) as u32, (r.offset_bytes / 256) as u32);
+        let words = [
+            56,
+            1,
+            us / 1_000_000,
+            us % 1_000_000,
+            5,
+            900,
+            r.length_bytes,
+            sector,
+            7,
+            4,
+            0,
+            2 | flag(r),
+            0,
+            1,
+        ];
+        bytes.extend(words.into_iter().flat_map(u32::to_be_bytes));
+    }
+    bytes
+}
+
+/// Each request queued, issued and completed.
+fn blktrace(requests: &[TraceRequest]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for r in requests {
+        let direction = if r.op == Op::Read { 1 << 16 } else { 1 << 17 };
+        for (action, payload) in [(1 | 1 << 20, &b""[..]), (7 | 1 << 22, b"odd"), (8 | 1 << 23, b"")] {
+            bytes.extend([0x6561_7407u32, 0].into_iter().flat_map(u32::to_le_bytes));
+            bytes.extend([r.time_ns, r.offset_bytes / 512].into_iter().flat_map(u64::to_le_bytes));
+            let last = (payload.len() as u32) << 16;
+            let rest = [r.length_bytes, action | direction, 7, 8 << 20 | 16, 0, last];
+            bytes.extend(rest.into_iter().flat_map(u32::to_le_bytes));
+            bytes.extend_from_slice(payload);
+        }
+    }
+    bytes
 }
 
 /// The compact format's bytes.
@@ -106,7 +211,7 @@ impl Pack {
 }
 
 pub fn options(on_error: OnError) -> ReadOptions {
-    ReadOptions { format: None, on_error }
+    ReadOptions { on_error, ..ReadOptions::default() }
 }
 
 pub fn open(bytes: Vec<u8>, name: &str, on_error: OnError) -> Result<Reader, TraceError> {

@@ -174,7 +174,7 @@ fn unknown_things_are_said() {
         assert_eq!(error.kind(), ErrorKind::UnknownFormat);
         assert!(error.to_string().contains("blkparse"), "{error}");
     }
-    let named = ReadOptions { format: Some("excel".to_owned()), on_error: OnError::Stop };
+    let named = ReadOptions { format: Some("excel".to_owned()), ..ReadOptions::default() };
     let error = read_trace(GOOD.as_bytes(), "x", &named).expect_err("no such format");
     assert!(error.to_string().starts_with("No format is called excel; name one of lode, "), "{error}");
     let mut empty = open(Vec::new(), "x.blkparse.gz", OnError::Stop).expect("known by its name");

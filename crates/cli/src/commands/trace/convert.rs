@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_replay::InputReport;
-use lode_trace::{CompactOutput, CompactWriter, Reader, create_compact, open_trace};
+use lode_trace::{Reader, create_compact, open_trace};
 
+use super::summary::{Nothing, Summary};
 use super::target::Target;
 use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
-use crate::output;
 use crate::progress::Bar;
-use crate::size::show_count;
 
 /// Convert a trace to the compact format, which is read many times faster
 #[derive(Args)]
@@ -28,6 +27,10 @@ pub struct ConvertCommand {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
+    /// Write a summary as JSON instead of text.
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     read: ReadArgs,
 }
@@ -37,23 +40,16 @@ impl ConvertCommand {
     pub fn run(&self) -> Result<(), CliError> {
         let target = Target::new(&self.output)?;
         let mut reader = open_trace(&self.input, &self.read.options())?;
-        let requests = convert(&mut reader, &target.written).and_then(|requests| {
-            target.publish()?;
-            Ok(requests)
-        });
-        let requests = requests.inspect_err(|_| target.discard())?;
-        warn_of(&InputReport::of(&reader));
-        output::write(&format!(
-            "Wrote {} of {} to {}\n",
-            show_count(requests, "request"),
-            show_count(reader.volumes().len() as u64, "volume"),
-            self.output.display()
-        ))
+        let requests = target.fill(|path| convert(&mut reader, path))?;
+        let input = InputReport::of(&reader);
+        warn_of(&input);
+        let volumes = reader.volumes().len();
+        Summary::new(&self.output, requests, volumes, vec![input], Nothing {}).write(self.json, "")
     }
 }
 
 fn convert(reader: &mut Reader, path: &Path) -> Result<u64, CliError> {
-    let mut writer: CompactWriter<CompactOutput> = create_compact(path)?;
+    let mut writer = create_compact(path)?;
     let mut batch = Vec::new();
     let mut bar = Bar::new("Converting");
     while reader.next_batch(&mut batch)? > 0 {

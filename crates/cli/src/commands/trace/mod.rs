@@ -1,14 +1,21 @@
-//! `lode trace`: facts about traces, and their conversion. A new action is its file and its line in each list.
+//! `lode trace`: facts about traces, and making traces out of traces. A new action is its file and its line in each list.
 
 mod convert;
+mod filter;
+mod fit;
+mod head;
 mod info;
+mod sort;
+mod split;
+mod summary;
+mod synth;
 mod target;
 
 use clap::{Args, Subcommand};
 
 use crate::error::CliError;
 
-/// Describe and convert block traces
+/// Describe, convert, filter, split and sort block traces
 #[derive(Args)]
 pub struct TraceCommand {
     #[command(subcommand)]
@@ -19,6 +26,12 @@ pub struct TraceCommand {
 enum Action {
     Info(info::InfoCommand),
     Convert(convert::ConvertCommand),
+    Filter(filter::FilterCommand),
+    Head(head::HeadCommand),
+    Sort(sort::SortCommand),
+    Split(split::SplitCommand),
+    Fit(fit::FitCommand),
+    Synth(synth::SynthCommand),
 }
 
 impl TraceCommand {
@@ -27,6 +40,12 @@ impl TraceCommand {
         match &self.action {
             Action::Info(command) => command.run(),
             Action::Convert(command) => command.run(),
+            Action::Filter(command) => command.run(),
+            Action::Head(command) => command.run(),
+            Action::Sort(command) => command.run(),
+            Action::Split(command) => command.run(),
+            Action::Fit(command) => command.run(),
+            Action::Synth(command) => command.run(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use lode_trace::is_compact_name;
 
 use crate::error::CliError;
@@ -22,6 +23,15 @@ fn misnamed(wanted: &Path) -> String {
         wanted.display(),
         better.display()
     )
+}
+
+/// Where an output goes.
+#[derive(Args)]
+pub struct OutArgs {
+    /// The file to write: NAME.lode, or NAME.lode.zst to be compressed. It appears, or is replaced, only once it is
+    /// complete.
+    #[arg(long, short, value_name = "OUT")]
+    pub out: PathBuf,
 }
 
 /// Where the output is written until it is complete, and where it goes then.
@@ -49,6 +59,28 @@ impl Target {
         partial.push(name);
         let written = if special { wanted.to_owned() } else { wanted.with_file_name(partial) };
         Ok(Target { written, wanted: wanted.to_owned() })
+    }
+
+    /// Writes the whole output with `write`, which gets the path to write to, and makes it appear; or removes it.
+    ///
+    /// # Errors
+    /// Those of `write`, and when the output cannot appear under its name.
+    pub fn fill<T>(&self, write: impl FnOnce(&Path) -> Result<T, CliError>) -> Result<T, CliError> {
+        let filled = write(&self.written).and_then(|result| {
+            self.publish()?;
+            Ok(result)
+        });
+        filled.inspect_err(|_| self.discard())
+    }
+
+    /// A folder on the disk that the output is on; the system's for temporary files if the output is on none.
+    pub fn folder(&self) -> PathBuf {
+        match self.wanted.parent() {
+            _ if self.written == self.wanted => std::env::temp_dir(),
+            Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
+            Some(folder) => folder.to_owned(),
+            None => std::env::temp_dir(),
+        }
     }
 
     /// Makes what was written appear under its name.

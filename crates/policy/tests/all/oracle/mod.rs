@@ -1,6 +1,9 @@
 //! The same decisions from plain vectors, scans and tables.
 
+pub mod arc;
 pub mod etica;
 pub mod level;
 pub mod one_level;
 pub mod pod;
+pub mod s3_fifo;
+pub mod sieve;

@@ -1,57 +1,132 @@
-//! One level as the write-policy table of ETICA section 3 has it.
+//! One level as the write-policy table of ETICA section 3 has it, over any plain replacement.
 
 use lode_policy::Counters;
 use lode_types::{BlockNo, Level};
 
-use super::level::PlainLevel;
-use crate::driver::{Said, Step};
+use super::level::{Entry, PlainLevel};
+use crate::driver::{Residents, Said, Step};
 
-#[derive(Debug)]
-pub struct PlainOneLevel {
-    pub level: PlainLevel,
-    pub counters: Counters,
-    policy: String,
-    lru: bool,
+/// Which blocks there are and which one leaves, by scans.
+pub trait PlainReplacement {
+    /// The cached blocks, in any order.
+    fn entries(&mut self) -> Vec<&mut Entry>;
+    /// A cached block is hit.
+    fn touch(&mut self, block: BlockNo);
+    /// Caches a block, clean, and says what left for it; `None` if there is no room at all.
+    fn admit(&mut self, block: BlockNo) -> Option<Vec<Entry>>;
+    /// Caches a block if that is possible without an eviction.
+    fn restore(&mut self, block: BlockNo) -> bool;
+    /// Forgets a block, cached or not.
+    fn remove(&mut self, block: BlockNo);
+    /// Changes the size and says what left.
+    fn resize(&mut self, blocks: u32) -> Vec<Entry>;
 }
 
-impl PlainOneLevel {
-    pub fn new(level: PlainLevel, policy: &str, lru: bool) -> PlainOneLevel {
-        PlainOneLevel { level, counters: Counters::default(), policy: policy.to_owned(), lru }
+/// LRU or FIFO within each set.
+#[derive(Debug)]
+pub struct PlainSets {
+    pub level: PlainLevel,
+    pub lru: bool,
+}
+
+impl PlainReplacement for PlainSets {
+    fn entries(&mut self) -> Vec<&mut Entry> {
+        self.level.rows.iter_mut().flatten().collect()
+    }
+
+    fn touch(&mut self, block: BlockNo) {
+        if self.lru {
+            self.level.touch(block);
+        }
+    }
+
+    fn admit(&mut self, block: BlockNo) -> Option<Vec<Entry>> {
+        if self.level.is_closed(block) {
+            return None;
+        }
+        let mut gone = Vec::new();
+        if self.level.is_full(block) {
+            let set = self.level.set_of(block);
+            gone.push(self.level.rows[set].remove(0));
+        }
+        self.level.push(block, false);
+        Some(gone)
+    }
+
+    fn restore(&mut self, block: BlockNo) -> bool {
+        let fits = !self.level.is_full(block);
+        if fits {
+            self.level.push(block, false);
+        }
+        fits
+    }
+
+    fn remove(&mut self, block: BlockNo) {
+        self.level.remove(block);
+    }
+
+    fn resize(&mut self, blocks: u32) -> Vec<Entry> {
+        self.level.regroup(blocks);
+        let mut gone = Vec::new();
+        for set in 0..self.level.rows.len() {
+            while self.level.rows[set].len() > self.level.ways(set) {
+                gone.push(self.level.rows[set].remove(0));
+            }
+        }
+        gone
+    }
+}
+
+#[derive(Debug)]
+pub struct PlainOneLevel<R> {
+    pub replacement: R,
+    pub counters: Counters,
+    policy: String,
+}
+
+impl<R: PlainReplacement> PlainOneLevel<R> {
+    pub fn new(replacement: R, policy: &str) -> PlainOneLevel<R> {
+        PlainOneLevel { replacement, counters: Counters::default(), policy: policy.to_owned() }
     }
 
     fn is(&self, policies: &[&str]) -> bool {
         policies.contains(&self.policy.as_str())
     }
 
-    fn evict(&mut self, set: usize) -> Said {
-        let entry = self.level.rows[set].remove(0);
-        self.counters.evictions[Level::Ssd.index()] += 1;
-        if entry.dirty {
-            self.counters.write_backs += 1;
-            self.counters.backing_writes += 1;
-        }
-        Said::Evict { level: Level::Ssd, block: entry.block, dirty: entry.dirty }
+    pub fn residents(&mut self) -> Residents {
+        self.replacement.entries().iter().map(|entry| (entry.block, entry.dirty)).collect()
     }
 
-    /// Puts the block there, if its set has ways at all.
+    fn holds(&mut self, block: BlockNo) -> bool {
+        self.residents().contains_key(&block)
+    }
+
+    fn set_dirty(&mut self, block: BlockNo, dirty: bool) {
+        let entries = self.replacement.entries().into_iter();
+        entries.filter(|entry| entry.block == block).for_each(|entry| entry.dirty = dirty);
+    }
+
+    fn evicted(&mut self, gone: Vec<Entry>) -> Vec<Said> {
+        self.counters.evictions[Level::Ssd.index()] += gone.len() as u64;
+        let dirty = gone.iter().filter(|entry| entry.dirty).count() as u64;
+        self.counters.write_backs += dirty;
+        self.counters.backing_writes += dirty;
+        let said = |entry: Entry| Said::Evict { level: Level::Ssd, block: entry.block, dirty: entry.dirty };
+        gone.into_iter().map(said).collect()
+    }
+
+    /// Puts the block there, if there is room at all.
     fn allocate(&mut self, block: BlockNo, said: &mut Vec<Said>) -> bool {
-        if self.level.is_closed(block) {
-            return false;
-        }
-        if self.level.is_full(block) {
-            said.push(self.evict(self.level.set_of(block)));
-        }
-        self.level.push(block, false);
+        let Some(gone) = self.replacement.admit(block) else { return false };
+        said.extend(self.evicted(gone));
         true
     }
 
     fn read(&mut self, block: BlockNo) -> Vec<Said> {
         self.counters.block_reads += 1;
-        if self.level.find(block).is_some() {
+        if self.holds(block) {
             self.counters.read_hits[Level::Ssd.index()] += 1;
-            if self.lru {
-                self.level.touch(block);
-            }
+            self.replacement.touch(block);
             return vec![Said::ReadLevel(Level::Ssd)];
         }
         self.counters.read_misses += 1;
@@ -67,18 +142,17 @@ impl PlainOneLevel {
     fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Said> {
         self.counters.block_writes += 1;
         let mut said = Vec::new();
-        let hit = self.level.find(block).is_some();
+        let hit = self.holds(block);
         let dirty = self.is(&["wb", "wbwo"]);
         let mut into_cache = false;
         if self.is(&["ro"]) {
-            if self.level.remove(block).is_some() {
+            if hit {
+                self.replacement.remove(block);
                 said.push(Said::Invalidate(Level::Ssd));
             }
         } else if hit {
             into_cache = true;
-            if self.lru {
-                self.level.touch(block);
-            }
+            self.replacement.touch(block);
         } else if !self.is(&["wa"]) {
             into_cache = self.allocate(block, &mut said);
         }
@@ -90,7 +164,7 @@ impl PlainOneLevel {
                 said.push(Said::MergeBacking);
             }
             if dirty {
-                self.level.set_dirty(block, true);
+                self.set_dirty(block, true);
             }
             self.counters.ssd_writes.write += 1;
             self.counters.write_hits_ssd += u64::from(hit);
@@ -112,35 +186,31 @@ impl PlainOneLevel {
                 Vec::new()
             }
             Step::Discard(block) => {
-                self.level.remove(block).map(|_| Said::Invalidate(Level::Ssd)).into_iter().collect()
+                let hit = self.holds(block);
+                self.replacement.remove(block);
+                hit.then_some(Said::Invalidate(Level::Ssd)).into_iter().collect()
             }
             Step::Forget(level, block) => {
-                if level == Level::Ssd {
-                    self.level.remove(block);
+                if level == Level::Ssd && self.holds(block) {
+                    self.replacement.remove(block);
                 }
                 Vec::new()
             }
             Step::Cleaned(block) => {
-                self.level.set_dirty(block, false);
+                self.set_dirty(block, false);
                 Vec::new()
             }
             Step::Restore(block, dirty) => {
                 let unwelcome = dirty && !self.is(&["wb", "wbwo"]);
-                let fits = !self.level.is_full(block) && self.level.find(block).is_none() && !unwelcome;
+                let fits = !unwelcome && !self.holds(block) && self.replacement.restore(block);
                 if fits {
-                    self.level.push(block, dirty);
+                    self.set_dirty(block, dirty);
                 }
                 vec![Said::Restored(fits)]
             }
             Step::Resize(quota) => {
-                self.level.regroup(quota.ssd_blocks);
-                let mut said = Vec::new();
-                for set in 0..self.level.rows.len() {
-                    while self.level.rows[set].len() > self.level.ways(set) {
-                        said.push(self.evict(set));
-                    }
-                }
-                said
+                let gone = self.replacement.resize(quota.ssd_blocks);
+                self.evicted(gone)
             }
         }
     }

@@ -1,9 +1,13 @@
-//! What analysers say after they forgot blocks: against analysers that never saw these, where that is exact, and
-//! against plain lists with the same rules where it is not.
+//! Stacks against plain lists with the same rules: under orders of access that are hard on them, and when they forget
+//! blocks. Where that is exact, also against analysers that never saw the forgotten blocks.
 
+use lists::{RoList, Stack, WbwoList};
 use lode_reuse::{Curve, Distances, Metric, RoStack, WbwoStack};
 use lode_types::AccessOp::{self, Read, Write};
 use proptest::prelude::*;
+
+#[path = "common/lists.rs"]
+mod lists;
 
 /// Scattered numbers, from a seed.
 struct Numbers(u64);
@@ -25,130 +29,6 @@ impl Numbers {
 fn is_in_sample(block: u64, level: u32) -> bool {
     let hash = (block ^ block >> 29).wrapping_mul(0xd134_2543_de82_ef95) ^ block;
     (hash >> 20) & ((1 << level) - 1) == 0
-}
-
-/// What analysers and lists have in common.
-trait Stack {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32>;
-
-    fn retain(&mut self, keep: impl Fn(u64) -> bool);
-}
-
-impl Stack for Distances {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
-        self.access(op, block).expect("few blocks").map(|reuse| reuse.distance)
-    }
-
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        self.retain(keep);
-    }
-}
-
-impl Stack for RoStack {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
-        self.access(op, block).expect("few blocks")
-    }
-
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        self.retain(keep);
-    }
-}
-
-impl Stack for WbwoStack {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
-        self.access(op, block).expect("few blocks")
-    }
-
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        self.retain(keep);
-    }
-}
-
-/// The stack of read-only caches as a list, top first; holes are `None`.
-#[derive(Default)]
-struct RoList {
-    stack: Vec<Option<u64>>,
-    /// Every block ever read.
-    read: Vec<u64>,
-}
-
-impl Stack for RoList {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
-        let depth = self.stack.iter().position(|&entry| entry == Some(block));
-        if op == Write {
-            if let Some(depth) = depth {
-                self.stack[depth] = None;
-            }
-            return None;
-        }
-        if !self.read.contains(&block) {
-            self.read.push(block);
-        }
-        let above = &self.stack[..depth.unwrap_or(self.stack.len())];
-        let hole = above.iter().position(|entry| entry.is_none());
-        if let Some(depth) = depth {
-            self.stack[depth] = None;
-        }
-        if let Some(vacated) = hole.or(depth) {
-            self.stack.remove(vacated);
-        }
-        self.stack.insert(0, Some(block));
-        depth.map(|depth| depth as u32)
-    }
-
-    /// Of the holes, counted from below, as many stay as blocks do, evenly.
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        let before = self.read.len();
-        self.read.retain(|&block| keep(block));
-        let kept = self.read.len();
-        let mut number = 0;
-        self.stack.reverse();
-        self.stack.retain(|entry| {
-            let Some(block) = entry else {
-                number += 1;
-                return number * kept / before > (number - 1) * kept / before;
-            };
-            keep(*block)
-        });
-        self.stack.reverse();
-    }
-}
-
-/// The stack of write-only caches as a list, top first: blocks with the time of their latest access.
-#[derive(Default)]
-struct WbwoList {
-    stack: Vec<(u64, usize)>,
-    now: usize,
-}
-
-impl Stack for WbwoList {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
-        self.now += 1;
-        let depth = self.stack.iter().position(|entry| entry.0 == block);
-        if op == Read {
-            let depth = depth?;
-            self.stack[depth].1 = self.now;
-            return Some(depth as u32);
-        }
-        // The top always goes, then whichever of two is older.
-        let mut carried = (block, usize::MAX);
-        let end = depth.unwrap_or(self.stack.len());
-        for entry in &mut self.stack[..end] {
-            if entry.1 < carried.1 {
-                std::mem::swap(entry, &mut carried);
-            }
-        }
-        match depth {
-            Some(depth) => self.stack[depth] = carried,
-            None => self.stack.push(carried),
-        }
-        self.stack[0].1 = self.now;
-        None
-    }
-
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        self.stack.retain(|entry| keep(entry.0));
-    }
 }
 
 /// Halvings of the sample.
@@ -266,4 +146,58 @@ fn forgetting_most_gives_memory_back() {
     analyser.retain(|block| is_in_sample(block, 6));
     assert!(analyser.memory_bytes() < before / 4, "{} of {before} bytes", analyser.memory_bytes());
     assert!((1000..2200).contains(&analyser.distinct_blocks()), "{} blocks", analyser.distinct_blocks());
+}
+
+/// One pass over some blocks.
+#[derive(Clone, Debug)]
+struct Pass {
+    op: AccessOp,
+    first: u64,
+    len: u64,
+    step: u64,
+    is_backwards: bool,
+    /// Besides, one access in so many is a write, of the same block or of a hot one.
+    writes: u64,
+}
+
+impl Pass {
+    fn accesses(&self) -> impl Iterator<Item = (AccessOp, u64)> {
+        (0..self.len).flat_map(|at| {
+            let at = if self.is_backwards { self.len - 1 - at } else { at };
+            let block = self.first + at * self.step;
+            let also =
+                at.is_multiple_of(self.writes).then_some((Write, if at % 2 == 0 { block } else { at % 3 }));
+            [Some((self.op, block)), also].into_iter().flatten()
+        })
+    }
+}
+
+fn passes() -> impl Strategy<Value = Pass> {
+    (0..3u8, 0u64..120, 1u64..250, 1u64..3, any::<bool>(), 1u64..60).prop_map(
+        |(op, first, len, step, is_backwards, writes)| {
+            let op = if op == 0 { Write } else { Read };
+            Pass { op, first, len, step, is_backwards, writes }
+        },
+    )
+}
+
+fn compare_orders(
+    passes: &[Pass],
+    mut analyser: impl Stack,
+    mut list: impl Stack,
+) -> Result<(), TestCaseError> {
+    for (op, block) in passes.iter().flat_map(Pass::accesses) {
+        prop_assert_eq!(analyser.access(op, block), list.access(op, block), "{:?} of {}", op, block);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn loops_and_turns_agree_with_lists(passes in prop::collection::vec(passes(), 1..14)) {
+        compare_orders(&passes, WbwoStack::new(), WbwoList::default())?;
+        compare_orders(&passes, RoStack::new(), RoList::default())?;
+    }
 }

@@ -1,0 +1,30 @@
+//! Hosts by name or from a file. It must not know what their figures mean.
+
+use std::fs::File;
+use std::io::Read;
+
+use lode_hardware::{Host, MAX_PROFILE_BYTES};
+
+use crate::error::CliError;
+
+/// The end of a name that means a file.
+const FILE_ENDING: &str = ".toml";
+
+/// A built-in host, or the one of a profile file if the name ends in `.toml`.
+///
+/// # Errors
+/// When there is none of that name, or the file cannot be read or understood.
+pub fn find_host(name: &str) -> Result<Host, CliError> {
+    if !name.ends_with(FILE_ENDING) {
+        return Host::find(name)
+            .map_err(|error| CliError::Usage(format!("{error}; a profile file ends in {FILE_ENDING}")));
+    }
+    let cannot = |error| CliError::Failure(format!("Cannot read {name}: {error}; check path and rights"));
+    let mut bytes = Vec::new();
+    // One more than allowed, so that a larger file is refused and not cut.
+    let limit = MAX_PROFILE_BYTES as u64 + 1;
+    File::open(name).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(cannot)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| CliError::Usage(format!("{name} is no text in UTF-8; write a TOML profile")))?;
+    Host::parse(&text).map_err(|error| CliError::Usage(format!("{name}: {error}")))
+}

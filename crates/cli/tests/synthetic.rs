@@ -1,0 +1,98 @@
+//! Synthetic traces through the built `lode` program: made, described, converted, replayed, fitted.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn lode(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lode")).args(arguments).stdin(Stdio::null()).output().expect("it starts")
+}
+
+/// Standard output of a run that must succeed.
+fn good(arguments: &[&str]) -> String {
+    let output = lode(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Standard error of a run that must fail with this code.
+fn bad(arguments: &[&str], code: i32) -> String {
+    let output = lode(arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    String::from_utf8(output.stderr).expect("UTF-8")
+}
+
+fn in_folder(folder: &tempfile::TempDir, name: &str) -> String {
+    let path: PathBuf = folder.path().join(name);
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn what_is_made_is_called_synthetic_everywhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [made, again, copy] =
+        ["made.lode", "again.lode", "copy.lode.zst"].map(|name| in_folder(&folder, name));
+    let text = good(&["trace", "synth", "hm_1", &made, "--scale", "0.01"]);
+    assert!(text.starts_with("Wrote 6093 synthetic requests of synthetic:hm_1 to "), "{text}");
+    good(&["trace", "synth", "hm_1", &again, "--scale", "0.01"]);
+    assert_eq!(std::fs::read(&made).expect("a file"), std::fs::read(&again).expect("a file"));
+    good(&["trace", "synth", "hm_1", &again, "--scale", "0.01", "--seed", "2", "--requests", "7000"]);
+    good(&["trace", "convert", &made, &copy]);
+    let info: Value = serde_json::from_str(&good(&["trace", "info", "--json", &copy])).expect("JSON");
+    assert_eq!(
+        (&info["input"]["synthetic"], &info["total"]["requests"]),
+        (&Value::Bool(true), &Value::from(6093))
+    );
+    assert_eq!(info["total"]["reads"], Value::from(5809));
+    assert!(good(&["trace", "info", &copy]).contains("synthetic:hm_1"));
+    let replay = ["replay", copy.as_str(), "--scheme", "one-level", "--ssd", "1MiB"];
+    assert!(good(&replay).contains("synthetic:hm_1"));
+    let report: Value = serde_json::from_str(&good(&[&replay[..], &["--json", "-"]].concat())).expect("JSON");
+    assert_eq!(report["inputs"][0]["synthetic"], Value::Bool(true));
+    let info: Value = serde_json::from_str(&good(&["trace", "info", "--json", &again])).expect("JSON");
+    assert_eq!(info["total"]["requests"], Value::from(7000));
+}
+
+#[test]
+fn a_fitted_profile_makes_a_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [made, profile, like] = ["made.lode", "made.toml", "like.lode"].map(|name| in_folder(&folder, name));
+    good(&["trace", "synth", "devtoolrel", &made, "--scale", "0.02"]);
+    let text = good(&["trace", "fit", &made, "-o", &profile]);
+    assert!(text.starts_with("Wrote the profile of 3211 requests to "), "{text}");
+    assert_eq!(good(&["trace", "fit", &made, "-o", "-"]), std::fs::read_to_string(&profile).expect("text"));
+    good(&["trace", "synth", &profile, &like]);
+    assert!(good(&["trace", "info", &like]).contains("synthetic:made"));
+}
+
+#[test]
+fn profiles_are_listed_shown_and_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [out, profile] = ["out.lode", "mine.toml"].map(|name| in_folder(&folder, name));
+    let list = good(&["trace", "synth", "--list"]);
+    assert!(list.contains("src1_2-tica") && list.lines().count() == 23, "{list}");
+    let text = good(&["trace", "synth", "--show", "prxy_0"]);
+    assert!(text.contains("published = ["));
+    std::fs::write(&profile, text.replace("read_share = 0", "read_share = 7")).expect("a file");
+    for (arguments, code, expected) in [
+        (
+            vec!["trace", "synth", "nothing", &out],
+            2,
+            "No profile is called nothing; see lode trace synth --list",
+        ),
+        (vec!["trace", "synth", "--show", "nothing"], 2, "No profile is called nothing"),
+        (vec!["trace", "synth", "none.toml", &out], 1, "Cannot read the profile none.toml"),
+        (vec!["trace", "synth", &profile, &out], 1, "read_share is 7"),
+        (vec!["trace", "synth", "hm_1", &out, "--scale", "-1"], 2, "--scale"),
+        (vec!["trace", "synth", "hm_1", &out, "--requests", "0"], 2, "--requests"),
+        (vec!["trace", "synth", "hm_1", &in_folder(&folder, "out.csv")], 2, "OUT is"),
+        (vec!["trace", "synth", "hm_1"], 2, "OUT"),
+        (vec!["trace", "fit", &profile, "-o", &out], 1, "no known format"),
+    ] {
+        let message = bad(&arguments, code);
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+    }
+    assert!(!std::path::Path::new(&out).exists());
+}

@@ -1,0 +1,315 @@
+//! `lode trace convert`, `head`, `filter`, `split` and `sort`, as users meet them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use lode_trace::{ReadOptions, open_trace};
+use serde_json::Value;
+
+/// Times in microseconds, volume, operation: backwards in one place, and two equal times.
+const BACKWARDS: &str = "fio version 3 iolog\n\
+    10 a write 0 8192\n11 b read 4096 512\n5 a read 8192 4096\n11 a trim 0 4096\n3000000 b sync 0 0\n";
+
+fn lode(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lode")).args(arguments).stdin(Stdio::null()).output().expect("it starts")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+fn good(arguments: &[&str]) -> (String, String) {
+    let output = lode(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    (String::from_utf8(output.stdout.clone()).expect("UTF-8"), stderr(&output))
+}
+
+/// The summary of a run.
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&good(&[arguments, &["--json"]].concat()).0).expect("JSON")
+}
+
+fn bad(arguments: &[&str], code: i32) -> String {
+    let output = lode(arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    stderr(&output)
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), bytes).expect("a file");
+        self.path(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        names_in(self.0.path())
+    }
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}
+
+/// Time in microseconds, volume's name and offset of every request.
+fn read(path: impl Into<PathBuf>) -> Vec<(u64, String, u64)> {
+    let mut reader = open_trace(path.into(), &ReadOptions::default()).expect("a trace");
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    while reader.next_batch(&mut batch).expect("a good trace") > 0 {
+        let volumes = reader.volumes();
+        all.extend(
+            batch.iter().map(|r| (r.time_ns / 1000, volumes[r.volume as usize].clone(), r.offset_bytes)),
+        );
+    }
+    all
+}
+
+fn brief(path: &str) -> Vec<(u64, String)> {
+    read(path).into_iter().map(|(time, volume, _)| (time, volume)).collect()
+}
+
+fn of(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
+    expected.iter().map(|&(time, volume)| (time, volume.to_owned())).collect()
+}
+
+#[test]
+fn backwards_times_are_told_with_the_way_to_repair_them() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", BACKWARDS);
+    let out = folder.path("t.lode");
+    for command in [
+        &["trace", "info", &trace][..],
+        &["trace", "convert", &trace, &out],
+        &["trace", "head", &trace, "-n", "9", "--out", &out],
+        &["trace", "filter", &trace, "--out", &out],
+        &["trace", "split", &trace, "--out", &folder.path("split")],
+        &["replay", &trace, "--scheme", "one-level", "--ssd", "1MiB"],
+    ] {
+        let (_, warning) = good(command);
+        let expected = format!(
+            "1 request earlier than the one before; to put them in order: lode trace sort {trace} --out SORTED.lode"
+        );
+        assert!(warning.contains(&expected), "{command:?}: {warning}");
+    }
+    let sort = ["trace", "sort", &trace, "--out", &out];
+    let (text, warning) = good(&sort);
+    assert!(text.contains("5 requests of 2 volumes") && text.contains("1 request came earlier"), "{text}");
+    assert_eq!(warning, "");
+    assert_eq!(brief(&out), of(&[(5, "a"), (10, "a"), (11, "b"), (11, "a"), (3_000_000, "b")]));
+    assert_eq!(good(&["trace", "info", &out]).1, "");
+    // What would need quotes in a shell is not put into a command to be copied.
+    let odd = folder.file("t $(x).iolog", BACKWARDS);
+    assert!(good(&["trace", "info", &odd]).1.contains("lode trace sort TRACE --out"));
+}
+
+#[test]
+fn sorting_with_little_memory_gives_the_same_and_leaves_nothing() {
+    let folder = Folder::new();
+    let mut lines = "fio version 3 iolog\n".to_owned();
+    let mut expected = Vec::new();
+    for i in 0..120_000_u64 {
+        let (time, volume) =
+            (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50, if i % 3 == 0 { "a" } else { "b" });
+        lines += &format!("{time} {volume} read {} 4096\n", i * 4096);
+        expected.push((time, volume.to_owned(), i * 4096));
+    }
+    expected.sort_by_key(|request| request.0);
+    let trace = folder.file("t.iolog", lines);
+    let (small, large) = (folder.path("small.lode"), folder.path("large.lode.zst"));
+    let summary = json(&["trace", "sort", &trace, "-o", &small, "--memory", "1MiB"]);
+    // 1 MiB sorts 16,384 requests at once and merges 4 runs.
+    assert_eq!(
+        (&summary["runs"], &summary["requests"], &summary["volumes"]),
+        (&8.into(), &120_000.into(), &2.into())
+    );
+    assert!(summary["temporary_bytes"].as_u64() > Some(120_000), "{summary}");
+    let summary = json(&["trace", "sort", &trace, "-o", &large]);
+    assert_eq!((&summary["runs"], &summary["temporary_bytes"]), (&0.into(), &0.into()));
+    assert_eq!(summary["output"], Value::from(large.clone()));
+    assert!(summary["inputs"][0]["backwards"].as_u64() > Some(10_000), "{summary}");
+    assert_eq!(read(&small), expected);
+    assert_eq!(read(&large), expected);
+    assert_eq!(folder.names(), ["large.lode.zst", "small.lode", "t.iolog"]);
+    assert!(bad(&["trace", "sort", &trace, "-o", &small, "--memory", "1023KiB"], 2).contains("1MiB"));
+    let nowhere = folder.path("nowhere");
+    let message = bad(&["trace", "sort", &trace, "-o", &small, "--memory", "1MiB", "--temp", &nowhere], 1);
+    assert!(message.contains("temporary data") && message.contains("nowhere"), "{message}");
+}
+
+#[test]
+fn several_traces_become_one() {
+    let folder = Folder::new();
+    let one = folder.file("one.iolog", BACKWARDS);
+    let two = folder.file("two.iolog", "fio version 3 iolog\n7 c read 0 512\n11 a read 0 512\n");
+    let out = folder.path("out.lode");
+    let (_, warning) = good(&["trace", "sort", &one, &two, "-o", &out]);
+    assert!(warning.contains("1 volume name in several of the traces, such as a,"), "{warning}");
+    let sorted = of(&[(5, "a"), (7, "c"), (10, "a"), (11, "b"), (11, "a"), (11, "a"), (3_000_000, "b")]);
+    assert_eq!(brief(&out), sorted);
+    let summary = json(&["trace", "filter", &out, &two, "--volume", "c", "--volume", "z*", "-o", &out]);
+    assert_eq!(brief(&out), of(&[(7, "c"), (7, "c")]));
+    assert_eq!((&summary["requests"], &summary["volumes"]), (&2.into(), &1.into()));
+    assert_eq!((&summary["dropped"]["volume"], &summary["unmatched"]), (&7.into(), &vec!["z*"].into()));
+}
+
+#[test]
+fn a_filter_takes_times_volumes_and_operations() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", BACKWARDS);
+    let out = folder.path("out.lode");
+    let filter = |more: &[&str]| {
+        let summary = json(&[&["trace", "filter", &trace, "-o", &out], more].concat());
+        (brief(&out), summary)
+    };
+    // The first request came at 10 us.
+    assert_eq!(filter(&["--from", "1us"]).0, of(&[(11, "b"), (11, "a"), (3_000_000, "b")]));
+    assert_eq!(filter(&["--from", "@10us", "--until", "@11us"]).0, of(&[(10, "a")]));
+    assert_eq!(filter(&["--until", "1s", "--op", "read,trim"]).0, of(&[(11, "b"), (5, "a"), (11, "a")]));
+    assert_eq!(filter(&["--op", "flush", "--op", "write"]).0, of(&[(10, "a"), (3_000_000, "b")]));
+    let (kept, summary) = filter(&["--volume", "[b-z]", "--from", "3h"]);
+    assert_eq!((kept, &summary["start_ns"]), (of(&[]), &10_000.into()));
+    assert_eq!(summary["dropped"], serde_json::json!({"volume": 3, "op": 0, "time": 2}));
+    assert!(
+        bad(&["trace", "filter", &trace, "-o", &out, "--from", "1h", "--until", "60m"], 2)
+            .contains("--until")
+    );
+    for time in ["10", "yesterday", "-1s"] {
+        assert!(
+            bad(&["trace", "filter", &trace, "-o", &out, &format!("--from={time}")], 2)
+                .contains("such as 10s")
+        );
+    }
+    assert!(bad(&["trace", "filter", &trace, "-o", &out, "--volume", "[a"], 2).contains("no pattern"));
+}
+
+#[test]
+fn the_head_of_a_trace_is_written() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", BACKWARDS);
+    let out = folder.path("out.lode");
+    let head = |count: &str| json(&["trace", "head", &trace, "-n", count, "-o", &out]);
+    assert_eq!((&head("1")["missing"], &head("1")["volumes"]), (&0.into(), &1.into()));
+    assert_eq!(brief(&out), of(&[(10, "a")]));
+    assert_eq!(head("0")["requests"], 0);
+    assert_eq!(brief(&out), of(&[]));
+    assert_eq!((&head("7")["missing"], &head("7")["requests"]), (&2.into(), &5.into()));
+    // In place.
+    good(&["trace", "head", &out, "-n", "2", "-o", &out]);
+    assert_eq!(brief(&out), of(&[(10, "a"), (11, "b")]));
+}
+
+#[test]
+fn a_trace_is_split_into_its_volumes() {
+    let folder = Folder::new();
+    let lines =
+        "fio version 3 iolog\n9 /dev/sda read 0 512\n1 _dev_sda read 512 512\n2 /dev/sda read 1024 512\n";
+    let trace = folder.file("t.iolog", lines);
+    let out = folder.path("deep/er");
+    let summary = json(&["trace", "split", &trace, "--out", &out]);
+    assert_eq!(names_in(Path::new(&out)), ["_dev_sda-2.lode", "_dev_sda.lode"]);
+    assert_eq!((&summary["volumes"], &summary["requests"]), (&2.into(), &3.into()));
+    let files = &summary["files"];
+    assert_eq!((&files[0]["volume"], &files[0]["requests"]), (&"/dev/sda".into(), &2.into()));
+    assert_eq!(files[1]["volume"], "_dev_sda");
+    // The order of the trace stays, and so does the volume's own name.
+    let first = files[0]["path"].as_str().expect("a path");
+    assert_eq!(brief(first), of(&[(9, "/dev/sda"), (2, "/dev/sda")]));
+    assert_eq!(brief(files[1]["path"].as_str().expect("a path")), of(&[(1, "_dev_sda")]));
+
+    let before = std::fs::read(first).expect("a file");
+    std::fs::remove_file(files[1]["path"].as_str().expect("a path")).expect("it was there");
+    let message = bad(&["trace", "split", &trace, "--out", &out], 2);
+    assert!(message.contains("is there already; --force"), "{message}");
+    assert_eq!(names_in(Path::new(&out)), ["_dev_sda.lode"]);
+    assert_eq!(std::fs::read(first).expect("a file"), before);
+    // Also onto its own input.
+    good(&["trace", "split", first, "--out", &out, "--force"]);
+    assert_eq!(brief(first).len(), 2);
+    good(&["trace", "split", first, "--out", &out, "--zstd"]);
+    assert_eq!(names_in(Path::new(&out)), ["_dev_sda.lode", "_dev_sda.lode.zst"]);
+    assert!(bad(&["trace", "split", &trace, "--out", &trace], 1).contains("folder"));
+}
+
+#[test]
+fn more_volumes_than_open_files_are_split() {
+    let folder = Folder::new();
+    let mut lines = "fio version 3 iolog\n".to_owned();
+    for i in 0..3000 {
+        lines += &format!("{i} v{} read {} 512\n", i % 1500, i * 512);
+    }
+    let trace = folder.file("t.iolog", lines);
+    let out = folder.path("out");
+    let command =
+        format!("ulimit -n 64; exec '{}' trace split '{trace}' --out '{out}'", env!("CARGO_BIN_EXE_lode"));
+    let output = Command::new("sh").args(["-c", &command]).output().expect("a shell");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(names_in(Path::new(&out)).len(), 1500);
+    assert_eq!(brief(&format!("{out}/v7.lode")), of(&[(7, "v7"), (1507, "v7")]));
+}
+
+#[test]
+fn a_bad_trace_or_a_full_disk_leaves_nothing() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", "fio version 3 iolog\n0 a write 0 8192\n1 a read zero 4096\n");
+    let (out, new) = (folder.file("out.lode", "precious"), folder.path("new"));
+    for command in [
+        &["trace", "sort", &trace, "-o", &out][..],
+        &["trace", "filter", &trace, "-o", &out],
+        &["trace", "head", &trace, "-n", "5", "-o", &out],
+        &["trace", "split", &trace, "-o", &new],
+    ] {
+        assert!(bad(command, 1).contains("line 3"), "{command:?}");
+    }
+    let trace = folder.file("t.iolog", BACKWARDS);
+    for command in [
+        &["trace", "sort", &trace, "-o", "/dev/full"][..],
+        &["trace", "filter", &trace, "-o", "/dev/full"],
+        &["trace", "convert", &trace, "/dev/full"],
+    ] {
+        let message = bad(command, 1);
+        assert!(message.contains("No space left on device") && message.contains("check space"), "{message}");
+    }
+    assert_eq!(std::fs::read(&out).expect("it is there"), b"precious");
+    assert_eq!(folder.names(), ["out.lode", "t.iolog"]);
+}
+
+#[test]
+fn traces_of_nothing_and_of_one_request_work() {
+    let folder = Folder::new();
+    for (lines, count) in [("fio version 3 iolog\n", 0), ("fio version 3 iolog\n7 a read 0 512\n", 1)] {
+        let trace = folder.file("t.iolog", lines);
+        let out = folder.path("out.lode");
+        for command in [
+            &["trace", "sort", &trace, "-o", &out][..],
+            &["trace", "filter", &trace, "-o", &out],
+            &["trace", "head", &trace, "-n", "5", "-o", &out],
+        ] {
+            assert_eq!(json(command)["requests"], count, "{command:?}");
+            assert_eq!(brief(&out).len() as u64, count, "{command:?}");
+        }
+        let split = json(&["trace", "split", &trace, "-o", &folder.path("split")]);
+        assert_eq!((&split["requests"], &split["volumes"]), (&count.into(), &count.into()));
+    }
+}
+
+#[test]
+fn every_tool_has_help_with_an_example() {
+    for tool in ["convert", "head", "filter", "split", "sort"] {
+        let (help, _) = good(&["trace", tool, "--help"]);
+        assert!(help.contains("Example") && help.contains("--json"), "{help}");
+    }
+}

@@ -1,0 +1,72 @@
+/* Numbers as people read them: the rules of unit.rs once more, for numbers that change. A test compares the two. */
+const show = (() => {
+  const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
+  const minus = value => (value < 0 ? '-' : '');
+
+  function rounded(value, decimals) {
+    if (!Number.isFinite(value)) return minus(value) + '∞';
+    const scale = 10 ** decimals;
+    const near = Math.floor(Math.abs(value) * scale + 0.5) / scale;
+    const digits = near >= 1e21 ? BigInt(near).toString() : near.toFixed(decimals);
+    const [whole, rest] = digits.split('.');
+    const grouped = whole.length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, ',') : whole;
+    return (near === 0 ? '' : minus(value)) + grouped + (rest ? '.' + rest : '');
+  }
+
+  const trimmed = text => (text.includes('.') ? text.replace(/\.?0+$/, '') : text);
+
+  function plain(value) {
+    const size = Math.abs(value);
+    const decimals = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : size >= 0.001 ? 5 : 8;
+    return trimmed(rounded(value, decimals));
+  }
+
+  function percent(hundredths) {
+    const text = rounded(hundredths, Math.abs(hundredths) >= 10 ? 1 : 2);
+    return (Number.isInteger(hundredths) ? trimmed(text) : text) + ' %';
+  }
+
+  function bytes(value) {
+    let power = 0, number = Math.abs(value);
+    while (number >= 1024 && power + 1 < BYTE_UNITS.length) {
+      number /= 1024;
+      power += 1;
+    }
+    if (plain(number) === '1024' && power + 1 < BYTE_UNITS.length) {
+      number /= 1024;
+      power += 1;
+    }
+    return minus(value) + plain(number) + ' ' + BYTE_UNITS[power];
+  }
+
+  function time(us) {
+    const size = Math.abs(us);
+    return size < 1e3 ? plain(us) + ' µs' : size < 1e6 ? plain(us / 1e3) + ' ms' : plain(us / 1e6) + ' s';
+  }
+
+  function dollars(value) {
+    const size = Math.abs(value);
+    return minus(value) + '$' + (size < 100 ? rounded(size, 2) : plain(size));
+  }
+
+  function years(value) {
+    const text = plain(value);
+    return text === '1' ? '1 year' : text + ' years';
+  }
+
+  const kinds = {
+    'count': plain,
+    'ratio': value => percent(value * 100),
+    'bytes': bytes,
+    'bytes-day': value => bytes(value) + '/day',
+    'us': time,
+    'years': years,
+    'usd': dollars,
+  };
+
+  /* A unit that begins with '=' brings its own name. */
+  return (unit, value) => {
+    if (value === null || Number.isNaN(value)) return '–';
+    return unit.startsWith('=') ? plain(value) + ' ' + unit.slice(1) : kinds[unit](value);
+  };
+})();

@@ -1,0 +1,156 @@
+//! The structure of drawn charts.
+
+use lode_draw::*;
+
+use crate::sample::compare;
+
+fn chart(series: Vec<Series>) -> LineChart {
+    let (x, y) = (Axis::log("Size", Unit::Bytes), Axis::linear("Hit ratio", Unit::Ratio).reaching(0.0, 1.0));
+    LineChart { series, ..LineChart::new("Title", "Description", x, y) }
+}
+
+fn steps(name: &str, height: f64) -> Series {
+    Series::new(name, Shape::Steps, vec![(4096.0, 0.0), (8192.0, height), (1048576.0, height)])
+}
+
+/// Values of an attribute of the elements that contain `mark`.
+fn attributes<'a>(svg: &'a str, mark: &str, name: &str) -> Vec<&'a str> {
+    let start = format!(" {name}=\"");
+    let elements = svg.split('<').filter(|element| element.contains(mark));
+    elements.filter_map(|element| element.split_once(&start)?.1.split('"').next()).collect()
+}
+
+#[test]
+fn a_staircase_is_drawn_as_one() {
+    let svg = chart(vec![steps("one", 0.5)]).svg(&Style::screen()).unwrap();
+    let paths = attributes(&svg, "class=\"curve\"", "d");
+    assert_eq!(paths.len(), 1);
+    // Right, up, right: nothing slopes, and nothing but the two levels is drawn.
+    assert!(
+        !paths[0].contains('l') && paths[0].matches('h').count() == 2 && paths[0].matches('v').count() == 1
+    );
+}
+
+#[test]
+fn every_picture_has_title_description_and_labelled_axes() {
+    for style in [Style::one_column(), Style::full_width(), Style::screen()] {
+        let svg = chart(vec![steps("one", 0.5), steps("two", 0.7)]).svg(&style).unwrap();
+        for text in [
+            "<title>Title</title>",
+            "<desc>Description</desc>",
+            "Size, log scale",
+            ">Hit ratio<",
+            ">one<",
+            ">two<",
+        ] {
+            assert!(svg.contains(text), "{text} is missing");
+        }
+        assert!(svg.contains(">1 MiB</text>") && svg.contains(">100 %</text>"), "ticks");
+        assert!(!svg.contains("var("), "a picture of its own has no style sheet");
+    }
+    let svg = compare::stacked().svg(&Style::one_column()).unwrap();
+    assert!(svg.contains("width=\"240pt\"") && svg.contains(">etica-full<") && svg.contains(">Fills<"));
+}
+
+#[test]
+fn curves_differ_without_colour() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut chart = chart(names.iter().enumerate().map(|(at, name)| steps(name, 0.1 * at as f64)).collect());
+    chart.markers = Some(Markers { name: "given".to_owned(), x: States::fixed(vec![Some(8192.0); 8]) });
+    let svg = chart.svg(&Style::screen()).unwrap();
+    let mut dashes = attributes(&svg, "class=\"curve\"", "stroke-dasharray");
+    let mut symbols = attributes(&svg, "class=\"marker\"", "d");
+    let mut colours = attributes(&svg, "class=\"curve\"", "stroke");
+    for (kind, values, wanted) in
+        [("dashes", &mut dashes, 7), ("symbols", &mut symbols, 8), ("colours", &mut colours, 8)]
+    {
+        values.sort_unstable();
+        values.dedup();
+        assert_eq!(values.len(), wanted, "{kind}: {values:?}");
+    }
+}
+
+#[test]
+fn of_hundreds_of_curves_the_first_are_labelled_and_the_rest_grey() {
+    let series = (0..300).map(|at| steps(&format!("vm{at}"), at as f64 / 300.0)).collect();
+    let svg = chart(series).svg(&Style::screen()).unwrap();
+    assert_eq!(attributes(&svg, "class=\"curve\"", "d").len(), 300);
+    assert!(svg.contains(">vm7<") && !svg.contains(">vm8<") && svg.contains(">and 292 others<"));
+    let strokes = attributes(&svg, "class=\"curve\"", "stroke");
+    let grey = strokes.iter().filter(|stroke| **stroke == strokes[0]).count();
+    assert_eq!(grey, 292, "what comes last is drawn first");
+}
+
+#[test]
+fn labels_do_not_overlap() {
+    let series = (0..8).map(|at| steps(&format!("vm{at}"), 0.5 + 0.001 * at as f64)).collect();
+    let svg = chart(series).svg(&Style::screen()).unwrap();
+    let mut heights: Vec<f64> = svg
+        .split("class=\"key\"")
+        .skip(1)
+        .map(|key| {
+            key.split_once("<text").unwrap().1.split_once(" y=\"").unwrap().1.split('"').next().unwrap()
+        })
+        .map(|y| y.parse().unwrap())
+        .collect();
+    heights.sort_by(f64::total_cmp);
+    assert_eq!(heights.len(), 8);
+    assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= 14.0), "{heights:?}");
+}
+
+#[test]
+fn markers_lie_on_their_curves() {
+    let mut chart = chart(vec![steps("one", 0.5), steps("two", 1.0)]);
+    chart.markers = Some(Markers { name: "given".to_owned(), x: States::fixed(vec![Some(65536.0), None]) });
+    let svg = chart.svg(&Style::screen()).unwrap();
+    let places = attributes(&svg, "class=\"marker\"", "transform");
+    // The curve's last two commands are its rise to the level at which the mark has to be.
+    let path = attributes(&svg, "data-s=\"0\"", "transform");
+    assert_eq!((places.len(), path.len()), (2, 1));
+    let curve = attributes(&svg, "class=\"curve\"", "d")[1];
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    let start = number(curve[1..].split_once(' ').unwrap().1.split_once('h').unwrap().0);
+    let rise = number(curve.split_once('v').unwrap().1.split_once('h').unwrap().0);
+    let mark = number(path[0].split_once(' ').unwrap().1.split_once(')').unwrap().0);
+    assert!((start + rise - mark).abs() < 0.02, "{curve} {mark}");
+    assert_eq!(attributes(&svg, "class=\"marker\"", "visibility"), ["hidden"]);
+}
+
+#[test]
+fn bars_are_as_long_as_their_values() {
+    let part =
+        |name: &str, values: &[f64]| Part { name: name.to_owned(), values: States::fixed(values.to_vec()) };
+    let mut bars = BarChart {
+        title: "Bars".to_owned(),
+        description: String::new(),
+        rows: vec!["a".to_owned(), "b".to_owned()],
+        panels: vec![Panel {
+            title: "Panel".to_owned(),
+            unit: Unit::Count,
+            arrangement: Arrangement::Stacked,
+            parts: vec![part("x", &[1.0, 4.0]), part("y", &[2.0, 6.0])],
+        }],
+    };
+    let numbers = |svg: &str, name| -> Vec<f64> {
+        attributes(svg, "class=\"bar\"", name).into_iter().map(|text| text.parse().unwrap()).collect()
+    };
+    let svg = bars.svg(&Style::screen()).unwrap();
+    let (widths, starts) = (numbers(&svg, "width"), numbers(&svg, "x"));
+    assert!(
+        (widths[1] - 2.0 * widths[0]).abs() < 0.02 && (widths[3] - 1.5 * widths[2]).abs() < 0.02,
+        "{widths:?}"
+    );
+    assert!((starts[1] - starts[0] - widths[0]).abs() < 0.02, "the second part begins where the first ends");
+    assert!(svg.contains(">3</text>") && svg.contains(">10</text>"), "sums are written");
+    bars.panels[0].arrangement = Arrangement::Grouped;
+    let starts = numbers(&bars.svg(&Style::screen()).unwrap(), "x");
+    assert!(starts.iter().all(|start| *start == starts[0]), "each part begins at zero");
+}
+
+#[test]
+fn the_same_data_give_the_same_picture() {
+    for style in [Style::one_column(), Style::screen()] {
+        assert_eq!(compare::scatter().svg(&style), compare::scatter().svg(&style));
+        assert_eq!(compare::hit_ratios().svg(&style), compare::hit_ratios().svg(&style));
+    }
+}

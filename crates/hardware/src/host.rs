@@ -1,0 +1,197 @@
+//! The devices of one host, and what a run costs on them. It must not know what ran.
+
+use lode_types::BlockSize;
+use serde::Serialize;
+
+use crate::cost::devices;
+use crate::profile::figure::Figures;
+use crate::profile::{Catalogue, Figure};
+use crate::{
+    Backing, DiskKind, Dram, Energy, HardwareError, LevelCost, Operations, ServiceTimes, Ssd, energy_j,
+    service::ns_of, unreliability,
+};
+
+/// Nanoseconds of a second.
+const SECOND_NS: f64 = 1e9;
+
+/// A host: memory and SSDs for the cache levels, and the storage behind them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Host {
+    /// Its name in the profile.
+    pub name: String,
+    /// What it is.
+    pub about: String,
+    /// Where the choice of devices comes from.
+    pub source: String,
+    /// Memory.
+    pub dram: Dram,
+    /// One of the SSDs.
+    pub ssd: Ssd,
+    /// SSDs on which each cached block is: 2 when they mirror each other.
+    pub ssd_copies: u32,
+    /// What lies behind the cache.
+    pub backing: Backing,
+}
+
+/// What a profile says of one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sheet<'a> {
+    /// What the device is to the host: `dram`, `ssd`, `backing`, `disk`, `network`.
+    pub kind: &'static str,
+    /// What it is.
+    pub about: &'a str,
+    /// Where the figures come from.
+    pub source: &'a str,
+    /// All of them.
+    pub figures: Vec<Figure>,
+}
+
+/// What a host was asked to do in a span of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// Size of a block.
+    pub block: BlockSize,
+    /// Size of the DRAM level.
+    pub dram_bytes: u64,
+    /// Size of the SSD level, as the cache sees it: without the copies.
+    pub ssd_bytes: u64,
+    /// How long it took.
+    pub span_ns: u64,
+    /// What was done, in blocks.
+    pub operations: Operations,
+}
+
+/// Shares of the time that devices needed at least, were they never idle. Above 1 the devices cannot keep up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Utilisation {
+    /// Of the SSDs, at full queues.
+    pub ssd: f64,
+    /// Of the backing disks, each with one command at a time.
+    pub backing: f64,
+}
+
+impl Host {
+    /// A host of the built-in catalogue.
+    ///
+    /// # Errors
+    /// [`HardwareError::Unknown`] with the names that there are.
+    pub fn find(name: &str) -> Result<Host, HardwareError> {
+        Catalogue::built_in()?.host(name)
+    }
+
+    /// The one host of a user's profile, which may use devices of the built-in catalogue.
+    ///
+    /// # Errors
+    /// [`HardwareError`]: whatever is wrong with the text.
+    pub fn parse(text: &str) -> Result<Host, HardwareError> {
+        let mut catalogue = Catalogue::built_in()?;
+        match &catalogue.add(text)?[..] {
+            [name] => catalogue.host(name),
+            names => Err(HardwareError::Hosts { hosts: names.len() }),
+        }
+    }
+
+    /// What the profile says of each of its devices.
+    pub fn sheets(&self) -> Vec<Sheet<'_>> {
+        fn sheet<'a>(kind: &'static str, about: &'a str, source: &'a str, device: &dyn Figures) -> Sheet<'a> {
+            Sheet { kind, about, source, figures: device.figures() }
+        }
+        let Host { dram, ssd, backing, .. } = self;
+        let mut sheets = vec![
+            sheet("dram", &dram.about, &dram.source, dram),
+            sheet("ssd", &ssd.about, &ssd.source, ssd),
+            sheet("backing", &backing.about, &backing.source, backing),
+            match &backing.disk {
+                DiskKind::FixedDisk(disk) => sheet("disk", &disk.about, &disk.source, disk),
+                DiskKind::Hdd(disk) => sheet("disk", &disk.about, &disk.source, disk),
+            },
+        ];
+        let way = backing.network.as_ref();
+        sheets.extend(way.map(|way| sheet("network", &way.about, &way.source, way)));
+        sheets
+    }
+
+    /// Times of commands of one block.
+    pub fn service_times(&self, block: BlockSize) -> ServiceTimes {
+        ServiceTimes {
+            dram_ns: ns_of(self.dram.access_us),
+            ssd_read_ns: self.ssd.read_ns(block.bytes()),
+            ssd_write_ns: self.ssd.write_ns(block.bytes()),
+            backing: self.backing.times(block.bytes()),
+        }
+    }
+
+    /// Price of levels of these sizes, with all copies of the SSD level.
+    pub fn cost_usd(&self, dram_bytes: u64, ssd_bytes: u64) -> LevelCost {
+        let dram = self.dram.cost_usd(dram_bytes);
+        let ssd = self.ssd.cost_usd(ssd_bytes) * f64::from(self.ssd_copies);
+        LevelCost { dram, ssd, total: dram + ssd }
+    }
+
+    /// Years until new SSDs of a level of this size have taken all writes that they may take, when so many bytes are
+    /// written to the level in such a span, again and again. Each copy takes every write. `None` when nothing is
+    /// written or the span is zero.
+    pub fn ssd_life_years(&self, ssd_bytes: u64, written_bytes: u64, span_ns: u64) -> Option<f64> {
+        (span_ns > 0).then_some(())?;
+        self.ssd.years_left(ssd_bytes, 0.0, written_bytes as f64 / seconds(span_ns))
+    }
+
+    /// Energy of a run, in joules, by TICA's Eq. 2, with backing disks: operations times latency times power, and the
+    /// rest of the span times idle power. Devices are whole: a level uses as many as its size needs.
+    pub fn energy_j(&self, run: &Run) -> Energy {
+        let times = self.service_times(run.block);
+        let (span_s, operations) = (seconds(run.span_ns), &run.operations);
+        let spent = |count: u64, ns: u64| count as f64 * seconds(ns);
+        let device = |power, read_s: f64, write_s: f64, devices: f64| {
+            let idle_s = (devices * span_s - read_s - write_s).max(0.0);
+            energy_j(power, read_s, write_s, idle_s)
+        };
+        let copies = f64::from(self.ssd_copies);
+        let dram = device(
+            &self.dram.power_w,
+            spent(operations.dram_reads, times.dram_ns),
+            spent(operations.dram_writes, times.dram_ns),
+            devices(self.dram.device_gb, run.dram_bytes),
+        );
+        let ssd = device(
+            &self.ssd.power_w,
+            spent(operations.ssd_reads, times.ssd_read_ns),
+            spent(operations.ssd_writes, times.ssd_write_ns) * copies,
+            devices(self.ssd.device_gb, run.ssd_bytes) * copies,
+        );
+        Energy::new(dram, ssd, self.backing.energy_j(self.backing_work_s(operations, &times), span_s))
+    }
+
+    /// How busy a run kept the devices; `None` in no time.
+    pub fn utilisation(&self, run: &Run) -> Option<Utilisation> {
+        (run.span_ns > 0).then_some(())?;
+        let times = self.service_times(run.block);
+        let (span_s, operations, block) = (seconds(run.span_ns), &run.operations, run.block.bytes());
+        // Any copy serves a read, every copy takes a write. More SSDs serve more at once.
+        let copies = f64::from(self.ssd_copies);
+        let each = devices(self.ssd.device_gb, run.ssd_bytes).max(1.0);
+        let (reads, writes) = (operations.ssd_reads as f64 / copies, operations.ssd_writes as f64);
+        let bytes = operations.backing_reads.saturating_add(operations.backing_writes) as f64 * block as f64;
+        let work_s = self.backing_work_s(operations, &times);
+        Some(Utilisation {
+            ssd: self.ssd.least_s(reads / each, writes / each, block) / span_s,
+            backing: self.backing.least_s(work_s, bytes) / span_s,
+        })
+    }
+
+    /// Chance of losing dirty data, which are on all copies of the SSD, within a mission (TICA, Eq. 5 for two).
+    pub fn dirty_loss(&self, mission_h: f64) -> f64 {
+        let copies = self.ssd_copies.min(i32::MAX as u32) as i32;
+        unreliability(self.ssd.mttf_h, mission_h).powi(copies)
+    }
+
+    /// Time that the backing disks work, added up over them.
+    fn backing_work_s(&self, operations: &Operations, times: &ServiceTimes) -> f64 {
+        let random = || times.backing.random_work_ns(operations.backing_reads, operations.backing_writes);
+        seconds(operations.backing_work_ns.unwrap_or_else(random))
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / SECOND_NS
+}

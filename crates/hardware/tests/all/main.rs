@@ -1,0 +1,6 @@
+//! The papers' worked examples, profiles, properties, and the disk against a slow and obvious one.
+
+mod catalogue;
+mod disk_oracle;
+mod models;
+mod vectors;

@@ -1,0 +1,258 @@
+//! S3-FIFO: newcomers prove themselves in a small FIFO queue; what was hit there moves to the main one, what was not
+//! leaves a ghost, which opens the main queue to it next time (Yang et al., "FIFO queues are all you need for cache
+//! eviction", SOSP 2023, Algorithm 1).
+//!
+//! It must not know what reads and writes ask for; see [`ssd_level`].
+
+use lode_types::BlockNo;
+
+use crate::effect::{Sink, Slot};
+use crate::scheme::Hint;
+use crate::schemes::queues::Queues;
+use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::settings::{SettingInfo, SettingKind, Settings};
+
+/// Settings beside `write_policy`.
+pub(crate) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        key: "small_percent",
+        default: "10",
+        kind: SettingKind::Integer { min: 1, max: 99 },
+        about: "share of the cache that the small queue keeps, at least one block",
+        source: "Yang et al.; libcachesim: small_size_ratio 0.1",
+    },
+    SettingInfo {
+        key: "ghost_percent",
+        default: "90",
+        kind: SettingKind::Integer { min: 0, max: 200 },
+        about: "ghosts for each hundred blocks of the cache",
+        source: "Yang et al.: as many as the main queue has blocks; libcachesim: ghost_size_ratio 0.9",
+    },
+    SettingInfo {
+        key: "move_threshold",
+        default: "2",
+        kind: SettingKind::Integer { min: 1, max: 3 },
+        about: "hits in the small queue after which a block moves to the main one",
+        source: "Yang et al.: more than one; libcachesim: move_to_main_threshold 2",
+    },
+    SettingInfo {
+        key: "warm_up",
+        default: "main",
+        kind: SettingKind::Choice(&["main", "small"]),
+        about: "where newcomers go until the cache has been full once; main: into the small queue until it has its \
+                share, then into the main one; small: always into the small queue",
+        source: "libcachesim, as observed (main); Yang et al. (small)",
+    },
+];
+
+pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+
+/// One VM's SSD level under S3-FIFO.
+pub type S3Fifo = SsdLevel<S3Queues>;
+
+const SMALL: usize = 0;
+const MAIN: usize = 1;
+const GHOST: usize = 2;
+/// A ghost that comes back, while room is made for it.
+const RETURNING: usize = 3;
+/// Hits are counted up to here: two bits.
+const MOST_HITS: u8 = 3;
+
+/// The queues. A block's mark is the number of its hits.
+#[derive(Debug)]
+pub struct S3Queues {
+    queues: Queues<4>,
+    capacity: u32,
+    small_percent: u64,
+    ghost_percent: u64,
+    move_threshold: u8,
+    /// Newcomers may go straight to the main queue, because nothing was ever evicted.
+    warming_up: bool,
+}
+
+impl S3Queues {
+    fn small_blocks(&self) -> u32 {
+        percent_of(self.capacity, self.small_percent).max(1) as u32
+    }
+
+    fn main_blocks(&self) -> u32 {
+        self.capacity.saturating_sub(self.small_blocks())
+    }
+
+    fn ghosts(&self) -> u64 {
+        percent_of(self.capacity, self.ghost_percent)
+    }
+
+    /// Evicts one block, if there is one. Which queue it comes from is asked once: a small queue that is looked through
+    /// may fill the main one beyond its share.
+    fn evict<S: Sink>(&mut self, sink: &mut S) {
+        self.warming_up = false;
+        let is_main_over = self.queues.len(MAIN) > self.main_blocks();
+        if is_main_over || !self.evict_from_small(sink) {
+            self.evict_from_main(sink);
+        }
+    }
+
+    /// The oldest of the small queue that was not hit enough becomes a ghost, and those before it move on; says whether
+    /// there was one.
+    fn evict_from_small<S: Sink>(&mut self, sink: &mut S) -> bool {
+        while let Some(oldest) = self.queues.oldest(SMALL) {
+            let moves_on = self.queues.mark(oldest) >= self.move_threshold;
+            self.queues.set_mark(oldest, 0);
+            if moves_on {
+                self.queues.move_to_front(MAIN, oldest);
+            } else {
+                self.queues.evict_to(GHOST, oldest, sink);
+                self.bound_ghosts();
+            }
+            self.queues.fetch_behind(SMALL);
+            if !moves_on {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The oldest of the main queue leaves, or has another turn for each of its hits.
+    fn evict_from_main<S: Sink>(&mut self, sink: &mut S) {
+        while let Some(oldest) = self.queues.oldest(MAIN) {
+            let hits = self.queues.mark(oldest);
+            if hits > 0 {
+                self.queues.set_mark(oldest, hits - 1);
+                self.queues.move_to_front(MAIN, oldest);
+            } else {
+                self.queues.evict(oldest, sink);
+            }
+            self.queues.fetch_behind(MAIN);
+            if hits == 0 {
+                return;
+            }
+        }
+    }
+
+    fn bound_ghosts(&mut self) {
+        while u64::from(self.queues.len(GHOST)) > self.ghosts() {
+            self.queues.remove_oldest(GHOST);
+        }
+    }
+
+    fn queue_of_newcomers(&self) -> usize {
+        if self.warming_up && self.queues.len(SMALL) >= self.small_blocks() { MAIN } else { SMALL }
+    }
+}
+
+/// `percent` of `blocks`, rounded down.
+fn percent_of(blocks: u32, percent: u64) -> u64 {
+    u64::from(blocks) * percent / 100
+}
+
+impl Replacement for S3Queues {
+    fn new(settings: &Settings, blocks: u32) -> S3Queues {
+        S3Queues {
+            queues: Queues::new(),
+            capacity: blocks,
+            small_percent: settings.integer("small_percent"),
+            ghost_percent: settings.integer("ghost_percent"),
+            move_threshold: settings.integer("move_threshold") as u8,
+            warming_up: settings.text("warm_up") == "main",
+        }
+    }
+
+    #[inline(always)]
+    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+        self.queues.find(hint, block)
+    }
+
+    #[inline(always)]
+    fn slot(&self, id: Id) -> Option<Slot> {
+        self.queues.slot(id)
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, _: BlockNo, id: Id) {
+        let hits = self.queues.mark(id);
+        self.queues.set_mark(id, MOST_HITS.min(hits + 1));
+    }
+
+    #[inline(always)]
+    fn set_dirty(&mut self, id: Id, dirty: bool) {
+        self.queues.set_dirty(id, dirty);
+    }
+
+    fn admit<S: Sink>(
+        &mut self,
+        hash: u32,
+        block: BlockNo,
+        ghost: Option<Id>,
+        sink: &mut S,
+    ) -> Option<(Id, Slot)> {
+        if self.capacity == 0 {
+            return None;
+        }
+        // It leaves the ghosts first, so that none of them has to for the block that is evicted.
+        if let Some(ghost) = ghost {
+            self.queues.move_to_front(RETURNING, ghost);
+        }
+        if self.cached() >= self.capacity {
+            self.evict(sink);
+        }
+        let id = match ghost {
+            Some(ghost) => {
+                self.queues.move_to_front(MAIN, ghost);
+                ghost
+            }
+            None => self.queues.insert(self.queue_of_newcomers(), hash, block),
+        };
+        Some((id, self.queues.give_slot(id)))
+    }
+
+    fn restore(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>) -> Option<(Id, Slot)> {
+        if self.cached() >= self.capacity {
+            return None;
+        }
+        if let Some(ghost) = ghost {
+            self.queues.remove(ghost);
+        }
+        let id = self.queues.insert(self.queue_of_newcomers(), hash, block);
+        Some((id, self.queues.give_slot(id)))
+    }
+
+    fn remove(&mut self, _: BlockNo, id: Id) {
+        self.queues.remove(id);
+    }
+
+    fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
+        self.capacity = blocks;
+        while self.cached() > blocks {
+            self.evict(sink);
+        }
+        self.bound_ghosts();
+    }
+
+    fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    #[inline]
+    fn cached(&self) -> u32 {
+        self.queues.len(SMALL) + self.queues.len(MAIN)
+    }
+
+    #[inline]
+    fn announce(&self, block: BlockNo) -> Hint {
+        self.queues.announce(block)
+    }
+
+    #[inline]
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        self.queues.locate(blocks);
+    }
+
+    /// A hit moves nothing.
+    #[inline]
+    fn follow(&self, _: impl Iterator<Item = (BlockNo, Hint)>) {}
+
+    fn memory_bytes(&self) -> usize {
+        self.queues.memory_bytes()
+    }
+}

@@ -1,0 +1,280 @@
+//! One cache level on the SSD: what the write policies of ETICA section 3 ask of any replacement algorithm.
+//!
+//! It must not know how the algorithm finds its victims, nor whether it has sets, queues or ghosts.
+
+use lode_types::{Access, AccessOp, BlockNo, Level};
+
+use crate::effect::{Effect, Sink, Slot};
+use crate::quota::Quota;
+use crate::scheme::{Hint, Scheme};
+use crate::settings::{SettingInfo, SettingKind, Settings};
+
+/// The setting of every scheme of one SSD level.
+pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
+    key: "write_policy",
+    default: "wb",
+    kind: SettingKind::Choice(&["wb", "wt", "ro", "wbwo", "wa"]),
+    about: "wb: write-back; wt: write-through; ro: writes go to the disk and invalidate; \
+            wbwo: write-back, reads never allocate; wa: write-around, a cached copy is updated",
+    source: "ETICA section 3 (wb, ro, wbwo); common practice (wt, wa)",
+}];
+
+/// What happens to reads that miss and to writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WritePolicy {
+    /// Both allocate; writes are acknowledged from the cache.
+    WriteBack,
+    /// Both allocate; writes are acknowledged from the disk.
+    WriteThrough,
+    /// Reads allocate; writes go to the disk and invalidate.
+    ReadOnly,
+    /// Writes allocate and are acknowledged from the cache; reads never allocate.
+    WriteBackWriteOnly,
+    /// Reads allocate; writes go to the disk and update a cached copy, but do not allocate.
+    WriteAround,
+}
+
+/// What the write policy says, question by question: an answer looked up here is not worked out at every access.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    read_allocates: bool,
+    write_allocates: bool,
+    write_invalidates: bool,
+    keeps_dirty: bool,
+}
+
+impl WritePolicy {
+    fn from_name(name: &str) -> WritePolicy {
+        match name {
+            "wt" => WritePolicy::WriteThrough,
+            "ro" => WritePolicy::ReadOnly,
+            "wbwo" => WritePolicy::WriteBackWriteOnly,
+            "wa" => WritePolicy::WriteAround,
+            _ => WritePolicy::WriteBack,
+        }
+    }
+
+    fn rules(self) -> Rules {
+        let keeps_dirty = matches!(self, WritePolicy::WriteBack | WritePolicy::WriteBackWriteOnly);
+        Rules {
+            read_allocates: self != WritePolicy::WriteBackWriteOnly,
+            write_allocates: keeps_dirty || self == WritePolicy::WriteThrough,
+            write_invalidates: self == WritePolicy::ReadOnly,
+            keeps_dirty,
+        }
+    }
+}
+
+/// The number by which a replacement algorithm knows a block, cached or only remembered (a ghost).
+pub type Id = u32;
+
+/// Which blocks a level holds, and which one leaves. Accesses that neither hit nor allocate do not reach it.
+pub trait Replacement {
+    /// An empty level of `blocks`.
+    fn new(settings: &Settings, blocks: u32) -> Self;
+
+    /// What is known of `block`: cached, or a ghost.
+    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id>;
+
+    /// Where a known block is cached; `None` for a ghost.
+    fn slot(&self, id: Id) -> Option<Slot>;
+
+    /// A cached block was hit.
+    fn touch(&mut self, block: BlockNo, id: Id);
+
+    /// Says that the copy in the cache is newer than the disk's, or that it is not.
+    fn set_dirty(&mut self, id: Id, dirty: bool);
+
+    /// Caches a block that is not cached, clean, and evicts as many others as it takes; `ghost` is what is known of it.
+    /// `None` when there is no room at all.
+    fn admit<S: Sink>(
+        &mut self,
+        hash: u32,
+        block: BlockNo,
+        ghost: Option<Id>,
+        sink: &mut S,
+    ) -> Option<(Id, Slot)>;
+
+    /// Caches a block that is not cached without an eviction; `None` when that is not possible. Called from least to
+    /// most recent at a restart, before anything else.
+    fn restore(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>) -> Option<(Id, Slot)>;
+
+    /// Forgets a known block altogether.
+    fn remove(&mut self, block: BlockNo, id: Id);
+
+    /// The level has `blocks` from now on; what no longer fits is evicted.
+    fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S);
+
+    /// Blocks that the level may hold.
+    fn capacity(&self) -> u32;
+
+    /// Blocks that it holds.
+    fn cached(&self) -> u32;
+
+    /// See [`Scheme::announce`].
+    fn announce(&self, block: BlockNo) -> Hint;
+
+    /// See [`Scheme::locate`].
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>);
+
+    /// See [`Scheme::follow`].
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>);
+
+    /// See [`Scheme::memory_bytes`].
+    fn memory_bytes(&self) -> usize;
+}
+
+/// One VM's SSD level with replacement `R`.
+#[derive(Debug)]
+pub struct SsdLevel<R> {
+    replacement: R,
+    rules: Rules,
+}
+
+impl<R: Replacement> SsdLevel<R> {
+    /// A cache of `quota.ssd_blocks`; the scheme uses no DRAM.
+    pub fn new(settings: &Settings, quota: Quota) -> SsdLevel<R> {
+        SsdLevel {
+            replacement: R::new(settings, quota.ssd_blocks),
+            rules: WritePolicy::from_name(settings.text("write_policy")).rules(),
+        }
+    }
+
+    /// What is known of the block, and where it is cached.
+    #[inline(always)]
+    fn find(&self, hint: Hint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
+        let known = self.replacement.find(hint, block);
+        (known, known.and_then(|id| self.replacement.slot(id).map(|slot| (id, slot))))
+    }
+
+    #[inline(always)]
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
+        let (known, cached) = self.find(hint, block);
+        if let Some((id, slot)) = cached {
+            self.replacement.touch(block, id);
+            sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
+            return;
+        }
+        sink.effect(Effect::ReadBacking);
+        if self.rules.read_allocates
+            && let Some((_, slot)) = self.replacement.admit(hint.hash, block, known, sink)
+        {
+            sink.effect(Effect::Fill { level: Level::Ssd, slot });
+        }
+    }
+
+    #[inline(always)]
+    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: Hint, sink: &mut S) {
+        let (known, cached) = self.find(hint, block);
+        let dirty = self.rules.keeps_dirty;
+        let target = match cached {
+            Some((id, slot)) if self.rules.write_invalidates => {
+                self.replacement.remove(block, id);
+                sink.effect(Effect::Invalidate { level: Level::Ssd, slot });
+                None
+            }
+            Some((id, _)) => {
+                self.replacement.touch(block, id);
+                cached
+            }
+            None if self.rules.write_allocates => self.replacement.admit(hint.hash, block, known, sink),
+            None => None,
+        };
+        if let Some((id, slot)) = target {
+            if partial {
+                sink.effect(match cached {
+                    Some((_, slot)) => Effect::MergeLevel { level: Level::Ssd, slot },
+                    None => Effect::MergeBacking,
+                });
+            }
+            if dirty {
+                self.replacement.set_dirty(id, true);
+            }
+            sink.effect(Effect::WriteLevel { level: Level::Ssd, slot, hit: cached.is_some(), dirty });
+        }
+        if target.is_none() || !dirty {
+            sink.effect(Effect::WriteBacking);
+        }
+    }
+}
+
+impl<R: Replacement> Scheme for SsdLevel<R> {
+    #[inline]
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        match access.op {
+            AccessOp::Read => self.read(access.block, hint, sink),
+            AccessOp::Write => self.write(access.block, access.partial, hint, sink),
+        }
+    }
+
+    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
+
+    fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
+        let (known, cached) = self.find(Hint::new(block), block);
+        if let Some(id) = known {
+            self.replacement.remove(block, id);
+        }
+        if let Some((_, slot)) = cached {
+            sink.effect(Effect::Invalidate { level: Level::Ssd, slot });
+        }
+    }
+
+    fn forget(&mut self, level: Level, block: BlockNo) {
+        if level == Level::Ssd
+            && let (_, Some((id, _))) = self.find(Hint::new(block), block)
+        {
+            self.replacement.remove(block, id);
+        }
+    }
+
+    fn cleaned(&mut self, block: BlockNo) {
+        if let (_, Some((id, _))) = self.find(Hint::new(block), block) {
+            self.replacement.set_dirty(id, false);
+        }
+    }
+
+    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
+        let hint = Hint::new(block);
+        let (known, cached) = self.find(hint, block);
+        // A policy that never makes blocks dirty does not expect them either: it would invalidate or
+        // drop the only copy.
+        let unwelcome = dirty && !self.rules.keeps_dirty;
+        if unwelcome || cached.is_some() {
+            return None;
+        }
+        let (id, slot) = self.replacement.restore(hint.hash, block, known)?;
+        self.replacement.set_dirty(id, dirty);
+        Some(slot)
+    }
+
+    fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
+        self.replacement.resize(quota.ssd_blocks, sink);
+    }
+
+    fn quota(&self) -> Quota {
+        Quota::new(0, self.replacement.capacity())
+    }
+
+    fn resident_blocks(&self, level: Level) -> u32 {
+        if level == Level::Ssd { self.replacement.cached() } else { 0 }
+    }
+
+    #[inline]
+    fn announce(&self, block: BlockNo) -> Hint {
+        self.replacement.announce(block)
+    }
+
+    #[inline]
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        self.replacement.locate(blocks);
+    }
+
+    #[inline]
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        self.replacement.follow(blocks);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.replacement.memory_bytes()
+    }
+}

@@ -1,0 +1,142 @@
+//! ARC, S3-FIFO and SIEVE against plain vectors, effect by effect, and what the papers promise of them.
+
+use lode_policy::{Effect, Nothing, Quota, Scheme, SchemeInfo, build};
+use lode_types::{Access, Level};
+use proptest::prelude::*;
+
+use crate::driver::{Driver, Step, any_blocks, any_step, settings};
+use crate::one_level::compare_with;
+use crate::oracle::arc::PlainArc;
+use crate::oracle::one_level::PlainOneLevel;
+use crate::oracle::s3_fifo::{PlainS3, S3Settings};
+use crate::oracle::sieve::PlainSieve;
+
+fn any_policy() -> impl Strategy<Value = &'static str> {
+    // Most cases are about victims, and wb shows most of them.
+    prop_oneof![4 => Just("wb"), 1 => Just("wt"), 1 => Just("ro"), 1 => Just("wbwo"), 1 => Just("wa")]
+}
+
+fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = any_step(48, any_blocks().prop_map(|blocks| Quota::new(0, blocks)).boxed());
+    // Without restarts and new shares a cache grows old enough to have all kinds of ghosts.
+    let access = any_step(48, Just(Quota::new(0, 24)).boxed())
+        .prop_filter("an access", |step| matches!(step, Step::Read(_) | Step::Write(..) | Step::EndRequest));
+    prop_oneof![prop::collection::vec(step, 0..250), prop::collection::vec(access, 0..400)]
+}
+
+fn any_s3() -> impl Strategy<Value = S3Settings> {
+    (1usize..100, 0usize..200, 1u32..4, any::<bool>()).prop_map(
+        |(small_percent, ghost_percent, move_threshold, warm_up_in_main)| S3Settings {
+            small_percent,
+            ghost_percent,
+            move_threshold,
+            warm_up_in_main,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn arc_equals_the_oracle(policy in any_policy(), blocks in any_blocks(), steps in any_steps()) {
+        let settings = settings("arc", &[("write_policy", policy)]);
+        compare_with(&settings, blocks, PlainOneLevel::new(PlainArc::new(blocks), policy), &steps);
+    }
+
+    #[test]
+    fn sieve_equals_the_oracle(policy in any_policy(), blocks in any_blocks(), steps in any_steps()) {
+        let settings = settings("sieve", &[("write_policy", policy)]);
+        compare_with(&settings, blocks, PlainOneLevel::new(PlainSieve::new(blocks), policy), &steps);
+    }
+
+    #[test]
+    fn s3_fifo_equals_the_oracle(
+        policy in any_policy(), blocks in any_blocks(), steps in any_steps(), s3 in any_s3())
+    {
+        let mut settings = settings("s3-fifo", &[("write_policy", policy)]);
+        let numbers = [
+            ("small_percent", s3.small_percent),
+            ("ghost_percent", s3.ghost_percent),
+            ("move_threshold", s3.move_threshold as usize),
+        ];
+        for (key, value) in numbers {
+            settings.set(key, &value.to_string()).unwrap();
+        }
+        settings.set("warm_up", if s3.warm_up_in_main { "main" } else { "small" }).unwrap();
+        compare_with(&settings, blocks, PlainOneLevel::new(PlainS3::new(s3, blocks), policy), &steps);
+    }
+}
+
+const QUEUED: [&str; 3] = ["arc", "s3-fifo", "sieve"];
+
+#[test]
+fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
+    for scheme in QUEUED {
+        for policy in ["ro", "wt", "wa"] {
+            let settings = settings(scheme, &[("write_policy", policy)]);
+            let quota = Quota::new(0, 8);
+            let mut driver = Driver::new(&settings, quota, quota);
+            driver.step(Step::Restore(1, true));
+            assert_eq!(driver.residents(Level::Ssd).len(), 0, "{scheme} {policy}");
+            driver.step(Step::Restore(1, false));
+            assert_eq!(driver.residents(Level::Ssd).len(), 1, "{scheme} {policy}");
+        }
+    }
+}
+
+/// Hits on a working set that fits, out of 39,000, while a scan passes that is read once and is much larger than the cache.
+fn hits_beside_a_scan(scheme: &str, pairs: &[(&str, &str)]) -> u64 {
+    let settings = settings(scheme, pairs);
+    let quota = Quota::new(0, 1000);
+    let mut scheme = build(&settings, quota, quota);
+    let mut hits = 0;
+    let mut effects = Vec::new();
+    for round in 0..42_000u64 {
+        let scan = 1_000_000 + round * 3;
+        // The working set comes first and is known when the scan begins.
+        let accesses = if round < 2000 { 1 } else { 4 };
+        for block in [round % 500, scan, scan + 1, scan + 2].into_iter().take(accesses) {
+            effects.clear();
+            scheme.access(Access::read(block), &mut effects);
+            let hit = matches!(effects[0], Effect::ReadLevel { .. });
+            hits += u64::from(hit && round >= 3000);
+        }
+    }
+    hits
+}
+
+/// What they are there for: LRU loses a working set to a scan, they keep it.
+#[test]
+fn a_scan_does_not_wash_the_working_set_away() {
+    assert_eq!(hits_beside_a_scan("one-level", &[("assoc", "0")]), 0);
+    for scheme in QUEUED {
+        let hits = hits_beside_a_scan(scheme, &[]);
+        assert!(hits > 39_000 * 9 / 10, "{scheme}: {hits} of 39,000");
+    }
+}
+
+/// Memory for each block that is known, cached or not, and that it does not grow when all of them change.
+#[test]
+fn memory_for_each_known_block_is_bounded() {
+    const BLOCKS: u32 = 100_000;
+    const MOST_BYTES_PER_BLOCK: usize = 96;
+    for (scheme, known) in [("arc", 2 * BLOCKS), ("s3-fifo", BLOCKS + BLOCKS * 9 / 10), ("sieve", BLOCKS)] {
+        let quota = Quota::new(0, BLOCKS);
+        let settings = SchemeInfo::find(scheme).unwrap().settings();
+        let mut scheme_of = build(&settings, quota, quota);
+        let mut at_first = 0;
+        for block in 0..1_000_000u64 {
+            // Every block twice at once and once more later fills all lists and their ghosts.
+            for number in [block, block, block.saturating_sub(150_000)] {
+                scheme_of.access(Access::write(number), &mut Nothing);
+            }
+            if block == 500_000 {
+                at_first = scheme_of.memory_bytes();
+            }
+        }
+        let bytes = scheme_of.memory_bytes();
+        assert!(bytes <= known as usize * MOST_BYTES_PER_BLOCK, "{scheme}: {bytes} bytes");
+        assert!(bytes <= at_first + at_first / 20, "{scheme}: {at_first}, later {bytes} bytes");
+    }
+}

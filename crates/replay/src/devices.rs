@@ -1,0 +1,130 @@
+//! What a run costs on the devices of a host: energy, wear, price. It must not know how requests were decided.
+
+use lode_hardware::{Energy, Host, LevelCost, Operations, Run, Utilisation};
+use lode_policy::Quota;
+use lode_types::BlockSize;
+use serde::Serialize;
+
+use crate::tally::Tally;
+
+/// Nanoseconds of a second.
+const SECOND_NS: f64 = 1e9;
+
+/// Earliest and latest time of requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span(Option<(u64, u64)>);
+
+impl Span {
+    /// Takes one request's time.
+    #[inline]
+    pub(crate) fn see(&mut self, time_ns: u64) {
+        let (first, last) = self.0.unwrap_or((time_ns, time_ns));
+        self.0 = Some((first.min(time_ns), last.max(time_ns)));
+    }
+
+    /// From the earliest to the latest; zero without requests.
+    pub(crate) fn ns(&self) -> u64 {
+        self.0.map_or(0, |(first, last)| last - first)
+    }
+}
+
+/// What one VM asked of the devices, which it shares with the others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct VmDevices {
+    /// Bytes of data written into the SSD level; every copy of it takes them.
+    pub ssd_written_bytes: u64,
+    /// Energy of the operations; what devices take while they wait is no VM's.
+    pub active_energy_j: Energy,
+    /// The same over the span; none in no time.
+    pub active_mean_w: Option<f64>,
+}
+
+/// What the whole run cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DevicesReport {
+    /// Name of the host's profile.
+    pub host: String,
+    /// From the earliest request of all traces to the latest.
+    pub span_s: f64,
+    /// Bytes of data written into the SSD level; every copy of it takes them.
+    pub ssd_written_bytes: u64,
+    /// The same in a second; none in no time.
+    pub ssd_written_bytes_per_s: Option<f64>,
+    /// Years that new SSDs last at this rate; none in no time or without writes.
+    pub ssd_life_years: Option<f64>,
+    /// Energy of operations and waiting.
+    pub energy_j: Energy,
+    /// Energy of the operations alone.
+    pub active_energy_j: Energy,
+    /// Mean power; none in no time.
+    pub mean_w: Option<f64>,
+    /// Shares of the time that the devices needed at least; none in no time.
+    pub utilisation: Option<Utilisation>,
+    /// Price of the levels.
+    pub cost_usd: LevelCost,
+}
+
+/// A run on a host.
+pub(crate) struct HostRun<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) block: BlockSize,
+    pub(crate) physical: Quota,
+    pub(crate) span: Span,
+}
+
+impl HostRun<'_> {
+    /// Of one VM.
+    pub(crate) fn vm(&self, tally: &Tally) -> VmDevices {
+        let operations = tally.operations();
+        let active_energy_j = self.active_energy_j(operations);
+        VmDevices {
+            ssd_written_bytes: self.bytes(operations.ssd_writes),
+            active_energy_j,
+            active_mean_w: self.over_span(active_energy_j.total),
+        }
+    }
+
+    /// Of all together; `operations` are the sum of the VMs'.
+    pub(crate) fn total(&self, operations: Operations) -> DevicesReport {
+        let run = self.run(operations);
+        let written_bytes = self.bytes(operations.ssd_writes);
+        let energy_j = self.host.energy_j(&run);
+        DevicesReport {
+            host: self.host.name.clone(),
+            span_s: run.span_ns as f64 / SECOND_NS,
+            ssd_written_bytes: written_bytes,
+            ssd_written_bytes_per_s: self.over_span(written_bytes as f64),
+            ssd_life_years: self.host.ssd_life_years(run.ssd_bytes, written_bytes, run.span_ns),
+            energy_j,
+            active_energy_j: self.active_energy_j(operations),
+            mean_w: self.over_span(energy_j.total),
+            utilisation: self.host.utilisation(&run),
+            cost_usd: self.host.cost_usd(run.dram_bytes, run.ssd_bytes),
+        }
+    }
+
+    fn run(&self, operations: Operations) -> Run {
+        let Quota { dram_blocks, ssd_blocks } = self.physical;
+        Run {
+            block: self.block,
+            dram_bytes: self.bytes(dram_blocks.into()),
+            ssd_bytes: self.bytes(ssd_blocks.into()),
+            span_ns: self.span.ns(),
+            operations,
+        }
+    }
+
+    /// In no time nothing waits.
+    fn active_energy_j(&self, operations: Operations) -> Energy {
+        self.host.energy_j(&Run { span_ns: 0, ..self.run(operations) })
+    }
+
+    fn bytes(&self, blocks: u64) -> u64 {
+        blocks.saturating_mul(self.block.bytes())
+    }
+
+    fn over_span(&self, amount: f64) -> Option<f64> {
+        let span_ns = self.span.ns();
+        (span_ns > 0).then(|| amount / (span_ns as f64 / SECOND_NS))
+    }
+}

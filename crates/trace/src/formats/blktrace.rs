@@ -1,0 +1,340 @@
+//! blktrace's binary files (`sda.blktrace.0`, one a CPU, or what `blkparse -d` joins): version 7 of the kernel's
+//! `struct blk_io_trace`, in the byte order of the machine that traced.
+//!
+//! `u32 magic (0x65617407), u32 sequence, u64 time (ns), u64 sector, u32 bytes, u32 action, u32 pid, u32 device, u32 cpu,
+//! u16 error, u16 payload length`, then the payload. The low half of the action says what happened, its high half holds
+//! the categories. One action is counted by the same rule as in [`super::blkparse`]: Q (queued) when the first part of
+//! the trace has any Q, else D (issued to the driver); when it has neither, whichever comes first later on. A discard
+//! is a trim; a flush without bytes is a flush, with bytes it is its write; SCSI passthrough is another command. Each
+//! device is a volume "major,minor". Times are the tracing machine's clock.
+
+use lode_types::{Op, TraceRequest};
+
+use super::fields::sectors;
+use super::{Decoder, Format};
+use crate::error::{ErrorKind, Fault, Position, TraceError};
+use crate::feed::{Feed, More, Parsed, check_request};
+use crate::limits::BATCH_REQUESTS;
+use crate::volumes::VolumeTable;
+
+pub(crate) static FORMAT: Format = Format {
+    name: "blktrace",
+    about: "blktrace binary, version 7; Q events if there are any at the start, else D",
+    endings: &["blktrace"],
+    default_unit_bytes: None,
+    detect: |head| Order::of(head).is_some(),
+    decoder: |head| Box::new(Blktrace { order: Order::of(head), counted: counted_action(head) }),
+};
+
+const RECORD_BYTES: usize = 48;
+const ACTION_AT: usize = 28;
+const MAGIC: u32 = 0x6561_7400;
+const VERSION: u32 = 7;
+
+/// What the low byte of an action means; the bit above it marks control groups.
+const QUEUED: u32 = 1;
+const ISSUED: u32 = 7;
+const ACTION_MASK: u32 = 0xff;
+/// Categories in the high half.
+const READ: u32 = 1 << 16;
+const WRITE: u32 = 1 << 17;
+const FLUSH: u32 = 1 << 18;
+const PASSTHROUGH: u32 = 1 << 25;
+const NOTIFY: u32 = 1 << 26;
+const DISCARD: u32 = 1 << 29;
+/// Bits of a device's minor number.
+const MINOR_BITS: u32 = 20;
+
+const NO_MAGIC: Fault = Fault::malformed("the magic number 0x65617400 + 7 of a record");
+const BAD_VERSION: Fault = Fault::new(ErrorKind::Version, "version 7 of blktrace's records");
+const CUT: Fault = Fault::new(ErrorKind::Truncated, "whole records up to the end");
+const NO_DIRECTION: Fault = Fault::malformed("a read, write, discard or flush among the categories");
+
+/// Byte order of the machine that traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    /// Of a trace with this first record.
+    fn of(head: &[u8]) -> Option<Order> {
+        let magic = *head.first_chunk()?;
+        let is_magic = |number: u32| number & !0xff == MAGIC;
+        if is_magic(u32::from_le_bytes(magic)) {
+            Some(Order::Little)
+        } else if is_magic(u32::from_be_bytes(magic)) {
+            Some(Order::Big)
+        } else {
+            None
+        }
+    }
+
+    fn u32(self, record: &[u8; RECORD_BYTES], at: usize) -> u32 {
+        let bytes = [record[at], record[at + 1], record[at + 2], record[at + 3]];
+        match self {
+            Order::Little => u32::from_le_bytes(bytes),
+            Order::Big => u32::from_be_bytes(bytes),
+        }
+    }
+
+    fn u64(self, record: &[u8; RECORD_BYTES], at: usize) -> u64 {
+        let (first, second) = (self.u32(record, at), self.u32(record, at + 4));
+        let (low, high) = if self == Order::Little { (first, second) } else { (second, first) };
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    /// The last two bytes.
+    fn payload_bytes(self, record: &[u8; RECORD_BYTES]) -> usize {
+        let last = self.u32(record, RECORD_BYTES - 4);
+        (if self == Order::Little { last >> 16 } else { last & 0xffff }) as usize
+    }
+}
+
+struct Blktrace {
+    order: Option<Order>,
+    counted: Option<u32>,
+}
+
+impl Decoder for Blktrace {
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        while out.len() < BATCH_REQUESTS {
+            if !feed.need(RECORD_BYTES)? {
+                return feed.end_of_records(CUT);
+            }
+            let Some(record) = feed.input.available().first_chunk::<RECORD_BYTES>().copied() else {
+                return feed.end_of_records(CUT);
+            };
+            let here = Position { byte: feed.input.offset(), line: None };
+            let Some(order) = self.order else { return Err(feed.fatal(NO_MAGIC, here)) };
+            match order.u32(&record, 0) {
+                magic if magic == MAGIC | VERSION => {}
+                magic if magic & !0xff == MAGIC && here.byte == 0 => {
+                    return Err(feed.fatal(BAD_VERSION, here));
+                }
+                _ => {
+                    feed.fault(NO_MAGIC, here)?;
+                    to_next_record(feed, order)?;
+                    continue;
+                }
+            }
+            let whole = RECORD_BYTES + order.payload_bytes(&record);
+            if !feed.need(whole)? {
+                return feed.end_of_records(CUT);
+            }
+            feed.input.consume(whole);
+            match self.parse(&record, order, &mut feed.volumes) {
+                Ok(Parsed::Request(request)) => out.push(request),
+                Ok(Parsed::Nothing) => {}
+                Ok(Parsed::OtherCommand) => feed.skips.other_commands += 1,
+                Err(fault) => feed.fault(fault, here)?,
+            }
+        }
+        Ok(More::Yes)
+    }
+}
+
+/// Passes over at least a byte, up to the next magic number or the end of the input.
+fn to_next_record(feed: &mut Feed, order: Order) -> Result<(), TraceError> {
+    let magic = MAGIC | VERSION;
+    let magic = if order == Order::Little { magic.to_le_bytes() } else { magic.to_be_bytes() };
+    feed.input.consume(1);
+    loop {
+        let window = feed.input.available();
+        if let Some(at) = memchr::memmem::find(window, &magic) {
+            feed.input.consume(at);
+            return Ok(());
+        }
+        let passed = window.len().saturating_sub(magic.len() - 1);
+        feed.input.consume(passed);
+        if !feed.more()? {
+            let rest = feed.input.available().len();
+            feed.input.consume(rest);
+            return Ok(());
+        }
+    }
+}
+
+/// Which action counts in a trace that starts with `head`.
+fn counted_action(head: &[u8]) -> Option<u32> {
+    let order = Order::of(head)?;
+    let (mut rest, mut issued) = (head, None);
+    while let Some(record) = rest.first_chunk::<RECORD_BYTES>()
+        && order.u32(record, 0) == MAGIC | VERSION
+    {
+        match action_of(order.u32(record, ACTION_AT)) {
+            Some(QUEUED) => return Some(QUEUED),
+            Some(action) => issued = Some(action),
+            None => {}
+        }
+        rest = rest.get(RECORD_BYTES + order.payload_bytes(record)..).unwrap_or_default();
+    }
+    issued
+}
+
+/// Queued or issued, if it is one of them.
+fn action_of(action: u32) -> Option<u32> {
+    let event = action & ACTION_MASK;
+    (action & NOTIFY == 0 && matches!(event, QUEUED | ISSUED)).then_some(event)
+}
+
+impl Blktrace {
+    fn parse(
+        &mut self,
+        record: &[u8; RECORD_BYTES],
+        order: Order,
+        volumes: &mut VolumeTable,
+    ) -> Result<Parsed, Fault> {
+        let categories = order.u32(record, ACTION_AT);
+        let Some(action) = action_of(categories) else { return Ok(Parsed::Nothing) };
+        if action != *self.counted.get_or_insert(action) {
+            return Ok(Parsed::Nothing);
+        }
+        if categories & PASSTHROUGH != 0 {
+            return Ok(Parsed::OtherCommand);
+        }
+        let (time_ns, bytes) = (order.u64(record, 8), order.u32(record, 24));
+        let volume = volumes.lookup(&order.u32(record, 36).to_be_bytes(), device_name)?;
+        let op = match categories {
+            _ if categories & FLUSH != 0 && bytes == 0 => {
+                return Ok(Parsed::Request(TraceRequest {
+                    time_ns,
+                    offset_bytes: 0,
+                    length_bytes: 0,
+                    volume,
+                    op: Op::Flush,
+                }));
+            }
+            _ if categories & DISCARD != 0 => Op::Trim,
+            _ if categories & WRITE != 0 => Op::Write,
+            _ if categories & READ != 0 => Op::Read,
+            _ => return Err(NO_DIRECTION),
+        };
+        let (offset_bytes, _) = sectors(order.u64(record, 16), 0)?;
+        let request = TraceRequest { time_ns, offset_bytes, length_bytes: bytes, volume, op };
+        check_request(&request)?;
+        Ok(Parsed::Request(request))
+    }
+}
+
+fn device_name(key: &[u8]) -> Vec<u8> {
+    let device = key.iter().fold(0, |device: u32, &byte| device << 8 | u32::from(byte));
+    format!("{},{}", device >> MINOR_BITS, device & ((1 << MINOR_BITS) - 1)).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reader::{OnError, ReadOptions, read_trace};
+    use proptest::prelude::*;
+
+    const QUEUE: u32 = 1 << 20 | QUEUED;
+    const ISSUE: u32 = 1 << 22 | ISSUED;
+    const COMPLETE: u32 = 1 << 23 | 8;
+
+    /// A record at sector 8, with a payload.
+    fn record(order: Order, action: u32, bytes: u32, payload: &[u8]) -> Vec<u8> {
+        let four = |value: u32| match order {
+            Order::Little => value.to_le_bytes().to_vec(),
+            Order::Big => value.to_be_bytes().to_vec(),
+        };
+        let eight = |value: u64| match order {
+            Order::Little => value.to_le_bytes().to_vec(),
+            Order::Big => value.to_be_bytes().to_vec(),
+        };
+        let last = match order {
+            Order::Little => (payload.len() as u32) << 16 | 5,
+            Order::Big => 5 << 16 | payload.len() as u32,
+        };
+        let device = 8 << MINOR_BITS | 16;
+        [four(MAGIC | VERSION), four(1), eight(5_000_000_007), eight(8), four(bytes), four(action)]
+            .into_iter()
+            .chain([four(77), four(device), four(3), four(last), payload.to_vec()])
+            .flatten()
+            .collect()
+    }
+
+    fn read(bytes: Vec<u8>, on_error: OnError) -> (Vec<TraceRequest>, Vec<ErrorKind>, Vec<String>, u64) {
+        let options = ReadOptions { format: Some("blktrace".to_owned()), on_error, ..ReadOptions::default() };
+        let mut reader = read_trace(std::io::Cursor::new(bytes), "t", &options).expect("a start");
+        let (mut all, mut batch, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            match reader.next_batch(&mut batch) {
+                Ok(0) => break,
+                Ok(_) => all.append(&mut batch),
+                Err(error) => errors.push(error.kind()),
+            }
+        }
+        errors.extend(reader.skipped().faults.iter().map(|fault| fault.kind));
+        (all, errors, reader.volumes().to_vec(), reader.skipped().other_commands)
+    }
+
+    #[test]
+    fn reads_records_in_either_byte_order() {
+        for order in [Order::Little, Order::Big] {
+            let records = [
+                record(order, NOTIFY | 1, 0, b"process 77"),
+                record(order, QUEUE | READ, 8192, b"abc"),
+                record(order, ISSUE | READ, 8192, b""),
+                record(order, QUEUE | WRITE | FLUSH, 4096, b""),
+                record(order, QUEUE | WRITE | DISCARD, 65_536, b""),
+                record(order, QUEUE | WRITE | FLUSH, 0, b""),
+                record(order, QUEUE | 0x100 | WRITE, 512, &[0; 8]),
+                record(order, QUEUE | READ | PASSTHROUGH, 36, b""),
+                record(order, COMPLETE | READ, 8192, b""),
+            ];
+            assert!((FORMAT.detect)(&records[0]));
+            let (requests, errors, volumes, others) = read(records.concat(), OnError::Stop);
+            let expected =
+                [(Op::Read, 8192), (Op::Write, 4096), (Op::Trim, 65_536), (Op::Flush, 0), (Op::Write, 512)];
+            assert_eq!(requests.iter().map(|r| (r.op, r.length_bytes)).collect::<Vec<_>>(), expected);
+            assert_eq!((requests[0].time_ns, requests[0].offset_bytes), (5_000_000_007, 4096));
+            assert_eq!((errors, volumes, others), (vec![], vec!["8,16".to_owned()], 1));
+        }
+    }
+
+    #[test]
+    fn counts_issued_requests_when_none_is_queued() {
+        let issued = record(Order::Little, ISSUE | READ, 4096, b"");
+        let complete = record(Order::Little, COMPLETE | READ, 4096, b"");
+        let (requests, ..) = read([&issued[..], &complete, &issued].concat(), OnError::Stop);
+        assert_eq!(requests.len(), 2);
+    }
+
+    #[test]
+    fn faults_and_the_next_good_record() {
+        let good = record(Order::Little, QUEUE | READ, 4096, b"xy");
+        let cut = &good[..RECORD_BYTES + 1];
+        let mut version = good.clone();
+        version[0] = 8;
+        let mut no_magic = good.clone();
+        no_magic[3] = 0;
+        for (bad, kind, skipped) in [
+            (record(Order::Little, QUEUE | READ, 0, b""), ErrorKind::ZeroLength, 2),
+            (record(Order::Little, QUEUE, 512, b""), ErrorKind::Malformed, 2),
+            (no_magic, ErrorKind::Malformed, 2),
+            (version.clone(), ErrorKind::Malformed, 2),
+        ] {
+            let bytes = [&good[..], &bad, &good].concat();
+            let (requests, errors, ..) = read(bytes.clone(), OnError::Stop);
+            assert_eq!((requests.len(), errors), (1, vec![kind]));
+            let (requests, errors, ..) = read(bytes, OnError::Skip);
+            assert_eq!((requests.len(), errors), (skipped, vec![kind]));
+        }
+        let (requests, errors, ..) = read([version, good.clone()].concat(), OnError::Skip);
+        assert_eq!((requests.len(), errors), (0, vec![ErrorKind::Version]));
+        let (requests, errors, ..) = read([&good[..], cut].concat(), OnError::Skip);
+        assert_eq!((requests.len(), errors), (1, vec![ErrorKind::Truncated]));
+    }
+
+    proptest! {
+        #[test]
+        fn a_gap_of_any_bytes_is_passed_over(gap in proptest::collection::vec(any::<u8>(), 1..300)) {
+            let good = record(Order::Big, QUEUE | READ, 4096, b"");
+            prop_assume!(memchr::memmem::find(&gap, &(MAGIC | VERSION).to_be_bytes()[..3]).is_none());
+            let (requests, errors, ..) = read([&good[..], &gap, &good].concat(), OnError::Skip);
+            prop_assert_eq!((requests.len(), errors), (2, vec![ErrorKind::Malformed]));
+        }
+    }
+}

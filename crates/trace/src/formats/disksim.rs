@@ -1,0 +1,84 @@
+//! DiskSim's ASCII traces: `arrival device start size flags`, between blanks.
+//!
+//! Arrival is in milliseconds, start and size in 512-byte sectors, flags are in hexadecimal: bit 0 set is a read, else
+//! it is a write; the other bits (how urgent it is) are not used. Each device is a volume, under its number.
+
+use lode_types::{Op, TraceRequest};
+
+use super::columns::{Columns, Row};
+use super::fields::{TimeUnit, sectors};
+use super::{Decoder, Format};
+use crate::error::{Fault, TraceError};
+use crate::feed::{Feed, More, Parsed};
+use crate::scan::hex;
+use crate::volumes::VolumeTable;
+
+pub(crate) static FORMAT: Format = Format {
+    name: "disksim",
+    about: "DiskSim ASCII: arrival (ms) device start size (sectors) flags (bit 0: read)",
+    endings: &["disksim"],
+    default_unit_bytes: None,
+    detect: |head| {
+        let flags = |line: &[u8]| matches!(Row::of(line), Ok(Some(row)) if hex(row.op).is_none());
+        Columns::of(head).is_some_and(|columns| columns.may_be_disksim())
+            && !super::head_lines(head).any(flags)
+    },
+    decoder: |_| Box::new(Disksim),
+};
+
+struct Disksim;
+
+impl Decoder for Disksim {
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        feed.lines(out, parse)
+    }
+}
+
+fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+    let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
+    let expected = "an arrival time of zero or more milliseconds, below 2^64 ns, as first field";
+    let time_ns = TimeUnit::Milliseconds.ns(Some(row.time), expected)?;
+    let (offset_bytes, length_bytes) = sectors(row.start, row.size)?;
+    let flags = hex(row.op).ok_or(Fault::malformed("flags in hexadecimal as fifth field"))?;
+    let op = if flags & 1 == 1 { Op::Read } else { Op::Write };
+    let volume = row.volume(volumes)?;
+    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn reads_fields() {
+        for (flags, op) in [("1", Op::Read), ("0", Op::Write), ("8", Op::Write), ("b", Op::Read)] {
+            let line = format!("25.911729\t18\t28601\t12\t{flags}");
+            let Ok(Parsed::Request(request)) = parse(line.as_bytes(), &mut VolumeTable::default()) else {
+                panic!("a request")
+            };
+            let expected = TraceRequest {
+                time_ns: 25_911_729,
+                offset_bytes: 28_601 * 512,
+                length_bytes: 6144,
+                volume: 0,
+                op,
+            };
+            assert_eq!(request, expected);
+        }
+    }
+
+    #[test]
+    fn refuses_faults() {
+        for (line, kind) in [
+            ("-1.5 0 8 8 1", ErrorKind::NegativeTime),
+            ("1.5 0 8 8 R", ErrorKind::Malformed),
+            ("1.5 0 8 8 -1", ErrorKind::Malformed),
+            ("1.5 0 36028797018963968 8 1", ErrorKind::OutOfRange),
+        ] {
+            let fault = parse(line.as_bytes(), &mut VolumeTable::default()).err();
+            assert_eq!(fault.map(|fault| fault.kind), Some(kind), "{line}");
+        }
+        assert!(!(FORMAT.detect)(b"1.5 0 8 8 R\n"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Windows cut from MSR Cambridge traces, as the Heimdall project publishes them: `time device offset size op`, between
+//! blanks.
+//!
+//! Time is in milliseconds from the window's start, offset and size in bytes, op is 1 for a read and 0 for a write. Each
+//! device is a volume, under its number.
+
+use lode_types::{Op, TraceRequest};
+
+use super::columns::{Columns, Row};
+use super::fields::{TimeUnit, length};
+use super::{Decoder, Format};
+use crate::error::{Fault, TraceError};
+use crate::feed::{Feed, More, Parsed};
+use crate::volumes::VolumeTable;
+
+pub(crate) static FORMAT: Format = Format {
+    name: "msr-cut",
+    about: "Heimdall's cuts of MSR traces: time (ms) device offset size (bytes) 1|0 (read|write)",
+    endings: &["msr-cut"],
+    default_unit_bytes: None,
+    detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_msr_cut()),
+    decoder: |_| Box::new(MsrCut),
+};
+
+struct MsrCut;
+
+impl Decoder for MsrCut {
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        feed.lines(out, parse)
+    }
+}
+
+fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+    let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
+    let expected = "a time of zero or more milliseconds, below 2^64 ns, as first field";
+    let time_ns = TimeUnit::Milliseconds.ns(Some(row.time), expected)?;
+    let length_bytes = length(row.size)?;
+    let op = if row.is_read()? { Op::Read } else { Op::Write };
+    let volume = row.volume(volumes)?;
+    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes: row.start, length_bytes, volume, op }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn reads_fields() {
+        let Ok(Parsed::Request(request)) =
+            parse(b"242904.693 0 1023476224 7680 0", &mut VolumeTable::default())
+        else {
+            panic!("a request")
+        };
+        let expected = TraceRequest {
+            time_ns: 242_904_693_000,
+            offset_bytes: 1_023_476_224,
+            length_bytes: 7680,
+            volume: 0,
+            op: Op::Write,
+        };
+        assert_eq!(request, expected);
+    }
+
+    #[test]
+    fn refuses_faults() {
+        for (line, kind) in [
+            ("-0.5 0 512 512 1", ErrorKind::NegativeTime),
+            ("18446744073710.000 0 512 512 1", ErrorKind::OutOfRange),
+            ("0.5 0 512 4294967296 1", ErrorKind::OutOfRange),
+            ("0.5 0 512 512 R", ErrorKind::Malformed),
+        ] {
+            let fault = parse(line.as_bytes(), &mut VolumeTable::default()).err();
+            assert_eq!(fault.map(|fault| fault.kind), Some(kind), "{line}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! HP's disk traces in SRT format 1.3, as Ruemmler and Wilkes's (hplajw, cello) come with DiskSim: a text header up to
+//! byte 0x0C, then records of 56 bytes.
+//!
+//! A record is 14 big-endian `u32`: its own size, id, enqueue time (s, then us), start and stop (us after it), size
+//! (bytes), sector, device, driver, cylinder, flags, info, queue length. The time is that of the enqueueing, from the
+//! trace's start. The size of a sector is what the header says of every disk. Bits 8 to 15 of the device are the disk:
+//! each is a volume, under its number. Bit 0 of the flags is a read, else it is a write.
+
+use lode_types::{Op, TraceRequest};
+use memchr::memmem;
+
+use super::fields::units;
+use super::{Decoder, Format};
+use crate::error::{ErrorKind, Fault, Position, TraceError};
+use crate::feed::{Feed, More, Parsed};
+use crate::limits::MAX_SRT_HEADER_BYTES;
+use crate::scan::Fields;
+use crate::volumes::VolumeTable;
+
+pub(crate) static FORMAT: Format = Format {
+    name: "srt",
+    about: "HP SRT 1.3 binary: text header, then 56-byte big-endian records",
+    endings: &["srt"],
+    default_unit_bytes: None,
+    detect: |head| head.starts_with(MAGIC),
+    decoder: |_| Box::new(Srt { sector_bytes: None }),
+};
+
+const MAGIC: &[u8] = b"$$TR_IOREC-";
+const VERSION: &[u8] = b"1.3 ";
+const HEADER_END: u8 = 0x0c;
+const RECORD_BYTES: usize = 56;
+const SECTOR_SIZE: &[u8] = b"sectorsize";
+/// Sectors are a power of two from here to [`MAX_SECTOR_BYTES`].
+const MIN_SECTOR_BYTES: u64 = 128;
+const MAX_SECTOR_BYTES: u64 = 65_536;
+
+const NO_MAGIC: Fault = Fault::malformed("a header that starts with $$TR_IOREC-");
+const BAD_VERSION: Fault = Fault::new(ErrorKind::Version, "version 1.3 of the SRT format");
+const LONG_HEADER: Fault =
+    Fault::new(ErrorKind::Limit, "a header of at most 64 KiB that ends with byte 0x0C");
+const SECTORS: Fault = Fault::malformed(
+    "\"sectorsize = N\" in the header, the same power of two from 128 to 65,536 for all disks",
+);
+const CUT: Fault = Fault::new(ErrorKind::Truncated, "whole records of 56 bytes up to the end");
+const SIZE: Fault = Fault::malformed("56 as the size of the record in its first four bytes");
+const MICROSECONDS: Fault = Fault::malformed("less than 1,000,000 microseconds at byte 12 of the record");
+
+struct Srt {
+    sector_bytes: Option<u64>,
+}
+
+impl Decoder for Srt {
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        let sector_bytes = match self.sector_bytes {
+            Some(bytes) => bytes,
+            None => {
+                let start = Position { byte: feed.input.offset(), line: None };
+                let bytes = read_header(feed)?.map_err(|fault| feed.fatal(fault, start))?;
+                *self.sector_bytes.insert(bytes)
+            }
+        };
+        feed.records(out, CUT, |record, volumes| parse(record, sector_bytes, volumes))
+    }
+}
+
+/// Passes over the header, and gives the size of a sector that it states.
+fn read_header(feed: &mut Feed) -> Result<Result<u64, Fault>, TraceError> {
+    feed.need(MAX_SRT_HEADER_BYTES)?;
+    let head = feed.input.available();
+    let head = &head[..head.len().min(MAX_SRT_HEADER_BYTES)];
+    let Some(version) = head.strip_prefix(MAGIC) else { return Ok(Err(NO_MAGIC)) };
+    if !version.starts_with(VERSION) {
+        return Ok(Err(BAD_VERSION));
+    }
+    let Some(end) = memchr::memchr(HEADER_END, head) else { return Ok(Err(LONG_HEADER)) };
+    let sector_bytes = sector_size(&head[..end]);
+    feed.input.consume(end + 1);
+    Ok(sector_bytes)
+}
+
+fn sector_size(header: &[u8]) -> Result<u64, Fault> {
+    let mut sizes = memmem::find_iter(header, SECTOR_SIZE).map(|at| {
+        let mut fields = Fields::new(header[at + SECTOR_SIZE.len()..].trim_ascii_start());
+        fields.skip(b'=')?;
+        fields.rest = fields.rest.trim_ascii_start();
+        fields.number()
+    });
+    let first = sizes.next().flatten().ok_or(SECTORS)?;
+    let fits = first.is_power_of_two() && (MIN_SECTOR_BYTES..=MAX_SECTOR_BYTES).contains(&first);
+    if fits && sizes.all(|size| size == Some(first)) { Ok(first) } else { Err(SECTORS) }
+}
+
+fn parse(record: &[u8; RECORD_BYTES], sector_bytes: u64, volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+    let word = |index: usize| {
+        let at = 4 * index;
+        u32::from_be_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]])
+    };
+    if word(0) as usize != RECORD_BYTES {
+        return Err(SIZE);
+    }
+    let (seconds, microseconds) = (u64::from(word(2)), u64::from(word(3)));
+    if microseconds >= 1_000_000 {
+        return Err(MICROSECONDS);
+    }
+    let (offset_bytes, _) = units(word(7).into(), 0, sector_bytes)?;
+    let disk = (word(8) >> 8) as u8;
+    let volume = volumes.lookup(&[disk], |disk| disk[0].to_string().into_bytes())?;
+    let op = if word(11) & 1 == 1 { Op::Read } else { Op::Write };
+    // Both parts together are less than 2^32 seconds.
+    let time_ns = (seconds * 1_000_000 + microseconds) * 1000;
+    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes: word(6), volume, op }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(words: [u32; 14]) -> [u8; RECORD_BYTES] {
+        let mut record = [0; RECORD_BYTES];
+        for (place, word) in record.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        record
+    }
+
+    const WORDS: [u32; 14] =
+        [56, 262_145, 7, 22_479, 76, 10_038, 4096, 1040, 0x0800_0107, 4, 1, 27, 458_752, 1];
+
+    #[test]
+    fn reads_a_record() {
+        let mut volumes = VolumeTable::default();
+        let Ok(Parsed::Request(request)) = parse(&record(WORDS), 256, &mut volumes) else {
+            panic!("a request")
+        };
+        let expected = TraceRequest {
+            time_ns: 7_022_479_000,
+            offset_bytes: 266_240,
+            length_bytes: 4096,
+            volume: 0,
+            op: Op::Read,
+        };
+        assert_eq!(request, expected);
+        assert_eq!(volumes.names(), ["1"]);
+        let mut write = WORDS;
+        write[11] = 0x0108_820a;
+        assert!(
+            matches!(parse(&record(write), 256, &mut volumes), Ok(Parsed::Request(r)) if r.op == Op::Write)
+        );
+    }
+
+    #[test]
+    fn refuses_faults() {
+        let mut short = WORDS;
+        short[0] = 52;
+        let mut late = WORDS;
+        late[3] = 1_000_000;
+        for (words, fault) in [(short, SIZE), (late, MICROSECONDS)] {
+            assert_eq!(parse(&record(words), 256, &mut VolumeTable::default()).err(), Some(fault));
+        }
+    }
+
+    #[test]
+    fn the_header_states_the_sectors() {
+        for (header, expected) in [
+            ("sectorsize  = 256,\n", Ok(256)),
+            ("sectorsize = 512, x, sectorsize=512", Ok(512)),
+            ("sectorsize = 512, x, sectorsize=256", Err(SECTORS)),
+            ("sectorsize = 300", Err(SECTORS)),
+            ("sectorsize = 0", Err(SECTORS)),
+            ("sectorsize 256", Err(SECTORS)),
+            ("", Err(SECTORS)),
+        ] {
+            assert_eq!(sector_size(header.as_bytes()), expected, "{header}");
+        }
+    }
+}

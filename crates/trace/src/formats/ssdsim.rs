@@ -1,0 +1,81 @@
+//! Text of the SSD simulators SSDsim and MQSim: `time device start size op`, between blanks.
+//!
+//! Time is in nanoseconds, start and size in 512-byte sectors, op is 1 for a read and 0 for a write. Each device is a
+//! volume, under its number.
+
+use lode_types::{Op, TraceRequest};
+
+use super::columns::{Columns, Row};
+use super::fields::{TimeUnit, sectors};
+use super::{Decoder, Format};
+use crate::error::{Fault, TraceError};
+use crate::feed::{Feed, More, Parsed};
+use crate::volumes::VolumeTable;
+
+pub(crate) static FORMAT: Format = Format {
+    name: "ssdsim",
+    about: "SSDsim and MQSim text: time (ns) device start size (sectors) 1|0 (read|write)",
+    endings: &["ssdsim", "mqsim"],
+    default_unit_bytes: None,
+    detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_ssdsim()),
+    decoder: |_| Box::new(Ssdsim),
+};
+
+struct Ssdsim;
+
+impl Decoder for Ssdsim {
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        feed.lines(out, parse)
+    }
+}
+
+fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+    let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
+    let time_ns =
+        TimeUnit::Nanoseconds.ns(Some(row.time), "a time from 0 to below 2^64 ns as first field")?;
+    let (offset_bytes, length_bytes) = sectors(row.start, row.size)?;
+    let op = if row.is_read()? { Op::Read } else { Op::Write };
+    let volume = row.volume(volumes)?;
+    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn reads_fields() {
+        let mut volumes = VolumeTable::default();
+        assert!(parse(b"0 0 303567 7 0", &mut volumes).is_ok());
+        let Ok(Parsed::Request(request)) = parse(b" 26214000 14\t303574 7 1 ", &mut volumes) else {
+            panic!("a request")
+        };
+        let expected = TraceRequest {
+            time_ns: 26_214_000,
+            offset_bytes: 303_574 * 512,
+            length_bytes: 3584,
+            volume: 1,
+            op: Op::Read,
+        };
+        assert_eq!(request, expected);
+        assert_eq!(volumes.names(), ["0", "14"]);
+    }
+
+    #[test]
+    fn refuses_faults() {
+        for (line, kind) in [
+            ("-1 0 8 8 1", ErrorKind::NegativeTime),
+            ("18446744073709551616 0 8 8 1", ErrorKind::OutOfRange),
+            ("1 x 8 8 1", ErrorKind::Malformed),
+            ("1 0 8 8 2", ErrorKind::Malformed),
+            ("1 0 8 8", ErrorKind::Malformed),
+            ("1 0 8 8 1 1", ErrorKind::Malformed),
+            ("1 0 36028797018963968 8 1", ErrorKind::OutOfRange),
+            ("1 0 8 8388608 1", ErrorKind::OutOfRange),
+        ] {
+            let fault = parse(line.as_bytes(), &mut VolumeTable::default()).err();
+            assert_eq!(fault.map(|fault| fault.kind), Some(kind), "{line}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! SYSTOR'17 traces of enterprise desktops (SNIA IOTTA 4964): `Timestamp,Response,IOType,LUN,Offset,Size`.
+//!
+//! Timestamp and Response are in seconds, offset and size in bytes, IOType is R or W. A request's timestamp is when it
+//! was issued, yet the lines are in order of completion. The response time is not used and may be missing. Each LUN is
+//! a volume, under its number; a title line is passed over.
+
+use lode_types::TraceRequest;
+
+use super::fields::{TimeUnit, is_title, length, number, read_or_write};
+use super::{Decoder, Format, head_lines};
+use crate::error::{Fault, TraceError};
+use crate::feed::{Feed, More, Parsed};
+use crate::scan::Fields;
+use crate::volumes::VolumeTable;
+
+pub(crate) static FORMAT: Format = Format {
+    name: "systor",
+    about: "SYSTOR'17 CSV: time (s),response,R|W,LUN,offset,size (bytes)",
+    endings: &["systor"],
+    default_unit_bytes: None,
+    detect: |head| {
+        head_lines(head).any(|line| {
+            is_title(line, &TITLES)
+                || matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_)))
+        })
+    },
+    decoder: |_| Box::new(Systor),
+};
+
+const TITLES: [&str; 6] = ["Timestamp", "Response", "IOType", "LUN", "Offset", "Size"];
+
+struct Systor;
+
+impl Decoder for Systor {
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        feed.lines(out, parse)
+    }
+}
+
+fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+    if line.is_empty() || is_title(line, &TITLES) {
+        return Ok(Parsed::Nothing);
+    }
+    let mut fields = Fields::new(line);
+    let expected = "a time of zero or more seconds, below 2^64 ns, as first field";
+    let time_ns = TimeUnit::Seconds.ns(fields.until(b','), expected)?;
+    let is_number = |text: &[u8]| text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    fields
+        .until(b',')
+        .filter(|text| is_number(text))
+        .ok_or(Fault::malformed("a response time in seconds, or nothing, as second field"))?;
+    let op = read_or_write(fields.until(b','), "R or W as third field")?;
+    let lun = fields.until(b',').filter(|lun| lun.iter().all(u8::is_ascii_digit));
+    let lun = lun.ok_or(Fault::malformed("the number of a LUN as fourth field"))?;
+    let offset_bytes = number(fields.until(b','), "an offset in bytes below 2^64 as fifth field")?;
+    let length_bytes = length(number(Some(fields.rest), "a size in bytes as sixth and last field")?)?;
+    let volume = volumes.lookup(lun, <[u8]>::to_vec)?;
+    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use lode_types::Op;
+
+    #[test]
+    fn reads_fields() {
+        let expected = TraceRequest {
+            time_ns: 1_456_095_145_133_076_000,
+            offset_bytes: 899_056_122_368,
+            length_bytes: 131_072,
+            volume: 0,
+            op: Op::Read,
+        };
+        for response in ["0.000806000", ""] {
+            let line = format!("1456095145.133076000,{response},R,3,899056122368,131072");
+            let mut volumes = VolumeTable::default();
+            let Ok(Parsed::Request(request)) = parse(line.as_bytes(), &mut volumes) else { panic!("{line}") };
+            assert_eq!(request, expected);
+            assert_eq!(volumes.names(), ["3"]);
+        }
+        let title = b"Timestamp,Response,IOType,LUN,Offset,Size";
+        assert!(matches!(parse(title, &mut VolumeTable::default()), Ok(Parsed::Nothing)));
+    }
+
+    #[test]
+    fn refuses_faults() {
+        for (line, kind) in [
+            ("-1.5,0.1,R,0,512,512", ErrorKind::NegativeTime),
+            ("1.5,x,R,0,512,512", ErrorKind::Malformed),
+            ("1.5,0.1,,0,512,512", ErrorKind::Malformed),
+            ("1.5,0.1,R,a,512,512", ErrorKind::Malformed),
+            ("1.5,0.1,R,0,18446744073709551616,512", ErrorKind::OutOfRange),
+            ("1.5,0.1,R,0,512,4294967296", ErrorKind::OutOfRange),
+            ("1.5,0.1,R,0,512", ErrorKind::Malformed),
+            ("1.5,0.1,R,0,512,512,1", ErrorKind::Malformed),
+        ] {
+            let fault = parse(line.as_bytes(), &mut VolumeTable::default()).err();
+            assert_eq!(fault.map(|fault| fault.kind), Some(kind), "{line}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Tencent cloud block storage (SNIA IOTTA 27917, OSCA, ATC 2020): `time,offset,size,type,volume`.
+//!
+//! Time is in whole seconds of Unix time, offset and size in 512-byte sectors, type is 0 for a read and 1 for a write.
+//! Each volume is one, under its number. The published files are not quite in order of time.
+
+use lode_types::{Op, TraceRequest};
+
+use super::fields::{TimeUnit, number, sectors};
+use super::{Decoder, Format, head_lines};
+use crate::error::{Fault, TraceError};
+use crate::feed::{Feed, More, Parsed};
+use crate::scan::Fields;
+use crate::volumes::VolumeTable;
+
+pub(crate) static FORMAT: Format = Format {
+    name: "tencent",
+    about: "Tencent CBS CSV: time (s),offset,size (512 B),0|1 (read|write),volume",
+    endings: &["tencent"],
+    default_unit_bytes: None,
+    detect,
+    decoder: |_| Box::new(Tencent),
+};
+
+/// Times that are taken for Unix seconds: 10^9 (2001) to 2^32 (2106).
+const DETECT_TIMES_NS: std::ops::Range<u64> = 1_000_000_000_000_000_000..(1 << 32) * 1_000_000_000;
+
+struct Tencent;
+
+impl Decoder for Tencent {
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        feed.lines(out, parse)
+    }
+}
+
+/// Whether all lines are requests at plausible times: five numbers alone could be anything.
+fn detect(head: &[u8]) -> bool {
+    let mut lines = head_lines(head).filter(|line| !line.is_empty()).peekable();
+    lines.peek().is_some()
+        && lines.all(|line| match parse(line, &mut VolumeTable::default()) {
+            Ok(Parsed::Request(request)) => DETECT_TIMES_NS.contains(&request.time_ns),
+            _ => false,
+        })
+}
+
+fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+    if line.is_empty() {
+        return Ok(Parsed::Nothing);
+    }
+    let mut fields = Fields::new(line);
+    let expected = "a time of zero or more seconds, below 2^64 ns, as first field";
+    let time_ns = TimeUnit::Seconds.ns(fields.until(b','), expected)?;
+    let offset = number(fields.until(b','), "a first sector below 2^64 as second field")?;
+    let size = number(fields.until(b','), "a number of sectors as third field")?;
+    let (offset_bytes, length_bytes) = sectors(offset, size)?;
+    let op = match fields.until(b',') {
+        Some(b"0") => Op::Read,
+        Some(b"1") => Op::Write,
+        _ => return Err(Fault::malformed("0 for a read or 1 for a write as fourth field")),
+    };
+    if !fields.rest.iter().all(u8::is_ascii_digit) {
+        return Err(Fault::malformed("the number of a volume as fifth and last field"));
+    }
+    let volume = volumes.lookup(fields.rest, <[u8]>::to_vec)?;
+    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn reads_fields() {
+        let mut volumes = VolumeTable::default();
+        let Ok(Parsed::Request(request)) = parse(b"1538323200,12781432,8,1,11248", &mut volumes) else {
+            panic!("a request")
+        };
+        let expected = TraceRequest {
+            time_ns: 1_538_323_200_000_000_000,
+            offset_bytes: 12_781_432 * 512,
+            length_bytes: 4096,
+            volume: 0,
+            op: Op::Write,
+        };
+        assert_eq!(request, expected);
+        assert_eq!(volumes.names(), ["11248"]);
+    }
+
+    #[test]
+    fn only_unix_times_are_recognised() {
+        assert!(detect(b"1538323200,8,8,1,1\n1538323199,8,8,0,2"));
+        for head in
+            ["15383232,8,8,1,1\n", "1538323200,8,8,1,1\n1,8,8,0,2\n", "1538323200,8,8,2,1\n", "\n", ""]
+        {
+            assert!(!detect(head.as_bytes()), "{head}");
+        }
+    }
+
+    #[test]
+    fn refuses_faults() {
+        for (line, kind) in [
+            ("-1,8,8,0,1", ErrorKind::NegativeTime),
+            ("18446744074,8,8,0,1", ErrorKind::OutOfRange),
+            ("1,36028797018963968,8,0,1", ErrorKind::OutOfRange),
+            ("1,8,8388608,0,1", ErrorKind::OutOfRange),
+            ("1,8,8,2,1", ErrorKind::Malformed),
+            ("1,8,8,0,v1", ErrorKind::Malformed),
+            ("1,8,8,0,", ErrorKind::VolumeName),
+            ("1,8,8,0", ErrorKind::Malformed),
+            ("1,8,8,0,1,1", ErrorKind::Malformed),
+        ] {
+            let fault = parse(line.as_bytes(), &mut VolumeTable::default()).err();
+            assert_eq!(fault.map(|fault| fault.kind), Some(kind), "{line}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Formats that state less than a request: units, times and operations that the reader supplies, and how it says no.
+
+use lode_trace::{ErrorKind, OnError, ReadOptions, TraceError, formats, limits, read_trace};
+use lode_types::{Op, TraceRequest};
+
+use crate::samples::drain;
+
+fn read(bytes: &[u8], name: &str, unit_bytes: Option<u64>) -> (Vec<TraceRequest>, Option<TraceError>) {
+    let options = ReadOptions { unit_bytes, ..ReadOptions::default() };
+    match read_trace(std::io::Cursor::new(bytes.to_vec()), name, &options) {
+        Ok(mut reader) => drain(&mut reader),
+        Err(error) => (Vec::new(), Some(error)),
+    }
+}
+
+/// One request of the object or block 3 in each format, and the bytes it has when the unit does not say.
+fn block_three() -> Vec<(&'static str, Vec<u8>, Option<u32>)> {
+    let object =
+        [&9u32.to_le_bytes()[..], &3u64.to_le_bytes(), &100u32.to_le_bytes(), &(-1i64).to_le_bytes()];
+    vec![
+        ("a.lis", b"3 1 0 0\n".to_vec(), None),
+        ("a.u32le", 3u32.to_le_bytes().to_vec(), None),
+        ("a.oracleGeneral", object.concat(), Some(100)),
+        ("a.oracleGeneral.csv", b"# time,object,size,next_access_vtime\n9,3,100,-1\n".to_vec(), Some(100)),
+    ]
+}
+
+#[test]
+fn the_unit_is_the_formats_or_the_users() {
+    for ((name, bytes, length), default) in block_three().into_iter().zip([512, 4096, 4096, 4096]) {
+        for (given, unit) in [(None, default), (Some(16_384), 16_384), (Some(1), 1), (Some(1 << 30), 1 << 30)]
+        {
+            let (requests, error) = read(&bytes, name, given);
+            assert!(error.is_none(), "{name}: {error:?}");
+            let found: Vec<_> = requests.iter().map(|r| (r.offset_bytes, r.length_bytes, r.op)).collect();
+            assert_eq!(found, [(3 * unit, length.unwrap_or(unit as u32), Op::Read)], "{name}");
+        }
+    }
+    let units: Vec<_> = formats().filter_map(|format| format.default_unit_bytes).collect();
+    assert_eq!(units, [4096, 4096, 512, 4096]);
+}
+
+#[test]
+fn a_bad_unit_names_the_range_and_a_needless_one_the_format() {
+    for (name, bytes, _) in block_three() {
+        for unit in [0, limits::MAX_UNIT_BYTES + 1, u64::MAX] {
+            let error = read(&bytes, name, Some(unit)).1.expect("an error");
+            assert_eq!(error.kind(), ErrorKind::Unit, "{name}");
+            assert!(error.to_string().contains("1 to 1073741824"), "{error}");
+        }
+    }
+    let error = read(b"128166385295514663,hm,0,Write,0,512,1\n", "t", Some(512)).1.expect("an error");
+    assert_eq!(error.kind(), ErrorKind::Unit);
+    assert!(error.to_string().contains("msr"), "{error}");
+}
+
+#[test]
+fn blocks_beyond_64_bits_are_out_of_range() {
+    let object = [&9u32.to_le_bytes()[..], &u64::MAX.to_le_bytes(), &1u32.to_le_bytes(), &[0xff; 8]].concat();
+    for (name, bytes, unit) in [
+        ("a.lis", &b"18446744073709551615 1 0 0\n"[..], Some(1)),
+        ("a.lis", b"36028797018963968 1 0 0\n", None),
+        ("a.lis", b"1 8388608 0 0\n", None),
+        ("a.oracleGeneral", &object, None),
+        ("a.oracleGeneral", &object, Some(1)),
+    ] {
+        let (requests, error) = read(bytes, name, unit);
+        let error = error.expect("an error");
+        assert_eq!((requests.len(), error.kind()), (0, ErrorKind::OutOfRange), "{name}");
+        assert_eq!(error.position().map(|position| position.byte), Some(0));
+    }
+}
+
+#[test]
+fn requests_without_a_time_come_one_a_microsecond() {
+    let numbers: Vec<u8> = (0..10_000u32).flat_map(u32::to_le_bytes).collect();
+    let text: String = (0..10_000).map(|block| format!("{block} 1 0 {block}\n")).collect();
+    for (name, bytes) in [("a.u32le", numbers), ("a.lis", text.into_bytes())] {
+        let (requests, error) = read(&bytes, name, None);
+        assert!(error.is_none() && requests.len() == 10_000, "{name}");
+        assert!(requests.iter().enumerate().all(|(i, request)| request.time_ns == 1000 * i as u64));
+    }
+}
+
+#[test]
+fn nothing_and_a_piece_of_a_record() {
+    for format in formats() {
+        for ending in format.endings {
+            let name = format!("empty.{ending}");
+            let (requests, error) = read(b"", &name, None);
+            // These say at their start what they are.
+            let needs_a_header = matches!(format.name, "lode" | "srt" | "parquet");
+            assert_eq!((requests.len(), error.is_some()), (0, needs_a_header), "{name}: {error:?}");
+        }
+    }
+    for name in ["a.u32le", "a.oracleGeneral"] {
+        let error = read(&[1, 2, 3], name, None).1.expect("an error");
+        assert_eq!(error.kind(), ErrorKind::Truncated, "{name}");
+    }
+}
+
+#[test]
+fn content_that_fits_several_formats_is_an_error_with_their_names() {
+    let text = b"0.000 0 4096 4096 1\n";
+    let error = read(text, "a.trace", None).1.expect("an error");
+    assert_eq!(error.kind(), ErrorKind::UnknownFormat);
+    assert!(error.to_string().contains("msr-cut, disksim"), "{error}");
+    assert!(error.to_string().contains("--format"), "{error}");
+    for (name, offset_bytes) in [("a.msr-cut", 4096), ("a.disksim.gz", 4096 * 512)] {
+        let (requests, error) = read(text, name, None);
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(requests[0].offset_bytes, offset_bytes, "{name}");
+    }
+    let named =
+        ReadOptions { format: Some("disksim".to_owned()), on_error: OnError::Stop, ..ReadOptions::default() };
+    let mut reader = read_trace(&text[..], "a.msr-cut", &named).expect("a trace");
+    assert_eq!(drain(&mut reader).0[0].offset_bytes, 4096 * 512);
+}

@@ -1,0 +1,205 @@
+//! Every real trace, with the counts that their README states.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use lode_trace::{ErrorKind, ReadOptions, TraceInfo, info, open_trace, read_trace};
+
+/// A line of the README's table of traces with reads and writes.
+struct Stated {
+    file: &'static str,
+    format: &'static str,
+    requests: u64,
+    reads_percent: f64,
+    blocks: u64,
+    reuse: f64,
+    span_s: f64,
+    /// How exactly the span is stated.
+    span_within_s: f64,
+    volumes: usize,
+}
+
+const fn stated(
+    (file, format): (&'static str, &'static str),
+    (requests, reads_percent): (u64, f64),
+    (blocks, reuse): (u64, f64),
+    (span_s, span_within_s): (f64, f64),
+    volumes: usize,
+) -> Stated {
+    Stated { file, format, requests, reads_percent, blocks, reuse, span_s, span_within_s, volumes }
+}
+
+const READS_AND_WRITES: [Stated; 13] = [
+    stated(("msr-hm_0-sample1k.csv.zst", "msr"), (1000, 50.8), (1917, 0.23), (127.2, 0.1), 1),
+    stated(("msr-cut-rw20_80-10k.trace.zst", "msr-cut"), (10_000, 20.2), (7385, 0.55), (242.9, 0.1), 1),
+    stated(("msr-cut-randiops-10k.trace.zst", "msr-cut"), (10_000, 83.2), (29_025, 0.09), (1.02, 0.01), 1),
+    stated(("umass-financial1-first10k.ascii.zst", "ssdsim"), (10_000, 40.8), (7322, 0.68), (259.6, 0.1), 22),
+    stated(("websearch-mqsim-25k.trace.zst", "ssdsim"), (24_783, 100.0), (93_029, 0.0), (60.1, 0.1), 6),
+    stated(("cloudphysics-2h.vscsi.zst", "vscsi"), (113_872, 41.3), (269_210, 0.76), (7200.0, 2.0), 1),
+    stated(("cloudphysics-2h.csv.zst", "vscsi-csv"), (113_872, 41.3), (269_210, 0.76), (7200.0, 2.0), 1),
+    stated(("hplajw-1week.srt.zst", "srt"), (44_519, 29.3), (7344, 0.90), (603_065.0, 1.0), 2),
+    stated(("fiu-mail-10k.blkparse.zst", "fiu"), (9997, 89.0), (9201, 0.08), (23.6, 0.1), 1),
+    // One line has a bogus time, which the usual span leaves out.
+    stated(("ycsb-ext4.blkparse.zst", "blkparse"), (9887, 91.4), (317_163, 0.0), (810.0, 1.0), 1),
+    stated(("disksim-ascii-14dev.trace.zst", "disksim"), (100_000, 79.6), (158_355, 0.26), (1533.0, 1.0), 14),
+    stated(("tencent-cbs-sample50k.csv.zst", "tencent"), (50_000, 49.0), (348_239, 0.08), (1.0, 0.1), 2038),
+    stated(("systor17-lun0-sample1k.csv.zst", "systor"), (999, 82.7), (9831, 0.06), (2.4, 0.1), 1),
+];
+
+/// A line of its table of block numbers: requests, and blocks of 4 KiB touched and distinct when a number counts `unit`.
+struct Bare {
+    file: &'static str,
+    format: &'static str,
+    unit_bytes: Option<u64>,
+    requests: u64,
+    touches: Option<u64>,
+    blocks: u64,
+}
+
+const fn bare(
+    (file, format): (&'static str, &'static str),
+    unit_bytes: Option<u64>,
+    requests: u64,
+    touches: Option<u64>,
+    blocks: u64,
+) -> Bare {
+    Bare { file, format, unit_bytes, requests, touches, blocks }
+}
+
+const W106: (&str, &str) = ("cloudphysics-w106-lbn.u32le.xz", "u32le");
+const OLTP: (&str, &str) = ("arc-oltp.lis.zst", "lis");
+const P3: (&str, &str) = ("arc-p3.lis.zst", "lis");
+const P6: (&str, &str) = ("arc-p6.lis.zst", "lis");
+/// With a unit of 4 KiB, 4 KiB blocks count what the README counts in the trace's own.
+const OWN: Option<u64> = Some(4096);
+
+const BLOCK_NUMBERS: [Bare; 6] = [
+    // Four blocks of 4 KiB in each of 16 KiB.
+    bare(W106, Some(16_384), 5_292_456, Some(4 * 5_292_456), 4 * 275_171),
+    bare(OLTP, OWN, 914_145, Some(914_145), 186_880),
+    bare(P3, OWN, 238_578, Some(3_912_296), 762_543),
+    bare(P3, None, 238_578, None, 102_348),
+    bare(P6, OWN, 519_711, Some(12_672_123), 773_770),
+    bare(P6, None, 519_711, None, 101_903),
+];
+
+/// Tables of statistics about traces, which are no traces.
+const NO_TRACES: [&str; 3] =
+    ["README.md", "stats-cloudphysics-106vm.csv.zst", "stats-cloudphysics-106vm-readhit.csv.zst"];
+
+/// The folder with the traces, if this checkout has it.
+fn traces() -> Option<PathBuf> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
+    if !folder.is_dir() {
+        println!("skipped: ../shared is absent");
+        return None;
+    }
+    Some(folder)
+}
+
+fn describe(path: &Path, unit_bytes: Option<u64>) -> TraceInfo {
+    let options = ReadOptions { unit_bytes, ..ReadOptions::default() };
+    let mut reader = open_trace(path, &options).unwrap_or_else(|error| panic!("{error}"));
+    info(&mut reader).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn names(info: &TraceInfo) -> Vec<&str> {
+    info.volumes.iter().map(|volume| volume.name.as_str()).collect()
+}
+
+#[test]
+fn reads_and_writes_are_as_stated() {
+    let Some(folder) = traces() else { return };
+    for stated in READS_AND_WRITES {
+        let info = describe(&folder.join(stated.file), None);
+        let (total, file) = (&info.total, stated.file);
+        assert_eq!(
+            (info.format, total.requests, total.distinct_blocks),
+            (stated.format, stated.requests, stated.blocks),
+            "{file}"
+        );
+        let percent = total.read_share().expect("requests") * 100.0;
+        assert!((percent - stated.reads_percent).abs() < 0.051, "{file}: {percent} % reads");
+        // Stated with two decimals, not always rounded to the nearest.
+        let reuse = total.re_reference_share().expect("touches");
+        assert!((reuse - stated.reuse).abs() < 0.01, "{file}: reuse {reuse}");
+        let span = info.span.expect("requests");
+        let span_s = (span.usual_last_ns - span.usual_first_ns) as f64 / 1e9;
+        assert!((span_s - stated.span_s).abs() <= stated.span_within_s, "{file}: {span_s} s");
+        assert_eq!(info.volumes.len(), stated.volumes, "{file}");
+        assert_eq!((info.skipped.fault_count(), info.skipped.other_commands), (0, 0), "{file}");
+    }
+}
+
+#[test]
+fn block_numbers_are_as_stated() {
+    let Some(folder) = traces() else { return };
+    for stated in BLOCK_NUMBERS {
+        let info = describe(&folder.join(stated.file), stated.unit_bytes);
+        let (total, file) = (&info.total, stated.file);
+        assert_eq!(
+            (info.format, total.requests, total.distinct_blocks),
+            (stated.format, stated.requests, stated.blocks),
+            "{file}"
+        );
+        assert_eq!(total.reads, stated.requests, "{file}");
+        match stated.touches {
+            Some(touches) => assert_eq!(total.block_touches, touches, "{file}"),
+            // In sectors the bytes count the references.
+            None => assert!(
+                BLOCK_NUMBERS
+                    .iter()
+                    .any(|other| { other.file == file && other.touches == Some(total.read_bytes / 512) })
+            ),
+        }
+    }
+}
+
+#[test]
+fn what_the_readme_says_of_single_traces() {
+    let Some(folder) = traces() else { return };
+    let describe = |file: &str| describe(&folder.join(file), None);
+    assert_eq!(names(&describe("msr-hm_0-sample1k.csv.zst")), ["hm_0"]);
+    let (binary, text) = (describe("cloudphysics-2h.vscsi.zst"), describe("cloudphysics-2h.csv.zst"));
+    assert_eq!((&binary.total, &binary.sizes), (&text.total, &text.sizes));
+    assert_eq!(names(&binary), ["cloudphysics-2h"]);
+    // blkparse's own summary: 9039 read and 848 write dispatches.
+    let ycsb = describe("ycsb-ext4.blkparse.zst");
+    assert_eq!((ycsb.total.reads, ycsb.total.writes), (9039, 848));
+    assert_eq!((names(&ycsb), ycsb.span.expect("requests").stray_requests), (vec!["8,16"], 1));
+    let hp = describe("hplajw-1week.srt.zst");
+    let requests: Vec<_> = hp.volumes.iter().map(|disk| (disk.name.as_str(), disk.requests)).collect();
+    assert_eq!(requests, [("1", 2267), ("0", 44_519 - 2267)]);
+    assert_eq!(names(&describe("fiu-mail-10k.blkparse.zst")), ["6,0"]);
+    assert_eq!(names(&describe("systor17-lun0-sample1k.csv.zst")), ["0"]);
+    // Not sorted by time, and ordered by completion.
+    for file in ["tencent-cbs-sample50k.csv.zst", "systor17-lun0-sample1k.csv.zst"] {
+        assert!(describe(file).backwards > 0, "{file}");
+    }
+}
+
+/// Under another name the content alone speaks: it is recognised, or it is not, but never taken for another format.
+#[test]
+fn no_content_is_claimed_by_a_wrong_format() {
+    let Some(folder) = traces() else { return };
+    let by_content = READS_AND_WRITES.iter().map(|stated| (stated.file, Some(stated.format)));
+    let by_name = BLOCK_NUMBERS.iter().map(|stated| (stated.file, None));
+    let expected: Vec<_> = by_content.chain(by_name).chain(NO_TRACES.map(|file| (file, None))).collect();
+    for entry in std::fs::read_dir(&folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let file = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        let (_, format) = expected.iter().find(|(known, _)| *known == file).unwrap_or_else(|| {
+            panic!("{file} is in no list of this test");
+        });
+        let bytes = File::open(&path).expect("a file");
+        match (read_trace(bytes, "unnamed", &ReadOptions::default()), format) {
+            (Ok(reader), Some(format)) => assert_eq!(reader.format(), *format, "{file}"),
+            (Err(error), None) => assert_eq!(error.kind(), ErrorKind::UnknownFormat, "{file}"),
+            (found, _) => panic!("{file}: {found:?}"),
+        }
+    }
+    for file in NO_TRACES {
+        let error = open_trace(folder.join(file), &ReadOptions::default()).expect_err(file);
+        assert_eq!(error.kind(), ErrorKind::UnknownFormat, "{file}");
+    }
+}

@@ -1,0 +1,186 @@
+//! Profiles fitted to real traces: what is made of them has the traces' reuse, mix and lengths.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use lode_reuse::{Distances, Metric};
+use lode_trace::synth::{Fitter, Generator, Profile};
+use lode_trace::{ReadOptions, open_trace, vm_block};
+use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
+
+/// The largest mean difference between the miss ratios of trace and profile.
+const MOST_DIFFERENCE: f64 = 0.05;
+
+/// What is made of a trace with several volumes has one, in which their streams are mixed: its requests are sequential
+/// when they start where one of so many before ended.
+const MIXED: usize = 32;
+
+fn traces() -> Option<PathBuf> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
+    if !folder.is_dir() {
+        println!("skipped: ../shared is absent");
+        return None;
+    }
+    Some(folder)
+}
+
+fn bytes_of(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).expect("a trace");
+    zstd::Decoder::new(file).and_then(|mut decoder| decoder.read_to_end(&mut bytes)).expect("zstd");
+    bytes
+}
+
+fn request(time_ns: u64, volume: u32, offset_bytes: u64, length_bytes: u32, reads: bool) -> TraceRequest {
+    let op = if reads { Op::Read } else { Op::Write };
+    TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }
+}
+
+/// HP SRT 1.3: records of 56 bytes after a header that ends with a form feed.
+fn srt(path: &Path) -> Vec<TraceRequest> {
+    let bytes = bytes_of(path);
+    let start = bytes.iter().position(|&byte| byte == 0x0c).expect("a header") + 1;
+    let record = |record: &[u8]| {
+        let word = |at: usize| u32::from_be_bytes(record[4 * at..4 * at + 4].try_into().expect("four bytes"));
+        let time_ns = u64::from(word(2)) * 1_000_000_000 + u64::from(word(3)) * 1000;
+        request(time_ns, word(8) >> 8 & 255, u64::from(word(7)) * 256, word(6), word(11) & 1 != 0)
+    };
+    bytes[start..].chunks_exact(56).map(record).collect()
+}
+
+/// Arrival in ns, device, start and length in sectors, 1 for a read.
+fn ascii(path: &Path) -> Vec<TraceRequest> {
+    let line = |line: &str| {
+        let field: Vec<u64> = line.split_whitespace().map(|field| field.parse().expect("a number")).collect();
+        request(field[0], field[1] as u32, field[2] * 512, field[3] as u32 * 512, field[4] == 1)
+    };
+    String::from_utf8(bytes_of(path)).expect("text").lines().map(line).collect()
+}
+
+fn vscsi(path: &Path) -> Vec<TraceRequest> {
+    let mut reader = open_trace(path, &ReadOptions::default()).expect("a trace");
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    while reader.next_batch(&mut batch).expect("requests") > 0 {
+        all.append(&mut batch);
+    }
+    all
+}
+
+/// What the tests compare.
+#[derive(Debug)]
+struct Facts {
+    curve: lode_reuse::Curve,
+    blocks: u64,
+    read_share: f64,
+    mean_bytes: f64,
+    small_share: f64,
+    sequential_share: f64,
+    span_s: f64,
+    /// Of the reads of blocks known, those whose block was written last.
+    read_after_write: f64,
+}
+
+/// A request is sequential when it starts where one of the `recent` before it in its volume ended.
+fn facts(requests: &[TraceRequest], recent: usize) -> Facts {
+    let mut distances = Distances::new(Metric::Trd);
+    let (mut ends, mut written, mut again, mut after_write) = (HashMap::new(), HashMap::new(), 0, 0);
+    let (mut sequential, mut small, mut bytes, mut reads) = (0, 0, 0, 0);
+    for request in requests {
+        let reading = request.op == Op::Read;
+        let op = if reading { AccessOp::Read } else { AccessOp::Write };
+        for part in blocks_of(BlockSize::KIB_4, request.offset_bytes, request.length_bytes.into()) {
+            let block = vm_block(request.volume, part.block).expect("a block");
+            distances.access(op, block).expect("room");
+            if let Some(was_written) = written.insert(block, !reading)
+                && reading
+            {
+                again += 1;
+                after_write += u64::from(was_written);
+            }
+        }
+        let end = request.end_bytes().expect("a request");
+        let latest: &mut VecDeque<u64> = ends.entry(request.volume).or_default();
+        sequential += u32::from(latest.contains(&request.offset_bytes));
+        latest.push_back(end);
+        if latest.len() > recent {
+            latest.pop_front();
+        }
+        small += u32::from(request.length_bytes <= 4096);
+        bytes += u64::from(request.length_bytes);
+        reads += u64::from(reading);
+    }
+    let count = requests.len() as f64;
+    let (first, last) = (requests[0].time_ns, requests[requests.len() - 1].time_ns);
+    Facts {
+        curve: distances.tally().curve(),
+        blocks: distances.distinct_blocks() as u64,
+        read_share: reads as f64 / count,
+        mean_bytes: bytes as f64 / count,
+        small_share: f64::from(small) / count,
+        sequential_share: f64::from(sequential) / count,
+        span_s: (last - first) as f64 / 1e9,
+        read_after_write: after_write as f64 / f64::max(again as f64, 1.0),
+    }
+}
+
+/// The mean difference of two miss ratio curves at sizes from one block to `blocks`, each a quarter above the last.
+fn difference(a: &Facts, b: &Facts, blocks: u64) -> f64 {
+    let (mut sum, mut sizes, mut size) = (0.0, 0, 1.0);
+    while size < blocks as f64 * 1.25 {
+        let at = (size as u64).min(blocks);
+        sum += (a.curve.hit_ratio_at(at) - b.curve.hit_ratio_at(at)).abs();
+        (sizes, size) = (sizes + 1, size * 1.25);
+    }
+    sum / f64::from(sizes)
+}
+
+fn refit(name: &str, requests: &[TraceRequest]) -> (Profile, Vec<TraceRequest>) {
+    let mut fitter = Fitter::default();
+    requests.chunks(1000).for_each(|batch| fitter.add(name, batch).expect("a trace that can be fitted"));
+    let profile = fitter.finish(name).expect("a profile");
+    // What is written is what is meant.
+    let text = profile.to_toml().expect("TOML");
+    assert_eq!(Profile::parse(&text, name).expect("the profile again"), profile);
+    let made = Generator::new(&profile).expect("a generator").take(requests.len()).collect();
+    (profile, made)
+}
+
+/// Compares the trace with what is made of its profile; `span` is how much longer or shorter that may take.
+fn compare(name: &str, requests: &[TraceRequest]) {
+    let (_, made) = refit(name, requests);
+    let volumes = requests.iter().map(|request| request.volume).collect::<HashSet<_>>().len();
+    let (original, made) = (facts(requests, 1), facts(&made, if volumes > 1 { MIXED } else { 1 }));
+    let difference = difference(&original, &made, original.blocks);
+    println!("{name}: {difference:.4}");
+    assert!(difference <= MOST_DIFFERENCE, "{name}: {difference}");
+    for (what, a, b, most) in [
+        ("footprint", original.blocks as f64 / made.blocks as f64, 1.0, 0.05),
+        ("read share", original.read_share, made.read_share, 0.0001),
+        ("mean length", original.mean_bytes / made.mean_bytes, 1.0, 0.04),
+        ("share of short requests", original.small_share, made.small_share, 0.02),
+        ("sequential share", original.sequential_share, made.sequential_share, 0.1),
+        ("span", original.span_s / made.span_s, 1.0, 0.1),
+        ("reads after writes", original.read_after_write, made.read_after_write, 0.1),
+    ] {
+        assert!((a - b).abs() <= most, "{name}: {what}: {a} and {b}");
+    }
+}
+
+#[test]
+fn a_fitted_profile_has_the_curve_of_cloudphysics() {
+    let Some(folder) = traces() else { return };
+    compare("cloudphysics-2h", &vscsi(&folder.join("cloudphysics-2h.vscsi.zst")));
+}
+
+#[test]
+fn a_fitted_profile_has_the_curve_of_hplajw() {
+    let Some(folder) = traces() else { return };
+    compare("hplajw-1week", &srt(&folder.join("hplajw-1week.srt.zst")));
+}
+
+#[test]
+fn a_fitted_profile_has_the_curve_of_financial1() {
+    let Some(folder) = traces() else { return };
+    compare("umass-financial1", &ascii(&folder.join("umass-financial1-first10k.ascii.zst")));
+}
