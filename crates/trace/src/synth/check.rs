@@ -34,8 +34,8 @@ pub const MAX_PLACES: u32 = 1024;
 pub const MAX_EXPONENT: f64 = 4.0;
 /// Slowest and fastest arrival, in requests a second.
 pub const RATE: (f64, f64) = (1e-6, 1e9);
-/// Longest mean burst, silence or gap, in seconds.
-pub const MAX_MEAN_S: f64 = 1e8;
+/// Longest mean burst, silence or gap, in seconds: more than 2^64 ns, so that every trace can be fitted.
+pub const MAX_MEAN_S: f64 = 1e11;
 /// How far a sum of shares may be from 1.
 const SUM_TOLERANCE: f64 = 1e-6;
 

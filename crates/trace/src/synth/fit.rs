@@ -9,6 +9,7 @@ use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
 use super::check::{MAX_NAME_BYTES, MAX_PLACES, MAX_REQUEST_BYTES, refused};
 use super::profile::{After, Again, Arrival, Pattern, Phase, Profile, Reuse, Sizes, Stream};
 use crate::error::{ErrorKind, TraceError};
+use crate::limits::MAX_DISTINCT_SIZES;
 use crate::merge::vm_block;
 
 /// Most blocks of 4 KiB in a trace that is fitted, about 70 bytes of memory each.
@@ -119,7 +120,7 @@ impl Fitter {
     /// Adds requests in their order; `name` stands for the trace in messages.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] for more than [`MAX_FIT_BLOCKS`] different blocks, more volumes than
+    /// [`ErrorKind::Limit`] for more than [`MAX_FIT_BLOCKS`] different blocks or [`MAX_DISTINCT_SIZES`] lengths, more volumes than
     /// [`crate::limits::MAX_VM_VOLUMES`] or blocks beyond [`crate::limits::MAX_VM_BLOCKS`], and [`ErrorKind::OutOfRange`]
     /// for a request longer than a profile's may be.
     pub fn add(&mut self, name: &str, requests: &[TraceRequest]) -> Result<(), TraceError> {
@@ -157,6 +158,11 @@ impl Fitter {
         let counts = &mut self.ops[request.op as usize];
         counts.requests += 1;
         *counts.lengths.entry(request.length_bytes).or_default() += 1;
+        if counts.lengths.len() > MAX_DISTINCT_SIZES {
+            let message =
+                format!("More than {MAX_DISTINCT_SIZES} different request lengths; fit a part of the trace");
+            return Err(TraceError::new(ErrorKind::Limit, name.as_ref(), message));
+        }
         for part in blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into()) {
             let limit = |what: &str| {
                 let message = format!("{what}; fit one volume or a part of the trace");

@@ -189,7 +189,9 @@ fn stream_state(profile: &Profile, stream: &Stream, requests: u64, rng: Rng) -> 
             {
                 let most = most_blocks(&profile.sizes, at, profile.block_bytes) * requests[at] as f64;
                 let wanted = blocks as f64 * share;
-                if wanted > most {
+                // A range holds the longest request and a block, even if there is only a short one.
+                let least = (profile.longest_bytes() / profile.block_bytes + 2) as f64;
+                if wanted > most + least {
                     return Err(format!(
                         "{} are too few to touch {wanted:.0} new blocks; make footprint_bytes smaller, or requests or \
                          sizes larger",

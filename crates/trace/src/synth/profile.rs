@@ -246,7 +246,10 @@ impl Profile {
         let times = |number: u64| libm::round(number as f64 * factor).max(1.0) as u64;
         let mut scaled = self.clone();
         scaled.requests = times(self.requests);
-        scaled.footprint_bytes = times(self.footprint_bytes).next_multiple_of(self.block_bytes.max(1));
+        let footprint_bytes = times(self.footprint_bytes);
+        // What is too large is refused by the check.
+        scaled.footprint_bytes =
+            footprint_bytes.checked_next_multiple_of(self.block_bytes).unwrap_or(footprint_bytes);
         for stream in scaled.phase.iter_mut().flat_map(|phase| &mut phase.stream) {
             let Pattern::Reuse(reuse) = &mut stream.pattern else { continue };
             for again in reuse.read.iter_mut().chain(&mut reuse.write) {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use lode_reuse::{Distances, Metric};
 use lode_trace::synth::{Fitter, Generator, Profile};
-use lode_trace::{ReadOptions, open_trace, vm_block};
+use lode_trace::{ErrorKind, ReadOptions, open_trace, vm_block};
 use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
+use proptest::prelude::*;
 
 /// The largest mean difference between the miss ratios of trace and profile.
 const MOST_DIFFERENCE: f64 = 0.05;
@@ -183,4 +184,51 @@ fn a_fitted_profile_has_the_curve_of_hplajw() {
 fn a_fitted_profile_has_the_curve_of_financial1() {
     let Some(folder) = traces() else { return };
     compare("umass-financial1", &ascii(&folder.join("umass-financial1-first10k.ascii.zst")));
+}
+
+fn any_request() -> impl Strategy<Value = TraceRequest> {
+    let time_ns = prop_oneof![0u64..1_000_000, any::<u64>()];
+    let offset = prop_oneof![(0u64..200).prop_map(|sector| sector * 512), 0u64..1 << 50];
+    let length = prop_oneof![1u32..20_000, Just(4096), Just(1 << 20)];
+    let op = prop::sample::select(vec![Op::Read, Op::Write, Op::Write, Op::Trim, Op::Flush]);
+    (time_ns, offset, length, 0u32..3, op).prop_map(|(time_ns, offset_bytes, length_bytes, volume, op)| {
+        TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whatever the trace, its profile can be, has its counts, and makes requests.
+    #[test]
+    fn any_trace_has_a_profile(requests in proptest::collection::vec(any_request(), 0..60)) {
+        let mut fitter = Fitter::default();
+        fitter.add("any", &requests).expect("a trace that can be fitted");
+        let counted: Vec<_> =
+            requests.iter().filter(|request| matches!(request.op, Op::Read | Op::Write)).collect();
+        match fitter.finish("any") {
+            Err(error) => prop_assert!(error.kind() == ErrorKind::Profile && counted.is_empty(), "{}", error),
+            Ok(profile) => {
+                let made: Vec<_> = Generator::new(&profile)
+                    .map_err(|error| TestCaseError::fail(error.to_string()))?
+                    .take(counted.len())
+                    .collect();
+                let reads = |count: usize, all: &mut dyn Iterator<Item = Op>| {
+                    (count, all.filter(|op| *op == Op::Read).count())
+                };
+                prop_assert_eq!(profile.requests, counted.len() as u64);
+                prop_assert_eq!(
+                    reads(made.len(), &mut made.iter().map(|request| request.op)),
+                    reads(counted.len(), &mut counted.iter().map(|request| request.op))
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_no_profile_can_say_is_refused() {
+    let error = |request: TraceRequest| Fitter::default().add("x", &[request]).expect_err("too much").kind();
+    assert_eq!(error(request(0, 0, 0, (64 << 20) + 1, true)), ErrorKind::OutOfRange);
+    assert_eq!(error(request(0, 4096, 0, 512, true)), ErrorKind::Limit);
 }
