@@ -60,6 +60,12 @@ fn main() {
         let lru = lru.clone();
         move |share| OneLevel::new(&lru, share)
     });
+    let full = settings("one-level", &["assoc=0"]);
+    bench.run("one-level lru, one set", &full, ssd, any(&full, ssd));
+    for scheme in ["arc", "s3-fifo", "sieve"] {
+        let settings = settings(scheme, &[]);
+        bench.run(scheme, &settings, ssd, any(&settings, ssd));
+    }
     let etica = settings("etica", &[]);
     bench.run("etica", &etica, both, any(&etica, both));
     bench.run("etica, concrete", &etica, both, {

@@ -44,6 +44,7 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         ("one-level ro", one("write_policy=ro")),
         ("one-level wbwo", one("write_policy=wbwo")),
         ("one-level wa", one("write_policy=wa")),
+        ("arc wb", machine("arc", &["write_policy=wb"], ssd_only)),
     ]
 }
 

@@ -173,7 +173,7 @@ fn write_amplification_with_a_flush_for_32_writes() {
 /// What is said before a volume is served holds when its cache is full and its history long.
 #[test]
 fn memory_stays_below_what_the_configuration_promises() {
-    for scheme in ["etica", "one-level"] {
+    for scheme in ["etica", "one-level", "arc"] {
         let dram = if scheme == "etica" { 2048 } else { 0 };
         let mut machine = machine(scheme, &[], Quota::new(dram, 16_384));
         machine.config = lode_engine::EngineConfig::new(BlockSize::KIB_4, 1 << 30, machine.config.quota);

@@ -193,3 +193,13 @@ fn one_level_wb_is_the_same_everywhere() {
 fn one_level_ro_is_the_same_everywhere() {
     three_worlds_agree("one-level", &["write_policy=ro"], 0);
 }
+
+#[test]
+fn arc_is_the_same_everywhere() {
+    three_worlds_agree("arc", &["write_policy=wb"], 0);
+}
+
+#[test]
+fn s3_fifo_is_the_same_everywhere() {
+    three_worlds_agree("s3-fifo", &["write_policy=wb"], 0);
+}

@@ -238,12 +238,17 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
         ("one-level", "write_policy=ro"),
         ("one-level", "write_policy=wbwo"),
         ("one-level", "write_policy=wa"),
+        ("arc", "write_policy=wb"),
+        ("s3-fifo", "write_policy=wbwo"),
+        ("sieve", "write_policy=wt"),
     ];
     let small = ["sizing_interval=40", "promotion_interval=15", "queue_percent=50", "popularity=any"];
     (proptest::sample::select(modes.to_vec()), 1u32..40, 1u32..80).prop_map(
         move |((scheme, mode), dram, ssd)| {
             let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
-            settings.set_pair("assoc=4").expect("a setting");
+            if settings.values().any(|(key, _)| key == "assoc") {
+                settings.set_pair("assoc=4").expect("a setting");
+            }
             settings.set_pair(mode).expect("a setting");
             if scheme == "etica" {
                 small.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));

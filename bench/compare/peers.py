@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Lodestore beside libcachesim: equal miss ratios (`test`) and speed (`bench`). `run` prepares everything and calls it.
+
+Both sides read the same requests from a file, one thread each, in turn, and are measured by the time that their process
+had a processor. The peer gets the format it reads fastest and the hash table size that suits it best.
+"""
+import argparse
+import json
+import lzma
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import libcachesim
+import numpy
+import zstandard
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TRACES = ROOT.parent / "shared" / "traces"
+WRITE = 1 << 31
+BLOCK_MASK = WRITE - 1
+HASHPOWERS = (20, 21, 22)
+READ_PERCENT = 70
+ORACLE_GENERAL = numpy.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
+
+# The peer's algorithm, our scheme, its settings.
+POLICIES = {
+    "LRU": (libcachesim.LRU, "one-level", ["assoc=0"]),
+    "ARC": (libcachesim.ARC, "arc", []),
+    "S3-FIFO": (libcachesim.S3FIFO, "s3-fifo", []),
+    "SIEVE": (libcachesim.Sieve, "sieve", []),
+}
+
+
+def fail(text):
+    sys.exit(f"bench/compare: {text}")
+
+
+class Trace:
+    """A trace as words, as the peer's own format, and as a compact file."""
+
+    def __init__(self, name, folder):
+        self.name = name
+        self.words, self.oracle, self.packed = (folder / f"{name}.{end}" for end in ("words", "oracleGeneral", "lode"))
+
+    def write(self, words):
+        words.astype("<u4").tofile(self.words)
+
+    def prepare(self):
+        words = numpy.fromfile(self.words, dtype="<u4")
+        self.requests, self.distinct = len(words), len(numpy.unique(words & BLOCK_MASK))
+        records = numpy.zeros(len(words), dtype=ORACLE_GENERAL)
+        # The peer takes object 0 for none.
+        records["id"] = (words & BLOCK_MASK).astype("<u8") + 1
+        records["time"], records["size"], records["next"] = numpy.arange(len(words)), 1, -1
+        records.tofile(self.oracle)
+        return self
+
+    def reader(self, path=None):
+        parameters = libcachesim.ReaderInitParam(ignore_obj_size=True)
+        return libcachesim.TraceReader(str(path or self.oracle), libcachesim.TraceType.ORACLE_GENERAL_TRACE, parameters)
+
+
+def shared(name):
+    """The bytes of a trace that is kept beside the repository; None without it."""
+    path = TRACES / name
+    if not path.exists():
+        print(f"skipped: {path.name} is not in {TRACES}")
+        return None
+    if path.suffix == ".xz":
+        return lzma.decompress(path.read_bytes())
+    return zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
+
+
+def cloudphysics(folder):
+    data = shared("cloudphysics-w106-lbn.u32le.xz")
+    if data is None:
+        return None
+    words = numpy.frombuffer(data, dtype="<u4").copy()
+    if words.max() > BLOCK_MASK:
+        fail("cloudphysics-w106-lbn has block numbers of 32 bits")
+    # The trace does not say which requests were writes; with --mixed these are made up, from a fixed seed.
+    writes = numpy.random.default_rng(1).integers(0, 100, len(words)) >= READ_PERCENT
+    trace = Trace("cloudphysics-w106-lbn", folder)
+    trace.write(words | (writes.astype("<u4") << 31))
+    return trace.prepare()
+
+
+def arc(name, folder):
+    """A trace of runs: first block, number of blocks, two more columns."""
+    data = shared(f"{name}.lis.zst")
+    if data is None:
+        return None
+    rows = numpy.array(data.split(), dtype="<i8").reshape(-1, 4)
+    first, count = rows[:, 0], rows[:, 1]
+    within = numpy.arange(count.sum()) - numpy.repeat(numpy.cumsum(count) - count, count)
+    trace = Trace(name, folder)
+    trace.write(numpy.repeat(first, count) + within)
+    return trace.prepare()
+
+
+def zipf(ours, folder, requests, blocks):
+    trace = Trace(f"zipf-{requests}-{blocks}", folder)
+    ours.call("zipf", trace.words, requests, blocks)
+    return trace.prepare()
+
+
+class Ours:
+    def __init__(self, program):
+        self.program = program
+
+    def call(self, *arguments):
+        words = [str(self.program), *map(str, arguments)]
+        answer = subprocess.run(words, capture_output=True, text=True)
+        if answer.returncode != 0:
+            fail(f"{' '.join(words)}: {answer.stderr.strip()}")
+        return json.loads(answer.stdout)
+
+    def replay(self, trace, scheme, dram, ssd, pairs, ops="reads"):
+        return self.call("replay", trace.words, ops, scheme, dram, ssd, *pairs)
+
+
+def peer(trace, algorithm, blocks, hashpower, path=None):
+    """Seconds and misses of the peer."""
+    cache = algorithm(cache_size=blocks, hashpower=hashpower)
+    reader = trace.reader(path)
+    start = time.process_time()
+    ratio, _ = cache.process_trace(reader)
+    return time.process_time() - start, ratio
+
+
+def test(ours, folder):
+    """Miss ratios equal to the last digit; says how many differ."""
+    traces = [cloudphysics(folder), arc("arc-oltp", folder), arc("arc-p3", folder), zipf(ours, folder, 500_000, 50_000)]
+    different = compared = 0
+    for trace in filter(None, traces):
+        for percent in (1, 10, 40):
+            blocks = trace.distinct * percent // 100
+            for name, (algorithm, scheme, pairs) in POLICIES.items():
+                _, ratio = peer(trace, algorithm, blocks, HASHPOWERS[0])
+                mine = ours.replay(trace, scheme, 0, blocks, pairs)
+                if mine["accesses"] != trace.requests:
+                    fail(f"{trace.name}: {mine['accesses']} accesses of {trace.requests}")
+                theirs = ratio * trace.requests
+                # The peer's ratio is one less the hits, so that it is off by a rounding; misses are whole.
+                equal = round(theirs) == mine["misses"] and abs(theirs - round(theirs)) < 1e-3
+                compared += 1
+                different += not equal
+                print(f"{trace.name:<24}{blocks:>8} blocks  {name:<8}"
+                      f"{mine['misses'] / trace.requests:.9f} {ratio:.9f}  {'equal' if equal else 'DIFFERENT'}", flush=True)
+    print(f"{compared} miss ratios compared, {different} differ")
+    return different
+
+
+def row(table, trace, what, pairs, target, note=""):
+    """One line of the table: pairs of (our seconds, their seconds)."""
+    ratios = [theirs / mine for mine, theirs in pairs]
+    ratio = statistics.median(ratios)
+    entry = {
+        "trace": trace.name, "what": what, "target": target, "met": ratio >= target if target else None, "ratio": ratio,
+        "ratios": ratios, "ours_seconds": [pair[0] for pair in pairs], "theirs_seconds": [pair[1] for pair in pairs],
+        "requests": trace.requests, "note": note,
+    }
+    table.append(entry)
+    rate = [trace.requests / statistics.median(column) / 1e6 for column in zip(*pairs)]
+    met = "" if target is None else ("yes" if entry["met"] else "NO")
+    print(f"{trace.name:<24}{what:<34}{rate[0]:>8.1f}{rate[1]:>8.1f}{ratio:>7.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+          f"  {target or '-':>4} {met:<4}{note}", flush=True)
+
+
+def replays(ours, trace, table, rounds):
+    """Every policy beside the peer's, and ETICA beside its LRU."""
+    blocks = trace.distinct // 10
+    targets = {"LRU": 2.0, "ARC": 1.5}
+    peer_lru = []
+    for name, (algorithm, scheme, pairs) in POLICIES.items():
+        best = min(HASHPOWERS, key=lambda power: peer(trace, algorithm, blocks, power)[0])
+        runs, mixed = [], []
+        for _ in range(rounds):
+            theirs, _ = peer(trace, algorithm, blocks, best)
+            runs.append((ours.replay(trace, scheme, 0, blocks, pairs)["seconds"], theirs))
+            mixed.append((ours.replay(trace, scheme, 0, blocks, pairs, "mixed")["seconds"], theirs))
+        row(table, trace, f"replay {name}", runs, targets.get(name), f"hashpower {best}")
+        row(table, trace, f"replay {name}, 30 % writes", mixed, None, "the peer knows no writes")
+        if name == "LRU":
+            peer_lru = [theirs for _, theirs in runs]
+    etica = [ours.replay(trace, "etica", blocks // 4, blocks, ["mode=full-hybrid"], "mixed")["seconds"] for _ in peer_lru]
+    row(table, trace, "ETICA full-hybrid / its LRU", list(zip(etica, peer_lru)), 1.0, "with 30 % writes")
+
+
+def curves(ours, trace, table, rounds):
+    """All sizes at once, beside one size after the other."""
+    sizes = [max(20, trace.distinct * step // 20) for step in range(1, 21)]
+    runs = []
+    for _ in range(rounds):
+        mine = ours.call("curve", trace.words)["seconds"]
+        runs.append((mine, sum(peer(trace, libcachesim.LRU, size, HASHPOWERS[1])[0] for size in sizes)))
+    row(table, trace, "exact TRD curve / 20 LRU sizes", runs, 10.0, f"hashpower {HASHPOWERS[1]}")
+
+
+def readers(ours, trace, table, rounds, folder):
+    """Reading alone. The peer has no call that only reads: it reads a trace of one object into a cache that holds it."""
+    one = numpy.fromfile(trace.oracle, dtype=ORACLE_GENERAL)
+    one["id"] = 1
+    path = folder / "one.oracleGeneral"
+    one.tofile(path)
+    ours.call("pack", trace.words, trace.packed)
+    runs = []
+    for _ in range(rounds):
+        mine = ours.call("read", trace.packed)["seconds"]
+        runs.append((mine, peer(trace, libcachesim.FIFO, 1000, 10, path)[0]))
+    row(table, trace, "compact reader / oracleGeneral", runs, 3.0, "the peer's time includes one look-up that always hits")
+
+
+def bench(ours, folder, quick):
+    rounds = 1 if quick else 3
+    scale = (1_000_000, 100_000) if quick else (20_000_000, 2_000_000)
+    table = []
+    print(f"{'trace':<24}{'what':<34}{'ours':>8}{'theirs':>8}  ratio (range)    target met; M requests/s")
+    for trace in filter(None, [zipf(ours, folder, *scale), cloudphysics(folder)]):
+        replays(ours, trace, table, rounds)
+        curves(ours, trace, table, 1)
+        readers(ours, trace, table, rounds, folder)
+    out = folder / "peers.json"
+    out.write_text(json.dumps({"libcachesim": "0.3.5", "quick": quick, "rows": table}, indent=1) + "\n")
+    print(f"written: {out}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["bench", "test"])
+    parser.add_argument("--program", type=Path, required=True, help="lode-compare")
+    parser.add_argument("--folder", type=Path, required=True, help="where traces and results go")
+    parser.add_argument("--quick", action="store_true", help="small traces and one round; its ratios are not to be quoted")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    ours = Ours(options.program)
+    if options.what == "test":
+        sys.exit(1 if test(ours, options.folder) else 0)
+    bench(ours, options.folder, options.quick)
+
+
+if __name__ == "__main__":
+    main()
