@@ -9,11 +9,13 @@ mod exact;
 mod greedy;
 mod maxmin;
 mod objective;
+mod talus;
 
 use crate::curve::{self, Curve, CurvePoint};
 use crate::error::ReuseError;
 use choices::Choices;
 pub use objective::Objective;
+pub use talus::{Hull, Split};
 
 /// Most steps (choices of all VMs times blocks to divide) that the exact solver takes: a few milliseconds.
 pub const EXACT_WORK_LIMIT: u128 = 1 << 22;
@@ -84,6 +86,9 @@ pub enum Solver {
     Exact,
     /// Best gain a block first, looking ahead along each curve's hull.
     Greedy,
+    /// Anywhere on each curve's hull, with caches that are cut in two; see [`Split`]. Only for objectives that are
+    /// sums of hits.
+    Talus,
 }
 
 /// How a division was found.
@@ -97,6 +102,21 @@ pub enum Method {
     Greedy,
     /// Optimal for the worst-off VM, by filling from below.
     MaxMin,
+    /// Optimal for caches that are cut in two.
+    Talus,
+}
+
+impl Method {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Granted => "granted",
+            Method::Exact => "exact",
+            Method::Greedy => "greedy",
+            Method::MaxMin => "maxmin",
+            Method::Talus => "talus",
+        }
+    }
 }
 
 /// Sizes for all VMs.
@@ -135,6 +155,9 @@ pub fn divide_by(
     objective: Objective,
 ) -> Result<Division, ReuseError> {
     objective.check()?;
+    if solver == Solver::Talus {
+        talus::check(&objective)?;
+    }
     for (vm, demand) in demands.iter().enumerate() {
         if let Some(reason) = demand.fault() {
             return Err(ReuseError::InvalidDemand { vm, reason });
@@ -154,6 +177,11 @@ pub fn divide_by(
         return finish(ranges.iter().map(|range| range.1).collect(), Method::Granted);
     }
     let budget = capacity_blocks - needed_blocks as u64;
+    if solver == Solver::Talus {
+        let sizes = talus::solve(demands, &ranges, budget, &objective);
+        let value = talus::value(demands, &sizes, &objective);
+        return Ok(Division { sizes, method: Method::Talus, value });
+    }
     let problem: Vec<Choices> = demands
         .iter()
         .zip(&ranges)
@@ -174,6 +202,6 @@ pub fn divide_by(
             finish(greedy::solve(&problem, budget, &objective), Method::Greedy)
         }
         Solver::Auto | Solver::Exact => finish(exact::solve(&problem, budget, &objective), Method::Exact),
-        Solver::Greedy => finish(greedy::solve(&problem, budget, &objective), Method::Greedy),
+        Solver::Greedy | Solver::Talus => finish(greedy::solve(&problem, budget, &objective), Method::Greedy),
     }
 }
