@@ -1,11 +1,12 @@
 //! From traces to a report. It must not know how a scheme decides.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use lode_hardware::{Host, Operations};
 use lode_policy::{AnyScheme, Quota, SchemeInfo, Settings, build};
-use lode_trace::{Merge, MergeWarning, ReadOptions, Reader, VmBy, open_trace};
-use lode_types::{BlockSize, Level};
+use lode_trace::{Merge, MergeWarning, ReadOptions, Reader, TraceError, VmBy, open_trace};
+use lode_types::{BlockSize, Level, TraceRequest};
 
 use crate::devices::{HostRun, Span};
 use crate::driver::Driver;
@@ -27,6 +28,45 @@ pub struct Options {
     pub block_size: BlockSize,
     /// The devices.
     pub host: Host,
+    /// What each VM has of the levels, by number and for good; a VM beyond the list has nothing. The scheme's
+    /// sizing must be off then. `None`: the scheme's own way.
+    pub shares: Option<Vec<Quota>>,
+}
+
+/// Where requests come from, by time.
+pub trait Source {
+    /// Replaces `out` by the next requests with the numbers of their VMs, and says how many; zero at the end.
+    ///
+    /// # Errors
+    /// Those of reading a trace.
+    fn next_batch(&mut self, out: &mut Vec<(u32, TraceRequest)>) -> Result<usize, TraceError>;
+
+    /// Names of the VMs met so far, by number.
+    fn vm_names(&self) -> Vec<String>;
+
+    /// What reading each trace passed over so far.
+    fn inputs(&self) -> Vec<InputReport>;
+
+    /// What the user should hear of the way the traces fit together; complete at the end.
+    fn warnings(&self) -> Vec<String>;
+}
+
+impl Source for Merge {
+    fn next_batch(&mut self, out: &mut Vec<(u32, TraceRequest)>) -> Result<usize, TraceError> {
+        Merge::next_batch(self, out)
+    }
+
+    fn vm_names(&self) -> Vec<String> {
+        self.vms().iter().map(|vm| vm.name.clone()).collect()
+    }
+
+    fn inputs(&self) -> Vec<InputReport> {
+        self.readers().map(InputReport::of).collect()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Merge::warnings(self).iter().map(|warning| warning_text(warning, self)).collect()
+    }
 }
 
 /// The blocks of a level of `bytes`, rounded down to whole blocks.
@@ -86,47 +126,65 @@ fn is_file(path: &Path) -> bool {
     path.as_os_str() != "-" && path.metadata().is_ok_and(|metadata| metadata.is_file())
 }
 
-/// Replays the merged traces through one scheme per VM. `known_vms` is what [`count_vms`] found; without it, the
-/// VMs of the first batch count as known. `progress` hears of every batch.
+/// Replays requests through one scheme per VM. `known_vms` is what [`count_vms`] found; without it, the VMs of the
+/// first batch count as known. `progress` hears of every batch and how many requests it had.
 ///
 /// # Errors
 /// [`ReplayError::Setting`] when the scheme does not use a level that there is; [`ReplayError::Trace`].
-pub fn replay(
-    merge: Merge,
+pub fn replay<S: Source>(
+    mut source: S,
     options: &Options,
     known_vms: Option<usize>,
-    progress: &mut dyn FnMut(&Merge),
+    progress: &mut dyn FnMut(&S, usize),
 ) -> Result<Report, ReplayError> {
     SchemeInfo::find(options.settings.scheme())?.check_levels(options.physical)?;
-    let (settings, physical) = (options.settings.clone(), options.physical);
-    let build = move |share| build(&settings, physical, share);
-    let mut merge = merge;
     let mut batch = Vec::new();
-    merge.next_batch(&mut batch)?;
-    let known_vms = known_vms.unwrap_or_else(|| merge.vms().len());
+    source.next_batch(&mut batch)?;
+    let known_vms = known_vms.unwrap_or_else(|| source.vm_names().len());
     let times = options.host.service_times(options.block_size);
-    let mut driver: Driver<AnyScheme> =
-        Driver::new(&options.settings, physical, options.block_size, times, known_vms, build);
+    let mut driver: Driver<AnyScheme> = Driver::new(
+        &options.settings,
+        options.physical,
+        options.block_size,
+        times,
+        known_vms,
+        builder(options),
+    );
     let mut span = Span::default();
     while !batch.is_empty() {
         for (vm, request) in &batch {
             span.see(request.time_ns);
             driver.push(*vm, request)?;
         }
-        progress(&merge);
-        merge.next_batch(&mut batch)?;
+        progress(&source, batch.len());
+        source.next_batch(&mut batch)?;
     }
     driver.finish();
-    Ok(report(&driver, &merge, options, span))
+    Ok(report(&driver, &source, options, span))
 }
 
-fn report(driver: &Driver<AnyScheme>, merge: &Merge, options: &Options, span: Span) -> Report {
-    let names = merge.vms().iter().map(|vm| vm.name.as_str());
+/// Makes the schemes of the VMs, which are asked for in the order of their numbers.
+fn builder(options: &Options) -> impl Fn(Quota) -> AnyScheme + 'static {
+    let (settings, physical, shares) = (options.settings.clone(), options.physical, options.shares.clone());
+    let made = Cell::new(0);
+    move |share| {
+        let vm = made.replace(made.get() + 1);
+        let share = match &shares {
+            Some(shares) => shares.get(vm).copied().unwrap_or_default(),
+            None => share,
+        };
+        build(&settings, physical, share)
+    }
+}
+
+fn report(driver: &Driver<AnyScheme>, source: &impl Source, options: &Options, span: Span) -> Report {
+    let names = source.vm_names();
     let Options { host, block_size, physical, .. } = options;
     let run = HostRun { host, block: *block_size, physical: *physical, span };
     let outcomes: Vec<_> = driver.outcomes().collect();
     let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
     outcomes.iter().for_each(|outcome| operations.add(&outcome.tally.operations()));
+    let names = names.iter().map(String::as_str);
     let (total, vms) = vm_reports(names, outcomes.into_iter(), |tally| run.vm(tally));
     Report {
         scheme: options.settings.scheme().to_owned(),
@@ -138,8 +196,8 @@ fn report(driver: &Driver<AnyScheme>, merge: &Merge, options: &Options, span: Sp
         total,
         vms,
         intervals_cut: driver.intervals_cut(),
-        inputs: merge.readers().map(InputReport::of).collect(),
-        warnings: merge.warnings().iter().map(|warning| warning_text(warning, merge)).collect(),
+        inputs: source.inputs(),
+        warnings: source.warnings(),
     }
 }
 

@@ -144,7 +144,7 @@ impl ReplayCommand {
         }
         let physical = Quota::new(self.blocks_of(info, Level::Dram)?, self.blocks_of(info, Level::Ssd)?);
         info.check_levels(physical)?;
-        Ok(Options { settings, physical, block_size: self.block, host: self.host()? })
+        Ok(Options { settings, physical, block_size: self.block, host: self.host()?, shares: None })
     }
 
     fn host(&self) -> Result<Host, CliError> {
@@ -188,7 +188,8 @@ impl ReplayCommand {
         let readers = self.files.iter().map(|file| open_trace(file, &read)).collect::<Result<_, _>>()?;
         let mut bar = Bar::new("Replaying");
         let merge = Merge::new(readers, merge)?;
-        let progress = &mut |merge: &Merge| bar.update(merge.readers().map(|reader| reader.progress()));
+        let progress =
+            &mut |merge: &Merge, _| bar.update(merge.readers().map(|reader| reader.progress()));
         Ok(replay(merge, options, known_vms, progress)?)
     }
 

@@ -44,9 +44,10 @@ fn report_on(host: &str, setting: &str, iolog: &str) -> Report {
         physical: Quota::new(8, 16),
         block_size: BlockSize::KIB_4,
         host: Host::find(host).expect("a host"),
+        shares: None,
     };
     let merge = Merge::new(vec![reader], MergeOptions::default()).expect("a merge");
-    replay(merge, &options, None, &mut |_| {}).expect("a report")
+    replay(merge, &options, None, &mut |_, _| {}).expect("a report")
 }
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -105,7 +106,7 @@ fn the_keys_are_those_of_the_documentation() {
     assert_eq!(keys(&json["model"]), sorted(model));
     check_devices_keys(&json);
     let input = &json["inputs"][0];
-    assert_eq!(keys(input), ["backwards", "bad_records", "format", "other_commands", "path"]);
+    assert_eq!(keys(input), ["backwards", "bad_records", "format", "other_commands", "path", "synthetic"]);
     assert_eq!(keys(&input["bad_records"][0]), ["count", "first", "kind"]);
     assert_eq!(keys(&input["bad_records"][0]["first"][0]), ["byte", "expected", "line"]);
     // The third line of the text is the bad one.

@@ -31,9 +31,9 @@ fn run(trace: &[u8], scheme: &str, setting: &str, physical: Quota) -> Report {
     let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
     settings.set_pair(setting).expect("a setting");
     let host = Host::find("default").expect("a host");
-    let options = Options { settings, physical, block_size: BlockSize::KIB_4, host };
+    let options = Options { settings, physical, block_size: BlockSize::KIB_4, host, shares: None };
     let merge = Merge::new(vec![reader], MergeOptions::default()).expect("a merge");
-    replay(merge, &options, Some(1), &mut |_| {}).expect("a report")
+    replay(merge, &options, Some(1), &mut |_, _| {}).expect("a report")
 }
 
 fn check_conservation(counts: &Counts, acknowledged_once: bool) {

@@ -20,14 +20,14 @@ fn options(pairs: &[&str]) -> Options {
     let mut settings = SchemeInfo::find("etica").expect("a scheme").settings();
     pairs.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));
     let (block_size, host) = (BlockSize::KIB_4, Host::find("default").expect("a host"));
-    Options { settings, physical: Quota::new(8, 8), block_size, host }
+    Options { settings, physical: Quota::new(8, 8), block_size, host, shares: None }
 }
 
 fn run(text: String, options: &Options, known_vms: Option<usize>) -> Report {
     let reader =
         read_trace(std::io::Cursor::new(text.into_bytes()), "t", &ReadOptions::default()).expect("an iolog");
     let merge = Merge::new(vec![reader], MergeOptions::default()).expect("a merge");
-    replay(merge, options, known_vms, &mut |_| {}).expect("a report")
+    replay(merge, options, known_vms, &mut |_, _| {}).expect("a report")
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn volumes_are_counted_once_they_have_a_request() {
     for vm_by in [VmBy::Volume, VmBy::File] {
         let readers = paths.iter().map(|path| open_trace(path, &read).expect("a trace")).collect();
         let merge = Merge::new(readers, MergeOptions { vm_by, ..MergeOptions::default() }).expect("a merge");
-        let report = replay(merge, &options(&[]), count(vm_by), &mut |_| {}).expect("a report");
+        let report = replay(merge, &options(&[]), count(vm_by), &mut |_, _| {}).expect("a report");
         assert_eq!(Some(report.vms.len()), count(vm_by));
     }
     let with_stdin = [paths[0].clone(), PathBuf::from("-")];
@@ -91,7 +91,7 @@ fn volumes_of_one_vm_do_not_share_blocks() {
         read_trace(std::io::Cursor::new(text.into_bytes()), "t", &ReadOptions::default()).expect("an iolog");
     let by_file = MergeOptions { vm_by: VmBy::File, ..MergeOptions::default() };
     let merge = Merge::new(vec![reader], by_file).expect("a merge");
-    let report = replay(merge, &options(&[]), Some(1), &mut |_| {}).expect("a report");
+    let report = replay(merge, &options(&[]), Some(1), &mut |_, _| {}).expect("a report");
     assert_eq!(
         (report.vms.len(), report.total.counters.read_misses, report.total.counters.read_hits.dram),
         (1, 4, 4)

@@ -2,10 +2,10 @@
 
 mod bare;
 mod compact;
-mod filtering;
 mod corpus;
 mod counts;
 mod documentation;
+mod filtering;
 mod hostile;
 mod merging;
 #[cfg(feature = "parquet")]

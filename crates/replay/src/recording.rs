@@ -1,0 +1,96 @@
+//! Traces kept in memory, to be replayed many times without reading them again. It must not know schemes.
+
+use lode_trace::TraceError;
+use lode_types::TraceRequest;
+
+use crate::inputs::InputReport;
+use crate::run::Source;
+
+/// Requests given at once.
+const BATCH: usize = 4096;
+
+/// All requests of a source, and what there is to say of it.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    requests: Vec<(u32, TraceRequest)>,
+    vm_names: Vec<String>,
+    inputs: Vec<InputReport>,
+    warnings: Vec<String>,
+}
+
+impl Recording {
+    /// Reads all of `source`; `None` when that would take more than `most_bytes` of memory. `progress` hears of
+    /// every batch and its requests.
+    ///
+    /// # Errors
+    /// Those of reading a trace.
+    pub fn of<S: Source>(
+        mut source: S,
+        most_bytes: u64,
+        progress: &mut dyn FnMut(&S, usize),
+    ) -> Result<Option<Recording>, TraceError> {
+        let most_requests = most_bytes / size_of::<(u32, TraceRequest)>() as u64;
+        let mut requests = Vec::new();
+        let mut batch = Vec::new();
+        while source.next_batch(&mut batch)? > 0 {
+            let needed = requests.len() + batch.len();
+            if needed as u64 > most_requests {
+                return Ok(None);
+            }
+            if needed > requests.capacity() {
+                // Doubling, but not beyond what is allowed.
+                let wanted = (2 * requests.capacity() as u64).min(most_requests).max(needed as u64);
+                requests.reserve_exact(wanted as usize - requests.len());
+            }
+            progress(&source, batch.len());
+            requests.append(&mut batch);
+        }
+        let (vm_names, inputs, warnings) = (source.vm_names(), source.inputs(), source.warnings());
+        Ok(Some(Recording { requests, vm_names, inputs, warnings }))
+    }
+
+    /// Requests of all VMs.
+    pub fn requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Names of the VMs, by number.
+    pub fn vm_names(&self) -> &[String] {
+        &self.vm_names
+    }
+
+    /// Plays it from the start.
+    pub fn play(&self) -> Playback<'_> {
+        Playback { recording: self, at: 0 }
+    }
+}
+
+/// A recording being played.
+#[derive(Clone, Debug)]
+pub struct Playback<'a> {
+    recording: &'a Recording,
+    at: usize,
+}
+
+impl Source for Playback<'_> {
+    fn next_batch(&mut self, out: &mut Vec<(u32, TraceRequest)>) -> Result<usize, TraceError> {
+        let rest = &self.recording.requests[self.at..];
+        let next = &rest[..rest.len().min(BATCH)];
+        out.clear();
+        out.extend_from_slice(next);
+        self.at += next.len();
+        Ok(next.len())
+    }
+
+    fn vm_names(&self) -> Vec<String> {
+        self.recording.vm_names.clone()
+    }
+
+    fn inputs(&self) -> Vec<InputReport> {
+        self.recording.inputs.clone()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.recording.warnings.clone()
+    }
+}
