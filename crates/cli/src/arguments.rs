@@ -109,6 +109,9 @@ pub fn warn_of_skips(input: &InputReport) {
         let kind = records.kind.replace('_', " ");
         warn(&format!("{}: {} skipped: {kind}; {}{more}", input.path, records.count, places.join(", ")));
     }
+    if input.synthetic {
+        warn(&format!("{} is synthetic: it was made from a profile", input.path));
+    }
     if input.other_commands > 0 {
         let commands = show_count(input.other_commands, "command");
         warn(&format!("{}: {commands} that are no reads or writes passed over", input.path));

@@ -1,12 +1,16 @@
 //! How far long work is, on standard error, when that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use lode_plan::CompareProgress;
 use lode_trace::{Progress, SortProgress};
 
 const KNOWN: &str = "{msg} {bar:30} {percent}% of {total_bytes}, {eta} left";
 const UNKNOWN: &str = "{msg} {spinner} {bytes} in {elapsed}";
 const STEPS: &str = "{msg} {bar:30} {percent}% of {len} requests, {eta} left";
 const COUNTED: &str = "{msg} {bar:30} {pos} of {len} {prefix}, {eta} left";
+const READING: &str = "Reading {spinner} {pos} requests in {elapsed}";
+const ENDLESS: &str = "Replaying {spinner} {pos} requests in {elapsed}";
+const REPLAYING: &str = "Replaying {bar:30} {percent}% of {len} requests, {eta} left";
 const LEFT: &str = "{msg} {bar:30} {pos} of {len} blocks, {eta} left";
 
 /// A bar that vanishes when it is dropped. Away from a terminal it shows nothing.
@@ -68,6 +72,48 @@ impl Steps {
 }
 
 impl Drop for Steps {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A bar for replays that run at the same time. It vanishes when it is dropped.
+pub struct Meter {
+    bar: ProgressBar,
+}
+
+impl Meter {
+    /// A bar that has heard of nothing.
+    pub fn new() -> Meter {
+        let bar = ProgressBar::no_length();
+        bar.set_style(style(READING));
+        Meter { bar }
+    }
+
+    /// Shows how far they are; may be called by any thread.
+    pub fn update(&self, progress: CompareProgress) {
+        match progress {
+            CompareProgress::Reading(requests) => self.bar.set_position(requests),
+            CompareProgress::Replaying { requests, of_requests: 0, .. } => {
+                self.bar.set_style(style(ENDLESS));
+                self.bar.set_position(requests);
+            }
+            CompareProgress::Replaying { requests, of_requests, .. } => self.replaying(requests, of_requests),
+        }
+    }
+
+    /// Shows how many requests of how many are replayed.
+    pub fn replaying(&self, requests: u64, of_requests: u64) {
+        if self.bar.length() != Some(of_requests) {
+            self.bar.set_style(style(REPLAYING));
+            self.bar.set_length(of_requests);
+            self.bar.reset_eta();
+        }
+        self.bar.set_position(requests);
+    }
+}
+
+impl Drop for Meter {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

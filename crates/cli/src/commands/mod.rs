@@ -1,12 +1,17 @@
 //! The commands, one file each. A new one is its file and its line in each of the two lists below.
 
+mod compare;
+mod curve;
 mod demo;
 mod devices;
 mod drain;
 mod format;
+mod planning;
 mod replay;
 mod schemes;
 mod serve;
+mod serve_config;
+mod size;
 mod status;
 mod stop;
 mod trace;
@@ -37,6 +42,8 @@ macro_rules! commands {
 }
 
 commands! {
+    Compare(compare::CompareCommand),
+    Curve(curve::CurveCommand),
     Demo(demo::DemoCommand),
     Devices(devices::DevicesCommand),
     Drain(drain::DrainCommand),
@@ -44,6 +51,7 @@ commands! {
     Replay(replay::ReplayCommand),
     Schemes(schemes::SchemesCommand),
     Serve(serve::ServeCommand),
+    Size(size::SizeCommand),
     Status(status::StatusCommand),
     Stop(stop::StopCommand),
     Trace(trace::TraceCommand),

@@ -11,6 +11,7 @@ use lode_replay::{
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
 
+use super::planning::{Align, VmBy, merge_options, parse_block};
 use crate::arguments::{ReadArgs, warn_of};
 use crate::devices::find_host;
 use crate::error::CliError;
@@ -89,27 +90,6 @@ enum Backing {
     Raid5,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum VmBy {
-    /// Each volume of each trace.
-    Volume,
-    /// Each trace, with all of its volumes.
-    File,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Align {
-    /// Times stay as they are.
-    Absolute,
-    /// Every trace starts at the same time.
-    Start,
-}
-
-fn parse_block(text: &str) -> Result<BlockSize, String> {
-    let bytes = parse_size(text).map_err(|error| error.to_string())?;
-    BlockSize::new(bytes).map_err(|error| format!("{error}; write one such as 4KiB"))
-}
-
 impl ReplayCommand {
     /// Replays and reports.
     pub fn run(&self) -> Result<(), CliError> {
@@ -174,22 +154,12 @@ impl ReplayCommand {
 
     fn replay(&self, options: &Options) -> Result<Report, CliError> {
         let read = self.read.options();
-        let merge = MergeOptions {
-            align: match self.align {
-                Align::Absolute => lode_trace::Align::Absolute,
-                Align::Start => lode_trace::Align::Start,
-            },
-            vm_by: match self.vm_by {
-                VmBy::Volume => lode_trace::VmBy::Volume,
-                VmBy::File => lode_trace::VmBy::File,
-            },
-        };
+        let merge = merge_options(self.vm_by, self.align);
         let known_vms = self.count(&options.settings, &merge)?;
         let readers = self.files.iter().map(|file| open_trace(file, &read)).collect::<Result<_, _>>()?;
         let mut bar = Bar::new("Replaying");
         let merge = Merge::new(readers, merge)?;
-        let progress =
-            &mut |merge: &Merge, _| bar.update(merge.readers().map(|reader| reader.progress()));
+        let progress = &mut |merge: &Merge, _| bar.update(merge.readers().map(|reader| reader.progress()));
         Ok(replay(merge, options, known_vms, progress)?)
     }
 

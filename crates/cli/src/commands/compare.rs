@@ -1,0 +1,140 @@
+//! `lode compare`: schemes side by side over several sizes.
+
+use clap::Args;
+use lode_plan::{CellReport, CompareOptions, CompareReport, LevelBytes, compare};
+
+use super::planning::{DeviceArgs, PictureArgs, TraceArgs, parse_scheme};
+use crate::arguments::warn_of;
+use crate::error::CliError;
+use crate::output::{self, number, percent};
+use crate::progress::Meter;
+use crate::size::{parse_size, show_size};
+
+/// Replay several schemes over several sizes, and show them side by side
+///
+/// A scheme is given the levels that it uses. Several sizes of a level are separated by commas; where both levels have
+/// several, the first of one goes with the first of the other.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lode compare web.lode --schemes etica,one-level --dram 64MiB --ssd 1GiB
+  lode compare *.lode --schemes one-level,arc,s3-fifo --ssd 256MiB,1GiB,4GiB --html compare.html
+  lode compare web.lode --schemes etica:mode=npe,etica --dram 64MiB,128MiB --ssd 1GiB,2GiB --json
+
+A scheme's settings follow its name: NAME:KEY=VALUE:KEY=VALUE.")]
+pub struct CompareCommand {
+    #[command(flatten)]
+    traces: TraceArgs,
+
+    /// Schemes to compare; `lode schemes` lists them.
+    #[arg(long, value_name = "NAME,...", required = true, value_delimiter = ',')]
+    schemes: Vec<String>,
+
+    /// Sizes of the DRAM level.
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
+    dram: Vec<u64>,
+
+    /// Sizes of the SSD level.
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
+    ssd: Vec<u64>,
+
+    #[command(flatten)]
+    devices: DeviceArgs,
+
+    /// Write JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    pictures: PictureArgs,
+}
+
+impl CompareCommand {
+    /// Compares and shows.
+    pub fn run(&self) -> Result<(), CliError> {
+        if !self.traces.can_be_read_again() {
+            return Err(CliError::Usage(
+                "The traces are read more than once, which standard input and pipes cannot be; write them to a file"
+                    .to_owned(),
+            ));
+        }
+        let options = CompareOptions {
+            schemes: self.schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>()?,
+            sizes: self.sizes()?,
+            block_size: self.traces.block,
+            host: self.devices.host()?,
+            threads: self.traces.threads(),
+            memory_bytes: self.traces.memory,
+        };
+        let meter = Meter::new();
+        let cells = compare(&|| self.traces.open(), &options, &|progress| meter.update(progress))?;
+        drop(meter);
+        let report = CompareReport::new(&cells, &options);
+        report.inputs.iter().for_each(warn_of);
+        report.warnings.iter().for_each(|warning| output::warn(warning));
+        self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
+        if self.json { output::write_json(&report) } else { output::write(&text_of(&report)) }
+    }
+
+    /// Pairs of sizes; a level of one size goes with all of the other.
+    fn sizes(&self) -> Result<Vec<LevelBytes>, CliError> {
+        let (dram, ssd) = (&self.dram, &self.ssd);
+        let count = dram.len().max(ssd.len());
+        if count == 0 {
+            return Err(CliError::Usage("Give the levels' sizes with --dram and --ssd".to_owned()));
+        }
+        if dram.len() > 1 && ssd.len() > 1 && dram.len() != ssd.len() {
+            return Err(CliError::Usage(format!(
+                "--dram has {} sizes and --ssd {}; give as many of both, or one of one of them",
+                dram.len(),
+                ssd.len()
+            )));
+        }
+        let at = |sizes: &[u64], index: usize| sizes.get(index).or(sizes.first()).copied().unwrap_or(0);
+        Ok((0..count)
+            .map(|index| LevelBytes { dram_bytes: at(dram, index), ssd_bytes: at(ssd, index) })
+            .collect())
+    }
+}
+
+fn text_of(report: &CompareReport) -> String {
+    let titles = [
+        "scheme",
+        "DRAM",
+        "SSD",
+        "hits %",
+        "read hits %",
+        "latency us",
+        "SSD written",
+        "per write",
+        "energy J",
+        "cost usd",
+    ];
+    let mut table = output::table(&titles, 1);
+    for size in 0..report.sizes.len() {
+        for cell in report.cells.iter().filter(|cell| cell.size == size) {
+            table.add_row(row(cell, &report.schemes[cell.scheme].label));
+        }
+    }
+    format!(
+        "Devices '{}', each request alone, blocks of {}\n{table}\n",
+        report.devices,
+        show_size(report.block_bytes)
+    )
+}
+
+fn row(cell: &CellReport, label: &str) -> [String; 10] {
+    let level = |bytes: u64| if bytes == 0 { "-".to_owned() } else { show_size(bytes) };
+    [
+        label.to_owned(),
+        level(cell.levels.dram_bytes),
+        level(cell.levels.ssd_bytes),
+        percent(cell.hit_ratio),
+        percent(cell.read_hit_ratio),
+        number(cell.mean_latency_us, 1),
+        show_size(cell.ssd_written_bytes),
+        number(cell.cwf, 3),
+        number(cell.energy_j, 0),
+        format!("{:.2}", cell.cost_usd),
+    ]
+}

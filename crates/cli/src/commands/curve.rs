@@ -1,0 +1,208 @@
+//! `lode curve`: what caches of every size would do for each VM.
+
+use clap::{Args, ValueEnum};
+use lode_plan::{CurveOptions, CurveReport, Interval, MiniOptions, VmCurveReport, curves, miniature};
+use lode_reuse::{CurveKind, Method};
+
+use super::planning::{PictureArgs, TraceArgs, parse_interval, parse_method, parse_scheme};
+use crate::arguments::warn_of;
+use crate::error::CliError;
+use crate::output::{self, number, percent};
+use crate::progress::Bar;
+use crate::size::{parse_size, show_count, show_size};
+
+/// VMs shown in the table; the JSON form has all of them.
+const MAX_TABLE_VMS: usize = 40;
+
+/// Sizes that a simulation has when none are named: powers of two, in bytes.
+const SIMULATED_POWERS: std::ops::RangeInclusive<u32> = 20..=40;
+
+/// Shares of the needed size that the table shows hits at.
+const TABLE_SHARES: [f64; 4] = [0.05, 0.1, 0.25, 0.5];
+
+/// Measure, for each VM, the hits of caches of every size
+///
+/// trd counts hits of reads and writes of an LRU cache, urd those of its reads, pod those of the reads that a cache
+/// with the write policy of --policy could serve.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lode curve web.csv.gz --metric pod --policy ro
+  lode curve *.lode --metric trd --sample rate=0.01 --json > curves.json
+  lode curve web.lode --html curves.html")]
+pub struct CurveCommand {
+    #[command(flatten)]
+    traces: TraceArgs,
+
+    /// Which accesses count, and which of them a cache could serve.
+    #[arg(long, value_name = "METRIC", default_value = "trd")]
+    metric: MetricName,
+
+    /// Write policy of the cache, for --metric pod.
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<PolicyName>,
+
+    /// How the curve is obtained: exact, rate=R or size=N (a sample of the blocks), aet or counter-stacks (models, trd only).
+    #[arg(long, value_name = "HOW", default_value = "exact", value_parser = parse_method)]
+    sample: Method,
+
+    /// Simulate this scheme in miniature instead of measuring a metric; settings follow its name as in NAME:KEY=VALUE.
+    /// --sample rate=R makes it faster.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["metric", "policy", "interval"])]
+    scheme: Option<String>,
+
+    /// With --scheme: sizes of all levels together, ascending; without, every power of two.
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size, requires = "scheme")]
+    sizes: Vec<u64>,
+
+    /// With --scheme: the part of a size that is DRAM, 0 to 1, with schemes that use both levels.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, requires = "scheme")]
+    dram_share: f64,
+
+    /// Also look at intervals of so many requests, or so much time such as 10min.
+    #[arg(long, value_name = "LENGTH", value_parser = parse_interval)]
+    interval: Option<Interval>,
+
+    /// Most points of a curve in what is written.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..))]
+    points: u32,
+
+    /// Write JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    pictures: PictureArgs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MetricName {
+    Trd,
+    Urd,
+    Pod,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PolicyName {
+    /// Read-only: a write invalidates.
+    Ro,
+    /// Write-back, write-only: reads never allocate.
+    Wbwo,
+    /// Write-back.
+    Wb,
+}
+
+impl CurveCommand {
+    /// Measures and shows.
+    pub fn run(&self) -> Result<(), CliError> {
+        let report = match &self.scheme {
+            Some(scheme) => self.simulate(scheme)?,
+            None => self.measure()?,
+        };
+        report.inputs.iter().for_each(warn_of);
+        report.warnings.iter().for_each(|warning| output::warn(warning));
+        self.pictures.write(&report, lode_plan::curve_page, lode_plan::curve_picture)?;
+        if self.json { output::write_json(&report) } else { output::write(&text_of(&report)) }
+    }
+
+    fn measure(&self) -> Result<CurveReport, CliError> {
+        let options = CurveOptions {
+            stream: self.traces.stream(self.interval),
+            kind: self.kind()?,
+            method: self.sample,
+        };
+        let mut merge = self.traces.open()?;
+        let mut bar = Bar::new("Measuring");
+        let found = curves(&mut merge, &options, &mut |merge| {
+            bar.update(merge.readers().map(|reader| reader.progress()))
+        })?;
+        Ok(CurveReport::new(&found, &options, &merge, self.points as usize))
+    }
+
+    fn simulate(&self, scheme: &str) -> Result<CurveReport, CliError> {
+        let rate = match self.sample {
+            Method::Exact => 1.0,
+            Method::Rate(rate) => rate,
+            _ => {
+                return Err(CliError::Usage("A scheme is simulated with --sample exact or rate=R".to_owned()));
+            }
+        };
+        let block_bytes = self.traces.block.bytes();
+        let sizes_blocks = match &self.sizes[..] {
+            [] => SIMULATED_POWERS.map(|power| (1 << power) / block_bytes).collect(),
+            sizes => sizes.iter().map(|bytes| bytes / block_bytes).collect(),
+        };
+        let options = MiniOptions {
+            stream: self.traces.stream(None),
+            settings: parse_scheme(scheme)?.1,
+            sizes_blocks,
+            dram_share: self.dram_share,
+            rate,
+        };
+        let mut merge = self.traces.open()?;
+        let mut bar = Bar::new("Simulating");
+        let found = miniature(&mut merge, &options, &mut |merge| {
+            bar.update(merge.readers().map(|reader| reader.progress()));
+        })?;
+        Ok(CurveReport::of_simulation(&found, &options, &merge))
+    }
+
+    fn kind(&self) -> Result<CurveKind, CliError> {
+        match (self.metric, self.policy) {
+            (MetricName::Trd, None) => Ok(CurveKind::Trd),
+            (MetricName::Urd, None) => Ok(CurveKind::Urd),
+            (MetricName::Pod, Some(PolicyName::Ro)) => Ok(CurveKind::Ro),
+            (MetricName::Pod, Some(PolicyName::Wbwo)) => Ok(CurveKind::Wbwo),
+            (MetricName::Pod, Some(PolicyName::Wb)) => Ok(CurveKind::Wb),
+            (MetricName::Pod, None) => Err(CliError::Usage(
+                "--metric pod follows a write policy; add --policy ro, wbwo or wb".to_owned(),
+            )),
+            (_, Some(_)) => Err(CliError::Usage(
+                "--policy only goes with --metric pod; leave it away or ask for that metric".to_owned(),
+            )),
+        }
+    }
+}
+
+fn text_of(report: &CurveReport) -> String {
+    let mut text = match &report.policy {
+        Some(policy) => format!("{} {policy}", report.metric),
+        None => report.metric.to_owned(),
+    };
+    text += &format!(", {}, blocks of {}\n", report.method, show_size(report.block_bytes));
+    if report.shrinks > 0 {
+        text += "Not all blocks were followed, to keep within --memory; the rate says which part was.\n";
+    }
+    let shares = TABLE_SHARES.map(|share| format!("hits % at {} %", 100.0 * share));
+    let mut titles = vec!["VM", "requests", "needed", "best hits %"];
+    titles.extend(shares.iter().map(String::as_str));
+    titles.extend(["re-use /s", "rate"]);
+    let mut table = output::table(&titles, 1);
+    for vm in report.vms.iter().take(MAX_TABLE_VMS) {
+        table.add_row(row(vm, report.block_bytes));
+    }
+    text += &format!("{table}\n");
+    if report.vms.len() > MAX_TABLE_VMS {
+        let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
+        text += &format!("{more}; --json shows them all.\n");
+    }
+    text
+}
+
+fn row(vm: &VmCurveReport, block_bytes: u64) -> Vec<String> {
+    // Of a simulation, the largest size that still changed something.
+    let needed = vm.blocks.or_else(|| vm.curve.last().map(|point| point.0)).unwrap_or(0);
+    let mut cells =
+        vec![vm.name.clone(), vm.requests.to_string(), show_size(needed.saturating_mul(block_bytes))];
+    cells.push(percent(Some(hits_at(vm, needed))));
+    let at_share = |share: f64| percent(Some(hits_at(vm, (needed as f64 * share) as u64)));
+    cells.extend(TABLE_SHARES.map(at_share));
+    cells.push(number(vm.reuse_intensity_per_s, 4));
+    cells.push(if vm.rate == 1.0 { "1".to_owned() } else { format!("{:.4}", vm.rate) });
+    cells
+}
+
+fn hits_at(vm: &VmCurveReport, blocks: u64) -> f64 {
+    let reached = vm.curve.partition_point(|&(size, _)| size <= blocks);
+    reached.checked_sub(1).map_or(0.0, |at| vm.curve[at].1)
+}

@@ -1,0 +1,237 @@
+//! Arguments that the planning commands share: which traces, as which VMs, with how much of the machine.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use lode_hardware::Host;
+use lode_plan::{Interval, PlanError, StreamOptions};
+use lode_policy::{SchemeInfo, Settings};
+use lode_reuse::{CounterStacksConfig, Method};
+use lode_trace::{Merge, MergeOptions, TraceError, open_trace};
+use lode_types::BlockSize;
+
+use crate::arguments::ReadArgs;
+use crate::devices::find_host;
+use crate::error::CliError;
+use crate::size::parse_size;
+
+/// Most threads.
+const MAX_THREADS: usize = 1024;
+
+/// Which traces, and how they are followed.
+#[derive(Args)]
+pub struct TraceArgs {
+    /// Traces to look at together, compressed or not; - is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Size of a cache block: a power of two from 4KiB to 64KiB.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_block)]
+    pub block: BlockSize,
+
+    /// Threads to work with; 0 is one for each processor.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=MAX_THREADS as i64))]
+    pub threads: u16,
+
+    /// Memory for tables. When more would be needed, a part of the blocks is followed, which is said.
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = parse_size)]
+    pub memory: u64,
+
+    #[command(flatten)]
+    pub read: ReadArgs,
+
+    /// What becomes a VM.
+    #[arg(long, value_name = "WHAT", default_value = "volume")]
+    pub vm_by: VmBy,
+
+    /// How the clocks of several traces are brought together.
+    #[arg(long, value_name = "HOW", default_value = "absolute")]
+    pub align: Align,
+}
+
+/// Where results are drawn.
+#[derive(Args)]
+pub struct PictureArgs {
+    /// Also write a page that shows the results in a browser, without a network, to this file.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Also write a picture, for a paper, to this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl PictureArgs {
+    /// Draws what was asked for.
+    ///
+    /// # Errors
+    /// When it cannot be drawn or written.
+    pub fn write<T>(
+        &self,
+        report: &T,
+        page: fn(&T) -> Result<String, PlanError>,
+        picture: fn(&T) -> Result<String, PlanError>,
+    ) -> Result<(), CliError> {
+        for (path, draw) in [(&self.html, page), (&self.svg, picture)] {
+            if let Some(path) = path {
+                write_file(path, &draw(report)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which devices the model is of.
+#[derive(Args)]
+pub struct DeviceArgs {
+    /// Devices of the host: a name that `lode devices` lists, or a profile file that ends in .toml.
+    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
+    devices: String,
+}
+
+impl DeviceArgs {
+    /// The host.
+    ///
+    /// # Errors
+    /// When there is none of that name, or the file cannot be understood.
+    pub fn host(&self) -> Result<Host, CliError> {
+        find_host(&self.devices)
+    }
+}
+
+/// See [`lode_trace::VmBy`].
+#[derive(Clone, Copy, ValueEnum)]
+pub enum VmBy {
+    /// Each volume of each trace.
+    Volume,
+    /// Each trace, with all of its volumes.
+    File,
+}
+
+/// See [`lode_trace::Align`].
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Align {
+    /// Times stay as they are.
+    Absolute,
+    /// Every trace starts at the same time.
+    Start,
+}
+
+/// How traces are merged.
+pub fn merge_options(vm_by: VmBy, align: Align) -> MergeOptions {
+    MergeOptions {
+        align: match align {
+            Align::Absolute => lode_trace::Align::Absolute,
+            Align::Start => lode_trace::Align::Start,
+        },
+        vm_by: match vm_by {
+            VmBy::Volume => lode_trace::VmBy::Volume,
+            VmBy::File => lode_trace::VmBy::File,
+        },
+    }
+}
+
+/// A block size as users write it.
+pub fn parse_block(text: &str) -> Result<BlockSize, String> {
+    let bytes = parse_size(text).map_err(|error| error.to_string())?;
+    BlockSize::new(bytes).map_err(|error| format!("{error}; write one such as 4KiB"))
+}
+
+impl TraceArgs {
+    /// Starts all traces as one.
+    pub fn open(&self) -> Result<Merge, TraceError> {
+        let read = self.read.options();
+        let readers = self.files.iter().map(|file| open_trace(file, &read)).collect::<Result<_, _>>()?;
+        Merge::new(readers, merge_options(self.vm_by, self.align))
+    }
+
+    /// Whether the traces can be read more than once.
+    pub fn can_be_read_again(&self) -> bool {
+        let is_file =
+            |file: &PathBuf| file.as_os_str() != "-" && file.metadata().is_ok_and(|facts| facts.is_file());
+        self.files.iter().all(is_file)
+    }
+
+    /// Threads, as a number.
+    pub fn threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+            threads => usize::from(threads),
+        }
+    }
+
+    /// The same for the library.
+    pub fn stream(&self, interval: Option<Interval>) -> StreamOptions {
+        StreamOptions { block_size: self.block, threads: self.threads(), memory_bytes: self.memory, interval }
+    }
+}
+
+/// How curves are obtained: `exact`, `rate=0.01`, `size=8192`, `aet`, `counter-stacks`.
+pub fn parse_method(text: &str) -> Result<Method, String> {
+    let number = |value: &str| value.parse().map_err(|_| format!("'{value}' is not a number"));
+    match text.split_once('=') {
+        Some(("rate", value)) => match number(value)? {
+            rate if rate > 0.0 && rate <= 1.0 => Ok(Method::Rate(rate)),
+            _ => Err("A rate is above 0 and at most 1, such as rate=0.01".to_owned()),
+        },
+        Some(("size", value)) => match value.parse() {
+            Ok(blocks) if blocks > 0 => Ok(Method::Size(blocks)),
+            _ => Err("A size is a whole number of blocks from 1 to 4294967295, such as size=8192".to_owned()),
+        },
+        None if text == "exact" => Ok(Method::Exact),
+        None if text == "aet" => Ok(Method::Aet),
+        None if text == "counter-stacks" => Ok(Method::CounterStacks(CounterStacksConfig::default())),
+        _ => Err("Write exact, rate=R, size=N, aet or counter-stacks".to_owned()),
+    }
+}
+
+/// An interval: so many requests (`10000`), or so much time (`10min`, `30s`).
+pub fn parse_interval(text: &str) -> Result<Interval, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 =
+        number.parse().map_err(|_| "Write a number of requests, or a time such as 10min".to_owned())?;
+    let unit_s = match unit.trim() {
+        "" if number > 0 => return Ok(Interval::Requests(number)),
+        "s" => 1,
+        "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => 0,
+    };
+    match number.checked_mul(unit_s * 1_000_000_000) {
+        Some(ns) if ns > 0 => Ok(Interval::TimeNs(ns)),
+        _ => Err("Write a number of requests above 0, or a time in s, min, h or d such as 10min".to_owned()),
+    }
+}
+
+impl From<PlanError> for CliError {
+    fn from(error: PlanError) -> CliError {
+        match error {
+            PlanError::Trace(error) => error.into(),
+            PlanError::Request(message) => CliError::Usage(message),
+            other => CliError::Failure(other.to_string()),
+        }
+    }
+}
+
+/// Writes a file that people asked for by name.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
+    std::fs::write(path, text).map_err(|error| {
+        CliError::Failure(format!("Cannot write {}: {error}; check folder and rights", path.display()))
+    })
+}
+
+/// A scheme with settings, as users write it: `NAME:KEY=VALUE:KEY=VALUE`; and the same as a label.
+///
+/// # Errors
+/// When there is no such scheme or setting.
+pub fn parse_scheme(text: &str) -> Result<(String, Settings), CliError> {
+    let mut parts = text.split(':');
+    let mut settings = SchemeInfo::find(parts.next().unwrap_or_default())?.settings();
+    parts.try_for_each(|pair| settings.set_pair(pair))?;
+    Ok((text.to_owned(), settings))
+}

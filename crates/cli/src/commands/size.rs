@@ -1,0 +1,353 @@
+//! `lode size`: how much of each level every VM should get, and why.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::{Args, ValueEnum};
+use lode_hardware::{Host, ServiceTimes};
+use lode_plan::{
+    FrontReport, LevelBytes, LevelReport, Means, Prices, SizeOptions, SizeReport, VmRule, VmSizeReport,
+    WearReport, answer, measure, method_text,
+};
+use lode_reuse::Method;
+use lode_reuse::sizing::{Objective, Solver};
+
+use super::planning::{DeviceArgs, PictureArgs, TraceArgs, parse_method};
+use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
+use crate::arguments::warn_of;
+use crate::error::CliError;
+use crate::output::{self, number, percent};
+use crate::progress::{Bar, Meter};
+use crate::size::{parse_size, show_count, show_size};
+
+/// VMs shown in the table; the JSON form has all of them.
+const MAX_TABLE_VMS: usize = 40;
+
+/// Modes that a plan is replayed with, for the progress.
+const MODES_REPLAYED: u64 = 2;
+
+/// Divide host memory and SSD between VMs by what each can really use
+///
+/// Each VM's use is measured by policy-optimised reuse distance: host memory by the reads that a read-only cache serves,
+/// SSD by the reads of written blocks. The plan is then replayed with the scheme that serves it.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lode size web.csv.gz mail.csv.gz --dram 8GiB --ssd 200GiB
+  lode size *.lode --budget 500usd --devices nvme-hdd --html plan.html
+  lode size *.lode --dram 8GiB --ssd 200GiB --vm 'db*:weight=2,min-ssd=10GiB' --config host1.toml")]
+pub struct SizeCommand {
+    #[command(flatten)]
+    traces: TraceArgs,
+
+    /// Host memory to divide.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    dram: Option<u64>,
+
+    /// SSD to divide.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    ssd: Option<u64>,
+
+    /// Money for both levels instead of their sizes, such as 500usd: finds the best pairs of sizes.
+    #[arg(long, value_name = "MONEY", value_parser = parse_money, conflicts_with_all = ["dram", "ssd"])]
+    budget: Option<f64>,
+
+    /// What the division maximises.
+    #[arg(long, value_name = "WHAT", default_value = "sum-hit-ratio")]
+    objective: ObjectiveName,
+
+    /// With ppc-total: the part of its best hit ratio that every VM keeps, 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9)]
+    floor: f64,
+
+    /// With ppc-literal: the smallest size of a VM.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
+    least: u64,
+
+    /// How the best division is looked for.
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    solver: SolverName,
+
+    /// What one VM may have: NAME:KEY=VALUE,... with keys weight, min-dram, max-dram, min-ssd, max-ssd; a * at the
+    /// end of the name stands for anything. May be repeated.
+    #[arg(long = "vm", value_name = "RULE", value_parser = parse_rule)]
+    rules: Vec<VmRule>,
+
+    /// How curves are obtained: exact, rate=R or size=N (a sample of the blocks).
+    #[arg(long, value_name = "HOW", default_value = "exact", value_parser = parse_method)]
+    sample: Method,
+
+    /// Do not replay the plan.
+    #[arg(long)]
+    no_replay: bool,
+
+    #[command(flatten)]
+    devices: DeviceArgs,
+
+    #[command(flatten)]
+    config: ConfigArgs,
+
+    /// Write JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    pictures: PictureArgs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ObjectiveName {
+    /// Every VM counts the same.
+    SumHitRatio,
+    /// Every access counts the same.
+    Hits,
+    /// Mean latency of the VMs.
+    Latency,
+    /// Hit ratios for each block of cache, each VM keeping --floor of its best.
+    PpcTotal,
+    /// Performance per cost as ETICA prints it, each VM having --least.
+    PpcLiteral,
+    /// The VM that is worst off.
+    Maxmin,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SolverName {
+    /// Exact where that is quick, else greedy.
+    Auto,
+    /// Dynamic programme; refused where it would take long.
+    Exact,
+    /// Best gain a block first, looking beyond flat parts.
+    Greedy,
+    /// Anywhere on the curves' hulls, for caches that are cut in two; with sum-hit-ratio, hits or latency.
+    Talus,
+}
+
+/// Money in US dollars: `500usd`, `500`, `1200.50usd`.
+fn parse_money(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix("usd").unwrap_or(text).trim();
+    match number.parse::<f64>() {
+        Ok(usd) if usd.is_finite() && usd > 0.0 => Ok(usd),
+        _ => Err("Write an amount above 0 in US dollars, such as 500usd".to_owned()),
+    }
+}
+
+fn parse_rule(text: &str) -> Result<VmRule, String> {
+    const KEYS: &str = "weight, min-dram, max-dram, min-ssd, max-ssd";
+    // Names may have colons, keys and values have none.
+    let (name, settings) = text.rsplit_once(':').ok_or("Write NAME:KEY=VALUE, such as db1:weight=2")?;
+    let mut rule =
+        VmRule { name: name.to_owned(), weight: None, dram_bytes: (None, None), ssd_bytes: (None, None) };
+    for setting in settings.split(',') {
+        let (key, value) = setting.split_once('=').ok_or_else(|| format!("'{setting}' is not KEY=VALUE"))?;
+        let size = || parse_size(value).map(Some).map_err(|error| error.to_string());
+        match key {
+            "weight" => match value.parse::<f64>() {
+                Ok(weight) if weight.is_finite() && weight > 0.0 => rule.weight = Some(weight),
+                _ => return Err(format!("A weight is a number above 0, and this is '{value}'")),
+            },
+            "min-dram" => rule.dram_bytes.0 = size()?,
+            "max-dram" => rule.dram_bytes.1 = size()?,
+            "min-ssd" => rule.ssd_bytes.0 = size()?,
+            "max-ssd" => rule.ssd_bytes.1 = size()?,
+            _ => return Err(format!("There is no '{key}'; the keys are {KEYS}")),
+        }
+    }
+    Ok(rule)
+}
+
+impl SizeCommand {
+    /// Measures, divides, replays and shows.
+    pub fn run(&self) -> Result<(), CliError> {
+        if self.dram.is_none() && self.ssd.is_none() && self.budget.is_none() {
+            return Err(CliError::Usage(
+                "Say what there is to divide: --dram SIZE, --ssd SIZE or --budget MONEY".to_owned(),
+            ));
+        }
+        let host = self.devices.host()?;
+        let mut merge = self.traces.open()?;
+        let mut bar = Bar::new("Measuring");
+        let load = measure(&mut merge, &self.traces.stream(None), self.sample, &mut |merge| {
+            bar.update(merge.readers().map(|reader| reader.progress()));
+        })?;
+        drop(bar);
+        let options = self.options(host.service_times(self.traces.block));
+        let mut answer = answer(&load, self.means(&host), &options)?;
+        if self.no_replay || !self.traces.can_be_read_again() {
+            output::warn("the plan is not replayed, so that wear is an upper bound");
+        } else {
+            let requests: u64 = load.vms.iter().map(|vm| vm.facts.requests).sum();
+            let meter = Meter::new();
+            let done = AtomicU64::new(0);
+            answer.replay(
+                &|| self.traces.open(),
+                self.traces.block,
+                &host,
+                self.traces.threads(),
+                &|batch| {
+                    let requests_done = done.fetch_add(batch as u64, Ordering::Relaxed) + batch as u64;
+                    meter.replaying(requests_done, MODES_REPLAYED * requests);
+                },
+            )?;
+        }
+        let report = answer.report(&load, &options, &host, method_text(self.sample), &merge);
+        report.inputs.iter().for_each(warn_of);
+        report.warnings.iter().for_each(|warning| output::warn(warning));
+        self.config.write(&report)?;
+        self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
+        if self.json { output::write_json(&report) } else { output::write(&text_of(&report)) }
+    }
+
+    fn means(&self, host: &Host) -> Means {
+        match self.budget {
+            Some(usd) => Means::Budget { usd, prices: Prices::of(host) },
+            None => Means::Levels(LevelBytes {
+                dram_bytes: self.dram.unwrap_or(0),
+                ssd_bytes: self.ssd.unwrap_or(0),
+            }),
+        }
+    }
+
+    fn options(&self, times: ServiceTimes) -> SizeOptions {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let least_blocks = (self.least / self.traces.block.bytes()).max(1);
+        SizeOptions {
+            objective: match self.objective {
+                ObjectiveName::SumHitRatio => Objective::SumHitRatio,
+                ObjectiveName::Hits => Objective::Hits,
+                ObjectiveName::Latency => Objective::Latency {
+                    cache_us: us(times.ssd_read_ns),
+                    backing_us: us(times.backing.random_read.ns),
+                },
+                ObjectiveName::PpcTotal => Objective::PpcTotal { floor: self.floor },
+                ObjectiveName::PpcLiteral => Objective::PpcLiteral { min_blocks: least_blocks },
+                ObjectiveName::Maxmin => Objective::MaxMin,
+            },
+            solver: match self.solver {
+                SolverName::Auto => Solver::Auto,
+                SolverName::Exact => Solver::Exact,
+                SolverName::Greedy => Solver::Greedy,
+                SolverName::Talus => Solver::Talus,
+            },
+            rules: self.rules.clone(),
+            times,
+            // What a daemon gives VMs is in whole granules.
+            granule_bytes: SHARE_GRANULE_BYTES,
+        }
+    }
+}
+
+fn text_of(report: &SizeReport) -> String {
+    let size = |blocks: u64| show_size(blocks.saturating_mul(report.block_bytes));
+    let mut text = level_text("DRAM", &report.dram, &size) + &level_text("SSD", &report.ssd, &size);
+    let titles = [
+        "VM",
+        "requests",
+        "DRAM",
+        "of useful",
+        "SSD",
+        "of useful",
+        "read hits %",
+        "of DRAM %",
+        "of SSD %",
+        "latency us",
+    ];
+    let mut table = output::table(&titles, 1);
+    for vm in report.vms.iter().take(MAX_TABLE_VMS) {
+        table.add_row(row(vm, &size));
+    }
+    text += &format!("{table}\n");
+    if report.vms.len() > MAX_TABLE_VMS {
+        let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
+        text += &format!("{more}; --json shows them all.\n");
+    }
+    text += &format!(
+        "All VMs: {} % of reads hit, {} us a block access; without a cache {} us (devices '{}', each access alone).\n",
+        percent(report.total.read_hit_ratio),
+        number(report.total.mean_latency_us, 1),
+        number(report.without_cache.mean_latency_us, 1),
+        report.devices,
+    );
+    for replayed in &report.replayed {
+        text += &format!(
+            "Replayed with {} mode={}: {} % of reads hit, {} us a request; {}\n",
+            replayed.scheme,
+            replayed.mode,
+            percent(replayed.read_hit_ratio),
+            number(replayed.mean_latency_us, 1),
+            wear_text(&replayed.wear)
+        );
+    }
+    if report.replayed.is_empty() {
+        text += &format!("At most {}\n", wear_text(&report.wear));
+    }
+    text += &format!("The levels cost {:.2} usd.\n", report.cost_usd);
+    for sentence in &report.advice {
+        text += &format!("- {sentence}\n");
+    }
+    if let Some(front) = &report.front {
+        text += &front_text(front);
+    }
+    text
+}
+
+fn level_text(name: &str, level: &LevelReport, size: &dyn Fn(u64) -> String) -> String {
+    if level.capacity_blocks == 0 {
+        return String::new();
+    }
+    format!(
+        "{name}: {} given of {}; all VMs together could use {} ({} division).\n",
+        size(level.given_blocks),
+        size(level.capacity_blocks),
+        size(level.demand_blocks),
+        level.solver
+    )
+}
+
+fn row(vm: &VmSizeReport, size: &dyn Fn(u64) -> String) -> [String; 10] {
+    let of_reads = |hits: u64| {
+        let reads = vm.outcome.block_reads;
+        percent((reads > 0).then(|| hits as f64 / reads as f64))
+    };
+    [
+        vm.name.clone(),
+        vm.requests.to_string(),
+        size(vm.share.dram_blocks),
+        size(vm.demand.dram_blocks),
+        size(vm.share.ssd_blocks),
+        size(vm.demand.ssd_blocks),
+        percent(vm.outcome.read_hit_ratio),
+        of_reads(vm.outcome.dram_hits),
+        of_reads(vm.outcome.ssd_hits),
+        number(vm.outcome.mean_latency_us, 1),
+    ]
+}
+
+fn wear_text(wear: &WearReport) -> String {
+    let a_day =
+        wear.bytes_per_day.map(|bytes| format!(", {} a day", show_size(bytes as u64))).unwrap_or_default();
+    let years = wear
+        .life_years
+        .map(|years| format!(", {years:.1} years of SSD life at that rate"))
+        .unwrap_or_default();
+    format!("{} written to the SSD{a_day}{years}.", show_size(wear.written_bytes))
+}
+
+fn front_text(front: &[FrontReport]) -> String {
+    let titles =
+        ["cost usd", "DRAM", "SSD", "read hits %", "latency us", "SSD written a day", "SSD life years"];
+    let mut table = output::table(&titles, 0);
+    for point in front {
+        table.add_row([
+            format!("{:.2}", point.cost_usd),
+            show_size(point.levels.dram_bytes),
+            show_size(point.levels.ssd_bytes),
+            percent(point.outcome.read_hit_ratio),
+            number(point.outcome.mean_latency_us, 1),
+            point.wear.bytes_per_day.map_or("-".to_owned(), |bytes| show_size(bytes as u64)),
+            number(point.wear.life_years, 1),
+        ]);
+    }
+    format!(
+        "No other pair of sizes within the budget beats these in cost, latency and SSD writes at once:\n{table}\n"
+    )
+}

@@ -1,0 +1,158 @@
+//! From a request for sizes to everything that there is to say of it. It must not know how it is shown.
+
+use lode_hardware::Host;
+use lode_policy::{Quota, SchemeInfo};
+use lode_replay::{MAX_LEVEL_BLOCKS, Options, ReplayError, Report, Source, replay};
+use lode_trace::{Merge, TraceError};
+use lode_types::{BlockSize, Level};
+
+use crate::advice::advice;
+use crate::compare::{LevelBytes, in_parallel};
+use crate::error::PlanError;
+use crate::front::{FrontPoint, Prices, best, front};
+use crate::load::Load;
+use crate::report::{
+    FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, VmSizeReport, WearReport,
+};
+use crate::size::{Outcome, SizeOptions, SizePlan, outcome_without_cache, size};
+use crate::totals::{Totals, totals};
+
+/// The scheme that serves a plan.
+const SCHEME: &str = "etica";
+
+/// Its modes that are worth a choice: what a full SSD does with writes to blocks that it does not hold. The first turns
+/// them away, which spares the SSD; the second takes them all.
+const MODES: [&str; 2] = ["full-hybrid", "npe"];
+
+/// What there is to divide.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Means {
+    /// Levels of these sizes.
+    Levels(LevelBytes),
+    /// Levels of whatever sizes are best for so many US dollars.
+    Budget {
+        /// US dollars.
+        usd: f64,
+        /// What levels cost.
+        prices: Prices,
+    },
+}
+
+/// A division, and what leads to it and away from it.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The division.
+    pub plan: SizePlan,
+    /// Divisions of smaller and larger levels.
+    pub totals: Totals,
+    /// With a budget, what no other pair of sizes beats.
+    pub front: Option<Vec<FrontPoint>>,
+    /// What VMs would see without any cache.
+    pub without_cache: Outcome,
+    /// What the plan led to when it was replayed, by mode of the scheme; none if it was not.
+    pub replayed: Vec<(&'static str, Report)>,
+}
+
+/// Finds the best division. Of a budget's front, that is [`best`].
+///
+/// # Errors
+/// Those of [`size`] and [`front`].
+pub fn answer(load: &Load, means: Means, options: &SizeOptions) -> Result<Answer, PlanError> {
+    let (plan, front) = match means {
+        Means::Levels(levels) => (size(load, levels, options)?, None),
+        Means::Budget { usd, prices } => {
+            let front = front(load, &prices, usd, options)?;
+            let plan = match best(&front) {
+                Some(point) => point.plan.clone(),
+                None => size(load, LevelBytes::default(), options)?,
+            };
+            (plan, Some(front))
+        }
+    };
+    let mut without_cache = Outcome::default();
+    load.vms.iter().for_each(|vm| without_cache.add(&outcome_without_cache(vm, &options.times)));
+    let totals = totals(load, &plan, options)?;
+    Ok(Answer { plan, totals, front, without_cache, replayed: Vec::new() })
+}
+
+impl Answer {
+    /// Replays the plan with the modes of the scheme that serves it, each VM with its share, so many at a time. `open`
+    /// gives the same VMs in the same order as the traces that were measured; `progress` hears of every batch of requests.
+    ///
+    /// # Errors
+    /// [`PlanError::Replay`]; [`PlanError::Request`] for shares that a replay cannot have.
+    pub fn replay(
+        &mut self,
+        open: &(dyn Fn() -> Result<Merge, TraceError> + Sync),
+        block_size: BlockSize,
+        host: &Host,
+        threads: usize,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<(), PlanError> {
+        let shares = self.plan.vms.iter().map(|vm| quota(vm.share_blocks)).collect::<Result<Vec<_>, _>>()?;
+        let given = |level: Level| self.plan.of_level[level.index()].given_blocks.min(MAX_LEVEL_BLOCKS);
+        let physical = quota(Level::ALL.map(given))?;
+        let known = Some(self.plan.vms.len());
+        let run = |mode: &&'static str| {
+            let mut settings = SchemeInfo::find(SCHEME).map_err(ReplayError::from)?.settings();
+            for (key, value) in [("sizing", "off"), ("mode", mode)] {
+                settings.set(key, value).map_err(ReplayError::from)?;
+            }
+            let options =
+                Options { settings, physical, block_size, host: host.clone(), shares: Some(shares.clone()) };
+            Ok((*mode, replay(open()?, &options, known, &mut |_, requests| progress(requests))?))
+        };
+        self.replayed = in_parallel(&MODES, threads, run)?;
+        Ok(())
+    }
+
+    /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces.
+    pub fn report(
+        &self,
+        load: &Load,
+        options: &SizeOptions,
+        host: &Host,
+        method: String,
+        merge: &Merge,
+    ) -> SizeReport {
+        let plan = &self.plan;
+        let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
+        let replayed = |(mode, report): &(&'static str, Report)| {
+            ReplayedReport::new(load, host, plan.levels, mode, report)
+        };
+        SizeReport {
+            block_bytes: load.block_bytes,
+            method,
+            objective: options.objective.name(),
+            devices: host.name.clone(),
+            levels: plan.levels,
+            dram,
+            ssd,
+            cost_usd: Prices::of(host).cost_usd(plan.levels),
+            vms: VmSizeReport::all(load, plan),
+            total: OutcomeReport::from(&plan.total),
+            without_cache: OutcomeReport::from(&self.without_cache),
+            wear: WearReport::new(load, host, plan.levels.ssd_bytes, plan.total.ssd_writes),
+            replayed: self.replayed.iter().map(replayed).collect(),
+            advice: advice(load, plan),
+            totals: (&self.totals).into(),
+            front: self
+                .front
+                .as_ref()
+                .map(|front| front.iter().map(|point| FrontReport::new(load, host, point)).collect()),
+            shrinks: load.shrinks,
+            inputs: merge.inputs(),
+            warnings: Source::warnings(merge),
+        }
+    }
+}
+
+fn quota(blocks: [u64; 2]) -> Result<Quota, PlanError> {
+    let [dram, ssd] = blocks;
+    match (u32::try_from(dram), u32::try_from(ssd)) {
+        (Ok(dram), Ok(ssd)) if dram.max(ssd) as u64 <= MAX_LEVEL_BLOCKS => Ok(Quota::new(dram, ssd)),
+        _ => Err(PlanError::Request(format!(
+            "A share of more than {MAX_LEVEL_BLOCKS} blocks cannot be replayed; make blocks larger, or leave the replay away"
+        ))),
+    }
+}

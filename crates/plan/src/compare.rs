@@ -1,0 +1,224 @@
+//! Schemes side by side over a grid of sizes, replayed at the same time by several threads.
+//!
+//! The traces are read once and kept in memory where they fit; otherwise every replay reads them again. It must not
+//! know how a scheme decides, nor how results are shown.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use lode_hardware::Host;
+use lode_policy::{Quota, SchemeInfo, Settings};
+use lode_replay::{Options, Recording, Report, Source, level_blocks, replay};
+use lode_trace::{Merge, TraceError};
+use lode_types::{BlockSize, Level};
+
+use crate::error::PlanError;
+
+/// Most cells of one comparison.
+pub const MAX_CELLS: usize = 4096;
+
+/// Bytes of each level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct LevelBytes {
+    /// Host memory.
+    pub dram_bytes: u64,
+    /// SSD.
+    pub ssd_bytes: u64,
+}
+
+impl LevelBytes {
+    /// Bytes of one level.
+    pub fn of(&self, level: Level) -> u64 {
+        match level {
+            Level::Dram => self.dram_bytes,
+            Level::Ssd => self.ssd_bytes,
+        }
+    }
+}
+
+/// What to compare, and how.
+#[derive(Clone, Debug)]
+pub struct CompareOptions {
+    /// Schemes, each with what it is called and its settings.
+    pub schemes: Vec<(String, Settings)>,
+    /// Sizes of the levels; a scheme is given only those that it uses.
+    pub sizes: Vec<LevelBytes>,
+    /// Size of a block.
+    pub block_size: BlockSize,
+    /// The devices.
+    pub host: Host,
+    /// Replays at the same time, at least 1.
+    pub threads: usize,
+    /// Memory that the traces may take.
+    pub memory_bytes: u64,
+}
+
+/// One scheme with one size.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Index of the scheme.
+    pub scheme: usize,
+    /// Index of the size.
+    pub size: usize,
+    /// The levels that the scheme had.
+    pub levels: LevelBytes,
+    /// What happened; without the shares of every interval.
+    pub report: Report,
+}
+
+/// How far a comparison is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompareProgress {
+    /// The traces are being read; this many requests so far.
+    Reading(u64),
+    /// Replays: requests done of all cells, and of how many where that is known.
+    Replaying {
+        /// Done.
+        requests: u64,
+        /// In all; 0 when not known, as the traces do not fit the memory.
+        of_requests: u64,
+        /// Cells that are finished.
+        cells: usize,
+    },
+}
+
+/// Compares. `open` starts the traces anew each time it is called. `progress` hears from all threads.
+///
+/// # Errors
+/// [`PlanError::Request`] for an empty or too large grid, and for a scheme that has none of the levels it uses;
+/// [`PlanError::Replay`].
+pub fn compare(
+    open: &(dyn Fn() -> Result<Merge, TraceError> + Sync),
+    options: &CompareOptions,
+    progress: &(dyn Fn(CompareProgress) + Sync),
+) -> Result<Vec<Cell>, PlanError> {
+    let grid = grid(options)?;
+    let mut read = 0;
+    let recording = Recording::of(open()?, options.memory_bytes, &mut |_, requests| {
+        read += requests as u64;
+        progress(CompareProgress::Reading(read));
+    })?;
+    let known_vms = match &recording {
+        Some(recording) => recording.vm_names().len(),
+        None => count_vms(open()?)?,
+    };
+    let of_requests = recording.as_ref().map_or(0, |recording| (recording.requests() * grid.len()) as u64);
+    let meter = Meter { progress, of_requests, done: Mutex::default() };
+    let run = |job: &Job| match &recording {
+        Some(recording) => run_cell(recording.play(), job, known_vms, &meter),
+        None => run_cell(open()?, job, known_vms, &meter),
+    };
+    in_parallel(&grid, options.threads, run)
+}
+
+/// VMs of traces that do not fit the memory, in a pass of its own.
+fn count_vms(mut merge: Merge) -> Result<usize, TraceError> {
+    let mut batch = Vec::new();
+    while merge.next_batch(&mut batch)? > 0 {}
+    Ok(merge.vms().len())
+}
+
+struct Job {
+    scheme: usize,
+    size: usize,
+    levels: LevelBytes,
+    options: Options,
+}
+
+/// Every cell, with everything checked that can be checked before the traces are read.
+fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
+    let cells = options.schemes.len().saturating_mul(options.sizes.len());
+    if !(1..=MAX_CELLS).contains(&cells) {
+        return Err(PlanError::Request(format!(
+            "A comparison has 1 to {MAX_CELLS} pairs of scheme and size, and this one {cells}; name schemes and sizes"
+        )));
+    }
+    let mut jobs = Vec::with_capacity(cells);
+    for (scheme, (name, settings)) in options.schemes.iter().enumerate() {
+        let info = SchemeInfo::find(settings.scheme()).map_err(lode_replay::ReplayError::from)?;
+        for (size, wanted) in options.sizes.iter().enumerate() {
+            let used = |level, bytes| if info.levels.contains(&level) { bytes } else { 0 };
+            let levels = LevelBytes {
+                dram_bytes: used(Level::Dram, wanted.dram_bytes),
+                ssd_bytes: used(Level::Ssd, wanted.ssd_bytes),
+            };
+            if levels == LevelBytes::default() {
+                let names: Vec<_> = info.levels.iter().map(|level| format!("--{}", level.name())).collect();
+                return Err(PlanError::Request(format!(
+                    "{name} has no level to work with; give it {}",
+                    names.join(" or ")
+                )));
+            }
+            let physical = Quota::new(
+                level_blocks(Level::Dram, levels.dram_bytes, options.block_size)?,
+                level_blocks(Level::Ssd, levels.ssd_bytes, options.block_size)?,
+            );
+            let options = Options {
+                settings: settings.clone(),
+                physical,
+                block_size: options.block_size,
+                host: options.host.clone(),
+                shares: None,
+            };
+            jobs.push(Job { scheme, size, levels, options });
+        }
+    }
+    Ok(jobs)
+}
+
+/// Adds up what all threads have done.
+struct Meter<'a> {
+    progress: &'a (dyn Fn(CompareProgress) + Sync),
+    of_requests: u64,
+    /// Requests and cells.
+    done: Mutex<(u64, usize)>,
+}
+
+impl Meter<'_> {
+    fn add(&self, requests: usize, cells: usize) {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        done.0 += requests as u64;
+        done.1 += cells;
+        let (requests, cells) = *done;
+        drop(done);
+        (self.progress)(CompareProgress::Replaying { requests, of_requests: self.of_requests, cells });
+    }
+}
+
+fn run_cell<S: Source>(source: S, job: &Job, known_vms: usize, meter: &Meter<'_>) -> Result<Cell, PlanError> {
+    let mut report =
+        replay(source, &job.options, Some(known_vms), &mut |_, requests| meter.add(requests, 0))?;
+    report.vms.iter_mut().for_each(|vm| vm.intervals = Vec::new());
+    meter.add(0, 1);
+    Ok(Cell { scheme: job.scheme, size: job.size, levels: job.levels, report })
+}
+
+/// Runs every job, so many at a time, and gives their results in the jobs' order; after a failure no other job begins.
+pub(crate) fn in_parallel<J: Sync, R: Send>(
+    jobs: &[J],
+    threads: usize,
+    run: impl Fn(&J) -> Result<R, PlanError> + Sync,
+) -> Result<Vec<R>, PlanError> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<Result<R, PlanError>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at) else { return };
+            let result = run(job);
+            if result.is_err() {
+                next.store(jobs.len(), Ordering::Relaxed);
+            }
+            results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
+        }
+    };
+    thread::scope(|scope| {
+        (1..threads.min(jobs.len())).for_each(|_| {
+            scope.spawn(work);
+        });
+        work();
+    });
+    // What did not begin lies behind what failed.
+    results.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
+}

@@ -1,0 +1,42 @@
+//! The crate's one error type. It must not know how errors are shown.
+
+use lode_draw::DrawError;
+use lode_replay::ReplayError;
+use lode_reuse::ReuseError;
+use lode_trace::TraceError;
+
+/// A question could not be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A trace could not be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A curve or a division could not be computed.
+    #[error(transparent)]
+    Reuse(#[from] ReuseError),
+    /// One VM's curve could not be computed.
+    #[error("{vm}: {source}")]
+    Vm {
+        /// The VM's name.
+        vm: String,
+        /// Why.
+        source: ReuseError,
+    },
+    /// A replay could not be run.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A page or picture could not be drawn.
+    #[error(transparent)]
+    Draw(#[from] DrawError),
+    /// A VM with more volumes than its block numbers can tell apart.
+    #[error("Volume {volume} of {vm} is beyond what one VM can tell apart; make each volume a VM")]
+    TooManyVolumes {
+        /// The VM's name.
+        vm: String,
+        /// Index of the volume in it.
+        volume: u32,
+    },
+    /// What was asked for does not fit the traces or itself.
+    #[error("{0}")]
+    Request(String),
+}

@@ -1,0 +1,37 @@
+//! Answers for people who plan: hit curves of every VM, sizes for a budget, schemes side by side.
+//!
+//! Everything works on traces: [`curves()`] measures what caches of every size would do, [`measure`] and [`answer()`]
+//! divide levels by it, [`miniature`] simulates schemes without curves, [`compare()`] replays schemes over a grid of
+//! sizes. Threads live here; no result depends on their number. This crate must not know sockets or media.
+
+#![forbid(unsafe_code)]
+
+mod advice;
+mod answer;
+mod compare;
+mod curves;
+mod error;
+mod front;
+mod load;
+mod mini;
+mod pages;
+mod pool;
+mod report;
+mod size;
+mod streams;
+mod totals;
+
+pub use answer::{Answer, Means, answer};
+pub use compare::{Cell, CompareOptions, CompareProgress, LevelBytes, MAX_CELLS, compare};
+pub use curves::{CurveOptions, Curves, IntervalCurve, MAX_INTERVALS, VmCurve, curves};
+pub use error::PlanError;
+pub use front::{FrontPoint, Prices, best, front};
+pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
+pub use mini::{MAX_MINI_SIZES, MiniOptions, MiniPoint, MiniVm, miniature};
+pub use pages::{
+    MAX_PAGE_VMS, compare_page, compare_picture, curve_page, curve_picture, size_page, size_picture,
+};
+pub use report::*;
+pub use size::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, size};
+pub use streams::{Interval, StreamFacts, StreamOptions};
+pub use totals::{LevelTotals, Totals, totals};

@@ -1,0 +1,98 @@
+//! What the VMs of a set of traces could use of two levels: measured once, asked many times.
+//!
+//! It must not know how levels are divided.
+
+use lode_reuse::{Curve, JointProfile, JointProfiler, Method, ReuseError};
+use lode_trace::Merge;
+use lode_types::Level;
+
+use crate::error::PlanError;
+use crate::pool::{BlockAccess, Consumer};
+use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
+
+/// Most points of a curve that levels are divided by. Between them hits are too low by less than one in so many.
+pub const MAX_CURVE_POINTS: usize = 4096;
+
+/// One VM's stream, as far as sizing needs it.
+#[derive(Clone, Debug)]
+pub struct VmLoad {
+    /// What is known of it besides.
+    pub facts: StreamFacts,
+    /// What a read-only DRAM level over a write-only SSD level would do, at every pair of sizes.
+    pub profile: JointProfile,
+    /// The curves that levels are divided by, by [`Level::index`]: those of the profile, with at most
+    /// [`MAX_CURVE_POINTS`] points, so that a division does not take longer for a VM of many blocks.
+    curves: [Curve; 2],
+}
+
+impl VmLoad {
+    fn new(facts: StreamFacts, profile: JointProfile) -> VmLoad {
+        let curves = [profile.ro_curve(), profile.wbwo_curve()].map(|curve| curve.thin(MAX_CURVE_POINTS));
+        VmLoad { facts, profile, curves }
+    }
+
+    /// The curve that a level is divided by.
+    pub fn curve(&self, level: Level) -> &Curve {
+        &self.curves[level.index()]
+    }
+}
+
+/// All VMs.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Each VM, in order of appearance.
+    pub vms: Vec<VmLoad>,
+    /// How often blocks were left out to keep within the memory.
+    pub shrinks: u64,
+    /// Bytes of a block.
+    pub block_bytes: u64,
+}
+
+/// Measures all VMs of `merge`. `progress` hears of every batch.
+///
+/// # Errors
+/// [`PlanError::Trace`], [`PlanError::Vm`]; [`PlanError::Reuse`] for a method out of range.
+pub fn measure(
+    merge: &mut Merge,
+    stream: &StreamOptions,
+    method: Method,
+    progress: &mut dyn FnMut(&Merge),
+) -> Result<Load, PlanError> {
+    JointProfiler::new(method, 0)?;
+    let make = |vm: usize| JointProfiler::new(method, vm as u64).map(JointFollower);
+    let followed = follow(merge, stream, make, progress)?;
+    let vms = followed.vms.into_iter().map(|(facts, follower)| VmLoad::new(facts, follower.0.finish()));
+    Ok(Load { vms: vms.collect(), shrinks: followed.shrinks, block_bytes: stream.block_size.bytes() })
+}
+
+impl Load {
+    /// Time from the first to the last request of all VMs, in nanoseconds; `None` without requests.
+    pub fn span_ns(&self) -> Option<u64> {
+        let spans = || self.vms.iter().filter_map(|vm| vm.facts.span_ns);
+        let first = spans().map(|span| span.0).min()?;
+        let last = spans().map(|span| span.1).max()?;
+        Some(last - first)
+    }
+}
+
+struct JointFollower(JointProfiler);
+
+impl Consumer for JointFollower {
+    type Error = ReuseError;
+
+    fn take(&mut self, accesses: &[BlockAccess]) -> Result<(), ReuseError> {
+        self.0.access_all(accesses)
+    }
+
+    fn end_interval(&mut self) {}
+}
+
+impl Follower for JointFollower {
+    fn memory_bytes(&self) -> u64 {
+        self.0.memory_bytes() as u64
+    }
+
+    fn shrink(&mut self) -> bool {
+        self.0.lower_rate()
+    }
+}

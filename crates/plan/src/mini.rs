@@ -1,0 +1,226 @@
+//! Miniature simulation: any scheme of the registry at many sizes, on a sample of the blocks, with caches that are
+//! smaller by the same factor (Waldspurger et al., "Cache modeling and optimization using miniature simulations",
+//! USENIX ATC 2017). It serves where curves by stack do not: schemes without the stack property.
+//!
+//! Every VM has each size for itself, and every block access counts as a request. The intervals of a scheme are in
+//! requests and shrink with the sample. It must not know how a scheme decides.
+
+use lode_policy::{AnyScheme, Counters, Effect, Hint, Quota, Scheme, SchemeInfo, Settings, Sink, build};
+use lode_replay::{MAX_LEVEL_BLOCKS, ReplayError};
+use lode_reuse::{Method, ReuseError, Sample};
+use lode_trace::Merge;
+use lode_types::{Access, AccessOp, Level};
+
+use crate::error::PlanError;
+use crate::pool::{BlockAccess, Consumer};
+use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
+
+/// Most sizes of one simulation.
+pub const MAX_MINI_SIZES: usize = 256;
+
+/// Settings of schemes that count requests, which shrink with the sample.
+const INTERVALS: [&str; 2] = ["promotion_interval", "sizing_interval"];
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct MiniOptions {
+    /// How traces are followed.
+    pub stream: StreamOptions,
+    /// The scheme and its settings; its sizing is turned off.
+    pub settings: Settings,
+    /// Sizes of all levels together, in blocks, ascending.
+    pub sizes_blocks: Vec<u64>,
+    /// Share of a size that is host memory, with schemes that use both levels.
+    pub dram_share: f64,
+    /// Share of all blocks that is followed: above 0, at most 1.
+    pub rate: f64,
+}
+
+/// One VM's outcome.
+#[derive(Clone, Debug)]
+pub struct MiniVm {
+    /// What is known of its stream besides.
+    pub facts: StreamFacts,
+    /// Share of the blocks that was followed at the end.
+    pub rate: f64,
+    /// Block accesses of the whole stream.
+    pub accesses: u64,
+    /// Of these, reads.
+    pub reads: u64,
+    /// Block accesses that were simulated.
+    pub followed_accesses: u64,
+    /// What each size led to.
+    pub points: Vec<MiniPoint>,
+}
+
+/// One VM with one size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MiniPoint {
+    /// The size, both levels together, in blocks.
+    pub size_blocks: u64,
+    /// Estimated hits of reads and writes for each block access of the whole stream.
+    pub hit_ratio: f64,
+    /// Estimated SSD writes for each block access of the whole stream.
+    pub ssd_writes_per_access: f64,
+}
+
+/// Simulates. `progress` hears of every batch.
+///
+/// # Errors
+/// [`PlanError::Request`] for a rate, share or list of sizes out of range; [`PlanError::Trace`], [`PlanError::Vm`].
+pub fn miniature(
+    merge: &mut Merge,
+    options: &MiniOptions,
+    progress: &mut dyn FnMut(&Merge),
+) -> Result<Vec<MiniVm>, PlanError> {
+    check(options)?;
+    let settings = scaled_settings(&options.settings, options.rate)?;
+    let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
+    let make = |vm: usize| {
+        let sample = Sample::new(Method::Rate(options.rate), vm as u64)?;
+        let sims = options.sizes_blocks.iter().map(|&size| {
+            let quota = scaled_quota(info, size, options);
+            (build(&settings, quota, quota), Counted::default())
+        });
+        Ok(MiniFollower { sample, sims: sims.collect(), accesses: 0, reads: 0, followed: 0 })
+    };
+    let followed = follow(merge, &options.stream, make, progress)?;
+    Ok(followed
+        .vms
+        .into_iter()
+        .map(|(facts, follower)| follower.finish(facts, &options.sizes_blocks))
+        .collect())
+}
+
+fn check(options: &MiniOptions) -> Result<(), PlanError> {
+    let sizes = &options.sizes_blocks;
+    let ascending = sizes.windows(2).all(|pair| pair[0] < pair[1]);
+    let reason = if !(options.rate > 0.0 && options.rate <= 1.0) {
+        "A rate is above 0 and at most 1".to_owned()
+    } else if !(0.0..=1.0).contains(&options.dram_share) {
+        "The share of DRAM is from 0 to 1".to_owned()
+    } else if sizes.is_empty() || sizes.len() > MAX_MINI_SIZES || !ascending {
+        format!("Give 1 to {MAX_MINI_SIZES} sizes, each larger than the one before")
+    } else if sizes.iter().any(|&size| size == 0 || size > MAX_LEVEL_BLOCKS) {
+        format!("A size is from 1 to {MAX_LEVEL_BLOCKS} blocks")
+    } else {
+        return Ok(());
+    };
+    Err(PlanError::Request(reason))
+}
+
+/// The settings with intervals that are as long for the sample as the original ones for the whole stream.
+fn scaled_settings(settings: &Settings, rate: f64) -> Result<Settings, PlanError> {
+    let mut scaled = settings.clone();
+    let values: Vec<(String, String)> =
+        settings.values().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    for (key, value) in values {
+        let new = if key == "sizing" {
+            "off".to_owned()
+        } else if INTERVALS.contains(&key.as_str()) {
+            let requests: f64 = value.parse().unwrap_or(1.0);
+            format!("{:.0}", (requests * rate).max(1.0))
+        } else {
+            continue;
+        };
+        scaled.set(&key, &new).map_err(ReplayError::from)?;
+    }
+    Ok(scaled)
+}
+
+/// The levels of one simulation. A level that should hold anything holds at least one block.
+fn scaled_quota(info: &SchemeInfo, size_blocks: u64, options: &MiniOptions) -> Quota {
+    let of_dram = match (info.levels.contains(&Level::Dram), info.levels.contains(&Level::Ssd)) {
+        (true, true) => options.dram_share,
+        (true, false) => 1.0,
+        (false, _) => 0.0,
+    };
+    let scaled = |share: f64| match size_blocks as f64 * options.rate * share {
+        nothing if nothing <= 0.0 => 0,
+        blocks => (blocks.round() as u32).max(1),
+    };
+    Quota::new(scaled(of_dram), scaled(1.0 - of_dram))
+}
+
+/// Counts effects.
+#[derive(Default)]
+struct Counted(Counters);
+
+impl Sink for Counted {
+    #[inline]
+    fn effect(&mut self, effect: Effect) {
+        self.0.effect(&effect);
+    }
+}
+
+struct MiniFollower {
+    sample: Sample,
+    sims: Vec<(AnyScheme, Counted)>,
+    accesses: u64,
+    reads: u64,
+    followed: u64,
+}
+
+impl Consumer for MiniFollower {
+    type Error = ReuseError;
+
+    fn take(&mut self, accesses: &[BlockAccess]) -> Result<(), ReuseError> {
+        self.accesses += accesses.len() as u64;
+        self.reads += accesses.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
+        let kept: Vec<(Access, Hint)> = accesses
+            .iter()
+            .filter(|&&(_, block)| self.sample.follows(block))
+            .map(|&(op, block)| (Access { block, op, partial: false }, Hint::new(block)))
+            .collect();
+        self.followed += kept.len() as u64;
+        for (scheme, counted) in &mut self.sims {
+            for &(access, hint) in &kept {
+                counted.0.access(&access);
+                scheme.access_foreseen(access, hint, counted);
+                scheme.end_request(0, counted);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_interval(&mut self) {}
+}
+
+impl Follower for MiniFollower {
+    fn memory_bytes(&self) -> u64 {
+        self.sims.iter().map(|(scheme, _)| scheme.memory_bytes() as u64).sum()
+    }
+
+    fn shrink(&mut self) -> bool {
+        // A cache is no smaller for a smaller sample, so that its rate is chosen before.
+        false
+    }
+}
+
+impl MiniFollower {
+    fn finish(self, facts: StreamFacts, sizes_blocks: &[u64]) -> MiniVm {
+        let rate = self.sample.rate();
+        // The blocks that were sampled may have more or fewer accesses than their share. What is missing or too many
+        // are taken for hits, as accesses to the few most popular blocks are what a sample gets wrong.
+        let expected = rate * self.accesses as f64;
+        let per_access = |count: f64| if expected > 0.0 { count / expected } else { 0.0 };
+        let points = sizes_blocks.iter().zip(&self.sims).map(|(&size_blocks, (_, Counted(counters)))| {
+            let hits = counters.read_hits.iter().sum::<u64>() + counters.write_hits_ssd;
+            let misses = self.followed - hits.min(self.followed);
+            MiniPoint {
+                size_blocks,
+                hit_ratio: (1.0 - per_access(misses as f64)).clamp(0.0, 1.0),
+                ssd_writes_per_access: per_access(counters.ssd_writes.total() as f64),
+            }
+        });
+        let points = if self.accesses == 0 { Vec::new() } else { points.collect() };
+        MiniVm {
+            facts,
+            rate,
+            accesses: self.accesses,
+            reads: self.reads,
+            followed_accesses: self.followed,
+            points,
+        }
+    }
+}

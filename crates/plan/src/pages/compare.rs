@@ -1,0 +1,96 @@
+//! A comparison as a page and as a picture. It must not know how schemes work.
+
+use lode_draw::{
+    Axis, Cells, Column, Item, LineChart, Page, Section, Series, Shape, States, Style, Table, Unit,
+};
+
+use super::{FOOTER, subtitle};
+use crate::error::PlanError;
+use crate::report::{CellReport, CompareReport};
+
+/// A page: every measure over the size, and all numbers.
+///
+/// # Errors
+/// [`PlanError::Draw`] for more than a page can show.
+pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
+    let charts = vec![
+        chart(report, "Hits", "Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio),
+        chart(report, "Latency", "Mean latency of a request", Unit::Microseconds, |cell| {
+            cell.mean_latency_us
+        }),
+        chart(report, "Writes to the SSD", "Bytes written", Unit::Bytes, |cell| {
+            Some(cell.ssd_written_bytes as f64)
+        }),
+    ];
+    let page = Page {
+        title: "Schemes side by side".to_owned(),
+        subtitle: subtitle(&report.inputs, &format!("devices '{}', each request alone", report.devices)),
+        sections: vec![
+            Section { title: "Over the size".to_owned(), items: vec![Item::Lines(charts)] },
+            Section { title: "All numbers".to_owned(), items: vec![Item::Table(table(report))] },
+        ],
+        footer: FOOTER.to_owned(),
+        ..Page::default()
+    };
+    Ok(page.html()?)
+}
+
+/// The hits as SVG, for a paper.
+///
+/// # Errors
+/// [`PlanError::Draw`] for more than a page can show.
+pub fn compare_picture(report: &CompareReport) -> Result<String, PlanError> {
+    let chart = chart(report, "Hits", "Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio);
+    Ok(chart.svg(&Style::full_width())?)
+}
+
+fn total_bytes(cell: &CellReport) -> f64 {
+    cell.levels.dram_bytes as f64 + cell.levels.ssd_bytes as f64
+}
+
+fn chart(
+    report: &CompareReport,
+    title: &str,
+    label: &str,
+    unit: Unit,
+    value: fn(&CellReport) -> Option<f64>,
+) -> LineChart {
+    let x = Axis::log("Size of all levels used", Unit::Bytes);
+    let mut chart =
+        LineChart::new(title, format!("{label} by size, for each scheme"), x, Axis::linear(label, unit));
+    for (number, scheme) in report.schemes.iter().enumerate() {
+        let cells = report.cells.iter().filter(|cell| cell.scheme == number);
+        let mut points: Vec<(f64, f64)> =
+            cells.filter_map(|cell| value(cell).map(|value| (total_bytes(cell), value))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        chart.series.push(Series::new(&scheme.label, Shape::Lines, points));
+    }
+    chart
+}
+
+fn table(report: &CompareReport) -> Table {
+    let numbers = |title: &str, unit: Unit, value: fn(&CellReport) -> Option<f64>| Column {
+        title: title.to_owned(),
+        cells: Cells::Numbers(unit, States::fixed(report.cells.iter().map(value).collect())),
+    };
+    let label = |cell: &CellReport| report.schemes[cell.scheme].label.clone();
+    Table {
+        title: "Every scheme with every size".to_owned(),
+        columns: vec![
+            Column {
+                title: "Scheme".to_owned(),
+                cells: Cells::Text(report.cells.iter().map(label).collect()),
+            },
+            numbers("DRAM", Unit::Bytes, |cell| Some(cell.levels.dram_bytes as f64)),
+            numbers("SSD", Unit::Bytes, |cell| Some(cell.levels.ssd_bytes as f64)),
+            numbers("Hits", Unit::Ratio, |cell| cell.hit_ratio),
+            numbers("Read hits", Unit::Ratio, |cell| cell.read_hit_ratio),
+            numbers("Latency", Unit::Microseconds, |cell| cell.mean_latency_us),
+            numbers("SSD written", Unit::Bytes, |cell| Some(cell.ssd_written_bytes as f64)),
+            numbers("SSD writes per write", Unit::Count, |cell| cell.cwf),
+            numbers("SSD life", Unit::Years, |cell| cell.ssd_life_years),
+            numbers("Energy", Unit::Named("J"), |cell| cell.energy_j),
+            numbers("Cost", Unit::Dollars, |cell| Some(cell.cost_usd)),
+        ],
+    }
+}

@@ -1,0 +1,50 @@
+//! Results as pages and pictures. It must not compute results, nor know where pages go.
+
+mod compare;
+mod curve;
+mod size;
+
+pub use compare::{compare_page, compare_picture};
+pub use curve::{curve_page, curve_picture};
+pub use size::{size_page, size_picture};
+
+use lode_draw::{Axis, Series, Shape, Unit};
+use lode_replay::InputReport;
+
+/// VMs that pages and pictures show, those with most accesses; the JSON forms have all.
+pub const MAX_PAGE_VMS: usize = 256;
+
+/// What stands below every page.
+const FOOTER: &str = concat!("Lodestore ", env!("CARGO_PKG_VERSION"));
+
+/// Where the numbers come from; it says so when they are synthetic.
+fn subtitle(inputs: &[InputReport], more: &str) -> String {
+    let names: Vec<&str> = inputs.iter().map(|input| file_name(&input.path)).collect();
+    let shown = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+    let rest = names.len().saturating_sub(3);
+    let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    let synthetic = if inputs.iter().any(|input| input.synthetic) { "synthetic: " } else { "" };
+    format!("{synthetic}{shown}{rest}; {more}")
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Numbers of the VMs to show, those with most accesses first.
+fn shown_vms(accesses: impl Iterator<Item = u64>) -> Vec<usize> {
+    let mut vms: Vec<(u64, usize)> = accesses.enumerate().map(|(vm, accesses)| (accesses, vm)).collect();
+    vms.sort_by_key(|&(accesses, vm)| (std::cmp::Reverse(accesses), vm));
+    vms.truncate(MAX_PAGE_VMS);
+    vms.into_iter().map(|(_, vm)| vm).collect()
+}
+
+/// One VM's staircase of hits by bytes of cache.
+fn staircase(name: &str, curve: &[(u64, f64)], block_bytes: u64) -> Series {
+    let points = curve.iter().map(|&(blocks, ratio)| (blocks as f64 * block_bytes as f64, ratio));
+    Series::new(name, Shape::Steps, points.collect())
+}
+
+fn size_axis(label: &str, block_bytes: u64) -> Axis {
+    Axis::log(label, Unit::Bytes).reaching(block_bytes as f64, 16.0 * block_bytes as f64)
+}

@@ -1,0 +1,353 @@
+//! A plan as a page with sliders, and as a picture. It must not compute shares.
+
+use lode_draw::{
+    Arrangement, Axis, BarChart, Cells, Column, Factor, Figure, FigureValue, Item, LineChart, Markers,
+    NumberField, Page, Panel, Part, Section, Series, Shape, Slider, States, Style, Table, Unit,
+};
+use lode_types::Level;
+
+use super::{FOOTER, MAX_PAGE_VMS, shown_vms, size_axis, staircase, subtitle};
+use crate::error::PlanError;
+use crate::report::{FrontReport, LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
+
+/// Drive writes a day that the page starts with, and the years they are rated for: common figures of read-intensive
+/// data-centre SSDs, for the reader to change.
+const DRIVE_WRITES_PER_DAY: f64 = 1.0;
+const RATED_YEARS: f64 = 5.0;
+
+/// A page: curves, shares, sliders of the levels' sizes, wear, advice.
+///
+/// # Errors
+/// [`PlanError::Draw`] for more than a page can show.
+pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
+    let vms = shown(report);
+    let view = View { report, vms: &vms, sliders: Sliders::of(report) };
+    let mut sections = vec![
+        Section {
+            title: "Advice".to_owned(),
+            items: vec![Item::Sentences(States::fixed(report.advice.clone()))],
+        },
+        Section { title: "Shares".to_owned(), items: vec![Item::Bars(view.bars())] },
+        Section { title: "Hits by size".to_owned(), items: vec![Item::Lines(view.charts())] },
+        Section { title: "VMs".to_owned(), items: vec![Item::Table(view.table())] },
+    ];
+    if let Some(front) = &report.front {
+        let items = vec![Item::Lines(vec![front_chart(front)])];
+        sections.insert(1, Section { title: "What money buys".to_owned(), items });
+    }
+    let page = Page {
+        title: "Cache plan".to_owned(),
+        subtitle: subtitle(&report.inputs, &view.what()),
+        sliders: view.sliders.list(),
+        fields: vec![
+            field("Drive writes a day", DRIVE_WRITES_PER_DAY, 0.01, 100.0, 0.1, ""),
+            field("Rated for", RATED_YEARS, 0.5, 20.0, 0.5, "years"),
+        ],
+        figures: view.figures(),
+        sections,
+        footer: FOOTER.to_owned(),
+    };
+    Ok(page.html()?)
+}
+
+/// The shares as SVG, for a paper.
+///
+/// # Errors
+/// [`PlanError::Draw`] for more than a page can show.
+pub fn size_picture(report: &SizeReport) -> Result<String, PlanError> {
+    let vms = shown(report);
+    let view = View { report, vms: &vms, sliders: Sliders::none() };
+    Ok(view.bars().svg(&Style::full_width())?)
+}
+
+fn shown(report: &SizeReport) -> Vec<usize> {
+    shown_vms(report.vms.iter().map(|vm| vm.outcome.block_reads + vm.outcome.block_writes))
+}
+
+fn field(label: &str, value: f64, least: f64, most: f64, step: f64, suffix: &str) -> NumberField {
+    NumberField { label: label.to_owned(), value, least, most, step, suffix: suffix.to_owned() }
+}
+
+/// Which level has which slider.
+struct Sliders<'a> {
+    /// By [`Level::index`].
+    of_level: [Option<(usize, &'a LevelTotalsReport)>; 2],
+}
+
+impl<'a> Sliders<'a> {
+    fn none() -> Sliders<'a> {
+        Sliders { of_level: [None, None] }
+    }
+
+    fn of(report: &'a SizeReport) -> Sliders<'a> {
+        let mut count = 0;
+        let of_level = [&report.totals.dram, &report.totals.ssd].map(|totals| {
+            (totals.sizes_bytes.len() > 1).then(|| {
+                count += 1;
+                (count - 1, totals)
+            })
+        });
+        Sliders { of_level }
+    }
+
+    fn list(&self) -> Vec<Slider> {
+        let slider = |(level, totals): (Level, &LevelTotalsReport)| Slider {
+            label: format!("Total {}", title(level)),
+            unit: Unit::Bytes,
+            positions: totals.sizes_bytes.iter().map(|&bytes| bytes as f64).collect(),
+            start: totals.asked,
+        };
+        let levels = Level::ALL.into_iter().zip(&self.of_level);
+        levels.filter_map(|(level, found)| found.map(|(_, totals)| slider((level, totals)))).collect()
+    }
+
+    /// A value for each position of the level's slider; without one, `fixed`.
+    fn by_level<T>(
+        &self,
+        level: Level,
+        value: impl Fn(usize, &LevelTotalsReport) -> T,
+        fixed: impl FnOnce() -> T,
+    ) -> States<T> {
+        match self.of_level[level.index()] {
+            Some((slider, totals)) => {
+                States::by(slider, (0..totals.sizes_bytes.len()).map(|at| value(at, totals)).collect())
+            }
+            None => States::fixed(fixed()),
+        }
+    }
+
+    /// A value for each pair of positions, from indices of host memory and SSD.
+    fn by_both<T>(&self, value: impl Fn(usize, usize) -> T) -> States<T> {
+        match self.of_level {
+            [Some((dram, drams)), Some((ssd, ssds))] => {
+                let pairs = (0..drams.sizes_bytes.len())
+                    .flat_map(|dram| (0..ssds.sizes_bytes.len()).map(move |ssd| (dram, ssd)));
+                States::by_two((dram, ssd), pairs.map(|(dram, ssd)| value(dram, ssd)).collect())
+            }
+            [Some((dram, drams)), None] => {
+                States::by(dram, (0..drams.sizes_bytes.len()).map(|at| value(at, 0)).collect())
+            }
+            [None, Some((ssd, ssds))] => {
+                States::by(ssd, (0..ssds.sizes_bytes.len()).map(|at| value(0, at)).collect())
+            }
+            [None, None] => States::fixed(value(0, 0)),
+        }
+    }
+}
+
+struct View<'a> {
+    report: &'a SizeReport,
+    vms: &'a [usize],
+    sliders: Sliders<'a>,
+}
+
+impl View<'_> {
+    fn what(&self) -> String {
+        let report = self.report;
+        let shown = if report.vms.len() > MAX_PAGE_VMS {
+            format!("; the {MAX_PAGE_VMS} busiest of {} VMs", report.vms.len())
+        } else {
+            String::new()
+        };
+        format!(
+            "curves {}, objective {}, devices '{}'{shown}",
+            report.method, report.objective, report.devices
+        )
+    }
+
+    fn vms(&self) -> impl Iterator<Item = &VmSizeReport> {
+        self.vms.iter().map(|&vm| &self.report.vms[vm])
+    }
+
+    fn bytes(&self, blocks: u64) -> f64 {
+        blocks as f64 * self.report.block_bytes as f64
+    }
+
+    /// Bytes of a level that the VMs shown have.
+    fn shares(&self, level: Level) -> States<Vec<f64>> {
+        let at_position = |at: usize, totals: &LevelTotalsReport| {
+            self.vms.iter().map(|&vm| self.bytes(totals.shares_blocks[at][vm])).collect()
+        };
+        self.sliders.by_level(level, at_position, || {
+            self.vms()
+                .map(|vm| {
+                    self.bytes(if level == Level::Dram { vm.share.dram_blocks } else { vm.share.ssd_blocks })
+                })
+                .collect()
+        })
+    }
+
+    fn levels(&self) -> impl Iterator<Item = Level> {
+        let report = self.report;
+        let there = move |level: &Level| report.levels.of(*level) > 0;
+        Level::ALL.into_iter().filter(there)
+    }
+
+    fn bars(&self) -> BarChart {
+        let panel = |level: Level| Panel {
+            title: title(level).to_owned(),
+            unit: Unit::Bytes,
+            arrangement: Arrangement::Grouped,
+            parts: vec![Part { name: "Share".to_owned(), values: self.shares(level) }],
+        };
+        BarChart {
+            title: "Shares of the VMs".to_owned(),
+            description: "What each VM gets of each level".to_owned(),
+            rows: self.vms().map(|vm| vm.name.clone()).collect(),
+            panels: self.levels().map(panel).collect(),
+        }
+    }
+
+    fn charts(&self) -> Vec<LineChart> {
+        self.levels().map(|level| self.chart(level)).collect()
+    }
+
+    fn chart(&self, level: Level) -> LineChart {
+        let (policy, name) = match level {
+            Level::Dram => ("read-only", "DRAM"),
+            Level::Ssd => ("write-back, write-only", "SSD"),
+        };
+        let mut chart = LineChart::new(
+            format!("{name}, {policy}"),
+            format!(
+                "Share of all block accesses that {name} serves by its size, for each VM, with its share marked"
+            ),
+            size_axis("Size", self.report.block_bytes),
+            Axis::linear("Hits of all accesses", Unit::Ratio),
+        );
+        for vm in self.vms() {
+            let curve = if level == Level::Dram { &vm.dram_curve } else { &vm.ssd_curve };
+            chart.series.push(staircase(&vm.name, curve, self.report.block_bytes));
+        }
+        let marked =
+            |shares: Vec<f64>| shares.into_iter().map(|bytes| (bytes > 0.0).then_some(bytes)).collect();
+        let x = self.sliders.by_level(
+            level,
+            |at, totals| {
+                marked(self.vms.iter().map(|&vm| self.bytes(totals.shares_blocks[at][vm])).collect())
+            },
+            || vec![None; self.vms.len()],
+        );
+        chart.markers = Some(Markers { name: "Share".to_owned(), x });
+        chart
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let outcomes = &self.report.totals.outcomes;
+        let number = |value: fn(&OutcomeReport) -> Option<f64>| {
+            FigureValue::Given(self.sliders.by_both(|dram, ssd| value(&outcomes[dram][ssd]).unwrap_or(0.0)))
+        };
+        let figure = |label: &str, unit: Unit, value: FigureValue, note: &str| Figure {
+            label: label.to_owned(),
+            unit,
+            value,
+            note: note.to_owned(),
+        };
+        let mut figures = vec![
+            figure(
+                "Reads served by the cache",
+                Unit::Ratio,
+                number(|outcome| outcome.read_hit_ratio),
+                "from the curves",
+            ),
+            figure(
+                "Mean latency of a block access",
+                Unit::Microseconds,
+                number(|outcome| outcome.mean_latency_us),
+                "each access alone; every disk access counts as a random one",
+            ),
+        ];
+        if let Some(per_day) = self.written_per_day() {
+            let size = self.sliders.by_level(
+                Level::Ssd,
+                |at, totals| totals.sizes_bytes[at] as f64,
+                || self.report.levels.ssd_bytes as f64,
+            );
+            let years = FigureValue::Quotient {
+                over: vec![Factor::Given(size), Factor::Field(0), Factor::Field(1)],
+                under: vec![Factor::Given(per_day.clone())],
+            };
+            let note = "if every write of a VM with a share goes to the SSD";
+            figures.push(figure("Written to the SSD", Unit::BytesPerDay, FigureValue::Given(per_day), note));
+            let note = "size x drive writes a day x rated years / bytes written a day";
+            figures.push(figure("SSD life", Unit::Years, years, note));
+        }
+        figures
+    }
+
+    /// Bytes written to the SSD a day; none without an SSD or a span.
+    fn written_per_day(&self) -> Option<States<f64>> {
+        let days = self.report.wear.span_s.filter(|&seconds| seconds > 0.0)? / 86_400.0;
+        if self.report.levels.ssd_bytes == 0 {
+            return None;
+        }
+        let per_day = move |blocks: u64| self.bytes(blocks) / days;
+        let writes = &self.report.totals.ssd_writes;
+        Some(self.sliders.by_level(
+            Level::Ssd,
+            |at, _| per_day(writes[at]),
+            || per_day(writes.first().copied().unwrap_or(0)),
+        ))
+    }
+
+    fn table(&self) -> Table {
+        let fixed = |title: &str, unit: Unit, value: &dyn Fn(&VmSizeReport) -> Option<f64>| Column {
+            title: title.to_owned(),
+            cells: Cells::Numbers(unit, States::fixed(self.vms().map(value).collect())),
+        };
+        let mut columns = vec![
+            Column {
+                title: "VM".to_owned(),
+                cells: Cells::Text(self.vms().map(|vm| vm.name.clone()).collect()),
+            },
+            fixed("Requests", Unit::Count, &|vm| Some(vm.requests as f64)),
+        ];
+        for level in self.levels() {
+            let shares = self.sliders.by_level(
+                level,
+                |at, totals| {
+                    self.vms.iter().map(|&vm| Some(self.bytes(totals.shares_blocks[at][vm]))).collect()
+                },
+                || vec![None; self.vms.len()],
+            );
+            columns
+                .push(Column { title: title(level).to_owned(), cells: Cells::Numbers(Unit::Bytes, shares) });
+            let useful = move |vm: &VmSizeReport| {
+                let demand = &vm.demand;
+                Some(self.bytes(if level == Level::Dram { demand.dram_blocks } else { demand.ssd_blocks }))
+            };
+            columns.push(fixed(&format!("{} useful", title(level)), Unit::Bytes, &useful));
+        }
+        columns.push(fixed("Read hits at the size asked for", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));
+        columns.push(fixed("Latency there", Unit::Microseconds, &|vm| vm.outcome.mean_latency_us));
+        Table { title: "VMs".to_owned(), columns }
+    }
+}
+
+/// Latency over cost.
+fn front_chart(front: &[FrontReport]) -> LineChart {
+    let mut chart = LineChart::new(
+        "Latency by cost",
+        "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats",
+        Axis::linear("Cost of both levels", Unit::Dollars),
+        Axis::linear("Mean latency", Unit::Microseconds),
+    );
+    let points: Vec<(f64, f64)> = front
+        .iter()
+        .filter_map(|point| point.outcome.mean_latency_us.map(|latency_us| (point.cost_usd, latency_us)))
+        .collect();
+    let label = |point: &FrontReport| {
+        let size = lode_types::show_size;
+        format!("DRAM {}, SSD {}", size(point.levels.dram_bytes), size(point.levels.ssd_bytes))
+    };
+    let labels = front.iter().filter(|point| point.outcome.mean_latency_us.is_some()).map(label);
+    chart.series.push(Series::new("Front", Shape::Points, points).with_labels(labels.collect()));
+    chart
+}
+
+fn title(level: Level) -> &'static str {
+    match level {
+        Level::Dram => "DRAM",
+        Level::Ssd => "SSD",
+    }
+}

@@ -1,0 +1,142 @@
+//! What `lode compare` finds. It must not compute anything that is not there yet.
+
+use std::collections::BTreeMap;
+
+use lode_replay::{Counts, InputReport};
+use serde::Serialize;
+
+use crate::compare::{Cell, CompareOptions, LevelBytes};
+
+/// What `lode compare` finds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompareReport {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Name of the device profile.
+    pub devices: String,
+    /// The schemes.
+    pub schemes: Vec<SchemeEntry>,
+    /// The sizes asked for, in their order.
+    pub sizes: Vec<LevelBytes>,
+    /// Every scheme with every size, scheme by scheme.
+    pub cells: Vec<CellReport>,
+    /// The traces that were read.
+    pub inputs: Vec<InputReport>,
+    /// What the user should hear of the way the traces fit together.
+    pub warnings: Vec<String>,
+}
+
+/// One scheme.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SchemeEntry {
+    /// What it was called when asked for, settings included.
+    pub label: String,
+    /// Its name.
+    pub scheme: String,
+    /// Every setting with its value.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// One scheme with one size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellReport {
+    /// Index of the scheme.
+    pub scheme: usize,
+    /// Index of the size.
+    pub size: usize,
+    /// The levels that it had: those of the size that it uses.
+    pub levels: LevelBytes,
+    /// Price of these levels.
+    pub cost_usd: f64,
+    /// Share of the block reads that a level serves; none without reads.
+    pub read_hit_ratio: Option<f64>,
+    /// Share of the block accesses that a level serves, write hits included; none without accesses.
+    pub hit_ratio: Option<f64>,
+    /// Mean time of a request on the device model; none without requests.
+    pub mean_latency_us: Option<f64>,
+    /// Bytes written to the SSD.
+    pub ssd_written_bytes: u64,
+    /// Energy of all devices over the traces' span; none without a span.
+    pub energy_j: Option<f64>,
+    /// Years of SSD life at the traces' rate of writing; none without a span, an SSD or writes.
+    pub ssd_life_years: Option<f64>,
+    /// Blocks written to the SSD for each block that guests wrote; none without those.
+    pub cwf: Option<f64>,
+    /// Each VM, in order of appearance.
+    pub vms: Vec<CellVm>,
+}
+
+/// One VM in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellVm {
+    /// Its name.
+    pub name: String,
+    /// Share of its block reads that a level serves; none without reads.
+    pub read_hit_ratio: Option<f64>,
+    /// Mean time of its requests; none without requests.
+    pub mean_latency_us: Option<f64>,
+    /// Bytes written to the SSD for it.
+    pub ssd_written_bytes: u64,
+}
+
+impl CompareReport {
+    /// The report of a comparison on a host's devices.
+    pub fn new(cells: &[Cell], options: &CompareOptions) -> CompareReport {
+        let first = cells.first().map(|cell| &cell.report);
+        let schemes = options.schemes.iter().map(|(label, settings)| SchemeEntry {
+            label: label.clone(),
+            scheme: settings.scheme().to_owned(),
+            settings: settings.values().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        });
+        CompareReport {
+            block_bytes: options.block_size.bytes(),
+            devices: options.host.name.clone(),
+            schemes: schemes.collect(),
+            sizes: options.sizes.clone(),
+            cells: cells.iter().map(CellReport::new).collect(),
+            inputs: first.map_or_else(Vec::new, |report| report.inputs.clone()),
+            warnings: first.map_or_else(Vec::new, |report| report.warnings.clone()),
+        }
+    }
+}
+
+impl CellReport {
+    fn new(cell: &Cell) -> CellReport {
+        let report = &cell.report;
+        let devices = &report.devices;
+        let vms = report.vms.iter().map(|vm| CellVm {
+            name: vm.name.clone(),
+            read_hit_ratio: read_hit_ratio(&vm.counts),
+            mean_latency_us: vm.counts.mean_latency_us,
+            ssd_written_bytes: vm.devices.ssd_written_bytes,
+        });
+        CellReport {
+            scheme: cell.scheme,
+            size: cell.size,
+            levels: cell.levels,
+            cost_usd: devices.cost_usd.total,
+            read_hit_ratio: read_hit_ratio(&report.total),
+            hit_ratio: hit_ratio(&report.total),
+            mean_latency_us: report.total.mean_latency_us,
+            ssd_written_bytes: devices.ssd_written_bytes,
+            energy_j: (devices.span_s > 0.0).then_some(devices.energy_j.total),
+            ssd_life_years: devices.ssd_life_years,
+            cwf: report.total.counters.cwf,
+            vms: vms.collect(),
+        }
+    }
+}
+
+fn read_hit_ratio(counts: &Counts) -> Option<f64> {
+    let hits = counts.counters.read_hits.dram + counts.counters.read_hits.ssd;
+    ratio(hits, counts.counters.block_reads)
+}
+
+fn hit_ratio(counts: &Counts) -> Option<f64> {
+    let counters = &counts.counters;
+    ratio(counters.read_hits.dram + counters.read_hits.ssd + counters.write_hits.ssd, counters.block_accesses)
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

@@ -1,0 +1,220 @@
+//! Results in the shape that `docs/reports.md` describes, whose names are stable. It must not compute anything that
+//! is not there yet.
+
+use lode_replay::{InputReport, Source};
+use lode_reuse::{Curve, CurveKind, Method};
+use lode_trace::Merge;
+use serde::Serialize;
+
+use crate::curves::{CurveOptions, Curves, IntervalCurve, VmCurve};
+use crate::mini::{MiniOptions, MiniVm};
+use crate::streams::StreamFacts;
+
+/// What `lode curve` finds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CurveReport {
+    /// `trd`, `urd`, `pod` or `scheme`.
+    pub metric: &'static str,
+    /// `ro`, `wbwo` or `wb` for `pod`, the scheme's name for `scheme`; none for the others.
+    pub policy: Option<String>,
+    /// How the curves were obtained.
+    pub method: String,
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Each VM, in order of appearance.
+    pub vms: Vec<VmCurveReport>,
+    /// How often blocks were left out to keep within the memory.
+    pub shrinks: u64,
+    /// The traces that were read.
+    pub inputs: Vec<InputReport>,
+    /// What the user should hear of the way the traces fit together.
+    pub warnings: Vec<String>,
+}
+
+/// One VM.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VmCurveReport {
+    /// Its name.
+    pub name: String,
+    /// Largest useful distance; none when no access is useful.
+    pub max_distance: Option<u64>,
+    /// Smallest cache that has all hits there are to have; none where only some sizes were simulated.
+    pub blocks: Option<u64>,
+    /// Hits for each access by cache size in blocks, where they change; thinned out where there are too many points.
+    pub curve: Vec<(u64, f64)>,
+    /// SSD writes for each access at each point of `curve`; only of simulations.
+    pub ssd_writes_per_access: Option<Vec<f64>>,
+    /// Standard error of each hit ratio of `curve`; none where it is not known.
+    pub standard_error: Option<Vec<f64>>,
+    /// Reads and writes.
+    pub requests: u64,
+    /// Block accesses.
+    pub accesses: u64,
+    /// Of these, reads.
+    pub reads: u64,
+    /// Distinct blocks that count for this curve; none of simulations.
+    pub distinct_blocks: Option<u64>,
+    /// Bytes moved for each distinct block's byte and second of the VM's span; none without a span.
+    pub reuse_intensity_per_s: Option<f64>,
+    /// Share of the blocks that were followed.
+    pub rate: f64,
+    /// Number of the interval that the first of `intervals` stands for.
+    pub first_interval: u32,
+    /// What each interval showed.
+    pub intervals: Vec<IntervalReport>,
+    /// Intervals after those in `intervals`.
+    pub intervals_cut: u64,
+}
+
+/// One VM in one interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct IntervalReport {
+    /// Block accesses.
+    pub accesses: u64,
+    /// Distinct blocks accessed.
+    pub working_set_blocks: u64,
+    /// Largest useful distance; none when no access is useful.
+    pub max_distance: Option<u64>,
+    /// Smallest cache that has all hits there are to have.
+    pub blocks: u64,
+    /// Hits for each access of a cache of that size.
+    pub hit_ratio: f64,
+}
+
+impl CurveReport {
+    /// The report of `curves`, measured over `merge`, with at most `most_points` points a curve.
+    pub fn new(curves: &Curves, options: &CurveOptions, merge: &Merge, most_points: usize) -> CurveReport {
+        let (metric, policy) = metric_and_policy(options.kind);
+        let block_bytes = options.stream.block_size.bytes();
+        CurveReport {
+            metric,
+            policy: policy.map(str::to_owned),
+            method: method_text(options.method),
+            block_bytes,
+            vms: curves.vms.iter().map(|vm| VmCurveReport::new(vm, block_bytes, most_points)).collect(),
+            shrinks: curves.shrinks,
+            inputs: merge.inputs(),
+            warnings: Source::warnings(merge),
+        }
+    }
+}
+
+impl CurveReport {
+    /// The report of a miniature simulation.
+    pub fn of_simulation(vms: &[MiniVm], options: &MiniOptions, merge: &Merge) -> CurveReport {
+        CurveReport {
+            metric: "scheme",
+            policy: Some(options.settings.scheme().to_owned()),
+            method: method_text(if options.rate < 1.0 { Method::Rate(options.rate) } else { Method::Exact }),
+            block_bytes: options.stream.block_size.bytes(),
+            vms: vms.iter().map(VmCurveReport::of_simulation).collect(),
+            shrinks: 0,
+            inputs: merge.inputs(),
+            warnings: Source::warnings(merge),
+        }
+    }
+}
+
+impl VmCurveReport {
+    fn of_simulation(vm: &MiniVm) -> VmCurveReport {
+        // Sizes beyond the one from which nothing changes say nothing.
+        let last = vm.points.last().map_or(0.0, |point| point.hit_ratio);
+        let shown = vm.points.iter().position(|point| point.hit_ratio == last).map_or(0, |at| at + 1);
+        let points = || vm.points[..shown].iter();
+        VmCurveReport {
+            name: vm.facts.name.clone(),
+            max_distance: None,
+            blocks: None,
+            curve: std::iter::once((0, 0.0))
+                .chain(points().map(|point| (point.size_blocks, point.hit_ratio)))
+                .collect(),
+            ssd_writes_per_access: Some(
+                std::iter::once(0.0).chain(points().map(|point| point.ssd_writes_per_access)).collect(),
+            ),
+            standard_error: None,
+            requests: vm.facts.requests,
+            accesses: vm.accesses,
+            reads: vm.reads,
+            distinct_blocks: None,
+            reuse_intensity_per_s: None,
+            rate: vm.rate,
+            first_interval: 0,
+            intervals: Vec::new(),
+            intervals_cut: 0,
+        }
+    }
+
+    fn new(vm: &VmCurve, block_bytes: u64, most_points: usize) -> VmCurveReport {
+        let curve = vm.curve.thin(most_points);
+        VmCurveReport {
+            name: vm.facts.name.clone(),
+            max_distance: vm.curve.max_distance(),
+            blocks: Some(vm.curve.blocks_needed()),
+            curve: points(&curve),
+            ssd_writes_per_access: None,
+            standard_error: errors(&curve),
+            requests: vm.facts.requests,
+            accesses: vm.curve.accesses(),
+            reads: vm.curve.reads(),
+            distinct_blocks: Some(vm.distinct_blocks),
+            reuse_intensity_per_s: reuse_intensity(&vm.facts, vm.distinct_blocks, block_bytes),
+            rate: vm.rate,
+            first_interval: vm.facts.first_interval,
+            intervals: vm.intervals.iter().map(IntervalReport::from).collect(),
+            intervals_cut: vm.intervals_cut,
+        }
+    }
+}
+
+impl From<&IntervalCurve> for IntervalReport {
+    fn from(interval: &IntervalCurve) -> IntervalReport {
+        IntervalReport {
+            accesses: interval.accesses,
+            working_set_blocks: interval.working_set_blocks,
+            max_distance: interval.max_distance,
+            blocks: interval.needed_blocks,
+            hit_ratio: interval.best_hit_ratio,
+        }
+    }
+}
+
+/// Hit ratio by size, from no cache on.
+pub(crate) fn points(curve: &Curve) -> Vec<(u64, f64)> {
+    let sizes = std::iter::once(0).chain(curve.points().iter().map(|point| point.size_blocks));
+    sizes.map(|size| (size, curve.hit_ratio_at(size))).collect()
+}
+
+fn errors(curve: &Curve) -> Option<Vec<f64>> {
+    let sizes = std::iter::once(0).chain(curve.points().iter().map(|point| point.size_blocks));
+    sizes.map(|size| curve.standard_error_at(size)).collect()
+}
+
+/// Bytes moved for each byte of the working set and second (vCacheShare's reuse intensity).
+fn reuse_intensity(facts: &StreamFacts, distinct_blocks: u64, block_bytes: u64) -> Option<f64> {
+    let (first_ns, last_ns) = facts.span_ns?;
+    let unique_bytes = distinct_blocks as f64 * block_bytes as f64;
+    let moved_bytes = facts.read_bytes as f64 + facts.written_bytes as f64;
+    let seconds = (last_ns - first_ns) as f64 / 1e9;
+    (seconds > 0.0 && unique_bytes > 0.0).then(|| moved_bytes / (seconds * unique_bytes))
+}
+
+fn metric_and_policy(kind: CurveKind) -> (&'static str, Option<&'static str>) {
+    match kind {
+        CurveKind::Trd => ("trd", None),
+        CurveKind::Urd => ("urd", None),
+        CurveKind::Ro => ("pod", Some("ro")),
+        CurveKind::Wbwo => ("pod", Some("wbwo")),
+        CurveKind::Wb => ("pod", Some("wb")),
+    }
+}
+
+/// The method as it is asked for.
+pub fn method_text(method: Method) -> String {
+    match method {
+        Method::Exact => "exact".to_owned(),
+        Method::Rate(rate) => format!("rate={rate}"),
+        Method::Size(blocks) => format!("size={blocks}"),
+        Method::Aet => "aet".to_owned(),
+        Method::CounterStacks(_) => "counter-stacks".to_owned(),
+    }
+}

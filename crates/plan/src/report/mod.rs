@@ -1,0 +1,12 @@
+//! Results in the shape that `docs/reports.md` describes, whose names are stable.
+
+mod compare;
+mod curve;
+mod size;
+
+pub use compare::{CellReport, CellVm, CompareReport, SchemeEntry};
+pub use curve::{CurveReport, IntervalReport, VmCurveReport, method_text};
+pub use size::{
+    FrontReport, LevelBlockCounts, LevelReport, LevelTotalsReport, OutcomeReport, ReplayedReport, SizeReport,
+    SplitReport, SplitsReport, TotalsReport, VmSizeReport, WearReport,
+};

@@ -1,0 +1,350 @@
+//! What `lode size` finds. It must not compute anything that is not there yet.
+
+use lode_hardware::Host;
+use lode_replay::{InputReport, Report};
+use lode_reuse::sizing::Split;
+use lode_types::Level;
+use serde::Serialize;
+
+use crate::compare::LevelBytes;
+use crate::front::FrontPoint;
+use crate::load::Load;
+use crate::size::{LevelPlan, Outcome, SizePlan, VmPlan};
+use crate::totals::{LevelTotals, Totals};
+
+use super::curve::points;
+
+/// Points of each curve.
+const CURVE_POINTS: usize = 200;
+
+const NS_PER_DAY: f64 = 86_400e9;
+
+/// What `lode size` finds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SizeReport {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// How the curves were obtained.
+    pub method: String,
+    /// What the division maximises.
+    pub objective: &'static str,
+    /// Name of the device profile.
+    pub devices: String,
+    /// The levels.
+    pub levels: LevelBytes,
+    /// How host memory was divided.
+    pub dram: LevelReport,
+    /// How the SSD was divided.
+    pub ssd: LevelReport,
+    /// Price of the levels.
+    pub cost_usd: f64,
+    /// Each VM, in order of appearance.
+    pub vms: Vec<VmSizeReport>,
+    /// All VMs together, from the curves.
+    pub total: OutcomeReport,
+    /// The same without any cache.
+    pub without_cache: OutcomeReport,
+    /// What writing does to the SSD, if every write of a VM with a share of it goes there.
+    pub wear: WearReport,
+    /// The same from replays of the plan, one for each mode of the scheme that serves it; none if it was not replayed.
+    pub replayed: Vec<ReplayedReport>,
+    /// What stands out, in sentences.
+    pub advice: Vec<String>,
+    /// Plans for larger and smaller levels.
+    pub totals: TotalsReport,
+    /// With a budget: what no other pair of sizes beats, ascending in cost.
+    pub front: Option<Vec<FrontReport>>,
+    /// How often blocks were left out to keep within the memory.
+    pub shrinks: u64,
+    /// The traces that were read.
+    pub inputs: Vec<InputReport>,
+    /// What the user should hear of the way the traces fit together.
+    pub warnings: Vec<String>,
+}
+
+/// How one level was divided.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LevelReport {
+    /// Blocks that there are.
+    pub capacity_blocks: u64,
+    /// Blocks that all VMs together could use.
+    pub demand_blocks: u64,
+    /// Blocks that were given to VMs.
+    pub given_blocks: u64,
+    /// `granted`, `exact`, `greedy`, `maxmin` or `talus`.
+    pub solver: &'static str,
+}
+
+/// A number of blocks of each level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LevelBlockCounts {
+    /// Host memory.
+    pub dram_blocks: u64,
+    /// SSD.
+    pub ssd_blocks: u64,
+}
+
+/// One VM's part.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VmSizeReport {
+    /// Its name.
+    pub name: String,
+    /// Reads and writes.
+    pub requests: u64,
+    /// Blocks beyond which it gains nothing.
+    pub demand: LevelBlockCounts,
+    /// Blocks that it gets.
+    pub share: LevelBlockCounts,
+    /// How its caches are to be cut in two; with the Talus solver only.
+    pub split: Option<SplitsReport>,
+    /// What it would see, from the curves.
+    #[serde(flatten)]
+    pub outcome: OutcomeReport,
+    /// Hits for each access by blocks of host memory, read-only, at most 200 points.
+    pub dram_curve: Vec<(u64, f64)>,
+    /// Hits for each access by blocks of SSD, write-back and write-only, at most 200 points.
+    pub ssd_curve: Vec<(u64, f64)>,
+    /// Share of its blocks that was followed; 1 is all.
+    pub rate: f64,
+}
+
+/// How one VM's caches are cut in two.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SplitsReport {
+    /// Host memory.
+    pub dram: SplitReport,
+    /// SSD.
+    pub ssd: SplitReport,
+}
+
+/// A cache as two partitions; see [`Split`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SplitReport {
+    /// Size that the first partition behaves like.
+    pub smaller_blocks: u64,
+    /// Size that the second partition behaves like.
+    pub larger_blocks: u64,
+    /// Share of the stream that goes to the first partition.
+    pub smaller_share: f64,
+}
+
+impl From<&Split> for SplitReport {
+    fn from(split: &Split) -> SplitReport {
+        let Split { smaller_blocks, larger_blocks, smaller_share } = *split;
+        SplitReport { smaller_blocks, larger_blocks, smaller_share }
+    }
+}
+
+/// What VMs would see on the device model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct OutcomeReport {
+    /// Blocks read.
+    pub block_reads: u64,
+    /// Blocks written.
+    pub block_writes: u64,
+    /// Block reads that host memory serves.
+    pub dram_hits: u64,
+    /// Block reads that the SSD serves.
+    pub ssd_hits: u64,
+    /// Share of the block reads that either serves; none without reads.
+    pub read_hit_ratio: Option<f64>,
+    /// Mean time of a block access; none without accesses.
+    pub mean_latency_us: Option<f64>,
+}
+
+/// What writing does to the SSD.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct WearReport {
+    /// Bytes written to it over the traces' span.
+    pub written_bytes: u64,
+    /// Their span; none without requests.
+    pub span_s: Option<f64>,
+    /// Bytes written a day; none without a span.
+    pub bytes_per_day: Option<f64>,
+    /// Full writes of the SSD a day; none without a span or an SSD.
+    pub drive_writes_per_day: Option<f64>,
+    /// Years until its rated endurance is used up; none without a span, an SSD or writes.
+    pub life_years: Option<f64>,
+}
+
+/// The plan, replayed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplayedReport {
+    /// The scheme.
+    pub scheme: String,
+    /// Its setting `mode`.
+    pub mode: &'static str,
+    /// Share of the block reads that either level serves; none without reads.
+    pub read_hit_ratio: Option<f64>,
+    /// Mean time of a request; none without requests.
+    pub mean_latency_us: Option<f64>,
+    /// What writing does to the SSD.
+    pub wear: WearReport,
+}
+
+/// Plans for larger and smaller levels.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TotalsReport {
+    /// Host memory.
+    pub dram: LevelTotalsReport,
+    /// SSD.
+    pub ssd: LevelTotalsReport,
+    /// What all VMs together would see, for each size of host memory with each size of SSD.
+    pub outcomes: Vec<Vec<OutcomeReport>>,
+    /// Blocks written to the SSD with each size of it, as in `wear`.
+    pub ssd_writes: Vec<u64>,
+}
+
+/// Plans for larger and smaller sizes of one level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LevelTotalsReport {
+    /// Sizes, ascending; just 0 for a level that is not there.
+    pub sizes_bytes: Vec<u64>,
+    /// Index of the size that was asked for.
+    pub asked: usize,
+    /// Blocks of each VM at each size, in the VMs' order.
+    pub shares_blocks: Vec<Vec<u64>>,
+}
+
+/// One pair of sizes that no other beats.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FrontReport {
+    /// Price of the levels.
+    pub cost_usd: f64,
+    /// The levels.
+    pub levels: LevelBytes,
+    /// What all VMs together would see.
+    #[serde(flatten)]
+    pub outcome: OutcomeReport,
+    /// What writing does to the SSD.
+    pub wear: WearReport,
+}
+
+impl From<[u64; 2]> for LevelBlockCounts {
+    fn from(blocks: [u64; 2]) -> LevelBlockCounts {
+        LevelBlockCounts { dram_blocks: blocks[Level::Dram.index()], ssd_blocks: blocks[Level::Ssd.index()] }
+    }
+}
+
+impl From<&LevelPlan> for LevelReport {
+    fn from(plan: &LevelPlan) -> LevelReport {
+        LevelReport {
+            capacity_blocks: plan.capacity_blocks,
+            demand_blocks: plan.demand_blocks,
+            given_blocks: plan.given_blocks,
+            solver: plan.method.name(),
+        }
+    }
+}
+
+impl From<&Outcome> for OutcomeReport {
+    fn from(outcome: &Outcome) -> OutcomeReport {
+        OutcomeReport {
+            block_reads: outcome.reads,
+            block_writes: outcome.writes,
+            dram_hits: outcome.dram_hits,
+            ssd_hits: outcome.ssd_hits,
+            read_hit_ratio: outcome.read_hit_ratio(),
+            mean_latency_us: outcome.mean_latency_us(),
+        }
+    }
+}
+
+impl WearReport {
+    /// The wear of an SSD of `ssd_bytes` to which `blocks` are written in the span of the load.
+    pub fn new(load: &Load, host: &Host, ssd_bytes: u64, blocks: u64) -> WearReport {
+        let written_bytes = blocks.saturating_mul(load.block_bytes);
+        let span_ns = load.span_ns();
+        let measurable_ns = span_ns.filter(|&ns| ns > 0);
+        let bytes_per_day = measurable_ns.map(|ns| written_bytes as f64 / ns as f64 * NS_PER_DAY);
+        WearReport {
+            written_bytes,
+            span_s: span_ns.map(|ns| ns as f64 / 1e9),
+            bytes_per_day,
+            drive_writes_per_day: bytes_per_day
+                .filter(|_| ssd_bytes > 0)
+                .map(|bytes| bytes / ssd_bytes as f64),
+            life_years: measurable_ns.and_then(|ns| host.ssd_life_years(ssd_bytes, written_bytes, ns)),
+        }
+    }
+}
+
+impl ReplayedReport {
+    /// The outcome of replaying a plan.
+    pub(crate) fn new(
+        load: &Load,
+        host: &Host,
+        levels: LevelBytes,
+        mode: &'static str,
+        report: &Report,
+    ) -> ReplayedReport {
+        let counters = &report.total.counters;
+        let hits = counters.read_hits.dram + counters.read_hits.ssd;
+        ReplayedReport {
+            scheme: report.scheme.clone(),
+            mode,
+            read_hit_ratio: (counters.block_reads > 0).then(|| hits as f64 / counters.block_reads as f64),
+            mean_latency_us: report.total.mean_latency_us,
+            wear: WearReport::new(load, host, levels.ssd_bytes, counters.ssd_writes.total),
+        }
+    }
+}
+
+impl VmSizeReport {
+    /// One VM of a plan.
+    pub(crate) fn all(load: &Load, plan: &SizePlan) -> Vec<VmSizeReport> {
+        let one = |(vm, planned): (&crate::load::VmLoad, &VmPlan)| VmSizeReport {
+            name: planned.name.clone(),
+            requests: vm.facts.requests,
+            demand: planned.demand_blocks.into(),
+            share: planned.share_blocks.into(),
+            split: planned
+                .splits
+                .as_ref()
+                .map(|[dram, ssd]| SplitsReport { dram: dram.into(), ssd: ssd.into() }),
+            outcome: (&planned.outcome).into(),
+            dram_curve: points(&vm.curve(Level::Dram).thin(CURVE_POINTS)),
+            ssd_curve: points(&vm.curve(Level::Ssd).thin(CURVE_POINTS)),
+            rate: vm.profile.rate(),
+        };
+        load.vms.iter().zip(&plan.vms).map(one).collect()
+    }
+}
+
+impl From<&LevelTotals> for LevelTotalsReport {
+    fn from(totals: &LevelTotals) -> LevelTotalsReport {
+        let LevelTotals { sizes_bytes, asked, shares_blocks } = totals.clone();
+        LevelTotalsReport { sizes_bytes, asked, shares_blocks }
+    }
+}
+
+impl From<&Totals> for TotalsReport {
+    fn from(totals: &Totals) -> TotalsReport {
+        let [dram, ssd] = totals.of_level.each_ref().map(LevelTotalsReport::from);
+        let writes =
+            totals.outcomes.first().map(|row| row.iter().map(|outcome| outcome.ssd_writes).collect());
+        TotalsReport {
+            dram,
+            ssd,
+            outcomes: totals
+                .outcomes
+                .iter()
+                .map(|row| row.iter().map(OutcomeReport::from).collect())
+                .collect(),
+            ssd_writes: writes.unwrap_or_default(),
+        }
+    }
+}
+
+impl FrontReport {
+    /// One point of the front.
+    pub(crate) fn new(load: &Load, host: &Host, point: &FrontPoint) -> FrontReport {
+        let FrontPoint { cost_usd, plan } = point;
+        FrontReport {
+            cost_usd: *cost_usd,
+            levels: plan.levels,
+            outcome: (&plan.total).into(),
+            wear: WearReport::new(load, host, plan.levels.ssd_bytes, plan.total.ssd_writes),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Dividing two levels between the VMs of a [`Load`], and what that gives (ETICA, section 4.3: each level by its own
+//! policy-optimised curve). It must not know how curves are measured, nor how results are shown.
+
+use lode_hardware::ServiceTimes;
+use lode_reuse::sizing::{Division, Hull, Method, Objective, Solver, Split, VmDemand, divide_by};
+use lode_types::Level;
+
+use crate::compare::LevelBytes;
+use crate::error::PlanError;
+use crate::load::{Load, VmLoad};
+
+/// What a VM may have of the levels, whatever its curve says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VmRule {
+    /// The VM's name; a `*` at the end stands for anything.
+    pub name: String,
+    /// How much it counts; 1 unless set otherwise.
+    pub weight: Option<f64>,
+    /// Least and most bytes of host memory.
+    pub dram_bytes: (Option<u64>, Option<u64>),
+    /// Least and most bytes of SSD.
+    pub ssd_bytes: (Option<u64>, Option<u64>),
+}
+
+impl VmRule {
+    fn is_for(&self, name: &str) -> bool {
+        match self.name.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => self.name == name,
+        }
+    }
+
+    fn limits(&self, level: Level) -> (Option<u64>, Option<u64>) {
+        match level {
+            Level::Dram => self.dram_bytes,
+            Level::Ssd => self.ssd_bytes,
+        }
+    }
+}
+
+/// How to divide.
+#[derive(Clone, Debug)]
+pub struct SizeOptions {
+    /// What a division maximises.
+    pub objective: Objective,
+    /// How the best one is looked for.
+    pub solver: Solver,
+    /// What single VMs may have; of several rules for a VM the last one counts, setting by setting.
+    pub rules: Vec<VmRule>,
+    /// The device model.
+    pub times: ServiceTimes,
+    /// Shares are whole multiples of this many bytes, where the level has room for that.
+    pub granule_bytes: u64,
+}
+
+/// What VMs would see on the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Blocks read.
+    pub reads: u64,
+    /// Blocks written.
+    pub writes: u64,
+    /// Reads that host memory serves.
+    pub dram_hits: u64,
+    /// Reads that the SSD serves.
+    pub ssd_hits: u64,
+    /// Blocks written to the SSD, if every write of a VM with a share of it goes there.
+    pub ssd_writes: u64,
+    /// Time of all accesses together, in nanoseconds; every access to the disk counts as a random one.
+    pub latency_ns: u128,
+}
+
+impl Outcome {
+    /// Share of the reads that either level serves; `None` without reads.
+    pub fn read_hit_ratio(&self) -> Option<f64> {
+        (self.reads > 0).then(|| (self.dram_hits + self.ssd_hits) as f64 / self.reads as f64)
+    }
+
+    /// Mean time of a block access, in microseconds; `None` without accesses.
+    pub fn mean_latency_us(&self) -> Option<f64> {
+        let accesses = self.reads + self.writes;
+        (accesses > 0).then(|| self.latency_ns as f64 / accesses as f64 / 1000.0)
+    }
+
+    pub(crate) fn add(&mut self, other: &Outcome) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.dram_hits += other.dram_hits;
+        self.ssd_hits += other.ssd_hits;
+        self.ssd_writes += other.ssd_writes;
+        self.latency_ns += other.latency_ns;
+    }
+}
+
+/// One VM's part of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VmPlan {
+    /// Its name.
+    pub name: String,
+    /// Blocks beyond which it gains nothing, by level.
+    pub demand_blocks: [u64; 2],
+    /// Blocks that it gets, by level.
+    pub share_blocks: [u64; 2],
+    /// How its caches are cut in two, by level; with the solver that does so.
+    pub splits: Option<[Split; 2]>,
+    /// What it would see with them.
+    pub outcome: Outcome,
+}
+
+/// How one level was divided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LevelPlan {
+    /// Blocks that there are.
+    pub capacity_blocks: u64,
+    /// Blocks that all VMs together could use.
+    pub demand_blocks: u64,
+    /// Blocks that were given away.
+    pub given_blocks: u64,
+    /// How the division was found.
+    pub method: Method,
+}
+
+/// A division of both levels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SizePlan {
+    /// The levels.
+    pub levels: LevelBytes,
+    /// Host memory and SSD, by [`Level::index`].
+    pub of_level: [LevelPlan; 2],
+    /// Each VM, in order of appearance.
+    pub vms: Vec<VmPlan>,
+    /// All VMs together.
+    pub total: Outcome,
+}
+
+/// Divides `levels` between the VMs.
+///
+/// # Errors
+/// [`PlanError::Request`] for a rule that names no VM; [`PlanError::Reuse`] where limits contradict each other or the
+/// levels.
+pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<SizePlan, PlanError> {
+    if let Some(rule) =
+        options.rules.iter().find(|rule| !load.vms.iter().any(|vm| rule.is_for(&vm.facts.name)))
+    {
+        return Err(PlanError::Request(format!(
+            "No VM of these traces is called {}; `lode trace info` lists the volumes",
+            rule.name
+        )));
+    }
+    let [dram, ssd] = Level::ALL.map(|level| divide_level(load, level, levels.of(level), options));
+    let (dram, ssd) = (dram?, ssd?);
+    let mut total = Outcome::default();
+    let mut vms = Vec::with_capacity(load.vms.len());
+    for (at, vm) in load.vms.iter().enumerate() {
+        let share_blocks = [dram.1.sizes[at], ssd.1.sizes[at]];
+        let outcome = outcome_of_shares(vm, share_blocks, options);
+        total.add(&outcome);
+        let demand_blocks = Level::ALL.map(|level| vm.curve(level).blocks_needed());
+        let splits = splits(vm, share_blocks, options.solver);
+        vms.push(VmPlan { name: vm.facts.name.clone(), demand_blocks, share_blocks, splits, outcome });
+    }
+    Ok(SizePlan { levels, of_level: [dram.0, ssd.0], vms, total })
+}
+
+/// What one VM would see without any cache.
+pub(crate) fn outcome_without_cache(vm: &VmLoad, times: &ServiceTimes) -> Outcome {
+    outcome(vm, (0, 0), false, times)
+}
+
+/// What one VM would see with shares of so many blocks, by level.
+pub(crate) fn outcome_of_shares(vm: &VmLoad, share_blocks: [u64; 2], options: &SizeOptions) -> Outcome {
+    let has_ssd = share_blocks[Level::Ssd.index()] > 0;
+    let hits = match splits(vm, share_blocks, options.solver) {
+        None => vm.profile.hits(share_blocks[0], share_blocks[1]),
+        // The parts of the two levels' streams are chosen independently.
+        Some([dram, ssd]) => {
+            let mixed = |hits: fn((u64, u64)) -> u64| {
+                dram.mix(|dram_blocks| {
+                    ssd.mix(|ssd_blocks| hits(vm.profile.hits(dram_blocks, ssd_blocks)) as f64)
+                })
+            };
+            (mixed(|hits| hits.0).round() as u64, mixed(|hits| hits.1).round() as u64)
+        }
+    };
+    outcome(vm, hits, has_ssd, &options.times)
+}
+
+/// How the VM's caches are cut in two, with the solver that cuts.
+fn splits(vm: &VmLoad, share_blocks: [u64; 2], solver: Solver) -> Option<[Split; 2]> {
+    let split = |level: Level| Hull::new(vm.curve(level).points()).split(share_blocks[level.index()]);
+    (solver == Solver::Talus).then(|| Level::ALL.map(split))
+}
+
+fn outcome(vm: &VmLoad, (dram_hits, ssd_hits): (u64, u64), has_ssd: bool, times: &ServiceTimes) -> Outcome {
+    let (reads, writes) = (vm.profile.reads(), vm.profile.writes());
+    let misses = reads.saturating_sub(dram_hits + ssd_hits);
+    let write_ns = if has_ssd { times.ssd_write_ns } else { times.backing.random_write.ns };
+    let time = |count: u64, each_ns: u64| u128::from(count) * u128::from(each_ns);
+    Outcome {
+        reads,
+        writes,
+        dram_hits,
+        ssd_hits,
+        ssd_writes: if has_ssd { writes } else { 0 },
+        latency_ns: time(dram_hits, times.dram_ns)
+            + time(ssd_hits, times.ssd_read_ns)
+            + time(misses, times.backing.random_read.ns)
+            + time(writes, write_ns),
+    }
+}
+
+/// Divides one level of `bytes`.
+pub(crate) fn divide_level(
+    load: &Load,
+    level: Level,
+    bytes: u64,
+    options: &SizeOptions,
+) -> Result<(LevelPlan, Division), PlanError> {
+    let block_bytes = load.block_bytes;
+    let capacity_blocks = bytes / block_bytes;
+    let granule = (options.granule_bytes / block_bytes).max(1);
+    let demands = load.vms.iter().map(|vm| demand_of(vm, level, options, block_bytes)).collect::<Vec<_>>();
+    let demand_blocks = demands.iter().map(|demand| demand.demand_blocks).sum();
+    // What rounding up to granules may cost is set aside, unless the level is too small to afford it.
+    let rounding = (granule - 1) * load.vms.len() as u64;
+    let rounds = rounding <= capacity_blocks / 8;
+    let to_divide = if rounds { capacity_blocks - rounding } else { capacity_blocks };
+    let mut division = divide_by(options.solver, &demands, to_divide, options.objective)?;
+    if rounds {
+        for size in &mut division.sizes {
+            *size = size.next_multiple_of(granule);
+        }
+    }
+    let given_blocks = division.sizes.iter().sum();
+    Ok((LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method }, division))
+}
+
+fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64) -> VmDemand {
+    let mut demand = VmDemand::new(vm.curve(level));
+    for rule in options.rules.iter().filter(|rule| rule.is_for(&vm.facts.name)) {
+        let (least, most) = rule.limits(level);
+        demand.weight = rule.weight.unwrap_or(demand.weight);
+        demand.min_blocks = least.map_or(demand.min_blocks, |bytes| bytes.div_ceil(block_bytes));
+        demand.max_blocks = most.map_or(demand.max_blocks, |bytes| bytes / block_bytes);
+    }
+    demand
+}

@@ -1,0 +1,293 @@
+//! From traces to one stream of block accesses a VM, and what is common to all that look at such streams.
+//!
+//! Requests are cut into blocks and dealt to their VM's consumer; trims and flushes are counted and change nothing,
+//! because no curve knows them. It must not know what consumers compute.
+
+use lode_reuse::ReuseError;
+use lode_trace::{Merge, vm_block};
+use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of, show_size};
+
+use crate::error::PlanError;
+use crate::pool::{BlockAccess, Consumer, Failure, Pool};
+
+/// Accesses that are dealt to a VM's consumer at once.
+const BATCH: usize = 4096;
+
+/// Memory that one access may need at most: tables of two analysers just after they have grown.
+const MOST_BYTES_PER_ACCESS: u64 = 128;
+
+/// Least accesses between two looks at the memory in use, so that a run at its limit goes on working.
+const LEAST_BETWEEN_LOOKS: u64 = 1 << 16;
+
+/// How long an interval is, over all VMs together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interval {
+    /// So many requests.
+    Requests(u64),
+    /// So much time on the traces' clock, in nanoseconds.
+    TimeNs(u64),
+}
+
+/// How traces are followed.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamOptions {
+    /// Size of a block.
+    pub block_size: BlockSize,
+    /// Threads to work with, at least 1.
+    pub threads: usize,
+    /// Memory that all VMs' tables may take; where they need more, a sample of the blocks is followed instead.
+    pub memory_bytes: u64,
+    /// Where intervals end; without, there is one.
+    pub interval: Option<Interval>,
+}
+
+/// One VM's consumer of its stream.
+pub(crate) trait Follower: Consumer<Error = ReuseError> {
+    /// Bytes of memory held.
+    fn memory_bytes(&self) -> u64;
+
+    /// Follows fewer blocks from now on, to hold less memory; false when that cannot be.
+    fn shrink(&mut self) -> bool;
+}
+
+/// What is known of a VM without any table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamFacts {
+    /// The VM's name.
+    pub name: String,
+    /// Reads and writes.
+    pub requests: u64,
+    /// Requests that were reads.
+    pub read_requests: u64,
+    /// Requests that were trims; they change no curve.
+    pub trims: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Earliest and latest time of a read or write.
+    pub span_ns: Option<(u64, u64)>,
+    /// Number of the interval in which the VM appeared, from 0.
+    pub first_interval: u32,
+}
+
+/// What following traces led to.
+#[derive(Debug)]
+pub(crate) struct Followed<C> {
+    /// Each VM's facts and consumer, in order of appearance.
+    pub(crate) vms: Vec<(StreamFacts, C)>,
+    /// How often blocks had to be left out to keep within the memory.
+    pub(crate) shrinks: u64,
+}
+
+/// Follows all of `merge`; `make` gives the consumer of the VM of that number. `progress` hears of every batch.
+pub(crate) fn follow<C: Follower>(
+    merge: &mut Merge,
+    options: &StreamOptions,
+    make: impl Fn(usize) -> Result<C, ReuseError>,
+    progress: &mut dyn FnMut(&Merge),
+) -> Result<Followed<C>, PlanError> {
+    let (dealt, consumers) = Pool::run(options.threads, |pool| {
+        let mut dealer = Dealer::new(pool, *options, &make);
+        dealer.deal_all(merge, progress).map(|()| (dealer.lanes, dealer.shrinks))
+    });
+    let (lanes, shrinks) = dealt?;
+    let named =
+        merge.vms().iter().zip(lanes).map(|(vm, lane)| StreamFacts { name: vm.name.clone(), ..lane.facts });
+    Ok(Followed { vms: named.zip(consumers).collect(), shrinks })
+}
+
+struct Lane {
+    facts: StreamFacts,
+    waiting: Vec<BlockAccess>,
+}
+
+/// Cuts requests and deals their blocks.
+struct Dealer<'a, C: Follower, F> {
+    pool: &'a Pool<C>,
+    options: StreamOptions,
+    make: &'a F,
+    lanes: Vec<Lane>,
+    interval: u32,
+    requests_in_interval: u64,
+    interval_start_ns: Option<u64>,
+    /// Accesses until the memory in use is looked at again.
+    until_look: u64,
+    shrinks: u64,
+    /// Memory in use that no smaller sample could bring below the limit.
+    excess_bytes: Option<u64>,
+}
+
+impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
+    fn new(pool: &'a Pool<C>, options: StreamOptions, make: &'a F) -> Dealer<'a, C, F> {
+        let until_look = (options.memory_bytes / MOST_BYTES_PER_ACCESS).max(LEAST_BETWEEN_LOOKS);
+        Dealer {
+            pool,
+            options,
+            make,
+            lanes: Vec::new(),
+            interval: 0,
+            requests_in_interval: 0,
+            interval_start_ns: None,
+            until_look,
+            shrinks: 0,
+            excess_bytes: None,
+        }
+    }
+
+    fn deal_all(&mut self, merge: &mut Merge, progress: &mut dyn FnMut(&Merge)) -> Result<(), PlanError> {
+        let mut batch = Vec::new();
+        while merge.next_batch(&mut batch)? > 0 {
+            for (vm, request) in &batch {
+                self.deal(*vm as usize, request, merge)?;
+            }
+            if let Some(used) = self.excess_bytes {
+                return Err(PlanError::Request(format!(
+                    "Tables of {} VMs need {} of memory, and {} are allowed; allow more, or follow fewer blocks from the start",
+                    self.lanes.len(),
+                    show_size(used),
+                    show_size(self.options.memory_bytes)
+                )));
+            }
+            progress(merge);
+        }
+        for vm in 0..self.lanes.len() {
+            self.flush(vm).map_err(|failure| named(failure, merge))?;
+        }
+        self.pool.settled(|_| ()).map_err(|failure| named(failure, merge))
+    }
+
+    fn deal(&mut self, vm: usize, request: &TraceRequest, merge: &Merge) -> Result<(), PlanError> {
+        let op = match request.op {
+            Op::Read => Some(AccessOp::Read),
+            Op::Write => Some(AccessOp::Write),
+            Op::Trim | Op::Flush => None,
+        };
+        if op.is_some() {
+            self.end_interval_before(request.time_ns).map_err(|failure| named(failure, merge))?;
+        }
+        // After that, so that a VM that begins with an interval belongs to it.
+        while self.lanes.len() <= vm {
+            self.pool.add_lane((self.make)(self.lanes.len())?);
+            self.lanes.push(Lane { facts: no_facts(self.interval), waiting: Vec::new() });
+        }
+        let Some(op) = op else {
+            self.lanes[vm].facts.trims += u64::from(request.op == Op::Trim);
+            return Ok(());
+        };
+        let Some(first_block) = vm_block(request.volume, 0) else {
+            return Err(PlanError::TooManyVolumes {
+                vm: merge.vms()[vm].name.clone(),
+                volume: request.volume,
+            });
+        };
+        self.lanes[vm].facts.add(request);
+        let parts = blocks_of(self.options.block_size, request.offset_bytes, request.length_bytes.into());
+        for part in parts {
+            self.lanes[vm].waiting.push((op, first_block | part.block));
+            if self.lanes[vm].waiting.len() == BATCH {
+                self.flush(vm).map_err(|failure| named(failure, merge))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, vm: usize) -> Result<(), Failure<C>> {
+        let waiting = std::mem::take(&mut self.lanes[vm].waiting);
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let accesses = waiting.len() as u64;
+        self.lanes[vm].waiting = self.pool.push(vm, waiting)?;
+        self.until_look = self.until_look.saturating_sub(accesses);
+        if self.until_look == 0 { self.look_at_memory() } else { Ok(()) }
+    }
+
+    /// Keeps within the memory. It happens after the same accesses in every run, and with all work done, so that
+    /// what is left out does not depend on timing.
+    fn look_at_memory(&mut self) -> Result<(), Failure<C>> {
+        let limit = self.options.memory_bytes;
+        let (used, shrinks) = self.pool.settled(|followers| shrink_to(followers, limit))?;
+        self.shrinks += shrinks;
+        self.excess_bytes = (used > limit).then_some(used);
+        let room = limit.saturating_sub(used) / MOST_BYTES_PER_ACCESS;
+        self.until_look = room.max(LEAST_BETWEEN_LOOKS);
+        Ok(())
+    }
+
+    /// Ends the interval when this request, of which nothing is dealt yet, is the first of the next one.
+    fn end_interval_before(&mut self, time_ns: u64) -> Result<(), Failure<C>> {
+        let start_ns = *self.interval_start_ns.get_or_insert(time_ns);
+        let over = match self.options.interval {
+            None => false,
+            Some(Interval::Requests(requests)) => self.requests_in_interval >= requests,
+            Some(Interval::TimeNs(ns)) => time_ns.saturating_sub(start_ns) >= ns,
+        };
+        if over {
+            for vm in 0..self.lanes.len() {
+                self.flush(vm)?;
+                self.pool.end_interval(vm)?;
+            }
+            self.interval += 1;
+            self.requests_in_interval = 0;
+            self.interval_start_ns = Some(time_ns);
+        }
+        self.requests_in_interval += 1;
+        Ok(())
+    }
+}
+
+/// Makes the largest follower smaller until all together fit; gives what they hold then and how often that took.
+fn shrink_to<C: Follower>(followers: &mut [&mut C], limit_bytes: u64) -> (u64, u64) {
+    let mut shrinks = 0;
+    let mut sizes: Vec<Option<u64>> =
+        followers.iter().map(|follower| Some(follower.memory_bytes())).collect();
+    let mut used: u64 = sizes.iter().flatten().sum();
+    while used > limit_bytes {
+        let largest = (0..sizes.len()).rev().filter(|&at| sizes[at].is_some()).max_by_key(|&at| sizes[at]);
+        let Some(at) = largest else { break };
+        if followers[at].shrink() {
+            shrinks += 1;
+            let before = sizes[at].unwrap_or(0);
+            let after = followers[at].memory_bytes();
+            used = used - before + after;
+            sizes[at] = Some(after);
+        } else {
+            sizes[at] = None;
+        }
+    }
+    (used, shrinks)
+}
+
+fn no_facts(first_interval: u32) -> StreamFacts {
+    StreamFacts {
+        name: String::new(),
+        requests: 0,
+        read_requests: 0,
+        trims: 0,
+        read_bytes: 0,
+        written_bytes: 0,
+        span_ns: None,
+        first_interval,
+    }
+}
+
+impl StreamFacts {
+    fn add(&mut self, request: &TraceRequest) {
+        let bytes = u64::from(request.length_bytes);
+        self.requests += 1;
+        if request.op == Op::Read {
+            self.read_requests += 1;
+            self.read_bytes = self.read_bytes.saturating_add(bytes);
+        } else {
+            self.written_bytes = self.written_bytes.saturating_add(bytes);
+        }
+        let (first, last) = self.span_ns.unwrap_or((request.time_ns, request.time_ns));
+        self.span_ns = Some((first.min(request.time_ns), last.max(request.time_ns)));
+    }
+}
+
+fn named((lane, source): (usize, ReuseError), merge: &Merge) -> PlanError {
+    let vm = merge.vms().get(lane).map_or_else(String::new, |vm| vm.name.clone());
+    PlanError::Vm { vm, source }
+}

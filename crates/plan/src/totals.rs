@@ -1,0 +1,81 @@
+//! Divisions at many sizes of each level: what sliders show. It must not know how results are shown.
+
+use lode_types::Level;
+
+use crate::error::PlanError;
+use crate::load::Load;
+use crate::size::{Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares};
+
+/// Sizes below and above the one asked for, each half an octave from the next.
+const STEPS_BELOW: i32 = 12;
+const STEPS_ABOVE: i32 = 8;
+const STEPS_PER_OCTAVE: f64 = 2.0;
+
+/// Divisions of one level.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LevelTotals {
+    /// Sizes of the level in bytes, ascending; just 0 for a level that is not there.
+    pub sizes_bytes: Vec<u64>,
+    /// Index of the size that was asked for.
+    pub asked: usize,
+    /// Blocks of each VM at each size.
+    pub shares_blocks: Vec<Vec<u64>>,
+}
+
+/// Divisions of both levels at smaller and larger sizes than were asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Totals {
+    /// By [`Level::index`].
+    pub of_level: [LevelTotals; 2],
+    /// What all VMs together would see, for each size of host memory with each size of SSD.
+    pub outcomes: Vec<Vec<Outcome>>,
+}
+
+/// Divides the levels of `plan` and sizes around them. Sizes at which what VMs are guaranteed does not fit are left out.
+///
+/// # Errors
+/// Those of a division at the sizes asked for.
+pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Result<Totals, PlanError> {
+    let mut of_level: [LevelTotals; 2] = Default::default();
+    for level in Level::ALL {
+        let found = &mut of_level[level.index()];
+        let asked_bytes = plan.levels.of(level);
+        for bytes in sizes_around(asked_bytes, load.block_bytes) {
+            let division = match divide_level(load, level, bytes, options) {
+                Ok((_, division)) => division,
+                Err(error) if bytes == asked_bytes => return Err(error),
+                Err(_) => continue,
+            };
+            if bytes == asked_bytes {
+                found.asked = found.sizes_bytes.len();
+            }
+            found.sizes_bytes.push(bytes);
+            found.shares_blocks.push(division.sizes);
+        }
+    }
+    let [dram, ssd] = &of_level;
+    let outcome = |dram: &Vec<u64>, ssd: &Vec<u64>| {
+        let mut total = Outcome::default();
+        for (at, vm) in load.vms.iter().enumerate() {
+            total.add(&outcome_of_shares(vm, [dram[at], ssd[at]], options));
+        }
+        total
+    };
+    let row = |dram: &Vec<u64>| ssd.shares_blocks.iter().map(|ssd| outcome(dram, ssd)).collect();
+    let outcomes = dram.shares_blocks.iter().map(row).collect();
+    Ok(Totals { of_level, outcomes })
+}
+
+fn sizes_around(asked_bytes: u64, block_bytes: u64) -> Vec<u64> {
+    if asked_bytes == 0 {
+        return vec![0];
+    }
+    let scaled = |step: i32| {
+        let factor = (f64::from(step) / STEPS_PER_OCTAVE).exp2();
+        (asked_bytes as f64 * factor) as u64 / block_bytes * block_bytes
+    };
+    let mut sizes: Vec<u64> =
+        (-STEPS_BELOW..=STEPS_ABOVE).map(|step| if step == 0 { asked_bytes } else { scaled(step) }).collect();
+    sizes.dedup();
+    sizes
+}

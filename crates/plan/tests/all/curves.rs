@@ -1,0 +1,73 @@
+//! Curves of merged traces against one analyser fed by hand.
+
+use std::collections::HashSet;
+
+use lode_plan::{CurveOptions, Interval, curves};
+use lode_reuse::{CurveKind, Method, Profiler};
+use proptest::prelude::*;
+
+use crate::common::{merge, requests, stream_options, streams};
+
+fn options(kind: CurveKind, threads: usize) -> CurveOptions {
+    CurveOptions { stream: stream_options(threads), kind, method: Method::Exact }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn each_vm_has_the_curve_of_its_own_stream(requests in requests(120, 24), threads in 1usize..4) {
+        for kind in CurveKind::ALL {
+            let found = curves(&mut merge(&requests), &options(kind, threads), &mut |_| {}).expect("curves");
+            let streams = streams(&requests);
+            prop_assert_eq!(found.vms.len(), streams.len());
+            for (vm, (number, stream)) in found.vms.iter().zip(&streams) {
+                let mut profiler = Profiler::new(kind, Method::Exact, 0).expect("in range");
+                profiler.access_all(stream).expect("few blocks");
+                prop_assert_eq!(&vm.facts.name, &format!("host_{number}"));
+                let expected = profiler.curve();
+                prop_assert_eq!(vm.curve.points(), expected.points());
+                prop_assert_eq!(vm.curve.accesses(), stream.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn intervals_are_cut_by_the_requests_of_all_vms(requests in requests(60, 12), length in 1usize..20) {
+        let mut options = options(CurveKind::Trd, 2);
+        options.stream.interval = Some(Interval::Requests(length as u64));
+        let found = curves(&mut merge(&requests), &options, &mut |_| {}).expect("curves");
+        for (vm, (number, _)) in found.vms.iter().zip(streams(&requests)) {
+            let pieces: Vec<_> = requests.chunks(length).collect();
+            let first = pieces.iter().position(|piece| piece.iter().any(|request| request.vm == number));
+            prop_assert_eq!(Some(vm.facts.first_interval as usize), first);
+            let pieces = &pieces[vm.facts.first_interval as usize..];
+            prop_assert_eq!(vm.intervals.len(), pieces.len());
+            let mut profiler = Profiler::new(CurveKind::Trd, Method::Exact, 0).expect("in range");
+            for (interval, piece) in vm.intervals.iter().zip(pieces) {
+                let accesses: Vec<_> =
+                    streams(piece).into_iter().filter(|(vm, _)| *vm == number).flat_map(|(_, stream)| stream).collect();
+                profiler.access_all(&accesses).expect("few blocks");
+                let curve = profiler.curve();
+                profiler.end_interval();
+                let distinct: HashSet<_> = accesses.iter().map(|access| access.1).collect();
+                prop_assert_eq!(interval.accesses, accesses.len() as u64);
+                prop_assert_eq!(interval.working_set_blocks, distinct.len() as u64);
+                prop_assert_eq!(interval.max_distance, curve.max_distance());
+                prop_assert_eq!(interval.needed_blocks, curve.blocks_needed());
+            }
+        }
+    }
+}
+
+#[test]
+fn traces_without_and_with_one_request() {
+    for kind in CurveKind::ALL {
+        let none = curves(&mut merge(&[]), &options(kind, 2), &mut |_| {}).expect("curves");
+        assert!(none.vms.is_empty());
+    }
+    let request = crate::common::Request { vm: 0, op: lode_types::AccessOp::Read, block: 3, blocks: 1 };
+    let one = curves(&mut merge(&[request]), &options(CurveKind::Trd, 2), &mut |_| {}).expect("curves");
+    assert_eq!((one.vms[0].curve.accesses(), one.vms[0].curve.max_distance()), (1, None));
+    assert_eq!(one.vms[0].facts.span_ns, Some((0, 0)));
+}

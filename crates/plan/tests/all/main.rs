@@ -1,0 +1,8 @@
+//! The planner against naive ways, on random small traces.
+
+mod common;
+mod compare;
+mod curves;
+mod limits;
+mod mini;
+mod sizes;

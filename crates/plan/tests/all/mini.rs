@@ -1,0 +1,73 @@
+//! Miniature simulation against the whole one.
+
+use lode_plan::{CurveOptions, MiniOptions, StreamOptions, curves, miniature};
+use lode_policy::SchemeInfo;
+use lode_reuse::{CurveKind, Method};
+use lode_types::AccessOp;
+
+use crate::common::{Request, merge, requests, stream_options};
+use proptest::prelude::*;
+
+fn options(rate: f64, sizes_blocks: Vec<u64>) -> MiniOptions {
+    let mut settings = SchemeInfo::find("one-level").expect("a scheme").settings();
+    settings.set("map", "modulo").expect("a setting");
+    settings.set("assoc", "65536").expect("a setting");
+    MiniOptions { stream: stream_options(2), settings, sizes_blocks, dram_share: 0.1, rate }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn all_blocks_of_an_lru_cache_give_its_curve(requests in requests(150, 30)) {
+        let sizes: Vec<u64> = (1..24).collect();
+        let found = miniature(&mut merge(&requests), &options(1.0, sizes), &mut |_| {}).expect("points");
+        let exact = CurveOptions {
+            stream: StreamOptions { ..stream_options(1) },
+            kind: CurveKind::Trd,
+            method: Method::Exact,
+        };
+        let exact = curves(&mut merge(&requests), &exact, &mut |_| {}).expect("curves");
+        for (vm, exact) in found.iter().zip(&exact.vms) {
+            for point in &vm.points {
+                let expected = exact.curve.hit_ratio_at(point.size_blocks);
+                prop_assert!((point.hit_ratio - expected).abs() < 1e-9, "{point:?} {expected}");
+            }
+        }
+    }
+}
+
+/// Blocks by a skewed choice: the square of an even one.
+fn skewed(requests: u64) -> Vec<Request> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as f64 / (1u64 << 31) as f64
+    };
+    (0..requests)
+        .map(|_| Request { vm: 0, op: AccessOp::Read, block: (next().powi(3) * 40_000.0) as u64, blocks: 1 })
+        .collect()
+}
+
+#[test]
+fn a_tenth_of_the_blocks_is_close() {
+    let requests = skewed(150_000);
+    let sizes = vec![500, 1000, 2000, 4000, 8000, 16_000];
+    let run = |rate| {
+        miniature(&mut merge(&requests), &options(rate, sizes.clone()), &mut |_| {})
+            .expect("points")
+            .remove(0)
+    };
+    let (whole, part) = (run(1.0), run(0.1));
+    assert!(part.followed_accesses < whole.accesses / 5);
+    for (whole, part) in whole.points.iter().zip(&part.points) {
+        assert!((whole.hit_ratio - part.hit_ratio).abs() < 0.04, "{whole:?} {part:?}");
+    }
+}
+
+#[test]
+fn what_is_out_of_range_is_refused() {
+    for (rate, sizes) in [(0.0, vec![1]), (1.1, vec![1]), (1.0, vec![]), (1.0, vec![2, 2]), (1.0, vec![0])] {
+        assert!(miniature(&mut merge(&[]), &options(rate, sizes), &mut |_| {}).is_err());
+    }
+}

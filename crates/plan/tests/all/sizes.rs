@@ -1,0 +1,160 @@
+//! Sizes: divisions against every possible one, predictions against caches of those sizes.
+
+use lode_plan::{LevelBytes, Load, SizeOptions, VmRule, measure, size};
+use lode_reuse::Method;
+use lode_reuse::sizing::{Objective, Solver};
+use lode_types::{AccessOp, BlockNo};
+use proptest::prelude::*;
+
+use crate::common::{BLOCK_BYTES, merge, requests, stream_options, streams};
+
+fn options() -> SizeOptions {
+    SizeOptions {
+        objective: Objective::SumHitRatio,
+        solver: Solver::Auto,
+        rules: Vec::new(),
+        times: Default::default(),
+        granule_bytes: 1,
+    }
+}
+
+fn levels(dram_blocks: u64, ssd_blocks: u64) -> LevelBytes {
+    LevelBytes { dram_bytes: dram_blocks * BLOCK_BYTES, ssd_bytes: ssd_blocks * BLOCK_BYTES }
+}
+
+fn load(requests: &[crate::common::Request]) -> Load {
+    measure(&mut merge(requests), &stream_options(2), Method::Exact, &mut |_| {}).expect("a load")
+}
+
+/// A fully associative LRU cache that reads fill and writes empty.
+#[derive(Default)]
+struct ReadOnly(Vec<BlockNo>);
+
+/// A fully associative LRU cache that only writes fill.
+#[derive(Default)]
+struct WriteOnly(Vec<BlockNo>);
+
+fn touch(blocks: &mut Vec<BlockNo>, block: BlockNo) -> bool {
+    let at = blocks.iter().position(|&held| held == block);
+    if let Some(at) = at {
+        blocks.remove(at);
+        blocks.push(block);
+    }
+    at.is_some()
+}
+
+fn put(blocks: &mut Vec<BlockNo>, block: BlockNo, size: u64) {
+    if size > 0 {
+        if blocks.len() as u64 == size {
+            blocks.remove(0);
+        }
+        blocks.push(block);
+    }
+}
+
+/// Hits of host memory, and of the SSD beyond those.
+fn caches(stream: &[(AccessOp, BlockNo)], dram_blocks: u64, ssd_blocks: u64) -> (u64, u64) {
+    let (mut dram, mut ssd) = (ReadOnly::default(), WriteOnly::default());
+    let (mut dram_hits, mut ssd_hits) = (0, 0);
+    for &(op, block) in stream {
+        if op == AccessOp::Read {
+            let in_dram = touch(&mut dram.0, block);
+            let in_ssd = touch(&mut ssd.0, block);
+            if in_dram {
+                dram_hits += 1;
+            } else {
+                put(&mut dram.0, block, dram_blocks);
+                ssd_hits += u64::from(in_ssd);
+            }
+        } else {
+            dram.0.retain(|&held| held != block);
+            if !touch(&mut ssd.0, block) {
+                put(&mut ssd.0, block, ssd_blocks);
+            }
+        }
+    }
+    (dram_hits, ssd_hits)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn predictions_are_what_caches_of_those_sizes_do(
+        requests in requests(100, 16),
+        dram_blocks in 0u64..20,
+        ssd_blocks in 0u64..20,
+    ) {
+        let load = load(&requests);
+        let plan = size(&load, levels(dram_blocks, ssd_blocks), &options()).expect("a plan");
+        prop_assert!(plan.of_level[0].given_blocks <= dram_blocks && plan.of_level[1].given_blocks <= ssd_blocks);
+        for (vm, (_, stream)) in plan.vms.iter().zip(streams(&requests)) {
+            let expected = caches(&stream, vm.share_blocks[0], vm.share_blocks[1]);
+            prop_assert_eq!((vm.outcome.dram_hits, vm.outcome.ssd_hits), expected);
+        }
+    }
+
+    #[test]
+    fn no_other_division_has_more_hits(requests in requests(60, 8), blocks in 0u64..10) {
+        let load = load(&requests);
+        let options = SizeOptions { objective: Objective::Hits, ..options() };
+        let plan = size(&load, levels(blocks, 0), &options).expect("a plan");
+        let streams = streams(&requests);
+        let hits = |at: usize, blocks: u64| streams.get(at).map_or(0, |(_, stream)| caches(stream, blocks, 0).0);
+        let mut best = 0;
+        for first in 0..=blocks {
+            for second in 0..=blocks - first {
+                best = best.max(hits(0, first) + hits(1, second) + hits(2, blocks - first - second));
+            }
+        }
+        prop_assert_eq!(plan.total.dram_hits, best);
+    }
+}
+
+#[test]
+fn rules_bind_and_unknown_names_are_refused() {
+    let requests: Vec<_> = (0..400)
+        .map(|at| crate::common::Request {
+            vm: at % 2,
+            op: AccessOp::Read,
+            block: (at / 2) as u64 % 40,
+            blocks: 1,
+        })
+        .collect();
+    let load = load(&requests);
+    let rule = |name: &str| VmRule {
+        name: name.to_owned(),
+        weight: None,
+        dram_bytes: (Some(10 * BLOCK_BYTES), Some(12 * BLOCK_BYTES)),
+        ssd_bytes: (None, None),
+    };
+    let with = |rules| SizeOptions { rules, ..options() };
+    let plan = size(&load, levels(60, 0), &with(vec![rule("host_1")])).expect("a plan");
+    assert!((10..=12).contains(&plan.vms[1].share_blocks[0]), "{:?}", plan.vms[1].share_blocks);
+    assert_eq!(plan.vms[0].share_blocks[0], 40);
+    let all = size(&load, levels(60, 0), &with(vec![rule("host*")])).expect("a plan");
+    assert!(all.vms.iter().all(|vm| (10..=12).contains(&vm.share_blocks[0])));
+    let refused = size(&load, levels(60, 0), &with(vec![rule("guest")])).expect_err("no such VM");
+    assert!(refused.to_string().contains("guest"), "{refused}");
+    let refused = size(&load, levels(15, 0), &with(vec![rule("host*")])).expect_err("too little");
+    assert!(refused.to_string().contains("20 blocks"), "{refused}");
+}
+
+#[test]
+fn shares_in_granules_stay_within_the_level() {
+    let requests: Vec<_> = (0..6000)
+        .map(|at| crate::common::Request {
+            vm: at % 3,
+            op: AccessOp::Read,
+            block: (at / 3) as u64 % 700,
+            blocks: 1,
+        })
+        .collect();
+    let load = load(&requests);
+    let options = SizeOptions { granule_bytes: 16 * BLOCK_BYTES, ..options() };
+    for blocks in [700, 900, 1500, 2000, 3000] {
+        let plan = size(&load, levels(blocks, 0), &options).expect("a plan");
+        assert!(plan.vms.iter().all(|vm| vm.share_blocks[0] % 16 == 0), "{plan:?}");
+        assert!(plan.of_level[0].given_blocks <= blocks);
+    }
+}
