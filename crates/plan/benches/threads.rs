@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use lode_plan::{CurveOptions, StreamOptions, curves, measure};
+use lode_plan::{CurveOptions, Cut, StreamOptions, curves, measure};
 use lode_reuse::{CurveKind, Method};
 use lode_trace::{CompactWriter, Merge, MergeOptions, ReadOptions, create_compact, open_trace};
 use lode_types::{BlockSize, Op, TraceRequest};
@@ -29,13 +29,26 @@ fn main() {
         ("curves, pod ro", CurveKind::Ro),
         ("curves, pod wbwo", CurveKind::Wbwo),
     ] {
-        compare(name, |threads| {
-            let options = CurveOptions { stream: stream(threads), kind, method: Method::Exact };
+        compare(name, VMS, |threads| {
+            let options = CurveOptions {
+                stream: stream(threads),
+                kind,
+                method: Method::Exact,
+                cut: Default::default(),
+            };
             curves(&mut merge(&files), &options, &mut |_| {}).expect("curves").vms.len()
         });
     }
-    compare("sizes, both levels", |threads| {
+    compare("sizes, both levels", VMS, |threads| {
         measure(&mut merge(&files), &stream(threads), Method::Exact, &mut |_| {}).expect("a load").vms.len()
+    });
+    let large = [write(&folder, VMS, 8 * requests)];
+    println!("One VM, {} requests: by VM on one thread, by time on two", 8 * requests);
+    compare("one VM, trd, by time", 1, |threads| {
+        let cut = if threads == 1 { Cut::Vms } else { Cut::Time };
+        let options =
+            CurveOptions { stream: stream(threads), kind: CurveKind::Trd, method: Method::Exact, cut };
+        curves(&mut merge(&large), &options, &mut |_| {}).expect("curves").vms.len()
     });
     std::fs::remove_dir_all(&folder).expect("the folder of this run");
 }
@@ -49,12 +62,12 @@ fn merge(files: &[PathBuf]) -> Merge {
     Merge::new(files.iter().map(open).collect(), MergeOptions::default()).expect("a merge")
 }
 
-fn compare(name: &str, run: impl Fn(usize) -> usize) {
+fn compare(name: &str, vms: u64, run: impl Fn(usize) -> usize) {
     let (mut one, mut two) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         for (threads, times) in [(1, &mut one), (2, &mut two)] {
             let start = Instant::now();
-            assert_eq!(run(threads) as u64, VMS);
+            assert_eq!(run(threads) as u64, vms);
             times.push(start.elapsed().as_secs_f64());
         }
     }

@@ -7,9 +7,10 @@ use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level};
 
 use crate::advice::advice;
-use crate::compare::{LevelBytes, in_parallel};
+use crate::compare::LevelBytes;
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
+use crate::jobs::in_parallel;
 use crate::load::Load;
 use crate::report::{
     FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, VmSizeReport, WearReport,
@@ -93,7 +94,7 @@ impl Answer {
         let given = |level: Level| self.plan.of_level[level.index()].given_blocks.min(MAX_LEVEL_BLOCKS);
         let physical = quota(Level::ALL.map(given))?;
         let known = Some(self.plan.vms.len());
-        let run = |mode: &&'static str| {
+        let run = |mode: &&'static str| -> Result<_, PlanError> {
             let mut settings = SchemeInfo::find(SCHEME).map_err(ReplayError::from)?.settings();
             for (key, value) in [("sizing", "off"), ("mode", mode)] {
                 settings.set(key, value).map_err(ReplayError::from)?;

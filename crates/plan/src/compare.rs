@@ -3,9 +3,7 @@
 //! The traces are read once and kept in memory where they fit; otherwise every replay reads them again. It must not
 //! know how a scheme decides, nor how results are shown.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use lode_hardware::Host;
 use lode_policy::{Quota, SchemeInfo, Settings};
@@ -14,6 +12,7 @@ use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level};
 
 use crate::error::PlanError;
+use crate::jobs::in_parallel;
 
 /// Most cells of one comparison.
 pub const MAX_CELLS: usize = 4096;
@@ -192,33 +191,4 @@ fn run_cell<S: Source>(source: S, job: &Job, known_vms: usize, meter: &Meter<'_>
     report.vms.iter_mut().for_each(|vm| vm.intervals = Vec::new());
     meter.add(0, 1);
     Ok(Cell { scheme: job.scheme, size: job.size, levels: job.levels, report })
-}
-
-/// Runs every job, so many at a time, and gives their results in the jobs' order; after a failure no other job begins.
-pub(crate) fn in_parallel<J: Sync, R: Send>(
-    jobs: &[J],
-    threads: usize,
-    run: impl Fn(&J) -> Result<R, PlanError> + Sync,
-) -> Result<Vec<R>, PlanError> {
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<Result<R, PlanError>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at) else { return };
-            let result = run(job);
-            if result.is_err() {
-                next.store(jobs.len(), Ordering::Relaxed);
-            }
-            results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
-        }
-    };
-    thread::scope(|scope| {
-        (1..threads.min(jobs.len())).for_each(|_| {
-            scope.spawn(work);
-        });
-        work();
-    });
-    // What did not begin lies behind what failed.
-    results.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().flatten().collect()
 }

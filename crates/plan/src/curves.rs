@@ -1,11 +1,13 @@
 //! Hit curves of every VM of a set of traces, whole and by interval. It must not know how a curve is obtained.
 
 use hashbrown::HashSet;
+use lode_reuse::parallel::ChunkScan;
 use lode_reuse::{Curve, CurveKind, Method, Profiler, ReuseError};
 use lode_trace::Merge;
 use lode_types::BlockNo;
 
 use crate::error::PlanError;
+use crate::pieces::scan_pieces;
 use crate::pool::{BlockAccess, Consumer};
 use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
 
@@ -21,6 +23,19 @@ pub struct CurveOptions {
     pub kind: CurveKind,
     /// How it is obtained.
     pub method: Method,
+    /// How the work is dealt to threads.
+    pub cut: Cut,
+}
+
+/// How the work on curves is dealt to threads. The curves are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cut {
+    /// By VM.
+    #[default]
+    Vms,
+    /// By time, so that several threads work on one VM: exact curves of kinds whose streams can be cut, without
+    /// intervals.
+    Time,
 }
 
 /// One VM's curve.
@@ -67,12 +82,16 @@ pub struct Curves {
 /// Measures the curve of every VM of `merge`. `progress` hears of every batch.
 ///
 /// # Errors
-/// [`PlanError::Trace`], [`PlanError::Vm`]; [`PlanError::Reuse`] for a method out of range.
+/// [`PlanError::Trace`], [`PlanError::Vm`]; [`PlanError::Reuse`] for a method out of range; [`PlanError::Memory`] when
+/// exact curves that are cut by time exceed the memory, because only a cut by VMs can sample instead.
 pub fn curves(
     merge: &mut Merge,
     options: &CurveOptions,
     progress: &mut dyn FnMut(&Merge),
 ) -> Result<Curves, PlanError> {
+    if options.cut == Cut::Time {
+        return curves_by_time(merge, options, progress);
+    }
     // Whether the method is in range does not depend on the VM.
     Profiler::new(options.kind, options.method, 0)?;
     let make = |vm: usize| {
@@ -83,6 +102,37 @@ pub fn curves(
     let followed = follow(merge, &options.stream, make, progress)?;
     let vms = followed.vms.into_iter().map(|(facts, follower)| follower.finish(facts)).collect();
     Ok(Curves { vms, shrinks: followed.shrinks })
+}
+
+impl CurveOptions {
+    /// Whether the work on these curves can be cut by time.
+    pub fn can_be_cut_by_time(&self) -> bool {
+        self.method == Method::Exact && self.stream.interval.is_none() && ChunkScan::new(self.kind).is_ok()
+    }
+}
+
+fn curves_by_time(
+    merge: &mut Merge,
+    options: &CurveOptions,
+    progress: &mut dyn FnMut(&Merge),
+) -> Result<Curves, PlanError> {
+    if !options.can_be_cut_by_time() {
+        return Err(PlanError::Request(
+            "Only exact curves of trd, urd and pod with policy wb, without intervals, can be cut by time; \
+             leave the VMs to the threads"
+                .to_owned(),
+        ));
+    }
+    let scanned = scan_pieces(merge, &options.stream, options.kind, progress)?;
+    let vms = scanned.into_iter().map(|(facts, scan)| VmCurve {
+        facts,
+        curve: scan.curve(),
+        distinct_blocks: scan.distinct_blocks(),
+        rate: 1.0,
+        intervals: Vec::new(),
+        intervals_cut: 0,
+    });
+    Ok(Curves { vms: vms.collect(), shrinks: 0 })
 }
 
 struct CurveFollower {

@@ -4,6 +4,7 @@ use lode_draw::DrawError;
 use lode_replay::ReplayError;
 use lode_reuse::ReuseError;
 use lode_trace::TraceError;
+use lode_types::show_size;
 
 /// A question could not be answered.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,20 @@ pub enum PlanError {
         vm: String,
         /// Index of the volume in it.
         volume: u32,
+    },
+    /// Exact tables, or those of the smallest samples, exceed the memory.
+    #[error(
+        "The tables of {vms} VMs need {} of memory, and {} are allowed; allow more, or follow fewer blocks from the start",
+        show_size(*used_bytes),
+        show_size(*limit_bytes)
+    )]
+    Memory {
+        /// VMs so far.
+        vms: usize,
+        /// Memory in use.
+        used_bytes: u64,
+        /// Memory allowed.
+        limit_bytes: u64,
     },
     /// What was asked for does not fit the traces or itself.
     #[error("{0}")]

@@ -5,7 +5,7 @@
 
 use lode_reuse::ReuseError;
 use lode_trace::{Merge, vm_block};
-use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of, show_size};
+use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
 
 use crate::error::PlanError;
 use crate::pool::{BlockAccess, Consumer, Failure, Pool};
@@ -142,12 +142,11 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
                 self.deal(*vm as usize, request, merge)?;
             }
             if let Some(used) = self.excess_bytes {
-                return Err(PlanError::Request(format!(
-                    "Tables of {} VMs need {} of memory, and {} are allowed; allow more, or follow fewer blocks from the start",
-                    self.lanes.len(),
-                    show_size(used),
-                    show_size(self.options.memory_bytes)
-                )));
+                return Err(PlanError::Memory {
+                    vms: self.lanes.len(),
+                    used_bytes: used,
+                    limit_bytes: self.options.memory_bytes,
+                });
             }
             progress(merge);
         }
@@ -158,33 +157,23 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
     }
 
     fn deal(&mut self, vm: usize, request: &TraceRequest, merge: &Merge) -> Result<(), PlanError> {
-        let op = match request.op {
-            Op::Read => Some(AccessOp::Read),
-            Op::Write => Some(AccessOp::Write),
-            Op::Trim | Op::Flush => None,
-        };
+        let op = access_op(request.op);
         if op.is_some() {
             self.end_interval_before(request.time_ns).map_err(|failure| named(failure, merge))?;
         }
         // After that, so that a VM that begins with an interval belongs to it.
         while self.lanes.len() <= vm {
             self.pool.add_lane((self.make)(self.lanes.len())?);
-            self.lanes.push(Lane { facts: no_facts(self.interval), waiting: Vec::new() });
+            self.lanes.push(Lane { facts: StreamFacts::new(self.interval), waiting: Vec::new() });
         }
         let Some(op) = op else {
             self.lanes[vm].facts.trims += u64::from(request.op == Op::Trim);
             return Ok(());
         };
-        let Some(first_block) = vm_block(request.volume, 0) else {
-            return Err(PlanError::TooManyVolumes {
-                vm: merge.vms()[vm].name.clone(),
-                volume: request.volume,
-            });
-        };
         self.lanes[vm].facts.add(request);
-        let parts = blocks_of(self.options.block_size, request.offset_bytes, request.length_bytes.into());
-        for part in parts {
-            self.lanes[vm].waiting.push((op, first_block | part.block));
+        let name = || merge.vms()[vm].name.clone();
+        for access in accesses_of(op, request, self.options.block_size, name)? {
+            self.lanes[vm].waiting.push(access);
             if self.lanes[vm].waiting.len() == BATCH {
                 self.flush(vm).map_err(|failure| named(failure, merge))?;
             }
@@ -237,6 +226,29 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
     }
 }
 
+/// The blocks of a read or write of a VM whose name is `name`.
+pub(crate) fn accesses_of(
+    op: AccessOp,
+    request: &TraceRequest,
+    block_size: BlockSize,
+    name: impl FnOnce() -> String,
+) -> Result<impl Iterator<Item = BlockAccess>, PlanError> {
+    let Some(first_block) = vm_block(request.volume, 0) else {
+        return Err(PlanError::TooManyVolumes { vm: name(), volume: request.volume });
+    };
+    let parts = blocks_of(block_size, request.offset_bytes, request.length_bytes.into());
+    Ok(parts.map(move |part| (op, first_block | part.block)))
+}
+
+/// Whether a request is a read or a write; curves know no other ones.
+pub(crate) fn access_op(op: Op) -> Option<AccessOp> {
+    match op {
+        Op::Read => Some(AccessOp::Read),
+        Op::Write => Some(AccessOp::Write),
+        Op::Trim | Op::Flush => None,
+    }
+}
+
 /// Makes the largest follower smaller until all together fit; gives what they hold then and how often that took.
 fn shrink_to<C: Follower>(followers: &mut [&mut C], limit_bytes: u64) -> (u64, u64) {
     let mut shrinks = 0;
@@ -259,21 +271,23 @@ fn shrink_to<C: Follower>(followers: &mut [&mut C], limit_bytes: u64) -> (u64, u
     (used, shrinks)
 }
 
-fn no_facts(first_interval: u32) -> StreamFacts {
-    StreamFacts {
-        name: String::new(),
-        requests: 0,
-        read_requests: 0,
-        trims: 0,
-        read_bytes: 0,
-        written_bytes: 0,
-        span_ns: None,
-        first_interval,
-    }
-}
-
 impl StreamFacts {
-    fn add(&mut self, request: &TraceRequest) {
+    /// Nothing is known of a VM that appeared in this interval.
+    pub(crate) fn new(first_interval: u32) -> StreamFacts {
+        StreamFacts {
+            name: String::new(),
+            requests: 0,
+            read_requests: 0,
+            trims: 0,
+            read_bytes: 0,
+            written_bytes: 0,
+            span_ns: None,
+            first_interval,
+        }
+    }
+
+    /// Counts a read or a write.
+    pub(crate) fn add(&mut self, request: &TraceRequest) {
         let bytes = u64::from(request.length_bytes);
         self.requests += 1;
         if request.op == Op::Read {

@@ -1,7 +1,9 @@
 //! `lode curve`: what caches of every size would do for each VM.
 
 use clap::{Args, ValueEnum};
-use lode_plan::{CurveOptions, CurveReport, Interval, MiniOptions, VmCurveReport, curves, miniature};
+use lode_plan::{
+    CurveOptions, CurveReport, Cut, Interval, MiniOptions, PlanError, VmCurveReport, curves, miniature,
+};
 use lode_reuse::{CurveKind, Method};
 
 use super::planning::{PictureArgs, TraceArgs, parse_interval, parse_method, parse_scheme};
@@ -105,18 +107,32 @@ impl CurveCommand {
         if self.json { output::write_json(&report) } else { output::write(&text_of(&report)) }
     }
 
+    /// Cuts the work by time if there is one trace and several threads; where its exact tables exceed the memory, once
+    /// more by VM, which can follow a part of the blocks.
     fn measure(&self) -> Result<CurveReport, CliError> {
-        let options = CurveOptions {
+        let mut options = CurveOptions {
             stream: self.traces.stream(self.interval),
             kind: self.kind()?,
             method: self.sample,
+            cut: Cut::Vms,
         };
+        if options.can_be_cut_by_time() && self.traces.can_use_threads_on_one_vm() {
+            options.cut = Cut::Time;
+            match self.measure_with(&options) {
+                Err(PlanError::Memory { .. }) => options.cut = Cut::Vms,
+                other => return Ok(other?),
+            }
+        }
+        Ok(self.measure_with(&options)?)
+    }
+
+    fn measure_with(&self, options: &CurveOptions) -> Result<CurveReport, PlanError> {
         let mut merge = self.traces.open()?;
         let mut bar = Bar::new("Measuring");
-        let found = curves(&mut merge, &options, &mut |merge| {
-            bar.update(merge.readers().map(|reader| reader.progress()))
+        let found = curves(&mut merge, options, &mut |merge| {
+            bar.update(merge.readers().map(|reader| reader.progress()));
         })?;
-        Ok(CurveReport::new(&found, &options, &merge, self.points as usize))
+        Ok(CurveReport::new(&found, options, &merge, self.points as usize))
     }
 
     fn simulate(&self, scheme: &str) -> Result<CurveReport, CliError> {
@@ -124,7 +140,9 @@ impl CurveCommand {
             Method::Exact => 1.0,
             Method::Rate(rate) => rate,
             _ => {
-                return Err(CliError::Usage("A scheme is simulated with --sample exact or rate=R".to_owned()));
+                return Err(CliError::Usage(
+                    "A scheme is simulated with --sample exact or rate=R".to_owned(),
+                ));
             }
         };
         let block_bytes = self.traces.block.bytes();

@@ -152,6 +152,17 @@ impl TraceArgs {
         self.files.iter().all(is_file)
     }
 
+    /// Whether several threads are worth working on one VM: there is one trace of one VM, and it can be read again.
+    pub fn can_use_threads_on_one_vm(&self) -> bool {
+        let one_vm = || {
+            let mut first = Vec::new();
+            let mut merge = self.open().ok()?;
+            merge.next_batch(&mut first).ok()?;
+            Some(merge.vms().len() == 1)
+        };
+        self.files.len() == 1 && self.threads() > 1 && self.can_be_read_again() && one_vm() == Some(true)
+    }
+
     /// Threads, as a number.
     pub fn threads(&self) -> usize {
         match self.threads {

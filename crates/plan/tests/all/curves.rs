@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use lode_plan::{CurveOptions, Interval, curves};
+use lode_plan::{CurveOptions, Cut, Interval, curves};
 use lode_reuse::{CurveKind, Method, Profiler};
 use proptest::prelude::*;
 
 use crate::common::{merge, requests, stream_options, streams};
 
 fn options(kind: CurveKind, threads: usize) -> CurveOptions {
-    CurveOptions { stream: stream_options(threads), kind, method: Method::Exact }
+    CurveOptions { stream: stream_options(threads), kind, method: Method::Exact, cut: Default::default() }
 }
 
 proptest! {
@@ -28,6 +28,21 @@ proptest! {
                 let expected = profiler.curve();
                 prop_assert_eq!(vm.curve.points(), expected.points());
                 prop_assert_eq!(vm.curve.accesses(), stream.len() as u64);
+            }
+        }
+    }
+
+    #[test]
+    fn cut_by_time_or_by_vm_is_the_same(requests in requests(120, 24), threads in 1usize..4) {
+        for kind in [CurveKind::Trd, CurveKind::Urd, CurveKind::Wb] {
+            let by_vm = curves(&mut merge(&requests), &options(kind, threads), &mut |_| {}).expect("curves");
+            let by_time = CurveOptions { cut: Cut::Time, ..options(kind, threads) };
+            let by_time = curves(&mut merge(&requests), &by_time, &mut |_| {}).expect("curves");
+            prop_assert_eq!(by_time.vms.len(), by_vm.vms.len());
+            for (by_time, by_vm) in by_time.vms.iter().zip(&by_vm.vms) {
+                prop_assert_eq!(&by_time.facts, &by_vm.facts);
+                prop_assert_eq!(&by_time.curve, &by_vm.curve);
+                prop_assert_eq!(by_time.distinct_blocks, by_vm.distinct_blocks);
             }
         }
     }

@@ -17,7 +17,8 @@ fn a_sample_fits_the_memory_and_does_not_depend_on_threads() {
     let requests = large();
     let run = |threads, memory_bytes| {
         let stream = StreamOptions { memory_bytes, ..stream_options(threads) };
-        let options = CurveOptions { stream, kind: CurveKind::Trd, method: Method::Exact };
+        let options =
+            CurveOptions { stream, kind: CurveKind::Trd, method: Method::Exact, cut: Default::default() };
         curves(&mut merge(&requests), &options, &mut |_| {}).expect("curves")
     };
     let exact = run(1, 1 << 30);

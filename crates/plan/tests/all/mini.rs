@@ -26,6 +26,7 @@ proptest! {
             stream: StreamOptions { ..stream_options(1) },
             kind: CurveKind::Trd,
             method: Method::Exact,
+            cut: Default::default(),
         };
         let exact = curves(&mut merge(&requests), &exact, &mut |_| {}).expect("curves");
         for (vm, exact) in found.iter().zip(&exact.vms) {
