@@ -1,18 +1,17 @@
 //! Hit curves of every VM of a set of traces, whole and by interval. It must not know how a curve is obtained.
 
-use hashbrown::HashSet;
 use lode_reuse::parallel::ChunkScan;
+use lode_reuse::working_set::WorkingSet;
 use lode_reuse::{Curve, CurveKind, Method, Profiler, ReuseError};
 use lode_trace::Merge;
-use lode_types::BlockNo;
 
 use crate::error::PlanError;
 use crate::pieces::scan_pieces;
 use crate::pool::{BlockAccess, Consumer};
-use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
+use crate::streams::{Follower, MAX_INTERVALS, StreamFacts, StreamOptions, follow};
 
-/// Most intervals of one VM that are kept; those after them are counted only.
-pub const MAX_INTERVALS: usize = 1 << 16;
+/// Distinct blocks of one interval that are counted one by one; of more, the number is estimated from a sample of so many.
+pub const MAX_WORKING_SET_BLOCKS: u32 = 1 << 16;
 
 /// Which curves.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +59,7 @@ pub struct VmCurve {
 pub struct IntervalCurve {
     /// Block accesses.
     pub accesses: u64,
-    /// Distinct blocks accessed: the working set.
+    /// Distinct blocks accessed: the working set. An estimate beyond [`MAX_WORKING_SET_BLOCKS`].
     pub working_set_blocks: u64,
     /// Largest useful distance.
     pub max_distance: Option<u64>,
@@ -77,6 +76,8 @@ pub struct Curves {
     pub vms: Vec<VmCurve>,
     /// How often blocks were left out to keep within the memory.
     pub shrinks: u64,
+    /// Where intervals begin, and where the last one ends, on the traces' clock; none without requests or intervals.
+    pub bounds_ns: Vec<u64>,
 }
 
 /// Measures the curve of every VM of `merge`. `progress` hears of every batch.
@@ -96,12 +97,16 @@ pub fn curves(
     Profiler::new(options.kind, options.method, 0)?;
     let make = |vm: usize| {
         let profiler = || Profiler::new(options.kind, options.method, vm as u64);
-        let windows = if options.stream.interval.is_some() { Some(Windows::new(profiler()?)) } else { None };
+        let windows = if options.stream.interval.is_some() {
+            Some(Windows::new(profiler()?, WorkingSet::new(Method::Size(MAX_WORKING_SET_BLOCKS), vm as u64)?))
+        } else {
+            None
+        };
         Ok(CurveFollower { whole: profiler()?, windows })
     };
     let followed = follow(merge, &options.stream, make, progress)?;
     let vms = followed.vms.into_iter().map(|(facts, follower)| follower.finish(facts)).collect();
-    Ok(Curves { vms, shrinks: followed.shrinks })
+    Ok(Curves { vms, shrinks: followed.shrinks, bounds_ns: followed.bounds_ns })
 }
 
 impl CurveOptions {
@@ -132,7 +137,7 @@ fn curves_by_time(
         intervals: Vec::new(),
         intervals_cut: 0,
     });
-    Ok(Curves { vms: vms.collect(), shrinks: 0 })
+    Ok(Curves { vms: vms.collect(), shrinks: 0, bounds_ns: Vec::new() })
 }
 
 struct CurveFollower {
@@ -144,7 +149,7 @@ struct CurveFollower {
 struct Windows {
     profiler: Profiler,
     /// Blocks accessed in the present one.
-    touched: HashSet<BlockNo>,
+    touched: WorkingSet,
     done: Vec<IntervalCurve>,
     cut: u64,
 }
@@ -171,7 +176,7 @@ impl Consumer for CurveFollower {
     fn take(&mut self, accesses: &[BlockAccess]) -> Result<(), ReuseError> {
         if let Some(windows) = &mut self.windows {
             windows.profiler.access_all(accesses)?;
-            windows.touched.extend(accesses.iter().map(|&(_, block)| block));
+            windows.touched.access_all(accesses)?;
         }
         self.whole.access_all(accesses)
     }
@@ -185,9 +190,10 @@ impl Consumer for CurveFollower {
 
 impl Follower for CurveFollower {
     fn memory_bytes(&self) -> u64 {
-        let windows = self.windows.as_ref().map_or(0, |windows| {
-            windows.profiler.memory_bytes() + windows.touched.capacity() * size_of::<(BlockNo, u8)>()
-        });
+        let windows = self
+            .windows
+            .as_ref()
+            .map_or(0, |windows| windows.profiler.memory_bytes() + windows.touched.memory_bytes());
         (self.whole.memory_bytes() + windows) as u64
     }
 
@@ -198,15 +204,15 @@ impl Follower for CurveFollower {
 }
 
 impl Windows {
-    fn new(profiler: Profiler) -> Windows {
-        Windows { profiler, touched: HashSet::new(), done: Vec::new(), cut: 0 }
+    fn new(profiler: Profiler, touched: WorkingSet) -> Windows {
+        Windows { profiler, touched, done: Vec::new(), cut: 0 }
     }
 
     fn end(&mut self) {
         let curve = self.profiler.curve();
         self.profiler.end_interval();
-        let working_set_blocks = self.touched.len() as u64;
-        self.touched.clear();
+        let working_set_blocks = self.touched.distinct_blocks();
+        self.touched.end_interval();
         if self.done.len() == MAX_INTERVALS {
             self.cut += 1;
             return;

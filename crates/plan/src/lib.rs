@@ -25,7 +25,7 @@ mod totals;
 
 pub use answer::{Answer, Means, answer};
 pub use compare::{Cell, CompareOptions, CompareProgress, LevelBytes, MAX_CELLS, compare};
-pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_INTERVALS, VmCurve, curves};
+pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_WORKING_SET_BLOCKS, VmCurve, curves};
 pub use error::PlanError;
 pub use front::{FrontPoint, Prices, best, front};
 pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
@@ -35,5 +35,5 @@ pub use pages::{
 };
 pub use report::*;
 pub use size::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, size};
-pub use streams::{Interval, StreamFacts, StreamOptions};
+pub use streams::{Interval, MAX_INTERVALS, StreamFacts, StreamOptions};
 pub use totals::{LevelTotals, Totals, totals};

@@ -19,6 +19,9 @@ const MOST_BYTES_PER_ACCESS: u64 = 128;
 /// Least accesses between two looks at the memory in use, so that a run at its limit goes on working.
 const LEAST_BETWEEN_LOOKS: u64 = 1 << 16;
 
+/// Most intervals that are kept; those after them are counted only.
+pub const MAX_INTERVALS: usize = 1 << 16;
+
 /// How long an interval is, over all VMs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interval {
@@ -78,6 +81,9 @@ pub(crate) struct Followed<C> {
     pub(crate) vms: Vec<(StreamFacts, C)>,
     /// How often blocks had to be left out to keep within the memory.
     pub(crate) shrinks: u64,
+    /// Where intervals begin, and where the last one ends, on the traces' clock; none without requests. Those beyond
+    /// [`MAX_INTERVALS`] are not kept.
+    pub(crate) bounds_ns: Vec<u64>,
 }
 
 /// Follows all of `merge`; `make` gives the consumer of the VM of that number. `progress` hears of every batch.
@@ -89,12 +95,15 @@ pub(crate) fn follow<C: Follower>(
 ) -> Result<Followed<C>, PlanError> {
     let (dealt, consumers) = Pool::run(options.threads, |pool| {
         let mut dealer = Dealer::new(pool, *options, &make);
-        dealer.deal_all(merge, progress).map(|()| (dealer.lanes, dealer.shrinks))
+        dealer.deal_all(merge, progress).map(|()| {
+            let bounds_ns = dealer.bounds();
+            (dealer.lanes, dealer.shrinks, bounds_ns)
+        })
     });
-    let (lanes, shrinks) = dealt?;
+    let (lanes, shrinks, bounds_ns) = dealt?;
     let named =
         merge.vms().iter().zip(lanes).map(|(vm, lane)| StreamFacts { name: vm.name.clone(), ..lane.facts });
-    Ok(Followed { vms: named.zip(consumers).collect(), shrinks })
+    Ok(Followed { vms: named.zip(consumers).collect(), shrinks, bounds_ns })
 }
 
 struct Lane {
@@ -111,6 +120,8 @@ struct Dealer<'a, C: Follower, F> {
     interval: u32,
     requests_in_interval: u64,
     interval_start_ns: Option<u64>,
+    starts_ns: Vec<u64>,
+    latest_ns: u64,
     /// Accesses until the memory in use is looked at again.
     until_look: u64,
     shrinks: u64,
@@ -129,6 +140,8 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             interval: 0,
             requests_in_interval: 0,
             interval_start_ns: None,
+            starts_ns: Vec::new(),
+            latest_ns: 0,
             until_look,
             shrinks: 0,
             excess_bytes: None,
@@ -206,7 +219,11 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
 
     /// Ends the interval when this request, of which nothing is dealt yet, is the first of the next one.
     fn end_interval_before(&mut self, time_ns: u64) -> Result<(), Failure<C>> {
-        let start_ns = *self.interval_start_ns.get_or_insert(time_ns);
+        if self.interval_start_ns.is_none() {
+            self.begin_interval(time_ns);
+        }
+        self.latest_ns = self.latest_ns.max(time_ns);
+        let start_ns = self.interval_start_ns.unwrap_or(time_ns);
         let over = match self.options.interval {
             None => false,
             Some(Interval::Requests(requests)) => self.requests_in_interval >= requests,
@@ -219,10 +236,23 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             }
             self.interval += 1;
             self.requests_in_interval = 0;
-            self.interval_start_ns = Some(time_ns);
+            self.begin_interval(time_ns);
         }
         self.requests_in_interval += 1;
         Ok(())
+    }
+
+    fn begin_interval(&mut self, time_ns: u64) {
+        self.interval_start_ns = Some(time_ns);
+        if self.starts_ns.len() < MAX_INTERVALS {
+            self.starts_ns.push(time_ns);
+        }
+    }
+
+    /// See [`Followed::bounds_ns`].
+    fn bounds(&self) -> Vec<u64> {
+        let end = (!self.starts_ns.is_empty()).then_some(self.latest_ns);
+        self.starts_ns.iter().copied().chain(end).collect()
     }
 }
 

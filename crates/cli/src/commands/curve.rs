@@ -6,7 +6,7 @@ use lode_plan::{
 };
 use lode_reuse::{CurveKind, Method};
 
-use super::planning::{PictureArgs, TraceArgs, parse_interval, parse_method, parse_scheme};
+use super::planning::{PictureArgs, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme};
 use crate::arguments::warn_of;
 use crate::error::CliError;
 use crate::output::{self, number, percent};
@@ -45,8 +45,8 @@ pub struct CurveCommand {
     policy: Option<PolicyName>,
 
     /// How the curve is obtained: exact, rate=R or size=N (a sample of the blocks), aet or counter-stacks (models, trd only).
-    #[arg(long, value_name = "HOW", default_value = "exact", value_parser = parse_method)]
-    sample: Method,
+    #[arg(long, value_name = "HOW", value_parser = parse_method)]
+    sample: Option<Method>,
 
     /// Simulate this scheme in miniature instead of measuring a metric; settings follow its name as in NAME:KEY=VALUE.
     /// --sample rate=R makes it faster.
@@ -110,10 +110,11 @@ impl CurveCommand {
     /// Cuts the work by time if there is one trace and several threads; where its exact tables exceed the memory, once
     /// more by VM, which can follow a part of the blocks.
     fn measure(&self) -> Result<CurveReport, CliError> {
+        let kind = self.kind()?;
         let mut options = CurveOptions {
             stream: self.traces.stream(self.interval),
-            kind: self.kind()?,
-            method: self.sample,
+            kind,
+            method: self.sample.unwrap_or(auto_method(kind == CurveKind::Wbwo)),
             cut: Cut::Vms,
         };
         if options.can_be_cut_by_time() && self.traces.can_use_threads_on_one_vm() {
@@ -137,8 +138,8 @@ impl CurveCommand {
 
     fn simulate(&self, scheme: &str) -> Result<CurveReport, CliError> {
         let rate = match self.sample {
-            Method::Exact => 1.0,
-            Method::Rate(rate) => rate,
+            None | Some(Method::Exact) => 1.0,
+            Some(Method::Rate(rate)) => rate,
             _ => {
                 return Err(CliError::Usage(
                     "A scheme is simulated with --sample exact or rate=R".to_owned(),

@@ -177,6 +177,15 @@ impl TraceArgs {
     }
 }
 
+/// Blocks of a VM that `auto` follows one by one: those of 4 GiB.
+const AUTO_BLOCKS: u32 = 1 << 20;
+
+/// How curves are obtained when nothing is said: exactly as long as that is quick. What is slow is the curve of a
+/// write-only cache of many blocks.
+pub fn auto_method(has_wbwo: bool) -> Method {
+    if has_wbwo { Method::Size(AUTO_BLOCKS) } else { Method::Exact }
+}
+
 /// How curves are obtained: `exact`, `rate=0.01`, `size=8192`, `aet`, `counter-stacks`.
 pub fn parse_method(text: &str) -> Result<Method, String> {
     let number = |value: &str| value.parse().map_err(|_| format!("'{value}' is not a number"));

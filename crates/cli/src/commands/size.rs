@@ -11,7 +11,7 @@ use lode_plan::{
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
 
-use super::planning::{DeviceArgs, PictureArgs, TraceArgs, parse_method};
+use super::planning::{DeviceArgs, PictureArgs, TraceArgs, auto_method, parse_method};
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
 use crate::arguments::warn_of;
 use crate::error::CliError;
@@ -73,8 +73,9 @@ pub struct SizeCommand {
     rules: Vec<VmRule>,
 
     /// How curves are obtained: exact, rate=R or size=N (a sample of the blocks).
-    #[arg(long, value_name = "HOW", default_value = "exact", value_parser = parse_method)]
-    sample: Method,
+    /// Without it: exact, but a sample of a million blocks of VMs that write more of them.
+    #[arg(long, value_name = "HOW", value_parser = parse_method)]
+    sample: Option<Method>,
 
     /// Do not replay the plan.
     #[arg(long)]
@@ -164,9 +165,10 @@ impl SizeCommand {
             ));
         }
         let host = self.devices.host()?;
+        let method = self.sample.unwrap_or(auto_method(true));
         let mut merge = self.traces.open()?;
         let mut bar = Bar::new("Measuring");
-        let load = measure(&mut merge, &self.traces.stream(None), self.sample, &mut |merge| {
+        let load = measure(&mut merge, &self.traces.stream(None), method, &mut |merge| {
             bar.update(merge.readers().map(|reader| reader.progress()));
         })?;
         drop(bar);
@@ -189,7 +191,7 @@ impl SizeCommand {
                 },
             )?;
         }
-        let report = answer.report(&load, &options, &host, method_text(self.sample), &merge);
+        let report = answer.report(&load, &options, &host, method_text(method), &merge);
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
         self.config.write(&report)?;

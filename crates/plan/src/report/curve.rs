@@ -2,6 +2,7 @@
 //! is not there yet.
 
 use lode_replay::{InputReport, Source};
+use lode_reuse::working_set::reuse_intensity;
 use lode_reuse::{Curve, CurveKind, Method};
 use lode_trace::Merge;
 use serde::Serialize;
@@ -54,7 +55,7 @@ pub struct VmCurveReport {
     pub reads: u64,
     /// Distinct blocks that count for this curve; none of simulations.
     pub distinct_blocks: Option<u64>,
-    /// Bytes moved for each distinct block's byte and second of the VM's span; none without a span.
+    /// Accesses of each distinct block a second of the VM's span (vCacheShare's reuse intensity); none without a span.
     pub reuse_intensity_per_s: Option<f64>,
     /// Share of the blocks that were followed.
     pub rate: f64,
@@ -79,6 +80,8 @@ pub struct IntervalReport {
     pub blocks: u64,
     /// Hits for each access of a cache of that size.
     pub hit_ratio: f64,
+    /// Accesses of each distinct block a second; none in no time.
+    pub reuse_intensity_per_s: Option<f64>,
 }
 
 impl CurveReport {
@@ -91,7 +94,7 @@ impl CurveReport {
             policy: policy.map(str::to_owned),
             method: method_text(options.method),
             block_bytes,
-            vms: curves.vms.iter().map(|vm| VmCurveReport::new(vm, block_bytes, most_points)).collect(),
+            vms: curves.vms.iter().map(|vm| VmCurveReport::new(vm, most_points, &curves.bounds_ns)).collect(),
             shrinks: curves.shrinks,
             inputs: merge.inputs(),
             warnings: Source::warnings(merge),
@@ -144,7 +147,7 @@ impl VmCurveReport {
         }
     }
 
-    fn new(vm: &VmCurve, block_bytes: u64, most_points: usize) -> VmCurveReport {
+    fn new(vm: &VmCurve, most_points: usize, bounds_ns: &[u64]) -> VmCurveReport {
         let curve = vm.curve.thin(most_points);
         VmCurveReport {
             name: vm.facts.name.clone(),
@@ -157,23 +160,38 @@ impl VmCurveReport {
             accesses: vm.curve.accesses(),
             reads: vm.curve.reads(),
             distinct_blocks: Some(vm.distinct_blocks),
-            reuse_intensity_per_s: reuse_intensity(&vm.facts, vm.distinct_blocks, block_bytes),
+            reuse_intensity_per_s: reuse_intensity(
+                vm.curve.accesses(),
+                vm.distinct_blocks,
+                seconds(&vm.facts),
+            ),
             rate: vm.rate,
             first_interval: vm.facts.first_interval,
-            intervals: vm.intervals.iter().map(IntervalReport::from).collect(),
+            intervals: vm
+                .intervals
+                .iter()
+                .zip(vm.facts.first_interval as usize..)
+                .map(|(interval, number)| IntervalReport::new(interval, number, bounds_ns))
+                .collect(),
             intervals_cut: vm.intervals_cut,
         }
     }
 }
 
-impl From<&IntervalCurve> for IntervalReport {
-    fn from(interval: &IntervalCurve) -> IntervalReport {
+impl IntervalReport {
+    /// The report of the interval of this number.
+    fn new(interval: &IntervalCurve, number: usize, bounds_ns: &[u64]) -> IntervalReport {
+        let seconds = match bounds_ns.get(number..number + 2) {
+            Some(bounds) => bounds[1].saturating_sub(bounds[0]) as f64 / 1e9,
+            None => 0.0,
+        };
         IntervalReport {
             accesses: interval.accesses,
             working_set_blocks: interval.working_set_blocks,
             max_distance: interval.max_distance,
             blocks: interval.needed_blocks,
             hit_ratio: interval.best_hit_ratio,
+            reuse_intensity_per_s: reuse_intensity(interval.accesses, interval.working_set_blocks, seconds),
         }
     }
 }
@@ -189,13 +207,9 @@ fn errors(curve: &Curve) -> Option<Vec<f64>> {
     sizes.map(|size| curve.standard_error_at(size)).collect()
 }
 
-/// Bytes moved for each byte of the working set and second (vCacheShare's reuse intensity).
-fn reuse_intensity(facts: &StreamFacts, distinct_blocks: u64, block_bytes: u64) -> Option<f64> {
-    let (first_ns, last_ns) = facts.span_ns?;
-    let unique_bytes = distinct_blocks as f64 * block_bytes as f64;
-    let moved_bytes = facts.read_bytes as f64 + facts.written_bytes as f64;
-    let seconds = (last_ns - first_ns) as f64 / 1e9;
-    (seconds > 0.0 && unique_bytes > 0.0).then(|| moved_bytes / (seconds * unique_bytes))
+/// Seconds from a VM's first request to its last.
+fn seconds(facts: &StreamFacts) -> f64 {
+    facts.span_ns.map_or(0.0, |(first_ns, last_ns)| (last_ns - first_ns) as f64 / 1e9)
 }
 
 fn metric_and_policy(kind: CurveKind) -> (&'static str, Option<&'static str>) {

@@ -52,6 +52,9 @@ proptest! {
         let mut options = options(CurveKind::Trd, 2);
         options.stream.interval = Some(Interval::Requests(length as u64));
         let found = curves(&mut merge(&requests), &options, &mut |_| {}).expect("curves");
+        let starts = (0..requests.len()).step_by(length);
+        let bounds: Vec<u64> = starts.chain(requests.len().checked_sub(1)).map(|at| at as u64 * 100).collect();
+        prop_assert_eq!(&found.bounds_ns, &bounds);
         for (vm, (number, _)) in found.vms.iter().zip(streams(&requests)) {
             let pieces: Vec<_> = requests.chunks(length).collect();
             let first = pieces.iter().position(|piece| piece.iter().any(|request| request.vm == number));
