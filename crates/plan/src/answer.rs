@@ -19,7 +19,11 @@ use crate::size::{Outcome, SizeOptions, SizePlan, outcome_without_cache, size};
 use crate::totals::{Totals, totals};
 
 /// The scheme that serves a plan.
-const SCHEME: &str = "etica";
+pub const SCHEME: &str = "etica";
+
+/// Its settings with which a plan is replayed and served: shares stay as planned, and sets do not divide them, as the
+/// curves are those of undivided caches.
+pub const PLAN_SETTINGS: [(&str, &str); 2] = [("sizing", "off"), ("assoc", "0")];
 
 /// Its modes that are worth a choice: what a full SSD does with writes to blocks that it does not hold. The first turns
 /// them away, which spares the SSD; the second takes them all.
@@ -65,7 +69,10 @@ pub fn answer(load: &Load, means: Means, options: &SizeOptions) -> Result<Answer
             let front = front(load, &prices, usd, options)?;
             let plan = match best(&front) {
                 Some(point) => point.plan.clone(),
-                None => size(load, LevelBytes::default(), options)?,
+                None => {
+                    let message = "Nothing within the budget gives VMs what they are guaranteed; raise it, or lower that";
+                    return Err(PlanError::Request(message.to_owned()));
+                }
             };
             (plan, Some(front))
         }
@@ -96,7 +103,7 @@ impl Answer {
         let known = Some(self.plan.vms.len());
         let run = |mode: &&'static str| -> Result<_, PlanError> {
             let mut settings = SchemeInfo::find(SCHEME).map_err(ReplayError::from)?.settings();
-            for (key, value) in [("sizing", "off"), ("mode", mode)] {
+            for (key, value) in PLAN_SETTINGS.into_iter().chain([("mode", *mode)]) {
                 settings.set(key, value).map_err(ReplayError::from)?;
             }
             let options =
@@ -105,6 +112,13 @@ impl Answer {
         };
         self.replayed = in_parallel(&MODES, threads, run)?;
         Ok(())
+    }
+
+    /// The mode with which the plan was fastest when it was replayed; of equals the first, which spares the SSD.
+    fn fastest_mode(&self) -> Option<&'static str> {
+        let latency_us = |report: &Report| report.total.mean_latency_us.unwrap_or(0.0);
+        let fastest = self.replayed.iter().min_by(|a, b| latency_us(&a.1).total_cmp(&latency_us(&b.1)));
+        fastest.map(|(mode, _)| *mode)
     }
 
     /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces.
@@ -134,6 +148,7 @@ impl Answer {
             total: OutcomeReport::from(&plan.total),
             without_cache: OutcomeReport::from(&self.without_cache),
             wear: WearReport::new(load, host, plan.levels.ssd_bytes, plan.total.ssd_writes),
+            mode: self.fastest_mode(),
             replayed: self.replayed.iter().map(replayed).collect(),
             advice: advice(load, plan),
             totals: (&self.totals).into(),

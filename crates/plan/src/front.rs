@@ -2,21 +2,27 @@
 //! latency, SSD wear and cost at once. It must not know prices nor how results are shown.
 
 use lode_hardware::Host;
+use lode_reuse::sizing::Division;
+use lode_types::Level;
 
 use crate::compare::LevelBytes;
 use crate::error::PlanError;
 use crate::load::Load;
-use crate::size::{SizeOptions, SizePlan, size};
+use crate::size::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares, plan_of};
 
-/// Spendings that are tried, as equal steps up to the budget.
-const SPENDINGS: u32 = 8;
+/// Sizes of each level that are tried, beside none: from what is wanted or affordable down, so many an octave.
+const SIZES: i32 = 24;
+const SIZES_PER_OCTAVE: f64 = 2.0;
+
+/// Bytes of what prices are for.
+const GIB: u64 = 1 << 30;
+
+/// The largest budget, in US dollars.
+pub const MAX_BUDGET_USD: f64 = 1e12;
 
 /// How much slower a pair of sizes may be and still count as equally fast: a smaller difference is not worth a line, nor
 /// the model's word.
 const SAME_LATENCY: f64 = 0.01;
-
-/// Shares of a spending that go into host memory.
-const DRAM_SHARES: [f64; 9] = [0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0];
 
 /// What levels cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,23 +36,18 @@ pub struct Prices {
 impl Prices {
     /// Prices of a host's devices.
     pub fn of(host: &Host) -> Prices {
-        const GIB: u64 = 1 << 30;
         Prices { dram_usd_per_gib: host.cost_usd(GIB, 0).dram, ssd_usd_per_gib: host.cost_usd(0, GIB).ssd }
     }
 
     /// The price of both levels.
     pub fn cost_usd(&self, levels: LevelBytes) -> f64 {
-        const GIB: f64 = (1_u64 << 30) as f64;
-        levels.dram_bytes as f64 / GIB * self.dram_usd_per_gib
-            + levels.ssd_bytes as f64 / GIB * self.ssd_usd_per_gib
+        Level::ALL.map(|level| levels.of(level) as f64 / GIB as f64 * self.usd_per_gib(level)).iter().sum()
     }
 
-    fn levels(&self, usd: f64, dram_share: f64, block_bytes: u64) -> LevelBytes {
-        const GIB: f64 = (1_u64 << 30) as f64;
-        let bytes = |usd: f64, each: f64| (usd / each * GIB) as u64 / block_bytes * block_bytes;
-        LevelBytes {
-            dram_bytes: bytes(usd * dram_share, self.dram_usd_per_gib),
-            ssd_bytes: bytes(usd * (1.0 - dram_share), self.ssd_usd_per_gib),
+    fn usd_per_gib(&self, level: Level) -> f64 {
+        match level {
+            Level::Dram => self.dram_usd_per_gib,
+            Level::Ssd => self.ssd_usd_per_gib,
         }
     }
 }
@@ -60,71 +61,131 @@ pub struct FrontPoint {
     pub plan: SizePlan,
 }
 
-impl FrontPoint {
-    fn measures(&self) -> [f64; 3] {
-        let latency_us = self.plan.total.mean_latency_us().unwrap_or(0.0);
-        [self.cost_usd, latency_us, self.plan.total.ssd_writes as f64]
-    }
-
-    fn beats(&self, other: &FrontPoint) -> bool {
-        let (ours, theirs) = (self.measures(), other.measures());
-        ours != theirs && ours.iter().zip(theirs).all(|(ours, theirs)| *ours <= theirs)
-    }
-
-    /// It costs and writes no more than the other one, and is about as fast.
-    fn stands_in_for(&self, other: &FrontPoint) -> bool {
-        let ([cost, latency, writes], theirs) = (self.measures(), other.measures());
-        cost <= theirs[0] && latency <= (1.0 + SAME_LATENCY) * theirs[1] && writes <= theirs[2]
-    }
-}
-
 /// The point of a front to take: the cheapest of the fastest.
 pub fn best(front: &[FrontPoint]) -> Option<&FrontPoint> {
-    let latency = |point: &FrontPoint| point.measures()[1];
+    let latency = |point: &FrontPoint| point.plan.total.mean_latency_us().unwrap_or(0.0);
     let least = front.iter().map(latency).fold(f64::INFINITY, f64::min);
     // Ascending in cost.
     front.iter().find(|point| latency(point) <= (1.0 + SAME_LATENCY) * least)
 }
 
-/// The front within `budget_usd`, ascending in cost. Of pairs that are about equally fast, the cheapest stays.
-///
-/// Levels are cut down to what the VMs can use, so that nothing is bought in vain.
+/// The front within `budget_usd`, ascending in cost: of pairs of sizes that are powers of the square root of 2 apart, at
+/// most as large as the VMs can use. Of pairs that are about equally fast, the cheapest stays. There is none where nothing
+/// within the budget gives VMs what they are guaranteed.
 ///
 /// # Errors
-/// [`PlanError::Request`] for a budget or price that is not above 0; those of [`size`].
+/// [`PlanError::Request`] for a budget or price out of range; those of [`size`].
 pub fn front(
     load: &Load,
     prices: &Prices,
     budget_usd: f64,
     options: &SizeOptions,
 ) -> Result<Vec<FrontPoint>, PlanError> {
-    let positive = |value: f64| value.is_finite() && value > 0.0;
-    if ![budget_usd, prices.dram_usd_per_gib, prices.ssd_usd_per_gib].into_iter().all(positive) {
-        return Err(PlanError::Request("Budget and prices must be above 0".to_owned()));
+    let is_price = |usd: f64| usd.is_finite() && usd > 0.0;
+    if !(Level::ALL.into_iter().all(|level| is_price(prices.usd_per_gib(level))) && is_price(budget_usd))
+        || budget_usd > MAX_BUDGET_USD
+    {
+        return Err(PlanError::Request(format!(
+            "Prices are above 0, and a budget too, up to {MAX_BUDGET_USD:e} usd"
+        )));
     }
-    let mut points: Vec<FrontPoint> = Vec::new();
-    for step in 0..=SPENDINGS {
-        let usd = budget_usd * f64::from(step) / f64::from(SPENDINGS);
-        for dram_share in DRAM_SHARES {
-            let offered = prices.levels(usd, dram_share, load.block_bytes);
-            let mut plan = size(load, offered, options)?;
-            // What nobody uses is not bought.
-            let used = plan.of_level.map(|level| level.given_blocks * load.block_bytes);
-            plan.levels = LevelBytes { dram_bytes: used[0], ssd_bytes: used[1] };
-            let point = FrontPoint { cost_usd: prices.cost_usd(plan.levels), plan };
-            let known = |other: &FrontPoint| other.measures() == point.measures() || other.beats(&point);
-            if !points.iter().any(known) {
-                points.retain(|other| !point.beats(other));
-                points.push(point);
+    // Levels are divided independently, so that every pair needs no division of its own.
+    let [drams, ssds] =
+        Level::ALL.map(|level| divisions(load, level, prices.usd_per_gib(level), budget_usd, options));
+    let (drams, ssds) = (drams?, ssds?);
+    let mut points: Vec<Candidate<'_>> = Vec::new();
+    for dram in &drams {
+        for ssd in &ssds {
+            let candidate = Candidate::new(load, prices, [dram, ssd], options);
+            let known =
+                |other: &Candidate<'_>| other.measures == candidate.measures || other.beats(&candidate);
+            if candidate.measures[0] <= budget_usd && !points.iter().any(known) {
+                points.retain(|other| !candidate.beats(other));
+                points.push(candidate);
             }
         }
     }
-    points.sort_by(|a, b| a.cost_usd.total_cmp(&b.cost_usd));
-    let mut kept: Vec<FrontPoint> = Vec::new();
+    points.sort_by(|a, b| a.measures[0].total_cmp(&b.measures[0]));
+    let mut kept: Vec<Candidate<'_>> = Vec::new();
     for point in points {
         if !kept.iter().any(|known| known.stands_in_for(&point)) {
             kept.push(point);
         }
     }
-    Ok(kept)
+    let point = |candidate: Candidate<'_>| {
+        let divisions = candidate.divisions.map(Clone::clone);
+        FrontPoint {
+            cost_usd: candidate.measures[0],
+            plan: plan_of(load, candidate.levels, divisions, options),
+        }
+    };
+    Ok(kept.into_iter().map(point).collect())
+}
+
+/// Divisions of a level at every size that is tried.
+fn divisions(
+    load: &Load,
+    level: Level,
+    usd_per_gib: f64,
+    budget_usd: f64,
+    options: &SizeOptions,
+) -> Result<Vec<(LevelPlan, Division)>, PlanError> {
+    let affordable_bytes = (budget_usd / usd_per_gib * GIB as f64) as u64;
+    // All that VMs can use, with what rounding may add.
+    let (all, _) = divide_level(load, level, u64::MAX, options)?;
+    let most_bytes = all
+        .given_blocks
+        .saturating_mul(load.block_bytes)
+        .saturating_add(options.granule_bytes.saturating_mul(load.vms.len() as u64));
+    let most_bytes = most_bytes.min(affordable_bytes);
+    let scaled = |step: i32| (most_bytes as f64 * (-f64::from(step) / SIZES_PER_OCTAVE).exp2()) as u64;
+    let sizes = (0..SIZES).map(scaled).chain([0]);
+    // Sizes at which guarantees do not fit are no choice.
+    let mut found: Vec<_> =
+        sizes.filter_map(|bytes| divide_level(load, level, bytes, options).ok()).collect();
+    // What nobody gets is not bought.
+    found.iter_mut().for_each(|(plan, _)| plan.capacity_blocks = plan.given_blocks);
+    Ok(found)
+}
+
+/// A pair of divisions, by what it costs, how fast it is and what it writes.
+struct Candidate<'a> {
+    divisions: [&'a (LevelPlan, Division); 2],
+    levels: LevelBytes,
+    /// Cost, latency, blocks written to the SSD; less is better.
+    measures: [f64; 3],
+}
+
+impl<'a> Candidate<'a> {
+    fn new(
+        load: &Load,
+        prices: &Prices,
+        divisions: [&'a (LevelPlan, Division); 2],
+        options: &SizeOptions,
+    ) -> Candidate<'a> {
+        let mut total = Outcome::default();
+        for (at, vm) in load.vms.iter().enumerate() {
+            total.add(&outcome_of_shares(vm, divisions.map(|(_, division)| division.sizes[at]), options));
+        }
+        let [dram_bytes, ssd_bytes] =
+            divisions.map(|(plan, _)| plan.given_blocks.saturating_mul(load.block_bytes));
+        let levels = LevelBytes { dram_bytes, ssd_bytes };
+        let latency_us = total.mean_latency_us().unwrap_or(0.0);
+        Candidate {
+            divisions,
+            levels,
+            measures: [prices.cost_usd(levels), latency_us, total.ssd_writes as f64],
+        }
+    }
+
+    fn beats(&self, other: &Candidate<'_>) -> bool {
+        self.measures != other.measures
+            && self.measures.iter().zip(other.measures).all(|(ours, theirs)| *ours <= theirs)
+    }
+
+    /// It costs and writes no more than the other one, and is about as fast.
+    fn stands_in_for(&self, other: &Candidate<'_>) -> bool {
+        let ([cost, latency, writes], theirs) = (self.measures, other.measures);
+        cost <= theirs[0] && latency <= (1.0 + SAME_LATENCY) * theirs[1] && writes <= theirs[2]
+    }
 }

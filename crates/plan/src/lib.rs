@@ -23,11 +23,11 @@ mod size;
 mod streams;
 mod totals;
 
-pub use answer::{Answer, Means, answer};
+pub use answer::{Answer, Means, PLAN_SETTINGS, SCHEME, answer};
 pub use compare::{Cell, CompareOptions, CompareProgress, LevelBytes, MAX_CELLS, compare};
 pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_WORKING_SET_BLOCKS, VmCurve, curves};
 pub use error::PlanError;
-pub use front::{FrontPoint, Prices, best, front};
+pub use front::{FrontPoint, MAX_BUDGET_USD, Prices, best, front};
 pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
 pub use mini::{MAX_MINI_SIZES, MiniOptions, MiniPoint, MiniVm, miniature};
 pub use pages::{

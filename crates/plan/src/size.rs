@@ -148,18 +148,27 @@ pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<Si
         )));
     }
     let [dram, ssd] = Level::ALL.map(|level| divide_level(load, level, levels.of(level), options));
-    let (dram, ssd) = (dram?, ssd?);
+    Ok(plan_of(load, levels, [dram?, ssd?], options))
+}
+
+/// The plan that two divisions make.
+pub(crate) fn plan_of(
+    load: &Load,
+    levels: LevelBytes,
+    divisions: [(LevelPlan, Division); 2],
+    options: &SizeOptions,
+) -> SizePlan {
     let mut total = Outcome::default();
     let mut vms = Vec::with_capacity(load.vms.len());
     for (at, vm) in load.vms.iter().enumerate() {
-        let share_blocks = [dram.1.sizes[at], ssd.1.sizes[at]];
+        let share_blocks = divisions.each_ref().map(|(_, division)| division.sizes[at]);
         let outcome = outcome_of_shares(vm, share_blocks, options);
         total.add(&outcome);
         let demand_blocks = Level::ALL.map(|level| vm.curve(level).blocks_needed());
         let splits = splits(vm, share_blocks, options.solver);
         vms.push(VmPlan { name: vm.facts.name.clone(), demand_blocks, share_blocks, splits, outcome });
     }
-    Ok(SizePlan { levels, of_level: [dram.0, ssd.0], vms, total })
+    SizePlan { levels, of_level: divisions.map(|(plan, _)| plan), vms, total }
 }
 
 /// What one VM would see without any cache.

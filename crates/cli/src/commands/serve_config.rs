@@ -1,10 +1,10 @@
 //! A plan as a configuration file of `lode serve`. It must not know how shares are found.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use clap::Args;
-use lode_plan::SizeReport;
+use lode_plan::{PLAN_SETTINGS, SCHEME, SizeReport, VmSizeReport};
 use lode_types::show_size;
 use serde::Serialize;
 
@@ -13,6 +13,9 @@ use crate::error::CliError;
 
 /// Shares in a configuration are whole multiples of this.
 pub const SHARE_GRANULE_BYTES: u64 = 64 << 10;
+
+/// Most VMs in a configuration.
+const MAX_VMS: usize = 1024;
 
 /// Longest name of a VM in a configuration.
 const MAX_NAME: usize = 64;
@@ -67,14 +70,29 @@ impl ConfigArgs {
                 "--backing must have {VM} in it, because every VM has a disk of its own"
             )));
         }
+        if report.vms.len() > MAX_VMS {
+            return Err(CliError::Usage(format!(
+                "These are {} VMs, and one daemon serves at most {MAX_VMS}; plan for fewer traces or volumes at once",
+                report.vms.len()
+            )));
+        }
+        let settings: BTreeMap<_, _> =
+            PLAN_SETTINGS.into_iter().chain(report.mode.map(|mode| ("mode", mode))).collect();
+        let shares = |level: fn(&VmSizeReport) -> u64, bytes: u64| {
+            let blocks: Vec<u64> = report.vms.iter().map(level).collect();
+            in_granules(&blocks, report.block_bytes, bytes)
+        };
+        let drams = shares(|vm| vm.share.dram_blocks, report.levels.dram_bytes);
+        let ssds = shares(|vm| vm.share.ssd_blocks, report.levels.ssd_bytes);
         let mut taken = HashSet::new();
-        let vms = report.vms.iter().map(|vm| {
+        let vms = report.vms.iter().zip(drams.iter().zip(&ssds)).map(|(vm, (&dram, &ssd))| {
             let name = unique_name(&vm.name, &mut taken);
             VmSection {
                 backing: Device { path: self.backing.replace(VM, &name) },
-                dram: share(vm.share.dram_blocks, report.block_bytes),
-                ssd: share(vm.share.ssd_blocks, report.block_bytes),
-                scheme: "etica",
+                dram: shown(dram),
+                ssd: shown(ssd),
+                scheme: SCHEME,
+                settings: settings.clone(),
                 listen: [self.listen.replace(VM, &name)],
                 name,
             }
@@ -82,11 +100,7 @@ impl ConfigArgs {
         let file = ConfigFile {
             name: "planned",
             vm: vms.collect(),
-            ssd: report
-                .vms
-                .iter()
-                .any(|vm| vm.share.ssd_blocks > 0)
-                .then(|| Device { path: self.ssd_device.clone() }),
+            ssd: ssds.iter().any(|&bytes| bytes > 0).then(|| Device { path: self.ssd_device.clone() }),
         };
         let text = toml::to_string(&file).map_err(|error| {
             CliError::Failure(format!("Cannot write the configuration: {error}; please report this"))
@@ -115,11 +129,29 @@ struct VmSection {
     scheme: &'static str,
     listen: [String; 1],
     backing: Device,
+    settings: BTreeMap<&'static str, &'static str>,
 }
 
-/// A share as a configuration takes it: rounded up to whole granules.
-fn share(blocks: u64, block_bytes: u64) -> String {
-    let bytes = blocks.saturating_mul(block_bytes).next_multiple_of(SHARE_GRANULE_BYTES);
+/// Shares in bytes as a configuration takes them: in whole granules, together no more than the level has. Each is
+/// rounded down; what that leaves goes to those that lost most.
+fn in_granules(shares_blocks: &[u64], block_bytes: u64, level_bytes: u64) -> Vec<u64> {
+    let bytes = |blocks: u64| blocks.saturating_mul(block_bytes);
+    let mut granules: Vec<u64> =
+        shares_blocks.iter().map(|&blocks| bytes(blocks) / SHARE_GRANULE_BYTES).collect();
+    let mut left = (level_bytes / SHARE_GRANULE_BYTES).saturating_sub(granules.iter().sum());
+    let mut by_loss: Vec<usize> = (0..granules.len()).collect();
+    by_loss.sort_by_key(|&vm| std::cmp::Reverse(bytes(shares_blocks[vm]) % SHARE_GRANULE_BYTES));
+    for vm in by_loss {
+        if left > 0 && !bytes(shares_blocks[vm]).is_multiple_of(SHARE_GRANULE_BYTES) {
+            granules[vm] += 1;
+            left -= 1;
+        }
+    }
+    granules.into_iter().map(|granules| granules * SHARE_GRANULE_BYTES).collect()
+}
+
+/// A size as short as it can be written exactly.
+fn shown(bytes: u64) -> String {
     let shown = show_size(bytes);
     if shown.contains('.') { bytes.to_string() } else { shown }
 }
@@ -135,4 +167,36 @@ fn unique_name(name: &str, taken: &mut HashSet<String>) -> String {
     });
     let mut names = std::iter::once(plain.clone()).chain(numbered);
     names.find(|name| taken.insert(name.clone())).unwrap_or(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_in_granules_never_exceed_their_level() {
+        let granule = SHARE_GRANULE_BYTES;
+        for (blocks, level_bytes, expected) in [
+            (vec![16, 32], 3 * granule, vec![1, 2]),
+            (vec![18, 18, 18], 3 * granule + 5, vec![1, 1, 1]),
+            (vec![20, 24, 4], 3 * granule, vec![1, 2, 0]),
+            (vec![1, 2, 3], granule, vec![0, 0, 1]),
+            (vec![0, 15], 0, vec![0, 0]),
+        ] {
+            let expected: Vec<u64> = expected.into_iter().map(|count| count * granule).collect();
+            assert_eq!(in_granules(&blocks, 4096, level_bytes), expected, "{blocks:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_allowed_and_differ() {
+        let mut taken = HashSet::new();
+        let long = "x".repeat(80);
+        for (name, expected) in
+            [("a/b c", "a-b-c"), ("a b/c", "a-b-c-2"), ("", "vm"), (&long, &long[..64]), ("\u{e9}", "-")]
+        {
+            assert_eq!(unique_name(name, &mut taken), expected);
+        }
+        assert_eq!(unique_name(&long, &mut taken).len(), 64);
+    }
 }

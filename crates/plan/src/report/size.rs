@@ -46,6 +46,8 @@ pub struct SizeReport {
     pub without_cache: OutcomeReport,
     /// What writing does to the SSD, if every write of a VM with a share of it goes there.
     pub wear: WearReport,
+    /// The mode of the scheme that serves it with which the plan was fastest when it was replayed; none if it was not.
+    pub mode: Option<&'static str>,
     /// The same from replays of the plan, one for each mode of the scheme that serves it; none if it was not replayed.
     pub replayed: Vec<ReplayedReport>,
     /// What stands out, in sentences.
