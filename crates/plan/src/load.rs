@@ -66,9 +66,10 @@ pub fn measure(
 }
 
 impl Load {
-    /// Time from the first to the last request of all VMs, in nanoseconds; `None` without requests.
+    /// Time from the first to the last request of all VMs, in nanoseconds, without a few times far from all others;
+    /// `None` without requests.
     pub fn span_ns(&self) -> Option<u64> {
-        let spans = || self.vms.iter().filter_map(|vm| vm.facts.span_ns);
+        let spans = || self.vms.iter().filter_map(|vm| vm.facts.span.usual_ns());
         let first = spans().map(|span| span.0).min()?;
         let last = spans().map(|span| span.1).max()?;
         Some(last - first)

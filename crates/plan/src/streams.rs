@@ -4,7 +4,7 @@
 //! because no curve knows them. It must not know what consumers compute.
 
 use lode_reuse::ReuseError;
-use lode_trace::{Merge, vm_block};
+use lode_trace::{Merge, QuickSpan, vm_block};
 use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
 
 use crate::error::PlanError;
@@ -68,8 +68,8 @@ pub struct StreamFacts {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Earliest and latest time of a read or write.
-    pub span_ns: Option<(u64, u64)>,
+    /// Times of its reads and writes.
+    pub span: QuickSpan,
     /// Number of the interval in which the VM appeared, from 0.
     pub first_interval: u32,
 }
@@ -311,7 +311,7 @@ impl StreamFacts {
             trims: 0,
             read_bytes: 0,
             written_bytes: 0,
-            span_ns: None,
+            span: QuickSpan::default(),
             first_interval,
         }
     }
@@ -326,8 +326,7 @@ impl StreamFacts {
         } else {
             self.written_bytes = self.written_bytes.saturating_add(bytes);
         }
-        let (first, last) = self.span_ns.unwrap_or((request.time_ns, request.time_ns));
-        self.span_ns = Some((first.min(request.time_ns), last.max(request.time_ns)));
+        self.span.add(request.time_ns);
     }
 }
 

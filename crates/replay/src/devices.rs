@@ -10,24 +10,6 @@ use crate::tally::Tally;
 /// Nanoseconds of a second.
 const SECOND_NS: f64 = 1e9;
 
-/// Earliest and latest time of requests.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Span(Option<(u64, u64)>);
-
-impl Span {
-    /// Takes one request's time.
-    #[inline]
-    pub(crate) fn see(&mut self, time_ns: u64) {
-        let (first, last) = self.0.unwrap_or((time_ns, time_ns));
-        self.0 = Some((first.min(time_ns), last.max(time_ns)));
-    }
-
-    /// From the earliest to the latest; zero without requests.
-    pub(crate) fn ns(&self) -> u64 {
-        self.0.map_or(0, |(first, last)| last - first)
-    }
-}
-
 /// What one VM asked of the devices, which it shares with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct VmDevices {
@@ -44,7 +26,7 @@ pub struct VmDevices {
 pub struct DevicesReport {
     /// Name of the host's profile.
     pub host: String,
-    /// From the earliest request of all traces to the latest.
+    /// From the earliest request of all traces to the latest, without a few times far from all others.
     pub span_s: f64,
     /// Bytes of data written into the SSD level; every copy of it takes them.
     pub ssd_written_bytes: u64,
@@ -69,7 +51,8 @@ pub(crate) struct HostRun<'a> {
     pub(crate) host: &'a Host,
     pub(crate) block: BlockSize,
     pub(crate) physical: Quota,
-    pub(crate) span: Span,
+    /// How long the traces go, in nanoseconds.
+    pub(crate) span_ns: u64,
 }
 
 impl HostRun<'_> {
@@ -109,7 +92,7 @@ impl HostRun<'_> {
             block: self.block,
             dram_bytes: self.bytes(dram_blocks.into()),
             ssd_bytes: self.bytes(ssd_blocks.into()),
-            span_ns: self.span.ns(),
+            span_ns: self.span_ns,
             operations,
         }
     }
@@ -124,7 +107,7 @@ impl HostRun<'_> {
     }
 
     fn over_span(&self, amount: f64) -> Option<f64> {
-        let span_ns = self.span.ns();
+        let span_ns = self.span_ns;
         (span_ns > 0).then(|| amount / (span_ns as f64 / SECOND_NS))
     }
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use lode_hardware::{Host, Operations};
 use lode_policy::{AnyScheme, Quota, SchemeInfo, Settings, build};
-use lode_trace::{Merge, MergeWarning, ReadOptions, Reader, TraceError, VmBy, open_trace};
+use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, TraceRequest};
 
-use crate::devices::{HostRun, Span};
+use crate::devices::HostRun;
 use crate::driver::Driver;
 use crate::error::ReplayError;
 use crate::inputs::InputReport;
@@ -150,17 +150,17 @@ pub fn replay<S: Source>(
         known_vms,
         builder(options),
     );
-    let mut span = Span::default();
+    let mut span = QuickSpan::default();
     while !batch.is_empty() {
         for (vm, request) in &batch {
-            span.see(request.time_ns);
+            span.add(request.time_ns);
             driver.push(*vm, request)?;
         }
         progress(&source, batch.len());
         source.next_batch(&mut batch)?;
     }
     driver.finish();
-    Ok(report(&driver, &source, options, span))
+    Ok(report(&driver, &source, options, &span))
 }
 
 /// Makes the schemes of the VMs, which are asked for in the order of their numbers.
@@ -177,10 +177,11 @@ fn builder(options: &Options) -> impl Fn(Quota) -> AnyScheme + 'static {
     }
 }
 
-fn report(driver: &Driver<AnyScheme>, source: &impl Source, options: &Options, span: Span) -> Report {
+fn report(driver: &Driver<AnyScheme>, source: &impl Source, options: &Options, span: &QuickSpan) -> Report {
     let names = source.vm_names();
     let Options { host, block_size, physical, .. } = options;
-    let run = HostRun { host, block: *block_size, physical: *physical, span };
+    let span_ns = span.usual_ns().map_or(0, |(first, last)| last - first);
+    let run = HostRun { host, block: *block_size, physical: *physical, span_ns };
     let outcomes: Vec<_> = driver.outcomes().collect();
     let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
     outcomes.iter().for_each(|outcome| operations.add(&outcome.tally.operations()));

@@ -34,7 +34,7 @@ pub use info::{InfoCollector, SizeInfo, TraceInfo, VolumeInfo, info};
 pub use merge::{Align, Merge, MergeOptions, MergeWarning, Vm, VmBy, vm_block};
 pub use reader::{OnError, Progress, ReadOptions, Reader, open_trace, read_trace};
 pub use skips::{SkippedKind, Skips};
-pub use span::SpanInfo;
+pub use span::{QuickSpan, SpanInfo};
 pub use tools::{
     Filter, FilterFacts, FilterOptions, Head, Moment, MomentError, SortBy, SortProgress, Sorted, Sorter,
     VolumePattern, file_names, write_each_volume,

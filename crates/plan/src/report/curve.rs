@@ -209,7 +209,7 @@ fn errors(curve: &Curve) -> Option<Vec<f64>> {
 
 /// Seconds from a VM's first request to its last.
 fn seconds(facts: &StreamFacts) -> f64 {
-    facts.span_ns.map_or(0.0, |(first_ns, last_ns)| (last_ns - first_ns) as f64 / 1e9)
+    facts.span.usual_ns().map_or(0.0, |(first_ns, last_ns)| (last_ns - first_ns) as f64 / 1e9)
 }
 
 fn metric_and_policy(kind: CurveKind) -> (&'static str, Option<&'static str>) {

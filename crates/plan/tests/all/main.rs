@@ -3,6 +3,7 @@
 mod common;
 mod compare;
 mod curves;
+mod front;
 mod limits;
 mod mini;
 mod sizes;
