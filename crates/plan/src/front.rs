@@ -111,6 +111,7 @@ pub fn front(
             // What nobody uses is not bought.
             let used = plan.of_level.map(|level| level.given_blocks * load.block_bytes);
             plan.levels = LevelBytes { dram_bytes: used[0], ssd_bytes: used[1] };
+            plan.of_level.iter_mut().for_each(|level| level.capacity_blocks = level.given_blocks);
             let point = FrontPoint { cost_usd: prices.cost_usd(plan.levels), plan };
             let known = |other: &FrontPoint| other.measures() == point.measures() || other.beats(&point);
             if !points.iter().any(known) {

@@ -52,6 +52,7 @@ pub struct CompareCommand {
 impl CompareCommand {
     /// Compares and shows.
     pub fn run(&self) -> Result<(), CliError> {
+        self.traces.check()?;
         if !self.traces.can_be_read_again() {
             return Err(CliError::Usage(
                 "The traces are read more than once, which standard input and pipes cannot be; write them to a file"

@@ -22,13 +22,16 @@ pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
             Some(cell.ssd_written_bytes as f64)
         }),
     ];
+    let mut sections =
+        vec![Section { title: "All numbers".to_owned(), items: vec![Item::Table(table(report))] }];
+    // Without requests there is nothing to draw.
+    if report.cells.iter().any(|cell| cell.mean_latency_us.is_some()) {
+        sections.insert(0, Section { title: "Over the size".to_owned(), items: vec![Item::Lines(charts)] });
+    }
     let page = Page {
         title: "Schemes side by side".to_owned(),
         subtitle: subtitle(&report.inputs, &format!("devices '{}', each request alone", report.devices)),
-        sections: vec![
-            Section { title: "Over the size".to_owned(), items: vec![Item::Lines(charts)] },
-            Section { title: "All numbers".to_owned(), items: vec![Item::Table(table(report))] },
-        ],
+        sections,
         footer: FOOTER.to_owned(),
         ..Page::default()
     };

@@ -22,15 +22,16 @@ const RATED_YEARS: f64 = 5.0;
 pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     let vms = shown(report);
     let view = View { report, vms: &vms, sliders: Sliders::of(report) };
-    let mut sections = vec![
-        Section {
-            title: "Advice".to_owned(),
-            items: vec![Item::Sentences(States::fixed(report.advice.clone()))],
-        },
-        Section { title: "Shares".to_owned(), items: vec![Item::Bars(view.bars())] },
-        Section { title: "Hits by size".to_owned(), items: vec![Item::Lines(view.charts())] },
-        Section { title: "VMs".to_owned(), items: vec![Item::Table(view.table())] },
-    ];
+    let mut sections = vec![Section {
+        title: "Advice".to_owned(),
+        items: vec![Item::Sentences(States::fixed(report.advice.clone()))],
+    }];
+    // Without VMs, or without a level, there is nothing to draw.
+    if !vms.is_empty() && view.levels().next().is_some() {
+        sections.push(Section { title: "Shares".to_owned(), items: vec![Item::Bars(view.bars())] });
+        sections.push(Section { title: "Hits by size".to_owned(), items: vec![Item::Lines(view.charts())] });
+    }
+    sections.push(Section { title: "VMs".to_owned(), items: vec![Item::Table(view.table())] });
     if let Some(front) = &report.front {
         let items = vec![Item::Lines(vec![front_chart(front)])];
         sections.insert(1, Section { title: "What money buys".to_owned(), items });
