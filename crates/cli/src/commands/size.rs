@@ -15,7 +15,7 @@ use super::planning::{DeviceArgs, PictureArgs, SAMPLED, TraceArgs, parse_method}
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
 use crate::arguments::warn_of;
 use crate::error::CliError;
-use crate::output::{self, number, percent};
+use crate::output::{self, dollars, number, percent};
 use crate::progress::{Bar, Meter};
 use crate::size::{parse_size, show_count, show_size};
 
@@ -305,7 +305,7 @@ fn text_of(report: &SizeReport) -> String {
     if report.replayed.is_empty() {
         text += &format!("At most {}\n", wear_text(&report.wear));
     }
-    text += &format!("The levels cost {:.2} usd.\n", report.cost_usd);
+    text += &format!("The levels cost {} usd.\n", dollars(report.cost_usd));
     for sentence in &report.advice {
         text += &format!("- {sentence}\n");
     }
@@ -368,7 +368,7 @@ fn front_text(front: &[FrontReport]) -> String {
     let mut table = output::table(&titles, 0);
     for point in front {
         table.add_row([
-            format!("{:.2}", point.cost_usd),
+            dollars(point.cost_usd),
             show_size(point.levels.dram_bytes),
             show_size(point.levels.ssd_bytes),
             percent(point.outcome.read_hit_ratio),
