@@ -73,6 +73,11 @@ pub fn percent(share: Option<f64>) -> String {
     share.map_or("-".to_owned(), |share| format!("{:.2}", 100.0 * share))
 }
 
+/// US dollars: cents, and more decimals where cents would say nothing.
+pub fn dollars(usd: f64) -> String {
+    if usd > 0.0 && usd < 1.0 { format!("{usd:.4}") } else { format!("{usd:.2}") }
+}
+
 /// A number with so many decimals; a dash when there is none.
 pub fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))

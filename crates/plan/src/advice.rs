@@ -11,8 +11,9 @@ const MOST_NAMED: usize = 3;
 /// Hits, as a share of a VM's accesses, that are worth a sentence.
 const NOTABLE: f64 = 0.005;
 
-/// Part of a VM's share that it must be able to give for that to be worth a sentence.
+/// Part of a VM's share, and of the level, that it must be able to give for that to be worth a sentence.
 const NOTABLE_PART: f64 = 0.25;
+const NOTABLE_PART_OF_LEVEL: f64 = 0.01;
 
 /// Share of writes above which a VM is called a writer.
 const MOSTLY_WRITES: f64 = 0.9;
@@ -62,7 +63,7 @@ fn about_level(plan: &SizePlan, level: Level, block_bytes: u64) -> Option<String
 fn gains(load: &Load, plan: &SizePlan, level: Level) -> Vec<String> {
     let mut found: Vec<(f64, u64, &VmPlan)> = Vec::new();
     for (vm, planned) in load.vms.iter().zip(&plan.vms) {
-        if let Some((more, gain)) = best_growth(vm, planned.share_blocks[level.index()], level) {
+        if let Some((more, gain)) = best_growth(vm, planned, level) {
             found.push((gain, more, planned));
         }
     }
@@ -75,14 +76,15 @@ fn gains(load: &Load, plan: &SizePlan, level: Level) -> Vec<String> {
     found.iter().take(MOST_NAMED).map(sentence).collect()
 }
 
-/// The growth of a share that brings most hits a block, if it brings a notable part: blocks, and hits by access.
-fn best_growth(vm: &VmLoad, share_blocks: u64, level: Level) -> Option<(u64, f64)> {
-    let curve = vm.curve(level);
-    let now = curve.hit_ratio_at(share_blocks);
-    let points = curve.points();
+/// The growth of a share that brings most hits a block, if it brings a notable part: blocks, and hits by access. What
+/// the other level serves already is no gain.
+fn best_growth(vm: &VmLoad, planned: &VmPlan, level: Level) -> Option<(u64, f64)> {
+    let share_blocks = planned.share_blocks[level.index()];
+    let now = hits_now(vm, planned);
+    let points = vm.curve(level).points();
     let beyond = points.partition_point(|point| point.size_blocks <= share_blocks);
     let growths = points[beyond..].iter().map(|point| {
-        let gain = point.hits as f64 / curve.accesses().max(1) as f64 - now;
+        let gain = hits_with(vm, planned, level, point.size_blocks) - now;
         (point.size_blocks - share_blocks, gain)
     });
     growths
@@ -90,27 +92,44 @@ fn best_growth(vm: &VmLoad, share_blocks: u64, level: Level) -> Option<(u64, f64
         .max_by(|a, b| (a.1 / a.0 as f64).total_cmp(&(b.1 / b.0 as f64)))
 }
 
+/// Hits of both levels for each access, as planned.
+fn hits_now(vm: &VmLoad, planned: &VmPlan) -> f64 {
+    let hits = planned.outcome.dram_hits + planned.outcome.ssd_hits;
+    hits as f64 / vm.curve(Level::Dram).accesses().max(1) as f64
+}
+
+/// The same with another share of one level.
+fn hits_with(vm: &VmLoad, planned: &VmPlan, level: Level, blocks: u64) -> f64 {
+    let mut shares = planned.share_blocks;
+    shares[level.index()] = blocks;
+    let (dram_hits, ssd_hits) = vm.profile.hits(shares[0], shares[1]);
+    (dram_hits + ssd_hits) as f64 / vm.curve(level).accesses().max(1) as f64
+}
+
 /// VMs that could give most for nearly nothing.
 fn gifts(load: &Load, plan: &SizePlan, level: Level) -> Vec<String> {
     let mut found: Vec<(u64, f64, &VmPlan)> = Vec::new();
     for (vm, planned) in load.vms.iter().zip(&plan.vms) {
         let share = planned.share_blocks[level.index()];
-        let curve = vm.curve(level);
-        let now = curve.hit_ratio_at(share);
-        let at = curve
-            .points()
-            .partition_point(|point| now - point.hits as f64 / curve.accesses().max(1) as f64 > NOTABLE);
+        let now = hits_now(vm, planned);
+        let loss = |blocks: u64| now - hits_with(vm, planned, level, blocks);
+        let points = vm.curve(level).points();
+        let at = points.partition_point(|point| loss(point.size_blocks) > NOTABLE);
         let enough =
-            if now <= NOTABLE { 0 } else { curve.points().get(at).map_or(share, |point| point.size_blocks) };
-        let given = share.saturating_sub(enough);
-        if given as f64 >= NOTABLE_PART * share as f64 && given > 0 {
-            found.push((given, now - curve.hit_ratio_at(enough), planned));
+            if loss(0) <= NOTABLE { 0 } else { points.get(at).map_or(share, |point| point.size_blocks) };
+        // What a share was rounded up by is of no use to anyone.
+        let given = share.min(planned.demand_blocks[level.index()]).saturating_sub(enough);
+        let of_level = plan.of_level[level.index()].capacity_blocks as f64;
+        let least = (NOTABLE_PART * share as f64).max(NOTABLE_PART_OF_LEVEL * of_level);
+        if given > 0 && given as f64 >= least {
+            found.push((given, loss(enough), planned));
         }
     }
     found.sort_by_key(|gift| std::cmp::Reverse(gift.0));
     let sentence = |&(given, loss, planned): &(u64, f64, &VmPlan)| {
         let size = show_size(given.saturating_mul(load.block_bytes));
-        format!("{} loses {:.1} % by giving {size} of {}.", planned.name, 100.0 * loss, title(level))
+        let loss = if loss < 0.0005 { "no".to_owned() } else { format!("{:.1} %", 100.0 * loss) };
+        format!("{} loses {loss} hits by giving {size} of {}.", planned.name, title(level))
     };
     found.iter().take(MOST_NAMED).map(sentence).collect()
 }

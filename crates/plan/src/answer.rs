@@ -79,7 +79,7 @@ pub fn answer(load: &Load, means: Means, options: &SizeOptions) -> Result<Answer
     };
     let mut without_cache = Outcome::default();
     load.vms.iter().for_each(|vm| without_cache.add(&outcome_without_cache(vm, &options.times)));
-    let totals = totals(load, &plan, options)?;
+    let totals = totals(load, &plan, options);
     Ok(Answer { plan, totals, front, without_cache, replayed: Vec::new() })
 }
 

@@ -2,8 +2,9 @@
 //! policy-optimised curve). It must not know how curves are measured, nor how results are shown.
 
 use lode_hardware::ServiceTimes;
+use lode_reuse::ReuseError;
 use lode_reuse::sizing::{Division, Hull, Method, Objective, Solver, Split, VmDemand, divide_by};
-use lode_types::Level;
+use lode_types::{Level, show_size};
 
 use crate::compare::LevelBytes;
 use crate::error::PlanError;
@@ -230,18 +231,49 @@ pub(crate) fn divide_level(
     let granule = (options.granule_bytes / block_bytes).max(1);
     let demands = load.vms.iter().map(|vm| demand_of(vm, level, options, block_bytes)).collect::<Vec<_>>();
     let demand_blocks = demands.iter().map(|demand| demand.demand_blocks).sum();
-    // What rounding up to granules may cost is set aside, unless the level is too small to afford it.
+    let divide = |blocks: u64| divide_by(options.solver, &demands, blocks, options.objective);
+    // What rounding up to granules may cost is set aside, unless the level is too small to afford it, or what VMs are
+    // guaranteed leaves no room for it.
     let rounding = (granule - 1) * load.vms.len() as u64;
-    let rounds = rounding <= capacity_blocks / 8;
-    let to_divide = if rounds { capacity_blocks - rounding } else { capacity_blocks };
-    let mut division = divide_by(options.solver, &demands, to_divide, options.objective)?;
-    if rounds {
-        for size in &mut division.sizes {
-            *size = size.next_multiple_of(granule);
+    let rounded =
+        if rounding <= capacity_blocks / 8 { Some(divide(capacity_blocks - rounding)) } else { None };
+    let division = match rounded {
+        Some(Ok(division)) => in_granules(division, granule),
+        Some(Err(ReuseError::GuaranteesDoNotFit { .. })) | None => {
+            divide(capacity_blocks).map_err(|error| in_words(error, load, level))?
         }
-    }
+        Some(Err(error)) => return Err(in_words(error, load, level)),
+    };
     let given_blocks = division.sizes.iter().sum();
     Ok((LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method }, division))
+}
+
+fn in_granules(mut division: Division, granule: u64) -> Division {
+    for size in &mut division.sizes {
+        *size = size.next_multiple_of(granule);
+    }
+    division
+}
+
+/// Why a level cannot be divided as asked, for whoever asked.
+fn in_words(error: ReuseError, load: &Load, level: Level) -> PlanError {
+    let name = level.name();
+    PlanError::Request(match error {
+        ReuseError::GuaranteesDoNotFit { needed_blocks, capacity_blocks } => {
+            let needed = u64::try_from(needed_blocks).unwrap_or(u64::MAX).saturating_mul(load.block_bytes);
+            format!(
+                "VMs are guaranteed {} of {name}, and there are {}; give more, or lower what they are guaranteed",
+                show_size(needed),
+                show_size(capacity_blocks.saturating_mul(load.block_bytes))
+            )
+        }
+        ReuseError::InvalidDemand { vm, reason } => {
+            let vm = load.vms.get(vm).map_or("a VM", |vm| &vm.facts.name);
+            format!("{vm}, {name}: {reason}; correct its rules")
+        }
+        ReuseError::TooLargeForExact { .. } | ReuseError::InvalidObjective { .. } => error.to_string(),
+        other => return other.into(),
+    })
 }
 
 fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64) -> VmDemand {

@@ -2,7 +2,6 @@
 
 use lode_types::Level;
 
-use crate::error::PlanError;
 use crate::load::Load;
 use crate::size::{Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares};
 
@@ -31,26 +30,26 @@ pub struct Totals {
     pub outcomes: Vec<Vec<Outcome>>,
 }
 
-/// Divides the levels of `plan` and sizes around them. Sizes at which what VMs are guaranteed does not fit are left out.
-///
-/// # Errors
-/// Those of a division at the sizes asked for.
-pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Result<Totals, PlanError> {
+/// Divides levels of sizes around those of `plan`, which is in the middle. Sizes at which what VMs are guaranteed does
+/// not fit are left out.
+pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Totals {
     let mut of_level: [LevelTotals; 2] = Default::default();
     for level in Level::ALL {
         let found = &mut of_level[level.index()];
         let asked_bytes = plan.levels.of(level);
         for bytes in sizes_around(asked_bytes, load.block_bytes) {
-            let division = match divide_level(load, level, bytes, options) {
-                Ok((_, division)) => division,
-                Err(error) if bytes == asked_bytes => return Err(error),
-                Err(_) => continue,
-            };
-            if bytes == asked_bytes {
+            // The plan may come from a larger offer, cut down to what was given.
+            let shares = if bytes == asked_bytes {
                 found.asked = found.sizes_bytes.len();
-            }
+                plan.vms.iter().map(|vm| vm.share_blocks[level.index()]).collect()
+            } else {
+                match divide_level(load, level, bytes, options) {
+                    Ok((_, division)) => division.sizes,
+                    Err(_) => continue,
+                }
+            };
             found.sizes_bytes.push(bytes);
-            found.shares_blocks.push(division.sizes);
+            found.shares_blocks.push(shares);
         }
     }
     let [dram, ssd] = &of_level;
@@ -63,7 +62,7 @@ pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Result<Tot
     };
     let row = |dram: &Vec<u64>| ssd.shares_blocks.iter().map(|ssd| outcome(dram, ssd)).collect();
     let outcomes = dram.shares_blocks.iter().map(row).collect();
-    Ok(Totals { of_level, outcomes })
+    Totals { of_level, outcomes }
 }
 
 fn sizes_around(asked_bytes: u64, block_bytes: u64) -> Vec<u64> {

@@ -6,7 +6,7 @@ use lode_plan::{CellReport, CompareOptions, CompareReport, LevelBytes, compare};
 use super::planning::{DeviceArgs, PictureArgs, TraceArgs, parse_scheme};
 use crate::arguments::warn_of;
 use crate::error::CliError;
-use crate::output::{self, number, percent};
+use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
 use crate::size::{parse_size, show_size};
 
@@ -52,6 +52,7 @@ pub struct CompareCommand {
 impl CompareCommand {
     /// Compares and shows.
     pub fn run(&self) -> Result<(), CliError> {
+        self.traces.check()?;
         if !self.traces.can_be_read_again() {
             return Err(CliError::Usage(
                 "The traces are read more than once, which standard input and pipes cannot be; write them to a file"
@@ -135,6 +136,6 @@ fn row(cell: &CellReport, label: &str) -> [String; 10] {
         show_size(cell.ssd_written_bytes),
         number(cell.cwf, 3),
         number(cell.energy_j, 0),
-        format!("{:.2}", cell.cost_usd),
+        dollars(cell.cost_usd),
     ]
 }

@@ -6,7 +6,9 @@ use lode_plan::{
 };
 use lode_reuse::{CurveKind, Method};
 
-use super::planning::{PictureArgs, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme};
+use super::planning::{
+    PictureArgs, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme,
+};
 use crate::arguments::warn_of;
 use crate::error::CliError;
 use crate::output::{self, number, percent};
@@ -97,6 +99,7 @@ enum PolicyName {
 impl CurveCommand {
     /// Measures and shows.
     pub fn run(&self) -> Result<(), CliError> {
+        self.traces.check()?;
         let report = match &self.scheme {
             Some(scheme) => self.simulate(scheme)?,
             None => self.measure()?,
@@ -190,10 +193,11 @@ fn text_of(report: &CurveReport) -> String {
     };
     text += &format!(", {}, blocks of {}\n", report.method, show_size(report.block_bytes));
     if report.shrinks > 0 {
-        text += "Not all blocks were followed, to keep within --memory; the rate says which part was.\n";
+        text += SAMPLED;
     }
-    let shares = TABLE_SHARES.map(|share| format!("hits % at {} %", 100.0 * share));
-    let mut titles = vec!["VM", "requests", "needed", "best hits %"];
+    text += "Hits with all that is needed, and with parts of it:\n";
+    let shares = TABLE_SHARES.map(|share| format!("at {} %", 100.0 * share));
+    let mut titles = vec!["VM", "requests", "needed", "hits %"];
     titles.extend(shares.iter().map(String::as_str));
     titles.extend(["re-use /s", "rate"]);
     let mut table = output::table(&titles, 1);

@@ -18,6 +18,10 @@ use crate::size::parse_size;
 /// Most threads.
 const MAX_THREADS: usize = 1024;
 
+/// What is said when tables did not fit.
+pub const SAMPLED: &str =
+    "Not all blocks were followed, to keep within --memory; each VM's rate says which part was.\n";
+
 /// Which traces, and how they are followed.
 #[derive(Args)]
 pub struct TraceArgs {
@@ -138,6 +142,17 @@ pub fn parse_block(text: &str) -> Result<BlockSize, String> {
 }
 
 impl TraceArgs {
+    /// That standard input is no more than one of the traces.
+    ///
+    /// # Errors
+    /// When it is named more than once.
+    pub fn check(&self) -> Result<(), CliError> {
+        if self.files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
+            return Err(CliError::Usage("Standard input can be read once only; name - once".to_owned()));
+        }
+        Ok(())
+    }
+
     /// Starts all traces as one.
     pub fn open(&self) -> Result<Merge, TraceError> {
         let read = self.read.options();
@@ -145,11 +160,12 @@ impl TraceArgs {
         Merge::new(readers, merge_options(self.vm_by, self.align))
     }
 
-    /// Whether the traces can be read more than once.
+    /// Whether the traces can be read more than once, or not at all.
     pub fn can_be_read_again(&self) -> bool {
-        let is_file =
-            |file: &PathBuf| file.as_os_str() != "-" && file.metadata().is_ok_and(|facts| facts.is_file());
-        self.files.iter().all(is_file)
+        let flows_past = |file: &PathBuf| {
+            file.as_os_str() == "-" || file.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
+        };
+        !self.files.iter().any(flows_past)
     }
 
     /// Whether several threads are worth working on one VM: there is one trace of one VM, and it can be read again.
@@ -229,7 +245,9 @@ impl From<PlanError> for CliError {
     fn from(error: PlanError) -> CliError {
         match error {
             PlanError::Trace(error) => error.into(),
+            PlanError::Replay(error) => error.into(),
             PlanError::Request(message) => CliError::Usage(message),
+            PlanError::Reuse(error) => CliError::Usage(error.to_string()),
             other => CliError::Failure(other.to_string()),
         }
     }

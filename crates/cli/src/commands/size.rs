@@ -11,16 +11,18 @@ use lode_plan::{
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
 
-use super::planning::{DeviceArgs, PictureArgs, TraceArgs, auto_method, parse_method};
+use super::planning::{DeviceArgs, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_method};
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
 use crate::arguments::warn_of;
 use crate::error::CliError;
-use crate::output::{self, number, percent};
+use crate::output::{self, dollars, number, percent};
 use crate::progress::{Bar, Meter};
 use crate::size::{parse_size, show_count, show_size};
 
 /// VMs shown in the table; the JSON form has all of them.
 const MAX_TABLE_VMS: usize = 40;
+
+const DAYS_PER_YEAR: f64 = 365.0;
 
 /// Modes that a plan is replayed with, for the progress.
 const MODES_REPLAYED: u64 = 2;
@@ -159,11 +161,7 @@ fn parse_rule(text: &str) -> Result<VmRule, String> {
 impl SizeCommand {
     /// Measures, divides, replays and shows.
     pub fn run(&self) -> Result<(), CliError> {
-        if self.dram.is_none() && self.ssd.is_none() && self.budget.is_none() {
-            return Err(CliError::Usage(
-                "Say what there is to divide: --dram SIZE, --ssd SIZE or --budget MONEY".to_owned(),
-            ));
-        }
+        self.check()?;
         let host = self.devices.host()?;
         let method = self.sample.unwrap_or(auto_method(true));
         let mut merge = self.traces.open()?;
@@ -197,6 +195,30 @@ impl SizeCommand {
         self.config.write(&report)?;
         self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
         if self.json { output::write_json(&report) } else { output::write(&text_of(&report)) }
+    }
+
+    /// What can be found wrong before traces are read.
+    fn check(&self) -> Result<(), CliError> {
+        self.traces.check()?;
+        let levels = [("--dram", self.dram), ("--ssd", self.ssd)];
+        if self.budget.is_none() && levels.iter().all(|(_, bytes)| bytes.unwrap_or(0) == 0) {
+            return Err(CliError::Usage(
+                "Say what there is to divide: --dram SIZE, --ssd SIZE or --budget MONEY".to_owned(),
+            ));
+        }
+        let block_bytes = self.traces.block.bytes();
+        for (option, bytes) in levels {
+            if bytes.is_some_and(|bytes| (1..block_bytes).contains(&bytes)) {
+                let block = show_size(block_bytes);
+                return Err(CliError::Usage(format!(
+                    "{option} is less than a block of {block}; give at least that"
+                )));
+            }
+        }
+        if !(0.0..=1.0).contains(&self.floor) {
+            return Err(CliError::Usage(format!("--floor is {}; write a number from 0 to 1", self.floor)));
+        }
+        Ok(())
     }
 
     fn means(&self, host: &Host) -> Means {
@@ -241,6 +263,9 @@ impl SizeCommand {
 fn text_of(report: &SizeReport) -> String {
     let size = |blocks: u64| show_size(blocks.saturating_mul(report.block_bytes));
     let mut text = level_text("DRAM", &report.dram, &size) + &level_text("SSD", &report.ssd, &size);
+    if report.shrinks > 0 {
+        text += SAMPLED;
+    }
     let titles = [
         "VM",
         "requests",
@@ -282,7 +307,7 @@ fn text_of(report: &SizeReport) -> String {
     if report.replayed.is_empty() {
         text += &format!("At most {}\n", wear_text(&report.wear));
     }
-    text += &format!("The levels cost {:.2} usd.\n", report.cost_usd);
+    text += &format!("The levels cost {} usd.\n", dollars(report.cost_usd));
     for sentence in &report.advice {
         text += &format!("- {sentence}\n");
     }
@@ -329,9 +354,14 @@ fn wear_text(wear: &WearReport) -> String {
         wear.bytes_per_day.map(|bytes| format!(", {} a day", show_size(bytes as u64))).unwrap_or_default();
     let years = wear
         .life_years
-        .map(|years| format!(", {years:.1} years of SSD life at that rate"))
+        .map(|years| format!(", {} of SSD life at that rate", show_life(years)))
         .unwrap_or_default();
     format!("{} written to the SSD{a_day}{years}.", show_size(wear.written_bytes))
+}
+
+/// Years, or days where those would be none.
+fn show_life(years: f64) -> String {
+    if years >= 1.0 { format!("{years:.1} years") } else { format!("{:.0} days", years * DAYS_PER_YEAR) }
 }
 
 fn front_text(front: &[FrontReport]) -> String {
@@ -340,7 +370,7 @@ fn front_text(front: &[FrontReport]) -> String {
     let mut table = output::table(&titles, 0);
     for point in front {
         table.add_row([
-            format!("{:.2}", point.cost_usd),
+            dollars(point.cost_usd),
             show_size(point.levels.dram_bytes),
             show_size(point.levels.ssd_bytes),
             percent(point.outcome.read_hit_ratio),

@@ -1,6 +1,8 @@
 //! Pictures and pages as their readers get them.
 
 mod browser;
+#[path = "../chromium/mod.rs"]
+mod chromium;
 mod hostile;
 mod pages;
 mod pictures;

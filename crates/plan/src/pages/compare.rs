@@ -15,20 +15,23 @@ use crate::report::{CellReport, CompareReport};
 pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
     let charts = vec![
         chart(report, "Hits", "Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio),
-        chart(report, "Latency", "Mean latency of a request", Unit::Microseconds, |cell| {
+        chart(report, "Latency of a request", "Mean latency", Unit::Microseconds, |cell| {
             cell.mean_latency_us
         }),
         chart(report, "Writes to the SSD", "Bytes written", Unit::Bytes, |cell| {
             Some(cell.ssd_written_bytes as f64)
         }),
     ];
+    let mut sections =
+        vec![Section { title: "All numbers".to_owned(), items: vec![Item::Table(table(report))] }];
+    // Without requests there is nothing to draw.
+    if report.cells.iter().any(|cell| cell.mean_latency_us.is_some()) {
+        sections.insert(0, Section { title: "Over the size".to_owned(), items: vec![Item::Lines(charts)] });
+    }
     let page = Page {
         title: "Schemes side by side".to_owned(),
         subtitle: subtitle(&report.inputs, &format!("devices '{}', each request alone", report.devices)),
-        sections: vec![
-            Section { title: "Over the size".to_owned(), items: vec![Item::Lines(charts)] },
-            Section { title: "All numbers".to_owned(), items: vec![Item::Table(table(report))] },
-        ],
+        sections,
         footer: FOOTER.to_owned(),
         ..Page::default()
     };
@@ -87,8 +90,8 @@ fn table(report: &CompareReport) -> Table {
             numbers("Read hits", Unit::Ratio, |cell| cell.read_hit_ratio),
             numbers("Latency", Unit::Microseconds, |cell| cell.mean_latency_us),
             numbers("SSD written", Unit::Bytes, |cell| Some(cell.ssd_written_bytes as f64)),
-            numbers("SSD writes per write", Unit::Count, |cell| cell.cwf),
-            numbers("SSD life", Unit::Years, |cell| cell.ssd_life_years),
+            numbers("Per write", Unit::Count, |cell| cell.cwf),
+            numbers("Life", Unit::Years, |cell| cell.ssd_life_years),
             numbers("Energy", Unit::Named("J"), |cell| cell.energy_j),
             numbers("Cost", Unit::Dollars, |cell| Some(cell.cost_usd)),
         ],

@@ -2,6 +2,7 @@
 
 mod compare;
 mod curve;
+mod money;
 mod size;
 
 pub use compare::{compare_page, compare_picture};

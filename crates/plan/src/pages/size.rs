@@ -2,13 +2,14 @@
 
 use lode_draw::{
     Arrangement, Axis, BarChart, Cells, Column, Factor, Figure, FigureValue, Item, LineChart, Markers,
-    NumberField, Page, Panel, Part, Section, Series, Shape, Slider, States, Style, Table, Unit,
+    NumberField, Page, Panel, Part, Section, Slider, States, Style, Table, Unit,
 };
 use lode_types::Level;
 
+use super::money::{front_chart, front_table, replayed_table};
 use super::{FOOTER, MAX_PAGE_VMS, shown_vms, size_axis, staircase, subtitle};
 use crate::error::PlanError;
-use crate::report::{FrontReport, LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
+use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
 
 /// Drive writes a day that the page starts with, and the years they are rated for: common figures of read-intensive
 /// data-centre SSDs, for the reader to change.
@@ -22,17 +23,23 @@ const RATED_YEARS: f64 = 5.0;
 pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     let vms = shown(report);
     let view = View { report, vms: &vms, sliders: Sliders::of(report) };
-    let mut sections = vec![
-        Section {
-            title: "Advice".to_owned(),
-            items: vec![Item::Sentences(States::fixed(report.advice.clone()))],
-        },
-        Section { title: "Shares".to_owned(), items: vec![Item::Bars(view.bars())] },
-        Section { title: "Hits by size".to_owned(), items: vec![Item::Lines(view.charts())] },
-        Section { title: "VMs".to_owned(), items: vec![Item::Table(view.table())] },
-    ];
+    let mut sections = vec![Section {
+        title: "Advice for the sizes asked for".to_owned(),
+        items: vec![Item::Sentences(States::fixed(report.advice.clone()))],
+    }];
+    // Without VMs, or without a level, there is nothing to draw.
+    if !vms.is_empty() && view.levels().next().is_some() {
+        sections.push(Section { title: "Shares".to_owned(), items: vec![Item::Bars(view.bars())] });
+        sections.push(Section { title: "Hits by size".to_owned(), items: vec![Item::Lines(view.charts())] });
+    }
+    sections.push(Section { title: "VMs".to_owned(), items: vec![Item::Table(view.table())] });
+    if !report.replayed.is_empty() {
+        let items = vec![Item::Table(replayed_table(&report.replayed))];
+        sections.push(Section { title: "Replayed".to_owned(), items });
+    }
     if let Some(front) = &report.front {
-        let items = vec![Item::Lines(vec![front_chart(front)])];
+        let chart = front_chart(front, report.levels);
+        let items = vec![Item::Lines(vec![chart]), Item::Table(front_table(front))];
         sections.insert(1, Section { title: "What money buys".to_owned(), items });
     }
     let page = Page {
@@ -254,7 +261,7 @@ impl View<'_> {
                 "Mean latency of a block access",
                 Unit::Microseconds,
                 number(|outcome| outcome.mean_latency_us),
-                "each access alone; every disk access counts as a random one",
+                "each access alone, on disk at random",
             ),
         ];
         if let Some(per_day) = self.written_per_day() {
@@ -267,9 +274,9 @@ impl View<'_> {
                 over: vec![Factor::Given(size), Factor::Field(0), Factor::Field(1)],
                 under: vec![Factor::Given(per_day.clone())],
             };
-            let note = "if every write of a VM with a share goes to the SSD";
+            let note = "at most: every write of a VM with a share";
             figures.push(figure("Written to the SSD", Unit::BytesPerDay, FigureValue::Given(per_day), note));
-            let note = "size x drive writes a day x rated years / bytes written a day";
+            let note = "as rated, at so much written a day";
             figures.push(figure("SSD life", Unit::Years, years, note));
         }
         figures
@@ -318,31 +325,10 @@ impl View<'_> {
             };
             columns.push(fixed(&format!("{} useful", title(level)), Unit::Bytes, &useful));
         }
-        columns.push(fixed("Read hits at the size asked for", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));
-        columns.push(fixed("Latency there", Unit::Microseconds, &|vm| vm.outcome.mean_latency_us));
-        Table { title: "VMs".to_owned(), columns }
+        columns.push(fixed("Read hits", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));
+        columns.push(fixed("Latency", Unit::Microseconds, &|vm| vm.outcome.mean_latency_us));
+        Table { title: "Every VM; hits and latency are those at the sizes asked for".to_owned(), columns }
     }
-}
-
-/// Latency over cost.
-fn front_chart(front: &[FrontReport]) -> LineChart {
-    let mut chart = LineChart::new(
-        "Latency by cost",
-        "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats",
-        Axis::linear("Cost of both levels", Unit::Dollars),
-        Axis::linear("Mean latency", Unit::Microseconds),
-    );
-    let points: Vec<(f64, f64)> = front
-        .iter()
-        .filter_map(|point| point.outcome.mean_latency_us.map(|latency_us| (point.cost_usd, latency_us)))
-        .collect();
-    let label = |point: &FrontReport| {
-        let size = lode_types::show_size;
-        format!("DRAM {}, SSD {}", size(point.levels.dram_bytes), size(point.levels.ssd_bytes))
-    };
-    let labels = front.iter().filter(|point| point.outcome.mean_latency_us.is_some()).map(label);
-    chart.series.push(Series::new("Front", Shape::Points, points).with_labels(labels.collect()));
-    chart
 }
 
 fn title(level: Level) -> &'static str {

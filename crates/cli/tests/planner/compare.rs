@@ -1,0 +1,89 @@
+//! `lode compare`.
+
+use crate::common::*;
+
+#[test]
+fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let schemes = ["etica:mode=npe", "one-level", "arc"];
+    let joined = schemes.join(",");
+    let arguments = ["compare", &trace, "--schemes", &joined, "--dram", "512KiB,1MiB", "--ssd", "2MiB,4MiB"];
+    let (table, errors) = both(&arguments);
+    assert_eq!((errors.as_str(), table.lines().count()), ("", 2 + 6));
+    let report = json(&[&arguments[..], &["--threads", "1"]].concat());
+    assert_eq!(report, json(&[&arguments[..], &["--threads", "2"]].concat()));
+    let cells = list(&report["cells"]);
+    assert_eq!((cells.len(), list(&report["sizes"]).len()), (6, 2));
+    for (number, cell) in cells.iter().enumerate() {
+        let (scheme, size) = (whole(&cell["scheme"]) as usize, whole(&cell["size"]) as usize);
+        assert_eq!(number, scheme * 2 + size, "scheme by scheme");
+        assert_eq!(report["schemes"][scheme]["label"], schemes[scheme]);
+        let mut parts = schemes[scheme].split(':');
+        let ssd = ["2MiB", "4MiB"][size];
+        let mut replay = vec!["replay", &trace, "--scheme", parts.next().expect("a name"), "--ssd", ssd];
+        if scheme == 0 {
+            replay.extend(["--dram", ["512KiB", "1MiB"][size], "--set", parts.next().expect("a setting")]);
+        } else {
+            assert_eq!(cell["levels"]["dram_bytes"], 0, "a level that it does not use");
+        }
+        replay.extend(["--json", "-"]);
+        let alone: serde_json::Value = serde_json::from_str(&good(&replay)).expect("JSON");
+        assert_eq!(cell["mean_latency_us"], alone["total"]["mean_latency_us"], "{}", schemes[scheme]);
+        assert_eq!(cell["cwf"], alone["total"]["cwf"]);
+        assert_eq!(cell["ssd_written_bytes"], alone["devices"]["ssd_written_bytes"]);
+        let hits = whole(&alone["total"]["read_hits"]["dram"]) + whole(&alone["total"]["read_hits"]["ssd"]);
+        let reads = whole(&alone["total"]["block_reads"]);
+        assert_eq!(real(&cell["read_hit_ratio"]), hits as f64 / reads as f64);
+        assert_eq!(list(&cell["vms"]).len(), 2);
+    }
+}
+
+#[test]
+fn one_size_of_a_level_goes_with_all_of_the_other() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let report =
+        json(&["compare", &trace, "--schemes", "etica", "--dram", "1MiB", "--ssd", "2MiB,4MiB,8MiB"]);
+    let sizes: Vec<_> = list(&report["sizes"])
+        .iter()
+        .map(|size| (whole(&size["dram_bytes"]) >> 20, whole(&size["ssd_bytes"]) >> 20))
+        .collect();
+    assert_eq!(sizes, [(1, 2), (1, 4), (1, 8)]);
+    let hits: Vec<f64> = list(&report["cells"]).iter().map(|cell| real(&cell["hit_ratio"])).collect();
+    assert!(hits[0] < hits[2], "{hits:?}");
+}
+
+#[test]
+fn traces_that_do_not_fit_the_memory_are_read_again() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let arguments = ["compare", &trace, "--schemes", "etica,arc", "--dram", "1MiB", "--ssd", "2MiB"];
+    assert_eq!(json(&arguments), json(&[&arguments[..], &["--memory", "1KiB"]].concat()));
+}
+
+#[test]
+fn comparisons_that_cannot_be_are_refused() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let many = vec!["1MiB"; 2049].join(",");
+    for (more, expected) in [
+        (&["--schemes", "etica"][..], "Give the levels' sizes"),
+        (&["--schemes", "none", "--ssd", "1MiB"], "Unknown scheme 'none'"),
+        (&["--schemes", "etica:none=1", "--ssd", "1MiB"], "no setting 'none'"),
+        (&["--schemes", "etica:mode=none", "--ssd", "1MiB"], "mode"),
+        (&["--schemes", "one-level", "--dram", "1MiB"], "give it --ssd"),
+        (&["--schemes", "etica", "--ssd", "1KiB"], "smaller than one block"),
+        (
+            &["--schemes", "etica", "--dram", "1MiB,2MiB", "--ssd", "1MiB,2MiB,3MiB"],
+            "--dram has 2 sizes and --ssd 3",
+        ),
+        (
+            &["--schemes", "etica,arc", "--ssd", &many],
+            "1 to 4096 pairs of scheme and size, and this one 4098",
+        ),
+    ] {
+        let message = bad(&[&["compare", &trace][..], more].concat(), 2);
+        assert!(message.contains(expected), "{more:?}: {message}");
+    }
+}

@@ -1,0 +1,195 @@
+//! `lode curve`.
+
+use serde_json::Value;
+
+use crate::common::*;
+
+/// Hit ratio at so many blocks.
+fn at(curve: &[(u64, f64)], blocks: u64) -> f64 {
+    curve.iter().take_while(|point| point.0 <= blocks).last().expect("a point").1
+}
+
+#[test]
+fn every_metric_has_a_table_and_numbers_that_fit() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let mut best = Vec::new();
+    for (metric, policy) in [("trd", ""), ("urd", ""), ("pod", "wb"), ("pod", "ro"), ("pod", "wbwo")] {
+        let policy_arguments = if policy.is_empty() { vec![] } else { vec!["--policy", policy] };
+        let arguments = [&["curve", &trace, "--metric", metric][..], &policy_arguments].concat();
+        let (table, errors) = both(&arguments);
+        assert_eq!(errors, "");
+        assert!(
+            table.starts_with(&format!(
+                "{} exact, blocks of 4 KiB",
+                format!("{metric} {policy}").trim_end().to_owned() + ","
+            )),
+            "{table}"
+        );
+        let report = json(&arguments);
+        assert_eq!(report["metric"], metric);
+        assert_eq!(report["policy"], if policy.is_empty() { Value::Null } else { policy.into() });
+        let vms = list(&report["vms"]);
+        assert_eq!((vms.len(), &vms[0]["name"], &vms[1]["name"]), (2, &"web_0".into(), &"db_0".into()));
+        let mut sum = 0.0;
+        for vm in vms {
+            assert!(table.contains(&format!(" {} ", vm["name"].as_str().expect("text"))), "{table}");
+            let curve = points(&vm["curve"]);
+            assert_curve(&curve);
+            let blocks = whole(&vm["blocks"]);
+            assert_eq!(whole(&vm["max_distance"]) + 1, blocks);
+            assert_eq!(curve.last().expect("a point").0, blocks, "no size beyond is worth a point");
+            assert!(list(&vm["standard_error"]).iter().all(|error| real(error) == 0.0));
+            assert!(whole(&vm["reads"]) < whole(&vm["accesses"]) && whole(&vm["requests"]) == 1500);
+            assert!(whole(&vm["distinct_blocks"]) <= 900 + 1);
+            let hits = curve.last().expect("a point").1 * real(&vm["accesses"]);
+            assert!(metric == "trd" || hits <= real(&vm["reads"]) + 1e-6, "only reads hit");
+            sum += hits;
+        }
+        best.push(sum.round());
+    }
+    // Of what is accessed again, reads are a part; each write policy serves a part of them.
+    assert!(best[0] > best[1] && best[1] == best[2] && best[3] < best[2] && best[4] < best[2], "{best:?}");
+}
+
+#[test]
+fn samples_are_close_and_say_how_far_off_they_may_be() {
+    let folder = Folder::new();
+    let trace = folder.file("one.csv", msr_csv(&[Guest { name: "m", blocks: 9000, reads: 70 }], 40_000));
+    let of = |sample: &str| {
+        let report = json(&["curve", &trace, "--sample", sample, "--points", "4000000000"]);
+        assert_eq!(report["method"], sample);
+        report["vms"][0].clone()
+    };
+    let exact = points(&of("exact")["curve"]);
+    let needed = exact.last().expect("a point").0;
+    for (sample, most) in [("rate=0.2", 0.05), ("size=2000", 0.05), ("aet", 0.05), ("counter-stacks", 0.25)] {
+        let vm = of(sample);
+        let curve = points(&vm["curve"]);
+        assert_curve(&curve);
+        let sizes = (1..=100).map(|part| needed * part / 100);
+        let error = sizes.map(|size| (at(&curve, size) - at(&exact, size)).abs()).sum::<f64>() / 100.0;
+        assert!(error < most, "{sample}: {error}");
+        if sample.contains('=') {
+            assert!(real(&vm["rate"]) < 0.5, "{sample}");
+            assert!(list(&vm["standard_error"]).iter().any(|error| real(error) > 0.0), "{sample}");
+        }
+    }
+}
+
+#[test]
+fn little_memory_makes_a_sample_and_says_so() {
+    let folder = Folder::new();
+    let guest = [Guest { name: "m", blocks: 60_000, reads: 70 }];
+    let trace = folder.file("large.csv", msr_csv(&guest, 140_000));
+    let arguments = ["curve", &trace, "--memory", "512KiB"];
+    let table = good(&arguments);
+    assert!(table.contains("Not all blocks were followed, to keep within --memory"), "{table}");
+    let report = json(&arguments);
+    assert!(whole(&report["shrinks"]) > 0 && real(&report["vms"][0]["rate"]) < 1.0);
+    let plan = ["size", &trace, "--memory", "512KiB", "--dram", "16MiB", "--ssd", "64MiB", "--no-replay"];
+    let (table, errors) = both(&plan);
+    assert!(errors.contains("is not replayed"), "{errors}");
+    assert!(table.contains("Not all blocks were followed, to keep within --memory"), "{table}");
+    let plan = json(&plan);
+    assert!(whole(&plan["shrinks"]) > 0 && real(&plan["vms"][0]["rate"]) < 1.0);
+}
+
+#[test]
+fn intervals_are_of_requests_or_of_time() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let whole_run = json(&["curve", &trace]);
+    // Requests are 2 s apart.
+    for (interval, count) in [("500", 6), ("1000s", 6), ("100min", 1), ("1h", 2)] {
+        let report = json(&["curve", &trace, "--interval", interval]);
+        for (vm, plain) in list(&report["vms"]).iter().zip(list(&whole_run["vms"])) {
+            let intervals = list(&vm["intervals"]);
+            assert_eq!(intervals.len(), count, "{interval}");
+            let sum: u64 = intervals.iter().map(|interval| whole(&interval["accesses"])).sum();
+            assert_eq!(sum, whole(&vm["accesses"]));
+            assert!(intervals.iter().all(|i| whole(&i["working_set_blocks"]) <= whole(&i["accesses"])));
+            assert_eq!(vm["curve"], plain["curve"], "the whole is as without intervals");
+        }
+    }
+}
+
+#[test]
+fn schemes_are_simulated() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    for scheme in ["one-level", "arc", "etica:mode=npe"] {
+        let table = good(&["curve", &trace, "--scheme", scheme]);
+        assert!(table.contains("web_0") && table.contains("db_0"), "{table}");
+        let arguments = ["curve", &trace, "--scheme", scheme, "--sizes", "256KiB,1MiB,64MiB"];
+        let report = json(&arguments);
+        let name = scheme.split(':').next();
+        assert_eq!((&report["metric"], report["policy"].as_str()), (&"scheme".into(), name));
+        for vm in list(&report["vms"]) {
+            assert_curve(&points(&vm["curve"]));
+            assert_eq!(list(&vm["ssd_writes_per_access"]).len(), list(&vm["curve"]).len());
+            assert!(vm["blocks"].is_null() && vm["max_distance"].is_null() && vm["standard_error"].is_null());
+        }
+    }
+    // A least-recently-used cache has a curve without a simulation.
+    let simulated = json(&["curve", &trace, "--scheme", "one-level:assoc=0", "--sizes", "1MiB"]);
+    let measured = json(&["curve", &trace]);
+    for (simulated, measured) in list(&simulated["vms"]).iter().zip(list(&measured["vms"])) {
+        let expected = at(&points(&measured["curve"]), (1 << 20) / BLOCK);
+        assert!((points(&simulated["curve"])[1].1 - expected).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn a_real_trace_is_measured_alike_by_any_number_of_threads() {
+    let Some(trace) = shared("cloudphysics-2h.csv.zst") else { return };
+    let run = |threads: &str| {
+        good(&["curve", &trace, "--metric", "pod", "--policy", "ro", "--threads", threads, "--json"])
+    };
+    let one = run("1");
+    assert_eq!(one, run("2"));
+    let report: Value = serde_json::from_str(&one).expect("JSON");
+    let vm = &report["vms"][0];
+    assert_eq!(vm["requests"], 113_872);
+    assert_curve(&points(&vm["curve"]));
+    assert!(list(&vm["curve"]).len() <= 1001);
+    let exact = points(&vm["curve"]);
+    let sampled = json(&["curve", &trace, "--metric", "pod", "--policy", "ro", "--sample", "rate=0.1"]);
+    let sampled = points(&sampled["vms"][0]["curve"]);
+    let sizes = (1..=50).map(|part| whole(&vm["blocks"]) * part / 50);
+    let error = sizes.map(|size| (at(&sampled, size) - at(&exact, size)).abs()).sum::<f64>() / 50.0;
+    assert!(error < 0.02, "{error}");
+}
+
+#[test]
+fn questions_that_do_not_fit_are_refused() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    for (more, code, expected) in [
+        (&["--metric", "pod"][..], 2, "add --policy ro, wbwo or wb"),
+        (&["--policy", "ro"], 2, "only goes with --metric pod"),
+        (&["--metric", "urd", "--policy", "wb"], 2, "only goes with --metric pod"),
+        (&["--metric", "pod", "--policy", "none"], 2, "possible values: ro, wbwo, wb"),
+        (&["--points", "1"], 2, "not in 2..="),
+        (&["--sample", "rate=0"], 2, "above 0 and at most 1"),
+        (&["--sample", "rate=1.5"], 2, "above 0 and at most 1"),
+        (&["--sample", "rate=NaN"], 2, "above 0 and at most 1"),
+        (&["--sample", "size=0"], 2, "from 1 to 4294967295"),
+        (&["--sample", "some"], 2, "Write exact, rate=R, size=N, aet or counter-stacks"),
+        (&["--interval", "0"], 2, "above 0"),
+        (&["--interval", "99999999999d"], 2, "above 0, or a time"),
+        (&["--block", "3KiB"], 2, "a power of two from 4096 to 65536"),
+        (&["--threads", "5000"], 2, "0..=1024"),
+        (&["--scheme", "etica", "--dram-share", "2"], 2, "from 0 to 1"),
+        (&["--scheme", "etica", "--sample", "aet"], 2, "exact or rate=R"),
+        (&["--scheme", "etica", "--sizes", "2MiB,1MiB"], 2, "each larger than the one before"),
+        (&["--scheme", "etica", "--sizes", "1"], 2, "from 1 to 1073741824 blocks"),
+        (&["--scheme", "none"], 2, "`lode schemes` lists them"),
+        (&["--scheme", "etica", "--metric", "trd"], 2, "cannot be used with"),
+        (&["--dram-share", "0.5"], 2, "--scheme"),
+        (&["--metric", "pod", "--policy", "ro", "--sample", "counter-stacks"], 2, "choose another method"),
+    ] {
+        let message = bad(&[&["curve", &trace][..], more].concat(), code);
+        assert!(message.contains(expected), "{more:?}: {message}");
+    }
+}

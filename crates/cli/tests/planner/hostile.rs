@@ -1,0 +1,166 @@
+//! Traces, files and settings that nobody wanted: they work, or the message says what to do next.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use crate::common::*;
+
+/// Each command, with what it needs besides a trace.
+const COMMANDS: [&[&str]; 3] = [
+    &["curve"],
+    &["size", "--dram", "1MiB", "--ssd", "1MiB"],
+    &["compare", "--schemes", "etica", "--dram", "1MiB", "--ssd", "1MiB"],
+];
+
+fn fed(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_lode"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    // A run that refuses its arguments does not read.
+    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn traces_with_no_request_and_with_one() {
+    let folder = Folder::new();
+    let empty = folder.file("empty.csv", "");
+    let one = folder.file("one.csv", msr_csv(&TWO, 1));
+    for command in COMMANDS {
+        let message = bad(&[command, &[&empty]].concat(), 1);
+        assert!(message.contains("The trace is empty") && message.contains("name one of"), "{message}");
+        let nothing = json(&[command, &[&empty, "--format", "msr"]].concat());
+        assert!(list(&nothing["inputs"]).len() == 1, "{nothing}");
+        json(&[command, &[&one]].concat());
+        let html = folder.path("page.html");
+        for trace in [&[one.as_str()][..], &[&empty, "--format", "msr"]] {
+            good(&[command, trace, &["--html", &html]].concat());
+            assert!(std::fs::read_to_string(&html).expect("a page").contains("</html>"));
+        }
+    }
+}
+
+#[test]
+fn requests_at_the_end_of_what_can_be_addressed() {
+    let folder = Folder::new();
+    let line = |offset: u64, bytes: u64| format!("128166372003061629,a,0,Read,{offset},{bytes},1\n");
+    let last = u64::MAX - 4095;
+    let good_trace = folder.file("top.csv", line(last, 4095) + &line(last, 4095));
+    let beyond = folder.file("beyond.csv", line(0, 4096) + &line(last, 4096));
+    for command in COMMANDS {
+        good(&[command, &[&good_trace]].concat());
+        let message = bad(&[command, &[&beyond]].concat(), 1);
+        for expected in ["ends below 2^64", "beyond.csv, line 2", "--on-error skip"] {
+            assert!(message.contains(expected), "{message}");
+        }
+        let (_, errors) = both(&[command, &[&beyond, "--on-error", "skip"]].concat());
+        assert!(errors.contains("1 skipped: out of range; line 2"), "{errors}");
+    }
+    assert_eq!(json(&["curve", &good_trace])["vms"][0]["blocks"], 1);
+}
+
+#[test]
+fn times_below_zero_and_times_that_go_back() {
+    let folder = Folder::new();
+    let below = folder.file("below.csv", "5,a,0,Read,0,4096,1\n-5,a,0,Read,0,4096,1\n");
+    let forth: Vec<String> = msr_csv(&TWO, 20).lines().map(str::to_owned).collect();
+    let back: Vec<String> = forth.iter().rev().cloned().collect();
+    let back = folder.file("back.csv", back.join("\n"));
+    for command in COMMANDS {
+        let message = bad(&[command, &[&below, "--format", "msr"]].concat(), 1);
+        assert!(message.contains("below.csv, line 2"), "{message}");
+        let (_, errors) = both(&[command, &[&back]].concat());
+        assert!(errors.contains("back.csv: 19 requests earlier than the one before"), "{errors}");
+        assert!(errors.contains(&format!("lode trace sort {back} --out ")), "{errors}");
+    }
+    let sorted = folder.path("sorted.lode");
+    good(&["trace", "sort", &back, "--out", &sorted]);
+    assert_eq!(both(&["curve", &sorted]).1, "");
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    let trace = msr_csv(&TWO, 400);
+    let run = |arguments: &[&str], code: i32| {
+        let output = fed(arguments, &trace);
+        let errors = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        errors
+    };
+    assert_eq!(run(&["curve", "-"], 0), "");
+    let errors = run(&["size", "-", "--ssd", "1MiB"], 0);
+    assert!(errors.contains("the plan is not replayed"), "{errors}");
+    let errors = run(&["compare", "-", "--schemes", "etica", "--ssd", "1MiB"], 2);
+    assert!(errors.contains("read more than once") && errors.contains("write them to a file"), "{errors}");
+    for command in COMMANDS {
+        let errors = run(&[command, &["-", "-"]].concat(), 2);
+        assert!(errors.contains("name - once"), "{errors}");
+    }
+}
+
+#[test]
+fn folders_and_files_that_are_not_there() {
+    let folder = Folder::new();
+    let root = folder.root().to_str().expect("UTF-8").to_owned();
+    for command in COMMANDS {
+        let message = bad(&[command, &[&root]].concat(), 1);
+        assert!(message.contains("Cannot read a folder as a trace; name a file in it"), "{message}");
+        let message = bad(&[command, &[&folder.path("none.csv")]].concat(), 1);
+        assert!(message.contains("check its path and rights") && message.contains("none.csv"), "{message}");
+    }
+}
+
+#[test]
+fn results_that_cannot_be_written() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let nowhere = folder.path("none/file");
+    for command in COMMANDS {
+        for option in ["--html", "--svg"] {
+            let message = bad(&[command, &[&trace, option, &nowhere]].concat(), 1);
+            assert!(
+                message.contains("Cannot write") && message.contains("check folder and rights"),
+                "{message}"
+            );
+        }
+    }
+    let message = bad(&["size", &trace, "--ssd", "1MiB", "--no-replay", "--config", &nowhere], 1);
+    assert!(message.contains("check folder and rights"), "{message}");
+}
+
+#[test]
+fn sizes_and_money_out_of_range() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    for (more, expected) in [
+        (&[][..], "Say what there is to divide"),
+        (&["--dram", "0", "--ssd", "0"], "Say what there is to divide"),
+        (&["--dram", "1"], "--dram is less than a block of 4 KiB"),
+        (&["--ssd", "4095", "--dram", "1MiB"], "--ssd is less than a block of 4 KiB"),
+        (&["--dram", "16EiB"], "KiB, MiB, GiB or TiB"),
+        (&["--dram=-1"], "KiB, MiB, GiB or TiB"),
+        (&["--budget", "0"], "above 0 in US dollars"),
+        (&["--budget", "5eur"], "above 0 in US dollars"),
+        (&["--budget", "inf"], "above 0 in US dollars"),
+        (&["--budget", "5usd", "--dram", "1MiB"], "cannot be used with"),
+        (&["--dram", "1MiB", "--floor", "2"], "--floor is 2; write a number from 0 to 1"),
+        (&["--dram", "1MiB", "--floor", "NaN"], "--floor is NaN"),
+        (
+            &["--dram", "1MiB", "--objective", "ppc-literal", "--least", "4GiB"],
+            "VMs are guaranteed 8 GiB of dram",
+        ),
+        (&["--dram", "1MiB", "--objective", "maxmin", "--solver", "talus"], "Talus solver knows"),
+        (&["--dram", "1MiB", "--ssd-device", "x"], "--config"),
+        (&["--dram", "1MiB", "--devices", "none"], "none"),
+    ] {
+        let message = bad(&[&["size", &trace, "--no-replay"][..], more].concat(), 2);
+        assert!(message.contains(expected), "{more:?}: {message}");
+    }
+    // More than anyone can use is no error.
+    let plan = json(&["size", &trace, "--budget", "1e300", "--no-replay"]);
+    assert!(real(&plan["cost_usd"]) < 1.0, "{}", plan["cost_usd"]);
+}

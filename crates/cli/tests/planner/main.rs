@@ -1,0 +1,13 @@
+//! The planner as users meet it: `lode curve`, `lode size` and `lode compare`, their tables, JSON, pages and messages,
+//! and the way from a trace to a configuration. What is computed is tested in the planner's own crate.
+
+#[path = "../../../draw/tests/chromium/mod.rs"]
+mod chromium;
+mod common;
+mod compare;
+mod curve;
+mod hostile;
+mod keys;
+mod pages;
+mod path;
+mod size;

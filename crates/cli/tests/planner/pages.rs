@@ -1,0 +1,106 @@
+//! The pages of `--html` as readers open them: from a file, in Chromium, without a network.
+
+use std::path::Path;
+
+use crate::chromium::{browse, opened, texts};
+use crate::common::*;
+
+/// A name that would do harm if it were not taken as text.
+const EVIL: &str = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">";
+
+/// What keeps a page from asking for anything; a browser says so on the console when it had to.
+const POLICY: &str = "default-src 'none'";
+
+/// The page after its script has run, which asked for nothing; none where there is no browser.
+fn quiet(file: &str, fragment: &str) -> Option<String> {
+    let html = std::fs::read_to_string(file).expect("a page");
+    assert!(html.contains(POLICY), "{file} may ask for things");
+    opened(Path::new(file), fragment)
+}
+
+fn page(folder: &Folder, name: &str, arguments: &[&str]) -> String {
+    let file = folder.path(name);
+    good(&[arguments, &["--html", &file]].concat());
+    file
+}
+
+#[test]
+fn a_request_would_be_noticed() {
+    let folder = Folder::new();
+    let file = page(&folder, "page.html", &["curve", &two_vms(&folder)]);
+    let html = std::fs::read_to_string(&file).expect("a page");
+    folder.file("page.html", html.replace("</body>", "<img src=\"http://127.0.0.1:9/x.png\"></body>"));
+    let Some((_, log)) = browse(folder.root(), &format!("file://{file}")) else { return };
+    assert!(
+        log.lines().any(|line| line.contains("CONSOLE") && line.contains("Content Security Policy")),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_plan_follows_its_sliders_and_fields() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let arguments = ["size", &trace, "--dram", "512KiB", "--ssd", "2MiB"];
+    let plan = json(&arguments);
+    let file = page(&folder, "plan.html", &arguments);
+    let Some(first) = quiet(&file, "") else { return };
+    let asked = whole(&plan["totals"]["dram"]["asked"]);
+    let last = list(&plan["totals"]["dram"]["sizes_bytes"]).len() as u64 - 1;
+    let ssd = whole(&plan["totals"]["ssd"]["asked"]);
+    let moved = quiet(&file, &format!("#slider={last},{ssd}&field=2,5")).expect("a browser");
+    assert_eq!(texts(&first, "<output"), ["512 KiB", "2 MiB"]);
+    assert_eq!(texts(&moved, "<output"), ["8 MiB", "2 MiB"]);
+    let served = |dom: &str| texts(dom, "<dd")[0].trim_end_matches(" %").parse::<f64>().expect("a share");
+    let of_plan =
+        |dram: u64| 100.0 * real(&plan["totals"]["outcomes"][dram as usize][ssd as usize]["read_hit_ratio"]);
+    assert!((served(&first) - of_plan(asked)).abs() < 0.06 && (served(&moved) - of_plan(last)).abs() < 0.06);
+    assert!(served(&moved) > served(&first));
+    for mark in ["class=\"bar\"", "class=\"marker\"", "<td class=\"n\""] {
+        let parts = |dom: &str| {
+            dom.split(mark).skip(1).map(|rest| rest.chars().take(60).collect::<String>()).collect::<Vec<_>>()
+        };
+        assert!(!parts(&first).is_empty() && parts(&first) != parts(&moved), "{mark}");
+    }
+    // Twice the writes a day last twice as long.
+    let years = |dom: &str| {
+        let text = texts(dom, "<dd").into_iter().find_map(|text| text.strip_suffix(" years"));
+        text.and_then(|text| text.parse::<f64>().ok()).expect("years")
+    };
+    assert!((years(&moved) / years(&first) - 2.0).abs() < 0.1, "{} {}", years(&moved), years(&first));
+}
+
+#[test]
+fn budgets_curves_and_comparisons_have_pages() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let budget = page(&folder, "budget.html", &["size", &trace, "--budget", "0.01usd", "--no-replay"]);
+    let Some(dom) = quiet(&budget, "") else { return };
+    assert!(texts(&dom, "<h2").contains(&"What money buys"), "{:?}", texts(&dom, "<h2"));
+    let curve = ["curve", &trace, "--metric", "pod", "--policy", "ro", "--sample", "rate=0.5"];
+    let dom = quiet(&page(&folder, "curve.html", &curve), "").expect("a browser");
+    assert!(texts(&dom, "<th").contains(&"web_0"), "{:?}", texts(&dom, "<th"));
+    let compare = ["compare", &trace, "--schemes", "etica,arc", "--dram", "512KiB", "--ssd", "1MiB,2MiB"];
+    let dom = quiet(&page(&folder, "compare.html", &compare), "").expect("a browser");
+    let rows = texts(&dom, "<th").iter().filter(|text| ["etica", "arc"].contains(text)).count();
+    assert_eq!(rows, 4);
+}
+
+#[test]
+fn names_of_vms_are_only_text() {
+    let folder = Folder::new();
+    let guests =
+        [Guest { name: EVIL, blocks: 400, reads: 80 }, Guest { name: "plain", blocks: 90, reads: 40 }];
+    let trace = folder.file("evil.csv", msr_csv(&guests, 2000));
+    for (name, arguments) in [
+        ("c", &["curve", &trace][..]),
+        ("s", &["size", &trace, "--dram", "128KiB", "--ssd", "256KiB"]),
+        ("r", &["compare", &trace, "--schemes", "etica", "--dram", "128KiB", "--ssd", "256KiB,1MiB"]),
+    ] {
+        let Some(dom) = quiet(&page(&folder, &format!("{name}.html"), arguments), "#slider=3,3") else {
+            return;
+        };
+        assert!(!dom.contains("<title>owned") && !dom.contains("<img"), "{name}");
+        assert!(name == "r" || dom.contains("&lt;script&gt;document.title"), "the name is shown: {name}");
+    }
+}

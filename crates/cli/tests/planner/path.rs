@@ -1,0 +1,99 @@
+//! The way of `docs/planner.md`: from a trace in MSR's CSV to a configuration that `lode serve` accepts.
+
+use crate::common::*;
+
+/// Goes the whole way with one trace; gives the configuration's text.
+fn walk(folder: &Folder, csv: &str, dram: &str, ssd: &str) -> String {
+    let at = |name: &str| folder.path(name);
+    assert!(good(&["trace", "info", csv]).contains("requests"));
+    let trace = at("trace.lode.zst");
+    good(&["trace", "convert", csv, &trace]);
+    let page = at("curves.html");
+    good(&["curve", &trace, "--metric", "pod", "--policy", "ro", "--html", &page]);
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("</html>"));
+    let (config, cache) = (at("host.toml"), at("cache.img"));
+    let (backing, listen) = (at("{vm}.img"), format!("unix:{}", at("{vm}.sock")));
+    let plan = json(&[
+        "size",
+        &trace,
+        "--dram",
+        dram,
+        "--ssd",
+        ssd,
+        "--config",
+        &config,
+        "--ssd-device",
+        &cache,
+        "--backing",
+        &backing,
+        "--listen",
+        &listen,
+    ]);
+    good(&["format", &cache, "--create", "128MiB"]);
+    let text = std::fs::read_to_string(&config).expect("a configuration");
+    let file: toml::Table = text.parse().expect("TOML");
+    let sections = file["vm"].as_array().expect("VMs");
+    assert_eq!(sections.len(), list(&plan["vms"]).len());
+    for (section, vm) in sections.iter().zip(list(&plan["vms"])) {
+        for (key, blocks) in [("dram", &vm["share"]["dram_blocks"]), ("ssd", &vm["share"]["ssd_blocks"])] {
+            let share = lode_types::parse_size(section[key].as_str().expect("a size")).expect("a size");
+            assert_eq!(share % (64 << 10), 0, "{text}");
+            assert!(share >= whole(blocks) * BLOCK && share < whole(blocks) * BLOCK + (64 << 10), "{text}");
+        }
+        let disk =
+            std::fs::File::create(section["backing"]["path"].as_str().expect("a path")).expect("a disk");
+        disk.set_len(64 << 20).expect("a disk");
+    }
+    good(&["serve", "--check", &config]);
+    text
+}
+
+#[test]
+fn a_made_trace_becomes_a_configuration() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let text = walk(&folder, &trace, "512KiB", "2MiB");
+    for expected in ["web_0", "db_0", "[ssd]", "lode serve --check"] {
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_downloaded_trace_becomes_a_configuration() {
+    let Some(trace) = shared("msr-hm_0-sample1k.csv.zst") else { return };
+    let folder = Folder::new();
+    walk(&folder, &trace, "8MiB", "64MiB");
+}
+
+#[test]
+fn names_are_made_fit_for_a_configuration() {
+    let folder = Folder::new();
+    let names = ["a b/c", "a-b/c", "ü", "x"];
+    let guests = names.map(|name| Guest { name, blocks: 50, reads: 60 });
+    let trace = folder.file("odd.csv", msr_csv(&guests, 400));
+    let text = walk(&folder, &trace, "1MiB", "2MiB");
+    for expected in ["\"a-b-c_0\"", "\"a-b-c_0-2\"", "\"x_0\""] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    let config = folder.path("other.toml");
+    let one_disk = ["size", &trace, "--dram", "1MiB", "--config", &config, "--backing", "/dev/sdb"];
+    assert!(bad(&one_disk, 2).contains("--backing must have {vm} in it"));
+}
+
+/// Every command of the page is one that the program knows, with these options.
+#[test]
+fn the_commands_of_the_page_exist() {
+    let page = include_str!("../../../../docs/planner.md").replace("\\\n", " ");
+    let mut commands = 0;
+    for line in page.lines().map(str::trim).filter(|line| line.starts_with("lode ")) {
+        let words: Vec<&str> =
+            line.split('#').next().unwrap_or_default().split_whitespace().skip(1).collect();
+        let depth = if words[0] == "trace" { 2 } else { 1 };
+        let help = good(&[&words[..depth], &["--help"]].concat());
+        for option in words.iter().filter(|word| word.starts_with("--")) {
+            assert!(help.contains(option), "{option} of {line}");
+        }
+        commands += 1;
+    }
+    assert!(commands >= 9, "{commands}");
+}

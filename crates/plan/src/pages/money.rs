@@ -1,0 +1,80 @@
+//! Parts of a plan's page besides the plan itself: what other money buys, what a replay gave. It must not compute either.
+
+use lode_draw::{Axis, Cells, Column, LineChart, Series, Shape, States, Table, Unit};
+use lode_types::show_size;
+
+use crate::compare::LevelBytes;
+use crate::report::{FrontReport, ReplayedReport};
+
+/// Points of one kind that have labels; more of them cover each other, and the table has all.
+const MOST_LABELS: usize = 8;
+
+/// Latency over cost, the plan of `levels` apart from the others.
+pub(super) fn front_chart(front: &[FrontReport], levels: LevelBytes) -> LineChart {
+    let mut chart = LineChart::new(
+        "Latency by cost",
+        "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats",
+        Axis::linear("Cost of both levels", Unit::Dollars),
+        Axis::linear("Mean latency", Unit::Microseconds),
+    );
+    let label = |point: &FrontReport| {
+        let LevelBytes { dram_bytes, ssd_bytes } = point.levels;
+        format!("DRAM {}, SSD {}", show_size(dram_bytes), show_size(ssd_bytes))
+    };
+    for (name, is_plan) in [("This plan", true), ("Other pairs", false)] {
+        let shown = front.iter().filter(|point| (point.levels == levels) == is_plan);
+        let shown: Vec<(&FrontReport, f64)> = shown
+            .filter_map(|point| point.outcome.mean_latency_us.map(|latency_us| (point, latency_us)))
+            .collect();
+        if shown.is_empty() {
+            continue;
+        }
+        let points = shown.iter().map(|(point, latency_us)| (point.cost_usd, *latency_us)).collect();
+        let series = Series::new(name, Shape::Points, points);
+        let labels = || shown.iter().map(|(point, _)| label(point)).collect();
+        chart.series.push(if shown.len() <= MOST_LABELS { series.with_labels(labels()) } else { series });
+    }
+    chart
+}
+
+/// Every pair of sizes of the front.
+pub(super) fn front_table(front: &[FrontReport]) -> Table {
+    let numbers = |title: &str, unit: Unit, value: fn(&FrontReport) -> Option<f64>| Column {
+        title: title.to_owned(),
+        cells: Cells::Numbers(unit, States::fixed(front.iter().map(value).collect())),
+    };
+    let pairs = (1..=front.len()).map(|number| number.to_string()).collect();
+    Table {
+        title: "Pairs of sizes that no other pair beats in cost, latency and SSD writes at once".to_owned(),
+        columns: vec![
+            Column { title: "Pair".to_owned(), cells: Cells::Text(pairs) },
+            numbers("Cost", Unit::Dollars, |point| Some(point.cost_usd)),
+            numbers("DRAM", Unit::Bytes, |point| Some(point.levels.dram_bytes as f64)),
+            numbers("SSD", Unit::Bytes, |point| Some(point.levels.ssd_bytes as f64)),
+            numbers("Read hits", Unit::Ratio, |point| point.outcome.read_hit_ratio),
+            numbers("Latency", Unit::Microseconds, |point| point.outcome.mean_latency_us),
+            numbers("SSD written", Unit::BytesPerDay, |point| point.wear.bytes_per_day),
+            numbers("SSD life", Unit::Years, |point| point.wear.life_years),
+        ],
+    }
+}
+
+/// What replaying the plan gave: curves do not know how much of the writing a full SSD turns away.
+pub(super) fn replayed_table(replayed: &[ReplayedReport]) -> Table {
+    let numbers = |title: &str, unit: Unit, value: fn(&ReplayedReport) -> Option<f64>| Column {
+        title: title.to_owned(),
+        cells: Cells::Numbers(unit, States::fixed(replayed.iter().map(value).collect())),
+    };
+    let names = replayed.iter().map(|one| format!("{} mode={}", one.scheme, one.mode)).collect();
+    Table {
+        title: "The plan as the scheme serves it; SSD life as the devices' profile rates it".to_owned(),
+        columns: vec![
+            Column { title: "Scheme".to_owned(), cells: Cells::Text(names) },
+            numbers("Read hits", Unit::Ratio, |one| one.read_hit_ratio),
+            numbers("Latency of a request", Unit::Microseconds, |one| one.mean_latency_us),
+            numbers("SSD written", Unit::Bytes, |one| Some(one.wear.written_bytes as f64)),
+            numbers("A day", Unit::BytesPerDay, |one| one.wear.bytes_per_day),
+            numbers("SSD life", Unit::Years, |one| one.wear.life_years),
+        ],
+    }
+}
