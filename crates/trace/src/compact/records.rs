@@ -28,6 +28,8 @@ pub(crate) const MAX_RECORD_BYTES: usize = 23;
 /// Bytes after the last record.
 pub(crate) const PADDING_BYTES: usize = WORD_BYTES - 1;
 const WORD_BYTES: usize = 8;
+/// Requests unpacked together: few enough that the nearest processor cache holds them until their last column.
+const STRIP: usize = 256;
 const OP_BITS: u32 = 2;
 
 /// Columns in the order of their fields in a record.
@@ -233,6 +235,123 @@ impl Reading {
     fn value(&self, field: u64) -> u64 {
         self.least.wrapping_add(field.wrapping_mul(self.unit))
     }
+
+    /// The greatest value that is allowed and that a field can stand for.
+    fn greatest(&self) -> u64 {
+        self.value(self.mask.min(self.most))
+    }
+
+    /// Sets this column's values in requests that have the least one, from records `stride` bytes apart; says whether
+    /// all are allowed.
+    #[inline(always)]
+    fn fill(
+        &self,
+        records: &[u8],
+        stride: usize,
+        requests: &mut [TraceRequest],
+        set: impl Fn(&mut TraceRequest, u64),
+    ) -> bool {
+        if self.mask == 0 {
+            return true;
+        }
+        // A copy, so that what the requests are written to cannot be what is read.
+        let reading = *self;
+        let mut at = reading.byte;
+        let mut highest = 0;
+        for request in requests {
+            let field = word_at(records, at) >> reading.shift & reading.mask;
+            highest = field.max(highest);
+            set(request, reading.value(field));
+            at += stride;
+        }
+        highest <= reading.most
+    }
+}
+
+/// How the columns of one block are read.
+struct Readings([Reading; COLUMNS]);
+
+impl Readings {
+    fn new(shape: &Shape, volumes: u32) -> Result<Readings, Fault> {
+        let last_volume = volumes.checked_sub(1).ok_or(NO_VOLUME)?;
+        let reading =
+            |column: usize, limit: u64, fault| Reading::new(&shape.columns[column], limit).ok_or(fault);
+        let length = reading(LENGTH, u32::MAX.into(), SPAN)?;
+        let volume = reading(VOLUME, last_volume.into(), NO_VOLUME)?;
+        Ok(Readings([length, volume, reading(OFFSET, u64::MAX, SPAN)?, reading(TIME, u64::MAX, SPAN)?]))
+    }
+
+    /// Appends `count` requests column by column: a column needs few registers and one that is constant no work at
+    /// all. False when some request is not allowed; which one, and why, [`Readings::append_singly`] says.
+    fn append_by_columns(
+        &self,
+        records: &[u8],
+        stride: usize,
+        count: usize,
+        out: &mut Vec<TraceRequest>,
+    ) -> bool {
+        let [length, volume, offset, time] = &self.0;
+        let same = TraceRequest {
+            time_ns: time.least,
+            offset_bytes: offset.least,
+            length_bytes: length.least as u32,
+            volume: volume.least as u32,
+            op: Op::Read,
+        };
+        let mut good = true;
+        for first in (0..count).step_by(STRIP) {
+            let records = &records[first * stride..];
+            let begin = out.len();
+            let op = |index: usize| OPS[usize::from(records[index * stride] & 3)];
+            out.extend((0..STRIP.min(count - first)).map(|index| TraceRequest { op: op(index), ..same }));
+            let strip = &mut out[begin..];
+            good &= time.fill(records, stride, strip, |request, value| request.time_ns = value)
+                & offset.fill(records, stride, strip, |request, value| request.offset_bytes = value)
+                & length.fill(records, stride, strip, |request, value| request.length_bytes = value as u32)
+                & volume.fill(records, stride, strip, |request, value| request.volume = value as u32);
+            if !self.are_whole() {
+                good &= strip.iter().all(|request| check_request(request).is_ok());
+            }
+        }
+        good
+    }
+
+    /// Whether every request that these columns can make passes [`check_request`].
+    fn are_whole(&self) -> bool {
+        let [length, _, offset, _] = &self.0;
+        length.least > 0 && offset.greatest().checked_add(length.greatest()).is_some()
+    }
+
+    /// Appends `count` requests one by one, up to the first that is not allowed; its fault comes with its offset in
+    /// `records`.
+    fn append_singly(
+        &self,
+        records: &[u8],
+        stride: usize,
+        count: usize,
+        out: &mut Vec<TraceRequest>,
+    ) -> Result<(), (Fault, usize)> {
+        let [length, volume, offset, time] = &self.0;
+        for start in (0..count).map(|index| index * stride) {
+            let record = &records[start..start + stride + PADDING_BYTES];
+            let fields =
+                (length.field(record), volume.field(record), offset.field(record), time.field(record));
+            let far = (fields.0 > length.most) | (fields.2 > offset.most) | (fields.3 > time.most);
+            if far | (fields.1 > volume.most) {
+                return Err((if far { SPAN } else { NO_VOLUME }, start));
+            }
+            let request = TraceRequest {
+                time_ns: time.value(fields.3),
+                offset_bytes: offset.value(fields.2),
+                length_bytes: length.value(fields.0) as u32,
+                volume: volume.value(fields.1) as u32,
+                op: OPS[usize::from(record[0] & 3)],
+            };
+            check_request(&request).map_err(|fault| (fault, start))?;
+            out.push(request);
+        }
+        Ok(())
+    }
 }
 
 /// Appends the `count` requests in `payload`. A bad one ends the block; the fault comes with its offset in the
@@ -249,33 +368,15 @@ pub(crate) fn unpack(
     if shape.payload_bytes(count) != payload.len() {
         return Err((SHAPE, 0));
     }
-    let reading = |column: usize, limit: u64, fault| {
-        Reading::new(&shape.columns[column], limit).ok_or((fault, COLUMNS_BYTES))
-    };
-    let last_volume = volumes.checked_sub(1).ok_or((NO_VOLUME, COLUMNS_BYTES))?;
-    let length = reading(LENGTH, u32::MAX.into(), SPAN)?;
-    let volume = reading(VOLUME, last_volume.into(), NO_VOLUME)?;
-    let offset = reading(OFFSET, u64::MAX, SPAN)?;
-    let time = reading(TIME, u64::MAX, SPAN)?;
+    let readings = Readings::new(&shape, volumes).map_err(|fault| (fault, COLUMNS_BYTES))?;
+    let before = out.len();
     out.reserve(count);
-    for start in (0..count).map(|index| index * shape.record_bytes) {
-        let record = &records[start..start + shape.record_bytes + PADDING_BYTES];
-        let fields = (length.field(record), volume.field(record), offset.field(record), time.field(record));
-        let far = (fields.0 > length.most) | (fields.2 > offset.most) | (fields.3 > time.most);
-        if far | (fields.1 > volume.most) {
-            return Err((if far { SPAN } else { NO_VOLUME }, COLUMNS_BYTES + start));
-        }
-        let request = TraceRequest {
-            time_ns: time.value(fields.3),
-            offset_bytes: offset.value(fields.2),
-            length_bytes: length.value(fields.0) as u32,
-            volume: volume.value(fields.1) as u32,
-            op: OPS[usize::from(record[0] & 3)],
-        };
-        check_request(&request).map_err(|fault| (fault, COLUMNS_BYTES + start))?;
-        out.push(request);
+    if readings.append_by_columns(records, shape.record_bytes, count, out) {
+        return Ok(());
     }
-    Ok(())
+    out.truncate(before);
+    let appended = readings.append_singly(records, shape.record_bytes, count, out);
+    appended.map_err(|(fault, at)| (fault, COLUMNS_BYTES + at))
 }
 
 /// Operations by their two bits.
