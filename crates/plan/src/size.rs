@@ -137,8 +137,8 @@ pub struct SizePlan {
 /// Divides `levels` between the VMs.
 ///
 /// # Errors
-/// [`PlanError::Request`] for a rule that names no VM; [`PlanError::Reuse`] where limits contradict each other or the
-/// levels.
+/// [`PlanError::Request`] for a rule that names no VM, where limits contradict each other or the levels, and for a
+/// solver or objective that is not usable.
 pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<SizePlan, PlanError> {
     if let Some(rule) =
         options.rules.iter().find(|rule| !load.vms.iter().any(|vm| rule.is_for(&vm.facts.name)))

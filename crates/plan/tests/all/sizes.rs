@@ -137,7 +137,11 @@ fn rules_bind_and_unknown_names_are_refused() {
     let refused = size(&load, levels(60, 0), &with(vec![rule("guest")])).expect_err("no such VM");
     assert!(refused.to_string().contains("guest"), "{refused}");
     let refused = size(&load, levels(15, 0), &with(vec![rule("host*")])).expect_err("too little");
-    assert!(refused.to_string().contains("20 blocks"), "{refused}");
+    assert!(refused.to_string().contains("guaranteed 80 KiB of dram, and there are 60 KiB"), "{refused}");
+    // A guarantee of everything leaves no room for rounding, and is kept.
+    let with_granules = SizeOptions { granule_bytes: 4 * BLOCK_BYTES, ..with(vec![rule("host_1")]) };
+    let tight = size(&load, levels(10, 0), &with_granules).expect("it fits");
+    assert_eq!((tight.vms[0].share_blocks[0], tight.vms[1].share_blocks[0]), (0, 10));
 }
 
 #[test]
