@@ -56,7 +56,11 @@ fn of_curves() {
         assert_eq!(keys(&report), fields(&section, 0), "{more:?}");
         assert_eq!(keys(&report["vms"][0]), fields(&section, 1), "{more:?}");
         for interval in list(&report["vms"][0]["intervals"]) {
-            assert_keys(&section, interval, "accesses working_set_blocks max_distance blocks hit_ratio");
+            assert_keys(
+                &section,
+                interval,
+                "accesses working_set_blocks max_distance blocks hit_ratio reuse_intensity_per_s",
+            );
         }
     }
 }
