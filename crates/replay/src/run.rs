@@ -137,30 +137,43 @@ pub fn replay<S: Source>(
     known_vms: Option<usize>,
     progress: &mut dyn FnMut(&S, usize),
 ) -> Result<Report, ReplayError> {
-    SchemeInfo::find(options.settings.scheme())?.check_levels(options.physical)?;
     let mut batch = Vec::new();
-    source.next_batch(&mut batch)?;
-    let known_vms = known_vms.unwrap_or_else(|| source.vm_names().len());
-    let times = options.host.service_times(options.block_size);
-    let mut driver: Driver<AnyScheme> = Driver::new(
-        &options.settings,
-        options.physical,
-        options.block_size,
-        times,
-        known_vms,
-        builder(options),
-    );
-    let mut span = QuickSpan::default();
+    let first = source.next_batch(&mut batch);
+    let mut run = Run::new(options, known_vms.unwrap_or_else(|| source.vm_names().len()))?;
+    first?;
     while !batch.is_empty() {
-        for (vm, request) in &batch {
-            span.add(request.time_ns);
-            driver.push(*vm, request)?;
-        }
+        run.take(&batch)?;
         progress(&source, batch.len());
         source.next_batch(&mut batch)?;
     }
-    driver.finish();
-    Ok(report(&driver, &source, options, &span))
+    run.driver.finish();
+    Ok(report(&run.driver, &source, options, &run.span))
+}
+
+/// A replay under way. It does not know its source, so that the loop over the schemes is compiled once and not again for
+/// every source in every crate that has one.
+struct Run {
+    driver: Driver<AnyScheme>,
+    span: QuickSpan,
+}
+
+impl Run {
+    fn new(options: &Options, known_vms: usize) -> Result<Run, ReplayError> {
+        SchemeInfo::find(options.settings.scheme())?.check_levels(options.physical)?;
+        let times = options.host.service_times(options.block_size);
+        let (physical, block_size) = (options.physical, options.block_size);
+        let build = builder(options);
+        let driver = Driver::new(&options.settings, physical, block_size, times, known_vms, build);
+        Ok(Run { driver, span: QuickSpan::default() })
+    }
+
+    fn take(&mut self, batch: &[(u32, TraceRequest)]) -> Result<(), ReplayError> {
+        for (vm, request) in batch {
+            self.span.add(request.time_ns);
+            self.driver.push(*vm, request)?;
+        }
+        Ok(())
+    }
 }
 
 /// Makes the schemes of the VMs, which are asked for in the order of their numbers.
@@ -177,7 +190,7 @@ fn builder(options: &Options) -> impl Fn(Quota) -> AnyScheme + 'static {
     }
 }
 
-fn report(driver: &Driver<AnyScheme>, source: &impl Source, options: &Options, span: &QuickSpan) -> Report {
+fn report(driver: &Driver<AnyScheme>, source: &dyn Source, options: &Options, span: &QuickSpan) -> Report {
     let names = source.vm_names();
     let Options { host, block_size, physical, .. } = options;
     let span_ns = span.usual_ns().map_or(0, |(first, last)| last - first);
