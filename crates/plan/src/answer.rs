@@ -27,7 +27,7 @@ pub const PLAN_SETTINGS: [(&str, &str); 2] = [("sizing", "off"), ("assoc", "0")]
 
 /// Its modes that are worth a choice: what a full SSD does with writes to blocks that it does not hold. The first turns
 /// them away, which spares the SSD; the second takes them all.
-const MODES: [&str; 2] = ["full-hybrid", "npe"];
+pub const MODES: [&str; 2] = ["full-hybrid", "npe"];
 
 /// What there is to divide.
 #[derive(Clone, Copy, Debug, PartialEq)]

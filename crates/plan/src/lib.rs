@@ -23,7 +23,7 @@ mod size;
 mod streams;
 mod totals;
 
-pub use answer::{Answer, Means, PLAN_SETTINGS, SCHEME, answer};
+pub use answer::{Answer, MODES, Means, PLAN_SETTINGS, SCHEME, answer};
 pub use compare::{Cell, CompareOptions, CompareProgress, LevelBytes, MAX_CELLS, compare};
 pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_WORKING_SET_BLOCKS, VmCurve, curves};
 pub use error::PlanError;

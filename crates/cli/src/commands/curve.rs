@@ -1,8 +1,10 @@
 //! `lode curve`: what caches of every size would do for each VM.
 
 use clap::{Args, ValueEnum};
+use comfy_table::Table;
 use lode_plan::{
-    CurveOptions, CurveReport, Cut, Interval, MiniOptions, PlanError, VmCurveReport, curves, miniature,
+    CurveOptions, CurveReport, Cut, Interval, IntervalReport, MiniOptions, PlanError, VmCurveReport, curves,
+    miniature,
 };
 use lode_reuse::{CurveKind, Method};
 
@@ -195,16 +197,19 @@ fn text_of(report: &CurveReport) -> String {
     if report.shrinks > 0 {
         text += SAMPLED;
     }
-    text += "Hits with all that is needed, and with parts of it:\n";
-    let shares = TABLE_SHARES.map(|share| format!("at {} %", 100.0 * share));
-    let mut titles = vec!["VM", "requests", "needed", "hits %"];
-    titles.extend(shares.iter().map(String::as_str));
-    titles.extend(["re-use /s", "rate"]);
-    let mut table = output::table(&titles, 1);
-    for vm in report.vms.iter().take(MAX_TABLE_VMS) {
-        table.add_row(row(vm, report.block_bytes));
+    let vms = || report.vms.iter().take(MAX_TABLE_VMS);
+    if report.metric == "scheme" {
+        text += &format!("Hits by size of all levels together:\n{}\n", simulated(vms(), report.block_bytes));
+    } else {
+        text +=
+            &format!("Hits with all that is needed, and with parts of it:\n{}\n", measured(vms(), report));
     }
-    text += &format!("{table}\n");
+    if vms().any(|vm| vm.intervals.len() > 1) {
+        text += &format!(
+            "Over the intervals, half of them at most and all of them at most:\n{}\n",
+            by_interval(vms(), report)
+        );
+    }
     if report.vms.len() > MAX_TABLE_VMS {
         let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
         text += &format!("{more}; --json shows them all.\n");
@@ -212,17 +217,66 @@ fn text_of(report: &CurveReport) -> String {
     text
 }
 
-fn row(vm: &VmCurveReport, block_bytes: u64) -> Vec<String> {
-    // Of a simulation, the largest size that still changed something.
-    let needed = vm.blocks.or_else(|| vm.curve.last().map(|point| point.0)).unwrap_or(0);
-    let mut cells =
-        vec![vm.name.clone(), vm.requests.to_string(), show_size(needed.saturating_mul(block_bytes))];
-    cells.push(percent(Some(hits_at(vm, needed))));
-    let at_share = |share: f64| percent(Some(hits_at(vm, (needed as f64 * share) as u64)));
-    cells.extend(TABLE_SHARES.map(at_share));
-    cells.push(number(vm.reuse_intensity_per_s, 4));
-    cells.push(if vm.rate == 1.0 { "1".to_owned() } else { format!("{:.4}", vm.rate) });
-    cells
+/// What each VM needs and what parts of that give. Where blocks were sampled, with the standard error of one of them.
+fn measured<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveReport) -> Table {
+    let shares = TABLE_SHARES.map(|share| format!("at {} %", 100.0 * share));
+    let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
+    let mut titles = vec!["VM", "requests", "needed", "hits %"];
+    titles.extend(shares.iter().map(String::as_str));
+    titles.push("re-use /s");
+    if is_sampled {
+        titles.extend(["rate", "error at 10 %"]);
+    }
+    let mut table = output::table(&titles, 1);
+    for vm in vms {
+        let needed = vm.blocks.unwrap_or(0);
+        let size = show_size(needed.saturating_mul(report.block_bytes));
+        let mut cells = vec![vm.name.clone(), vm.requests.to_string(), size];
+        cells.push(percent(Some(hits_at(vm, needed))));
+        cells.extend(TABLE_SHARES.map(|share| percent(Some(hits_at(vm, (needed as f64 * share) as u64)))));
+        cells.push(vm.reuse_intensity_per_s.map_or("-".to_owned(), |intensity| format!("{intensity:.1e}")));
+        if is_sampled {
+            let errors = vm.standard_error.as_ref();
+            cells.push(format!("{:.2e}", vm.rate));
+            let at = vm.curve.partition_point(|&(size, _)| size <= needed / 10).saturating_sub(1);
+            cells.push(percent(errors.and_then(|errors| errors.get(at)).copied()));
+        }
+        table.add_row(cells);
+    }
+    table
+}
+
+/// The sizes that were simulated.
+fn simulated<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, block_bytes: u64) -> Table {
+    let mut table = output::table(&["VM", "size", "hits %", "SSD writes per access"], 1);
+    for vm in vms {
+        let writes = vm.ssd_writes_per_access.iter().flatten();
+        for (&(blocks, hit_ratio), &writes) in vm.curve.iter().zip(writes).skip(1) {
+            let size = show_size(blocks.saturating_mul(block_bytes));
+            table.add_row([vm.name.clone(), size, percent(Some(hit_ratio)), number(Some(writes), 3)]);
+        }
+    }
+    table
+}
+
+/// What intervals need and touch: of half of them at most, and of all.
+fn by_interval<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveReport) -> Table {
+    let titles = ["VM", "intervals", "needed, half", "needed, all", "touched, half", "touched, all"];
+    let mut table = output::table(&titles, 1);
+    for vm in vms {
+        let ends = |value: fn(&IntervalReport) -> u64| {
+            let mut values: Vec<u64> = vm.intervals.iter().map(value).collect();
+            values.sort_unstable();
+            let at = |index: usize| values.get(index).copied().unwrap_or(0);
+            [at(values.len().saturating_sub(1) / 2), at(values.len().saturating_sub(1))]
+                .map(|blocks| show_size(blocks.saturating_mul(report.block_bytes)))
+        };
+        let intervals = vm.intervals.len() as u64 + vm.intervals_cut;
+        let ([needed_half, needed], [touched_half, touched]) =
+            (ends(|interval| interval.blocks), ends(|interval| interval.working_set_blocks));
+        table.add_row([vm.name.clone(), intervals.to_string(), needed_half, needed, touched_half, touched]);
+    }
+    table
 }
 
 fn hits_at(vm: &VmCurveReport, blocks: u64) -> f64 {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::{Args, ValueEnum};
 use lode_hardware::{Host, ServiceTimes};
 use lode_plan::{
-    FrontReport, LevelBytes, LevelReport, Means, Prices, SizeOptions, SizeReport, VmRule, VmSizeReport,
-    WearReport, answer, measure, method_text,
+    FrontReport, LevelBytes, LevelReport, MODES, Means, Prices, SizeOptions, SizeReport, VmRule,
+    VmSizeReport, WearReport, answer, measure, method_text,
 };
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
@@ -23,9 +23,6 @@ use crate::size::{parse_size, show_count, show_size};
 const MAX_TABLE_VMS: usize = 40;
 
 const DAYS_PER_YEAR: f64 = 365.0;
-
-/// Modes that a plan is replayed with, for the progress.
-const MODES_REPLAYED: u64 = 2;
 
 /// Divide host memory and SSD between VMs by what each can really use
 ///
@@ -185,7 +182,7 @@ impl SizeCommand {
                 self.traces.threads(),
                 &|batch| {
                     let requests_done = done.fetch_add(batch as u64, Ordering::Relaxed) + batch as u64;
-                    meter.replaying(requests_done, MODES_REPLAYED * requests);
+                    meter.replaying(requests_done, MODES.len() as u64 * requests);
                 },
             )?;
         }
