@@ -3,7 +3,7 @@
 use lode_types::{Level, show_size};
 
 use crate::load::{Load, VmLoad};
-use crate::size::{SizePlan, VmPlan};
+use crate::size::{SizePlan, VmPlan, title};
 
 /// VMs that are named for one kind of advice.
 const MOST_NAMED: usize = 3;
@@ -169,12 +169,5 @@ fn named(names: &[&str]) -> String {
     match names.len().saturating_sub(MOST_NAMED) {
         0 => shown,
         more => format!("{shown} and {more} more"),
-    }
-}
-
-fn title(level: Level) -> &'static str {
-    match level {
-        Level::Dram => "DRAM",
-        Level::Ssd => "SSD",
     }
 }

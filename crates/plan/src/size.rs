@@ -286,3 +286,11 @@ fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64)
     }
     demand
 }
+
+/// A level's name in what people read.
+pub(crate) fn title(level: Level) -> &'static str {
+    match level {
+        Level::Dram => "DRAM",
+        Level::Ssd => "SSD",
+    }
+}

@@ -3,57 +3,20 @@
 //!
 //! `cargo bench -p lode-reuse` (about a minute); `LODE_BENCH_QUICK=1` takes a twentieth of the requests.
 
+use common::{WRITES_PERCENT, ZIPF_EXPONENT, zipf_trace};
 use lode_reuse::{Distances, Metric, RoStack, WbwoStack};
 use lode_types::AccessOp;
 use std::hint::black_box;
 use std::time::Instant;
 
+mod common;
+
 const REQUESTS: usize = 20_000_000;
 const BLOCKS: usize = 2_000_000;
-const ZIPF_EXPONENT: f64 = 0.9;
-const WRITES_PERCENT: u64 = 30;
-const SEED: u64 = 0x10de;
 const ROUNDS: usize = 3;
 
 /// Requests handed to an analyser at once.
 const BATCH: usize = 4096;
-
-struct Generator(u64);
-
-impl Generator {
-    /// SplitMix64.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-/// Zipf-distributed requests, each block number its rank scattered over 64 bits.
-fn zipf_trace(requests: usize, blocks: usize) -> Vec<(AccessOp, u64)> {
-    let mut sum = 0.0;
-    let cumulative: Vec<f64> = (1..=blocks)
-        .map(|rank| {
-            sum += (rank as f64).powf(-ZIPF_EXPONENT);
-            sum
-        })
-        .collect();
-    let mut generator = Generator(SEED);
-    (0..requests)
-        .map(|_| {
-            let at = generator.unit() * sum;
-            let rank = cumulative.partition_point(|&c| c < at) as u64;
-            let is_write = generator.next() % 100 < WRITES_PERCENT;
-            let op = if is_write { AccessOp::Write } else { AccessOp::Read };
-            (op, (rank + 1).wrapping_mul(0xd134_2543_de82_ef95))
-        })
-        .collect()
-}
 
 /// Seconds of one run.
 fn seconds(run: impl FnOnce()) -> f64 {

@@ -9,16 +9,13 @@ use lode_plan::{
 use lode_reuse::{CurveKind, Method};
 
 use super::planning::{
-    PictureArgs, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme,
+    MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme,
 };
 use crate::arguments::warn_of;
 use crate::error::CliError;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
 use crate::size::{parse_size, show_count, show_size};
-
-/// VMs shown in the table; the JSON form has all of them.
-const MAX_TABLE_VMS: usize = 40;
 
 /// Sizes that a simulation has when none are named: powers of two, in bytes.
 const SIMULATED_POWERS: std::ops::RangeInclusive<u32> = 20..=40;

@@ -15,6 +15,9 @@ use crate::devices::find_host;
 use crate::error::CliError;
 use crate::size::parse_size;
 
+/// VMs shown in tables; the JSON forms have all of them.
+pub const MAX_TABLE_VMS: usize = 40;
+
 /// Most threads.
 const MAX_THREADS: usize = 1024;
 

@@ -11,16 +11,13 @@ use lode_replay::{
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
 
-use super::planning::{Align, VmBy, merge_options, parse_block};
+use super::planning::{Align, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
 use crate::arguments::{ReadArgs, warn_of};
 use crate::devices::find_host;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Bar;
 use crate::size::{parse_size, show_count, show_size};
-
-/// VMs shown in the table; the JSON report has all of them.
-const MAX_TABLE_VMS: usize = 40;
 
 /// Replay block traces through a caching scheme and count what follows
 ///

@@ -11,16 +11,15 @@ use lode_plan::{
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
 
-use super::planning::{DeviceArgs, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_method};
+use super::planning::{
+    DeviceArgs, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_method,
+};
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
 use crate::arguments::warn_of;
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::{Bar, Meter};
 use crate::size::{parse_size, show_count, show_size};
-
-/// VMs shown in the table; the JSON form has all of them.
-const MAX_TABLE_VMS: usize = 40;
 
 const DAYS_PER_YEAR: f64 = 365.0;
 

@@ -10,6 +10,7 @@ use super::money::{front_chart, front_table, replayed_table};
 use super::{FOOTER, MAX_PAGE_VMS, shown_vms, size_axis, staircase, subtitle};
 use crate::error::PlanError;
 use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
+use crate::size::title;
 
 /// Drive writes a day that the page starts with, and the years they are rated for: common figures of read-intensive
 /// data-centre SSDs, for the reader to change.
@@ -328,12 +329,5 @@ impl View<'_> {
         columns.push(fixed("Read hits", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));
         columns.push(fixed("Latency", Unit::Microseconds, &|vm| vm.outcome.mean_latency_us));
         Table { title: "Every VM; hits and latency are those at the sizes asked for".to_owned(), columns }
-    }
-}
-
-fn title(level: Level) -> &'static str {
-    match level {
-        Level::Dram => "DRAM",
-        Level::Ssd => "SSD",
     }
 }

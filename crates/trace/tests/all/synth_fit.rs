@@ -1,7 +1,6 @@
 //! Profiles fitted to real traces: what is made of them has the traces' reuse, mix and lengths.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use lode_reuse::{Distances, Metric};
@@ -26,40 +25,12 @@ fn traces() -> Option<PathBuf> {
     Some(folder)
 }
 
-fn bytes_of(path: &Path) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).expect("a trace");
-    zstd::Decoder::new(file).and_then(|mut decoder| decoder.read_to_end(&mut bytes)).expect("zstd");
-    bytes
-}
-
 fn request(time_ns: u64, volume: u32, offset_bytes: u64, length_bytes: u32, reads: bool) -> TraceRequest {
     let op = if reads { Op::Read } else { Op::Write };
     TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }
 }
 
-/// HP SRT 1.3: records of 56 bytes after a header that ends with a form feed.
-fn srt(path: &Path) -> Vec<TraceRequest> {
-    let bytes = bytes_of(path);
-    let start = bytes.iter().position(|&byte| byte == 0x0c).expect("a header") + 1;
-    let record = |record: &[u8]| {
-        let word = |at: usize| u32::from_be_bytes(record[4 * at..4 * at + 4].try_into().expect("four bytes"));
-        let time_ns = u64::from(word(2)) * 1_000_000_000 + u64::from(word(3)) * 1000;
-        request(time_ns, word(8) >> 8 & 255, u64::from(word(7)) * 256, word(6), word(11) & 1 != 0)
-    };
-    bytes[start..].chunks_exact(56).map(record).collect()
-}
-
-/// Arrival in ns, device, start and length in sectors, 1 for a read.
-fn ascii(path: &Path) -> Vec<TraceRequest> {
-    let line = |line: &str| {
-        let field: Vec<u64> = line.split_whitespace().map(|field| field.parse().expect("a number")).collect();
-        request(field[0], field[1] as u32, field[2] * 512, field[3] as u32 * 512, field[4] == 1)
-    };
-    String::from_utf8(bytes_of(path)).expect("text").lines().map(line).collect()
-}
-
-fn vscsi(path: &Path) -> Vec<TraceRequest> {
+fn requests_of(path: &Path) -> Vec<TraceRequest> {
     let mut reader = open_trace(path, &ReadOptions::default()).expect("a trace");
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     while reader.next_batch(&mut batch).expect("requests") > 0 {
@@ -171,19 +142,19 @@ fn compare(name: &str, requests: &[TraceRequest]) {
 #[test]
 fn a_fitted_profile_has_the_curve_of_cloudphysics() {
     let Some(folder) = traces() else { return };
-    compare("cloudphysics-2h", &vscsi(&folder.join("cloudphysics-2h.vscsi.zst")));
+    compare("cloudphysics-2h", &requests_of(&folder.join("cloudphysics-2h.vscsi.zst")));
 }
 
 #[test]
 fn a_fitted_profile_has_the_curve_of_hplajw() {
     let Some(folder) = traces() else { return };
-    compare("hplajw-1week", &srt(&folder.join("hplajw-1week.srt.zst")));
+    compare("hplajw-1week", &requests_of(&folder.join("hplajw-1week.srt.zst")));
 }
 
 #[test]
 fn a_fitted_profile_has_the_curve_of_financial1() {
     let Some(folder) = traces() else { return };
-    compare("umass-financial1", &ascii(&folder.join("umass-financial1-first10k.ascii.zst")));
+    compare("umass-financial1", &requests_of(&folder.join("umass-financial1-first10k.ascii.zst")));
 }
 
 fn any_request() -> impl Strategy<Value = TraceRequest> {
