@@ -5,6 +5,7 @@ pub mod arc;
 pub mod etica;
 mod mapping;
 pub mod one_level;
+mod queue_level;
 mod queues;
 pub mod s3_fifo;
 pub mod sieve;

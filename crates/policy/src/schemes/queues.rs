@@ -33,7 +33,7 @@ struct Record {
 
 /// `N` queues of blocks, with an index of them and with the slots of those that are cached.
 #[derive(Debug)]
-pub(crate) struct Queues<const N: usize> {
+pub struct Queues<const N: usize> {
     records: Vec<Record>,
     index: BlockIndex,
     lens: [u32; N],
@@ -41,6 +41,7 @@ pub(crate) struct Queues<const N: usize> {
     /// Slots that were used and are not; all from `next_slot` on were never used.
     free_slots: Vec<Slot>,
     next_slot: Slot,
+    cached: u32,
 }
 
 impl<const N: usize> Queues<N> {
@@ -62,7 +63,14 @@ impl<const N: usize> Queues<N> {
             free: Vec::new(),
             free_slots: Vec::new(),
             next_slot: 0,
+            cached: 0,
         }
+    }
+
+    /// Blocks that have a slot.
+    #[inline]
+    pub(crate) fn cached(&self) -> u32 {
+        self.cached
     }
 
     /// Blocks in a queue.
@@ -191,6 +199,7 @@ impl<const N: usize> Queues<N> {
         });
         let record = &mut self.records[id as usize];
         (record.slot, record.dirty) = (slot, false);
+        self.cached += 1;
         slot
     }
 
@@ -224,6 +233,7 @@ impl<const N: usize> Queues<N> {
             return None;
         }
         self.free_slots.push(slot);
+        self.cached -= 1;
         Some((slot, dirty))
     }
 

@@ -6,10 +6,10 @@
 
 use lode_types::BlockNo;
 
-use crate::effect::{Sink, Slot};
-use crate::scheme::Hint;
+use crate::effect::Sink;
+use crate::schemes::queue_level::{QueueLevel, QueuePolicy};
 use crate::schemes::queues::Queues;
-use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::schemes::ssd_level::{self, Id, SsdLevel};
 use crate::settings::{SettingInfo, SettingKind, Settings};
 
 /// Settings beside `write_policy`.
@@ -48,7 +48,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
 pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
 
 /// One VM's SSD level under S3-FIFO.
-pub type S3Fifo = SsdLevel<S3Queues>;
+pub type S3Fifo = SsdLevel<QueueLevel<S3Rules, 4>>;
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -58,10 +58,9 @@ const RETURNING: usize = 3;
 /// Hits are counted up to here: two bits.
 const MOST_HITS: u8 = 3;
 
-/// The queues. A block's mark is the number of its hits.
+/// How blocks pass from queue to queue. A block's mark is the number of its hits.
 #[derive(Debug)]
-pub struct S3Queues {
-    queues: Queues<4>,
+pub struct S3Rules {
     capacity: u32,
     small_percent: u64,
     ghost_percent: u64,
@@ -70,7 +69,7 @@ pub struct S3Queues {
     warming_up: bool,
 }
 
-impl S3Queues {
+impl S3Rules {
     fn small_blocks(&self) -> u32 {
         percent_of(self.capacity, self.small_percent).max(1) as u32
     }
@@ -85,27 +84,27 @@ impl S3Queues {
 
     /// Evicts one block, if there is one. Which queue it comes from is asked once: a small queue that is looked through
     /// may fill the main one beyond its share.
-    fn evict<S: Sink>(&mut self, sink: &mut S) {
+    fn evict<S: Sink>(&mut self, queues: &mut Queues<4>, sink: &mut S) {
         self.warming_up = false;
-        let is_main_over = self.queues.len(MAIN) > self.main_blocks();
-        if is_main_over || !self.evict_from_small(sink) {
-            self.evict_from_main(sink);
+        let is_main_over = queues.len(MAIN) > self.main_blocks();
+        if is_main_over || !self.evict_from_small(queues, sink) {
+            evict_from_main(queues, sink);
         }
     }
 
     /// The oldest of the small queue that was not hit enough becomes a ghost, and those before it move on; says whether
     /// there was one.
-    fn evict_from_small<S: Sink>(&mut self, sink: &mut S) -> bool {
-        while let Some(oldest) = self.queues.oldest(SMALL) {
-            let moves_on = self.queues.mark(oldest) >= self.move_threshold;
-            self.queues.set_mark(oldest, 0);
+    fn evict_from_small<S: Sink>(&self, queues: &mut Queues<4>, sink: &mut S) -> bool {
+        while let Some(oldest) = queues.oldest(SMALL) {
+            let moves_on = queues.mark(oldest) >= self.move_threshold;
+            queues.set_mark(oldest, 0);
             if moves_on {
-                self.queues.move_to_front(MAIN, oldest);
+                queues.move_to_front(MAIN, oldest);
             } else {
-                self.queues.evict_to(GHOST, oldest, sink);
-                self.bound_ghosts();
+                queues.evict_to(GHOST, oldest, sink);
+                self.bound_ghosts(queues);
             }
-            self.queues.fetch_behind(SMALL);
+            queues.fetch_behind(SMALL);
             if !moves_on {
                 return true;
             }
@@ -113,31 +112,31 @@ impl S3Queues {
         false
     }
 
-    /// The oldest of the main queue leaves, or has another turn for each of its hits.
-    fn evict_from_main<S: Sink>(&mut self, sink: &mut S) {
-        while let Some(oldest) = self.queues.oldest(MAIN) {
-            let hits = self.queues.mark(oldest);
-            if hits > 0 {
-                self.queues.set_mark(oldest, hits - 1);
-                self.queues.move_to_front(MAIN, oldest);
-            } else {
-                self.queues.evict(oldest, sink);
-            }
-            self.queues.fetch_behind(MAIN);
-            if hits == 0 {
-                return;
-            }
+    fn bound_ghosts(&self, queues: &mut Queues<4>) {
+        while u64::from(queues.len(GHOST)) > self.ghosts() {
+            queues.remove_oldest(GHOST);
         }
     }
 
-    fn bound_ghosts(&mut self) {
-        while u64::from(self.queues.len(GHOST)) > self.ghosts() {
-            self.queues.remove_oldest(GHOST);
-        }
+    fn queue_of_newcomers(&self, queues: &Queues<4>) -> usize {
+        if self.warming_up && queues.len(SMALL) >= self.small_blocks() { MAIN } else { SMALL }
     }
+}
 
-    fn queue_of_newcomers(&self) -> usize {
-        if self.warming_up && self.queues.len(SMALL) >= self.small_blocks() { MAIN } else { SMALL }
+/// The oldest of the main queue leaves, or has another turn for each of its hits.
+fn evict_from_main<S: Sink>(queues: &mut Queues<4>, sink: &mut S) {
+    while let Some(oldest) = queues.oldest(MAIN) {
+        let hits = queues.mark(oldest);
+        if hits > 0 {
+            queues.set_mark(oldest, hits - 1);
+            queues.move_to_front(MAIN, oldest);
+        } else {
+            queues.evict(oldest, sink);
+        }
+        queues.fetch_behind(MAIN);
+        if hits == 0 {
+            return;
+        }
     }
 }
 
@@ -146,10 +145,11 @@ fn percent_of(blocks: u32, percent: u64) -> u64 {
     u64::from(blocks) * percent / 100
 }
 
-impl Replacement for S3Queues {
-    fn new(settings: &Settings, blocks: u32) -> S3Queues {
-        S3Queues {
-            queues: Queues::new(),
+impl QueuePolicy<4> for S3Rules {
+    const HIT_MOVES: bool = false;
+
+    fn new(settings: &Settings, blocks: u32) -> S3Rules {
+        S3Rules {
             capacity: blocks,
             small_percent: settings.integer("small_percent"),
             ghost_percent: settings.integer("ghost_percent"),
@@ -159,100 +159,44 @@ impl Replacement for S3Queues {
     }
 
     #[inline(always)]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
-        self.queues.find(hint, block)
-    }
-
-    #[inline(always)]
-    fn slot(&self, id: Id) -> Option<Slot> {
-        self.queues.slot(id)
-    }
-
-    #[inline(always)]
-    fn touch(&mut self, _: BlockNo, id: Id) {
-        let hits = self.queues.mark(id);
-        self.queues.set_mark(id, MOST_HITS.min(hits + 1));
-    }
-
-    #[inline(always)]
-    fn set_dirty(&mut self, id: Id, dirty: bool) {
-        self.queues.set_dirty(id, dirty);
+    fn touch(&mut self, queues: &mut Queues<4>, id: Id) {
+        let hits = queues.mark(id);
+        queues.set_mark(id, MOST_HITS.min(hits + 1));
     }
 
     fn admit<S: Sink>(
         &mut self,
+        queues: &mut Queues<4>,
         hash: u32,
         block: BlockNo,
         ghost: Option<Id>,
         sink: &mut S,
-    ) -> Option<(Id, Slot)> {
-        if self.capacity == 0 {
-            return None;
-        }
+    ) -> Option<Id> {
         // It leaves the ghosts first, so that none of them has to for the block that is evicted.
         if let Some(ghost) = ghost {
-            self.queues.move_to_front(RETURNING, ghost);
+            queues.move_to_front(RETURNING, ghost);
         }
-        if self.cached() >= self.capacity {
-            self.evict(sink);
+        if queues.cached() >= self.capacity {
+            self.evict(queues, sink);
         }
-        let id = match ghost {
+        Some(match ghost {
             Some(ghost) => {
-                self.queues.move_to_front(MAIN, ghost);
+                queues.move_to_front(MAIN, ghost);
                 ghost
             }
-            None => self.queues.insert(self.queue_of_newcomers(), hash, block),
-        };
-        Some((id, self.queues.give_slot(id)))
+            None => queues.insert(self.queue_of_newcomers(queues), hash, block),
+        })
     }
 
-    fn restore(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>) -> Option<(Id, Slot)> {
-        if self.cached() >= self.capacity {
-            return None;
-        }
-        if let Some(ghost) = ghost {
-            self.queues.remove(ghost);
-        }
-        let id = self.queues.insert(self.queue_of_newcomers(), hash, block);
-        Some((id, self.queues.give_slot(id)))
+    fn restore(&mut self, queues: &mut Queues<4>, hash: u32, block: BlockNo) -> Id {
+        queues.insert(self.queue_of_newcomers(queues), hash, block)
     }
 
-    fn remove(&mut self, _: BlockNo, id: Id) {
-        self.queues.remove(id);
-    }
-
-    fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
+    fn resize<S: Sink>(&mut self, queues: &mut Queues<4>, blocks: u32, sink: &mut S) {
         self.capacity = blocks;
-        while self.cached() > blocks {
-            self.evict(sink);
+        while queues.cached() > blocks {
+            self.evict(queues, sink);
         }
-        self.bound_ghosts();
-    }
-
-    fn capacity(&self) -> u32 {
-        self.capacity
-    }
-
-    #[inline]
-    fn cached(&self) -> u32 {
-        self.queues.len(SMALL) + self.queues.len(MAIN)
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        self.queues.announce(block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.queues.locate(blocks);
-    }
-
-    /// A hit moves nothing.
-    #[inline]
-    fn follow(&self, _: impl Iterator<Item = (BlockNo, Hint)>) {}
-
-    fn memory_bytes(&self) -> usize {
-        self.queues.memory_bytes()
+        self.bound_ghosts(queues);
     }
 }
