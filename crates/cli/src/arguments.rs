@@ -10,7 +10,7 @@ use lode_trace::ReadOptions;
 
 use crate::error::CliError;
 use crate::output::warn;
-use crate::size::{parse_size, show_count};
+use crate::size::{parse_size, show_count, show_size};
 
 /// Which daemon.
 #[derive(Args)]
@@ -77,6 +77,42 @@ impl ReadArgs {
             },
         }
     }
+}
+
+/// Names of traces that a line tells.
+const MOST_NAMES: usize = 3;
+
+/// Lines about what was taken for granted of the traces: what block numbers count, and that times are missing.
+pub fn inputs_text(inputs: &[InputReport]) -> String {
+    let named = |is_meant: &dyn Fn(&InputReport) -> bool| {
+        let paths: Vec<_> =
+            inputs.iter().filter(|input| is_meant(input)).map(|input| &input.path[..]).collect();
+        match paths.len().saturating_sub(MOST_NAMES) {
+            0 => paths.join(", "),
+            more => format!("{} and {more} more", paths[..MOST_NAMES].join(", ")),
+        }
+    };
+    let mut text = String::new();
+    let mut units: Vec<(u64, bool)> =
+        inputs.iter().filter_map(|input| input.unit_bytes.map(|bytes| (bytes, input.unit_assumed))).collect();
+    units.sort_unstable();
+    units.dedup();
+    for (bytes, assumed) in units {
+        let names = named(&|input| (input.unit_bytes, input.unit_assumed) == (Some(bytes), assumed));
+        let unit = show_size(bytes);
+        text += &if assumed {
+            format!(
+                "{names}: block numbers taken as {unit} each, which the format does not say; --unit to change.\n"
+            )
+        } else {
+            format!("{names}: block numbers taken as {unit} each, as --unit says.\n")
+        };
+    }
+    if inputs.iter().any(|input| !input.has_times) {
+        let names = named(&|input| !input.has_times);
+        text += &format!("No times in {names}: nothing that depends on time can be told.\n");
+    }
+    text
 }
 
 /// Tells what did not become a request, or came out of order.

@@ -46,6 +46,8 @@ pub struct Load {
     pub shrinks: u64,
     /// Bytes of a block.
     pub block_bytes: u64,
+    /// Whether the times of all traces were recorded.
+    pub has_times: bool,
 }
 
 /// Measures all VMs of `merge`. `progress` hears of every batch.
@@ -62,13 +64,21 @@ pub fn measure(
     let make = |vm: usize| JointProfiler::new(method, vm as u64).map(JointFollower);
     let followed = follow(merge, stream, make, progress)?;
     let vms = followed.vms.into_iter().map(|(facts, follower)| VmLoad::new(facts, follower.0.finish()));
-    Ok(Load { vms: vms.collect(), shrinks: followed.shrinks, block_bytes: stream.block_size.bytes() })
+    Ok(Load {
+        vms: vms.collect(),
+        shrinks: followed.shrinks,
+        block_bytes: stream.block_size.bytes(),
+        has_times: merge.has_times(),
+    })
 }
 
 impl Load {
     /// Time from the first to the last request of all VMs, in nanoseconds, without a few times far from all others;
-    /// `None` without requests.
+    /// `None` without requests, and where a trace has no times.
     pub fn span_ns(&self) -> Option<u64> {
+        if !self.has_times {
+            return None;
+        }
         let spans = || self.vms.iter().filter_map(|vm| vm.facts.span.usual_ns());
         let first = spans().map(|span| span.0).min()?;
         let last = spans().map(|span| span.1).max()?;

@@ -93,6 +93,13 @@ pub(crate) fn follow<C: Follower>(
     make: impl Fn(usize) -> Result<C, ReuseError>,
     progress: &mut dyn FnMut(&Merge),
 ) -> Result<Followed<C>, PlanError> {
+    let untimed = merge.readers().find(|reader| !reader.has_times());
+    if let (Some(reader), Some(Interval::TimeNs(_))) = (untimed, options.interval) {
+        return Err(PlanError::Request(format!(
+            "{} has no times, so that there are no intervals of time; give their length as a number of requests",
+            reader.path().display()
+        )));
+    }
     let (dealt, consumers) = Pool::run(options.threads, |pool| {
         let mut dealer = Dealer::new(pool, *options, &make);
         dealer.deal_all(merge, progress).map(|()| {

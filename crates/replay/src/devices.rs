@@ -26,16 +26,17 @@ pub struct VmDevices {
 pub struct DevicesReport {
     /// Name of the host's profile.
     pub host: String,
-    /// From the earliest request of all traces to the latest, without a few times far from all others.
-    pub span_s: f64,
+    /// From the earliest request of all traces to the latest, without a few times far from all others; none where a
+    /// trace has no times.
+    pub span_s: Option<f64>,
     /// Bytes of data written into the SSD level; every copy of it takes them.
     pub ssd_written_bytes: u64,
     /// The same in a second; none in no time.
     pub ssd_written_bytes_per_s: Option<f64>,
     /// Years that new SSDs last at this rate; none in no time or without writes.
     pub ssd_life_years: Option<f64>,
-    /// Energy of operations and waiting.
-    pub energy_j: Energy,
+    /// Energy of operations and waiting; none where a trace has no times.
+    pub energy_j: Option<Energy>,
     /// Energy of the operations alone.
     pub active_energy_j: Energy,
     /// Mean power; none in no time.
@@ -51,8 +52,8 @@ pub(crate) struct HostRun<'a> {
     pub(crate) host: &'a Host,
     pub(crate) block: BlockSize,
     pub(crate) physical: Quota,
-    /// How long the traces go, in nanoseconds.
-    pub(crate) span_ns: u64,
+    /// How long the traces go, in nanoseconds; none where one has no times.
+    pub(crate) span_ns: Option<u64>,
 }
 
 impl HostRun<'_> {
@@ -71,16 +72,16 @@ impl HostRun<'_> {
     pub(crate) fn total(&self, operations: Operations) -> DevicesReport {
         let run = self.run(operations);
         let written_bytes = self.bytes(operations.ssd_writes);
-        let energy_j = self.host.energy_j(&run);
+        let energy_j = self.span_ns.map(|_| self.host.energy_j(&run));
         DevicesReport {
             host: self.host.name.clone(),
-            span_s: run.span_ns as f64 / SECOND_NS,
+            span_s: self.span_ns.map(|ns| ns as f64 / SECOND_NS),
             ssd_written_bytes: written_bytes,
             ssd_written_bytes_per_s: self.over_span(written_bytes as f64),
             ssd_life_years: self.host.ssd_life_years(run.ssd_bytes, written_bytes, run.span_ns),
             energy_j,
             active_energy_j: self.active_energy_j(operations),
-            mean_w: self.over_span(energy_j.total),
+            mean_w: energy_j.and_then(|energy_j| self.over_span(energy_j.total)),
             utilisation: self.host.utilisation(&run),
             cost_usd: self.host.cost_usd(run.dram_bytes, run.ssd_bytes),
         }
@@ -92,7 +93,8 @@ impl HostRun<'_> {
             block: self.block,
             dram_bytes: self.bytes(dram_blocks.into()),
             ssd_bytes: self.bytes(ssd_blocks.into()),
-            span_ns: self.span_ns,
+            // In no time, nothing is told that a time would be needed for.
+            span_ns: self.span_ns.unwrap_or(0),
             operations,
         }
     }
@@ -107,7 +109,6 @@ impl HostRun<'_> {
     }
 
     fn over_span(&self, amount: f64) -> Option<f64> {
-        let span_ns = self.span_ns;
-        (span_ns > 0).then(|| amount / (span_ns as f64 / SECOND_NS))
+        self.span_ns.filter(|&ns| ns > 0).map(|ns| amount / (ns as f64 / SECOND_NS))
     }
 }

@@ -11,6 +11,12 @@ pub struct InputReport {
     pub path: String,
     /// Name of its format.
     pub format: &'static str,
+    /// Whether the times were recorded. If not, nothing that depends on them is told.
+    pub has_times: bool,
+    /// Bytes that a block number was taken to count; none in formats that state their units.
+    pub unit_bytes: Option<u64>,
+    /// Whether that is the format's default, which nobody asked for.
+    pub unit_assumed: bool,
     /// Whether a volume was made from a profile, and is no recording.
     pub synthetic: bool,
     /// Requests whose time is before that of the request just before them.
@@ -44,6 +50,11 @@ pub struct RecordPlace {
 }
 
 impl InputReport {
+    /// Whether the times of all `inputs` were recorded: one trace without leaves none for the whole.
+    pub fn all_have_times(inputs: &[InputReport]) -> bool {
+        inputs.iter().all(|input| input.has_times)
+    }
+
     /// The state of `reader`: complete once the trace has ended.
     pub fn of(reader: &Reader) -> InputReport {
         let skips = reader.skipped();
@@ -63,6 +74,9 @@ impl InputReport {
         InputReport {
             path: reader.path().display().to_string(),
             format: reader.format(),
+            has_times: reader.has_times(),
+            unit_bytes: reader.unit().map(|unit| unit.bytes),
+            unit_assumed: reader.unit().is_some_and(|unit| unit.assumed),
             synthetic: reader.volumes().iter().any(|volume| is_synthetic(volume)),
             backwards: reader.backwards(),
             other_commands: skips.other_commands,

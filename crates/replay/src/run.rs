@@ -193,7 +193,9 @@ fn builder(options: &Options) -> impl Fn(Quota) -> AnyScheme + 'static {
 fn report(driver: &Driver<AnyScheme>, source: &dyn Source, options: &Options, span: &QuickSpan) -> Report {
     let names = source.vm_names();
     let Options { host, block_size, physical, .. } = options;
-    let span_ns = span.usual_ns().map_or(0, |(first, last)| last - first);
+    let inputs = source.inputs();
+    let span_ns =
+        InputReport::all_have_times(&inputs).then(|| span.usual_ns().map_or(0, |(first, last)| last - first));
     let run = HostRun { host, block: *block_size, physical: *physical, span_ns };
     let outcomes: Vec<_> = driver.outcomes().collect();
     let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
@@ -210,26 +212,27 @@ fn report(driver: &Driver<AnyScheme>, source: &dyn Source, options: &Options, sp
         total,
         vms,
         intervals_cut: driver.intervals_cut(),
-        inputs: source.inputs(),
+        inputs,
         warnings: source.warnings(),
     }
 }
 
 fn warning_text(warning: &MergeWarning, merge: &Merge) -> String {
+    let paths = |inputs: &[usize]| {
+        let readers = merge.readers().enumerate().filter(|(input, _)| inputs.contains(input));
+        readers.map(|(_, reader)| reader.path().display().to_string()).collect::<Vec<_>>().join(", ")
+    };
     match warning {
-        MergeWarning::NoOverlap { inputs } => {
-            let paths: Vec<_> = merge
-                .readers()
-                .enumerate()
-                .filter(|(input, _)| inputs.contains(input))
-                .map(|(_, reader)| reader.path().display().to_string())
-                .collect();
-            format!(
-                "The times of {} overlap with no other trace, so that they ran one after the other; \
-                 align the traces at their start to run them together",
-                paths.join(", ")
-            )
-        }
+        MergeWarning::NoOverlap { inputs } => format!(
+            "The times of {} overlap with no other trace, so that they ran one after the other; \
+             align the traces at their start to run them together",
+            paths(inputs)
+        ),
+        MergeWarning::NoTimes { inputs } => format!(
+            "No times in {}: their requests are put one a microsecond from 0 on, so that their order among those of \
+             other traces is made up",
+            paths(inputs)
+        ),
         MergeWarning::BeforeStart { requests } => {
             format!(
                 "{requests} requests are earlier than the first one of their trace and were put at its start"

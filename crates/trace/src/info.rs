@@ -72,7 +72,7 @@ pub struct TraceInfo {
     pub volumes: Vec<VolumeInfo>,
     /// Sizes of reads and writes, if there are any.
     pub sizes: Option<SizeInfo>,
-    /// From when to when, if there are requests.
+    /// From when to when, if there are requests and their times were recorded.
     pub span: Option<SpanInfo>,
     /// Requests whose time is before that of the request just before them.
     pub backwards: u64,
@@ -208,7 +208,7 @@ impl InfoCollector {
             total: self.total,
             volumes: self.volumes,
             sizes,
-            span: self.span.finish(),
+            span: self.span.finish().filter(|_| reader.has_times()),
             backwards: reader.backwards(),
             skipped: reader.skipped().clone(),
         }

@@ -27,12 +27,12 @@ mod volumes;
 #[cfg(feature = "parquet")]
 mod whole;
 
-pub use compact::{CompactOutput, CompactWriter, create_compact, is_compact_name};
+pub use compact::{CompactOutput, CompactWriter, create_compact, create_compact_with, is_compact_name};
 pub use error::{ErrorKind, Position, TraceError};
 pub use formats::{FormatInfo, formats};
 pub use info::{InfoCollector, SizeInfo, TraceInfo, VolumeInfo, info};
 pub use merge::{Align, Merge, MergeOptions, MergeWarning, Vm, VmBy, vm_block};
-pub use reader::{OnError, Progress, ReadOptions, Reader, open_trace, read_trace};
+pub use reader::{OnError, Progress, ReadOptions, Reader, Unit, open_trace, read_trace};
 pub use skips::{SkippedKind, Skips};
 pub use span::{QuickSpan, SpanInfo};
 pub use tools::{

@@ -59,6 +59,12 @@ pub enum MergeWarning {
         /// Indices of the traces.
         inputs: Vec<usize>,
     },
+    /// These of several traces (by index) have no times, so that the order of their requests among those of other
+    /// traces is made up.
+    NoTimes {
+        /// Indices of the traces.
+        inputs: Vec<usize>,
+    },
     /// Under [`Align::Start`], requests earlier than the first one of their trace were put at time zero.
     BeforeStart {
         /// How many.
@@ -236,15 +242,26 @@ impl Merge {
         self.lanes.iter().map(|lane| &lane.reader)
     }
 
+    /// Whether the times of all traces were recorded; with one trace without, times are none for the whole.
+    pub fn has_times(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.reader.has_times())
+    }
+
     /// What the user should hear of; complete once every trace has ended.
     pub fn warnings(&self) -> Vec<MergeWarning> {
         let mut warnings = Vec::new();
         if self.options.align == Align::Absolute && self.heads.is_empty() {
-            let spans: Vec<_> = self.lanes.iter().map(|lane| lane.span_ns).collect();
+            let span = |lane: &Lane| lane.span_ns.filter(|_| lane.reader.has_times());
+            let spans: Vec<_> = self.lanes.iter().map(span).collect();
             let inputs = without_overlap(&spans);
             if !inputs.is_empty() {
                 warnings.push(MergeWarning::NoOverlap { inputs });
             }
+        }
+        let without = |&input: &usize| !self.lanes[input].reader.has_times();
+        let inputs: Vec<_> = (0..self.lanes.len()).filter(without).collect();
+        if self.lanes.len() > 1 && !inputs.is_empty() {
+            warnings.push(MergeWarning::NoTimes { inputs });
         }
         if self.before_start > 0 {
             warnings.push(MergeWarning::BeforeStart { requests: self.before_start });

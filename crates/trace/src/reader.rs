@@ -49,11 +49,22 @@ pub struct Progress {
     pub total_bytes: Option<u64>,
 }
 
+/// What a block number was taken to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Bytes.
+    pub bytes: u64,
+    /// It is the format's default, as [`ReadOptions::unit_bytes`] does not say.
+    pub assumed: bool,
+}
+
 /// A trace being read.
 pub struct Reader {
     feed: Feed,
     decoder: Box<dyn Decoder>,
     format: &'static Format,
+    unit: Option<Unit>,
+    has_times: bool,
     raw_bytes: Arc<AtomicU64>,
     total_bytes: Option<u64>,
     /// An error that waits until the requests before it are delivered.
@@ -116,6 +127,7 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
     };
     let unit_bytes = unit_of(format, options, path)?;
     let decoder = (format.decoder)(head);
+    let has_times = (format.has_times)(head);
     let mut feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
     feed.unit_bytes = unit_bytes;
     #[cfg(feature = "parquet")]
@@ -126,6 +138,10 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
         feed,
         decoder,
         format,
+        unit: format
+            .default_unit_bytes
+            .map(|_| Unit { bytes: unit_bytes, assumed: options.unit_bytes.is_none() }),
+        has_times,
         raw_bytes,
         total_bytes,
         pending: None,
@@ -238,6 +254,17 @@ impl Reader {
     /// Name of the format.
     pub fn format(&self) -> &'static str {
         self.format.name
+    }
+
+    /// What block numbers were taken to count, in formats of bare block numbers.
+    pub fn unit(&self) -> Option<Unit> {
+        self.unit
+    }
+
+    /// Whether times were recorded. If not, they only keep the order of requests: rates, spans and everything else that
+    /// depends on times would be made up.
+    pub fn has_times(&self) -> bool {
+        self.has_times
     }
 
     /// The trace, as it was named when opened.

@@ -3,8 +3,10 @@
 use clap::Args;
 use lode_plan::{CellReport, CompareOptions, CompareReport, LevelBytes, compare};
 
+use lode_replay::InputReport;
+
 use super::planning::{DeviceArgs, PictureArgs, TraceArgs, parse_scheme};
-use crate::arguments::warn_of;
+use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
@@ -74,7 +76,11 @@ impl CompareCommand {
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
         self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
-        if self.json { output::write_json(&report) } else { output::write(&text_of(&report)) }
+        if self.json {
+            output::write_json(&report)
+        } else {
+            output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
+        }
     }
 
     /// Pairs of sizes; a level of one size goes with all of the other.
@@ -99,7 +105,7 @@ impl CompareCommand {
 }
 
 fn text_of(report: &CompareReport) -> String {
-    let titles = [
+    let mut titles = vec![
         "scheme",
         "DRAM",
         "SSD",
@@ -108,13 +114,16 @@ fn text_of(report: &CompareReport) -> String {
         "latency us",
         "SSD written",
         "per write",
-        "energy J",
         "cost usd",
     ];
+    let has_times = InputReport::all_have_times(&report.inputs);
+    if has_times {
+        titles.insert(BEFORE_COST, "energy J");
+    }
     let mut table = output::table(&titles, 1);
     for size in 0..report.sizes.len() {
         for cell in report.cells.iter().filter(|cell| cell.size == size) {
-            table.add_row(row(cell, &report.schemes[cell.scheme].label));
+            table.add_row(row(cell, &report.schemes[cell.scheme].label, has_times));
         }
     }
     format!(
@@ -124,9 +133,12 @@ fn text_of(report: &CompareReport) -> String {
     )
 }
 
-fn row(cell: &CellReport, label: &str) -> [String; 10] {
+/// Where the column of what takes time is.
+const BEFORE_COST: usize = 8;
+
+fn row(cell: &CellReport, label: &str, has_times: bool) -> Vec<String> {
     let level = |bytes: u64| if bytes == 0 { "-".to_owned() } else { show_size(bytes) };
-    [
+    let mut row = vec![
         label.to_owned(),
         level(cell.levels.dram_bytes),
         level(cell.levels.ssd_bytes),
@@ -135,7 +147,10 @@ fn row(cell: &CellReport, label: &str) -> [String; 10] {
         number(cell.mean_latency_us, 1),
         show_size(cell.ssd_written_bytes),
         number(cell.cwf, 3),
-        number(cell.energy_j, 0),
         dollars(cell.cost_usd),
-    ]
+    ];
+    if has_times {
+        row.insert(BEFORE_COST, number(cell.energy_j, 0));
+    }
+    row
 }

@@ -6,12 +6,13 @@ use lode_plan::{
     CurveOptions, CurveReport, Cut, Interval, IntervalReport, MiniOptions, PlanError, VmCurveReport, curves,
     miniature,
 };
+use lode_replay::InputReport;
 use lode_reuse::{CurveKind, Method};
 
 use super::planning::{
     MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme,
 };
-use crate::arguments::warn_of;
+use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
@@ -106,7 +107,11 @@ impl CurveCommand {
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
         self.pictures.write(&report, lode_plan::curve_page, lode_plan::curve_picture)?;
-        if self.json { output::write_json(&report) } else { output::write(&text_of(&report)) }
+        if self.json {
+            output::write_json(&report)
+        } else {
+            output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
+        }
     }
 
     /// Cuts the work by time if there is one trace and several threads; where its exact tables exceed the memory, once
@@ -220,7 +225,10 @@ fn measured<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveRepo
     let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
     let mut titles = vec!["VM", "requests", "needed", "hits %"];
     titles.extend(shares.iter().map(String::as_str));
-    titles.push("re-use /s");
+    let has_times = InputReport::all_have_times(&report.inputs);
+    if has_times {
+        titles.push("re-use /s");
+    }
     if is_sampled {
         titles.extend(["rate", "error at 10 %"]);
     }
@@ -231,7 +239,11 @@ fn measured<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveRepo
         let mut cells = vec![vm.name.clone(), vm.requests.to_string(), size];
         cells.push(percent(Some(hits_at(vm, needed))));
         cells.extend(TABLE_SHARES.map(|share| percent(Some(hits_at(vm, (needed as f64 * share) as u64)))));
-        cells.push(vm.reuse_intensity_per_s.map_or("-".to_owned(), |intensity| format!("{intensity:.1e}")));
+        if has_times {
+            cells.push(
+                vm.reuse_intensity_per_s.map_or("-".to_owned(), |intensity| format!("{intensity:.1e}")),
+            );
+        }
         if is_sampled {
             let errors = vm.standard_error.as_ref();
             cells.push(format!("{:.2e}", vm.rate));

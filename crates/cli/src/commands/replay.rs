@@ -12,7 +12,7 @@ use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
 
 use super::planning::{Align, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
-use crate::arguments::{ReadArgs, warn_of};
+use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::devices::find_host;
 use crate::error::CliError;
 use crate::output;
@@ -210,7 +210,7 @@ fn report_text(report: &Report) -> String {
         number(model.disk_sequential_us),
         number(model.disk_small_write_factor)
     );
-    text + &devices_text(&report.devices)
+    text + &devices_text(&report.devices) + &inputs_text(&report.inputs)
 }
 
 /// At most two decimals, and none that are zero.
@@ -220,9 +220,15 @@ fn number(value: f64) -> String {
 }
 
 fn devices_text(devices: &DevicesReport) -> String {
-    let mut text = format!("Devices {}: {} J", devices.host, output::number(Some(devices.energy_j.total), 1));
-    if let Some(mean_w) = devices.mean_w {
-        text += &format!(", {mean_w:.1} W over {} s", number(devices.span_s));
+    // Without times, what the operations take is all that there is to say.
+    let (energy_j, what) = match devices.energy_j {
+        Some(energy_j) => (energy_j, ""),
+        None => (devices.active_energy_j, " for the operations alone"),
+    };
+    let energy = output::number(Some(energy_j.total), 1);
+    let mut text = format!("Devices {}: {energy} J{what}", devices.host);
+    if let (Some(mean_w), Some(span_s)) = (devices.mean_w, devices.span_s) {
+        text += &format!(", {mean_w:.1} W over {} s", number(span_s));
     }
     if let Some(used) = devices.utilisation {
         let percent = |share| output::percent(Some(share));

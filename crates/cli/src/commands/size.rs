@@ -8,6 +8,7 @@ use lode_plan::{
     FrontReport, LevelBytes, LevelReport, MODES, Means, Prices, SizeOptions, SizeReport, VmRule,
     VmSizeReport, WearReport, answer, measure, method_text,
 };
+use lode_replay::InputReport;
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
 
@@ -15,7 +16,7 @@ use super::planning::{
     DeviceArgs, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_method,
 };
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
-use crate::arguments::warn_of;
+use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::{Bar, Meter};
@@ -190,7 +191,11 @@ impl SizeCommand {
         report.warnings.iter().for_each(|warning| output::warn(warning));
         self.config.write(&report)?;
         self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
-        if self.json { output::write_json(&report) } else { output::write(&text_of(&report)) }
+        if self.json {
+            output::write_json(&report)
+        } else {
+            output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
+        }
     }
 
     /// What can be found wrong before traces are read.
@@ -308,7 +313,7 @@ fn text_of(report: &SizeReport) -> String {
         text += &format!("- {sentence}\n");
     }
     if let Some(front) = &report.front {
-        text += &front_text(front);
+        text += &front_text(front, InputReport::all_have_times(&report.inputs));
     }
     text
 }
@@ -360,20 +365,30 @@ fn show_life(years: f64) -> String {
     if years >= 1.0 { format!("{years:.1} years") } else { format!("{:.0} days", years * DAYS_PER_YEAR) }
 }
 
-fn front_text(front: &[FrontReport]) -> String {
-    let titles =
-        ["cost usd", "DRAM", "SSD", "read hits %", "latency us", "SSD written a day", "SSD life years"];
+/// Every write of a VM with a share of the SSD counts, so that what is said of the SSD is an upper bound.
+fn front_text(front: &[FrontReport], has_times: bool) -> String {
+    let mut titles = vec!["cost usd", "DRAM", "SSD", "read hits %", "latency us"];
+    if has_times {
+        titles.extend(["SSD written a day at most", "SSD life years at least"]);
+    } else {
+        titles.push("SSD written at most");
+    }
     let mut table = output::table(&titles, 0);
     for point in front {
-        table.add_row([
+        let mut row = vec![
             dollars(point.cost_usd),
             show_size(point.levels.dram_bytes),
             show_size(point.levels.ssd_bytes),
             percent(point.outcome.read_hit_ratio),
             number(point.outcome.mean_latency_us, 1),
-            point.wear.bytes_per_day.map_or("-".to_owned(), |bytes| show_size(bytes as u64)),
-            number(point.wear.life_years, 1),
-        ]);
+        ];
+        if has_times {
+            row.push(point.wear.bytes_per_day.map_or("-".to_owned(), |bytes| show_size(bytes as u64)));
+            row.push(number(point.wear.life_years, 1));
+        } else {
+            row.push(show_size(point.wear.written_bytes));
+        }
+        table.add_row(row);
     }
     format!(
         "No other pair of sizes within the budget beats these in cost, latency and SSD writes at once:\n{table}\n"

@@ -11,3 +11,4 @@ mod keys;
 mod pages;
 mod path;
 mod size;
+mod without_times;

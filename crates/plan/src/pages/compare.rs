@@ -4,6 +4,8 @@ use lode_draw::{
     Axis, Cells, Column, Item, LineChart, Page, Section, Series, Shape, States, Style, Table, Unit,
 };
 
+use lode_replay::InputReport;
+
 use super::{FOOTER, subtitle};
 use crate::error::PlanError;
 use crate::report::{CellReport, CompareReport};
@@ -77,23 +79,20 @@ fn table(report: &CompareReport) -> Table {
         cells: Cells::Numbers(unit, States::fixed(report.cells.iter().map(value).collect())),
     };
     let label = |cell: &CellReport| report.schemes[cell.scheme].label.clone();
-    Table {
-        title: "Every scheme with every size".to_owned(),
-        columns: vec![
-            Column {
-                title: "Scheme".to_owned(),
-                cells: Cells::Text(report.cells.iter().map(label).collect()),
-            },
-            numbers("DRAM", Unit::Bytes, |cell| Some(cell.levels.dram_bytes as f64)),
-            numbers("SSD", Unit::Bytes, |cell| Some(cell.levels.ssd_bytes as f64)),
-            numbers("Hits", Unit::Ratio, |cell| cell.hit_ratio),
-            numbers("Read hits", Unit::Ratio, |cell| cell.read_hit_ratio),
-            numbers("Latency", Unit::Microseconds, |cell| cell.mean_latency_us),
-            numbers("SSD written", Unit::Bytes, |cell| Some(cell.ssd_written_bytes as f64)),
-            numbers("Per write", Unit::Count, |cell| cell.cwf),
-            numbers("Life", Unit::Years, |cell| cell.ssd_life_years),
-            numbers("Energy", Unit::Named("J"), |cell| cell.energy_j),
-            numbers("Cost", Unit::Dollars, |cell| Some(cell.cost_usd)),
-        ],
+    let mut columns = vec![
+        Column { title: "Scheme".to_owned(), cells: Cells::Text(report.cells.iter().map(label).collect()) },
+        numbers("DRAM", Unit::Bytes, |cell| Some(cell.levels.dram_bytes as f64)),
+        numbers("SSD", Unit::Bytes, |cell| Some(cell.levels.ssd_bytes as f64)),
+        numbers("Hits", Unit::Ratio, |cell| cell.hit_ratio),
+        numbers("Read hits", Unit::Ratio, |cell| cell.read_hit_ratio),
+        numbers("Latency", Unit::Microseconds, |cell| cell.mean_latency_us),
+        numbers("SSD written", Unit::Bytes, |cell| Some(cell.ssd_written_bytes as f64)),
+        numbers("Per write", Unit::Count, |cell| cell.cwf),
+    ];
+    if InputReport::all_have_times(&report.inputs) {
+        columns.push(numbers("Life", Unit::Years, |cell| cell.ssd_life_years));
+        columns.push(numbers("Energy", Unit::Named("J"), |cell| cell.energy_j));
     }
+    columns.push(numbers("Cost", Unit::Dollars, |cell| Some(cell.cost_usd)));
+    Table { title: "Every scheme with every size".to_owned(), columns }
 }

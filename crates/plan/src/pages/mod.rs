@@ -9,8 +9,11 @@ pub use compare::{compare_page, compare_picture};
 pub use curve::{curve_page, curve_picture};
 pub use size::{size_page, size_picture};
 
+use std::collections::BTreeSet;
+
 use lode_draw::{Axis, Series, Shape, Unit};
 use lode_replay::InputReport;
+use lode_types::show_size;
 
 /// VMs that pages and pictures show, those with most accesses; the JSON forms have all.
 pub const MAX_PAGE_VMS: usize = 256;
@@ -25,7 +28,20 @@ fn subtitle(inputs: &[InputReport], more: &str) -> String {
     let rest = names.len().saturating_sub(3);
     let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     let synthetic = if inputs.iter().any(|input| input.synthetic) { "synthetic: " } else { "" };
-    format!("{synthetic}{shown}{rest}; {more}")
+    let taken: String = taken_for_granted(inputs).iter().map(|what| format!("; {what}")).collect();
+    format!("{synthetic}{shown}{rest}; {more}{taken}")
+}
+
+/// What the traces do not say.
+fn taken_for_granted(inputs: &[InputReport]) -> Vec<String> {
+    let units: BTreeSet<u64> = inputs.iter().filter_map(|input| input.unit_bytes).collect();
+    let mut taken: Vec<String> =
+        units.into_iter().map(|bytes| format!("block numbers taken as {} each", show_size(bytes))).collect();
+    if !InputReport::all_have_times(inputs) {
+        let which = if inputs.len() == 1 { "this trace" } else { "some of the traces" };
+        taken.push(format!("no times in {which}"));
+    }
+    taken
 }
 
 fn file_name(path: &str) -> &str {

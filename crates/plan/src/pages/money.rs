@@ -37,44 +37,53 @@ pub(super) fn front_chart(front: &[FrontReport], levels: LevelBytes) -> LineChar
     chart
 }
 
-/// Every pair of sizes of the front.
-pub(super) fn front_table(front: &[FrontReport]) -> Table {
+/// Every pair of sizes of the front. Every write of a VM with a share of the SSD counts, so that what is said of the SSD is
+/// an upper bound.
+pub(super) fn front_table(front: &[FrontReport], has_times: bool) -> Table {
     let numbers = |title: &str, unit: Unit, value: fn(&FrontReport) -> Option<f64>| Column {
         title: title.to_owned(),
         cells: Cells::Numbers(unit, States::fixed(front.iter().map(value).collect())),
     };
     let pairs = (1..=front.len()).map(|number| number.to_string()).collect();
+    let mut columns = vec![
+        Column { title: "Pair".to_owned(), cells: Cells::Text(pairs) },
+        numbers("Cost", Unit::Dollars, |point| Some(point.cost_usd)),
+        numbers("DRAM", Unit::Bytes, |point| Some(point.levels.dram_bytes as f64)),
+        numbers("SSD", Unit::Bytes, |point| Some(point.levels.ssd_bytes as f64)),
+        numbers("Read hits", Unit::Ratio, |point| point.outcome.read_hit_ratio),
+        numbers("Latency", Unit::Microseconds, |point| point.outcome.mean_latency_us),
+    ];
+    if has_times {
+        columns.push(numbers("SSD written, at most", Unit::BytesPerDay, |point| point.wear.bytes_per_day));
+        columns.push(numbers("SSD life, at least", Unit::Years, |point| point.wear.life_years));
+    } else {
+        let written = |point: &FrontReport| Some(point.wear.written_bytes as f64);
+        columns.push(numbers("SSD written, at most", Unit::Bytes, written));
+    }
     Table {
         title: "Pairs of sizes that no other pair beats in cost, latency and SSD writes at once".to_owned(),
-        columns: vec![
-            Column { title: "Pair".to_owned(), cells: Cells::Text(pairs) },
-            numbers("Cost", Unit::Dollars, |point| Some(point.cost_usd)),
-            numbers("DRAM", Unit::Bytes, |point| Some(point.levels.dram_bytes as f64)),
-            numbers("SSD", Unit::Bytes, |point| Some(point.levels.ssd_bytes as f64)),
-            numbers("Read hits", Unit::Ratio, |point| point.outcome.read_hit_ratio),
-            numbers("Latency", Unit::Microseconds, |point| point.outcome.mean_latency_us),
-            numbers("SSD written", Unit::BytesPerDay, |point| point.wear.bytes_per_day),
-            numbers("SSD life", Unit::Years, |point| point.wear.life_years),
-        ],
+        columns,
     }
 }
 
 /// What replaying the plan gave: curves do not know how much of the writing a full SSD turns away.
-pub(super) fn replayed_table(replayed: &[ReplayedReport]) -> Table {
+pub(super) fn replayed_table(replayed: &[ReplayedReport], has_times: bool) -> Table {
     let numbers = |title: &str, unit: Unit, value: fn(&ReplayedReport) -> Option<f64>| Column {
         title: title.to_owned(),
         cells: Cells::Numbers(unit, States::fixed(replayed.iter().map(value).collect())),
     };
     let names = replayed.iter().map(|one| format!("{} mode={}", one.scheme, one.mode)).collect();
-    Table {
-        title: "The plan as the scheme serves it; SSD life as the devices' profile rates it".to_owned(),
-        columns: vec![
-            Column { title: "Scheme".to_owned(), cells: Cells::Text(names) },
-            numbers("Read hits", Unit::Ratio, |one| one.read_hit_ratio),
-            numbers("Latency of a request", Unit::Microseconds, |one| one.mean_latency_us),
-            numbers("SSD written", Unit::Bytes, |one| Some(one.wear.written_bytes as f64)),
-            numbers("A day", Unit::BytesPerDay, |one| one.wear.bytes_per_day),
-            numbers("SSD life", Unit::Years, |one| one.wear.life_years),
-        ],
+    let mut columns = vec![
+        Column { title: "Scheme".to_owned(), cells: Cells::Text(names) },
+        numbers("Read hits", Unit::Ratio, |one| one.read_hit_ratio),
+        numbers("Latency of a request", Unit::Microseconds, |one| one.mean_latency_us),
+        numbers("SSD written", Unit::Bytes, |one| Some(one.wear.written_bytes as f64)),
+    ];
+    let mut title = "The plan as the scheme serves it".to_owned();
+    if has_times {
+        title += "; SSD life as the devices' profile rates it";
+        columns.push(numbers("A day", Unit::BytesPerDay, |one| one.wear.bytes_per_day));
+        columns.push(numbers("SSD life", Unit::Years, |one| one.wear.life_years));
     }
+    Table { title, columns }
 }

@@ -4,6 +4,7 @@ use lode_draw::{
     Arrangement, Axis, BarChart, Cells, Column, Factor, Figure, FigureValue, Item, LineChart, Markers,
     NumberField, Page, Panel, Part, Section, Slider, States, Style, Table, Unit,
 };
+use lode_replay::InputReport;
 use lode_types::Level;
 
 use super::money::{front_chart, front_table, replayed_table};
@@ -24,6 +25,7 @@ const RATED_YEARS: f64 = 5.0;
 pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     let vms = shown(report);
     let view = View { report, vms: &vms, sliders: Sliders::of(report) };
+    let has_times = InputReport::all_have_times(&report.inputs);
     let mut sections = vec![Section {
         title: "Advice for the sizes asked for".to_owned(),
         items: vec![Item::Sentences(States::fixed(report.advice.clone()))],
@@ -35,22 +37,20 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     }
     sections.push(Section { title: "VMs".to_owned(), items: vec![Item::Table(view.table())] });
     if !report.replayed.is_empty() {
-        let items = vec![Item::Table(replayed_table(&report.replayed))];
+        let items = vec![Item::Table(replayed_table(&report.replayed, has_times))];
         sections.push(Section { title: "Replayed".to_owned(), items });
     }
     if let Some(front) = &report.front {
         let chart = front_chart(front, report.levels);
-        let items = vec![Item::Lines(vec![chart]), Item::Table(front_table(front))];
+        let items = vec![Item::Lines(vec![chart]), Item::Table(front_table(front, has_times))];
         sections.insert(1, Section { title: "What money buys".to_owned(), items });
     }
     let page = Page {
         title: "Cache plan".to_owned(),
         subtitle: subtitle(&report.inputs, &view.what()),
         sliders: view.sliders.list(),
-        fields: vec![
-            field("Drive writes a day", DRIVE_WRITES_PER_DAY, 0.01, 100.0, 0.1, ""),
-            field("Rated for", RATED_YEARS, 0.5, 20.0, 0.5, "years"),
-        ],
+        // Nothing else depends on them.
+        fields: if view.written_per_day().is_some() { wear_fields() } else { Vec::new() },
         figures: view.figures(),
         sections,
         footer: FOOTER.to_owned(),
@@ -70,6 +70,13 @@ pub fn size_picture(report: &SizeReport) -> Result<String, PlanError> {
 
 fn shown(report: &SizeReport) -> Vec<usize> {
     shown_vms(report.vms.iter().map(|vm| vm.outcome.block_reads + vm.outcome.block_writes))
+}
+
+fn wear_fields() -> Vec<NumberField> {
+    vec![
+        field("Drive writes a day", DRIVE_WRITES_PER_DAY, 0.01, 100.0, 0.1, ""),
+        field("Rated for", RATED_YEARS, 0.5, 20.0, 0.5, "years"),
+    ]
 }
 
 fn field(label: &str, value: f64, least: f64, most: f64, step: f64, suffix: &str) -> NumberField {
@@ -277,7 +284,7 @@ impl View<'_> {
             };
             let note = "at most: every write of a VM with a share";
             figures.push(figure("Written to the SSD", Unit::BytesPerDay, FigureValue::Given(per_day), note));
-            let note = "as rated, at so much written a day";
+            let note = "at least: as rated, at so much written a day";
             figures.push(figure("SSD life", Unit::Years, years, note));
         }
         figures

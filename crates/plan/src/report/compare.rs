@@ -56,9 +56,10 @@ pub struct CellReport {
     pub mean_latency_us: Option<f64>,
     /// Bytes written to the SSD.
     pub ssd_written_bytes: u64,
-    /// Energy of all devices over the traces' span; none without a span.
+    /// Energy of all devices over the traces' span; none without a span or times.
     pub energy_j: Option<f64>,
-    /// Years of SSD life at the traces' rate of writing; none without a span, an SSD or writes.
+    /// Years of SSD life at the traces' rate of writing; none without a span or times, an SSD
+    /// or writes.
     pub ssd_life_years: Option<f64>,
     /// Blocks written to the SSD for each block that guests wrote; none without those.
     pub cwf: Option<f64>,
@@ -119,7 +120,10 @@ impl CellReport {
             hit_ratio: hit_ratio(&report.total),
             mean_latency_us: report.total.mean_latency_us,
             ssd_written_bytes: devices.ssd_written_bytes,
-            energy_j: (devices.span_s > 0.0).then_some(devices.energy_j.total),
+            energy_j: devices
+                .energy_j
+                .filter(|_| devices.span_s.is_some_and(|seconds| seconds > 0.0))
+                .map(|energy_j| energy_j.total),
             ssd_life_years: devices.ssd_life_years,
             cwf: report.total.counters.cwf,
             vms: vms.collect(),

@@ -55,7 +55,8 @@ pub struct VmCurveReport {
     pub reads: u64,
     /// Distinct blocks that count for this curve; none of simulations.
     pub distinct_blocks: Option<u64>,
-    /// Accesses of each distinct block a second of the VM's span (vCacheShare's reuse intensity); none without a span.
+    /// Accesses of each distinct block a second of the VM's span (vCacheShare's reuse intensity); none without a span
+    /// or times.
     pub reuse_intensity_per_s: Option<f64>,
     /// Share of the blocks that were followed.
     pub rate: f64,
@@ -89,12 +90,13 @@ impl CurveReport {
     pub fn new(curves: &Curves, options: &CurveOptions, merge: &Merge, most_points: usize) -> CurveReport {
         let (metric, policy) = metric_and_policy(options.kind);
         let block_bytes = options.stream.block_size.bytes();
+        let bounds_ns = merge.has_times().then_some(&curves.bounds_ns[..]);
         CurveReport {
             metric,
             policy: policy.map(str::to_owned),
             method: method_text(options.method),
             block_bytes,
-            vms: curves.vms.iter().map(|vm| VmCurveReport::new(vm, most_points, &curves.bounds_ns)).collect(),
+            vms: curves.vms.iter().map(|vm| VmCurveReport::new(vm, most_points, bounds_ns)).collect(),
             shrinks: curves.shrinks,
             inputs: merge.inputs(),
             warnings: Source::warnings(merge),
@@ -147,7 +149,8 @@ impl VmCurveReport {
         }
     }
 
-    fn new(vm: &VmCurve, most_points: usize, bounds_ns: &[u64]) -> VmCurveReport {
+    /// `bounds_ns` are where intervals begin and end; none where a trace has no times.
+    fn new(vm: &VmCurve, most_points: usize, bounds_ns: Option<&[u64]>) -> VmCurveReport {
         let curve = vm.curve.thin(most_points);
         VmCurveReport {
             name: vm.facts.name.clone(),
@@ -163,7 +166,7 @@ impl VmCurveReport {
             reuse_intensity_per_s: reuse_intensity(
                 vm.curve.accesses(),
                 vm.distinct_blocks,
-                seconds(&vm.facts),
+                bounds_ns.map_or(0.0, |_| seconds(&vm.facts)),
             ),
             rate: vm.rate,
             first_interval: vm.facts.first_interval,
@@ -171,7 +174,9 @@ impl VmCurveReport {
                 .intervals
                 .iter()
                 .zip(vm.facts.first_interval as usize..)
-                .map(|(interval, number)| IntervalReport::new(interval, number, bounds_ns))
+                .map(|(interval, number)| {
+                    IntervalReport::new(interval, number, bounds_ns.unwrap_or_default())
+                })
                 .collect(),
             intervals_cut: vm.intervals_cut,
         }

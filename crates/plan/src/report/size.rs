@@ -159,7 +159,7 @@ pub struct OutcomeReport {
 pub struct WearReport {
     /// Bytes written to it over the traces' span.
     pub written_bytes: u64,
-    /// Their span; none without requests.
+    /// Their span; none without requests, and where a trace has no times.
     pub span_s: Option<f64>,
     /// Bytes written a day; none without a span.
     pub bytes_per_day: Option<f64>,

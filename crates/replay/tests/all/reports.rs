@@ -106,7 +106,18 @@ fn the_keys_are_those_of_the_documentation() {
     assert_eq!(keys(&json["model"]), sorted(model));
     check_devices_keys(&json);
     let input = &json["inputs"][0];
-    assert_eq!(keys(input), ["backwards", "bad_records", "format", "other_commands", "path", "synthetic"]);
+    let of_input = [
+        "path",
+        "format",
+        "has_times",
+        "unit_bytes",
+        "unit_assumed",
+        "synthetic",
+        "backwards",
+        "other_commands",
+        "bad_records",
+    ];
+    assert_eq!(keys(input), sorted(of_input));
     assert_eq!(keys(&input["bad_records"][0]), ["count", "first", "kind"]);
     assert_eq!(keys(&input["bad_records"][0]["first"][0]), ["byte", "expected", "line"]);
     // The third line of the text is the bad one.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! file   = file header, block*, end block
-//! file header (32): magic (8), u16 version, u16 header bytes, zero (16), u32 CRC32C of the 28 bytes before
+//! file header (32): magic (8), u16 version, u16 header bytes, u8 times, zero (15), u32 CRC32C of the 28 bytes before
 //! block  = block header, payload
 //! block header (32): "LBLK", u16 kind, u16 zero, u32 payload bytes, u32 items, u64 base,
 //!                    u32 CRC32C of the payload, u32 CRC32C of the 28 bytes before
@@ -11,6 +11,8 @@
 //! kind 2, requests: columns (32), records, zero (7); base = the earliest time, in ns
 //! kind 3, end:      nothing; base = number of requests in the file
 //! ```
+//!
+//! Times are 0 where they were recorded, and 1 where they only keep the order of the requests.
 //!
 //! A block says how long it is, so that a reader can pass over it without looking inside, and base says from
 //! which time on its requests are.
@@ -48,8 +50,17 @@ pub(crate) struct BlockHeader {
     pub payload_crc: u32,
 }
 
-pub(crate) fn file_header() -> [u8; HEADER_BYTES] {
+/// Where the file header says whether times were recorded.
+const TIMES_AT: usize = 12;
+
+/// Whether a file that starts with these bytes has recorded times. Whether its header is intact is seen later.
+pub(crate) fn has_times(head: &[u8]) -> bool {
+    head.get(TIMES_AT) != Some(&1)
+}
+
+pub(crate) fn file_header(has_times: bool) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
+    bytes[TIMES_AT] = u8::from(!has_times);
     bytes[..8].copy_from_slice(&FILE_MAGIC);
     bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
     bytes[10..12].copy_from_slice(&(HEADER_BYTES as u16).to_le_bytes());

@@ -5,4 +5,4 @@ pub(crate) mod layout;
 pub(crate) mod records;
 mod writer;
 
-pub use writer::{CompactOutput, CompactWriter, create_compact, is_compact_name};
+pub use writer::{CompactOutput, CompactWriter, create_compact, create_compact_with, is_compact_name};

@@ -38,6 +38,18 @@ impl<W: Write> CompactWriter<W> {
     /// # Errors
     /// [`ErrorKind::Io`].
     pub fn new(out: W, name: impl AsRef<Path>) -> Result<CompactWriter<W>, TraceError> {
+        CompactWriter::with_times(out, name, true)
+    }
+
+    /// The same, saying whether times were recorded or only keep the order; see [`crate::Reader::has_times`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`].
+    pub fn with_times(
+        out: W,
+        name: impl AsRef<Path>,
+        has_times: bool,
+    ) -> Result<CompactWriter<W>, TraceError> {
         let mut writer = CompactWriter {
             out,
             path: name.as_ref().to_owned(),
@@ -47,7 +59,8 @@ impl<W: Write> CompactWriter<W> {
             names: HashSet::new(),
             requests: 0,
         };
-        writer.out.write_all(&layout::file_header()).map_err(|error| write_failed(&writer.path, error))?;
+        let header = layout::file_header(has_times);
+        writer.out.write_all(&header).map_err(|error| write_failed(&writer.path, error))?;
         Ok(writer)
     }
 
@@ -240,6 +253,17 @@ impl Write for CompactOutput {
 /// # Errors
 /// [`ErrorKind::Io`].
 pub fn create_compact(path: impl AsRef<Path>) -> Result<CompactWriter<CompactOutput>, TraceError> {
+    create_compact_with(path, true)
+}
+
+/// The same, saying whether times were recorded or only keep the order; see [`crate::Reader::has_times`].
+///
+/// # Errors
+/// [`ErrorKind::Io`].
+pub fn create_compact_with(
+    path: impl AsRef<Path>,
+    has_times: bool,
+) -> Result<CompactWriter<CompactOutput>, TraceError> {
     let path = path.as_ref();
     let open = || -> io::Result<Output> {
         let file = BufWriter::with_capacity(WRITE_BYTES, File::create(path)?);
@@ -250,7 +274,7 @@ pub fn create_compact(path: impl AsRef<Path>) -> Result<CompactWriter<CompactOut
         }
     };
     let output = open().map_err(|error| write_failed(path, error))?;
-    CompactWriter::new(CompactOutput(output), path)
+    CompactWriter::with_times(CompactOutput(output), path, has_times)
 }
 
 impl CompactWriter<CompactOutput> {

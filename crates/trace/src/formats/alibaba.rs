@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Alibaba block CSV: device,R|W,offset,length (bytes),time (us)",
     endings: &["alibaba"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))

@@ -20,6 +20,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "blkparse default text; Q events if there are any at the start, else D",
     endings: &["blkparse"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| head_lines(head).any(|line| event_of(line).is_ok()),
     decoder: |head| Box::new(Blkparse { counted: counted_action(head), in_statistics: false }),
 };

@@ -22,6 +22,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "blktrace binary, version 7; Q events if there are any at the start, else D",
     endings: &["blktrace"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| Order::of(head).is_some(),
     decoder: |head| Box::new(Blktrace { order: Order::of(head), counted: counted_action(head) }),
 };

@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "DiskSim ASCII: arrival (ms) device start size (sectors) flags (bit 0: read)",
     endings: &["disksim"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| {
         let flags = |line: &[u8]| matches!(Row::of(line), Ok(Some(row)) if hex(row.op).is_none());
         Columns::of(head).is_some_and(|columns| columns.may_be_disksim())

@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "FIU blkparse text: time (ns) pid process start size (512 B) R|W major minor MD5",
     endings: &["fiu"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))

@@ -20,6 +20,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "fio I/O log, versions 2 and 3",
     endings: &["iolog"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| head_lines(head).next().is_some_and(|line| version_of(line).is_some()),
     decoder: |_| Box::new(Iolog { version: None, clock_ns: 0 }),
 };

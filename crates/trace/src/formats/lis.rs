@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "ARC block lists: first count ignored number; blocks of --unit (512 B); all reads, no times",
     endings: &["lis"],
     default_unit_bytes: Some(SECTOR_BYTES),
+    has_times: |_| false,
     detect: |_| false,
     decoder: |_| Box::new(Lis { requests: 0 }),
 };

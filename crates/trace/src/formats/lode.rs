@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Lodestore's compact binary format, at most 16 bytes a request",
     endings: &["lode"],
     default_unit_bytes: None,
+    has_times: layout::has_times,
     detect: |head| head.starts_with(&FILE_MAGIC),
     decoder: |_| Box::new(Lode { started: false, requests: 0, lost_blocks: false }),
 };
@@ -91,7 +92,8 @@ fn check_file_header(header: &[u8; HEADER_BYTES]) -> Result<(), Fault> {
     if !layout::is_sealed(header) {
         return Err(FILE_HEADER);
     }
-    if *header == layout::file_header() { Ok(()) } else { Err(VERSION) }
+    let known = layout::file_header(layout::has_times(header));
+    if *header == known { Ok(()) } else { Err(VERSION) }
 }
 
 fn add_volumes(feed: &mut Feed, header: &BlockHeader) -> Result<(), Fault> {
@@ -211,7 +213,7 @@ mod tests {
     }
 
     fn file(blocks: &[Vec<u8>]) -> Vec<u8> {
-        [&layout::file_header()[..], &blocks.concat()].concat()
+        [&layout::file_header(true)[..], &blocks.concat()].concat()
     }
 
     /// Requests read, and the kind and position of the error.
@@ -314,7 +316,7 @@ mod tests {
 
     #[test]
     fn refuses_other_versions() {
-        let mut header = layout::file_header();
+        let mut header = layout::file_header(true);
         header[8] = 1;
         let crc = crc32c::crc32c(&header[..28]);
         header[28..].copy_from_slice(&crc.to_le_bytes());

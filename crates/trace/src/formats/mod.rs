@@ -82,6 +82,8 @@ pub(crate) struct Format {
     pub endings: &'static [&'static str],
     /// Bytes that a block number counts unless the user says otherwise; `None` in formats that state their units.
     pub default_unit_bytes: Option<u64>,
+    /// Whether the times of a trace that starts with these bytes were recorded; else they only keep the order.
+    pub has_times: fn(&[u8]) -> bool,
     /// Whether a trace that starts with these bytes (up to [`HEAD_BYTES`]) may be in this format. Formats that share a
     /// shape claim only what cannot well be another's, see [`columns`].
     pub detect: fn(&[u8]) -> bool,

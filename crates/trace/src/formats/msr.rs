@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "MSR Cambridge CSV: filetime,host,disk,Read|Write,offset,size,response",
     endings: &["msr"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))

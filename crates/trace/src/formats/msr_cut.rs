@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Heimdall's cuts of MSR traces: time (ms) device offset size (bytes) 1|0 (read|write)",
     endings: &["msr-cut"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_msr_cut()),
     decoder: |_| Box::new(MsrCut),
 };

@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "SPC ASCII, as UMass's traces: ASU,LBA (512 B),size (bytes),R|W,time (s)",
     endings: &["spc"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))

@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "SSDsim and MQSim text: time (ns) device start size (sectors) 1|0 (read|write)",
     endings: &["ssdsim", "mqsim"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_ssdsim()),
     decoder: |_| Box::new(Ssdsim),
 };

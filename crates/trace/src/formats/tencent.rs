@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Tencent CBS CSV: time (s),offset,size (512 B),0|1 (read|write),volume",
     endings: &["tencent"],
     default_unit_bytes: None,
+    has_times: |_| true,
     detect,
     decoder: |_| Box::new(Tencent),
 };

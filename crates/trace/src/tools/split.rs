@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::sort::{SortProgress, Sorted};
-use crate::compact::{CompactOutput, CompactWriter, create_compact};
+use crate::compact::{CompactOutput, CompactWriter, create_compact_with};
 use crate::error::TraceError;
 use crate::limits::MAX_FILE_NAME_BYTES;
 
@@ -64,7 +64,7 @@ pub fn write_each_volume<P: AsRef<Path>>(
                 Some((current, writer)) if current == volume => writer,
                 before => {
                     before.map_or(Ok(()), |(_, writer)| writer.close())?;
-                    create_compact(path_of(volume))?
+                    create_compact_with(path_of(volume), sorted.has_times())?
                 }
             };
             part.iter_mut().for_each(|request| request.volume = 0);

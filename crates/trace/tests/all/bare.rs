@@ -1,6 +1,8 @@
 //! Formats that state less than a request: units, times and operations that the reader supplies, and how it says no.
 
-use lode_trace::{ErrorKind, OnError, ReadOptions, TraceError, formats, limits, read_trace};
+use lode_trace::{
+    CompactWriter, ErrorKind, OnError, ReadOptions, TraceError, Unit, formats, info, limits, read_trace,
+};
 use lode_types::{Op, TraceRequest};
 
 use crate::samples::drain;
@@ -115,4 +117,45 @@ fn content_that_fits_several_formats_is_an_error_with_their_names() {
         ReadOptions { format: Some("disksim".to_owned()), on_error: OnError::Stop, ..ReadOptions::default() };
     let mut reader = read_trace(&text[..], "a.msr-cut", &named).expect("a trace");
     assert_eq!(drain(&mut reader).0[0].offset_bytes, 4096 * 512);
+}
+
+#[test]
+fn readers_tell_what_the_format_does_not_say() {
+    let open = |bytes: &[u8], name: &str, unit_bytes| {
+        let options = ReadOptions { unit_bytes, ..ReadOptions::default() };
+        read_trace(std::io::Cursor::new(bytes.to_vec()), name, &options).expect("a trace")
+    };
+    let timed = [false, false, true, true];
+    for ((name, bytes, _), (default, has_times)) in
+        block_three().into_iter().zip([512, 4096, 4096, 4096].into_iter().zip(timed))
+    {
+        let reader = open(&bytes, name, None);
+        assert_eq!(reader.unit(), Some(Unit { bytes: default, assumed: true }), "{name}");
+        assert_eq!(reader.has_times(), has_times, "{name}");
+        let given = open(&bytes, name, Some(default)).unit();
+        assert_eq!(given, Some(Unit { bytes: default, assumed: false }), "{name}");
+    }
+    let stated = open(b"fio version 3 iolog\n5 a read 0 4096\n", "x", None);
+    assert_eq!((stated.unit(), stated.has_times()), (None, true));
+}
+
+#[test]
+fn times_that_only_keep_the_order_have_no_span_and_stay_so_in_the_compact_format() {
+    let mut reader =
+        read_trace(std::io::Cursor::new(b"3 1 0 0\n5 1 0 0\n"), "a.lis", &ReadOptions::default())
+            .expect("a trace");
+    let facts = info(&mut reader).expect("facts");
+    assert_eq!((facts.total.requests, facts.span), (2, None));
+    let request = TraceRequest { time_ns: 0, offset_bytes: 0, length_bytes: 512, volume: 0, op: Op::Read };
+    let all = [request, TraceRequest { time_ns: 1000, ..request }];
+    for has_times in [true, false] {
+        let mut writer = CompactWriter::with_times(Vec::new(), "memory", has_times).expect("memory");
+        writer.write(&["a".to_owned()], &all).expect("good requests");
+        let bytes = writer.finish().expect("memory");
+        let mut reader =
+            read_trace(std::io::Cursor::new(bytes), "x", &ReadOptions::default()).expect("compact");
+        assert_eq!(reader.has_times(), has_times);
+        let facts = info(&mut reader).expect("facts");
+        assert_eq!((facts.total.requests, facts.span.is_some()), (2, has_times));
+    }
 }

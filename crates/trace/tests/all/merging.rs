@@ -1,6 +1,9 @@
 //! Merging against sorting, names of VMs, warnings.
 
-use lode_trace::{Align, ErrorKind, Merge, MergeOptions, MergeWarning, OnError, Reader, TraceError, VmBy};
+use lode_trace::{
+    Align, ErrorKind, Merge, MergeOptions, MergeWarning, OnError, ReadOptions, Reader, TraceError, VmBy,
+    read_trace,
+};
 use lode_types::TraceRequest;
 use proptest::prelude::*;
 
@@ -150,6 +153,22 @@ fn spans_apart_are_warned_of() {
     assert_eq!(warnings(&[&[5, 9], &[1, 4]], Align::Start), []);
     let before = MergeWarning::BeforeStart { requests: 2 };
     assert_eq!(warnings(&[&[5, 3, 4, 6]], Align::Start), [before]);
+}
+
+#[test]
+fn traces_without_times_are_warned_of_among_others() {
+    let lis = || read_trace(&b"3 1 0 0\n"[..], "a.lis", &ReadOptions::default()).expect("a trace");
+    let late = || reader("x", &["v"], &at_times(&[50_000, 90_000], 0));
+    for (readers, has_times, expected) in [
+        (vec![lis()], false, vec![]),
+        (vec![late(), lis()], false, vec![MergeWarning::NoTimes { inputs: vec![1] }]),
+        (vec![late(), late()], true, vec![]),
+    ] {
+        let mut merge = Merge::new(readers, MergeOptions::default()).expect("good");
+        drain(&mut merge);
+        // What was made up overlaps with nothing that could be told.
+        assert_eq!((merge.has_times(), merge.warnings()), (has_times, expected));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_replay::InputReport;
-use lode_trace::{Reader, create_compact, open_trace};
+use lode_trace::{Reader, create_compact_with, open_trace};
 
 use super::summary::{Nothing, Summary};
 use super::target::Target;
@@ -49,7 +49,7 @@ impl ConvertCommand {
 }
 
 fn convert(reader: &mut Reader, path: &Path) -> Result<u64, CliError> {
-    let mut writer = create_compact(path)?;
+    let mut writer = create_compact_with(path, reader.has_times())?;
     let mut batch = Vec::new();
     let mut bar = Bar::new("Converting");
     while reader.next_batch(&mut batch)? > 0 {

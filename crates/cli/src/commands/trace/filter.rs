@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use lode_replay::InputReport;
 use lode_trace::{
-    Filter, FilterOptions, Merge, MergeOptions, Moment, VolumePattern, create_compact, open_trace,
+    Filter, FilterOptions, Merge, MergeOptions, Moment, VolumePattern, create_compact_with, open_trace,
 };
 use lode_types::Op;
 use serde::Serialize;
@@ -109,6 +109,13 @@ impl FilterCommand {
         let readers =
             self.traces.iter().map(|trace| open_trace(trace, &options)).collect::<Result<_, _>>()?;
         let mut merge = Merge::new(readers, MergeOptions::default())?;
+        let untimed = merge.readers().find(|reader| !reader.has_times());
+        if let Some(reader) = untimed.filter(|_| self.from.is_some() || self.until.is_some()) {
+            return Err(CliError::Usage(format!(
+                "{} has no times; leave --from and --until away, or take its first requests with lode trace head",
+                reader.path().display()
+            )));
+        }
         target.fill(|path| copy(&mut merge, &mut filter, path))?;
         self.tell(&merge, &filter)
     }
@@ -139,13 +146,14 @@ impl FilterCommand {
         let count = dropped.volume + dropped.op + dropped.time;
         let more = format!(", without {}", show_count(count, "other"));
         let volumes = filter.volumes().len();
-        let added = Dropped { start_ns: facts.start_ns, dropped, unmatched };
+        let start_ns = facts.start_ns.filter(|_| merge.has_times());
+        let added = Dropped { start_ns, dropped, unmatched };
         Summary::new(&self.out.out, facts.kept, volumes, inputs, added).write(self.json, &more)
     }
 }
 
 fn copy(merge: &mut Merge, filter: &mut Filter, path: &Path) -> Result<(), CliError> {
-    let mut writer = create_compact(path)?;
+    let mut writer = create_compact_with(path, merge.has_times())?;
     let (mut batch, mut chosen) = (Vec::new(), Vec::new());
     let mut bar = Bar::new("Filtering");
     while merge.next_batch(&mut batch)? > 0 {

@@ -45,7 +45,10 @@ impl FitCommand {
         }
         drop(bar);
         warn_of(&InputReport::of(&reader));
-        let profile = fitter.finish(&name)?;
+        let mut profile = fitter.finish(&name)?;
+        if !reader.has_times() {
+            profile.assumed.push("The trace has no times: one request a microsecond".to_owned());
+        }
         let text = profile.to_toml()?;
         if self.output.as_os_str() == "-" {
             return output::write(&text);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_replay::InputReport;
-use lode_trace::{Head, Reader, create_compact, open_trace};
+use lode_trace::{Head, Reader, create_compact_with, open_trace};
 use serde::Serialize;
 
 use super::summary::Summary;
@@ -62,7 +62,7 @@ impl HeadCommand {
 }
 
 fn copy(reader: &mut Reader, head: &mut Head, path: &Path) -> Result<(), CliError> {
-    let mut writer = create_compact(path)?;
+    let mut writer = create_compact_with(path, reader.has_times())?;
     let mut batch = Vec::new();
     let mut bar = Bar::new("Reading");
     while head.left() > 0 && reader.next_batch(&mut batch)? > 0 {

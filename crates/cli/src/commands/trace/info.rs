@@ -7,7 +7,7 @@ use lode_replay::InputReport;
 use lode_trace::{InfoCollector, SpanInfo, TraceInfo, VolumeInfo, open_trace};
 use serde::Serialize;
 
-use crate::arguments::{ReadArgs, warn_of};
+use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
@@ -50,7 +50,7 @@ impl InfoCommand {
         if self.json {
             output::write_json(&InfoEntry::new(&info, input))
         } else {
-            output::write(&info_text(&info))
+            output::write(&(info_text(&info) + &inputs_text(&[input])))
         }
     }
 }

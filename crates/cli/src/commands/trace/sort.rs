@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_replay::InputReport;
-use lode_trace::{Progress, SortBy, Sorted, Sorter, create_compact, open_trace};
+use lode_trace::{Progress, SortBy, Sorted, Sorter, create_compact_with, open_trace};
 use serde::Serialize;
 
 use super::summary::{Summary, warn_of_shared};
@@ -121,7 +121,7 @@ fn unread(trace: &Path) -> Progress {
 }
 
 fn write(sorted: &mut Sorted, bar: &mut Steps, path: &Path) -> Result<(), CliError> {
-    let mut writer = create_compact(path)?;
+    let mut writer = create_compact_with(path, sorted.has_times())?;
     let mut batch = Vec::new();
     while sorted.next_batch(&mut batch)? > 0 {
         writer.write(sorted.volumes(), &batch)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::sort::{SpaceArgs, read_all};
 use super::target::Target;
-use crate::arguments::{ReadArgs, warn_of};
+use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Steps;
@@ -135,10 +135,11 @@ impl SplitCommand {
             return output::write_json(&SplitSummary { output, requests, volumes, inputs, files });
         }
         let text = format!(
-            "Wrote {} of {} to {} in {output}\n",
+            "Wrote {} of {} to {} in {output}\n{}",
             show_count(requests, "request"),
             show_count(volumes, "volume"),
-            show_count(volumes, "file")
+            show_count(volumes, "file"),
+            inputs_text(&inputs)
         );
         output::write(&text)
     }

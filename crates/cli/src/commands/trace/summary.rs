@@ -5,6 +5,7 @@ use std::path::Path;
 use lode_replay::InputReport;
 use serde::Serialize;
 
+use crate::arguments::inputs_text;
 use crate::error::CliError;
 use crate::output;
 use crate::size::show_count;
@@ -45,10 +46,11 @@ impl<T: Serialize> Summary<T> {
             return output::write_json(self);
         }
         output::write(&format!(
-            "Wrote {} of {} to {}{more}\n",
+            "Wrote {} of {} to {}{more}\n{}",
             show_count(self.requests, "request"),
             show_count(self.volumes, "volume"),
-            self.output
+            self.output,
+            inputs_text(&self.inputs)
         ))
     }
 }

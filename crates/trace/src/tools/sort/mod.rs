@@ -63,6 +63,7 @@ pub struct Sorter {
     /// Requests of each volume.
     counts: Vec<u64>,
     inputs: usize,
+    has_times: bool,
     requests: u64,
     buffer: Vec<TraceRequest>,
     spilled: Option<Spilled>,
@@ -103,6 +104,7 @@ impl Sorter {
             volumes: Naming::default(),
             counts: Vec::new(),
             inputs: 0,
+            has_times: true,
             requests: 0,
             buffer: Vec::new(),
             spilled: None,
@@ -137,6 +139,7 @@ impl Sorter {
         // A trace may name volumes that it has no request of.
         self.number_volumes(reader, &mut numbers)?;
         self.inputs += 1;
+        self.has_times &= reader.has_times();
         Ok(())
     }
 
@@ -184,6 +187,7 @@ impl Sorter {
         let mut sorted = Sorted {
             volumes: Naming::default(),
             counts: Vec::new(),
+            has_times: self.has_times,
             requests: self.requests,
             progress: SortProgress { done: 0, total: self.requests },
             runs: 0,
@@ -258,6 +262,7 @@ fn merge_groups(
 pub struct Sorted {
     volumes: Naming,
     counts: Vec<u64>,
+    has_times: bool,
     requests: u64,
     progress: SortProgress,
     runs: u64,
@@ -273,6 +278,11 @@ enum Rest {
 }
 
 impl Sorted {
+    /// Whether the times of all traces were recorded; see [`Reader::has_times`].
+    pub fn has_times(&self) -> bool {
+        self.has_times
+    }
+
     /// Replaces `out` by the next requests, at most [`BATCH_REQUESTS`], and says how many; zero at the end.
     ///
     /// # Errors
