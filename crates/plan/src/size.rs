@@ -50,7 +50,8 @@ pub struct SizeOptions {
     pub rules: Vec<VmRule>,
     /// The device model.
     pub times: ServiceTimes,
-    /// Shares are whole multiples of this many bytes, where the level has room for that.
+    /// Shares are whole multiples of this many bytes, where the level and the rules have room for that. Rules and the level's
+    /// size come first: no share is above its largest size, or below what the VM is guaranteed.
     pub granule_bytes: u64,
 }
 
@@ -231,16 +232,19 @@ pub(crate) fn divide_level(
     let granule = (options.granule_bytes / block_bytes).max(1);
     let demands = load.vms.iter().map(|vm| demand_of(vm, level, options, block_bytes)).collect::<Vec<_>>();
     let demand_blocks = demands.iter().map(|demand| demand.demand_blocks).sum();
-    let divide = |blocks: u64| divide_by(options.solver, &demands, blocks, options.objective);
+    let divide =
+        |demands: &[VmDemand], blocks: u64| divide_by(options.solver, demands, blocks, options.objective);
     // What rounding up to granules may cost is set aside, unless the level is too small to afford it, or what VMs are
     // guaranteed leaves no room for it.
-    let rounding = (granule - 1) * load.vms.len() as u64;
-    let rounded =
-        if rounding <= capacity_blocks / 8 { Some(divide(capacity_blocks - rounding)) } else { None };
+    let rounding = (granule - 1).saturating_mul(load.vms.len() as u64);
+    let rounded = (rounding <= capacity_blocks / 8).then(|| {
+        let whole: Vec<VmDemand> = demands.iter().map(|demand| in_whole_granules(demand, granule)).collect();
+        divide(&whole, capacity_blocks - rounding)
+    });
     let division = match rounded {
-        Some(Ok(division)) => in_granules(division, granule),
+        Some(Ok(division)) => in_granules(division, &demands, granule),
         Some(Err(ReuseError::GuaranteesDoNotFit { .. })) | None => {
-            divide(capacity_blocks).map_err(|error| in_words(error, load, level))?
+            divide(&demands, capacity_blocks).map_err(|error| in_words(error, load, level))?
         }
         Some(Err(error)) => return Err(in_words(error, load, level)),
     };
@@ -248,9 +252,21 @@ pub(crate) fn divide_level(
     Ok((LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method }, division))
 }
 
-fn in_granules(mut division: Division, granule: u64) -> Division {
-    for size in &mut division.sizes {
-        *size = size.next_multiple_of(granule);
+/// The demand with limits that are whole granules, so that rounding a share up stays within them. Limits that have no
+/// whole granule between them stay.
+fn in_whole_granules(demand: &VmDemand, granule: u64) -> VmDemand {
+    let most = demand.max_blocks / granule * granule;
+    let least = demand.min_blocks.div_ceil(granule).saturating_mul(granule);
+    if least > most {
+        return demand.clone();
+    }
+    VmDemand { min_blocks: least, max_blocks: most, ..demand.clone() }
+}
+
+/// Rounds shares up, but not beyond what a VM may have.
+fn in_granules(mut division: Division, demands: &[VmDemand], granule: u64) -> Division {
+    for (size, demand) in division.sizes.iter_mut().zip(demands) {
+        *size = size.checked_next_multiple_of(granule).unwrap_or(*size).min(demand.max_blocks);
     }
     division
 }

@@ -111,6 +111,51 @@ proptest! {
     }
 }
 
+/// Least and most blocks of a VM.
+fn limits() -> impl Strategy<Value = (Option<u64>, Option<u64>)> {
+    (proptest::option::of(0u64..12), proptest::option::of(0u64..30))
+}
+
+proptest! {
+    #[test]
+    fn rounding_to_granules_keeps_every_limit(
+        requests in requests(100, 24),
+        limits in proptest::collection::vec(limits(), 3),
+        granule in 1u64..9,
+        blocks in 0u64..150,
+    ) {
+        let load = load(&requests);
+        let in_bytes = |blocks: Option<u64>| blocks.map(|blocks| blocks * BLOCK_BYTES);
+        let limit_of = |name: &str| limits[name.trim_start_matches("host_").parse::<usize>().expect("a number")];
+        let rule = |name: &str| {
+            let (least, most) = limit_of(name);
+            VmRule {
+                name: name.to_owned(),
+                weight: None,
+                dram_bytes: (in_bytes(least), in_bytes(most)),
+                ssd_bytes: (None, None),
+            }
+        };
+        let rules: Vec<VmRule> = load.vms.iter().map(|vm| rule(&vm.facts.name)).collect();
+        let options = SizeOptions { granule_bytes: granule * BLOCK_BYTES, rules, ..options() };
+        let sum: u64 = load.vms.iter().map(|vm| limit_of(&vm.facts.name).0.unwrap_or(0)).sum();
+        let contradicts = |(least, most): (Option<u64>, Option<u64>)| least.unwrap_or(0) > most.unwrap_or(u64::MAX);
+        let possible = sum <= blocks && !load.vms.iter().any(|vm| contradicts(limit_of(&vm.facts.name)));
+        let plan = size(&load, levels(blocks, 0), &options);
+        prop_assert_eq!(plan.is_ok(), possible);
+        let Ok(plan) = plan else { return Ok(()) };
+        prop_assert!(plan.of_level[0].given_blocks <= blocks);
+        let rounding_fits = (granule - 1) * load.vms.len() as u64 <= blocks / 8;
+        for vm in &plan.vms {
+            let (share, (least, most)) = (vm.share_blocks[0], limit_of(&vm.name));
+            prop_assert!(share >= least.unwrap_or(0) && share <= most.unwrap_or(u64::MAX), "{:?}", vm);
+            // Without a guarantee there is always a whole number of granules, even if it is none.
+            let free = load.vms.iter().all(|vm| limit_of(&vm.facts.name).0.unwrap_or(0) == 0);
+            prop_assert!(!(rounding_fits && free) || share.is_multiple_of(granule), "{:?}", vm);
+        }
+    }
+}
+
 #[test]
 fn rules_bind_and_unknown_names_are_refused() {
     let requests: Vec<_> = (0..400)
