@@ -24,6 +24,10 @@ use crate::size::{parse_size, show_count, show_size};
 
 const DAYS_PER_YEAR: f64 = 365.0;
 
+/// What `--floor` and `--least` are unless said otherwise; their help says so.
+const DEFAULT_FLOOR: f64 = 0.9;
+const DEFAULT_LEAST_BYTES: u64 = 1 << 20;
+
 /// Divide host memory and SSD between VMs by what each can really use
 ///
 /// Each VM's use is measured by policy-optimised reuse distance: host memory by the reads that a read-only cache serves,
@@ -47,20 +51,21 @@ pub struct SizeCommand {
     ssd: Option<u64>,
 
     /// Money for both levels instead of their sizes, such as 500usd: finds the best pairs of sizes.
-    #[arg(long, value_name = "MONEY", value_parser = parse_money, conflicts_with_all = ["dram", "ssd"])]
+    #[arg(long, value_name = "MONEY", value_parser = parse_money, allow_hyphen_values = true,
+        conflicts_with_all = ["dram", "ssd"])]
     budget: Option<f64>,
 
     /// What the division maximises.
     #[arg(long, value_name = "WHAT", default_value = "sum-hit-ratio")]
     objective: ObjectiveName,
 
-    /// With ppc-total: the part of its best hit ratio that every VM keeps, 0 to 1.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.9)]
-    floor: f64,
+    /// With --objective ppc-total: the part of its best hit ratio that every VM keeps, 0 to 1 [default: 0.9].
+    #[arg(long, value_name = "SHARE")]
+    floor: Option<f64>,
 
-    /// With ppc-literal: the smallest size of a VM.
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
-    least: u64,
+    /// With --objective ppc-literal: the smallest size of a VM [default: 1MiB].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    least: Option<u64>,
 
     /// How the best division is looked for.
     #[arg(long, value_name = "HOW", default_value = "auto")]
@@ -127,6 +132,9 @@ fn parse_money(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix("usd").unwrap_or(text).trim();
     match number.parse::<f64>() {
         Ok(usd) if usd.is_finite() && usd > 0.0 => Ok(usd),
+        Ok(usd) if usd <= 0.0 => {
+            Err("Amounts are positive; write one above 0 in US dollars, such as 500usd".to_owned())
+        }
         _ => Err("Write an amount above 0 in US dollars, such as 500usd".to_owned()),
     }
 }
@@ -216,8 +224,18 @@ impl SizeCommand {
                 )));
             }
         }
-        if !(0.0..=1.0).contains(&self.floor) {
-            return Err(CliError::Usage(format!("--floor is {}; write a number from 0 to 1", self.floor)));
+        if let Some(floor) = self.floor.filter(|floor| !(0.0..=1.0).contains(floor)) {
+            return Err(CliError::Usage(format!("--floor is {floor}; write a number from 0 to 1")));
+        }
+        for (option, is_given, objective, name) in [
+            ("--floor", self.floor.is_some(), ObjectiveName::PpcTotal, "ppc-total"),
+            ("--least", self.least.is_some(), ObjectiveName::PpcLiteral, "ppc-literal"),
+        ] {
+            if is_given && self.objective != objective {
+                return Err(CliError::Usage(format!(
+                    "{option} means nothing to this objective; leave it away, or ask for --objective {name}"
+                )));
+            }
         }
         Ok(())
     }
@@ -234,7 +252,8 @@ impl SizeCommand {
 
     fn options(&self, times: ServiceTimes) -> SizeOptions {
         let us = |ns: u64| ns as f64 / 1000.0;
-        let least_blocks = (self.least / self.traces.block.bytes()).max(1);
+        let least_bytes = self.least.unwrap_or(DEFAULT_LEAST_BYTES);
+        let least_blocks = (least_bytes / self.traces.block.bytes()).max(1);
         SizeOptions {
             objective: match self.objective {
                 ObjectiveName::SumHitRatio => Objective::SumHitRatio,
@@ -243,7 +262,7 @@ impl SizeCommand {
                     cache_us: us(times.ssd_read_ns),
                     backing_us: us(times.backing.random_read.ns),
                 },
-                ObjectiveName::PpcTotal => Objective::PpcTotal { floor: self.floor },
+                ObjectiveName::PpcTotal => Objective::PpcTotal { floor: self.floor.unwrap_or(DEFAULT_FLOOR) },
                 ObjectiveName::PpcLiteral => Objective::PpcLiteral { min_blocks: least_blocks },
                 ObjectiveName::Maxmin => Objective::MaxMin,
             },
