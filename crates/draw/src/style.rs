@@ -48,6 +48,8 @@ pub struct Style {
     /// What `width_px` and the like count: pixels, or points on paper.
     pub(crate) length_unit: &'static str,
     pub(crate) shows_title: bool,
+    /// What stands below a picture that stands alone; may be empty.
+    pub(crate) note: String,
     pub(crate) theme: Theme,
 }
 
@@ -90,6 +92,7 @@ impl Style {
             stroke_px: 0.9,
             length_unit: "pt",
             shows_title: false,
+            note: String::new(),
             theme: ON_PAPER,
         }
     }
@@ -108,8 +111,15 @@ impl Style {
             stroke_px: 2.0,
             length_unit: "",
             shows_title: true,
+            note: String::new(),
             theme: ON_PAPER,
         }
+    }
+
+    /// With a note below a picture that stands alone: where the data come from, whether they are synthetic. In a page, the
+    /// page says that.
+    pub fn with_note(self, note: impl Into<String>) -> Style {
+        Style { note: note.into(), ..self }
     }
 
     /// For a page with `count` charts beside each other. The page shows the title.
@@ -121,7 +131,16 @@ impl Style {
         };
         let font_px = if count <= 1 { 13.0 } else { 12.0 };
         let stroke_px = if count <= 1 { 1.8 } else { 1.6 };
-        Style { width_px, height_px, font_px, stroke_px, length_unit: "", shows_title: false, theme: ON_PAGE }
+        Style {
+            width_px,
+            height_px,
+            font_px,
+            stroke_px,
+            length_unit: "",
+            shows_title: false,
+            note: String::new(),
+            theme: ON_PAGE,
+        }
     }
 
     /// The colour of the curve or part with this index; those beyond the palette share one.

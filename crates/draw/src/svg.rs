@@ -1,7 +1,10 @@
 //! Writes SVG elements. It must not know charts.
 
 use crate::style::Style;
-use crate::text::escape;
+use crate::text::{clean_text, escape, wrapped};
+
+/// Height of a line of a note, in letters.
+const NOTE_LINE_EM: f64 = 1.3;
 
 /// Where a text stands about its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +21,13 @@ pub(crate) struct Svg {
 
 impl Svg {
     /// Begins a picture that stands alone: with its namespace, size, title and description.
+    /// The style's note stands below `height_px`.
     pub fn alone(style: &Style, height_px: f64, title: &str, description: &str) -> Svg {
-        let (width, height, unit) = (num(style.width_px), num(height_px), style.length_unit);
+        let note = wrapped(&clean_text(&style.note), style.width_px - 2.0 * style.font_px, style.font_px);
+        let line_px = NOTE_LINE_EM * style.font_px;
+        let whole_px =
+            if note.is_empty() { height_px } else { height_px + (note.len() as f64 + 0.5) * line_px };
+        let (width, height, unit) = (num(style.width_px), num(whole_px), style.length_unit);
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}{unit}\" height=\"{height}{unit}\" \
              viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\" \
@@ -31,7 +39,12 @@ impl Svg {
             "<rect width=\"{width}\" height=\"{height}\" fill=\"{}\"/>\n",
             style.theme.ground
         ));
-        Svg { out }
+        let mut svg = Svg { out };
+        for (line, text) in note.iter().enumerate() {
+            let y = height_px + (line as f64 + 0.75) * line_px;
+            svg.text((style.font_px, y), Anchor::Start, style.theme.muted, "", text);
+        }
+        svg
     }
 
     /// Begins a picture inside a page, whose caption has the id `caption`.

@@ -92,9 +92,33 @@ pub(crate) fn shorten(text: &str, most_px: f64, font_px: f64) -> String {
     chars[..head].iter().chain(&['…']).chain(&chars[tail..]).collect()
 }
 
+/// Lines of at most this width, broken at blanks; a word that is wider is shortened. None of an empty text.
+pub(crate) fn wrapped(text: &str, most_px: f64, font_px: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if width_px(&format!("{line} {word}"), font_px) <= most_px => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(shorten(word, most_px, font_px)),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_break_at_blanks_where_they_are_full() {
+        let most = width_px("synthetic: web", 10.0);
+        assert_eq!(wrapped("synthetic: web and mail", most, 10.0), ["synthetic: web", "and mail"]);
+        let long = wrapped("synthetic:-and-no-blank a", most, 10.0);
+        assert!(long[0].contains('…') && width_px(&long[0], 10.0) <= most && long[1..] == ["a"], "{long:?}");
+        assert_eq!(wrapped("  ", most, 10.0), [""; 0]);
+    }
 
     #[test]
     fn what_misleads_is_replaced() {

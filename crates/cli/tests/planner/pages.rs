@@ -71,6 +71,26 @@ fn a_plan_follows_its_sliders_and_fields() {
 }
 
 #[test]
+fn synthetic_is_said_in_every_page_and_picture() {
+    let folder = Folder::new();
+    let trace = folder.path("made.lode");
+    good(&["trace", "synth", "hm_1", &trace, "--requests", "3000"]);
+    for (name, arguments) in [
+        ("c", &["curve", &trace][..]),
+        ("s", &["size", &trace, "--dram", "128KiB", "--ssd", "256KiB", "--no-replay"]),
+        ("r", &["compare", &trace, "--schemes", "etica", "--dram", "128KiB", "--ssd", "256KiB,1MiB"]),
+    ] {
+        let (html, svg) = (folder.path(&format!("{name}.html")), folder.path(&format!("{name}.svg")));
+        good(&[arguments, &["--html", &html, "--svg", &svg]].concat());
+        for file in [html, svg] {
+            let drawn = std::fs::read_to_string(&file).expect("a drawing");
+            // Where it can be read, not only among what browsers keep to themselves.
+            assert!(drawn.contains(">synthetic: made.lode; "), "{file}");
+        }
+    }
+}
+
+#[test]
 fn budgets_curves_and_comparisons_have_pages() {
     let folder = Folder::new();
     let trace = two_vms(&folder);

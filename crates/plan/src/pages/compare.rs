@@ -32,7 +32,7 @@ pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
     }
     let page = Page {
         title: "Schemes side by side".to_owned(),
-        subtitle: subtitle(&report.inputs, &format!("devices '{}', each request alone", report.devices)),
+        subtitle: subtitle(&report.inputs, &what(report)),
         sections,
         footer: FOOTER.to_owned(),
         ..Page::default()
@@ -46,7 +46,11 @@ pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
 /// [`PlanError::Draw`] for more than a page can show.
 pub fn compare_picture(report: &CompareReport) -> Result<String, PlanError> {
     let chart = chart(report, "Hits", "Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio);
-    Ok(chart.svg(&Style::full_width())?)
+    Ok(chart.svg(&Style::full_width().with_note(subtitle(&report.inputs, &what(report))))?)
+}
+
+fn what(report: &CompareReport) -> String {
+    format!("devices '{}', each request alone", report.devices)
 }
 
 fn total_bytes(cell: &CellReport) -> f64 {

@@ -30,7 +30,7 @@ pub fn curve_page(report: &CurveReport) -> Result<String, PlanError> {
 /// # Errors
 /// [`PlanError::Draw`] for more than a page can show.
 pub fn curve_picture(report: &CurveReport) -> Result<String, PlanError> {
-    Ok(chart(report).svg(&Style::full_width())?)
+    Ok(chart(report).svg(&Style::full_width().with_note(subtitle(&report.inputs, &what(report))))?)
 }
 
 fn shown(report: &CurveReport) -> Vec<&VmCurveReport> {

@@ -65,7 +65,7 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
 pub fn size_picture(report: &SizeReport) -> Result<String, PlanError> {
     let vms = shown(report);
     let view = View { report, vms: &vms, sliders: Sliders::none() };
-    Ok(view.bars().svg(&Style::full_width())?)
+    Ok(view.bars().svg(&Style::full_width().with_note(subtitle(&report.inputs, &view.what())))?)
 }
 
 fn shown(report: &SizeReport) -> Vec<usize> {
