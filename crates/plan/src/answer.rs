@@ -131,6 +131,8 @@ impl Answer {
         merge: &Merge,
     ) -> SizeReport {
         let plan = &self.plan;
+        let advice_at = advice(load, plan, &self.totals, options);
+        let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
         let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
         let replayed = |(mode, report): &(&'static str, Report)| {
             ReplayedReport::new(load, host, plan.levels, mode, report)
@@ -150,7 +152,8 @@ impl Answer {
             wear: WearReport::new(load, host, plan.levels.ssd_bytes, plan.total.ssd_writes),
             mode: self.fastest_mode(),
             replayed: self.replayed.iter().map(replayed).collect(),
-            advice: advice(load, plan),
+            advice: advice_at[asked[0]][asked[1]].clone(),
+            advice_at,
             totals: (&self.totals).into(),
             front: self
                 .front

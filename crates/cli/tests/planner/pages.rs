@@ -70,6 +70,48 @@ fn a_plan_follows_its_sliders_and_fields() {
     assert!((years(&moved) / years(&first) - 2.0).abs() < 0.1, "{} {}", years(&moved), years(&first));
 }
 
+/// What the page advises at any position of its sliders is what a plan of those sizes advises.
+#[test]
+fn advice_follows_the_sliders() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let arguments = ["size", &trace, "--dram", "512KiB", "--ssd", "2MiB", "--no-replay"];
+    let plan = json(&arguments);
+    let file = page(&folder, "plan.html", &arguments);
+    let sizes =
+        |level: &str| list(&plan["totals"][level]["sizes_bytes"]).iter().map(whole).collect::<Vec<_>>();
+    let (drams, ssds) = (sizes("dram"), sizes("ssd"));
+    let mut seen = Vec::new();
+    for (dram, ssd) in [(12, 12), (4, 12), (12, 3), (15, 16), (drams.len() - 1, ssds.len() - 1)] {
+        let Some(dom) = quiet(&file, &format!("#slider={dram},{ssd}")) else { return };
+        let (dram_size, ssd_size) = (drams[dram].to_string(), ssds[ssd].to_string());
+        let there = json(&["size", &trace, "--dram", &dram_size, "--ssd", &ssd_size, "--no-replay"]);
+        let advised: Vec<&str> = list(&there["advice"]).iter().filter_map(|text| text.as_str()).collect();
+        let mut shown = texts(&dom, "<li");
+        // What the page's head links to has no text.
+        shown.retain(|text| !text.trim().is_empty());
+        assert_eq!(shown, advised, "{dram_size} and {ssd_size}");
+        assert!(!seen.contains(&there["advice"]), "{advised:?}");
+        seen.push(there["advice"].clone());
+    }
+}
+
+#[test]
+fn a_page_of_a_hundred_vms_stays_small() {
+    let folder = Folder::new();
+    let names: Vec<String> = (0..100).map(|vm| format!("vm{vm:02}")).collect();
+    let guests: Vec<Guest<'_>> = (0..100)
+        .map(|vm| Guest { name: &names[vm as usize], blocks: 60 + 7 * vm, reads: 30 + vm % 7 * 10 })
+        .collect();
+    let trace = folder.file("many.csv", msr_csv(&guests, 60_000));
+    let file =
+        page(&folder, "plan.html", &["size", &trace, "--dram", "16MiB", "--ssd", "64MiB", "--no-replay"]);
+    let bytes = std::fs::metadata(&file).expect("a page").len();
+    assert!(bytes < 500_000, "{bytes} bytes");
+    let Some(dom) = quiet(&file, "#slider=6,15") else { return };
+    assert!(texts(&dom, "<li").len() > 3 && texts(&dom, "<th").contains(&"vm99_0"));
+}
+
 #[test]
 fn synthetic_is_said_in_every_page_and_picture() {
     let folder = Folder::new();

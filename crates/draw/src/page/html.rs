@@ -68,7 +68,7 @@ enum FactorData {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ItemData {
-    Sentences { kind: &'static str, sentences: States<Vec<String>> },
+    Sentences { kind: &'static str, texts: Vec<String>, sentences: States<Vec<usize>> },
     Table(TableData),
     Lines(Box<LineData>),
     Bars(BarData),
@@ -232,10 +232,17 @@ impl Writer<'_> {
             self.out.push_str(&format!("<li>{}</li>\n", escape(&clean_text(sentence))));
         }
         self.out.push_str("</ul>\n");
-        let clean = |state: &Vec<String>| state.iter().map(|sentence| clean_text(sentence)).collect();
-        let states = sentences.states.iter().map(clean).collect();
+        // Many states say the same, so that every sentence is written once.
+        let (mut texts, mut known) = (Vec::new(), HashMap::new());
+        let mut number = |sentence: &String| {
+            *known.entry(sentence.clone()).or_insert_with(|| {
+                texts.push(clean_text(sentence));
+                texts.len() - 1
+            })
+        };
+        let states = sentences.states.iter().map(|state| state.iter().map(&mut number).collect()).collect();
         let sentences = States { sliders: sentences.sliders.clone(), states };
-        self.items.push(ItemData::Sentences { kind: "sentences", sentences });
+        self.items.push(ItemData::Sentences { kind: "sentences", texts, sentences });
         Ok(())
     }
 }

@@ -359,10 +359,10 @@
 
   /* ---- Sentences, figures, controls ---- */
 
-  function bringSentences(list, { sentences }) {
+  function bringSentences(list, { texts, sentences }) {
     if (follows(sentences)) updates.push(() => {
       list.replaceChildren();
-      now(sentences).forEach(sentence => element('li', list, '', sentence));
+      now(sentences).forEach(number => element('li', list, '', texts[number]));
     });
   }
 

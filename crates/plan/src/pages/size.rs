@@ -27,8 +27,8 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     let view = View { report, vms: &vms, sliders: Sliders::of(report) };
     let has_times = InputReport::all_have_times(&report.inputs);
     let mut sections = vec![Section {
-        title: "Advice for the sizes asked for".to_owned(),
-        items: vec![Item::Sentences(States::fixed(report.advice.clone()))],
+        title: "Advice".to_owned(),
+        items: vec![Item::Sentences(view.sliders.by_both(|dram, ssd| report.advice_at[dram][ssd].clone()))],
     }];
     // Without VMs, or without a level, there is nothing to draw.
     if !vms.is_empty() && view.levels().next().is_some() {
