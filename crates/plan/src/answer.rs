@@ -7,10 +7,10 @@ use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level};
 
 use crate::advice::advice;
-use crate::compare::LevelBytes;
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
 use crate::jobs::in_parallel;
+use crate::levels::LevelBytes;
 use crate::load::Load;
 use crate::report::{
     FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, VmSizeReport, WearReport,

@@ -13,28 +13,10 @@ use lode_types::{BlockSize, Level};
 
 use crate::error::PlanError;
 use crate::jobs::in_parallel;
+use crate::levels::LevelBytes;
 
 /// Most cells of one comparison.
 pub const MAX_CELLS: usize = 4096;
-
-/// Bytes of each level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct LevelBytes {
-    /// Host memory.
-    pub dram_bytes: u64,
-    /// SSD.
-    pub ssd_bytes: u64,
-}
-
-impl LevelBytes {
-    /// Bytes of one level.
-    pub fn of(&self, level: Level) -> u64 {
-        match level {
-            Level::Dram => self.dram_bytes,
-            Level::Ssd => self.ssd_bytes,
-        }
-    }
-}
 
 /// What to compare, and how.
 #[derive(Clone, Debug)]

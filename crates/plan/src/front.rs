@@ -5,8 +5,8 @@ use lode_hardware::Host;
 use lode_reuse::sizing::Division;
 use lode_types::Level;
 
-use crate::compare::LevelBytes;
 use crate::error::PlanError;
+use crate::levels::LevelBytes;
 use crate::load::Load;
 use crate::size::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares, plan_of};
 

@@ -13,6 +13,7 @@ mod curves;
 mod error;
 mod front;
 mod jobs;
+mod levels;
 mod load;
 mod mini;
 mod pages;
@@ -24,10 +25,11 @@ mod streams;
 mod totals;
 
 pub use answer::{Answer, MODES, Means, PLAN_SETTINGS, SCHEME, answer};
-pub use compare::{Cell, CompareOptions, CompareProgress, LevelBytes, MAX_CELLS, compare};
+pub use compare::{Cell, CompareOptions, CompareProgress, MAX_CELLS, compare};
 pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_WORKING_SET_BLOCKS, VmCurve, curves};
 pub use error::PlanError;
 pub use front::{FrontPoint, MAX_BUDGET_USD, Prices, best, front};
+pub use levels::{LevelBlockCounts, LevelBytes};
 pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
 pub use mini::{MAX_MINI_SIZES, MiniOptions, MiniPoint, MiniVm, miniature};
 pub use pages::{

@@ -6,8 +6,8 @@ use lode_reuse::ReuseError;
 use lode_reuse::sizing::{Division, Hull, Method, Objective, Solver, Split, VmDemand, divide_by};
 use lode_types::{Level, show_size};
 
-use crate::compare::LevelBytes;
 use crate::error::PlanError;
+use crate::levels::LevelBytes;
 use crate::load::{Load, VmLoad};
 
 /// What a VM may have of the levels, whatever its curve says.

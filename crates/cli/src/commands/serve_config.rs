@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use clap::Args;
-use lode_plan::{PLAN_SETTINGS, SCHEME, SizeReport, VmSizeReport};
-use lode_types::show_size;
+use lode_plan::{PLAN_SETTINGS, SCHEME, SizeReport};
+use lode_types::{Level, show_size};
 use serde::Serialize;
 
 use super::planning::write_file;
@@ -78,12 +78,10 @@ impl ConfigArgs {
         }
         let settings: BTreeMap<_, _> =
             PLAN_SETTINGS.into_iter().chain(report.mode.map(|mode| ("mode", mode))).collect();
-        let shares = |level: fn(&VmSizeReport) -> u64, bytes: u64| {
-            let blocks: Vec<u64> = report.vms.iter().map(level).collect();
-            in_granules(&blocks, report.block_bytes, bytes)
-        };
-        let drams = shares(|vm| vm.share.dram_blocks, report.levels.dram_bytes);
-        let ssds = shares(|vm| vm.share.ssd_blocks, report.levels.ssd_bytes);
+        let [drams, ssds] = Level::ALL.map(|level| {
+            let blocks: Vec<u64> = report.vms.iter().map(|vm| vm.share.of(level)).collect();
+            in_granules(&blocks, report.block_bytes, report.levels.of(level))
+        });
         let mut taken = HashSet::new();
         let vms = report.vms.iter().zip(drams.iter().zip(&ssds)).map(|(vm, (&dram, &ssd))| {
             let name = unique_name(&vm.name, &mut taken);

@@ -3,7 +3,7 @@
 use lode_draw::{Axis, Cells, Column, LineChart, Series, Shape, States, Table, Unit};
 use lode_types::show_size;
 
-use crate::compare::LevelBytes;
+use crate::levels::LevelBytes;
 use crate::report::{FrontReport, ReplayedReport};
 
 /// Points of one kind that have labels; more of them cover each other, and the table has all.

@@ -183,13 +183,8 @@ impl View<'_> {
         let at_position = |at: usize, totals: &LevelTotalsReport| {
             self.vms.iter().map(|&vm| self.bytes(totals.shares_blocks[at][vm])).collect()
         };
-        self.sliders.by_level(level, at_position, || {
-            self.vms()
-                .map(|vm| {
-                    self.bytes(if level == Level::Dram { vm.share.dram_blocks } else { vm.share.ssd_blocks })
-                })
-                .collect()
-        })
+        self.sliders
+            .by_level(level, at_position, || self.vms().map(|vm| self.bytes(vm.share.of(level))).collect())
     }
 
     fn levels(&self) -> impl Iterator<Item = Level> {
@@ -327,10 +322,7 @@ impl View<'_> {
             );
             columns
                 .push(Column { title: title(level).to_owned(), cells: Cells::Numbers(Unit::Bytes, shares) });
-            let useful = move |vm: &VmSizeReport| {
-                let demand = &vm.demand;
-                Some(self.bytes(if level == Level::Dram { demand.dram_blocks } else { demand.ssd_blocks }))
-            };
+            let useful = move |vm: &VmSizeReport| Some(self.bytes(vm.demand.of(level)));
             columns.push(fixed(&format!("{} useful", title(level)), Unit::Bytes, &useful));
         }
         columns.push(fixed("Read hits", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lode_replay::{Counts, InputReport};
 use serde::Serialize;
 
-use crate::compare::{Cell, CompareOptions, LevelBytes};
+use crate::compare::{Cell, CompareOptions};
+use crate::levels::LevelBytes;
 
 /// What `lode compare` finds.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,6 +7,6 @@ mod size;
 pub use compare::{CellReport, CellVm, CompareReport, SchemeEntry};
 pub use curve::{CurveReport, IntervalReport, VmCurveReport, method_text};
 pub use size::{
-    FrontReport, LevelBlockCounts, LevelReport, LevelTotalsReport, OutcomeReport, ReplayedReport, SizeReport,
-    SplitReport, SplitsReport, TotalsReport, VmSizeReport, WearReport,
+    FrontReport, LevelReport, LevelTotalsReport, OutcomeReport, ReplayedReport, SizeReport, SplitReport,
+    SplitsReport, TotalsReport, VmSizeReport, WearReport,
 };

@@ -6,8 +6,8 @@ use lode_reuse::sizing::Split;
 use lode_types::Level;
 use serde::Serialize;
 
-use crate::compare::LevelBytes;
 use crate::front::FrontPoint;
+use crate::levels::{LevelBlockCounts, LevelBytes};
 use crate::load::Load;
 use crate::size::{LevelPlan, Outcome, SizePlan, VmPlan};
 use crate::totals::{LevelTotals, Totals};
@@ -79,15 +79,6 @@ pub struct LevelReport {
     pub given_blocks: u64,
     /// `granted`, `exact`, `greedy`, `maxmin` or `talus`.
     pub solver: &'static str,
-}
-
-/// A number of blocks of each level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LevelBlockCounts {
-    /// Host memory.
-    pub dram_blocks: u64,
-    /// SSD.
-    pub ssd_blocks: u64,
 }
 
 /// One VM's part.
@@ -224,12 +215,6 @@ pub struct FrontReport {
     pub outcome: OutcomeReport,
     /// What writing does to the SSD.
     pub wear: WearReport,
-}
-
-impl From<[u64; 2]> for LevelBlockCounts {
-    fn from(blocks: [u64; 2]) -> LevelBlockCounts {
-        LevelBlockCounts { dram_blocks: blocks[Level::Dram.index()], ssd_blocks: blocks[Level::Ssd.index()] }
-    }
 }
 
 impl From<&LevelPlan> for LevelReport {

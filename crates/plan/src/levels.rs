@@ -1,0 +1,49 @@
+//! How much there is of each level, in the units that questions and answers use. It must not know what levels are for.
+
+use lode_types::Level;
+use serde::Serialize;
+
+/// Bytes of each level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LevelBytes {
+    /// Host memory.
+    pub dram_bytes: u64,
+    /// SSD.
+    pub ssd_bytes: u64,
+}
+
+impl LevelBytes {
+    /// Bytes of one level.
+    pub fn of(&self, level: Level) -> u64 {
+        match level {
+            Level::Dram => self.dram_bytes,
+            Level::Ssd => self.ssd_bytes,
+        }
+    }
+}
+
+/// A number of blocks of each level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LevelBlockCounts {
+    /// Host memory.
+    pub dram_blocks: u64,
+    /// SSD.
+    pub ssd_blocks: u64,
+}
+
+impl LevelBlockCounts {
+    /// Blocks of one level.
+    pub fn of(&self, level: Level) -> u64 {
+        match level {
+            Level::Dram => self.dram_blocks,
+            Level::Ssd => self.ssd_blocks,
+        }
+    }
+}
+
+impl From<[u64; 2]> for LevelBlockCounts {
+    /// Of blocks by [`Level::index`].
+    fn from(blocks: [u64; 2]) -> LevelBlockCounts {
+        LevelBlockCounts { dram_blocks: blocks[Level::Dram.index()], ssd_blocks: blocks[Level::Ssd.index()] }
+    }
+}
