@@ -12,7 +12,6 @@
 mod axis;
 mod bars;
 mod error;
-mod front;
 mod line;
 mod page;
 mod states;
@@ -24,7 +23,6 @@ mod unit;
 pub use axis::{Axis, Scale};
 pub use bars::{Arrangement, BarChart, Panel, Part};
 pub use error::{DrawError, DrawErrorKind};
-pub use front::{Goal, front};
 pub use line::{LineChart, Markers, Series, Shape};
 pub use page::{Cells, Column, Factor, Figure, FigureValue, Item, NumberField, Page, Section, Slider, Table};
 pub use states::States;

@@ -19,7 +19,8 @@ pub fn scatter() -> LineChart {
     let points: Vec<(f64, f64)> = (0..40)
         .map(|at| (100.0 + 10.0 * at as f64, 150.0 + 9e4 * (0.1 + scattered(at)) / (at as f64 + 3.0).powi(2)))
         .collect();
-    let best = front(&points, Goal::Less, Goal::Less);
+    let beaten = |one: &(f64, f64)| points.iter().any(|other| other.0 < one.0 && other.1 <= one.1);
+    let best: Vec<_> = points.iter().copied().filter(|point| !beaten(point)).collect();
     let names = best.iter().enumerate().map(|(at, _)| format!("choice {}", at + 1)).collect();
     chart.series = vec![
         Series::new("on the front", Shape::Points, best.clone()).with_labels(names),
