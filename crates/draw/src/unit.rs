@@ -58,7 +58,10 @@ impl Unit {
             Unit::Microseconds => time(value),
             Unit::Years if plain(value) == "1" => "1 year".to_owned(),
             Unit::Years => format!("{} years", plain(value)),
-            Unit::Dollars if value.abs() < 100.0 => format!("{}${}", minus(value), rounded(value.abs(), 2)),
+            // Cents, and more where these would say nothing.
+            Unit::Dollars if value == 0.0 || (0.1..100.0).contains(&value.abs()) => {
+                format!("{}${}", minus(value), rounded(value.abs(), 2))
+            }
             Unit::Dollars => format!("{}${}", minus(value), plain(value.abs())),
             Unit::Named(name) => format!("{} {name}", plain(value)),
         }
@@ -218,6 +221,8 @@ mod tests {
             (Unit::Years, 1.0, "1 year"),
             (Unit::Years, f64::INFINITY, "∞ years"),
             (Unit::Dollars, 0.345, "$0.35"),
+            (Unit::Dollars, 0.0, "$0.00"),
+            (Unit::Dollars, 0.00712, "$0.00712"),
             (Unit::Dollars, 12500.0, "$12,500"),
             (Unit::Named("J"), 12.0, "12 J"),
             (Unit::Count, f64::NAN, "–"),

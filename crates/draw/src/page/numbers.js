@@ -46,7 +46,7 @@ const show = (() => {
 
   function dollars(value) {
     const size = Math.abs(value);
-    return minus(value) + '$' + (size < 100 ? rounded(size, 2) : plain(size));
+    return minus(value) + '$' + (size === 0 || size >= 0.1 && size < 100 ? rounded(size, 2) : plain(size));
   }
 
   function years(value) {
