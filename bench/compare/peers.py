@@ -23,6 +23,7 @@ WRITE = 1 << 31
 BLOCK_MASK = WRITE - 1
 HASHPOWERS = (20, 21, 22)
 READ_PERCENT = 70
+MOST_ROUNDS = 99
 ORACLE_GENERAL = numpy.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
 # The peer's algorithm, our scheme, its settings.
@@ -170,62 +171,108 @@ def row(table, trace, what, pairs, target, note=""):
           f"  {target or '-':>4} {met:<4}{note}", flush=True)
 
 
-def replays(ours, trace, table, rounds):
+class Wanted:
+    """Which rows are measured, and how often: all of them, or those whose trace and text have one of these words."""
+
+    def __init__(self, words, rounds):
+        self.words, self.rounds = [word.strip().lower() for word in words], rounds
+
+    def has(self, trace, what):
+        return not self.words or any(word in f"{trace.name} {what}".lower() for word in self.words)
+
+
+def fastest_hashpower(trace, algorithm, blocks):
+    return min(HASHPOWERS, key=lambda power: peer(trace, algorithm, blocks, power)[0])
+
+
+def beside(trace, algorithm, blocks, power, rounds, mine):
+    """Pairs of our seconds and the peer's, in turn."""
+    pairs = []
+    for _ in range(rounds):
+        theirs, _ = peer(trace, algorithm, blocks, power)
+        pairs.append((mine()["seconds"], theirs))
+    return pairs
+
+
+def replays(ours, trace, table, wanted):
     """Every policy beside the peer's, and ETICA beside its LRU."""
     blocks = trace.distinct // 10
     targets = {"LRU": 2.0, "ARC": 1.5}
-    peer_lru = []
+    rows = []
     for name, (algorithm, scheme, pairs) in POLICIES.items():
-        best = min(HASHPOWERS, key=lambda power: peer(trace, algorithm, blocks, power)[0])
-        runs, mixed = [], []
-        for _ in range(rounds):
-            theirs, _ = peer(trace, algorithm, blocks, best)
-            runs.append((ours.replay(trace, scheme, 0, blocks, pairs)["seconds"], theirs))
-            mixed.append((ours.replay(trace, scheme, 0, blocks, pairs, "mixed")["seconds"], theirs))
-        row(table, trace, f"replay {name}", runs, targets.get(name), f"hashpower {best}")
-        row(table, trace, f"replay {name}, 30 % writes", mixed, None, "the peer knows no writes")
-        if name == "LRU":
-            peer_lru = [theirs for _, theirs in runs]
-    etica = [ours.replay(trace, "etica", blocks // 4, blocks, ["mode=full-hybrid"], "mixed")["seconds"] for _ in peer_lru]
-    row(table, trace, "ETICA full-hybrid / its LRU", list(zip(etica, peer_lru)), 1.0, "with 30 % writes")
+        for what, ops, target, note in [
+            (f"replay {name}", "reads", targets.get(name), ""),
+            (f"replay {name}, 30 % writes", "mixed", None, ", the peer knows no writes"),
+        ]:
+            rows.append((what, algorithm, (scheme, 0, blocks, pairs, ops), target, note))
+    for what, ops, target, note in [
+        ("ETICA full-hybrid / its LRU", "mixed", 1.0, ", with 30 % writes"),
+        ("ETICA reads only / its LRU", "reads", None, ", what the peer's LRU does too"),
+    ]:
+        rows.append((what, libcachesim.LRU, ("etica", blocks // 4, blocks, ["mode=full-hybrid"], ops), target, note))
+    powers = {}
+    for what, algorithm, arguments, target, note in rows:
+        if not wanted.has(trace, what):
+            continue
+        if algorithm not in powers:
+            powers[algorithm] = fastest_hashpower(trace, algorithm, blocks)
+        power = powers[algorithm]
+        pairs = beside(trace, algorithm, blocks, power, wanted.rounds, lambda: ours.replay(trace, *arguments))
+        row(table, trace, what, pairs, target, f"hashpower {power}{note}")
 
 
-def curves(ours, trace, table, rounds):
-    """All sizes at once, beside one size after the other."""
+def curves(ours, trace, table, wanted):
+    """All sizes at once, beside one size after the other; once unless rows are chosen, as it takes longest."""
+    what = "exact TRD curve / 20 LRU sizes"
+    if not wanted.has(trace, what):
+        return
     sizes = [max(20, trace.distinct * step // 20) for step in range(1, 21)]
     runs = []
-    for _ in range(rounds):
+    for _ in range(wanted.rounds if wanted.words else 1):
         mine = ours.call("curve", trace.words)["seconds"]
         runs.append((mine, sum(peer(trace, libcachesim.LRU, size, HASHPOWERS[1])[0] for size in sizes)))
-    row(table, trace, "exact TRD curve / 20 LRU sizes", runs, 10.0, f"hashpower {HASHPOWERS[1]}")
+    row(table, trace, what, runs, 10.0, f"hashpower {HASHPOWERS[1]}")
 
 
-def readers(ours, trace, table, rounds, folder):
+def readers(ours, trace, table, wanted, folder):
     """Reading alone. The peer has no call that only reads: it reads a trace of one object into a cache that holds it."""
+    what = "compact reader / oracleGeneral"
+    if not wanted.has(trace, what):
+        return
     one = numpy.fromfile(trace.oracle, dtype=ORACLE_GENERAL)
     one["id"] = 1
     path = folder / "one.oracleGeneral"
     one.tofile(path)
     ours.call("pack", trace.words, trace.packed)
     runs = []
-    for _ in range(rounds):
+    for _ in range(wanted.rounds):
         mine = ours.call("read", trace.packed)["seconds"]
         runs.append((mine, peer(trace, libcachesim.FIFO, 1000, 10, path)[0]))
-    row(table, trace, "compact reader / oracleGeneral", runs, 3.0, "the peer's time includes one look-up that always hits")
+    row(table, trace, what, runs, 3.0, "the peer's time includes one look-up that always hits")
 
 
-def bench(ours, folder, quick):
-    rounds = 1 if quick else 3
+def bench(ours, folder, quick, rows, rounds):
+    wanted = Wanted(rows, rounds or (1 if quick else 3))
     scale = (1_000_000, 100_000) if quick else (20_000_000, 2_000_000)
     table = []
     print(f"{'trace':<24}{'what':<34}{'ours':>8}{'theirs':>8}  ratio (range)    target met; M requests/s")
     for trace in filter(None, [zipf(ours, folder, *scale), cloudphysics(folder)]):
-        replays(ours, trace, table, rounds)
-        curves(ours, trace, table, 1)
-        readers(ours, trace, table, rounds, folder)
-    out = folder / "peers.json"
+        replays(ours, trace, table, wanted)
+        curves(ours, trace, table, wanted)
+        readers(ours, trace, table, wanted, folder)
+    if not table:
+        fail(f"no row has any of these words: {', '.join(rows)}; the rows are those of a run without --rows")
+    # Single rows are no table to be quoted, and do not replace one.
+    out = folder / ("peers-rows.json" if rows else "peers.json")
     out.write_text(json.dumps({"libcachesim": "0.3.5", "quick": quick, "rows": table}, indent=1) + "\n")
     print(f"written: {out}")
+
+
+def rounds_of(text):
+    number = int(text)
+    if not 1 <= number <= MOST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"{number} is not from 1 to {MOST_ROUNDS}")
+    return number
 
 
 def main():
@@ -234,12 +281,15 @@ def main():
     parser.add_argument("--program", type=Path, required=True, help="lode-compare")
     parser.add_argument("--folder", type=Path, required=True, help="where traces and results go")
     parser.add_argument("--quick", action="store_true", help="small traces and one round; its ratios are not to be quoted")
+    parser.add_argument("--rows", default="", metavar="WORD,...", help="only rows whose trace or text has one of these words")
+    parser.add_argument("--rounds", type=rounds_of, metavar="N", help=f"rounds of each row, 1 to {MOST_ROUNDS}, instead of 3")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     ours = Ours(options.program)
     if options.what == "test":
         sys.exit(1 if test(ours, options.folder) else 0)
-    bench(ours, options.folder, options.quick)
+    rows = [word for word in options.rows.split(",") if word.strip()]
+    bench(ours, options.folder, options.quick, rows, options.rounds)
 
 
 if __name__ == "__main__":
