@@ -97,6 +97,21 @@ fn advice_follows_the_sliders() {
 }
 
 #[test]
+fn a_level_that_nobody_gets_has_no_bars() {
+    let folder = Folder::new();
+    let reader = [Guest { name: "reader", blocks: 400, reads: 100 }];
+    let trace = folder.file("reads.csv", msr_csv(&reader, 2000));
+    let (svg, both) = (folder.path("one.svg"), folder.path("both.svg"));
+    let draw = |trace: &str, file: &str| {
+        good(&["size", trace, "--dram", "512KiB", "--ssd", "2MiB", "--no-replay", "--svg", file]);
+        std::fs::read_to_string(file).expect("a picture")
+    };
+    let (one, both) = (draw(&trace, &svg), draw(&two_vms(&folder), &both));
+    assert!(one.contains(">DRAM<") && !one.contains(">SSD<"), "{one}");
+    assert!(both.contains(">DRAM<") && both.contains(">SSD<"), "{both}");
+}
+
+#[test]
 fn a_page_of_a_hundred_vms_stays_small() {
     let folder = Folder::new();
     let names: Vec<String> = (0..100).map(|vm| format!("vm{vm:02}")).collect();

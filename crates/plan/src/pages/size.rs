@@ -200,11 +200,18 @@ impl View<'_> {
             arrangement: Arrangement::Grouped,
             parts: vec![Part { name: "Share".to_owned(), values: self.shares(level) }],
         };
+        // A level that nobody gets has no scale; where nobody gets any, all are shown.
+        let is_given =
+            |level: &Level| self.shares(*level).values().iter().flatten().any(|&bytes| bytes > 0.0);
+        let mut levels: Vec<Level> = self.levels().filter(is_given).collect();
+        if levels.is_empty() {
+            levels = self.levels().collect();
+        }
         BarChart {
             title: "Shares of the VMs".to_owned(),
             description: "What each VM gets of each level".to_owned(),
             rows: self.vms().map(|vm| vm.name.clone()).collect(),
-            panels: self.levels().map(panel).collect(),
+            panels: levels.into_iter().map(panel).collect(),
         }
     }
 
