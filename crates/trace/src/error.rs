@@ -148,7 +148,7 @@ impl Fault {
         };
         let todo = match self.kind {
             ErrorKind::Version => {
-                "convert the original trace again, or read it with the program that wrote it"
+                "make it again out of the original trace with lode trace convert, or read it with the program that wrote it"
             }
             _ if can_skip => {
                 "repair the trace or fetch it again, or read it without such records: --on-error skip"

@@ -1,5 +1,5 @@
-//! The frame of the compact format, version 2: headers and blocks. All integers are little-endian. What is
-//! inside a block of requests is described in [`super::records`]. It must not do I/O.
+//! The frame of the compact format, version 3: headers and blocks. All integers are little-endian. What is
+//! inside a block of requests is described in [`super::shape`]. It must not do I/O.
 //!
 //! ```text
 //! file   = file header, block*, end block
@@ -8,19 +8,19 @@
 //! block header (32): "LBLK", u16 kind, u16 zero, u32 payload bytes, u32 items, u64 base,
 //!                    u32 CRC32C of the payload, u32 CRC32C of the 28 bytes before
 //! kind 1, volumes:  (u16 length, name)*; base = index of the first of them
-//! kind 2, requests: columns (32), records, zero (7); base = the earliest time, in ns
+//! kind 2, requests: columns; base = the first request's time, in ns
 //! kind 3, end:      nothing; base = number of requests in the file
 //! ```
 //!
 //! Times are 0 where they were recorded, and 1 where they only keep the order of the requests.
 //!
-//! A block says how long it is, so that a reader can pass over it without looking inside, and base says from
-//! which time on its requests are.
+//! A block says how long it is, so that a reader can pass over it without looking inside, and base says at
+//! which time its requests begin.
 
-use super::records::{COLUMNS_BYTES, MAX_RECORD_BYTES, PADDING_BYTES};
+use super::shape::{COLUMNS_BYTES, max_columns_bytes};
 
 pub(crate) const FILE_MAGIC: [u8; 8] = *b"\x89LODE\r\n\x1a";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 pub(crate) const HEADER_BYTES: usize = 32;
 const BLOCK_MAGIC: [u8; 4] = *b"LBLK";
 /// Where in either header its own checksum is.
@@ -29,8 +29,7 @@ const HEADER_CRC_AT: usize = 28;
 /// Most requests in a block, so that a block is at most one batch.
 pub(crate) const MAX_BLOCK_REQUESTS: usize = crate::limits::BATCH_REQUESTS;
 /// Most payload bytes in a block of either kind.
-pub(crate) const MAX_PAYLOAD_BYTES: usize =
-    COLUMNS_BYTES + MAX_BLOCK_REQUESTS * MAX_RECORD_BYTES + PADDING_BYTES;
+pub(crate) const MAX_PAYLOAD_BYTES: usize = COLUMNS_BYTES + max_columns_bytes(MAX_BLOCK_REQUESTS);
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +111,6 @@ impl BlockHeader {
 }
 
 /// The integer at `at`, which is within the header.
-pub(super) fn u32_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
+fn u32_at(bytes: &[u8; HEADER_BYTES], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

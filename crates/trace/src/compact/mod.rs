@@ -2,7 +2,8 @@
 //! It must not know other formats.
 
 pub(crate) mod layout;
-pub(crate) mod records;
+pub(crate) mod shape;
+pub(crate) mod unpack;
 mod writer;
 
 pub use writer::{CompactOutput, CompactWriter, create_compact, create_compact_with, is_compact_name};

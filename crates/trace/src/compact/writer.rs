@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lode_types::TraceRequest;
 
 use super::layout::{self, BlockHeader, BlockKind, HEADER_BYTES, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES};
-use super::records::{Ranges, Shape};
+use super::shape::{Ranges, Shape};
 use crate::error::{ErrorKind, TraceError};
 use crate::feed::check_request;
 use crate::limits::MAX_VOLUMES;

@@ -1,5 +1,5 @@
 //! Reading Lodestore's compact format; its bytes are described in [`crate::compact::layout`] and
-//! [`crate::compact::records`].
+//! [`crate::compact::shape`].
 //!
 //! Every byte is under a checksum. When faults are skipped, a block of requests with a bad checksum is
 //! passed over as one fault; a bad header or a bad block of volume names cannot be, as what follows would
@@ -9,7 +9,7 @@ use lode_types::TraceRequest;
 
 use super::{Decoder, Format};
 use crate::compact::layout::{self, BlockHeader, BlockKind, FILE_MAGIC, HEADER_BYTES, MAX_BLOCK_REQUESTS};
-use crate::compact::records;
+use crate::compact::unpack::unpack;
 use crate::error::{ErrorKind, Fault, Position, TraceError};
 use crate::feed::{Feed, More};
 use crate::limits::BATCH_REQUESTS;
@@ -24,7 +24,7 @@ pub(crate) static FORMAT: Format = Format {
     decoder: |_| Box::new(Lode { started: false, requests: 0, lost_blocks: false }),
 };
 
-const VERSION: Fault = Fault::new(ErrorKind::Version, "version 2 of the compact format");
+const VERSION: Fault = Fault::new(ErrorKind::Version, "version 3 of the compact format");
 const FILE_HEADER: Fault = Fault::new(ErrorKind::Checksum, "an intact file header");
 const BLOCK_HEADER: Fault = Fault::new(ErrorKind::Checksum, "an intact block header");
 const BLOCK: Fault = Fault::new(ErrorKind::Checksum, "an intact block");
@@ -141,7 +141,8 @@ impl Lode {
         Ok(More::Yes)
     }
 
-    /// Adds the requests of an intact block. A bad one among them ends the block.
+    /// Adds the requests of an intact block. A bad one among them ends the block; it has no place of its own, so that
+    /// the fault is at the block's columns.
     fn add_requests(
         &mut self,
         feed: &mut Feed,
@@ -152,14 +153,14 @@ impl Lode {
         let (count, volumes) = (header.items as usize, feed.volumes.names().len() as u32);
         let before = out.len();
         let unpacked = if count <= MAX_BLOCK_REQUESTS {
-            records::unpack(payload, header.base, count, volumes, out)
+            unpack(payload, header.base, count, volumes, out)
         } else {
-            Err((COUNT, 0))
+            Err(COUNT)
         };
         self.requests += (out.len() - before) as u64;
-        if let Err((fault, at)) = unpacked {
+        if let Err(fault) = unpacked {
             self.lost_blocks = true;
-            let byte = feed.input.offset() + (HEADER_BYTES + at) as u64;
+            let byte = feed.input.offset() + HEADER_BYTES as u64;
             feed.fault(fault, Position { byte, line: None })?;
         }
         Ok(())
@@ -180,6 +181,7 @@ impl Lode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compact::shape::{Ranges, Shape};
     use crate::reader::{OnError, ReadOptions, read_trace};
     use lode_types::Op;
 
@@ -194,8 +196,8 @@ mod tests {
 
     fn payload(requests: &[TraceRequest]) -> Vec<u8> {
         let mut payload = Vec::new();
-        let ranges = records::Ranges::of(requests).expect("requests");
-        records::Shape::from(&ranges).pack(requests, &mut payload);
+        let ranges = Ranges::of(requests).expect("requests");
+        Shape::from(&ranges).pack(requests, &mut payload);
         payload
     }
 
@@ -247,7 +249,7 @@ mod tests {
             (vec![names.clone(), good.clone()], 2, Some((ErrorKind::Truncated, after_good))),
             (vec![names.clone(), good.clone(), end(3)], 2, Some((ErrorKind::Malformed, after_good))),
             (vec![end(0), good.clone()], 0, Some((ErrorKind::Malformed, 64))),
-            (vec![good.clone(), end(2)], 0, Some((ErrorKind::Malformed, 96))),
+            (vec![good.clone(), end(2)], 0, Some((ErrorKind::Malformed, 64))),
             (vec![names.clone(), names.clone(), end(0)], 0, Some((ErrorKind::Malformed, after_names))),
             (vec![block(BlockKind::Volumes, 2, 0, b"\x01\0a\x01\0a")], 0, Some((ErrorKind::VolumeName, 32))),
             (vec![block(BlockKind::Volumes, 1, 0, b"\x02\0a")], 0, Some((ErrorKind::Malformed, 32))),
@@ -260,37 +262,39 @@ mod tests {
 
     #[test]
     fn refuses_well_sealed_requests_that_cannot_be() {
-        const RECORDS: usize = 32 + records::COLUMNS_BYTES;
         let names = block(BlockKind::Volumes, 1, 0, b"\x01\0a");
         let two = payload(&[READ, TraceRequest { time_ns: 6, ..READ }]);
-        let sealed = |items, base, payload: &[u8]| block(BlockKind::Requests, items, base, payload);
+        let sealed = |items, payload: &[u8]| block(BlockKind::Requests, items, 5, payload);
+        let far = TraceRequest { offset_bytes: u64::MAX - 512, ..READ };
         let one_more = [&two[..], &[0]].concat();
-        for (bytes, requests_read, kind, at) in [
-            (requests(&TraceRequest { length_bytes: 0, ..READ }), 0, ErrorKind::ZeroLength, RECORDS),
+        for (bytes, requests_read, kind) in [
+            (requests(&TraceRequest { length_bytes: 0, ..READ }), 0, ErrorKind::ZeroLength),
             (
-                requests(&TraceRequest { offset_bytes: u64::MAX - 3, ..READ }),
-                0,
-                ErrorKind::OutOfRange,
-                RECORDS,
+                sealed(2, &payload(&[READ, TraceRequest { length_bytes: 0, ..READ }])),
+                1,
+                ErrorKind::ZeroLength,
             ),
-            (requests(&TraceRequest { volume: 1, ..READ }), 0, ErrorKind::Malformed, RECORDS),
-            (sealed(2, u64::MAX, &two), 1, ErrorKind::OutOfRange, RECORDS + 1),
-            (sealed(1, 5, &two), 0, ErrorKind::Malformed, 32),
-            (sealed(3, 5, &two), 0, ErrorKind::Malformed, 32),
-            (sealed(2, 5, &one_more), 0, ErrorKind::Malformed, 32),
-            (sealed(2, 5, &two[..10]), 0, ErrorKind::Malformed, 32),
-            (sealed(4097, 5, &payload(&[READ; 4097])), 0, ErrorKind::Malformed, 32),
-            (sealed(u32::MAX, 5, &two), 0, ErrorKind::Malformed, 32),
-            // Bits of a time, an offset, a length, a volume; zero; unit of time.
-            (changed(&[(14, 65)]), 0, ErrorKind::Malformed, 32),
-            (changed(&[(15, 65)]), 0, ErrorKind::Malformed, 32),
-            (changed(&[(16, 33)]), 0, ErrorKind::Malformed, 32),
-            (changed(&[(17, 17)]), 0, ErrorKind::Malformed, 32),
-            (changed(&[(18, 1)]), 0, ErrorKind::Malformed, 32),
-            (changed(&[(20, 0)]), 0, ErrorKind::Malformed, 32),
+            (requests(&TraceRequest { offset_bytes: u64::MAX - 3, ..READ }), 0, ErrorKind::OutOfRange),
+            (
+                sealed(2, &payload(&[far, TraceRequest { length_bytes: 513, ..far }])),
+                1,
+                ErrorKind::OutOfRange,
+            ),
+            (requests(&TraceRequest { volume: 1, ..READ }), 0, ErrorKind::Malformed),
+            (sealed(2, &payload(&[READ, TraceRequest { volume: 1, ..READ }])), 1, ErrorKind::Malformed),
+            (sealed(2, &one_more), 0, ErrorKind::Malformed),
+            (sealed(2, &two[..10]), 0, ErrorKind::Malformed),
+            (sealed(4097, &payload(&[READ; 4097])), 0, ErrorKind::Malformed),
+            (sealed(u32::MAX, &two), 0, ErrorKind::Malformed),
+            // The op; zero; half bytes of steps, offsets, lengths, volumes; unit of steps.
+            (changed(&[(22, 5)]), 0, ErrorKind::Malformed),
+            (changed(&[(23, 1)]), 0, ErrorKind::Malformed),
+            (changed(&[(24, 17)]), 0, ErrorKind::Malformed),
+            (changed(&[(24, 1)]), 0, ErrorKind::Malformed),
+            (changed(&[(28, 0)]), 0, ErrorKind::Malformed),
         ] {
             let good = block(BlockKind::Requests, 2, 5, &two);
-            let at = (32 + names.len() + at) as u64;
+            let at = (32 + names.len() + 32) as u64;
             let alone = file(&[names.clone(), bytes.clone()]);
             assert_eq!(outcome(alone, OnError::Stop), (requests_read, Some((kind, at))));
             let followed = file(&[names.clone(), bytes, good, block(BlockKind::End, 0, 9, b"")]);
@@ -317,10 +321,13 @@ mod tests {
     #[test]
     fn refuses_other_versions() {
         let mut header = layout::file_header(true);
-        header[8] = 1;
-        let crc = crc32c::crc32c(&header[..28]);
-        header[28..].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(outcome(header.to_vec(), OnError::Skip), (0, Some((ErrorKind::Version, 0))));
+        for version in [1, 2, 4] {
+            header[8] = version;
+            let crc = crc32c::crc32c(&header[..28]);
+            header[28..].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(outcome(header.to_vec(), OnError::Skip), (0, Some((ErrorKind::Version, 0))));
+        }
+        assert!(VERSION.message(false).contains("lode trace convert"));
         header[28] ^= 1;
         assert_eq!(outcome(header.to_vec(), OnError::Stop), (0, Some((ErrorKind::Checksum, 0))));
     }

@@ -12,7 +12,8 @@ use lode_types::TraceRequest;
 use crate::compact::layout::{
     self, BlockHeader, BlockKind, HEADER_BYTES, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES,
 };
-use crate::compact::records::{self, Ranges, Shape};
+use crate::compact::shape::{Ranges, Shape};
+use crate::compact::unpack::unpack;
 use crate::error::{ErrorKind, TraceError};
 use crate::limits::{BATCH_REQUESTS, MAX_VOLUMES};
 
@@ -93,7 +94,7 @@ impl RunFile {
         if crc32c::crc32c(bytes) != header.payload_crc || header.items as usize > BATCH_REQUESTS {
             return Err(self.damaged());
         }
-        records::unpack(bytes, header.base, header.items as usize, MAX_VOLUMES as u32, out)
+        unpack(bytes, header.base, header.items as usize, MAX_VOLUMES as u32, out)
             .map_err(|_| self.damaged())?;
         run.start += (HEADER_BYTES + bytes.len()) as u64;
         Ok(())

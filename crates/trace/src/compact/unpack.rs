@@ -1,0 +1,451 @@
+//! Reading the columns of a block of requests; [`super::shape`] describes them. It must not do I/O.
+//!
+//! Columns are spread into arrays of numbers plane by plane, in loops that the compiler turns into vector instructions;
+//! then one loop makes requests of them. Whether a block's values are allowed is decided from the greatest that its
+//! columns can hold, so that it costs nothing for each request unless they come near the limits.
+
+use lode_types::{Op, TraceRequest};
+
+use super::shape::{
+    COLUMNS, COLUMNS_BYTES, Column, LENGTH, OFFSET, OPS_PER_BYTE, PLANES, STEP, Shape, VOLUME, plane_bytes,
+};
+use crate::error::{ErrorKind, Fault};
+use crate::feed::check_request;
+
+/// Requests unpacked together: few enough that the nearest processor cache holds them and their columns.
+const STRIP: usize = 256;
+// Then every strip begins with a whole byte of every plane.
+const _: () = assert!(STRIP.is_multiple_of(OPS_PER_BYTE));
+
+const SHAPE: Fault = Fault::malformed("as many requests as the header announces, in columns that there are");
+const SPAN: Fault = Fault::new(ErrorKind::OutOfRange, "an offset below 2^64 and a length below 4 GiB");
+const NO_VOLUME: Fault = Fault::malformed("the number of a volume named before");
+
+/// A plane of a block: bits below its own in a field, half bytes of a request, its bytes.
+type Plane<'a> = (u32, u32, &'a [u8]);
+
+/// A column as it is read.
+struct Reading<'a> {
+    least: u64,
+    unit: u64,
+    /// The largest number that a field can hold, and the largest one whose value is allowed.
+    mask: u64,
+    most: u64,
+    planes: [Plane<'a>; PLANES.len()],
+}
+
+impl<'a> Reading<'a> {
+    /// Takes the column of `count` requests from the front of `rest`. The fault when already the least value is above
+    /// `limit`.
+    fn take(
+        column: &Column,
+        count: usize,
+        rest: &mut &'a [u8],
+        limit: u64,
+        fault: Fault,
+    ) -> Result<Reading<'a>, Fault> {
+        let unit = u64::from(column.unit);
+        let most = limit.checked_sub(column.least).ok_or(fault)? / unit;
+        let mut planes: [Plane<'a>; PLANES.len()] = [(0, 0, &[]); PLANES.len()];
+        for (place, (shift, half_bytes)) in planes.iter_mut().zip(column.planes()) {
+            let (plane, after) = rest.split_at_checked(plane_bytes(half_bytes, count)).ok_or(SHAPE)?;
+            (*place, *rest) = ((shift, half_bytes, plane), after);
+        }
+        Ok(Reading { least: column.least, unit, mask: column.mask(), most, planes })
+    }
+
+    /// Puts the numbers of the requests from `first` on into `numbers`, which are zero in a column without planes.
+    #[inline]
+    fn spread(&self, first: usize, numbers: &mut [u64]) {
+        for &(shift, half_bytes, plane) in &self.planes {
+            let plane = plane.get(plane_bytes(half_bytes, first)..).unwrap_or_default();
+            match half_bytes {
+                16 => spread_whole(plane, shift, numbers, |bytes| u64::from_le_bytes(*bytes)),
+                8 => spread_whole(plane, shift, numbers, |bytes| u32::from_le_bytes(*bytes).into()),
+                4 => spread_whole(plane, shift, numbers, |bytes| u16::from_le_bytes(*bytes).into()),
+                2 => spread_whole(plane, shift, numbers, |&[byte]| byte.into()),
+                1 => spread_halves(plane, shift, numbers),
+                _ => break,
+            }
+        }
+    }
+
+    /// Turns the numbers of steps into times, from `now_ns` on; gives the time after them.
+    fn walk(&self, mut now_ns: u64, numbers: &[u64], times: &mut [u64]) -> u64 {
+        let (least, unit) = (self.least, self.unit);
+        for (time_ns, number) in times.iter_mut().zip(numbers) {
+            *time_ns = now_ns;
+            now_ns = now_ns.wrapping_add(least.wrapping_add(number.wrapping_mul(unit)));
+        }
+        now_ns
+    }
+
+    /// Whether all of these numbers stand for values that are allowed.
+    #[inline]
+    fn allows(&self, numbers: &[u64]) -> bool {
+        self.mask <= self.most || numbers.iter().all(|&number| number <= self.most)
+    }
+
+    /// The number of one request: what [`Reading::spread`] does, slowly.
+    fn number(&self, index: usize) -> u64 {
+        let part = |&(shift, half_bytes, plane): &Plane| {
+            let start = index * half_bytes as usize / 2;
+            let bytes = plane.get(start..).unwrap_or_default().iter().take(half_bytes.div_ceil(2) as usize);
+            let part = bytes.rev().fold(0, |part, &byte| part << 8 | u64::from(byte));
+            let part = if half_bytes == 1 { part >> (4 * (index % 2)) & 0xf } else { part };
+            part << shift
+        };
+        self.planes.iter().map(part).sum()
+    }
+
+    /// The value of a number that is allowed.
+    #[inline(always)]
+    fn value(&self, number: u64) -> u64 {
+        self.least.wrapping_add(number.wrapping_mul(self.unit))
+    }
+
+    /// The greatest value that is allowed and that a field can stand for.
+    fn greatest(&self) -> u64 {
+        self.value(self.mask.min(self.most))
+    }
+}
+
+/// Adds a plane of whole integers to the numbers; the first plane of a column replaces them.
+#[inline(always)]
+fn spread_whole<const N: usize>(plane: &[u8], shift: u32, numbers: &mut [u64], read: fn(&[u8; N]) -> u64) {
+    let parts = numbers.iter_mut().zip(plane.as_chunks::<N>().0);
+    if shift == 0 {
+        parts.for_each(|(number, bytes)| *number = read(bytes));
+    } else {
+        parts.for_each(|(number, bytes)| *number |= read(bytes) << shift);
+    }
+}
+
+/// Adds a plane of half bytes likewise.
+#[inline(always)]
+fn spread_halves(plane: &[u8], shift: u32, numbers: &mut [u64]) {
+    if shift == 0 {
+        numbers.fill(0);
+    }
+    let (pairs, last) = numbers.as_chunks_mut::<2>();
+    for ([low, high], &byte) in pairs.iter_mut().zip(plane) {
+        *low |= u64::from(byte & 0xf) << shift;
+        *high |= u64::from(byte >> 4) << shift;
+    }
+    if let ([number], Some(&byte)) = (last, plane.last()) {
+        *number |= u64::from(byte & 0xf) << shift;
+    }
+}
+
+/// The numbers of a strip of requests, column by column.
+struct Strip {
+    numbers: [[u64; STRIP]; COLUMNS],
+    times: [u64; STRIP],
+    ops: [[Op; OPS_PER_BYTE]; STRIP / OPS_PER_BYTE],
+}
+
+/// The columns of one block.
+struct Block<'a> {
+    base_ns: u64,
+    columns: [Reading<'a>; COLUMNS],
+    /// The operation of all requests, or the column of operations.
+    ops: Result<Op, &'a [u8]>,
+}
+
+impl<'a> Block<'a> {
+    fn new(shape: &Shape, count: usize, mut columns: &'a [u8], last_volume: u64) -> Result<Block<'a>, Fault> {
+        let rest = &mut columns;
+        let mut take = |column: usize, limit: u64, fault| {
+            Reading::take(&shape.columns[column], count, rest, limit, fault)
+        };
+        // Steps are taken modulo 2^64 and so all allowed.
+        let steps = Reading { most: u64::MAX, ..take(STEP, u64::MAX, SPAN)? };
+        let offsets = take(OFFSET, u64::MAX, SPAN)?;
+        let lengths = take(LENGTH, u32::MAX.into(), SPAN)?;
+        let volumes = take(VOLUME, last_volume, NO_VOLUME)?;
+        let ops = shape.op.ok_or(columns);
+        Ok(Block { base_ns: shape.base_ns(), columns: [steps, offsets, lengths, volumes], ops })
+    }
+
+    /// Whether every request that these columns can make passes [`check_request`].
+    fn are_whole(&self) -> bool {
+        let [_, offsets, lengths, _] = &self.columns;
+        lengths.least > 0 && offsets.greatest().checked_add(lengths.greatest()).is_some()
+    }
+
+    /// Appends `count` requests. False when some request is not allowed; which one, and why,
+    /// [`Block::append_singly`] says.
+    fn append(&self, count: usize, out: &mut Vec<TraceRequest>) -> bool {
+        let common = self.ops.unwrap_or(Op::Read);
+        let mut strip = Strip {
+            numbers: [[0; STRIP]; COLUMNS],
+            times: [0; STRIP],
+            ops: [[common; OPS_PER_BYTE]; STRIP / OPS_PER_BYTE],
+        };
+        let are_whole = self.are_whole();
+        let mut now_ns = self.base_ns;
+        let mut good = true;
+        for first in (0..count).step_by(STRIP) {
+            let some = STRIP.min(count - first);
+            for (column, numbers) in self.columns.iter().zip(&mut strip.numbers) {
+                column.spread(first, &mut numbers[..some]);
+                good &= column.allows(&numbers[..some]);
+            }
+            if let Err(codes) = self.ops {
+                let codes = codes.get(first / OPS_PER_BYTE..).unwrap_or_default();
+                for (ops, &four) in strip.ops.iter_mut().zip(codes) {
+                    *ops = FOUR_OPS[usize::from(four)];
+                }
+            }
+            let begin = out.len();
+            now_ns = self.columns[STEP].walk(now_ns, &strip.numbers[STEP][..some], &mut strip.times);
+            self.join(&strip, some, out);
+            good &= are_whole || out[begin..].iter().all(|request| check_request(request).is_ok());
+        }
+        good
+    }
+
+    /// Appends the first `some` requests of a strip whose times are known.
+    ///
+    /// Not inlined: in a function of its own the loop keeps its variables in registers.
+    #[inline(never)]
+    fn join(&self, strip: &Strip, some: usize, out: &mut Vec<TraceRequest>) {
+        let [_, offsets, lengths, volumes] =
+            self.columns.each_ref().map(|column| (column.least, column.unit));
+        let [_, offset_numbers, length_numbers, volume_numbers] = &strip.numbers;
+        let places = strip.times[..some].iter().zip(offset_numbers);
+        let sizes = length_numbers.iter().zip(volume_numbers).zip(strip.ops.as_flattened());
+        out.extend(places.zip(sizes).map(move |((&time_ns, offset), ((length, volume), &op))| {
+            TraceRequest {
+                time_ns,
+                offset_bytes: offsets.0.wrapping_add(offset.wrapping_mul(offsets.1)),
+                length_bytes: lengths.0.wrapping_add(length.wrapping_mul(lengths.1)) as u32,
+                volume: volumes.0.wrapping_add(*volume) as u32,
+                op,
+            }
+        }));
+    }
+
+    /// Appends `count` requests one by one, up to the first that is not allowed.
+    fn append_singly(&self, count: usize, out: &mut Vec<TraceRequest>) -> Result<(), Fault> {
+        let mut time_ns = self.base_ns;
+        for index in 0..count {
+            let numbers = self.columns.each_ref().map(|column| column.number(index));
+            let too_large = |column: usize| numbers[column] > self.columns[column].most;
+            if too_large(OFFSET) || too_large(LENGTH) {
+                return Err(SPAN);
+            }
+            if too_large(VOLUME) {
+                return Err(NO_VOLUME);
+            }
+            let value = |column: usize| self.columns[column].value(numbers[column]);
+            let four = |codes: &[u8]| codes.get(index / OPS_PER_BYTE).map_or(0, |&four| usize::from(four));
+            let request = TraceRequest {
+                time_ns,
+                offset_bytes: value(OFFSET),
+                length_bytes: value(LENGTH) as u32,
+                volume: value(VOLUME) as u32,
+                op: self.ops.unwrap_or_else(|codes| FOUR_OPS[four(codes)][index % OPS_PER_BYTE]),
+            };
+            check_request(&request)?;
+            out.push(request);
+            time_ns = time_ns.wrapping_add(value(STEP));
+        }
+        Ok(())
+    }
+}
+
+/// Appends the `count` requests in `payload`, on some of the first `volumes` volumes. A bad one ends the block.
+pub(crate) fn unpack(
+    payload: &[u8],
+    base_ns: u64,
+    count: usize,
+    volumes: u32,
+    out: &mut Vec<TraceRequest>,
+) -> Result<(), Fault> {
+    let (shape, columns) = payload.split_first_chunk::<COLUMNS_BYTES>().ok_or(SHAPE)?;
+    let shape = Shape::decode(shape, base_ns).ok_or(SHAPE)?;
+    if shape.payload_bytes(count) != payload.len() {
+        return Err(SHAPE);
+    }
+    let last_volume = volumes.checked_sub(1).ok_or(NO_VOLUME)?;
+    let block = Block::new(&shape, count, columns, last_volume.into())?;
+    let before = out.len();
+    out.reserve(count);
+    if block.append(count, out) {
+        return Ok(());
+    }
+    out.truncate(before);
+    block.append_singly(count, out)
+}
+
+/// The operations of four requests by the byte that they share.
+const FOUR_OPS: [[Op; OPS_PER_BYTE]; 256] = {
+    let ops = [Op::Read, Op::Write, Op::Trim, Op::Flush];
+    let mut all = [[Op::Read; OPS_PER_BYTE]; 256];
+    let mut byte = 0;
+    while byte < all.len() {
+        let mut at = 0;
+        while at < OPS_PER_BYTE {
+            all[byte][at] = ops[byte >> (2 * at) & 3];
+            at += 1;
+        }
+        byte += 1;
+    }
+    all
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compact::shape::{Ranges, plane_bytes};
+    use proptest::prelude::*;
+
+    #[test]
+    fn codes_are_those_of_the_operations() {
+        for (byte, ops) in FOUR_OPS.iter().enumerate() {
+            let codes = (0..OPS_PER_BYTE).map(|at| Op::from_code((byte >> (2 * at) & 3) as u8));
+            assert!(codes.eq(ops.iter().copied().map(Some)), "{byte}");
+        }
+    }
+
+    /// A whole number of `half_bytes` half bytes from the one at `at` on, the low half of a byte first.
+    fn number(bytes: &[u8], at: usize, half_bytes: usize) -> u128 {
+        let half = |at: usize| u128::from(bytes[at / 2] >> (4 * (at % 2)) & 0xf);
+        (at..at + half_bytes).rev().fold(0, |value, at| value << 4 | half(at))
+    }
+
+    /// The requests before the first bad one, and whether there is one: the layout read half byte by half byte.
+    fn unpack_slowly(payload: &[u8], base_ns: u64, count: usize, volumes: u32) -> (Vec<TraceRequest>, bool) {
+        // Half bytes of each column, least value and unit.
+        let columns = [
+            (number(payload, 48, 2), number(payload, 0, 16), number(payload, 56, 8)),
+            (number(payload, 50, 2), number(payload, 16, 16), number(payload, 64, 8)),
+            (number(payload, 52, 2), number(payload, 32, 8), number(payload, 72, 8)),
+            (number(payload, 54, 2), number(payload, 40, 4), 1),
+        ];
+        let mut rest = &payload[40..];
+        let values = columns.map(|(half_bytes, least, unit)| {
+            let mut fields = vec![0; count];
+            let mut below = 0;
+            for plane in [16, 8, 4, 2, 1].into_iter().filter(|plane| half_bytes as usize & plane != 0) {
+                let part = |index: usize| number(rest, index * plane, plane) << below;
+                fields.iter_mut().enumerate().for_each(|(index, field)| *field += part(index));
+                below += 4 * plane;
+                rest = &rest[(count * plane).div_ceil(2)..];
+            }
+            fields.into_iter().map(|field| least + field * unit).collect::<Vec<_>>()
+        });
+        let mut time_ns = base_ns;
+        let mut requests = Vec::new();
+        for index in 0..count {
+            let [step, offset, length, volume] = values.each_ref().map(|values| values[index]);
+            let code = if payload[22] < 4 { payload[22] } else { rest[index / 4] >> (2 * (index % 4)) & 3 };
+            let op = [Op::Read, Op::Write, Op::Trim, Op::Flush][usize::from(code)];
+            let good = length < 1 << 32
+                && volume < u128::from(volumes)
+                && offset + length < 1 << 64
+                && (length > 0 || op == Op::Flush);
+            if !good {
+                return (requests, true);
+            }
+            let (offset_bytes, length_bytes) = (offset as u64, length as u32);
+            requests.push(TraceRequest { time_ns, offset_bytes, length_bytes, volume: volume as u32, op });
+            time_ns = time_ns.wrapping_add(step as u64);
+        }
+        (requests, false)
+    }
+
+    /// A column that need not be as narrow as it could be.
+    fn any_column(most_half_bytes: u32) -> impl Strategy<Value = Column> {
+        let least = prop_oneof![Just(0), any::<u64>()];
+        let unit = prop_oneof![Just(1), Just(512), any::<u32>()];
+        (least, unit, 0..=most_half_bytes).prop_map(move |(least, unit, half_bytes)| Column {
+            least: least >> (64 - 4 * most_half_bytes),
+            unit: unit.max(1),
+            half_bytes,
+        })
+    }
+
+    fn any_shape() -> impl Strategy<Value = Shape> {
+        let op = prop_oneof![Just(None), (0u8..4).prop_map(Op::from_code)];
+        (any_column(16), any_column(16), any_column(8), any_column(4), op, any::<u64>()).prop_map(
+            |(step, offset, length, volume, op, base_ns)| {
+                Shape::new(base_ns, [step, offset, length, Column { unit: 1, ..volume }], op)
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn reading_matches_the_layout_half_byte_by_half_byte(
+            shape in any_shape(),
+            count in prop_oneof![4 => 0usize..40, 1 => STRIP - 1..2 * STRIP + 6],
+            volumes in prop_oneof![1u32..5, Just(1 << 16)],
+            noise in proptest::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 1..500),
+        ) {
+            let mut payload = shape.encode().to_vec();
+            payload.extend(noise.iter().cycle().take(shape.payload_bytes(count) - COLUMNS_BYTES));
+            let mut out = Vec::new();
+            let outcome = unpack(&payload, shape.base_ns(), count, volumes, &mut out);
+            let (expected, bad) = unpack_slowly(&payload, shape.base_ns(), count, volumes);
+            // Values that can never be allowed are found before the first request, which there may not be.
+            let never = shape.columns[VOLUME].least >= volumes.into();
+            prop_assert_eq!(outcome.is_err(), bad || (count == 0 && never));
+            prop_assert_eq!(&out, &expected);
+            if let Some(ranges) = Ranges::of(&out) {
+                let (shape, mut packed) = (Shape::from(&ranges), Vec::new());
+                shape.pack(&out, &mut packed);
+                prop_assert_eq!(packed.len(), shape.payload_bytes(out.len()));
+                let (again, bad) = unpack_slowly(&packed, shape.base_ns(), out.len(), volumes);
+                prop_assert_eq!((again, bad), (out, false));
+            }
+        }
+
+        #[test]
+        fn one_request_after_the_other_gives_the_same(
+            shape in any_shape(),
+            count in 0usize..STRIP + 20,
+            noise in proptest::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 1..500),
+        ) {
+            let bytes = shape.payload_bytes(count) - COLUMNS_BYTES;
+            let columns: Vec<_> = noise.iter().copied().cycle().take(bytes).collect();
+            let Ok(block) = Block::new(&shape, count, &columns, u16::MAX.into()) else { return Ok(()) };
+            let (mut together, mut singly) = (Vec::new(), Vec::new());
+            let good = block.append(count, &mut together);
+            prop_assert_eq!(block.append_singly(count, &mut singly).is_ok(), good);
+            if good {
+                prop_assert_eq!(together, singly);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_survived(
+            payload in proptest::collection::vec(any::<u8>(), 0..200),
+            widths in proptest::array::uniform4(0u8..18),
+            base_ns: u64,
+            count in 0usize..5000,
+        ) {
+            let mut payload = payload;
+            // Else hardly any are columns that there are.
+            if let Some(bytes) = payload.get_mut(22..28) {
+                bytes[..2].copy_from_slice(&[4, 0]);
+                bytes[2..].copy_from_slice(&widths);
+            }
+            let mut out = Vec::new();
+            let _ = unpack(&payload, base_ns, count, 3, &mut out);
+            prop_assert!(out.len() <= count);
+        }
+    }
+
+    #[test]
+    fn a_plane_that_ends_too_early_is_no_column() {
+        let wide = Column { least: 0, unit: 1, half_bytes: 7 };
+        let whole = vec![0; [4, 2, 1].map(|plane| plane_bytes(plane, 9)).iter().sum()];
+        for len in 0..=whole.len() {
+            let mut rest = &whole[..len];
+            let taken = Reading::take(&wide, 9, &mut rest, u64::MAX, SPAN);
+            assert_eq!(taken.err(), (len < whole.len()).then_some(SHAPE), "{len}");
+        }
+    }
+}
