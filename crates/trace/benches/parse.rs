@@ -1,13 +1,16 @@
-//! How fast traces are read: MSR CSV beside a bare line count of the same memory, and the compact format.
+//! How fast traces are read: MSR CSV beside a bare line count of the same memory and of the same file, and the compact
+//! format.
 //!
 //! Run with `cargo bench -p lode-trace`; `LODE_BENCH_QUICK=1` makes the inputs small.
 
+use std::fs::File;
 use std::hint::black_box;
-use std::io::{Cursor, Write};
+use std::io::{Cursor, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lode_trace::{CompactWriter, ReadOptions, read_trace};
+use lode_trace::{CompactWriter, ReadOptions, Reader, open_trace, read_trace};
 use lode_types::{Op, TraceRequest};
 use memchr::{memchr, memchr_iter};
 
@@ -22,6 +25,9 @@ impl AsRef<[u8]> for Shared {
         &self.0
     }
 }
+
+/// Bytes that the line count of a file reads at once, as many as the reader does.
+const PIECE_BYTES: usize = 256 * 1024;
 
 fn main() {
     let quick = std::env::var_os("LODE_BENCH_QUICK").is_some_and(|value| value == "1");
@@ -44,6 +50,7 @@ fn main() {
     );
     print_ratio("line by line", &rounds, 0);
     print_ratio("count only", &rounds, 1);
+    msr_file(&csv.0, count);
 
     let compact = Shared(Arc::new(lode(&requests)));
     assert_eq!(read_all(&compact, "lode"), count);
@@ -56,6 +63,39 @@ fn main() {
     let [unpack] = best(&times([&|| read_all(&packed, "lode")]));
     println!("compact in zstd: {:.2} bytes a request", packed.0.len() as f64 / count as f64);
     println!("  reader                {:8.1} M requests/s", count as f64 / unpack / 1e6);
+}
+
+/// The same bytes in a file (in the page cache): both sides read it by pieces, as files may shrink while they are read and
+/// so are not mapped into memory.
+fn msr_file(csv: &[u8], count: usize) {
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    file.write_all(csv).and_then(|()| file.flush()).expect("space for a temporary file");
+    let path = file.path();
+    assert_eq!([count_file(path), read_file(path)], [count; 2]);
+    let rounds = times([&|| count_file(path), &|| read_file(path)]);
+    let [walk, parse] = best(&rounds);
+    let mib = csv.len() as f64 / f64::from(1 << 20);
+    println!("msr csv from a file");
+    println!("  memchr line by line   {:8.1} MiB/s", mib / walk);
+    println!(
+        "  reader                {:8.1} MiB/s, {:.1} M requests/s",
+        mib / parse,
+        count as f64 / parse / 1e6
+    );
+    print_ratio("line by line", &rounds, 0);
+}
+
+/// Counts the lines of a file, one at a time.
+fn count_file(path: &Path) -> usize {
+    let mut file = File::open(path).expect("the file");
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut lines = 0;
+    loop {
+        match file.read(&mut piece).expect("the file") {
+            0 => return lines,
+            len => lines += walk_lines(&piece[..len]),
+        }
+    }
 }
 
 /// Seconds of each work in each round. The works take turns, so that a busy machine is busy for all of them.
@@ -74,12 +114,13 @@ fn best<const N: usize>(rounds: &[[f64; N]]) -> [f64; N] {
 }
 
 /// The reader's rate by that of a yardstick: of the fastest rounds, and round by round the median and its range.
-fn print_ratio(name: &str, rounds: &[[f64; 3]], yardstick: usize) {
+/// The reader is the last of the works.
+fn print_ratio<const N: usize>(name: &str, rounds: &[[f64; N]], yardstick: usize) {
     let fastest = best(rounds);
-    let mut ratios: Vec<_> = rounds.iter().map(|round| round[yardstick] / round[2]).collect();
+    let mut ratios: Vec<_> = rounds.iter().map(|round| round[yardstick] / round[N - 1]).collect();
     ratios.sort_by(f64::total_cmp);
     let (least, median, most) = (ratios[0], ratios[ROUNDS / 2], ratios[ROUNDS - 1]);
-    let best = fastest[yardstick] / fastest[2];
+    let best = fastest[yardstick] / fastest[N - 1];
     println!("  reader / {name:12} {best:8.2} (fastest), {median:.2} (median, {least:.2} to {most:.2})");
 }
 
@@ -94,7 +135,15 @@ fn walk_lines(mut text: &[u8]) -> usize {
 
 fn read_all(bytes: &Shared, format: &str) -> usize {
     let options = ReadOptions { format: Some(format.to_owned()), ..ReadOptions::default() };
-    let mut reader = read_trace(Cursor::new(bytes.clone()), "memory", &options).expect("a trace");
+    drain(read_trace(Cursor::new(bytes.clone()), "memory", &options).expect("a trace"))
+}
+
+fn read_file(path: &Path) -> usize {
+    let options = ReadOptions { format: Some("msr".to_owned()), ..ReadOptions::default() };
+    drain(open_trace(path, &options).expect("a trace"))
+}
+
+fn drain(mut reader: Reader) -> usize {
     let (mut batch, mut total) = (Vec::new(), 0);
     loop {
         match reader.next_batch(&mut batch).expect("good requests") {

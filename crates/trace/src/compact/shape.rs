@@ -14,8 +14,8 @@
 //! A field is a number n in the half bytes that the columns give it, and stands for least + n * unit; the unit of volumes
 //! is 1. The binary digits of the number of half bytes say which planes the column has: 7 half bytes are planes of 2
 //! bytes, 1 byte and half a byte. The first plane holds the lowest bits of n. So a field is put together from whole
-//! integers of the processor, many at a time, and none straddles them; that is what makes reading fast. (Frame of
-//! reference: Goldstein, Ramakrishnan, Shaft, "Compressing Relations and Indexes", ICDE 1998; recalled, not read again.)
+//! integers of the processor, many at a time, and none straddles them; that is what makes reading fast. (Like the frame of
+//! reference of Goldstein, Ramakrishnan, Shaft, "Compressing Relations and Indexes", ICDE 1998.)
 //!
 //! The first time is the block's base. A step leads from a request's time to the next one's, modulo 2^64, so that it may
 //! lead back; the last request's leads nowhere. Requests at a constant rate so need no bytes for their times.
