@@ -48,14 +48,26 @@ pub struct Position {
     pub byte: u64,
     /// Line number from 1, in text formats.
     pub line: Option<u64>,
+    /// Where in the line the field begins that is to blame, in bytes from 1, if that is known.
+    pub column: Option<u64>,
+}
+
+impl Position {
+    /// A place that is no line.
+    pub(crate) const fn at_byte(byte: u64) -> Position {
+        Position { byte, line: None, column: None }
+    }
 }
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "line {line}, byte {}", self.byte),
-            None => write!(f, "byte {}", self.byte),
+        if let Some(line) = self.line {
+            write!(f, "line {line}, ")?;
         }
+        if let Some(column) = self.column {
+            write!(f, "column {column}, ")?;
+        }
+        write!(f, "byte {}", self.byte)
     }
 }
 

@@ -127,7 +127,7 @@ impl Feed {
         self.input.consume(rest);
         self.cut = true;
         let fault = if is_cut_off(&error) { CUT_STREAM } else { DAMAGED_STREAM };
-        self.skips.record(fault, Position { byte: self.input.offset(), line: None });
+        self.skips.record(fault, Position::at_byte(self.input.offset()));
         Ok(false)
     }
 
@@ -150,7 +150,7 @@ impl Feed {
             (fault.kind, format!("Compressed stream {what} ({error}); {todo}"))
         };
         let byte = self.input.offset() + self.input.available().len() as u64;
-        TraceError::new(kind, &self.path, message).at(Position { byte, line: None }).caused_by(error)
+        TraceError::new(kind, &self.path, message).at(Position::at_byte(byte)).caused_by(error)
     }
 
     /// Cuts the input into lines (without their end) and gives each to `parse`, until a batch is full or
@@ -261,7 +261,13 @@ impl Feed {
     #[cold]
     fn line_fault(&mut self, fault: Fault, start: usize) -> Result<(), TraceError> {
         let byte = self.input.offset() + start as u64;
-        self.fault(fault, Position { byte, line: Some(self.lines) })
+        // A time is the only field that has a kind of fault to itself, and no other may be negative before it.
+        let column = if fault.kind == ErrorKind::NegativeTime {
+            signs(self.input.available().get(start..).unwrap_or_default()).next().map(|at| at as u64 + 1)
+        } else {
+            None
+        };
+        self.fault(fault, Position { byte, line: Some(self.lines), column })
     }
 
     /// Passes over a line that does not fit the limit, if faults are skipped.
@@ -281,6 +287,26 @@ impl Feed {
             }
         }
     }
+}
+
+/// Where in a text a field begins with a minus sign before a digit, from the front on.
+fn signs(text: &[u8]) -> impl Iterator<Item = usize> {
+    let begins_field = |at: usize| at == 0 || matches!(text[at - 1], b'\n' | b',' | b' ' | b'\t');
+    let before_digit = |at: usize| text.get(at + 1).is_some_and(u8::is_ascii_digit);
+    memchr::memchr_iter(b'-', text).filter(move |&at| begins_field(at) && before_digit(at))
+}
+
+/// A text with the minus signs taken off its numbers, or `None` if there are none.
+pub(crate) fn without_signs(text: &[u8]) -> Option<Vec<u8>> {
+    let mut signs = signs(text).peekable();
+    signs.peek()?;
+    let (mut rest, mut bare) = (0, Vec::with_capacity(text.len()));
+    for at in signs {
+        bare.extend_from_slice(&text[rest..at]);
+        rest = at + 1;
+    }
+    bare.extend_from_slice(&text[rest..]);
+    Some(bare)
 }
 
 /// Whether a decoder failed because there was nothing more to decode.

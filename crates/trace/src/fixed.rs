@@ -40,7 +40,7 @@ impl Feed {
             }
             self.input.consume(used);
             if let Some((fault, byte)) = fault {
-                self.fault(fault, Position { byte, line: None })?;
+                self.fault(fault, Position::at_byte(byte))?;
             }
         }
         Ok(More::Yes)
@@ -50,7 +50,7 @@ impl Feed {
     pub(crate) fn end_of_records(&mut self, cut: Fault) -> Result<More, TraceError> {
         let rest = self.input.available().len();
         if rest > 0 {
-            let position = Position { byte: self.input.offset(), line: None };
+            let position = Position::at_byte(self.input.offset());
             self.fault(cut, position)?;
             self.input.consume(rest);
         }

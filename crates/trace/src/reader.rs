@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lode_types::TraceRequest;
 
 use crate::error::{ErrorKind, TraceError};
-use crate::feed::{Feed, More};
+use crate::feed::{Feed, More, without_signs};
 use crate::formats::{self, Decoder, Format};
 use crate::input::Input;
 use crate::limits::{BATCH_REQUESTS, HEAD_BYTES, MAX_UNIT_BYTES, MIN_UNIT_BYTES};
@@ -108,7 +108,7 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
         Some(name) => {
             formats::by_name(name).ok_or_else(|| no_format(path, &format!("No format is called {name}")))?
         }
-        None => match formats::detect(head, path) {
+        None => match detect(head, path) {
             Ok(Some(format)) => format,
             Ok(None) if head.is_empty() => {
                 // The reason for having nothing may be a read error.
@@ -149,6 +149,16 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
         backwards: 0,
         last_ns: 0,
     })
+}
+
+/// The format of a trace that starts with `head`. One that is recognised only without its minus signs is taken for what
+/// it then is, as its decoder says best what is negative, and where.
+fn detect(head: &[u8], path: &Path) -> Result<Option<&'static Format>, Vec<&'static Format>> {
+    let found = formats::detect(head, path);
+    match found {
+        Ok(None) => without_signs(head).map_or(found, |bare| formats::detect(&bare, path)),
+        _ => found,
+    }
 }
 
 fn no_format(path: &Path, what: &str) -> TraceError {

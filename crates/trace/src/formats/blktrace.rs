@@ -107,7 +107,7 @@ impl Decoder for Blktrace {
             let Some(record) = feed.input.available().first_chunk::<RECORD_BYTES>().copied() else {
                 return feed.end_of_records(CUT);
             };
-            let here = Position { byte: feed.input.offset(), line: None };
+            let here = Position::at_byte(feed.input.offset());
             let Some(order) = self.order else { return Err(feed.fatal(NO_MAGIC, here)) };
             match order.u32(&record, 0) {
                 magic if magic == MAGIC | VERSION => {}

@@ -66,7 +66,7 @@ impl Decoder for Lode {
 }
 
 fn here(feed: &Feed) -> Position {
-    Position { byte: feed.input.offset(), line: None }
+    Position::at_byte(feed.input.offset())
 }
 
 fn header_at(feed: &mut Feed) -> Result<Option<[u8; HEADER_BYTES]>, TraceError> {
@@ -161,7 +161,7 @@ impl Lode {
         if let Err(fault) = unpacked {
             self.lost_blocks = true;
             let byte = feed.input.offset() + HEADER_BYTES as u64;
-            feed.fault(fault, Position { byte, line: None })?;
+            feed.fault(fault, Position::at_byte(byte))?;
         }
         Ok(())
     }

@@ -94,7 +94,8 @@ impl Decoder for Parquet {
         while out.is_empty() {
             let Some(rows) = table.next_rows(feed)? else { return Ok(More::No) };
             for row in 0..rows.times.len() {
-                let position = Position { byte: rows.byte, line: Some(rows.first_row + row as u64 + 1) };
+                let position =
+                    Position { byte: rows.byte, line: Some(rows.first_row + row as u64 + 1), column: None };
                 match request_of(&table.columns, &rows, row, feed) {
                     Ok(request) => out.push(request),
                     Err(fault) => feed.fault(fault, position)?,

@@ -56,7 +56,7 @@ impl Decoder for Srt {
         let sector_bytes = match self.sector_bytes {
             Some(bytes) => bytes,
             None => {
-                let start = Position { byte: feed.input.offset(), line: None };
+                let start = Position::at_byte(feed.input.offset());
                 let bytes = read_header(feed)?.map_err(|fault| feed.fatal(fault, start))?;
                 *self.sector_bytes.insert(bytes)
             }

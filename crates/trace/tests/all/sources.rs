@@ -83,7 +83,7 @@ fn bad_records_stop_or_are_counted() {
     let byte = 2 * GOOD.len() as u64 + 4;
     assert_eq!(
         (error.kind(), error.position()),
-        (ErrorKind::Malformed, Some(Position { byte, line: Some(4) }))
+        (ErrorKind::Malformed, Some(Position { byte, line: Some(4), column: None }))
     );
     let message = error.to_string();
     assert!(
@@ -105,6 +105,43 @@ fn bad_records_stop_or_are_counted() {
     ];
     assert_eq!(kinds, expected);
     assert_eq!(skips.fault_count(), 4);
+}
+
+/// Each format's own message, and not that none is known, also when no line of the trace is good.
+#[test]
+fn a_negative_time_is_said_to_be_one_with_its_line_and_column() {
+    for (format, line, column) in [
+        ("msr", "-5,hm,0,Read,1,1,1", 1),
+        ("spc", "0,20941264,8192,W,-0.551706", 19),
+        ("alibaba", "1,R,0,512,-1", 11),
+        ("systor", "-1.5,0.1,R,0,512,512", 1),
+    ] {
+        for (lines, bad) in [(line.to_owned(), 1), (format!("\n{line}\n{line}"), 2)] {
+            let byte = bad - 1;
+            let position = Some(Position { byte, line: Some(bad), column: Some(column) });
+            for forced in [None, Some(format.to_owned())] {
+                let options = ReadOptions { format: forced, ..ReadOptions::default() };
+                let source = std::io::Cursor::new(lines.clone().into_bytes());
+                let mut reader = read_trace(source, "x.csv", &options).expect(format);
+                assert_eq!(reader.format(), format);
+                let error = drain(&mut reader).1.expect("no good line");
+                assert_eq!((error.kind(), error.position()), (ErrorKind::NegativeTime, position), "{format}");
+                let place = format!("(x.csv, line {bad}, column {column}, byte {byte})");
+                assert!(
+                    error.to_string().starts_with("Negative time: ") && error.to_string().ends_with(&place)
+                );
+            }
+            let mut reader = open(lines.into_bytes(), "x.csv", OnError::Skip).expect(format);
+            assert_eq!((drain(&mut reader).0.len(), reader.skipped().fault_count()), (0, bad));
+        }
+    }
+    for text in ["-5 words\n", "a-5,b,c\n", "-"] {
+        let error = open(text.into(), "x.csv", OnError::Stop).expect_err("no format");
+        assert_eq!(error.kind(), ErrorKind::UnknownFormat, "{text}");
+    }
+    // Any of three formats, which count in different units, but for the sign.
+    let error = open(b"-1 0 8192 4096 1\n".to_vec(), "x", OnError::Stop).expect_err("several formats");
+    assert!(error.to_string().contains("msr-cut, disksim, ssdsim"), "{error}");
 }
 
 #[test]
@@ -150,7 +187,10 @@ fn binary_records_are_skipped_one_at_a_time() {
     assert_eq!(faults, [(ErrorKind::Malformed, 1, 32 * 50), (ErrorKind::Truncated, 1, 32 * 99)]);
     let (read, error) = drain(&mut open(bytes, "x.vscsi", OnError::Stop).expect("vscsi"));
     assert_eq!(read, all[..50]);
-    assert_eq!(error.and_then(|error| error.position()), Some(Position { byte: 32 * 50, line: None }));
+    assert_eq!(
+        error.and_then(|error| error.position()),
+        Some(Position { byte: 32 * 50, line: None, column: None })
+    );
 }
 
 #[test]
