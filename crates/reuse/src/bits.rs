@@ -64,7 +64,11 @@ impl Chunk {
     /// A chunk whose first `filled` bits are set.
     pub(crate) fn with_first_set(filled: usize) -> Chunk {
         let mut chunk = Chunk::default();
-        (0..filled).for_each(|bit| chunk.set(bit));
+        for (at, word) in chunk.words.iter_mut().enumerate() {
+            let ones = filled.saturating_sub(64 * at).min(64) as u32;
+            *word = u64::MAX.checked_shr(64 - ones).unwrap_or(0);
+            chunk.counts |= u64::from(ones) << (8 * at);
+        }
         chunk
     }
 

@@ -2,6 +2,9 @@
 //!
 //! It must not know what is being fetched.
 
+#[cfg(target_arch = "x86_64")]
+use std::hint::select_unpredictable;
+
 /// Asks the processor to load the cache line of `slice[index]`, of the last element when `index` is out of range;
 /// does nothing when the processor has no such instruction.
 #[inline(always)]
@@ -10,7 +13,8 @@ pub fn prefetch_slice<T>(slice: &[T], index: usize) {
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // Without a branch: whether an index is in range is often a coin toss.
-        let element = slice.as_ptr().wrapping_add(index.min(slice.len().saturating_sub(1)));
+        let last = slice.len().saturating_sub(1);
+        let element = slice.as_ptr().wrapping_add(select_unpredictable(index < last, index, last));
         // SAFETY: a prefetch neither faults nor writes, whatever the address.
         // The instruction belongs to SSE, which every x86_64 processor has.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(element.cast()) };

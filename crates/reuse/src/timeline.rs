@@ -45,12 +45,17 @@ pub struct Timeline {
     /// Set bits, also those before `floor`.
     set: u32,
     live: u32,
+    /// Of all sums together.
+    in_sums: u32,
 }
 
 /// Old positions to new ones, during [`Timeline::compact`].
 #[derive(Debug)]
 pub struct Remap<'a> {
     timeline: &'a Timeline,
+    /// New position of what comes first in each chunk: it is asked for many times. Modulo 2^32, because what a reset
+    /// forgot has none.
+    starts: Vec<u32>,
 }
 
 impl Remap<'_> {
@@ -64,10 +69,15 @@ impl Remap<'_> {
     #[inline]
     pub fn new_position(&self, old: u32) -> u32 {
         let timeline = self.timeline;
-        if !timeline.is_live(old) || !timeline.is_set(old) {
+        if !timeline.is_live(old) {
             return NEVER;
         }
-        timeline.rank(old) - (timeline.set - timeline.live)
+        let (at, bit) = (old as usize / CHUNK, old as usize % CHUNK);
+        let chunk = &timeline.chunks[at];
+        if !chunk.get(bit) {
+            return NEVER;
+        }
+        self.starts[at].wrapping_add(chunk.count_before(bit))
     }
 }
 
@@ -87,7 +97,8 @@ impl Timeline {
     /// Whether `position` is one that [`touch`](Timeline::touch) gave and no reset has forgotten.
     #[inline(always)]
     pub fn is_live(&self, position: u32) -> bool {
-        position != NEVER && position >= self.floor
+        // One comparison: no position is above NEVER.
+        position.wrapping_sub(self.floor) < NEVER - self.floor
     }
 
     /// The number of set positions strictly after `previous`, which must be live.
@@ -105,9 +116,8 @@ impl Timeline {
         }
         let rank = self.set - 1 - distance;
         let newest = self.next as usize / CHUNK;
-        // The newest chunk is not in the sums yet, and there is none when all are full.
-        let in_sums = self.set - self.chunks.get(newest).map_or(0, Chunk::count);
-        let (at, before) = if rank < in_sums { self.sums.find(rank) } else { (newest, rank - in_sums) };
+        let (at, before) =
+            if rank < self.in_sums { self.sums.find(rank) } else { (newest, rank - self.in_sums) };
         Some((at * CHUNK + self.chunks[at].select(before)) as u32)
     }
 
@@ -138,9 +148,13 @@ impl Timeline {
         let in_chunk = chunk.count_before(bit);
         chunk.clear(bit);
         // The newest chunk is not in the sums yet.
-        let change = u32::from(at < self.next as usize / CHUNK).wrapping_neg();
-        let rank = self.sums.add(at, change).wrapping_add(in_chunk);
-        (self.set - rank - 1, self.append())
+        let before = if at == self.next as usize / CHUNK {
+            self.in_sums
+        } else {
+            self.in_sums -= 1;
+            self.sums.add(at, 1u32.wrapping_neg())
+        };
+        (self.set - before.wrapping_add(in_chunk) - 1, self.append())
     }
 
     /// Sets the next position, which exists.
@@ -158,7 +172,9 @@ impl Timeline {
         let (at, bit) = (position as usize / CHUNK, position as usize % CHUNK);
         self.next += 1;
         if bit == CHUNK - 1 {
-            self.sums.add(at, self.chunks[at].count());
+            let count = self.chunks[at].count();
+            self.sums.add(at, count);
+            self.in_sums += count;
         }
         position
     }
@@ -176,6 +192,7 @@ impl Timeline {
         self.live -= 1;
         if at < self.next as usize / CHUNK {
             self.sums.add(at, 1u32.wrapping_neg());
+            self.in_sums -= 1;
         }
     }
 
@@ -199,6 +216,7 @@ impl Timeline {
         self.live += 1;
         if at < self.next as usize / CHUNK {
             self.sums.add(at, 1);
+            self.in_sums += 1;
         }
     }
 
@@ -226,7 +244,13 @@ impl Timeline {
     ///
     /// There is room afterwards as long as at most [`MAX_LIVE`] positions are set.
     pub fn compact(&mut self, remap_all: impl FnOnce(&Remap<'_>)) {
-        remap_all(&Remap { timeline: self });
+        let mut start = self.live.wrapping_sub(self.set);
+        let pass = |chunk: &Chunk| {
+            let next = start.wrapping_add(chunk.count());
+            std::mem::replace(&mut start, next)
+        };
+        let starts = self.chunks.iter().map(pass).collect();
+        remap_all(&Remap { timeline: self, starts });
         let live = self.live as usize;
         if live * GROW_BELOW > self.chunks.len() * CHUNK || self.chunks.is_empty() {
             self.provide(chunks_for(live));
@@ -235,11 +259,13 @@ impl Timeline {
         self.next = self.live;
         self.set = self.live;
         self.sums.clear();
+        self.in_sums = 0;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
             let filled = live.saturating_sub(at * CHUNK).min(CHUNK);
             *chunk = Chunk::with_first_set(filled);
             if filled == CHUNK {
                 self.sums.add(at, CHUNK as u32);
+                self.in_sums += CHUNK as u32;
             }
         }
     }
