@@ -25,7 +25,6 @@ pub(crate) use config::TABLES;
 use self::config::{Config, Mode};
 use self::pod::Pods;
 use self::popularity::Popularity;
-use self::records::Record;
 use self::sets::SsdSets;
 use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
@@ -33,6 +32,10 @@ use crate::lists::SetLists;
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Scheme};
 use crate::settings::Settings;
+
+/// Blocks whose history the processor's caches keep near by themselves: following their links ahead of time would cost more
+/// than it brings. Measured, see `docs/performance.md`.
+const NEAR_BLOCKS: usize = 1 << 18;
 
 /// One VM's ETICA cache.
 #[derive(Debug)]
@@ -94,27 +97,27 @@ impl Etica {
     }
 
     fn read<S: Sink>(&mut self, id: u32, sink: &mut S) {
-        let in_dram = self.table.records[id as usize].dram_slot();
-        let pod = self.pods.read(&mut self.table.records, id, in_dram.is_some());
-        self.add_popularity(id, pod);
+        let record = &mut self.table.records[id as usize];
+        let (block, in_dram, in_ssd) = (record.block, record.dram_slot(), record.ssd_slot());
+        let pod = self.pods.read(record, id, in_dram.is_some());
+        self.popularity.add(record, id, pod, self.quota.ssd_blocks);
+        let set = self.dram.geometry().set_of(block);
         if let Some(slot) = in_dram {
-            let set = self.dram.geometry().set_of(self.table.records[id as usize].block);
             self.dram.touch(set, slot);
             sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
             return;
         }
-        match self.table.records[id as usize].ssd_slot() {
+        match in_ssd {
             Some(slot) => {
-                self.ssd.touch(self.table.records[id as usize].block, slot);
+                self.ssd.touch(block, slot);
                 sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
             }
             None => sink.effect(Effect::ReadBacking),
         }
-        self.fill_dram(id, sink);
+        self.fill_dram(id, set, sink);
     }
 
-    fn fill_dram<S: Sink>(&mut self, id: u32, sink: &mut S) {
-        let set = self.dram.geometry().set_of(self.table.records[id as usize].block);
+    fn fill_dram<S: Sink>(&mut self, id: u32, set: u32, sink: &mut S) {
         let slot = if self.dram.is_full(set) {
             let Some((slot, old, _)) = self.dram.replace_oldest(set, id) else { return };
             let old = &mut self.table.records[old as usize];
@@ -146,10 +149,10 @@ impl Etica {
     }
 
     fn write<S: Sink>(&mut self, id: u32, partial: bool, sink: &mut S) {
-        let pod = self.pods.write(&mut self.table.records, id);
-        let record = &self.table.records[id as usize];
+        let record = &mut self.table.records[id as usize];
         let (block, in_dram, in_ssd) = (record.block, record.dram_slot(), record.ssd_slot());
-        self.add_popularity(id, pod);
+        let pod = self.pods.write(record, id);
+        self.popularity.add(record, id, pod, self.quota.ssd_blocks);
         let slot = in_ssd.or_else(|| self.allocate_for_write(id, sink));
         if let Some(slot) = slot {
             if partial {
@@ -211,22 +214,23 @@ impl Etica {
         block
     }
 
-    /// Counts one access's contribution to the popularity of its block (Eq. 1).
-    #[inline]
-    fn add_popularity(&mut self, id: u32, pod: Option<u32>) {
-        if let Some(pod) = pod
-            && self.config.promotes()
-        {
-            self.popularity.add(&mut self.table.records, id, pod, self.quota.ssd_blocks);
-        }
-    }
-
+    #[inline(always)]
     fn interval_is_over(&mut self, now_ns: u64) -> bool {
         if self.config.by_time {
             let start = *self.interval_start_ns.get_or_insert(now_ns);
             now_ns.saturating_sub(start) >= self.config.promotion_interval_ns
         } else {
             self.requests_in_interval >= self.config.promotion_interval
+        }
+    }
+
+    #[inline(never)]
+    fn end_interval<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        self.requests_in_interval = 0;
+        self.interval_start_ns = Some(now_ns);
+        self.interval = self.interval.wrapping_add(1);
+        if self.config.promotes() {
+            self.promote(sink);
         }
     }
 
@@ -258,15 +262,11 @@ impl Scheme for Etica {
         }
     }
 
+    #[inline]
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         self.requests_in_interval += 1;
         if self.interval_is_over(now_ns) {
-            self.requests_in_interval = 0;
-            self.interval_start_ns = Some(now_ns);
-            self.interval = self.interval.wrapping_add(1);
-            if self.config.promotes() {
-                self.promote(sink);
-            }
+            self.end_interval(now_ns, sink);
         }
     }
 
@@ -353,16 +353,21 @@ impl Scheme for Etica {
 
     #[inline]
     fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        let are_links_far = self.are_links_far();
         for (block, hint) in blocks {
             hint.place = self.table.index.candidate(hint.hash);
             self.table.records.prefetch(hint.place);
-            self.dram.prefetch(self.dram_victim(block));
+            if are_links_far {
+                self.dram.prefetch(self.dram_victim(block));
+            }
         }
     }
 
     #[inline]
     fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        self.follow_links(blocks);
+        if self.are_links_far() {
+            self.follow_links(blocks);
+        }
     }
 
     fn memory_bytes(&self) -> usize {
@@ -379,13 +384,19 @@ impl Etica {
         self.table.records[id as usize].ssd_slot().is_some()
     }
 
+    /// Whether it pays to load what the records lead to ahead of time.
+    fn are_links_far(&self) -> bool {
+        self.table.records.len() > NEAR_BLOCKS
+    }
+
     /// Loads what the records lead to: places on the timelines, and the DRAM slot that will move to the front of its
     /// set with its neighbours.
     fn follow_links(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
         let slots = blocks.map(|(block, hint)| {
-            let record = self.table.records.get(hint.place);
-            record.into_iter().for_each(|record| self.pods.prefetch(record));
-            let slot = record.and_then(Record::dram_slot).unwrap_or_else(|| self.dram_victim(block));
+            let victim = self.dram_victim(block);
+            let Some(record) = self.table.records.get(hint.place) else { return victim };
+            self.pods.prefetch(record);
+            let slot = record.dram_slot_or(victim);
             self.dram.prefetch(slot);
             slot
         });

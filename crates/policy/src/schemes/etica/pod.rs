@@ -103,17 +103,17 @@ impl Pods {
 
     /// Notes a read. Returns the distance that counts for the block's popularity, if it does.
     #[inline]
-    pub(super) fn read(&mut self, records: &mut Records, id: u32, dram_hit: bool) -> Option<u32> {
-        let record = &mut records[id as usize];
+    pub(super) fn read(&mut self, record: &mut Record, id: u32, dram_hit: bool) -> Option<u32> {
         if let Some(line) = &mut self.ro {
             let previous = record.ro & !WRITTEN_SINCE;
-            let useful = self.ro_ignore_writes || record.ro & WRITTEN_SINCE == 0;
-            if useful && line.is_live(previous) {
+            if line.is_live(previous) {
                 let (distance, position) = line.revisit(previous);
-                self.ro_log.add(distance);
+                // Whether a write came in between nothing foretells.
+                let is_useful = self.ro_ignore_writes | (record.ro & WRITTEN_SINCE == 0);
+                self.ro_log.add_if(is_useful, distance);
                 record.ro = position;
             } else {
-                record.ro = line.touch(previous);
+                record.ro = line.touch(NEVER);
             }
         }
         let mut popular = None;
@@ -122,7 +122,7 @@ impl Pods {
             && line.is_live(record.wbwo)
         {
             let (distance, position) = line.revisit(record.wbwo);
-            self.wbwo_log.add(distance);
+            self.wbwo_log.add_if(true, distance);
             record.wbwo = position;
             popular = Some(distance);
         }
@@ -134,8 +134,7 @@ impl Pods {
 
     /// Notes a write. Returns the distance that counts for the block's popularity, if it does.
     #[inline]
-    pub(super) fn write(&mut self, records: &mut Records, id: u32) -> Option<u32> {
-        let record = &mut records[id as usize];
+    pub(super) fn write(&mut self, record: &mut Record, id: u32) -> Option<u32> {
         record.ro |= WRITTEN_SINCE;
         let mut popular = None;
         if let Some(line) = &mut self.wbwo {
@@ -210,22 +209,32 @@ struct DistanceLog {
     /// Memory for sorting.
     spare: Vec<u32>,
     folded: Vec<(u32, u64)>,
+    /// A fold passes over all that is folded, so it waits for as much again.
+    fold_at: usize,
     on: bool,
 }
 
 impl DistanceLog {
-    const FOLD_AT: usize = 1 << 16;
+    const LEAST_FOLD: usize = 1 << 16;
 
     fn new(on: bool) -> DistanceLog {
-        DistanceLog { recent: Vec::new(), spare: Vec::new(), folded: Vec::new(), on }
+        DistanceLog {
+            recent: Vec::new(),
+            spare: Vec::new(),
+            folded: Vec::new(),
+            fold_at: Self::LEAST_FOLD,
+            on,
+        }
     }
 
+    /// Adds a distance, or not, without a branch.
     #[inline]
-    fn add(&mut self, distance: u32) {
+    fn add_if(&mut self, counts: bool, distance: u32) {
         if self.on {
+            let len = self.recent.len();
             self.recent.push(distance);
-            // A fold passes over all that is folded, so it waits for as much again.
-            if self.recent.len() >= Self::FOLD_AT.max(self.folded.len()) {
+            self.recent.truncate(len + usize::from(counts));
+            if len >= self.fold_at {
                 self.fold();
             }
         }
@@ -244,6 +253,7 @@ impl DistanceLog {
         }
         self.folded.extend(before);
         self.recent.clear();
+        self.fold_at = Self::LEAST_FOLD.max(self.folded.len());
     }
 
     /// The demand of the window, which starts anew. Size `distance + 1` is the first that hits.
@@ -260,6 +270,7 @@ impl DistanceLog {
                 hits += count;
                 CurvePoint { size_blocks: u64::from(distance) + 1, hits }
             };
+            self.fold_at = Self::LEAST_FOLD;
             self.folded.drain(..).map(rise).collect()
         };
         let blocks = curve.last().map_or(0, |point| point.size_blocks as u32);

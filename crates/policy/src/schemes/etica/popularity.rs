@@ -131,13 +131,13 @@ impl Popularity {
         }
     }
 
-    /// An access at distance `pod` to the block of record `id`.
+    /// Counts what an access at distance `pod`, if it counts, contributes to the popularity of its block (Eq. 1).
     #[inline]
-    pub(super) fn add(&mut self, records: &mut Records, id: u32, pod: u32, cache_blocks: u32) {
-        if cache_blocks == 0 {
+    pub(super) fn add(&mut self, record: &mut Record, id: u32, pod: Option<u32>, cache_blocks: u32) {
+        let Some(pod) = pod else { return };
+        if !self.on || cache_blocks == 0 {
             return;
         }
-        let record = &mut records[id as usize];
         let worth = (-(pod as f32) / cache_blocks as f32).exp() * self.inflation;
         let before = record.score;
         record.score = before + worth;

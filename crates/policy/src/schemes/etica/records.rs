@@ -3,6 +3,7 @@
 //! A record says where the block is, how popular it is and when it was last seen by each reuse-distance
 //! measurement, so that an access costs one look-up and not one a question. It must not know how a record is found.
 
+use std::hint::select_unpredictable;
 use std::ops::{Index, IndexMut};
 
 use lode_reuse::prefetch_slice;
@@ -55,6 +56,12 @@ impl Record {
     #[inline]
     pub(super) fn dram_slot(&self) -> Option<Slot> {
         (self.dram < FREE).then_some(self.dram)
+    }
+
+    /// The DRAM slot, or `other` without one, found without a branch: which of the two is a coin toss.
+    #[inline]
+    pub(super) fn dram_slot_or(&self, other: Slot) -> Slot {
+        select_unpredictable(self.dram < FREE, self.dram, other)
     }
 
     #[inline]
