@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lode_policy::{AnyScheme, Counters, Effect, LevelDemand, Quota, Scheme, Settings, Tenant};
+use lode_policy::{AnyScheme, Counters, Effect, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
 use lode_types::{BlockNo, BlockSize, Level};
 use slab::Slab;
 
@@ -441,8 +441,8 @@ impl Tenant for Engine {
         self.scheme.quota()
     }
 
-    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
-        self.scheme.demand()
+    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
+        self.scheme.demand(points)
     }
 
     fn resize(&mut self, quota: Quota) {

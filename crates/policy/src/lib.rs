@@ -27,6 +27,6 @@ pub use geometry::{Geometry, MapKind};
 pub use lists::SetLists;
 pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, schemes as all_schemes};
-pub use scheme::{Hint, LevelDemand, Scheme};
+pub use scheme::{Hint, LevelDemand, Points, Scheme};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings};
 pub use sizer::{Sizer, Tenant};

@@ -4,7 +4,7 @@ use lode_types::{Access, BlockNo, Level};
 
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
-use crate::scheme::{Hint, LevelDemand, Scheme};
+use crate::scheme::{Hint, LevelDemand, Points, Scheme};
 use crate::schemes::{arc, etica, one_level, s3_fifo, sieve};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
@@ -192,8 +192,8 @@ impl Scheme for AnyScheme {
         each!(self, scheme => scheme.resident_blocks(level))
     }
 
-    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
-        each!(self, scheme => scheme.demand())
+    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
+        each!(self, scheme => scheme.demand(points))
     }
 
     #[inline]

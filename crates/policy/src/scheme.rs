@@ -17,6 +17,16 @@ pub struct LevelDemand {
     pub accesses: u64,
 }
 
+/// Which points of its curves a VM is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Points {
+    /// All.
+    All,
+    /// Of each curve the last point within this many blocks of its level, and the last of all. They decide what a VM is given
+    /// that has no others beside it, where more hits are always better; and they need no sorting.
+    LastWithin(Quota),
+}
+
 /// What looking ahead found out about a block. Whoever uses it checks it, because it may be out of date.
 #[derive(Clone, Copy, Debug)]
 pub struct Hint {
@@ -83,7 +93,7 @@ pub trait Scheme {
 
     /// Closes the sizing window and says what the VM could have used of each level, indexed by
     /// [`Level::index`]; `None` from schemes that do not measure it.
-    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
+    fn demand(&mut self, _: Points) -> Option<[LevelDemand; 2]> {
         None
     }
 

@@ -8,7 +8,7 @@ use lode_types::Level;
 
 use crate::effect::Sink;
 use crate::quota::Quota;
-use crate::scheme::{LevelDemand, Scheme};
+use crate::scheme::{LevelDemand, Points, Scheme};
 use crate::settings::{SettingInfo, SettingKind, Settings};
 
 /// The settings of every scheme whose shares follow demand.
@@ -89,7 +89,7 @@ pub trait Tenant {
     fn quota(&self) -> Quota;
 
     /// Closes its sizing window and says what it could have used of each level; see [`Scheme::demand`].
-    fn demand(&mut self) -> Option<[LevelDemand; 2]>;
+    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]>;
 
     /// Changes its share.
     fn resize(&mut self, quota: Quota);
@@ -101,8 +101,8 @@ impl<T: Scheme, S: Sink> Tenant for (T, S) {
         self.0.quota()
     }
 
-    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
-        self.0.demand()
+    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
+        self.0.demand(points)
     }
 
     fn resize(&mut self, quota: Quota) {
@@ -163,7 +163,16 @@ impl Sizer {
         }
         self.requests += 1;
         let sized = self.interval_is_over(now_ns);
-        if sized {
+        if sized || !self.targets.is_empty() {
+            self.size(sized, now_ns, vms);
+        }
+        sized
+    }
+
+    /// Makes new targets when an `interval_ended`, and takes a step towards those there are.
+    #[inline(never)]
+    fn size<V: Tenant>(&mut self, interval_ended: bool, now_ns: u64, vms: &mut [V]) {
+        if interval_ended {
             self.requests = 0;
             self.start_ns = Some(now_ns);
             self.targets = self.shares(vms);
@@ -172,9 +181,9 @@ impl Sizer {
         if !self.targets.is_empty() && self.targets.len() == vms.len() {
             self.approach(vms);
         }
-        sized
     }
 
+    #[inline(always)]
     fn interval_is_over(&mut self, now_ns: u64) -> bool {
         if self.by_time {
             let start = *self.start_ns.get_or_insert(now_ns);
@@ -187,7 +196,12 @@ impl Sizer {
     /// What every VM should have, from the window that ends now.
     fn shares<V: Tenant>(&self, vms: &mut [V]) -> Vec<Quota> {
         let mut shares: Vec<Quota> = vms.iter().map(Tenant::quota).collect();
-        let demands: Vec<_> = vms.iter_mut().map(Tenant::demand).collect();
+        let points = if vms.len() == 1 && !self.is_per_block() {
+            Points::LastWithin(self.physical)
+        } else {
+            Points::All
+        };
+        let demands: Vec<_> = vms.iter_mut().map(|vm| vm.demand(points)).collect();
         let Some(mut demands) = demands.into_iter().collect::<Option<Vec<_>>>() else { return shares };
         for level in Level::ALL {
             let physical = self.physical.of(level);
@@ -204,6 +218,11 @@ impl Sizer {
             }
         }
         shares
+    }
+
+    /// Whether more hits may be worth less, because of the blocks that they take.
+    fn is_per_block(&self) -> bool {
+        matches!(self.objective, Objective::PpcTotal { .. } | Objective::PpcLiteral { .. })
     }
 
     fn vm_demand(&self, demand: LevelDemand, most_guaranteed: u32) -> VmDemand {

@@ -1,7 +1,7 @@
 //! ETICA against plain structures, effect by effect, and its demand against the exact analysers.
 
-use lode_policy::{Quota, Scheme, Settings};
-use lode_reuse::{Distances, Metric};
+use lode_policy::{Points, Quota, Scheme, Settings};
+use lode_reuse::{CurvePoint, Distances, Metric};
 use lode_types::{AccessOp, Level};
 use proptest::prelude::*;
 
@@ -83,9 +83,9 @@ fn compare(choices: &Choices, sizing: &str, quota: Quota, steps: &[Option<Step>]
                 assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");
             }
             None if sizing == "on" => {
-                assert_eq!(driver.scheme.demand(), Some(oracle.demand()), "step {at}");
+                assert_eq!(driver.scheme.demand(Points::All), Some(oracle.demand()), "step {at}");
             }
-            None => assert_eq!(driver.scheme.demand(), None),
+            None => assert_eq!(driver.scheme.demand(Points::All), None),
         }
         assert_eq!(driver.residents(Level::Dram), oracle.dram.residents(), "after step {at}");
         assert_eq!(driver.residents(Level::Ssd), oracle.ssd.residents(), "after step {at}");
@@ -132,6 +132,7 @@ proptest! {
         window in 500usize..9000,
         carry in any::<bool>(),
         ignore in any::<bool>(),
+        within in prop::option::of((prop_oneof![Just(0u32), 0u32..500], 0u32..500)),
     ) {
         let (window_name, ignore_name) = (if carry { "carry" } else { "reset" }, if ignore { "on" } else { "off" });
         let settings = settings(
@@ -151,11 +152,13 @@ proptest! {
                     analyser.access(op, block).unwrap();
                 }
             }
-            let demand = driver.scheme.demand().unwrap();
-            for (demand, analyser) in demand.iter().zip(&mut analysers) {
+            let within = within.map(|(dram_blocks, ssd_blocks)| Quota { dram_blocks, ssd_blocks });
+            let demand = driver.scheme.demand(within.map_or(Points::All, Points::LastWithin)).unwrap();
+            for ((demand, analyser), level) in demand.iter().zip(&mut analysers).zip(Level::ALL) {
                 prop_assert_eq!(u64::from(demand.blocks), analyser.tally().blocks_needed());
                 let curve = analyser.tally().curve();
-                prop_assert_eq!(&demand.curve[..], curve.points());
+                let points = asked_for(curve.points(), within.map(|quota| quota.of(level)));
+                prop_assert_eq!(&demand.curve, &points);
                 prop_assert_eq!(demand.accesses, curve.accesses());
                 if carry { analyser.clear_tally() } else { analyser.forget() }
             }
@@ -166,6 +169,23 @@ proptest! {
 /// One window in which distances are folded together several times.
 #[test]
 fn demand_of_a_long_window_equals_the_exact_analysers() {
+    for within in [None, Some(Quota::new(1500, 2000))] {
+        a_long_window_equals_the_exact_analysers(within);
+    }
+}
+
+/// Of a curve what [`Points`] describe, by looking at each point.
+fn asked_for(curve: &[CurvePoint], within: Option<u32>) -> Vec<CurvePoint> {
+    let is_last_within = |point: &CurvePoint| {
+        let next = curve.iter().find(|other| other.size_blocks > point.size_blocks);
+        within.is_none_or(|most| {
+            point.size_blocks <= u64::from(most) && next.is_none_or(|next| next.size_blocks > u64::from(most))
+        })
+    };
+    curve.iter().filter(|&point| is_last_within(point) || Some(point) == curve.last()).copied().collect()
+}
+
+fn a_long_window_equals_the_exact_analysers(within: Option<Quota>) {
     let quota = Quota::new(50, 60);
     let mut driver = Driver::new(&settings("etica", &[]), quota, quota);
     let mut analysers = [Metric::PodRo, Metric::PodWbwo].map(|metric| Distances::with_capacity(metric, 0));
@@ -179,8 +199,10 @@ fn demand_of_a_long_window_equals_the_exact_analysers() {
             analyser.access(op, block).unwrap();
         }
     }
-    for (demand, analyser) in driver.scheme.demand().unwrap().iter().zip(&analysers) {
-        assert_eq!(&demand.curve[..], analyser.tally().curve().points());
+    let demands = driver.scheme.demand(within.map_or(Points::All, Points::LastWithin)).unwrap();
+    for ((demand, analyser), level) in demands.iter().zip(&analysers).zip(Level::ALL) {
+        let curve = analyser.tally().curve();
+        assert_eq!(demand.curve, asked_for(curve.points(), within.map(|quota| quota.of(level))));
         assert_eq!(u64::from(demand.blocks), analyser.tally().blocks_needed());
     }
 }

@@ -1,6 +1,6 @@
 //! What holds of every scheme under any settings. The driver checks each effect as it comes.
 
-use lode_policy::{Geometry, MapKind, Nothing, Quota, Scheme, SchemeInfo, Settings, build};
+use lode_policy::{Geometry, MapKind, Nothing, Points, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_types::{Access, Level};
 use proptest::prelude::*;
 
@@ -70,7 +70,7 @@ proptest! {
             prop_assert!(!promotes || matches!(step, Step::EndRequest));
         }
         driver.check_counters();
-        if let Some(demands) = driver.scheme.demand() {
+        if let Some(demands) = driver.scheme.demand(Points::All) {
             for demand in demands {
                 let last = demand.curve.last().map_or((0, 0), |point| (point.size_blocks, point.hits));
                 prop_assert_eq!(last.0, u64::from(demand.blocks));
@@ -96,11 +96,11 @@ fn history_is_bounded_and_cheap_to_bound() {
         scheme.access(access, &mut Nothing);
         scheme.end_request(0, &mut Nothing);
         if block == 100_000 {
-            scheme.demand();
+            scheme.demand(Points::All);
             bytes_at_limit = scheme.memory_bytes();
         }
     }
-    scheme.demand();
+    scheme.demand(Points::All);
     // The lists and heaps of the levels may still fill up a little.
     let most = bytes_at_limit + bytes_at_limit / 20;
     assert!(scheme.memory_bytes() <= most, "{} > {most}", scheme.memory_bytes());

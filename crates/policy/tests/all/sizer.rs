@@ -108,18 +108,20 @@ proptest! {
     /// fit, and else what the solver makes of their curves.
     #[test]
     fn shares_are_the_division_of_exact_demands(
-        requests in requests(3, 300..600),
+        (vms, requests) in (1usize..4).prop_flat_map(|vms| (Just(vms), requests(vms, 300..600))),
         interval in 60usize..150,
+        min_blocks in prop_oneof![Just(0u32), 0u32..70],
         objective_name in prop::sample::select(OBJECTIVES.to_vec()),
         carry in any::<bool>(),
         physical in prop_oneof![Just(1000u32), 0u32..60],
     ) {
+        let min_blocks = if objective_name == "ppc_literal" { 1 } else { min_blocks };
         let settings = settings("etica", &[
             ("sizing_interval", &interval.to_string()), ("objective", objective_name),
-            ("window", if carry { "carry" } else { "reset" }),
+            ("window", if carry { "carry" } else { "reset" }), ("min_blocks", &min_blocks.to_string()),
         ]);
-        let mut host = Host::new(&settings, Quota::new(physical, physical), 3);
-        let mut exact: Vec<_> = (0..3).map(|_| analysers()).collect();
+        let mut host = Host::new(&settings, Quota::new(physical, physical), vms);
+        let mut exact: Vec<_> = (0..vms).map(|_| analysers()).collect();
         for window in requests.chunks_exact(interval) {
             for &(vm, block, read) in window {
                 let op = if read { AccessOp::Read } else { AccessOp::Write };
@@ -129,15 +131,18 @@ proptest! {
                 host.request((vm, block, read));
             }
             for level in Level::ALL {
-                let demands: Vec<VmDemand> =
-                    exact.iter().map(|vm| VmDemand::new(&vm[level.index()].tally().curve())).collect();
+                let min_blocks = u64::from(min_blocks.min(physical / vms as u32));
+                let demand = |vm: &[Distances; 2]| {
+                    VmDemand { min_blocks, ..VmDemand::new(&vm[level.index()].tally().curve()) }
+                };
+                let demands: Vec<VmDemand> = exact.iter().map(demand).collect();
                 let sizes = divide(&demands, physical.into(), objective(objective_name))
                     .or_else(|_| divide(&demands, physical.into(), Objective::SumHitRatio))
                     .unwrap()
                     .sizes;
                 let got: Vec<u64> = host.quotas().iter().map(|quota| quota.of(level).into()).collect();
                 prop_assert_eq!(&got, &sizes);
-                if physical == 1000 && objective_name == "sum_hit_ratio" {
+                if physical == 1000 && objective_name == "sum_hit_ratio" && min_blocks == 0 {
                     let needed: Vec<u64> =
                         exact.iter().map(|vm| vm[level.index()].tally().blocks_needed()).collect();
                     prop_assert_eq!(got, needed);

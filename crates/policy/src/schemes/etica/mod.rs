@@ -30,7 +30,7 @@ use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
 use crate::lists::SetLists;
 use crate::quota::Quota;
-use crate::scheme::{Hint, LevelDemand, Scheme};
+use crate::scheme::{Hint, LevelDemand, Points, Scheme};
 use crate::settings::Settings;
 
 /// Blocks whose history the processor's caches keep near by themselves: following their links ahead of time would cost more
@@ -339,9 +339,9 @@ impl Scheme for Etica {
         }
     }
 
-    fn demand(&mut self) -> Option<[LevelDemand; 2]> {
+    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
         let accesses = std::mem::take(&mut self.accesses_in_window);
-        self.pods.close_window(accesses)
+        self.pods.close_window(accesses, points)
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use lode_reuse::timeline::{NEVER, Timeline};
 use super::config::{Config, PopularityOf};
 use super::radix;
 use super::records::{Record, Records};
-use crate::scheme::LevelDemand;
+use crate::scheme::{LevelDemand, Points};
 
 /// In `Record::ro`: a write came since the read at this position, so the next read is not read-after-read.
 const WRITTEN_SINCE: u32 = 0x8000_0000;
@@ -165,14 +165,21 @@ impl Pods {
     }
 
     /// What the window that ends now would have needed, DRAM first.
-    pub(super) fn close_window(&mut self, accesses: u64) -> Option<[LevelDemand; 2]> {
+    pub(super) fn close_window(&mut self, accesses: u64, points: Points) -> Option<[LevelDemand; 2]> {
         let ro = self.ro.as_mut()?;
         if self.reset_window {
             ro.reset();
             self.wbwo.as_mut().into_iter().for_each(Timeline::reset);
             self.wb.as_mut().into_iter().for_each(|wb| wb.line.reset());
         }
-        Some([self.ro_log.take(accesses), self.wbwo_log.take(accesses)])
+        let logs = [&mut self.ro_log, &mut self.wbwo_log];
+        Some(match points {
+            Points::All => logs.map(|log| log.take(accesses)),
+            Points::LastWithin(quota) => {
+                let [dram, ssd] = logs;
+                [dram.take_last(accesses, quota.dram_blocks), ssd.take_last(accesses, quota.ssd_blocks)]
+            }
+        })
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -273,14 +280,46 @@ impl DistanceLog {
             self.fold_at = Self::LEAST_FOLD;
             self.folded.drain(..).map(rise).collect()
         };
-        let blocks = curve.last().map_or(0, |point| point.size_blocks as u32);
-        LevelDemand { blocks, curve, accesses }
+        demand_of(curve, accesses)
+    }
+
+    /// As [`DistanceLog::take`], but of the curve only the last point within `most` blocks and the last of all.
+    fn take_last(&mut self, accesses: u64, most: u32) -> LevelDemand {
+        if !self.folded.is_empty() {
+            let mut demand = self.take(accesses);
+            let within = demand.curve.partition_point(|point| point.size_blocks <= u64::from(most));
+            let beyond = within.max(demand.curve.len().saturating_sub(1));
+            demand.curve.drain(within..beyond);
+            demand.curve.drain(..within.saturating_sub(1));
+            return demand;
+        }
+        let (mut within, mut hits, mut last) = (0, 0, 0);
+        for &distance in &self.recent {
+            let size_blocks = u64::from(distance) + 1;
+            let fits = size_blocks <= u64::from(most);
+            within = if fits { size_blocks.max(within) } else { within };
+            hits += u64::from(fits);
+            last = size_blocks.max(last);
+        }
+        let all = self.recent.len() as u64;
+        self.recent.clear();
+        let points =
+            [(within, hits), (last, all)].map(|(size_blocks, hits)| CurvePoint { size_blocks, hits });
+        // Without hits within there is one point, and where all are within there is one, too.
+        let first = usize::from(hits == 0 || hits == all);
+        let points = if all == 0 { &[] } else { &points[first..] };
+        demand_of(points.to_vec(), accesses)
     }
 
     fn memory_bytes(&self) -> usize {
         (self.recent.capacity() + self.spare.capacity()) * size_of::<u32>()
             + self.folded.capacity() * size_of::<(u32, u64)>()
     }
+}
+
+fn demand_of(curve: Vec<CurvePoint>, accesses: u64) -> LevelDemand {
+    let blocks = curve.last().map_or(0, |point| point.size_blocks as u32);
+    LevelDemand { blocks, curve, accesses }
 }
 
 /// The curve of distances in ascending order, of which each serves once.
