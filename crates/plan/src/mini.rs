@@ -7,7 +7,7 @@
 
 use lode_policy::{AnyScheme, Counters, Effect, Hint, Quota, Scheme, SchemeInfo, Settings, Sink, build};
 use lode_replay::{MAX_LEVEL_BLOCKS, ReplayError};
-use lode_reuse::{Method, ReuseError, Sample};
+use lode_reuse::{ReuseError, Sample};
 use lode_trace::Merge;
 use lode_types::{Access, AccessOp, Level};
 
@@ -17,9 +17,6 @@ use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
 
 /// Most sizes of one simulation.
 pub const MAX_MINI_SIZES: usize = 256;
-
-/// Settings of schemes that count requests, which shrink with the sample.
-const INTERVALS: [&str; 2] = ["promotion_interval", "sizing_interval"];
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -74,10 +71,10 @@ pub fn miniature(
     progress: &mut dyn FnMut(&Merge),
 ) -> Result<Vec<MiniVm>, PlanError> {
     check(options)?;
-    let settings = scaled_settings(&options.settings, options.rate)?;
+    let settings = options.settings.for_sample(options.rate).without_sizing();
     let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
     let make = |vm: usize| {
-        let sample = Sample::new(Method::Rate(options.rate), vm as u64)?;
+        let sample = Sample::at_rate(options.rate, vm as u64)?;
         let sims = options.sizes_blocks.iter().map(|&size| {
             let quota = scaled_quota(info, size, options);
             (build(&settings, quota, quota), Counted::default())
@@ -107,25 +104,6 @@ fn check(options: &MiniOptions) -> Result<(), PlanError> {
         return Ok(());
     };
     Err(PlanError::Request(reason))
-}
-
-/// The settings with intervals that are as long for the sample as the original ones for the whole stream.
-fn scaled_settings(settings: &Settings, rate: f64) -> Result<Settings, PlanError> {
-    let mut scaled = settings.clone();
-    let values: Vec<(String, String)> =
-        settings.values().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    for (key, value) in values {
-        let new = if key == "sizing" {
-            "off".to_owned()
-        } else if INTERVALS.contains(&key.as_str()) {
-            let requests: f64 = value.parse().unwrap_or(1.0);
-            format!("{:.0}", (requests * rate).max(1.0))
-        } else {
-            continue;
-        };
-        scaled.set(&key, &new).map_err(ReplayError::from)?;
-    }
-    Ok(scaled)
 }
 
 /// The levels of one simulation. A level that should hold anything holds at least one block.
@@ -194,6 +172,10 @@ impl Follower for MiniFollower {
     fn shrink(&mut self) -> bool {
         // A cache is no smaller for a smaller sample, so that its rate is chosen before.
         false
+    }
+
+    fn rate(&self) -> f64 {
+        self.sample.rate()
     }
 }
 

@@ -5,11 +5,26 @@
 
 use std::collections::BTreeMap;
 
+/// The setting that says whether shares follow demand, where a scheme has it.
+pub(crate) const SIZING: &str = "sizing";
+
+/// Words of settings that are on or off.
+pub(crate) const ON: &str = "on";
+pub(crate) const OFF: &str = "off";
+
 /// What values a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SettingKind {
     /// A whole number in this range, both ends included.
     Integer {
+        /// Smallest value.
+        min: u64,
+        /// Largest value.
+        max: u64,
+    },
+    /// A whole number of requests in this range, both ends included. It is as much for a sample of the requests as so much
+    /// fewer: see [`Settings::for_sample`].
+    Requests {
         /// Smallest value.
         min: u64,
         /// Largest value.
@@ -30,7 +45,9 @@ impl std::fmt::Display for SettingKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             SettingKind::Integer { min, max: u64::MAX } => write!(f, "a whole number from {min}"),
-            SettingKind::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
+            SettingKind::Integer { min, max } | SettingKind::Requests { min, max } => {
+                write!(f, "a whole number from {min} to {max}")
+            }
             SettingKind::Number { min, max } => write!(f, "a number from {min} to {max}"),
             SettingKind::Choice(words) => f.write_str(&words.join("|")),
         }
@@ -126,7 +143,9 @@ impl Settings {
             return Err(SettingError::UnknownKey { scheme: self.scheme, key: key.to_owned(), nearest });
         };
         let fits = match info.kind {
-            SettingKind::Integer { min, max } => value.parse().is_ok_and(|n: u64| (min..=max).contains(&n)),
+            SettingKind::Integer { min, max } | SettingKind::Requests { min, max } => {
+                value.parse().is_ok_and(|n: u64| (min..=max).contains(&n))
+            }
             SettingKind::Number { min, max } => value.parse().is_ok_and(|n: f64| (min..=max).contains(&n)),
             SettingKind::Choice(words) => words.contains(&value),
         };
@@ -162,7 +181,28 @@ impl Settings {
 
     /// Whether an `on|off` setting is on.
     pub fn is_on(&self, key: &str) -> bool {
-        self.text(key) == "on"
+        self.text(key) == ON
+    }
+
+    /// The same settings for a stream of which only the share `rate` is seen, above 0 and up to 1: what counts requests
+    /// counts that much fewer, but at least as many as it has to.
+    pub fn for_sample(&self, rate: f64) -> Settings {
+        let mut scaled = self.clone();
+        for info in &self.infos {
+            if let SettingKind::Requests { min, max } = info.kind {
+                let requests = (self.integer(info.key) as f64 * rate).round() as u64;
+                scaled.values.insert(info.key, requests.clamp(min, max).to_string());
+            }
+        }
+        scaled
+    }
+
+    /// The same settings with every VM's shares as they are given; those of a scheme that never changes them, as they are.
+    pub fn without_sizing(mut self) -> Settings {
+        if let Some(sizing) = self.values.get_mut(SIZING) {
+            OFF.clone_into(sizing);
+        }
+        self
     }
 
     /// Every setting with its value, by name.
@@ -215,6 +255,20 @@ mod tests {
             about: "",
             source: "",
         },
+        SettingInfo {
+            key: "interval",
+            default: "1000",
+            kind: SettingKind::Requests { min: 2, max: 5000 },
+            about: "",
+            source: "",
+        },
+        SettingInfo {
+            key: "blocks",
+            default: "1000",
+            kind: SettingKind::Integer { min: 2, max: 5000 },
+            about: "",
+            source: "",
+        },
     ];
 
     #[test]
@@ -228,6 +282,16 @@ mod tests {
         for nonsense in ["ageing=NaN", "ageing=", "mode=c", "mode"] {
             assert!(settings.set_pair(nonsense).is_err(), "{nonsense}");
         }
+    }
+
+    #[test]
+    fn requests_shrink_with_a_sample_and_nothing_else_does() {
+        let settings = Settings::new("x", &[TABLE]);
+        for (rate, expected) in [(1.0, 1000), (0.1, 100), (0.0256, 26), (1e-9, 2)] {
+            let scaled = settings.for_sample(rate);
+            assert_eq!((scaled.integer("interval"), scaled.integer("blocks")), (expected, 1000));
+        }
+        assert!(Settings::new("x", &[TABLE]).set("interval", "5001").is_err());
     }
 
     #[test]

@@ -9,14 +9,14 @@ use lode_types::Level;
 use crate::effect::Sink;
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points, Scheme};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{OFF, ON, SIZING, SettingInfo, SettingKind, Settings};
 
 /// The settings of every scheme whose shares follow demand.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
-        key: "sizing",
-        default: "on",
-        kind: SettingKind::Choice(&["on", "off"]),
+        key: SIZING,
+        default: ON,
+        kind: SettingKind::Choice(&[ON, OFF]),
         about: "on: shares follow the demand of each sizing interval; off: every VM has the whole levels",
         source: "ETICA 4.3",
     },
@@ -59,7 +59,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "sizing_interval",
         default: "10000",
-        kind: SettingKind::Integer { min: 1, max: 1_000_000_000 },
+        kind: SettingKind::Requests { min: 1, max: 1_000_000_000 },
         about: "requests of all VMs between two sizings",
         source: "ETICA 5.2",
     },
@@ -130,11 +130,11 @@ pub struct Sizer {
 impl Sizer {
     /// A sizer for levels of this size. Schemes without sizing settings get a sizer that is off.
     pub fn new(settings: &Settings, physical: Quota) -> Sizer {
-        let declared = settings.values().any(|(key, _)| key == "sizing");
+        let declared = settings.values().any(|(key, _)| key == SIZING);
         let integer = |key| if declared { settings.integer(key) } else { 0 };
         let min_blocks = integer("min_blocks") as u32;
         Sizer {
-            on: declared && settings.is_on("sizing"),
+            on: declared && settings.is_on(SIZING),
             physical,
             objective: if declared { objective(settings) } else { Objective::SumHitRatio },
             min_blocks,

@@ -57,18 +57,17 @@ impl Aet {
 
     /// Adds the next accesses of the stream.
     pub(crate) fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
-        for accesses in batch.chunks(FILTERED) {
-            let (mut followed, reads) = self.sample.filter(accesses);
+        for first in (0..batch.len()).step_by(FILTERED) {
+            let mut filtered = self.sample.filter(batch, first);
             self.make_time();
-            while followed != 0 {
-                let at = followed.trailing_zeros();
-                followed &= followed - 1;
-                let (op, block) = accesses[at as usize];
-                self.follow(op, block, self.now + u64::from(at))?;
-            }
-            self.now += accesses.len() as u64;
-            self.accesses += accesses.len() as u64;
-            self.reads += reads;
+            let began = self.now;
+            filtered.try_for_each(|at| {
+                let (op, block) = batch[at];
+                self.follow(op, block, began + (at - first) as u64)
+            })?;
+            self.now += filtered.len;
+            self.accesses += filtered.len;
+            self.reads += filtered.reads;
         }
         Ok(())
     }

@@ -102,6 +102,7 @@ impl Distances {
     /// [`ReuseError::TooManyBlocks`]; the access is then not counted.
     pub fn access(&mut self, op: AccessOp, block: BlockNo) -> Result<Option<Reuse>, ReuseError> {
         let reuse = self.step(op, Seen::of(block))?;
+        self.count(op);
         if let Some(Reuse { distance, useful: true }) = reuse {
             self.tally.histogram.record(distance);
         }
@@ -149,8 +150,9 @@ impl Distances {
         self.tracker.memory_bytes() + self.timeline.memory_bytes() + self.tally.histogram.memory_bytes()
     }
 
+    /// The distance of an access, which is not counted yet.
     #[inline(always)]
-    fn step(&mut self, op: AccessOp, seen: Seen) -> Result<Option<Reuse>, ReuseError> {
+    pub(crate) fn step(&mut self, op: AccessOp, seen: Seen) -> Result<Option<Reuse>, ReuseError> {
         if self.timeline.is_full() {
             self.make_room();
         }
@@ -178,9 +180,14 @@ impl Distances {
             }
             _ => {}
         }
-        self.tally.accesses += 1;
-        self.tally.reads += u64::from(is_read);
         Ok(reuse)
+    }
+
+    /// Counts an access of the stream.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, op: AccessOp) {
+        self.tally.accesses += 1;
+        self.tally.reads += u64::from(op == AccessOp::Read);
     }
 
     #[cold]
@@ -212,6 +219,7 @@ impl Follow for Distances {
     #[inline(always)]
     fn follow(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
         let reuse = self.step(op, seen)?;
+        self.count(op);
         Ok(reuse.filter(|reuse| reuse.useful).map(|reuse| reuse.distance))
     }
 }

@@ -27,7 +27,7 @@ pub struct JointProfiler {
     ro: RoStack,
     wbwo: WbwoStack,
     sample: Sample,
-    /// Counts of a sample, for each stack.
+    /// Counts since the sample has sunk, for each stack; before that they are the stacks' own.
     estimates: Option<[Estimate; 2]>,
     pairs: Pairs,
     reads: u64,
@@ -88,12 +88,11 @@ impl JointProfiler {
     /// through stacks.
     pub fn new(method: Method, salt: u64) -> Result<JointProfiler, ReuseError> {
         let sample = Sample::new(method, salt)?;
-        let estimates = (sample.rate() < 1.0).then(|| [Estimate::new(false), Estimate::new(false)]);
         Ok(JointProfiler {
             ro: RoStack::new(),
             wbwo: WbwoStack::new(),
             sample,
-            estimates,
+            estimates: None,
             pairs: Pairs::default(),
             reads: 0,
             writes: 0,
@@ -179,6 +178,11 @@ impl JointProfiler {
         let sample = self.sample;
         self.ro.retain(|block| sample.follows(block));
         self.wbwo.retain(|block| sample.follows(block));
+    }
+
+    /// The share of all blocks that is followed now; 1 is all.
+    pub fn rate(&self) -> f64 {
+        self.sample.rate()
     }
 
     /// Bytes of memory held.

@@ -13,22 +13,19 @@
 //! finds (write-only): no distance within a piece is known without its left neighbour. It must not know threads.
 
 use crate::curve::Curve;
+use crate::distance::{Distances, Metric};
 use crate::error::ReuseError;
 use crate::profiler::CurveKind;
 use crate::tally::Tally;
-use crate::timeline::{NEVER, Timeline};
 use crate::tracker::{Follow, Seen, Tracker, follow_all};
 use lode_types::{AccessOp, BlockNo};
 
 /// One piece of a stream.
 #[derive(Clone, Debug)]
 pub struct ChunkScan {
-    counts_writes: bool,
-    tracker: Tracker,
-    timeline: Timeline,
+    distances: Distances,
     /// The first access of every block, in order.
     first: Vec<(AccessOp, Seen)>,
-    tally: Tally,
 }
 
 impl ChunkScan {
@@ -37,17 +34,15 @@ impl ChunkScan {
     /// # Errors
     /// [`ReuseError::InvalidMethod`] for [`CurveKind::Ro`] and [`CurveKind::Wbwo`], whose streams cannot be cut.
     pub fn new(kind: CurveKind) -> Result<ChunkScan, ReuseError> {
-        if matches!(kind, CurveKind::Ro | CurveKind::Wbwo) {
-            let reason = "Read-only and write-only caches cannot be analysed in pieces of a stream";
-            return Err(ReuseError::InvalidMethod { reason });
-        }
-        Ok(ChunkScan {
-            counts_writes: kind == CurveKind::Trd,
-            tracker: Tracker::default(),
-            timeline: Timeline::new(),
-            first: Vec::new(),
-            tally: Tally::default(),
-        })
+        let metric = match kind {
+            CurveKind::Trd => Metric::Trd,
+            CurveKind::Urd | CurveKind::Wb => Metric::Urd,
+            CurveKind::Ro | CurveKind::Wbwo => {
+                let reason = "Read-only and write-only caches cannot be analysed in pieces of a stream";
+                return Err(ReuseError::InvalidMethod { reason });
+            }
+        };
+        Ok(ChunkScan { distances: Distances::new(metric), first: Vec::new() })
     }
 
     /// Adds the next accesses of the piece.
@@ -60,7 +55,7 @@ impl ChunkScan {
 
     /// The curve of the pieces joined so far.
     pub fn curve(&self) -> Curve {
-        self.tally.curve()
+        self.distances.tally().curve()
     }
 
     /// Distinct blocks of the pieces joined so far.
@@ -70,63 +65,41 @@ impl ChunkScan {
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        let first = self.first.capacity() * size_of::<(AccessOp, Seen)>();
-        self.tracker.memory_bytes()
-            + self.timeline.memory_bytes()
-            + first
-            + self.tally.histogram.memory_bytes()
+        self.distances.memory_bytes() + self.first.capacity() * size_of::<(AccessOp, Seen)>()
     }
 
-    /// One access; its distance when it is useful.
+    /// One access, which is not counted; its distance when it is useful.
     #[inline(always)]
     fn step(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
-        if self.timeline.is_full() {
-            self.make_room();
+        let reuse = self.distances.step(op, seen)?;
+        // With these metrics, every access but a block's first is a re-access.
+        if reuse.is_none() {
+            self.first.push((op, seen));
         }
-        match self.tracker.find(seen) {
-            Some((place, position)) => {
-                let (distance, position) = self.timeline.revisit(position);
-                self.tracker.set_word(place, position);
-                Ok((self.counts_writes || op == AccessOp::Read).then_some(distance))
-            }
-            None => {
-                let place = self.tracker.add(seen, NEVER)?;
-                self.tracker.set_word(place, self.timeline.touch(NEVER));
-                self.first.push((op, seen));
-                Ok(None)
-            }
-        }
-    }
-
-    #[cold]
-    fn make_room(&mut self) {
-        self.timeline.compact(|remap| {
-            self.tracker.words_mut().for_each(|position| *position = remap.new_position(*position));
-        });
+        Ok(reuse.filter(|reuse| reuse.useful).map(|reuse| reuse.distance))
     }
 }
 
 impl Follow for ChunkScan {
     #[inline(always)]
     fn tracker(&self) -> &Tracker {
-        &self.tracker
+        self.distances.tracker()
     }
 
     #[inline(always)]
     fn tally_mut(&mut self) -> &mut Tally {
-        &mut self.tally
+        self.distances.tally_mut()
     }
 
     #[inline(always)]
-    fn prefetch(&self, position: u32) {
-        self.timeline.prefetch(position);
+    fn prefetch(&self, word: u32) {
+        self.distances.prefetch(word);
     }
 
     #[inline(always)]
     fn follow(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
         let distance = self.step(op, seen)?;
-        self.tally.accesses += 1;
-        self.tally.reads += u64::from(op == AccessOp::Read);
+        self.distances.count(op);
         Ok(distance)
     }
 }
@@ -139,18 +112,18 @@ impl Follow for ChunkScan {
 /// # Panics
 /// When the pieces are for different kinds.
 pub fn join(mut left: ChunkScan, right: ChunkScan) -> Result<ChunkScan, ReuseError> {
-    assert_eq!(left.counts_writes, right.counts_writes, "Pieces of different kinds do not join");
+    assert_eq!(left.distances.metric(), right.distances.metric(), "Pieces of different kinds do not join");
     for &(op, seen) in &right.first {
         if let Some(distance) = left.step(op, seen)? {
-            left.tally.histogram.record(distance);
+            left.tally_mut().histogram.record(distance);
         }
     }
-    let position = |seen| right.tracker.find(seen).map(|(_, position)| position);
+    let position = |seen| right.tracker().find(seen).map(|(_, position)| position);
     let mut by_latest: Vec<_> = right.first.iter().map(|&(op, seen)| (position(seen), op, seen)).collect();
     by_latest.sort_unstable_by_key(|&(position, ..)| position);
     for (_, op, seen) in by_latest {
         left.step(op, seen)?;
     }
-    left.tally.add_all(&right.tally);
+    left.tally_mut().add_all(right.distances.tally());
     Ok(left)
 }

@@ -50,7 +50,8 @@ impl CurveKind {
 pub enum Method {
     /// Every block is followed.
     Exact,
-    /// SHARDS at a fixed rate: this share of all blocks is followed, above 0 and up to 1.
+    /// SHARDS at a fixed rate: this share of all blocks is followed, above 0 and up to 1; more where that would leave fewer
+    /// than [`crate::LEAST_BLOCKS`]. [`Curve::rate`] tells the real one.
     Rate(f64),
     /// SHARDS of a fixed size: at most this many blocks are followed, at a rate that sinks as they become more.
     Size(u32),
@@ -64,26 +65,10 @@ pub enum Method {
 /// over evenly spaced sizes), twice over.
 pub const RECOMMENDED_SAMPLE_BLOCKS: u32 = 16_384;
 
-/// The rate below which a recommended sample does not go.
-pub const MIN_RECOMMENDED_RATE: f64 = 0.001;
-
-/// A sample that would follow more than this share of all blocks is not worth its error.
-const MAX_RECOMMENDED_RATE: f64 = 0.25;
-
 impl Default for Method {
     /// A sample of [`RECOMMENDED_SAMPLE_BLOCKS`], for a stream of which nothing is known.
     fn default() -> Method {
         Method::Size(RECOMMENDED_SAMPLE_BLOCKS)
-    }
-}
-
-impl Method {
-    /// The cheapest method that is trusted with one percent of mean absolute error on a stream with so many distinct
-    /// blocks: exact for small ones, then the rate that follows [`RECOMMENDED_SAMPLE_BLOCKS`], but at least
-    /// [`MIN_RECOMMENDED_RATE`]. The error hangs on the number of blocks in the sample much more than on the rate.
-    pub fn recommended(distinct_blocks: u64) -> Method {
-        let rate = f64::from(RECOMMENDED_SAMPLE_BLOCKS) / distinct_blocks as f64;
-        if rate > MAX_RECOMMENDED_RATE { Method::Exact } else { Method::Rate(rate.max(MIN_RECOMMENDED_RATE)) }
     }
 }
 

@@ -13,7 +13,7 @@ use lode_types::{AccessOp, BlockNo};
 pub(crate) struct Shards {
     analyser: Box<dyn Analyser + Send>,
     sample: Sample,
-    /// Counts of a sample; those of an exact stack are its analyser's.
+    /// Counts since the sample has sunk; before that they are the analyser's.
     estimate: Option<Estimate>,
     counts_writes: bool,
 }
@@ -21,8 +21,7 @@ pub(crate) struct Shards {
 impl Shards {
     /// A stack that has seen nothing; `counts_writes` says whether writes can hit.
     pub(crate) fn new(analyser: Box<dyn Analyser + Send>, counts_writes: bool, sample: Sample) -> Shards {
-        let estimate = (sample.rate() < 1.0).then(|| Estimate::new(counts_writes));
-        Shards { analyser, sample, estimate, counts_writes }
+        Shards { analyser, sample, estimate: None, counts_writes }
     }
 
     /// Adds the next accesses of the stream.
@@ -36,21 +35,17 @@ impl Shards {
             rest = later;
             self.keep_to_limit();
         }
-        rest.chunks(FILTERED).try_for_each(|accesses| self.access_sampled(accesses))
+        (0..rest.len()).step_by(FILTERED).try_for_each(|first| self.access_sampled(rest, first))
     }
 
+    /// Adds the next accesses of a batch, from this one on, as many as are filtered together.
     #[inline(always)]
-    fn access_sampled(&mut self, accesses: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
-        let (mut followed, reads) = self.sample.filter(accesses);
+    fn access_sampled(&mut self, batch: &[(AccessOp, BlockNo)], first: usize) -> Result<(), ReuseError> {
+        let mut filtered = self.sample.filter(batch, first);
         if let Some(estimate) = &mut self.estimate {
-            estimate.add_stream(accesses.len() as u64, reads);
+            estimate.add_stream(filtered.len, filtered.reads);
         }
-        while followed != 0 {
-            let (op, block) = accesses[followed.trailing_zeros() as usize];
-            followed &= followed - 1;
-            self.follow(op, block)?;
-        }
-        Ok(())
+        filtered.try_for_each(|at| self.follow(batch[at].0, batch[at].1))
     }
 
     #[inline(never)]

@@ -30,15 +30,11 @@ impl WorkingSet {
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]: take a sample.
     pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
-        for accesses in batch.chunks(FILTERED) {
-            let (mut followed, reads) = self.sample.filter(accesses);
-            self.accesses += accesses.len() as u64;
-            self.reads += reads;
-            while followed != 0 {
-                let (_, block) = accesses[followed.trailing_zeros() as usize];
-                followed &= followed - 1;
-                self.follow(block)?;
-            }
+        for first in (0..batch.len()).step_by(FILTERED) {
+            let mut filtered = self.sample.filter(batch, first);
+            self.accesses += filtered.len;
+            self.reads += filtered.reads;
+            filtered.try_for_each(|at| self.follow(batch[at].1))?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "promotion_interval",
         default: "1000",
-        kind: SettingKind::Integer { min: 1, max: 1_000_000_000 },
+        kind: SettingKind::Requests { min: 1, max: 1_000_000_000 },
         about: "requests of the VM between two promotions",
         source: "ETICA 5.6, Fig. 17",
     },
