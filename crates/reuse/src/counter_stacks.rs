@@ -8,6 +8,11 @@
 //! the share delta of the next older one says little more than that, and is given up; so the number of
 //! counters grows with the logarithm of the blocks.
 //!
+//! **Steps.** Distances below a step are not told apart, and one step for all traces is too long for short ones. So steps begin
+//! short and double while the trace grows (our own addition; the paper has one step for a trace): a step stays between a
+//! 256th and a 128th of the trace, until it is as long as was asked for. Counters that were started more densely than
+//! that are not touched: as they age they come within delta of their neighbours, and are given up as all others are.
+//!
 //! An access costs one look-up in the counter of its step; that one is united with the others when the step ends. It
 //! must not know which policy the curve is for: only one in which every access brings its block to the top.
 
@@ -22,13 +27,20 @@ use std::ops::RangeInclusive;
 /// Bins of sizes: an error of at most one in 512.
 type Sizes = LogBins<8>;
 
+/// Accesses of the first steps, where longer ones are allowed.
+const FIRST_STEP: u32 = 16;
+
+/// Steps of its length that a trace has when its step doubles.
+const STEPS_BEFORE_DOUBLING: u32 = 256;
+
 /// Shares within which a younger counter may be given up. Smaller ones would need thousands of counters.
 const PRUNE_SHARES: RangeInclusive<f64> = 0.001..=0.5;
 
 /// Parameters of Counter Stacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterStacksConfig {
-    /// Accesses between two counters' starts (the paper's d): distances below it are not told apart.
+    /// Accesses between two counters' starts (the paper's d) of long traces, and the most: distances below it are not told
+    /// apart. Steps of short traces are shorter.
     pub step_accesses: u32,
     /// A younger counter within this share of the next older one is given up (the paper's delta), 0.001 to 0.5.
     pub prune_share: f64,
@@ -62,7 +74,8 @@ impl CounterStacksConfig {
 /// Counts distinct blocks.
 pub(crate) trait Counter: Clone {
     fn add(&mut self, block: BlockNo);
-    fn unite(&mut self, other: &Self);
+    /// Says whether that changed anything.
+    fn unite(&mut self, other: &Self) -> bool;
     fn count(&self) -> f64;
     fn clear(&mut self);
     fn memory_bytes(&self) -> usize;
@@ -74,8 +87,8 @@ impl Counter for HyperLogLog {
         HyperLogLog::add(self, mix(block));
     }
 
-    fn unite(&mut self, other: &HyperLogLog) {
-        HyperLogLog::unite(self, other);
+    fn unite(&mut self, other: &HyperLogLog) -> bool {
+        HyperLogLog::unite(self, other)
     }
 
     fn count(&self) -> f64 {
@@ -91,6 +104,25 @@ impl Counter for HyperLogLog {
     }
 }
 
+/// How long steps are.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    /// Accesses of the present one.
+    accesses: u32,
+    /// Accesses of the longest one.
+    most_accesses: u32,
+    before_doubling: u32,
+}
+
+impl Steps {
+    /// Doubles the step when the trace has become long for it.
+    fn grow(&mut self, trace_accesses: u64) {
+        if trace_accesses >= u64::from(self.accesses) * u64::from(self.before_doubling) {
+            self.accesses = self.accesses.saturating_mul(2).min(self.most_accesses);
+        }
+    }
+}
+
 /// A counter that was started, and what it counted when the latest step ended.
 #[derive(Clone, Debug)]
 struct Started<C> {
@@ -101,7 +133,9 @@ struct Started<C> {
 /// The counters of one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct CounterStacks<C> {
-    step_accesses: u32,
+    steps: Steps,
+    /// Accesses in all steps that have ended.
+    ended_accesses: u64,
     prune_share: f64,
     /// Oldest first.
     started: Vec<Started<C>>,
@@ -115,10 +149,18 @@ pub(crate) struct CounterStacks<C> {
 }
 
 impl<C: Counter> CounterStacks<C> {
-    /// A stream that has not begun; `empty` counts nothing yet.
-    pub(crate) fn new(step_accesses: u32, prune_share: f64, empty: C) -> CounterStacks<C> {
+    /// A stream that has not begun; `empty` counts nothing yet. No step is longer than `most_step` accesses.
+    pub(crate) fn new(most_step: u32, prune_share: f64, empty: C) -> CounterStacks<C> {
+        let accesses = most_step.min(FIRST_STEP);
+        let before_doubling = STEPS_BEFORE_DOUBLING;
+        let steps = Steps { accesses, most_accesses: most_step, before_doubling };
+        CounterStacks::with_steps(steps, prune_share, empty)
+    }
+
+    fn with_steps(steps: Steps, prune_share: f64, empty: C) -> CounterStacks<C> {
         CounterStacks {
-            step_accesses,
+            steps,
+            ended_accesses: 0,
             prune_share,
             started: Vec::new(),
             step: empty,
@@ -132,7 +174,7 @@ impl<C: Counter> CounterStacks<C> {
     /// Adds the next accesses of the stream.
     pub(crate) fn access_all(&mut self, mut batch: &[(AccessOp, BlockNo)]) {
         while !batch.is_empty() {
-            let room = (self.step_accesses - self.in_step) as usize;
+            let room = (self.steps.accesses - self.in_step) as usize;
             let (now, later) = batch.split_at(room.min(batch.len()));
             for &(op, block) in now {
                 self.step.add(block);
@@ -140,7 +182,7 @@ impl<C: Counter> CounterStacks<C> {
             }
             self.in_step += now.len() as u32;
             self.accesses += now.len() as u64;
-            if self.in_step == self.step_accesses {
+            if self.in_step == self.steps.accesses {
                 self.end_step();
             }
             batch = later;
@@ -153,10 +195,11 @@ impl<C: Counter> CounterStacks<C> {
         self.started.push(Started { counter: empty, count: 0.0 });
         let mut rises = Vec::with_capacity(self.started.len());
         for started in &mut self.started {
-            started.counter.unite(&self.step);
-            let count = started.counter.count();
-            rises.push(count - started.count);
-            started.count = count;
+            let before = started.count;
+            if started.counter.unite(&self.step) {
+                started.count = started.counter.count();
+            }
+            rises.push(started.count - before);
         }
         // The youngest counter compares with every access of the step.
         rises.push(f64::from(self.in_step));
@@ -177,7 +220,9 @@ impl<C: Counter> CounterStacks<C> {
             is_kept
         });
         self.step.clear();
+        self.ended_accesses += u64::from(self.in_step);
         self.in_step = 0;
+        self.steps.grow(self.ended_accesses);
     }
 
     /// The curve of everything since the last interval's end.
@@ -212,7 +257,9 @@ impl<C: Counter> CounterStacks<C> {
     /// About how many distinct blocks there were.
     pub(crate) fn distinct_blocks(&self) -> u64 {
         let mut all = self.step.clone();
-        self.started.iter().take(1).for_each(|oldest| all.unite(&oldest.counter));
+        self.started.iter().take(1).for_each(|oldest| {
+            all.unite(&oldest.counter);
+        });
         all.count().round() as u64
     }
 
@@ -234,8 +281,10 @@ mod tests {
             self.insert(block);
         }
 
-        fn unite(&mut self, other: &Self) {
+        fn unite(&mut self, other: &Self) -> bool {
+            let before = self.len();
             self.extend(other);
+            self.len() > before
         }
 
         fn count(&self) -> f64 {
@@ -252,11 +301,12 @@ mod tests {
     }
 
     /// The method with every count taken anew from the trace: how many accesses need which size.
-    fn naive(trace: &[u64], step: usize, share: f64) -> BTreeMap<u64, f64> {
+    fn naive(trace: &[u64], steps: Steps, share: f64) -> BTreeMap<u64, f64> {
         let distinct =
             |from: usize, to: usize| trace[from.min(to)..to].iter().collect::<BTreeSet<_>>().len() as f64;
         let (mut starts, mut hits) = (Vec::new(), BTreeMap::new());
-        for first in (0..trace.len()).step_by(step) {
+        let (mut first, mut step) = (0, steps.accesses as usize);
+        while first < trace.len() {
             let end = (first + step).min(trace.len());
             starts.push(first);
             for (at, &start) in starts.iter().enumerate() {
@@ -273,6 +323,10 @@ mod tests {
                     at += 1;
                 }
             }
+            if end >= step * steps.before_doubling as usize {
+                step = (2 * step).min(steps.most_accesses as usize);
+            }
+            first = end;
         }
         hits
     }
@@ -284,12 +338,14 @@ mod tests {
     proptest! {
         #[test]
         fn exact_counters_follow_the_method(
-            trace in prop::collection::vec(0u64..20, 1..150), step in 1usize..20, share in 0.0f64..0.4,
+            trace in prop::collection::vec(0u64..20, 1..150), accesses in 1u32..20, most_accesses in 20u32..50,
+            before_doubling in 1u32..8, share in 0.0f64..0.4,
         ) {
-            let mut stacks = CounterStacks::new(step as u32, share, BTreeSet::new());
+            let steps = Steps { accesses, most_accesses, before_doubling };
+            let mut stacks = CounterStacks::with_steps(steps, share, BTreeSet::new());
             reads(&trace).chunks(7).for_each(|batch| stacks.access_all(batch));
             let curve = stacks.curve();
-            let expected = naive(&trace, step, share);
+            let expected = naive(&trace, steps, share);
             for size in 0..25 {
                 let hits: f64 = expected.range(..=size).map(|(_, hits)| hits).sum();
                 prop_assert_eq!(curve.hits_at(size), hits as u64, "{} blocks", size);
@@ -306,6 +362,22 @@ mod tests {
             let (found, exact) = (stacks.curve(), exact.tally().curve());
             prop_assert_eq!(found.points(), exact.points());
         }
+    }
+
+    #[test]
+    fn steps_grow_with_the_trace_and_no_further_than_asked() {
+        let mut stacks = CounterStacks::new(4096, 0.02, HyperLogLog::new(4));
+        for accesses in [5000, 40_000, 200_000, 2_000_000u64] {
+            let more = accesses - stacks.accesses;
+            stacks.access_all(&vec![(Read, 1); more as usize]);
+            let step = u64::from(stacks.steps.accesses);
+            assert!(
+                step == 4096 || (accesses / 256..=accesses / 128).contains(&step),
+                "{step} of {accesses}"
+            );
+        }
+        assert_eq!(stacks.steps.accesses, 4096);
+        assert_eq!(CounterStacks::new(7, 0.02, HyperLogLog::new(4)).steps.accesses, 7);
     }
 
     #[test]

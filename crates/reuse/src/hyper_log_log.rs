@@ -27,11 +27,14 @@ impl HyperLogLog {
         self.registers[at] = self.registers[at].max(zeros as u8 + 1);
     }
 
-    /// Adds all of another set of the same number of registers.
-    pub(crate) fn unite(&mut self, other: &HyperLogLog) {
+    /// Adds all of another set of the same number of registers; says whether that changed anything.
+    pub(crate) fn unite(&mut self, other: &HyperLogLog) -> bool {
+        let mut is_changed = false;
         for (register, &other) in self.registers.iter_mut().zip(&other.registers) {
+            is_changed |= other > *register;
             *register = (*register).max(other);
         }
+        is_changed
     }
 
     /// About how many distinct hashes were added.

@@ -81,6 +81,17 @@ fn models_come_near_on_real_traces() {
 }
 
 #[test]
+fn counter_stacks_come_near_on_short_and_on_long_streams() {
+    let method = Method::CounterStacks(CounterStacksConfig::default());
+    for (blocks, len) in [(9000, 2000), (9000, 40_000), (200_000, 600_000)] {
+        let trace = zipf_trace(blocks, len);
+        let exact = profiler(CurveKind::Trd, Method::Exact, &trace).curve();
+        let error = mean_absolute_error(&exact, &profiler(CurveKind::Trd, method, &trace).curve());
+        assert!(error < 0.02, "{len} accesses: {error}");
+    }
+}
+
+#[test]
 fn the_blocks_of_aet_may_be_sampled() {
     let trace = zipf_trace(20_000, 200_000);
     let exact = profiler(CurveKind::Trd, Method::Exact, &trace).curve();
