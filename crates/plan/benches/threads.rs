@@ -54,7 +54,13 @@ fn main() {
 }
 
 fn stream(threads: usize) -> StreamOptions {
-    StreamOptions { block_size: BlockSize::KIB_4, threads, memory_bytes: 8 << 30, interval: None }
+    StreamOptions {
+        block_size: BlockSize::KIB_4,
+        threads,
+        memory_bytes: 8 << 30,
+        interval: None,
+        on_sampling: |_| {},
+    }
 }
 
 fn merge(files: &[PathBuf]) -> Merge {

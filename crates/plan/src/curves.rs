@@ -201,6 +201,10 @@ impl Follower for CurveFollower {
         let whole = self.whole.lower_rate();
         self.windows.as_mut().is_some_and(|windows| windows.profiler.lower_rate()) || whole
     }
+
+    fn rate(&self) -> f64 {
+        self.whole.rate()
+    }
 }
 
 impl Windows {

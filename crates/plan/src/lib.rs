@@ -37,5 +37,5 @@ pub use pages::{
 };
 pub use report::*;
 pub use size::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, size};
-pub use streams::{Interval, MAX_INTERVALS, StreamFacts, StreamOptions};
+pub use streams::{Interval, MAX_INTERVALS, Sampling, StreamFacts, StreamOptions};
 pub use totals::{LevelTotals, Totals, totals};

@@ -106,4 +106,8 @@ impl Follower for JointFollower {
     fn shrink(&mut self) -> bool {
         self.0.lower_rate()
     }
+
+    fn rate(&self) -> f64 {
+        self.0.rate()
+    }
 }

@@ -11,6 +11,7 @@ use std::thread;
 use lode_reuse::parallel::{ChunkScan, join};
 use lode_reuse::{CurveKind, ReuseError};
 use lode_trace::Merge;
+use lode_types::{Op, TraceRequest};
 
 use crate::error::PlanError;
 use crate::jobs::in_parallel;
@@ -37,7 +38,7 @@ fn scan_in_pieces_of(
     kind: CurveKind,
     progress: &mut dyn FnMut(&Merge),
 ) -> Result<Vec<(StreamFacts, ChunkScan)>, PlanError> {
-    let mut cutter = Cutter { piece, options: *options, facts: Vec::new() };
+    let mut cutter = Cutter { piece, options: *options, facts: Vec::new(), batch: Vec::new(), cut: 0 };
     let mut joined: Vec<Option<ChunkScan>> = Vec::new();
     let mut scanned: Vec<(usize, ChunkScan)> = Vec::new();
     let mut pieces = cutter.next_round(merge, progress)?;
@@ -57,8 +58,9 @@ fn scan_in_pieces_of(
                 Done::Scanned(vm, scan) => scanned.push((vm, scan)),
             }
         }
-        check_memory(&joined, &scanned, options.memory_bytes)?;
-        pieces = next?;
+        let next = next?;
+        check_memory(&joined, &scanned, &[&pieces, &next], options.memory_bytes)?;
+        pieces = next;
     }
     cutter.facts.iter_mut().zip(merge.vms()).for_each(|(facts, vm)| facts.name.clone_from(&vm.name));
     joined.resize_with(cutter.facts.len(), || None);
@@ -70,15 +72,22 @@ fn scan_in_pieces_of(
 fn check_memory(
     joined: &[Option<ChunkScan>],
     scanned: &[(usize, ChunkScan)],
+    rounds: &[&Vec<Piece>],
     limit_bytes: u64,
 ) -> Result<(), PlanError> {
     let scans = joined.iter().flatten().chain(scanned.iter().map(|(_, scan)| scan));
-    let used_bytes = scans.map(|scan| scan.memory_bytes() as u64).sum();
+    let scans: u64 = scans.map(|scan| scan.memory_bytes() as u64).sum();
+    let pieces = rounds.iter().flat_map(|pieces| pieces.iter());
+    let buffers: u64 = pieces.map(|(_, piece)| (piece.capacity() * size_of::<BlockAccess>()) as u64).sum();
+    let used_bytes = scans + buffers;
     if used_bytes > limit_bytes {
         return Err(PlanError::Memory { vms: joined.len(), used_bytes, limit_bytes });
     }
     Ok(())
 }
+
+/// The number of a VM, and some of its accesses.
+type Piece = (usize, Vec<BlockAccess>);
 
 /// Cuts streams into pieces.
 struct Cutter {
@@ -86,50 +95,71 @@ struct Cutter {
     piece: usize,
     options: StreamOptions,
     facts: Vec<StreamFacts>,
+    /// Requests that were read, and how many of them were cut. A round may end between any two: they may be huge.
+    batch: Vec<(u32, TraceRequest)>,
+    cut: usize,
 }
 
 impl Cutter {
-    /// Pieces with the numbers of their VMs, in the order of time for each VM; none at the end.
+    /// Pieces in the order of time for each VM; none at the end.
     fn next_round(
         &mut self,
         merge: &mut Merge,
         progress: &mut dyn FnMut(&Merge),
-    ) -> Result<Vec<(usize, Vec<BlockAccess>)>, PlanError> {
+    ) -> Result<Vec<Piece>, PlanError> {
         let most = self.piece * self.options.threads.max(1);
-        let mut pieces: Vec<(usize, Vec<BlockAccess>)> = Vec::new();
+        let mut pieces: Vec<Piece> = Vec::new();
         // The piece of each VM that still grows.
         let mut open: Vec<Option<usize>> = Vec::new();
-        let mut batch = Vec::new();
         let mut accesses = 0;
-        while accesses < most && merge.next_batch(&mut batch)? > 0 {
-            for (vm, request) in &batch {
-                let vm = *vm as usize;
-                if vm >= self.facts.len() {
-                    self.facts.resize_with(vm + 1, || StreamFacts::new(0));
+        while accesses < most {
+            if self.cut == self.batch.len() {
+                self.cut = 0;
+                if merge.next_batch(&mut self.batch)? == 0 {
+                    break;
                 }
-                let Some(op) = access_op(request.op) else {
-                    self.facts[vm].trims += u64::from(request.op == lode_types::Op::Trim);
-                    continue;
-                };
-                self.facts[vm].add(request);
-                open.resize(open.len().max(vm + 1), None);
-                let name = || merge.vms()[vm].name.clone();
-                for access in accesses_of(op, request, self.options.block_size, name)? {
-                    let at = *open[vm].get_or_insert_with(|| {
-                        pieces.push((vm, Vec::new()));
-                        pieces.len() - 1
-                    });
-                    let piece = &mut pieces[at].1;
-                    piece.push(access);
-                    accesses += 1;
-                    if piece.len() == self.piece {
-                        open[vm] = None;
-                    }
-                }
+                progress(merge);
             }
-            progress(merge);
+            let (vm, request) = self.batch[self.cut];
+            self.cut += 1;
+            accesses += self.cut_request(vm as usize, &request, merge, &mut pieces, &mut open)?;
         }
         Ok(pieces)
+    }
+
+    /// Adds the accesses of a request to the piece of its VM that is open; gives how many they are.
+    fn cut_request(
+        &mut self,
+        vm: usize,
+        request: &TraceRequest,
+        merge: &Merge,
+        pieces: &mut Vec<Piece>,
+        open: &mut Vec<Option<usize>>,
+    ) -> Result<usize, PlanError> {
+        if vm >= self.facts.len() {
+            self.facts.resize_with(vm + 1, || StreamFacts::new(0));
+        }
+        let Some(op) = access_op(request.op) else {
+            self.facts[vm].trims += u64::from(request.op == Op::Trim);
+            return Ok(0);
+        };
+        self.facts[vm].add(request);
+        open.resize(open.len().max(vm + 1), None);
+        let name = || merge.vms()[vm].name.clone();
+        let mut accesses = 0;
+        for access in accesses_of(op, request, self.options.block_size, name)? {
+            let at = *open[vm].get_or_insert_with(|| {
+                pieces.push((vm, Vec::new()));
+                pieces.len() - 1
+            });
+            let piece = &mut pieces[at].1;
+            piece.push(access);
+            accesses += 1;
+            if piece.len() == self.piece {
+                open[vm] = None;
+            }
+        }
+        Ok(accesses)
     }
 }
 
@@ -210,6 +240,7 @@ mod tests {
                     threads,
                     memory_bytes: 1 << 30,
                     interval: None,
+                    on_sampling: |_| {},
                 };
                 let scanned =
                     scan_in_pieces_of(piece, &mut merge, &options, kind, &mut |_| {}).expect("scans");
@@ -226,10 +257,17 @@ mod tests {
 
     #[test]
     fn tables_beyond_the_memory_are_refused() {
-        let (mut merge, _) = trace();
-        let options =
-            StreamOptions { block_size: BlockSize::KIB_4, threads: 2, memory_bytes: 4096, interval: None };
-        let refused = scan_in_pieces_of(1000, &mut merge, &options, CurveKind::Trd, &mut |_| {});
-        assert!(matches!(refused, Err(PlanError::Memory { .. })));
+        let scan = |piece, memory_bytes| {
+            let (block_size, on_sampling) = (BlockSize::KIB_4, (|_| {}) as fn(_));
+            let options = StreamOptions { block_size, threads: 2, memory_bytes, interval: None, on_sampling };
+            scan_in_pieces_of(piece, &mut trace().0, &options, CurveKind::Trd, &mut |_| {})
+        };
+        assert!(matches!(scan(1000, 4096), Err(PlanError::Memory { .. })));
+        // Small tables and large buffers: 5,000 accesses of 16 bytes.
+        let tables: usize =
+            scan(PIECE, 1 << 30).expect("scans").iter().map(|(_, scan)| scan.memory_bytes()).sum();
+        assert!(tables < 60_000, "{tables}");
+        assert!(matches!(scan(PIECE, 80_000), Err(PlanError::Memory { .. })));
+        assert!(scan(100, 80_000).is_ok());
     }
 }

@@ -19,6 +19,10 @@ const MOST_BYTES_PER_ACCESS: u64 = 128;
 /// Least accesses between two looks at the memory in use, so that a run at its limit goes on working.
 const LEAST_BETWEEN_LOOKS: u64 = 1 << 16;
 
+/// What is left of a VM's tables when the memory is exceeded, if they were larger: those of some million blocks, of which a
+/// sample is as good as one of all that would fit. Fewer rounds of filling the memory and emptying it again are the gain.
+const SUNK_BYTES: u64 = 64 << 20;
+
 /// Most intervals that are kept; those after them are counted only.
 pub const MAX_INTERVALS: usize = 1 << 16;
 
@@ -42,6 +46,17 @@ pub struct StreamOptions {
     pub memory_bytes: u64,
     /// Where intervals end; without, there is one.
     pub interval: Option<Interval>,
+    /// Hears when not all blocks of a VM are followed any more, the first time; on the thread that reads.
+    pub on_sampling: fn(Sampling),
+}
+
+/// What had to be left out to keep within the memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// Share of the blocks that is still followed, of the VM of which it is least.
+    pub rate: f64,
+    /// The memory.
+    pub limit_bytes: u64,
 }
 
 /// One VM's consumer of its stream.
@@ -51,6 +66,9 @@ pub(crate) trait Follower: Consumer<Error = ReuseError> {
 
     /// Follows fewer blocks from now on, to hold less memory; false when that cannot be.
     fn shrink(&mut self) -> bool;
+
+    /// Share of the blocks that is followed.
+    fn rate(&self) -> f64;
 }
 
 /// What is known of a VM without any table.
@@ -192,13 +210,15 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
         };
         self.lanes[vm].facts.add(request);
         let name = || merge.vms()[vm].name.clone();
-        for access in accesses_of(op, request, self.options.block_size, name)? {
-            self.lanes[vm].waiting.push(access);
-            if self.lanes[vm].waiting.len() == BATCH {
-                self.flush(vm).map_err(|failure| named(failure, merge))?;
+        let mut accesses = accesses_of(op, request, self.options.block_size, name)?;
+        loop {
+            let waiting = &mut self.lanes[vm].waiting;
+            waiting.extend(accesses.by_ref().take(BATCH - waiting.len()));
+            if waiting.len() < BATCH {
+                return Ok(());
             }
+            self.flush(vm).map_err(|failure| named(failure, merge))?;
         }
-        Ok(())
     }
 
     fn flush(&mut self, vm: usize) -> Result<(), Failure<C>> {
@@ -216,7 +236,13 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
     /// what is left out does not depend on timing.
     fn look_at_memory(&mut self) -> Result<(), Failure<C>> {
         let limit = self.options.memory_bytes;
-        let (used, shrinks) = self.pool.settled(|followers| shrink_to(followers, limit))?;
+        let (used, shrinks, rate) = self.pool.settled(|followers| {
+            let (used, shrinks) = shrink_to(followers, limit);
+            (used, shrinks, followers.iter().map(|follower| follower.rate()).fold(1.0, f64::min))
+        })?;
+        if self.shrinks == 0 && shrinks > 0 {
+            (self.options.on_sampling)(Sampling { rate, limit_bytes: limit });
+        }
         self.shrinks += shrinks;
         self.excess_bytes = (used > limit).then_some(used);
         let room = limit.saturating_sub(used) / MOST_BYTES_PER_ACCESS;
@@ -286,7 +312,7 @@ pub(crate) fn access_op(op: Op) -> Option<AccessOp> {
     }
 }
 
-/// Makes the largest follower smaller until all together fit; gives what they hold then and how often that took.
+/// Makes the largest follower smaller until all together fit; gives what they hold then and how often blocks were halved.
 fn shrink_to<C: Follower>(followers: &mut [&mut C], limit_bytes: u64) -> (u64, u64) {
     let mut shrinks = 0;
     let mut sizes: Vec<Option<u64>> =
@@ -295,17 +321,21 @@ fn shrink_to<C: Follower>(followers: &mut [&mut C], limit_bytes: u64) -> (u64, u
     while used > limit_bytes {
         let largest = (0..sizes.len()).rev().filter(|&at| sizes[at].is_some()).max_by_key(|&at| sizes[at]);
         let Some(at) = largest else { break };
-        if followers[at].shrink() {
-            shrinks += 1;
-            let before = sizes[at].unwrap_or(0);
-            let after = followers[at].memory_bytes();
-            used = used - before + after;
-            sizes[at] = Some(after);
-        } else {
-            sizes[at] = None;
-        }
+        let (halvings, after) = sink(followers[at]);
+        shrinks += halvings;
+        used = used - sizes[at].unwrap_or(0) + after;
+        sizes[at] = (halvings > 0).then_some(after);
     }
     (used, shrinks)
+}
+
+/// Halves a follower's blocks until it holds little, but at least once; gives how often that was, and what it holds then.
+fn sink(follower: &mut impl Follower) -> (u64, u64) {
+    let mut halvings = 0;
+    while (halvings == 0 || follower.memory_bytes() > SUNK_BYTES) && follower.shrink() {
+        halvings += 1;
+    }
+    (halvings, follower.memory_bytes())
 }
 
 impl StreamFacts {

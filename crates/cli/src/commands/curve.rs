@@ -11,6 +11,7 @@ use lode_reuse::{CurveKind, Method};
 
 use super::planning::{
     MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme,
+    rate_note,
 };
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
@@ -46,7 +47,9 @@ pub struct CurveCommand {
     #[arg(long, value_name = "POLICY")]
     policy: Option<PolicyName>,
 
-    /// How the curve is obtained: exact, rate=R or size=N (a sample of the blocks), aet or counter-stacks (models, trd only).
+    /// How the curve is obtained: exact, rate=R or size=N (a sample of the blocks; a rate is raised where it leaves few), aet or
+    /// counter-stacks (models, trd only).
+    /// Without it: exact, but of wbwo a sample of a million blocks where there are more.
     #[arg(long, value_name = "HOW", value_parser = parse_method)]
     sample: Option<Method>,
 
@@ -110,7 +113,7 @@ impl CurveCommand {
         if self.json {
             output::write_json(&report)
         } else {
-            output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
+            output::write(&(self.text_of(&report) + &inputs_text(&report.inputs)))
         }
     }
 
@@ -173,6 +176,41 @@ impl CurveCommand {
         Ok(CurveReport::of_simulation(&found, &options, &merge))
     }
 
+    fn text_of(&self, report: &CurveReport) -> String {
+        let mut text = match &report.policy {
+            Some(policy) => format!("{} {policy}", report.metric),
+            None => report.metric.to_owned(),
+        };
+        text += &format!(", {}, blocks of {}\n", report.method, show_size(report.block_bytes));
+        if report.shrinks > 0 {
+            text += SAMPLED;
+        }
+        let vms = || report.vms.iter().take(MAX_TABLE_VMS);
+        if report.metric != "scheme" {
+            text += &rate_note(self.sample, report.vms.iter().map(|vm| vm.rate));
+        }
+        if report.metric == "scheme" {
+            text +=
+                &format!("Hits by size of all levels together:\n{}\n", simulated(vms(), report.block_bytes));
+        } else {
+            text += &format!(
+                "Hits with all that is needed, and with parts of it:\n{}\n",
+                measured(vms(), report)
+            );
+        }
+        if vms().any(|vm| vm.intervals.len() > 1) {
+            text += &format!(
+                "Over the intervals, half of them at most and all of them at most:\n{}\n",
+                by_interval(vms(), report)
+            );
+        }
+        if report.vms.len() > MAX_TABLE_VMS {
+            let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
+            text += &format!("{more}; --json shows them all.\n");
+        }
+        text
+    }
+
     fn kind(&self) -> Result<CurveKind, CliError> {
         match (self.metric, self.policy) {
             (MetricName::Trd, None) => Ok(CurveKind::Trd),
@@ -188,35 +226,6 @@ impl CurveCommand {
             )),
         }
     }
-}
-
-fn text_of(report: &CurveReport) -> String {
-    let mut text = match &report.policy {
-        Some(policy) => format!("{} {policy}", report.metric),
-        None => report.metric.to_owned(),
-    };
-    text += &format!(", {}, blocks of {}\n", report.method, show_size(report.block_bytes));
-    if report.shrinks > 0 {
-        text += SAMPLED;
-    }
-    let vms = || report.vms.iter().take(MAX_TABLE_VMS);
-    if report.metric == "scheme" {
-        text += &format!("Hits by size of all levels together:\n{}\n", simulated(vms(), report.block_bytes));
-    } else {
-        text +=
-            &format!("Hits with all that is needed, and with parts of it:\n{}\n", measured(vms(), report));
-    }
-    if vms().any(|vm| vm.intervals.len() > 1) {
-        text += &format!(
-            "Over the intervals, half of them at most and all of them at most:\n{}\n",
-            by_interval(vms(), report)
-        );
-    }
-    if report.vms.len() > MAX_TABLE_VMS {
-        let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
-        text += &format!("{more}; --json shows them all.\n");
-    }
-    text
 }
 
 /// What each VM needs and what parts of that give. Where blocks were sampled, with the standard error of one of them.

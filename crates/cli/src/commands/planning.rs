@@ -1,19 +1,20 @@
 //! Arguments that the planning commands share: which traces, as which VMs, with how much of the machine.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
-use lode_plan::{Interval, PlanError, StreamOptions};
+use lode_plan::{Interval, PlanError, Sampling, StreamOptions};
 use lode_policy::{SchemeInfo, Settings};
-use lode_reuse::{CounterStacksConfig, Method};
+use lode_reuse::{CounterStacksConfig, LEAST_BLOCKS, Method};
 use lode_trace::{Merge, MergeOptions, TraceError, open_trace};
 use lode_types::BlockSize;
 
 use crate::arguments::ReadArgs;
 use crate::devices::find_host;
 use crate::error::CliError;
-use crate::size::parse_size;
+use crate::size::{parse_size, show_size};
 
 /// VMs shown in tables; the JSON forms have all of them.
 pub const MAX_TABLE_VMS: usize = 40;
@@ -192,8 +193,47 @@ impl TraceArgs {
 
     /// The same for the library.
     pub fn stream(&self, interval: Option<Interval>) -> StreamOptions {
-        StreamOptions { block_size: self.block, threads: self.threads(), memory_bytes: self.memory, interval }
+        StreamOptions {
+            block_size: self.block,
+            threads: self.threads(),
+            memory_bytes: self.memory,
+            interval,
+            on_sampling: say_sampling,
+        }
     }
+}
+
+/// Tells whoever waits away from a terminal, where no bar moves, that tables did not fit.
+fn say_sampling(sampling: Sampling) {
+    if !std::io::stderr().is_terminal() {
+        let memory = show_size(sampling.limit_bytes);
+        eprintln!("lode: sampling {} to stay within {memory}", one_in(sampling.rate));
+    }
+}
+
+/// A share of the blocks in words.
+fn one_in(rate: f64) -> String {
+    format!("1 block in {:.0}", 1.0 / rate)
+}
+
+/// A rate above 0 and up to 1, rounded to two digits after its zeros.
+fn two_digits(rate: f64) -> String {
+    let zeros = (-rate.log10()).floor().max(0.0) as usize;
+    format!("{rate:.0$}", zeros + 2)
+}
+
+/// What is said when a rate was asked for that would have left too few blocks; empty when it was kept.
+pub fn rate_note(method: Option<Method>, rates: impl Iterator<Item = f64>) -> String {
+    let Some(Method::Rate(asked)) = method else { return String::new() };
+    let used: Vec<f64> = rates.filter(|&rate| rate > asked).collect();
+    let (least, most) =
+        used.iter().fold((1.0, 0.0), |(least, most), &rate| (rate.min(least), rate.max(most)));
+    let used = match used.len() {
+        0 => return String::new(),
+        _ if least == most => two_digits(least),
+        _ => format!("{} to {}", two_digits(least), two_digits(most)),
+    };
+    format!("Rate {asked} asked; {used} used: fewer than {LEAST_BLOCKS} blocks would be followed.\n")
 }
 
 /// Blocks of a VM that `auto` follows one by one: those of 4 GiB.

@@ -51,7 +51,7 @@ fn every_metric_has_a_table_and_numbers_that_fit() {
 #[test]
 fn samples_are_close_and_say_how_far_off_they_may_be() {
     let folder = Folder::new();
-    let trace = folder.file("one.csv", msr_csv(&[Guest { name: "m", blocks: 9000, reads: 70 }], 40_000));
+    let trace = folder.file("one.csv", msr_csv(&[Guest { name: "m", blocks: 30_000, reads: 70 }], 80_000));
     let of = |sample: &str| {
         let report = json(&["curve", &trace, "--sample", sample, "--points", "4000000000"]);
         assert_eq!(report["method"], sample);
@@ -59,7 +59,7 @@ fn samples_are_close_and_say_how_far_off_they_may_be() {
     };
     let exact = points(&of("exact")["curve"]);
     let needed = exact.last().expect("a point").0;
-    for (sample, most) in [("rate=0.2", 0.05), ("size=2000", 0.05), ("aet", 0.05), ("counter-stacks", 0.25)] {
+    for (sample, most) in [("rate=0.2", 0.05), ("size=2000", 0.05), ("aet", 0.05), ("counter-stacks", 0.05)] {
         let vm = of(sample);
         let curve = points(&vm["curve"]);
         assert_curve(&curve);
@@ -67,7 +67,7 @@ fn samples_are_close_and_say_how_far_off_they_may_be() {
         let error = sizes.map(|size| (at(&curve, size) - at(&exact, size)).abs()).sum::<f64>() / 100.0;
         assert!(error < most, "{sample}: {error}");
         if sample.contains('=') {
-            assert!(real(&vm["rate"]) < 0.5, "{sample}");
+            assert!(real(&vm["rate"]) < 0.7, "{sample}");
             assert!(list(&vm["standard_error"]).iter().any(|error| real(error) > 0.0), "{sample}");
         }
     }
@@ -79,8 +79,10 @@ fn little_memory_makes_a_sample_and_says_so() {
     let guest = [Guest { name: "m", blocks: 60_000, reads: 70 }];
     let trace = folder.file("large.csv", msr_csv(&guest, 140_000));
     let arguments = ["curve", &trace, "--memory", "512KiB"];
-    let table = good(&arguments);
+    let (table, errors) = both(&arguments);
     assert!(table.contains("Not all blocks were followed, to keep within --memory"), "{table}");
+    let said = errors.lines().filter(|line| line.starts_with("lode: sampling 1 block in ")).count();
+    assert!(said == 1 && errors.contains(" to stay within 512 KiB"), "{errors}");
     let report = json(&arguments);
     assert!(whole(&report["shrinks"]) > 0 && real(&report["vms"][0]["rate"]) < 1.0);
     let plan = ["size", &trace, "--memory", "512KiB", "--dram", "16MiB", "--ssd", "64MiB", "--no-replay"];
@@ -89,6 +91,35 @@ fn little_memory_makes_a_sample_and_says_so() {
     assert!(table.contains("Not all blocks were followed, to keep within --memory"), "{table}");
     let plan = json(&plan);
     assert!(whole(&plan["shrinks"]) > 0 && real(&plan["vms"][0]["rate"]) < 1.0);
+}
+
+#[test]
+fn a_rate_that_leaves_too_few_blocks_is_raised_and_the_table_says_so() {
+    let folder = Folder::new();
+    let trace = folder.file("one.csv", msr_csv(&[Guest { name: "m", blocks: 60_000, reads: 70 }], 60_000));
+    let arguments = ["curve", &trace, "--sample", "rate=0.001"];
+    let table = good(&arguments);
+    assert!(table.contains("Rate 0.001 asked; 0."), "{table}");
+    assert!(table.contains(" used: fewer than 8192 blocks would be followed."), "{table}");
+    let rate = real(&json(&arguments)["vms"][0]["rate"]);
+    assert!(rate > 0.1 && rate < 1.0, "{rate}");
+}
+
+/// A thousand million distinct blocks in few requests.
+#[test]
+fn huge_requests_are_sampled_in_seconds() {
+    let folder = Folder::new();
+    let bytes = (1_u64 << 32) - BLOCK;
+    let line = |number: u64| format!("{},host,0,Read,{},{bytes},1\n", 100 + number, number << 32);
+    // A sixteenth of it, with a sixteenth of the memory: this is the unoptimised program.
+    let trace = folder.file("huge.csv", (0..60).map(line).collect::<String>());
+    for threads in ["1", "2"] {
+        let (out, errors) = both(&["curve", &trace, "--memory", "128MiB", "--json", "--threads", threads]);
+        assert!(errors.contains("to stay within 128 MiB"), "{errors}");
+        let report: Value = serde_json::from_str(&out).expect("JSON");
+        let distinct = real(&report["vms"][0]["distinct_blocks"]) / (60.0 * (bytes / BLOCK) as f64);
+        assert!((distinct - 1.0).abs() < 0.001, "{distinct} of the distinct blocks");
+    }
 }
 
 #[test]

@@ -61,5 +61,11 @@ pub fn streams(requests: &[Request]) -> Vec<(usize, Vec<(AccessOp, BlockNo)>)> {
 }
 
 pub fn stream_options(threads: usize) -> StreamOptions {
-    StreamOptions { block_size: BlockSize::KIB_4, threads, memory_bytes: 1 << 30, interval: None }
+    StreamOptions {
+        block_size: BlockSize::KIB_4,
+        threads,
+        memory_bytes: 1 << 30,
+        interval: None,
+        on_sampling: |_| {},
+    }
 }
