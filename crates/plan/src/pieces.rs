@@ -55,7 +55,7 @@ fn scan_in_pieces_of(
         for done in done.map_err(|(vm, source)| PlanError::Vm { vm: merge.vms()[vm].name.clone(), source })? {
             match done {
                 Done::Joined(scans) => joined = scans,
-                Done::Scanned(vm, scan) => scanned.push((vm, scan)),
+                Done::Scanned(vm, scan) => scanned.push((vm, *scan)),
             }
         }
         let next = next?;
@@ -175,7 +175,7 @@ enum Job<'a> {
 /// What became of it.
 enum Done {
     Joined(Vec<Option<ChunkScan>>),
-    Scanned(usize, ChunkScan),
+    Scanned(usize, Box<ChunkScan>),
 }
 
 impl Job<'_> {
@@ -187,7 +187,7 @@ impl Job<'_> {
                     scan.access_all(accesses)?;
                     Ok(scan)
                 });
-                scanned.map(|scan| Done::Scanned(*vm, scan)).map_err(|error| (*vm, error))
+                scanned.map(|scan| Done::Scanned(*vm, Box::new(scan))).map_err(|error| (*vm, error))
             }
             Job::Join(joining) => {
                 let (mut joined, scanned) =
