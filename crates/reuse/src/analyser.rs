@@ -6,7 +6,7 @@ use crate::distance::Distances;
 use crate::error::ReuseError;
 use crate::ro_stack::RoStack;
 use crate::tally::Tally;
-use crate::tracker::Follow;
+use crate::tracker::{Follow, distances_of_all};
 use crate::wbwo_stack::WbwoStack;
 use lode_types::{AccessOp, BlockNo};
 
@@ -25,6 +25,16 @@ pub trait Analyser {
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
     fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError>;
+
+    /// The same, and replaces `depths` by what [`Analyser::access`] would give for each of them.
+    ///
+    /// # Errors
+    /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted and have depths.
+    fn depths_of_all(
+        &mut self,
+        batch: &[(AccessOp, BlockNo)],
+        depths: &mut Vec<Option<u32>>,
+    ) -> Result<(), ReuseError>;
 
     /// Counts so far.
     fn tally(&self) -> &Tally;
@@ -56,6 +66,14 @@ impl Analyser for Distances {
 
     fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
         Distances::access_all(self, batch)
+    }
+
+    fn depths_of_all(
+        &mut self,
+        batch: &[(AccessOp, BlockNo)],
+        depths: &mut Vec<Option<u32>>,
+    ) -> Result<(), ReuseError> {
+        distances_of_all(self, batch, depths)
     }
 
     fn tally(&self) -> &Tally {
@@ -97,6 +115,14 @@ macro_rules! stack_is_analyser {
 
             fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
                 <$stack>::access_all(self, batch)
+            }
+
+            fn depths_of_all(
+                &mut self,
+                batch: &[(AccessOp, BlockNo)],
+                depths: &mut Vec<Option<u32>>,
+            ) -> Result<(), ReuseError> {
+                distances_of_all(self, batch, depths)
             }
 
             fn tally(&self) -> &Tally {

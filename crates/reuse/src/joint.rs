@@ -12,14 +12,12 @@ use crate::log_bins::LogBins;
 use crate::profiler::Method;
 use crate::ro_stack::RoStack;
 use crate::sample::Sample;
+use crate::shards::STEP;
 use crate::wbwo_stack::WbwoStack;
 use lode_types::{AccessOp, BlockNo};
 
 /// Sizes of pairs are kept with an error of at most one in 16; those below 32 exactly.
 type PairSizes = LogBins<4>;
-
-/// Most accesses between two looks at whether a sample of fixed size has become too large.
-const STEP: usize = 4096;
 
 /// Follows one VM's stream through both stacks.
 #[derive(Debug)]

@@ -9,7 +9,7 @@
 use crate::error::ReuseError;
 use crate::tally::Tally;
 use crate::timeline::{NEVER, Timeline};
-use crate::tracker::{Follow, Seen, Tracker, distances_of_all, follow_all};
+use crate::tracker::{Follow, Seen, Tracker, follow_all};
 use lode_types::{AccessOp, BlockNo};
 use std::collections::BinaryHeap;
 
@@ -49,15 +49,6 @@ impl RoStack {
     /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
     pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
         follow_all(self, batch)
-    }
-
-    /// The same, and replaces `depths` by what [`Self::access`] would give for each of them.
-    pub(crate) fn depths_of_all(
-        &mut self,
-        batch: &[(AccessOp, BlockNo)],
-        depths: &mut Vec<Option<u32>>,
-    ) -> Result<(), ReuseError> {
-        distances_of_all(self, batch, depths)
     }
 
     /// Counts so far.

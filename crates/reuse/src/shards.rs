@@ -9,6 +9,9 @@ use crate::estimate::{Estimate, GROUPS};
 use crate::sample::{FILTERED, Sample};
 use lode_types::{AccessOp, BlockNo};
 
+/// Most accesses between two looks at whether the sample has become too large.
+pub(crate) const STEP: usize = 4096;
+
 /// A stack and which blocks it follows.
 pub(crate) struct Shards {
     analyser: Box<dyn Analyser + Send>,
@@ -16,12 +19,15 @@ pub(crate) struct Shards {
     /// Counts since the sample has sunk; before that they are the analyser's.
     estimate: Option<Estimate>,
     counts_writes: bool,
+    /// Of the latest accesses, those that are followed, and their depths.
+    followed: Vec<(AccessOp, BlockNo)>,
+    depths: Vec<Option<u32>>,
 }
 
 impl Shards {
     /// A stack that has seen nothing; `counts_writes` says whether writes can hit.
     pub(crate) fn new(analyser: Box<dyn Analyser + Send>, counts_writes: bool, sample: Sample) -> Shards {
-        Shards { analyser, sample, estimate: None, counts_writes }
+        Shards { analyser, sample, estimate: None, counts_writes, followed: Vec::new(), depths: Vec::new() }
     }
 
     /// Adds the next accesses of the stream.
@@ -35,28 +41,32 @@ impl Shards {
             rest = later;
             self.keep_to_limit();
         }
-        (0..rest.len()).step_by(FILTERED).try_for_each(|first| self.access_sampled(rest, first))
+        let mut followed = std::mem::take(&mut self.followed);
+        let done = rest.chunks(STEP).try_for_each(|step| self.access_sampled(step, &mut followed));
+        self.followed = followed;
+        done
     }
 
-    /// Adds the next accesses of a batch, from this one on, as many as are filtered together.
-    #[inline(always)]
-    fn access_sampled(&mut self, batch: &[(AccessOp, BlockNo)], first: usize) -> Result<(), ReuseError> {
-        let mut filtered = self.sample.filter(batch, first);
-        if let Some(estimate) = &mut self.estimate {
+    /// Adds the next accesses of the stream, and follows those of the sample as it is before them.
+    fn access_sampled(
+        &mut self,
+        step: &[(AccessOp, BlockNo)],
+        followed: &mut Vec<(AccessOp, BlockNo)>,
+    ) -> Result<(), ReuseError> {
+        let Some(estimate) = &mut self.estimate else { return Ok(()) };
+        followed.clear();
+        for first in (0..step.len()).step_by(FILTERED) {
+            let filtered = self.sample.filter(step, first);
             estimate.add_stream(filtered.len, filtered.reads);
+            followed.extend(filtered.map(|at| step[at]));
         }
-        filtered.try_for_each(|at| self.follow(batch[at].0, batch[at].1))
-    }
-
-    #[inline(never)]
-    fn follow(&mut self, op: AccessOp, block: BlockNo) -> Result<(), ReuseError> {
-        // The rate may have sunk since the access was filtered.
-        if let Some(estimate) = self.estimate.as_mut().filter(|_| self.sample.follows(block)) {
-            let depth = self.analyser.access(op, block)?;
-            estimate.add_followed(op, Sample::group(block, GROUPS), depth, self.sample.rate());
-            self.keep_to_limit();
+        let rate = self.sample.rate();
+        let done = self.analyser.depths_of_all(followed, &mut self.depths);
+        for (&(op, block), &depth) in followed.iter().zip(&self.depths) {
+            estimate.add_followed(op, Sample::group(block, GROUPS), depth, rate);
         }
-        Ok(())
+        self.keep_to_limit();
+        done
     }
 
     #[inline(always)]
