@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
-use crate::schemes::{arc, etica, one_level, s3_fifo, sieve};
+use crate::schemes::{arc, etica, one_level, s3_fifo, sieve, w_tinylfu};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -74,6 +74,16 @@ static SCHEMES: &[SchemeInfo] = &[
         variants: &[],
         build: |settings, _, quota| AnyScheme::Sieve(sieve::Sieve::new(settings, quota)),
     },
+    SchemeInfo {
+        name: "w-tinylfu",
+        about: "one SSD level with a small window for newcomers and a main part that lets in only who was accessed \
+                more often than who would leave",
+        source: "Einziger, Friedman and Manes, ACM TOS 13(4), 2017",
+        levels: &[Level::Ssd],
+        tables: w_tinylfu::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::WTinyLfu(w_tinylfu::WTinyLfu::new(settings, quota)),
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -139,6 +149,8 @@ pub enum AnyScheme {
     S3Fifo(s3_fifo::S3Fifo),
     /// See [`sieve::Sieve`].
     Sieve(sieve::Sieve),
+    /// See [`w_tinylfu::WTinyLfu`].
+    WTinyLfu(w_tinylfu::WTinyLfu),
 }
 
 macro_rules! each {
@@ -149,6 +161,7 @@ macro_rules! each {
             AnyScheme::Arc($scheme) => $call,
             AnyScheme::S3Fifo($scheme) => $call,
             AnyScheme::Sieve($scheme) => $call,
+            AnyScheme::WTinyLfu($scheme) => $call,
         }
     };
 }

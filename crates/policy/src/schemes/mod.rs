@@ -9,4 +9,6 @@ mod queue_level;
 mod queues;
 pub mod s3_fifo;
 pub mod sieve;
+mod sketch;
 mod ssd_level;
+pub mod w_tinylfu;

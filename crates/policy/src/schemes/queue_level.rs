@@ -19,6 +19,14 @@ pub trait QueuePolicy<const N: usize> {
     /// For a level of `blocks`.
     fn new(settings: &Settings, blocks: u32) -> Self;
 
+    /// A block with this hash will soon be accessed.
+    #[inline(always)]
+    fn prefetch(&self, _hash: u32) {}
+
+    /// Any access, before what it asks for, also when it neither hits nor allocates.
+    #[inline(always)]
+    fn note(&mut self, _hash: u32) {}
+
     /// A cached block was hit.
     fn touch(&mut self, queues: &mut Queues<N>, id: Id);
 
@@ -70,6 +78,11 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     #[inline(always)]
     fn slot(&self, id: Id) -> Option<Slot> {
         self.queues.slot(id)
+    }
+
+    #[inline(always)]
+    fn note(&mut self, hint: Hint) {
+        self.policy.note(hint.hash);
     }
 
     #[inline(always)]
@@ -129,7 +142,9 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
 
     #[inline]
     fn announce(&self, block: BlockNo) -> Hint {
-        self.queues.announce(block)
+        let hint = self.queues.announce(block);
+        self.policy.prefetch(hint.hash);
+        hint
     }
 
     #[inline]

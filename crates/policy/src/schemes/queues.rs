@@ -105,6 +105,11 @@ impl<const N: usize> Queues<N> {
         (slot != NO_SLOT).then_some(slot)
     }
 
+    #[inline(always)]
+    pub(crate) fn block(&self, id: Id) -> BlockNo {
+        self.records[id as usize].block
+    }
+
     /// A small number of the scheme's; 0 for a new record.
     #[inline(always)]
     pub(crate) fn mark(&self, id: Id) -> u8 {

@@ -68,7 +68,8 @@ impl WritePolicy {
 /// The number by which a replacement algorithm knows a block, cached or only remembered (a ghost).
 pub type Id = u32;
 
-/// Which blocks a level holds, and which one leaves. Accesses that neither hit nor allocate do not reach it.
+/// Which blocks a level holds, and which one leaves. Of accesses that neither hit nor allocate it hears by
+/// [`Replacement::note`] alone.
 pub trait Replacement {
     /// An empty level of `blocks`.
     fn new(settings: &Settings, blocks: u32) -> Self;
@@ -78,6 +79,10 @@ pub trait Replacement {
 
     /// Where a known block is cached; `None` for a ghost.
     fn slot(&self, id: Id) -> Option<Slot>;
+
+    /// Comes before everything else that an access asks for, also when it neither hits nor allocates.
+    #[inline(always)]
+    fn note(&mut self, _hint: Hint) {}
 
     /// A cached block was hit.
     fn touch(&mut self, block: BlockNo, id: Id);
@@ -201,6 +206,7 @@ impl<R: Replacement> SsdLevel<R> {
 impl<R: Replacement> Scheme for SsdLevel<R> {
     #[inline]
     fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        self.replacement.note(hint);
         match access.op {
             AccessOp::Read => self.read(access.block, hint, sink),
             AccessOp::Write => self.write(access.block, access.partial, hint, sink),

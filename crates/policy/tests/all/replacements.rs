@@ -1,4 +1,4 @@
-//! ARC, S3-FIFO and SIEVE against plain vectors, effect by effect, and what the papers promise of them.
+//! ARC, S3-FIFO, SIEVE and their like against plain vectors, effect by effect, and what the papers promise of them.
 
 use lode_policy::{Effect, Nothing, Quota, Scheme, SchemeInfo, build};
 use lode_types::{Access, Level};
@@ -10,6 +10,7 @@ use crate::oracle::arc::PlainArc;
 use crate::oracle::one_level::PlainOneLevel;
 use crate::oracle::s3_fifo::{PlainS3, S3Settings};
 use crate::oracle::sieve::PlainSieve;
+use crate::oracle::w_tinylfu::{PlainTiny, TinySettings};
 
 fn any_policy() -> impl Strategy<Value = &'static str> {
     // Most cases are about victims, and wb shows most of them.
@@ -35,8 +36,38 @@ fn any_s3() -> impl Strategy<Value = S3Settings> {
     )
 }
 
+fn any_tiny() -> impl Strategy<Value = TinySettings> {
+    let window = prop_oneof![2 => Just(1), 1 => 1usize..101];
+    let protected = prop_oneof![2 => Just(80), 1 => 0usize..101];
+    (window, protected, 1usize..12, any::<bool>()).prop_map(
+        |(window_percent, protected_percent, sample_factor, doorkeeper)| TinySettings {
+            window_percent,
+            protected_percent,
+            sample_factor,
+            doorkeeper,
+        },
+    )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn w_tinylfu_equals_the_oracle(
+        policy in any_policy(), blocks in any_blocks(), steps in any_steps(), tiny in any_tiny())
+    {
+        let mut settings = settings("w-tinylfu", &[("write_policy", policy)]);
+        let numbers = [
+            ("window_percent", tiny.window_percent),
+            ("protected_percent", tiny.protected_percent),
+            ("sample_factor", tiny.sample_factor),
+        ];
+        for (key, value) in numbers {
+            settings.set(key, &value.to_string()).unwrap();
+        }
+        settings.set("doorkeeper", if tiny.doorkeeper { "on" } else { "off" }).unwrap();
+        compare_with(&settings, blocks, PlainOneLevel::new(PlainTiny::new(tiny, blocks), policy), &steps);
+    }
 
     #[test]
     fn arc_equals_the_oracle(policy in any_policy(), blocks in any_blocks(), steps in any_steps()) {
@@ -68,7 +99,7 @@ proptest! {
     }
 }
 
-const QUEUED: [&str; 3] = ["arc", "s3-fifo", "sieve"];
+const QUEUED: [&str; 4] = ["arc", "s3-fifo", "sieve", "w-tinylfu"];
 
 #[test]
 fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
@@ -121,7 +152,9 @@ fn a_scan_does_not_wash_the_working_set_away() {
 fn memory_for_each_known_block_is_bounded() {
     const BLOCKS: u32 = 100_000;
     const MOST_BYTES_PER_BLOCK: usize = 96;
-    for (scheme, known) in [("arc", 2 * BLOCKS), ("s3-fifo", BLOCKS + BLOCKS * 9 / 10), ("sieve", BLOCKS)] {
+    for (scheme, known) in
+        [("arc", 2 * BLOCKS), ("s3-fifo", BLOCKS + BLOCKS * 9 / 10), ("sieve", BLOCKS), ("w-tinylfu", BLOCKS)]
+    {
         let quota = Quota::new(0, BLOCKS);
         let settings = SchemeInfo::find(scheme).unwrap().settings();
         let mut scheme_of = build(&settings, quota, quota);

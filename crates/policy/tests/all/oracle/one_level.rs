@@ -10,6 +10,8 @@ use crate::driver::{Residents, Said, Step};
 pub trait PlainReplacement {
     /// The cached blocks, in any order.
     fn entries(&mut self) -> Vec<&mut Entry>;
+    /// Any access, before everything else.
+    fn note(&mut self, _block: BlockNo) {}
     /// A cached block is hit.
     fn touch(&mut self, block: BlockNo);
     /// Caches a block, clean, and says what left for it; `None` if there is no room at all.
@@ -178,6 +180,9 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
     }
 
     pub fn step(&mut self, step: Step) -> Vec<Said> {
+        if let Step::Read(block) | Step::Write(block, _) = step {
+            self.replacement.note(block);
+        }
         match step {
             Step::Read(block) => self.read(block),
             Step::Write(block, partial) => self.write(block, partial),
