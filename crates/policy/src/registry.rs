@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
-use crate::schemes::{arc, etica, one_level, s3_fifo, sieve, w_tinylfu};
+use crate::schemes::{arc, etica, lirs, one_level, s3_fifo, sieve, w_tinylfu};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -73,6 +73,16 @@ static SCHEMES: &[SchemeInfo] = &[
         tables: sieve::TABLES,
         variants: &[],
         build: |settings, _, quota| AnyScheme::Sieve(sieve::Sieve::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "lirs",
+        about: "one SSD level for the blocks with the shortest time between their last two accesses, and a small queue \
+                for all others",
+        source: "Jiang and Zhang, SIGMETRICS 2002",
+        levels: &[Level::Ssd],
+        tables: lirs::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::Lirs(lirs::Lirs::new(settings, quota)),
     },
     SchemeInfo {
         name: "w-tinylfu",
@@ -149,6 +159,8 @@ pub enum AnyScheme {
     S3Fifo(s3_fifo::S3Fifo),
     /// See [`sieve::Sieve`].
     Sieve(sieve::Sieve),
+    /// See [`lirs::Lirs`].
+    Lirs(lirs::Lirs),
     /// See [`w_tinylfu::WTinyLfu`].
     WTinyLfu(w_tinylfu::WTinyLfu),
 }
@@ -161,6 +173,7 @@ macro_rules! each {
             AnyScheme::Arc($scheme) => $call,
             AnyScheme::S3Fifo($scheme) => $call,
             AnyScheme::Sieve($scheme) => $call,
+            AnyScheme::Lirs($scheme) => $call,
             AnyScheme::WTinyLfu($scheme) => $call,
         }
     };

@@ -200,6 +200,11 @@ fn arc_is_the_same_everywhere() {
 }
 
 #[test]
+fn lirs_is_the_same_everywhere() {
+    three_worlds_agree("lirs", &["write_policy=wb"], 0);
+}
+
+#[test]
 fn w_tinylfu_is_the_same_everywhere() {
     three_worlds_agree("w-tinylfu", &["write_policy=wb"], 0);
 }

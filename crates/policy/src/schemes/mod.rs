@@ -3,10 +3,12 @@
 
 pub mod arc;
 pub mod etica;
+pub mod lirs;
 mod mapping;
 pub mod one_level;
 mod queue_level;
 mod queues;
+mod rings;
 pub mod s3_fifo;
 pub mod sieve;
 mod sketch;

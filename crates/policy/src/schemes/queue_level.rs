@@ -11,7 +11,7 @@ use crate::schemes::ssd_level::{Id, Replacement};
 use crate::settings::Settings;
 
 /// What a replacement algorithm over `N` queues decides. A block with a slot is cached, one without is a ghost; slots are
-/// given by [`QueueLevel`] and lost by [`Queues::evict`] and [`Queues::evict_to`].
+/// given by [`QueueLevel`] and lost by [`Queues::evict`] and its variants.
 pub trait QueuePolicy<const N: usize> {
     /// A hit moves blocks within or between queues, so that their neighbours' records are worth fetching ahead.
     const HIT_MOVES: bool;
@@ -45,8 +45,8 @@ pub trait QueuePolicy<const N: usize> {
     /// Puts a block that is not known into a queue, at a restart; there is room for it.
     fn restore(&mut self, queues: &mut Queues<N>, hash: u32, block: BlockNo) -> Id;
 
-    /// A known block is about to be forgotten.
-    fn forget(&mut self, _queues: &Queues<N>, _id: Id) {}
+    /// A known block is about to be forgotten, wherever it is now.
+    fn forget(&mut self, _queues: &mut Queues<N>, _id: Id) {}
 
     /// The level has `blocks` from now on: evicts until no more are cached, and forgets ghosts that there are too many of.
     fn resize<S: Sink>(&mut self, queues: &mut Queues<N>, blocks: u32, sink: &mut S);
@@ -122,7 +122,7 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     }
 
     fn remove(&mut self, _: BlockNo, id: Id) {
-        self.policy.forget(&self.queues, id);
+        self.policy.forget(&mut self.queues, id);
         self.queues.remove(id);
     }
 

@@ -211,21 +211,24 @@ impl<const N: usize> Queues<N> {
     /// A cached block leaves the cache and stays known, at the front of queue `ghosts`.
     #[inline]
     pub(crate) fn evict_to<S: Sink>(&mut self, ghosts: usize, id: Id, sink: &mut S) {
-        let block = self.records[id as usize].block;
-        if let Some((slot, dirty)) = self.take_slot(id) {
-            sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
-        }
+        self.evict_in_place(id, sink);
         self.move_to_front(ghosts, id);
     }
 
     /// A cached block leaves the cache and is forgotten.
     #[inline]
     pub(crate) fn evict<S: Sink>(&mut self, id: Id, sink: &mut S) {
+        self.evict_in_place(id, sink);
+        self.remove(id);
+    }
+
+    /// A cached block leaves the cache and stays known, in its place in its queue.
+    #[inline]
+    pub(crate) fn evict_in_place<S: Sink>(&mut self, id: Id, sink: &mut S) {
         let block = self.records[id as usize].block;
         if let Some((slot, dirty)) = self.take_slot(id) {
             sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
         }
-        self.remove(id);
     }
 
     /// Takes a block's slot away: says which, and whether the copy there is dirty.

@@ -77,7 +77,7 @@ impl QueuePolicy<1> for Hand {
         queue.insert(QUEUE, hash, block)
     }
 
-    fn forget(&mut self, queue: &Queues<1>, id: Id) {
+    fn forget(&mut self, queue: &mut Queues<1>, id: Id) {
         if self.at == Some(id) {
             self.at = queue.newer(id);
         }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use crate::driver::{Driver, Step, any_blocks, any_step, settings};
 use crate::one_level::compare_with;
 use crate::oracle::arc::PlainArc;
+use crate::oracle::lirs::PlainLirs;
 use crate::oracle::one_level::PlainOneLevel;
 use crate::oracle::s3_fifo::{PlainS3, S3Settings};
 use crate::oracle::sieve::PlainSieve;
@@ -51,6 +52,18 @@ fn any_tiny() -> impl Strategy<Value = TinySettings> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn lirs_equals_the_oracle(
+        policy in any_policy(), blocks in any_blocks(), steps in any_steps(),
+        hirs in prop_oneof![Just(1usize), 1usize..101], ghosts in prop_oneof![Just(200usize), 0usize..300])
+    {
+        let pairs = [("hir_percent", &*hirs.to_string()), ("ghost_percent", &*ghosts.to_string())];
+        let mut settings = settings("lirs", &pairs);
+        settings.set("write_policy", policy).unwrap();
+        let oracle = PlainLirs::new(hirs, ghosts, blocks);
+        compare_with(&settings, blocks, PlainOneLevel::new(oracle, policy), &steps);
+    }
 
     #[test]
     fn w_tinylfu_equals_the_oracle(
@@ -99,7 +112,7 @@ proptest! {
     }
 }
 
-const QUEUED: [&str; 4] = ["arc", "s3-fifo", "sieve", "w-tinylfu"];
+const QUEUED: [&str; 5] = ["arc", "s3-fifo", "sieve", "lirs", "w-tinylfu"];
 
 #[test]
 fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
@@ -152,9 +165,13 @@ fn a_scan_does_not_wash_the_working_set_away() {
 fn memory_for_each_known_block_is_bounded() {
     const BLOCKS: u32 = 100_000;
     const MOST_BYTES_PER_BLOCK: usize = 96;
-    for (scheme, known) in
-        [("arc", 2 * BLOCKS), ("s3-fifo", BLOCKS + BLOCKS * 9 / 10), ("sieve", BLOCKS), ("w-tinylfu", BLOCKS)]
-    {
+    for (scheme, known) in [
+        ("arc", 2 * BLOCKS),
+        ("s3-fifo", BLOCKS + BLOCKS * 9 / 10),
+        ("sieve", BLOCKS),
+        ("lirs", 2 * BLOCKS),
+        ("w-tinylfu", BLOCKS),
+    ] {
         let quota = Quota::new(0, BLOCKS);
         let settings = SchemeInfo::find(scheme).unwrap().settings();
         let mut scheme_of = build(&settings, quota, quota);

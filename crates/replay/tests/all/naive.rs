@@ -241,6 +241,7 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
         ("arc", "write_policy=wb"),
         ("s3-fifo", "write_policy=wbwo"),
         ("sieve", "write_policy=wt"),
+        ("lirs", "write_policy=wb"),
         ("w-tinylfu", "write_policy=wb"),
     ];
     let small = ["sizing_interval=40", "promotion_interval=15", "queue_percent=50", "popularity=any"];

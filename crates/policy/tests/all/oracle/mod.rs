@@ -3,6 +3,7 @@
 pub mod arc;
 pub mod etica;
 pub mod level;
+pub mod lirs;
 pub mod one_level;
 pub mod pod;
 pub mod s3_fifo;

@@ -1,0 +1,240 @@
+//! LIRS: most of the cache is for the blocks with the shortest time between their last two accesses (LIR); a small rest
+//! is for all others (HIR), which leave in order of arrival (Jiang and Zhang, "LIRS: An Efficient Low Inter-reference
+//! Recency Set Replacement Policy to Improve Buffer Cache Performance", SIGMETRICS 2002, section 3).
+//!
+//! It must not know what reads and writes ask for; see [`ssd_level`].
+
+use lode_types::BlockNo;
+
+use crate::effect::Sink;
+use crate::schemes::queue_level::{QueueLevel, QueuePolicy};
+use crate::schemes::queues::Queues;
+use crate::schemes::rings::Rings;
+use crate::schemes::ssd_level::{self, Id, SsdLevel};
+use crate::settings::{SettingInfo, SettingKind, Settings};
+
+/// Settings beside `write_policy`.
+pub(crate) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        key: "hir_percent",
+        default: "1",
+        kind: SettingKind::Integer { min: 1, max: 100 },
+        about: "share of the cache for HIR blocks, at least one block",
+        source: "Jiang and Zhang: 1 %",
+    },
+    SettingInfo {
+        key: "ghost_percent",
+        default: "200",
+        kind: SettingKind::Integer { min: 0, max: 1000 },
+        about: "HIR blocks that are remembered without being cached, for each hundred blocks of the cache",
+        source: "our choice; Jiang and Zhang set no bound",
+    },
+];
+
+pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+
+/// One VM's SSD level under LIRS.
+pub type Lirs = SsdLevel<QueueLevel<Recencies, QUEUES>>;
+
+const QUEUES: usize = 2;
+/// The paper's stack S, by recency: LIR blocks, and HIR blocks younger than the oldest LIR block, cached or not.
+const STACK: usize = 0;
+/// Cached HIR blocks that the stack no longer knows.
+const OUTSIDE: usize = 1;
+
+/// The paper's queue Q: the cached HIR blocks, wherever they are.
+const RESIDENT: usize = 0;
+/// HIR blocks that are not cached, in the order in which they left.
+const GHOSTS: usize = 1;
+
+/// The mark of a LIR block.
+const LIR: u8 = 1;
+const HIR: u8 = 0;
+
+type Lists = Queues<QUEUES>;
+
+/// Which blocks are LIR, and which HIR block leaves.
+#[derive(Debug)]
+pub struct Recencies {
+    capacity: u32,
+    hir_percent: u64,
+    ghost_percent: u64,
+    lirs: u32,
+    /// Every HIR block is in one of these, no LIR block is.
+    hirs: Rings<QUEUES>,
+}
+
+impl Recencies {
+    /// LIR blocks that there may be.
+    fn lir_blocks(&self) -> u32 {
+        let hirs = u64::from(self.capacity) * self.hir_percent / 100;
+        self.capacity.saturating_sub((hirs as u32).max(1))
+    }
+
+    fn ghosts(&self) -> u64 {
+        u64::from(self.capacity) * self.ghost_percent / 100
+    }
+
+    /// Where a HIR block goes that was accessed: without LIR blocks nothing is in the stack.
+    fn queue_of_hirs(&self) -> usize {
+        if self.lirs > 0 { STACK } else { OUTSIDE }
+    }
+
+    /// A block that is in no ring becomes LIR; the oldest LIR block too many becomes HIR.
+    fn make_lir(&mut self, lists: &mut Lists, id: Id) {
+        lists.set_mark(id, LIR);
+        lists.move_to_front(STACK, id);
+        self.lirs += 1;
+        self.bound_lirs(lists);
+    }
+
+    fn bound_lirs(&mut self, lists: &mut Lists) {
+        while self.lirs > self.lir_blocks() {
+            let Some(oldest) = lists.oldest(STACK) else { return };
+            lists.set_mark(oldest, HIR);
+            lists.move_to_front(OUTSIDE, oldest);
+            self.hirs.push(RESIDENT, oldest);
+            self.lirs -= 1;
+            self.prune(lists);
+        }
+    }
+
+    /// Takes HIR blocks from the bottom of the stack until a LIR block is there. Those that are not cached are forgotten.
+    #[inline]
+    fn prune(&mut self, lists: &mut Lists) {
+        while let Some(oldest) = lists.oldest(STACK) {
+            lists.fetch_from(oldest);
+            if lists.mark(oldest) == LIR {
+                return;
+            }
+            if lists.slot(oldest).is_some() {
+                lists.move_to_front(OUTSIDE, oldest);
+            } else {
+                self.hirs.remove(GHOSTS, oldest);
+                lists.remove(oldest);
+            }
+        }
+    }
+
+    /// The first of the cached HIR blocks leaves. It is remembered while it is in the stack, where it stays.
+    fn evict<S: Sink>(&mut self, lists: &mut Lists, sink: &mut S) {
+        let Some(first) = self.hirs.oldest(RESIDENT) else { return };
+        self.hirs.remove(RESIDENT, first);
+        if lists.queue(first) == STACK {
+            lists.evict_in_place(first, sink);
+            self.hirs.push(GHOSTS, first);
+            self.bound_ghosts(lists);
+        } else {
+            lists.evict(first, sink);
+        }
+        if let Some(next) = self.hirs.oldest(RESIDENT) {
+            lists.fetch_from(next);
+        }
+    }
+
+    fn bound_ghosts(&mut self, lists: &mut Lists) {
+        while u64::from(self.hirs.len(GHOSTS)) > self.ghosts() {
+            let Some(first) = self.hirs.oldest(GHOSTS) else { return };
+            self.hirs.remove(GHOSTS, first);
+            lists.remove(first);
+        }
+    }
+
+    /// A block that is not known enters: as a LIR block as long as there may be more of them.
+    fn enter(&mut self, lists: &mut Lists, hash: u32, block: BlockNo) -> Id {
+        if self.lirs < self.lir_blocks() {
+            let id = lists.insert(STACK, hash, block);
+            lists.set_mark(id, LIR);
+            self.lirs += 1;
+            return id;
+        }
+        let id = lists.insert(self.queue_of_hirs(), hash, block);
+        self.hirs.push(RESIDENT, id);
+        id
+    }
+}
+
+impl QueuePolicy<QUEUES> for Recencies {
+    const HIT_MOVES: bool = true;
+
+    fn new(settings: &Settings, blocks: u32) -> Recencies {
+        Recencies {
+            capacity: blocks,
+            hir_percent: settings.integer("hir_percent"),
+            ghost_percent: settings.integer("ghost_percent"),
+            lirs: 0,
+            hirs: Rings::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, lists: &mut Lists, id: Id) {
+        if lists.mark(id) == LIR {
+            let was_oldest = lists.oldest(STACK) == Some(id);
+            lists.move_to_front(STACK, id);
+            if was_oldest {
+                self.prune(lists);
+            }
+            return;
+        }
+        self.hirs.remove(RESIDENT, id);
+        if lists.queue(id) == STACK || self.lirs < self.lir_blocks() {
+            self.make_lir(lists, id);
+        } else {
+            lists.move_to_front(self.queue_of_hirs(), id);
+            self.hirs.push(RESIDENT, id);
+        }
+    }
+
+    fn admit<S: Sink>(
+        &mut self,
+        lists: &mut Lists,
+        hash: u32,
+        block: BlockNo,
+        ghost: Option<Id>,
+        sink: &mut S,
+    ) -> Option<Id> {
+        // It leaves the ghosts first, so that none of them has to for the block that is evicted.
+        if let Some(ghost) = ghost {
+            self.hirs.remove(GHOSTS, ghost);
+        }
+        if lists.cached() >= self.capacity {
+            self.evict(lists, sink);
+        }
+        Some(match ghost {
+            Some(ghost) => {
+                self.make_lir(lists, ghost);
+                ghost
+            }
+            None => self.enter(lists, hash, block),
+        })
+    }
+
+    fn restore(&mut self, lists: &mut Lists, hash: u32, block: BlockNo) -> Id {
+        self.enter(lists, hash, block)
+    }
+
+    fn forget(&mut self, lists: &mut Lists, id: Id) {
+        if lists.mark(id) == LIR {
+            self.lirs -= 1;
+            lists.move_to_front(OUTSIDE, id);
+            self.prune(lists);
+        } else {
+            let ring = if lists.slot(id).is_some() { RESIDENT } else { GHOSTS };
+            self.hirs.remove(ring, id);
+        }
+    }
+
+    fn resize<S: Sink>(&mut self, lists: &mut Lists, blocks: u32, sink: &mut S) {
+        self.capacity = blocks;
+        self.bound_lirs(lists);
+        while lists.cached() > blocks {
+            self.evict(lists, sink);
+        }
+        self.bound_ghosts(lists);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.hirs.memory_bytes()
+    }
+}

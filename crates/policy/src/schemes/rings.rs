@@ -1,0 +1,63 @@
+//! A second linkage over the records of [`Queues`](super::queues::Queues), for algorithms where a block stands in two
+//! orders at once. It must not know what the records are, nor which of them are linked: its user does.
+
+use crate::growth;
+use crate::schemes::ssd_level::Id;
+
+/// Towards the newer and the older end.
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    newer: Id,
+    older: Id,
+}
+
+/// `N` rings of ids. The ids below `N` stand for the rings themselves, so that there must be as many queues.
+#[derive(Debug)]
+pub struct Rings<const N: usize> {
+    links: Vec<Links>,
+    lens: [u32; N],
+}
+
+impl<const N: usize> Rings<N> {
+    /// Empty rings.
+    pub(crate) fn new() -> Rings<N> {
+        Rings { links: (0..N as Id).map(|ring| Links { newer: ring, older: ring }).collect(), lens: [0; N] }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self, ring: usize) -> u32 {
+        self.lens[ring]
+    }
+
+    #[inline]
+    pub(crate) fn oldest(&self, ring: usize) -> Option<Id> {
+        let oldest = self.links[ring].newer;
+        (oldest as usize >= N).then_some(oldest)
+    }
+
+    /// Makes an id that is in no ring the newest of one.
+    #[inline]
+    pub(crate) fn push(&mut self, ring: usize, id: Id) {
+        while self.links.len() <= id as usize {
+            growth::push(&mut self.links, Links { newer: 0, older: 0 });
+        }
+        let newest = std::mem::replace(&mut self.links[ring].older, id);
+        self.links[newest as usize].newer = id;
+        self.links[id as usize] = Links { newer: ring as Id, older: newest };
+        self.lens[ring] += 1;
+    }
+
+    /// Takes an id out of the ring that it is in.
+    #[inline]
+    pub(crate) fn remove(&mut self, ring: usize, id: Id) {
+        let Links { newer, older } = self.links[id as usize];
+        self.links[newer as usize].older = older;
+        self.links[older as usize].newer = newer;
+        self.lens[ring] -= 1;
+    }
+
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.links.capacity() * size_of::<Links>()
+    }
+}
