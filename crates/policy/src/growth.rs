@@ -3,11 +3,16 @@
 /// Elements that a small vector grows by.
 const LEAST: usize = 64;
 
+/// Elements that a vector of `len` grows by.
+pub(crate) fn step(len: usize) -> usize {
+    len / 4 + LEAST
+}
+
 /// Appends `value`.
 #[inline]
 pub(crate) fn push<T>(to: &mut Vec<T>, value: T) {
     if to.len() == to.capacity() {
-        to.reserve_exact(to.len() / 4 + LEAST);
+        to.reserve_exact(step(to.len()));
     }
     to.push(value);
 }

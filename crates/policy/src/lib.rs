@@ -11,6 +11,7 @@
 
 mod counters;
 mod effect;
+mod foresight;
 mod geometry;
 mod growth;
 mod lists;
@@ -23,10 +24,11 @@ mod sizer;
 
 pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts, SsdWrites};
 pub use effect::{Effect, Nothing, Sink, Slot};
+pub use foresight::{Foresight, ForesightBuilder};
 pub use geometry::{Geometry, MapKind};
 pub use lists::SetLists;
 pub use quota::Quota;
-pub use registry::{AnyScheme, SchemeInfo, build, schemes as all_schemes};
+pub use registry::{AnyScheme, SchemeInfo, build, build_foreseeing, schemes as all_schemes};
 pub use scheme::{Hint, LevelDemand, Points, Scheme};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings};
 pub use sizer::{Sizer, Tenant};

@@ -3,9 +3,10 @@
 use lode_types::{Access, BlockNo, Level};
 
 use crate::effect::{Sink, Slot};
+use crate::foresight::Foresight;
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
-use crate::schemes::{arc, etica, lirs, one_level, s3_fifo, sieve, w_tinylfu};
+use crate::schemes::{arc, belady, etica, lirs, one_level, s3_fifo, sieve, w_tinylfu};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -19,6 +20,8 @@ pub struct SchemeInfo {
     pub source: &'static str,
     /// The levels it uses.
     pub levels: &'static [Level],
+    /// It decides by what comes next: only recorded streams can run it, by [`build_foreseeing`].
+    pub needs_future: bool,
     tables: &'static [&'static [SettingInfo]],
     /// Keys of settings that exist to reproduce other readings of the source; their defaults are the ones to use.
     variants: &'static [&'static str],
@@ -34,6 +37,7 @@ static SCHEMES: &[SchemeInfo] = &[
         levels: &[Level::Dram, Level::Ssd],
         tables: etica::TABLES,
         variants: &["evict", "popularity", "window"],
+        needs_future: false,
         build: |settings, physical, quota| {
             AnyScheme::Etica(Box::new(etica::Etica::new(settings, physical, quota)))
         },
@@ -45,6 +49,7 @@ static SCHEMES: &[SchemeInfo] = &[
         levels: &[Level::Ssd],
         tables: one_level::TABLES,
         variants: &[],
+        needs_future: false,
         build: |settings, _, quota| AnyScheme::OneLevel(one_level::OneLevel::new(settings, quota)),
     },
     SchemeInfo {
@@ -54,6 +59,7 @@ static SCHEMES: &[SchemeInfo] = &[
         levels: &[Level::Ssd],
         tables: arc::TABLES,
         variants: &[],
+        needs_future: false,
         build: |settings, _, quota| AnyScheme::Arc(arc::Arc::new(settings, quota)),
     },
     SchemeInfo {
@@ -63,6 +69,7 @@ static SCHEMES: &[SchemeInfo] = &[
         levels: &[Level::Ssd],
         tables: s3_fifo::TABLES,
         variants: &["warm_up"],
+        needs_future: false,
         build: |settings, _, quota| AnyScheme::S3Fifo(s3_fifo::S3Fifo::new(settings, quota)),
     },
     SchemeInfo {
@@ -72,6 +79,7 @@ static SCHEMES: &[SchemeInfo] = &[
         levels: &[Level::Ssd],
         tables: sieve::TABLES,
         variants: &[],
+        needs_future: false,
         build: |settings, _, quota| AnyScheme::Sieve(sieve::Sieve::new(settings, quota)),
     },
     SchemeInfo {
@@ -82,6 +90,7 @@ static SCHEMES: &[SchemeInfo] = &[
         levels: &[Level::Ssd],
         tables: lirs::TABLES,
         variants: &[],
+        needs_future: false,
         build: |settings, _, quota| AnyScheme::Lirs(lirs::Lirs::new(settings, quota)),
     },
     SchemeInfo {
@@ -92,7 +101,18 @@ static SCHEMES: &[SchemeInfo] = &[
         levels: &[Level::Ssd],
         tables: w_tinylfu::TABLES,
         variants: &[],
+        needs_future: false,
         build: |settings, _, quota| AnyScheme::WTinyLfu(w_tinylfu::WTinyLfu::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "belady",
+        about: "the bound: one SSD level that knows what comes next, and gives up the block whose next use is farthest",
+        source: "Belady, IBM Systems Journal 5(2), 1966",
+        levels: &[Level::Ssd],
+        tables: belady::TABLES,
+        variants: &[],
+        needs_future: true,
+        build: |settings, _, quota| AnyScheme::Belady(belady::Belady::new(settings, quota)),
     },
 ];
 
@@ -125,6 +145,15 @@ impl SchemeInfo {
         self.variants.contains(&key)
     }
 
+    /// Refuses a scheme that decides by what comes next, for those who cannot know it: everything that serves guests as
+    /// they come, and everything that looks at a trace once.
+    ///
+    /// # Errors
+    /// [`SettingError::NeedsFuture`].
+    pub fn check_without_future(&self) -> Result<(), SettingError> {
+        if self.needs_future { Err(SettingError::NeedsFuture { scheme: self.name }) } else { Ok(()) }
+    }
+
     /// Refuses levels that the scheme would not use, so that nobody pays for space without an effect.
     pub fn check_levels(&self, physical: Quota) -> Result<(), SettingError> {
         for level in Level::ALL {
@@ -141,9 +170,25 @@ impl SchemeInfo {
 }
 
 /// Builds one VM's cache. `physical` is what the host has, `quota` the VM's first share of it.
+///
+/// # Panics
+/// When the scheme needs the future. Whoever cannot know it asks [`SchemeInfo::check_without_future`] before.
 pub fn build(settings: &Settings, physical: Quota, quota: Quota) -> AnyScheme {
     let info = SchemeInfo::find(settings.scheme()).expect("settings come from a registered scheme");
+    if let Err(error) = info.check_without_future() {
+        panic!("{error}");
+    }
     (info.build)(settings, physical, quota)
+}
+
+/// [`build`] for a stream whose future is known; schemes that do not need it are not told.
+pub fn build_foreseeing(settings: &Settings, physical: Quota, quota: Quota, future: &Foresight) -> AnyScheme {
+    let info = SchemeInfo::find(settings.scheme()).expect("settings come from a registered scheme");
+    let mut scheme = (info.build)(settings, physical, quota);
+    if let AnyScheme::Belady(belady) = &mut scheme {
+        belady.foresee(future.clone());
+    }
+    scheme
 }
 
 /// Any scheme of the registry, for callers that choose at run time.
@@ -159,6 +204,8 @@ pub enum AnyScheme {
     S3Fifo(s3_fifo::S3Fifo),
     /// See [`sieve::Sieve`].
     Sieve(sieve::Sieve),
+    /// See [`belady::Belady`].
+    Belady(belady::Belady),
     /// See [`lirs::Lirs`].
     Lirs(lirs::Lirs),
     /// See [`w_tinylfu::WTinyLfu`].
@@ -173,6 +220,7 @@ macro_rules! each {
             AnyScheme::Arc($scheme) => $call,
             AnyScheme::S3Fifo($scheme) => $call,
             AnyScheme::Sieve($scheme) => $call,
+            AnyScheme::Belady($scheme) => $call,
             AnyScheme::Lirs($scheme) => $call,
             AnyScheme::WTinyLfu($scheme) => $call,
         }

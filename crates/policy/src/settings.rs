@@ -106,6 +106,20 @@ pub enum SettingError {
         /// The text.
         text: String,
     },
+    /// The scheme needs the future, and whoever would run it cannot know it.
+    #[error(
+        "Scheme '{scheme}' decides by what comes next, which only a recorded trace can tell; run it with `lode replay` \
+         or `lode compare`"
+    )]
+    NeedsFuture {
+        /// The scheme.
+        scheme: &'static str,
+    },
+    /// A future of more accesses than can be numbered.
+    #[error(
+        "One VM has 4,294,967,295 block accesses or more, of which no future can be told; replay a part of them"
+    )]
+    FutureTooLong,
     /// The scheme and the levels given to it do not fit each other.
     #[error("{0}")]
     Levels(String),

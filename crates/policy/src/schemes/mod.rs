@@ -2,6 +2,7 @@
 //! settings, and one line in the registry.
 
 pub mod arc;
+pub mod belady;
 pub mod etica;
 pub mod lirs;
 mod mapping;

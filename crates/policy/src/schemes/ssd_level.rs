@@ -145,6 +145,11 @@ impl<R: Replacement> SsdLevel<R> {
         }
     }
 
+    /// For what a scheme has to be told besides.
+    pub(crate) fn replacement_mut(&mut self) -> &mut R {
+        &mut self.replacement
+    }
+
     /// What is known of the block, and where it is cached.
     #[inline(always)]
     fn find(&self, hint: Hint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {

@@ -1,17 +1,17 @@
 //! The same calls give the same effects, and a restored block is as good as one that never left.
 
-use lode_policy::{Effect, Nothing, Quota, Scheme, SchemeInfo, Settings, build};
+use lode_policy::{Effect, Nothing, Quota, Scheme, SchemeInfo, Settings, build, build_foreseeing};
 use lode_types::{Access, AccessOp, Level};
 use proptest::prelude::*;
 
 use crate::driver::{
-    Driver, Said, Step, any_scheme, any_settings, any_share, any_step, look_ahead, settings,
+    Driver, Said, Step, any_scheme, any_settings, any_share, any_step, future_of, look_ahead, settings,
 };
 
 const PHYSICAL: Quota = Quota { dram_blocks: 12, ssd_blocks: 20 };
 
 fn effects_of(settings: &Settings, quota: Quota, steps: &[Step], prefetch: bool) -> Vec<Effect> {
-    let mut scheme = build(settings, PHYSICAL, quota);
+    let mut scheme = build_foreseeing(settings, PHYSICAL, quota, &future_of(steps));
     let mut effects = Vec::new();
     for &step in steps {
         match step {

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use lode_policy::{
-    AnyScheme, Counters, Effect, Hint, Quota, Scheme, SchemeInfo, SettingKind, Settings, Slot, all_schemes,
-    build,
+    AnyScheme, Counters, Effect, Foresight, ForesightBuilder, Hint, Quota, Scheme, SchemeInfo, SettingKind,
+    Settings, Slot, all_schemes, build_foreseeing,
 };
 use lode_types::{Access, AccessOp, BlockNo, Level};
 use proptest::prelude::*;
@@ -90,10 +90,29 @@ pub fn look_ahead(scheme: &AnyScheme, block: BlockNo) -> Hint {
     hint
 }
 
+/// What is known of these steps before they are taken.
+pub fn future_of(steps: &[Step]) -> Foresight {
+    let mut builder = ForesightBuilder::new();
+    for step in steps {
+        match *step {
+            Step::Read(block) | Step::Write(block, _) => builder.access(block).unwrap(),
+            Step::Discard(block) => builder.discard(block),
+            _ => {}
+        }
+    }
+    builder.finish()
+}
+
 impl Driver {
+    /// For schemes that need not be told what comes next.
     pub fn new(settings: &Settings, physical: Quota, quota: Quota) -> Driver {
+        Driver::foreseeing(settings, physical, quota, &[])
+    }
+
+    /// For these steps, which a scheme is told of if it needs that.
+    pub fn foreseeing(settings: &Settings, physical: Quota, quota: Quota, steps: &[Step]) -> Driver {
         let mut driver = Driver {
-            scheme: build(settings, physical, quota),
+            scheme: build_foreseeing(settings, physical, quota, &future_of(steps)),
             counters: Counters::default(),
             now_ns: 0,
             halves: [Counters::default(); 2],

@@ -55,7 +55,7 @@ proptest! {
 
     #[test]
     fn hold_under_any_settings((info, settings, quota, steps) in any_case()) {
-        let mut driver = Driver::new(&settings, PHYSICAL, quota);
+        let mut driver = Driver::foreseeing(&settings, PHYSICAL, quota, &steps);
         let mut sets = Sets::new(&settings, quota);
         let never_on_demand = info.name == "etica" && settings.text("mode") != "npe";
         for step in steps {

@@ -1,5 +1,6 @@
 //! Schemes, sizer and counters against slow, obvious oracles.
 
+mod belady;
 mod determinism;
 mod docs;
 mod driver;

@@ -1,6 +1,7 @@
 //! The same decisions from plain vectors, scans and tables.
 
 pub mod arc;
+pub mod belady;
 pub mod etica;
 pub mod level;
 pub mod lirs;

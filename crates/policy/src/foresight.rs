@@ -1,0 +1,118 @@
+//! What is to come, for schemes that need to know it: for each block access of one VM, when the same block is accessed
+//! next. Whoever has a recorded stream tells it; no scheme can find it out. It must not know schemes or traces.
+
+use std::sync::Arc;
+
+use lode_reuse::BlockIndex;
+use lode_types::BlockNo;
+
+use crate::settings::SettingError;
+
+/// The future of one VM's stream. Copies share their memory.
+#[derive(Clone, Debug, Default)]
+pub struct Foresight {
+    next_uses: Arc<Vec<u32>>,
+}
+
+impl Foresight {
+    /// The next use of a block that is not accessed again, or not before it is discarded.
+    pub const NEVER: u32 = u32::MAX;
+
+    /// Block accesses of the stream.
+    pub fn accesses(&self) -> usize {
+        self.next_uses.len()
+    }
+
+    /// The number of the next access to the block of access `at`, both from 0; [`Foresight::NEVER`] also beyond the end
+    /// of the stream.
+    #[inline]
+    pub fn next_use(&self, at: usize) -> u32 {
+        self.next_uses.get(at).copied().unwrap_or(Foresight::NEVER)
+    }
+}
+
+/// Takes down a stream from its start.
+#[derive(Debug, Default)]
+pub struct ForesightBuilder {
+    next_uses: Vec<u32>,
+    /// Blocks that were accessed, each with the number of its last access.
+    last_uses: Vec<(BlockNo, u32)>,
+    index: BlockIndex,
+}
+
+impl ForesightBuilder {
+    /// An empty stream.
+    pub fn new() -> ForesightBuilder {
+        ForesightBuilder::default()
+    }
+
+    /// The next access, a read or a write, is to `block`.
+    ///
+    /// # Errors
+    /// [`SettingError::FutureTooLong`] when there are 2^32 - 1 already.
+    pub fn access(&mut self, block: BlockNo) -> Result<(), SettingError> {
+        let at = self.next_uses.len() as u64;
+        if at >= u64::from(Foresight::NEVER) {
+            return Err(SettingError::FutureTooLong);
+        }
+        let at = at as u32;
+        let hash = BlockIndex::hash(block);
+        match self.index.find(hash, |id| self.last_uses[id as usize].0 == block) {
+            Some(id) => {
+                let last = std::mem::replace(&mut self.last_uses[id as usize].1, at);
+                if let Some(next_use) = self.next_uses.get_mut(last as usize) {
+                    *next_use = at;
+                }
+            }
+            None => {
+                self.index.insert(hash, self.last_uses.len() as u32);
+                self.last_uses.push((block, at));
+            }
+        }
+        self.next_uses.push(Foresight::NEVER);
+        Ok(())
+    }
+
+    /// `block` is discarded here: a copy of it is worth nothing from its last access on.
+    pub fn discard(&mut self, block: BlockNo) {
+        let found = self.index.find(BlockIndex::hash(block), |id| self.last_uses[id as usize].0 == block);
+        if let Some(id) = found {
+            self.last_uses[id as usize].1 = Foresight::NEVER;
+        }
+    }
+
+    /// Bytes of memory held.
+    pub fn memory_bytes(&self) -> usize {
+        self.next_uses.capacity() * size_of::<u32>()
+            + self.last_uses.capacity() * size_of::<(BlockNo, u32)>()
+            + self.index.memory_bytes()
+    }
+
+    /// The stream is over.
+    pub fn finish(self) -> Foresight {
+        Foresight { next_uses: Arc::new(self.next_uses) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Foresight, ForesightBuilder};
+
+    #[test]
+    fn every_access_knows_the_next_one_unless_a_discard_comes_before() {
+        let mut builder = ForesightBuilder::new();
+        for block in [7, 8, 7, 9, 8] {
+            builder.access(block).unwrap();
+        }
+        builder.discard(7);
+        builder.discard(5);
+        for block in [7, 9, 7] {
+            builder.access(block).unwrap();
+        }
+        let future = builder.finish();
+        const NEVER: u32 = Foresight::NEVER;
+        let next_uses: Vec<u32> = (0..10).map(|at| future.next_use(at)).collect();
+        assert_eq!(next_uses, [2, 4, NEVER, 6, NEVER, 7, NEVER, NEVER, NEVER, NEVER]);
+        assert_eq!(future.accesses(), 8);
+    }
+}

@@ -1,0 +1,279 @@
+//! MIN: the block whose next use is farthest in the future leaves (Belady, "A study of replacement algorithms for a
+//! virtual-storage computer", IBM Systems Journal 5(2), 1966). No scheme that caches a block only when it is accessed has
+//! more hits: this is the bound.
+//!
+//! It must not know what reads and writes ask for, nor where the future comes from; see [`ssd_level`] and [`Foresight`].
+
+use std::collections::BinaryHeap;
+
+use lode_reuse::BlockIndex;
+use lode_reuse::prefetch::prefetch_slice;
+use lode_types::{BlockNo, Level};
+
+use crate::effect::{Effect, Sink, Slot};
+use crate::foresight::Foresight;
+use crate::growth;
+use crate::scheme::Hint;
+use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::settings::{SettingInfo, SettingKind, Settings};
+
+/// Settings beside `write_policy`.
+pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
+    key: "bypass",
+    default: "off",
+    kind: SettingKind::Choice(&["off", "on"]),
+    about: "on: a block that is used again later than all of a full cache, or never, is not cached",
+    source: "Belady (off: every miss fills, the bound of what caches on demand); common practice (on: the bound of \
+             what may leave a block out)",
+}];
+
+pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+
+/// One VM's SSD level under MIN.
+pub type Belady = SsdLevel<Clairvoyance>;
+
+impl Belady {
+    /// Tells what is to come, before the first access.
+    pub(crate) fn foresee(&mut self, future: Foresight) {
+        self.replacement_mut().future = future;
+    }
+}
+
+/// A block's number here is its slot.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    block: BlockNo,
+    next_use: u32,
+    cached: bool,
+    dirty: bool,
+}
+
+/// Who leaves first is the greatest: by next use, then by block number, so that nothing depends on slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    next_use: u32,
+    block: BlockNo,
+    id: Id,
+}
+
+/// Cached blocks by their next use.
+#[derive(Debug)]
+pub struct Clairvoyance {
+    future: Foresight,
+    /// Accesses so far, and the next use of the block of the last one.
+    accesses: usize,
+    next_use: u32,
+    bypass: bool,
+    capacity: u32,
+    cached: u32,
+    records: Vec<Record>,
+    free: Vec<Id>,
+    index: BlockIndex,
+    /// Every cached block with its next use, and what was true once: nearly all of that are uses that have been, which
+    /// come after all others.
+    candidates: BinaryHeap<Candidate>,
+}
+
+impl Clairvoyance {
+    /// Most candidates: half as many again as there are blocks.
+    fn most_candidates(&self) -> usize {
+        const SPARE: usize = 64;
+        self.cached as usize + self.cached as usize / 2 + SPARE
+    }
+
+    fn candidate(&self, id: Id) -> Candidate {
+        let Record { block, next_use, .. } = self.records[id as usize];
+        Candidate { next_use, block, id }
+    }
+
+    fn is_true(&self, candidate: Candidate) -> bool {
+        self.records[candidate.id as usize].cached && self.candidate(candidate.id) == candidate
+    }
+
+    /// Notes when a cached block is used next.
+    #[inline]
+    fn set_next_use(&mut self, id: Id, next_use: u32) {
+        self.records[id as usize].next_use = next_use;
+        if self.candidates.len() >= self.most_candidates() {
+            self.keep_true();
+        } else {
+            let len = self.candidates.len();
+            if len == self.candidates.capacity() {
+                self.candidates.reserve_exact(growth::step(len));
+            }
+            self.candidates.push(self.candidate(id));
+        }
+    }
+
+    /// Forgets candidates that are not true any more.
+    #[cold]
+    fn keep_true(&mut self) {
+        let mut kept = std::mem::take(&mut self.candidates).into_vec();
+        kept.clear();
+        let cached = (0..self.records.len() as Id).filter(|&id| self.records[id as usize].cached);
+        kept.extend(cached.map(|id| self.candidate(id)));
+        self.candidates = BinaryHeap::from(kept);
+    }
+
+    /// The cached block whose next use is farthest.
+    fn farthest(&mut self) -> Option<Candidate> {
+        while let Some(&candidate) = self.candidates.peek() {
+            if self.is_true(candidate) {
+                return Some(candidate);
+            }
+            self.candidates.pop();
+        }
+        None
+    }
+
+    fn evict<S: Sink>(&mut self, sink: &mut S) {
+        if let Some(Candidate { block, id, .. }) = self.farthest() {
+            let dirty = self.records[id as usize].dirty;
+            self.remove(block, id);
+            sink.effect(Effect::Evict { level: Level::Ssd, slot: id, block, dirty });
+        }
+    }
+
+    /// Caches a block that is not cached; there is room for it.
+    fn insert(&mut self, hash: u32, block: BlockNo, next_use: u32) -> Id {
+        let record = Record { block, next_use, cached: true, dirty: false };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.records[id as usize] = record;
+                id
+            }
+            None => {
+                growth::push(&mut self.records, record);
+                (self.records.len() - 1) as Id
+            }
+        };
+        self.index.insert(hash, id);
+        self.cached += 1;
+        self.set_next_use(id, next_use);
+        id
+    }
+}
+
+impl Replacement for Clairvoyance {
+    fn new(settings: &Settings, blocks: u32) -> Clairvoyance {
+        Clairvoyance {
+            future: Foresight::default(),
+            accesses: 0,
+            next_use: Foresight::NEVER,
+            bypass: settings.text("bypass") == "on",
+            capacity: blocks,
+            cached: 0,
+            records: Vec::new(),
+            free: Vec::new(),
+            index: BlockIndex::new(),
+            candidates: BinaryHeap::new(),
+        }
+    }
+
+    #[inline]
+    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+        let is_it = |record: &Record| record.cached && record.block == block;
+        if self.records.get(hint.place as usize).is_some_and(is_it) {
+            return Some(hint.place);
+        }
+        self.index.find(hint.hash, |id| self.records[id as usize].block == block)
+    }
+
+    #[inline(always)]
+    fn slot(&self, id: Id) -> Option<Slot> {
+        Some(id)
+    }
+
+    #[inline(always)]
+    fn note(&mut self, _: Hint) {
+        self.next_use = self.future.next_use(self.accesses);
+        self.accesses += 1;
+    }
+
+    #[inline]
+    fn touch(&mut self, _: BlockNo, id: Id) {
+        self.set_next_use(id, self.next_use);
+    }
+
+    #[inline(always)]
+    fn set_dirty(&mut self, id: Id, dirty: bool) {
+        self.records[id as usize].dirty = dirty;
+    }
+
+    fn admit<S: Sink>(
+        &mut self,
+        hash: u32,
+        block: BlockNo,
+        _: Option<Id>,
+        sink: &mut S,
+    ) -> Option<(Id, Slot)> {
+        if self.capacity == 0 {
+            return None;
+        }
+        if self.cached >= self.capacity {
+            if self.bypass && self.farthest().is_some_and(|farthest| self.next_use >= farthest.next_use) {
+                return None;
+            }
+            self.evict(sink);
+        }
+        let id = self.insert(hash, block, self.next_use);
+        Some((id, id))
+    }
+
+    /// The future says nothing of blocks before their first access: they leave first.
+    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+        if self.cached >= self.capacity {
+            return None;
+        }
+        let id = self.insert(hash, block, Foresight::NEVER);
+        Some((id, id))
+    }
+
+    fn remove(&mut self, block: BlockNo, id: Id) {
+        self.index.remove(BlockIndex::hash(block), id);
+        self.records[id as usize].cached = false;
+        self.free.push(id);
+        self.cached -= 1;
+    }
+
+    fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
+        self.capacity = blocks;
+        while self.cached > blocks {
+            self.evict(sink);
+        }
+    }
+
+    fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    #[inline]
+    fn cached(&self) -> u32 {
+        self.cached
+    }
+
+    #[inline]
+    fn announce(&self, block: BlockNo) -> Hint {
+        let hint = Hint::new(block);
+        self.index.prefetch(hint.hash);
+        hint
+    }
+
+    #[inline]
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        for (_, hint) in blocks {
+            hint.place = self.index.candidate(hint.hash);
+            prefetch_slice(&self.records, hint.place as usize);
+        }
+    }
+
+    fn follow(&self, _: impl Iterator<Item = (BlockNo, Hint)>) {}
+
+    /// Without the future, which belongs to whoever told it.
+    fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes()
+            + self.records.capacity() * size_of::<Record>()
+            + self.free.capacity() * size_of::<Id>()
+            + self.candidates.capacity() * size_of::<Candidate>()
+    }
+}

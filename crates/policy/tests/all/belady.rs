@@ -1,0 +1,159 @@
+//! MIN against an oracle that looks through all steps, against every choice there is, and against every other scheme.
+
+use std::collections::BTreeMap;
+
+use lode_policy::{
+    Foresight, ForesightBuilder, Nothing, Quota, Scheme, SchemeInfo, SettingError, Settings, all_schemes,
+    build, build_foreseeing,
+};
+use lode_types::{Access, Level};
+use proptest::prelude::*;
+
+use crate::driver::{Driver, Said, Step, any_blocks, any_scheme, any_settings, any_step, settings};
+use crate::one_level::compare_with;
+use crate::oracle::belady::PlainMin;
+use crate::oracle::one_level::PlainOneLevel;
+
+/// Hits of reads and writes; `None` if blocks came into the cache without being accessed, which no bound on demand knows.
+fn hits_on_demand(settings: &Settings, blocks: u32, steps: &[Step]) -> Option<u64> {
+    let quota = Quota::new(0, blocks);
+    let mut driver = Driver::foreseeing(settings, quota, quota, steps);
+    for &step in steps {
+        if driver.step(step).iter().any(|said| matches!(said, Said::Promote { .. })) {
+            return None;
+        }
+    }
+    Some(driver.counters.read_hits.iter().sum::<u64>() + driver.counters.write_hits_ssd)
+}
+
+fn min(bypass: &str) -> Settings {
+    settings("belady", &[("bypass", bypass)])
+}
+
+/// The most hits that any choice of victims leads to.
+fn best_of_all(stream: &[u64], room: usize, may_bypass: bool) -> u64 {
+    fn best(
+        (stream, room, may_bypass): (&[u64], usize, bool),
+        cached: u32,
+        known: &mut BTreeMap<(usize, u32), u64>,
+    ) -> u64 {
+        let Some((&block, rest)) = stream.split_first() else { return 0 };
+        if let Some(&hits) = known.get(&(stream.len(), cached)) {
+            return hits;
+        }
+        let mut go_on = |cached: u32| best((rest, room, may_bypass), cached, known);
+        let bit = 1u32 << block;
+        let hits = if cached & bit != 0 {
+            1 + go_on(cached)
+        } else if (cached.count_ones() as usize) < room {
+            go_on(cached | bit)
+        } else {
+            let victims = (0..u32::BITS).map(|at| 1u32 << at).filter(|victim| cached & victim != 0);
+            let replaced = victims.map(|victim| cached & !victim | bit);
+            let choices: Vec<u32> = replaced.chain(may_bypass.then_some(cached)).collect();
+            choices.into_iter().map(go_on).max().unwrap_or(0)
+        };
+        known.insert((stream.len(), cached), hits);
+        hits
+    }
+    best((stream, room, may_bypass), 0, &mut BTreeMap::new())
+}
+
+fn any_rival() -> impl Strategy<Value = Settings> {
+    any_scheme().prop_flat_map(any_settings).prop_map(|mut settings| {
+        // One set of everything, and both reads and writes come into it.
+        for (key, value) in [("assoc", "0"), ("write_policy", "wb")] {
+            if settings.values().any(|(known, _)| known == key) {
+                settings.set(key, value).unwrap();
+            }
+        }
+        settings
+    })
+}
+
+/// Whole blocks and the ends of requests; a few blocks are accessed more often than the others.
+fn any_accesses() -> impl Strategy<Value = Vec<Step>> {
+    let block = prop_oneof![0u64..12, 0u64..48];
+    let access = (block, any::<bool>())
+        .prop_map(|(block, read)| if read { Step::Read(block) } else { Step::Write(block, false) });
+    prop::collection::vec(prop_oneof![6 => access, 1 => Just(Step::EndRequest)], 0..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn equals_the_oracle(
+        policy in prop::sample::select(vec!["wb", "wb", "wb", "wt", "ro", "wbwo", "wa"]),
+        bypass in any::<bool>(),
+        blocks in any_blocks(),
+        steps in prop::collection::vec(any_step(48, any_blocks().prop_map(|b| Quota::new(0, b)).boxed()), 0..300),
+    ) {
+        let bypass_text = if bypass { "on" } else { "off" };
+        let settings = settings("belady", &[("write_policy", policy), ("bypass", bypass_text)]);
+        compare_with(&settings, blocks, PlainOneLevel::new(PlainMin::new(bypass, &steps, blocks), policy), &steps);
+    }
+
+    #[test]
+    fn has_as_many_hits_as_the_best_of_all_choices(
+        stream in prop::collection::vec(0u64..7, 0..40), room in 1u32..6, bypass in any::<bool>(),
+    ) {
+        let steps: Vec<Step> = stream.iter().map(|&block| Step::Read(block)).collect();
+        let hits = hits_on_demand(&min(if bypass { "on" } else { "off" }), room, &steps);
+        prop_assert_eq!(hits, Some(best_of_all(&stream, room as usize, bypass)));
+    }
+
+    #[test]
+    fn no_scheme_has_more_hits(rival in any_rival(), blocks in any_blocks(), steps in any_accesses()) {
+        let bound = hits_on_demand(&min("on"), blocks, &steps).unwrap();
+        let filling = hits_on_demand(&min("off"), blocks, &steps).unwrap();
+        prop_assert!(filling <= bound);
+        if let Some(hits) = hits_on_demand(&rival, blocks, &steps) {
+            prop_assert!(hits <= bound, "{} of at most {bound}: {rival:?}", hits);
+        }
+    }
+}
+
+#[test]
+fn whoever_cannot_know_the_future_is_told_so() {
+    let info = SchemeInfo::find("belady").unwrap();
+    assert_eq!(info.check_without_future(), Err(SettingError::NeedsFuture { scheme: "belady" }));
+    let blind: Vec<_> = all_schemes().iter().filter(|info| info.check_without_future().is_ok()).collect();
+    assert_eq!(blind.len() + 1, all_schemes().len());
+}
+
+#[test]
+#[should_panic(expected = "Scheme 'belady' decides by what comes next")]
+fn it_is_not_built_without_the_future() {
+    let quota = Quota::new(0, 8);
+    build(&min("off"), quota, quota);
+}
+
+/// Blocks that nobody told it of: it goes on, and they leave first.
+#[test]
+fn beyond_the_known_future_nothing_is_used_again() {
+    let steps: Vec<Step> = [1, 2, 1].map(Step::Read).to_vec();
+    let quota = Quota::new(0, 2);
+    let mut driver = Driver::foreseeing(&min("off"), quota, quota, &steps);
+    steps.into_iter().for_each(|step| drop(driver.step(step)));
+    driver.step(Step::Read(3));
+    driver.step(Step::Read(4));
+    assert_eq!(driver.residents(Level::Ssd).into_keys().collect::<Vec<_>>(), [1, 4]);
+}
+
+/// Memory for each cached block, without the future.
+#[test]
+fn memory_for_each_cached_block_is_bounded() {
+    const BLOCKS: u32 = 100_000;
+    let stream: Vec<u64> = (0..600_000u64).flat_map(|n| [n, n * 7 % 150_000]).collect();
+    let mut builder = ForesightBuilder::new();
+    stream.iter().for_each(|&block| builder.access(block).unwrap());
+    let future: Foresight = builder.finish();
+    let quota = Quota::new(0, BLOCKS);
+    let mut scheme = build_foreseeing(&min("off"), quota, quota, &future);
+    for &block in &stream {
+        scheme.access(Access::write(block), &mut Nothing);
+    }
+    let bytes = scheme.memory_bytes();
+    assert!(bytes <= BLOCKS as usize * 96, "{bytes} bytes");
+}
