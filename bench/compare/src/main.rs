@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use lode_hardware::ServiceTimes;
-use lode_policy::{AnyScheme, Quota, Scheme, SchemeInfo, build};
+use lode_policy::{AnyScheme, Foresight, ForesightBuilder, Quota, Scheme, SchemeInfo, build_foreseeing};
 use lode_replay::Driver;
 use lode_reuse::{Distances, Metric};
 use lode_trace::{ReadOptions, create_compact, open_trace};
@@ -71,7 +71,9 @@ fn replay(path: &str, ops: &str, scheme: &str, (dram, ssd): (&str, &str), pairs:
     let physical = Quota::new(dram.parse()?, ssd.parse()?);
     info.check_levels(physical)?;
     let for_build = settings.clone();
-    let make = move |share| build(&for_build, physical, share);
+    // Known before the clock starts, as the peer's files tell it, too.
+    let future = if info.needs_future { future_of(path)? } else { Foresight::default() };
+    let make = move |share| build_foreseeing(&for_build, physical, share, &future);
     let mut driver: Driver<AnyScheme> =
         Driver::new(&settings, physical, BlockSize::KIB_4, ServiceTimes::default(), 1, make);
     let mut words = Words::open(path)?;
@@ -93,6 +95,18 @@ fn replay(path: &str, ops: &str, scheme: &str, (dram, ssd): (&str, &str), pairs:
     Ok(format!(
         "{{\"accesses\": {accesses}, \"misses\": {misses}, \"seconds\": {seconds}, \"memory_bytes\": {bytes}}}"
     ))
+}
+
+/// What comes next, for each request.
+fn future_of(path: &str) -> Result<Foresight, Box<dyn Error>> {
+    let mut words = Words::open(path)?;
+    let mut builder = ForesightBuilder::new();
+    while let Some(batch) = words.next()? {
+        for word in batch {
+            builder.access(trace::block(word))?;
+        }
+    }
+    Ok(builder.finish())
 }
 
 /// The exact curve of all sizes at once.

@@ -85,7 +85,9 @@ impl From<ReplayError> for CliError {
             ReplayError::Setting(_)
             | ReplayError::LevelTooSmall { .. }
             | ReplayError::LevelTooLarge { .. } => CliError::Usage(error.to_string()),
-            ReplayError::TooManyVolumes { .. } => CliError::Failure(error.to_string()),
+            ReplayError::TooManyVolumes { .. } | ReplayError::FutureTooLarge { .. } => {
+                CliError::Failure(error.to_string())
+            }
         }
     }
 }

@@ -41,6 +41,11 @@ pub fn json_text(value: &impl Serialize) -> Result<String, CliError> {
     Ok(text + "\n")
 }
 
+/// Tells the user what is being done.
+pub fn note(message: &str) {
+    eprintln!("lode: {message}");
+}
+
 /// Tells the user about something that is not an error.
 pub fn warn(message: &str) {
     eprintln!("lode: warning: {message}");

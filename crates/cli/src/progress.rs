@@ -4,6 +4,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lode_plan::CompareProgress;
 use lode_trace::{Progress, SortProgress};
 
+use crate::output;
+use crate::size::show_size;
+
 const KNOWN: &str = "{msg} {bar:30} {percent}% of {total_bytes}, {eta} left";
 const UNKNOWN: &str = "{msg} {spinner} {bytes} in {elapsed}";
 const STEPS: &str = "{msg} {bar:30} {percent}% of {len} requests, {eta} left";
@@ -12,6 +15,15 @@ const READING: &str = "Reading {spinner} {pos} requests in {elapsed}";
 const ENDLESS: &str = "Replaying {spinner} {pos} requests in {elapsed}";
 const REPLAYING: &str = "Replaying {bar:30} {percent}% of {len} requests, {eta} left";
 const LEFT: &str = "{msg} {bar:30} {pos} of {len} blocks, {eta} left";
+
+/// What a scheme that needs the future takes for it.
+pub fn future_text(traces_bytes: u64, future_bytes: u64) -> String {
+    format!(
+        "A scheme needs to know what comes next: the traces are kept in memory, {}, and their future, {}",
+        show_size(traces_bytes),
+        show_size(future_bytes)
+    )
+}
 
 /// A bar that vanishes when it is dropped. Away from a terminal it shows nothing.
 pub struct Bar {
@@ -94,6 +106,9 @@ impl Meter {
     pub fn update(&self, progress: CompareProgress) {
         match progress {
             CompareProgress::Reading(requests) => self.bar.set_position(requests),
+            CompareProgress::Foreseeing { traces_bytes, future_bytes } => {
+                self.bar.suspend(|| output::note(&future_text(traces_bytes, future_bytes)));
+            }
             CompareProgress::Replaying { requests, of_requests: 0, .. } => {
                 self.bar.set_style(style(ENDLESS));
                 self.bar.set_position(requests);

@@ -161,6 +161,9 @@ pub struct Engine {
 impl Engine {
     /// An engine for one volume. `settings` name the scheme; `attached` is what [`crate::store`] found or
     /// made on the SSD, `None` for a volume without one. The cache starts with all that was recovered.
+    ///
+    /// # Panics
+    /// When the scheme needs the future, which no engine knows; see `SchemeInfo::check_without_future`.
     pub fn new(config: EngineConfig, settings: &Settings, attached: Option<Attached>) -> Engine {
         let scheme = lode_policy::build(settings, config.quota, config.quota);
         let frames = config.quota.dram_blocks + config.reserve.dram_blocks;

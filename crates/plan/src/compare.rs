@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use lode_hardware::Host;
 use lode_policy::{Quota, SchemeInfo, Settings};
-use lode_replay::{Options, Recording, Report, Source, level_blocks, replay};
+use lode_replay::{Future, Options, Recording, ReplayError, Report, Source, level_blocks, replay_foreseeing};
 use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level};
 
@@ -53,6 +53,13 @@ pub struct Cell {
 pub enum CompareProgress {
     /// The traces are being read; this many requests so far.
     Reading(u64),
+    /// A scheme needs to know what comes next: what is kept in memory for it.
+    Foreseeing {
+        /// Bytes of the traces.
+        traces_bytes: u64,
+        /// Bytes of their future.
+        future_bytes: u64,
+    },
     /// Replays: requests done of all cells, and of how many where that is known.
     Replaying {
         /// Done.
@@ -80,6 +87,7 @@ pub fn compare(
         read += requests as u64;
         progress(CompareProgress::Reading(read));
     })?;
+    let future = foresee(&grid, recording.as_ref(), options.memory_bytes, progress)?;
     let known_vms = match &recording {
         Some(recording) => recording.vm_names().len(),
         None => count_vms(open()?)?,
@@ -87,10 +95,30 @@ pub fn compare(
     let of_requests = recording.as_ref().map_or(0, |recording| (recording.requests() * grid.len()) as u64);
     let meter = Meter { progress, of_requests, done: Mutex::default() };
     let run = |job: &Job| match &recording {
-        Some(recording) => run_cell(recording.play(), job, known_vms, &meter),
-        None => run_cell(open()?, job, known_vms, &meter),
+        Some(recording) => run_cell(recording.play(), job, known_vms, future.as_ref(), &meter),
+        None => run_cell(open()?, job, known_vms, None, &meter),
     };
     in_parallel(&grid, options.threads, run)
+}
+
+/// The future, if a scheme needs it; it has the memory that the traces left.
+fn foresee(
+    grid: &[Job],
+    recording: Option<&Recording>,
+    memory_bytes: u64,
+    progress: &(dyn Fn(CompareProgress) + Sync),
+) -> Result<Option<Future>, PlanError> {
+    let Some(job) = grid.iter().find(|job| job.needs_future) else { return Ok(None) };
+    let too_large = || ReplayError::FutureTooLarge {
+        scheme: job.options.settings.scheme().to_owned(),
+        most_bytes: memory_bytes,
+    };
+    let recording = recording.ok_or_else(too_large)?;
+    let traces_bytes = recording.memory_bytes();
+    let left_bytes = memory_bytes.saturating_sub(traces_bytes);
+    let future = Future::of(recording, &job.options, left_bytes)?.ok_or_else(too_large)?;
+    progress(CompareProgress::Foreseeing { traces_bytes, future_bytes: future.memory_bytes() });
+    Ok(Some(future))
 }
 
 /// VMs of traces that do not fit the memory, in a pass of its own.
@@ -104,6 +132,7 @@ struct Job {
     scheme: usize,
     size: usize,
     levels: LevelBytes,
+    needs_future: bool,
     options: Options,
 }
 
@@ -117,7 +146,7 @@ fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
     }
     let mut jobs = Vec::with_capacity(cells);
     for (scheme, (name, settings)) in options.schemes.iter().enumerate() {
-        let info = SchemeInfo::find(settings.scheme()).map_err(lode_replay::ReplayError::from)?;
+        let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
         for (size, wanted) in options.sizes.iter().enumerate() {
             let used = |level, bytes| if info.levels.contains(&level) { bytes } else { 0 };
             let levels = LevelBytes {
@@ -142,7 +171,7 @@ fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
                 host: options.host.clone(),
                 shares: None,
             };
-            jobs.push(Job { scheme, size, levels, options });
+            jobs.push(Job { scheme, size, levels, needs_future: info.needs_future, options });
         }
     }
     Ok(jobs)
@@ -167,9 +196,16 @@ impl Meter<'_> {
     }
 }
 
-fn run_cell<S: Source>(source: S, job: &Job, known_vms: usize, meter: &Meter<'_>) -> Result<Cell, PlanError> {
-    let mut report =
-        replay(source, &job.options, Some(known_vms), &mut |_, requests| meter.add(requests, 0))?;
+fn run_cell<S: Source>(
+    source: S,
+    job: &Job,
+    known_vms: usize,
+    future: Option<&Future>,
+    meter: &Meter<'_>,
+) -> Result<Cell, PlanError> {
+    let mut report = replay_foreseeing(source, &job.options, Some(known_vms), future, &mut |_, requests| {
+        meter.add(requests, 0);
+    })?;
     report.vms.iter_mut().for_each(|vm| vm.intervals = Vec::new());
     meter.add(0, 1);
     Ok(Cell { scheme: job.scheme, size: job.size, levels: job.levels, report })

@@ -73,6 +73,7 @@ pub fn miniature(
     check(options)?;
     let settings = options.settings.for_sample(options.rate).without_sizing();
     let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
+    info.check_without_future().map_err(ReplayError::from)?;
     let make = |vm: usize| {
         let sample = Sample::at_rate(options.rate, vm as u64)?;
         let sims = options.sizes_blocks.iter().map(|&size| {

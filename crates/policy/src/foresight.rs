@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lode_reuse::BlockIndex;
 use lode_types::BlockNo;
 
+use crate::growth;
 use crate::settings::SettingError;
 
 /// The future of one VM's stream. Copies share their memory.
@@ -21,6 +22,11 @@ impl Foresight {
     /// Block accesses of the stream.
     pub fn accesses(&self) -> usize {
         self.next_uses.len()
+    }
+
+    /// Bytes of memory held, by all copies together.
+    pub fn memory_bytes(&self) -> usize {
+        self.next_uses.capacity() * size_of::<u32>()
     }
 
     /// The number of the next access to the block of access `at`, both from 0; [`Foresight::NEVER`] also beyond the end
@@ -66,10 +72,10 @@ impl ForesightBuilder {
             }
             None => {
                 self.index.insert(hash, self.last_uses.len() as u32);
-                self.last_uses.push((block, at));
+                growth::push(&mut self.last_uses, (block, at));
             }
         }
-        self.next_uses.push(Foresight::NEVER);
+        growth::push(&mut self.next_uses, Foresight::NEVER);
         Ok(())
     }
 

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use lode_policy::schemes::etica::Etica;
 use lode_policy::schemes::one_level::OneLevel;
-use lode_policy::{AnyScheme, Counters, Quota, Scheme, SchemeInfo, Settings, build};
+use lode_policy::{
+    AnyScheme, Counters, ForesightBuilder, Quota, Scheme, SchemeInfo, Settings, build, build_foreseeing,
+};
 use lode_replay::{Driver, ServiceTimes};
 use lode_types::{BlockSize, Op, TraceRequest};
 
@@ -66,6 +68,7 @@ fn main() {
         let settings = settings(scheme, &[]);
         bench.run(scheme, &settings, ssd, any(&settings, ssd));
     }
+    bench.belady(ssd);
     let etica = settings("etica", &[]);
     bench.run("etica", &etica, both, any(&etica, both));
     bench.run("etica, concrete", &etica, both, {
@@ -96,6 +99,20 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// With a future that is known before the clock starts; it counts as resident.
+    fn belady(&self, ssd: Quota) {
+        let belady = settings("belady", &[]);
+        if !belady.scheme().contains(&self.only) {
+            return;
+        }
+        let mut builder = ForesightBuilder::new();
+        for &packed in self.trace {
+            builder.access(u64::from(packed & !WRITE)).expect("few enough accesses");
+        }
+        let future = builder.finish();
+        self.run("belady", &belady.clone(), ssd, move |share| build_foreseeing(&belady, ssd, share, &future));
+    }
+
     fn run<T: Scheme>(
         &self,
         name: &str,

@@ -206,6 +206,11 @@ impl<T: Scheme> Driver<T> {
         self.vms.iter().map(|(scheme, _)| scheme)
     }
 
+    /// Gives the VMs' schemes away.
+    pub(crate) fn into_schemes(self) -> impl Iterator<Item = T> {
+        self.vms.into_iter().map(|(scheme, _)| scheme)
+    }
+
     /// Sizings whose shares are not in the outcomes, because there were more than
     /// [`MAX_INTERVAL_SHARES`](crate::MAX_INTERVAL_SHARES) shares.
     pub fn intervals_cut(&self) -> u64 {

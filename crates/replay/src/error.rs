@@ -39,6 +39,17 @@ pub enum ReplayError {
         /// The size given.
         bytes: u64,
     },
+    /// What a scheme has to know of the traces beforehand does not fit the memory.
+    #[error(
+        "Scheme '{scheme}' needs the traces and their future in memory, which takes more than {most_bytes} bytes; allow \
+         more with --memory, or filter the traces"
+    )]
+    FutureTooLarge {
+        /// The scheme.
+        scheme: String,
+        /// Memory that there was.
+        most_bytes: u64,
+    },
     /// A VM with more volumes than its block numbers can tell apart.
     #[error("Volume {volume} of VM {vm} is beyond what one VM can tell apart; make each volume a VM")]
     TooManyVolumes {

@@ -9,6 +9,7 @@
 mod devices;
 mod driver;
 mod error;
+mod future;
 mod inputs;
 mod intervals;
 mod recording;
@@ -19,10 +20,14 @@ mod tally;
 pub use devices::{DevicesReport, VmDevices};
 pub use driver::{Driver, VmOutcome};
 pub use error::ReplayError;
+pub use future::Future;
 pub use inputs::{BadRecords, InputReport, RecordPlace};
 pub use intervals::MAX_INTERVAL_SHARES;
 pub use lode_hardware::{Host, ServiceTimes};
 pub use recording::{Playback, Recording};
 pub use report::{Counts, LevelBlocks, ModelReport, Report, VmReport};
-pub use run::{MAX_LEVEL_BLOCKS, Options, Source, count_vms, level_blocks, replay, shares_follow_demand};
+pub use run::{
+    MAX_LEVEL_BLOCKS, Options, Source, count_vms, level_blocks, replay, replay_foreseeing,
+    shares_follow_demand,
+};
 pub use tally::Tally;

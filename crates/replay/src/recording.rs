@@ -54,6 +54,11 @@ impl Recording {
         self.requests.len()
     }
 
+    /// Bytes that the requests take.
+    pub fn memory_bytes(&self) -> u64 {
+        self.requests.capacity() as u64 * size_of::<(u32, TraceRequest)>() as u64
+    }
+
     /// Names of the VMs, by number.
     pub fn vm_names(&self) -> &[String] {
         &self.vm_names

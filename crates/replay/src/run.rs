@@ -4,13 +4,14 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use lode_hardware::{Host, Operations};
-use lode_policy::{AnyScheme, Quota, SchemeInfo, Settings, build};
+use lode_policy::{AnyScheme, Quota, SchemeInfo, Settings, build, build_foreseeing};
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, TraceRequest};
 
 use crate::devices::HostRun;
 use crate::driver::Driver;
 use crate::error::ReplayError;
+use crate::future::Future;
 use crate::inputs::InputReport;
 use crate::report::{ModelReport, Report, setting_values, vm_reports};
 
@@ -130,16 +131,31 @@ fn is_file(path: &Path) -> bool {
 /// first batch count as known. `progress` hears of every batch and how many requests it had.
 ///
 /// # Errors
-/// [`ReplayError::Setting`] when the scheme does not use a level that there is; [`ReplayError::Trace`].
+/// [`ReplayError::Setting`] when the scheme does not use a level that there is, or needs the future;
+/// [`ReplayError::Trace`].
 pub fn replay<S: Source>(
-    mut source: S,
+    source: S,
     options: &Options,
     known_vms: Option<usize>,
     progress: &mut dyn FnMut(&S, usize),
 ) -> Result<Report, ReplayError> {
+    replay_foreseeing(source, options, known_vms, None, progress)
+}
+
+/// [`replay`] of a recording whose `future` is known, as far as the scheme needs it.
+///
+/// # Errors
+/// As [`replay`].
+pub fn replay_foreseeing<S: Source>(
+    mut source: S,
+    options: &Options,
+    known_vms: Option<usize>,
+    future: Option<&Future>,
+    progress: &mut dyn FnMut(&S, usize),
+) -> Result<Report, ReplayError> {
     let mut batch = Vec::new();
     let first = source.next_batch(&mut batch);
-    let mut run = Run::new(options, known_vms.unwrap_or_else(|| source.vm_names().len()))?;
+    let mut run = Run::new(options, known_vms.unwrap_or_else(|| source.vm_names().len()), future)?;
     first?;
     while !batch.is_empty() {
         run.take(&batch)?;
@@ -158,11 +174,15 @@ struct Run {
 }
 
 impl Run {
-    fn new(options: &Options, known_vms: usize) -> Result<Run, ReplayError> {
-        SchemeInfo::find(options.settings.scheme())?.check_levels(options.physical)?;
+    fn new(options: &Options, known_vms: usize, future: Option<&Future>) -> Result<Run, ReplayError> {
+        let info = SchemeInfo::find(options.settings.scheme())?;
+        info.check_levels(options.physical)?;
+        if future.is_none() {
+            info.check_without_future()?;
+        }
         let times = options.host.service_times(options.block_size);
         let (physical, block_size) = (options.physical, options.block_size);
-        let build = builder(options);
+        let build = builder(options, future.cloned());
         let driver = Driver::new(&options.settings, physical, block_size, times, known_vms, build);
         Ok(Run { driver, span: QuickSpan::default() })
     }
@@ -177,7 +197,7 @@ impl Run {
 }
 
 /// Makes the schemes of the VMs, which are asked for in the order of their numbers.
-fn builder(options: &Options) -> impl Fn(Quota) -> AnyScheme + 'static {
+fn builder(options: &Options, future: Option<Future>) -> impl Fn(Quota) -> AnyScheme + 'static {
     let (settings, physical, shares) = (options.settings.clone(), options.physical, options.shares.clone());
     let made = Cell::new(0);
     move |share| {
@@ -186,7 +206,10 @@ fn builder(options: &Options) -> impl Fn(Quota) -> AnyScheme + 'static {
             Some(shares) => shares.get(vm).copied().unwrap_or_default(),
             None => share,
         };
-        build(&settings, physical, share)
+        match &future {
+            Some(future) => build_foreseeing(&settings, physical, share, &future.of_vm(vm)),
+            None => build(&settings, physical, share),
+        }
     }
 }
 

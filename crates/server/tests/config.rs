@@ -97,6 +97,7 @@ fn mistakes_are_named_with_file_and_line() {
         ("ssd = \"1GiB\"", "ssd = \"9TiB\"", 15, "ssd"),
         ("ssd = \"1GiB\"", "ssd = -1", 15, "negative"),
         ("scheme = \"etica\"", "scheme = \"etika\"", 16, "did you mean 'etica'?"),
+        ("scheme = \"etica\"", "scheme = \"belady\"", 16, "only a recorded trace can tell"),
         ("mode = \"npe\"", "mod = \"npe\"", 17, "did you mean 'mode'?"),
         ("mode = \"npe\"", "mode = 7", 17, "mode"),
         ("mode = \"npe\"", "mode = []", 17, "mode"),

@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use lode_hardware::Host;
 use lode_policy::{LevelCounts, Quota, SchemeInfo, Settings};
 use lode_replay::{
-    Counts, DevicesReport, Options, Report, count_vms, level_blocks, replay, shares_follow_demand,
+    Counts, DevicesReport, Future, Options, Recording, ReplayError, Report, count_vms, level_blocks, replay,
+    replay_foreseeing, shares_follow_demand,
 };
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
@@ -16,7 +17,7 @@ use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::devices::find_host;
 use crate::error::CliError;
 use crate::output;
-use crate::progress::Bar;
+use crate::progress::{Bar, future_text};
 use crate::size::{parse_size, show_count, show_size};
 
 /// Replay block traces through a caching scheme and count what follows
@@ -66,6 +67,10 @@ pub struct ReplayCommand {
     /// Write the whole report as JSON to this file; - is standard output, in place of the table.
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
+
+    /// Memory for the traces and their future, with a scheme that needs to know what comes next.
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = parse_size)]
+    memory: u64,
 
     #[command(flatten)]
     read: ReadArgs,
@@ -157,7 +162,28 @@ impl ReplayCommand {
         let mut bar = Bar::new("Replaying");
         let merge = Merge::new(readers, merge)?;
         let progress = &mut |merge: &Merge, _| bar.update(merge.readers().map(|reader| reader.progress()));
+        if SchemeInfo::find(options.settings.scheme())?.needs_future {
+            return self.replay_known(merge, options, progress);
+        }
         Ok(replay(merge, options, known_vms, progress)?)
+    }
+
+    /// Reads all of the traces, so that the scheme can be told what comes next.
+    fn replay_known(
+        &self,
+        merge: Merge,
+        options: &Options,
+        progress: &mut dyn FnMut(&Merge, usize),
+    ) -> Result<Report, CliError> {
+        let too_large =
+            || ReplayError::FutureTooLarge { scheme: self.scheme.clone(), most_bytes: self.memory };
+        let recording = Recording::of(merge, self.memory, progress)?.ok_or_else(too_large)?;
+        let traces_bytes = recording.memory_bytes();
+        let left_bytes = self.memory.saturating_sub(traces_bytes);
+        let future = Future::of(&recording, options, left_bytes)?.ok_or_else(too_large)?;
+        output::note(&future_text(traces_bytes, future.memory_bytes()));
+        let known_vms = Some(recording.vm_names().len());
+        Ok(replay_foreseeing(recording.play(), options, known_vms, Some(&future), &mut |_, _| {})?)
     }
 
     /// Counts the VMs in a pass of its own, if their first shares depend on it.

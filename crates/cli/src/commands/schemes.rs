@@ -21,12 +21,17 @@ pub struct SchemesCommand {
 const VARIANT_NOTE: &str =
     "* Only to reproduce other readings of the source; leave it at its default otherwise.\n";
 
+/// Says who can run it.
+const FUTURE_NOTE: &str =
+    "It needs to know what comes next: only `lode replay` and `lode compare` can run it.\n";
+
 #[derive(Serialize)]
 struct SchemeEntry {
     name: &'static str,
     about: &'static str,
     source: &'static str,
     levels: Vec<&'static str>,
+    needs_future: bool,
     settings: Vec<SettingEntry>,
 }
 
@@ -58,6 +63,7 @@ fn scheme_entry(info: &SchemeInfo) -> SchemeEntry {
         about: info.about,
         source: info.source,
         levels: info.levels.iter().copied().map(Level::name).collect(),
+        needs_future: info.needs_future,
         settings: info.setting_infos().map(|setting| setting_entry(info, setting)).collect(),
     }
 }
@@ -74,7 +80,7 @@ fn setting_entry(scheme: &SchemeInfo, setting: &SettingInfo) -> SettingEntry {
 }
 
 fn scheme_text(scheme: &SchemeEntry) -> String {
-    let SchemeEntry { name, about, source, levels, settings } = scheme;
+    let SchemeEntry { name, about, source, levels, needs_future, settings } = scheme;
     let mut table = output::table(&["setting", "default", "values", "what it does"], 4);
     for setting in settings {
         let mark = if setting.reproduction_only { "*" } else { "" };
@@ -82,5 +88,6 @@ fn scheme_text(scheme: &SchemeEntry) -> String {
         table.add_row([&key, setting.default, &setting.values, setting.about]);
     }
     let note = if settings.iter().any(|setting| setting.reproduction_only) { VARIANT_NOTE } else { "" };
-    format!("{name} ({}): {about}.\nSource: {source}.\n{table}\n{note}", levels.join(" and "))
+    let future = if *needs_future { FUTURE_NOTE } else { "" };
+    format!("{name} ({}): {about}.\n{future}Source: {source}.\n{table}\n{note}", levels.join(" and "))
 }

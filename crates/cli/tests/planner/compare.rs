@@ -1,5 +1,7 @@
 //! `lode compare`.
 
+use serde_json::Value;
+
 use crate::common::*;
 
 #[test]
@@ -60,6 +62,40 @@ fn traces_that_do_not_fit_the_memory_are_read_again() {
     let trace = two_vms(&folder);
     let arguments = ["compare", &trace, "--schemes", "etica,arc", "--dram", "1MiB", "--ssd", "2MiB"];
     assert_eq!(json(&arguments), json(&[&arguments[..], &["--memory", "1KiB"]].concat()));
+}
+
+#[test]
+fn a_scheme_that_needs_the_future_is_told_it() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let arguments = ["compare", &trace, "--schemes", "belady,belady:bypass=on,one-level:assoc=0,arc,lirs"];
+    let arguments = [&arguments[..], &["--ssd", "1MiB,2MiB"]].concat();
+    let (_, told) = both(&arguments);
+    assert!(told.contains("the traces are kept in memory") && told.lines().count() == 1, "{told}");
+    let report = json(&arguments);
+    let hits = |scheme: u64, size: u64| {
+        let is_it = |cell: &&Value| whole(&cell["scheme"]) == scheme && whole(&cell["size"]) == size;
+        real(&list(&report["cells"]).iter().find(is_it).expect("a cell")["hit_ratio"])
+    };
+    for size in 0..2 {
+        assert!(hits(1, size) >= hits(0, size));
+        for scheme in 2..5 {
+            assert!(hits(0, size) >= hits(scheme, size), "scheme {scheme}, size {size}");
+        }
+        assert!(hits(0, size) > hits(2, size), "more than LRU");
+    }
+    let replay = ["replay", &trace, "--scheme", "belady", "--ssd", "1MiB", "--json", "-"];
+    let alone: Value = serde_json::from_str(&good(&replay)).expect("JSON");
+    let total = &alone["total"];
+    let found = whole(&total["read_hits"]["ssd"]) + whole(&total["write_hits"]["ssd"]);
+    assert_eq!(hits(0, 0), found as f64 / whole(&total["block_accesses"]) as f64);
+
+    let too_little = |arguments: &[&str]| bad(&[arguments, &["--memory", "1KiB"]].concat(), 1);
+    for message in [too_little(&arguments), too_little(&replay)] {
+        assert!(message.contains("takes more than 1024 bytes; allow more with --memory"), "{message}");
+    }
+    let curve = bad(&["curve", &trace, "--scheme", "belady"], 1);
+    assert!(curve.contains("only a recorded trace can tell"), "{curve}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Replays against a naive loop, on recorded traces, and the report's shape.
 
+mod belady;
 mod naive;
 mod reports;
 mod shared_traces;

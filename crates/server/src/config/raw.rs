@@ -284,7 +284,8 @@ fn find_scheme(name: Option<Spanned<String>>) -> Result<&'static SchemeInfo, Fau
         Some(name) => (name.get_ref().as_str(), Some(name.span().start)),
         None => (DEFAULT_SCHEME, None),
     };
-    SchemeInfo::find(name).map_err(|error| Fault { at, message: error.to_string() })
+    let live = SchemeInfo::find(name).and_then(|info| info.check_without_future().map(|()| info));
+    live.map_err(|error| Fault { at, message: error.to_string() })
 }
 
 fn check_settings(scheme: &SchemeInfo, values: &BTreeMap<String, Spanned<Value>>) -> Result<Settings, Fault> {

@@ -1,0 +1,146 @@
+//! Belady's scheme over recordings, against a loop that looks through all that is to come.
+
+use lode_policy::{Quota, SchemeInfo, Settings};
+use lode_replay::{Future, Host, Options, Recording, ReplayError, Source, replay, replay_foreseeing};
+use lode_trace::TraceError;
+use lode_types::{BlockSize, Op, TraceRequest};
+use proptest::prelude::*;
+
+const BLOCK_BYTES: u64 = 4096;
+const VMS: usize = 2;
+const ENOUGH_BYTES: u64 = 1 << 24;
+
+/// Requests from memory.
+struct Given {
+    requests: Vec<(u32, TraceRequest)>,
+}
+
+impl Source for Given {
+    fn next_batch(&mut self, out: &mut Vec<(u32, TraceRequest)>) -> Result<usize, TraceError> {
+        *out = std::mem::take(&mut self.requests);
+        Ok(out.len())
+    }
+
+    fn vm_names(&self) -> Vec<String> {
+        (0..VMS).map(|vm| format!("vm{vm}")).collect()
+    }
+
+    fn inputs(&self) -> Vec<lode_replay::InputReport> {
+        Vec::new()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn record(requests: &[(u32, TraceRequest)]) -> Recording {
+    let given = Given { requests: requests.to_vec() };
+    Recording::of(given, ENOUGH_BYTES, &mut |_, _| {}).expect("no errors").expect("enough memory")
+}
+
+fn belady() -> Settings {
+    SchemeInfo::find("belady").expect("a scheme").settings()
+}
+
+fn options(ssd_blocks: u32) -> Options {
+    Options {
+        settings: belady(),
+        physical: Quota::new(0, ssd_blocks),
+        block_size: BlockSize::KIB_4,
+        host: Host::find("default").expect("a host"),
+        shares: None,
+    }
+}
+
+/// A block access, or a discard.
+type Touch = (u64, bool);
+
+/// What the blocks of one VM go through.
+fn touches(requests: &[(u32, TraceRequest)], of_vm: u32) -> Vec<Touch> {
+    let mut all = Vec::new();
+    for (_, request) in requests.iter().filter(|(vm, _)| *vm == of_vm) {
+        let (start, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.length_bytes));
+        match request.op {
+            Op::Read | Op::Write => {
+                all.extend((start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)).map(|block| (block, true)));
+            }
+            Op::Trim => {
+                all.extend((start.div_ceil(BLOCK_BYTES)..end / BLOCK_BYTES).map(|block| (block, false)))
+            }
+            Op::Flush => {}
+        }
+    }
+    all
+}
+
+/// Hits when the block whose next use is farthest leaves.
+fn naive_hits(touches: &[Touch], room: usize) -> u64 {
+    let mut cached: Vec<u64> = Vec::new();
+    let mut hits = 0;
+    for (at, &(block, is_access)) in touches.iter().enumerate() {
+        if !is_access {
+            cached.retain(|other| *other != block);
+        } else if cached.contains(&block) {
+            hits += 1;
+        } else {
+            let next_use = |of: &u64| {
+                let next = touches[at..].iter().position(|touch| touch.0 == *of);
+                next.filter(|next| touches[at + next].1).unwrap_or(usize::MAX)
+            };
+            if cached.len() >= room {
+                let farthest = (0..room).max_by_key(|&i| (next_use(&cached[i]), cached[i])).expect("room");
+                cached.remove(farthest);
+            }
+            cached.push(block);
+        }
+    }
+    hits
+}
+
+fn requests() -> impl Strategy<Value = Vec<(u32, TraceRequest)>> {
+    let op =
+        prop_oneof![5 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Trim), 1 => Just(Op::Flush)];
+    let request = (0..VMS as u32, 0u64..200, 1u32..30, op).prop_map(|(vm, sector, sectors, op)| {
+        let length_bytes = if op == Op::Flush { 0 } else { sectors * 512 };
+        (vm, TraceRequest { time_ns: 0, offset_bytes: sector * 512, length_bytes, volume: 0, op })
+    });
+    prop::collection::vec(request, 1..250)
+}
+
+proptest! {
+    #[test]
+    fn a_recording_is_replayed_with_its_future(requests in requests(), room in 1u32..20) {
+        let (recording, options) = (record(&requests), options(room));
+        let future = Future::of(&recording, &options, ENOUGH_BYTES).expect("no errors").expect("enough memory");
+        let report =
+            replay_foreseeing(recording.play(), &options, Some(VMS), Some(&future), &mut |_, _| {}).expect("a report");
+        for (number, vm) in report.vms.iter().enumerate() {
+            let counters = &vm.counts.counters;
+            let found = counters.read_hits.ssd + counters.write_hits.ssd;
+            prop_assert_eq!(found, naive_hits(&touches(&requests, number as u32), room as usize));
+        }
+    }
+}
+
+fn one_read(length_bytes: u32) -> Vec<(u32, TraceRequest)> {
+    vec![(0, TraceRequest { time_ns: 0, offset_bytes: 0, length_bytes, volume: 0, op: Op::Read })]
+}
+
+#[test]
+fn without_the_future_nothing_is_replayed() {
+    let recording = record(&one_read(4096));
+    let error = replay(recording.play(), &options(8), None, &mut |_, _| {}).expect_err("no future");
+    assert!(matches!(error, ReplayError::Setting(_)), "{error}");
+    assert!(error.to_string().contains("only a recorded trace can tell"), "{error}");
+}
+
+/// A few requests of many blocks have a future that is much larger than they are.
+#[test]
+fn a_future_beyond_the_memory_is_not_told() {
+    let recording = record(&one_read(1 << 30));
+    let of = |most_bytes| Future::of(&recording, &options(8), most_bytes).expect("no errors");
+    assert!(of(1 << 20).is_none());
+    let future = of(1 << 24).expect("enough memory");
+    assert!((1 << 20..2 << 20).contains(&future.memory_bytes()), "{}", future.memory_bytes());
+}
