@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Scheme};
-use crate::schemes::{arc, etica, one_level, s3_fifo, sieve};
+use crate::schemes::{arc, etica, larc, one_level, s3_fifo, sieve};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -74,6 +74,24 @@ static SCHEMES: &[SchemeInfo] = &[
         variants: &[],
         build: |settings, _, quota| AnyScheme::Sieve(sieve::Sieve::new(settings, quota)),
     },
+    SchemeInfo {
+        name: "larc",
+        about: "one SSD level that a block enters when it is missed again while it is remembered",
+        source: "Huang et al., MSST 2013",
+        levels: &[Level::Ssd],
+        tables: larc::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::Larc(larc::Larc::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "s-rac-like",
+        about: "LARC, and a second chance for blocks that were hit",
+        source: "S-RAC, of which little is known; Huang et al., MSST 2013",
+        levels: &[Level::Ssd],
+        tables: larc::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::SRacLike(larc::SRacLike::new(settings, quota)),
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -139,6 +157,10 @@ pub enum AnyScheme {
     S3Fifo(s3_fifo::S3Fifo),
     /// See [`sieve::Sieve`].
     Sieve(sieve::Sieve),
+    /// See [`larc::Larc`].
+    Larc(larc::Larc),
+    /// See [`larc::SRacLike`].
+    SRacLike(larc::SRacLike),
 }
 
 macro_rules! each {
@@ -149,6 +171,8 @@ macro_rules! each {
             AnyScheme::Arc($scheme) => $call,
             AnyScheme::S3Fifo($scheme) => $call,
             AnyScheme::Sieve($scheme) => $call,
+            AnyScheme::Larc($scheme) => $call,
+            AnyScheme::SRacLike($scheme) => $call,
         }
     };
 }

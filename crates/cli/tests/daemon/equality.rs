@@ -203,3 +203,13 @@ fn arc_is_the_same_everywhere() {
 fn s3_fifo_is_the_same_everywhere() {
     three_worlds_agree("s3-fifo", &["write_policy=wb"], 0);
 }
+
+#[test]
+fn larc_is_the_same_everywhere() {
+    three_worlds_agree("larc", &["write_policy=wb"], 0);
+}
+
+#[test]
+fn s_rac_like_is_the_same_everywhere() {
+    three_worlds_agree("s-rac-like", &["write_policy=wt"], 0);
+}

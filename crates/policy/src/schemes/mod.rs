@@ -3,6 +3,7 @@
 
 pub mod arc;
 pub mod etica;
+pub mod larc;
 mod mapping;
 pub mod one_level;
 mod queue_level;

@@ -5,6 +5,7 @@ mod docs;
 mod driver;
 mod etica;
 mod invariants;
+mod larc;
 mod one_level;
 mod oracle;
 mod popularity;

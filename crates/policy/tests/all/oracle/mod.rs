@@ -2,6 +2,7 @@
 
 pub mod arc;
 pub mod etica;
+pub mod larc;
 pub mod level;
 pub mod one_level;
 pub mod pod;
