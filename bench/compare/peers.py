@@ -32,6 +32,7 @@ POLICIES = {
     "ARC": (libcachesim.ARC, "arc", []),
     "S3-FIFO": (libcachesim.S3FIFO, "s3-fifo", []),
     "SIEVE": (libcachesim.Sieve, "sieve", []),
+    "2Q": (libcachesim.TwoQ, "2q", []),
 }
 
 
@@ -197,7 +198,7 @@ def beside(trace, algorithm, blocks, power, rounds, mine):
 def replays(ours, trace, table, wanted):
     """Every policy beside the peer's, and ETICA beside its LRU."""
     blocks = trace.distinct // 10
-    targets = {"LRU": 2.0, "ARC": 1.5}
+    targets = {"LRU": 2.0, "ARC": 1.5, "2Q": 1.5}
     rows = []
     for name, (algorithm, scheme, pairs) in POLICIES.items():
         for what, ops, target, note in [

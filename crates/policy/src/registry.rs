@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Scheme};
-use crate::schemes::{arc, etica, larc, one_level, s3_fifo, sieve};
+use crate::schemes::{arc, etica, larc, one_level, s3_fifo, sieve, two_q};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -92,6 +92,15 @@ static SCHEMES: &[SchemeInfo] = &[
         variants: &[],
         build: |settings, _, quota| AnyScheme::SRacLike(larc::SRacLike::new(settings, quota)),
     },
+    SchemeInfo {
+        name: "2q",
+        about: "one SSD level of a FIFO queue for newcomers, ghosts, and a recency queue for what came back",
+        source: "Johnson and Shasha, VLDB 1994",
+        levels: &[Level::Ssd],
+        tables: two_q::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::TwoQ(two_q::TwoQ::new(settings, quota)),
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -161,6 +170,8 @@ pub enum AnyScheme {
     Larc(larc::Larc),
     /// See [`larc::SRacLike`].
     SRacLike(larc::SRacLike),
+    /// See [`two_q::TwoQ`].
+    TwoQ(two_q::TwoQ),
 }
 
 macro_rules! each {
@@ -173,6 +184,7 @@ macro_rules! each {
             AnyScheme::Sieve($scheme) => $call,
             AnyScheme::Larc($scheme) => $call,
             AnyScheme::SRacLike($scheme) => $call,
+            AnyScheme::TwoQ($scheme) => $call,
         }
     };
 }

@@ -213,3 +213,8 @@ fn larc_is_the_same_everywhere() {
 fn s_rac_like_is_the_same_everywhere() {
     three_worlds_agree("s-rac-like", &["write_policy=wt"], 0);
 }
+
+#[test]
+fn two_q_is_the_same_everywhere() {
+    three_worlds_agree("2q", &["write_policy=wb"], 0);
+}

@@ -11,3 +11,4 @@ mod queues;
 pub mod s3_fifo;
 pub mod sieve;
 mod ssd_level;
+pub mod two_q;

@@ -148,3 +148,8 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
         self.queues.memory_bytes() + self.policy.memory_bytes()
     }
 }
+
+/// `percent` of `blocks`, rounded down.
+pub(super) fn percent_of(blocks: u32, percent: u64) -> u64 {
+    u64::from(blocks) * percent / 100
+}

@@ -11,4 +11,5 @@ mod oracle;
 mod popularity;
 mod replacements;
 mod sizer;
+mod two_q;
 mod vectors;

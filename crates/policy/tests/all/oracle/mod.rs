@@ -8,3 +8,4 @@ pub mod one_level;
 pub mod pod;
 pub mod s3_fifo;
 pub mod sieve;
+pub mod two_q;
