@@ -26,6 +26,12 @@ READ_PERCENT = 70
 MOST_ROUNDS = 99
 ORACLE_GENERAL = numpy.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
+
+def peers_mq(cache_size, hashpower):
+    """The peer's MQ with lives as long as ours: it takes them in accesses, we for each hundred blocks of the cache."""
+    return libcachesim.MQ(cache_size=cache_size, hashpower=hashpower, lifetime=cache_size)
+
+
 # The peer's algorithm, our scheme, its settings.
 POLICIES = {
     "LRU": (libcachesim.LRU, "one-level", ["assoc=0"]),
@@ -33,6 +39,7 @@ POLICIES = {
     "S3-FIFO": (libcachesim.S3FIFO, "s3-fifo", []),
     "SIEVE": (libcachesim.Sieve, "sieve", []),
     "2Q": (libcachesim.TwoQ, "2q", []),
+    "MQ": (peers_mq, "mq", ["life_percent=100"]),
 }
 
 
@@ -198,7 +205,7 @@ def beside(trace, algorithm, blocks, power, rounds, mine):
 def replays(ours, trace, table, wanted):
     """Every policy beside the peer's, and ETICA beside its LRU."""
     blocks = trace.distinct // 10
-    targets = {"LRU": 2.0, "ARC": 1.5, "2Q": 1.5}
+    targets = {"LRU": 2.0, "ARC": 1.5, "2Q": 1.5, "MQ": 1.5}
     rows = []
     for name, (algorithm, scheme, pairs) in POLICIES.items():
         for what, ops, target, note in [

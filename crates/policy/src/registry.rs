@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Scheme};
-use crate::schemes::{arc, etica, larc, one_level, s3_fifo, sieve, two_q};
+use crate::schemes::{arc, etica, larc, mq, one_level, s3_fifo, sieve, two_q};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -101,6 +101,15 @@ static SCHEMES: &[SchemeInfo] = &[
         variants: &[],
         build: |settings, _, quota| AnyScheme::TwoQ(two_q::TwoQ::new(settings, quota)),
     },
+    SchemeInfo {
+        name: "mq",
+        about: "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
+        source: "Zhou et al., USENIX ATC 2001",
+        levels: &[Level::Ssd],
+        tables: mq::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::Mq(mq::Mq::new(settings, quota)),
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -172,6 +181,8 @@ pub enum AnyScheme {
     SRacLike(larc::SRacLike),
     /// See [`two_q::TwoQ`].
     TwoQ(two_q::TwoQ),
+    /// See [`mq::Mq`].
+    Mq(mq::Mq),
 }
 
 macro_rules! each {
@@ -185,6 +196,7 @@ macro_rules! each {
             AnyScheme::Larc($scheme) => $call,
             AnyScheme::SRacLike($scheme) => $call,
             AnyScheme::TwoQ($scheme) => $call,
+            AnyScheme::Mq($scheme) => $call,
         }
     };
 }

@@ -218,3 +218,8 @@ fn s_rac_like_is_the_same_everywhere() {
 fn two_q_is_the_same_everywhere() {
     three_worlds_agree("2q", &["write_policy=wb"], 0);
 }
+
+#[test]
+fn mq_is_the_same_everywhere() {
+    three_worlds_agree("mq", &["write_policy=wb"], 0);
+}

@@ -5,6 +5,7 @@ pub mod arc;
 pub mod etica;
 pub mod larc;
 mod mapping;
+pub mod mq;
 pub mod one_level;
 mod queue_level;
 mod queues;

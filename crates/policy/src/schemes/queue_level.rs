@@ -43,6 +43,10 @@ pub trait QueuePolicy<const N: usize> {
     /// The level has `blocks` from now on: evicts until no more are cached, and forgets ghosts that there are too many of.
     fn resize<S: Sink>(&mut self, queues: &mut Queues<N>, blocks: u32, sink: &mut S);
 
+    /// Asks for what tables of its own say of a record, which need not exist.
+    #[inline]
+    fn prefetch(&self, _id: Id) {}
+
     /// Bytes of tables of its own.
     fn memory_bytes(&self) -> usize {
         0
@@ -140,7 +144,7 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     #[inline]
     fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
         if P::HIT_MOVES {
-            self.queues.follow(blocks);
+            self.queues.follow(blocks.inspect(|(_, hint)| self.policy.prefetch(hint.place)));
         }
     }
 

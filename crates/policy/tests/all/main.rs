@@ -6,6 +6,7 @@ mod driver;
 mod etica;
 mod invariants;
 mod larc;
+mod mq;
 mod one_level;
 mod oracle;
 mod popularity;

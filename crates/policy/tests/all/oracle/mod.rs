@@ -4,6 +4,7 @@ pub mod arc;
 pub mod etica;
 pub mod larc;
 pub mod level;
+pub mod mq;
 pub mod one_level;
 pub mod pod;
 pub mod s3_fifo;
