@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Scheme};
-use crate::schemes::{arc, etica, larc, mq, one_level, s3_fifo, sieve, two_q};
+use crate::schemes::{arc, etica, fast_cache, larc, mq, one_level, s3_fifo, sieve, two_q};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -110,6 +110,15 @@ static SCHEMES: &[SchemeInfo] = &[
         variants: &[],
         build: |settings, _, quota| AnyScheme::Mq(mq::Mq::new(settings, quota)),
     },
+    SchemeInfo {
+        name: "fast-cache-like",
+        about: "one SSD level that a block enters with its third access",
+        source: "EMC FAST Cache, recalled",
+        levels: &[Level::Ssd],
+        tables: fast_cache::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::FastCacheLike(fast_cache::FastCacheLike::new(settings, quota)),
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -183,6 +192,8 @@ pub enum AnyScheme {
     TwoQ(two_q::TwoQ),
     /// See [`mq::Mq`].
     Mq(mq::Mq),
+    /// See [`fast_cache::FastCacheLike`].
+    FastCacheLike(fast_cache::FastCacheLike),
 }
 
 macro_rules! each {
@@ -197,6 +208,7 @@ macro_rules! each {
             AnyScheme::SRacLike($scheme) => $call,
             AnyScheme::TwoQ($scheme) => $call,
             AnyScheme::Mq($scheme) => $call,
+            AnyScheme::FastCacheLike($scheme) => $call,
         }
     };
 }

@@ -223,3 +223,8 @@ fn two_q_is_the_same_everywhere() {
 fn mq_is_the_same_everywhere() {
     three_worlds_agree("mq", &["write_policy=wb"], 0);
 }
+
+#[test]
+fn fast_cache_like_is_the_same_everywhere() {
+    three_worlds_agree("fast-cache-like", &["write_policy=wb", "promote_after=2"], 0);
+}

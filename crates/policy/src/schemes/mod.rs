@@ -3,6 +3,7 @@
 
 pub mod arc;
 pub mod etica;
+pub mod fast_cache;
 pub mod larc;
 mod mapping;
 pub mod mq;

@@ -91,7 +91,9 @@ proptest! {
 
 #[test]
 fn restoring_twice_or_beyond_the_share_is_refused() {
-    for scheme in ["one-level", "etica", "arc", "s3-fifo", "sieve", "larc", "s-rac-like", "2q", "mq"] {
+    for scheme in
+        ["one-level", "etica", "arc", "s3-fifo", "sieve", "larc", "s-rac-like", "2q", "mq", "fast-cache-like"]
+    {
         let settings = settings(scheme, &[]);
         let quota = Quota::new(0, 2);
         let mut scheme = build(&settings, quota, quota);

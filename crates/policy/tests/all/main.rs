@@ -4,6 +4,7 @@ mod determinism;
 mod docs;
 mod driver;
 mod etica;
+mod fast_cache;
 mod invariants;
 mod larc;
 mod mq;

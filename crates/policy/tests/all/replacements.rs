@@ -71,7 +71,7 @@ proptest! {
 const QUEUED: [&str; 3] = ["arc", "s3-fifo", "sieve"];
 
 /// Schemes of one SSD level with a test file of their own.
-const ELSEWHERE: &[&str] = &["larc", "s-rac-like", "2q", "mq", "rpac"];
+const ELSEWHERE: &[&str] = &["larc", "s-rac-like", "2q", "mq", "fast-cache-like"];
 
 #[test]
 fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
@@ -132,6 +132,8 @@ fn memory_for_each_known_block_is_bounded() {
         ("s-rac-like", BLOCKS + BLOCKS * 9 / 10),
         ("2q", BLOCKS + BLOCKS / 2),
         ("mq", 5 * BLOCKS),
+        // Nothing is accessed three times within the window.
+        ("fast-cache-like", BLOCKS),
     ] {
         let quota = Quota::new(0, BLOCKS);
         let settings = SchemeInfo::find(scheme).unwrap().settings();

@@ -2,6 +2,7 @@
 
 pub mod arc;
 pub mod etica;
+pub mod fast_cache;
 pub mod larc;
 pub mod level;
 pub mod mq;
