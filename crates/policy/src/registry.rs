@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Scheme};
-use crate::schemes::{arc, etica, fast_cache, larc, mq, one_level, s3_fifo, sieve, two_q};
+use crate::schemes::{arc, etica, fast_cache, larc, mq, one_level, rpac, s3_fifo, sieve, two_q};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -119,6 +119,16 @@ static SCHEMES: &[SchemeInfo] = &[
         variants: &[],
         build: |settings, _, quota| AnyScheme::FastCacheLike(fast_cache::FastCacheLike::new(settings, quota)),
     },
+    SchemeInfo {
+        name: "rpac",
+        about: "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular region, \
+                or stays outside",
+        source: "RPAC (Ye et al.)",
+        levels: &[Level::Ssd],
+        tables: rpac::TABLES,
+        variants: &[],
+        build: |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -194,6 +204,8 @@ pub enum AnyScheme {
     Mq(mq::Mq),
     /// See [`fast_cache::FastCacheLike`].
     FastCacheLike(fast_cache::FastCacheLike),
+    /// See [`rpac::Rpac`].
+    Rpac(rpac::Rpac),
 }
 
 macro_rules! each {
@@ -209,6 +221,7 @@ macro_rules! each {
             AnyScheme::TwoQ($scheme) => $call,
             AnyScheme::Mq($scheme) => $call,
             AnyScheme::FastCacheLike($scheme) => $call,
+            AnyScheme::Rpac($scheme) => $call,
         }
     };
 }

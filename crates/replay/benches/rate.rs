@@ -62,7 +62,7 @@ fn main() {
     });
     let full = settings("one-level", &["assoc=0"]);
     bench.run("one-level lru, one set", &full, ssd, any(&full, ssd));
-    for scheme in ["arc", "s3-fifo", "sieve", "larc", "s-rac-like", "2q", "mq", "fast-cache-like"] {
+    for scheme in ["arc", "s3-fifo", "sieve", "larc", "s-rac-like", "2q", "mq", "fast-cache-like", "rpac"] {
         let settings = settings(scheme, &[]);
         bench.run(scheme, &settings, ssd, any(&settings, ssd));
     }

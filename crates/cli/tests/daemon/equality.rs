@@ -228,3 +228,8 @@ fn mq_is_the_same_everywhere() {
 fn fast_cache_like_is_the_same_everywhere() {
     three_worlds_agree("fast-cache-like", &["write_policy=wb", "promote_after=2"], 0);
 }
+
+#[test]
+fn rpac_is_the_same_everywhere() {
+    three_worlds_agree("rpac", &["write_policy=wb", "decay_interval=20000"], 0);
+}

@@ -10,6 +10,8 @@ pub mod mq;
 pub mod one_level;
 mod queue_level;
 mod queues;
+mod regions;
+pub mod rpac;
 pub mod s3_fifo;
 pub mod sieve;
 mod ssd_level;

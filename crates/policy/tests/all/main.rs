@@ -12,6 +12,7 @@ mod one_level;
 mod oracle;
 mod popularity;
 mod replacements;
+mod rpac;
 mod sizer;
 mod two_q;
 mod vectors;

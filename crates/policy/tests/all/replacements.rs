@@ -71,7 +71,7 @@ proptest! {
 const QUEUED: [&str; 3] = ["arc", "s3-fifo", "sieve"];
 
 /// Schemes of one SSD level with a test file of their own.
-const ELSEWHERE: &[&str] = &["larc", "s-rac-like", "2q", "mq", "fast-cache-like"];
+const ELSEWHERE: &[&str] = &["larc", "s-rac-like", "2q", "mq", "fast-cache-like", "rpac"];
 
 #[test]
 fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {

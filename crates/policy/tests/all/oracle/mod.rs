@@ -8,6 +8,7 @@ pub mod level;
 pub mod mq;
 pub mod one_level;
 pub mod pod;
+pub mod rpac;
 pub mod s3_fifo;
 pub mod sieve;
 pub mod two_q;
