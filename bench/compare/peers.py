@@ -26,6 +26,12 @@ READ_PERCENT = 70
 MOST_ROUNDS = 99
 ORACLE_GENERAL = numpy.dtype([("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")])
 
+
+def peers_mq(cache_size, hashpower):
+    """The peer's MQ with lives as long as ours: it takes them in accesses, we for each hundred blocks of the cache."""
+    return libcachesim.MQ(cache_size=cache_size, hashpower=hashpower, lifetime=cache_size)
+
+
 # The peer's algorithm, our scheme, its settings.
 POLICIES = {
     "LRU": (libcachesim.LRU, "one-level", ["assoc=0"]),
@@ -35,6 +41,8 @@ POLICIES = {
     "LIRS": (libcachesim.LIRS, "lirs", []),
     "W-TinyLFU": (libcachesim.WTinyLFU, "w-tinylfu", []),
     "Belady": (libcachesim.Belady, "belady", []),
+    "2Q": (libcachesim.TwoQ, "2q", []),
+    "MQ": (peers_mq, "mq", ["life_percent=100"]),
 }
 # Read differently by the two sides, as the pages of our schemes say; their misses are shown and need not be equal.
 READ_DIFFERENTLY = {"LIRS", "W-TinyLFU"}

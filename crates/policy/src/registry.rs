@@ -6,7 +6,9 @@ use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
-use crate::schemes::{arc, belady, etica, lirs, one_level, s3_fifo, sieve, w_tinylfu};
+use crate::schemes::{
+    arc, belady, etica, fast_cache, larc, lirs, mq, one_level, rpac, s3_fifo, sieve, two_q, w_tinylfu,
+};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -114,6 +116,67 @@ static SCHEMES: &[SchemeInfo] = &[
         needs_future: true,
         build: |settings, _, quota| AnyScheme::Belady(belady::Belady::new(settings, quota)),
     },
+    SchemeInfo {
+        name: "larc",
+        about: "one SSD level that a block enters when it is missed again while it is remembered",
+        source: "Huang et al., MSST 2013",
+        levels: &[Level::Ssd],
+        tables: larc::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::Larc(larc::Larc::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "s-rac-like",
+        about: "LARC, and a second chance for blocks that were hit",
+        source: "S-RAC, of which little is known; Huang et al., MSST 2013",
+        levels: &[Level::Ssd],
+        tables: larc::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::SRacLike(larc::SRacLike::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "2q",
+        about: "one SSD level of a FIFO queue for newcomers, ghosts, and a recency queue for what came back",
+        source: "Johnson and Shasha, VLDB 1994",
+        levels: &[Level::Ssd],
+        tables: two_q::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::TwoQ(two_q::TwoQ::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "mq",
+        about: "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
+        source: "Zhou et al., USENIX ATC 2001",
+        levels: &[Level::Ssd],
+        tables: mq::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::Mq(mq::Mq::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "fast-cache-like",
+        about: "one SSD level that a block enters with its third access",
+        source: "EMC FAST Cache, recalled",
+        levels: &[Level::Ssd],
+        tables: fast_cache::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::FastCacheLike(fast_cache::FastCacheLike::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "rpac",
+        about: "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular region, \
+                or stays outside",
+        source: "RPAC (Ye et al.)",
+        levels: &[Level::Ssd],
+        tables: rpac::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -210,6 +273,18 @@ pub enum AnyScheme {
     Lirs(lirs::Lirs),
     /// See [`w_tinylfu::WTinyLfu`].
     WTinyLfu(w_tinylfu::WTinyLfu),
+    /// See [`larc::Larc`].
+    Larc(larc::Larc),
+    /// See [`larc::SRacLike`].
+    SRacLike(larc::SRacLike),
+    /// See [`two_q::TwoQ`].
+    TwoQ(two_q::TwoQ),
+    /// See [`mq::Mq`].
+    Mq(mq::Mq),
+    /// See [`fast_cache::FastCacheLike`].
+    FastCacheLike(fast_cache::FastCacheLike),
+    /// See [`rpac::Rpac`].
+    Rpac(rpac::Rpac),
 }
 
 macro_rules! each {
@@ -223,6 +298,12 @@ macro_rules! each {
             AnyScheme::Belady($scheme) => $call,
             AnyScheme::Lirs($scheme) => $call,
             AnyScheme::WTinyLfu($scheme) => $call,
+            AnyScheme::Larc($scheme) => $call,
+            AnyScheme::SRacLike($scheme) => $call,
+            AnyScheme::TwoQ($scheme) => $call,
+            AnyScheme::Mq($scheme) => $call,
+            AnyScheme::FastCacheLike($scheme) => $call,
+            AnyScheme::Rpac($scheme) => $call,
         }
     };
 }

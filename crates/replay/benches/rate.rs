@@ -64,7 +64,19 @@ fn main() {
     });
     let full = settings("one-level", &["assoc=0"]);
     bench.run("one-level lru, one set", &full, ssd, any(&full, ssd));
-    for scheme in ["arc", "s3-fifo", "sieve", "lirs", "w-tinylfu"] {
+    for scheme in [
+        "arc",
+        "s3-fifo",
+        "sieve",
+        "larc",
+        "s-rac-like",
+        "2q",
+        "mq",
+        "lirs",
+        "w-tinylfu",
+        "fast-cache-like",
+        "rpac",
+    ] {
         let settings = settings(scheme, &[]);
         bench.run(scheme, &settings, ssd, any(&settings, ssd));
     }

@@ -45,6 +45,8 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         ("one-level wbwo", one("write_policy=wbwo")),
         ("one-level wa", one("write_policy=wa")),
         ("arc wb", machine("arc", &["write_policy=wb"], ssd_only)),
+        // Writes that pass the cache although it keeps dirty blocks.
+        ("larc wb", machine("larc", &["write_policy=wb"], ssd_only)),
     ]
 }
 

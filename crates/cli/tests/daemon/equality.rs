@@ -213,3 +213,33 @@ fn w_tinylfu_is_the_same_everywhere() {
 fn s3_fifo_is_the_same_everywhere() {
     three_worlds_agree("s3-fifo", &["write_policy=wb"], 0);
 }
+
+#[test]
+fn larc_is_the_same_everywhere() {
+    three_worlds_agree("larc", &["write_policy=wb"], 0);
+}
+
+#[test]
+fn s_rac_like_is_the_same_everywhere() {
+    three_worlds_agree("s-rac-like", &["write_policy=wt"], 0);
+}
+
+#[test]
+fn two_q_is_the_same_everywhere() {
+    three_worlds_agree("2q", &["write_policy=wb"], 0);
+}
+
+#[test]
+fn mq_is_the_same_everywhere() {
+    three_worlds_agree("mq", &["write_policy=wb"], 0);
+}
+
+#[test]
+fn fast_cache_like_is_the_same_everywhere() {
+    three_worlds_agree("fast-cache-like", &["write_policy=wb", "promote_after=2"], 0);
+}
+
+#[test]
+fn rpac_is_the_same_everywhere() {
+    three_worlds_agree("rpac", &["write_policy=wb", "decay_interval=20000"], 0);
+}

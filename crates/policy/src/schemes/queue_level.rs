@@ -21,7 +21,7 @@ pub trait QueuePolicy<const N: usize> {
 
     /// A block with this hash will soon be accessed.
     #[inline(always)]
-    fn prefetch(&self, _hash: u32) {}
+    fn prefetch_by_hash(&self, _hash: u32) {}
 
     /// Any access, before what it asks for, also when it neither hits nor allocates.
     #[inline(always)]
@@ -50,6 +50,10 @@ pub trait QueuePolicy<const N: usize> {
 
     /// The level has `blocks` from now on: evicts until no more are cached, and forgets ghosts that there are too many of.
     fn resize<S: Sink>(&mut self, queues: &mut Queues<N>, blocks: u32, sink: &mut S);
+
+    /// Asks for what tables of its own say of a record, which need not exist.
+    #[inline]
+    fn prefetch(&self, _id: Id) {}
 
     /// Bytes of tables of its own.
     fn memory_bytes(&self) -> usize {
@@ -143,7 +147,7 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     #[inline]
     fn announce(&self, block: BlockNo) -> Hint {
         let hint = self.queues.announce(block);
-        self.policy.prefetch(hint.hash);
+        self.policy.prefetch_by_hash(hint.hash);
         hint
     }
 
@@ -155,11 +159,16 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     #[inline]
     fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
         if P::HIT_MOVES {
-            self.queues.follow(blocks);
+            self.queues.follow(blocks.inspect(|(_, hint)| self.policy.prefetch(hint.place)));
         }
     }
 
     fn memory_bytes(&self) -> usize {
         self.queues.memory_bytes() + self.policy.memory_bytes()
     }
+}
+
+/// `percent` of `blocks`, rounded down.
+pub(super) fn percent_of(blocks: u32, percent: u64) -> u64 {
+    u64::from(blocks) * percent / 100
 }

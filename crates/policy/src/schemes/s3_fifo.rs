@@ -7,7 +7,7 @@
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::schemes::queue_level::{QueueLevel, QueuePolicy};
+use crate::schemes::queue_level::{QueueLevel, QueuePolicy, percent_of};
 use crate::schemes::queues::Queues;
 use crate::schemes::ssd_level::{self, Id, SsdLevel};
 use crate::settings::{SettingInfo, SettingKind, Settings};
@@ -138,11 +138,6 @@ fn evict_from_main<S: Sink>(queues: &mut Queues<4>, sink: &mut S) {
             return;
         }
     }
-}
-
-/// `percent` of `blocks`, rounded down.
-fn percent_of(blocks: u32, percent: u64) -> u64 {
-    u64::from(blocks) * percent / 100
 }
 
 impl QueuePolicy<4> for S3Rules {

@@ -154,7 +154,7 @@ impl QueuePolicy<3> for Contest {
     }
 
     #[inline]
-    fn prefetch(&self, hash: u32) {
+    fn prefetch_by_hash(&self, hash: u32) {
         self.sketch.prefetch(hash);
     }
 

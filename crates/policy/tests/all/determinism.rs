@@ -91,7 +91,21 @@ proptest! {
 
 #[test]
 fn restoring_twice_or_beyond_the_share_is_refused() {
-    for scheme in ["one-level", "etica", "arc", "s3-fifo", "sieve", "lirs", "w-tinylfu"] {
+    for scheme in [
+        "one-level",
+        "etica",
+        "arc",
+        "s3-fifo",
+        "sieve",
+        "lirs",
+        "w-tinylfu",
+        "larc",
+        "s-rac-like",
+        "2q",
+        "mq",
+        "fast-cache-like",
+        "rpac",
+    ] {
         let settings = settings(scheme, &[]);
         let quota = Quota::new(0, 2);
         let mut scheme = build(&settings, quota, quota);

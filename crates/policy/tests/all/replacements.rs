@@ -13,12 +13,12 @@ use crate::oracle::s3_fifo::{PlainS3, S3Settings};
 use crate::oracle::sieve::PlainSieve;
 use crate::oracle::w_tinylfu::{PlainTiny, TinySettings};
 
-fn any_policy() -> impl Strategy<Value = &'static str> {
+pub fn any_policy() -> impl Strategy<Value = &'static str> {
     // Most cases are about victims, and wb shows most of them.
     prop_oneof![4 => Just("wb"), 1 => Just("wt"), 1 => Just("ro"), 1 => Just("wbwo"), 1 => Just("wa")]
 }
 
-fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let step = any_step(48, any_blocks().prop_map(|blocks| Quota::new(0, blocks)).boxed());
     // Without restarts and new shares a cache grows old enough to have all kinds of ghosts.
     let access = any_step(48, Just(Quota::new(0, 24)).boxed())
@@ -114,9 +114,12 @@ proptest! {
 
 const QUEUED: [&str; 5] = ["arc", "s3-fifo", "sieve", "lirs", "w-tinylfu"];
 
+/// Schemes of one SSD level with a test file of their own.
+const ELSEWHERE: &[&str] = &["larc", "s-rac-like", "2q", "mq", "fast-cache-like", "rpac"];
+
 #[test]
 fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
-    for scheme in QUEUED {
+    for scheme in QUEUED.iter().chain(ELSEWHERE) {
         for policy in ["ro", "wt", "wa"] {
             let settings = settings(scheme, &[("write_policy", policy)]);
             let quota = Quota::new(0, 8);
@@ -130,7 +133,7 @@ fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
 }
 
 /// Hits on a working set that fits, out of 39,000, while a scan passes that is read once and is much larger than the cache.
-fn hits_beside_a_scan(scheme: &str, pairs: &[(&str, &str)]) -> u64 {
+pub fn hits_beside_a_scan(scheme: &str, pairs: &[(&str, &str)]) -> u64 {
     let settings = settings(scheme, pairs);
     let quota = Quota::new(0, 1000);
     let mut scheme = build(&settings, quota, quota);
@@ -171,6 +174,12 @@ fn memory_for_each_known_block_is_bounded() {
         ("sieve", BLOCKS),
         ("lirs", 2 * BLOCKS),
         ("w-tinylfu", BLOCKS),
+        ("larc", BLOCKS + BLOCKS * 9 / 10),
+        ("s-rac-like", BLOCKS + BLOCKS * 9 / 10),
+        ("2q", BLOCKS + BLOCKS / 2),
+        ("mq", 5 * BLOCKS),
+        // Nothing is accessed three times within the window.
+        ("fast-cache-like", BLOCKS),
     ] {
         let quota = Quota::new(0, BLOCKS);
         let settings = SchemeInfo::find(scheme).unwrap().settings();

@@ -8,13 +8,16 @@ use lode_types::Level;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
 
-fn figure_5() -> Option<Value> {
+/// The worked example of this name; `None` without the file.
+pub fn vector(key: &str) -> Option<Value> {
     let Ok(text) = std::fs::read_to_string(PATH) else {
         println!("skipped: ../shared is absent");
         return None;
     };
     let all: Value = serde_json::from_str(&text).unwrap();
-    Some(all["etica_fig5"].clone())
+    let vector = all[key].clone();
+    assert!(!vector.is_null(), "{key} is not in {PATH}");
+    Some(vector)
 }
 
 fn steps(vector: &Value) -> Vec<Step> {
@@ -47,7 +50,7 @@ fn replay(driver: &mut Driver, steps: &[Step]) -> Vec<&'static str> {
 
 #[test]
 fn figure_5_one_level() {
-    let Some(vector) = figure_5() else { return };
+    let Some(vector) = vector("etica_fig5") else { return };
     let expected = &vector["expected"]["one_level_WB_LRU"];
     let settings = settings("one-level", &[("write_policy", "wb"), ("replacement", "lru")]);
     let quota = Quota::new(0, capacity(&vector, "ssd"));
@@ -67,7 +70,7 @@ fn figure_5_one_level() {
 
 #[test]
 fn figure_5_etica() {
-    let Some(vector) = figure_5() else { return };
+    let Some(vector) = vector("etica_fig5") else { return };
     for (mode, key) in [
         ("npe", "etica_NPE"),
         ("full-hybrid", "etica_Full_hybrid_no_promotion"),

@@ -243,6 +243,12 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
         ("sieve", "write_policy=wt"),
         ("lirs", "write_policy=wb"),
         ("w-tinylfu", "write_policy=wb"),
+        ("larc", "write_policy=wb"),
+        ("s-rac-like", "write_policy=wa"),
+        ("2q", "write_policy=wb"),
+        ("mq", "write_policy=ro"),
+        ("fast-cache-like", "promote_after=2"),
+        ("rpac", "decay_interval=50"),
     ];
     let small = ["sizing_interval=40", "promotion_interval=15", "queue_percent=50", "popularity=any"];
     (proptest::sample::select(modes.to_vec()), 1u32..40, 1u32..80).prop_map(

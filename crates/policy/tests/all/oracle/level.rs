@@ -120,6 +120,18 @@ impl PlainLevel {
         }
     }
 
+    /// Changes the share and says what left.
+    pub fn resize(&mut self, blocks: u32) -> Vec<Entry> {
+        self.regroup(blocks);
+        let mut gone = Vec::new();
+        for set in 0..self.rows.len() {
+            while self.rows[set].len() > self.ways(set) {
+                gone.push(self.rows[set].remove(0));
+            }
+        }
+        gone
+    }
+
     pub fn all(&self) -> impl Iterator<Item = Entry> + '_ {
         self.rows.iter().flatten().copied()
     }

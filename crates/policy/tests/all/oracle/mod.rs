@@ -3,10 +3,15 @@
 pub mod arc;
 pub mod belady;
 pub mod etica;
+pub mod fast_cache;
+pub mod larc;
 pub mod level;
 pub mod lirs;
+pub mod mq;
 pub mod one_level;
 pub mod pod;
+pub mod rpac;
 pub mod s3_fifo;
 pub mod sieve;
+pub mod two_q;
 pub mod w_tinylfu;

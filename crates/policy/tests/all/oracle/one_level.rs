@@ -68,14 +68,7 @@ impl PlainReplacement for PlainSets {
     }
 
     fn resize(&mut self, blocks: u32) -> Vec<Entry> {
-        self.level.regroup(blocks);
-        let mut gone = Vec::new();
-        for set in 0..self.level.rows.len() {
-            while self.level.rows[set].len() > self.level.ways(set) {
-                gone.push(self.level.rows[set].remove(0));
-            }
-        }
-        gone
+        self.level.resize(blocks)
     }
 }
 

@@ -1,0 +1,121 @@
+//! LARC: a block enters the cache when it is missed a second time while it is still a ghost; how many ghosts there are
+//! follows hits and misses (Huang et al., "Improving flash-based disk cache with Lazy Adaptive Replacement", MSST 2013, as
+//! quoted in the comments of a dm-cache policy).
+//!
+//! It must not know what reads and writes ask for; see [`ssd_level`].
+
+use lode_types::BlockNo;
+
+use crate::effect::Sink;
+use crate::schemes::queue_level::{QueueLevel, QueuePolicy};
+use crate::schemes::queues::Queues;
+use crate::schemes::ssd_level::{self, Id, SsdLevel};
+use crate::settings::{SettingInfo, Settings};
+
+pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
+
+/// One VM's SSD level under LARC.
+pub type Larc = SsdLevel<QueueLevel<Lazy<false>, 2>>;
+
+/// One VM's SSD level under LARC with a second chance for what was hit: as much as is known of S-RAC.
+pub type SRacLike = SsdLevel<QueueLevel<Lazy<true>, 2>>;
+
+/// The paper's Q and Qr.
+const CACHED: usize = 0;
+const GHOST: usize = 1;
+/// Fewest and most ghosts, as shares of the cache.
+const LEAST_GHOSTS: f64 = 0.1;
+const MOST_GHOSTS: f64 = 0.9;
+/// The mark of a block that was hit since it came in or was last spared.
+const HIT: u8 = 1;
+
+/// Who comes in and who leaves; with `SECOND_CHANCE` a block that was hit is spared once.
+#[derive(Debug)]
+pub struct Lazy<const SECOND_CHANCE: bool> {
+    /// The paper's C: blocks of the cache.
+    capacity: u32,
+    /// The paper's Cr: how many ghosts there may be, a real number from 0.1 C to 0.9 C.
+    ghosts: f64,
+}
+
+impl<const SECOND_CHANCE: bool> Lazy<SECOND_CHANCE> {
+    fn blocks(&self) -> f64 {
+        f64::from(self.capacity)
+    }
+
+    /// A cache of one block would have no ghost at all, and never hold anything.
+    fn bound_ghosts(&self, queues: &mut Queues<2>) {
+        let most = (self.ghosts as u32).max(self.capacity.min(1));
+        while queues.len(GHOST) > most {
+            queues.remove_oldest(GHOST);
+        }
+    }
+
+    /// The least recently used leaves without a ghost.
+    #[inline]
+    fn evict<S: Sink>(&self, queues: &mut Queues<2>, sink: &mut S) {
+        while let Some(oldest) = queues.oldest(CACHED) {
+            let is_spared = SECOND_CHANCE && queues.mark(oldest) == HIT;
+            if is_spared {
+                queues.set_mark(oldest, 0);
+                queues.move_to_front(CACHED, oldest);
+            } else {
+                queues.evict(oldest, sink);
+            }
+            queues.fetch_behind(CACHED);
+            if !is_spared {
+                return;
+            }
+        }
+    }
+}
+
+impl<const SECOND_CHANCE: bool> QueuePolicy<2> for Lazy<SECOND_CHANCE> {
+    const HIT_MOVES: bool = true;
+
+    fn new(_: &Settings, blocks: u32) -> Self {
+        Lazy { capacity: blocks, ghosts: LEAST_GHOSTS * f64::from(blocks) }
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, queues: &mut Queues<2>, id: Id) {
+        let blocks = self.blocks();
+        self.ghosts = (self.ghosts - blocks / (blocks - self.ghosts)).max(LEAST_GHOSTS * blocks);
+        queues.move_to_front(CACHED, id);
+        if SECOND_CHANCE {
+            queues.set_mark(id, HIT);
+        }
+    }
+
+    fn admit<S: Sink>(
+        &mut self,
+        queues: &mut Queues<2>,
+        hash: u32,
+        block: BlockNo,
+        ghost: Option<Id>,
+        sink: &mut S,
+    ) -> Option<Id> {
+        let blocks = self.blocks();
+        self.ghosts = (self.ghosts + blocks / self.ghosts).min(MOST_GHOSTS * blocks);
+        if ghost.is_none() {
+            queues.insert(GHOST, hash, block);
+            self.bound_ghosts(queues);
+        } else if queues.cached() >= self.capacity {
+            self.evict(queues, sink);
+        }
+        ghost.inspect(|&id| queues.move_to_front(CACHED, id))
+    }
+
+    fn restore(&mut self, queues: &mut Queues<2>, hash: u32, block: BlockNo) -> Id {
+        queues.insert(CACHED, hash, block)
+    }
+
+    fn resize<S: Sink>(&mut self, queues: &mut Queues<2>, blocks: u32, sink: &mut S) {
+        self.capacity = blocks;
+        self.ghosts = self.ghosts.clamp(LEAST_GHOSTS * self.blocks(), MOST_GHOSTS * self.blocks());
+        while queues.cached() > blocks {
+            self.evict(queues, sink);
+        }
+        self.bound_ghosts(queues);
+    }
+}

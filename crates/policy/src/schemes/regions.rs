@@ -1,0 +1,454 @@
+//! Popularity of regions of the disk and of their parts: for each region that was accessed a counter and a binary tree of
+//! counters, all of which decay (RPAC, Figs. 3 and 4).
+//!
+//! One record a region, its counters in one flat array. Decay is lazy: a record knows up to when it has decayed. It must not
+//! know sets nor slots.
+
+use lode_reuse::index::BlockIndex;
+use lode_reuse::prefetch::prefetch_slice;
+use lode_types::BlockNo;
+
+use crate::growth;
+use crate::schemes::ssd_level::Id;
+
+/// In `cached` of a record that is not in use.
+const UNUSED: u32 = u32::MAX;
+/// Records keep the low 32 bits of the epoch, so that all of them have to be visited before those come round.
+const EPOCHS_TO_SWEEP: u64 = 1 << 31;
+/// Records made since the last sweep, as a share of all, before memory is grown without another sweep.
+const SWEEP_SHARE: usize = 4;
+
+/// What the regions' owner sets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parameters {
+    pub(super) region_blocks: u32,
+    /// Levels of the tree below the region.
+    pub(super) depth: u32,
+    /// What a counter is multiplied by when it decays; below 1.
+    pub(super) alpha: f64,
+    /// Accesses from decay to decay; the paper's T.
+    pub(super) interval: u64,
+    /// How much more popular the newcomer has to be; the paper's c.
+    pub(super) factor: f64,
+    /// Most regions that have a popularity.
+    pub(super) most: u32,
+}
+
+impl Parameters {
+    /// Whether popularity `newcomer` is so much above `resident` that the one may replace the other.
+    #[inline]
+    pub(super) fn outranks(&self, newcomer: u32, resident: u32) -> bool {
+        f64::from(newcomer) > self.factor * f64::from(resident)
+    }
+
+    /// A popularity after one decay.
+    #[inline]
+    fn decayed_once(&self, popularity: u32) -> u32 {
+        (self.alpha * f64::from(popularity)) as u32
+    }
+}
+
+/// A block by its region's record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) region: Id,
+    offset: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    region: u64,
+    /// Low bits of the epoch up to which the counters have decayed.
+    epoch: u32,
+    /// Cached blocks of the region, whose places name this record.
+    cached: u32,
+}
+
+/// The regions.
+#[derive(Debug)]
+pub(super) struct Regions {
+    parameters: Parameters,
+    heads: Vec<Head>,
+    /// `nodes` of each record, level by level: the region, its halves, their halves.
+    counts: Vec<u32>,
+    nodes: usize,
+    index: BlockIndex,
+    free: Vec<Id>,
+    /// The paper's A.
+    accesses: u64,
+    /// Decays so far.
+    epoch: u64,
+    /// At least as many regions as have a popularity; exact after a sweep.
+    popular: u32,
+    /// Records made since the last sweep.
+    made: usize,
+}
+
+impl Regions {
+    pub(super) fn new(parameters: Parameters) -> Regions {
+        Regions {
+            parameters,
+            heads: Vec::new(),
+            counts: Vec::new(),
+            nodes: (2 << parameters.depth) - 1,
+            index: BlockIndex::new(),
+            free: Vec::new(),
+            accesses: 0,
+            epoch: 0,
+            popular: 0,
+            made: 0,
+        }
+    }
+
+    pub(super) fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Decays so far.
+    #[inline]
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    #[inline]
+    fn split(&self, block: BlockNo) -> (u64, u32) {
+        (block / self.region_blocks(), (block % self.region_blocks()) as u32)
+    }
+
+    /// The block of a place.
+    #[inline]
+    pub(super) fn block(&self, place: Place) -> BlockNo {
+        let first = self.heads[place.region as usize].region * self.region_blocks();
+        first + u64::from(place.offset)
+    }
+
+    /// Counts an access to a block, in a cache or not, and says its place.
+    #[inline]
+    pub(super) fn count(&mut self, block: BlockNo) -> Place {
+        self.tick();
+        let place = self.place(block);
+        self.add(place);
+        place
+    }
+
+    /// Counts an access to a cached block.
+    #[inline]
+    pub(super) fn count_cached(&mut self, place: Place) {
+        self.tick();
+        self.add(place);
+    }
+
+    /// A block's place, with a record of its region if there is none: it stays until the next access to another block, or
+    /// as long as blocks of the region are cached.
+    #[inline]
+    pub(super) fn place(&mut self, block: BlockNo) -> Place {
+        let (region, offset) = self.split(block);
+        let hash = BlockIndex::hash(region);
+        let known = self.index.find(hash, |id| self.heads[id as usize].region == region);
+        Place { region: known.unwrap_or_else(|| self.make(hash, region)), offset }
+    }
+
+    /// A block of the region of `place` is cached from now on.
+    pub(super) fn cache(&mut self, place: Place) {
+        self.heads[place.region as usize].cached += 1;
+    }
+
+    /// A block of the region of `place` is cached no more.
+    pub(super) fn uncache(&mut self, place: Place) {
+        self.heads[place.region as usize].cached -= 1;
+    }
+
+    /// How popular a region is.
+    #[inline]
+    pub(super) fn popularity(&mut self, region: Id) -> u32 {
+        self.settle(region);
+        self.counts[region as usize * self.nodes]
+    }
+
+    /// A popularity of epoch `since` as it is now.
+    pub(super) fn decayed(&self, mut popularity: u32, since: u64) -> u32 {
+        let mut epochs = self.epoch - since;
+        while epochs > 0 && popularity > 0 {
+            popularity = self.parameters.decayed_once(popularity);
+            epochs -= 1;
+        }
+        popularity
+    }
+
+    /// Whether `newcomer` may replace `resident`, another block of its region: where their parts of the region differ first,
+    /// the newcomer's has to outrank the resident's. The region has been counted in this epoch.
+    pub(super) fn outranks_kin(&self, newcomer: Place, resident: Place) -> bool {
+        let (leaf, other) = (self.leaf(newcomer), self.leaf(resident));
+        let apart = (leaf ^ other).checked_ilog2();
+        apart.is_some_and(|up| self.part_outranks(newcomer.region, leaf, other, up))
+    }
+
+    /// Whether there can be a block of its own region that `newcomer` may replace: one is cached, and some part outranks its
+    /// sibling.
+    pub(super) fn may_outrank_kin(&self, newcomer: Place) -> bool {
+        let leaf = self.leaf(newcomer);
+        let any_part = |up: u32| self.part_outranks(newcomer.region, leaf, leaf ^ (1u32 << up), up);
+        self.heads[newcomer.region as usize].cached > 0 && (0..self.parameters.depth).any(any_part)
+    }
+
+    /// The other blocks of a region and their places.
+    pub(super) fn kin(&self, of: Place) -> impl Iterator<Item = (BlockNo, Place)> + '_ {
+        let offsets = (0..self.parameters.region_blocks).filter(move |&offset| offset != of.offset);
+        let first = self.heads[of.region as usize].region * self.region_blocks();
+        // The disk may end within the region.
+        offsets
+            .filter_map(move |offset| Some((first.checked_add(u64::from(offset))?, Place { offset, ..of })))
+    }
+
+    fn region_blocks(&self) -> u64 {
+        u64::from(self.parameters.region_blocks)
+    }
+
+    /// Asks for what looking a block's region up takes.
+    #[inline]
+    pub(super) fn announce(&self, block: BlockNo) {
+        self.index.prefetch(BlockIndex::hash(self.split(block).0));
+    }
+
+    /// Asks for the record of a block's region, once that was announced.
+    #[inline]
+    pub(super) fn locate(&self, block: BlockNo) {
+        let id = self.index.candidate(BlockIndex::hash(self.split(block).0));
+        prefetch_slice(&self.heads, id as usize);
+        prefetch_slice(&self.counts, (id as usize).wrapping_mul(self.nodes));
+    }
+
+    /// Bytes that everything takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes()
+            + self.heads.capacity() * size_of::<Head>()
+            + self.counts.capacity() * size_of::<u32>()
+            + self.free.capacity() * size_of::<Id>()
+    }
+
+    /// Which of the smallest parts a block is in.
+    #[inline]
+    fn leaf(&self, place: Place) -> u32 {
+        ((u64::from(place.offset) << self.parameters.depth) / self.region_blocks()) as u32
+    }
+
+    /// The counter of the part `up` levels above a leaf.
+    #[inline]
+    fn node(&self, region: Id, leaf: u32, up: u32) -> usize {
+        let level = self.parameters.depth - up;
+        region as usize * self.nodes + (1 << level) - 1 + (leaf >> up) as usize
+    }
+
+    fn part_outranks(&self, region: Id, leaf: u32, other: u32, up: u32) -> bool {
+        let count = |leaf| self.counts[self.node(region, leaf, up)];
+        self.parameters.outranks(count(leaf), count(other))
+    }
+
+    /// An access begins.
+    #[inline]
+    fn tick(&mut self) {
+        self.accesses += 1;
+        if self.accesses.is_multiple_of(self.parameters.interval) {
+            self.decay();
+        }
+    }
+
+    fn decay(&mut self) {
+        self.epoch += 1;
+        if self.epoch.is_multiple_of(EPOCHS_TO_SWEEP) {
+            self.sweep();
+        }
+    }
+
+    /// Makes a record's counters what they are now.
+    #[inline]
+    fn settle(&mut self, region: Id) {
+        let head = &mut self.heads[region as usize];
+        let mut epochs = (self.epoch as u32).wrapping_sub(head.epoch);
+        if epochs == 0 {
+            return;
+        }
+        head.epoch = self.epoch as u32;
+        let first = region as usize * self.nodes;
+        let counts = &mut self.counts[first..first + self.nodes];
+        // No part is more popular than the whole.
+        while epochs > 0 && counts[0] > 0 {
+            counts.iter_mut().for_each(|count| *count = self.parameters.decayed_once(*count));
+            epochs -= 1;
+        }
+    }
+
+    /// One more access to the region and to the parts around a block.
+    #[inline]
+    fn add(&mut self, place: Place) {
+        if self.popularity(place.region) == 0 {
+            self.become_popular(place);
+        }
+        let leaf = self.leaf(place);
+        for up in 0..=self.parameters.depth {
+            let node = self.node(place.region, leaf, up);
+            self.counts[node] = self.counts[node].saturating_add(1);
+        }
+    }
+
+    /// Makes room for one more popular region: with as many as there may be, all decay ahead of time.
+    fn become_popular(&mut self, place: Place) {
+        if self.popular >= self.parameters.most {
+            // Held, so that no sweep takes the record.
+            self.cache(place);
+            self.sweep();
+            while self.popular >= self.parameters.most {
+                self.decay();
+                self.sweep();
+            }
+            self.uncache(place);
+        }
+        self.popular += 1;
+    }
+
+    fn make(&mut self, hash: u32, region: u64) -> Id {
+        let is_full = self.free.is_empty() && self.heads.len() == self.heads.capacity();
+        if is_full && self.made * SWEEP_SHARE >= self.heads.len() {
+            self.sweep();
+        }
+        self.made += 1;
+        let head = Head { region, epoch: self.epoch as u32, cached: 0 };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.heads[id as usize] = head;
+                id
+            }
+            None => {
+                growth::push(&mut self.heads, head);
+                (0..self.nodes).for_each(|_| growth::push(&mut self.counts, 0));
+                (self.heads.len() - 1) as Id
+            }
+        };
+        self.index.insert(hash, id);
+        id
+    }
+
+    /// Lets every record decay, gives those back that nothing needs, and counts the popular regions.
+    fn sweep(&mut self) {
+        (self.popular, self.made) = (0, 0);
+        for id in 0..self.heads.len() as Id {
+            if self.heads[id as usize].cached == UNUSED {
+                continue;
+            }
+            let is_popular = self.popularity(id) > 0;
+            self.popular += u32::from(is_popular);
+            let head = &mut self.heads[id as usize];
+            if !is_popular && head.cached == 0 {
+                head.cached = UNUSED;
+                self.index.remove(BlockIndex::hash(head.region), id);
+                self.free.push(id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
+    const SIMULATOR: Parameters =
+        Parameters { region_blocks: 4, depth: 2, alpha: 0.5, interval: 1000, factor: 1.4, most: 1000 };
+
+    fn vector(key: &str) -> Option<Value> {
+        let Ok(text) = std::fs::read_to_string(PATH) else {
+            println!("skipped: ../shared is absent");
+            return None;
+        };
+        let all: Value = serde_json::from_str(&text).unwrap();
+        assert!(!all[key].is_null(), "{key} is not in {PATH}");
+        Some(all[key].clone())
+    }
+
+    fn integers(value: &Value) -> Vec<u64> {
+        value.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_worked_inequalities() {
+        let Some(cases) = vector("rpac_inequality") else { return };
+        for case in cases.as_array().unwrap() {
+            let parameters = Parameters { factor: case["c"].as_f64().unwrap(), ..SIMULATOR };
+            let number = |key: &str| case[key].as_u64().unwrap() as u32;
+            assert_eq!(parameters.outranks(number("prB"), number("prA")), case["replace"], "{case}");
+        }
+    }
+
+    #[test]
+    fn the_worked_decay() {
+        let Some(vector) = vector("rpac_decay") else { return };
+        let alpha = vector["alpha"].as_f64().unwrap();
+        let sequence = integers(&vector["sequence"]);
+        let mut regions = Regions::new(Parameters { alpha, interval: u64::MAX, ..SIMULATOR });
+        for _ in 0..sequence[0] {
+            regions.count(0);
+        }
+        for (epoch, &expected) in sequence.iter().enumerate() {
+            assert_eq!(u64::from(regions.popularity(0)), expected);
+            assert_eq!(u64::from(regions.decayed(sequence[0] as u32, 0)), expected, "after {epoch}");
+            regions.decay();
+        }
+        for cycles in vector["cycles"].as_array().unwrap() {
+            let (visits, ends) = (integers(&cycles["f"]), integers(&cycles["pr_at_end"]));
+            // Each cycle ends with the access to another region that brings the decay.
+            let interval = visits[0] + 1;
+            let mut regions = Regions::new(Parameters { alpha, interval, ..SIMULATOR });
+            for (count, expected) in visits.into_iter().zip(ends) {
+                let place = (0..count).map(|_| regions.count(0)).last().unwrap();
+                assert_eq!(u64::from(regions.popularity(place.region)), expected);
+                regions.count(400);
+            }
+        }
+    }
+
+    #[test]
+    fn the_worked_trace_counts_regions() {
+        let Some(vector) = vector("rpac_trace") else { return };
+        let mut regions = Regions::new(SIMULATOR);
+        for block in integers(&vector["blocks"]) {
+            regions.count(block);
+        }
+        for (region, popularity) in vector["region_popularity"].as_object().unwrap() {
+            let place = regions.place(region.parse::<u64>().unwrap() * 4);
+            assert_eq!(Value::from(regions.popularity(place.region)), *popularity, "region {region}");
+        }
+    }
+
+    /// What records keep of the epoch comes round, and nothing is taken for younger than it is.
+    #[test]
+    fn the_epochs_low_bits_come_round() {
+        let mut regions = Regions::new(Parameters { interval: u64::MAX, ..SIMULATOR });
+        regions.epoch = 1 << 31;
+        let place = regions.count(0);
+        regions.cache(place);
+        for next in [1u64 << 32, (1 << 32) + (1 << 31)] {
+            regions.epoch = next - 1;
+            regions.decay();
+        }
+        assert_eq!(regions.popularity(place.region), 0);
+    }
+
+    /// Regions that were popular once give their records back: memory follows what is popular now.
+    #[test]
+    fn records_are_given_back() {
+        let mut regions = Regions::new(Parameters { interval: 10_000, ..SIMULATOR });
+        for block in 0..2_000_000u64 {
+            regions.count(block * 4);
+        }
+        assert!(regions.heads.len() < 40_000, "{}", regions.heads.len());
+        let mut bounded = Regions::new(Parameters { interval: u64::MAX, ..SIMULATOR });
+        for block in 0..20_000u64 {
+            bounded.count(block * 4);
+            bounded.count(0);
+        }
+        assert!(bounded.popular <= 1000 && bounded.heads.len() <= 1001);
+        let place = bounded.place(0);
+        assert!(bounded.popularity(place.region) > 0);
+    }
+}

@@ -1,0 +1,280 @@
+//! RPAC: sets in order of arrival, where a newcomer replaces the oldest block whose region is clearly less popular than its
+//! own, and stays outside when there is none (Ye et al., "A Regional Popularity-Aware Cache Replacement Algorithm to Improve
+//! the Performance and Lifetime of SSD-based Disk Cache", Fig. 4).
+//!
+//! It must not know what reads and writes ask for, see [`ssd_level`]; nor how popularity is kept, see [`regions`](super::regions).
+
+use lode_reuse::index::BlockIndex;
+use lode_types::{BlockNo, Level};
+
+use crate::effect::{Effect, Sink, Slot};
+use crate::lists::SetLists;
+use crate::scheme::Hint;
+use crate::schemes::mapping;
+use crate::schemes::regions::{Parameters, Place, Regions};
+use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::settings::{SettingInfo, SettingKind, Settings};
+
+/// Settings beside `assoc`, `map` and `write_policy`.
+pub(crate) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        key: "region_blocks",
+        default: "4",
+        kind: SettingKind::Integer { min: 1, max: 1 << 20 },
+        about: "blocks of a region",
+        source: "RPAC: 4 (Webvm), 8 (Mail) in simulation; 160 MB, 40960 blocks of 4 KiB, in the prototype",
+    },
+    SettingInfo {
+        key: "tree_depth",
+        default: "2",
+        kind: SettingKind::Integer { min: 0, max: 4 },
+        about: "how often a region is halved into parts whose popularity is counted; 0: never",
+        source: "RPAC: 2",
+    },
+    SettingInfo {
+        key: "decay_interval",
+        default: "1600000",
+        kind: SettingKind::Integer { min: 1, max: u64::MAX },
+        about: "block accesses from decay to decay, the paper's T",
+        source: "RPAC: 1600000 (Webvm), 800000 (Mail) in simulation; 600 (Webproxy), 200 (Varmail) in the prototype",
+    },
+    SettingInfo {
+        key: "alpha",
+        default: "0.5",
+        kind: SettingKind::Number { min: 0.0, max: 0.99 },
+        about: "what popularity is multiplied by when it decays, rounded down",
+        source: "RPAC: 0.5",
+    },
+    SettingInfo {
+        key: "factor",
+        default: "1.4",
+        kind: SettingKind::Number { min: 1.0, max: 100.0 },
+        about: "how many times as popular as the block that leaves the newcomer has to be, or more; the paper's c",
+        source: "RPAC: 1.4 in simulation, 1.5 in the prototype",
+    },
+    SettingInfo {
+        key: "most_regions",
+        default: "1048576",
+        kind: SettingKind::Integer { min: 1, max: 1 << 28 },
+        about: "regions that have a popularity at a time; when there would be more, all decay ahead of time",
+        source: "ours: the paper has no limit",
+    },
+];
+
+pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, SETTINGS];
+
+/// One VM's SSD level under RPAC.
+pub type Rpac = SsdLevel<RegionSets>;
+
+/// Up to so many blocks of a region are looked up one by one to see which are cached.
+const FEW_BLOCKS: u32 = 16;
+
+/// What is known of a set: none of its blocks is in a region that is less popular.
+#[derive(Clone, Copy, Debug, Default)]
+struct Least {
+    popularity: u32,
+    /// When that was found.
+    epoch: u64,
+}
+
+/// FIFO order within each set, and the popularity of regions. A block's number here is its slot.
+#[derive(Debug)]
+pub struct RegionSets {
+    index: BlockIndex,
+    lists: SetLists<Place>,
+    regions: Regions,
+    /// By set.
+    least: Vec<Least>,
+}
+
+impl RegionSets {
+    /// Which slot of a full set gives way to a newcomer: the oldest that it may replace.
+    fn victim(&mut self, set: u32, newcomer: Place) -> Option<Slot> {
+        let popularity = self.regions.popularity(newcomer.region);
+        let least = &mut self.least[set as usize];
+        let bound = self.regions.decayed(least.popularity, least.epoch);
+        *least = Least { popularity: bound, epoch: self.regions.epoch() };
+        // Most newcomers are hopeless, and are told so without a look at the set.
+        if !self.regions.parameters().outranks(popularity, bound) && !self.may_replace_kin(newcomer) {
+            return None;
+        }
+        let mut found = u32::MAX;
+        for slot in self.lists.from_oldest(set) {
+            let resident = self.lists.value(slot);
+            let residents = self.regions.popularity(resident.region);
+            let gives_way = if resident.region == newcomer.region {
+                self.regions.outranks_kin(newcomer, resident)
+            } else {
+                self.regions.parameters().outranks(popularity, residents)
+            };
+            if gives_way {
+                return Some(slot);
+            }
+            found = found.min(residents);
+        }
+        self.least[set as usize].popularity = found;
+        None
+    }
+
+    /// Whether there may be a block of the newcomer's own region that gives way to it.
+    fn may_replace_kin(&self, newcomer: Place) -> bool {
+        let regions = &self.regions;
+        if !regions.may_outrank_kin(newcomer) || regions.parameters().region_blocks > FEW_BLOCKS {
+            return regions.may_outrank_kin(newcomer);
+        }
+        regions.kin(newcomer).any(|(block, place)| {
+            regions.outranks_kin(newcomer, place) && self.slot_of(BlockIndex::hash(block), block).is_some()
+        })
+    }
+
+    #[inline]
+    fn slot_of(&self, hash: u32, block: BlockNo) -> Option<Slot> {
+        self.index.find(hash, |slot| self.regions.block(self.lists.value(slot)) == block)
+    }
+
+    fn insert(&mut self, set: u32, hash: u32, place: Place) -> Slot {
+        let slot = self.lists.insert(set, place);
+        self.index.insert(hash, slot);
+        self.regions.cache(place);
+        let popularity = self.regions.popularity(place.region);
+        let least = &mut self.least[set as usize];
+        let bound = self.regions.decayed(least.popularity, least.epoch);
+        *least = Least { popularity: bound.min(popularity), epoch: self.regions.epoch() };
+        slot
+    }
+
+    fn evict<S: Sink>(&mut self, slot: Slot, sink: &mut S) {
+        let (block, dirty) = (self.regions.block(self.lists.value(slot)), self.lists.flag(slot));
+        self.remove(block, slot);
+        sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
+    }
+}
+
+impl Replacement for RegionSets {
+    fn new(settings: &Settings, blocks: u32) -> RegionSets {
+        let geometry = mapping::geometry(settings, blocks);
+        let regions = Regions::new(Parameters {
+            region_blocks: settings.integer("region_blocks") as u32,
+            depth: settings.integer("tree_depth") as u32,
+            alpha: settings.number("alpha"),
+            interval: settings.integer("decay_interval"),
+            factor: settings.number("factor"),
+            most: settings.integer("most_regions") as u32,
+        });
+        RegionSets {
+            index: BlockIndex::new(),
+            lists: SetLists::new(geometry),
+            regions,
+            least: vec![Least::default(); geometry.sets() as usize],
+        }
+    }
+
+    #[inline]
+    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+        let there = self.lists.value_if_occupied(hint.place);
+        if there.is_some_and(|place| self.regions.block(place) == block) {
+            return Some(hint.place);
+        }
+        if self.index.candidate(hint.hash) == BlockIndex::NO_ID {
+            return None;
+        }
+        self.slot_of(hint.hash, block)
+    }
+
+    #[inline(always)]
+    fn slot(&self, id: Id) -> Option<Slot> {
+        Some(id)
+    }
+
+    #[inline]
+    fn touch(&mut self, _: BlockNo, slot: Id) {
+        self.regions.count_cached(self.lists.value(slot));
+    }
+
+    #[inline(always)]
+    fn set_dirty(&mut self, slot: Id, dirty: bool) {
+        self.lists.set_flag(slot, dirty);
+    }
+
+    fn admit<S: Sink>(
+        &mut self,
+        hash: u32,
+        block: BlockNo,
+        _: Option<Id>,
+        sink: &mut S,
+    ) -> Option<(Id, Slot)> {
+        let place = self.regions.count(block);
+        let set = self.lists.geometry().set_of(block);
+        if self.lists.is_full(set) {
+            let victim = self.victim(set, place)?;
+            self.evict(victim, sink);
+        }
+        let slot = self.insert(set, hash, place);
+        Some((slot, slot))
+    }
+
+    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+        let set = self.lists.geometry().set_of(block);
+        if self.lists.is_full(set) {
+            return None;
+        }
+        let place = self.regions.place(block);
+        let slot = self.insert(set, hash, place);
+        Some((slot, slot))
+    }
+
+    fn remove(&mut self, block: BlockNo, slot: Id) {
+        self.index.remove(BlockIndex::hash(block), slot);
+        self.regions.uncache(self.lists.value(slot));
+        self.lists.remove(self.lists.geometry().set_of(block), slot);
+    }
+
+    fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
+        let geometry = self.lists.geometry().resized(blocks);
+        self.lists.regroup(geometry, |&place| geometry.set_of(self.regions.block(place)));
+        self.least = vec![Least::default(); geometry.sets() as usize];
+        for set in 0..geometry.sets() {
+            while self.lists.len_of(set) > geometry.ways(set)
+                && let Some(oldest) = self.lists.oldest(set)
+            {
+                self.evict(oldest, sink);
+            }
+        }
+    }
+
+    fn capacity(&self) -> u32 {
+        self.lists.geometry().blocks()
+    }
+
+    fn cached(&self) -> u32 {
+        self.lists.len()
+    }
+
+    #[inline]
+    fn announce(&self, block: BlockNo) -> Hint {
+        let hint = Hint::new(block);
+        self.index.prefetch(hint.hash);
+        self.regions.announce(block);
+        hint
+    }
+
+    #[inline]
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        for (block, hint) in blocks {
+            hint.place = self.index.candidate(hint.hash);
+            self.lists.prefetch(hint.place);
+            self.regions.locate(block);
+        }
+    }
+
+    /// A hit moves nothing.
+    #[inline]
+    fn follow(&self, _: impl Iterator<Item = (BlockNo, Hint)>) {}
+
+    fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes()
+            + self.lists.memory_bytes()
+            + self.regions.memory_bytes()
+            + self.least.capacity() * size_of::<Least>()
+    }
+}

@@ -1,0 +1,138 @@
+//! RPAC against its oracle, the worked example, and what the paper promises.
+
+use lode_policy::{Nothing, Quota, Scheme, build};
+use lode_types::{Access, Level};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::driver::{Driver, Said, Step, any_blocks, settings};
+use crate::one_level::compare_with;
+use crate::oracle::level::PlainLevel;
+use crate::oracle::one_level::PlainOneLevel;
+use crate::oracle::rpac::{PlainRpac, RpacSettings};
+use crate::replacements::{any_policy, any_steps};
+use crate::vectors::vector;
+
+fn any_rpac() -> impl Strategy<Value = RpacSettings> {
+    let region_blocks = prop_oneof![Just(4u64), 1u64..24, Just(1 << 20)];
+    let decay_interval = prop_oneof![2 => 1u64..40, 1 => 40u64..300, 1 => Just(u64::MAX)];
+    let alpha = prop_oneof![Just(0.5), 0.0..0.99];
+    let factor = prop_oneof![Just(1.4), Just(1.0), 1.0..3.0];
+    let most_regions = prop_oneof![2 => Just(1000usize), 1 => 1usize..8];
+    (region_blocks, 0u32..=4, decay_interval, alpha, factor, most_regions).prop_map(
+        |(region_blocks, tree_depth, decay_interval, alpha, factor, most_regions)| RpacSettings {
+            region_blocks,
+            tree_depth,
+            decay_interval,
+            alpha,
+            factor,
+            most_regions,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn equals_the_oracle(
+        policy in any_policy(), blocks in any_blocks(), steps in any_steps(), rpac in any_rpac(),
+        assoc in prop::sample::select(vec![0u32, 1, 2, 4, 8, 16]),
+        map in prop::sample::select(vec!["modulo", "jhash"]),
+    ) {
+        let mut settings = settings("rpac", &[("write_policy", policy), ("map", map)]);
+        let numbers = [
+            ("assoc", assoc.to_string()),
+            ("region_blocks", rpac.region_blocks.to_string()),
+            ("tree_depth", rpac.tree_depth.to_string()),
+            ("decay_interval", rpac.decay_interval.to_string()),
+            ("alpha", rpac.alpha.to_string()),
+            ("factor", rpac.factor.to_string()),
+            ("most_regions", rpac.most_regions.to_string()),
+        ];
+        for (key, value) in numbers {
+            settings.set(key, &value).unwrap();
+        }
+        let oracle = PlainRpac::new(rpac, PlainLevel::new(assoc, map == "jhash", blocks));
+        compare_with(&settings, blocks, PlainOneLevel::new(oracle, policy), &steps);
+    }
+}
+
+#[test]
+fn the_worked_example() {
+    let Some(vector) = vector("rpac_trace") else { return };
+    let config = &vector["config"];
+    assert_eq!(config["sets"], 1);
+    let settings = settings(
+        "rpac",
+        &[
+            ("region_blocks", &config["region_blocks"].to_string()),
+            ("tree_depth", &config["depth"].to_string()),
+            ("decay_interval", &config["T"].to_string()),
+            ("alpha", &config["alpha"].to_string()),
+            ("factor", &config["c"].to_string()),
+        ],
+    );
+    let quota = Quota::new(0, config["assoc"].as_u64().unwrap() as u32);
+    let mut driver = Driver::new(&settings, quota, quota);
+    let mut outcomes = Vec::new();
+    let mut arrivals = Vec::new();
+    for block in vector["blocks"].as_array().unwrap().iter().map(|block| block.as_u64().unwrap()) {
+        let said = driver.step(Step::Read(block));
+        outcomes.push(match said[..] {
+            [Said::ReadLevel(_)] => "hit".to_owned(),
+            [Said::ReadBacking, Said::Fill(_)] => "insert".to_owned(),
+            [Said::ReadBacking, Said::Evict { block, .. }, Said::Fill(_)] => format!("replace:{block}"),
+            [Said::ReadBacking] => "bypass".to_owned(),
+            _ => panic!("{said:?}"),
+        });
+        if said.contains(&Said::Fill(Level::Ssd)) {
+            arrivals.push(block);
+        }
+    }
+    let number_of = |what: &str| outcomes.iter().filter(|outcome| outcome.starts_with(what)).count();
+    assert_eq!(Value::from(number_of("hit")), vector["hits"]);
+    assert_eq!(Value::from(number_of("replace")), vector["replacements"]);
+    assert_eq!(Value::from(number_of("insert")), vector["inserts"]);
+    assert_eq!(Value::from(number_of("bypass")), vector["bypasses"]);
+    assert_eq!(Value::from(outcomes), vector["outcome"]);
+    let residents = driver.residents(Level::Ssd);
+    arrivals.retain(|block| residents.contains_key(block));
+    arrivals.drain(..arrivals.len() - residents.len());
+    assert_eq!(Value::from(arrivals), vector["fifo_front_first"]);
+}
+
+/// A scan finds regions that are popular, and stays outside.
+#[test]
+fn a_scan_replaces_nothing() {
+    let quota = Quota::new(0, 1024);
+    let mut driver = Driver::new(&settings("rpac", &[]), quota, quota);
+    for round in 0..3 {
+        for block in 0..1024 {
+            let hit = driver.step(Step::Read(block)) == [Said::ReadLevel(Level::Ssd)];
+            assert_eq!(hit, round > 0);
+        }
+    }
+    for block in 1024..20_000 {
+        assert_eq!(driver.step(Step::Read(block)), [Said::ReadBacking]);
+    }
+}
+
+/// Memory for each block that is known: regions of one block each, which is the worst, and of four.
+#[test]
+fn memory_for_each_known_block_is_bounded() {
+    const BLOCKS: u32 = 100_000;
+    const MOST_BYTES_PER_BLOCK: usize = 96;
+    // The blocks of an interval, and those cached before it.
+    let known = 300_000;
+    for stride in [1u64, 5] {
+        let quota = Quota::new(0, BLOCKS);
+        let settings = settings("rpac", &[("decay_interval", "200000"), ("assoc", "0")]);
+        let mut scheme = build(&settings, quota, quota);
+        for block in 0..1_000_000u64 {
+            scheme.access(Access::write(block * stride), &mut Nothing);
+        }
+        let bytes = scheme.memory_bytes();
+        assert!(bytes <= known * MOST_BYTES_PER_BLOCK, "{bytes} bytes");
+    }
+}
