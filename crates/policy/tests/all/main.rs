@@ -10,5 +10,6 @@ mod one_level;
 mod oracle;
 mod popularity;
 mod replacements;
+mod request_oriented;
 mod sizer;
 mod vectors;

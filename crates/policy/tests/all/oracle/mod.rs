@@ -7,6 +7,7 @@ pub mod level;
 pub mod lirs;
 pub mod one_level;
 pub mod pod;
+pub mod request_oriented;
 pub mod s3_fifo;
 pub mod sieve;
 pub mod w_tinylfu;
