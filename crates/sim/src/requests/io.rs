@@ -303,11 +303,11 @@ impl World {
             }
         }
         self.route(id, false);
-        if op.sync {
+        if op.waits {
             self.wait_for_write(process, id, Primitive::SyncWrite);
         }
         self.keep_devices_busy();
-        !op.sync
+        !op.waits
     }
 
     /// Sends a write's blocks to where they belong. One that waits for room is tried again later.

@@ -16,17 +16,22 @@
 //!
 //! It must not know the engine, nor the schemes.
 
+mod background;
 mod cache;
 mod device;
 mod io;
+mod postgres;
 mod recovery;
+mod redis;
 mod report;
 mod script;
 mod sync;
 mod world;
 
 pub use device::DeviceModel;
+pub use postgres::PostgresSettings;
 pub use recovery::{PowerCut, cut_power};
+pub use redis::RedisSettings;
 pub use report::{Latency, Reasons, RequestsReport, WaitReport, WriteCounts};
 pub use script::{
     DataKind, EventInfo, IoTarget, MAX_CPU_NS, MAX_SCRIPT_ITEMS, MAX_WRITE_BLOCKS, Mode, Op, Primitive,

@@ -98,8 +98,10 @@ pub struct WriteOp {
     pub first_block: BlockNo,
     /// Blocks, at most [`MAX_WRITE_BLOCKS`].
     pub blocks: u32,
-    /// The process goes on when the write is complete.
+    /// It is marked as synchronous: somebody waits for it, now or soon.
     pub sync: bool,
+    /// The process goes on when the write is complete.
+    pub waits: bool,
     /// What it writes.
     pub data: DataKind,
 }

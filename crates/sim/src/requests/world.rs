@@ -186,7 +186,8 @@ impl World {
             Op::Write(write) => return Ok(self.write(process, &write)),
             Op::Append { blocks } => {
                 let first_block = self.io.append(blocks);
-                let write = WriteOp { tag: None, first_block, blocks, sync: true, data: DataKind::Log };
+                let write =
+                    WriteOp { tag: None, first_block, blocks, sync: true, waits: true, data: DataKind::Log };
                 return Ok(self.write(process, &write));
             }
             Op::WaitIo { target, primitive } => {

@@ -18,7 +18,7 @@ fn cpu(ms: f64) -> Op {
 }
 
 fn write(tag: u32, first_block: u64, sync: bool) -> Op {
-    Op::Write(WriteOp { tag: Some(tag), first_block, blocks: 1, sync, data: DataKind::Db })
+    Op::Write(WriteOp { tag: Some(tag), first_block, blocks: 1, sync, waits: sync, data: DataKind::Db })
 }
 
 const LOCK: Op = Op::Lock { lock: 0, mode: Mode::Write };

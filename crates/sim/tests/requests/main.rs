@@ -1,6 +1,7 @@
 //! The simulation of requests before a write cache.
 
 mod figure_3;
+mod models;
 mod power;
 
 use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};

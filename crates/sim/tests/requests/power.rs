@@ -20,6 +20,7 @@ fn random_op(rng: &mut Rng, ops: &mut Vec<Op>) {
         first_block,
         blocks: 1 + rng.below(3) as u32,
         sync,
+        waits: sync && rng.chance(80),
         data: DataKind::Db,
     });
     match rng.below(10) {
