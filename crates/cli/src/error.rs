@@ -7,6 +7,7 @@ use lode_hardware::HardwareError;
 use lode_policy::SettingError;
 use lode_replay::ReplayError;
 use lode_server::{ServerError, ServerErrorKind};
+use lode_sim::requests::RequestsError;
 use lode_trace::TraceError;
 
 const FAILURE: u8 = 1;
@@ -60,6 +61,17 @@ impl From<SettingError> for CliError {
 impl From<HardwareError> for CliError {
     fn from(error: HardwareError) -> CliError {
         CliError::Usage(error.to_string())
+    }
+}
+
+impl From<RequestsError> for CliError {
+    fn from(error: RequestsError) -> CliError {
+        match error {
+            RequestsError::BadSetting { .. } | RequestsError::TooMany { .. } => {
+                CliError::Usage(error.to_string())
+            }
+            _ => CliError::Failure(error.to_string()),
+        }
     }
 }
 

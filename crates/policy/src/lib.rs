@@ -17,6 +17,7 @@ mod growth;
 mod lists;
 mod quota;
 mod registry;
+pub mod request_oriented;
 mod scheme;
 pub mod schemes;
 mod settings;

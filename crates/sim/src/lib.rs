@@ -26,6 +26,7 @@
 mod disk;
 mod guest;
 mod model;
+pub mod requests;
 mod rng;
 mod run;
 pub mod scenario;

@@ -8,6 +8,7 @@ mod drain;
 mod format;
 mod planning;
 mod replay;
+mod requests;
 mod schemes;
 mod serve;
 mod serve_config;
@@ -49,6 +50,7 @@ commands! {
     Drain(drain::DrainCommand),
     Format(format::FormatCommand),
     Replay(replay::ReplayCommand),
+    Requests(requests::RequestsCommand),
     Schemes(schemes::SchemesCommand),
     Serve(serve::ServeCommand),
     Size(size::SizeCommand),

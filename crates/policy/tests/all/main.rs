@@ -13,6 +13,7 @@ mod one_level;
 mod oracle;
 mod popularity;
 mod replacements;
+mod request_oriented;
 mod rpac;
 mod sizer;
 mod two_q;

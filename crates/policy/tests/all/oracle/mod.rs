@@ -10,6 +10,7 @@ pub mod lirs;
 pub mod mq;
 pub mod one_level;
 pub mod pod;
+pub mod request_oriented;
 pub mod rpac;
 pub mod s3_fifo;
 pub mod sieve;

@@ -1,0 +1,77 @@
+//! `lode requests`: policies side by side, the same for the same seed, and refusals.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn lode(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lode")).arg("requests").args(arguments).output().unwrap()
+}
+
+fn good(arguments: &[&str]) -> String {
+    let output = lode(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn bad(arguments: &[&str]) -> String {
+    let output = lode(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn policies_stand_side_by_side_and_a_seed_repeats_them() {
+    let short = ["--seconds", "6", "--nvwc", "32MiB", "--policies", "all,cp-pi-ioi"];
+    let text = good(&short);
+    for word in ["req/s", "cp-pi-ioi", "mutex_lock", "Synthetic"] {
+        assert!(text.contains(word), "{word} is missing:\n{text}");
+    }
+    assert!(!text.contains("sync"), "it was not asked for:\n{text}");
+    assert_eq!(text, good(&short));
+    assert_ne!(text, good(&[&short[..], &["--seed", "2"]].concat()));
+    let json: Value = serde_json::from_str(&good(&[&short[..], &["--json"]].concat())).unwrap();
+    assert_eq!((&json["synthetic"], &json["model"]), (&Value::from(true), &Value::from("postgres")));
+    assert_eq!(json["nvwc_bytes"], 32 << 20);
+    let [all, ioi] = &json["policies"].as_array().unwrap()[..] else { panic!("{json}") };
+    assert_eq!((&all["policy"], &ioi["policy"]), (&Value::from("all"), &Value::from("cp-pi-ioi")));
+    assert!(ioi["writes"]["cached"].as_u64() < all["writes"]["submitted"].as_u64());
+    assert!(ioi["requests"].as_u64() > Some(0));
+}
+
+#[test]
+fn the_other_models_run() {
+    for model in ["redis", "redis-reads"] {
+        let text = good(&[
+            "--model",
+            model,
+            "--seconds",
+            "1",
+            "--policies",
+            "cp",
+            "--device",
+            "ssd",
+            "--clients",
+            "4",
+        ]);
+        assert!(text.contains("jbd2_log_wait_commit"), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (arguments, hint) in [
+        (&["--policies", "cp-po"][..], "cp-pi"),
+        (&["--nvwc", "1K"], "4KiB to 64GiB"),
+        (&["--nvwc", "1T"], "4KiB to 64GiB"),
+        (&["--clients", "0"], "1 to 4096"),
+        (&["--seconds", "0"], "1..=3600"),
+        (&["--set", "stal=wait"], "did you mean 'stall'?"),
+        (&["--set", "stall=perhaps"], "bypass|wait"),
+        (&["--set", "admission=all"], "--policies"),
+        (&["--model", "mysql"], "postgres"),
+    ] {
+        let message = bad(arguments);
+        assert!(message.contains(hint), "{arguments:?}: {message}");
+    }
+}
