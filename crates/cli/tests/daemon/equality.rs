@@ -15,9 +15,18 @@ use serde_json::Value;
 use crate::common::{Site, lode_ok};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/cloudphysics-2h.vscsi.zst");
-const REQUESTS: usize = 20_000;
-const DRAM_MIB: u64 = 16;
-const SSD_MIB: u64 = 64;
+
+/// How many requests of the trace, and what caches.
+#[derive(Clone, Copy)]
+struct Scale {
+    requests: usize,
+    dram_mib: u64,
+    ssd_mib: u64,
+}
+
+/// For schemes of two levels, which have work of their own every so many requests.
+const TWO_LEVELS: Scale = Scale { requests: 20_000, dram_mib: 16, ssd_mib: 64 };
+const ONE_LEVEL: Scale = Scale { requests: 5_000, dram_mib: 0, ssd_mib: 16 };
 
 /// Counters that the three worlds report under the same names.
 const COUNTERS: &[&str] = &[
@@ -43,17 +52,17 @@ const COUNTERS: &[&str] = &[
 ];
 
 /// The first requests of the trace, and the size of the disk they were made for; `None` without the trace.
-fn requests() -> Option<(Vec<TraceRequest>, u64)> {
+fn requests(count: usize) -> Option<(Vec<TraceRequest>, u64)> {
     if !Path::new(TRACE).exists() {
         println!("skipped: ../shared is absent");
         return None;
     }
     let mut reader = open_trace(Path::new(TRACE), &ReadOptions::default()).unwrap();
     let (mut all, mut batch) = (Vec::new(), Vec::new());
-    while all.len() < REQUESTS && reader.next_batch(&mut batch).unwrap() > 0 {
+    while all.len() < count && reader.next_batch(&mut batch).unwrap() > 0 {
         all.append(&mut batch);
     }
-    all.truncate(REQUESTS);
+    all.truncate(count);
     let end = all.iter().filter_map(TraceRequest::end_bytes).max().unwrap();
     Some((all, end.next_multiple_of(1 << 20)))
 }
@@ -62,18 +71,18 @@ fn requests() -> Option<(Vec<TraceRequest>, u64)> {
 struct Case<'c> {
     scheme: &'c str,
     sets: &'c [&'c str],
-    dram_mib: u64,
+    scale: Scale,
     all: &'c [TraceRequest],
     disk_bytes: u64,
 }
 
 fn in_replay(site: &Site, case: &Case<'_>) -> Vec<u64> {
-    let &Case { scheme, sets, dram_mib, all, .. } = case;
+    let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, .. }, all, .. } = case;
     let path = site.path("first.lode");
     let mut writer = create_compact(&path).unwrap();
     writer.write(&["vm1".to_owned()], all).unwrap();
     writer.close().unwrap();
-    let (dram, ssd) = (format!("{dram_mib}MiB"), format!("{SSD_MIB}MiB"));
+    let (dram, ssd) = (format!("{dram_mib}MiB"), format!("{ssd_mib}MiB"));
     let path = path.to_str().unwrap();
     let mut arguments = vec!["replay", path, "--scheme", scheme, "--ssd", &ssd, "--json", "-"];
     if dram_mib > 0 {
@@ -95,11 +104,11 @@ fn pick(counters: &Value) -> Vec<u64> {
 }
 
 fn in_simulation(case: &Case<'_>) -> Vec<u64> {
-    let &Case { scheme, sets, dram_mib, all, disk_bytes } = case;
+    let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, .. }, all, disk_bytes } = case;
     let mut settings = SchemeInfo::find(scheme).unwrap().settings();
     sets.iter().for_each(|set| settings.set_pair(set).unwrap());
     let blocks = |mib: u64| (mib << 20 >> 12) as u32;
-    let quota = Quota::new(blocks(dram_mib), blocks(SSD_MIB));
+    let quota = Quota::new(blocks(dram_mib), blocks(ssd_mib));
     let config = EngineConfig::new(BlockSize::KIB_4, disk_bytes, quota);
     let name = "vm1".to_owned();
     let machine = Machine { name, config, settings, ssd_bytes: 128 << 20, extent_bytes: 1 << 20 };
@@ -117,7 +126,7 @@ fn in_simulation(case: &Case<'_>) -> Vec<u64> {
 }
 
 fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
-    let &Case { scheme, sets, dram_mib, all, disk_bytes } = case;
+    let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, .. }, all, disk_bytes } = case;
     File::create(site.path("vm1.img")).unwrap().set_len(disk_bytes).unwrap();
     let folder = site.folder.path().display();
     let settings: Vec<String> = sets
@@ -128,7 +137,7 @@ fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
     let text = format!(
         "name = \"test\"\nstate_dir = \"{folder}/state\"\nshards = 1\n[ssd]\npath = \"{folder}/ssd.img\"\n\
          [[vm]]\nname = \"vm1\"\nbacking = {{ path = \"{folder}/vm1.img\" }}\nscheme = \"{scheme}\"\n\
-         dram = \"{dram_mib}MiB\"\nssd = \"{SSD_MIB}MiB\"\nsettings = {{ {} }}\n\
+         dram = \"{dram_mib}MiB\"\nssd = \"{ssd_mib}MiB\"\nsettings = {{ {} }}\n\
          listen = [\"unix:{folder}/vm1.sock\"]\n",
         settings.join(", ")
     );
@@ -154,15 +163,15 @@ fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
     counters
 }
 
-fn three_worlds_agree(scheme: &str, sets: &[&str], dram_mib: u64) {
-    let Some((all, disk_bytes)) = requests() else { return };
+fn three_worlds_agree(scheme: &str, sets: &[&str], scale: Scale) {
+    let Some((all, disk_bytes)) = requests(scale.requests) else { return };
     assert!(all.iter().all(|r| matches!(r.op, Op::Read | Op::Write)
         && r.offset_bytes.is_multiple_of(SECTOR_BYTES)
         && u64::from(r.length_bytes).is_multiple_of(SECTOR_BYTES)));
     let site = Site::new();
-    let case = Case { scheme, sets, dram_mib, all: &all, disk_bytes };
+    let case = Case { scheme, sets, scale, all: &all, disk_bytes };
     let replay = in_replay(&site, &case);
-    assert_eq!(replay[0], REQUESTS as u64);
+    assert_eq!(replay[0], scale.requests as u64);
     let simulation = in_simulation(&case);
     assert_eq!(replay, simulation, "replay and simulation differ in {COUNTERS:?}");
     let daemon = in_daemon(&site, &case);
@@ -171,75 +180,75 @@ fn three_worlds_agree(scheme: &str, sets: &[&str], dram_mib: u64) {
 
 #[test]
 fn etica_npe_is_the_same_everywhere() {
-    three_worlds_agree("etica", &["mode=npe", "sizing=on"], DRAM_MIB);
+    three_worlds_agree("etica", &["mode=npe", "sizing=on"], TWO_LEVELS);
 }
 
 #[test]
 fn etica_full_hybrid_is_the_same_everywhere() {
-    three_worlds_agree("etica", &["mode=full-hybrid", "sizing=on"], DRAM_MIB);
+    three_worlds_agree("etica", &["mode=full-hybrid", "sizing=on"], TWO_LEVELS);
 }
 
 #[test]
 fn etica_full_strict_is_the_same_everywhere() {
-    three_worlds_agree("etica", &["mode=full-strict", "sizing=on"], DRAM_MIB);
+    three_worlds_agree("etica", &["mode=full-strict", "sizing=on"], TWO_LEVELS);
 }
 
 #[test]
 fn one_level_wb_is_the_same_everywhere() {
-    three_worlds_agree("one-level", &["write_policy=wb"], 0);
+    three_worlds_agree("one-level", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]
 fn one_level_ro_is_the_same_everywhere() {
-    three_worlds_agree("one-level", &["write_policy=ro"], 0);
+    three_worlds_agree("one-level", &["write_policy=ro"], ONE_LEVEL);
 }
 
 #[test]
 fn arc_is_the_same_everywhere() {
-    three_worlds_agree("arc", &["write_policy=wb"], 0);
+    three_worlds_agree("arc", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]
 fn lirs_is_the_same_everywhere() {
-    three_worlds_agree("lirs", &["write_policy=wb"], 0);
+    three_worlds_agree("lirs", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]
 fn w_tinylfu_is_the_same_everywhere() {
-    three_worlds_agree("w-tinylfu", &["write_policy=wb"], 0);
+    three_worlds_agree("w-tinylfu", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]
 fn s3_fifo_is_the_same_everywhere() {
-    three_worlds_agree("s3-fifo", &["write_policy=wb"], 0);
+    three_worlds_agree("s3-fifo", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]
 fn larc_is_the_same_everywhere() {
-    three_worlds_agree("larc", &["write_policy=wb"], 0);
+    three_worlds_agree("larc", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]
 fn s_rac_like_is_the_same_everywhere() {
-    three_worlds_agree("s-rac-like", &["write_policy=wt"], 0);
+    three_worlds_agree("s-rac-like", &["write_policy=wt"], ONE_LEVEL);
 }
 
 #[test]
 fn two_q_is_the_same_everywhere() {
-    three_worlds_agree("2q", &["write_policy=wb"], 0);
+    three_worlds_agree("2q", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]
 fn mq_is_the_same_everywhere() {
-    three_worlds_agree("mq", &["write_policy=wb"], 0);
+    three_worlds_agree("mq", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]
 fn fast_cache_like_is_the_same_everywhere() {
-    three_worlds_agree("fast-cache-like", &["write_policy=wb", "promote_after=2"], 0);
+    three_worlds_agree("fast-cache-like", &["write_policy=wb", "promote_after=2"], ONE_LEVEL);
 }
 
 #[test]
 fn rpac_is_the_same_everywhere() {
-    three_worlds_agree("rpac", &["write_policy=wb", "decay_interval=20000"], 0);
+    three_worlds_agree("rpac", &["write_policy=wb", "decay_interval=20000"], ONE_LEVEL);
 }
