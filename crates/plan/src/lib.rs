@@ -11,6 +11,7 @@ mod answer;
 mod compare;
 mod curves;
 mod error;
+mod foreseen;
 mod front;
 mod jobs;
 mod levels;

@@ -14,6 +14,7 @@ use lode_trace::Merge;
 use lode_types::{Op, TraceRequest};
 
 use crate::error::PlanError;
+use crate::foreseen::{distinct_blocks, least_bytes};
 use crate::jobs::in_parallel;
 use crate::pool::BlockAccess;
 use crate::streams::{StreamFacts, StreamOptions, access_op, accesses_of};
@@ -118,6 +119,7 @@ impl Cutter {
                 if merge.next_batch(&mut self.batch)? == 0 {
                     break;
                 }
+                self.check_batch()?;
                 progress(merge);
             }
             let (vm, request) = self.batch[self.cut];
@@ -125,6 +127,17 @@ impl Cutter {
             accesses += self.cut_request(vm as usize, &request, merge, &mut pieces, &mut open)?;
         }
         Ok(pieces)
+    }
+
+    /// Refuses at once what could not be followed in the end.
+    fn check_batch(&self) -> Result<(), PlanError> {
+        let distinct = distinct_blocks(&self.batch, self.options.block_size);
+        let used_bytes = distinct.iter().map(|&blocks| least_bytes(blocks, 1.0)).sum();
+        let limit_bytes = self.options.memory_bytes;
+        if used_bytes > limit_bytes {
+            return Err(PlanError::Memory { vms: distinct.len(), used_bytes, limit_bytes });
+        }
+        Ok(())
     }
 
     /// Adds the accesses of a request to the piece of its VM that is open; gives how many they are.

@@ -8,6 +8,7 @@ use lode_trace::{Merge, QuickSpan, vm_block};
 use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
 
 use crate::error::PlanError;
+use crate::foreseen::{distinct_blocks, least_bytes};
 use crate::pool::{BlockAccess, Consumer, Failure, Pool};
 
 /// Accesses that are dealt to a VM's consumer at once.
@@ -149,6 +150,8 @@ struct Dealer<'a, C: Follower, F> {
     latest_ns: u64,
     /// Accesses until the memory in use is looked at again.
     until_look: u64,
+    /// Blocks that the batch being dealt touches, by VM, where they cannot all be followed within the memory.
+    foreseen: Vec<u64>,
     shrinks: u64,
     /// Memory in use that no smaller sample could bring below the limit.
     excess_bytes: Option<u64>,
@@ -168,6 +171,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             starts_ns: Vec::new(),
             latest_ns: 0,
             until_look,
+            foreseen: Vec::new(),
             shrinks: 0,
             excess_bytes: None,
         }
@@ -176,6 +180,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
     fn deal_all(&mut self, merge: &mut Merge, progress: &mut dyn FnMut(&Merge)) -> Result<(), PlanError> {
         let mut batch = Vec::new();
         while merge.next_batch(&mut batch)? > 0 {
+            self.foresee(&batch);
             for (vm, request) in &batch {
                 self.deal(*vm as usize, request, merge)?;
             }
@@ -192,6 +197,18 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             self.flush(vm).map_err(|failure| named(failure, merge))?;
         }
         self.pool.settled(|_| ()).map_err(|failure| named(failure, merge))
+    }
+
+    /// Looks at the memory soon when a batch holds more than fits: to fill it first, only to follow a small part of the
+    /// blocks in the end, would take minutes.
+    fn foresee(&mut self, batch: &[(u32, TraceRequest)]) {
+        self.foreseen = distinct_blocks(batch, self.options.block_size);
+        let least: u64 = self.foreseen.iter().map(|&blocks| least_bytes(blocks, 1.0)).sum();
+        if least > self.options.memory_bytes {
+            self.until_look = self.until_look.min(LEAST_BETWEEN_LOOKS);
+        } else {
+            self.foreseen.clear();
+        }
     }
 
     fn deal(&mut self, vm: usize, request: &TraceRequest, merge: &Merge) -> Result<(), PlanError> {
@@ -236,16 +253,24 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
     /// what is left out does not depend on timing.
     fn look_at_memory(&mut self) -> Result<(), Failure<C>> {
         let limit = self.options.memory_bytes;
-        let (used, shrinks, rate) = self.pool.settled(|followers| {
+        let foreseen = &self.foreseen;
+        let (used, shrinks, to_come, rate) = self.pool.settled(|followers| {
+            let (to_come, early) = shrink_for(followers, foreseen, limit);
             let (used, shrinks) = shrink_to(followers, limit);
-            (used, shrinks, followers.iter().map(|follower| follower.rate()).fold(1.0, f64::min))
+            (
+                used,
+                early + shrinks,
+                to_come,
+                followers.iter().map(|follower| follower.rate()).fold(1.0, f64::min),
+            )
         })?;
         if self.shrinks == 0 && shrinks > 0 {
             (self.options.on_sampling)(Sampling { rate, limit_bytes: limit });
         }
         self.shrinks += shrinks;
         self.excess_bytes = (used > limit).then_some(used);
-        let room = limit.saturating_sub(used) / MOST_BYTES_PER_ACCESS;
+        // What is to come cannot be made small before enough of it is there.
+        let room = limit.saturating_sub(used.max(to_come)) / MOST_BYTES_PER_ACCESS;
         self.until_look = room.max(LEAST_BETWEEN_LOOKS);
         Ok(())
     }
@@ -310,6 +335,23 @@ pub(crate) fn access_op(op: Op) -> Option<AccessOp> {
         Op::Write => Some(AccessOp::Write),
         Op::Trim | Op::Flush => None,
     }
+}
+
+/// Makes followers smaller until what they are bound to follow fits, as far as that can be yet; gives the bytes that it will
+/// take at least, and how often blocks were halved.
+fn shrink_for<C: Follower>(followers: &mut [&mut C], foreseen: &[u64], limit_bytes: u64) -> (u64, u64) {
+    let least = |followers: &[&mut C]| -> u64 {
+        followers.iter().zip(foreseen).map(|(follower, &blocks)| least_bytes(blocks, follower.rate())).sum()
+    };
+    let mut shrinks = 0;
+    if least(followers) > limit_bytes {
+        for (follower, &blocks) in followers.iter_mut().zip(foreseen) {
+            while least_bytes(blocks, follower.rate()) > SUNK_BYTES && follower.shrink() {
+                shrinks += 1;
+            }
+        }
+    }
+    (least(followers), shrinks)
 }
 
 /// Makes the largest follower smaller until all together fit; gives what they hold then and how often blocks were halved.

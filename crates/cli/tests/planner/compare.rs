@@ -94,7 +94,7 @@ fn a_scheme_that_needs_the_future_is_told_it() {
     for message in [too_little(&arguments), too_little(&replay)] {
         assert!(message.contains("takes more than 1024 bytes; allow more with --memory"), "{message}");
     }
-    let curve = bad(&["curve", &trace, "--scheme", "belady"], 1);
+    let curve = bad(&["curve", &trace, "--scheme", "belady"], 2);
     assert!(curve.contains("only a recorded trace can tell"), "{curve}");
 }
 
