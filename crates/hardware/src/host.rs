@@ -129,11 +129,9 @@ impl Host {
     }
 
     /// Years until new SSDs of a level of this size have taken all writes that they may take, when so many bytes are
-    /// written to the level in such a span, again and again. Each copy takes every write. `None` when nothing is
-    /// written or the span is zero.
-    pub fn ssd_life_years(&self, ssd_bytes: u64, written_bytes: u64, span_ns: u64) -> Option<f64> {
-        (span_ns > 0).then_some(())?;
-        self.ssd.years_left(ssd_bytes, 0.0, written_bytes as f64 / seconds(span_ns))
+    /// written to the level in a second, again and again. Each copy takes every write. `None` when nothing is written.
+    pub fn ssd_life_years(&self, ssd_bytes: u64, written_bytes_per_s: f64) -> Option<f64> {
+        self.ssd.years_left(ssd_bytes, 0.0, written_bytes_per_s)
     }
 
     /// Energy of a run, in joules, by TICA's Eq. 2, with backing disks: operations times latency times power, and the

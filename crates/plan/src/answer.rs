@@ -13,7 +13,8 @@ use crate::jobs::in_parallel;
 use crate::levels::LevelBytes;
 use crate::load::Load;
 use crate::report::{
-    FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, VmSizeReport, WearReport,
+    FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, TotalsReport, VmSizeReport,
+    WearReport,
 };
 use crate::size::{Outcome, SizeOptions, SizePlan, outcome_without_cache, size};
 use crate::totals::{Totals, totals};
@@ -149,12 +150,12 @@ impl Answer {
             vms: VmSizeReport::all(load, plan),
             total: OutcomeReport::from(&plan.total),
             without_cache: OutcomeReport::from(&self.without_cache),
-            wear: WearReport::new(load, host, plan.levels.ssd_bytes, plan.total.ssd_writes),
+            wear: WearReport::of_plan(load, host, plan),
             mode: self.fastest_mode(),
             replayed: self.replayed.iter().map(replayed).collect(),
             advice: advice_at[asked[0]][asked[1]].clone(),
             advice_at,
-            totals: (&self.totals).into(),
+            totals: TotalsReport::new(load, &self.totals),
             front: self
                 .front
                 .as_ref()

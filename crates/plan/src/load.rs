@@ -2,6 +2,8 @@
 //!
 //! It must not know how levels are divided.
 
+use std::collections::BTreeMap;
+
 use lode_reuse::{Curve, JointProfile, JointProfiler, Method, ReuseError};
 use lode_trace::Merge;
 use lode_types::Level;
@@ -13,6 +15,9 @@ use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
 /// Most points of a curve that levels are divided by. Between them hits are too low by less than one in so many.
 pub const MAX_CURVE_POINTS: usize = 4096;
 
+/// Nanoseconds of a second.
+const SECOND_NS: f64 = 1e9;
+
 /// One VM's stream, as far as sizing needs it.
 #[derive(Clone, Debug)]
 pub struct VmLoad {
@@ -20,6 +25,8 @@ pub struct VmLoad {
     pub facts: StreamFacts,
     /// What a read-only DRAM level over a write-only SSD level would do, at every pair of sizes.
     pub profile: JointProfile,
+    /// How long its trace goes, in nanoseconds; where that is no time, how long all go; 0 where times are not known.
+    pub span_ns: u64,
     /// The curves that levels are divided by, by [`Level::index`]: those of the profile, with at most
     /// [`MAX_CURVE_POINTS`] points, so that a division does not take longer for a VM of many blocks.
     curves: [Curve; 2],
@@ -28,7 +35,12 @@ pub struct VmLoad {
 impl VmLoad {
     fn new(facts: StreamFacts, profile: JointProfile) -> VmLoad {
         let curves = [profile.ro_curve(), profile.wbwo_curve()].map(|curve| curve.thin(MAX_CURVE_POINTS));
-        VmLoad { facts, profile, curves }
+        VmLoad { facts, profile, span_ns: 0, curves }
+    }
+
+    /// So many in a second of its trace; 0 where times are not known.
+    pub(crate) fn per_s(&self, count: u64) -> f64 {
+        if self.span_ns == 0 { 0.0 } else { count as f64 / (self.span_ns as f64 / SECOND_NS) }
     }
 
     /// The curve that a level is divided by.
@@ -64,12 +76,15 @@ pub fn measure(
     let make = |vm: usize| JointProfiler::new(method, vm as u64).map(JointFollower);
     let followed = follow(merge, stream, make, progress)?;
     let vms = followed.vms.into_iter().map(|(facts, follower)| VmLoad::new(facts, follower.0.finish()));
-    Ok(Load {
+    let mut load = Load {
         vms: vms.collect(),
         shrinks: followed.shrinks,
         block_bytes: stream.block_size.bytes(),
         has_times: merge.has_times(),
-    })
+    };
+    let inputs: Vec<usize> = merge.vms().iter().map(|vm| vm.input).collect();
+    load.set_spans(&inputs);
+    Ok(load)
 }
 
 impl Load {
@@ -79,11 +94,28 @@ impl Load {
         if !self.has_times {
             return None;
         }
-        let spans = || self.vms.iter().filter_map(|vm| vm.facts.span.usual_ns());
-        let first = spans().map(|span| span.0).min()?;
-        let last = spans().map(|span| span.1).max()?;
-        Some(last - first)
+        span_of(self.vms.iter())
     }
+
+    /// Sets the VMs' spans to those of the traces that they come from, which `inputs` numbers.
+    fn set_spans(&mut self, inputs: &[usize]) {
+        let all_ns = self.span_ns().unwrap_or(0);
+        let mut vms_of_input: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (vm, &input) in inputs.iter().enumerate().take(self.vms.len()) {
+            vms_of_input.entry(input).or_default().push(vm);
+        }
+        for vms in vms_of_input.values().filter(|_| all_ns > 0) {
+            let own_ns = span_of(vms.iter().map(|&vm| &self.vms[vm])).filter(|&ns| ns > 0);
+            vms.iter().for_each(|&vm| self.vms[vm].span_ns = own_ns.unwrap_or(all_ns));
+        }
+    }
+}
+
+/// Time from the first to the last request of these VMs, in nanoseconds.
+fn span_of<'a>(vms: impl Iterator<Item = &'a VmLoad>) -> Option<u64> {
+    let spans = vms.filter_map(|vm| vm.facts.span.usual_ns());
+    let all = spans.reduce(|all, span| (all.0.min(span.0), all.1.max(span.1)));
+    all.map(|(first, last)| last - first)
 }
 
 struct JointFollower(JointProfiler);

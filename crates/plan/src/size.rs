@@ -68,6 +68,8 @@ pub struct Outcome {
     pub ssd_hits: u64,
     /// Blocks written to the SSD, if every write of a VM with a share of it goes there.
     pub ssd_writes: u64,
+    /// The same in a second, each VM's over the span of its own trace; 0 where times are not known.
+    pub ssd_writes_per_s: f64,
     /// Time of all accesses together, in nanoseconds; every access to the disk counts as a random one.
     pub latency_ns: u128,
 }
@@ -90,6 +92,7 @@ impl Outcome {
         self.dram_hits += other.dram_hits;
         self.ssd_hits += other.ssd_hits;
         self.ssd_writes += other.ssd_writes;
+        self.ssd_writes_per_s += other.ssd_writes_per_s;
         self.latency_ns += other.latency_ns;
     }
 }
@@ -206,13 +209,15 @@ fn outcome(vm: &VmLoad, (dram_hits, ssd_hits): (u64, u64), has_ssd: bool, times:
     let (reads, writes) = (vm.profile.reads(), vm.profile.writes());
     let misses = reads.saturating_sub(dram_hits + ssd_hits);
     let write_ns = if has_ssd { times.ssd_write_ns } else { times.backing.random_write.ns };
+    let ssd_writes = if has_ssd { writes } else { 0 };
     let time = |count: u64, each_ns: u64| u128::from(count) * u128::from(each_ns);
     Outcome {
         reads,
         writes,
         dram_hits,
         ssd_hits,
-        ssd_writes: if has_ssd { writes } else { 0 },
+        ssd_writes,
+        ssd_writes_per_s: vm.per_s(ssd_writes),
         latency_ns: time(dram_hits, times.dram_ns)
             + time(ssd_hits, times.ssd_read_ns)
             + time(misses, times.backing.random_read.ns)

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::tally::Tally;
 
 /// Nanoseconds of a second.
-const SECOND_NS: f64 = 1e9;
+pub(crate) const SECOND_NS: f64 = 1e9;
 
 /// What one VM asked of the devices, which it shares with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -31,7 +31,7 @@ pub struct DevicesReport {
     pub span_s: Option<f64>,
     /// Bytes of data written into the SSD level; every copy of it takes them.
     pub ssd_written_bytes: u64,
-    /// The same in a second; none in no time.
+    /// The same in a second, each VM's over the span of its own trace; none in no time.
     pub ssd_written_bytes_per_s: Option<f64>,
     /// Years that new SSDs last at this rate; none in no time or without writes.
     pub ssd_life_years: Option<f64>,
@@ -68,17 +68,19 @@ impl HostRun<'_> {
         }
     }
 
-    /// Of all together; `operations` are the sum of the VMs'.
-    pub(crate) fn total(&self, operations: Operations) -> DevicesReport {
+    /// Of all together; `operations` are the sum of the VMs', `ssd_writes_per_s` what they write to the SSD in a second.
+    pub(crate) fn total(&self, operations: Operations, ssd_writes_per_s: Option<f64>) -> DevicesReport {
         let run = self.run(operations);
         let written_bytes = self.bytes(operations.ssd_writes);
+        let written_bytes_per_s = ssd_writes_per_s.map(|blocks| blocks * self.block.bytes() as f64);
         let energy_j = self.span_ns.map(|_| self.host.energy_j(&run));
         DevicesReport {
             host: self.host.name.clone(),
             span_s: self.span_ns.map(|ns| ns as f64 / SECOND_NS),
             ssd_written_bytes: written_bytes,
-            ssd_written_bytes_per_s: self.over_span(written_bytes as f64),
-            ssd_life_years: self.host.ssd_life_years(run.ssd_bytes, written_bytes, run.span_ns),
+            ssd_written_bytes_per_s: written_bytes_per_s,
+            ssd_life_years: written_bytes_per_s
+                .and_then(|bytes_per_s| self.host.ssd_life_years(run.ssd_bytes, bytes_per_s)),
             energy_j,
             active_energy_j: self.active_energy_j(operations),
             mean_w: energy_j.and_then(|energy_j| self.over_span(energy_j.total)),

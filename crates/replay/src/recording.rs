@@ -14,6 +14,7 @@ const BATCH: usize = 4096;
 pub struct Recording {
     requests: Vec<(u32, TraceRequest)>,
     vm_names: Vec<String>,
+    vm_inputs: Vec<usize>,
     inputs: Vec<InputReport>,
     warnings: Vec<String>,
 }
@@ -45,8 +46,9 @@ impl Recording {
             progress(&source, batch.len());
             requests.append(&mut batch);
         }
-        let (vm_names, inputs, warnings) = (source.vm_names(), source.inputs(), source.warnings());
-        Ok(Some(Recording { requests, vm_names, inputs, warnings }))
+        let (vm_names, vm_inputs) = (source.vm_names(), source.vm_inputs());
+        let (inputs, warnings) = (source.inputs(), source.warnings());
+        Ok(Some(Recording { requests, vm_names, vm_inputs, inputs, warnings }))
     }
 
     /// Requests of all VMs.
@@ -89,6 +91,10 @@ impl Source for Playback<'_> {
 
     fn vm_names(&self) -> Vec<String> {
         self.recording.vm_names.clone()
+    }
+
+    fn vm_inputs(&self) -> Vec<usize> {
+        self.recording.vm_inputs.clone()
     }
 
     fn inputs(&self) -> Vec<InputReport> {

@@ -8,8 +8,8 @@ use lode_policy::{AnyScheme, Quota, SchemeInfo, Settings, build, build_foreseein
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, TraceRequest};
 
-use crate::devices::HostRun;
-use crate::driver::Driver;
+use crate::devices::{HostRun, SECOND_NS};
+use crate::driver::{Driver, VmOutcome};
 use crate::error::ReplayError;
 use crate::future::Future;
 use crate::inputs::InputReport;
@@ -45,6 +45,9 @@ pub trait Source {
     /// Names of the VMs met so far, by number.
     fn vm_names(&self) -> Vec<String>;
 
+    /// Which of the traces each VM met so far comes from, by number.
+    fn vm_inputs(&self) -> Vec<usize>;
+
     /// What reading each trace passed over so far.
     fn inputs(&self) -> Vec<InputReport>;
 
@@ -59,6 +62,10 @@ impl Source for Merge {
 
     fn vm_names(&self) -> Vec<String> {
         self.vms().iter().map(|vm| vm.name.clone()).collect()
+    }
+
+    fn vm_inputs(&self) -> Vec<usize> {
+        self.vms().iter().map(|vm| vm.input).collect()
     }
 
     fn inputs(&self) -> Vec<InputReport> {
@@ -158,12 +165,12 @@ pub fn replay_foreseeing<S: Source>(
     let mut run = Run::new(options, known_vms.unwrap_or_else(|| source.vm_names().len()), future)?;
     first?;
     while !batch.is_empty() {
-        run.take(&batch)?;
+        run.take(&batch, &source)?;
         progress(&source, batch.len());
         source.next_batch(&mut batch)?;
     }
     run.driver.finish();
-    Ok(report(&run.driver, &source, options, &run.span))
+    Ok(report(&run, &source, options))
 }
 
 /// A replay under way. It does not know its source, so that the loop over the schemes is compiled once and not again for
@@ -171,6 +178,10 @@ pub fn replay_foreseeing<S: Source>(
 struct Run {
     driver: Driver<AnyScheme>,
     span: QuickSpan,
+    /// Of each trace.
+    input_spans: Vec<QuickSpan>,
+    /// Which trace each VM comes from.
+    vm_inputs: Vec<usize>,
 }
 
 impl Run {
@@ -184,15 +195,38 @@ impl Run {
         let (physical, block_size) = (options.physical, options.block_size);
         let build = builder(options, future.cloned());
         let driver = Driver::new(&options.settings, physical, block_size, times, known_vms, build);
-        Ok(Run { driver, span: QuickSpan::default() })
+        Ok(Run { driver, span: QuickSpan::default(), input_spans: Vec::new(), vm_inputs: Vec::new() })
     }
 
-    fn take(&mut self, batch: &[(u32, TraceRequest)]) -> Result<(), ReplayError> {
+    fn take(&mut self, batch: &[(u32, TraceRequest)], source: &dyn Source) -> Result<(), ReplayError> {
         for (vm, request) in batch {
             self.span.add(request.time_ns);
+            let vm_number = *vm as usize;
+            if vm_number >= self.vm_inputs.len() {
+                self.vm_inputs = source.vm_inputs();
+                let inputs = self.vm_inputs.iter().max().map_or(0, |&last| last + 1);
+                self.input_spans.resize(inputs, QuickSpan::default());
+            }
+            if let Some(&input) = self.vm_inputs.get(vm_number) {
+                self.input_spans[input].add(request.time_ns);
+            }
             self.driver.push(*vm, request)?;
         }
         Ok(())
+    }
+
+    /// Blocks written to the SSD in a second: each VM's over the span of its own trace, because traces of different
+    /// lengths say nothing of the time after they end. A trace of no time is as long as all together, which is `span_ns`;
+    /// `None` when that is no time, too.
+    fn ssd_writes_per_s(&self, outcomes: &[VmOutcome], span_ns: Option<u64>) -> Option<f64> {
+        let all_ns = span_ns.filter(|&ns| ns > 0)?;
+        let spans_ns: Vec<u64> = self.input_spans.iter().map(|span| length_ns(span).unwrap_or(0)).collect();
+        let of_vm = |(vm, outcome): (usize, &VmOutcome)| {
+            let own_ns = self.vm_inputs.get(vm).map_or(0, |&input| spans_ns[input]);
+            let ns = if own_ns > 0 { own_ns } else { all_ns };
+            outcome.tally.operations().ssd_writes as f64 / (ns as f64 / SECOND_NS)
+        };
+        Some(outcomes.iter().enumerate().map(of_vm).sum())
     }
 }
 
@@ -213,14 +247,20 @@ fn builder(options: &Options, future: Option<Future>) -> impl Fn(Quota) -> AnySc
     }
 }
 
-fn report(driver: &Driver<AnyScheme>, source: &dyn Source, options: &Options, span: &QuickSpan) -> Report {
+/// From the usual first to the usual last request.
+fn length_ns(span: &QuickSpan) -> Option<u64> {
+    span.usual_ns().map(|(first, last)| last - first)
+}
+
+fn report(run: &Run, source: &dyn Source, options: &Options) -> Report {
+    let driver = &run.driver;
     let names = source.vm_names();
     let Options { host, block_size, physical, .. } = options;
     let inputs = source.inputs();
-    let span_ns =
-        InputReport::all_have_times(&inputs).then(|| span.usual_ns().map_or(0, |(first, last)| last - first));
-    let run = HostRun { host, block: *block_size, physical: *physical, span_ns };
+    let span_ns = InputReport::all_have_times(&inputs).then(|| length_ns(&run.span).unwrap_or(0));
     let outcomes: Vec<_> = driver.outcomes().collect();
+    let ssd_writes_per_s = run.ssd_writes_per_s(&outcomes, span_ns);
+    let run = HostRun { host, block: *block_size, physical: *physical, span_ns };
     let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
     outcomes.iter().for_each(|outcome| operations.add(&outcome.tally.operations()));
     let names = names.iter().map(String::as_str);
@@ -231,7 +271,7 @@ fn report(driver: &Driver<AnyScheme>, source: &dyn Source, options: &Options, sp
         block_bytes: block_size.bytes(),
         physical: options.physical.into(),
         model: ModelReport::new(host, &host.service_times(*block_size)),
-        devices: run.total(operations),
+        devices: run.total(operations, ssd_writes_per_s),
         total,
         vms,
         intervals_cut: driver.intervals_cut(),

@@ -294,16 +294,14 @@ impl View<'_> {
 
     /// Bytes written to the SSD a day; none without an SSD or a span.
     fn written_per_day(&self) -> Option<States<f64>> {
-        let days = self.report.wear.span_s.filter(|&seconds| seconds > 0.0)? / 86_400.0;
+        let per_day = self.report.totals.ssd_bytes_per_day.as_ref()?;
         if self.report.levels.ssd_bytes == 0 {
             return None;
         }
-        let per_day = move |blocks: u64| self.bytes(blocks) / days;
-        let writes = &self.report.totals.ssd_writes;
         Some(self.sliders.by_level(
             Level::Ssd,
-            |at, _| per_day(writes[at]),
-            || per_day(writes.first().copied().unwrap_or(0)),
+            |at, _| per_day[at],
+            || per_day.first().copied().unwrap_or(0.0),
         ))
     }
 

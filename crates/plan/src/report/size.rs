@@ -1,14 +1,14 @@
 //! What `lode size` finds. It must not compute anything that is not there yet.
 
 use lode_hardware::Host;
-use lode_replay::{InputReport, Report};
+use lode_replay::{InputReport, Report, VmReport};
 use lode_reuse::sizing::Split;
 use lode_types::Level;
 use serde::Serialize;
 
 use crate::front::FrontPoint;
 use crate::levels::{LevelBlockCounts, LevelBytes};
-use crate::load::Load;
+use crate::load::{Load, VmLoad};
 use crate::size::{LevelPlan, Outcome, SizePlan, VmPlan};
 use crate::totals::{LevelTotals, Totals};
 
@@ -17,7 +17,7 @@ use super::curve::points;
 /// Points of each curve.
 const CURVE_POINTS: usize = 200;
 
-const NS_PER_DAY: f64 = 86_400e9;
+const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// What `lode size` finds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -156,7 +156,7 @@ pub struct WearReport {
     pub written_bytes: u64,
     /// Their span; none without requests, and where a trace has no times.
     pub span_s: Option<f64>,
-    /// Bytes written a day; none without a span.
+    /// Bytes written a day, each VM's by the span of its own trace; none without a span.
     pub bytes_per_day: Option<f64>,
     /// Full writes of the SSD a day; none without a span or an SSD.
     pub drive_writes_per_day: Option<f64>,
@@ -190,6 +190,8 @@ pub struct TotalsReport {
     pub outcomes: Vec<Vec<OutcomeReport>>,
     /// Blocks written to the SSD with each size of it, as in `wear`.
     pub ssd_writes: Vec<u64>,
+    /// Bytes of them a day with each size of it, as in `wear`; none without a span.
+    pub ssd_bytes_per_day: Option<Vec<f64>>,
 }
 
 /// Plans for larger and smaller sizes of one level.
@@ -242,12 +244,12 @@ impl From<&Outcome> for OutcomeReport {
 }
 
 impl WearReport {
-    /// The wear of an SSD of `ssd_bytes` to which `blocks` are written in the span of the load.
-    pub fn new(load: &Load, host: &Host, ssd_bytes: u64, blocks: u64) -> WearReport {
+    /// The wear of an SSD of `ssd_bytes` to which `blocks` are written over the load, so many of them a second.
+    pub fn new(load: &Load, host: &Host, ssd_bytes: u64, blocks: u64, blocks_per_s: f64) -> WearReport {
         let written_bytes = blocks.saturating_mul(load.block_bytes);
         let span_ns = load.span_ns();
-        let measurable_ns = span_ns.filter(|&ns| ns > 0);
-        let bytes_per_day = measurable_ns.map(|ns| written_bytes as f64 / ns as f64 * NS_PER_DAY);
+        let bytes_per_s = span_ns.filter(|&ns| ns > 0).map(|_| blocks_per_s * load.block_bytes as f64);
+        let bytes_per_day = bytes_per_s.map(|bytes| bytes * SECONDS_PER_DAY);
         WearReport {
             written_bytes,
             span_s: span_ns.map(|ns| ns as f64 / 1e9),
@@ -255,8 +257,16 @@ impl WearReport {
             drive_writes_per_day: bytes_per_day
                 .filter(|_| ssd_bytes > 0)
                 .map(|bytes| bytes / ssd_bytes as f64),
-            life_years: measurable_ns.and_then(|ns| host.ssd_life_years(ssd_bytes, written_bytes, ns)),
+            life_years: bytes_per_s.and_then(|bytes| host.ssd_life_years(ssd_bytes, bytes)),
         }
+    }
+}
+
+impl WearReport {
+    /// The wear of a plan, if every write of a VM with a share of the SSD goes there.
+    pub(crate) fn of_plan(load: &Load, host: &Host, plan: &SizePlan) -> WearReport {
+        let Outcome { ssd_writes, ssd_writes_per_s, .. } = plan.total;
+        WearReport::new(load, host, plan.levels.ssd_bytes, ssd_writes, ssd_writes_per_s)
     }
 }
 
@@ -271,12 +281,16 @@ impl ReplayedReport {
     ) -> ReplayedReport {
         let counters = &report.total.counters;
         let hits = counters.read_hits.dram + counters.read_hits.ssd;
+        let written = counters.ssd_writes.total;
+        let of_vm =
+            |(vm, replayed): (&VmLoad, &VmReport)| vm.per_s(replayed.counts.counters.ssd_writes.total);
+        let written_per_s = load.vms.iter().zip(&report.vms).map(of_vm).sum();
         ReplayedReport {
             scheme: report.scheme.clone(),
             mode,
             read_hit_ratio: (counters.block_reads > 0).then(|| hits as f64 / counters.block_reads as f64),
             mean_latency_us: report.total.mean_latency_us,
-            wear: WearReport::new(load, host, levels.ssd_bytes, counters.ssd_writes.total),
+            wear: WearReport::new(load, host, levels.ssd_bytes, written, written_per_s),
         }
     }
 }
@@ -284,7 +298,7 @@ impl ReplayedReport {
 impl VmSizeReport {
     /// One VM of a plan.
     pub(crate) fn all(load: &Load, plan: &SizePlan) -> Vec<VmSizeReport> {
-        let one = |(vm, planned): (&crate::load::VmLoad, &VmPlan)| VmSizeReport {
+        let one = |(vm, planned): (&VmLoad, &VmPlan)| VmSizeReport {
             name: planned.name.clone(),
             requests: vm.facts.requests,
             demand: planned.demand_blocks.into(),
@@ -309,11 +323,15 @@ impl From<&LevelTotals> for LevelTotalsReport {
     }
 }
 
-impl From<&Totals> for TotalsReport {
-    fn from(totals: &Totals) -> TotalsReport {
+impl TotalsReport {
+    /// Of divisions of the levels' sizes around those asked for.
+    pub(crate) fn new(load: &Load, totals: &Totals) -> TotalsReport {
         let [dram, ssd] = totals.of_level.each_ref().map(LevelTotalsReport::from);
-        let writes =
-            totals.outcomes.first().map(|row| row.iter().map(|outcome| outcome.ssd_writes).collect());
+        // What is written depends on the shares of the SSD alone.
+        let with_each_ssd = || totals.outcomes.first().into_iter().flatten();
+        let per_day =
+            |outcome: &Outcome| outcome.ssd_writes_per_s * load.block_bytes as f64 * SECONDS_PER_DAY;
+        let has_span = load.span_ns().is_some_and(|ns| ns > 0);
         TotalsReport {
             dram,
             ssd,
@@ -322,7 +340,8 @@ impl From<&Totals> for TotalsReport {
                 .iter()
                 .map(|row| row.iter().map(OutcomeReport::from).collect())
                 .collect(),
-            ssd_writes: writes.unwrap_or_default(),
+            ssd_writes: with_each_ssd().map(|outcome| outcome.ssd_writes).collect(),
+            ssd_bytes_per_day: has_span.then(|| with_each_ssd().map(per_day).collect()),
         }
     }
 }
@@ -335,7 +354,7 @@ impl FrontReport {
             cost_usd: *cost_usd,
             levels: plan.levels,
             outcome: (&plan.total).into(),
-            wear: WearReport::new(load, host, plan.levels.ssd_bytes, plan.total.ssd_writes),
+            wear: WearReport::of_plan(load, host, plan),
         }
     }
 }

@@ -44,6 +44,22 @@ pub fn merge(requests: &[Request]) -> Merge {
     Merge::new(vec![reader], MergeOptions::default()).expect("a merge")
 }
 
+/// A trace for each list of requests, each request so many microseconds after the last one.
+pub fn merge_paced(traces: &[(u64, Vec<Request>)]) -> Merge {
+    let reader = |(at, (pace_us, requests)): (usize, &(u64, Vec<Request>))| {
+        let mut text = String::new();
+        for (time, request) in requests.iter().enumerate() {
+            let op = if request.op == AccessOp::Read { "Read" } else { "Write" };
+            let (offset, size) = (request.block * BLOCK_BYTES, request.blocks * BLOCK_BYTES);
+            let ticks = time as u64 * pace_us * 10;
+            writeln!(text, "{ticks},host{at},{},{op},{offset},{size},1", request.vm).expect("memory");
+        }
+        let options = ReadOptions { format: Some("msr".to_owned()), ..ReadOptions::default() };
+        read_trace(Cursor::new(text.into_bytes()), format!("{at}.csv"), &options).expect("a trace")
+    };
+    Merge::new(traces.iter().enumerate().map(reader).collect(), MergeOptions::default()).expect("a merge")
+}
+
 /// The VMs in order of appearance, each with its accesses.
 pub fn streams(requests: &[Request]) -> Vec<(usize, Vec<(AccessOp, BlockNo)>)> {
     let mut streams: Vec<(usize, Vec<(AccessOp, BlockNo)>)> = Vec::new();

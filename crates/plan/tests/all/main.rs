@@ -7,3 +7,4 @@ mod front;
 mod limits;
 mod mini;
 mod sizes;
+mod wear;

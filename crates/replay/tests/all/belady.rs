@@ -25,6 +25,10 @@ impl Source for Given {
         (0..VMS).map(|vm| format!("vm{vm}")).collect()
     }
 
+    fn vm_inputs(&self) -> Vec<usize> {
+        vec![0; VMS]
+    }
+
     fn inputs(&self) -> Vec<lode_replay::InputReport> {
         Vec::new()
     }

@@ -191,6 +191,45 @@ fn energy_wear_and_cost_by_hand() {
     close(&devices["active_energy_j"]["total"], sum);
 }
 
+/// A trace says nothing of the time after its end: what a VM writes in its ten seconds is its rate, however long others go.
+#[test]
+fn rates_of_traces_of_different_lengths_add_up() {
+    let run = |traces: &[&str]| {
+        let reader = |(at, trace): (usize, &&str)| {
+            let text = format!("fio version 3 iolog\n{trace}").into_bytes();
+            read_trace(std::io::Cursor::new(text), format!("{at}.iolog"), &ReadOptions::default())
+                .expect("an iolog")
+        };
+        let readers = traces.iter().enumerate().map(reader).collect();
+        let mut settings = SchemeInfo::find("etica").expect("a scheme").settings();
+        settings.set_pair("sizing=off").expect("a setting");
+        let options = Options {
+            settings,
+            physical: Quota::new(8, 16),
+            block_size: BlockSize::KIB_4,
+            host: Host::find("default").expect("a host"),
+            shares: None,
+        };
+        let merge = Merge::new(readers, MergeOptions::default()).expect("a merge");
+        replay(merge, &options, None, &mut |_, _| {}).expect("a report").devices
+    };
+    let short = "0 a write 0 8192\n10000000 a read 0 4096\n";
+    let long = "0 b write 0 8192\n0 c write 0 4096\n50000000 c read 0 4096\n100000000 b read 0 4096\n";
+    let instant = "0 d write 0 4096\n";
+    let per_s = |traces: &[&str]| run(traces).ssd_written_bytes_per_s.expect("a span");
+    assert!((per_s(&[short]) - 2.0 * 409.6).abs() < 1e-9);
+    // VMs of one trace were watched equally long.
+    assert!((per_s(&[long]) - 3.0 * 40.96).abs() < 1e-9);
+    let both = run(&[short, long]);
+    assert!((per_s(&[short, long]) - per_s(&[short]) - per_s(&[long])).abs() < 1e-9);
+    assert_eq!(both.span_s, Some(100.0));
+    let years = |devices: &lode_replay::DevicesReport| devices.ssd_life_years.expect("a life");
+    let inverse = 1.0 / years(&run(&[short])) + 1.0 / years(&run(&[long]));
+    assert!((1.0 / years(&both) / inverse - 1.0).abs() < 1e-9);
+    // What takes no time has no rate of its own.
+    assert!((per_s(&[long, instant]) - 4.0 * 40.96).abs() < 1e-9);
+}
+
 #[test]
 fn a_span_of_no_time_has_no_rates() {
     let trace = "5 a write 0 4096\n5 a read 0 4096\n";
