@@ -12,6 +12,7 @@ use crate::front::{FrontPoint, Prices, best, front};
 use crate::jobs::in_parallel;
 use crate::levels::LevelBytes;
 use crate::load::Load;
+use crate::mode::choose;
 use crate::report::{
     FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, TotalsReport, VmSizeReport,
     WearReport,
@@ -115,13 +116,6 @@ impl Answer {
         Ok(())
     }
 
-    /// The mode with which the plan was fastest when it was replayed; of equals the first, which spares the SSD.
-    fn fastest_mode(&self) -> Option<&'static str> {
-        let latency_us = |report: &Report| report.total.mean_latency_us.unwrap_or(0.0);
-        let fastest = self.replayed.iter().min_by(|a, b| latency_us(&a.1).total_cmp(&latency_us(&b.1)));
-        fastest.map(|(mode, _)| *mode)
-    }
-
     /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces.
     pub fn report(
         &self,
@@ -138,6 +132,8 @@ impl Answer {
         let replayed = |(mode, report): &(&'static str, Report)| {
             ReplayedReport::new(load, host, plan.levels, mode, report)
         };
+        let replayed: Vec<ReplayedReport> = self.replayed.iter().map(replayed).collect();
+        let choice = choose(load, options, &self.replayed, &replayed);
         SizeReport {
             block_bytes: load.block_bytes,
             method,
@@ -151,8 +147,9 @@ impl Answer {
             total: OutcomeReport::from(&plan.total),
             without_cache: OutcomeReport::from(&self.without_cache),
             wear: WearReport::of_plan(load, host, plan),
-            mode: self.fastest_mode(),
-            replayed: self.replayed.iter().map(replayed).collect(),
+            mode: choice.as_ref().map(|choice| choice.mode),
+            mode_reason: choice.map(|choice| choice.reason),
+            replayed,
             advice: advice_at[asked[0]][asked[1]].clone(),
             advice_at,
             totals: TotalsReport::new(load, &self.totals),

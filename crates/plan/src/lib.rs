@@ -17,6 +17,7 @@ mod jobs;
 mod levels;
 mod load;
 mod mini;
+mod mode;
 mod pages;
 mod pieces;
 mod pool;

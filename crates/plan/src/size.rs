@@ -308,6 +308,12 @@ fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64)
     demand
 }
 
+/// How much a VM counts.
+pub(crate) fn weight_of(vm: &VmLoad, options: &SizeOptions) -> f64 {
+    let rules = options.rules.iter().filter(|rule| rule.is_for(&vm.facts.name));
+    rules.filter_map(|rule| rule.weight).next_back().unwrap_or(1.0)
+}
+
 /// A level's name in what people read.
 pub(crate) fn title(level: Level) -> &'static str {
     match level {

@@ -324,6 +324,9 @@ fn text_of(report: &SizeReport) -> String {
             wear_text(&replayed.wear)
         );
     }
+    if let Some((mode, reason)) = report.mode.zip(report.mode_reason.as_ref()) {
+        text += &format!("Taken: mode={mode}; {reason}.\n");
+    }
     if report.replayed.is_empty() {
         text += &format!("At most {}\n", wear_text(&report.wear));
     }

@@ -4,7 +4,7 @@ use lode_draw::{Axis, Cells, Column, LineChart, Series, Shape, States, Table, Un
 use lode_types::show_size;
 
 use crate::levels::LevelBytes;
-use crate::report::{FrontReport, ReplayedReport};
+use crate::report::{FrontReport, ReplayedReport, SizeReport};
 
 /// Points of one kind that have labels; more of them cover each other, and the table has all.
 const MOST_LABELS: usize = 8;
@@ -67,7 +67,8 @@ pub(super) fn front_table(front: &[FrontReport], has_times: bool) -> Table {
 }
 
 /// What replaying the plan gave: curves do not know how much of the writing a full SSD turns away.
-pub(super) fn replayed_table(replayed: &[ReplayedReport], has_times: bool) -> Table {
+pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
+    let replayed = &report.replayed;
     let numbers = |title: &str, unit: Unit, value: fn(&ReplayedReport) -> Option<f64>| Column {
         title: title.to_owned(),
         cells: Cells::Numbers(unit, States::fixed(replayed.iter().map(value).collect())),
@@ -84,6 +85,9 @@ pub(super) fn replayed_table(replayed: &[ReplayedReport], has_times: bool) -> Ta
         title += "; SSD life as the devices' profile rates it";
         columns.push(numbers("A day", Unit::BytesPerDay, |one| one.wear.bytes_per_day));
         columns.push(numbers("SSD life", Unit::Years, |one| one.wear.life_years));
+    }
+    if let Some((mode, reason)) = report.mode.zip(report.mode_reason.as_ref()) {
+        title += &format!(". Taken: mode={mode}; {reason}");
     }
     Table { title, columns }
 }

@@ -37,7 +37,7 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     }
     sections.push(Section { title: "VMs".to_owned(), items: vec![Item::Table(view.table())] });
     if !report.replayed.is_empty() {
-        let items = vec![Item::Table(replayed_table(&report.replayed, has_times))];
+        let items = vec![Item::Table(replayed_table(report, has_times))];
         sections.push(Section { title: "Replayed".to_owned(), items });
     }
     if let Some(front) = &report.front {

@@ -46,8 +46,11 @@ pub struct SizeReport {
     pub without_cache: OutcomeReport,
     /// What writing does to the SSD, if every write of a VM with a share of it goes there.
     pub wear: WearReport,
-    /// The mode of the scheme that serves it with which the plan was fastest when it was replayed; none if it was not.
+    /// The mode of the scheme that serves it with which the plan was best by the objective when it was replayed; of those
+    /// about as good, that with which the SSD lasts longest. None if it was not replayed.
     pub mode: Option<&'static str>,
+    /// Why that mode, as a part of a sentence.
+    pub mode_reason: Option<String>,
     /// The same from replays of the plan, one for each mode of the scheme that serves it; none if it was not replayed.
     pub replayed: Vec<ReplayedReport>,
     /// What stands out, in sentences.

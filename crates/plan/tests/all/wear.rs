@@ -1,9 +1,12 @@
 //! What is said of the SSD's life, and what follows from it.
 
-use lode_plan::{LevelBytes, Load, SizeOptions, WearReport, measure, size};
-use lode_replay::Host;
+use lode_hardware::Host;
+use lode_plan::{
+    LevelBytes, Load, Means, SizeOptions, SizeReport, VmRule, WearReport, answer, measure, size,
+};
 use lode_reuse::Method;
-use lode_types::AccessOp;
+use lode_reuse::sizing::Objective;
+use lode_types::{AccessOp, BlockSize};
 
 use crate::common::{BLOCK_BYTES, Request, merge_paced, stream_options};
 
@@ -17,14 +20,18 @@ pub fn load_of(traces: &[(u64, Vec<Request>)]) -> Load {
     measure(&mut merge_paced(traces), &stream_options(1), Method::Exact, &mut |_| {}).expect("a load")
 }
 
-fn wear_of(traces: &[(u64, Vec<Request>)]) -> WearReport {
-    let options = SizeOptions {
-        objective: Default::default(),
+pub fn options(objective: Objective) -> SizeOptions {
+    SizeOptions {
+        objective,
         solver: Default::default(),
         rules: Vec::new(),
         times: Default::default(),
         granule_bytes: 1,
-    };
+    }
+}
+
+fn wear_of(traces: &[(u64, Vec<Request>)]) -> WearReport {
+    let options = options(Objective::default());
     let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 1 << 20 };
     let load = load_of(traces);
     let total = size(&load, levels, &options).expect("a plan").total;
@@ -45,4 +52,74 @@ fn a_long_trace_beside_it_does_not_make_an_ssd_last() {
     assert!((both.bytes_per_day.expect("a span") / sum - 1.0).abs() < 1e-9);
     assert!(both.life_years < alone.life_years && alone.life_years.is_some());
     assert_eq!((both.written_bytes, both.span_s), (1002 * BLOCK_BYTES, Some(100.0)));
+}
+
+fn replayed(traces: &[(u64, Vec<Request>)], levels: LevelBytes, options: &SizeOptions) -> SizeReport {
+    let load = load_of(traces);
+    let mut answer = answer(&load, Means::Levels(levels), options).expect("an answer");
+    let host = Host::find("default").expect("a host");
+    let open = || Ok(merge_paced(traces));
+    answer.replay(&open, BlockSize::KIB_4, &host, 1, &|_| {}).expect("replays");
+    answer.report(&load, options, &host, String::new(), &merge_paced(traces))
+}
+
+/// Blocks of the SSD that are read over and over, and writes elsewhere that drive them out when they are all taken. A
+/// full SSD that turns writes away has the hits; one that takes them has the shorter latency.
+fn hot_reads_under_a_stream_of_writes() -> Vec<Request> {
+    let one = |op, block| Request { vm: 0, op, block, blocks: 1 };
+    let mut requests: Vec<Request> = (0..8).map(|block| one(AccessOp::Write, block)).collect();
+    for round in 0..200 {
+        requests.extend((0..12).map(|at| one(AccessOp::Write, 1000 + (round * 12 + at) * 7)));
+        requests.extend((0..8).map(|block| one(AccessOp::Read, block * 3 % 8)));
+    }
+    requests
+}
+
+#[test]
+fn the_mode_follows_the_objective() {
+    let traces = [(1_000, hot_reads_under_a_stream_of_writes())];
+    let rule = VmRule {
+        name: "*".to_owned(),
+        weight: None,
+        dram_bytes: (None, None),
+        ssd_bytes: (Some(8 * BLOCK_BYTES), None),
+    };
+    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 8 * BLOCK_BYTES };
+    let latency = Objective::Latency { cache_us: 120.0, backing_us: 8000.0 };
+    for objective in [Objective::Hits, Objective::SumHitRatio, Objective::MaxMin, latency] {
+        let options = SizeOptions { rules: vec![rule.clone()], ..options(objective) };
+        let report = replayed(&traces, levels, &options);
+        let of = |mode: &str| {
+            report.replayed.iter().find(|one| one.mode == mode).expect("both modes are replayed")
+        };
+        let (spares, takes) = (of("full-hybrid"), of("npe"));
+        assert!(spares.read_hit_ratio > takes.read_hit_ratio, "{spares:?} {takes:?}");
+        assert!(spares.mean_latency_us > takes.mean_latency_us, "{spares:?} {takes:?}");
+        let expected = if objective == latency { "npe" } else { "full-hybrid" };
+        assert_eq!(report.mode, Some(expected), "{objective:?}");
+        assert!(report.mode_reason.expect("a reason").starts_with("it is best in"));
+    }
+}
+
+/// Blocks that are read all the time stay, whether a few writes elsewhere are taken or turned away.
+#[test]
+fn of_equally_good_modes_the_one_that_spares_the_ssd_is_taken() {
+    let one = |op, block| Request { vm: 0, op, block, blocks: 1 };
+    let mut requests: Vec<Request> = (0..8).map(|block| one(AccessOp::Write, block)).collect();
+    for round in 0..50 {
+        requests.extend((0..40).map(|at| one(AccessOp::Read, at * 3 % 8)));
+        requests.push(one(AccessOp::Write, 1000 + round * 7));
+    }
+    let traces = [(1_000, requests)];
+    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 16 * BLOCK_BYTES };
+    for objective in [Objective::Hits, Objective::SumHitRatio, Objective::MaxMin] {
+        let report = replayed(&traces, levels, &options(objective));
+        let least = report.replayed.iter().map(|one| one.wear.written_bytes).min();
+        let most = report.replayed.iter().map(|one| one.wear.written_bytes).max();
+        assert!(least < most, "the modes differ");
+        let taken = report.replayed.iter().find(|one| Some(one.mode) == report.mode);
+        assert_eq!(taken.map(|one| one.wear.written_bytes), least);
+        let reason = report.mode_reason.expect("a reason");
+        assert!(reason.contains("lasts longest"), "{reason}");
+    }
 }
