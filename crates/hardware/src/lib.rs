@@ -38,7 +38,7 @@ pub use reliability::{
     HOURS_PER_YEAR, MirrorReadings, unreliability, unreliability_hybrid, unreliability_pair,
 };
 pub use service::{BackingTimes, Command, ServiceTimes};
-pub use ssd::Ssd;
+pub use ssd::{Ssd, SsdRating};
 
 /// Bytes of one GB in prices, capacities and endurance ratings, where vendors count in powers of ten.
 pub const GB_BYTES: f64 = 1e9;

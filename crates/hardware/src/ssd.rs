@@ -52,6 +52,18 @@ pub struct Ssd {
     pub write_amplification: f64,
 }
 
+/// Years that SSDs are commonly rated for, where a profile gives endurance by capacity alone.
+const USUAL_YEARS: f64 = 5.0;
+
+/// Endurance by day: times that the whole capacity may be written each day for so many years.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SsdRating {
+    /// Writes of the whole capacity a day.
+    pub drive_writes_per_day: f64,
+    /// For so many years.
+    pub years: f64,
+}
+
 impl Ssd {
     /// Read of one block, in nanoseconds.
     pub fn read_ns(&self, block_bytes: u64) -> u64 {
@@ -93,6 +105,14 @@ impl Ssd {
     pub fn rated_writes_per_gb(&self) -> f64 {
         let by_day = self.dwpd.zip(self.warranty_years).map(|(dwpd, years)| dwpd * DAYS_PER_YEAR * years);
         self.writes_per_gb.or(by_day).unwrap_or(0.0)
+    }
+
+    /// The endurance by day of what a host writes, with the amplification assumed: over the years of the warranty, or five
+    /// where the profile has none.
+    pub fn rating(&self) -> SsdRating {
+        let years = self.warranty_years.unwrap_or(USUAL_YEARS);
+        let writes_per_day = self.rated_writes_per_gb() / self.write_amplification / DAYS_PER_YEAR;
+        SsdRating { drive_writes_per_day: writes_per_day / years, years }
     }
 
     /// Bytes that a host may write to an SSD of this capacity in all, with the amplification assumed.

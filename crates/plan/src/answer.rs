@@ -4,7 +4,7 @@ use lode_hardware::Host;
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{MAX_LEVEL_BLOCKS, Options, ReplayError, Report, Source, replay};
 use lode_trace::{Merge, TraceError};
-use lode_types::{BlockSize, Level};
+use lode_types::{BlockSize, Level, show_size};
 
 use crate::advice::advice;
 use crate::error::PlanError;
@@ -116,6 +116,29 @@ impl Answer {
         Ok(())
     }
 
+    /// What a budget buys of SSD beyond what VMs can use.
+    fn about_spare_ssd(&self, load: &Load, host: &Host) -> Option<String> {
+        let plan = &self.plan;
+        let used_blocks = plan.of_level[Level::Ssd.index()].given_blocks;
+        let used_bytes = used_blocks.saturating_mul(load.block_bytes);
+        let life = |ssd_bytes: u64| {
+            let levels = LevelBytes { ssd_bytes, ..plan.levels };
+            WearReport::of_plan(load, host, &SizePlan { levels, ..plan.clone() }).life_years
+        };
+        let (spare_bytes, small, large) = (
+            plan.levels.ssd_bytes.saturating_sub(used_bytes),
+            life(used_bytes)?,
+            life(plan.levels.ssd_bytes)?,
+        );
+        (self.front.is_some() && spare_bytes > 0).then(|| {
+            format!(
+                "{} of the SSD are bought for its life: it lasts {large:.2} years at least, and {} would last {small:.2}.",
+                show_size(spare_bytes),
+                show_size(used_bytes)
+            )
+        })
+    }
+
     /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces.
     pub fn report(
         &self,
@@ -126,8 +149,9 @@ impl Answer {
         merge: &Merge,
     ) -> SizeReport {
         let plan = &self.plan;
-        let advice_at = advice(load, plan, &self.totals, options);
+        let mut advice_at = advice(load, plan, &self.totals, options);
         let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
+        advice_at[asked[0]][asked[1]].extend(self.about_spare_ssd(load, host));
         let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
         let replayed = |(mode, report): &(&'static str, Report)| {
             ReplayedReport::new(load, host, plan.levels, mode, report)
@@ -147,6 +171,7 @@ impl Answer {
             total: OutcomeReport::from(&plan.total),
             without_cache: OutcomeReport::from(&self.without_cache),
             wear: WearReport::of_plan(load, host, plan),
+            ssd_rating: host.ssd.rating(),
             mode: choice.as_ref().map(|choice| choice.mode),
             mode_reason: choice.map(|choice| choice.reason),
             replayed,

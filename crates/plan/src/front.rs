@@ -1,7 +1,7 @@
 //! How much host memory and how much SSD to buy: the pairs of sizes within a budget that no other pair beats in
-//! latency, SSD wear and cost at once. It must not know prices nor how results are shown.
+//! latency, SSD life and cost at once. It must not know prices nor how results are shown.
 
-use lode_hardware::Host;
+use lode_hardware::{Host, SsdRating};
 use lode_reuse::sizing::Division;
 use lode_types::Level;
 
@@ -14,6 +14,8 @@ use crate::size::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outco
 const SIZES: i32 = 24;
 const SIZES_PER_OCTAVE: f64 = 2.0;
 
+const SECONDS_PER_DAY: f64 = 86_400.0;
+
 /// Bytes of what prices are for.
 const GIB: u64 = 1 << 30;
 
@@ -24,19 +26,25 @@ pub const MAX_BUDGET_USD: f64 = 1e12;
 /// the model's word.
 const SAME_LATENCY: f64 = 0.01;
 
-/// What levels cost.
+/// What levels cost, and what an SSD takes for that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
     /// Of a GiB of host memory.
     pub dram_usd_per_gib: f64,
     /// Of a GiB of SSD.
     pub ssd_usd_per_gib: f64,
+    /// What may be written to an SSD, and for how long.
+    pub ssd_rating: SsdRating,
 }
 
 impl Prices {
     /// Prices of a host's devices.
     pub fn of(host: &Host) -> Prices {
-        Prices { dram_usd_per_gib: host.cost_usd(GIB, 0).dram, ssd_usd_per_gib: host.cost_usd(0, GIB).ssd }
+        Prices {
+            dram_usd_per_gib: host.cost_usd(GIB, 0).dram,
+            ssd_usd_per_gib: host.cost_usd(0, GIB).ssd,
+            ssd_rating: host.ssd.rating(),
+        }
     }
 
     /// The price of both levels.
@@ -57,20 +65,26 @@ impl Prices {
 pub struct FrontPoint {
     /// What it costs.
     pub cost_usd: f64,
+    /// What is written to the SSD at most, over what it is rated for: up to 1 it lasts as long as it is rated for. 0 where
+    /// nothing is written or times are not known.
+    pub ssd_wear: f64,
     /// The division of its levels.
     pub plan: SizePlan,
 }
 
-/// The point of a front to take: the cheapest of the fastest.
+/// The point of a front to take: of the fastest, the cheapest of those whose SSD lasts as long as it is rated for; where
+/// none does, that whose SSD lasts longest.
 pub fn best(front: &[FrontPoint]) -> Option<&FrontPoint> {
     let latency = |point: &FrontPoint| point.plan.total.mean_latency_us().unwrap_or(0.0);
     let least = front.iter().map(latency).fold(f64::INFINITY, f64::min);
-    // Ascending in cost.
-    front.iter().find(|point| latency(point) <= (1.0 + SAME_LATENCY) * least)
+    let fast = front.iter().filter(|point| latency(point) <= (1.0 + SAME_LATENCY) * least);
+    // Ascending in cost, and the first of equals is taken.
+    fast.min_by(|a, b| a.ssd_wear.max(1.0).total_cmp(&b.ssd_wear.max(1.0)))
 }
 
-/// The front within `budget_usd`, ascending in cost: of pairs of sizes that are powers of the square root of 2 apart, at
-/// most as large as the VMs can use. Of pairs that are about equally fast, the cheapest stays. There is none where nothing
+/// The front within `budget_usd`, ascending in cost: of pairs of sizes that are powers of the square root of 2 apart, of
+/// host memory at most as large as the VMs can use, of the SSD at most as large as it takes to last as long as it is rated
+/// for. No level is smaller than a granule for each VM, because no smaller shares can be served. Of pairs that are about equally fast, the cheapest stays. There is none where nothing
 /// within the budget gives VMs what they are guaranteed.
 ///
 /// # Errors
@@ -90,8 +104,7 @@ pub fn front(
         )));
     }
     // Levels are divided independently, so that every pair needs no division of its own.
-    let [drams, ssds] =
-        Level::ALL.map(|level| divisions(load, level, prices.usd_per_gib(level), budget_usd, options));
+    let [drams, ssds] = Level::ALL.map(|level| divisions(load, level, prices, budget_usd, options));
     let (drams, ssds) = (drams?, ssds?);
     let mut points: Vec<Candidate<'_>> = Vec::new();
     for dram in &drams {
@@ -114,8 +127,10 @@ pub fn front(
     }
     let point = |candidate: Candidate<'_>| {
         let divisions = candidate.divisions.map(Clone::clone);
+        let ssd_wear = if load.has_span() { candidate.measures[2] } else { 0.0 };
         FrontPoint {
             cost_usd: candidate.measures[0],
+            ssd_wear,
             plan: plan_of(load, candidate.levels, divisions, options),
         }
     };
@@ -126,33 +141,54 @@ pub fn front(
 fn divisions(
     load: &Load,
     level: Level,
-    usd_per_gib: f64,
+    prices: &Prices,
     budget_usd: f64,
     options: &SizeOptions,
 ) -> Result<Vec<(LevelPlan, Division)>, PlanError> {
-    let affordable_bytes = (budget_usd / usd_per_gib * GIB as f64) as u64;
+    let affordable_bytes = (budget_usd / prices.usd_per_gib(level) * GIB as f64) as u64;
     // All that VMs can use, with what rounding may add.
-    let (all, _) = divide_level(load, level, u64::MAX, options)?;
-    let most_bytes = all
-        .given_blocks
-        .saturating_mul(load.block_bytes)
-        .saturating_add(options.granule_bytes.saturating_mul(load.vms.len() as u64));
-    let most_bytes = most_bytes.min(affordable_bytes);
-    let scaled = |step: i32| (most_bytes as f64 * (-f64::from(step) / SIZES_PER_OCTAVE).exp2()) as u64;
-    let sizes = (0..SIZES).map(scaled).chain([0]);
+    let (all, everything) = divide_level(load, level, u64::MAX, options)?;
+    let all_bytes = all.given_blocks.saturating_mul(load.block_bytes);
+    // A granule for each VM.
+    let least_bytes = options.granule_bytes.saturating_mul(load.vms.len() as u64);
+    let steps = |most_bytes: u64| {
+        let scaled =
+            move |step: i32| (most_bytes as f64 * (-f64::from(step) / SIZES_PER_OCTAVE).exp2()) as u64;
+        (0..SIZES).map(scaled)
+    };
+    let used = steps(all_bytes.saturating_add(least_bytes).min(affordable_bytes));
+    let sizes = used.filter(|&bytes| bytes >= least_bytes).chain([0]);
     // Sizes at which guarantees do not fit are no choice.
-    let mut found: Vec<_> =
-        sizes.filter_map(|bytes| divide_level(load, level, bytes, options).ok()).collect();
+    let divided = |bytes: u64| divide_level(load, level, bytes, options).ok();
+    let mut found: Vec<_> = sizes.filter_map(divided).collect();
     // What nobody gets is not bought.
     found.iter_mut().for_each(|(plan, _)| plan.capacity_blocks = plan.given_blocks);
+    if level == Level::Ssd {
+        // Unless it is there to be worn: an SSD larger than anyone can use lasts longer.
+        // Whole granules, and one more than enough.
+        let unit = options.granule_bytes.max(load.block_bytes);
+        let lasting = lasting_bytes(load, &everything, prices).saturating_add(unit);
+        let spare = steps(lasting.min(affordable_bytes)).map(|bytes| bytes / unit * unit);
+        let spare = spare.filter(|&bytes| bytes > all_bytes && bytes >= least_bytes);
+        found.extend(spare.filter_map(divided).filter(|(plan, _)| plan.given_blocks == all.given_blocks));
+    }
     Ok(found)
 }
 
-/// A pair of divisions, by what it costs, how fast it is and what it writes.
+/// The size from which on an SSD that is divided like this lasts as long as it is rated for.
+fn lasting_bytes(load: &Load, division: &Division, prices: &Prices) -> u64 {
+    let with_share = load.vms.iter().zip(&division.sizes).filter(|(_, blocks)| **blocks > 0);
+    let blocks_per_s: f64 = with_share.map(|(vm, _)| vm.per_s(vm.profile.writes())).sum();
+    let bytes_per_day = blocks_per_s * load.block_bytes as f64 * SECONDS_PER_DAY;
+    (bytes_per_day / prices.ssd_rating.drive_writes_per_day).ceil() as u64
+}
+
+/// A pair of divisions, by what it costs, how fast it is and what it does to the SSD.
 struct Candidate<'a> {
     divisions: [&'a (LevelPlan, Division); 2],
     levels: LevelBytes,
-    /// Cost, latency, blocks written to the SSD; less is better.
+    /// Cost, latency, and what wears the SSD; less is better. The last is what is written over what it is rated for, and 1
+    /// for whatever lasts so long, as more is no gain; without times, the blocks written.
     measures: [f64; 3],
 }
 
@@ -168,14 +204,17 @@ impl<'a> Candidate<'a> {
             total.add(&outcome_of_shares(vm, divisions.map(|(_, division)| division.sizes[at]), options));
         }
         let [dram_bytes, ssd_bytes] =
-            divisions.map(|(plan, _)| plan.given_blocks.saturating_mul(load.block_bytes));
+            divisions.map(|(plan, _)| plan.capacity_blocks.saturating_mul(load.block_bytes));
         let levels = LevelBytes { dram_bytes, ssd_bytes };
         let latency_us = total.mean_latency_us().unwrap_or(0.0);
-        Candidate {
-            divisions,
-            levels,
-            measures: [prices.cost_usd(levels), latency_us, total.ssd_writes as f64],
-        }
+        let worn = if load.has_span() {
+            let bytes_per_day = total.ssd_writes_per_s * load.block_bytes as f64 * SECONDS_PER_DAY;
+            let rated_per_day = ssd_bytes as f64 * prices.ssd_rating.drive_writes_per_day;
+            if bytes_per_day > 0.0 { (bytes_per_day / rated_per_day).max(1.0) } else { 0.0 }
+        } else {
+            total.ssd_writes as f64
+        };
+        Candidate { divisions, levels, measures: [prices.cost_usd(levels), latency_us, worn] }
     }
 
     fn beats(&self, other: &Candidate<'_>) -> bool {
@@ -183,9 +222,9 @@ impl<'a> Candidate<'a> {
             && self.measures.iter().zip(other.measures).all(|(ours, theirs)| *ours <= theirs)
     }
 
-    /// It costs and writes no more than the other one, and is about as fast.
+    /// It costs and wears no more than the other one, and is about as fast.
     fn stands_in_for(&self, other: &Candidate<'_>) -> bool {
-        let ([cost, latency, writes], theirs) = (self.measures, other.measures);
-        cost <= theirs[0] && latency <= (1.0 + SAME_LATENCY) * theirs[1] && writes <= theirs[2]
+        let ([cost, latency, worn], theirs) = (self.measures, other.measures);
+        cost <= theirs[0] && latency <= (1.0 + SAME_LATENCY) * theirs[1] && worn <= theirs[2]
     }
 }

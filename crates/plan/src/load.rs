@@ -97,6 +97,11 @@ impl Load {
         span_of(self.vms.iter())
     }
 
+    /// Whether there is a time to divide by.
+    pub(crate) fn has_span(&self) -> bool {
+        self.span_ns().is_some_and(|ns| ns > 0)
+    }
+
     /// Sets the VMs' spans to those of the traces that they come from, which `inputs` numbers.
     fn set_spans(&mut self, inputs: &[usize]) {
         let all_ns = self.span_ns().unwrap_or(0);

@@ -412,7 +412,8 @@ fn front_text(front: &[FrontReport], has_times: bool) -> String {
         }
         table.add_row(row);
     }
+    let wear = if has_times { "SSD life" } else { "SSD writes" };
     format!(
-        "No other pair of sizes within the budget beats these in cost, latency and SSD writes at once:\n{table}\n"
+        "No other pair of sizes within the budget beats these in cost, latency and {wear} at once:\n{table}\n"
     )
 }

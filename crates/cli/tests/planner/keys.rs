@@ -88,6 +88,7 @@ fn of_sizes() {
             assert_keys(&section, outcome, OUTCOME);
         }
         assert_keys(&section, &report["wear"], WEAR);
+        assert_keys(&section, &report["ssd_rating"], "drive_writes_per_day years");
     }
     assert_keys(&section, &sized["vms"][0]["split"], "dram ssd");
     assert_keys(&section, &sized["vms"][0]["split"]["ssd"], "smaller_blocks larger_blocks smaller_share");

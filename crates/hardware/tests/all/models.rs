@@ -136,8 +136,14 @@ fn life_is_the_rating_over_the_rate() {
 fn a_rating_by_day_is_the_rating_by_gigabyte() {
     let mut ssd = Host::find("nvme-hdd").expect("a host").ssd;
     assert_eq!(ssd.rated_writes_per_gb(), 3.0 * 365.0 * 5.0);
+    let rating = ssd.rating();
+    assert!((rating.drive_writes_per_day - 3.0).abs() < 1e-12 && rating.years == 5.0);
     let rated = ssd.endurance_bytes(GIB);
     ssd.write_amplification = 2.5;
+    // What is written at the rated pace lasts as long as it is rated for.
+    let host = Host { ssd: ssd.clone(), ..Host::find("nvme-hdd").expect("a host") };
+    let pace = ssd.rating().drive_writes_per_day * GIB as f64 / (24.0 * 3600.0);
+    assert!((host.ssd_life_years(GIB, pace).expect("a life") - 5.0).abs() < 1e-9);
     assert!((ssd.endurance_bytes(GIB) * 2.5 - rated).abs() < 1.0);
 }
 

@@ -60,8 +60,9 @@ pub(super) fn front_table(front: &[FrontReport], has_times: bool) -> Table {
         let written = |point: &FrontReport| Some(point.wear.written_bytes as f64);
         columns.push(numbers("SSD written, at most", Unit::Bytes, written));
     }
+    let wear = if has_times { "SSD life" } else { "SSD writes" };
     Table {
-        title: "Pairs of sizes that no other pair beats in cost, latency and SSD writes at once".to_owned(),
+        title: format!("Pairs of sizes that no other pair beats in cost, latency and {wear} at once"),
         columns,
     }
 }

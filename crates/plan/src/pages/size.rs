@@ -4,6 +4,7 @@ use lode_draw::{
     Arrangement, Axis, BarChart, Cells, Column, Factor, Figure, FigureValue, Item, LineChart, Markers,
     NumberField, Page, Panel, Part, Section, Slider, States, Style, Table, Unit,
 };
+use lode_hardware::SsdRating;
 use lode_replay::InputReport;
 use lode_types::Level;
 
@@ -12,11 +13,6 @@ use super::{FOOTER, MAX_PAGE_VMS, shown_vms, size_axis, staircase, subtitle};
 use crate::error::PlanError;
 use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
 use crate::size::title;
-
-/// Drive writes a day that the page starts with, and the years they are rated for: common figures of read-intensive
-/// data-centre SSDs, for the reader to change.
-const DRIVE_WRITES_PER_DAY: f64 = 1.0;
-const RATED_YEARS: f64 = 5.0;
 
 /// A page: curves, shares, sliders of the levels' sizes, wear, advice.
 ///
@@ -50,7 +46,7 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
         subtitle: subtitle(&report.inputs, &view.what()),
         sliders: view.sliders.list(),
         // Nothing else depends on them.
-        fields: if view.written_per_day().is_some() { wear_fields() } else { Vec::new() },
+        fields: if view.written_per_day().is_some() { wear_fields(report.ssd_rating) } else { Vec::new() },
         figures: view.figures(),
         sections,
         footer: FOOTER.to_owned(),
@@ -72,10 +68,13 @@ fn shown(report: &SizeReport) -> Vec<usize> {
     shown_vms(report.vms.iter().map(|vm| vm.outcome.block_reads + vm.outcome.block_writes))
 }
 
-fn wear_fields() -> Vec<NumberField> {
+/// What an SSD is rated for, for the reader to change: at first as the devices' profile says, so that the page has one life for
+/// the same writes.
+fn wear_fields(rating: SsdRating) -> Vec<NumberField> {
+    let SsdRating { drive_writes_per_day: writes, years } = rating;
     vec![
-        field("Drive writes a day", DRIVE_WRITES_PER_DAY, 0.01, 100.0, 0.1, ""),
-        field("Rated for", RATED_YEARS, 0.5, 20.0, 0.5, "years"),
+        field("Drive writes a day", writes, writes.min(0.01), writes.max(100.0), 0.1, ""),
+        field("Rated for", years, years.min(0.5), years.max(20.0), 0.5, "years"),
     ]
 }
 

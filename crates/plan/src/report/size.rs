@@ -1,6 +1,6 @@
 //! What `lode size` finds. It must not compute anything that is not there yet.
 
-use lode_hardware::Host;
+use lode_hardware::{Host, SsdRating};
 use lode_replay::{InputReport, Report, VmReport};
 use lode_reuse::sizing::Split;
 use lode_types::Level;
@@ -46,6 +46,8 @@ pub struct SizeReport {
     pub without_cache: OutcomeReport,
     /// What writing does to the SSD, if every write of a VM with a share of it goes there.
     pub wear: WearReport,
+    /// What the devices' profile says may be written to an SSD.
+    pub ssd_rating: SsdRating,
     /// The mode of the scheme that serves it with which the plan was best by the objective when it was replayed; of those
     /// about as good, that with which the SSD lasts longest. None if it was not replayed.
     pub mode: Option<&'static str>,
@@ -334,7 +336,6 @@ impl TotalsReport {
         let with_each_ssd = || totals.outcomes.first().into_iter().flatten();
         let per_day =
             |outcome: &Outcome| outcome.ssd_writes_per_s * load.block_bytes as f64 * SECONDS_PER_DAY;
-        let has_span = load.span_ns().is_some_and(|ns| ns > 0);
         TotalsReport {
             dram,
             ssd,
@@ -344,7 +345,7 @@ impl TotalsReport {
                 .map(|row| row.iter().map(OutcomeReport::from).collect())
                 .collect(),
             ssd_writes: with_each_ssd().map(|outcome| outcome.ssd_writes).collect(),
-            ssd_bytes_per_day: has_span.then(|| with_each_ssd().map(per_day).collect()),
+            ssd_bytes_per_day: load.has_span().then(|| with_each_ssd().map(per_day).collect()),
         }
     }
 }
@@ -352,7 +353,7 @@ impl TotalsReport {
 impl FrontReport {
     /// One point of the front.
     pub(crate) fn new(load: &Load, host: &Host, point: &FrontPoint) -> FrontReport {
-        let FrontPoint { cost_usd, plan } = point;
+        let FrontPoint { cost_usd, plan, .. } = point;
         FrontReport {
             cost_usd: *cost_usd,
             levels: plan.levels,

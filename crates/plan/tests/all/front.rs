@@ -1,15 +1,20 @@
 //! Budgets: what is offered is affordable, and nothing offered is beaten.
 
-use lode_plan::{FrontPoint, Load, MAX_BUDGET_USD, Prices, SizeOptions, VmRule, best, front, measure, size};
+use lode_hardware::SsdRating;
+use lode_plan::{
+    FrontPoint, LevelBytes, Load, MAX_BUDGET_USD, Prices, SizeOptions, VmRule, best, front, measure, size,
+};
 use lode_reuse::Method;
 use lode_types::AccessOp;
 
 use crate::common::{BLOCK_BYTES, Request, merge, stream_options};
 
-/// Host memory at a dollar a block, SSD at a tenth of that.
+/// Host memory at a dollar a block, SSD at a tenth of that. The load writes a third of its blocks, one in 300 ns or 2.9e11 a
+/// day, so that an SSD of about a thousand blocks lasts as long as it is rated for.
 fn prices() -> Prices {
     let usd = (1_u64 << 30) as f64 / BLOCK_BYTES as f64;
-    Prices { dram_usd_per_gib: usd, ssd_usd_per_gib: usd / 10.0 }
+    let ssd_rating = SsdRating { drive_writes_per_day: 2.88e8, years: 5.0 };
+    Prices { dram_usd_per_gib: usd, ssd_usd_per_gib: usd / 10.0, ssd_rating }
 }
 
 fn load() -> Load {
@@ -46,10 +51,13 @@ fn nothing_on_the_front_is_beaten_or_too_dear() {
             assert!((prices().cost_usd(point.plan.levels) - point.cost_usd).abs() < 1e-9);
             let beats = |other: &FrontPoint| {
                 other.cost_usd <= point.cost_usd
-                    && other.plan.total.ssd_writes <= point.plan.total.ssd_writes
+                    && other.ssd_wear <= point.ssd_wear
                     && latency_us(other) < latency_us(point)
             };
             assert!(!points.iter().any(beats), "{budget} usd");
+            let bytes_per_day = point.plan.total.ssd_writes_per_s * BLOCK_BYTES as f64 * 86_400.0;
+            let wear = bytes_per_day / 2.88e8 / (point.plan.levels.ssd_bytes as f64).max(1.0);
+            assert!((point.ssd_wear - if wear > 0.0 { wear.max(1.0) } else { 0.0 }).abs() < 1e-9);
             // What is bought is what the plan divides.
             let again = size(&load, point.plan.levels, &options).expect("a plan");
             assert_eq!(again.total, point.plan.total);
@@ -60,7 +68,7 @@ fn nothing_on_the_front_is_beaten_or_too_dear() {
         fastest = fastest.min(latency_us(best));
     }
     // With more than enough money, everything that can hit does.
-    let all = size(&load, lode_plan::LevelBytes { dram_bytes: 1 << 30, ssd_bytes: 1 << 30 }, &options);
+    let all = size(&load, LevelBytes { dram_bytes: 1 << 30, ssd_bytes: 1 << 30 }, &options);
     assert!(fastest <= 1.01 * all.expect("a plan").total.mean_latency_us().expect("accesses"));
 }
 
@@ -78,6 +86,46 @@ fn guarantees_narrow_the_choice() {
     assert!(!points.is_empty());
     assert!(points.iter().all(|point| point.plan.vms.iter().all(|vm| vm.share_blocks[1] >= 5)));
     assert!(front(&load, &prices(), 0.5, &options).expect("a front").is_empty());
+}
+
+/// More SSD than VMs can use lasts longer.
+#[test]
+fn an_ssd_is_bought_that_lasts() {
+    let load = load();
+    let rule =
+        VmRule { name: "*".to_owned(), weight: None, dram_bytes: (None, Some(0)), ssd_bytes: (None, None) };
+    let options = SizeOptions { rules: vec![rule], ..options() };
+    let bought = |budget: f64| {
+        let points = front(&load, &prices(), budget, &options).expect("a front");
+        best(&points).expect("a plan").clone()
+    };
+    let (rich, poor) = (bought(1e6), bought(30.0));
+    let given = |point: &FrontPoint| point.plan.of_level[1].given_blocks;
+    // The same for the VMs, for five years and no longer.
+    assert_eq!((rich.ssd_wear, given(&rich)), (1.0, given(&poor)));
+    let blocks = rich.plan.levels.ssd_bytes / BLOCK_BYTES;
+    assert!((950..1050).contains(&blocks) && blocks > 3 * given(&rich), "{blocks}");
+    // What the money is enough for, when that is not enough.
+    assert!(poor.ssd_wear > 1.0 && poor.plan.levels.ssd_bytes > 290 * BLOCK_BYTES);
+    let points = front(&load, &prices(), 30.0, &options).expect("a front");
+    let fast = points.iter().filter(|point| latency_us(point) <= 1.01 * latency_us(&poor));
+    assert!(fast.clone().all(|point| point.ssd_wear >= poor.ssd_wear));
+    assert!(fast.count() > 1, "cheaper ones that last less long are on the front, too");
+}
+
+/// A configuration cannot hold a share below a granule.
+#[test]
+fn no_level_is_too_small_to_be_served() {
+    let load = load();
+    let options = SizeOptions { granule_bytes: 8 * BLOCK_BYTES, ..options() };
+    let points = front(&load, &prices(), 1e4, &options).expect("a front");
+    assert!(points.len() > 2);
+    for point in points {
+        let LevelBytes { dram_bytes, ssd_bytes } = point.plan.levels;
+        for bytes in [dram_bytes, ssd_bytes] {
+            assert!(bytes == 0 || bytes >= 16 * BLOCK_BYTES, "{bytes}");
+        }
+    }
 }
 
 #[test]

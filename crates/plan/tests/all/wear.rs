@@ -2,7 +2,7 @@
 
 use lode_hardware::Host;
 use lode_plan::{
-    LevelBytes, Load, Means, SizeOptions, SizeReport, VmRule, WearReport, answer, measure, size,
+    LevelBytes, Load, Means, SizeOptions, SizeReport, VmRule, WearReport, answer, measure, size, size_page,
 };
 use lode_reuse::Method;
 use lode_reuse::sizing::Objective;
@@ -121,5 +121,28 @@ fn of_equally_good_modes_the_one_that_spares_the_ssd_is_taken() {
         assert_eq!(taken.map(|one| one.wear.written_bytes), least);
         let reason = report.mode_reason.expect("a reason");
         assert!(reason.contains("lasts longest"), "{reason}");
+    }
+}
+
+/// What the page says at first is what the profile says: one life for the same writes.
+#[test]
+fn the_page_starts_from_the_rating_of_the_profile() {
+    let traces = [(1_000_000, written_and_read(2000, 16))];
+    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 64 * BLOCK_BYTES };
+    for name in ["default", "nvme-hdd"] {
+        let load = load_of(&traces);
+        let options = options(Objective::Hits);
+        let host = Host::find(name).expect("a host");
+        let answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
+        let report = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces));
+        let rating = report.ssd_rating;
+        let page = size_page(&report).expect("a page");
+        for value in [rating.drive_writes_per_day, rating.years] {
+            assert!(page.contains(&format!("value=\"{value}\"")), "{name}: {value}");
+        }
+        // What the page works out is what the report says.
+        let per_day = report.totals.ssd_bytes_per_day.expect("times")[report.totals.ssd.asked];
+        let years = levels.ssd_bytes as f64 * rating.drive_writes_per_day * rating.years / per_day;
+        assert!((years / report.wear.life_years.expect("a life") - 1.0).abs() < 1e-9, "{name}");
     }
 }
