@@ -14,6 +14,12 @@ use crate::size::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outco
 const SIZES: i32 = 24;
 const SIZES_PER_OCTAVE: f64 = 2.0;
 
+/// Up to how many times longer an SSD must last to be worth a line, unless it then lasts as long as it is rated for.
+const SAME_LIFE: f64 = 2.0;
+
+/// An SSD that lasts a tenth of the years that it is rated for is as bad as one that lasts less.
+const MOST_WEAR: f64 = 10.0;
+
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// Bytes of what prices are for.
@@ -66,7 +72,7 @@ pub struct FrontPoint {
     /// What it costs.
     pub cost_usd: f64,
     /// What is written to the SSD at most, over what it is rated for: up to 1 it lasts as long as it is rated for. 0 where
-    /// nothing is written or times are not known.
+    /// nothing is written or times are not known. At most 10: what lasts a tenth of that or less is no choice between lives.
     pub ssd_wear: f64,
     /// The division of its levels.
     pub plan: SizePlan,
@@ -187,9 +193,11 @@ fn lasting_bytes(load: &Load, division: &Division, prices: &Prices) -> u64 {
 struct Candidate<'a> {
     divisions: [&'a (LevelPlan, Division); 2],
     levels: LevelBytes,
-    /// Cost, latency, and what wears the SSD; less is better. The last is what is written over what it is rated for, and 1
-    /// for whatever lasts so long, as more is no gain; without times, the blocks written.
+    /// Cost, latency, and what wears the SSD; less is better. The last is what is written over what it is rated for, from 1
+    /// for whatever lasts so long, as more is no gain, to [`MOST_WEAR`]; without times, the blocks written.
     measures: [f64; 3],
+    /// How many times more may wear the SSD and still count as the same.
+    same_wear: f64,
 }
 
 impl<'a> Candidate<'a> {
@@ -210,11 +218,12 @@ impl<'a> Candidate<'a> {
         let worn = if load.has_span() {
             let bytes_per_day = total.ssd_writes_per_s * load.block_bytes as f64 * SECONDS_PER_DAY;
             let rated_per_day = ssd_bytes as f64 * prices.ssd_rating.drive_writes_per_day;
-            if bytes_per_day > 0.0 { (bytes_per_day / rated_per_day).max(1.0) } else { 0.0 }
+            if bytes_per_day > 0.0 { (bytes_per_day / rated_per_day).clamp(1.0, MOST_WEAR) } else { 0.0 }
         } else {
             total.ssd_writes as f64
         };
-        Candidate { divisions, levels, measures: [prices.cost_usd(levels), latency_us, worn] }
+        let same_wear = if load.has_span() { SAME_LIFE } else { 1.0 };
+        Candidate { divisions, levels, measures: [prices.cost_usd(levels), latency_us, worn], same_wear }
     }
 
     fn beats(&self, other: &Candidate<'_>) -> bool {
@@ -222,9 +231,11 @@ impl<'a> Candidate<'a> {
             && self.measures.iter().zip(other.measures).all(|(ours, theirs)| *ours <= theirs)
     }
 
-    /// It costs and wears no more than the other one, and is about as fast.
+    /// It costs no more than the other one, is about as fast, and wears the SSD about as much.
     fn stands_in_for(&self, other: &Candidate<'_>) -> bool {
         let ([cost, latency, worn], theirs) = (self.measures, other.measures);
-        cost <= theirs[0] && latency <= (1.0 + SAME_LATENCY) * theirs[1] && worn <= theirs[2]
+        cost <= theirs[0]
+            && latency <= (1.0 + SAME_LATENCY) * theirs[1]
+            && (worn <= theirs[2] || theirs[2] > 1.0 && worn <= self.same_wear * theirs[2])
     }
 }

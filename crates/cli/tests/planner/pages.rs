@@ -48,7 +48,16 @@ fn a_plan_follows_its_sliders_and_fields() {
     let asked = whole(&plan["totals"]["dram"]["asked"]);
     let last = list(&plan["totals"]["dram"]["sizes_bytes"]).len() as u64 - 1;
     let ssd = whole(&plan["totals"]["ssd"]["asked"]);
-    let moved = quiet(&file, &format!("#slider={last},{ssd}&field=2,5")).expect("a browser");
+    let rating = &plan["ssd_rating"];
+    let moved = quiet(
+        &file,
+        &format!(
+            "#slider={last},{ssd}&field={},{}",
+            2.0 * real(&rating["drive_writes_per_day"]),
+            rating["years"]
+        ),
+    )
+    .expect("a browser");
     assert_eq!(texts(&first, "<output"), ["512 KiB", "2 MiB"]);
     assert_eq!(texts(&moved, "<output"), ["8 MiB", "2 MiB"]);
     let served = |dom: &str| texts(dom, "<dd")[0].trim_end_matches(" %").parse::<f64>().expect("a share");

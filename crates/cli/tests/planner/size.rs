@@ -156,8 +156,12 @@ fn a_budget_buys_what_no_other_pair_beats() {
         assert_eq!(plan["devices"], devices);
         let most: f64 = budget.trim_end_matches("usd").parse().expect("a number");
         let front = list(&plan["front"]);
+        // Years of which ten times as many, or more, are rated are as good as none; more than are rated are no better.
         let measures = |point: &Value| {
-            [&point["cost_usd"], &point["mean_latency_us"], &point["wear"]["written_bytes"]].map(real)
+            let years = &point["wear"]["life_years"];
+            let wear = years.as_f64().map_or(0.0, |years| real(&plan["ssd_rating"]["years"]) / years);
+            let wear = if wear > 0.0 { wear.clamp(1.0, 10.0) } else { 0.0 };
+            [real(&point["cost_usd"]), real(&point["mean_latency_us"]), wear]
         };
         for (at, point) in front.iter().enumerate() {
             assert_outcome(point);
@@ -176,9 +180,12 @@ fn a_budget_buys_what_no_other_pair_beats() {
         );
         let least = front.iter().map(|point| measures(point)[1]).fold(f64::INFINITY, f64::min);
         assert!(measures(best)[1] <= 1.01 * least);
-        for level in ["dram", "ssd"] {
-            assert_eq!(plan[level]["capacity_blocks"], plan[level]["given_blocks"], "no more is bought");
-        }
+        let [dram_spare, ssd_spare] = ["dram", "ssd"]
+            .map(|level| whole(&plan[level]["capacity_blocks"]) - whole(&plan[level]["given_blocks"]));
+        assert_eq!(dram_spare, 0, "no more is bought");
+        let for_life =
+            list(&plan["advice"]).iter().any(|text| text.to_string().contains("bought for its life"));
+        assert_eq!(ssd_spare > 0, for_life);
         let table = good(&arguments);
         assert!(table.contains("No other pair of sizes within the budget beats these"), "{table}");
     }
