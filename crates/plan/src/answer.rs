@@ -6,7 +6,7 @@ use lode_replay::{MAX_LEVEL_BLOCKS, Options, ReplayError, Report, Source, replay
 use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level};
 
-use crate::advice::advice;
+use crate::advice::{advice, advice_everywhere};
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
 use crate::jobs::in_parallel;
@@ -121,7 +121,8 @@ impl Answer {
         fastest.map(|(mode, _)| *mode)
     }
 
-    /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces.
+    /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces. Only `for_page` has it
+    /// what [`crate::size_page`] shows for other sizes.
     pub fn report(
         &self,
         load: &Load,
@@ -129,10 +130,9 @@ impl Answer {
         host: &Host,
         method: String,
         merge: &Merge,
+        for_page: bool,
     ) -> SizeReport {
         let plan = &self.plan;
-        let advice_at = advice(load, plan, &self.totals, options);
-        let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
         let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
         let replayed = |(mode, report): &(&'static str, Report)| {
             ReplayedReport::new(load, host, plan.levels, mode, report)
@@ -152,8 +152,8 @@ impl Answer {
             wear: WearReport::new(load, host, plan.levels.ssd_bytes, plan.total.ssd_writes),
             mode: self.fastest_mode(),
             replayed: self.replayed.iter().map(replayed).collect(),
-            advice: advice_at[asked[0]][asked[1]].clone(),
-            advice_at,
+            advice: advice(load, plan, &self.totals, options),
+            advice_at: for_page.then(|| advice_everywhere(load, plan, &self.totals, options)),
             totals: (&self.totals).into(),
             front: self
                 .front
