@@ -1,16 +1,20 @@
 //! What a plan means, in sentences, the most useful first. It must not know how the plan came about.
 
+use lode_reuse::sizing::Hull;
 use lode_types::{Level, show_size};
 
 use crate::load::{Load, VmLoad};
-use crate::size::{SizeOptions, SizePlan, outcome_of_shares, title};
+use crate::size::{SizeOptions, SizePlan, demand_of, granule_blocks, hits_of_shares, hulls, outcome, title};
 use crate::totals::Totals;
 
 /// VMs that are named for one kind of advice.
 const MOST_NAMED: usize = 3;
 
-/// Hits, as a share of a VM's accesses, that are worth a sentence.
+/// Hits, as a share of a VM's reads, that are worth a sentence.
 const NOTABLE: f64 = 0.005;
+
+/// Part of a VM's mean latency that is worth a sentence.
+const NOTABLE_LATENCY: f64 = 0.01;
 
 /// Part of a VM's share, and of the level, that it must be able to give for that to be worth a sentence.
 const NOTABLE_PART: f64 = 0.25;
@@ -22,31 +26,39 @@ const MOSTLY_WRITES: f64 = 0.9;
 /// Sizes of a VM's share of one level that are looked at, beside none: where its curve rises most.
 const MOST_SIZES: usize = 100;
 
-/// What stands out with each size of host memory and each size of SSD of `totals`, whose middle is `plan`.
-pub fn advice(load: &Load, plan: &SizePlan, totals: &Totals, options: &SizeOptions) -> Vec<Vec<Vec<String>>> {
+/// What stands out with the sizes that were asked for: those of `plan`, which is in the middle of `totals`.
+pub fn advice(load: &Load, plan: &SizePlan, totals: &Totals, options: &SizeOptions) -> Vec<String> {
+    let adviser = Adviser::new(load, plan, options);
+    let at = totals.of_level.each_ref().map(|sizes| sizes.asked);
+    let offer = adviser.offer(totals, at);
+    let [drams, ssds] = offer.shares_blocks;
+    adviser
+        .about(&offer, [&adviser.hits_by_size(Level::Dram, ssds), &adviser.hits_by_size(Level::Ssd, drams)])
+}
+
+/// The same with each size of host memory and each size of SSD of `totals`.
+pub fn advice_everywhere(
+    load: &Load,
+    plan: &SizePlan,
+    totals: &Totals,
+    options: &SizeOptions,
+) -> Vec<Vec<Vec<String>>> {
     let adviser = Adviser::new(load, plan, options);
     let [drams, ssds] = &totals.of_level;
-    let offers: Vec<Vec<Offer<'_>>> = (0..drams.sizes_bytes.len())
-        .map(|dram| (0..ssds.sizes_bytes.len()).map(|ssd| adviser.offer(totals, [dram, ssd])).collect())
-        .collect();
-    let mut sentences = vec![vec![Vec::new(); ssds.sizes_bytes.len()]; drams.sizes_bytes.len()];
     // What a share of one level would serve depends on the share of the other, and on nothing else of the offer.
-    for (ssd, shares) in ssds.shares_blocks.iter().enumerate() {
-        let hits = adviser.hits_by_size(Level::Dram, shares);
-        for (dram, offers) in offers.iter().enumerate() {
-            sentences[dram][ssd].extend(adviser.of_level(&offers[ssd], Level::Dram, &hits));
-        }
-    }
-    for (dram, shares) in drams.shares_blocks.iter().enumerate() {
-        let hits = adviser.hits_by_size(Level::Ssd, shares);
-        for (offer, sentences) in offers[dram].iter().zip(&mut sentences[dram]) {
-            sentences.extend(adviser.of_level(offer, Level::Ssd, &hits));
-            sentences.extend(about_vms_without_use(plan));
-            sentences.extend(about_writers(load, offer));
-        }
-    }
-    sentences
+    let by_dram: Vec<_> =
+        ssds.shares_blocks.iter().map(|shares| adviser.hits_by_size(Level::Dram, shares)).collect();
+    let row = |(dram, shares): (usize, &Vec<u64>)| {
+        let by_ssd = adviser.hits_by_size(Level::Ssd, shares);
+        let sentences =
+            |(ssd, by_dram)| adviser.about(&adviser.offer(totals, [dram, ssd]), [by_dram, &by_ssd]);
+        by_dram.iter().enumerate().map(sentences).collect()
+    };
+    drams.shares_blocks.iter().enumerate().map(row).collect()
 }
+
+/// Read hits of both levels for each read, of each VM by the size of its share of one level: see [`Adviser::sizes`].
+type HitsBySize = Vec<Vec<f64>>;
 
 /// Levels of some size, divided.
 struct Offer<'a> {
@@ -54,8 +66,15 @@ struct Offer<'a> {
     capacity_blocks: [u64; 2],
     /// Each VM's share, by [`Level::index`].
     shares_blocks: [&'a [u64]; 2],
-    /// Hits of both levels for each access of each VM.
+    /// Hits of both levels for each read of each VM.
     hits: Vec<f64>,
+}
+
+/// What one VM's rules allow of a level, in blocks.
+#[derive(Clone, Copy)]
+struct Limits {
+    least: u64,
+    most: u64,
 }
 
 /// What does not depend on the levels' sizes.
@@ -63,18 +82,41 @@ struct Adviser<'a> {
     load: &'a Load,
     plan: &'a SizePlan,
     options: &'a SizeOptions,
-    /// Sizes of each VM's shares that are looked at, ascending from none, by [`Level::index`].
+    /// Blocks that every share is a multiple of.
+    granule: u64,
+    /// What each VM may have, by [`Level::index`].
+    limits: Vec<[Limits; 2]>,
+    /// Sizes of each VM's shares that are looked at, by [`Level::index`]: ascending from none, as far as it may have them.
     sizes: Vec<[Vec<u64>; 2]>,
+    /// How each VM's caches are cut in two, with the solver that cuts.
+    hulls: Vec<Option<[Hull; 2]>>,
 }
 
 impl<'a> Adviser<'a> {
     fn new(load: &'a Load, plan: &'a SizePlan, options: &'a SizeOptions) -> Adviser<'a> {
-        let sizes = |vm: &VmLoad, level: Level| {
-            let curve = vm.curve(level).thin(MOST_SIZES);
-            std::iter::once(0).chain(curve.points().iter().map(|point| point.size_blocks)).collect()
+        let granule = granule_blocks(load.block_bytes, options);
+        let limits = |vm: &VmLoad| {
+            Level::ALL.map(|level| {
+                let demand = demand_of(vm, level, options, load.block_bytes);
+                Limits { least: demand.min_blocks, most: demand.max_blocks }
+            })
         };
-        let sizes = load.vms.iter().map(|vm| Level::ALL.map(|level| sizes(vm, level))).collect();
-        Adviser { load, plan, options, sizes }
+        let limits: Vec<_> = load.vms.iter().map(limits).collect();
+        let sizes = |(vm, limits): (&VmLoad, &[Limits; 2])| {
+            Level::ALL.map(|level| {
+                let curve = vm.curve(level).thin(MOST_SIZES);
+                let whole = |blocks: u64| blocks.checked_next_multiple_of(granule).unwrap_or(blocks);
+                let sizes = curve.points().iter().map(|point| whole(point.size_blocks));
+                // The smallest share is one to fall back to, whatever it serves.
+                let mut sizes: Vec<u64> = [0, granule].into_iter().chain(sizes).collect();
+                sizes.dedup();
+                sizes.retain(|&blocks| blocks <= limits[level.index()].most);
+                sizes
+            })
+        };
+        let sizes = load.vms.iter().zip(&limits).map(sizes).collect();
+        let hulls = load.vms.iter().map(|vm| hulls(vm, options.solver)).collect();
+        Adviser { load, plan, options, granule, limits, sizes, hulls }
     }
 
     /// The offer at these positions of `totals`.
@@ -88,33 +130,37 @@ impl<'a> Adviser<'a> {
             let (sizes, at) = of(level);
             &sizes.shares_blocks[at][..]
         });
-        let hits = self.load.vms.iter().enumerate().map(|(vm, load)| {
-            let outcome = outcome_of_shares(load, shares_blocks.map(|shares| shares[vm]), self.options);
-            per_access(load, outcome.dram_hits + outcome.ssd_hits)
-        });
+        let hits = (0..self.load.vms.len()).map(|vm| self.hits(vm, shares_blocks.map(|shares| shares[vm])));
         Offer { capacity_blocks, shares_blocks, hits: hits.collect() }
     }
 
-    /// Hits of both levels for each access of each VM, by the size of its share of `level`, with these shares of the other.
-    fn hits_by_size(&self, level: Level, other_blocks: &[u64]) -> Vec<Vec<f64>> {
-        let vms = self.load.vms.iter().zip(&self.sizes).zip(other_blocks);
-        vms.map(|((vm, sizes), &other)| {
-            let hits = |&blocks: &u64| {
-                let (dram, ssd) = if level == Level::Dram { (blocks, other) } else { (other, blocks) };
-                let (dram_hits, ssd_hits) = vm.profile.hits(dram, ssd);
-                per_access(vm, dram_hits + ssd_hits)
-            };
-            sizes[level.index()].iter().map(hits).collect()
-        })
-        .collect()
+    /// Hits of both levels for each read of a VM with these shares.
+    fn hits(&self, vm: usize, share_blocks: [u64; 2]) -> f64 {
+        let load = &self.load.vms[vm];
+        let (dram_hits, ssd_hits) = hits_of_shares(load, share_blocks, self.hulls[vm].as_ref());
+        (dram_hits + ssd_hits) as f64 / load.profile.reads().max(1) as f64
     }
 
-    /// `hits` are those of [`Adviser::hits_by_size`].
-    fn of_level(&self, offer: &Offer<'_>, level: Level, hits: &[Vec<f64>]) -> Vec<String> {
+    /// Each VM's hits by the size of its share of `level`, with these shares of the other.
+    fn hits_by_size(&self, level: Level, other_blocks: &[u64]) -> HitsBySize {
+        let of_vm = |(vm, &other): (usize, &u64)| {
+            let shares = |blocks| if level == Level::Dram { [blocks, other] } else { [other, blocks] };
+            self.sizes[vm][level.index()].iter().map(|&blocks| self.hits(vm, shares(blocks))).collect()
+        };
+        other_blocks.iter().enumerate().map(of_vm).collect()
+    }
+
+    /// `hits` are those of [`Adviser::hits_by_size`], by [`Level::index`].
+    fn about(&self, offer: &Offer<'_>, hits: [&HitsBySize; 2]) -> Vec<String> {
         let mut sentences = Vec::new();
-        sentences.extend(self.about_level(offer, level));
-        sentences.extend(self.gains(offer, level, hits));
-        sentences.extend(self.gifts(offer, level, hits));
+        for level in Level::ALL {
+            sentences.extend(self.about_level(offer, level));
+            sentences.extend(self.gains(offer, level, hits[level.index()]));
+            sentences.extend(self.gifts(offer, level, hits[level.index()]));
+        }
+        sentences.extend(self.about_buffers(offer));
+        sentences.extend(self.about_vms_without_use());
+        sentences.extend(about_writers(self.load, offer));
         sentences
     }
 
@@ -126,10 +172,24 @@ impl<'a> Adviser<'a> {
         if capacity_blocks == 0 {
             return None;
         }
-        if demand_blocks == 0 {
+        if capacity_blocks < self.granule {
+            let granule = size(self.granule);
             return Some(format!(
-                "No VM can use {name} at all: no block is read again in the way that it serves."
+                "{name} of {} is less than the smallest share, {granule}.",
+                size(capacity_blocks)
             ));
+        }
+        if demand_blocks == 0 {
+            let is_read_again = self.load.vms.iter().any(|vm| vm.curve(level).blocks_needed() > 0);
+            return Some(if is_read_again {
+                format!("No VM may use {name} by the rules.")
+            } else {
+                let given = offer.shares_blocks[level.index()].iter().any(|&blocks| blocks > 0);
+                let buffers = if level == Level::Ssd && given { " Its shares buffer writes." } else { "" };
+                format!(
+                    "No VM gains read hits from {name}: no block is read again in the way that it serves.{buffers}"
+                )
+            });
         }
         if demand_blocks < capacity_blocks {
             return Some(format!(
@@ -147,7 +207,7 @@ impl<'a> Adviser<'a> {
     }
 
     /// VMs that would gain most from a larger share.
-    fn gains(&self, offer: &Offer<'_>, level: Level, hits: &[Vec<f64>]) -> Vec<String> {
+    fn gains(&self, offer: &Offer<'_>, level: Level, hits: &HitsBySize) -> Vec<String> {
         let mut found: Vec<(f64, u64, &str)> = Vec::new();
         for (vm, name) in self.names().enumerate() {
             let (sizes, share) = (&self.sizes[vm][level.index()], offer.shares_blocks[level.index()][vm]);
@@ -163,18 +223,23 @@ impl<'a> Adviser<'a> {
         found.sort_by(|a, b| by_block(&(b.0, b.1)).total_cmp(&by_block(&(a.0, a.1))));
         let sentence = |&(gain, more, name): &(f64, u64, &str)| {
             let size = show_size(more.saturating_mul(self.load.block_bytes));
-            format!("{name} gains {:.1} % hits from {size} more {}.", 100.0 * gain, title(level))
+            format!("{name} gains {:.1} % read hits from {size} more {}.", 100.0 * gain, title(level))
         };
         found.iter().take(MOST_NAMED).map(sentence).collect()
     }
 
     /// VMs that could give most for nearly nothing.
-    fn gifts(&self, offer: &Offer<'_>, level: Level, hits: &[Vec<f64>]) -> Vec<String> {
+    fn gifts(&self, offer: &Offer<'_>, level: Level, hits: &HitsBySize) -> Vec<String> {
         let mut found: Vec<(u64, f64, &str)> = Vec::new();
         for (vm, name) in self.names().enumerate() {
             let (sizes, share) = (&self.sizes[vm][level.index()], offer.shares_blocks[level.index()][vm]);
             let loss = |at: usize| offer.hits[vm] - hits[vm][at];
-            let at = hits[vm].partition_point(|hits| offer.hits[vm] - hits > NOTABLE);
+            // A VM that writes keeps some SSD: without any its writes wait for the disk.
+            let buffer =
+                if level == Level::Ssd && self.load.vms[vm].profile.writes() > 0 { self.granule } else { 0 };
+            let least = self.limits[vm][level.index()].least.max(buffer);
+            let is_too_small = |at: usize| sizes[at] < least || offer.hits[vm] - hits[vm][at] > NOTABLE;
+            let at = (0..sizes.len()).position(|at| !is_too_small(at)).unwrap_or(sizes.len());
             let Some(&enough) = sizes.get(at) else { continue };
             // What a share was rounded up by is of no use to anyone.
             let demand = self.plan.vms[vm].demand_blocks[level.index()];
@@ -189,18 +254,58 @@ impl<'a> Adviser<'a> {
         let sentence = |&(given, loss, name): &(u64, f64, &str)| {
             let size = show_size(given.saturating_mul(self.load.block_bytes));
             let loss = if loss < 0.0005 { "no".to_owned() } else { format!("{:.1} %", 100.0 * loss) };
-            format!("{name} loses {loss} hits by giving {size} of {}.", title(level))
+            format!("{name} loses {loss} read hits by giving {size} of {}.", title(level))
         };
         found.iter().take(MOST_NAMED).map(sentence).collect()
+    }
+
+    /// VMs without SSD whose writes a share of it would serve.
+    fn about_buffers(&self, offer: &Offer<'_>) -> Vec<String> {
+        let ssd = Level::Ssd.index();
+        if offer.capacity_blocks[ssd] < self.granule {
+            return Vec::new();
+        }
+        let mut found: Vec<(u128, [f64; 2], &str)> = Vec::new();
+        for (vm, load) in self.load.vms.iter().enumerate() {
+            let [dram, 0] = offer.shares_blocks.map(|shares| shares[vm]) else { continue };
+            if self.limits[vm][ssd].most < self.granule {
+                continue;
+            }
+            let [without, with] = [0, self.granule].map(|blocks| {
+                let hits = hits_of_shares(load, [dram, blocks], self.hulls[vm].as_ref());
+                outcome(load, hits, blocks > 0, &self.options.times)
+            });
+            let means = [without, with].map(|outcome| outcome.mean_latency_us().unwrap_or(0.0));
+            if load.profile.writes() > 0 && means[1] < (1.0 - NOTABLE_LATENCY) * means[0] {
+                found.push((without.latency_ns - with.latency_ns, means, &load.facts.name));
+            }
+        }
+        // By what it saves; of equals the first VM.
+        found.sort_by_key(|saving| std::cmp::Reverse(saving.0));
+        let size = show_size(self.granule.saturating_mul(self.load.block_bytes));
+        let sentence = |(_, means, name): &(u128, [f64; 2], &str)| {
+            format!(
+                "{size} of SSD would buffer the writes of {name}: its mean latency would be {:.1} us instead of {:.1}.",
+                means[1], means[0]
+            )
+        };
+        found.iter().take(MOST_NAMED).map(sentence).collect()
+    }
+
+    fn about_vms_without_use(&self) -> Option<String> {
+        let is_idle = |vm: &&VmLoad| Level::ALL.iter().all(|&level| vm.curve(level).blocks_needed() == 0);
+        let idle: Vec<&str> = self.load.vms.iter().filter(is_idle).map(|vm| vm.facts.name.as_str()).collect();
+        (!idle.is_empty()).then(|| {
+            format!(
+                "{} would gain no read hits from any cache of these kinds: no useful re-reads.",
+                named(&idle)
+            )
+        })
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
         self.plan.vms.iter().map(|vm| vm.name.as_str())
     }
-}
-
-fn per_access(vm: &VmLoad, hits: u64) -> f64 {
-    hits as f64 / vm.curve(Level::Dram).accesses().max(1) as f64
 }
 
 /// What each block of a growth brings.
@@ -212,14 +317,6 @@ fn by_block(&(gain, blocks): &(f64, u64)) -> f64 {
 fn part(share: f64) -> String {
     let percent = 100.0 * share;
     if percent < 1.0 { format!("{percent:.2} %") } else { format!("{percent:.0} %") }
-}
-
-fn about_vms_without_use(plan: &SizePlan) -> Option<String> {
-    let idle: Vec<&str> =
-        plan.vms.iter().filter(|vm| vm.demand_blocks == [0, 0]).map(|vm| vm.name.as_str()).collect();
-    (!idle.is_empty()).then(|| {
-        format!("{} would gain nothing from any cache of these kinds: no useful re-reads.", named(&idle))
-    })
 }
 
 fn about_writers(load: &Load, offer: &Offer<'_>) -> Option<String> {

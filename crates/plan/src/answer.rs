@@ -6,7 +6,7 @@ use lode_replay::{MAX_LEVEL_BLOCKS, Options, ReplayError, Report, Source, replay
 use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level, show_size};
 
-use crate::advice::advice;
+use crate::advice::{advice, advice_everywhere};
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
 use crate::jobs::in_parallel;
@@ -139,7 +139,8 @@ impl Answer {
         })
     }
 
-    /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces.
+    /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces. Only `for_page` has it
+    /// what [`crate::size_page`] shows for other sizes.
     pub fn report(
         &self,
         load: &Load,
@@ -147,11 +148,17 @@ impl Answer {
         host: &Host,
         method: String,
         merge: &Merge,
+        for_page: bool,
     ) -> SizeReport {
         let plan = &self.plan;
-        let mut advice_at = advice(load, plan, &self.totals, options);
-        let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
-        advice_at[asked[0]][asked[1]].extend(self.about_spare_ssd(load, host));
+        let mut own = advice(load, plan, &self.totals, options);
+        own.extend(self.about_spare_ssd(load, host));
+        let everywhere = || {
+            let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
+            let mut all = advice_everywhere(load, plan, &self.totals, options);
+            all[asked[0]][asked[1]].clone_from(&own);
+            all
+        };
         let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
         let replayed = |(mode, report): &(&'static str, Report)| {
             ReplayedReport::new(load, host, plan.levels, mode, report)
@@ -175,8 +182,8 @@ impl Answer {
             mode: choice.as_ref().map(|choice| choice.mode),
             mode_reason: choice.map(|choice| choice.reason),
             replayed,
-            advice: advice_at[asked[0]][asked[1]].clone(),
-            advice_at,
+            advice_at: for_page.then(everywhere),
+            advice: own,
             totals: TotalsReport::new(load, &self.totals),
             front: self
                 .front

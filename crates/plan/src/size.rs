@@ -2,8 +2,10 @@
 //! policy-optimised curve). It must not know how curves are measured, nor how results are shown.
 
 use lode_hardware::ServiceTimes;
-use lode_reuse::ReuseError;
-use lode_reuse::sizing::{Division, Hull, Method, Objective, Solver, Split, VmDemand, divide_by};
+use lode_reuse::sizing::{
+    Division, Hull, Method, Objective, Solver, Split, VmDemand, WriteBuffer, divide_by,
+};
+use lode_reuse::{CurvePoint, ReuseError};
 use lode_types::{Level, show_size};
 
 use crate::error::PlanError;
@@ -50,8 +52,8 @@ pub struct SizeOptions {
     pub rules: Vec<VmRule>,
     /// The device model.
     pub times: ServiceTimes,
-    /// Shares are whole multiples of this many bytes, where the level and the rules have room for that. Rules and the level's
-    /// size come first: no share is above its largest size, or below what the VM is guaranteed.
+    /// Shares are whole multiples of this many bytes. Only where the rules, or what the objective guarantees, cannot be kept
+    /// that way are shares of the level in blocks: no share is above its largest size, or below what the VM is guaranteed.
     pub granule_bytes: u64,
 }
 
@@ -102,7 +104,7 @@ impl Outcome {
 pub struct VmPlan {
     /// Its name.
     pub name: String,
-    /// Blocks beyond which it gains nothing, by level.
+    /// Blocks beyond which it gains nothing, as far as its rules allow them, by level.
     pub demand_blocks: [u64; 2],
     /// Blocks that it gets, by level.
     pub share_blocks: [u64; 2],
@@ -117,7 +119,7 @@ pub struct VmPlan {
 pub struct LevelPlan {
     /// Blocks that there are.
     pub capacity_blocks: u64,
-    /// Blocks that all VMs together could use.
+    /// Blocks that all VMs together could use, within their rules.
     pub demand_blocks: u64,
     /// Blocks that were given away.
     pub given_blocks: u64,
@@ -152,7 +154,12 @@ pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<Si
             rule.name
         )));
     }
-    let [dram, ssd] = Level::ALL.map(|level| divide_level(load, level, levels.of(level), options));
+    // A level that is not there gives no VM what the objective promises; what rules promise cannot be kept.
+    let without = SizeOptions { objective: Objective::SumHitRatio, ..options.clone() };
+    let [dram, ssd] = Level::ALL.map(|level| {
+        let bytes = levels.of(level);
+        divide_level(load, level, bytes, if bytes == 0 { &without } else { options })
+    });
     Ok(plan_of(load, levels, [dram?, ssd?], options))
 }
 
@@ -169,8 +176,8 @@ pub(crate) fn plan_of(
         let share_blocks = divisions.each_ref().map(|(_, division)| division.sizes[at]);
         let outcome = outcome_of_shares(vm, share_blocks, options);
         total.add(&outcome);
-        let demand_blocks = Level::ALL.map(|level| vm.curve(level).blocks_needed());
-        let splits = splits(vm, share_blocks, options.solver);
+        let demand_blocks = Level::ALL.map(|level| usable(&demand_of(vm, level, options, load.block_bytes)));
+        let splits = hulls(vm, options.solver).map(|hulls| splits(&hulls, share_blocks));
         vms.push(VmPlan { name: vm.facts.name.clone(), demand_blocks, share_blocks, splits, outcome });
     }
     SizePlan { levels, of_level: divisions.map(|(plan, _)| plan), vms, total }
@@ -183,29 +190,38 @@ pub(crate) fn outcome_without_cache(vm: &VmLoad, times: &ServiceTimes) -> Outcom
 
 /// What one VM would see with shares of so many blocks, by level.
 pub(crate) fn outcome_of_shares(vm: &VmLoad, share_blocks: [u64; 2], options: &SizeOptions) -> Outcome {
-    let has_ssd = share_blocks[Level::Ssd.index()] > 0;
-    let hits = match splits(vm, share_blocks, options.solver) {
-        None => vm.profile.hits(share_blocks[0], share_blocks[1]),
-        // The parts of the two levels' streams are chosen independently.
-        Some([dram, ssd]) => {
-            let mixed = |hits: fn((u64, u64)) -> u64| {
-                dram.mix(|dram_blocks| {
-                    ssd.mix(|ssd_blocks| hits(vm.profile.hits(dram_blocks, ssd_blocks)) as f64)
-                })
-            };
-            (mixed(|hits| hits.0).round() as u64, mixed(|hits| hits.1).round() as u64)
-        }
+    let hits = hits_of_shares(vm, share_blocks, hulls(vm, options.solver).as_ref());
+    outcome(vm, hits, share_blocks[Level::Ssd.index()] > 0, &options.times)
+}
+
+/// Reads of one VM that host memory serves, and those that the SSD serves beyond them; with `hulls`, of caches that are
+/// cut in two.
+pub(crate) fn hits_of_shares(vm: &VmLoad, share_blocks: [u64; 2], hulls: Option<&[Hull; 2]>) -> (u64, u64) {
+    let Some(hulls) = hulls else { return vm.profile.hits(share_blocks[0], share_blocks[1]) };
+    // The parts of the two levels' streams are chosen independently.
+    let [dram, ssd] = splits(hulls, share_blocks);
+    let mixed = |hits: fn((u64, u64)) -> u64| {
+        dram.mix(|dram_blocks| ssd.mix(|ssd_blocks| hits(vm.profile.hits(dram_blocks, ssd_blocks)) as f64))
     };
-    outcome(vm, hits, has_ssd, &options.times)
+    (mixed(|hits| hits.0).round() as u64, mixed(|hits| hits.1).round() as u64)
 }
 
-/// How the VM's caches are cut in two, with the solver that cuts.
-fn splits(vm: &VmLoad, share_blocks: [u64; 2], solver: Solver) -> Option<[Split; 2]> {
-    let split = |level: Level| Hull::new(vm.curve(level).points()).split(share_blocks[level.index()]);
-    (solver == Solver::Talus).then(|| Level::ALL.map(split))
+/// What the VM's caches are cut by, by level, with the solver that cuts.
+pub(crate) fn hulls(vm: &VmLoad, solver: Solver) -> Option<[Hull; 2]> {
+    (solver == Solver::Talus).then(|| Level::ALL.map(|level| Hull::new(vm.curve(level).points())))
 }
 
-fn outcome(vm: &VmLoad, (dram_hits, ssd_hits): (u64, u64), has_ssd: bool, times: &ServiceTimes) -> Outcome {
+fn splits(hulls: &[Hull; 2], share_blocks: [u64; 2]) -> [Split; 2] {
+    Level::ALL.map(|level| hulls[level.index()].split(share_blocks[level.index()]))
+}
+
+/// What a VM sees with so many hits of host memory and of the SSD.
+pub(crate) fn outcome(
+    vm: &VmLoad,
+    (dram_hits, ssd_hits): (u64, u64),
+    has_ssd: bool,
+    times: &ServiceTimes,
+) -> Outcome {
     let (reads, writes) = (vm.profile.reads(), vm.profile.writes());
     let misses = reads.saturating_sub(dram_hits + ssd_hits);
     let write_ns = if has_ssd { times.ssd_write_ns } else { times.backing.random_write.ns };
@@ -234,46 +250,59 @@ pub(crate) fn divide_level(
 ) -> Result<(LevelPlan, Division), PlanError> {
     let block_bytes = load.block_bytes;
     let capacity_blocks = bytes / block_bytes;
-    let granule = (options.granule_bytes / block_bytes).max(1);
+    let granule = granule_blocks(block_bytes, options);
     let demands = load.vms.iter().map(|vm| demand_of(vm, level, options, block_bytes)).collect::<Vec<_>>();
-    let demand_blocks = demands.iter().map(|demand| demand.demand_blocks).sum();
-    let divide =
-        |demands: &[VmDemand], blocks: u64| divide_by(options.solver, demands, blocks, options.objective);
-    // What rounding up to granules may cost is set aside, unless the level is too small to afford it, or what VMs are
-    // guaranteed leaves no room for it.
-    let rounding = (granule - 1).saturating_mul(load.vms.len() as u64);
-    let rounded = (rounding <= capacity_blocks / 8).then(|| {
-        let whole: Vec<VmDemand> = demands.iter().map(|demand| in_whole_granules(demand, granule)).collect();
-        divide(&whole, capacity_blocks - rounding)
-    });
-    let division = match rounded {
-        Some(Ok(division)) => in_granules(division, &demands, granule),
-        Some(Err(ReuseError::GuaranteesDoNotFit { .. })) | None => {
-            divide(&demands, capacity_blocks).map_err(|error| in_words(error, load, level))?
+    let demand_blocks = demands.iter().map(usable).sum();
+    let objective = options.objective;
+    let coarse: Vec<VmDemand> = demands.iter().map(|demand| in_granules(demand, granule)).collect();
+    let coarse_objective = match objective {
+        Objective::PpcLiteral { min_blocks } => {
+            Objective::PpcLiteral { min_blocks: min_blocks.div_ceil(granule) }
         }
-        Some(Err(error)) => return Err(in_words(error, load, level)),
+        other => other,
+    };
+    let division = match divide_by(options.solver, &coarse, capacity_blocks / granule, coarse_objective) {
+        Ok(division) => in_blocks(division, &demands, granule, objective),
+        // What VMs are guaranteed and limited to, or the level, leaves no room for whole granules.
+        Err(ReuseError::GuaranteesDoNotFit { .. } | ReuseError::InvalidDemand { .. }) => {
+            divide_by(options.solver, &demands, capacity_blocks, objective)
+                .map_err(|error| in_words(error, load, level))?
+        }
+        Err(error) => return Err(in_words(error, load, level)),
     };
     let given_blocks = division.sizes.iter().sum();
     Ok((LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method }, division))
 }
 
-/// The demand with limits that are whole granules, so that rounding a share up stays within them. Limits that have no
-/// whole granule between them stay.
-fn in_whole_granules(demand: &VmDemand, granule: u64) -> VmDemand {
-    let most = demand.max_blocks / granule * granule;
-    let least = demand.min_blocks.div_ceil(granule).saturating_mul(granule);
-    if least > most {
-        return demand.clone();
+/// The demand in granules: of each size the hits that whole granules have, and limits that whole granules keep.
+fn in_granules(demand: &VmDemand, granule: u64) -> VmDemand {
+    let mut curve: Vec<CurvePoint> = Vec::with_capacity(demand.curve.len());
+    for point in &demand.curve {
+        let point = CurvePoint { size_blocks: point.size_blocks.div_ceil(granule), hits: point.hits };
+        match curve.last_mut() {
+            Some(last) if last.size_blocks == point.size_blocks => *last = point,
+            _ => curve.push(point),
+        }
     }
-    VmDemand { min_blocks: least, max_blocks: most, ..demand.clone() }
+    let in_granules = |buffer: WriteBuffer| WriteBuffer { blocks: buffer.blocks.div_ceil(granule), ..buffer };
+    VmDemand {
+        curve,
+        accesses: demand.accesses,
+        demand_blocks: demand.demand_blocks.div_ceil(granule),
+        weight: demand.weight,
+        min_blocks: demand.min_blocks.div_ceil(granule),
+        max_blocks: demand.max_blocks / granule,
+        write_buffer: demand.write_buffer.map(in_granules),
+    }
 }
 
-/// Rounds shares up, but not beyond what a VM may have.
-fn in_granules(mut division: Division, demands: &[VmDemand], granule: u64) -> Division {
-    for (size, demand) in division.sizes.iter_mut().zip(demands) {
-        *size = size.checked_next_multiple_of(granule).unwrap_or(*size).min(demand.max_blocks);
-    }
-    division
+/// A division of granules as one of blocks.
+fn in_blocks(division: Division, demands: &[VmDemand], granule: u64, objective: Objective) -> Division {
+    let sizes: Vec<u64> = division.sizes.iter().map(|granules| granules.saturating_mul(granule)).collect();
+    // Of caches that are cut in two, it is the same whatever sizes are counted in.
+    let value =
+        if division.method == Method::Talus { division.value } else { objective.value(demands, &sizes) };
+    Division { sizes, value, ..division }
 }
 
 /// Why a level cannot be divided as asked, for whoever asked.
@@ -297,13 +326,29 @@ fn in_words(error: ReuseError, load: &Load, level: Level) -> PlanError {
     })
 }
 
-fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64) -> VmDemand {
+/// Blocks beyond which a VM gains nothing, as far as it may have them.
+fn usable(demand: &VmDemand) -> u64 {
+    demand.demand_blocks.min(demand.max_blocks)
+}
+
+/// Blocks that every share is a multiple of.
+pub(crate) fn granule_blocks(block_bytes: u64, options: &SizeOptions) -> u64 {
+    (options.granule_bytes / block_bytes).max(1)
+}
+
+/// What a VM asks of a level, within its rules.
+pub(crate) fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64) -> VmDemand {
     let mut demand = VmDemand::new(vm.curve(level));
     for rule in options.rules.iter().filter(|rule| rule.is_for(&vm.facts.name)) {
         let (least, most) = rule.limits(level);
         demand.weight = rule.weight.unwrap_or(demand.weight);
         demand.min_blocks = least.map_or(demand.min_blocks, |bytes| bytes.div_ceil(block_bytes));
         demand.max_blocks = most.map_or(demand.max_blocks, |bytes| bytes / block_bytes);
+    }
+    let granule = granule_blocks(block_bytes, options);
+    demand.write_buffer = write_buffer(vm, level, granule, options).filter(|_| granule <= demand.max_blocks);
+    if let Some(buffer) = demand.write_buffer {
+        demand.demand_blocks = demand.demand_blocks.max(buffer.blocks);
     }
     demand
 }
@@ -312,6 +357,17 @@ fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64)
 pub(crate) fn weight_of(vm: &VmLoad, options: &SizeOptions) -> f64 {
     let rules = options.rules.iter().filter(|rule| rule.is_for(&vm.facts.name));
     rules.filter_map(|rule| rule.weight).next_back().unwrap_or(1.0)
+}
+
+/// What the smallest share of the SSD saves a VM that writes, where latency counts: its writes do not wait for the disk.
+fn write_buffer(vm: &VmLoad, level: Level, granule: u64, options: &SizeOptions) -> Option<WriteBuffer> {
+    let counts = level == Level::Ssd && matches!(options.objective, Objective::Latency { .. });
+    let (writes, accesses) = (vm.profile.writes(), vm.profile.reads() + vm.profile.writes());
+    let saved_ns = options.times.backing.random_write.ns.saturating_sub(options.times.ssd_write_ns);
+    (counts && writes > 0 && saved_ns > 0).then(|| WriteBuffer {
+        blocks: granule,
+        saved_us: writes as f64 / accesses as f64 * saved_ns as f64 / 1000.0,
+    })
 }
 
 /// A level's name in what people read.

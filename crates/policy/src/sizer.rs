@@ -233,6 +233,7 @@ impl Sizer {
             weight: 1.0,
             min_blocks: u64::from(self.min_blocks.min(most_guaranteed)),
             max_blocks: u64::MAX,
+            write_buffer: None,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Divisions against brute force over every division, and against the worked examples.
 
-use lode_reuse::sizing::{Method, Objective, Solver, VmDemand, divide, divide_by};
+use lode_reuse::sizing::{Method, Objective, Solver, VmDemand, WriteBuffer, divide, divide_by};
 use lode_reuse::{Curve, CurvePoint, Distances, Metric, ReuseError};
 use lode_types::AccessOp;
 use proptest::prelude::*;
@@ -23,9 +23,16 @@ fn numbers(value: &Value) -> Vec<u64> {
     value.as_array().expect("a list").iter().map(|v| v.as_u64().expect("a number")).collect()
 }
 
+/// The VM's write buffer, where this objective counts it and the VM may have it.
+fn buffer(vm: &VmDemand, objective: Objective) -> Option<WriteBuffer> {
+    let buffer = vm.write_buffer.filter(|_| matches!(objective, Objective::Latency { .. }));
+    buffer.filter(|buffer| buffer.saved_us > 0.0 && buffer.blocks <= vm.max_blocks)
+}
+
 /// The VM's sizes that the rules allow, straight from the definitions.
 fn allowed(vm: &VmDemand, objective: Objective) -> Vec<u64> {
-    let wanted = vm.demand_blocks.min(vm.max_blocks).max(vm.min_blocks);
+    let buffer = buffer(vm, objective).map_or(0, |buffer| buffer.blocks);
+    let wanted = vm.demand_blocks.max(buffer).min(vm.max_blocks).max(vm.min_blocks);
     let floor_hits = match objective {
         Objective::PpcTotal { floor } => floor * vm.hits_at(wanted) as f64,
         _ => 0.0,
@@ -60,7 +67,9 @@ fn brute_force(vms: &[VmDemand], capacity: u64, objective: Objective) -> Option<
 fn vm() -> impl Strategy<Value = VmDemand> {
     let gains = prop::collection::vec(prop_oneof![3 => Just(0u64), 3 => 1u64..6, 1 => 20u64..60], 1..8);
     let limits = (0u64..3, prop_oneof![3 => Just(u64::MAX), 1 => 3u64..6]);
-    (gains, 0u64..50, 1u32..4, limits, 0u64..2).prop_map(|(gains, misses, weight, (min, max), less)| {
+    let buffer = proptest::option::of((1u64..6, prop_oneof![Just(0.0), 10.0..5000.0]));
+    let parts = (gains, 0u64..50, 1u32..4, limits, 0u64..2, buffer);
+    parts.prop_map(|(gains, misses, weight, (min, max), less, buffer)| {
         let mut hits = vec![0];
         hits.extend(gains.iter().scan(0, |sum, gain| {
             *sum += gain;
@@ -70,6 +79,7 @@ fn vm() -> impl Strategy<Value = VmDemand> {
         vm.demand_blocks = vm.demand_blocks.saturating_sub(less);
         vm.weight = f64::from(weight) / 2.0;
         (vm.min_blocks, vm.max_blocks) = (min, max);
+        vm.write_buffer = buffer.map(|(blocks, saved_us)| WriteBuffer { blocks, saved_us });
         vm
     })
 }
@@ -94,7 +104,8 @@ fn check_rules(vms: &[VmDemand], capacity: u64, objective: Objective, sizes: &[u
         let allowed = allowed(vm, objective);
         assert!(allowed.contains(&size), "{size} is not allowed: {vm:?}");
         if method != Method::Granted && size > allowed[0] {
-            assert!(vm.hits_at(size - 1) < vm.hits_at(size), "{size} could be smaller: {vm:?}");
+            let buffers = buffer(vm, objective).is_some_and(|buffer| buffer.blocks == size);
+            assert!(buffers || vm.hits_at(size - 1) < vm.hits_at(size), "{size} could be smaller: {vm:?}");
         }
     }
 }
@@ -300,4 +311,30 @@ fn refuses_malformed_problems() {
         error,
         ReuseError::GuaranteesDoNotFit { needed_blocks: 2 * u128::from(u64::MAX), capacity_blocks: u64::MAX }
     );
+}
+
+/// A VM that only writes has a use for its buffer when latency counts, and for nothing otherwise.
+#[test]
+fn a_write_buffer_is_worth_what_it_saves() {
+    let with = |saved_us| {
+        let mut vm = demand(&[0], 100);
+        vm.write_buffer = Some(WriteBuffer { blocks: 16, saved_us });
+        vm
+    };
+    let latency = Objective::Latency { cache_us: 100.0, backing_us: 8000.0 };
+    let sizes = |vms: &[VmDemand], capacity, objective, solver| {
+        divide_by(solver, vms, capacity, objective).expect("a division").sizes
+    };
+    let vms = [with(50.0), with(70.0), with(0.0)];
+    for solver in [Solver::Exact, Solver::Greedy, Solver::Talus] {
+        assert_eq!(sizes(&vms, 100, latency, solver), [16, 16, 0], "{solver:?}");
+        assert_eq!(sizes(&vms, 31, latency, solver)[1], 16, "{solver:?}: the larger saving comes first");
+        assert_eq!(sizes(&vms, 100, Objective::Hits, solver), [0, 0, 0], "{solver:?}");
+    }
+    let mut reader = demand(&[0, 60], 100);
+    reader.weight = 0.5;
+    assert_eq!(sizes(&[with(5000.0), reader.clone()], 16, latency, Solver::Exact), [16, 0]);
+    assert_eq!(sizes(&[with(1000.0), reader], 16, latency, Solver::Exact), [0, 1]);
+    let refused = divide(&[with(f64::NAN)], 100, latency).expect_err("no number");
+    assert!(matches!(refused, ReuseError::InvalidDemand { vm: 0, .. }), "{refused}");
 }

@@ -70,6 +70,11 @@ pub struct PictureArgs {
 }
 
 impl PictureArgs {
+    /// Whether there is to be a page.
+    pub fn has_page(&self) -> bool {
+        self.html.is_some()
+    }
+
     /// Draws what was asked for.
     ///
     /// # Errors

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use clap::Args;
-use lode_plan::{PLAN_SETTINGS, SCHEME, SizeReport};
+use lode_plan::{MODES, PLAN_SETTINGS, SCHEME, SizeReport, SplitReport};
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
 use super::planning::write_file;
 use crate::error::CliError;
+use crate::output;
+use crate::size::show_count;
 
 /// Shares in a configuration are whole multiples of this.
 pub const SHARE_GRANULE_BYTES: u64 = 64 << 10;
@@ -19,6 +21,9 @@ const MAX_VMS: usize = 1024;
 
 /// Longest name of a VM in a configuration.
 const MAX_NAME: usize = 64;
+
+/// The mode of a plan that was not replayed: the one that spares the SSD.
+const UNTRIED_MODE: &str = MODES[0];
 
 /// Tells whoever opens the file what is left to do.
 const HEADER: &str = "\
@@ -61,7 +66,9 @@ impl ConfigArgs {
     /// When VMs cannot be told apart in it, or it cannot be written.
     pub fn write(&self, report: &SizeReport) -> Result<(), CliError> {
         let Some(path) = &self.config else { return Ok(()) };
-        write_file(path, &self.text(report)?)
+        let text = self.text(report)?;
+        differences(report).iter().for_each(|difference| output::warn(difference));
+        write_file(path, &text)
     }
 
     fn text(&self, report: &SizeReport) -> Result<String, CliError> {
@@ -76,12 +83,9 @@ impl ConfigArgs {
                 report.vms.len()
             )));
         }
-        let settings: BTreeMap<_, _> =
-            PLAN_SETTINGS.into_iter().chain(report.mode.map(|mode| ("mode", mode))).collect();
-        let [drams, ssds] = Level::ALL.map(|level| {
-            let blocks: Vec<u64> = report.vms.iter().map(|vm| vm.share.of(level)).collect();
-            in_granules(&blocks, report.block_bytes, report.levels.of(level))
-        });
+        let mode = ("mode", report.mode.unwrap_or(UNTRIED_MODE));
+        let settings: BTreeMap<_, _> = PLAN_SETTINGS.into_iter().chain([mode]).collect();
+        let [drams, ssds] = Level::ALL.map(|level| shares_bytes(report, level));
         let mut taken = HashSet::new();
         let vms = report.vms.iter().zip(drams.iter().zip(&ssds)).map(|(vm, (&dram, &ssd))| {
             let name = unique_name(&vm.name, &mut taken);
@@ -128,6 +132,48 @@ struct VmSection {
     listen: [String; 1],
     backing: Device,
     settings: BTreeMap<&'static str, &'static str>,
+}
+
+/// Each VM's share of a level as the configuration has it.
+fn shares_bytes(report: &SizeReport, level: Level) -> Vec<u64> {
+    let blocks: Vec<u64> = report.vms.iter().map(|vm| vm.share.of(level)).collect();
+    in_granules(&blocks, report.block_bytes, report.levels.of(level))
+}
+
+/// In what a daemon with the configuration is not the plan.
+fn differences(report: &SizeReport) -> Vec<String> {
+    let mut found = Vec::new();
+    for level in Level::ALL {
+        for (vm, bytes) in report.vms.iter().zip(shares_bytes(report, level)) {
+            let planned = vm.share.of(level).saturating_mul(report.block_bytes);
+            if planned != bytes {
+                let (name, granule) = (level.name(), show_size(SHARE_GRANULE_BYTES));
+                let [planned, bytes] = [planned, bytes].map(show_size);
+                found.push(format!(
+                    "{}: the plan gives it {planned} of {name}, the configuration {bytes}: shares in it are whole \
+                     multiples of {granule}",
+                    vm.name
+                ));
+            }
+        }
+    }
+    let is_cut = |split: &SplitReport| split.smaller_share > 0.0 && split.smaller_share < 1.0;
+    let cut = report.vms.iter().filter_map(|vm| vm.split.as_ref());
+    let cut = cut.filter(|split| is_cut(&split.dram) || is_cut(&split.ssd)).count();
+    if cut > 0 {
+        found.push(format!(
+            "the plan cuts the caches of {} in two, and a daemon does not: it will serve what the replay says, not what \
+             the plan promises; leave --solver talus away for shares that need no cut",
+            show_count(cut as u64, "VM")
+        ));
+    }
+    if report.mode.is_none() {
+        found.push(format!(
+            "the plan was not replayed, so that no mode is known to be the best; the configuration has {UNTRIED_MODE}, \
+             which spares the SSD"
+        ));
+    }
+    found
 }
 
 /// Shares in bytes as a configuration takes them: in whole granules, together no more than the level has. Each is

@@ -194,7 +194,8 @@ impl SizeCommand {
                 },
             )?;
         }
-        let report = answer.report(&load, &options, &host, method_text(method), &merge);
+        let report =
+            answer.report(&load, &options, &host, method_text(method), &merge, self.pictures.has_page());
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
         self.config.write(&report)?;

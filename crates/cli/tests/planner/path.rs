@@ -38,7 +38,7 @@ fn walk(folder: &Folder, csv: &str, dram: &str, ssd: &str) -> String {
         for (key, blocks) in [("dram", &vm["share"]["dram_blocks"]), ("ssd", &vm["share"]["ssd_blocks"])] {
             let share = lode_types::parse_size(section[key].as_str().expect("a size")).expect("a size");
             assert_eq!(share % (64 << 10), 0, "{text}");
-            assert!(share >= whole(blocks) * BLOCK && share < whole(blocks) * BLOCK + (64 << 10), "{text}");
+            assert_eq!(share, whole(blocks) * BLOCK, "what was planned is what is served: {text}");
         }
         let disk =
             std::fs::File::create(section["backing"]["path"].as_str().expect("a path")).expect("a disk");
@@ -78,6 +78,41 @@ fn names_are_made_fit_for_a_configuration() {
     let config = folder.path("other.toml");
     let one_disk = ["size", &trace, "--dram", "1MiB", "--config", &config, "--backing", "/dev/sdb"];
     assert!(bad(&one_disk, 2).contains("--backing must have {vm} in it"));
+}
+
+/// Where there are fewer 64 KiB than VMs, shares are whole ones still, and the file has them.
+#[test]
+fn few_granules_are_planned_as_they_are_served() {
+    let folder = Folder::new();
+    let names = ["a", "b", "c", "d", "e", "f", "g"];
+    let guests = names.map(|name| Guest { name, blocks: 60, reads: 50 });
+    let trace = folder.file("seven.csv", msr_csv(&guests, 2100));
+    let text = walk(&folder, &trace, "256KiB", "320KiB");
+    assert!(text.contains("ssd = \"0 B\"") && text.contains("ssd = \"64 KiB\""), "{text}");
+}
+
+#[test]
+fn a_configuration_that_is_not_the_plan_says_so() {
+    let folder = Folder::new();
+    let (trace, config) = (two_vms(&folder), folder.path("host.toml"));
+    let errors = |more: &[&str]| {
+        both(
+            &[&["size", &trace, "--dram", "512KiB", "--ssd", "2MiB", "--config", &config][..], more].concat(),
+        )
+        .1
+    };
+    let file = || std::fs::read_to_string(&config).expect("a configuration");
+    assert_eq!(errors(&[]), "");
+    let errors_of = |more: &[&str], expected: &str| {
+        let errors = errors(more);
+        assert!(errors.contains(expected), "{expected} in {errors}");
+    };
+    errors_of(&["--no-replay"], "no mode is known to be the best; the configuration has full-hybrid");
+    assert_eq!(file().matches("mode = \"full-hybrid\"").count(), 2, "{}", file());
+    errors_of(&["--solver", "talus"], "the plan cuts the caches of");
+    // Between 72 and 80 KiB there are no whole 64 KiB, and the rule comes first.
+    let rule = ["--vm", "db_0:min-ssd=72KiB,max-ssd=80KiB"];
+    errors_of(&rule, "db_0: the plan gives it 80 KiB of ssd, the configuration");
 }
 
 /// Every command of the page is one that the program knows, with these options.

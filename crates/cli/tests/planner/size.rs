@@ -231,16 +231,15 @@ fn advice_is_true() {
     let trace = two_vms(&folder);
     let hits = |plan: &Value, vm: usize| {
         let vm = &plan["vms"][vm];
-        let accesses = whole(&vm["block_reads"]) + whole(&vm["block_writes"]);
-        (whole(&vm["dram_hits"]) + whole(&vm["ssd_hits"])) as f64 / accesses as f64
+        (whole(&vm["dram_hits"]) + whole(&vm["ssd_hits"])) as f64 / whole(&vm["block_reads"]) as f64
     };
     let plan = json(&size(&trace, &[]));
     let advice: Vec<&str> = list(&plan["advice"]).iter().filter_map(Value::as_str).collect();
     let gain = advice.iter().find(|line| line.starts_with("web_0 gains ") && line.ends_with("more DRAM."));
     let words: Vec<&str> = gain.expect("web_0 lacks DRAM").split(' ').collect();
     let (percent, more_kib) =
-        (words[2].parse::<f64>().expect("a number"), words[6].parse::<u64>().expect("KiB"));
-    assert_eq!(words[7], "KiB");
+        (words[2].parse::<f64>().expect("a number"), words[7].parse::<u64>().expect("KiB"));
+    assert_eq!((words[4], words[8]), ("read", "KiB"));
     let share = |vm: usize| whole(&plan["vms"][vm]["share"]["dram_blocks"]) * BLOCK;
     let (web, db) = (share(0) + (more_kib << 10), share(1));
     let total = (web + db).to_string();

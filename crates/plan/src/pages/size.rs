@@ -17,14 +17,17 @@ use crate::size::title;
 /// A page: curves, shares, sliders of the levels' sizes, wear, advice.
 ///
 /// # Errors
-/// [`PlanError::Draw`] for more than a page can show.
+/// [`PlanError::Draw`] for more than a page can show; [`PlanError::Request`] for a report that was not made for a page.
 pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
+    let Some(advice_at) = &report.advice_at else {
+        return Err(PlanError::Request("This report was made without what a page of it shows".to_owned()));
+    };
     let vms = shown(report);
     let view = View { report, vms: &vms, sliders: Sliders::of(report) };
     let has_times = InputReport::all_have_times(&report.inputs);
     let mut sections = vec![Section {
         title: "Advice".to_owned(),
-        items: vec![Item::Sentences(view.sliders.by_both(|dram, ssd| report.advice_at[dram][ssd].clone()))],
+        items: vec![Item::Sentences(view.sliders.by_both(|dram, ssd| advice_at[dram][ssd].clone()))],
     }];
     // Without VMs, or without a level, there is nothing to draw.
     if !vms.is_empty() && view.levels().next().is_some() {

@@ -57,10 +57,10 @@ pub struct SizeReport {
     pub replayed: Vec<ReplayedReport>,
     /// What stands out, in sentences.
     pub advice: Vec<String>,
-    /// The same for each size of host memory with each size of SSD of `totals`. Pages show it; it would be most of a
-    /// written report.
+    /// The same for each size of host memory with each size of SSD of `totals`, if a page is to be made of the report;
+    /// it would be most of a written one.
     #[serde(skip)]
-    pub advice_at: Vec<Vec<Vec<String>>>,
+    pub advice_at: Option<Vec<Vec<Vec<String>>>>,
     /// Plans for larger and smaller levels.
     pub totals: TotalsReport,
     /// With a budget: what no other pair of sizes beats, ascending in cost.

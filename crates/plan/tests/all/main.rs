@@ -1,5 +1,6 @@
 //! The planner against naive ways, on random small traces.
 
+mod advice;
 mod common;
 mod compare;
 mod curves;

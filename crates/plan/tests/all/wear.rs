@@ -60,7 +60,7 @@ fn replayed(traces: &[(u64, Vec<Request>)], levels: LevelBytes, options: &SizeOp
     let host = Host::find("default").expect("a host");
     let open = || Ok(merge_paced(traces));
     answer.replay(&open, BlockSize::KIB_4, &host, 1, &|_| {}).expect("replays");
-    answer.report(&load, options, &host, String::new(), &merge_paced(traces))
+    answer.report(&load, options, &host, String::new(), &merge_paced(traces), false)
 }
 
 /// Blocks of the SSD that are read over and over, and writes elsewhere that drive them out when they are all taken. A
@@ -134,7 +134,7 @@ fn the_page_starts_from_the_rating_of_the_profile() {
         let options = options(Objective::Hits);
         let host = Host::find(name).expect("a host");
         let answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
-        let report = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces));
+        let report = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), false);
         let rating = report.ssd_rating;
         let page = size_page(&report).expect("a page");
         for value in [rating.drive_writes_per_day, rating.years] {

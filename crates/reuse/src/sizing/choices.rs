@@ -4,7 +4,8 @@ use super::{Objective, VmDemand};
 use std::cmp::Ordering;
 
 /// Sizes worth considering for one VM: from its smallest size on, each with more value than all smaller ones.
-/// Every one but the first is a point of the curve, so that none could be smaller for the same hits.
+/// Every one but the first is a point of the curve or the size of its write buffer, so that none could be smaller for
+/// the same value.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     /// The size of the first choice.
@@ -26,13 +27,24 @@ impl Choices {
         let (lower, upper) = (range.0, range.1.min(range.0.saturating_add(budget)));
         let mut list = vec![Choice { extra_blocks: 0, value: objective.value_of_one(demand, lower) }];
         let mut best = list[0].value;
-        let above = demand.curve.partition_point(|point| point.size_blocks <= lower);
-        for point in demand.curve[above..].iter().take_while(|point| point.size_blocks <= upper) {
-            let value = objective.value_of_hits(demand, point.size_blocks, point.hits);
-            if value > best {
+        let mut consider = |size_blocks: u64, hits: u64| {
+            let value = objective.value_of_hits(demand, size_blocks, hits)
+                + objective.value_of_buffer(demand, size_blocks);
+            if value > best && (lower + 1..=upper).contains(&size_blocks) {
                 best = value;
-                list.push(Choice { extra_blocks: point.size_blocks - lower, value });
+                list.push(Choice { extra_blocks: size_blocks - lower, value });
             }
+        };
+        let above = demand.curve.partition_point(|point| point.size_blocks <= lower);
+        let mut buffer = objective.buffer(demand).map(|buffer| buffer.blocks);
+        for point in demand.curve[above..].iter().take_while(|point| point.size_blocks <= upper) {
+            if let Some(blocks) = buffer.take_if(|blocks| *blocks < point.size_blocks) {
+                consider(blocks, demand.hits_at(blocks));
+            }
+            consider(point.size_blocks, point.hits);
+        }
+        if let Some(blocks) = buffer {
+            consider(blocks, demand.hits_at(blocks));
         }
         Choices { lower_blocks: lower, list }
     }

@@ -35,6 +35,17 @@ pub struct VmDemand {
     pub min_blocks: u64,
     /// Size never exceeded.
     pub max_blocks: u64,
+    /// What a share is worth beside its hits, if anything; of the objectives, only [`Objective::Latency`] counts it.
+    pub write_buffer: Option<WriteBuffer>,
+}
+
+/// What a cache does for writes, however large it is beyond some size: they need not wait for the disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WriteBuffer {
+    /// The smallest size that does so.
+    pub blocks: u64,
+    /// What that takes from the VM's mean latency; not negative.
+    pub saved_us: f64,
 }
 
 impl VmDemand {
@@ -47,6 +58,7 @@ impl VmDemand {
             weight: 1.0,
             min_blocks: 0,
             max_blocks: u64::MAX,
+            write_buffer: None,
         }
     }
 
@@ -70,6 +82,11 @@ impl VmDemand {
             Some("the weight is not a positive number")
         } else if self.min_blocks > self.max_blocks {
             Some("the guaranteed size is above the largest size")
+        } else if self
+            .write_buffer
+            .is_some_and(|buffer| !(buffer.saved_us.is_finite() && buffer.saved_us >= 0.0))
+        {
+            Some("what buffering writes saves is not a non-negative number")
         } else {
             None
         }
@@ -131,7 +148,7 @@ pub struct Division {
 }
 
 /// Divides `capacity_blocks` between the VMs. The sizes never sum to more than the capacity; each is at least the
-/// VM's guarantee and at most the larger of guarantee and demand.
+/// VM's guarantee and at most the larger of guarantee and demand, which a write buffer that counts is a part of.
 ///
 /// # Errors
 /// A demand or the objective is malformed, or the guarantees do not fit.

@@ -1,6 +1,6 @@
 //! What a division should maximise. It must not know how the best sizes are found.
 
-use super::VmDemand;
+use super::{VmDemand, WriteBuffer};
 use crate::curve;
 use crate::error::ReuseError;
 
@@ -12,7 +12,7 @@ pub enum Objective {
     SumHitRatio,
     /// The sum of w * hits: every access counts the same.
     Hits,
-    /// Minus the sum of w * mean latency (ECI-Cache's objective).
+    /// Minus the sum of w * mean latency (ECI-Cache's objective, to which what write buffers save is added).
     Latency {
         /// Time of a hit.
         cache_us: f64,
@@ -63,9 +63,10 @@ impl Objective {
     /// What one VM adds; for [`Objective::PpcTotal`] above the line only, for [`Objective::MaxMin`] what is compared.
     pub(super) fn value_of_one(&self, demand: &VmDemand, size_blocks: u64) -> f64 {
         self.value_of_hits(demand, size_blocks, demand.hits_at(size_blocks))
+            + self.value_of_buffer(demand, size_blocks)
     }
 
-    /// The same for a size whose `hits` are known.
+    /// What a size of so many `hits` adds by them.
     pub(super) fn value_of_hits(&self, demand: &VmDemand, size_blocks: u64, hits: u64) -> f64 {
         let ratio = curve::ratio(hits, demand.accesses);
         let value = match *self {
@@ -78,9 +79,24 @@ impl Objective {
         demand.weight * value
     }
 
+    /// What a size is worth beside its hits.
+    pub(super) fn value_of_buffer(&self, demand: &VmDemand, size_blocks: u64) -> f64 {
+        let buffer = self.buffer(demand).filter(|buffer| buffer.blocks <= size_blocks);
+        buffer.map_or(0.0, |buffer| demand.weight * buffer.saved_us)
+    }
+
+    /// The VM's write buffer, where it counts and is within its limits.
+    pub(super) fn buffer(&self, demand: &VmDemand) -> Option<WriteBuffer> {
+        let counts = matches!(self, Objective::Latency { .. });
+        demand
+            .write_buffer
+            .filter(|buffer| counts && buffer.saved_us > 0.0 && buffer.blocks <= demand.max_blocks)
+    }
+
     /// The smallest and the largest size that a VM may get.
     pub(super) fn range(&self, demand: &VmDemand) -> (u64, u64) {
-        let wanted = demand.demand_blocks.clamp(demand.min_blocks, demand.max_blocks);
+        let buffer_blocks = self.buffer(demand).map_or(0, |buffer| buffer.blocks);
+        let wanted = demand.demand_blocks.max(buffer_blocks).clamp(demand.min_blocks, demand.max_blocks);
         let lower = match *self {
             Objective::PpcTotal { floor } => {
                 let needed = (floor * demand.hits_at(wanted) as f64).ceil() as u64;

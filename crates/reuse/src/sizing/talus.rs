@@ -110,12 +110,14 @@ pub(super) fn check(objective: &Objective) -> Result<(), ReuseError> {
 pub(super) fn value(demands: &[VmDemand], sizes: &[u64], objective: &Objective) -> f64 {
     let of_one = |(demand, &size): (&VmDemand, &u64)| {
         let split = Hull::new(&demand.curve).split(size);
-        split.mix(|corner| objective.value_of_one(demand, corner))
+        let value_at = |corner| objective.value_of_hits(demand, corner, demand.hits_at(corner));
+        split.mix(value_at) + objective.value_of_buffer(demand, size)
     };
     demands.iter().zip(sizes).map(of_one).sum()
 }
 
 /// Best sizes in `ranges` with at most `budget` blocks above the lower ends: steepest pieces first, the last in part.
+/// A write buffer is a piece with the hits up to its size; where only a part of it is left, that part serves hits.
 pub(super) fn solve(
     demands: &[VmDemand],
     ranges: &[(u64, u64)],
@@ -125,12 +127,24 @@ pub(super) fn solve(
     let mut pieces = Vec::new();
     for (vm, (demand, &(lower, upper))) in demands.iter().zip(ranges).enumerate() {
         let hull = Hull::new(&demand.curve);
-        for pair in hull.corners().windows(2) {
-            let blocks = pair[1].size_blocks.min(upper).saturating_sub(pair[0].size_blocks.max(lower));
-            let value = |corner: CurvePoint| objective.value_of_hits(demand, corner.size_blocks, corner.hits);
-            let slope =
-                (value(pair[1]) - value(pair[0])) / (pair[1].size_blocks - pair[0].size_blocks) as f64;
-            pieces.push((OrderedValue(slope), vm, blocks));
+        let value_at = |blocks: u64| {
+            let value = |corner| objective.value_of_hits(demand, corner, demand.hits_at(corner));
+            hull.split(blocks).mix(value) + objective.value_of_buffer(demand, blocks)
+        };
+        let mut from = lower;
+        let buffer = objective.buffer(demand).map(|buffer| buffer.blocks);
+        let mut ends: Vec<u64> = hull.corners().iter().map(|corner| corner.size_blocks).collect();
+        // Within the buffer nothing ends: it is worth most as a whole.
+        let first = buffer.filter(|&blocks| blocks > lower).unwrap_or(lower);
+        ends.retain(|&end| end > first && end < upper);
+        ends.insert(0, first.min(upper));
+        ends.push(upper);
+        for to in ends {
+            if to > from {
+                let slope = (value_at(to) - value_at(from)) / (to - from) as f64;
+                pieces.push((OrderedValue(slope), vm, to - from));
+                from = to;
+            }
         }
     }
     // A stable order keeps each VM's pieces, and of equals the first VM first.
