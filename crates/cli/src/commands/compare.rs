@@ -54,7 +54,7 @@ pub struct CompareCommand {
 impl CompareCommand {
     /// Compares and shows.
     pub fn run(&self) -> Result<(), CliError> {
-        self.traces.check()?;
+        self.traces.check(&self.pictures, &[], self.devices.file())?;
         if !self.traces.can_be_read_again() {
             return Err(CliError::Usage(
                 "The traces are read more than once, which standard input and pipes cannot be; write them to a file"
@@ -75,12 +75,14 @@ impl CompareCommand {
         let report = CompareReport::new(&cells, &options);
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
-        self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
-        if self.json {
+        // What can be shown is shown even where the pictures fail, and the other way round.
+        let shown = if self.json {
             output::write_json(&report)
         } else {
             output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
-        }
+        };
+        self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
+        shown
     }
 
     /// Pairs of sizes; a level of one size goes with all of the other.

@@ -102,19 +102,21 @@ enum PolicyName {
 impl CurveCommand {
     /// Measures and shows.
     pub fn run(&self) -> Result<(), CliError> {
-        self.traces.check()?;
+        self.traces.check(&self.pictures, &[], None)?;
         let report = match &self.scheme {
             Some(scheme) => self.simulate(scheme)?,
             None => self.measure()?,
         };
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
-        self.pictures.write(&report, lode_plan::curve_page, lode_plan::curve_picture)?;
-        if self.json {
+        // What can be shown is shown even where the pictures fail, and the other way round.
+        let shown = if self.json {
             output::write_json(&report)
         } else {
             output::write(&(self.text_of(&report) + &inputs_text(&report.inputs)))
-        }
+        };
+        self.pictures.write(&report, lode_plan::curve_page, lode_plan::curve_picture)?;
+        shown
     }
 
     /// Cuts the work by time if there is one trace and several threads; where its exact tables exceed the memory, once

@@ -12,9 +12,10 @@ use lode_trace::{Merge, MergeOptions, TraceError, open_trace};
 use lode_types::BlockSize;
 
 use crate::arguments::ReadArgs;
-use crate::devices::find_host;
+use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
 use crate::size::{parse_size, show_size};
+use crate::target::{check_outputs, write_file};
 
 /// VMs shown in tables; the JSON forms have all of them.
 pub const MAX_TABLE_VMS: usize = 40;
@@ -70,6 +71,12 @@ pub struct PictureArgs {
 }
 
 impl PictureArgs {
+    /// What was asked for, by option.
+    fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let both = [("--html", &self.html), ("--svg", &self.svg)];
+        both.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
+    }
+
     /// Draws what was asked for.
     ///
     /// # Errors
@@ -104,6 +111,11 @@ impl DeviceArgs {
     /// When there is none of that name, or the file cannot be understood.
     pub fn host(&self) -> Result<Host, CliError> {
         find_host(&self.devices)
+    }
+
+    /// The file that describes it, where that is one.
+    pub fn file(&self) -> Option<&Path> {
+        profile_file(&self.devices)
     }
 }
 
@@ -146,15 +158,24 @@ pub fn parse_block(text: &str) -> Result<BlockSize, String> {
 }
 
 impl TraceArgs {
-    /// That standard input is no more than one of the traces.
+    /// That standard input is no more than one of the traces, and that results can be written where they shall be:
+    /// `pictures` and `others`, which are options with their paths, but never over `read`, which is what is read besides
+    /// the traces.
     ///
     /// # Errors
-    /// When it is named more than once.
-    pub fn check(&self) -> Result<(), CliError> {
+    /// When standard input is named more than once; when an output cannot be written, or would replace what is read.
+    pub fn check(
+        &self,
+        pictures: &PictureArgs,
+        others: &[(&'static str, &Path)],
+        read: Option<&Path>,
+    ) -> Result<(), CliError> {
         if self.files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
             return Err(CliError::Usage("Standard input can be read once only; name - once".to_owned()));
         }
-        Ok(())
+        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).chain(read).collect();
+        let outputs: Vec<_> = pictures.outputs().chain(others.iter().copied()).collect();
+        check_outputs(&inputs, &outputs)
     }
 
     /// Starts all traces as one.
@@ -294,16 +315,6 @@ impl From<PlanError> for CliError {
             other => CliError::Failure(other.to_string()),
         }
     }
-}
-
-/// Writes a file that people asked for by name.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
-    std::fs::write(path, text).map_err(|error| {
-        CliError::Failure(format!("Cannot write {}: {error}; check folder and rights", path.display()))
-    })
 }
 
 /// A scheme with settings, as users write it: `NAME:KEY=VALUE:KEY=VALUE`; and the same as a label.

@@ -1,15 +1,15 @@
 //! A plan as a configuration file of `lode serve`. It must not know how shares are found.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_plan::{PLAN_SETTINGS, SCHEME, SizeReport};
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
-use super::planning::write_file;
 use crate::error::CliError;
+use crate::target::write_file;
 
 /// Shares in a configuration are whole multiples of this.
 pub const SHARE_GRANULE_BYTES: u64 = 64 << 10;
@@ -55,6 +55,11 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// What was asked for, by option.
+    pub fn outputs(&self) -> Vec<(&'static str, &Path)> {
+        self.config.iter().map(|path| ("--config", path.as_path())).collect()
+    }
+
     /// Writes the configuration, if one was asked for.
     ///
     /// # Errors

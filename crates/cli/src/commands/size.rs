@@ -197,18 +197,20 @@ impl SizeCommand {
         let report = answer.report(&load, &options, &host, method_text(method), &merge);
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
-        self.config.write(&report)?;
-        self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
-        if self.json {
+        // What can be shown is shown even where files fail, and the other way round.
+        let shown = if self.json {
             output::write_json(&report)
         } else {
             output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
-        }
+        };
+        self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
+        self.config.write(&report)?;
+        shown
     }
 
     /// What can be found wrong before traces are read.
     fn check(&self) -> Result<(), CliError> {
-        self.traces.check()?;
+        self.traces.check(&self.pictures, &self.config.outputs(), self.devices.file())?;
         let levels = [("--dram", self.dram), ("--ssd", self.ssd)];
         if self.budget.is_none() && levels.iter().all(|(_, bytes)| bytes.unwrap_or(0) == 0) {
             return Err(CliError::Usage(

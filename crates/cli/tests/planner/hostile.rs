@@ -1,6 +1,7 @@
 //! Traces, files and settings that nobody wanted: they work, or the message says what to do next.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::*;
@@ -130,6 +131,55 @@ fn results_that_cannot_be_written() {
     }
     let message = bad(&["size", &trace, "--ssd", "1MiB", "--no-replay", "--config", &nowhere], 1);
     assert!(message.contains("check folder and rights"), "{message}");
+}
+
+/// A trace costs more than any result.
+#[test]
+fn what_is_read_is_never_written_over() {
+    let folder = Folder::new();
+    let text = msr_csv(&TWO, 100);
+    let trace = folder.file("two.csv", &text);
+    let (linked, hard) = (folder.path("linked.html"), folder.path("hard.html"));
+    std::os::unix::fs::symlink(&trace, &linked).expect("a link");
+    std::fs::hard_link(&trace, &hard).expect("a link");
+    let refused = |arguments: &[&str], expected: &str| {
+        let message = bad(arguments, 2);
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+        assert_eq!(std::fs::read_to_string(&trace).expect("the trace"), text);
+    };
+    for command in COMMANDS {
+        for option in ["--html", "--svg"] {
+            for path in [&trace, &linked, &hard] {
+                refused(&[command, &[&trace, option, path]].concat(), "a file that is read");
+            }
+        }
+        let new = folder.path("new.html");
+        refused(&[command, &[&trace, "--html", &new, "--svg", &new]].concat(), "--html and --svg are both");
+        assert!(!Path::new(&new).exists());
+    }
+    let size = ["size", &trace, "--dram", "1MiB"];
+    refused(&[&size[..], &["--config", &trace]].concat(), "a file that is read");
+    refused(&[&size[..], &["--config", "x.toml", "--devices", "x.toml"]].concat(), "x.toml");
+    let both = folder.file("both", "");
+    refused(&[&size[..], &["--config", &both, "--svg", &both]].concat(), "--svg and --config are both");
+    let replay = ["replay", &trace, "--scheme", "one-level", "--ssd", "1MiB"];
+    refused(&[&replay[..], &["--json", &trace]].concat(), "a file that is read");
+    refused(&["trace", "fit", &trace, "--output", &trace], "a file that is read");
+}
+
+#[test]
+fn results_appear_whole_or_not_at_all() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let page = folder.file("page.html", "an older page");
+    let before = folder.path("before.html");
+    std::fs::hard_link(&page, &before).expect("a link");
+    good(&["curve", &trace, "--html", &page, "--svg", "/dev/null"]);
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("</html>"));
+    // Another file has taken its name.
+    assert_eq!(std::fs::read_to_string(&before).expect("a page"), "an older page");
+    let names = std::fs::read_dir(folder.root()).expect("a folder").count();
+    assert_eq!(names, 3, "the trace and both pages");
 }
 
 #[test]
