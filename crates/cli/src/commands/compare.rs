@@ -10,7 +10,7 @@ use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
-use crate::size::{parse_size, show_size};
+use crate::size::{parse_size, show_life, show_size};
 
 /// Replay several schemes over several sizes, and show them side by side
 ///
@@ -60,6 +60,10 @@ impl CompareCommand {
                 "The traces are read more than once, which standard input and pipes cannot be; write them to a file"
                     .to_owned(),
             ));
+        }
+        let twice = self.schemes.iter().enumerate().find(|(at, scheme)| self.schemes[..*at].contains(scheme));
+        if let Some((_, scheme)) = twice {
+            return Err(CliError::Usage(format!("--schemes has '{scheme}' twice; name each scheme once")));
         }
         let options = CompareOptions {
             schemes: self.schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>()?,
@@ -121,6 +125,7 @@ fn text_of(report: &CompareReport) -> String {
     let has_times = InputReport::all_have_times(&report.inputs);
     if has_times {
         titles.insert(BEFORE_COST, "energy J");
+        titles.insert(BEFORE_COST, "SSD life");
     }
     let mut table = output::table(&titles, 1);
     for size in 0..report.sizes.len() {
@@ -135,7 +140,7 @@ fn text_of(report: &CompareReport) -> String {
     )
 }
 
-/// Where the column of what takes time is.
+/// Where the columns of what takes time are.
 const BEFORE_COST: usize = 8;
 
 fn row(cell: &CellReport, label: &str, has_times: bool) -> Vec<String> {
@@ -153,6 +158,7 @@ fn row(cell: &CellReport, label: &str, has_times: bool) -> Vec<String> {
     ];
     if has_times {
         row.insert(BEFORE_COST, number(cell.energy_j, 0));
+        row.insert(BEFORE_COST, cell.ssd_life_years.map_or("-".to_owned(), show_life));
     }
     row
 }

@@ -69,18 +69,27 @@ impl ConfigArgs {
         write_file(path, &self.text(report)?)
     }
 
-    fn text(&self, report: &SizeReport) -> Result<String, CliError> {
-        if report.vms.len() > 1 && !self.backing.contains(VM) {
+    /// That so many VMs fit a configuration, if one was asked for.
+    ///
+    /// # Errors
+    /// When they do not.
+    pub fn check_vms(&self, vms: usize) -> Result<(), CliError> {
+        if self.config.is_some() && vms > 1 && !self.backing.contains(VM) {
             return Err(CliError::Usage(format!(
                 "--backing must have {VM} in it, because every VM has a disk of its own"
             )));
         }
-        if report.vms.len() > MAX_VMS {
+        if self.config.is_some() && vms > MAX_VMS {
             return Err(CliError::Usage(format!(
-                "These are {} VMs, and one daemon serves at most {MAX_VMS}; plan for fewer traces or volumes at once",
-                report.vms.len()
+                "No configuration: there are more than {MAX_VMS} VMs, and one daemon serves no more; \
+                 plan for fewer traces or volumes at once"
             )));
         }
+        Ok(())
+    }
+
+    fn text(&self, report: &SizeReport) -> Result<String, CliError> {
+        self.check_vms(report.vms.len())?;
         let settings: BTreeMap<_, _> =
             PLAN_SETTINGS.into_iter().chain(report.mode.map(|mode| ("mode", mode))).collect();
         let [drams, ssds] = Level::ALL.map(|level| {
