@@ -429,7 +429,7 @@ fn wear_text(wear: &WearReport) -> String {
 fn front_text(front: &[FrontReport], has_times: bool) -> String {
     let mut titles = vec!["cost usd", "DRAM", "SSD", "read hits %", "latency us"];
     if has_times {
-        titles.extend(["SSD written a day at most", "SSD life years at least"]);
+        titles.extend(["SSD written a day at most", "SSD life at least"]);
     } else {
         titles.push("SSD written at most");
     }
@@ -444,7 +444,7 @@ fn front_text(front: &[FrontReport], has_times: bool) -> String {
         ];
         if has_times {
             row.push(point.wear.bytes_per_day.map_or("-".to_owned(), |bytes| show_size(bytes as u64)));
-            row.push(number(point.wear.life_years, 1));
+            row.push(point.wear.life_years.map_or("-".to_owned(), show_life));
         } else {
             row.push(show_size(point.wear.written_bytes));
         }
