@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 use lode_hardware::{Host, MAX_PROFILE_BYTES};
 
@@ -10,12 +11,17 @@ use crate::error::CliError;
 /// The end of a name that means a file.
 const FILE_ENDING: &str = ".toml";
 
+/// The profile file that such a name stands for; none for a built-in host.
+pub fn profile_file(name: &str) -> Option<&Path> {
+    name.ends_with(FILE_ENDING).then(|| Path::new(name))
+}
+
 /// A built-in host, or the one of a profile file if the name ends in `.toml`.
 ///
 /// # Errors
 /// When there is none of that name, or the file cannot be read or understood.
 pub fn find_host(name: &str) -> Result<Host, CliError> {
-    if !name.ends_with(FILE_ENDING) {
+    if profile_file(name).is_none() {
         return Host::find(name)
             .map_err(|error| CliError::Usage(format!("{error}; a profile file ends in {FILE_ENDING}")));
     }

@@ -39,7 +39,8 @@ impl CliError {
                 eprintln!("lode: {message}");
                 ExitCode::from(FAILURE)
             }
-            CliError::OutputClosed => ExitCode::from(FAILURE),
+            // They have what they wanted.
+            CliError::OutputClosed => ExitCode::SUCCESS,
         }
     }
 

@@ -13,6 +13,7 @@ mod error;
 mod output;
 mod progress;
 mod size;
+mod target;
 
 use std::process::ExitCode;
 

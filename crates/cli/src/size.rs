@@ -2,7 +2,34 @@
 
 pub use lode_types::{parse_size, show_size};
 
+const DAYS_PER_YEAR: f64 = 365.0;
+const HOURS_PER_DAY: f64 = 24.0;
+
+/// Years, or days or hours where those would be none.
+pub fn show_life(years: f64) -> String {
+    let days = years * DAYS_PER_YEAR;
+    match days {
+        _ if years >= 1.0 => format!("{years:.1} years"),
+        _ if days >= 1.0 => format!("{days:.0} days"),
+        _ => format!("{:.2} hours", days * HOURS_PER_DAY),
+    }
+}
+
 /// A number and what it counts: "1 volume", "2 volumes".
 pub fn show_count(number: u64, singular: &str) -> String {
     format!("{number} {singular}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_life_is_told_in_days_or_hours() {
+        for (years, expected) in
+            [(28.74, "28.7 years"), (1.0, "1.0 years"), (0.5, "182 days"), (0.000_018_02, "0.16 hours")]
+        {
+            assert_eq!(show_life(years), expected);
+        }
+    }
 }

@@ -6,6 +6,9 @@ use serde::{Serialize, Serializer};
 
 const BYTE_UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
+const DAYS_PER_YEAR: f64 = 365.0;
+const HOURS_PER_DAY: f64 = 24.0;
+
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -19,7 +22,7 @@ pub enum Unit {
     BytesPerDay,
     /// Microseconds, shown as µs, ms or s.
     Microseconds,
-    /// Years.
+    /// Years, shown as years, days or hours.
     Years,
     /// US dollars.
     Dollars,
@@ -56,8 +59,7 @@ impl Unit {
             Unit::Bytes => bytes(value),
             Unit::BytesPerDay => format!("{}/day", bytes(value)),
             Unit::Microseconds => time(value),
-            Unit::Years if plain(value) == "1" => "1 year".to_owned(),
-            Unit::Years => format!("{} years", plain(value)),
+            Unit::Years => years(value),
             // Cents, and more where these would say nothing.
             Unit::Dollars if value == 0.0 || (0.1..100.0).contains(&value.abs()) => {
                 format!("{}${}", minus(value), rounded(value.abs(), 2))
@@ -105,6 +107,18 @@ impl Unit {
     pub(crate) fn is_binary(self) -> bool {
         matches!(self, Unit::Bytes | Unit::BytesPerDay)
     }
+}
+
+/// Years, or days or hours where those would be none.
+fn years(value: f64) -> String {
+    let days = value * DAYS_PER_YEAR;
+    let (number, name) = match value.abs() {
+        size if size >= 1.0 || size == 0.0 => (value, "year"),
+        _ if days.abs() >= 1.0 => (days, "day"),
+        _ => (days * HOURS_PER_DAY, "hour"),
+    };
+    let text = plain(number);
+    format!("{text} {name}{}", if text == "1" { "" } else { "s" })
 }
 
 /// How many decimals show a step exactly, up to six.
@@ -219,6 +233,10 @@ mod tests {
             (Unit::Microseconds, 850.0, "850 µs"),
             (Unit::Microseconds, 1250.0, "1.25 ms"),
             (Unit::Years, 1.0, "1 year"),
+            (Unit::Years, 0.0, "0 years"),
+            (Unit::Years, 0.5, "183 days"),
+            (Unit::Years, 1.0 / 365.0, "1 day"),
+            (Unit::Years, 0.00001802, "0.158 hours"),
             (Unit::Years, f64::INFINITY, "∞ years"),
             (Unit::Dollars, 0.345, "$0.35"),
             (Unit::Dollars, 0.0, "$0.00"),

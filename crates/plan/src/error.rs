@@ -39,7 +39,8 @@ pub enum PlanError {
     },
     /// Exact tables, or those of the smallest samples, exceed the memory.
     #[error(
-        "The tables of {vms} VMs need {} of memory, and {} are allowed; allow more, or follow fewer blocks from the start",
+        "The tables of {vms} VM{} need {} of memory, and {} are allowed",
+        if *vms == 1 { "" } else { "s" },
         show_size(*used_bytes),
         show_size(*limit_bytes)
     )]

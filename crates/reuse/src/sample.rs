@@ -24,7 +24,7 @@ use crate::profiler::Method;
 use lode_types::{AccessOp, BlockNo};
 
 /// Fewest blocks that a sample may be limited to, and fewest that are left when a rate is halved.
-pub(crate) const MIN_FOLLOWED_BLOCKS: u32 = 64;
+pub const MIN_FOLLOWED_BLOCKS: u32 = 64;
 
 /// A fixed rate is not lowered, on its way down to what was asked for, before more blocks than these are followed. With so
 /// many, the mean absolute error stayed below 0.01 on every real trace at hand (see `docs/curves.md`).

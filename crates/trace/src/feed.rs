@@ -309,6 +309,20 @@ pub(crate) fn without_signs(text: &[u8]) -> Option<Vec<u8>> {
     Some(bare)
 }
 
+/// Most digits of a number that fits 64 bits whatever its digits are, and as a time in ticks of 100 ns too, at 17.
+const SHORT_DIGITS: usize = 17;
+
+/// A text with its longest numbers cut to [`SHORT_DIGITS`], or `None` if there are none so long.
+pub(crate) fn with_short_numbers(text: &[u8]) -> Option<Vec<u8>> {
+    let mut run = 0;
+    let is_kept = |byte: &u8| {
+        run = if byte.is_ascii_digit() { run + 1 } else { 0 };
+        run <= SHORT_DIGITS
+    };
+    let short: Vec<u8> = text.iter().copied().filter(is_kept).collect();
+    (short.len() < text.len()).then_some(short)
+}
+
 /// Whether a decoder failed because there was nothing more to decode.
 fn is_cut_off(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::UnexpectedEof

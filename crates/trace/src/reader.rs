@@ -1,5 +1,6 @@
 //! Opening a trace and reading it in batches. It must not know any format's details.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lode_types::TraceRequest;
 
 use crate::error::{ErrorKind, TraceError};
-use crate::feed::{Feed, More, without_signs};
+use crate::feed::{Feed, More, with_short_numbers, without_signs};
 use crate::formats::{self, Decoder, Format};
 use crate::input::Input;
 use crate::limits::{BATCH_REQUESTS, HEAD_BYTES, MAX_UNIT_BYTES, MIN_UNIT_BYTES};
@@ -151,14 +152,18 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
     })
 }
 
-/// The format of a trace that starts with `head`. One that is recognised only without its minus signs is taken for what
-/// it then is, as its decoder says best what is negative, and where.
+/// The format of a trace that starts with `head`. One that is recognised only without its minus signs, or with shorter
+/// numbers, is taken for what it then is, as its decoder says best what is negative or too large, and where.
 fn detect(head: &[u8], path: &Path) -> Result<Option<&'static Format>, Vec<&'static Format>> {
     let found = formats::detect(head, path);
-    match found {
-        Ok(None) => without_signs(head).map_or(found, |bare| formats::detect(&bare, path)),
-        _ => found,
+    let (mut found, mut text) = (found, Cow::Borrowed(head));
+    for simpler in [without_signs, with_short_numbers] {
+        if let (Ok(None), Some(simple)) = (&found, simpler(&text)) {
+            found = formats::detect(&simple, path);
+            text = Cow::Owned(simple);
+        }
     }
+    found
 }
 
 fn no_format(path: &Path, what: &str) -> TraceError {

@@ -10,7 +10,7 @@ use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
-use crate::size::{parse_size, show_size};
+use crate::size::{parse_size, show_life, show_size};
 
 /// Replay several schemes over several sizes, and show them side by side
 ///
@@ -54,12 +54,16 @@ pub struct CompareCommand {
 impl CompareCommand {
     /// Compares and shows.
     pub fn run(&self) -> Result<(), CliError> {
-        self.traces.check()?;
+        self.traces.check(&self.pictures, &[], self.devices.file())?;
         if !self.traces.can_be_read_again() {
             return Err(CliError::Usage(
                 "The traces are read more than once, which standard input and pipes cannot be; write them to a file"
                     .to_owned(),
             ));
+        }
+        let twice = self.schemes.iter().enumerate().find(|(at, scheme)| self.schemes[..*at].contains(scheme));
+        if let Some((_, scheme)) = twice {
+            return Err(CliError::Usage(format!("--schemes has '{scheme}' twice; name each scheme once")));
         }
         let options = CompareOptions {
             schemes: self.schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>()?,
@@ -75,12 +79,14 @@ impl CompareCommand {
         let report = CompareReport::new(&cells, &options);
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
-        self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
-        if self.json {
+        // What can be shown is shown even where the pictures fail, and the other way round.
+        let shown = if self.json {
             output::write_json(&report)
         } else {
             output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
-        }
+        };
+        self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
+        shown
     }
 
     /// Pairs of sizes; a level of one size goes with all of the other.
@@ -119,6 +125,7 @@ fn text_of(report: &CompareReport) -> String {
     let has_times = InputReport::all_have_times(&report.inputs);
     if has_times {
         titles.insert(BEFORE_COST, "energy J");
+        titles.insert(BEFORE_COST, "SSD life");
     }
     let mut table = output::table(&titles, 1);
     for size in 0..report.sizes.len() {
@@ -133,7 +140,7 @@ fn text_of(report: &CompareReport) -> String {
     )
 }
 
-/// Where the column of what takes time is.
+/// Where the columns of what takes time are.
 const BEFORE_COST: usize = 8;
 
 fn row(cell: &CellReport, label: &str, has_times: bool) -> Vec<String> {
@@ -151,6 +158,7 @@ fn row(cell: &CellReport, label: &str, has_times: bool) -> Vec<String> {
     ];
     if has_times {
         row.insert(BEFORE_COST, number(cell.energy_j, 0));
+        row.insert(BEFORE_COST, cell.ssd_life_years.map_or("-".to_owned(), show_life));
     }
     row
 }

@@ -3,8 +3,8 @@
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use lode_plan::{
-    CurveOptions, CurveReport, Cut, Interval, IntervalReport, MiniOptions, PlanError, VmCurveReport, curves,
-    miniature,
+    CurveOptions, CurveReport, Cut, Interval, IntervalReport, MiniOptions, PART_SHARES, PlanError,
+    VmCurveReport, curves, miniature,
 };
 use lode_replay::InputReport;
 use lode_reuse::{CurveKind, Method};
@@ -21,9 +21,6 @@ use crate::size::{parse_size, show_count, show_size};
 
 /// Sizes that a simulation has when none are named: powers of two, in bytes.
 const SIMULATED_POWERS: std::ops::RangeInclusive<u32> = 20..=40;
-
-/// Shares of the needed size that the table shows hits at.
-const TABLE_SHARES: [f64; 4] = [0.05, 0.1, 0.25, 0.5];
 
 /// Measure, for each VM, the hits of caches of every size
 ///
@@ -102,19 +99,21 @@ enum PolicyName {
 impl CurveCommand {
     /// Measures and shows.
     pub fn run(&self) -> Result<(), CliError> {
-        self.traces.check()?;
+        self.traces.check(&self.pictures, &[], None)?;
         let report = match &self.scheme {
             Some(scheme) => self.simulate(scheme)?,
             None => self.measure()?,
         };
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
-        self.pictures.write(&report, lode_plan::curve_page, lode_plan::curve_picture)?;
-        if self.json {
+        // What can be shown is shown even where the pictures fail, and the other way round.
+        let shown = if self.json {
             output::write_json(&report)
         } else {
             output::write(&(self.text_of(&report) + &inputs_text(&report.inputs)))
-        }
+        };
+        self.pictures.write(&report, lode_plan::curve_page, lode_plan::curve_picture)?;
+        shown
     }
 
     /// Cuts the work by time if there is one trace and several threads; where its exact tables exceed the memory, once
@@ -228,9 +227,12 @@ impl CurveCommand {
     }
 }
 
+/// The part of what is needed whose error is shown.
+const ERROR_SHARE: f64 = 0.1;
+
 /// What each VM needs and what parts of that give. Where blocks were sampled, with the standard error of one of them.
 fn measured<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveReport) -> Table {
-    let shares = TABLE_SHARES.map(|share| format!("at {} %", 100.0 * share));
+    let shares = PART_SHARES.map(|share| format!("at {} %", 100.0 * share));
     let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
     let mut titles = vec!["VM", "requests", "needed", "hits %"];
     titles.extend(shares.iter().map(String::as_str));
@@ -246,18 +248,17 @@ fn measured<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveRepo
         let needed = vm.blocks.unwrap_or(0);
         let size = show_size(needed.saturating_mul(report.block_bytes));
         let mut cells = vec![vm.name.clone(), vm.requests.to_string(), size];
-        cells.push(percent(Some(hits_at(vm, needed))));
-        cells.extend(TABLE_SHARES.map(|share| percent(Some(hits_at(vm, (needed as f64 * share) as u64)))));
+        cells.push(percent(vm.curve.last().map(|point| point.1)));
+        cells.extend(vm.parts.iter().map(|part| percent(Some(part.hit_ratio))));
         if has_times {
             cells.push(
                 vm.reuse_intensity_per_s.map_or("-".to_owned(), |intensity| format!("{intensity:.1e}")),
             );
         }
         if is_sampled {
-            let errors = vm.standard_error.as_ref();
             cells.push(format!("{:.2e}", vm.rate));
-            let at = vm.curve.partition_point(|&(size, _)| size <= needed / 10).saturating_sub(1);
-            cells.push(percent(errors.and_then(|errors| errors.get(at)).copied()));
+            let part = vm.parts.iter().find(|part| part.share == ERROR_SHARE);
+            cells.push(percent(part.and_then(|part| part.standard_error)));
         }
         table.add_row(cells);
     }
@@ -295,9 +296,4 @@ fn by_interval<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveR
         table.add_row([vm.name.clone(), intervals.to_string(), needed_half, needed, touched_half, touched]);
     }
     table
-}
-
-fn hits_at(vm: &VmCurveReport, blocks: u64) -> f64 {
-    let reached = vm.curve.partition_point(|&(size, _)| size <= blocks);
-    reached.checked_sub(1).map_or(0.0, |at| vm.curve[at].1)
 }

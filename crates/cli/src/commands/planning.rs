@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
-use lode_plan::{Interval, PlanError, Sampling, StreamOptions};
+use lode_plan::{Interval, PlanError, Sampling, StreamOptions, rate_text};
 use lode_policy::{SchemeInfo, Settings};
-use lode_reuse::{CounterStacksConfig, LEAST_BLOCKS, Method};
+use lode_reuse::{CounterStacksConfig, LEAST_BLOCKS, MIN_FOLLOWED_BLOCKS, Method};
 use lode_trace::{Merge, MergeOptions, TraceError, open_trace};
 use lode_types::BlockSize;
 
 use crate::arguments::ReadArgs;
-use crate::devices::find_host;
+use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
 use crate::size::{parse_size, show_size};
+use crate::target::{check_outputs, write_file};
 
 /// VMs shown in tables; the JSON forms have all of them.
 pub const MAX_TABLE_VMS: usize = 40;
@@ -75,6 +76,12 @@ impl PictureArgs {
         self.html.is_some()
     }
 
+    /// What was asked for, by option.
+    fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let both = [("--html", &self.html), ("--svg", &self.svg)];
+        both.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
+    }
+
     /// Draws what was asked for.
     ///
     /// # Errors
@@ -109,6 +116,11 @@ impl DeviceArgs {
     /// When there is none of that name, or the file cannot be understood.
     pub fn host(&self) -> Result<Host, CliError> {
         find_host(&self.devices)
+    }
+
+    /// The file that describes it, where that is one.
+    pub fn file(&self) -> Option<&Path> {
+        profile_file(&self.devices)
     }
 }
 
@@ -151,15 +163,24 @@ pub fn parse_block(text: &str) -> Result<BlockSize, String> {
 }
 
 impl TraceArgs {
-    /// That standard input is no more than one of the traces.
+    /// That standard input is no more than one of the traces, and that results can be written where they shall be:
+    /// `pictures` and `others`, which are options with their paths, but never over `read`, which is what is read besides
+    /// the traces.
     ///
     /// # Errors
-    /// When it is named more than once.
-    pub fn check(&self) -> Result<(), CliError> {
+    /// When standard input is named more than once; when an output cannot be written, or would replace what is read.
+    pub fn check(
+        &self,
+        pictures: &PictureArgs,
+        others: &[(&'static str, &Path)],
+        read: Option<&Path>,
+    ) -> Result<(), CliError> {
         if self.files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
             return Err(CliError::Usage("Standard input can be read once only; name - once".to_owned()));
         }
-        Ok(())
+        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).chain(read).collect();
+        let outputs: Vec<_> = pictures.outputs().chain(others.iter().copied()).collect();
+        check_outputs(&inputs, &outputs)
     }
 
     /// Starts all traces as one.
@@ -172,7 +193,10 @@ impl TraceArgs {
     /// Whether the traces can be read more than once, or not at all.
     pub fn can_be_read_again(&self) -> bool {
         let flows_past = |file: &PathBuf| {
-            file.as_os_str() == "-" || file.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
+            // Nothing can be read as often as one likes.
+            file.as_os_str() != "/dev/null"
+                && (file.as_os_str() == "-"
+                    || file.metadata().is_ok_and(|facts| !facts.is_file() && !facts.is_dir()))
         };
         !self.files.iter().any(flows_past)
     }
@@ -238,7 +262,10 @@ pub fn rate_note(method: Option<Method>, rates: impl Iterator<Item = f64>) -> St
         _ if least == most => two_digits(least),
         _ => format!("{} to {}", two_digits(least), two_digits(most)),
     };
-    format!("Rate {asked} asked; {used} used: fewer than {LEAST_BLOCKS} blocks would be followed.\n")
+    format!(
+        "Rate {} asked; {used} used: fewer than {LEAST_BLOCKS} blocks would be followed.\n",
+        rate_text(asked)
+    )
 }
 
 /// Blocks of a VM that `auto` follows one by one: those of 4 GiB.
@@ -252,21 +279,37 @@ pub fn auto_method(has_wbwo: bool) -> Method {
 
 /// How curves are obtained: `exact`, `rate=0.01`, `size=8192`, `aet`, `counter-stacks`.
 pub fn parse_method(text: &str) -> Result<Method, String> {
-    let number = |value: &str| value.parse().map_err(|_| format!("'{value}' is not a number"));
-    match text.split_once('=') {
-        Some(("rate", value)) => match number(value)? {
-            rate if rate > 0.0 && rate <= 1.0 => Ok(Method::Rate(rate)),
-            _ => Err("A rate is above 0 and at most 1, such as rate=0.01".to_owned()),
+    sampling(text).unwrap_or_else(|| match text {
+        "aet" => Ok(Method::Aet),
+        "counter-stacks" => Ok(Method::CounterStacks(CounterStacksConfig::default())),
+        _ => Err("Write exact, rate=R, size=N, aet or counter-stacks".to_owned()),
+    })
+}
+
+/// The same without models, which know no pairs of levels: `exact`, `rate=0.01`, `size=8192`.
+pub fn parse_sampling(text: &str) -> Result<Method, String> {
+    sampling(text).unwrap_or_else(|| Err("Write exact, rate=R or size=N".to_owned()))
+}
+
+/// All or a part of the blocks; none for anything else.
+fn sampling(text: &str) -> Option<Result<Method, String>> {
+    let sampled = match text.split_once('=') {
+        Some(("rate", value)) => match value.parse::<f64>() {
+            Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(Method::Rate(rate)),
+            Ok(_) => Err("A rate is above 0 and at most 1, such as rate=0.01".to_owned()),
+            Err(_) => Err(format!("'{value}' is not a number")),
         },
         Some(("size", value)) => match value.parse() {
-            Ok(blocks) if blocks > 0 => Ok(Method::Size(blocks)),
-            _ => Err("A size is a whole number of blocks from 1 to 4294967295, such as size=8192".to_owned()),
+            Ok(blocks) if blocks >= MIN_FOLLOWED_BLOCKS => Ok(Method::Size(blocks)),
+            _ => Err(format!(
+                "A size is a whole number of blocks from {MIN_FOLLOWED_BLOCKS} to {}, such as size=8192",
+                u32::MAX
+            )),
         },
         None if text == "exact" => Ok(Method::Exact),
-        None if text == "aet" => Ok(Method::Aet),
-        None if text == "counter-stacks" => Ok(Method::CounterStacks(CounterStacksConfig::default())),
-        _ => Err("Write exact, rate=R, size=N, aet or counter-stacks".to_owned()),
-    }
+        _ => return None,
+    };
+    Some(sampled)
 }
 
 /// An interval: so many requests (`10000`), or so much time (`10min`, `30s`).
@@ -296,19 +339,12 @@ impl From<PlanError> for CliError {
             PlanError::Replay(error) => error.into(),
             PlanError::Request(message) => CliError::Usage(message),
             PlanError::Reuse(error) => CliError::Usage(error.to_string()),
+            PlanError::Memory { .. } => CliError::Failure(format!(
+                "{error}; allow more with --memory, or follow fewer blocks from the start with --sample"
+            )),
             other => CliError::Failure(other.to_string()),
         }
     }
-}
-
-/// Writes a file that people asked for by name.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
-    std::fs::write(path, text).map_err(|error| {
-        CliError::Failure(format!("Cannot write {}: {error}; check folder and rights", path.display()))
-    })
 }
 
 /// A scheme with settings, as users write it: `NAME:KEY=VALUE:KEY=VALUE`; and the same as a label.

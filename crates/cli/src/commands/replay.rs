@@ -1,6 +1,6 @@
 //! `lode replay`: traces through a scheme.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
@@ -14,11 +14,12 @@ use lode_types::{BlockSize, Level};
 
 use super::planning::{Align, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
-use crate::devices::find_host;
+use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Bar, future_text};
 use crate::size::{parse_size, show_count, show_size};
+use crate::target::{check_outputs, write_file};
 
 /// Replay block traces through a caching scheme and count what follows
 ///
@@ -96,6 +97,7 @@ impl ReplayCommand {
     /// Replays and reports.
     pub fn run(&self) -> Result<(), CliError> {
         let options = self.options()?;
+        self.check_outputs()?;
         let report = self.replay(&options)?;
         report.warnings.iter().for_each(|warning| output::warn(warning));
         report.inputs.iter().for_each(warn_of);
@@ -103,15 +105,19 @@ impl ReplayCommand {
             Some(path) if path.as_os_str() == "-" => output::write_json(&report),
             Some(path) => {
                 let text = output::json_text(&report)?;
-                std::fs::write(path, text).map_err(|error| {
-                    CliError::Failure(format!(
-                        "Cannot write {}: {error}; check folder and rights",
-                        path.display()
-                    ))
-                })?;
-                output::write(&report_text(&report))
+                output::write(&report_text(&report)).and(write_file(path, &text))
             }
             None => output::write(&report_text(&report)),
+        }
+    }
+
+    /// That the report can be written where it shall be, and not over what is read.
+    fn check_outputs(&self) -> Result<(), CliError> {
+        let inputs: Vec<&Path> =
+            self.files.iter().map(PathBuf::as_path).chain(profile_file(&self.devices)).collect();
+        match &self.json {
+            Some(path) if path.as_os_str() != "-" => check_outputs(&inputs, &[("--json", path)]),
+            _ => Ok(()),
         }
     }
 

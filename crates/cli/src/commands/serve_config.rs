@@ -1,17 +1,17 @@
 //! A plan as a configuration file of `lode serve`. It must not know how shares are found.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_plan::{MODES, PLAN_SETTINGS, SCHEME, SizeReport, SplitReport};
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
-use super::planning::write_file;
 use crate::error::CliError;
 use crate::output;
 use crate::size::show_count;
+use crate::target::write_file;
 
 /// Shares in a configuration are whole multiples of this.
 pub const SHARE_GRANULE_BYTES: u64 = 64 << 10;
@@ -60,6 +60,11 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// What was asked for, by option.
+    pub fn outputs(&self) -> Vec<(&'static str, &Path)> {
+        self.config.iter().map(|path| ("--config", path.as_path())).collect()
+    }
+
     /// Writes the configuration, if one was asked for.
     ///
     /// # Errors
@@ -71,18 +76,27 @@ impl ConfigArgs {
         write_file(path, &text)
     }
 
-    fn text(&self, report: &SizeReport) -> Result<String, CliError> {
-        if report.vms.len() > 1 && !self.backing.contains(VM) {
+    /// That so many VMs fit a configuration, if one was asked for.
+    ///
+    /// # Errors
+    /// When they do not.
+    pub fn check_vms(&self, vms: usize) -> Result<(), CliError> {
+        if self.config.is_some() && vms > 1 && !self.backing.contains(VM) {
             return Err(CliError::Usage(format!(
                 "--backing must have {VM} in it, because every VM has a disk of its own"
             )));
         }
-        if report.vms.len() > MAX_VMS {
+        if self.config.is_some() && vms > MAX_VMS {
             return Err(CliError::Usage(format!(
-                "These are {} VMs, and one daemon serves at most {MAX_VMS}; plan for fewer traces or volumes at once",
-                report.vms.len()
+                "No configuration: there are more than {MAX_VMS} VMs, and one daemon serves no more; \
+                 plan for fewer traces or volumes at once"
             )));
         }
+        Ok(())
+    }
+
+    fn text(&self, report: &SizeReport) -> Result<String, CliError> {
+        self.check_vms(report.vms.len())?;
         let mode = ("mode", report.mode.unwrap_or(UNTRIED_MODE));
         let settings: BTreeMap<_, _> = PLAN_SETTINGS.into_iter().chain([mode]).collect();
         let [drams, ssds] = Level::ALL.map(|level| shares_bytes(report, level));

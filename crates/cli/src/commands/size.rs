@@ -1,28 +1,27 @@
 //! `lode size`: how much of each level every VM should get, and why.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::{Host, ServiceTimes};
 use lode_plan::{
-    FrontReport, LevelBytes, LevelReport, MODES, Means, Prices, SizeOptions, SizeReport, VmRule,
-    VmSizeReport, WearReport, answer, measure, method_text,
+    FrontReport, LevelBytes, LevelReport, MAX_BUDGET_USD, MODES, Means, Prices, SizeOptions, SizeReport,
+    VmRule, VmSizeReport, WearReport, answer, measure, method_used,
 };
 use lode_replay::InputReport;
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
 
 use super::planning::{
-    DeviceArgs, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_method,
+    DeviceArgs, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_sampling,
 };
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::{Bar, Meter};
-use crate::size::{parse_size, show_count, show_size};
-
-const DAYS_PER_YEAR: f64 = 365.0;
+use crate::size::{parse_size, show_count, show_life, show_size};
 
 /// What `--floor` and `--least` are unless said otherwise; their help says so.
 const DEFAULT_FLOOR: f64 = 0.9;
@@ -78,7 +77,7 @@ pub struct SizeCommand {
 
     /// How curves are obtained: exact, rate=R or size=N (a sample of the blocks).
     /// Without it: exact, but a sample of a million blocks of VMs that write more of them.
-    #[arg(long, value_name = "HOW", value_parser = parse_method)]
+    #[arg(long, value_name = "HOW", value_parser = parse_sampling)]
     sample: Option<Method>,
 
     /// Do not replay the plan.
@@ -131,6 +130,9 @@ enum SolverName {
 fn parse_money(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix("usd").unwrap_or(text).trim();
     match number.parse::<f64>() {
+        Ok(usd) if usd.is_finite() && usd > MAX_BUDGET_USD => {
+            Err(format!("Amounts are up to {MAX_BUDGET_USD:e} usd; write less, such as 500usd"))
+        }
         Ok(usd) if usd.is_finite() && usd > 0.0 => Ok(usd),
         Ok(usd) if usd <= 0.0 => {
             Err("Amounts are positive; write one above 0 in US dollars, such as 500usd".to_owned())
@@ -143,10 +145,17 @@ fn parse_rule(text: &str) -> Result<VmRule, String> {
     const KEYS: &str = "weight, min-dram, max-dram, min-ssd, max-ssd";
     // Names may have colons, keys and values have none.
     let (name, settings) = text.rsplit_once(':').ok_or("Write NAME:KEY=VALUE, such as db1:weight=2")?;
+    if name.is_empty() {
+        return Err("Write the VM's name before the colon, such as db1:weight=2, or * for all".to_owned());
+    }
+    let mut given = HashSet::new();
     let mut rule =
         VmRule { name: name.to_owned(), weight: None, dram_bytes: (None, None), ssd_bytes: (None, None) };
     for setting in settings.split(',') {
         let (key, value) = setting.split_once('=').ok_or_else(|| format!("'{setting}' is not KEY=VALUE"))?;
+        if !given.insert(key) {
+            return Err(format!("'{key}' is given twice; once is enough"));
+        }
         let size = || parse_size(value).map(Some).map_err(|error| error.to_string());
         match key {
             "weight" => match value.parse::<f64>() {
@@ -163,6 +172,24 @@ fn parse_rule(text: &str) -> Result<VmRule, String> {
     Ok(rule)
 }
 
+/// That what a VM is guaranteed or limited to is nothing, or a block at least.
+fn check_rule(rule: &VmRule, block_bytes: u64) -> Result<(), CliError> {
+    let bounds = [
+        ("min-dram", rule.dram_bytes.0),
+        ("max-dram", rule.dram_bytes.1),
+        ("min-ssd", rule.ssd_bytes.0),
+        ("max-ssd", rule.ssd_bytes.1),
+    ];
+    match bounds.into_iter().find(|(_, bytes)| bytes.is_some_and(|bytes| (1..block_bytes).contains(&bytes))) {
+        Some((key, _)) => Err(CliError::Usage(format!(
+            "--vm {}: {key} is less than a block of {}; write at least that, or 0 for nothing",
+            rule.name,
+            show_size(block_bytes)
+        ))),
+        None => Ok(()),
+    }
+}
+
 impl SizeCommand {
     /// Measures, divides, replays and shows.
     pub fn run(&self) -> Result<(), CliError> {
@@ -171,8 +198,14 @@ impl SizeCommand {
         let method = self.sample.unwrap_or(auto_method(true));
         let mut merge = self.traces.open()?;
         let mut bar = Bar::new("Measuring");
+        let mut vms_fit = Ok(());
         let load = measure(&mut merge, &self.traces.stream(None), method, &mut |merge| {
             bar.update(merge.readers().map(|reader| reader.progress()));
+            // As soon as it is known: whoever waits may not want a plan without the configuration.
+            if vms_fit.is_ok() {
+                vms_fit = self.config.check_vms(merge.vms().len());
+                vms_fit.as_ref().err().iter().for_each(|error| output::warn(&error.to_string()));
+            }
         })?;
         drop(bar);
         let options = self.options(host.service_times(self.traces.block));
@@ -194,22 +227,24 @@ impl SizeCommand {
                 },
             )?;
         }
-        let report =
-            answer.report(&load, &options, &host, method_text(method), &merge, self.pictures.has_page());
+        let method = method_used(method, load.vms.iter().map(|vm| vm.profile.rate()));
+        let report = answer.report(&load, &options, &host, method, &merge, self.pictures.has_page());
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
-        self.config.write(&report)?;
-        self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
-        if self.json {
+        // What can be shown is shown even where files fail, and the other way round.
+        let shown = if self.json {
             output::write_json(&report)
         } else {
             output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
-        }
+        };
+        self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
+        self.config.write(&report)?;
+        shown
     }
 
     /// What can be found wrong before traces are read.
     fn check(&self) -> Result<(), CliError> {
-        self.traces.check()?;
+        self.traces.check(&self.pictures, &self.config.outputs(), self.devices.file())?;
         let levels = [("--dram", self.dram), ("--ssd", self.ssd)];
         if self.budget.is_none() && levels.iter().all(|(_, bytes)| bytes.unwrap_or(0) == 0) {
             return Err(CliError::Usage(
@@ -217,6 +252,7 @@ impl SizeCommand {
             ));
         }
         let block_bytes = self.traces.block.bytes();
+        self.rules.iter().try_for_each(|rule| check_rule(rule, block_bytes))?;
         for (option, bytes) in levels {
             if bytes.is_some_and(|bytes| (1..block_bytes).contains(&bytes)) {
                 let block = show_size(block_bytes);
@@ -287,7 +323,8 @@ fn text_of(report: &SizeReport) -> String {
     if report.shrinks > 0 {
         text += SAMPLED;
     }
-    let titles = [
+    text += &format!("Curves: {}\n", report.method);
+    let mut titles = vec![
         "VM",
         "requests",
         "DRAM",
@@ -299,9 +336,17 @@ fn text_of(report: &SizeReport) -> String {
         "of SSD %",
         "latency us",
     ];
+    let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
+    if is_sampled {
+        titles.extend(["rate", "error %"]);
+    }
     let mut table = output::table(&titles, 1);
     for vm in report.vms.iter().take(MAX_TABLE_VMS) {
-        table.add_row(row(vm, &size));
+        let mut cells = row(vm, &size).to_vec();
+        if is_sampled {
+            cells.extend([format!("{:.2e}", vm.rate), percent(vm.standard_error)]);
+        }
+        table.add_row(cells);
     }
     text += &format!("{table}\n");
     if report.vms.len() > MAX_TABLE_VMS {
@@ -383,16 +428,11 @@ fn wear_text(wear: &WearReport) -> String {
     format!("{} written to the SSD{a_day}{years}.", show_size(wear.written_bytes))
 }
 
-/// Years, or days where those would be none.
-fn show_life(years: f64) -> String {
-    if years >= 1.0 { format!("{years:.1} years") } else { format!("{:.0} days", years * DAYS_PER_YEAR) }
-}
-
 /// Every write of a VM with a share of the SSD counts, so that what is said of the SSD is an upper bound.
 fn front_text(front: &[FrontReport], has_times: bool) -> String {
     let mut titles = vec!["cost usd", "DRAM", "SSD", "read hits %", "latency us"];
     if has_times {
-        titles.extend(["SSD written a day at most", "SSD life years at least"]);
+        titles.extend(["SSD written a day at most", "SSD life at least"]);
     } else {
         titles.push("SSD written at most");
     }
@@ -407,7 +447,7 @@ fn front_text(front: &[FrontReport], has_times: bool) -> String {
         ];
         if has_times {
             row.push(point.wear.bytes_per_day.map_or("-".to_owned(), |bytes| show_size(bytes as u64)));
-            row.push(number(point.wear.life_years, 1));
+            row.push(point.wear.life_years.map_or("-".to_owned(), show_life));
         } else {
             row.push(show_size(point.wear.written_bytes));
         }

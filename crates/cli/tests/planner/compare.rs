@@ -13,6 +13,7 @@ fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
     let arguments = ["compare", &trace, "--schemes", &joined, "--dram", "512KiB,1MiB", "--ssd", "2MiB,4MiB"];
     let (table, errors) = both(&arguments);
     assert_eq!((errors.as_str(), table.lines().count()), ("", 2 + 6));
+    assert!(table.contains("SSD life") && (table.contains(" years ") || table.contains(" days ")), "{table}");
     let report = json(&[&arguments[..], &["--threads", "1"]].concat());
     assert_eq!(report, json(&[&arguments[..], &["--threads", "2"]].concat()));
     let cells = list(&report["cells"]);
@@ -105,6 +106,7 @@ fn comparisons_that_cannot_be_are_refused() {
     let many = vec!["1MiB"; 2049].join(",");
     for (more, expected) in [
         (&["--schemes", "etica"][..], "Give the levels' sizes"),
+        (&["--schemes", "etica,arc,etica", "--ssd", "1MiB"], "--schemes has 'etica' twice"),
         (&["--schemes", "none", "--ssd", "1MiB"], "Unknown scheme 'none'"),
         (&["--schemes", "etica:none=1", "--ssd", "1MiB"], "no setting 'none'"),
         (&["--schemes", "etica:mode=none", "--ssd", "1MiB"], "mode"),

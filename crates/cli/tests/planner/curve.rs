@@ -83,6 +83,8 @@ fn little_memory_makes_a_sample_and_says_so() {
     assert!(table.contains("Not all blocks were followed, to keep within --memory"), "{table}");
     let said = errors.lines().filter(|line| line.starts_with("lode: sampling 1 block in ")).count();
     assert!(said == 1 && errors.contains(" to stay within 512 KiB"), "{errors}");
+    let refused = bad(&["curve", &trace, "--memory", "1"], 1);
+    assert!(refused.contains("The tables of 1 VM need") && refused.contains("with --memory"), "{refused}");
     let report = json(&arguments);
     assert!(whole(&report["shrinks"]) > 0 && real(&report["vms"][0]["rate"]) < 1.0);
     let plan = ["size", &trace, "--memory", "512KiB", "--dram", "16MiB", "--ssd", "64MiB", "--no-replay"];
@@ -103,6 +105,71 @@ fn a_rate_that_leaves_too_few_blocks_is_raised_and_the_table_says_so() {
     assert!(table.contains(" used: fewer than 8192 blocks would be followed."), "{table}");
     let rate = real(&json(&arguments)["vms"][0]["rate"]);
     assert!(rate > 0.1 && rate < 1.0, "{rate}");
+    let tiny = good(&["curve", &trace, "--sample", "rate=1e-300"]);
+    assert!(tiny.contains(", rate=1e-300, ") && tiny.contains("Rate 1e-300 asked; 0."), "{tiny}");
+    assert!(!tiny.contains("00000000"), "{tiny}");
+}
+
+#[test]
+fn parts_of_what_is_needed_are_those_of_the_whole_curve() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let of = |points: &str| json(&["curve", &trace, "--points", points]);
+    let (all, few) = (of("4000000000"), of("2"));
+    for (all, few) in list(&all["vms"]).iter().zip(list(&few["vms"])) {
+        assert!(list(&few["curve"]).len() <= 3);
+        assert_eq!(all["parts"], few["parts"]);
+        let curve = points(&all["curve"]);
+        for part in list(&all["parts"]) {
+            let blocks = (whole(&all["blocks"]) as f64 * real(&part["share"])) as u64;
+            assert_eq!(real(&part["hit_ratio"]), at(&curve, blocks));
+        }
+        assert!(list(&all["parts"]).iter().all(|part| real(&part["hit_ratio"]) > 0.0));
+    }
+    let table = |points: &str| good(&["curve", &trace, "--points", points]);
+    assert_eq!(table("2"), table("1000"));
+}
+
+/// Exact is what followed every block, and nothing else, whatever was asked for.
+#[test]
+fn exact_is_said_of_what_is_exact() {
+    let folder = Folder::new();
+    let guest = [Guest { name: "m", blocks: 60_000, reads: 70 }];
+    let large = folder.file("large.csv", msr_csv(&guest, 140_000));
+    let small = two_vms(&folder);
+    let page = folder.path("page.html");
+    let levels = ["--dram", "1MiB", "--ssd", "1MiB", "--no-replay"];
+    let size = [&["size"][..], &levels].concat();
+    for (command, before) in [(&["curve"][..], "trd,"), (&size, "urves")] {
+        let sampled = [command, &[&large, "--memory", "512KiB", "--sample", "exact"]].concat();
+        let report = json(&sampled);
+        let rate = real(&report["vms"][0]["rate"]);
+        assert!(rate < 1.0);
+        let method = format!("rate={rate}");
+        assert_eq!(report["method"], method.as_str());
+        let table = good(&[&sampled[..], &["--html", &page]].concat());
+        let html = std::fs::read_to_string(&page).expect("a page");
+        for text in [table, html] {
+            assert!(text.contains(&method), "{text}");
+            assert!(
+                !text.contains(&format!("{before} exact")) && !text.contains(&format!("{before}: exact"))
+            );
+        }
+        // Asked for a sample, and small enough to follow all.
+        for sample in ["size=8192", "rate=0.5"] {
+            let all = [command, &[&small, "--sample", sample, "--html", &page]].concat();
+            assert_eq!(json(&all)["method"], "exact");
+            assert!(!std::fs::read_to_string(&page).expect("a page").contains(sample));
+        }
+    }
+    let sampled = [&["size"][..], &levels, &[&small, "--sample", "size=64"]].concat();
+    let (table, plan) = (good(&sampled), json(&sampled));
+    assert!(table.contains("Curves: size=64") && table.contains("error %"), "{table}");
+    for vm in list(&plan["vms"]) {
+        assert!(real(&vm["rate"]) < 1.0 && real(&vm["standard_error"]) > 0.0, "{vm}");
+    }
+    let exact = json(&[&["size"][..], &levels, &[&small]].concat());
+    assert!(list(&exact["vms"]).iter().all(|vm| real(&vm["standard_error"]) == 0.0));
 }
 
 /// A thousand million distinct blocks in few requests.
@@ -201,7 +268,8 @@ fn questions_that_do_not_fit_are_refused() {
         (&["--sample", "rate=0"], 2, "above 0 and at most 1"),
         (&["--sample", "rate=1.5"], 2, "above 0 and at most 1"),
         (&["--sample", "rate=NaN"], 2, "above 0 and at most 1"),
-        (&["--sample", "size=0"], 2, "from 1 to 4294967295"),
+        (&["--sample", "size=0"], 2, "from 64 to 4294967295"),
+        (&["--sample", "size=63"], 2, "from 64 to 4294967295"),
         (&["--sample", "some"], 2, "Write exact, rate=R, size=N, aet or counter-stacks"),
         (&["--interval", "0"], 2, "above 0"),
         (&["--interval", "99999999999d"], 2, "above 0, or a time"),

@@ -1,6 +1,7 @@
 //! Traces, files and settings that nobody wanted: they work, or the message says what to do next.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::*;
@@ -61,6 +62,12 @@ fn requests_at_the_end_of_what_can_be_addressed() {
         assert!(errors.contains("1 skipped: out of range; line 2"), "{errors}");
     }
     assert_eq!(json(&["curve", &good_trace])["vms"][0]["blocks"], 1);
+    // One line is enough to tell what it is, and what is wrong with it.
+    for number in ["18446744073709551616", "99999999999999999999999999"] {
+        let alone = folder.file("alone.csv", format!("128166372003061629,a,0,Read,{number},4096,1\n"));
+        let message = bad(&["curve", &alone], 1);
+        assert!(message.contains("alone.csv, line 1") && message.contains("below 2^64"), "{message}");
+    }
 }
 
 #[test]
@@ -102,6 +109,36 @@ fn standard_input_is_read_once() {
     }
 }
 
+/// Nothing can be read again.
+#[test]
+fn a_trace_of_nothing() {
+    for command in COMMANDS {
+        let message = bad(&[command, &["/dev/null"]].concat(), 1);
+        assert!(message.contains("The trace is empty"), "{message}");
+    }
+}
+
+/// As `head` does.
+#[test]
+fn whoever_stops_reading_has_what_they_wanted() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    for command in COMMANDS {
+        let page = folder.path("page.html");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lode"))
+            .args([command, &[&trace, "--json", "--html", &page]].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{command:?}");
+        assert!(std::fs::read_to_string(&page).expect("a page").contains("</html>"));
+        std::fs::remove_file(&page).expect("a page");
+    }
+}
+
 #[test]
 fn folders_and_files_that_are_not_there() {
     let folder = Folder::new();
@@ -128,8 +165,79 @@ fn results_that_cannot_be_written() {
             );
         }
     }
+    // Nothing is measured, and nothing else written, for a page that cannot be.
+    let config = folder.path("host.toml");
+    bad(&["size", &folder.path("none.csv"), "--ssd", "1MiB", "--html", &nowhere, "--config", &config], 1);
+    let message = bad(&["size", &trace, "--ssd", "1MiB", "--html", &nowhere, "--config", &config], 1);
+    assert!(message.contains("none/file") && !Path::new(&config).exists(), "{message}");
     let message = bad(&["size", &trace, "--ssd", "1MiB", "--no-replay", "--config", &nowhere], 1);
     assert!(message.contains("check folder and rights"), "{message}");
+}
+
+#[test]
+fn more_vms_than_a_daemon_serves_are_planned_for_all_the_same() {
+    let folder = Folder::new();
+    let line = |vm: u64| format!("{},h{vm},0,Read,0,4096,1\n", 128_166_372_000_000_000 + vm);
+    let trace = folder.file("many.csv", (0..1025).map(line).collect::<String>());
+    let config = folder.path("host.toml");
+    let page = folder.path("page.html");
+    let output =
+        lode(&["size", &trace, "--dram", "64MiB", "--no-replay", "--config", &config, "--html", &page]);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    let (table, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.starts_with("lode: warning: No configuration: there are more than 1024 VMs"), "{errors}");
+    assert!(table.contains("985 more VMs") && Path::new(&page).exists(), "{table}");
+    assert!(!Path::new(&config).exists());
+}
+
+/// A trace costs more than any result.
+#[test]
+fn what_is_read_is_never_written_over() {
+    let folder = Folder::new();
+    let text = msr_csv(&TWO, 100);
+    let trace = folder.file("two.csv", &text);
+    let (linked, hard) = (folder.path("linked.html"), folder.path("hard.html"));
+    std::os::unix::fs::symlink(&trace, &linked).expect("a link");
+    std::fs::hard_link(&trace, &hard).expect("a link");
+    let refused = |arguments: &[&str], expected: &str| {
+        let message = bad(arguments, 2);
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+        assert_eq!(std::fs::read_to_string(&trace).expect("the trace"), text);
+    };
+    for command in COMMANDS {
+        for option in ["--html", "--svg"] {
+            for path in [&trace, &linked, &hard] {
+                refused(&[command, &[&trace, option, path]].concat(), "a file that is read");
+            }
+        }
+        let new = folder.path("new.html");
+        refused(&[command, &[&trace, "--html", &new, "--svg", &new]].concat(), "--html and --svg are both");
+        assert!(!Path::new(&new).exists());
+    }
+    let size = ["size", &trace, "--dram", "1MiB"];
+    refused(&[&size[..], &["--config", &trace]].concat(), "a file that is read");
+    refused(&[&size[..], &["--config", "x.toml", "--devices", "x.toml"]].concat(), "x.toml");
+    let both = folder.file("both", "");
+    refused(&[&size[..], &["--config", &both, "--svg", &both]].concat(), "--svg and --config are both");
+    let replay = ["replay", &trace, "--scheme", "one-level", "--ssd", "1MiB"];
+    refused(&[&replay[..], &["--json", &trace]].concat(), "a file that is read");
+    refused(&["trace", "fit", &trace, "--output", &trace], "a file that is read");
+}
+
+#[test]
+fn results_appear_whole_or_not_at_all() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let page = folder.file("page.html", "an older page");
+    let before = folder.path("before.html");
+    std::fs::hard_link(&page, &before).expect("a link");
+    good(&["curve", &trace, "--html", &page, "--svg", "/dev/null"]);
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("</html>"));
+    // Another file has taken its name.
+    assert_eq!(std::fs::read_to_string(&before).expect("a page"), "an older page");
+    let names = std::fs::read_dir(folder.root()).expect("a folder").count();
+    assert_eq!(names, 3, "the trace and both pages");
 }
 
 #[test]
@@ -152,6 +260,12 @@ fn sizes_and_money_out_of_range() {
         (&["--dram", "1MiB", "--objective", "ppc-total", "--least", "1MiB"], "--objective ppc-literal"),
         (&["--budget", "5eur"], "above 0 in US dollars"),
         (&["--budget", "1e300"], "up to 1e12 usd"),
+        (&["--budget=1e99"], "'--budget <MONEY>'"),
+        (&["--dram", "1MiB", "--sample", "foo"], "Write exact, rate=R or size=N\n"),
+        (&["--dram", "1MiB", "--sample", "aet"], "Write exact, rate=R or size=N\n"),
+        (&["--dram", "1MiB", "--vm", "db_0:weight=2,weight=3"], "'weight' is given twice"),
+        (&["--dram", "1MiB", "--vm", ":weight=2"], "the VM's name before the colon"),
+        (&["--dram", "1MiB", "--vm", "db_0:max-ssd=1"], "--vm db_0: max-ssd is less than a block of 4 KiB"),
         (&["--budget", "inf"], "above 0 in US dollars"),
         (&["--budget", "5usd", "--dram", "1MiB"], "cannot be used with"),
         (&["--dram", "1MiB", "--floor", "2"], "--floor is 2; write a number from 0 to 1"),

@@ -55,6 +55,9 @@ fn of_curves() {
         let report = json(&[&["curve", &trace][..], more].concat());
         assert_eq!(keys(&report), fields(&section, 0), "{more:?}");
         assert_eq!(keys(&report["vms"][0]), fields(&section, 1), "{more:?}");
+        for part in list(&report["vms"][0]["parts"]) {
+            assert_keys(&section, part, "share hit_ratio standard_error");
+        }
         for interval in list(&report["vms"][0]["intervals"]) {
             assert_keys(
                 &section,
@@ -80,7 +83,8 @@ fn of_sizes() {
             assert_keys(&section, &report["totals"][level], "sizes_bytes asked shares_blocks");
         }
         assert_keys(&section, &report["totals"], "dram ssd outcomes ssd_writes ssd_bytes_per_day");
-        let vm = format!("name requests demand share {OUTCOME} dram_curve ssd_curve split rate");
+        let vm =
+            format!("name requests demand share {OUTCOME} dram_curve ssd_curve split rate standard_error");
         assert_keys(&section, &report["vms"][0], &vm);
         assert_keys(&section, &report["vms"][0]["demand"], "dram_blocks ssd_blocks");
         assert_keys(&section, &report["vms"][0]["share"], "dram_blocks ssd_blocks");

@@ -67,16 +67,20 @@ fn a_plan_follows_its_sliders_and_fields() {
     assert!(served(&moved) > served(&first));
     for mark in ["class=\"bar\"", "class=\"marker\"", "<td class=\"n\""] {
         let parts = |dom: &str| {
-            dom.split(mark).skip(1).map(|rest| rest.chars().take(60).collect::<String>()).collect::<Vec<_>>()
+            dom.split(mark).skip(1).map(|rest| rest.chars().take(200).collect::<String>()).collect::<Vec<_>>()
         };
         assert!(!parts(&first).is_empty() && parts(&first) != parts(&moved), "{mark}");
     }
     // Twice the writes a day last twice as long.
-    let years = |dom: &str| {
-        let text = texts(dom, "<dd").into_iter().find_map(|text| text.strip_suffix(" years"));
-        text.and_then(|text| text.parse::<f64>().ok()).expect("years")
+    let days = |dom: &str| {
+        let units = [(" years", 365.0), (" days", 1.0)];
+        let of_unit = |text: &str| {
+            units.iter().find_map(|&(unit, days)| Some((text.strip_suffix(unit)?.parse::<f64>().ok()?, days)))
+        };
+        let (number, days) = texts(dom, "<dd").into_iter().find_map(of_unit).expect("a life");
+        number * days
     };
-    assert!((years(&moved) / years(&first) - 2.0).abs() < 0.1, "{} {}", years(&moved), years(&first));
+    assert!((days(&moved) / days(&first) - 2.0).abs() < 0.1, "{} {}", days(&moved), days(&first));
 }
 
 /// What the page advises at any position of its sliders is what a plan of those sizes advises.
@@ -118,6 +122,40 @@ fn a_level_that_nobody_gets_has_no_bars() {
     let (one, both) = (draw(&trace, &svg), draw(&two_vms(&folder), &both));
     assert!(one.contains(">DRAM<") && !one.contains(">SSD<"), "{one}");
     assert!(both.contains(">DRAM<") && both.contains(">SSD<"), "{both}");
+}
+
+/// Bars are of those that get something, the largest share first.
+#[test]
+fn bars_are_in_the_order_of_shares() {
+    let folder = Folder::new();
+    let guests = [
+        Guest { name: "busy", blocks: 100_000_000, reads: 0 },
+        Guest { name: "small", blocks: 40, reads: 100 },
+        Guest { name: "large", blocks: 300, reads: 100 },
+    ];
+    let trace = folder.file("three.csv", msr_csv(&guests, 3000));
+    let svg = folder.path("shares.svg");
+    let arguments = ["size", &trace, "--dram", "4MiB", "--no-replay", "--svg", &svg];
+    let plan = json(&arguments);
+    let shares: Vec<u64> = list(&plan["vms"]).iter().map(|vm| whole(&vm["share"]["dram_blocks"])).collect();
+    assert!(shares[0] == 0 && shares[1] > 0 && shares[2] > shares[1], "{shares:?}");
+    let drawn = std::fs::read_to_string(&svg).expect("a picture");
+    let at = |name: &str| drawn.find(name);
+    assert!(at("large_0") < at("small_0") && at("large_0").is_some(), "{drawn}");
+    assert_eq!(at("busy_0"), None);
+}
+
+/// Curves of few hits are not pressed to the bottom of the chart.
+#[test]
+fn the_axis_of_hits_ends_near_the_best() {
+    let folder = Folder::new();
+    let guest = [Guest { name: "cold", blocks: 60_000, reads: 100 }];
+    let trace = folder.file("cold.csv", msr_csv(&guest, 3000));
+    let svg = folder.path("cold.svg");
+    let best = points(&json(&["curve", &trace, "--svg", &svg])["vms"][0]["curve"]).last().expect("a point").1;
+    assert!(best < 0.2, "{best}");
+    let drawn = std::fs::read_to_string(&svg).expect("a picture");
+    assert!(!drawn.contains(">100 %<"), "{drawn}");
 }
 
 #[test]

@@ -77,7 +77,12 @@ fn names_are_made_fit_for_a_configuration() {
     }
     let config = folder.path("other.toml");
     let one_disk = ["size", &trace, "--dram", "1MiB", "--config", &config, "--backing", "/dev/sdb"];
-    assert!(bad(&one_disk, 2).contains("--backing must have {vm} in it"));
+    // The plan is shown all the same.
+    let output = lode(&one_disk);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--backing must have {vm} in it"));
+    assert!(text(&output.stdout).contains("x_0"));
 }
 
 /// Where there are fewer 64 KiB than VMs, shares are whole ones still, and the file has them.

@@ -19,6 +19,8 @@ const NARROW_EM: f64 = 45.0;
 const LABEL_SHARE: f64 = 0.24;
 /// Lines with at most this many points show them by symbols.
 const MOST_SYMBOLS: usize = 48;
+/// Room for symbols at either end of an axis of points, as a share of its range.
+const POINT_ROOM: f64 = 0.02;
 /// Scatters with at most this many points show their labels.
 const MOST_LABELS: usize = 40;
 
@@ -99,7 +101,13 @@ impl LineChart {
         }
         let marked = self.markers.iter().flat_map(|markers| &markers.x.states).flatten().flatten();
         marked.for_each(|&x| across.add(x));
-        Ok((Range::of(&self.x, across)?, Range::of(&self.y, upright)?))
+        let mut across = Range::of(&self.x, across)?;
+        if !across.is_log && self.series.iter().any(|series| series.shape == Shape::Points) {
+            // A symbol at an end would lie over what is beside the chart.
+            let room = POINT_ROOM * (across.high - across.low);
+            (across.low, across.high) = (across.low - room, across.high + room);
+        }
+        Ok((across, Range::of(&self.y, upright)?))
     }
 
     fn layout(&self, style: &Style) -> Result<Layout, DrawError> {
@@ -288,7 +296,8 @@ impl LineChart {
         let scatters: Vec<(&Series, &Curve)> =
             self.series.iter().zip(curves).filter(|(series, _)| series.shape == Shape::Points).collect();
         let px = |&(x, y): &(i64, i64)| (x as f64 / 100.0, y as f64 / 100.0);
-        let half = 0.3 * font;
+        // A symbol's radius and some air.
+        let half = 0.5 * style.font_px;
         let around = |(x, y): (f64, f64)| [x - half, x + half, y - half, y + half];
         let mut taken: Vec<[f64; 4]> =
             scatters.iter().flat_map(|(_, curve)| curve.corners()).map(|point| around(px(point))).collect();

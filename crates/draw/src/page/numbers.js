@@ -50,8 +50,11 @@ const show = (() => {
   }
 
   function years(value) {
-    const text = plain(value);
-    return text === '1' ? '1 year' : text + ' years';
+    const size = Math.abs(value), days = value * 365;
+    const [number, name] = size >= 1 || size === 0 ? [value, ' year']
+      : Math.abs(days) >= 1 ? [days, ' day'] : [days * 24, ' hour'];
+    const text = plain(number);
+    return text + name + (text === '1' ? '' : 's');
   }
 
   const kinds = {

@@ -154,3 +154,22 @@ fn the_same_data_give_the_same_picture() {
         assert_eq!(compare::hit_ratios().svg(&style), compare::hit_ratios().svg(&style));
     }
 }
+
+/// A symbol over the axis or beside the chart would look cut off.
+#[test]
+fn points_at_the_ends_keep_clear_of_them() {
+    let points = vec![(0.0, 1.0), (10.0, 1.0)];
+    let mut chart =
+        LineChart::new("T", "D", Axis::linear("Cost", Unit::Dollars), Axis::linear("Latency", Unit::Count));
+    chart.series.push(Series::new("pairs", Shape::Points, points));
+    let svg = chart.svg(&Style::screen()).unwrap();
+    let symbols: Vec<f64> = attributes(&svg, "translate(", "transform")
+        .iter()
+        .filter_map(|text| text.split_once('(')?.1.split(' ').next()?.parse().ok())
+        .collect();
+    // The first line is one of the grid, from one end of the axis to the other.
+    let line = svg.split("<path d=\"M").nth(1).and_then(|rest| rest.split_once('L')).expect("a grid line");
+    let [low, high] = [line.0, line.1].map(|end| end.split(' ').next().unwrap().parse::<f64>().unwrap());
+    assert_eq!(symbols.len(), 2);
+    assert!(symbols[0] > low + 5.0 && symbols[1] < high - 5.0, "{symbols:?} from {low} to {high}");
+}

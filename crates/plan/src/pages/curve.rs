@@ -52,7 +52,7 @@ fn chart(report: &CurveReport) -> LineChart {
         "Hits by cache size",
         format!("Share of block accesses that caches of every size serve, for each VM: {}", what(report)),
         size_axis("Cache size", report.block_bytes),
-        Axis::linear("Hits of all accesses", Unit::Ratio).reaching(0.0, 1.0),
+        Axis::linear("Hits of all accesses", Unit::Ratio),
     );
     for vm in shown(report) {
         let mut series = staircase(&vm.name, &vm.curve, report.block_bytes);
@@ -61,6 +61,9 @@ fn chart(report: &CurveReport) -> LineChart {
             series = series.with_errors(errors.clone());
         }
         chart.series.push(series);
+    }
+    if chart.series.is_empty() {
+        chart.y = chart.y.reaching(0.0, 1.0);
     }
     chart
 }

@@ -67,8 +67,12 @@ pub fn size_picture(report: &SizeReport) -> Result<String, PlanError> {
     Ok(view.bars().svg(&Style::full_width().with_note(subtitle(&report.inputs, &view.what())))?)
 }
 
+/// The busiest VMs, those with the largest shares first, as what stands first has colours.
 fn shown(report: &SizeReport) -> Vec<usize> {
-    shown_vms(report.vms.iter().map(|vm| vm.outcome.block_reads + vm.outcome.block_writes))
+    let mut vms = shown_vms(report.vms.iter().map(|vm| vm.outcome.block_reads + vm.outcome.block_writes));
+    let share = |vm: usize| Level::ALL.map(|level| report.vms[vm].share.of(level)).iter().sum::<u64>();
+    vms.sort_by_key(|&vm| std::cmp::Reverse(share(vm)));
+    vms
 }
 
 /// What an SSD is rated for, for the reader to change: at first as the devices' profile says, so that the page has one life for
@@ -86,6 +90,7 @@ fn field(label: &str, value: f64, least: f64, most: f64, step: f64, suffix: &str
 }
 
 /// Which level has which slider.
+#[derive(Clone, Copy)]
 struct Sliders<'a> {
     /// By [`Level::index`].
     of_level: [Option<(usize, &'a LevelTotalsReport)>; 2],
@@ -195,7 +200,24 @@ impl View<'_> {
         Level::ALL.into_iter().filter(there)
     }
 
+    /// Whether a VM gets anything of either level, at the sizes asked for or at any other.
+    fn is_given(&self, vm: usize) -> bool {
+        let totals = &self.report.totals;
+        let elsewhere = [&totals.dram, &totals.ssd].into_iter().flat_map(|totals| &totals.shares_blocks);
+        elsewhere.into_iter().any(|shares| shares[vm] > 0)
+            || Level::ALL.iter().any(|&level| self.report.vms[vm].share.of(level) > 0)
+    }
+
+    /// The shares of the VMs that have any; of all, if none has.
     fn bars(&self) -> BarChart {
+        let given: Vec<usize> = self.vms.iter().copied().filter(|&vm| self.is_given(vm)).collect();
+        match given.len() {
+            0 => self.bars_of_all(),
+            _ => View { report: self.report, vms: &given, sliders: self.sliders }.bars_of_all(),
+        }
+    }
+
+    fn bars_of_all(&self) -> BarChart {
         let panel = |level: Level| Panel {
             title: title(level).to_owned(),
             unit: Unit::Bytes,

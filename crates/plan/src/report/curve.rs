@@ -11,6 +11,9 @@ use crate::curves::{CurveOptions, Curves, IntervalCurve, VmCurve};
 use crate::mini::{MiniOptions, MiniVm};
 use crate::streams::StreamFacts;
 
+/// Parts of the needed size of which tables tell the hits.
+pub const PART_SHARES: [f64; 4] = [0.05, 0.1, 0.25, 0.5];
+
 /// What `lode curve` finds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CurveReport {
@@ -47,6 +50,8 @@ pub struct VmCurveReport {
     pub ssd_writes_per_access: Option<Vec<f64>>,
     /// Standard error of each hit ratio of `curve`; none where it is not known.
     pub standard_error: Option<Vec<f64>>,
+    /// Caches of [`PART_SHARES`] of `blocks`, from the whole curve; none of simulations.
+    pub parts: Vec<PartReport>,
     /// Reads and writes.
     pub requests: u64,
     /// Block accesses.
@@ -66,6 +71,17 @@ pub struct VmCurveReport {
     pub intervals: Vec<IntervalReport>,
     /// Intervals after those in `intervals`.
     pub intervals_cut: u64,
+}
+
+/// A cache of a part of what a VM needs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PartReport {
+    /// Which part.
+    pub share: f64,
+    /// Hits for each access.
+    pub hit_ratio: f64,
+    /// Its standard error; none where it is not known.
+    pub standard_error: Option<f64>,
 }
 
 /// One VM in one interval.
@@ -94,7 +110,7 @@ impl CurveReport {
         CurveReport {
             metric,
             policy: policy.map(str::to_owned),
-            method: method_text(options.method),
+            method: method_used(options.method, curves.vms.iter().map(|vm| vm.rate)),
             block_bytes,
             vms: curves.vms.iter().map(|vm| VmCurveReport::new(vm, most_points, bounds_ns)).collect(),
             shrinks: curves.shrinks,
@@ -110,7 +126,7 @@ impl CurveReport {
         CurveReport {
             metric: "scheme",
             policy: Some(options.settings.scheme().to_owned()),
-            method: method_text(if options.rate < 1.0 { Method::Rate(options.rate) } else { Method::Exact }),
+            method: method_used(Method::Rate(options.rate), vms.iter().map(|vm| vm.rate)),
             block_bytes: options.stream.block_size.bytes(),
             vms: vms.iter().map(VmCurveReport::of_simulation).collect(),
             shrinks: 0,
@@ -137,6 +153,7 @@ impl VmCurveReport {
                 std::iter::once(0.0).chain(points().map(|point| point.ssd_writes_per_access)).collect(),
             ),
             standard_error: None,
+            parts: Vec::new(),
             requests: vm.facts.requests,
             accesses: vm.accesses,
             reads: vm.reads,
@@ -159,6 +176,7 @@ impl VmCurveReport {
             curve: points(&curve),
             ssd_writes_per_access: None,
             standard_error: errors(&curve),
+            parts: PART_SHARES.map(|share| PartReport::new(&vm.curve, share)).to_vec(),
             requests: vm.facts.requests,
             accesses: vm.curve.accesses(),
             reads: vm.curve.reads(),
@@ -179,6 +197,17 @@ impl VmCurveReport {
                 })
                 .collect(),
             intervals_cut: vm.intervals_cut,
+        }
+    }
+}
+
+impl PartReport {
+    fn new(curve: &Curve, share: f64) -> PartReport {
+        let blocks = (curve.blocks_needed() as f64 * share) as u64;
+        PartReport {
+            share,
+            hit_ratio: curve.hit_ratio_at(blocks),
+            standard_error: curve.standard_error_at(blocks),
         }
     }
 }
@@ -227,11 +256,31 @@ fn metric_and_policy(kind: CurveKind) -> (&'static str, Option<&'static str>) {
     }
 }
 
+/// How curves were obtained, written as it is asked for, from what was asked for and the shares of the blocks that were
+/// followed in the end: exactly if these are all blocks, and with the smallest of them where exact tables did not fit the
+/// memory.
+pub fn method_used(asked: Method, rates: impl Iterator<Item = f64>) -> String {
+    let least = rates.fold(1.0, f64::min);
+    match asked {
+        Method::Exact if least < 1.0 => method_text(Method::Rate(least)),
+        Method::Rate(_) | Method::Size(_) if least >= 1.0 => method_text(Method::Exact),
+        _ => method_text(asked),
+    }
+}
+
+/// A share of the blocks, in as few characters as tell it.
+pub fn rate_text(rate: f64) -> String {
+    if rate < LEAST_PLAIN_RATE { format!("{rate:e}") } else { rate.to_string() }
+}
+
+/// Below it, rates are written with a power of ten.
+const LEAST_PLAIN_RATE: f64 = 1e-4;
+
 /// The method as it is asked for.
-pub fn method_text(method: Method) -> String {
+fn method_text(method: Method) -> String {
     match method {
         Method::Exact => "exact".to_owned(),
-        Method::Rate(rate) => format!("rate={rate}"),
+        Method::Rate(rate) => format!("rate={}", rate_text(rate)),
         Method::Size(blocks) => format!("size={blocks}"),
         Method::Aet => "aet".to_owned(),
         Method::CounterStacks(_) => "counter-stacks".to_owned(),

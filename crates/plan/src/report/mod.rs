@@ -5,7 +5,9 @@ mod curve;
 mod size;
 
 pub use compare::{CellReport, CellVm, CompareReport, SchemeEntry};
-pub use curve::{CurveReport, IntervalReport, VmCurveReport, method_text};
+pub use curve::{
+    CurveReport, IntervalReport, PART_SHARES, PartReport, VmCurveReport, method_used, rate_text,
+};
 pub use size::{
     FrontReport, LevelReport, LevelTotalsReport, OutcomeReport, ReplayedReport, SizeReport, SplitReport,
     SplitsReport, TotalsReport, VmSizeReport, WearReport,

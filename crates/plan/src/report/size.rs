@@ -3,6 +3,7 @@
 use lode_hardware::{Host, SsdRating};
 use lode_replay::{InputReport, Report, VmReport};
 use lode_reuse::sizing::Split;
+use lode_reuse::{Curve, JointProfile};
 use lode_types::Level;
 use serde::Serialize;
 
@@ -108,6 +109,9 @@ pub struct VmSizeReport {
     pub ssd_curve: Vec<(u64, f64)>,
     /// Share of its blocks that was followed; 1 is all.
     pub rate: f64,
+    /// Most that the standard error of `read_hit_ratio` may be: those of both levels' curves at its shares, together; none
+    /// without reads, or where it is not known.
+    pub standard_error: Option<f64>,
 }
 
 /// How one VM's caches are cut in two.
@@ -316,9 +320,19 @@ impl VmSizeReport {
             dram_curve: points(&vm.curve(Level::Dram).thin(CURVE_POINTS)),
             ssd_curve: points(&vm.curve(Level::Ssd).thin(CURVE_POINTS)),
             rate: vm.profile.rate(),
+            standard_error: standard_error(&vm.profile, planned.share_blocks),
         };
         load.vms.iter().zip(&plan.vms).map(one).collect()
     }
+}
+
+/// See [`VmSizeReport::standard_error`]. `shares_blocks` are by [`Level::index`].
+fn standard_error(profile: &JointProfile, shares_blocks: [u64; 2]) -> Option<f64> {
+    let of_curve = |curve: &Curve, level: Level| curve.standard_error_at(shares_blocks[level.index()]);
+    let of_accesses =
+        of_curve(profile.ro_curve(), Level::Dram)? + of_curve(profile.wbwo_curve(), Level::Ssd)?;
+    let reads = profile.reads();
+    (reads > 0).then(|| of_accesses * (reads + profile.writes()) as f64 / reads as f64)
 }
 
 impl From<&LevelTotals> for LevelTotalsReport {

@@ -7,10 +7,10 @@ use lode_replay::InputReport;
 use lode_trace::{Reader, create_compact_with, open_trace};
 
 use super::summary::{Nothing, Summary};
-use super::target::Target;
 use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::progress::Bar;
+use crate::target::Target;
 
 /// Convert a trace to the compact format, which is read many times faster
 #[derive(Args)]
@@ -38,7 +38,7 @@ pub struct ConvertCommand {
 impl ConvertCommand {
     /// Reads one and writes the other.
     pub fn run(&self) -> Result<(), CliError> {
-        let target = Target::new(&self.output)?;
+        let target = Target::compact(&self.output)?;
         let mut reader = open_trace(&self.input, &self.read.options())?;
         let requests = target.fill(|path| convert(&mut reader, path))?;
         let input = InputReport::of(&reader);

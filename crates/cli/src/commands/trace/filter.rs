@@ -11,12 +11,12 @@ use lode_types::Op;
 use serde::Serialize;
 
 use super::summary::{Summary, warn_of_shared};
-use super::target::{OutArgs, Target};
 use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::output::warn;
 use crate::progress::Bar;
 use crate::size::show_count;
+use crate::target::{OutArgs, Target};
 
 /// Write the requests of some time, volumes or operations; several traces are merged by time
 #[derive(Args)]
@@ -98,7 +98,7 @@ impl FilterCommand {
     /// Reads, chooses and writes.
     pub fn run(&self) -> Result<(), CliError> {
         self.check_range()?;
-        let target = Target::new(&self.out.out)?;
+        let target = Target::compact(&self.out.out)?;
         let mut filter = Filter::new(FilterOptions {
             from: self.from,
             until: self.until,

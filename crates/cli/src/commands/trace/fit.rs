@@ -12,6 +12,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::Bar;
 use crate::size::show_count;
+use crate::target::{check_outputs, write_file};
 
 /// Derive a profile from a trace, for synthetic traces like it
 #[derive(Args)]
@@ -35,6 +36,9 @@ pub struct FitCommand {
 impl FitCommand {
     /// Reads the trace and writes the profile.
     pub fn run(&self) -> Result<(), CliError> {
+        if self.output.as_os_str() != "-" {
+            check_outputs(&[&self.trace], &[("--output", &self.output)])?;
+        }
         let mut reader = open_trace(&self.trace, &self.read.options())?;
         let name = reader.stem().to_owned();
         let (mut fitter, mut batch) = (Fitter::default(), Vec::new());
@@ -53,12 +57,7 @@ impl FitCommand {
         if self.output.as_os_str() == "-" {
             return output::write(&text);
         }
-        std::fs::write(&self.output, &text).map_err(|error| {
-            CliError::Failure(format!(
-                "Cannot write the profile {}: {error}; check folder and rights",
-                self.output.display()
-            ))
-        })?;
+        write_file(&self.output, &text)?;
         output::write(&format!(
             "Wrote the profile of {} to {}\n",
             show_count(profile.requests, "request"),

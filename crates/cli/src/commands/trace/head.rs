@@ -8,10 +8,10 @@ use lode_trace::{Head, Reader, create_compact_with, open_trace};
 use serde::Serialize;
 
 use super::summary::Summary;
-use super::target::{OutArgs, Target};
 use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::progress::Bar;
+use crate::target::{OutArgs, Target};
 
 /// Write the first requests of a trace
 #[derive(Args)]
@@ -46,7 +46,7 @@ struct Shortage {
 impl HeadCommand {
     /// Reads as far as needed, and writes.
     pub fn run(&self) -> Result<(), CliError> {
-        let target = Target::new(&self.out.out)?;
+        let target = Target::compact(&self.out.out)?;
         let mut reader = open_trace(&self.trace, &self.read.options())?;
         let mut head = Head::new(self.requests);
         target.fill(|path| copy(&mut reader, &mut head, path))?;

@@ -9,7 +9,6 @@ mod sort;
 mod split;
 mod summary;
 mod synth;
-mod target;
 
 use clap::{Args, Subcommand};
 

@@ -8,11 +8,11 @@ use lode_trace::{Progress, SortBy, Sorted, Sorter, create_compact_with, open_tra
 use serde::Serialize;
 
 use super::summary::{Summary, warn_of_shared};
-use super::target::{OutArgs, Target};
 use crate::arguments::{ReadArgs, warn_of_skips};
 use crate::error::CliError;
 use crate::progress::{Bar, Steps};
 use crate::size::{parse_size, show_count, show_size};
+use crate::target::{OutArgs, Target};
 
 /// Put the requests of one or more traces in order of time
 #[derive(Args)]
@@ -72,7 +72,7 @@ struct Effort {
 impl SortCommand {
     /// Reads, sorts and writes.
     pub fn run(&self) -> Result<(), CliError> {
-        let target = Target::new(&self.out.out)?;
+        let target = Target::compact(&self.out.out)?;
         let mut sorter = self.space.sorter(SortBy::Time, &target.folder())?;
         let inputs = read_all(&mut sorter, &self.traces, &self.read)?;
         let mut bar = Steps::new("Merging");

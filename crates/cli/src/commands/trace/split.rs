@@ -8,12 +8,12 @@ use lode_trace::{SortBy, Sorted, file_names, write_each_volume};
 use serde::Serialize;
 
 use super::sort::{SpaceArgs, read_all};
-use super::target::Target;
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Steps;
 use crate::size::show_count;
+use crate::target::Target;
 
 /// Write each volume of a trace to a file of its own
 #[derive(Args)]
@@ -110,7 +110,7 @@ impl SplitCommand {
                 let message = format!("{} is there already; --force replaces it", path.display());
                 return Err(CliError::Usage(message));
             }
-            let target = Target::new(&path)?;
+            let target = Target::compact(&path)?;
             Ok(Some((path, target)))
         };
         names.map(target).collect()

@@ -7,11 +7,11 @@ use lode_trace::synth::check::{MAX_PROFILE_BYTES, MAX_REQUESTS};
 use lode_trace::synth::{Generator, Profile, builtin, builtins};
 use lode_trace::{create_compact, limits};
 
-use super::target::Target;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Counter;
 use crate::size::{show_count, show_size};
+use crate::target::Target;
 
 /// Make a synthetic trace from a profile
 #[derive(Args)]
@@ -65,7 +65,7 @@ impl SynthCommand {
         };
         let mut generator = Generator::new(&self.adjusted(load(profile)?)?)?;
         let requests = self.requests.unwrap_or(generator.requests());
-        let target = Target::new(wanted)?;
+        let target = Target::compact(wanted)?;
         let made = make(&mut generator, requests, &target.written).and_then(|()| target.publish());
         made.inspect_err(|_| target.discard())?;
         output::write(&format!(
