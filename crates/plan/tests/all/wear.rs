@@ -134,7 +134,7 @@ fn the_page_starts_from_the_rating_of_the_profile() {
         let options = options(Objective::Hits);
         let host = Host::find(name).expect("a host");
         let answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
-        let report = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), false);
+        let report = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), true);
         let rating = report.ssd_rating;
         let page = size_page(&report).expect("a page");
         for value in [rating.drive_writes_per_day, rating.years] {
