@@ -193,7 +193,7 @@ impl<'a> Adviser<'a> {
         }
         if demand_blocks < capacity_blocks {
             return Some(format!(
-                "{name} of {} is enough for everything: {} of {} would stay unused.",
+                "{name} of {} is enough for every hit: the other {} of {} add none.",
                 size(demand_blocks),
                 size(capacity_blocks - demand_blocks),
                 size(capacity_blocks)
