@@ -12,7 +12,7 @@ pub mod mq;
 pub mod one_level;
 mod queue_level;
 mod queues;
-mod regions;
+pub mod regions;
 mod rings;
 pub mod rpac;
 pub mod s3_fifo;

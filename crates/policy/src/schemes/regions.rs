@@ -20,24 +20,25 @@ const SWEEP_SHARE: usize = 4;
 
 /// What the regions' owner sets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parameters {
-    pub(super) region_blocks: u32,
+pub struct Parameters {
+    /// Blocks of a region.
+    pub region_blocks: u32,
     /// Levels of the tree below the region.
-    pub(super) depth: u32,
+    pub depth: u32,
     /// What a counter is multiplied by when it decays; below 1.
-    pub(super) alpha: f64,
+    pub alpha: f64,
     /// Accesses from decay to decay; the paper's T.
-    pub(super) interval: u64,
+    pub interval: u64,
     /// How much more popular the newcomer has to be; the paper's c.
-    pub(super) factor: f64,
+    pub factor: f64,
     /// Most regions that have a popularity.
-    pub(super) most: u32,
+    pub most: u32,
 }
 
 impl Parameters {
     /// Whether popularity `newcomer` is so much above `resident` that the one may replace the other.
     #[inline]
-    pub(super) fn outranks(&self, newcomer: u32, resident: u32) -> bool {
+    pub fn outranks(&self, newcomer: u32, resident: u32) -> bool {
         f64::from(newcomer) > self.factor * f64::from(resident)
     }
 
@@ -50,8 +51,9 @@ impl Parameters {
 
 /// A block by its region's record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) region: Id,
+pub struct Place {
+    /// The record of its region.
+    pub region: Id,
     offset: u32,
 }
 
@@ -66,7 +68,7 @@ struct Head {
 
 /// The regions.
 #[derive(Debug)]
-pub(super) struct Regions {
+pub struct Regions {
     parameters: Parameters,
     heads: Vec<Head>,
     /// `nodes` of each record, level by level: the region, its halves, their halves.
@@ -85,7 +87,8 @@ pub(super) struct Regions {
 }
 
 impl Regions {
-    pub(super) fn new(parameters: Parameters) -> Regions {
+    /// No region has been accessed yet.
+    pub fn new(parameters: Parameters) -> Regions {
         Regions {
             parameters,
             heads: Vec::new(),
@@ -124,7 +127,7 @@ impl Regions {
 
     /// Counts an access to a block, in a cache or not, and says its place.
     #[inline]
-    pub(super) fn count(&mut self, block: BlockNo) -> Place {
+    pub fn count(&mut self, block: BlockNo) -> Place {
         self.tick();
         let place = self.place(block);
         self.add(place);
@@ -141,7 +144,7 @@ impl Regions {
     /// A block's place, with a record of its region if there is none: it stays until the next access to another block, or
     /// as long as blocks of the region are cached.
     #[inline]
-    pub(super) fn place(&mut self, block: BlockNo) -> Place {
+    pub fn place(&mut self, block: BlockNo) -> Place {
         let (region, offset) = self.split(block);
         let hash = BlockIndex::hash(region);
         let known = self.index.find(hash, |id| self.heads[id as usize].region == region);
@@ -149,7 +152,7 @@ impl Regions {
     }
 
     /// A block of the region of `place` is cached from now on.
-    pub(super) fn cache(&mut self, place: Place) {
+    pub fn cache(&mut self, place: Place) {
         self.heads[place.region as usize].cached += 1;
     }
 
@@ -160,13 +163,13 @@ impl Regions {
 
     /// How popular a region is.
     #[inline]
-    pub(super) fn popularity(&mut self, region: Id) -> u32 {
+    pub fn popularity(&mut self, region: Id) -> u32 {
         self.settle(region);
         self.counts[region as usize * self.nodes]
     }
 
     /// A popularity of epoch `since` as it is now.
-    pub(super) fn decayed(&self, mut popularity: u32, since: u64) -> u32 {
+    pub fn decayed(&self, mut popularity: u32, since: u64) -> u32 {
         let mut epochs = self.epoch - since;
         while epochs > 0 && popularity > 0 {
             popularity = self.parameters.decayed_once(popularity);
@@ -350,75 +353,9 @@ impl Regions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
-    const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
     const SIMULATOR: Parameters =
         Parameters { region_blocks: 4, depth: 2, alpha: 0.5, interval: 1000, factor: 1.4, most: 1000 };
-
-    fn vector(key: &str) -> Option<Value> {
-        let Ok(text) = std::fs::read_to_string(PATH) else {
-            println!("skipped: ../shared is absent");
-            return None;
-        };
-        let all: Value = serde_json::from_str(&text).unwrap();
-        assert!(!all[key].is_null(), "{key} is not in {PATH}");
-        Some(all[key].clone())
-    }
-
-    fn integers(value: &Value) -> Vec<u64> {
-        value.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
-    }
-
-    #[test]
-    fn the_worked_inequalities() {
-        let Some(cases) = vector("rpac_inequality") else { return };
-        for case in cases.as_array().unwrap() {
-            let parameters = Parameters { factor: case["c"].as_f64().unwrap(), ..SIMULATOR };
-            let number = |key: &str| case[key].as_u64().unwrap() as u32;
-            assert_eq!(parameters.outranks(number("prB"), number("prA")), case["replace"], "{case}");
-        }
-    }
-
-    #[test]
-    fn the_worked_decay() {
-        let Some(vector) = vector("rpac_decay") else { return };
-        let alpha = vector["alpha"].as_f64().unwrap();
-        let sequence = integers(&vector["sequence"]);
-        let mut regions = Regions::new(Parameters { alpha, interval: u64::MAX, ..SIMULATOR });
-        for _ in 0..sequence[0] {
-            regions.count(0);
-        }
-        for (epoch, &expected) in sequence.iter().enumerate() {
-            assert_eq!(u64::from(regions.popularity(0)), expected);
-            assert_eq!(u64::from(regions.decayed(sequence[0] as u32, 0)), expected, "after {epoch}");
-            regions.decay();
-        }
-        for cycles in vector["cycles"].as_array().unwrap() {
-            let (visits, ends) = (integers(&cycles["f"]), integers(&cycles["pr_at_end"]));
-            // Each cycle ends with the access to another region that brings the decay.
-            let interval = visits[0] + 1;
-            let mut regions = Regions::new(Parameters { alpha, interval, ..SIMULATOR });
-            for (count, expected) in visits.into_iter().zip(ends) {
-                let place = (0..count).map(|_| regions.count(0)).last().unwrap();
-                assert_eq!(u64::from(regions.popularity(place.region)), expected);
-                regions.count(400);
-            }
-        }
-    }
-
-    #[test]
-    fn the_worked_trace_counts_regions() {
-        let Some(vector) = vector("rpac_trace") else { return };
-        let mut regions = Regions::new(SIMULATOR);
-        for block in integers(&vector["blocks"]) {
-            regions.count(block);
-        }
-        for (region, popularity) in vector["region_popularity"].as_object().unwrap() {
-            let place = regions.place(region.parse::<u64>().unwrap() * 4);
-            assert_eq!(Value::from(regions.popularity(place.region)), *popularity, "region {region}");
-        }
-    }
 
     /// What records keep of the epoch comes round, and nothing is taken for younger than it is.
     #[test]

@@ -1,5 +1,6 @@
 //! RPAC against its oracle, the worked example, and what the paper promises.
 
+use lode_policy::schemes::regions::{Parameters, Regions};
 use lode_policy::{Nothing, Quota, Scheme, build};
 use lode_types::{Access, Level};
 use proptest::prelude::*;
@@ -134,5 +135,66 @@ fn memory_for_each_known_block_is_bounded() {
         }
         let bytes = scheme.memory_bytes();
         assert!(bytes <= known * MOST_BYTES_PER_BLOCK, "{bytes} bytes");
+    }
+}
+
+const SIMULATOR: Parameters =
+    Parameters { region_blocks: 4, depth: 2, alpha: 0.5, interval: 1000, factor: 1.4, most: 1000 };
+
+fn integers(value: &Value) -> Vec<u64> {
+    value.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
+}
+
+#[test]
+fn the_worked_inequalities() {
+    let Some(cases) = vector("rpac_inequality") else { return };
+    for case in cases.as_array().unwrap() {
+        let parameters = Parameters { factor: case["c"].as_f64().unwrap(), ..SIMULATOR };
+        let number = |key: &str| case[key].as_u64().unwrap() as u32;
+        assert_eq!(parameters.outranks(number("prB"), number("prA")), case["replace"], "{case}");
+    }
+}
+
+#[test]
+fn the_worked_decay() {
+    let Some(vector) = vector("rpac_decay") else { return };
+    let alpha = vector["alpha"].as_f64().unwrap();
+    let sequence = integers(&vector["sequence"]);
+    let mut regions = Regions::new(Parameters { alpha, ..SIMULATOR });
+    let place = (0..sequence[0]).map(|_| regions.count(0)).last().unwrap();
+    // Its record stays, whatever its popularity.
+    regions.cache(place);
+    let mut accesses = sequence[0];
+    for (epoch, &expected) in (0..).zip(&sequence) {
+        while accesses / SIMULATOR.interval < epoch {
+            regions.count(400);
+            accesses += 1;
+        }
+        assert_eq!(u64::from(regions.popularity(place.region)), expected, "after {epoch}");
+        assert_eq!(u64::from(regions.decayed(sequence[0] as u32, 0)), expected, "after {epoch}");
+    }
+    for cycles in vector["cycles"].as_array().unwrap() {
+        let (visits, ends) = (integers(&cycles["f"]), integers(&cycles["pr_at_end"]));
+        // Each cycle ends with the access to another region that brings the decay.
+        let interval = visits[0] + 1;
+        let mut regions = Regions::new(Parameters { alpha, interval, ..SIMULATOR });
+        for (count, expected) in visits.into_iter().zip(ends) {
+            let place = (0..count).map(|_| regions.count(0)).last().unwrap();
+            assert_eq!(u64::from(regions.popularity(place.region)), expected);
+            regions.count(400);
+        }
+    }
+}
+
+#[test]
+fn the_worked_trace_counts_regions() {
+    let Some(vector) = vector("rpac_trace") else { return };
+    let mut regions = Regions::new(SIMULATOR);
+    for block in integers(&vector["blocks"]) {
+        regions.count(block);
+    }
+    for (region, popularity) in vector["region_popularity"].as_object().unwrap() {
+        let place = regions.place(region.parse::<u64>().unwrap() * 4);
+        assert_eq!(Value::from(regions.popularity(place.region)), *popularity, "region {region}");
     }
 }
