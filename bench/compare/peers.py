@@ -34,7 +34,7 @@ def peers_mq(cache_size, hashpower):
 
 # The peer's algorithm, our scheme, its settings.
 POLICIES = {
-    "LRU": (libcachesim.LRU, "one-level", ["assoc=0"]),
+    "LRU": (libcachesim.LRU, "lru", ["assoc=0"]),
     "ARC": (libcachesim.ARC, "arc", []),
     "S3-FIFO": (libcachesim.S3FIFO, "s3-fifo", []),
     "SIEVE": (libcachesim.Sieve, "sieve", []),

@@ -115,7 +115,7 @@ fn standard_input_is_a_trace() {
     child.stdin.take().expect("a pipe").write_all(GOOD.as_bytes()).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(json(stdout(&output))["total"]["requests"], 3);
-    assert!(bad(&["replay", "-", "-", "--scheme", "one-level", "--ssd", "1M"], 2).contains("once"));
+    assert!(bad(&["replay", "-", "-", "--scheme", "lru", "--ssd", "1M"], 2).contains("once"));
 }
 
 const PROFILE: &str =
@@ -196,13 +196,13 @@ fn what_cannot_be_is_refused_with_advice() {
         ),
         (&["--scheme", "etica", "--dram", "1M", "--ssd", "1M", "--set", "mode"], "KEY=VALUE"),
         (&["--scheme", "etica", "--ssd", "1M"], "--dram SIZE"),
-        (&["--scheme", "one-level"], "--ssd SIZE"),
-        (&["--scheme", "one-level", "--dram", "1M", "--ssd", "1M"], "does not use the dram level"),
-        (&["--scheme", "one-level", "--ssd", "1MB"], "--ssd <SIZE>': write a whole number"),
-        (&["--scheme", "one-level", "--ssd", "512"], "smaller than one block"),
-        (&["--scheme", "one-level", "--ssd", "5TiB"], "more than 1073741824 blocks"),
-        (&["--scheme", "one-level", "--ssd", "1M", "--block", "5KiB"], "power of two"),
-        (&["--scheme", "one-level", "--ssd", "1M", "--format", "xml"], "vscsi"),
+        (&["--scheme", "lru"], "--ssd SIZE"),
+        (&["--scheme", "lru", "--dram", "1M", "--ssd", "1M"], "does not use the dram level"),
+        (&["--scheme", "lru", "--ssd", "1MB"], "--ssd <SIZE>': write a whole number"),
+        (&["--scheme", "lru", "--ssd", "512"], "smaller than one block"),
+        (&["--scheme", "lru", "--ssd", "5TiB"], "more than 1073741824 blocks"),
+        (&["--scheme", "lru", "--ssd", "1M", "--block", "5KiB"], "power of two"),
+        (&["--scheme", "lru", "--ssd", "1M", "--format", "xml"], "vscsi"),
         (&["--ssd", "1M"], "--scheme <NAME>"),
     ];
     for (arguments, advice) in cases {
@@ -385,7 +385,7 @@ fn schemes_and_help_are_complete() {
     let schemes = json(&good(&["schemes", "--json"]));
     let names: Vec<_> =
         schemes.as_array().expect("a list").iter().map(|scheme| scheme["name"].clone()).collect();
-    assert!(names.contains(&"etica".into()) && names.contains(&"one-level".into()), "{names:?}");
+    assert!(names.contains(&"etica".into()) && names.contains(&"lru".into()), "{names:?}");
     for scheme in schemes.as_array().expect("a list") {
         for setting in scheme["settings"].as_array().expect("a list") {
             for key in ["key", "default", "values", "about", "source"] {

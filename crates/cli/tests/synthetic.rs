@@ -47,7 +47,7 @@ fn what_is_made_is_called_synthetic_everywhere() {
     );
     assert_eq!(info["total"]["reads"], Value::from(5809));
     assert!(good(&["trace", "info", &copy]).contains("synthetic:hm_1"));
-    let replay = ["replay", copy.as_str(), "--scheme", "one-level", "--ssd", "1MiB"];
+    let replay = ["replay", copy.as_str(), "--scheme", "lru", "--ssd", "1MiB"];
     assert!(good(&replay).contains("synthetic:hm_1"));
     let report: Value = serde_json::from_str(&good(&[&replay[..], &["--json", "-"]].concat())).expect("JSON");
     assert_eq!(report["inputs"][0]["synthetic"], Value::Bool(true));

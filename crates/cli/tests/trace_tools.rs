@@ -97,7 +97,7 @@ fn backwards_times_are_told_with_the_way_to_repair_them() {
         &["trace", "head", &trace, "-n", "9", "--out", &out],
         &["trace", "filter", &trace, "--out", &out],
         &["trace", "split", &trace, "--out", &folder.path("split")],
-        &["replay", &trace, "--scheme", "one-level", "--ssd", "1MiB"],
+        &["replay", &trace, "--scheme", "lru", "--ssd", "1MiB"],
     ] {
         let (_, warning) = good(command);
         let expected = format!(

@@ -112,7 +112,7 @@ fn main() {
     println!("hit in DRAM:    {ns:7.0} ns a request");
 
     let ssd = ["write_policy=wb", "assoc=8192"];
-    let mut bench = Bench::new("one-level", &ssd, Quota::new(0, BLOCKS as u32));
+    let mut bench = Bench::new("lru", &ssd, Quota::new(0, BLOCKS as u32));
     bench.time(4 * BLOCKS, read);
     let before = bench.engine.counters().read_hits[1];
     let ns = bench.time(REQUESTS / 4, read);

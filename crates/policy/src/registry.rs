@@ -7,7 +7,7 @@ use crate::foresight::Foresight;
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
 use crate::schemes::{
-    arc, belady, etica, fast_cache, larc, lirs, mq, one_level, rpac, s3_fifo, sieve, two_q, w_tinylfu,
+    arc, belady, etica, fast_cache, larc, lirs, mq, rpac, s3_fifo, sets, sieve, two_q, w_tinylfu,
 };
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
@@ -45,14 +45,24 @@ static SCHEMES: &[SchemeInfo] = &[
         },
     },
     SchemeInfo {
-        name: "one-level",
-        about: "one SSD level with a textbook write policy and replacement",
+        name: "lru",
+        about: "one SSD level that gives up the least recently used block",
         source: "ETICA section 3; textbook",
         levels: &[Level::Ssd],
-        tables: one_level::TABLES,
+        tables: sets::TABLES,
         variants: &[],
         needs_future: false,
-        build: |settings, _, quota| AnyScheme::OneLevel(one_level::OneLevel::new(settings, quota)),
+        build: |settings, _, quota| AnyScheme::Lru(sets::Lru::new(settings, quota)),
+    },
+    SchemeInfo {
+        name: "fifo",
+        about: "one SSD level that gives up the longest resident block",
+        source: "textbook",
+        levels: &[Level::Ssd],
+        tables: sets::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::Fifo(sets::Fifo::new(settings, quota)),
     },
     SchemeInfo {
         name: "arc",
@@ -259,8 +269,10 @@ pub fn build_foreseeing(settings: &Settings, physical: Quota, quota: Quota, futu
 pub enum AnyScheme {
     /// See [`etica::Etica`].
     Etica(Box<etica::Etica>),
-    /// See [`one_level::OneLevel`].
-    OneLevel(one_level::OneLevel),
+    /// See [`sets::Lru`].
+    Lru(sets::Lru),
+    /// See [`sets::Fifo`].
+    Fifo(sets::Fifo),
     /// See [`arc::Arc`].
     Arc(arc::Arc),
     /// See [`s3_fifo::S3Fifo`].
@@ -291,7 +303,8 @@ macro_rules! each {
     ($self:expr, $scheme:ident => $call:expr) => {
         match $self {
             AnyScheme::Etica($scheme) => $call,
-            AnyScheme::OneLevel($scheme) => $call,
+            AnyScheme::Lru($scheme) => $call,
+            AnyScheme::Fifo($scheme) => $call,
             AnyScheme::Arc($scheme) => $call,
             AnyScheme::S3Fifo($scheme) => $call,
             AnyScheme::Sieve($scheme) => $call,

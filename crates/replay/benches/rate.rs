@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use lode_policy::schemes::etica::Etica;
-use lode_policy::schemes::one_level::OneLevel;
+use lode_policy::schemes::sets::Lru;
 use lode_policy::{
     AnyScheme, Counters, ForesightBuilder, Quota, Scheme, SchemeInfo, Settings, build, build_foreseeing,
 };
@@ -56,15 +56,16 @@ fn main() {
     let both = Quota::new(scale.dram_blocks, scale.ssd_blocks);
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let bench = Bench { trace: &trace, distinct, only, resident_at_start };
-    let lru = settings("one-level", &[]);
-    bench.run("one-level lru", &lru, ssd, any(&lru, ssd));
-    bench.run("one-level lru, concrete", &lru, ssd, {
+    let lru = settings("lru", &[]);
+    bench.run("lru", &lru, ssd, any(&lru, ssd));
+    bench.run("lru, concrete", &lru, ssd, {
         let lru = lru.clone();
-        move |share| OneLevel::new(&lru, share)
+        move |share| Lru::new(&lru, share)
     });
-    let full = settings("one-level", &["assoc=0"]);
-    bench.run("one-level lru, one set", &full, ssd, any(&full, ssd));
+    let full = settings("lru", &["assoc=0"]);
+    bench.run("lru, one set", &full, ssd, any(&full, ssd));
     for scheme in [
+        "fifo",
         "arc",
         "s3-fifo",
         "sieve",

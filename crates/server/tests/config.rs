@@ -84,7 +84,7 @@ fn mistakes_are_named_with_file_and_line() {
             "'state_dir' cannot be 'srv/state': write an absolute path",
         ),
         ("shards = 3", "control = \"a.sock\"", 4, "control"),
-        ("scheme = \"etica\"\nsettings = { mode = \"npe\" }", "scheme = \"one-level\"", 14, "'dram'"),
+        ("scheme = \"etica\"\nsettings = { mode = \"npe\" }", "scheme = \"lru\"", 14, "'dram'"),
         ("shards = 3", "shard = 3", 4, "shard"),
         ("shards = 3", "shards = 0", 4, "shards"),
         ("io = \"threads\"", "io = \"fast\"", 5, "fast"),
@@ -125,8 +125,8 @@ fn each_vm_keeps_its_share_unless_sizing_is_asked_for() {
     }
     let other = GOOD.replacen("dram = \"64MiB\"\n", "", 1);
     let other =
-        other.replacen("scheme = \"etica\"\nsettings = { mode = \"npe\" }", "scheme = \"one-level\"", 1);
-    assert_eq!(parse(&other).unwrap().vms[0].settings.scheme(), "one-level");
+        other.replacen("scheme = \"etica\"\nsettings = { mode = \"npe\" }", "scheme = \"lru\"", 1);
+    assert_eq!(parse(&other).unwrap().vms[0].settings.scheme(), "lru");
 }
 
 #[test]

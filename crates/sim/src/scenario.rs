@@ -31,7 +31,7 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
     let ssd_only = Quota::new(0, 60);
     let fast = ["promotion_interval=10", "sizing_interval=100", "assoc=8"];
     let etica = |mode| machine("etica", &[&fast[..], &[mode]].concat(), quota);
-    let one = |policy| machine("one-level", &[policy, "assoc=8"], ssd_only);
+    let one = |policy| machine("lru", &[policy, "assoc=8"], ssd_only);
     vec![
         ("etica npe", etica("mode=npe")),
         ("etica full-hybrid", etica("mode=full-hybrid")),
@@ -39,11 +39,11 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
             "etica full-strict",
             machine("etica", &[&fast[..], &["mode=full-strict", "popularity=any"]].concat(), quota),
         ),
-        ("one-level wb", one("write_policy=wb")),
-        ("one-level wt", one("write_policy=wt")),
-        ("one-level ro", one("write_policy=ro")),
-        ("one-level wbwo", one("write_policy=wbwo")),
-        ("one-level wa", one("write_policy=wa")),
+        ("lru wb", one("write_policy=wb")),
+        ("lru wt", one("write_policy=wt")),
+        ("lru ro", one("write_policy=ro")),
+        ("lru wbwo", one("write_policy=wbwo")),
+        ("lru wa", one("write_policy=wa")),
         ("arc wb", machine("arc", &["write_policy=wb"], ssd_only)),
         // Writes that pass the cache although it keeps dirty blocks.
         ("larc wb", machine("larc", &["write_policy=wb"], ssd_only)),

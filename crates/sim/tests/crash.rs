@@ -44,7 +44,7 @@ fn g6_an_orderly_stop_loses_nothing() {
 #[test]
 fn g6_configurations_change_between_lives() {
     let mut machines: Vec<Machine> = all_schemes().into_iter().map(|(_, machine)| machine).collect();
-    let mut large = machine("one-level", &["write_policy=wb"], Quota::new(0, 300));
+    let mut large = machine("lru", &["write_policy=wb"], Quota::new(0, 300));
     large.config.reserve = Quota::new(0, 40);
     machines.insert(2, large);
     for seed in 0..seeds() {
@@ -73,7 +73,7 @@ fn g3_power_cuts_at_every_step() {
 /// it in the meantime must not outlive it.
 #[test]
 fn g2_what_a_killed_life_left_unflushed() {
-    let writes_around = machine("one-level", &["write_policy=ro", "assoc=8"], Quota::new(0, 60));
+    let writes_around = machine("lru", &["write_policy=ro", "assoc=8"], Quota::new(0, 60));
     let mut outcomes = [0, 0];
     for case in 0..600 {
         let mut world = World::new(writes_around.clone(), case).unwrap();

@@ -7,7 +7,7 @@ use lode_sim::scenario::{BLOCK, all_schemes, damage, flush, machine, pattern, pl
 use lode_sim::{Crash, Machine, Plan, World, run};
 
 fn one_level(policy: &str) -> Machine {
-    machine("one-level", &[&format!("write_policy={policy}"), "assoc=8"], Quota::new(0, 60))
+    machine("lru", &[&format!("write_policy={policy}"), "assoc=8"], Quota::new(0, 60))
 }
 
 fn full(name: u8) -> Result<Vec<u8>, GuestError> {

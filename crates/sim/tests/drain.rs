@@ -64,7 +64,7 @@ fn g5_drains_over_damaged_copies() {
 #[test]
 fn g6_drains_and_new_configurations() {
     let mut machines: Vec<Machine> = all_schemes().into_iter().map(|(_, machine)| machine).collect();
-    let mut large = machine("one-level", &["write_policy=wb"], Quota::new(0, 300));
+    let mut large = machine("lru", &["write_policy=wb"], Quota::new(0, 300));
     large.config.reserve = Quota::new(0, 40);
     machines.insert(2, large);
     for seed in 0..seeds() * 2 {
@@ -92,7 +92,7 @@ fn g2_power_cuts_at_every_step_of_drains() {
 const BLOCKS: u64 = 40;
 
 fn wb() -> Machine {
-    machine("one-level", &["write_policy=wb", "assoc=8"], Quota::new(0, 120))
+    machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 120))
 }
 
 /// A world whose first blocks are dirty, durably, each with its own pattern.
@@ -181,7 +181,7 @@ fn g8_what_is_written_behind_a_cleaning_is_dirty() {
 /// A drain takes in what is in flight when it begins, whether a guest reads it or the scheme has it leave.
 #[test]
 fn g6_blocks_in_flight_are_drained_too() {
-    let small = machine("one-level", &["write_policy=wb", "assoc=8"], Quota::new(0, 16));
+    let small = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 16));
     for leaving in [false, true] {
         let mut world = World::new(small.clone(), 1).unwrap();
         for block in 0..4 {
@@ -208,7 +208,7 @@ fn g6_blocks_in_flight_are_drained_too() {
 #[test]
 fn g2_places_of_cleaned_blocks_are_used_again() {
     // All of an extent's 244 places but a few.
-    let full = machine("one-level", &["write_policy=wb"], Quota::new(0, 215));
+    let full = machine("lru", &["write_policy=wb"], Quota::new(0, 215));
     let mut drained = 0;
     for steps in 0..seeds() * 50 {
         let mut world = World::new(full.clone(), steps).unwrap();
@@ -325,7 +325,7 @@ fn g1_a_drain_ends_under_steady_writes() {
 /// A guest may wait behind a batch and not behind a drain.
 #[test]
 fn g7_guests_wait_no_longer_than_a_batch() {
-    let scattered = machine("one-level", &["write_policy=wb", "assoc=8"], Quota::new(0, 240));
+    let scattered = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 240));
     let mut world = World::new(scattered, 1).unwrap();
     for block in 0..200 {
         write(&mut world, block * 2 * BLOCK, BLOCK, block as u8).unwrap();

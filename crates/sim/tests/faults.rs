@@ -98,7 +98,7 @@ fn g7_a_dead_ssd() {
 /// Without dirty blocks a dead SSD fails no read.
 #[test]
 fn g7_a_dead_ssd_of_clean_blocks() {
-    let clean = ["one-level wt", "one-level ro", "one-level wa"];
+    let clean = ["lru wt", "lru ro", "lru wa"];
     let tally = run_some(Faults { ssd_gone: true, ..Faults::default() }, |name| clean.contains(&name));
     assert!(tally.failed_reads == 0 && tally.sectors_checked > 0, "{tally:?}");
 }

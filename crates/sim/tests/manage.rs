@@ -11,7 +11,7 @@ const SSD_BYTES: u64 = 5 << 20;
 const BLOCKS: u64 = 100;
 
 fn volume(name: &str, ssd_blocks: u32) -> Machine {
-    let mut machine = machine("one-level", &["write_policy=wb"], Quota::new(0, ssd_blocks));
+    let mut machine = machine("lru", &["write_policy=wb"], Quota::new(0, ssd_blocks));
     machine.name = name.to_owned();
     machine.ssd_bytes = SSD_BYTES;
     machine

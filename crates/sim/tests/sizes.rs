@@ -7,7 +7,7 @@ use lode_sim::{Machine, Plan, Rng, World, run, scenario};
 use lode_types::BlockSize;
 
 fn wb(quota: Quota) -> Machine {
-    machine("one-level", &["write_policy=wb", "assoc=8"], quota)
+    machine("lru", &["write_policy=wb", "assoc=8"], quota)
 }
 
 fn run_seeds(name: &str, machine: &Machine, change: impl Fn(Plan) -> Plan) {
@@ -20,7 +20,7 @@ fn run_seeds(name: &str, machine: &Machine, change: impl Fn(Plan) -> Plan) {
 #[test]
 fn g1_g2_other_block_sizes_and_a_short_last_block() {
     for (kib, quota, reserve) in [(8, 40, 40), (64, 12, 20)] {
-        for scheme in ["etica", "one-level"] {
+        for scheme in ["etica", "lru"] {
             let pairs: &[&str] =
                 if scheme == "etica" { &["promotion_interval=10"] } else { &["write_policy=wb"] };
             let mut machine = machine(scheme, &[pairs, &["assoc=4"]].concat(), Quota::new(quota, quota));
@@ -173,7 +173,7 @@ fn write_amplification_with_a_flush_for_32_writes() {
 /// What is said before a volume is served holds when its cache is full and its history long.
 #[test]
 fn memory_stays_below_what_the_configuration_promises() {
-    for scheme in ["etica", "one-level", "arc"] {
+    for scheme in ["etica", "lru", "arc"] {
         let dram = if scheme == "etica" { 2048 } else { 0 };
         let mut machine = machine(scheme, &[], Quota::new(dram, 16_384));
         machine.config = lode_engine::EngineConfig::new(BlockSize::KIB_4, 1 << 30, machine.config.quota);

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const SSD_BYTES: u64 = 5 << 20;
 
 fn volume(name: &str, ssd_blocks: u32) -> Machine {
-    let mut machine = machine("one-level", &["write_policy=wb", "assoc=8"], Quota::new(0, ssd_blocks));
+    let mut machine = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, ssd_blocks));
     machine.name = name.to_owned();
     machine.ssd_bytes = SSD_BYTES;
     machine
@@ -226,8 +226,8 @@ fn g4_volumes_share_an_ssd() {
 #[test]
 fn g4_volumes_use_an_ssd_at_once() {
     let pairs: [(&str, &[&str]); 3] = [
-        ("one-level", &["write_policy=wb"]),
-        ("one-level", &["write_policy=wt"]),
+        ("lru", &["write_policy=wb"]),
+        ("lru", &["write_policy=wt"]),
         ("etica", &["promotion_interval=10", "sizing_interval=100", "assoc=8"]),
     ];
     for seed in 0..seeds() * 4 {

@@ -19,8 +19,8 @@ use crate::size::{parse_size, show_life, show_size};
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lode compare web.lode --schemes etica,one-level --dram 64MiB --ssd 1GiB
-  lode compare *.lode --schemes one-level,arc,s3-fifo --ssd 256MiB,1GiB,4GiB --html compare.html
+  lode compare web.lode --schemes etica,lru --dram 64MiB --ssd 1GiB
+  lode compare *.lode --schemes lru,arc,s3-fifo --ssd 256MiB,1GiB,4GiB --html compare.html
   lode compare web.lode --schemes etica:mode=npe,etica --dram 64MiB,128MiB --ssd 1GiB,2GiB --json
 
 A scheme's settings follow its name: NAME:KEY=VALUE:KEY=VALUE.")]

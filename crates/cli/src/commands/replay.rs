@@ -29,7 +29,7 @@ use crate::target::{check_outputs, write_file};
 #[command(after_help = "\
 Examples:
   lode replay web.csv.gz mail.csv.gz --scheme etica --dram 64MiB --ssd 1GiB
-  lode replay web.csv.gz --scheme one-level --ssd 1GiB --set write_policy=wt --json report.json
+  lode replay web.csv.gz --scheme lru --ssd 1GiB --set write_policy=wt --json report.json
 
 Sizes take K, M, G, T or KiB, MiB, GiB, TiB, all powers of 1024.")]
 pub struct ReplayCommand {

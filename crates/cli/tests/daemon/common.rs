@@ -72,7 +72,7 @@ listen = ["unix:{folder}/vm1.sock", "unix:{folder}/both.sock"]
 name = "vm2"
 backing = {{ path = "{folder}/vm2.img" }}
 ssd = "16MiB"
-scheme = "one-level"
+scheme = "lru"
 listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
 {more}
 "#

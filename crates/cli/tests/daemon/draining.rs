@@ -81,7 +81,7 @@ fn a_stop_says_what_only_the_ssd_has_unless_it_drains() {
     // What refusals advise a drain for is possible now, and the cache is still warm.
     let config = fs::read_to_string(site.path("test.toml")).unwrap();
     let smaller = config.replace("ssd = \"32MiB\"", "ssd = \"8MiB\"");
-    let changed = smaller.replace("scheme = \"one-level\"", "scheme = \"one-level\"\nread_only = true");
+    let changed = smaller.replace("scheme = \"lru\"", "scheme = \"lru\"\nread_only = true");
     assert!(smaller != config && changed != smaller);
     fs::write(site.path("test.toml"), changed).unwrap();
     let daemon = site.serve();

@@ -194,13 +194,18 @@ fn etica_full_strict_is_the_same_everywhere() {
 }
 
 #[test]
-fn one_level_wb_is_the_same_everywhere() {
-    three_worlds_agree("one-level", &["write_policy=wb"], ONE_LEVEL);
+fn lru_wb_is_the_same_everywhere() {
+    three_worlds_agree("lru", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]
-fn one_level_ro_is_the_same_everywhere() {
-    three_worlds_agree("one-level", &["write_policy=ro"], ONE_LEVEL);
+fn lru_ro_is_the_same_everywhere() {
+    three_worlds_agree("lru", &["write_policy=ro"], ONE_LEVEL);
+}
+
+#[test]
+fn fifo_wb_is_the_same_everywhere() {
+    three_worlds_agree("fifo", &["write_policy=wb"], ONE_LEVEL);
 }
 
 #[test]

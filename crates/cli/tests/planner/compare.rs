@@ -8,7 +8,7 @@ use crate::common::*;
 fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
-    let schemes = ["etica:mode=npe", "one-level", "arc"];
+    let schemes = ["etica:mode=npe", "lru", "arc"];
     let joined = schemes.join(",");
     let arguments = ["compare", &trace, "--schemes", &joined, "--dram", "512KiB,1MiB", "--ssd", "2MiB,4MiB"];
     let (table, errors) = both(&arguments);
@@ -69,7 +69,7 @@ fn traces_that_do_not_fit_the_memory_are_read_again() {
 fn a_scheme_that_needs_the_future_is_told_it() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
-    let arguments = ["compare", &trace, "--schemes", "belady,belady:bypass=on,one-level:assoc=0,arc,lirs"];
+    let arguments = ["compare", &trace, "--schemes", "belady,belady:bypass=on,lru:assoc=0,arc,lirs"];
     let arguments = [&arguments[..], &["--ssd", "1MiB,2MiB"]].concat();
     let (_, told) = both(&arguments);
     assert!(told.contains("the traces are kept in memory") && told.lines().count() == 1, "{told}");
@@ -110,7 +110,7 @@ fn comparisons_that_cannot_be_are_refused() {
         (&["--schemes", "none", "--ssd", "1MiB"], "Unknown scheme 'none'"),
         (&["--schemes", "etica:none=1", "--ssd", "1MiB"], "no setting 'none'"),
         (&["--schemes", "etica:mode=none", "--ssd", "1MiB"], "mode"),
-        (&["--schemes", "one-level", "--dram", "1MiB"], "give it --ssd"),
+        (&["--schemes", "lru", "--dram", "1MiB"], "give it --ssd"),
         (&["--schemes", "etica", "--ssd", "1KiB"], "smaller than one block"),
         (
             &["--schemes", "etica", "--dram", "1MiB,2MiB", "--ssd", "1MiB,2MiB,3MiB"],

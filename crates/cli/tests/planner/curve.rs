@@ -212,7 +212,7 @@ fn intervals_are_of_requests_or_of_time() {
 fn schemes_are_simulated() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
-    for scheme in ["one-level", "arc", "etica:mode=npe"] {
+    for scheme in ["lru", "arc", "etica:mode=npe"] {
         let table = good(&["curve", &trace, "--scheme", scheme]);
         assert!(table.contains("web_0") && table.contains("db_0"), "{table}");
         let arguments = ["curve", &trace, "--scheme", scheme, "--sizes", "256KiB,1MiB,64MiB"];
@@ -226,7 +226,7 @@ fn schemes_are_simulated() {
         }
     }
     // A least-recently-used cache has a curve without a simulation.
-    let simulated = json(&["curve", &trace, "--scheme", "one-level:assoc=0", "--sizes", "1MiB"]);
+    let simulated = json(&["curve", &trace, "--scheme", "lru:assoc=0", "--sizes", "1MiB"]);
     let measured = json(&["curve", &trace]);
     for (simulated, measured) in list(&simulated["vms"]).iter().zip(list(&measured["vms"])) {
         let expected = at(&points(&measured["curve"]), (1 << 20) / BLOCK);

@@ -220,7 +220,7 @@ fn what_is_read_is_never_written_over() {
     refused(&[&size[..], &["--config", "x.toml", "--devices", "x.toml"]].concat(), "x.toml");
     let both = folder.file("both", "");
     refused(&[&size[..], &["--config", &both, "--svg", &both]].concat(), "--svg and --config are both");
-    let replay = ["replay", &trace, "--scheme", "one-level", "--ssd", "1MiB"];
+    let replay = ["replay", &trace, "--scheme", "lru", "--ssd", "1MiB"];
     refused(&[&replay[..], &["--json", &trace]].concat(), "a file that is read");
     refused(&["trace", "fit", &trace, "--output", &trace], "a file that is read");
 }

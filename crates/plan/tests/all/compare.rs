@@ -19,7 +19,7 @@ fn options(threads: usize, memory_bytes: u64) -> CompareOptions {
     let sizes = [(8, 16), (32, 64)]
         .map(|(dram, ssd)| LevelBytes { dram_bytes: dram * BLOCK_BYTES, ssd_bytes: ssd * BLOCK_BYTES });
     CompareOptions {
-        schemes: ["etica", "one-level"].map(|name| (name.to_owned(), settings(name))).to_vec(),
+        schemes: ["etica", "lru"].map(|name| (name.to_owned(), settings(name))).to_vec(),
         sizes: sizes.to_vec(),
         block_size: BlockSize::KIB_4,
         host: Host::find("default").expect("a host"),
@@ -70,6 +70,6 @@ fn what_cannot_be_compared_is_refused_before_the_traces_are_read() {
     assert!(compare(&unread, &nothing, &|_| {}).is_err());
     let mut useless = options(1, 1 << 20);
     useless.sizes[0].ssd_bytes = 0;
-    let refused = compare(&unread, &useless, &|_| {}).expect_err("one-level has no level");
+    let refused = compare(&unread, &useless, &|_| {}).expect_err("lru has no level");
     assert!(refused.to_string().contains("--ssd"), "{refused}");
 }

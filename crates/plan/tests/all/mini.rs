@@ -9,7 +9,7 @@ use crate::common::{Request, merge, requests, stream_options};
 use proptest::prelude::*;
 
 fn options(rate: f64, sizes_blocks: Vec<u64>) -> MiniOptions {
-    let mut settings = SchemeInfo::find("one-level").expect("a scheme").settings();
+    let mut settings = SchemeInfo::find("lru").expect("a scheme").settings();
     settings.set("map", "modulo").expect("a setting");
     settings.set("assoc", "65536").expect("a setting");
     MiniOptions { stream: stream_options(2), settings, sizes_blocks, dram_share: 0.1, rate }

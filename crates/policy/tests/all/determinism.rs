@@ -59,7 +59,7 @@ proptest! {
     fn a_restored_cache_goes_on_as_before(
         before in prop::collection::vec((0u64..40, any::<bool>()), 0..100),
         after in prop::collection::vec((0u64..40, any::<bool>()), 0..100),
-        scheme in prop::sample::select(vec!["one-level", "etica"]),
+        scheme in prop::sample::select(vec!["lru", "etica"]),
     ) {
         let pairs = [("assoc", "4")];
         let mut settings = settings(scheme, &pairs);
@@ -92,7 +92,8 @@ proptest! {
 #[test]
 fn restoring_twice_or_beyond_the_share_is_refused() {
     for scheme in [
-        "one-level",
+        "lru",
+        "fifo",
         "etica",
         "arc",
         "s3-fifo",

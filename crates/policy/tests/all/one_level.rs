@@ -1,4 +1,4 @@
-//! The one-level scheme against plain vectors, effect by effect.
+//! One SSD level of sets (LRU, FIFO) against plain vectors, effect by effect.
 
 use lode_policy::{Quota, Settings};
 use lode_types::Level;
@@ -25,14 +25,11 @@ pub fn compare_with<R: PlainReplacement>(
     driver.check_counters();
 }
 
-fn compare(policy: &str, replacement: &str, assoc: u32, map: &str, blocks: u32, steps: &[Step]) {
+fn compare(scheme: &str, policy: &str, assoc: u32, map: &str, blocks: u32, steps: &[Step]) {
     let assoc_text = assoc.to_string();
-    let settings = settings(
-        "one-level",
-        &[("write_policy", policy), ("replacement", replacement), ("assoc", &assoc_text), ("map", map)],
-    );
+    let settings = settings(scheme, &[("write_policy", policy), ("assoc", &assoc_text), ("map", map)]);
     let level = PlainLevel::new(assoc, map == "jhash", blocks);
-    let oracle = PlainOneLevel::new(PlainSets { level, lru: replacement == "lru" }, policy);
+    let oracle = PlainOneLevel::new(PlainSets { level, lru: scheme == "lru" }, policy);
     compare_with(&settings, blocks, oracle, steps);
 }
 
@@ -41,14 +38,14 @@ proptest! {
 
     #[test]
     fn equals_the_oracle_effect_by_effect(
+        scheme in prop::sample::select(vec!["lru", "fifo"]),
         policy in prop::sample::select(vec!["wb", "wt", "ro", "wbwo", "wa"]),
-        replacement in prop::sample::select(vec!["lru", "fifo"]),
         assoc in prop::sample::select(vec![0u32, 1, 2, 3, 4, 8]),
         map in prop::sample::select(vec!["modulo", "jhash"]),
         blocks in any_blocks(),
         steps in prop::collection::vec(any_step(48, any_blocks().prop_map(|b| Quota::new(0, b)).boxed()), 0..250),
     ) {
-        compare(policy, replacement, assoc, map, blocks, &steps);
+        compare(scheme, policy, assoc, map, blocks, &steps);
     }
 }
 
@@ -57,10 +54,10 @@ fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
     // A partial write would invalidate (ro), or hide behind a clean copy (wt, wa), the part of the block
     // that only the SSD has.
     for policy in ["ro", "wt", "wa"] {
-        let settings = settings("one-level", &[("write_policy", policy)]);
+        let settings = settings("lru", &[("write_policy", policy)]);
         let quota = Quota::new(0, 8);
         let mut driver = Driver::new(&settings, quota, quota);
-        compare(policy, "lru", 4, "modulo", 8, &[Step::Restore(1, true), Step::Write(1, true)]);
+        compare("lru", policy, 4, "modulo", 8, &[Step::Restore(1, true), Step::Write(1, true)]);
         driver.step(Step::Restore(1, true));
         assert_eq!(driver.residents(Level::Ssd).len(), 0, "{policy}");
         driver.step(Step::Restore(1, false));

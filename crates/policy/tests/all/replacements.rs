@@ -156,7 +156,7 @@ pub fn hits_beside_a_scan(scheme: &str, pairs: &[(&str, &str)]) -> u64 {
 /// What they are there for: LRU loses a working set to a scan, they keep it.
 #[test]
 fn a_scan_does_not_wash_the_working_set_away() {
-    assert_eq!(hits_beside_a_scan("one-level", &[("assoc", "0")]), 0);
+    assert_eq!(hits_beside_a_scan("lru", &[("assoc", "0")]), 0);
     for scheme in QUEUED {
         let hits = hits_beside_a_scan(scheme, &[]);
         assert!(hits > 39_000 * 9 / 10, "{scheme}: {hits} of 39,000");

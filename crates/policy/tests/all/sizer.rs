@@ -164,7 +164,7 @@ fn without_sizing_every_vm_has_everything() {
         host.request((at % 3, at as u64 % 7, at % 2 == 0));
         assert_eq!(host.quotas(), [physical; 3]);
     }
-    let settings = crate::driver::settings("one-level", &[]);
+    let settings = crate::driver::settings("lru", &[]);
     assert_eq!(Sizer::new(&settings, physical).first_share(5), physical);
 }
 

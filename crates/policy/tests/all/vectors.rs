@@ -49,10 +49,10 @@ fn replay(driver: &mut Driver, steps: &[Step]) -> Vec<&'static str> {
 }
 
 #[test]
-fn figure_5_one_level() {
+fn figure_5_lru() {
     let Some(vector) = vector("etica_fig5") else { return };
     let expected = &vector["expected"]["one_level_WB_LRU"];
-    let settings = settings("one-level", &[("write_policy", "wb"), ("replacement", "lru")]);
+    let settings = settings("lru", &[("write_policy", "wb")]);
     let quota = Quota::new(0, capacity(&vector, "ssd"));
     let mut driver = Driver::new(&settings, quota, quota);
     let hit = |driver: &Driver| driver.counters.read_hits[1] + driver.counters.write_hits_ssd;

@@ -78,7 +78,7 @@ fn a_recorded_vm_conserves_in_every_mode() {
         }
     }
     for policy in ["wb", "wt", "ro", "wbwo", "wa"] {
-        let report = run(&trace, "one-level", &format!("write_policy={policy}"), Quota::new(0, 16_384));
+        let report = run(&trace, "lru", &format!("write_policy={policy}"), Quota::new(0, 16_384));
         check_conservation(&report.total, matches!(policy, "wb" | "wbwo" | "ro"));
         assert_eq!(
             (report.total.counters.read_hits.dram, report.total.counters.dram_writes),

@@ -1,5 +1,5 @@
-//! The baseline of the papers (ETICA section 3, Figs. 3 and 5a) and of every comparison: sets, or one set of everything,
-//! with a textbook replacement.
+//! The baselines of the papers (ETICA section 3, Figs. 3 and 5a) and of every comparison: sets, or one set of everything,
+//! where the least recently used or the longest resident block leaves.
 //!
 //! It must not know what reads and writes ask for; see [`ssd_level`].
 
@@ -13,34 +13,27 @@ use crate::lists::SetLists;
 use crate::scheme::Hint;
 use crate::schemes::mapping;
 use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 
-/// Settings beside `assoc`, `map` and `write_policy`.
-pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
-    key: "replacement",
-    default: "lru",
-    kind: SettingKind::Choice(&["lru", "fifo"]),
-    about: "which block of a full set leaves",
-    source: "textbook",
-}];
-
-pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, SETTINGS];
+pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS];
 
 /// In a hint's place: the block is not cached, and the slot is the one that it would take from the oldest of its set.
 const VICTIM: u32 = 0x8000_0000;
 
-/// One VM's single-level cache.
-pub type OneLevel = SsdLevel<Sets>;
+/// One VM's cache that gives up the least recently used block of a full set.
+pub type Lru = SsdLevel<Sets<true>>;
 
-/// LRU or FIFO within each set. A block's number here is its slot.
+/// One VM's cache that gives up the longest resident block of a full set.
+pub type Fifo = SsdLevel<Sets<false>>;
+
+/// Order within each set: of the last uses (`BY_USE`), or of arrival. A block's number here is its slot.
 #[derive(Debug)]
-pub struct Sets {
+pub struct Sets<const BY_USE: bool> {
     index: BlockIndex,
     lists: SetLists<BlockNo>,
-    touch_on_hit: bool,
 }
 
-impl Sets {
+impl<const BY_USE: bool> Sets<BY_USE> {
     fn evict_oldest<S: Sink>(&mut self, set: u32, sink: &mut S) {
         if let Some(slot) = self.lists.oldest(set) {
             let (block, dirty) = (self.lists.value(slot), self.lists.flag(slot));
@@ -50,13 +43,9 @@ impl Sets {
     }
 }
 
-impl Replacement for Sets {
-    fn new(settings: &Settings, blocks: u32) -> Sets {
-        Sets {
-            index: BlockIndex::new(),
-            lists: SetLists::new(mapping::geometry(settings, blocks)),
-            touch_on_hit: settings.text("replacement") == "lru",
-        }
+impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
+    fn new(settings: &Settings, blocks: u32) -> Self {
+        Sets { index: BlockIndex::new(), lists: SetLists::new(mapping::geometry(settings, blocks)) }
     }
 
     #[inline]
@@ -78,7 +67,7 @@ impl Replacement for Sets {
 
     #[inline(always)]
     fn touch(&mut self, block: BlockNo, slot: Id) {
-        if self.touch_on_hit {
+        if BY_USE {
             self.lists.touch(self.lists.geometry().set_of(block), slot);
         }
     }
