@@ -48,6 +48,14 @@ impl Hint {
     pub fn new(block: BlockNo) -> Hint {
         Hint { hash: BlockIndex::hash(block), place: Hint::NO_PLACE }
     }
+
+    /// Nothing is known of `block` yet; what the index says of it is asked for.
+    #[inline]
+    pub(crate) fn announced(index: &BlockIndex, block: BlockNo) -> Hint {
+        let hint = Hint::new(block);
+        index.prefetch(hint.hash);
+        hint
+    }
 }
 
 /// One block access of a stream that is known some way ahead.

@@ -37,16 +37,6 @@ pub struct Sets<const BY_USE: bool> {
     lists: SetLists<BlockNo>,
 }
 
-impl<const BY_USE: bool> Sets<BY_USE> {
-    fn evict_oldest<S: Sink>(&mut self, set: u32, sink: &mut S) {
-        if let Some(slot) = self.lists.oldest(set) {
-            let (block, dirty) = (self.lists.value(slot), self.lists.flag(slot));
-            self.remove(block, slot);
-            sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
-        }
-    }
-}
-
 impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
     fn new(settings: &Settings, blocks: u32) -> Self {
         Sets { index: BlockIndex::new(), lists: SetLists::new(mapping::geometry(settings, blocks)) }
@@ -120,8 +110,10 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
         let geometry = self.lists.geometry().resized(blocks);
         self.lists.regroup(geometry, |&block| geometry.set_of(block));
         for set in 0..geometry.sets() {
-            while self.lists.len_of(set) > geometry.ways(set) {
-                self.evict_oldest(set, sink);
+            while let Some(slot) = self.lists.surplus(set) {
+                let (block, dirty) = (self.lists.value(slot), self.lists.flag(slot));
+                self.remove(block, slot);
+                sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
             }
         }
     }
@@ -136,9 +128,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
 
     #[inline]
     fn announce(&self, block: BlockNo) -> Hint {
-        let hint = Hint::new(block);
-        self.index.prefetch(hint.hash);
-        hint
+        Hint::announced(&self.index, block)
     }
 
     #[inline]
