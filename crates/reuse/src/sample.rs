@@ -105,6 +105,12 @@ impl Sample {
         Ok(Sample { threshold: threshold_of(rate), ..Sample::of_all(salt) })
     }
 
+    /// The sample of at most so many blocks, however few they are.
+    #[cfg(test)]
+    pub(crate) fn limited_to(most: usize, salt: u64) -> Sample {
+        Sample { most, least_threshold: threshold_of(MIN_RATE), ..Sample::of_all(salt) }
+    }
+
     fn of_all(salt: u64) -> Sample {
         // Without the rotation, neighbouring salts would mean neighbouring blocks.
         let key = salt.wrapping_mul(SPREAD).rotate_left(29) ^ FOLD;
