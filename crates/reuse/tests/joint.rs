@@ -1,6 +1,6 @@
 //! Two levels at once against two caches, block by block.
 
-use lode_reuse::{JointProfile, JointProfiler, Method, ReuseError, RoStack, WbwoStack};
+use lode_reuse::{Both, JointProfile, JointProfiler, Method, ReuseError, RoStack, WbwoStack};
 use lode_types::{AccessOp, BlockNo};
 use proptest::prelude::*;
 
@@ -134,6 +134,63 @@ fn a_lowered_rate_keeps_what_was_counted() {
     for blocks in [500, 2000, 8000] {
         let (found, exact) = (found.hits(blocks, blocks), exact.hits(blocks, blocks));
         assert!(found.0.abs_diff(exact.0) < 2000 && found.1.abs_diff(exact.1) < 2000, "{found:?} {exact:?}");
+    }
+}
+
+/// On two threads, or the other way round.
+enum Otherwise {
+    AtOnce,
+    Backwards,
+}
+
+impl Both for Otherwise {
+    fn both<A: Send, B: Send>(
+        &self,
+        one: impl FnOnce() -> A + Send,
+        other: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        match self {
+            Otherwise::AtOnce => std::thread::scope(|scope| {
+                let one = scope.spawn(one);
+                let other = other();
+                (one.join().expect("no panic"), other)
+            }),
+            Otherwise::Backwards => {
+                let other = other();
+                (one(), other)
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10))]
+
+    /// Batches are given one by one, or many at once to two threads: exact, while the sample sinks, and after that.
+    #[test]
+    fn it_does_not_matter_how_many_batches_come_at_once(
+        blocks in 100f64..12_000.0, batch in 1usize..5000, cuts in prop::collection::vec(1usize..20, 1..30),
+    ) {
+        let stream = skewed(20_000, blocks);
+        let batches: Vec<_> = stream.chunks(batch).collect();
+        for method in [Method::Exact, Method::Size(64), Method::Size(1500)] {
+            let mut one_by_one = JointProfiler::new(method, 7).expect("in range");
+            batches.iter().for_each(|batch| one_by_one.access_all(batch).expect("few blocks"));
+            let expected = one_by_one.finish();
+            for both in [Otherwise::AtOnce, Otherwise::Backwards] {
+                let mut profiler = JointProfiler::new(method, 7).expect("in range");
+                let mut rest = &batches[..];
+                for &cut in cuts.iter().cycle() {
+                    let (now, later) = rest.split_at(cut.min(rest.len()));
+                    profiler.access_batches(now, &both).expect("few blocks");
+                    rest = later;
+                    if rest.is_empty() {
+                        break;
+                    }
+                }
+                prop_assert_eq!(&profiler.finish(), &expected, "{:?}", method);
+            }
+        }
     }
 }
 

@@ -7,5 +7,6 @@ mod curves;
 mod front;
 mod limits;
 mod mini;
+mod one_vm;
 mod sizes;
 mod wear;
