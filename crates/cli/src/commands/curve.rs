@@ -52,7 +52,7 @@ pub struct CurveCommand {
 
     /// Simulate this scheme in miniature instead of measuring a metric; settings follow its name as in NAME:KEY=VALUE.
     /// --sample rate=R makes it faster.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["metric", "policy", "interval"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["metric", "policy", "interval", "points"])]
     scheme: Option<String>,
 
     /// With --scheme: sizes of all levels together, ascending; without, every power of two.
@@ -67,7 +67,7 @@ pub struct CurveCommand {
     #[arg(long, value_name = "LENGTH", value_parser = parse_interval)]
     interval: Option<Interval>,
 
-    /// Most points of a curve in what is written.
+    /// Most points of a curve in JSON and pictures, that of no cache among them; tables ask the whole curve.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..))]
     points: u32,
 

@@ -102,7 +102,7 @@ pub struct IntervalReport {
 }
 
 impl CurveReport {
-    /// The report of `curves`, measured over `merge`, with at most `most_points` points a curve.
+    /// The report of `curves`, measured over `merge`, with at most `most_points` points a curve, that of no cache among them.
     pub fn new(curves: &Curves, options: &CurveOptions, merge: &Merge, most_points: usize) -> CurveReport {
         let (metric, policy) = metric_and_policy(options.kind);
         let block_bytes = options.stream.block_size.bytes();
@@ -168,7 +168,7 @@ impl VmCurveReport {
 
     /// `bounds_ns` are where intervals begin and end; none where a trace has no times.
     fn new(vm: &VmCurve, most_points: usize, bounds_ns: Option<&[u64]>) -> VmCurveReport {
-        let curve = vm.curve.thin(most_points);
+        let curve = thinned(&vm.curve, most_points);
         VmCurveReport {
             name: vm.facts.name.clone(),
             max_distance: vm.curve.max_distance(),
@@ -228,6 +228,11 @@ impl IntervalReport {
             reuse_intensity_per_s: reuse_intensity(interval.accesses, interval.working_set_blocks, seconds),
         }
     }
+}
+
+/// A curve of which at most so many points are shown, that of no cache among them; never fewer than two.
+pub(crate) fn thinned(curve: &Curve, most_points: usize) -> Curve {
+    curve.thin(most_points.saturating_sub(1).max(1))
 }
 
 /// Hit ratio by size, from no cache on.

@@ -13,7 +13,7 @@ use crate::load::{Load, VmLoad};
 use crate::size::{LevelPlan, Outcome, SizePlan, VmPlan};
 use crate::totals::{LevelTotals, Totals};
 
-use super::curve::points;
+use super::curve::{points, thinned};
 
 /// Points of each curve.
 const CURVE_POINTS: usize = 200;
@@ -317,8 +317,8 @@ impl VmSizeReport {
                 .as_ref()
                 .map(|[dram, ssd]| SplitsReport { dram: dram.into(), ssd: ssd.into() }),
             outcome: (&planned.outcome).into(),
-            dram_curve: points(&vm.curve(Level::Dram).thin(CURVE_POINTS)),
-            ssd_curve: points(&vm.curve(Level::Ssd).thin(CURVE_POINTS)),
+            dram_curve: points(&thinned(vm.curve(Level::Dram), CURVE_POINTS)),
+            ssd_curve: points(&thinned(vm.curve(Level::Ssd), CURVE_POINTS)),
             rate: vm.profile.rate(),
             standard_error: standard_error(&vm.profile, planned.share_blocks),
         };
