@@ -15,6 +15,25 @@ pub fn show_life(years: f64) -> String {
     }
 }
 
+/// A size as short as it can be written exactly.
+pub fn exact_size(bytes: u64) -> String {
+    let shown = show_size(bytes);
+    if shown.contains('.') { bytes.to_string() } else { shown.replace(' ', "") }
+}
+
+/// Words as a shell takes them.
+pub fn command_line(words: &[String]) -> String {
+    let quoted = |word: &String| {
+        let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+,:=@%".contains(char);
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
 /// A number and what it counts: "1 volume", "2 volumes".
 pub fn show_count(number: u64, singular: &str) -> String {
     format!("{number} {singular}{}", if number == 1 { "" } else { "s" })
@@ -23,6 +42,19 @@ pub fn show_count(number: u64, singular: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_takes_words_for_what_they_are() {
+        let words = ["lode", "a b.csv", "it's", "", "c/d_0.lode.zst", "$x*"].map(str::to_owned);
+        assert_eq!(command_line(&words), r"lode 'a b.csv' 'it'\''s' '' c/d_0.lode.zst '$x*'");
+    }
+
+    #[test]
+    fn exact_sizes_are_read_as_the_same_bytes() {
+        for (bytes, shown) in [(1 << 20, "1MiB"), (4096 * 257, "1052672"), (5, "5B"), (0, "0B")] {
+            assert_eq!((exact_size(bytes).as_str(), parse_size(shown)), (shown, Ok(bytes)));
+        }
+    }
 
     #[test]
     fn a_short_life_is_told_in_days_or_hours() {

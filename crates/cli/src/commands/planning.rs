@@ -11,10 +11,10 @@ use lode_reuse::{CounterStacksConfig, LEAST_BLOCKS, MIN_FOLLOWED_BLOCKS, Method}
 use lode_trace::{Merge, MergeOptions, TraceError, open_trace};
 use lode_types::BlockSize;
 
-use crate::arguments::ReadArgs;
+use crate::arguments::{OnError, ReadArgs};
 use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
-use crate::size::{parse_size, show_size};
+use crate::size::{exact_size, parse_size, show_size};
 use crate::target::{check_outputs, write_file};
 
 /// VMs shown in tables; the JSON forms have all of them.
@@ -118,6 +118,11 @@ impl DeviceArgs {
         find_host(&self.devices)
     }
 
+    /// What a command line needs for the same devices.
+    pub fn words(&self) -> [String; 2] {
+        ["--devices".to_owned(), self.devices.clone()]
+    }
+
     /// The file that describes it, where that is one.
     pub fn file(&self) -> Option<&Path> {
         profile_file(&self.devices)
@@ -188,6 +193,28 @@ impl TraceArgs {
         let read = self.read.options();
         let readers = self.files.iter().map(|file| open_trace(file, &read)).collect::<Result<_, _>>()?;
         Merge::new(readers, merge_options(self.vm_by, self.align))
+    }
+
+    /// What a command line needs to read the same traces in the same way.
+    pub fn words(&self) -> Vec<String> {
+        let TraceArgs { files, block, read, vm_by, align, .. } = self;
+        let mut words: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+        if *block != BlockSize::KIB_4 {
+            add("--block", exact_size(block.bytes()));
+        }
+        read.format.iter().for_each(|format| add("--format", format.clone()));
+        read.unit.iter().for_each(|&bytes| add("--unit", exact_size(bytes)));
+        if matches!(read.on_error, OnError::Skip) {
+            add("--on-error", "skip".to_owned());
+        }
+        if matches!(vm_by, VmBy::File) {
+            add("--vm-by", "file".to_owned());
+        }
+        if matches!(align, Align::Start) {
+            add("--align", "start".to_owned());
+        }
+        words
     }
 
     /// Whether the traces can be read more than once, or not at all.

@@ -4,7 +4,7 @@ use lode_draw::{Axis, Cells, Column, LineChart, Series, Shape, States, Table, Un
 use lode_types::show_size;
 
 use crate::levels::LevelBytes;
-use crate::report::{FrontReport, ReplayedReport, SizeReport};
+use crate::report::{FrontReport, SizeReport, WearReport};
 
 /// Points of one kind that have labels; more of them cover each other, and the table has all.
 const MOST_LABELS: usize = 8;
@@ -67,16 +67,33 @@ pub(super) fn front_table(front: &[FrontReport], has_times: bool) -> Table {
     }
 }
 
-/// What replaying the plan gave: curves do not know how much of the writing a full SSD turns away.
+/// What replaying the plan gave: curves do not know how much of the writing a full SSD turns away. Last what one SSD level for
+/// the same money gave.
 pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
-    let replayed = &report.replayed;
-    let numbers = |title: &str, unit: Unit, value: fn(&ReplayedReport) -> Option<f64>| Column {
+    let plan = report.replayed.iter().map(|one| Replayed {
+        name: format!("{} mode={}", one.scheme, one.mode),
+        levels: report.levels,
+        read_hit_ratio: one.read_hit_ratio,
+        mean_latency_us: one.mean_latency_us,
+        wear: &one.wear,
+    });
+    let instead = report.one_level.iter().map(|one| Replayed {
+        name: format!("{}, the same money", one.label),
+        levels: one.levels,
+        read_hit_ratio: one.read_hit_ratio,
+        mean_latency_us: one.mean_latency_us,
+        wear: &one.wear,
+    });
+    let replayed: Vec<Replayed<'_>> = plan.chain(instead).collect();
+    let numbers = |title: &str, unit: Unit, value: fn(&Replayed<'_>) -> Option<f64>| Column {
         title: title.to_owned(),
         cells: Cells::Numbers(unit, States::fixed(replayed.iter().map(value).collect())),
     };
-    let names = replayed.iter().map(|one| format!("{} mode={}", one.scheme, one.mode)).collect();
+    let names = replayed.iter().map(|one| one.name.clone()).collect();
     let mut columns = vec![
         Column { title: "Scheme".to_owned(), cells: Cells::Text(names) },
+        numbers("DRAM", Unit::Bytes, |one| Some(one.levels.dram_bytes as f64)),
+        numbers("SSD", Unit::Bytes, |one| Some(one.levels.ssd_bytes as f64)),
         numbers("Read hits", Unit::Ratio, |one| one.read_hit_ratio),
         numbers("Latency of a request", Unit::Microseconds, |one| one.mean_latency_us),
         numbers("SSD written", Unit::Bytes, |one| Some(one.wear.written_bytes as f64)),
@@ -91,4 +108,13 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
         title += &format!(". Taken: mode={mode}; {reason}");
     }
     Table { title, columns }
+}
+
+/// One line of that table.
+struct Replayed<'a> {
+    name: String,
+    levels: LevelBytes,
+    read_hit_ratio: Option<f64>,
+    mean_latency_us: Option<f64>,
+    wear: &'a WearReport,
 }

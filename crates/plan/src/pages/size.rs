@@ -36,7 +36,15 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     }
     sections.push(Section { title: "VMs".to_owned(), items: vec![Item::Table(view.table())] });
     if !report.replayed.is_empty() {
-        let items = vec![Item::Table(replayed_table(report, has_times))];
+        let mut items = vec![Item::Table(replayed_table(report, has_times))];
+        if let Some(instead) = &report.one_level {
+            let command =
+                instead.command.iter().map(|command| format!("The command that shows both: {command}"));
+            let sentences: Vec<String> = instead.sentence.iter().cloned().chain(command).collect();
+            if instead.sentence.is_some() {
+                items.insert(0, Item::Sentences(States::fixed(sentences)));
+            }
+        }
         sections.push(Section { title: "Replayed".to_owned(), items });
     }
     if let Some(front) = &report.front {

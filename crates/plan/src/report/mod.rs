@@ -8,7 +8,8 @@ pub use compare::{CellReport, CellVm, CompareReport, SchemeEntry};
 pub use curve::{
     CurveReport, IntervalReport, PART_SHARES, PartReport, VmCurveReport, method_used, rate_text,
 };
+pub(crate) use size::ReplayFigures;
 pub use size::{
-    FrontReport, LevelReport, LevelTotalsReport, OutcomeReport, ReplayedReport, SizeReport, SplitReport,
-    SplitsReport, TotalsReport, VmSizeReport, WearReport,
+    FrontReport, LevelReport, LevelTotalsReport, OneLevelReport, OutcomeReport, ReplayedReport, SizeReport,
+    SplitReport, SplitsReport, TotalsReport, VmSizeReport, WearReport,
 };
