@@ -1,9 +1,7 @@
 //! Amounts in words: sizes, which are those of the whole project, and counts.
 
+use lode_hardware::time::{DAYS_PER_YEAR, HOURS_PER_DAY};
 pub use lode_types::{parse_size, show_size};
-
-const DAYS_PER_YEAR: f64 = 365.0;
-const HOURS_PER_DAY: f64 = 24.0;
 
 /// Years, or days or hours where those would be none.
 pub fn show_life(years: f64) -> String {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lode_hardware::time::SECOND_NS;
 use lode_reuse::{Curve, JointProfile, JointProfiler, Method, ReuseError};
 use lode_trace::Merge;
 use lode_types::Level;
@@ -16,9 +17,6 @@ use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
 
 /// Most points of a curve that levels are divided by. Between them hits are too low by less than one in so many.
 pub const MAX_CURVE_POINTS: usize = 4096;
-
-/// Nanoseconds of a second.
-const SECOND_NS: f64 = 1e9;
 
 /// One VM's stream, as far as sizing needs it.
 #[derive(Clone, Debug)]

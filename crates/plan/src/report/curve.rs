@@ -1,6 +1,7 @@
 //! Results in the shape that `docs/reports.md` describes, whose names are stable. It must not compute anything that
 //! is not there yet.
 
+use lode_hardware::time::SECOND_NS;
 use lode_replay::{InputReport, Source};
 use lode_reuse::working_set::reuse_intensity;
 use lode_reuse::{Curve, CurveKind, Method};
@@ -216,7 +217,7 @@ impl IntervalReport {
     /// The report of the interval of this number.
     fn new(interval: &IntervalCurve, number: usize, bounds_ns: &[u64]) -> IntervalReport {
         let seconds = match bounds_ns.get(number..number + 2) {
-            Some(bounds) => bounds[1].saturating_sub(bounds[0]) as f64 / 1e9,
+            Some(bounds) => bounds[1].saturating_sub(bounds[0]) as f64 / SECOND_NS,
             None => 0.0,
         };
         IntervalReport {
@@ -248,7 +249,7 @@ fn errors(curve: &Curve) -> Option<Vec<f64>> {
 
 /// Seconds from a VM's first request to its last.
 fn seconds(facts: &StreamFacts) -> f64 {
-    facts.span.usual_ns().map_or(0.0, |(first_ns, last_ns)| (last_ns - first_ns) as f64 / 1e9)
+    facts.span.usual_ns().map_or(0.0, |(first_ns, last_ns)| (last_ns - first_ns) as f64 / SECOND_NS)
 }
 
 fn metric_and_policy(kind: CurveKind) -> (&'static str, Option<&'static str>) {

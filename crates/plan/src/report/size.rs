@@ -1,5 +1,6 @@
 //! What `lode size` finds. It must not compute anything that is not there yet.
 
+use lode_hardware::time::{SECOND_NS, SECONDS_PER_DAY};
 use lode_hardware::{Host, SsdRating, Utilisation};
 use lode_replay::{InputReport, Report, VmReport};
 use lode_reuse::sizing::Split;
@@ -17,8 +18,6 @@ use super::curve::{points, thinned};
 
 /// Points of each curve.
 const CURVE_POINTS: usize = 200;
-
-const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// What `lode size` finds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -292,7 +291,7 @@ impl WearReport {
         let bytes_per_day = bytes_per_s.map(|bytes| bytes * SECONDS_PER_DAY);
         WearReport {
             written_bytes,
-            span_s: span_ns.map(|ns| ns as f64 / 1e9),
+            span_s: span_ns.map(|ns| ns as f64 / SECOND_NS),
             bytes_per_day,
             drive_writes_per_day: bytes_per_day
                 .filter(|_| ssd_bytes > 0)
