@@ -1,6 +1,7 @@
 //! How much host memory and how much SSD to buy: the pairs of sizes within a budget that no other pair beats in
 //! latency, SSD life and cost at once. It must not know prices nor how results are shown.
 
+use lode_hardware::time::SECONDS_PER_DAY;
 use lode_hardware::{Host, SsdRating};
 use lode_reuse::sizing::Division;
 use lode_types::Level;
@@ -10,9 +11,9 @@ use crate::levels::LevelBytes;
 use crate::load::Load;
 use crate::size::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares, plan_of};
 
-/// Sizes of each level that are tried, beside none: from what is wanted or affordable down to a 64th of that, so many an octave.
+/// Sizes of each level that are tried, beside none: from what is wanted or affordable down to a 16th of that, so many an octave.
 /// Nobody buys less than that beside the largest, and what so little serves hangs on what the model leaves out.
-const SIZES: i32 = 13;
+const SIZES: i32 = 9;
 const SIZES_PER_OCTAVE: f64 = 2.0;
 
 /// Sizes of an SSD that is there to last, from one that lasts as long as it is rated for down.
@@ -23,8 +24,6 @@ const SAME_LIFE: f64 = 2.0;
 
 /// An SSD that lasts a tenth of the years that it is rated for is as bad as one that lasts less.
 const MOST_WEAR: f64 = 10.0;
-
-const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// Bytes of what prices are for.
 const GIB: u64 = 1 << 30;
@@ -94,7 +93,7 @@ pub fn best(front: &[FrontPoint]) -> Option<&FrontPoint> {
 
 /// The front within `budget_usd`, ascending in cost: of pairs of sizes that are powers of the square root of 2 apart, of
 /// host memory at most as large as the VMs can use, of the SSD at most as large as it takes to last as long as it is rated
-/// for. A level is at least a 64th of the largest that the VMs can use or the budget affords, and a granule for each VM, because no
+/// for. A level is at least a 16th of the largest that the VMs can use or the budget affords, and a granule for each VM, because no
 /// smaller shares can be served. Of pairs that are about equally fast, the cheapest stays. There is none where nothing within the
 /// budget gives VMs what they are guaranteed.
 ///

@@ -129,7 +129,7 @@ fn no_level_is_too_small_to_be_served() {
     }
 }
 
-/// Nothing is listed that nobody would buy beside the rest: a level is none, or a 64th of the largest that is of use or affordable.
+/// Nothing is listed that nobody would buy beside the rest: a level is none, or a 16th of the largest that is of use or affordable.
 #[test]
 fn no_level_is_a_trifle() {
     let (load, options) = (load(), options());
@@ -142,7 +142,7 @@ fn no_level_is_a_trifle() {
             let blocks = points.iter().map(|point| point.plan.levels.of(level) / BLOCK_BYTES);
             let least = blocks.filter(|&blocks| blocks > 0).min().unwrap_or(u64::MAX);
             let most = (demand as f64).min(budget / block_usd);
-            assert!(least as f64 > most / 64.0 - 2.0, "{least} of {most}");
+            assert!(least as f64 > most / 16.0 - 2.0, "{least} of {most}");
         }
     }
 }
