@@ -7,6 +7,7 @@ use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level, show_size};
 
 use crate::advice::{advice, advice_everywhere};
+use crate::division::{Outcome, SizeOptions, SizePlan, outcome_without_cache, size};
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
 use crate::jobs::in_parallel;
@@ -19,7 +20,6 @@ use crate::report::{
     FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, TotalsReport, VmSizeReport,
     WearReport,
 };
-use crate::size::{Outcome, SizeOptions, SizePlan, outcome_without_cache, size};
 use crate::totals::{Totals, totals};
 
 /// The scheme that serves a plan.

@@ -6,10 +6,10 @@ use lode_hardware::{Host, SsdRating};
 use lode_reuse::sizing::Division;
 use lode_types::Level;
 
+use crate::division::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares, plan_of};
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
 use crate::load::Load;
-use crate::size::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares, plan_of};
 
 /// Sizes of each level that are tried, beside none: from what is wanted or affordable down to a 16th of that, so many an octave.
 /// Nobody buys less than that beside the largest, and what so little serves hangs on what the model leaves out.

@@ -103,7 +103,7 @@ fn large_sizes_are_close_and_each_level_alone_is_exact() {
 fn samples_are_close() {
     let stream = skewed(200_000, 40_000.0);
     let exact = profile(Method::Exact, &stream);
-    for method in [Method::Rate(0.1), Method::Size(4000)] {
+    for method in [Method::LeastRate(0.1), Method::Size(4000)] {
         let sampled = profile(method, &stream);
         assert!(sampled.rate() < 0.3, "{}", sampled.rate());
         assert_eq!((sampled.reads(), sampled.writes()), (exact.reads(), exact.writes()));
@@ -196,7 +196,7 @@ proptest! {
 
 #[test]
 fn methods_without_stacks_are_refused() {
-    for method in [Method::Rate(0.0), Method::Rate(f64::NAN), Method::Size(3), Method::Aet] {
+    for method in [Method::LeastRate(0.0), Method::LeastRate(f64::NAN), Method::Size(3), Method::Aet] {
         assert!(matches!(JointProfiler::new(method, 0), Err(ReuseError::InvalidMethod { .. })), "{method:?}");
     }
 }

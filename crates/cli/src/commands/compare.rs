@@ -11,11 +11,11 @@ use lode_plan::{
 use lode_replay::InputReport;
 
 use super::planning::{DeviceArgs, PictureArgs, TraceArgs, parse_scheme};
+use crate::amounts::{parse_size, show_life, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
-use crate::size::{parse_size, show_life, show_size};
 
 /// Replay several schemes over several sizes, and show them side by side
 ///

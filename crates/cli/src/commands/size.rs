@@ -10,18 +10,17 @@ use lode_plan::{
     REPLAYS, SCHEME, SizeOptions, SizeReport, VmRule, VmSizeReport, WearReport, answer, measure, method_used,
 };
 use lode_replay::InputReport;
-use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
 
 use super::planning::{
-    DeviceArgs, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_sampling,
+    DeviceArgs, Followed, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_sampling,
 };
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
+use crate::amounts::{command_line, parse_size, show_count, show_life, show_size, size_word};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::{Bar, Meter};
-use crate::size::{command_line, exact_size, parse_size, show_count, show_life, show_size};
 
 /// What `--floor` and `--least` are unless said otherwise; their help says so.
 const DEFAULT_FLOOR: f64 = 0.9;
@@ -81,7 +80,7 @@ pub struct SizeCommand {
     /// How curves are obtained: exact, rate=R or size=N (a sample of the blocks).
     /// Without it: exact, but a sample of a million blocks of VMs that write more of them.
     #[arg(long, value_name = "HOW", value_parser = parse_sampling)]
-    sample: Option<Method>,
+    sample: Option<Followed>,
 
     /// Do not replay the plan.
     #[arg(long)]
@@ -198,7 +197,7 @@ impl SizeCommand {
     pub fn run(&self) -> Result<(), CliError> {
         self.check()?;
         let host = self.devices.host()?;
-        let method = self.sample.unwrap_or(auto_method(true));
+        let method = self.sample.map_or_else(|| auto_method(true), Followed::method);
         let mut merge = self.traces.open()?;
         let mut bar = Bar::new("Measuring");
         let mut vms_fit = Ok(());
@@ -294,14 +293,14 @@ impl SizeCommand {
             [vm] => {
                 let bytes = |blocks: u64| blocks.saturating_mul(report.block_bytes);
                 let (dram, ssd) = (bytes(vm.share.dram_blocks), bytes(vm.share.ssd_blocks));
-                let only = exact_size(instead.levels.ssd_bytes);
+                let only = size_word(instead.levels.ssd_bytes);
                 // Sizes go in pairs: the plan's, and that of the one level, which uses no host memory.
                 let (schemes, ssds) = match ssd {
                     0 => (instead.label.clone(), only),
                     _ if ssd == instead.levels.ssd_bytes => (both, only),
-                    _ => (both, format!("{},{only}", exact_size(ssd))),
+                    _ => (both, format!("{},{only}", size_word(ssd))),
                 };
-                let dram = (dram > 0 && ssd > 0).then(|| ("--dram", exact_size(dram)));
+                let dram = (dram > 0 && ssd > 0).then(|| ("--dram", size_word(dram)));
                 [Some(("--schemes", schemes)), dram, Some(("--ssd", ssds))]
             }
             _ => [Some(("--schemes", both)), Some(("--plan", PLAN_FILE.to_owned())), None],

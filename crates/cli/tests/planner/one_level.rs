@@ -153,7 +153,7 @@ fn a_plan_is_compared_share_by_share() {
     assert_eq!(with("etica:assoc=0")["mean_latency_us"], with("etica:assoc=0:sizing=off")["mean_latency_us"]);
 
     let one = one_vm(&folder);
-    let (broken, moved) = (folder.file("broken.json", "{}".to_owned()), folder.path("none.json"));
+    let (broken, moved) = (folder.file("broken.json", "{}"), folder.path("none.json"));
     let two = [Guest { name: "other", ..TWO[0] }, Guest { ..TWO[1] }];
     let two = msr_csv(&two, 3000);
     let other = folder.file("other.csv", two);

@@ -127,7 +127,7 @@ impl CurveReport {
         CurveReport {
             metric: "scheme",
             policy: Some(options.settings.scheme().to_owned()),
-            method: method_used(Method::Rate(options.rate), vms.iter().map(|vm| vm.rate)),
+            method: if options.rate < 1.0 { rate_method(options.rate) } else { method_text(Method::Exact) },
             block_bytes: options.stream.block_size.bytes(),
             vms: vms.iter().map(VmCurveReport::of_simulation).collect(),
             shrinks: 0,
@@ -268,8 +268,8 @@ fn metric_and_policy(kind: CurveKind) -> (&'static str, Option<&'static str>) {
 pub fn method_used(asked: Method, rates: impl Iterator<Item = f64>) -> String {
     let least = rates.fold(1.0, f64::min);
     match asked {
-        Method::Exact if least < 1.0 => method_text(Method::Rate(least)),
-        Method::Rate(_) | Method::Size(_) if least >= 1.0 => method_text(Method::Exact),
+        Method::Exact if least < 1.0 => rate_method(least),
+        Method::LeastRate(_) | Method::Size(_) if least >= 1.0 => method_text(Method::Exact),
         _ => method_text(asked),
     }
 }
@@ -282,11 +282,16 @@ pub fn rate_text(rate: f64) -> String {
 /// Below it, rates are written with a power of ten.
 const LEAST_PLAIN_RATE: f64 = 1e-4;
 
+/// A sample of this share of the blocks, as it is asked for.
+fn rate_method(rate: f64) -> String {
+    format!("rate={}", rate_text(rate))
+}
+
 /// The method as it is asked for.
 fn method_text(method: Method) -> String {
     match method {
         Method::Exact => "exact".to_owned(),
-        Method::Rate(rate) => format!("rate={}", rate_text(rate)),
+        Method::LeastRate(rate) => rate_method(rate),
         Method::Size(blocks) => format!("size={blocks}"),
         Method::Aet => "aet".to_owned(),
         Method::CounterStacks(_) => "counter-stacks".to_owned(),

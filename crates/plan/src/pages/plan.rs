@@ -12,7 +12,7 @@ use super::money::{front_chart, front_table, replayed_table};
 use super::{FOOTER, MAX_PAGE_VMS, shown_vms, size_axis, staircase, subtitle};
 use crate::error::PlanError;
 use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
-use crate::size::title;
+use crate::division::title;
 
 /// A page: curves, shares, sliders of the levels' sizes, wear, advice.
 ///

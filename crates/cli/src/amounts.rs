@@ -16,7 +16,12 @@ pub fn show_life(years: f64) -> String {
 /// A size as short as it can be written exactly.
 pub fn exact_size(bytes: u64) -> String {
     let shown = show_size(bytes);
-    if shown.contains('.') { bytes.to_string() } else { shown.replace(' ', "") }
+    if shown.contains('.') { bytes.to_string() } else { shown }
+}
+
+/// The same as one word, for a command line.
+pub fn size_word(bytes: u64) -> String {
+    exact_size(bytes).replace(' ', "")
 }
 
 /// Words as a shell takes them.
@@ -50,7 +55,8 @@ mod tests {
     #[test]
     fn exact_sizes_are_read_as_the_same_bytes() {
         for (bytes, shown) in [(1 << 20, "1MiB"), (4096 * 257, "1052672"), (5, "5B"), (0, "0B")] {
-            assert_eq!((exact_size(bytes).as_str(), parse_size(shown)), (shown, Ok(bytes)));
+            assert_eq!((size_word(bytes).as_str(), parse_size(shown)), (shown, Ok(bytes)));
+            assert_eq!(parse_size(&exact_size(bytes)), Ok(bytes));
         }
     }
 

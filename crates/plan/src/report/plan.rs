@@ -8,10 +8,10 @@ use lode_reuse::{Curve, JointProfile};
 use lode_types::Level;
 use serde::Serialize;
 
+use crate::division::{LevelPlan, Outcome, SizePlan, VmPlan};
 use crate::front::FrontPoint;
 use crate::levels::{LevelBlockCounts, LevelBytes};
 use crate::load::{Load, VmLoad};
-use crate::size::{LevelPlan, Outcome, SizePlan, VmPlan};
 use crate::totals::{LevelTotals, Totals};
 
 use super::curve::{points, thinned};
