@@ -104,10 +104,21 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
         columns.push(numbers("A day", Unit::BytesPerDay, |one| one.wear.bytes_per_day));
         columns.push(numbers("SSD life", Unit::Years, |one| one.wear.life_years));
     }
-    if let Some((mode, reason)) = report.mode.zip(report.mode_reason.as_ref()) {
-        title += &format!(". Taken: mode={mode}; {reason}");
-    }
     Table { title, columns }
+}
+
+/// Which mode was taken and why, and what one level does better for the same money.
+pub(super) fn about_replays(report: &SizeReport) -> Vec<String> {
+    let taken = report.mode.zip(report.mode_reason.as_ref());
+    let taken = taken.map(|(mode, reason)| format!("Taken: mode={mode}; {reason}."));
+    let instead = report.one_level.as_ref().and_then(|instead| Some((instead.sentence.clone()?, instead)));
+    let (sentence, command) = instead.map_or((None, None), |(sentence, instead)| {
+        (
+            Some(sentence),
+            instead.command.as_ref().map(|command| format!("The command that shows both: {command}")),
+        )
+    });
+    taken.into_iter().chain(sentence).chain(command).collect()
 }
 
 /// One line of that table.
