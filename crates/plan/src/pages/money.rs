@@ -13,7 +13,8 @@ const MOST_LABELS: usize = 8;
 pub(super) fn front_chart(front: &[FrontReport], levels: LevelBytes) -> LineChart {
     let mut chart = LineChart::new(
         "Latency by cost",
-        "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats",
+        "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats; without the \
+         writing back to the disk, of which a small SSD has much",
         Axis::linear("Cost of both levels", Unit::Dollars),
         Axis::linear("Mean latency", Unit::Microseconds),
     );
