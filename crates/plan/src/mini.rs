@@ -156,7 +156,16 @@ struct MiniFollower {
 impl Consumer for MiniFollower {
     type Error = ReuseError;
 
-    fn take(&mut self, accesses: &[BlockAccess]) -> Result<(), ReuseError> {
+    fn take(&mut self, batches: &[Vec<BlockAccess>]) -> Result<(), ReuseError> {
+        batches.iter().for_each(|accesses| self.simulate(accesses));
+        Ok(())
+    }
+
+    fn end_interval(&mut self) {}
+}
+
+impl MiniFollower {
+    fn simulate(&mut self, accesses: &[BlockAccess]) {
         self.accesses += accesses.len() as u64;
         self.reads += accesses.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
         let kept: Vec<Arrival> = accesses
@@ -171,10 +180,7 @@ impl Consumer for MiniFollower {
         for (scheme, counted) in &mut self.sims {
             scheme.decide_all(kept.iter(), counted);
         }
-        Ok(())
     }
-
-    fn end_interval(&mut self) {}
 }
 
 impl Follower for MiniFollower {

@@ -1,14 +1,12 @@
 //! What a run costs on the devices of a host: energy, wear, price. It must not know how requests were decided.
 
+use lode_hardware::time::SECOND_NS;
 use lode_hardware::{Energy, Host, LevelCost, Operations, Run, Utilisation};
 use lode_policy::Quota;
 use lode_types::BlockSize;
 use serde::Serialize;
 
 use crate::tally::Tally;
-
-/// Nanoseconds of a second.
-pub(crate) const SECOND_NS: f64 = 1e9;
 
 /// What one VM asked of the devices, which it shares with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
