@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
 use crate::quota::Quota;
-use crate::scheme::{Hint, LevelDemand, Points, Scheme};
+use crate::scheme::{Hint, LevelDemand, Mirrors, Points, Scheme};
 use crate::schemes::{
     arc, belady, etica, fast_cache, larc, lirs, mq, rpac, s3_fifo, sets, sieve, two_q, w_tinylfu,
 };
@@ -227,7 +227,31 @@ impl SchemeInfo {
         if self.needs_future { Err(SettingError::NeedsFuture { scheme: self.name }) } else { Ok(()) }
     }
 
+    /// The levels without which the scheme cannot work. A scheme with a read SSD keeps every dirty block on two devices,
+    /// and has none to spare.
+    pub fn needed_levels(&self) -> &'static [Level] {
+        if self.levels.contains(&Level::ReadSsd) { self.levels } else { &[] }
+    }
+
+    /// Refuses a run that lacks a level without which the scheme cannot work.
+    ///
+    /// # Errors
+    /// [`SettingError::Levels`].
+    pub fn check_needs(&self, physical: Quota) -> Result<(), SettingError> {
+        match self.needed_levels().iter().find(|&&level| physical.of(level) == 0) {
+            Some(level) => Err(SettingError::Levels(format!(
+                "Scheme '{}' needs the {level} level; give it --{level} SIZE",
+                self.name,
+                level = level.name()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses levels that the scheme would not use, so that nobody pays for space without an effect.
+    ///
+    /// # Errors
+    /// [`SettingError::Levels`].
     pub fn check_levels(&self, physical: Quota) -> Result<(), SettingError> {
         for level in Level::ALL {
             if physical.of(level) > 0 && !self.levels.contains(&level) {
@@ -362,6 +386,10 @@ impl Scheme for AnyScheme {
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
         each!(self, scheme => scheme.demand(points))
+    }
+
+    fn mirrors(&self) -> Option<Mirrors> {
+        each!(self, scheme => scheme.mirrors())
     }
 
     #[inline]
