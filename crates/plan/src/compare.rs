@@ -160,10 +160,11 @@ fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
                 }
                 None => (levels_of(name, info, *wanted)?, None),
             };
-            let physical = Quota::new(
-                level_blocks(Level::Dram, levels.dram_bytes, options.block_size)?,
-                level_blocks(Level::Ssd, levels.ssd_bytes, options.block_size)?,
-            );
+            let mut physical = Quota::default();
+            for level in Level::ALL {
+                physical = physical.with(level, level_blocks(level, levels.of(level), options.block_size)?);
+            }
+            info.check_needs(physical).map_err(ReplayError::from)?;
             let settings = settings.clone();
             let options = Options {
                 settings: if shares.is_some() { settings.without_sizing() } else { settings },
@@ -184,6 +185,7 @@ fn levels_of(name: &str, info: &SchemeInfo, wanted: LevelBytes) -> Result<LevelB
     let levels = LevelBytes {
         dram_bytes: used(Level::Dram, wanted.dram_bytes),
         ssd_bytes: used(Level::Ssd, wanted.ssd_bytes),
+        read_ssd_bytes: used(Level::ReadSsd, wanted.read_ssd_bytes),
     };
     if levels == LevelBytes::default() {
         let names: Vec<_> = info.levels.iter().map(|level| format!("--{}", level.name())).collect();

@@ -40,13 +40,13 @@ impl OneLevel {
         block_bytes: u64,
     ) -> Option<OneLevel> {
         let bytes = |blocks: u64| blocks.saturating_mul(block_bytes);
-        let LevelBytes { dram_bytes, ssd_bytes } = levels;
+        let LevelBytes { dram_bytes, ssd_bytes, .. } = levels;
         let for_dram = dram_bytes as f64 * (prices.dram_usd_per_gib / prices.ssd_usd_per_gib);
         // The SSD of the plan stays as it is, to the last block.
         let blocks = (ssd_bytes.saturating_add(for_dram as u64) / block_bytes).min(MAX_LEVEL_BLOCKS);
         let usd_of = |share: [u64; 2]| {
             let [dram_bytes, ssd_bytes] = share.map(bytes);
-            prices.cost_usd(LevelBytes { dram_bytes, ssd_bytes })
+            prices.cost_usd(LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() })
         };
         let mut usd: Vec<f64> = shares_blocks.iter().map(|&share| usd_of(share)).collect();
         if usd.iter().all(|&usd| usd <= 0.0) {
@@ -59,8 +59,10 @@ impl OneLevel {
         let given: u64 = shares.iter().sum();
         let quota = |&blocks: &u64| u32::try_from(blocks).ok().map(|blocks| Quota::new(0, blocks));
         let shares = shares.iter().map(quota).collect::<Option<Vec<_>>>()?;
-        (given > 0)
-            .then(|| OneLevel { levels: LevelBytes { dram_bytes: 0, ssd_bytes: bytes(given) }, shares })
+        (given > 0).then(|| OneLevel {
+            levels: LevelBytes { ssd_bytes: bytes(given), ..LevelBytes::default() },
+            shares,
+        })
     }
 }
 

@@ -60,7 +60,7 @@ impl PlannedShares {
         host: &Host,
     ) -> Result<(LevelBytes, Vec<Quota>), PlanError> {
         let shares: Vec<[u64; 2]> =
-            self.vms.iter().map(|vm| Level::ALL.map(|level| vm.share.of(level))).collect();
+            self.vms.iter().map(|vm| Level::SIZED.map(|level| vm.share.of(level))).collect();
         if info.levels.contains(&Level::Dram) {
             let quotas = shares.iter().map(|&share| quota(share)).collect::<Result<_, _>>()?;
             return Ok((self.levels, quotas));

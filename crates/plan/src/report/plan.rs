@@ -352,7 +352,7 @@ impl ReplayedReport {
 
     /// That devices could not keep up, in sentences.
     pub(crate) fn about_busy_devices(&self) -> Vec<String> {
-        let Some(Utilisation { ssd, backing }) = self.utilisation else { return Vec::new() };
+        let Some(Utilisation { ssd, backing, .. }) = self.utilisation else { return Vec::new() };
         let mut sentences = Vec::new();
         if backing > 1.0 {
             sentences.push(format!(

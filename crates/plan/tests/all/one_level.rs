@@ -23,19 +23,23 @@ fn the_money_is_spent_where_the_plan_spent_it() {
     let host = Host::find("default").expect("a host");
     let prices = Prices::of(&host);
     for (dram_blocks, ssd_blocks) in [(20, 100), (50, 0), (0, 64), (0, 1)] {
-        let levels =
-            LevelBytes { dram_bytes: dram_blocks * BLOCK_BYTES, ssd_bytes: ssd_blocks * BLOCK_BYTES };
+        let levels = LevelBytes {
+            dram_bytes: dram_blocks * BLOCK_BYTES,
+            ssd_bytes: ssd_blocks * BLOCK_BYTES,
+            ..LevelBytes::default()
+        };
         let mut answer = answer(&load, Means::Levels(levels), &options(Objective::Hits)).expect("an answer");
         answer.replay(&|| Ok(merge_paced(&traces)), BlockSize::KIB_4, &host, 2, &|_| {}).expect("replays");
         let (level, report) = answer.one_level.as_ref().expect("some money");
         assert_eq!(level.dram_bytes, 0);
         let (ours, theirs) = (prices.cost_usd(*level), prices.cost_usd(levels));
-        let block_usd = prices.cost_usd(LevelBytes { dram_bytes: 0, ssd_bytes: BLOCK_BYTES });
+        let block_usd =
+            prices.cost_usd(LevelBytes { dram_bytes: 0, ssd_bytes: BLOCK_BYTES, ..LevelBytes::default() });
         assert!(ours <= theirs * (1.0 + 1e-9) && theirs - ours < 3.0 * block_usd, "{ours} for {theirs}");
         // By hand: each VM's part of all that the plan gives.
         let usd = |share: [u64; 2]| {
             let [dram_bytes, ssd_bytes] = share.map(|blocks| blocks * BLOCK_BYTES);
-            prices.cost_usd(LevelBytes { dram_bytes, ssd_bytes })
+            prices.cost_usd(LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() })
         };
         let all_usd: f64 = answer.plan.vms.iter().map(|vm| usd(vm.share_blocks)).sum();
         let blocks = (theirs / block_usd + 1e-6).floor();
@@ -65,7 +69,7 @@ fn money_that_buys_nothing_is_divided_evenly() {
     let traces = [(1_000, (0..400).map(writes).collect()), (1_000, (0..400).map(writes).collect::<Vec<_>>())];
     let load = load_of(&traces);
     let host = Host::find("default").expect("a host");
-    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 101 * BLOCK_BYTES };
+    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 101 * BLOCK_BYTES, ..LevelBytes::default() };
     let options = options(Objective::Hits);
     let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
     assert!(answer.plan.vms.iter().all(|vm| vm.share_blocks == [0, 0]));
