@@ -114,7 +114,7 @@ fn comparisons_that_cannot_be_are_refused() {
         (&["--schemes", "etica", "--ssd", "1KiB"], "smaller than one block"),
         (
             &["--schemes", "etica", "--dram", "1MiB,2MiB", "--ssd", "1MiB,2MiB,3MiB"],
-            "--dram has 2 sizes and --ssd 3",
+            "--ssd has 3 sizes and --dram 2",
         ),
         (
             &["--schemes", "etica,arc", "--ssd", &many],
