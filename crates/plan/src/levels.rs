@@ -1,15 +1,23 @@
 //! How much there is of each level, in the units that questions and answers use. It must not know what levels are for.
 
 use lode_types::Level;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of each level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelBytes {
     /// Host memory.
     pub dram_bytes: u64,
     /// SSD.
     pub ssd_bytes: u64,
+    /// Read SSD, for schemes that have one.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub read_ssd_bytes: u64,
+}
+
+/// Only comparisons have a read SSD, and of those only some.
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl LevelBytes {
@@ -18,12 +26,13 @@ impl LevelBytes {
         match level {
             Level::Dram => self.dram_bytes,
             Level::Ssd => self.ssd_bytes,
+            Level::ReadSsd => self.read_ssd_bytes,
         }
     }
 }
 
 /// A number of blocks of each level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelBlockCounts {
     /// Host memory.
     pub dram_blocks: u64,
@@ -32,11 +41,12 @@ pub struct LevelBlockCounts {
 }
 
 impl LevelBlockCounts {
-    /// Blocks of one level.
+    /// Blocks of one level; there are none of a level that is not sized.
     pub fn of(&self, level: Level) -> u64 {
         match level {
             Level::Dram => self.dram_blocks,
             Level::Ssd => self.ssd_blocks,
+            Level::ReadSsd => 0,
         }
     }
 }

@@ -3,9 +3,9 @@
 use lode_replay::{Report, VmReport};
 use lode_reuse::sizing::Objective;
 
+use crate::division::{SizeOptions, weight_of};
 use crate::load::{Load, VmLoad};
 use crate::report::ReplayedReport;
-use crate::size::{SizeOptions, weight_of};
 
 /// How much worse a replay may be and still count as equally good: a smaller difference is not worth an SSD's life.
 const EQUALLY_GOOD: f64 = 0.01;
@@ -65,7 +65,7 @@ fn value(load: &Load, options: &SizeOptions, report: &Report) -> f64 {
     let vms = || load.vms.iter().zip(&report.vms);
     let hits = |(vm, replayed): &(&VmLoad, &VmReport)| {
         let counters = &replayed.counts.counters;
-        let hits = (counters.read_hits.dram + counters.read_hits.ssd) as f64;
+        let hits = counters.read_hits.total() as f64;
         (hits, hits / counters.block_accesses.max(1) as f64, weight_of(vm, options))
     };
     match options.objective {

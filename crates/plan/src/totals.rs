@@ -2,8 +2,8 @@
 
 use lode_types::Level;
 
+use crate::division::{Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares};
 use crate::load::Load;
-use crate::size::{Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares};
 
 /// Sizes below and above the one asked for, each half an octave from the next.
 const STEPS_BELOW: i32 = 12;
@@ -34,7 +34,7 @@ pub struct Totals {
 /// not fit are left out.
 pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Totals {
     let mut of_level: [LevelTotals; 2] = Default::default();
-    for level in Level::ALL {
+    for level in Level::SIZED {
         let found = &mut of_level[level.index()];
         let asked_bytes = plan.levels.of(level);
         for bytes in sizes_around(asked_bytes, load.block_bytes) {

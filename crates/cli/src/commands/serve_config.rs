@@ -8,9 +8,9 @@ use lode_plan::{MODES, PLAN_SETTINGS, SCHEME, SizeReport, SplitReport};
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
+use crate::amounts::{exact_size, show_count};
 use crate::error::CliError;
 use crate::output;
-use crate::size::show_count;
 use crate::target::write_file;
 
 /// Shares in a configuration are whole multiples of this.
@@ -99,14 +99,14 @@ impl ConfigArgs {
         self.check_vms(report.vms.len())?;
         let mode = ("mode", report.mode.unwrap_or(UNTRIED_MODE));
         let settings: BTreeMap<_, _> = PLAN_SETTINGS.into_iter().chain([mode]).collect();
-        let [drams, ssds] = Level::ALL.map(|level| shares_bytes(report, level));
+        let [drams, ssds] = Level::SIZED.map(|level| shares_bytes(report, level));
         let mut taken = HashSet::new();
         let vms = report.vms.iter().zip(drams.iter().zip(&ssds)).map(|(vm, (&dram, &ssd))| {
             let name = unique_name(&vm.name, &mut taken);
             VmSection {
                 backing: Device { path: self.backing.replace(VM, &name) },
-                dram: shown(dram),
-                ssd: shown(ssd),
+                dram: exact_size(dram),
+                ssd: exact_size(ssd),
                 scheme: SCHEME,
                 settings: settings.clone(),
                 listen: [self.listen.replace(VM, &name)],
@@ -157,7 +157,7 @@ fn shares_bytes(report: &SizeReport, level: Level) -> Vec<u64> {
 /// In what a daemon with the configuration is not the plan.
 fn differences(report: &SizeReport) -> Vec<String> {
     let mut found = Vec::new();
-    for level in Level::ALL {
+    for level in Level::SIZED {
         for (vm, bytes) in report.vms.iter().zip(shares_bytes(report, level)) {
             let planned = vm.share.of(level).saturating_mul(report.block_bytes);
             if planned != bytes {
@@ -206,12 +206,6 @@ fn in_granules(shares_blocks: &[u64], block_bytes: u64, level_bytes: u64) -> Vec
         }
     }
     granules.into_iter().map(|granules| granules * SHARE_GRANULE_BYTES).collect()
-}
-
-/// A size as short as it can be written exactly.
-fn shown(bytes: u64) -> String {
-    let shown = show_size(bytes);
-    if shown.contains('.') { bytes.to_string() } else { shown }
 }
 
 /// A VM's name of the characters that a configuration allows, unlike all others.

@@ -97,8 +97,13 @@ fn of_sizes() {
     assert_keys(&section, &sized["vms"][0]["split"], "dram ssd");
     assert_keys(&section, &sized["vms"][0]["split"]["ssd"], "smaller_blocks larger_blocks smaller_share");
     let replayed = &sized["replayed"][1];
-    assert_keys(&section, replayed, "scheme mode read_hit_ratio mean_latency_us wear");
+    assert_keys(&section, replayed, "scheme mode read_hit_ratio mean_latency_us wear utilisation");
     assert_keys(&section, &replayed["wear"], WEAR);
+    assert_keys(&section, &replayed["utilisation"], "ssd backing");
+    let one_level = &sized["one_level"];
+    let of_level = "label levels cost_usd read_hit_ratio mean_latency_us wear utilisation is_faster writes_far_less sentence command";
+    assert_keys(&section, one_level, of_level);
+    assert_keys(&section, &one_level["wear"], WEAR);
     assert_keys(&section, &bought["front"][0], &format!("cost_usd levels {OUTCOME} wear"));
 }
 
@@ -112,9 +117,9 @@ fn of_comparisons() {
     assert_keys(&section, &report["schemes"][0], "label scheme settings");
     assert_keys(&section, &report["sizes"][0], "dram_bytes ssd_bytes");
     let cell = "scheme size levels cost_usd hit_ratio read_hit_ratio mean_latency_us ssd_written_bytes \
-                ssd_life_years energy_j cwf vms";
+                read_ssd_written_bytes ssd_life_years read_ssd_life_years dirty_loss_per_year energy_j cwf vms";
     assert_keys(&section, &report["cells"][1], cell);
-    let vm = "name read_hit_ratio mean_latency_us ssd_written_bytes";
+    let vm = "name read_hit_ratio mean_latency_us ssd_written_bytes read_ssd_written_bytes";
     assert_keys(&section, &report["cells"][1]["vms"][0], vm);
 }
 

@@ -32,7 +32,7 @@ pub fn options(objective: Objective) -> SizeOptions {
 
 fn wear_of(traces: &[(u64, Vec<Request>)]) -> WearReport {
     let options = options(Objective::default());
-    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 1 << 20 };
+    let levels = LevelBytes { ssd_bytes: 1 << 20, ..LevelBytes::default() };
     let load = load_of(traces);
     let total = size(&load, levels, &options).expect("a plan").total;
     let host = Host::find("default").expect("a host");
@@ -84,7 +84,7 @@ fn the_mode_follows_the_objective() {
         dram_bytes: (None, None),
         ssd_bytes: (Some(8 * BLOCK_BYTES), None),
     };
-    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 8 * BLOCK_BYTES };
+    let levels = LevelBytes { ssd_bytes: 8 * BLOCK_BYTES, ..LevelBytes::default() };
     let latency = Objective::Latency { cache_us: 120.0, backing_us: 8000.0 };
     for objective in [Objective::Hits, Objective::SumHitRatio, Objective::MaxMin, latency] {
         let options = SizeOptions { rules: vec![rule.clone()], ..options(objective) };
@@ -111,7 +111,7 @@ fn of_equally_good_modes_the_one_that_spares_the_ssd_is_taken() {
         requests.push(one(AccessOp::Write, 1000 + round * 7));
     }
     let traces = [(1_000, requests)];
-    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 16 * BLOCK_BYTES };
+    let levels = LevelBytes { ssd_bytes: 16 * BLOCK_BYTES, ..LevelBytes::default() };
     for objective in [Objective::Hits, Objective::SumHitRatio, Objective::MaxMin] {
         let report = replayed(&traces, levels, &options(objective));
         let least = report.replayed.iter().map(|one| one.wear.written_bytes).min();
@@ -124,11 +124,44 @@ fn of_equally_good_modes_the_one_that_spares_the_ssd_is_taken() {
     }
 }
 
+/// A full SSD that takes every write sends as many back to the disk, which the latency of a request does not show.
+#[test]
+fn a_disk_that_cannot_keep_up_is_named() {
+    let writes = |blocks: u64, pace_us: u64| {
+        let one = |at: u64| Request { vm: 0, op: AccessOp::Write, block: at * 7 % blocks, blocks: 1 };
+        [(pace_us, (0..4000).map(one).collect::<Vec<_>>())]
+    };
+    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 64 * BLOCK_BYTES, ..LevelBytes::default() };
+    let all_of_it = VmRule {
+        name: "*".to_owned(),
+        weight: None,
+        dram_bytes: (None, None),
+        ssd_bytes: (Some(levels.ssd_bytes), None),
+    };
+    let latency = Objective::Latency { cache_us: 120.0, backing_us: 8000.0 };
+    let latency = SizeOptions { rules: vec![all_of_it], ..options(latency) };
+    let busy = |report: &SizeReport| {
+        report.advice.iter().any(|text| text.contains("backing disks could not keep up"))
+    };
+    // The same writes, a millisecond and a second apart.
+    for (pace_us, expected) in [(1_000, true), (1_000_000, false)] {
+        let report = replayed(&writes(1000, pace_us), levels, &latency);
+        assert_eq!(report.mode, Some("npe"), "whose writes all go to the SSD");
+        let taken = report.replayed.iter().find(|one| Some(one.mode) == report.mode).expect("replayed");
+        let backing = taken.utilisation.expect("times").backing;
+        assert!(taken.mean_latency_us.is_some_and(|us| us < 200.0), "fast, as far as a request tells");
+        assert_eq!((backing > 1.0, busy(&report)), (expected, expected), "{backing}: {:?}", report.advice);
+    }
+    // What fits stays.
+    let fits = replayed(&writes(60, 1_000), levels, &latency);
+    assert!(!busy(&fits), "{:?}", fits.advice);
+}
+
 /// What the page says at first is what the profile says: one life for the same writes.
 #[test]
 fn the_page_starts_from_the_rating_of_the_profile() {
     let traces = [(1_000_000, written_and_read(2000, 16))];
-    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 64 * BLOCK_BYTES };
+    let levels = LevelBytes { ssd_bytes: 64 * BLOCK_BYTES, ..LevelBytes::default() };
     for name in ["default", "nvme-hdd"] {
         let load = load_of(&traces);
         let options = options(Objective::Hits);

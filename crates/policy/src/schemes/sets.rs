@@ -17,6 +17,10 @@ use crate::settings::{SettingInfo, Settings};
 
 pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS];
 
+/// Up to so many blocks the lists stay in the processor's near caches, and looking ahead along their links costs more than
+/// it saves.
+const NEAR_BLOCKS: u32 = 1 << 16;
+
 /// In a hint's place: the block is not cached, and the slot is the one that it would take from the oldest of its set.
 const VICTIM: u32 = 0x8000_0000;
 
@@ -139,6 +143,9 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
 
     #[inline]
     fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        if self.lists.len() <= NEAR_BLOCKS {
+            return;
+        }
         for (_, hint) in blocks {
             if let Some(moved) = self.lists.prefetch_neighbours(hint.place & !VICTIM) {
                 self.index.prefetch(BlockIndex::hash(moved));
