@@ -36,6 +36,7 @@ pub enum Said {
     MergeBacking,
     Invalidate(Level),
     Evict { level: Level, block: BlockNo, dirty: bool },
+    Clean(BlockNo),
     Promote { block: BlockNo, from_dram: bool },
     Restored(bool),
 }
@@ -77,6 +78,7 @@ pub struct Driver {
     /// What every other step led to, and the rest.
     halves: [Counters; 2],
     steps: usize,
+    cleanings: u64,
     books: [Book; 2],
     /// What looking ahead found out before each block's last access, which has changed since.
     old_hints: BTreeMap<BlockNo, Hint>,
@@ -117,6 +119,7 @@ impl Driver {
             now_ns: 0,
             halves: [Counters::default(); 2],
             steps: 0,
+            cleanings: 0,
             books: [Book::default(), Book::default()],
             old_hints: BTreeMap::new(),
         };
@@ -234,6 +237,12 @@ impl Driver {
                 assert_eq!(books[level.index()].free(slot, block), dirty);
                 Said::Evict { level, block, dirty }
             }
+            Effect::Clean { slot, block } => {
+                assert!(books[Level::Ssd.index()].free(slot, block), "only what is dirty is cleaned");
+                books[Level::Ssd.index()].take(slot, block, false);
+                self.cleanings += 1;
+                Said::Clean(block)
+            }
             Effect::Promote { slot, block, from_dram } => {
                 assert!(from_dram.is_none_or(|from| books[Level::Dram.index()].holds(from, block)));
                 books[Level::Ssd.index()].take(slot, block, false);
@@ -267,7 +276,7 @@ impl Driver {
         assert_eq!(writes.total(), writes.fill + writes.write + writes.promotion + writes.moved);
         assert!(c.write_hits_ssd <= writes.write && writes.write <= c.block_writes);
         assert!(c.backing_reads >= c.read_misses && c.backing_writes >= c.write_backs);
-        assert!(c.write_backs <= c.evictions[1]);
+        assert!(c.write_backs <= c.evictions[1] + self.cleanings);
     }
 }
 
