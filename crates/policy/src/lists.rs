@@ -96,6 +96,17 @@ impl<T: Copy> SetLists<T> {
         self.nodes[slot as usize].value
     }
 
+    /// Replaces the caller's value in an occupied slot.
+    #[inline(always)]
+    pub fn set_value(&mut self, slot: Slot, value: T) {
+        self.nodes[slot as usize].value = value;
+    }
+
+    /// The caller's values in all slots, also in those that are not occupied any more.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.nodes.iter_mut().map(|node| &mut node.value)
+    }
+
     /// The caller's value in a slot that need not be occupied, nor exist.
     #[inline]
     pub fn value_if_occupied(&self, slot: Slot) -> Option<T> {

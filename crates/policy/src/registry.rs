@@ -7,8 +7,9 @@ use crate::foresight::Foresight;
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
 use crate::schemes::{
-    arc, belady, etica, fast_cache, larc, lirs, mq, rpac, s3_fifo, sets, sieve, two_q, w_tinylfu,
+    arc, belady, etica, fast_cache, larc, lirs, mq, rpac, s3_fifo, sets, sieve, sized, two_q, w_tinylfu,
 };
+use crate::schemes::sized::eci_cache::EciCacheLike;
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -187,6 +188,55 @@ static SCHEMES: &[SchemeInfo] = &[
         needs_future: false,
         build: |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
     },
+    SchemeInfo {
+        name: "eci-cache-like",
+        about: "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
+                overwrites",
+        source: "ECI-Cache: its abstract and ETICA's text; the rest recalled",
+        levels: &[Level::Ssd],
+        tables: sized::ECI_CACHE,
+        variants: &["window"],
+        needs_future: false,
+        build: |settings, physical, quota| {
+            AnyScheme::EciCacheLike(Box::new(EciCacheLike::new(settings, physical, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "centaur-like",
+        about: "one SSD level whose share follows reuse distances over all accesses, write-back",
+        source: "Centaur: its abstract and ETICA's text; the rest recalled",
+        levels: &[Level::Ssd],
+        tables: sized::CENTAUR,
+        variants: &["window"],
+        needs_future: false,
+        build: |settings, physical, quota| {
+            AnyScheme::CentaurLike(Box::new(sized::CentaurLike::new(settings, physical, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "s-cave-like",
+        about: "one SSD level that grows by chunks where most of it is in use, and shrinks where least is; write-through",
+        source: "S-CAVE: its abstract and ETICA's text; the rest recalled",
+        levels: &[Level::Ssd],
+        tables: sized::S_CAVE,
+        variants: &[],
+        needs_future: false,
+        build: |settings, physical, quota| {
+            AnyScheme::SCaveLike(Box::new(sized::SCaveLike::new(settings, physical, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "vcacheshare-like",
+        about: "one SSD level whose share follows hit ratio and reuse intensity of the reads; write-around",
+        source: "vCacheShare, recalled",
+        levels: &[Level::Ssd],
+        tables: sized::VCACHESHARE,
+        variants: &["window", "intensity"],
+        needs_future: false,
+        build: |settings, physical, quota| {
+            AnyScheme::VCacheShareLike(Box::new(sized::VCacheShareLike::new(settings, physical, quota)))
+        },
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -297,6 +347,14 @@ pub enum AnyScheme {
     FastCacheLike(fast_cache::FastCacheLike),
     /// See [`rpac::Rpac`].
     Rpac(rpac::Rpac),
+    /// See [`EciCacheLike`].
+    EciCacheLike(Box<EciCacheLike>),
+    /// See [`sized::CentaurLike`].
+    CentaurLike(Box<sized::CentaurLike>),
+    /// See [`sized::SCaveLike`].
+    SCaveLike(Box<sized::SCaveLike>),
+    /// See [`sized::VCacheShareLike`].
+    VCacheShareLike(Box<sized::VCacheShareLike>),
 }
 
 macro_rules! each {
@@ -317,6 +375,10 @@ macro_rules! each {
             AnyScheme::Mq($scheme) => $call,
             AnyScheme::FastCacheLike($scheme) => $call,
             AnyScheme::Rpac($scheme) => $call,
+            AnyScheme::EciCacheLike($scheme) => $call,
+            AnyScheme::CentaurLike($scheme) => $call,
+            AnyScheme::SCaveLike($scheme) => $call,
+            AnyScheme::VCacheShareLike($scheme) => $call,
         }
     };
 }

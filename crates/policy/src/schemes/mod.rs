@@ -3,6 +3,7 @@
 
 pub mod arc;
 pub mod belady;
+mod distance_log;
 pub mod etica;
 pub mod fast_cache;
 pub mod larc;
@@ -11,12 +12,14 @@ mod mapping;
 pub mod mq;
 mod queue_level;
 mod queues;
+mod radix;
 pub mod regions;
 mod rings;
 pub mod rpac;
 pub mod s3_fifo;
 pub mod sets;
 pub mod sieve;
+pub mod sized;
 mod sketch;
 mod ssd_level;
 pub mod two_q;

@@ -15,6 +15,7 @@ mod popularity;
 mod replacements;
 mod request_oriented;
 mod rpac;
+mod sized;
 mod sizer;
 mod two_q;
 mod vectors;
