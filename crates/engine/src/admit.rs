@@ -232,7 +232,9 @@ impl Engine {
         };
         for effect in effects {
             match *effect {
-                Effect::Evict { .. } | Effect::Clean { .. } | Effect::Promote { .. } => self.background(effect),
+                Effect::Evict { .. } | Effect::Clean { .. } | Effect::Promote { .. } => {
+                    self.background(effect)
+                }
                 Effect::ReadLevel { level, slot } => {
                     self.claim(block, level, slot);
                     op.source = source_of(level);

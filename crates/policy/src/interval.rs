@@ -34,3 +34,35 @@ impl Interval {
         ends
     }
 }
+
+/// Counts requests, or seconds from the end of the first one, modulo 2^32.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    by_time: bool,
+    start_ns: Option<u64>,
+    now: u32,
+}
+
+impl Clock {
+    const NS_PER_S: u64 = 1_000_000_000;
+
+    pub(crate) fn new(by_time: bool) -> Clock {
+        Clock { by_time, start_ns: None, now: 0 }
+    }
+
+    /// A request ends. A clock that runs backwards stands still.
+    #[inline(always)]
+    pub(crate) fn end_request(&mut self, now_ns: u64) {
+        if self.by_time {
+            let start = *self.start_ns.get_or_insert(now_ns);
+            self.now = self.now.max((now_ns.saturating_sub(start) / Clock::NS_PER_S) as u32);
+        } else {
+            self.now = self.now.wrapping_add(1);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn now(&self) -> u32 {
+        self.now
+    }
+}

@@ -6,10 +6,11 @@ use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
-use crate::schemes::{
-    arc, belady, etica, fast_cache, larc, lirs, mq, rpac, s3_fifo, sets, sieve, sized, two_q, w_tinylfu,
-};
 use crate::schemes::sized::eci_cache::EciCacheLike;
+use crate::schemes::{
+    arc, belady, etica, fast_cache, flashcache, larc, lirs, mq, opencas, rpac, s3_fifo, sets, sieve,
+    sized, two_q, w_tinylfu,
+};
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -237,6 +238,32 @@ static SCHEMES: &[SchemeInfo] = &[
             AnyScheme::VCacheShareLike(Box::new(sized::VCacheShareLike::new(settings, physical, quota)))
         },
     },
+    SchemeInfo {
+        name: "flashcache",
+        about: "one SSD level of sets in which only clean blocks give way, and dirty ones are written back when they are many \
+                or idle",
+        source: "flashcache, its administrator's guide",
+        levels: &[Level::Ssd],
+        tables: flashcache::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| {
+            AnyScheme::Flashcache(Box::new(flashcache::Flashcache::new(settings, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "opencas-like",
+        about: "one SSD level under LRU that cleans what was not written for long, admits what comes several times, and lets \
+                sequential streams pass by",
+        source: "Open CAS, its documentation; recalled where that is silent",
+        levels: &[Level::Ssd],
+        tables: opencas::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| {
+            AnyScheme::OpencasLike(Box::new(opencas::OpencasLike::new(settings, quota)))
+        },
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -355,6 +382,10 @@ pub enum AnyScheme {
     SCaveLike(Box<sized::SCaveLike>),
     /// See [`sized::VCacheShareLike`].
     VCacheShareLike(Box<sized::VCacheShareLike>),
+    /// See [`flashcache::Flashcache`].
+    Flashcache(Box<flashcache::Flashcache>),
+    /// See [`opencas::OpencasLike`].
+    OpencasLike(Box<opencas::OpencasLike>),
 }
 
 macro_rules! each {
@@ -379,6 +410,8 @@ macro_rules! each {
             AnyScheme::CentaurLike($scheme) => $call,
             AnyScheme::SCaveLike($scheme) => $call,
             AnyScheme::VCacheShareLike($scheme) => $call,
+            AnyScheme::Flashcache($scheme) => $call,
+            AnyScheme::OpencasLike($scheme) => $call,
         }
     };
 }

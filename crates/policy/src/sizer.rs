@@ -222,7 +222,8 @@ impl Sizer {
         let demands: Vec<_> = vms.iter_mut().map(|vm| vm.demand(points)).collect();
         let Some(mut demands) = demands.into_iter().collect::<Option<Vec<_>>>() else { return shares };
         for level in Level::ALL {
-            let of_level = demands.iter_mut().map(|demand| std::mem::take(&mut demand[level.index()])).collect();
+            let of_level =
+                demands.iter_mut().map(|demand| std::mem::take(&mut demand[level.index()])).collect();
             match self.rule {
                 Rule::Best(objective) => self.best(level, objective, of_level, &mut shares),
                 Rule::Chunk(part) => self.move_chunk(level, part, of_level, &mut shares),
@@ -253,8 +254,11 @@ impl Sizer {
             return;
         }
         let least_kept = self.min_blocks.min(physical / demands.len() as u32);
-        let used: Vec<f64> =
-            demands.iter().zip(&*shares).map(|(demand, share)| part_in_use(demand, share.of(level))).collect();
+        let used: Vec<f64> = demands
+            .iter()
+            .zip(&*shares)
+            .map(|(demand, share)| part_in_use(demand, share.of(level)))
+            .collect();
         let most = (0..used.len()).rev().max_by(|&a, &b| used[a].total_cmp(&used[b])).unwrap_or(0);
         let givers = (0..used.len()).filter(|&vm| used[vm] < used[most] && shares[vm].of(level) > least_kept);
         let least = givers.min_by(|&a, &b| used[a].total_cmp(&used[b]));

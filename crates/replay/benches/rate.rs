@@ -77,6 +77,12 @@ fn main() {
         "w-tinylfu",
         "fast-cache-like",
         "rpac",
+        "eci-cache-like",
+        "centaur-like",
+        "s-cave-like",
+        "vcacheshare-like",
+        "flashcache",
+        "opencas-like",
     ] {
         let settings = settings(scheme, &[]);
         bench.run(scheme, &settings, ssd, any(&settings, ssd));

@@ -136,7 +136,8 @@ impl Sink for Tally {
             }
             Effect::MergeBacking => *merge_ns = self.disk.read_ns(*block, &self.times.backing),
             Effect::Promote { from_dram, .. } => self.promotions_from_dram += u64::from(from_dram.is_some()),
-            Effect::Fill { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } | Effect::Clean { .. } => {}
+            Effect::Fill { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } | Effect::Clean { .. } => {
+            }
         }
     }
 }

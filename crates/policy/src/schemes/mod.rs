@@ -3,13 +3,17 @@
 
 pub mod arc;
 pub mod belady;
+mod cut_off;
+mod dirty_lists;
 mod distance_log;
 pub mod etica;
 pub mod fast_cache;
+pub mod flashcache;
 pub mod larc;
 pub mod lirs;
 mod mapping;
 pub mod mq;
+pub mod opencas;
 mod queue_level;
 mod queues;
 mod radix;
@@ -22,5 +26,6 @@ pub mod sieve;
 pub mod sized;
 mod sketch;
 mod ssd_level;
+mod streams;
 pub mod two_q;
 pub mod w_tinylfu;

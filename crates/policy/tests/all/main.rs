@@ -1,6 +1,7 @@
 //! Schemes, sizer and counters against slow, obvious oracles.
 
 mod belady;
+mod cut_off;
 mod determinism;
 mod docs;
 mod driver;

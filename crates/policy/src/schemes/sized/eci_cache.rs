@@ -45,7 +45,8 @@ static SETTINGS: &[SettingInfo] = &[
 
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY];
+pub(crate) static TABLES: &[&[SettingInfo]] =
+    &[mapping::SETTINGS, SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY];
 
 /// The demand is that of the distances; the history is needed for the write policy, too.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 pub mod arc;
 pub mod belady;
+pub mod cut_off;
 pub mod etica;
 pub mod fast_cache;
 pub mod larc;
@@ -9,6 +10,7 @@ pub mod level;
 pub mod lirs;
 pub mod mq;
 pub mod one_level;
+pub mod opencas;
 pub mod pod;
 pub mod request_oriented;
 pub mod rpac;

@@ -13,11 +13,17 @@ use crate::driver::{Residents, Said, Step};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// The part of overwrites that makes it read-only, and requests from choice to choice.
-    Eci { threshold: f64, interval: u32 },
+    Eci {
+        threshold: f64,
+        interval: u32,
+    },
     Centaur,
     SCave,
     /// Alpha, and whether the intensity counts by share.
-    VCacheShare { alpha: f64, by_share: bool },
+    VCacheShare {
+        alpha: f64,
+        by_share: bool,
+    },
 }
 
 impl Kind {
@@ -58,7 +64,13 @@ pub struct PlainSized {
 }
 
 impl PlainSized {
-    pub fn new(kind: Kind, policy: &'static str, level: PlainSets, carries: bool, limit: usize) -> PlainSized {
+    pub fn new(
+        kind: Kind,
+        policy: &'static str,
+        level: PlainSets,
+        carries: bool,
+        limit: usize,
+    ) -> PlainSized {
         PlainSized {
             level: PlainOneLevel::new(level, policy),
             kind,
@@ -88,7 +100,8 @@ impl PlainSized {
         // Without the history before the window, only blocks of the window stand in between.
         let known = at.filter(|_| self.carries || self.fresh.contains(&block));
         let distance = known.map(|at| {
-            self.latest[..at].iter().filter(|&other| self.carries || self.fresh.contains(other)).count() as u32
+            self.latest[..at].iter().filter(|&other| self.carries || self.fresh.contains(other)).count()
+                as u32
         });
         self.latest.retain(|&other| other != block);
         self.latest.insert(0, block);
