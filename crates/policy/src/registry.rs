@@ -8,8 +8,8 @@ use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
 use crate::schemes::sized::eci_cache::EciCacheLike;
 use crate::schemes::{
-    arc, belady, etica, fast_cache, flashcache, larc, lirs, mq, opencas, rpac, s3_fifo, sets, sieve,
-    sized, two_q, w_tinylfu,
+    arc, belady, etica, fast_cache, flashcache, l2arc, larc, lirs, mq, opencas, rpac, s3_fifo, sets, sieve,
+    sized, two_q, ucache, w_tinylfu,
 };
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
@@ -264,6 +264,27 @@ static SCHEMES: &[SchemeInfo] = &[
             AnyScheme::OpencasLike(Box::new(opencas::OpencasLike::new(settings, quota)))
         },
     },
+    SchemeInfo {
+        name: "l2arc-like",
+        about: "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
+                disk",
+        source: "ZFS's L2ARC, recalled",
+        levels: &[Level::Dram, Level::Ssd],
+        tables: l2arc::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::L2arcLike(Box::new(l2arc::L2arcLike::new(settings, quota))),
+    },
+    SchemeInfo {
+        name: "ucache-like",
+        about: "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
+        source: "uCache: its abstract and TICA's text; the rest recalled",
+        levels: &[Level::Dram, Level::Ssd],
+        tables: ucache::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::UcacheLike(Box::new(ucache::UcacheLike::new(settings, quota))),
+    },
 ];
 
 /// Every scheme, in the order to show them.
@@ -386,6 +407,10 @@ pub enum AnyScheme {
     Flashcache(Box<flashcache::Flashcache>),
     /// See [`opencas::OpencasLike`].
     OpencasLike(Box<opencas::OpencasLike>),
+    /// See [`l2arc::L2arcLike`].
+    L2arcLike(Box<l2arc::L2arcLike>),
+    /// See [`ucache::UcacheLike`].
+    UcacheLike(Box<ucache::UcacheLike>),
 }
 
 macro_rules! each {
@@ -412,6 +437,8 @@ macro_rules! each {
             AnyScheme::VCacheShareLike($scheme) => $call,
             AnyScheme::Flashcache($scheme) => $call,
             AnyScheme::OpencasLike($scheme) => $call,
+            AnyScheme::L2arcLike($scheme) => $call,
+            AnyScheme::UcacheLike($scheme) => $call,
         }
     };
 }

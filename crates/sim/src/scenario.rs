@@ -47,6 +47,8 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         ("arc wb", machine("arc", &["write_policy=wb"], ssd_only)),
         // Writes that pass the cache although it keeps dirty blocks.
         ("larc wb", machine("larc", &["write_policy=wb"], ssd_only)),
+        ("l2arc-like", machine("l2arc-like", &["feed_interval=10", "feed_blocks=6"], quota)),
+        ("ucache-like", machine("ucache-like", &[], quota)),
         // From write-back to read-only and back, with all that is dirty cleaned at once.
         (
             "eci-cache-like",

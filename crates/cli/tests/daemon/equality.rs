@@ -290,3 +290,14 @@ fn opencas_like_is_the_same_everywhere() {
     let sets = ["write_policy=wb", "promotion=nhit", "staleness_requests=500", "wake_up_requests=100"];
     three_worlds_agree("opencas-like", &sets, ONE_LEVEL);
 }
+
+#[test]
+fn l2arc_like_is_the_same_everywhere() {
+    let sets = ["feed_interval=50", "feed_blocks=20"];
+    three_worlds_agree("l2arc-like", &sets, Scale { requests: 5_000, ..TWO_LEVELS });
+}
+
+#[test]
+fn ucache_like_is_the_same_everywhere() {
+    three_worlds_agree("ucache-like", &[], Scale { requests: 5_000, dram_mib: 4, ..TWO_LEVELS });
+}

@@ -112,6 +112,7 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
         "vcacheshare-like",
         "flashcache",
         "opencas-like",
+        "ucache-like",
     ] {
         let mut settings = settings(scheme, &[]);
         if settings.values().any(|(key, _)| key == "write_policy") {

@@ -18,5 +18,6 @@ mod request_oriented;
 mod rpac;
 mod sized;
 mod sizer;
+mod two_level;
 mod two_q;
 mod vectors;

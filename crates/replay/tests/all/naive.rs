@@ -259,6 +259,8 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
         ("vcacheshare-like", "alpha=1"),
         ("flashcache", "max_clean_ios_set=1"),
         ("opencas-like", "write_policy=wb"),
+        ("l2arc-like", "feed_interval=10"),
+        ("ucache-like", "worth_hits=0"),
     ];
     let small = ["sizing_interval=40", "promotion_interval=15", "queue_percent=50", "popularity=any"];
     (proptest::sample::select(modes.to_vec()), 1u32..40, 1u32..80).prop_map(
@@ -273,6 +275,8 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
             }
             if scheme == "etica" {
                 small.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));
+                (settings, Quota::new(dram, ssd))
+            } else if ["l2arc-like", "ucache-like"].contains(&scheme) {
                 (settings, Quota::new(dram, ssd))
             } else {
                 (settings, Quota::new(0, ssd))
