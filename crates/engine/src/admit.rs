@@ -1,7 +1,7 @@
 //! Admission: a request is decided when everything its operations could need is there, in the order of
 //! arrival. After that no operation waits for space, so nothing can lock up.
 
-use lode_policy::{Effect, Scheme};
+use lode_policy::{CopySource, Effect, Scheme};
 use lode_types::{Access, AccessOp as Direction, BlockNo, BlockPart, Level, SECTOR_BYTES, blocks_of};
 
 use crate::Buf;
@@ -232,9 +232,7 @@ impl Engine {
         };
         for effect in effects {
             match *effect {
-                Effect::Evict { .. } | Effect::Clean { .. } | Effect::Promote { .. } => {
-                    self.background(effect)
-                }
+                Effect::Evict { .. } | Effect::Clean { .. } | Effect::Copy { .. } => self.background(effect),
                 Effect::ReadLevel { level, slot } => {
                     self.claim(block, level, slot);
                     op.source = source_of(level);
@@ -299,6 +297,7 @@ impl Engine {
                 flight.copy = place.map_or(flight.copy, SsdCopy::Whole);
                 flight.ssd_slot = Some(slot);
             }
+            Level::ReadSsd => no_read_ssd(),
         }
     }
 
@@ -308,6 +307,7 @@ impl Engine {
         match level {
             Level::Dram => flight.dram_slot = Some(slot),
             Level::Ssd => flight.ssd_slot = Some(slot),
+            Level::ReadSsd => no_read_ssd(),
         }
     }
 
@@ -318,6 +318,7 @@ impl Engine {
         match level {
             Level::Dram => flight.dram_slot = None,
             Level::Ssd => flight.ssd_slot = None,
+            Level::ReadSsd => no_read_ssd(),
         }
     }
 
@@ -358,12 +359,12 @@ impl Engine {
                 self.push_op(block, Op::EvictSsd);
             }
             Effect::Clean { slot, block } => self.ask_to_clean(block, slot),
-            Effect::Promote { slot, block, from_dram } => {
-                if let Some(dram_slot) = from_dram {
-                    self.claim(block, Level::Dram, dram_slot);
+            Effect::Copy { to, slot, block, from } => {
+                if let CopySource::Level { level, slot } = from {
+                    self.claim(block, level, slot);
                 }
-                self.assign(block, Level::Ssd, slot);
-                self.push_op(block, Op::Promote { from_dram: from_dram.is_some() });
+                self.assign(block, to, slot);
+                self.push_op(block, Op::Promote { from_dram: from.level() == Some(Level::Dram) });
             }
             ref other => unreachable!("{other:?} concerns an accessed block"),
         }
@@ -391,7 +392,13 @@ fn source_of(level: Level) -> Source {
     match level {
         Level::Dram => Source::Dram,
         Level::Ssd => Source::Ssd,
+        Level::ReadSsd => no_read_ssd(),
     }
+}
+
+/// Of an effect that no scheme has without blocks of a read SSD, which `Engine::new` refuses.
+fn no_read_ssd() -> ! {
+    unreachable!("an engine has no read SSD")
 }
 
 /// Copies bytes into a request's buffer.

@@ -176,9 +176,11 @@ impl Engine {
         }
     }
 
-    /// The scheme wants the block in this slot cleaned.
+    /// The scheme wants the block in this slot cleaned. Where as much waits already as the level can hold, because the backing
+    /// disk is slower than guests overwrite what was cleaned, the block stays dirty until it leaves.
     pub(crate) fn ask_to_clean(&mut self, block: BlockNo, slot: u32) {
-        if !self.alarms.failed {
+        let has_room = self.drain.asked.len() < self.config.quota.ssd_blocks as usize;
+        if has_room && !self.alarms.failed {
             self.drain.asked.push_back(Target { block, slot: Some(slot) });
         }
     }

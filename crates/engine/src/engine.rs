@@ -49,7 +49,7 @@ impl EngineConfig {
             0 => 0,
             blocks => Self::LEAST_RESERVE_BLOCKS.max(blocks / Self::RESERVE_SHARE),
         };
-        let reserve = Quota::new(reserve(quota.dram_blocks), reserve(quota.ssd_blocks));
+        let reserve = quota.map(|_, blocks| reserve(blocks));
         EngineConfig { block, volume_bytes, quota, reserve }
     }
 
@@ -163,8 +163,10 @@ impl Engine {
     /// made on the SSD, `None` for a volume without one. The cache starts with all that was recovered.
     ///
     /// # Panics
-    /// When the scheme needs the future, which no engine knows; see `SchemeInfo::check_without_future`.
+    /// When the scheme needs the future, which no engine knows; see `SchemeInfo::check_without_future`. When there are
+    /// blocks of a read SSD, which no engine serves.
     pub fn new(config: EngineConfig, settings: &Settings, attached: Option<Attached>) -> Engine {
+        assert_eq!(config.quota.read_ssd_blocks, 0, "an engine has no read SSD");
         let scheme = lode_policy::build(settings, config.quota, config.quota);
         let frames = config.quota.dram_blocks + config.reserve.dram_blocks;
         let mut engine = Engine {
@@ -450,8 +452,7 @@ impl Tenant for Engine {
 
     fn resize(&mut self, quota: Quota) {
         let most = self.config.quota;
-        let quota =
-            Quota::new(quota.dram_blocks.min(most.dram_blocks), quota.ssd_blocks.min(most.ssd_blocks));
+        let quota = quota.map(|level, blocks| blocks.min(most.of(level)));
         let mut effects = std::mem::take(&mut self.effects);
         effects.clear();
         self.scheme.resize(quota, &mut effects);

@@ -11,7 +11,9 @@ pub struct LevelCost {
     pub dram: f64,
     /// Of the SSDs, all copies.
     pub ssd: f64,
-    /// Of both.
+    /// Of the read SSD.
+    pub read_ssd: f64,
+    /// Of all.
     pub total: f64,
 }
 

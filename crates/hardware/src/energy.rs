@@ -44,6 +44,10 @@ pub struct Operations {
     pub ssd_reads: u64,
     /// Blocks written to the SSD level.
     pub ssd_writes: u64,
+    /// Blocks read from the read SSD.
+    pub read_ssd_reads: u64,
+    /// Blocks written to the read SSD.
+    pub read_ssd_writes: u64,
     /// Blocks read from the backing disks.
     pub backing_reads: u64,
     /// Blocks written to the backing disks.
@@ -60,6 +64,8 @@ impl Operations {
         self.dram_writes += other.dram_writes;
         self.ssd_reads += other.ssd_reads;
         self.ssd_writes += other.ssd_writes;
+        self.read_ssd_reads += other.read_ssd_reads;
+        self.read_ssd_writes += other.read_ssd_writes;
         self.backing_reads += other.backing_reads;
         self.backing_writes += other.backing_writes;
         let both = self.backing_work_ns.zip(other.backing_work_ns);
@@ -74,6 +80,8 @@ pub struct Energy {
     pub dram: f64,
     /// Of the SSDs, all copies.
     pub ssd: f64,
+    /// Of the read SSD.
+    pub read_ssd: f64,
     /// Of the backing disks.
     pub backing: f64,
     /// Of all.
@@ -81,7 +89,7 @@ pub struct Energy {
 }
 
 impl Energy {
-    pub(crate) fn new(dram: f64, ssd: f64, backing: f64) -> Energy {
-        Energy { dram, ssd, backing, total: dram + ssd + backing }
+    pub(crate) fn new(dram: f64, ssd: f64, read_ssd: f64, backing: f64) -> Energy {
+        Energy { dram, ssd, read_ssd, backing, total: dram + ssd + read_ssd + backing }
     }
 }

@@ -8,7 +8,7 @@ use crate::profile::figure::Figures;
 use crate::profile::{Catalogue, Figure};
 use crate::{
     Backing, DiskKind, Dram, Energy, HardwareError, LevelCost, Operations, ServiceTimes, Ssd, energy_j,
-    service::ns_of, unreliability,
+    service::ns_of, unreliability, unreliability_hybrid,
 };
 
 /// Nanoseconds of a second.
@@ -29,6 +29,8 @@ pub struct Host {
     pub ssd: Ssd,
     /// SSDs on which each cached block is: 2 when they mirror each other.
     pub ssd_copies: u32,
+    /// The SSD of the read SSD level, where it is of another kind; see [`Host::read_ssd`].
+    pub read_ssd: Option<Ssd>,
     /// What lies behind the cache.
     pub backing: Backing,
 }
@@ -36,7 +38,7 @@ pub struct Host {
 /// What a profile says of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sheet<'a> {
-    /// What the device is to the host: `dram`, `ssd`, `backing`, `disk`, `network`.
+    /// What the device is to the host: `dram`, `ssd`, `read_ssd`, `backing`, `disk`, `network`.
     pub kind: &'static str,
     /// What it is.
     pub about: &'a str,
@@ -55,6 +57,8 @@ pub struct Run {
     pub dram_bytes: u64,
     /// Size of the SSD level, as the cache sees it: without the copies.
     pub ssd_bytes: u64,
+    /// Size of the read SSD level.
+    pub read_ssd_bytes: u64,
     /// How long it took.
     pub span_ns: u64,
     /// What was done, in blocks.
@@ -66,6 +70,8 @@ pub struct Run {
 pub struct Utilisation {
     /// Of the SSDs, at full queues.
     pub ssd: f64,
+    /// Of the SSDs of the read SSD level.
+    pub read_ssd: f64,
     /// Of the backing disks, each with one command at a time.
     pub backing: f64,
 }
@@ -96,19 +102,24 @@ impl Host {
         fn sheet<'a>(kind: &'static str, about: &'a str, source: &'a str, device: &dyn Figures) -> Sheet<'a> {
             Sheet { kind, about, source, figures: device.figures() }
         }
-        let Host { dram, ssd, backing, .. } = self;
-        let mut sheets = vec![
-            sheet("dram", &dram.about, &dram.source, dram),
-            sheet("ssd", &ssd.about, &ssd.source, ssd),
-            sheet("backing", &backing.about, &backing.source, backing),
-            match &backing.disk {
-                DiskKind::FixedDisk(disk) => sheet("disk", &disk.about, &disk.source, disk),
-                DiskKind::Hdd(disk) => sheet("disk", &disk.about, &disk.source, disk),
-            },
-        ];
+        let Host { dram, ssd, read_ssd, backing, .. } = self;
+        let mut sheets =
+            vec![sheet("dram", &dram.about, &dram.source, dram), sheet("ssd", &ssd.about, &ssd.source, ssd)];
+        sheets.extend(read_ssd.as_ref().map(|ssd| sheet("read_ssd", &ssd.about, &ssd.source, ssd)));
+        sheets.push(sheet("backing", &backing.about, &backing.source, backing));
+        sheets.push(match &backing.disk {
+            DiskKind::FixedDisk(disk) => sheet("disk", &disk.about, &disk.source, disk),
+            DiskKind::Hdd(disk) => sheet("disk", &disk.about, &disk.source, disk),
+        });
         let way = backing.network.as_ref();
         sheets.extend(way.map(|way| sheet("network", &way.about, &way.source, way)));
         sheets
+    }
+
+    /// The SSD of the read SSD level, for schemes that have one: one of its own kind, or where the profile names none,
+    /// another one like [`Host::ssd`].
+    pub fn read_ssd(&self) -> &Ssd {
+        self.read_ssd.as_ref().unwrap_or(&self.ssd)
     }
 
     /// Times of commands of one block.
@@ -117,21 +128,29 @@ impl Host {
             dram_ns: ns_of(self.dram.access_us),
             ssd_read_ns: self.ssd.read_ns(block.bytes()),
             ssd_write_ns: self.ssd.write_ns(block.bytes()),
+            read_ssd_read_ns: self.read_ssd().read_ns(block.bytes()),
+            read_ssd_write_ns: self.read_ssd().write_ns(block.bytes()),
             backing: self.backing.times(block.bytes()),
         }
     }
 
     /// Price of levels of these sizes, with all copies of the SSD level.
-    pub fn cost_usd(&self, dram_bytes: u64, ssd_bytes: u64) -> LevelCost {
+    pub fn cost_usd(&self, dram_bytes: u64, ssd_bytes: u64, read_ssd_bytes: u64) -> LevelCost {
         let dram = self.dram.cost_usd(dram_bytes);
         let ssd = self.ssd.cost_usd(ssd_bytes) * f64::from(self.ssd_copies);
-        LevelCost { dram, ssd, total: dram + ssd }
+        let read_ssd = self.read_ssd().cost_usd(read_ssd_bytes);
+        LevelCost { dram, ssd, read_ssd, total: dram + ssd + read_ssd }
     }
 
     /// Years until new SSDs of a level of this size have taken all writes that they may take, when so many bytes are
     /// written to the level in a second, again and again. Each copy takes every write. `None` when nothing is written.
     pub fn ssd_life_years(&self, ssd_bytes: u64, written_bytes_per_s: f64) -> Option<f64> {
         self.ssd.years_left(ssd_bytes, 0.0, written_bytes_per_s)
+    }
+
+    /// [`Host::ssd_life_years`] of the read SSD level.
+    pub fn read_ssd_life_years(&self, read_ssd_bytes: u64, written_bytes_per_s: f64) -> Option<f64> {
+        self.read_ssd().years_left(read_ssd_bytes, 0.0, written_bytes_per_s)
     }
 
     /// Energy of a run, in joules, by TICA's Eq. 2, with backing disks: operations times latency times power, and the
@@ -157,7 +176,14 @@ impl Host {
             spent(operations.ssd_writes, times.ssd_write_ns) * copies,
             devices(self.ssd.device_gb, run.ssd_bytes) * copies,
         );
-        Energy::new(dram, ssd, self.backing.energy_j(self.backing_work_s(operations, &times), span_s))
+        let read_ssd = device(
+            &self.read_ssd().power_w,
+            spent(operations.read_ssd_reads, times.read_ssd_read_ns),
+            spent(operations.read_ssd_writes, times.read_ssd_write_ns),
+            devices(self.read_ssd().device_gb, run.read_ssd_bytes),
+        );
+        let backing = self.backing.energy_j(self.backing_work_s(operations, &times), span_s);
+        Energy::new(dram, ssd, read_ssd, backing)
     }
 
     /// How busy a run kept the devices; `None` in no time.
@@ -167,12 +193,17 @@ impl Host {
         let (span_s, operations, block) = (seconds(run.span_ns), &run.operations, run.block.bytes());
         // Any copy serves a read, every copy takes a write. More SSDs serve more at once.
         let copies = f64::from(self.ssd_copies);
-        let each = devices(self.ssd.device_gb, run.ssd_bytes).max(1.0);
         let (reads, writes) = (operations.ssd_reads as f64 / copies, operations.ssd_writes as f64);
+        let of_read_ssd = (operations.read_ssd_reads as f64, operations.read_ssd_writes as f64);
+        let least_s = |ssd: &Ssd, level_bytes: u64, (reads, writes): (f64, f64)| {
+            let each = devices(ssd.device_gb, level_bytes).max(1.0);
+            ssd.least_s(reads / each, writes / each, block)
+        };
         let bytes = operations.backing_reads.saturating_add(operations.backing_writes) as f64 * block as f64;
         let work_s = self.backing_work_s(operations, &times);
         Some(Utilisation {
-            ssd: self.ssd.least_s(reads / each, writes / each, block) / span_s,
+            ssd: least_s(&self.ssd, run.ssd_bytes, (reads, writes)) / span_s,
+            read_ssd: least_s(self.read_ssd(), run.read_ssd_bytes, of_read_ssd) / span_s,
             backing: self.backing.least_s(work_s, bytes) / span_s,
         })
     }
@@ -181,6 +212,14 @@ impl Host {
     pub fn dirty_loss(&self, mission_h: f64) -> f64 {
         let copies = self.ssd_copies.min(i32::MAX as u32) as i32;
         unreliability(self.ssd.mttf_h, mission_h).powi(copies)
+    }
+
+    /// Chance of losing dirty data, which are on the SSD and besides for a share `in_dram` of the time in DRAM, else on
+    /// the read SSD, within a mission (TICA, Eq. 4).
+    pub fn mirrored_loss(&self, in_dram: f64, mission_h: f64) -> f64 {
+        let fails = |mttf_h| unreliability(mttf_h, mission_h);
+        let (ssd, read_ssd) = (fails(self.ssd.mttf_h), fails(self.read_ssd().mttf_h));
+        unreliability_hybrid(in_dram, ssd, read_ssd, fails(self.dram.mttf_h))
     }
 
     /// Time that the backing disks work, added up over them.

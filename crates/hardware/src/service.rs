@@ -16,6 +16,10 @@ pub struct ServiceTimes {
     pub ssd_read_ns: u64,
     /// A write into a SATA SSD's buffer: 60 us.
     pub ssd_write_ns: u64,
+    /// A read from the read SSD: that of another SSD of the same kind, 120 us.
+    pub read_ssd_read_ns: u64,
+    /// A write into the read SSD's buffer: 60 us.
+    pub read_ssd_write_ns: u64,
     /// What lies behind the cache.
     pub backing: BackingTimes,
 }
@@ -80,6 +84,8 @@ impl Default for ServiceTimes {
             dram_ns: 2_000,
             ssd_read_ns: 120_000,
             ssd_write_ns: 60_000,
+            read_ssd_read_ns: 120_000,
+            read_ssd_write_ns: 60_000,
             backing: BackingTimes::default(),
         }
     }
@@ -92,6 +98,7 @@ impl ServiceTimes {
         match level {
             Level::Dram => self.dram_ns,
             Level::Ssd => self.ssd_read_ns,
+            Level::ReadSsd => self.read_ssd_read_ns,
         }
     }
 
@@ -101,6 +108,7 @@ impl ServiceTimes {
         match level {
             Level::Dram => self.dram_ns,
             Level::Ssd => self.ssd_write_ns,
+            Level::ReadSsd => self.read_ssd_write_ns,
         }
     }
 }
@@ -120,12 +128,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faster_levels_come_first() {
+    fn levels_are_faster_than_disks() {
         let times = ServiceTimes::default();
         let reads = Level::ALL.map(|level| times.level_read_ns(level));
         let writes = Level::ALL.map(|level| times.level_write_ns(level));
-        assert_eq!(reads, [2_000, 120_000]);
-        assert_eq!(writes, [2_000, 60_000]);
+        assert_eq!(reads, [2_000, 120_000, 120_000]);
+        assert_eq!(writes, [2_000, 60_000, 60_000]);
         assert!(reads[1] < times.backing.random_read.ns);
         assert!(times.backing.sequential_read.ns < times.backing.random_read.ns);
     }

@@ -96,14 +96,14 @@ impl<'a> Adviser<'a> {
     fn new(load: &'a Load, plan: &'a SizePlan, options: &'a SizeOptions) -> Adviser<'a> {
         let granule = granule_blocks(load.block_bytes, options);
         let limits = |vm: &VmLoad| {
-            Level::ALL.map(|level| {
+            Level::SIZED.map(|level| {
                 let demand = demand_of(vm, level, options, load.block_bytes);
                 Limits { least: demand.min_blocks, most: demand.max_blocks }
             })
         };
         let limits: Vec<_> = load.vms.iter().map(limits).collect();
         let sizes = |(vm, limits): (&VmLoad, &[Limits; 2])| {
-            Level::ALL.map(|level| {
+            Level::SIZED.map(|level| {
                 let curve = vm.curve(level).thin(MOST_SIZES);
                 let whole = |blocks: u64| blocks.checked_next_multiple_of(granule).unwrap_or(blocks);
                 let sizes = curve.points().iter().map(|point| whole(point.size_blocks));
@@ -122,11 +122,11 @@ impl<'a> Adviser<'a> {
     /// The offer at these positions of `totals`.
     fn offer<'t>(&self, totals: &'t Totals, at: [usize; 2]) -> Offer<'t> {
         let of = |level: Level| (&totals.of_level[level.index()], at[level.index()]);
-        let capacity_blocks = Level::ALL.map(|level| {
+        let capacity_blocks = Level::SIZED.map(|level| {
             let (sizes, at) = of(level);
             sizes.sizes_bytes[at] / self.load.block_bytes
         });
-        let shares_blocks = Level::ALL.map(|level| {
+        let shares_blocks = Level::SIZED.map(|level| {
             let (sizes, at) = of(level);
             &sizes.shares_blocks[at][..]
         });
@@ -153,7 +153,7 @@ impl<'a> Adviser<'a> {
     /// `hits` are those of [`Adviser::hits_by_size`], by [`Level::index`].
     fn about(&self, offer: &Offer<'_>, hits: [&HitsBySize; 2]) -> Vec<String> {
         let mut sentences = Vec::new();
-        for level in Level::ALL {
+        for level in Level::SIZED {
             sentences.extend(self.about_level(offer, level));
             sentences.extend(self.gains(offer, level, hits[level.index()]));
             sentences.extend(self.gifts(offer, level, hits[level.index()]));
@@ -293,7 +293,7 @@ impl<'a> Adviser<'a> {
     }
 
     fn about_vms_without_use(&self) -> Option<String> {
-        let is_idle = |vm: &&VmLoad| Level::ALL.iter().all(|&level| vm.curve(level).blocks_needed() == 0);
+        let is_idle = |vm: &&VmLoad| Level::SIZED.iter().all(|&level| vm.curve(level).blocks_needed() == 0);
         let idle: Vec<&str> = self.load.vms.iter().filter(is_idle).map(|vm| vm.facts.name.as_str()).collect();
         (!idle.is_empty()).then(|| {
             format!(

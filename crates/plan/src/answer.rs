@@ -101,7 +101,7 @@ impl Answer {
     ) -> Result<(), PlanError> {
         let shares = self.plan.vms.iter().map(|vm| quota(vm.share_blocks)).collect::<Result<Vec<_>, _>>()?;
         let given = |level: Level| self.plan.of_level[level.index()].given_blocks.min(MAX_LEVEL_BLOCKS);
-        let physical = quota(Level::ALL.map(given))?;
+        let physical = quota(Level::SIZED.map(given))?;
         let known = Some(self.plan.vms.len());
         let run = |mode: &&'static str| -> Result<_, PlanError> {
             let mut settings = SchemeInfo::find(SCHEME).map_err(ReplayError::from)?.settings();

@@ -152,6 +152,7 @@ fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
             let levels = LevelBytes {
                 dram_bytes: used(Level::Dram, wanted.dram_bytes),
                 ssd_bytes: used(Level::Ssd, wanted.ssd_bytes),
+                read_ssd_bytes: used(Level::ReadSsd, wanted.read_ssd_bytes),
             };
             if levels == LevelBytes::default() {
                 let names: Vec<_> = info.levels.iter().map(|level| format!("--{}", level.name())).collect();
@@ -160,10 +161,11 @@ fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
                     names.join(" or ")
                 )));
             }
-            let physical = Quota::new(
-                level_blocks(Level::Dram, levels.dram_bytes, options.block_size)?,
-                level_blocks(Level::Ssd, levels.ssd_bytes, options.block_size)?,
-            );
+            let mut physical = Quota::default();
+            for level in Level::ALL {
+                physical = physical.with(level, level_blocks(level, levels.of(level), options.block_size)?);
+            }
+            info.check_needs(physical).map_err(ReplayError::from)?;
             let options = Options {
                 settings: settings.clone(),
                 physical,

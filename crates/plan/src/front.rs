@@ -47,22 +47,19 @@ impl Prices {
     /// Prices of a host's devices.
     pub fn of(host: &Host) -> Prices {
         Prices {
-            dram_usd_per_gib: host.cost_usd(GIB, 0).dram,
-            ssd_usd_per_gib: host.cost_usd(0, GIB).ssd,
+            dram_usd_per_gib: host.cost_usd(GIB, 0, 0).dram,
+            ssd_usd_per_gib: host.cost_usd(0, GIB, 0).ssd,
             ssd_rating: host.ssd.rating(),
         }
     }
 
     /// The price of both levels.
     pub fn cost_usd(&self, levels: LevelBytes) -> f64 {
-        Level::ALL.map(|level| levels.of(level) as f64 / GIB as f64 * self.usd_per_gib(level)).iter().sum()
+        Level::SIZED.map(|level| levels.of(level) as f64 / GIB as f64 * self.usd_per_gib(level)).iter().sum()
     }
 
     fn usd_per_gib(&self, level: Level) -> f64 {
-        match level {
-            Level::Dram => self.dram_usd_per_gib,
-            Level::Ssd => self.ssd_usd_per_gib,
-        }
+        if level == Level::Dram { self.dram_usd_per_gib } else { self.ssd_usd_per_gib }
     }
 }
 
@@ -102,7 +99,7 @@ pub fn front(
     options: &SizeOptions,
 ) -> Result<Vec<FrontPoint>, PlanError> {
     let is_price = |usd: f64| usd.is_finite() && usd > 0.0;
-    if !(Level::ALL.into_iter().all(|level| is_price(prices.usd_per_gib(level))) && is_price(budget_usd))
+    if !(Level::SIZED.into_iter().all(|level| is_price(prices.usd_per_gib(level))) && is_price(budget_usd))
         || budget_usd > MAX_BUDGET_USD
     {
         return Err(PlanError::Request(format!(
@@ -110,7 +107,7 @@ pub fn front(
         )));
     }
     // Levels are divided independently, so that every pair needs no division of its own.
-    let [drams, ssds] = Level::ALL.map(|level| divisions(load, level, prices, budget_usd, options));
+    let [drams, ssds] = Level::SIZED.map(|level| divisions(load, level, prices, budget_usd, options));
     let (drams, ssds) = (drams?, ssds?);
     let mut points: Vec<Candidate<'_>> = Vec::new();
     for dram in &drams {
@@ -213,7 +210,7 @@ impl<'a> Candidate<'a> {
         }
         let [dram_bytes, ssd_bytes] =
             divisions.map(|(plan, _)| plan.capacity_blocks.saturating_mul(load.block_bytes));
-        let levels = LevelBytes { dram_bytes, ssd_bytes };
+        let levels = LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() };
         let latency_us = total.mean_latency_us().unwrap_or(0.0);
         let worn = if load.has_span() {
             let bytes_per_day = total.ssd_writes_per_s * load.block_bytes as f64 * SECONDS_PER_DAY;

@@ -10,6 +10,14 @@ pub struct LevelBytes {
     pub dram_bytes: u64,
     /// SSD.
     pub ssd_bytes: u64,
+    /// Read SSD, for schemes that have one.
+    #[serde(skip_serializing_if = "is_none")]
+    pub read_ssd_bytes: u64,
+}
+
+/// Only comparisons have a read SSD, and of those only some.
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl LevelBytes {
@@ -18,6 +26,7 @@ impl LevelBytes {
         match level {
             Level::Dram => self.dram_bytes,
             Level::Ssd => self.ssd_bytes,
+            Level::ReadSsd => self.read_ssd_bytes,
         }
     }
 }
@@ -32,11 +41,12 @@ pub struct LevelBlockCounts {
 }
 
 impl LevelBlockCounts {
-    /// Blocks of one level.
+    /// Blocks of one level; there are none of a level that is not sized.
     pub fn of(&self, level: Level) -> u64 {
         match level {
             Level::Dram => self.dram_blocks,
             Level::Ssd => self.ssd_blocks,
+            Level::ReadSsd => 0,
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct MiniOptions {
     pub settings: Settings,
     /// Sizes of all levels together, in blocks, ascending.
     pub sizes_blocks: Vec<u64>,
-    /// Share of a size that is host memory, with schemes that use both levels.
+    /// Share of a size that is host memory, with schemes that use it and an SSD. SSDs divide the rest equally.
     pub dram_share: f64,
     /// Share of all blocks that is followed: above 0, at most 1.
     pub rate: f64,
@@ -118,7 +118,12 @@ fn scaled_quota(info: &SchemeInfo, size_blocks: u64, options: &MiniOptions) -> Q
         nothing if nothing <= 0.0 => 0,
         blocks => (blocks.round() as u32).max(1),
     };
-    Quota::new(scaled(of_dram), scaled(1.0 - of_dram))
+    let quota = Quota::new(scaled(of_dram), scaled(1.0 - of_dram));
+    if !info.levels.contains(&Level::ReadSsd) {
+        return quota;
+    }
+    let of_each_ssd = scaled((1.0 - of_dram) / 2.0);
+    quota.with(Level::Ssd, of_each_ssd).with(Level::ReadSsd, of_each_ssd)
 }
 
 /// Counts effects.

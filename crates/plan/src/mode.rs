@@ -65,7 +65,7 @@ fn value(load: &Load, options: &SizeOptions, report: &Report) -> f64 {
     let vms = || load.vms.iter().zip(&report.vms);
     let hits = |(vm, replayed): &(&VmLoad, &VmReport)| {
         let counters = &replayed.counts.counters;
-        let hits = (counters.read_hits.dram + counters.read_hits.ssd) as f64;
+        let hits = counters.read_hits.total() as f64;
         (hits, hits / counters.block_accesses.max(1) as f64, weight_of(vm, options))
     };
     match options.objective {

@@ -34,10 +34,7 @@ impl VmRule {
     }
 
     fn limits(&self, level: Level) -> (Option<u64>, Option<u64>) {
-        match level {
-            Level::Dram => self.dram_bytes,
-            Level::Ssd => self.ssd_bytes,
-        }
+        if level == Level::Dram { self.dram_bytes } else { self.ssd_bytes }
     }
 }
 
@@ -156,7 +153,7 @@ pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<Si
     }
     // A level that is not there gives no VM what the objective promises; what rules promise cannot be kept.
     let without = SizeOptions { objective: Objective::SumHitRatio, ..options.clone() };
-    let [dram, ssd] = Level::ALL.map(|level| {
+    let [dram, ssd] = Level::SIZED.map(|level| {
         let bytes = levels.of(level);
         divide_level(load, level, bytes, if bytes == 0 { &without } else { options })
     });
@@ -176,7 +173,8 @@ pub(crate) fn plan_of(
         let share_blocks = divisions.each_ref().map(|(_, division)| division.sizes[at]);
         let outcome = outcome_of_shares(vm, share_blocks, options);
         total.add(&outcome);
-        let demand_blocks = Level::ALL.map(|level| usable(&demand_of(vm, level, options, load.block_bytes)));
+        let demand_blocks =
+            Level::SIZED.map(|level| usable(&demand_of(vm, level, options, load.block_bytes)));
         let splits = hulls(vm, options.solver).map(|hulls| splits(&hulls, share_blocks));
         vms.push(VmPlan { name: vm.facts.name.clone(), demand_blocks, share_blocks, splits, outcome });
     }
@@ -208,11 +206,11 @@ pub(crate) fn hits_of_shares(vm: &VmLoad, share_blocks: [u64; 2], hulls: Option<
 
 /// What the VM's caches are cut by, by level, with the solver that cuts.
 pub(crate) fn hulls(vm: &VmLoad, solver: Solver) -> Option<[Hull; 2]> {
-    (solver == Solver::Talus).then(|| Level::ALL.map(|level| Hull::new(vm.curve(level).points())))
+    (solver == Solver::Talus).then(|| Level::SIZED.map(|level| Hull::new(vm.curve(level).points())))
 }
 
 fn splits(hulls: &[Hull; 2], share_blocks: [u64; 2]) -> [Split; 2] {
-    Level::ALL.map(|level| hulls[level.index()].split(share_blocks[level.index()]))
+    Level::SIZED.map(|level| hulls[level.index()].split(share_blocks[level.index()]))
 }
 
 /// What a VM sees with so many hits of host memory and of the SSD.
@@ -375,5 +373,6 @@ pub(crate) fn title(level: Level) -> &'static str {
     match level {
         Level::Dram => "DRAM",
         Level::Ssd => "SSD",
+        Level::ReadSsd => "read SSD",
     }
 }

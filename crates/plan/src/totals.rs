@@ -34,7 +34,7 @@ pub struct Totals {
 /// not fit are left out.
 pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Totals {
     let mut of_level: [LevelTotals; 2] = Default::default();
-    for level in Level::ALL {
+    for level in Level::SIZED {
         let found = &mut of_level[level.index()];
         let asked_bytes = plan.levels.of(level);
         for bytes in sizes_around(asked_bytes, load.block_bytes) {

@@ -36,23 +36,25 @@ pub struct Counters {
     /// Block accesses that were writes.
     pub block_writes: u64,
     /// Reads served by each level, indexed by [`Level::index`].
-    pub read_hits: [u64; 2],
+    pub read_hits: [u64; Level::COUNT],
     /// Reads served by the backing disk.
     pub read_misses: u64,
     /// Writes to a block that the SSD held and kept.
     pub write_hits_ssd: u64,
     /// SSD writes by cause.
     pub ssd_writes: SsdWrites,
+    /// Data blocks written into the read SSD, all of them copies of what another level holds.
+    pub read_ssd_writes: u64,
     /// Blocks put into DRAM.
     pub dram_writes: u64,
-    /// Blocks read from the backing disk for reads, merges and promotions.
+    /// Blocks read from the backing disk for reads, merges and copies.
     pub backing_reads: u64,
     /// Blocks written to the backing disk by writes and write-backs.
     pub backing_writes: u64,
     /// Of `backing_writes`, those that evictions and cleanings caused.
     pub write_backs: u64,
     /// Blocks evicted from each level.
-    pub evictions: [u64; 2],
+    pub evictions: [u64; Level::COUNT],
 }
 
 impl Counters {
@@ -80,6 +82,9 @@ impl Counters {
             }
             Effect::Fill { level: Level::Dram, .. } => self.dram_writes += 1,
             Effect::Fill { level: Level::Ssd, .. } => self.ssd_writes.fill += 1,
+            Effect::Fill { level: Level::ReadSsd, .. } | Effect::WriteLevel { level: Level::ReadSsd, .. } => {
+                self.read_ssd_writes += 1;
+            }
             Effect::WriteLevel { level: Level::Ssd, hit, .. } => {
                 self.ssd_writes.write += 1;
                 self.write_hits_ssd += u64::from(hit);
@@ -97,9 +102,13 @@ impl Counters {
                 self.write_backs += 1;
                 self.backing_writes += 1;
             }
-            Effect::Promote { from_dram, .. } => {
-                self.ssd_writes.promotion += 1;
-                self.backing_reads += u64::from(from_dram.is_none());
+            Effect::Copy { to, from, .. } => {
+                match to {
+                    Level::Dram => self.dram_writes += 1,
+                    Level::Ssd => self.ssd_writes.promotion += 1,
+                    Level::ReadSsd => self.read_ssd_writes += 1,
+                }
+                self.backing_reads += u64::from(from.level().is_none());
             }
         }
     }
@@ -119,15 +128,17 @@ impl Counters {
         self.ssd_writes.write += other.ssd_writes.write;
         self.ssd_writes.promotion += other.ssd_writes.promotion;
         self.ssd_writes.moved += other.ssd_writes.moved;
+        self.read_ssd_writes += other.read_ssd_writes;
         self.dram_writes += other.dram_writes;
         self.backing_reads += other.backing_reads;
         self.backing_writes += other.backing_writes;
         self.write_backs += other.write_backs;
     }
 
-    /// SSD writes per block that the guests wrote (TICA Eq. 1); `None` without guest writes.
+    /// Writes of both SSDs per block that the guests wrote (TICA Eq. 1); `None` without guest writes.
     pub fn cwf(&self) -> Option<f64> {
-        (self.block_writes > 0).then(|| self.ssd_writes.total() as f64 / self.block_writes as f64)
+        let writes = self.ssd_writes.total() + self.read_ssd_writes;
+        (self.block_writes > 0).then(|| writes as f64 / self.block_writes as f64)
     }
 }
 
@@ -152,6 +163,8 @@ pub struct CounterReport {
     pub dram_writes: u64,
     /// Data blocks written to the SSD, by cause.
     pub ssd_writes: SsdWriteCounts,
+    /// Data blocks written to the read SSD.
+    pub read_ssd_writes: u64,
     /// Blocks read from the backing disk, for whatever reason.
     pub backing_reads: u64,
     /// Blocks written to the backing disk, for whatever reason.
@@ -160,7 +173,7 @@ pub struct CounterReport {
     pub write_backs: u64,
     /// Blocks that left a level for another block or a smaller share.
     pub evictions: LevelCounts,
-    /// SSD writes for each block written by the guest; none without such blocks.
+    /// Writes of both SSDs for each block written by the guest; none without such blocks.
     pub cwf: Option<f64>,
 }
 
@@ -171,6 +184,15 @@ pub struct LevelCounts {
     pub dram: u64,
     /// In the SSD.
     pub ssd: u64,
+    /// In the read SSD.
+    pub read_ssd: u64,
+}
+
+impl LevelCounts {
+    /// Of all levels.
+    pub fn total(&self) -> u64 {
+        self.dram + self.ssd + self.read_ssd
+    }
 }
 
 /// A count that only the SSD has.
@@ -196,9 +218,10 @@ pub struct SsdWriteCounts {
     pub moved: u64,
 }
 
-impl From<[u64; 2]> for LevelCounts {
-    fn from(counts: [u64; 2]) -> LevelCounts {
-        LevelCounts { dram: counts[Level::Dram.index()], ssd: counts[Level::Ssd.index()] }
+impl From<[u64; Level::COUNT]> for LevelCounts {
+    fn from(counts: [u64; Level::COUNT]) -> LevelCounts {
+        let [dram, ssd, read_ssd] = counts;
+        LevelCounts { dram, ssd, read_ssd }
     }
 }
 
@@ -226,6 +249,7 @@ impl From<&Counters> for CounterReport {
             write_hits: SsdOnly { ssd: counters.write_hits_ssd },
             dram_writes: counters.dram_writes,
             ssd_writes: (&counters.ssd_writes).into(),
+            read_ssd_writes: counters.read_ssd_writes,
             backing_reads: counters.backing_reads,
             backing_writes: counters.backing_writes,
             write_backs: counters.write_backs,
@@ -246,22 +270,24 @@ mod tests {
             requests: 1,
             block_reads: 2,
             block_writes: 4,
-            read_hits: [5, 6],
+            read_hits: [5, 6, 19],
             read_misses: 7,
             write_hits_ssd: 12,
             ssd_writes: writes,
+            read_ssd_writes: 20,
             dram_writes: 13,
             backing_reads: 14,
             backing_writes: 15,
             write_backs: 16,
-            evictions: [17, 18],
+            evictions: [17, 18, 21],
         };
         let expected = serde_json::json!({
             "requests": 1, "block_accesses": 6, "block_reads": 2, "block_writes": 4,
-            "read_hits": {"dram": 5, "ssd": 6}, "read_misses": 7, "write_hits": {"ssd": 12}, "dram_writes": 13,
+            "read_hits": {"dram": 5, "ssd": 6, "read_ssd": 19}, "read_misses": 7, "write_hits": {"ssd": 12},
+            "dram_writes": 13, "read_ssd_writes": 20,
             "ssd_writes": {"total": 38, "fill": 8, "write": 9, "promotion": 10, "move": 11},
             "backing_reads": 14, "backing_writes": 15, "write_backs": 16,
-            "evictions": {"dram": 17, "ssd": 18}, "cwf": 9.5,
+            "evictions": {"dram": 17, "ssd": 18, "read_ssd": 21}, "cwf": 14.5,
         });
         let found = serde_json::to_value(CounterReport::from(&counters)).expect("plain numbers");
         assert_eq!(found, expected);

@@ -12,7 +12,7 @@ pub type Slot = u32;
 ///
 /// Effects of one access come in the order in which they must *logically* happen: an eviction before the
 /// fill that takes its slot. `Read…`, `Fill`, `Write…`, `Merge…` and `Invalidate` concern the accessed
-/// block; `Evict`, `Clean` and `Promote` name theirs.
+/// block; `Evict`, `Clean` and `Copy` name theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The read is served from this copy.
@@ -79,15 +79,42 @@ pub enum Effect {
         /// Which block.
         block: BlockNo,
     },
-    /// In the background a clean copy of a block is put into the SSD.
-    Promote {
+    /// In the background a clean copy of a block is put into an SSD. A later effect on the copy that it is made from
+    /// happens after it.
+    Copy {
+        /// Level to fill.
+        to: Level,
         /// Slot to fill.
         slot: Slot,
         /// Which block.
         block: BlockNo,
-        /// DRAM slot to copy it from; `None`: it is read from the backing disk.
-        from_dram: Option<Slot>,
+        /// Where its bytes come from.
+        from: CopySource,
     },
+}
+
+/// Where the bytes of a background copy come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopySource {
+    /// From a copy in a level.
+    Level {
+        /// Level of the copy.
+        level: Level,
+        /// Slot of the copy.
+        slot: Slot,
+    },
+    /// From the backing disk.
+    Backing,
+}
+
+impl CopySource {
+    /// The level that is read, if it is one.
+    pub fn level(self) -> Option<Level> {
+        match self {
+            CopySource::Level { level, .. } => Some(level),
+            CopySource::Backing => None,
+        }
+    }
 }
 
 /// Receives effects. Implementations are small and inlined into the scheme's code.

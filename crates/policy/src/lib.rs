@@ -25,12 +25,12 @@ mod settings;
 mod sizer;
 
 pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts, SsdWrites};
-pub use effect::{Effect, Nothing, Sink, Slot};
+pub use effect::{CopySource, Effect, Nothing, Sink, Slot};
 pub use foresight::{Foresight, ForesightBuilder};
 pub use geometry::{Geometry, MapKind};
 pub use lists::SetLists;
 pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, build_foreseeing, schemes as all_schemes};
-pub use scheme::{Hint, LevelDemand, Points, Scheme};
+pub use scheme::{Hint, LevelDemand, Mirrors, Points, Scheme};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings};
 pub use sizer::{Sizer, Tenant};

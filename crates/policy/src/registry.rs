@@ -5,11 +5,12 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
 use crate::quota::Quota;
-use crate::scheme::{Hint, LevelDemand, Points, Scheme};
+use crate::scheme::{Hint, LevelDemand, Mirrors, Points, Scheme};
 use crate::schemes::sized::eci_cache::EciCacheLike;
+use crate::schemes::tica::choice::Policy;
 use crate::schemes::{
     arc, belady, etica, fast_cache, flashcache, l2arc, larc, lirs, mq, opencas, rpac, s3_fifo, sets, sieve,
-    sized, two_q, ucache, w_tinylfu,
+    sized, tica, two_q, ucache, w_tinylfu,
 };
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
@@ -285,7 +286,46 @@ static SCHEMES: &[SchemeInfo] = &[
         needs_future: false,
         build: |settings, _, quota| AnyScheme::UcacheLike(Box::new(ucache::UcacheLike::new(settings, quota))),
     },
+    SchemeInfo {
+        name: "tica-ef",
+        about: "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves DRAM is \
+                dropped, which spares the SSDs",
+        source: "TICA (Salkhordeh et al.)",
+        levels: &Level::ALL,
+        tables: tica::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| {
+            tica_scheme(tica::Tica::fixed(settings, quota, Policy::EnduranceFriendly))
+        },
+    },
+    SchemeInfo {
+        name: "tica-wed",
+        about: "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
+        source: "TICA (Salkhordeh et al.)",
+        levels: &Level::ALL,
+        tables: tica::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| {
+            tica_scheme(tica::Tica::fixed(settings, quota, Policy::WriteToEnduranceDisk))
+        },
+    },
+    SchemeInfo {
+        name: "tica-adaptive",
+        about: "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what nobody uses",
+        source: "TICA (Salkhordeh et al.)",
+        levels: &Level::ALL,
+        tables: tica::ADAPTIVE_TABLES,
+        variants: &["identifier"],
+        needs_future: false,
+        build: |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
+    },
 ];
+
+fn tica_scheme(tica: tica::Tica) -> AnyScheme {
+    AnyScheme::Tica(Box::new(tica))
+}
 
 /// Every scheme, in the order to show them.
 pub fn schemes() -> &'static [SchemeInfo] {
@@ -325,7 +365,31 @@ impl SchemeInfo {
         if self.needs_future { Err(SettingError::NeedsFuture { scheme: self.name }) } else { Ok(()) }
     }
 
+    /// The levels without which the scheme cannot work. A scheme with a read SSD keeps every dirty block on two devices,
+    /// and has none to spare.
+    pub fn needed_levels(&self) -> &'static [Level] {
+        if self.levels.contains(&Level::ReadSsd) { self.levels } else { &[] }
+    }
+
+    /// Refuses a run that lacks a level without which the scheme cannot work.
+    ///
+    /// # Errors
+    /// [`SettingError::Levels`].
+    pub fn check_needs(&self, physical: Quota) -> Result<(), SettingError> {
+        match self.needed_levels().iter().find(|&&level| physical.of(level) == 0) {
+            Some(level) => Err(SettingError::Levels(format!(
+                "Scheme '{}' needs the {level} level; give it --{level} SIZE",
+                self.name,
+                level = level.name()
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses levels that the scheme would not use, so that nobody pays for space without an effect.
+    ///
+    /// # Errors
+    /// [`SettingError::Levels`].
     pub fn check_levels(&self, physical: Quota) -> Result<(), SettingError> {
         for level in Level::ALL {
             if physical.of(level) > 0 && !self.levels.contains(&level) {
@@ -411,6 +475,8 @@ pub enum AnyScheme {
     L2arcLike(Box<l2arc::L2arcLike>),
     /// See [`ucache::UcacheLike`].
     UcacheLike(Box<ucache::UcacheLike>),
+    /// See [`tica::Tica`].
+    Tica(Box<tica::Tica>),
 }
 
 macro_rules! each {
@@ -439,6 +505,7 @@ macro_rules! each {
             AnyScheme::OpencasLike($scheme) => $call,
             AnyScheme::L2arcLike($scheme) => $call,
             AnyScheme::UcacheLike($scheme) => $call,
+            AnyScheme::Tica($scheme) => $call,
         }
     };
 }
@@ -484,6 +551,10 @@ impl Scheme for AnyScheme {
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
         each!(self, scheme => scheme.demand(points))
+    }
+
+    fn mirrors(&self) -> Option<Mirrors> {
+        each!(self, scheme => scheme.mirrors())
     }
 
     #[inline]

@@ -36,6 +36,32 @@ pub enum Points {
     LastWithin(Quota),
 }
 
+/// Where the second copies of a VM's dirty blocks are, in a scheme that keeps each of them on two devices: the SSD and
+/// one other. The sums add up what there was at the end of each request, in blocks times requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mirrors {
+    /// Dirty blocks that have no second copy now: from a restart, or the loss of a copy, until it is made.
+    pub missing_blocks: u32,
+    /// Sum of the dirty blocks whose second copy was in DRAM.
+    pub in_dram: u64,
+    /// Sum of the dirty blocks whose second copy was on the read SSD.
+    pub in_read_ssd: u64,
+    /// Sum of the dirty blocks that had none.
+    pub missing: u64,
+}
+
+impl Mirrors {
+    /// Together with those of another VM.
+    pub fn and(self, other: Mirrors) -> Mirrors {
+        Mirrors {
+            missing_blocks: self.missing_blocks.saturating_add(other.missing_blocks),
+            in_dram: self.in_dram.saturating_add(other.in_dram),
+            in_read_ssd: self.in_read_ssd.saturating_add(other.in_read_ssd),
+            missing: self.missing.saturating_add(other.missing),
+        }
+    }
+}
+
 /// What looking ahead found out about a block. Whoever uses it checks it, because it may be out of date.
 #[derive(Clone, Copy, Debug)]
 pub struct Hint {
@@ -100,9 +126,14 @@ pub trait Scheme {
     /// Blocks that the VM holds in a level now.
     fn resident_blocks(&self, level: Level) -> u32;
 
-    /// Closes the sizing window and says what the VM could have used of each level, indexed by
-    /// [`Level::index`]; `None` from schemes that do not measure it.
+    /// Closes the sizing window and says what the VM could have used of each of [`Level::SIZED`]; `None` from schemes
+    /// that do not measure it.
     fn demand(&mut self, _: Points) -> Option<[LevelDemand; 2]> {
+        None
+    }
+
+    /// Where the second copies of dirty blocks are and were; `None` from schemes that keep none.
+    fn mirrors(&self) -> Option<Mirrors> {
         None
     }
 

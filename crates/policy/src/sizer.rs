@@ -106,7 +106,7 @@ pub trait Tenant {
     /// Its share in force.
     fn quota(&self) -> Quota;
 
-    /// Closes its sizing window and says what it could have used of each level; see [`Scheme::demand`].
+    /// Closes its sizing window and says what it could have used of each of [`Level::SIZED`]; see [`Scheme::demand`].
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]>;
 
     /// Changes its share.
@@ -182,7 +182,7 @@ impl Sizer {
     /// The share each of `vms` VMs starts with: equal parts, or without sizing the whole levels.
     pub fn first_share(&self, vms: usize) -> Quota {
         let parts = if self.on { (vms as u32).max(1) } else { 1 };
-        Quota::new(self.physical.dram_blocks / parts, self.physical.ssd_blocks / parts)
+        self.physical.map(|_, blocks| blocks / parts)
     }
 
     /// Notes one request of any of the VMs and, when the interval ends, gives every VM its new share.
@@ -221,7 +221,7 @@ impl Sizer {
         };
         let demands: Vec<_> = vms.iter_mut().map(|vm| vm.demand(points)).collect();
         let Some(mut demands) = demands.into_iter().collect::<Option<Vec<_>>>() else { return shares };
-        for level in Level::ALL {
+        for level in Level::SIZED {
             let of_level =
                 demands.iter_mut().map(|demand| std::mem::take(&mut demand[level.index()])).collect();
             match self.rule {
@@ -296,7 +296,7 @@ impl Sizer {
     fn approach<V: Tenant>(&mut self, vms: &mut [V]) {
         let slowest = if self.shrink_rate == 0 { u32::MAX } else { self.shrink_rate };
         let mut next: Vec<Quota> = vms.iter().map(Tenant::quota).collect();
-        for level in Level::ALL {
+        for level in Level::SIZED {
             for (quota, target) in next.iter_mut().zip(&self.targets) {
                 let step = quota.of(level).saturating_sub(target.of(level)).min(slowest);
                 *quota = quota.with(level, quota.of(level) - step);

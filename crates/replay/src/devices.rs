@@ -1,7 +1,9 @@
 //! What a run costs on the devices of a host: energy, wear, price. It must not know how requests were decided.
 
-use lode_hardware::{Energy, Host, LevelCost, Operations, Run, Utilisation};
-use lode_policy::Quota;
+use lode_hardware::{
+    Energy, HOURS_PER_YEAR, Host, LevelCost, Operations, Run, Utilisation, unreliability, unreliability_pair,
+};
+use lode_policy::{Mirrors, Quota};
 use lode_types::BlockSize;
 use serde::Serialize;
 
@@ -15,6 +17,8 @@ pub(crate) const SECOND_NS: f64 = 1e9;
 pub struct VmDevices {
     /// Bytes of data written into the SSD level; every copy of it takes them.
     pub ssd_written_bytes: u64,
+    /// Bytes of data written into the read SSD level.
+    pub read_ssd_written_bytes: u64,
     /// Energy of the operations; what devices take while they wait is no VM's.
     pub active_energy_j: Energy,
     /// The same over the span; none in no time.
@@ -35,6 +39,14 @@ pub struct DevicesReport {
     pub ssd_written_bytes_per_s: Option<f64>,
     /// Years that new SSDs last at this rate; none in no time or without writes.
     pub ssd_life_years: Option<f64>,
+    /// Bytes of data written into the read SSD level.
+    pub read_ssd_written_bytes: u64,
+    /// The same in a second, as with the SSD level.
+    pub read_ssd_written_bytes_per_s: Option<f64>,
+    /// Years that new SSDs of the read SSD level last at this rate; none in no time or without writes.
+    pub read_ssd_life_years: Option<f64>,
+    /// Where the second copies of dirty blocks were; none with a scheme that keeps none.
+    pub mirrors: Option<MirrorReport>,
     /// Energy of operations and waiting; none where a trace has no times.
     pub energy_j: Option<Energy>,
     /// Energy of the operations alone.
@@ -45,6 +57,42 @@ pub struct DevicesReport {
     pub utilisation: Option<Utilisation>,
     /// Price of the levels.
     pub cost_usd: LevelCost,
+}
+
+/// How well dirty blocks were protected that the scheme keeps on two devices.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MirrorReport {
+    /// Share of the mirrored dirty blocks, over all requests, whose second copy was in DRAM and not on the read SSD:
+    /// TICA's alpha. None when nothing was dirty.
+    pub in_dram: Option<f64>,
+    /// Share of the dirty blocks, over all requests, that had no second copy. None when nothing was dirty.
+    pub missing: Option<f64>,
+    /// Chance of losing dirty data within a year of 8,760 hours, by TICA's Eq. 4 with that alpha.
+    pub loss_per_year: Option<f64>,
+    /// The same for two SSDs of the SSD level's kind, by TICA's Eq. 5.
+    pub pair_loss_per_year: f64,
+}
+
+impl MirrorReport {
+    /// Of the sums of all VMs.
+    fn new(mirrors: &Mirrors, host: &Host) -> MirrorReport {
+        let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+        let mirrored = mirrors.in_dram.saturating_add(mirrors.in_read_ssd);
+        let in_dram = share(mirrors.in_dram, mirrored);
+        MirrorReport {
+            in_dram,
+            missing: share(mirrors.missing, mirrored.saturating_add(mirrors.missing)),
+            loss_per_year: in_dram.map(|in_dram| host.mirrored_loss(in_dram, HOURS_PER_YEAR)),
+            pair_loss_per_year: unreliability_pair(unreliability(host.ssd.mttf_h, HOURS_PER_YEAR)),
+        }
+    }
+}
+
+/// Blocks written to the SSDs in a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WrittenPerS {
+    pub(crate) ssd: f64,
+    pub(crate) read_ssd: f64,
 }
 
 /// A run on a host.
@@ -63,38 +111,51 @@ impl HostRun<'_> {
         let active_energy_j = self.active_energy_j(operations);
         VmDevices {
             ssd_written_bytes: self.bytes(operations.ssd_writes),
+            read_ssd_written_bytes: self.bytes(operations.read_ssd_writes),
             active_energy_j,
             active_mean_w: self.over_span(active_energy_j.total),
         }
     }
 
-    /// Of all together; `operations` are the sum of the VMs', `ssd_writes_per_s` what they write to the SSD in a second.
-    pub(crate) fn total(&self, operations: Operations, ssd_writes_per_s: Option<f64>) -> DevicesReport {
+    /// Of all together: `operations` and `mirrors` are the sums of the VMs', and so is what they write in a second.
+    pub(crate) fn total(
+        &self,
+        operations: Operations,
+        written_per_s: Option<WrittenPerS>,
+        mirrors: Option<Mirrors>,
+    ) -> DevicesReport {
         let run = self.run(operations);
-        let written_bytes = self.bytes(operations.ssd_writes);
-        let written_bytes_per_s = ssd_writes_per_s.map(|blocks| blocks * self.block.bytes() as f64);
+        let bytes_per_s = |blocks: f64| blocks * self.block.bytes() as f64;
+        let written_bytes_per_s = written_per_s.map(|blocks| bytes_per_s(blocks.ssd));
+        let read_ssd_written_bytes_per_s = written_per_s.map(|blocks| bytes_per_s(blocks.read_ssd));
         let energy_j = self.span_ns.map(|_| self.host.energy_j(&run));
         DevicesReport {
             host: self.host.name.clone(),
             span_s: self.span_ns.map(|ns| ns as f64 / SECOND_NS),
-            ssd_written_bytes: written_bytes,
+            ssd_written_bytes: self.bytes(operations.ssd_writes),
             ssd_written_bytes_per_s: written_bytes_per_s,
             ssd_life_years: written_bytes_per_s
                 .and_then(|bytes_per_s| self.host.ssd_life_years(run.ssd_bytes, bytes_per_s)),
+            read_ssd_written_bytes: self.bytes(operations.read_ssd_writes),
+            read_ssd_written_bytes_per_s,
+            read_ssd_life_years: read_ssd_written_bytes_per_s
+                .and_then(|bytes_per_s| self.host.read_ssd_life_years(run.read_ssd_bytes, bytes_per_s)),
+            mirrors: mirrors.map(|mirrors| MirrorReport::new(&mirrors, self.host)),
             energy_j,
             active_energy_j: self.active_energy_j(operations),
             mean_w: energy_j.and_then(|energy_j| self.over_span(energy_j.total)),
             utilisation: self.host.utilisation(&run),
-            cost_usd: self.host.cost_usd(run.dram_bytes, run.ssd_bytes),
+            cost_usd: self.host.cost_usd(run.dram_bytes, run.ssd_bytes, run.read_ssd_bytes),
         }
     }
 
     fn run(&self, operations: Operations) -> Run {
-        let Quota { dram_blocks, ssd_blocks } = self.physical;
+        let Quota { dram_blocks, ssd_blocks, read_ssd_blocks } = self.physical;
         Run {
             block: self.block,
             dram_bytes: self.bytes(dram_blocks.into()),
             ssd_bytes: self.bytes(ssd_blocks.into()),
+            read_ssd_bytes: self.bytes(read_ssd_blocks.into()),
             // In no time, nothing is told that a time would be needed for.
             span_ns: self.span_ns.unwrap_or(0),
             operations,

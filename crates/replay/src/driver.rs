@@ -1,7 +1,7 @@
 //! The loop that drives one scheme per VM. It must not know traces' formats or reports.
 
 use lode_hardware::ServiceTimes;
-use lode_policy::{Hint, Quota, Scheme, Settings, Sizer};
+use lode_policy::{Hint, Mirrors, Quota, Scheme, Settings, Sizer};
 use lode_trace::vm_block;
 use lode_types::{Access, AccessOp, BlockNo, BlockPart, BlockSize, Op, TraceRequest, blocks_of};
 
@@ -65,6 +65,8 @@ pub struct VmOutcome {
     pub first_interval: usize,
     /// The VM's share after each sizing from that one on.
     pub shares: Vec<Quota>,
+    /// Where the second copies of its dirty blocks were; `None` with a scheme that keeps none.
+    pub mirrors: Option<Mirrors>,
 }
 
 impl<T: Scheme> Driver<T> {
@@ -219,9 +221,9 @@ impl<T: Scheme> Driver<T> {
 
     /// What each VM's run led to so far.
     pub fn outcomes(&self) -> impl Iterator<Item = VmOutcome> {
-        self.vms.iter().enumerate().map(|(vm, (_, tally))| {
+        self.vms.iter().enumerate().map(|(vm, (scheme, tally))| {
             let (first_interval, shares) = self.intervals.of(vm);
-            VmOutcome { tally: tally.clone(), first_interval, shares }
+            VmOutcome { tally: tally.clone(), first_interval, shares, mirrors: scheme.mirrors() }
         })
     }
 }

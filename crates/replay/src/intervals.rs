@@ -2,7 +2,7 @@
 
 use lode_policy::Quota;
 
-/// Most shares (one a VM and sizing) that are kept; 8 bytes each. Sizings beyond are counted.
+/// Most shares (one a VM and sizing) that are kept; 12 bytes each. Sizings beyond are counted.
 pub const MAX_INTERVAL_SHARES: usize = 1 << 20;
 
 /// Shares by sizing, the oldest first.

@@ -17,7 +17,7 @@ mod report;
 mod run;
 mod tally;
 
-pub use devices::{DevicesReport, VmDevices};
+pub use devices::{DevicesReport, MirrorReport, VmDevices};
 pub use driver::{Driver, VmOutcome};
 pub use error::ReplayError;
 pub use future::Future;

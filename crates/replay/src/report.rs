@@ -45,11 +45,14 @@ pub struct LevelBlocks {
     pub dram_blocks: u32,
     /// Blocks of SSD.
     pub ssd_blocks: u32,
+    /// Blocks of read SSD.
+    pub read_ssd_blocks: u32,
 }
 
 impl From<Quota> for LevelBlocks {
     fn from(quota: Quota) -> LevelBlocks {
-        LevelBlocks { dram_blocks: quota.dram_blocks, ssd_blocks: quota.ssd_blocks }
+        let Quota { dram_blocks, ssd_blocks, read_ssd_blocks } = quota;
+        LevelBlocks { dram_blocks, ssd_blocks, read_ssd_blocks }
     }
 }
 
@@ -64,6 +67,10 @@ pub struct ModelReport {
     pub ssd_read_us: f64,
     /// A write to the SSD.
     pub ssd_write_us: f64,
+    /// A read from the read SSD.
+    pub read_ssd_read_us: f64,
+    /// A write to the read SSD.
+    pub read_ssd_write_us: f64,
     /// A disk read away from the head; of a mean distance when distances matter.
     pub disk_random_us: f64,
     /// A disk read at the head.
@@ -89,6 +96,8 @@ impl ModelReport {
             dram_us: us(times.dram_ns),
             ssd_read_us: us(times.ssd_read_ns),
             ssd_write_us: us(times.ssd_write_ns),
+            read_ssd_read_us: us(times.read_ssd_read_ns),
+            read_ssd_write_us: us(times.read_ssd_write_ns),
             disk_random_us: us(backing.random_read.ns),
             disk_sequential_us: us(backing.sequential_read.ns),
             disk_random_write_us: us(backing.random_write.ns),

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use lode_hardware::{Host, Operations};
-use lode_policy::{AnyScheme, Quota, SchemeInfo, Settings, build, build_foreseeing};
+use lode_policy::{AnyScheme, Mirrors, Quota, SchemeInfo, Settings, build, build_foreseeing};
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, TraceRequest};
 
-use crate::devices::{HostRun, SECOND_NS};
+use crate::devices::{HostRun, SECOND_NS, WrittenPerS};
 use crate::driver::{Driver, VmOutcome};
 use crate::error::ReplayError;
 use crate::future::Future;
@@ -138,7 +138,8 @@ fn is_file(path: &Path) -> bool {
 /// first batch count as known. `progress` hears of every batch and how many requests it had.
 ///
 /// # Errors
-/// [`ReplayError::Setting`] when the scheme does not use a level that there is, or needs the future;
+/// [`ReplayError::Setting`] when the scheme does not use a level that there is, needs one that there is not, or needs the
+/// future;
 /// [`ReplayError::Trace`].
 pub fn replay<S: Source>(
     source: S,
@@ -188,6 +189,7 @@ impl Run {
     fn new(options: &Options, known_vms: usize, future: Option<&Future>) -> Result<Run, ReplayError> {
         let info = SchemeInfo::find(options.settings.scheme())?;
         info.check_levels(options.physical)?;
+        info.check_needs(options.physical)?;
         if future.is_none() {
             info.check_without_future()?;
         }
@@ -215,18 +217,21 @@ impl Run {
         Ok(())
     }
 
-    /// Blocks written to the SSD in a second: each VM's over the span of its own trace, because traces of different
+    /// Blocks written to the SSDs in a second: each VM's over the span of its own trace, because traces of different
     /// lengths say nothing of the time after they end. A trace of no time is as long as all together, which is `span_ns`;
     /// `None` when that is no time, too.
-    fn ssd_writes_per_s(&self, outcomes: &[VmOutcome], span_ns: Option<u64>) -> Option<f64> {
+    fn written_per_s(&self, outcomes: &[VmOutcome], span_ns: Option<u64>) -> Option<WrittenPerS> {
         let all_ns = span_ns.filter(|&ns| ns > 0)?;
         let spans_ns: Vec<u64> = self.input_spans.iter().map(|span| length_ns(span).unwrap_or(0)).collect();
-        let of_vm = |(vm, outcome): (usize, &VmOutcome)| {
+        let mut sum = WrittenPerS::default();
+        for (vm, outcome) in outcomes.iter().enumerate() {
             let own_ns = self.vm_inputs.get(vm).map_or(0, |&input| spans_ns[input]);
-            let ns = if own_ns > 0 { own_ns } else { all_ns };
-            outcome.tally.operations().ssd_writes as f64 / (ns as f64 / SECOND_NS)
-        };
-        Some(outcomes.iter().enumerate().map(of_vm).sum())
+            let span_s = if own_ns > 0 { own_ns } else { all_ns } as f64 / SECOND_NS;
+            let operations = outcome.tally.operations();
+            sum.ssd += operations.ssd_writes as f64 / span_s;
+            sum.read_ssd += operations.read_ssd_writes as f64 / span_s;
+        }
+        Some(sum)
     }
 }
 
@@ -259,7 +264,8 @@ fn report(run: &Run, source: &dyn Source, options: &Options) -> Report {
     let inputs = source.inputs();
     let span_ns = InputReport::all_have_times(&inputs).then(|| length_ns(&run.span).unwrap_or(0));
     let outcomes: Vec<_> = driver.outcomes().collect();
-    let ssd_writes_per_s = run.ssd_writes_per_s(&outcomes, span_ns);
+    let written_per_s = run.written_per_s(&outcomes, span_ns);
+    let mirrors = outcomes.iter().filter_map(|outcome| outcome.mirrors).reduce(Mirrors::and);
     let run = HostRun { host, block: *block_size, physical: *physical, span_ns };
     let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
     outcomes.iter().for_each(|outcome| operations.add(&outcome.tally.operations()));
@@ -271,7 +277,7 @@ fn report(run: &Run, source: &dyn Source, options: &Options) -> Report {
         block_bytes: block_size.bytes(),
         physical: options.physical.into(),
         model: ModelReport::new(host, &host.service_times(*block_size)),
-        devices: run.total(operations, ssd_writes_per_s),
+        devices: run.total(operations, written_per_s, mirrors),
         total,
         vms,
         intervals_cut: driver.intervals_cut(),

@@ -2,13 +2,13 @@
 //!
 //! Each request is timed alone, without waiting for others. A request takes as long as the slowest of its blocks. A
 //! read takes as long as the copy that serves it; a write as long as the slowest place it must reach before it is
-//! acknowledged, after the read that a partial write needs. Fills, evictions, write-backs and promotions are
-//! background work: they are counted, but neither delay a request nor move the disk's head. All of it is work for the
+//! acknowledged, after the read that a partial write needs. Fills, evictions, write-backs and copies are background
+//! work: they are counted, but neither delay a request nor move the disk's head. All of it is work for the
 //! devices, see [`Tally::operations`].
 
 use lode_hardware::{Disk, Operations, ServiceTimes};
-use lode_policy::{Counters, Effect, Sink};
-use lode_types::{Access, AccessOp, Level};
+use lode_policy::{CopySource, Counters, Effect, Sink};
+use lode_types::{Access, AccessOp, BlockNo, Level};
 
 /// Takes one VM's effects.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,9 +26,15 @@ pub struct Tally {
     /// Time of all requests together, in nanoseconds.
     pub latency_ns: u64,
     /// Blocks read from each level for the rest of a partial write, indexed by [`Level::index`].
-    level_merges: [u64; 2],
-    /// Promotions that copied a block of host memory.
-    promotions_from_dram: u64,
+    level_merges: [u64; Level::COUNT],
+    /// Blocks read from each level to be copied elsewhere, indexed by [`Level::index`].
+    level_copies: [u64; Level::COUNT],
+    /// Blocks read from the backing disk to be copied into a level.
+    backing_copies: u64,
+    /// The block that left the SSD last, if it was dirty.
+    written_back: Option<BlockNo>,
+    /// Of the write-backs, those read from the read SSD.
+    mirror_write_backs: u64,
     times: ServiceTimes,
     disk: Disk,
     access: InFlight,
@@ -76,18 +82,22 @@ impl Tally {
         self.request_missed = false;
     }
 
-    /// What the devices were asked to do, background work included. A dirty block is read from the SSD to be written
-    /// back. Background work of the backing disk is away from its head.
+    /// What the devices were asked to do, background work included. A dirty block is read to be written back: from its
+    /// mirror on the read SSD if that leaves right after it, else from the SSD. Background work of the backing disk is away from its head.
     pub fn operations(&self) -> Operations {
         let counters = &self.counters;
-        let hits = |level: Level| counters.read_hits[level.index()] + self.level_merges[level.index()];
-        let promotions_from_backing = counters.ssd_writes.promotion - self.promotions_from_dram;
-        let background_ns = self.times.backing.random_work_ns(promotions_from_backing, counters.write_backs);
+        let reads = |level: Level| {
+            let at = level.index();
+            counters.read_hits[at] + self.level_merges[at] + self.level_copies[at]
+        };
+        let background_ns = self.times.backing.random_work_ns(self.backing_copies, counters.write_backs);
         Operations {
-            dram_reads: hits(Level::Dram) + self.promotions_from_dram,
+            dram_reads: reads(Level::Dram),
             dram_writes: counters.dram_writes,
-            ssd_reads: hits(Level::Ssd) + counters.write_backs,
+            ssd_reads: reads(Level::Ssd) + counters.write_backs - self.mirror_write_backs,
             ssd_writes: counters.ssd_writes.total(),
+            read_ssd_reads: reads(Level::ReadSsd) + self.mirror_write_backs,
+            read_ssd_writes: counters.read_ssd_writes,
             backing_reads: counters.backing_reads,
             backing_writes: counters.backing_writes,
             backing_work_ns: Some(self.disk.work_ns().saturating_add(background_ns)),
@@ -135,7 +145,16 @@ impl Sink for Tally {
                 self.level_merges[level.index()] += 1;
             }
             Effect::MergeBacking => *merge_ns = self.disk.read_ns(*block, &self.times.backing),
-            Effect::Promote { from_dram, .. } => self.promotions_from_dram += u64::from(from_dram.is_some()),
+            Effect::Copy { from: CopySource::Level { level, .. }, .. } => {
+                self.level_copies[level.index()] += 1
+            }
+            Effect::Copy { from: CopySource::Backing, .. } => self.backing_copies += 1,
+            Effect::Evict { level: Level::Ssd, block, dirty, .. } => {
+                self.written_back = dirty.then_some(block)
+            }
+            Effect::Evict { level: Level::ReadSsd, block, .. } => {
+                self.mirror_write_backs += u64::from(self.written_back.take() == Some(block));
+            }
             Effect::Fill { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } | Effect::Clean { .. } => {
             }
         }
@@ -176,6 +195,30 @@ mod tests {
         );
         assert_eq!(request(&mut tally, AccessOp::Read, &[(0, &[dram])]), times.dram_ns);
         assert_eq!((tally.read_requests, tally.read_request_hits, tally.counters.requests), (4, 2, 4));
+    }
+
+    #[test]
+    fn a_write_back_reads_the_mirror_where_there_is_one() {
+        let mut tally = Tally::new(ServiceTimes::default());
+        let evict = |level, block, dirty| Effect::Evict { level, slot: 0, block, dirty };
+        let effects = [
+            evict(Level::Ssd, 1, true),
+            evict(Level::ReadSsd, 1, false),
+            evict(Level::Ssd, 2, true),
+            evict(Level::ReadSsd, 3, false),
+            evict(Level::Ssd, 4, false),
+            evict(Level::ReadSsd, 4, false),
+        ];
+        request(&mut tally, AccessOp::Read, &[(0, &effects)]);
+        let from = CopySource::Level { level: Level::Dram, slot: 0 };
+        request(
+            &mut tally,
+            AccessOp::Read,
+            &[(0, &[Effect::Copy { to: Level::ReadSsd, slot: 0, block: 5, from }])],
+        );
+        let done = tally.operations();
+        assert_eq!((done.ssd_reads, done.read_ssd_reads, done.backing_writes), (1, 1, 2));
+        assert_eq!((done.dram_reads, done.read_ssd_writes, done.ssd_writes), (1, 1, 0));
     }
 
     #[test]

@@ -124,8 +124,7 @@ fn each_vm_keeps_its_share_unless_sizing_is_asked_for() {
         assert!(sizing(&GOOD.replacen("mode = \"npe\"", &format!("sizing = {on}"), 1)));
     }
     let other = GOOD.replacen("dram = \"64MiB\"\n", "", 1);
-    let other =
-        other.replacen("scheme = \"etica\"\nsettings = { mode = \"npe\" }", "scheme = \"lru\"", 1);
+    let other = other.replacen("scheme = \"etica\"\nsettings = { mode = \"npe\" }", "scheme = \"lru\"", 1);
     assert_eq!(parse(&other).unwrap().vms[0].settings.scheme(), "lru");
 }
 

@@ -35,19 +35,28 @@ impl Access {
     }
 }
 
-/// A cache level. Fast to slow; the backing disk is not a level.
+/// A cache level; the backing disk is not one. A number once given stays: the levels of most schemes come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
     /// Host memory; lost at every stop.
     Dram = 0,
-    /// The cache SSD; survives.
+    /// The cache SSD that buffers writes; survives.
     Ssd = 1,
+    /// A second SSD, for reads: clean copies and mirrors of what the first one holds; its contents are lost at every
+    /// stop.
+    ReadSsd = 2,
 }
 
 impl Level {
-    /// Every level, fast to slow.
-    pub const ALL: [Level; 2] = [Level::Dram, Level::Ssd];
+    /// How many levels there are.
+    pub const COUNT: usize = 3;
+
+    /// Every level.
+    pub const ALL: [Level; Level::COUNT] = [Level::Dram, Level::Ssd, Level::ReadSsd];
+
+    /// The levels that are sized by what VMs could use of them. They are the first of [`Level::ALL`].
+    pub const SIZED: [Level; 2] = [Level::Dram, Level::Ssd];
 
     /// Position in [`Level::ALL`], for arrays with one entry a level.
     pub fn index(self) -> usize {
@@ -59,6 +68,7 @@ impl Level {
         match self {
             Level::Dram => "dram",
             Level::Ssd => "ssd",
+            Level::ReadSsd => "read-ssd",
         }
     }
 }

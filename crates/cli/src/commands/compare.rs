@@ -14,14 +14,15 @@ use crate::size::{parse_size, show_life, show_size};
 
 /// Replay several schemes over several sizes, and show them side by side
 ///
-/// A scheme is given the levels that it uses. Several sizes of a level are separated by commas; where both levels have
-/// several, the first of one goes with the first of the other.
+/// A scheme is given the levels that it uses. Several sizes of a level are separated by commas; where several levels have
+/// several, the first of one goes with the first of the others.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   lode compare web.lode --schemes etica,lru --dram 64MiB --ssd 1GiB
   lode compare *.lode --schemes lru,arc,s3-fifo --ssd 256MiB,1GiB,4GiB --html compare.html
   lode compare web.lode --schemes etica:mode=npe,etica --dram 64MiB,128MiB --ssd 1GiB,2GiB --json
+  lode compare web.lode --schemes lru,tica-ef --dram 64MiB --ssd 1GiB --read-ssd 1GiB --devices tica
 
 A scheme's settings follow its name: NAME:KEY=VALUE:KEY=VALUE.")]
 pub struct CompareCommand {
@@ -39,6 +40,10 @@ pub struct CompareCommand {
     /// Sizes of the SSD level.
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
     ssd: Vec<u64>,
+
+    /// Sizes of the read SSD level, for schemes that have one.
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
+    read_ssd: Vec<u64>,
 
     #[command(flatten)]
     devices: DeviceArgs,
@@ -89,49 +94,46 @@ impl CompareCommand {
         shown
     }
 
-    /// Pairs of sizes; a level of one size goes with all of the other.
+    /// Sizes that go together; a level of one size goes with all of the others.
     fn sizes(&self) -> Result<Vec<LevelBytes>, CliError> {
-        let (dram, ssd) = (&self.dram, &self.ssd);
-        let count = dram.len().max(ssd.len());
-        if count == 0 {
+        let lists = [("--dram", &self.dram), ("--ssd", &self.ssd), ("--read-ssd", &self.read_ssd)];
+        let (longest, most) =
+            lists.into_iter().rev().max_by_key(|(_, sizes)| sizes.len()).unwrap_or(lists[0]);
+        if most.is_empty() {
             return Err(CliError::Usage("Give the levels' sizes with --dram and --ssd".to_owned()));
         }
-        if dram.len() > 1 && ssd.len() > 1 && dram.len() != ssd.len() {
+        let fits = |sizes: &[u64]| sizes.len() <= 1 || sizes.len() == most.len();
+        if let Some((other, sizes)) = lists.into_iter().find(|(_, sizes)| !fits(sizes)) {
             return Err(CliError::Usage(format!(
-                "--dram has {} sizes and --ssd {}; give as many of both, or one of one of them",
-                dram.len(),
-                ssd.len()
+                "{longest} has {} sizes and {other} {}; give as many of both, or one of one of them",
+                most.len(),
+                sizes.len()
             )));
         }
         let at = |sizes: &[u64], index: usize| sizes.get(index).or(sizes.first()).copied().unwrap_or(0);
-        Ok((0..count)
-            .map(|index| LevelBytes { dram_bytes: at(dram, index), ssd_bytes: at(ssd, index) })
+        Ok((0..most.len())
+            .map(|index| LevelBytes {
+                dram_bytes: at(&self.dram, index),
+                ssd_bytes: at(&self.ssd, index),
+                read_ssd_bytes: at(&self.read_ssd, index),
+            })
             .collect())
     }
 }
 
 fn text_of(report: &CompareReport) -> String {
-    let mut titles = vec![
-        "scheme",
-        "DRAM",
-        "SSD",
-        "hits %",
-        "read hits %",
-        "latency us",
-        "SSD written",
-        "per write",
-        "cost usd",
-    ];
-    let has_times = InputReport::all_have_times(&report.inputs);
-    if has_times {
-        titles.insert(BEFORE_COST, "energy J");
-        titles.insert(BEFORE_COST, "SSD life");
-    }
+    let shape = Shape {
+        has_times: InputReport::all_have_times(&report.inputs),
+        has_read_ssd: report.cells.iter().any(|cell| cell.levels.read_ssd_bytes > 0),
+    };
+    let rows: Vec<_> = (0..report.sizes.len())
+        .flat_map(|size| report.cells.iter().filter(move |cell| cell.size == size))
+        .map(|cell| columns(cell, &report.schemes[cell.scheme].label, shape))
+        .collect();
+    let titles: Vec<_> = rows.iter().take(1).flatten().map(|(title, _)| *title).collect();
     let mut table = output::table(&titles, 1);
-    for size in 0..report.sizes.len() {
-        for cell in report.cells.iter().filter(|cell| cell.size == size) {
-            table.add_row(row(cell, &report.schemes[cell.scheme].label, has_times));
-        }
+    for row in rows {
+        table.add_row(row.into_iter().map(|(_, cell)| cell));
     }
     format!(
         "Devices '{}', each request alone, blocks of {}\n{table}\n",
@@ -140,25 +142,42 @@ fn text_of(report: &CompareReport) -> String {
     )
 }
 
-/// Where the columns of what takes time are.
-const BEFORE_COST: usize = 8;
+/// Which columns there are.
+#[derive(Clone, Copy)]
+struct Shape {
+    has_times: bool,
+    has_read_ssd: bool,
+}
 
-fn row(cell: &CellReport, label: &str, has_times: bool) -> Vec<String> {
+/// One row, with the titles of its columns.
+fn columns(cell: &CellReport, label: &str, shape: Shape) -> Vec<(&'static str, String)> {
     let level = |bytes: u64| if bytes == 0 { "-".to_owned() } else { show_size(bytes) };
+    let life = |years: Option<f64>| years.map_or("-".to_owned(), show_life);
     let mut row = vec![
-        label.to_owned(),
-        level(cell.levels.dram_bytes),
-        level(cell.levels.ssd_bytes),
-        percent(cell.hit_ratio),
-        percent(cell.read_hit_ratio),
-        number(cell.mean_latency_us, 1),
-        show_size(cell.ssd_written_bytes),
-        number(cell.cwf, 3),
-        dollars(cell.cost_usd),
+        ("scheme", label.to_owned()),
+        ("DRAM", level(cell.levels.dram_bytes)),
+        ("SSD", level(cell.levels.ssd_bytes)),
     ];
-    if has_times {
-        row.insert(BEFORE_COST, number(cell.energy_j, 0));
-        row.insert(BEFORE_COST, cell.ssd_life_years.map_or("-".to_owned(), show_life));
+    if shape.has_read_ssd {
+        row.push(("read SSD", level(cell.levels.read_ssd_bytes)));
     }
+    row.extend([
+        ("hits %", percent(cell.hit_ratio)),
+        ("read hits %", percent(cell.read_hit_ratio)),
+        ("latency us", number(cell.mean_latency_us, 1)),
+        ("SSD written", show_size(cell.ssd_written_bytes)),
+    ]);
+    if shape.has_read_ssd {
+        row.push(("read SSD written", level(cell.read_ssd_written_bytes)));
+    }
+    row.push(("per write", number(cell.cwf, 3)));
+    if shape.has_times {
+        row.push(("SSD life", life(cell.ssd_life_years)));
+        if shape.has_read_ssd {
+            row.push(("read SSD life", life(cell.read_ssd_life_years)));
+        }
+        row.push(("energy J", number(cell.energy_j, 0)));
+    }
+    row.push(("cost usd", dollars(cell.cost_usd)));
     row
 }

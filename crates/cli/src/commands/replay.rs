@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
-use lode_policy::{LevelCounts, Quota, SchemeInfo, Settings};
+use lode_policy::{Quota, SchemeInfo, Settings};
 use lode_replay::{
-    Counts, DevicesReport, Future, Options, Recording, ReplayError, Report, count_vms, level_blocks, replay,
-    replay_foreseeing, shares_follow_demand,
+    Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, count_vms,
+    level_blocks, replay, replay_foreseeing, shares_follow_demand,
 };
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
@@ -30,6 +30,7 @@ use crate::target::{check_outputs, write_file};
 Examples:
   lode replay web.csv.gz mail.csv.gz --scheme etica --dram 64MiB --ssd 1GiB
   lode replay web.csv.gz --scheme lru --ssd 1GiB --set write_policy=wt --json report.json
+  lode replay web.csv.gz --scheme tica-adaptive --dram 64MiB --ssd 1GiB --read-ssd 1GiB --devices tica
 
 Sizes take K, M, G, T or KiB, MiB, GiB, TiB, all powers of 1024.")]
 pub struct ReplayCommand {
@@ -48,6 +49,10 @@ pub struct ReplayCommand {
     /// Size of the SSD level.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     ssd: Option<u64>,
+
+    /// Size of the read SSD level, for schemes that have one.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    read_ssd: Option<u64>,
 
     /// Size of a cache block: a power of two from 4KiB to 64KiB.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_block)]
@@ -130,8 +135,12 @@ impl ReplayCommand {
         if self.files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
             return Err(CliError::Usage("Standard input can be read once only; name - once".to_owned()));
         }
-        let physical = Quota::new(self.blocks_of(info, Level::Dram)?, self.blocks_of(info, Level::Ssd)?);
+        let mut physical = Quota::default();
+        for level in Level::ALL {
+            physical = physical.with(level, self.blocks_of(info, level)?);
+        }
         info.check_levels(physical)?;
+        info.check_needs(physical)?;
         Ok(Options { settings, physical, block_size: self.block, host: self.host()?, shares: None })
     }
 
@@ -148,10 +157,11 @@ impl ReplayCommand {
         let size = match level {
             Level::Dram => self.dram,
             Level::Ssd => self.ssd,
+            Level::ReadSsd => self.read_ssd,
         };
         match size {
             Some(bytes) => Ok(level_blocks(level, bytes, self.block)?),
-            None if !info.levels.contains(&level) => Ok(0),
+            None if !info.levels.contains(&level) || info.needed_levels().contains(&level) => Ok(0),
             None => Err(CliError::Usage(format!(
                 "Scheme '{}' uses the {level} level; write --{level} SIZE, such as --{level} 64MiB, or --{level} 0",
                 info.name,
@@ -206,26 +216,21 @@ impl ReplayCommand {
 fn report_text(report: &Report) -> String {
     let block = report.block_bytes;
     let mut text = format!("{}, blocks of {}", report.scheme, show_size(block));
+    let has_read_ssd = report.physical.read_ssd_blocks > 0;
     for (level, blocks) in [("DRAM", report.physical.dram_blocks), ("SSD", report.physical.ssd_blocks)] {
         text += &format!(", {level} {}", show_size(u64::from(blocks) * block));
     }
-    let titles = [
-        "VM",
-        "requests",
-        "reads %",
-        "read hits %",
-        "of DRAM %",
-        "of SSD %",
-        "SSD writes",
-        "per write",
-        "latency us",
-    ];
-    let mut table = output::table(&titles, 1);
+    if has_read_ssd {
+        text += &format!(", read SSD {}", show_size(u64::from(report.physical.read_ssd_blocks) * block));
+    }
+    let all = columns("all", &report.total, has_read_ssd);
+    let mut table = output::table(&all.iter().map(|(title, _)| *title).collect::<Vec<_>>(), 1);
     for vm in report.vms.iter().take(MAX_TABLE_VMS) {
-        table.add_row(row(&vm.name, &vm.counts));
+        let row = columns(&vm.name, &vm.counts, has_read_ssd);
+        table.add_row(row.into_iter().map(|(_, cell)| cell));
     }
     if report.vms.len() != 1 {
-        table.add_row(row("all", &report.total));
+        table.add_row(all.into_iter().map(|(_, cell)| cell));
     }
     text += &format!("\n{table}\n");
     if report.vms.len() > MAX_TABLE_VMS {
@@ -270,23 +275,49 @@ fn devices_text(devices: &DevicesReport) -> String {
     if let Some(years) = devices.ssd_life_years {
         text += &format!(", lasts {} years at that rate", number(years));
     }
+    if let Some(mirrors) = devices.mirrors {
+        text += &mirrors_text(&mirrors, devices);
+    }
     text + &format!("; levels cost {:.2} usd.\n", devices.cost_usd.total)
 }
 
-fn row(name: &str, counts: &Counts) -> [String; 9] {
+/// What a scheme adds that keeps dirty blocks on two devices.
+fn mirrors_text(mirrors: &MirrorReport, devices: &DevicesReport) -> String {
+    let mut text = format!("; read SSD takes {}", show_size(devices.read_ssd_written_bytes));
+    if let Some(years) = devices.read_ssd_life_years {
+        text += &format!(", lasts {} years at that rate", number(years));
+    }
+    if let (Some(in_dram), Some(loss)) = (mirrors.in_dram, mirrors.loss_per_year) {
+        let in_dram = output::percent(Some(in_dram));
+        text += &format!(
+            "; second copies of dirty blocks are in DRAM {in_dram} % of the time: {loss:.2e} lost a year"
+        );
+    }
+    text
+}
+
+/// One row, with the titles of its columns.
+fn columns(name: &str, counts: &Counts, has_read_ssd: bool) -> Vec<(&'static str, String)> {
     let Counts { counters, read_requests, mean_latency_us, .. } = counts;
     let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
     let of_reads = |part| output::percent(share(part, counters.block_reads));
-    let LevelCounts { dram, ssd } = counters.read_hits;
-    [
-        name.to_owned(),
-        counters.requests.to_string(),
-        output::percent(share(*read_requests, counters.requests)),
-        of_reads(dram + ssd),
-        of_reads(dram),
-        of_reads(ssd),
-        counters.ssd_writes.total.to_string(),
-        output::number(counters.cwf, 3),
-        output::number(*mean_latency_us, 1),
-    ]
+    let hits = counters.read_hits;
+    let mut row = vec![
+        ("VM", name.to_owned()),
+        ("requests", counters.requests.to_string()),
+        ("reads %", output::percent(share(*read_requests, counters.requests))),
+        ("read hits %", of_reads(hits.total())),
+        ("of DRAM %", of_reads(hits.dram)),
+        ("of SSD %", of_reads(hits.ssd)),
+    ];
+    if has_read_ssd {
+        row.push(("of read SSD %", of_reads(hits.read_ssd)));
+    }
+    row.push(("SSD writes", counters.ssd_writes.total.to_string()));
+    if has_read_ssd {
+        row.push(("read SSD writes", counters.read_ssd_writes.to_string()));
+    }
+    row.push(("per write", output::number(counters.cwf, 3)));
+    row.push(("latency us", output::number(*mean_latency_us, 1)));
+    row
 }

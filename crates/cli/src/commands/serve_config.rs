@@ -99,7 +99,7 @@ impl ConfigArgs {
         self.check_vms(report.vms.len())?;
         let mode = ("mode", report.mode.unwrap_or(UNTRIED_MODE));
         let settings: BTreeMap<_, _> = PLAN_SETTINGS.into_iter().chain([mode]).collect();
-        let [drams, ssds] = Level::ALL.map(|level| shares_bytes(report, level));
+        let [drams, ssds] = Level::SIZED.map(|level| shares_bytes(report, level));
         let mut taken = HashSet::new();
         let vms = report.vms.iter().zip(drams.iter().zip(&ssds)).map(|(vm, (&dram, &ssd))| {
             let name = unique_name(&vm.name, &mut taken);
@@ -157,7 +157,7 @@ fn shares_bytes(report: &SizeReport, level: Level) -> Vec<u64> {
 /// In what a daemon with the configuration is not the plan.
 fn differences(report: &SizeReport) -> Vec<String> {
     let mut found = Vec::new();
-    for level in Level::ALL {
+    for level in Level::SIZED {
         for (vm, bytes) in report.vms.iter().zip(shares_bytes(report, level)) {
             let planned = vm.share.of(level).saturating_mul(report.block_bytes);
             if planned != bytes {

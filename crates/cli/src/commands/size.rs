@@ -283,6 +283,7 @@ impl SizeCommand {
             None => Means::Levels(LevelBytes {
                 dram_bytes: self.dram.unwrap_or(0),
                 ssd_bytes: self.ssd.unwrap_or(0),
+                ..LevelBytes::default()
             }),
         }
     }

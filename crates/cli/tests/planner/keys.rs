@@ -112,9 +112,9 @@ fn of_comparisons() {
     assert_keys(&section, &report["schemes"][0], "label scheme settings");
     assert_keys(&section, &report["sizes"][0], "dram_bytes ssd_bytes");
     let cell = "scheme size levels cost_usd hit_ratio read_hit_ratio mean_latency_us ssd_written_bytes \
-                ssd_life_years energy_j cwf vms";
+                read_ssd_written_bytes ssd_life_years read_ssd_life_years dirty_loss_per_year energy_j cwf vms";
     assert_keys(&section, &report["cells"][1], cell);
-    let vm = "name read_hit_ratio mean_latency_us ssd_written_bytes";
+    let vm = "name read_hit_ratio mean_latency_us ssd_written_bytes read_ssd_written_bytes";
     assert_keys(&section, &report["cells"][1]["vms"][0], vm);
 }
 

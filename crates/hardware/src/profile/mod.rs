@@ -64,6 +64,7 @@ struct RawHost {
     ssd: String,
     #[serde(default = "one")]
     ssd_copies: u32,
+    read_ssd: Option<String>,
     backing: String,
 }
 
@@ -163,6 +164,7 @@ impl Catalogue {
     /// [`HardwareError::Range`] for an array that cannot be.
     pub fn host(&self, name: &str) -> Result<Host, HardwareError> {
         let raw = find(&self.host, "host", name)?;
+        let read_ssd = raw.read_ssd.as_ref().map(|ssd| find(&self.ssd, "ssd", ssd)).transpose()?;
         Ok(Host {
             name: name.to_owned(),
             about: raw.about.clone(),
@@ -170,6 +172,7 @@ impl Catalogue {
             dram: find(&self.dram, "dram", &raw.dram)?.clone(),
             ssd: find(&self.ssd, "ssd", &raw.ssd)?.clone(),
             ssd_copies: raw.ssd_copies,
+            read_ssd: read_ssd.cloned(),
             backing: self.backing(&raw.backing)?,
         })
     }

@@ -56,7 +56,11 @@ fn users_combine_their_devices_with_the_built_in_ones() {
     let own = HOST.replace("'sata'", "'mine'").replace("'disk'", "'mine'");
     let host = Host::parse(&format!("{own}ssd_copies = 2\n{SSD}{HDD}")).expect("a profile");
     assert_eq!((host.ssd.read_us, host.ssd.write_us, host.ssd_copies), (90.0, 30.0, 2));
-    assert_eq!((host.backing.disks, host.backing.network), (1, None));
+    assert_eq!((host.backing.disks, &host.backing.network), (1, &None));
+    // Without one of its own, the read SSD is another one like the SSD.
+    assert_eq!(host.read_ssd().read_us, 90.0);
+    let two = Host::parse(&format!("{own}read_ssd = 'tica-ro'\n{SSD}{HDD}")).expect("a profile");
+    assert_eq!((two.ssd.read_us, two.read_ssd().read_us, two.sheets().len()), (90.0, 120.0, 5));
 }
 
 #[test]
@@ -84,6 +88,7 @@ fn what_is_wrong_is_said_with_its_place() {
         ("disk = 'mine'", "disk = 'yours'", &["fixed_disk or hdd", "yours", "disk-7200"]),
         ("dram = 'ddr4'", "dram = 'ddr9'", &["dram", "ddr9", "ddr4"]),
         ("dram = 'ddr4'", "dram = 'ddr4'\nssd_copies = 0", &["host.mine.ssd_copies", "1 to 16"]),
+        ("dram = 'ddr4'", "dram = 'ddr4'\nread_ssd = 'fast'", &["ssd", "fast", "tica-ro"]),
         ("[ssd.mine]", "[ssd.sata]", &["ssd.sata", "taken"]),
         ("[ssd.mine]", "[sdd.mine]", &["sdd", "ssd"]),
         ("about = 'a'", "about = a", &["Line 2"]),

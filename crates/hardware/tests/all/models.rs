@@ -20,13 +20,25 @@ fn any_host() -> impl Strategy<Value = Host> {
 fn operations() -> impl Strategy<Value = Operations> {
     let count = || 0u64..1_000_000;
     let busy = proptest::option::of(0u64..u64::MAX / 4);
-    (count(), count(), count(), count(), count(), count(), busy).prop_map(
-        |(dram_reads, dram_writes, ssd_reads, ssd_writes, backing_reads, backing_writes, backing_work_ns)| {
+    let of_read_ssd = (count(), count());
+    (count(), count(), count(), count(), of_read_ssd, count(), count(), busy).prop_map(
+        |(
+            dram_reads,
+            dram_writes,
+            ssd_reads,
+            ssd_writes,
+            (read_ssd_reads, read_ssd_writes),
+            backing_reads,
+            backing_writes,
+            backing_work_ns,
+        )| {
             Operations {
                 dram_reads,
                 dram_writes,
                 ssd_reads,
                 ssd_writes,
+                read_ssd_reads,
+                read_ssd_writes,
                 backing_reads,
                 backing_writes,
                 backing_work_ns,
@@ -37,11 +49,12 @@ fn operations() -> impl Strategy<Value = Operations> {
 
 fn runs() -> impl Strategy<Value = Run> {
     let bytes = || 0..u64::MAX;
-    (bytes(), bytes(), bytes(), operations(), 0usize..5).prop_map(
-        |(dram_bytes, ssd_bytes, span_ns, operations, power)| Run {
+    (bytes(), bytes(), bytes(), bytes(), operations(), 0usize..5).prop_map(
+        |(dram_bytes, ssd_bytes, read_ssd_bytes, span_ns, operations, power)| Run {
             block: BlockSize::new(4096 << power).expect("a block size"),
             dram_bytes,
             ssd_bytes,
+            read_ssd_bytes,
             span_ns,
             operations,
         },
@@ -54,12 +67,18 @@ proptest! {
     #[test]
     fn everything_is_finite_and_not_below_zero(host in any_host(), run in runs()) {
         let energy = host.energy_j(&run);
-        let cost = host.cost_usd(run.dram_bytes, run.ssd_bytes);
+        let cost = host.cost_usd(run.dram_bytes, run.ssd_bytes, run.read_ssd_bytes);
         let used = host.utilisation(&run);
         prop_assert_eq!(used.is_some(), run.span_ns > 0);
         let life = host.ssd_life_years(run.ssd_bytes, run.operations.ssd_writes as f64);
-        let numbers = [energy.dram, energy.ssd, energy.backing, energy.total, cost.dram, cost.ssd, cost.total];
-        let more = used.map(|used| [used.ssd, used.backing]).into_iter().flatten().chain(life);
+        let life_of_second = host.read_ssd_life_years(run.read_ssd_bytes, run.operations.read_ssd_writes as f64);
+        let numbers = [
+            [energy.dram, energy.ssd, energy.read_ssd, energy.backing, energy.total],
+            [cost.dram, cost.ssd, cost.read_ssd, cost.total, host.mirrored_loss(0.5, 8760.0)],
+        ]
+        .concat();
+        let more = used.map(|used| [used.ssd, used.read_ssd, used.backing]).into_iter().flatten();
+        let more = more.chain(life).chain(life_of_second);
         for number in numbers.into_iter().chain(more) {
             prop_assert!(number.is_finite() && number >= 0.0, "{}", number);
         }
@@ -70,11 +89,13 @@ proptest! {
         let larger = Run {
             dram_bytes: run.dram_bytes.saturating_add(more),
             ssd_bytes: run.ssd_bytes.saturating_add(more),
+            read_ssd_bytes: run.read_ssd_bytes.saturating_add(more),
             ..run
         };
-        let (cost, larger_cost) =
-            (host.cost_usd(run.dram_bytes, run.ssd_bytes), host.cost_usd(larger.dram_bytes, larger.ssd_bytes));
+        let cost_of = |run: &Run| host.cost_usd(run.dram_bytes, run.ssd_bytes, run.read_ssd_bytes);
+        let (cost, larger_cost) = (cost_of(&run), cost_of(&larger));
         prop_assert!(larger_cost.dram >= cost.dram && larger_cost.ssd >= cost.ssd);
+        prop_assert!(larger_cost.read_ssd >= cost.read_ssd && larger_cost.total >= cost.total);
         prop_assert!(host.energy_j(&larger).total >= host.energy_j(&run).total);
         let longer = Run { span_ns: run.span_ns.saturating_add(more), ..run };
         prop_assert!(host.energy_j(&longer).total >= host.energy_j(&run).total);
@@ -95,6 +116,8 @@ proptest! {
             &mut counts.dram_writes,
             &mut counts.ssd_reads,
             &mut counts.ssd_writes,
+            &mut counts.read_ssd_reads,
+            &mut counts.read_ssd_writes,
             &mut counts.backing_reads,
             &mut counts.backing_writes,
         ] {
@@ -104,6 +127,7 @@ proptest! {
         prop_assert!(more.total >= less.total * (1.0 - 1e-12), "{:?} {:?}", less, more);
         let (less, more) = (host.utilisation(&run), host.utilisation(&busier));
         prop_assert!(more.map(|used| used.ssd) >= less.map(|used| used.ssd));
+        prop_assert!(more.map(|used| used.read_ssd) >= less.map(|used| used.read_ssd));
         prop_assert!(more.map(|used| used.backing) >= less.map(|used| used.backing));
     }
 }
@@ -111,7 +135,7 @@ proptest! {
 #[test]
 fn no_device_waits_on_more_power_than_it_works_on() {
     for host in hosts() {
-        for power in [host.dram.power_w, host.ssd.power_w] {
+        for power in [host.dram.power_w, host.ssd.power_w, host.read_ssd().power_w] {
             assert!(power.idle <= power.read.min(power.write), "{}", host.name);
         }
     }
@@ -167,26 +191,41 @@ fn energy_of_a_run_by_hand() {
         dram_writes: 500,
         ssd_reads: 200,
         ssd_writes: 100,
+        read_ssd_reads: 50,
+        read_ssd_writes: 25,
         backing_reads: 10,
         backing_writes: 5,
         backing_work_ns: None,
     };
     let block = BlockSize::KIB_4;
-    let run = Run { block, dram_bytes: GIB, ssd_bytes: GIB, span_ns: 10 * SECOND_NS, operations };
+    let run = Run {
+        block,
+        dram_bytes: GIB,
+        ssd_bytes: GIB,
+        read_ssd_bytes: GIB,
+        span_ns: 10 * SECOND_NS,
+        operations,
+    };
     let energy = host.energy_j(&run);
     let (ssd_read_s, ssd_write_s, disk_s) = (200.0 * 120e-6, 100.0 * 60e-6, 15.0 * 8e-3);
     let ssd = ssd_read_s * 2.4 + ssd_write_s * 3.1 + (10.0 - ssd_read_s - ssd_write_s) * 1.3;
     let disk = disk_s * 8.0 + (10.0 - disk_s) * 5.0;
-    for (found, expected) in [(energy.dram, 40.0), (energy.ssd, ssd), (energy.backing, disk)] {
+    let second_s = [50.0 * 120e-6, 25.0 * 60e-6];
+    let second = second_s[0] * 2.4 + second_s[1] * 3.1 + (10.0 - second_s[0] - second_s[1]) * 1.3;
+    let found = [energy.dram, energy.ssd, energy.read_ssd, energy.backing];
+    for (found, expected) in found.into_iter().zip([40.0, ssd, second, disk]) {
         assert!((found - expected).abs() < 1e-9, "{found} {expected}");
     }
-    assert!((energy.total - 40.0 - ssd - disk).abs() < 1e-9);
+    assert!((energy.total - 40.0 - ssd - second - disk).abs() < 1e-9);
     let used = host.utilisation(&run).expect("a span");
     assert!((used.backing - disk_s / 10.0).abs() < 1e-12, "{used:?}");
     assert!((used.ssd - (ssd_read_s + ssd_write_s) / 32.0 / 10.0).abs() < 1e-12, "{used:?}");
+    assert!((used.read_ssd - (second_s[0] + second_s[1]) / 32.0 / 10.0).abs() < 1e-12, "{used:?}");
     // Levels that are not there take nothing.
-    let none = host.energy_j(&Run { dram_bytes: 0, ssd_bytes: 0, operations: Operations::default(), ..run });
-    assert_eq!((none.dram, none.ssd, none.backing), (0.0, 0.0, 50.0));
+    let idle =
+        Run { dram_bytes: 0, ssd_bytes: 0, read_ssd_bytes: 0, operations: Operations::default(), ..run };
+    let none = host.energy_j(&idle);
+    assert_eq!((none.dram, none.ssd, none.read_ssd, none.backing), (0.0, 0.0, 0.0, 50.0));
 }
 
 #[test]
@@ -202,7 +241,7 @@ fn a_network_costs_time_and_bounds_the_rate() {
     let operations =
         Operations { backing_reads: 1_000_000, backing_work_ns: Some(0), ..Operations::default() };
     let block = BlockSize::KIB_4;
-    let run = Run { block, dram_bytes: 0, ssd_bytes: 0, span_ns: SECOND_NS, operations };
+    let run = Run { block, dram_bytes: 0, ssd_bytes: 0, read_ssd_bytes: 0, span_ns: SECOND_NS, operations };
     let used = host.utilisation(&run).expect("a span").backing;
     assert!((used - 4096e6 / 2.8e9).abs() < 1e-9, "{used}");
 }

@@ -94,6 +94,9 @@ fn the_catalogue_has_the_failure_rates_of_table_1() {
     same(wo.dirty_loss(HOURS_PER_YEAR), number(&vector["U"]["WO"]));
     let pair = host("ucache").dirty_loss(HOURS_PER_YEAR);
     same(pair, number(&vector["eq4_eq5_with_table1"]["ucache_eq5"]));
+    // And on the SSD and, by turns, in DRAM and on the read SSD.
+    let mirrored = host("tica").mirrored_loss(number(&vector["alpha"]), HOURS_PER_YEAR);
+    same(mirrored, number(&vector["eq4_eq5_with_table1"]["tica"]));
 }
 
 #[test]
@@ -107,9 +110,9 @@ fn cost_is_that_of_table_1() {
     for (found, key) in [(ro.dram.usd_per_gb, "DRAM"), (ro.ssd.usd_per_gb, "RO"), (wo.ssd.usd_per_gb, "WO")] {
         same(found, number(&vector["per_GB"][key]));
     }
-    let tica = ro.cost_usd(dram_bytes, ssd_bytes).total + wo.ssd.cost_usd(ssd_bytes);
+    let tica = host("tica").cost_usd(dram_bytes, ssd_bytes, ssd_bytes).total;
     same(tica, number(&vector["tica"]));
-    let mirrored = ucache.cost_usd(dram_bytes, ssd_bytes).total;
+    let mirrored = ucache.cost_usd(dram_bytes, ssd_bytes, 0).total;
     same(mirrored, number(&vector["ucache"]));
     assert!((100.0 * (1.0 - tica / mirrored) - number(&vector["saving_pct"])).abs() < 1e-3);
 }

@@ -18,7 +18,7 @@ pub(super) fn front_chart(front: &[FrontReport], levels: LevelBytes) -> LineChar
         Axis::linear("Mean latency", Unit::Microseconds),
     );
     let label = |point: &FrontReport| {
-        let LevelBytes { dram_bytes, ssd_bytes } = point.levels;
+        let LevelBytes { dram_bytes, ssd_bytes, .. } = point.levels;
         format!("DRAM {}, SSD {}", show_size(dram_bytes), show_size(ssd_bytes))
     };
     for (name, is_plan) in [("This plan", true), ("Other pairs", false)] {

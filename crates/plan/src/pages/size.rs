@@ -70,7 +70,7 @@ pub fn size_picture(report: &SizeReport) -> Result<String, PlanError> {
 /// The busiest VMs, those with the largest shares first, as what stands first has colours.
 fn shown(report: &SizeReport) -> Vec<usize> {
     let mut vms = shown_vms(report.vms.iter().map(|vm| vm.outcome.block_reads + vm.outcome.block_writes));
-    let share = |vm: usize| Level::ALL.map(|level| report.vms[vm].share.of(level)).iter().sum::<u64>();
+    let share = |vm: usize| Level::SIZED.map(|level| report.vms[vm].share.of(level)).iter().sum::<u64>();
     vms.sort_by_key(|&vm| std::cmp::Reverse(share(vm)));
     vms
 }
@@ -119,7 +119,7 @@ impl<'a> Sliders<'a> {
             positions: totals.sizes_bytes.iter().map(|&bytes| bytes as f64).collect(),
             start: totals.asked,
         };
-        let levels = Level::ALL.into_iter().zip(&self.of_level);
+        let levels = Level::SIZED.into_iter().zip(&self.of_level);
         levels.filter_map(|(level, found)| found.map(|(_, totals)| slider((level, totals)))).collect()
     }
 
@@ -197,7 +197,7 @@ impl View<'_> {
     fn levels(&self) -> impl Iterator<Item = Level> {
         let report = self.report;
         let there = move |level: &Level| report.levels.of(*level) > 0;
-        Level::ALL.into_iter().filter(there)
+        Level::SIZED.into_iter().filter(there)
     }
 
     /// Whether a VM gets anything of either level, at the sizes asked for or at any other.
@@ -205,7 +205,7 @@ impl View<'_> {
         let totals = &self.report.totals;
         let elsewhere = [&totals.dram, &totals.ssd].into_iter().flat_map(|totals| &totals.shares_blocks);
         elsewhere.into_iter().any(|shares| shares[vm] > 0)
-            || Level::ALL.iter().any(|&level| self.report.vms[vm].share.of(level) > 0)
+            || Level::SIZED.iter().any(|&level| self.report.vms[vm].share.of(level) > 0)
     }
 
     /// The shares of the VMs that have any; of all, if none has.
@@ -244,10 +244,8 @@ impl View<'_> {
     }
 
     fn chart(&self, level: Level) -> LineChart {
-        let (policy, name) = match level {
-            Level::Dram => ("read-only", "DRAM"),
-            Level::Ssd => ("write-back, write-only", "SSD"),
-        };
+        let (policy, name) =
+            if level == Level::Dram { ("read-only", "DRAM") } else { ("write-back, write-only", "SSD") };
         let mut chart = LineChart::new(
             format!("{name}, {policy}"),
             format!(

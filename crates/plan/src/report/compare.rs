@@ -57,12 +57,19 @@ pub struct CellReport {
     pub mean_latency_us: Option<f64>,
     /// Bytes written to the SSD.
     pub ssd_written_bytes: u64,
+    /// Bytes written to the read SSD.
+    pub read_ssd_written_bytes: u64,
     /// Energy of all devices over the traces' span; none without a span or times.
     pub energy_j: Option<f64>,
     /// Years of SSD life at the traces' rate of writing; none without a span or times, an SSD
     /// or writes.
     pub ssd_life_years: Option<f64>,
-    /// Blocks written to the SSD for each block that guests wrote; none without those.
+    /// Years of the read SSD's life, as of the SSD's.
+    pub read_ssd_life_years: Option<f64>,
+    /// Chance of losing dirty data within a year, with a scheme that keeps it on two devices; none with others, and when
+    /// nothing was dirty.
+    pub dirty_loss_per_year: Option<f64>,
+    /// Blocks written to both SSDs for each block that guests wrote; none without those.
     pub cwf: Option<f64>,
     /// Each VM, in order of appearance.
     pub vms: Vec<CellVm>,
@@ -79,6 +86,8 @@ pub struct CellVm {
     pub mean_latency_us: Option<f64>,
     /// Bytes written to the SSD for it.
     pub ssd_written_bytes: u64,
+    /// Bytes written to the read SSD for it.
+    pub read_ssd_written_bytes: u64,
 }
 
 impl CompareReport {
@@ -111,6 +120,7 @@ impl CellReport {
             read_hit_ratio: read_hit_ratio(&vm.counts),
             mean_latency_us: vm.counts.mean_latency_us,
             ssd_written_bytes: vm.devices.ssd_written_bytes,
+            read_ssd_written_bytes: vm.devices.read_ssd_written_bytes,
         });
         CellReport {
             scheme: cell.scheme,
@@ -121,11 +131,14 @@ impl CellReport {
             hit_ratio: hit_ratio(&report.total),
             mean_latency_us: report.total.mean_latency_us,
             ssd_written_bytes: devices.ssd_written_bytes,
+            read_ssd_written_bytes: devices.read_ssd_written_bytes,
             energy_j: devices
                 .energy_j
                 .filter(|_| devices.span_s.is_some_and(|seconds| seconds > 0.0))
                 .map(|energy_j| energy_j.total),
             ssd_life_years: devices.ssd_life_years,
+            read_ssd_life_years: devices.read_ssd_life_years,
+            dirty_loss_per_year: devices.mirrors.and_then(|mirrors| mirrors.loss_per_year),
             cwf: report.total.counters.cwf,
             vms: vms.collect(),
         }
@@ -133,13 +146,12 @@ impl CellReport {
 }
 
 fn read_hit_ratio(counts: &Counts) -> Option<f64> {
-    let hits = counts.counters.read_hits.dram + counts.counters.read_hits.ssd;
-    ratio(hits, counts.counters.block_reads)
+    ratio(counts.counters.read_hits.total(), counts.counters.block_reads)
 }
 
 fn hit_ratio(counts: &Counts) -> Option<f64> {
     let counters = &counts.counters;
-    ratio(counters.read_hits.dram + counters.read_hits.ssd + counters.write_hits.ssd, counters.block_accesses)
+    ratio(counters.read_hits.total() + counters.write_hits.ssd, counters.block_accesses)
 }
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {

@@ -289,7 +289,7 @@ impl ReplayedReport {
         report: &Report,
     ) -> ReplayedReport {
         let counters = &report.total.counters;
-        let hits = counters.read_hits.dram + counters.read_hits.ssd;
+        let hits = counters.read_hits.total();
         let written = counters.ssd_writes.total;
         let of_vm =
             |(vm, replayed): (&VmLoad, &VmReport)| vm.per_s(replayed.counts.counters.ssd_writes.total);

@@ -21,7 +21,11 @@ fn options(objective: Objective, solver: Solver, rules: Vec<VmRule>) -> SizeOpti
 }
 
 fn levels(dram_blocks: u64, ssd_blocks: u64) -> LevelBytes {
-    LevelBytes { dram_bytes: dram_blocks * BLOCK_BYTES, ssd_bytes: ssd_blocks * BLOCK_BYTES }
+    LevelBytes {
+        dram_bytes: dram_blocks * BLOCK_BYTES,
+        ssd_bytes: ssd_blocks * BLOCK_BYTES,
+        ..LevelBytes::default()
+    }
 }
 
 fn load(requests: &[Request]) -> Load {

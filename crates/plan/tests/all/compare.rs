@@ -16,8 +16,11 @@ fn requests() -> Vec<Request> {
 
 fn options(threads: usize, memory_bytes: u64) -> CompareOptions {
     let settings = |name: &str| SchemeInfo::find(name).expect("a scheme").settings();
-    let sizes = [(8, 16), (32, 64)]
-        .map(|(dram, ssd)| LevelBytes { dram_bytes: dram * BLOCK_BYTES, ssd_bytes: ssd * BLOCK_BYTES });
+    let sizes = [(8, 16), (32, 64)].map(|(dram, ssd)| LevelBytes {
+        dram_bytes: dram * BLOCK_BYTES,
+        ssd_bytes: ssd * BLOCK_BYTES,
+        ..LevelBytes::default()
+    });
     CompareOptions {
         schemes: ["etica", "lru"].map(|name| (name.to_owned(), settings(name))).to_vec(),
         sizes: sizes.to_vec(),

@@ -68,7 +68,11 @@ fn nothing_on_the_front_is_beaten_or_too_dear() {
         fastest = fastest.min(latency_us(best));
     }
     // With more than enough money, everything that can hit does.
-    let all = size(&load, LevelBytes { dram_bytes: 1 << 30, ssd_bytes: 1 << 30 }, &options);
+    let all = size(
+        &load,
+        LevelBytes { dram_bytes: 1 << 30, ssd_bytes: 1 << 30, ..LevelBytes::default() },
+        &options,
+    );
     assert!(fastest <= 1.01 * all.expect("a plan").total.mean_latency_us().expect("accesses"));
 }
 
@@ -121,7 +125,7 @@ fn no_level_is_too_small_to_be_served() {
     let points = front(&load, &prices(), 1e4, &options).expect("a front");
     assert!(points.len() > 2);
     for point in points {
-        let LevelBytes { dram_bytes, ssd_bytes } = point.plan.levels;
+        let LevelBytes { dram_bytes, ssd_bytes, .. } = point.plan.levels;
         for bytes in [dram_bytes, ssd_bytes] {
             assert!(bytes == 0 || bytes >= 16 * BLOCK_BYTES, "{bytes}");
         }

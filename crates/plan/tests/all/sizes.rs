@@ -19,7 +19,11 @@ fn options() -> SizeOptions {
 }
 
 fn levels(dram_blocks: u64, ssd_blocks: u64) -> LevelBytes {
-    LevelBytes { dram_bytes: dram_blocks * BLOCK_BYTES, ssd_bytes: ssd_blocks * BLOCK_BYTES }
+    LevelBytes {
+        dram_bytes: dram_blocks * BLOCK_BYTES,
+        ssd_bytes: ssd_blocks * BLOCK_BYTES,
+        ..LevelBytes::default()
+    }
 }
 
 fn load(requests: &[crate::common::Request]) -> Load {

@@ -32,7 +32,7 @@ pub fn options(objective: Objective) -> SizeOptions {
 
 fn wear_of(traces: &[(u64, Vec<Request>)]) -> WearReport {
     let options = options(Objective::default());
-    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 1 << 20 };
+    let levels = LevelBytes { ssd_bytes: 1 << 20, ..LevelBytes::default() };
     let load = load_of(traces);
     let total = size(&load, levels, &options).expect("a plan").total;
     let host = Host::find("default").expect("a host");
@@ -84,7 +84,7 @@ fn the_mode_follows_the_objective() {
         dram_bytes: (None, None),
         ssd_bytes: (Some(8 * BLOCK_BYTES), None),
     };
-    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 8 * BLOCK_BYTES };
+    let levels = LevelBytes { ssd_bytes: 8 * BLOCK_BYTES, ..LevelBytes::default() };
     let latency = Objective::Latency { cache_us: 120.0, backing_us: 8000.0 };
     for objective in [Objective::Hits, Objective::SumHitRatio, Objective::MaxMin, latency] {
         let options = SizeOptions { rules: vec![rule.clone()], ..options(objective) };
@@ -111,7 +111,7 @@ fn of_equally_good_modes_the_one_that_spares_the_ssd_is_taken() {
         requests.push(one(AccessOp::Write, 1000 + round * 7));
     }
     let traces = [(1_000, requests)];
-    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 16 * BLOCK_BYTES };
+    let levels = LevelBytes { ssd_bytes: 16 * BLOCK_BYTES, ..LevelBytes::default() };
     for objective in [Objective::Hits, Objective::SumHitRatio, Objective::MaxMin] {
         let report = replayed(&traces, levels, &options(objective));
         let least = report.replayed.iter().map(|one| one.wear.written_bytes).min();
@@ -128,7 +128,7 @@ fn of_equally_good_modes_the_one_that_spares_the_ssd_is_taken() {
 #[test]
 fn the_page_starts_from_the_rating_of_the_profile() {
     let traces = [(1_000_000, written_and_read(2000, 16))];
-    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 64 * BLOCK_BYTES };
+    let levels = LevelBytes { ssd_bytes: 64 * BLOCK_BYTES, ..LevelBytes::default() };
     for name in ["default", "nvme-hdd"] {
         let load = load_of(&traces);
         let options = options(Objective::Hits);

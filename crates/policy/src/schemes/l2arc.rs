@@ -5,7 +5,7 @@
 
 use lode_types::{Access, AccessOp, BlockNo, Level};
 
-use crate::effect::{Effect, Sink, Slot};
+use crate::effect::{CopySource, Effect, Sink, Slot};
 use crate::interval::Interval;
 use crate::quota::Quota;
 use crate::scheme::{Hint, Scheme};
@@ -151,7 +151,8 @@ impl L2arcLike {
         }
         let id = self.ssd.insert(FIFO, hash, block);
         let slot = self.ssd.give_slot(id);
-        sink.effect(Effect::Promote { slot, block, from_dram: Some(from) });
+        let from = CopySource::Level { level: Level::Dram, slot: from };
+        sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from });
     }
 
     fn evict_from_ssd<S: Sink>(&mut self, sink: &mut S) {
@@ -195,7 +196,9 @@ impl Scheme for L2arcLike {
             if let (_, Some((id, _))) = self.in_dram(hint, block) {
                 self.dram.remove(block, id);
             }
-        } else if let Some((id, _)) = self.in_ssd(hint.hash, block) {
+        } else if level == Level::Ssd
+            && let Some((id, _)) = self.in_ssd(hint.hash, block)
+        {
             self.ssd.remove(id);
         }
     }
@@ -225,7 +228,11 @@ impl Scheme for L2arcLike {
     }
 
     fn resident_blocks(&self, level: Level) -> u32 {
-        if level == Level::Dram { self.dram.cached() } else { self.ssd.cached() }
+        match level {
+            Level::Dram => self.dram.cached(),
+            Level::Ssd => self.ssd.cached(),
+            Level::ReadSsd => 0,
+        }
     }
 
     #[inline]

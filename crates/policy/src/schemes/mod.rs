@@ -28,6 +28,7 @@ pub mod sized;
 mod sketch;
 mod ssd_level;
 mod streams;
+pub mod tica;
 pub mod two_q;
 pub mod ucache;
 pub mod w_tinylfu;

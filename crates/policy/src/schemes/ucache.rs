@@ -5,7 +5,7 @@
 
 use lode_types::{Access, AccessOp, BlockNo, Level};
 
-use crate::effect::{Effect, Sink, Slot};
+use crate::effect::{CopySource, Effect, Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::{Hint, Scheme};
 use crate::schemes::queues::Queues;
@@ -89,7 +89,8 @@ impl UcacheLike {
         {
             let block = self.dram.block(oldest);
             let slot = self.put_in_ssd(Hint::new(block).hash, block, sink).1;
-            sink.effect(Effect::Promote { slot, block, from_dram: Some(from) });
+            let from = CopySource::Level { level: Level::Dram, slot: from };
+            sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from });
         }
         self.dram.evict(oldest, sink);
         self.dram.fetch_behind(LRU);
@@ -172,7 +173,9 @@ impl Scheme for UcacheLike {
             if let Some((id, _)) = self.in_dram(hint, block) {
                 self.dram.remove(id);
             }
-        } else if let Some((id, _)) = self.in_ssd(hint.hash, block) {
+        } else if level == Level::Ssd
+            && let Some((id, _)) = self.in_ssd(hint.hash, block)
+        {
             self.ssd.remove(id);
         }
     }
@@ -212,7 +215,11 @@ impl Scheme for UcacheLike {
     }
 
     fn resident_blocks(&self, level: Level) -> u32 {
-        if level == Level::Dram { self.dram.cached() } else { self.ssd.cached() }
+        match level {
+            Level::Dram => self.dram.cached(),
+            Level::Ssd => self.ssd.cached(),
+            Level::ReadSsd => 0,
+        }
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use crate::driver::{
     Driver, Said, Step, any_scheme, any_settings, any_share, any_step, future_of, look_ahead, settings,
 };
 
-const PHYSICAL: Quota = Quota { dram_blocks: 12, ssd_blocks: 20 };
+const PHYSICAL: Quota = Quota::new(12, 20).with(Level::ReadSsd, 20);
 
 fn effects_of(settings: &Settings, quota: Quota, steps: &[Step], prefetch: bool) -> Vec<Effect> {
     let mut scheme = build_foreseeing(settings, PHYSICAL, quota, &future_of(steps));

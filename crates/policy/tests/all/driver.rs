@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use lode_policy::{
-    AnyScheme, Counters, Effect, Foresight, ForesightBuilder, Hint, Quota, Scheme, SchemeInfo, SettingKind,
-    Settings, Slot, all_schemes, build_foreseeing,
+    AnyScheme, CopySource, Counters, Effect, Foresight, ForesightBuilder, Hint, Quota, Scheme, SchemeInfo,
+    SettingKind, Settings, Slot, all_schemes, build_foreseeing,
 };
 use lode_types::{Access, AccessOp, BlockNo, Level};
 use proptest::prelude::*;
@@ -30,14 +30,34 @@ pub enum Said {
     ReadLevel(Level),
     ReadBacking,
     Fill(Level),
-    WriteLevel { hit: bool, dirty: bool },
+    /// To the SSD.
+    WriteLevel {
+        hit: bool,
+        dirty: bool,
+    },
+    WriteDram {
+        hit: bool,
+    },
     WriteBacking,
     MergeLevel(Level),
     MergeBacking,
     Invalidate(Level),
-    Evict { level: Level, block: BlockNo, dirty: bool },
+    Evict {
+        level: Level,
+        block: BlockNo,
+        dirty: bool,
+    },
     Clean(BlockNo),
-    Promote { block: BlockNo, from_dram: bool },
+    /// A copy into the SSD.
+    Promote {
+        block: BlockNo,
+        from_dram: bool,
+    },
+    /// A copy into the read SSD.
+    Mirror {
+        block: BlockNo,
+        from: Level,
+    },
     Restored(bool),
 }
 
@@ -79,7 +99,7 @@ pub struct Driver {
     halves: [Counters; 2],
     steps: usize,
     cleanings: u64,
-    books: [Book; 2],
+    books: [Book; Level::COUNT],
     /// What looking ahead found out before each block's last access, which has changed since.
     old_hints: BTreeMap<BlockNo, Hint>,
 }
@@ -120,7 +140,7 @@ impl Driver {
             halves: [Counters::default(); 2],
             steps: 0,
             cleanings: 0,
-            books: [Book::default(), Book::default()],
+            books: Default::default(),
             old_hints: BTreeMap::new(),
         };
         driver.note_quota();
@@ -216,12 +236,15 @@ impl Driver {
                 Said::Fill(level)
             }
             Effect::WriteLevel { level, slot, hit, dirty } => {
-                assert_eq!(level, Level::Ssd, "DRAM is never written to");
                 let book = &mut books[level.index()];
                 let was_dirty = hit && book.free(slot, this());
                 assert!(dirty || !was_dirty, "a write through must not hide what is dirty");
                 book.take(slot, this(), dirty);
-                Said::WriteLevel { hit, dirty }
+                match level {
+                    Level::Dram => Said::WriteDram { hit },
+                    Level::Ssd => Said::WriteLevel { hit, dirty },
+                    Level::ReadSsd => panic!("the read SSD is never written to by guests"),
+                }
             }
             Effect::WriteBacking => Said::WriteBacking,
             Effect::MergeLevel { level, slot } => {
@@ -243,10 +266,16 @@ impl Driver {
                 self.cleanings += 1;
                 Said::Clean(block)
             }
-            Effect::Promote { slot, block, from_dram } => {
-                assert!(from_dram.is_none_or(|from| books[Level::Dram.index()].holds(from, block)));
-                books[Level::Ssd.index()].take(slot, block, false);
-                Said::Promote { block, from_dram: from_dram.is_some() }
+            Effect::Copy { to, slot, block, from } => {
+                if let CopySource::Level { level, slot } = from {
+                    assert!(books[level.index()].holds(slot, block));
+                }
+                books[to.index()].take(slot, block, false);
+                match (to, from.level()) {
+                    (Level::Ssd, from) => Said::Promote { block, from_dram: from == Some(Level::Dram) },
+                    (Level::ReadSsd, Some(from)) => Said::Mirror { block, from },
+                    copy => panic!("no scheme makes {copy:?}"),
+                }
             }
         }
     }
@@ -257,7 +286,9 @@ impl Driver {
             assert_eq!(book.slots.len() as u32, self.scheme.resident_blocks(level), "{}", level.name());
             assert!(self.scheme.resident_blocks(level) <= self.scheme.quota().of(level));
         }
-        assert!(self.books[Level::Dram.index()].slots.values().all(|entry| !entry.1));
+        for level in [Level::Dram, Level::ReadSsd] {
+            assert!(self.books[level.index()].slots.values().all(|entry| !entry.1), "{}", level.name());
+        }
     }
 
     pub fn residents(&self, level: Level) -> Residents {
@@ -271,7 +302,7 @@ impl Driver {
         sum.add(&self.halves[1]);
         assert_eq!(sum, *c);
         assert_eq!(c.block_accesses(), c.block_reads + c.block_writes);
-        assert_eq!(c.read_hits[0] + c.read_hits[1] + c.read_misses, c.block_reads);
+        assert_eq!(c.read_hits.iter().sum::<u64>() + c.read_misses, c.block_reads);
         let writes = &c.ssd_writes;
         assert_eq!(writes.total(), writes.fill + writes.write + writes.promotion + writes.moved);
         assert!(c.write_hits_ssd <= writes.write && writes.write <= c.block_writes);
@@ -296,7 +327,7 @@ fn any_block(blocks: u64) -> impl Strategy<Value = BlockNo> {
 
 /// Any step on `blocks` blocks, with shares from `quotas`.
 pub fn any_step(blocks: u64, quotas: BoxedStrategy<Quota>) -> impl Strategy<Value = Step> {
-    let level = prop_oneof![Just(Level::Dram), Just(Level::Ssd)];
+    let level = prop::sample::select(Level::ALL.to_vec());
     prop_oneof![
         32 => any_block(blocks).prop_map(Step::Read),
         32 => (any_block(blocks), any::<bool>()).prop_map(|(block, partial)| Step::Write(block, partial)),
@@ -354,7 +385,10 @@ fn any_value(kind: &SettingKind) -> BoxedStrategy<String> {
 /// A share within `physical` of the levels that the scheme uses.
 pub fn any_share(info: &SchemeInfo, physical: Quota) -> BoxedStrategy<Quota> {
     let most = |level| if info.levels.contains(&level) { physical.of(level) } else { 0 };
-    (0..=most(Level::Dram), 0..=most(Level::Ssd)).prop_map(|(dram, ssd)| Quota::new(dram, ssd)).boxed()
+    let [dram, ssd, read_ssd] = Level::ALL.map(|level| 0..=most(level));
+    (dram, ssd, read_ssd)
+        .prop_map(|(dram, ssd, read_ssd)| Quota::new(dram, ssd).with(Level::ReadSsd, read_ssd))
+        .boxed()
 }
 
 /// Any of the registry's schemes.

@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 use crate::driver::{Driver, Said, Step, any_scheme, any_settings, any_share, any_step, settings};
 
-const PHYSICAL: Quota = Quota { dram_blocks: 16, ssd_blocks: 24 };
+const PHYSICAL: Quota = Quota::new(16, 24).with(Level::ReadSsd, 24);
 
 /// The sets of each level as they follow from the shares alone.
-struct Sets([Geometry; 2]);
+struct Sets([Geometry; Level::COUNT]);
 
 impl Sets {
     fn new(settings: &Settings, quota: Quota) -> Sets {

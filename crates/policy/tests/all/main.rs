@@ -18,6 +18,7 @@ mod request_oriented;
 mod rpac;
 mod sized;
 mod sizer;
+mod tica;
 mod two_level;
 mod two_q;
 mod vectors;

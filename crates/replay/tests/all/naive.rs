@@ -1,7 +1,7 @@
 //! The driver against a loop that does one thing after the other and looks nothing up ahead.
 
 use lode_hardware::Operations;
-use lode_policy::{AnyScheme, Effect, Quota, Scheme, SchemeInfo, Settings, Sizer, build};
+use lode_policy::{AnyScheme, CopySource, Effect, Quota, Scheme, SchemeInfo, Settings, Sizer, build};
 use lode_replay::{Counts, Driver, Host, ServiceTimes, VmOutcome};
 use lode_types::{Access, AccessOp, BlockSize, Level, Op, TraceRequest};
 use proptest::prelude::*;
@@ -57,30 +57,45 @@ impl NaiveVm {
     fn operations(&self, times: &ServiceTimes) -> Operations {
         let of = |wanted: Level, effect: &Effect| match effect {
             Effect::ReadLevel { level, .. } | Effect::MergeLevel { level, .. } => *level == wanted,
-            Effect::Promote { from_dram: Some(_), .. } => wanted == Level::Dram,
-            Effect::Evict { dirty: true, .. } | Effect::Clean { .. } => wanted == Level::Ssd,
+            Effect::Copy { from: CopySource::Level { level, .. }, .. } => *level == wanted,
             _ => false,
         };
         let into = |wanted: Level, effect: &Effect| match effect {
             Effect::Fill { level, .. } | Effect::WriteLevel { level, .. } => *level == wanted,
-            Effect::Promote { .. } => wanted == Level::Ssd,
+            Effect::Copy { to, .. } => *to == wanted,
             _ => false,
         };
-        let promoted_reads = self.count(|e| matches!(e, Effect::Promote { from_dram: None, .. }));
+        let copied_reads = self.count(|e| matches!(e, Effect::Copy { from: CopySource::Backing, .. }));
+        let (ssd_write_backs, mirror_write_backs) = self.write_backs_by_source();
         let write_backs = self.count(is_write_back);
         let disk = &times.backing;
-        let background_ns =
-            promoted_reads * disk.random_read.work_ns + write_backs * disk.random_write.work_ns;
+        let background_ns = copied_reads * disk.random_read.work_ns + write_backs * disk.random_write.work_ns;
         Operations {
             dram_reads: self.count(|e| of(Level::Dram, e)),
             dram_writes: self.count(|e| into(Level::Dram, e)),
-            ssd_reads: self.count(|e| of(Level::Ssd, e)),
+            ssd_reads: self.count(|e| of(Level::Ssd, e)) + ssd_write_backs,
             ssd_writes: self.count(|e| into(Level::Ssd, e)),
-            backing_reads: promoted_reads
+            read_ssd_reads: self.count(|e| of(Level::ReadSsd, e)) + mirror_write_backs,
+            read_ssd_writes: self.count(|e| into(Level::ReadSsd, e)),
+            backing_reads: copied_reads
                 + self.count(|e| matches!(e, Effect::ReadBacking | Effect::MergeBacking)),
             backing_writes: write_backs + self.count(|e| matches!(e, Effect::WriteBacking)),
             backing_work_ns: Some(self.disks_ns + background_ns),
         }
+    }
+
+    /// Dirty blocks that were written back: those that were read from there, and those whose mirror left right after them.
+    fn write_backs_by_source(&self) -> (u64, u64) {
+        let all = self.count(is_write_back);
+        let is_mirrored = |pair: &&[Effect]| match pair {
+            [
+                Effect::Evict { block: one, dirty: true, .. },
+                Effect::Evict { level: Level::ReadSsd, block: two, .. },
+            ] => one == two,
+            _ => false,
+        };
+        let mirrored = self.effects.windows(2).filter(is_mirrored).count() as u64;
+        (all - mirrored, mirrored)
     }
 
     fn access_ns(&mut self, block: u64, effects: &[Effect], times: &ServiceTimes) -> u64 {
@@ -89,11 +104,14 @@ impl NaiveVm {
             match effect {
                 Effect::ReadLevel { level: Level::Dram, .. } => places.push(times.dram_ns),
                 Effect::ReadLevel { level: Level::Ssd, .. } => places.push(times.ssd_read_ns),
+                Effect::ReadLevel { level: Level::ReadSsd, .. } => places.push(times.read_ssd_read_ns),
+                Effect::WriteLevel { level: Level::Dram, .. } => places.push(times.dram_ns),
                 Effect::ReadBacking => places.push(self.disk_ns(block, false, times)),
                 Effect::WriteLevel { level: Level::Ssd, .. } => places.push(times.ssd_write_ns),
                 Effect::WriteBacking => places.push(self.disk_ns(block, true, times)),
                 Effect::MergeLevel { level: Level::Dram, .. } => before = times.dram_ns,
                 Effect::MergeLevel { level: Level::Ssd, .. } => before = times.ssd_read_ns,
+                Effect::MergeLevel { level: Level::ReadSsd, .. } => before = times.read_ssd_read_ns,
                 Effect::MergeBacking => before = self.disk_ns(block, false, times),
                 _ => {}
             }
@@ -124,27 +142,27 @@ impl NaiveVm {
         let reads_of =
             |of: Level| self.count(|e| matches!(e, Effect::ReadLevel { level, .. } if *level == of));
         prop_assert_eq!(
-            (found.counters.read_hits.dram, found.counters.read_hits.ssd),
-            (reads_of(Level::Dram), reads_of(Level::Ssd))
+            [found.counters.read_hits.dram, found.counters.read_hits.ssd, found.counters.read_hits.read_ssd],
+            Level::ALL.map(reads_of)
         );
         let misses = self.count(|e| matches!(e, Effect::ReadBacking));
         prop_assert_eq!(found.counters.read_misses, misses);
         prop_assert_eq!(
             found.counters.write_hits.ssd,
-            self.count(|e| matches!(e, Effect::WriteLevel { hit: true, .. }))
+            self.count(|e| matches!(e, Effect::WriteLevel { level: Level::Ssd, hit: true, .. }))
         );
         prop_assert_eq!(
             found.counters.ssd_writes.write,
-            self.count(|e| matches!(e, Effect::WriteLevel { .. }))
+            self.count(|e| matches!(e, Effect::WriteLevel { level: Level::Ssd, .. }))
         );
         let fills = self.count(|e| matches!(e, Effect::Fill { level: Level::Ssd, .. }));
         prop_assert_eq!(found.counters.ssd_writes.fill, fills);
         prop_assert_eq!(
             found.counters.ssd_writes.promotion,
-            self.count(|e| matches!(e, Effect::Promote { .. }))
+            self.count(|e| matches!(e, Effect::Copy { to: Level::Ssd, .. }))
         );
         let merges = self.count(|e| matches!(e, Effect::MergeBacking));
-        let from_backing = self.count(|e| matches!(e, Effect::Promote { from_dram: None, .. }));
+        let from_backing = self.count(|e| matches!(e, Effect::Copy { from: CopySource::Backing, .. }));
         prop_assert_eq!(found.counters.backing_reads, misses + merges + from_backing);
         let write_backs = self.count(is_write_back);
         prop_assert_eq!(found.counters.write_backs, write_backs);
@@ -152,9 +170,11 @@ impl NaiveVm {
         prop_assert_eq!(found.counters.backing_writes, write_backs + through);
         let evicted = |of: Level| self.count(|e| matches!(e, Effect::Evict { level, .. } if *level == of));
         prop_assert_eq!(
-            (found.counters.evictions.dram, found.counters.evictions.ssd),
-            (evicted(Level::Dram), evicted(Level::Ssd))
+            [found.counters.evictions.dram, found.counters.evictions.ssd, found.counters.evictions.read_ssd],
+            Level::ALL.map(evicted)
         );
+        let mirrored = self.count(|e| matches!(e, Effect::Copy { to: Level::ReadSsd, .. }));
+        prop_assert_eq!(found.counters.read_ssd_writes, mirrored);
         prop_assert_eq!(outcome.tally.latency_ns, self.latency_ns);
         prop_assert_eq!(outcome.tally.operations(), self.operations(times));
         Ok(())

@@ -6,7 +6,7 @@ use lode_trace::{Merge, MergeOptions, OnError, ReadOptions, read_trace};
 use lode_types::{BlockSize, Level};
 use serde_json::Value;
 
-const COUNT_KEYS: [&str; 19] = [
+const COUNT_KEYS: [&str; 20] = [
     "requests",
     "read_requests",
     "read_request_hits",
@@ -20,6 +20,7 @@ const COUNT_KEYS: [&str; 19] = [
     "write_hits",
     "dram_writes",
     "ssd_writes",
+    "read_ssd_writes",
     "backing_reads",
     "backing_writes",
     "write_backs",
@@ -85,17 +86,20 @@ fn the_keys_are_those_of_the_documentation() {
     assert_eq!(keys(&json["total"]), sorted(COUNT_KEYS));
     let of_vm = COUNT_KEYS.into_iter().chain(["name", "devices", "first_interval", "intervals"]);
     assert_eq!(keys(&json["vms"][0]), sorted(of_vm));
-    assert_eq!(keys(&json["total"]["read_hits"]), ["dram", "ssd"]);
+    assert_eq!(keys(&json["total"]["read_hits"]), ["dram", "read_ssd", "ssd"]);
     assert_eq!(keys(&json["total"]["write_hits"]), ["ssd"]);
-    assert_eq!(keys(&json["total"]["evictions"]), ["dram", "ssd"]);
+    assert_eq!(keys(&json["total"]["evictions"]), ["dram", "read_ssd", "ssd"]);
     assert_eq!(keys(&json["total"]["ssd_writes"]), ["fill", "move", "promotion", "total", "write"]);
-    assert_eq!(keys(&json["physical"]), ["dram_blocks", "ssd_blocks"]);
-    assert_eq!(keys(&json["vms"][0]["intervals"][0]), ["dram_blocks", "ssd_blocks"]);
+    let levels = ["dram_blocks", "read_ssd_blocks", "ssd_blocks"];
+    assert_eq!(keys(&json["physical"]), levels);
+    assert_eq!(keys(&json["vms"][0]["intervals"][0]), levels);
     let model = [
         "host",
         "dram_us",
         "ssd_read_us",
         "ssd_write_us",
+        "read_ssd_read_us",
+        "read_ssd_write_us",
         "disk_random_us",
         "disk_sequential_us",
         "disk_small_write_factor",
@@ -135,6 +139,10 @@ fn check_devices_keys(json: &Value) {
         "ssd_written_bytes",
         "ssd_written_bytes_per_s",
         "ssd_life_years",
+        "read_ssd_written_bytes",
+        "read_ssd_written_bytes_per_s",
+        "read_ssd_life_years",
+        "mirrors",
         "energy_j",
         "active_energy_j",
         "mean_w",
@@ -143,11 +151,11 @@ fn check_devices_keys(json: &Value) {
     ];
     assert_eq!(keys(&json["devices"]), sorted(devices));
     for energy in [&json["devices"]["energy_j"], &json["vms"][0]["devices"]["active_energy_j"]] {
-        assert_eq!(keys(energy), ["backing", "dram", "ssd", "total"]);
+        assert_eq!(keys(energy), ["backing", "dram", "read_ssd", "ssd", "total"]);
     }
-    assert_eq!(keys(&json["devices"]["cost_usd"]), ["dram", "ssd", "total"]);
-    assert_eq!(keys(&json["devices"]["utilisation"]), ["backing", "ssd"]);
-    let of_vm = ["active_energy_j", "active_mean_w", "ssd_written_bytes"];
+    assert_eq!(keys(&json["devices"]["cost_usd"]), ["dram", "read_ssd", "ssd", "total"]);
+    assert_eq!(keys(&json["devices"]["utilisation"]), ["backing", "read_ssd", "ssd"]);
+    let of_vm = ["active_energy_j", "active_mean_w", "read_ssd_written_bytes", "ssd_written_bytes"];
     assert_eq!(keys(&json["vms"][0]["devices"]), of_vm);
 }
 

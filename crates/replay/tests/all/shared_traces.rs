@@ -39,10 +39,7 @@ fn run(trace: &[u8], scheme: &str, setting: &str, physical: Quota) -> Report {
 fn check_conservation(counts: &Counts, acknowledged_once: bool) {
     assert_eq!(counts.counters.requests as usize, REQUESTS);
     assert_eq!(counts.counters.block_accesses, counts.counters.block_reads + counts.counters.block_writes);
-    assert_eq!(
-        counts.counters.read_hits.dram + counts.counters.read_hits.ssd + counts.counters.read_misses,
-        counts.counters.block_reads
-    );
+    assert_eq!(counts.counters.read_hits.total() + counts.counters.read_misses, counts.counters.block_reads);
     let writes = &counts.counters.ssd_writes;
     assert_eq!(writes.total, writes.fill + writes.write + writes.promotion + writes.moved);
     let through = counts.counters.backing_writes - counts.counters.write_backs;

@@ -66,7 +66,7 @@ fn a_vm_met_late_has_no_share_before_the_next_sizing() {
     assert_eq!((late.name.as_str(), late.first_interval), ("late", 0));
     // Without a share every one of its first 1,000 reads misses; then it has its two blocks.
     assert_eq!((late.counts.counters.read_misses, late.counts.counters.read_hits.dram), (1_002, 998));
-    assert_eq!(late.intervals, [LevelBlocks { dram_blocks: 2, ssd_blocks: 0 }]);
+    assert_eq!(late.intervals, [LevelBlocks { dram_blocks: 2, ssd_blocks: 0, read_ssd_blocks: 0 }]);
     // Counted ahead, it starts with half of the levels.
     let report = run(text.clone(), &options(&[&interval]), Some(2));
     assert_eq!(report.vms[1].counts.counters.read_misses, 2);

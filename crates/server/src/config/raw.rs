@@ -232,6 +232,9 @@ fn check_vm(vm: RawVm, span: Range<usize>, has_ssd: bool, remote_tcp: bool) -> R
         let message = "This VM has a share of the cache SSD, but there is no [ssd] section; add it";
         return Err(Fault::at(ssd_at.unwrap_or(span), message));
     }
+    // Nothing here serves a read SSD.
+    let levels = Quota::new((dram_bytes > 0).into(), (ssd_bytes > 0).into());
+    scheme.check_needs(levels).map_err(|error| Fault::at(span.clone(), error.to_string()))?;
     if vm.listen.is_empty() {
         return Err(Fault::at(span, "Key 'listen' is empty; give at least one address"));
     }

@@ -279,7 +279,7 @@ impl Scheme for Etica {
             (Level::Ssd, Some(slot)) => {
                 self.drop_from_ssd(id, slot);
             }
-            (Level::Ssd, None) => {}
+            (Level::Ssd, None) | (Level::ReadSsd, _) => {}
         }
     }
 
@@ -322,6 +322,7 @@ impl Scheme for Etica {
         match level {
             Level::Dram => self.dram.len(),
             Level::Ssd => self.ssd.lists.len(),
+            Level::ReadSsd => 0,
         }
     }
 

@@ -1,9 +1,11 @@
 //! Promotion: at the end of an interval the most popular blocks outside the SSD take free ways, or the
 //! places of the least popular blocks inside (ETICA section 4.2.2).
 
+use lode_types::Level;
+
 use super::Etica;
 use super::popularity::{Candidate, Classes};
-use crate::effect::{Effect, Sink};
+use crate::effect::{CopySource, Effect, Sink};
 
 /// Candidates that are looked ahead at together: enough that memory has answered one look when the next one comes.
 const GROUP: usize = 32;
@@ -76,8 +78,11 @@ impl Etica {
             self.evict_from_ssd(victim.slot, sink);
         }
         let slot = self.put_in_ssd(id);
-        let from_dram = self.table.records[id as usize].dram_slot();
-        sink.effect(Effect::Promote { slot, block, from_dram });
+        let from = match self.table.records[id as usize].dram_slot() {
+            Some(slot) => CopySource::Level { level: Level::Dram, slot },
+            None => CopySource::Backing,
+        };
+        sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from });
     }
 
     /// `evict=literal`: the worst share of the SSD's blocks leaves whether or not anything wants in.

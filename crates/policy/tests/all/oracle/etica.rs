@@ -310,6 +310,7 @@ impl PlainEtica {
                 match level {
                     Level::Dram => self.dram.remove(block),
                     Level::Ssd => self.ssd.remove(block),
+                    Level::ReadSsd => None,
                 };
                 Vec::new()
             }

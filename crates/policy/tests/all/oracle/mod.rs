@@ -17,6 +17,7 @@ pub mod rpac;
 pub mod s3_fifo;
 pub mod sieve;
 pub mod sized;
+pub mod tica;
 pub mod two_level;
 pub mod two_q;
 pub mod w_tinylfu;
