@@ -84,6 +84,12 @@ impl<T: Copy> SetLists<T> {
         self.sets[set as usize].len
     }
 
+    /// The oldest slot of `set` if the set holds more than it may.
+    #[inline]
+    pub fn surplus(&self, set: u32) -> Option<Slot> {
+        self.oldest(set).filter(|_| self.len_of(set) > self.geometry.ways(set))
+    }
+
     /// Whether `set` may never hold a block.
     #[inline]
     pub fn is_closed(&self, set: u32) -> bool {
@@ -96,15 +102,15 @@ impl<T: Copy> SetLists<T> {
         self.nodes[slot as usize].value
     }
 
-    /// Replaces the caller's value in an occupied slot.
-    #[inline(always)]
-    pub fn set_value(&mut self, slot: Slot, value: T) {
-        self.nodes[slot as usize].value = value;
-    }
-
     /// The caller's values in all slots, also in those that are not occupied any more.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|node| &mut node.value)
+    }
+
+    /// Changes the caller's value in an occupied slot.
+    #[inline]
+    pub fn value_mut(&mut self, slot: Slot) -> &mut T {
+        &mut self.nodes[slot as usize].value
     }
 
     /// The caller's value in a slot that need not be occupied, nor exist.

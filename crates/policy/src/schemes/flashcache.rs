@@ -310,10 +310,8 @@ impl Replacement for CleanedSets {
         self.accessed.clear();
         self.is_accessed = vec![false; geometry.sets() as usize];
         for set in 0..geometry.sets() {
-            while self.lists.len_of(set) > geometry.ways(set)
-                && let Some(oldest) = self.lists.oldest(set)
-            {
-                self.evict(oldest, sink);
+            while let Some(surplus) = self.lists.surplus(set) {
+                self.evict(surplus, sink);
             }
         }
     }
@@ -328,9 +326,7 @@ impl Replacement for CleanedSets {
 
     #[inline]
     fn announce(&self, block: BlockNo) -> Hint {
-        let hint = Hint::new(block);
-        self.index.prefetch(hint.hash);
-        hint
+        Hint::announced(&self.index, block)
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 //! settings, and one line in the registry.
 
 pub mod arc;
+mod arrivals;
 pub mod belady;
 mod cut_off;
 mod dirty_lists;

@@ -62,7 +62,7 @@ impl History {
         } else {
             (None, self.line.touch(NEVER))
         };
-        self.blocks.set_value(slot, Seen { block, position, window });
+        *self.blocks.value_mut(slot) = Seen { block, position, window };
         self.blocks.touch(SET, slot);
         Visit { distance, is_first_in_window: before.window != window }
     }
