@@ -192,7 +192,7 @@ impl Engine {
     fn serve_at_once(&mut self, request: usize, part: &BlockPart, buf_at: u32, effects: &[Effect]) -> bool {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
         // A cleaning changes no bytes and need not be waited for.
-        let changes = |flight: &Flight| flight.queue.iter().any(|op| !matches!(op, Op::Clean));
+        let changes = |flight: &Flight| flight.queue.iter().any(|op| !matches!(op, Op::Clean { .. }));
         if self.blocks.get(part.block).is_some_and(changes) {
             return false;
         }
@@ -232,7 +232,7 @@ impl Engine {
         };
         for effect in effects {
             match *effect {
-                Effect::Evict { .. } | Effect::Copy { .. } => self.background(effect),
+                Effect::Evict { .. } | Effect::Clean { .. } | Effect::Copy { .. } => self.background(effect),
                 Effect::ReadLevel { level, slot } => {
                     self.claim(block, level, slot);
                     op.source = source_of(level);
@@ -358,6 +358,7 @@ impl Engine {
                 self.release(block, Level::Ssd, slot);
                 self.push_op(block, Op::EvictSsd);
             }
+            Effect::Clean { slot, block } => self.ask_to_clean(block, slot),
             Effect::Copy { to, slot, block, from } => {
                 if let CopySource::Level { level, slot } = from {
                     self.claim(block, level, slot);

@@ -88,7 +88,10 @@ pub(crate) enum Op {
     EvictDram,
     EvictSsd,
     /// The dirty copy is written back and stays as a clean one.
-    Clean,
+    Clean {
+        /// The scheme asked for it, and does not need to be told.
+        asked: bool,
+    },
     Promote {
         from_dram: bool,
     },

@@ -133,7 +133,7 @@ impl Engine {
             // itself.
             _ => {
                 let flight = self.blocks.get_mut(block).expect("a block is written back in flight");
-                flight.backing_failed = !matches!(flight.queue.front(), Some(Op::Clean));
+                flight.backing_failed = !matches!(flight.queue.front(), Some(Op::Clean { .. }));
                 self.op_done(block);
             }
         }
@@ -177,10 +177,13 @@ impl Engine {
                 || self.drain_wants_flush())
     }
 
-    /// Whether the drain's batch has come as far as it can without a flush.
+    /// Whether a batch of cleanings that is not the last one has come as far as it can without a flush.
     fn drain_wants_flush(&self) -> bool {
+        if !self.drain.goes_on() {
+            return false;
+        }
         let is_cleaned =
-            |block| self.blocks.get(block).is_some_and(|f| matches!(f.queue.front(), Some(Op::Clean)));
+            |block| self.blocks.get(block).is_some_and(|f| matches!(f.queue.front(), Some(Op::Clean { .. })));
         let cleaned = self.destage.written.iter().filter(|&&(block, _)| is_cleaned(block)).count();
         let nothing_else = self.destage.jobs.is_empty() && self.destage.waiting.is_empty();
         cleaned > 0 && (cleaned == self.drain.under_way() || nothing_else)
@@ -199,7 +202,7 @@ impl Engine {
             let flight = self.blocks.get_mut(block).expect("a block is written back in flight");
             let place = flight.copy.place().expect("a block is written back from its place");
             let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
-            let version = if matches!(flight.queue.front(), Some(Op::Clean)) {
+            let version = if matches!(flight.queue.front(), Some(Op::Clean { .. })) {
                 self.drain.cleaned += 1;
                 slots.clean(place)
             } else {

@@ -96,9 +96,9 @@ pub struct Gauges {
     pub lost_blocks: u32,
     /// Blocks waiting to be written back.
     pub write_backs_waiting: u32,
-    /// Write-backs of drains that failed and were, or will be, tried again.
+    /// Write-backs of drains and cleanings that failed; a drain tries them again.
     pub drain_failures: u64,
-    /// Blocks that drains wrote back and left in the SSD.
+    /// Blocks that drains, or cleanings of the scheme, wrote back and left in the SSD.
     pub cleaned_blocks: u64,
     /// Promotions waiting for their turn.
     pub promotions_waiting: u32,

@@ -27,7 +27,7 @@ impl Engine {
                 self.op_done(block);
             }
             Op::EvictSsd => self.start_evict(block),
-            Op::Clean => self.start_clean(block),
+            Op::Clean { .. } => self.start_clean(block),
             Op::Promote { .. } => self.queue_promotion(block),
             Op::Hold => self.hold(block),
         }
@@ -40,7 +40,7 @@ impl Engine {
         flight.full = None;
         match flight.queue.pop_front() {
             Some(Op::Access(op)) => self.release_reserves(&op),
-            Some(Op::Clean) => self.clean_done(block),
+            Some(Op::Clean { asked }) => self.clean_done(block, asked),
             _ => {}
         }
         self.runnable.push_back(block);

@@ -141,7 +141,7 @@ impl Engine {
         match flight.queue.front() {
             Some(Op::EvictSsd) if flight.copy.place().is_some() => self.start_evict(block),
             Some(Op::EvictSsd) => self.op_done(block),
-            Some(Op::Clean) => self.start_clean(block),
+            Some(Op::Clean { .. }) => self.start_clean(block),
             Some(&Op::Access(op)) if op.on_backing => self.backing_has_it(block, op),
             Some(&Op::Access(op)) => self.write_backing(block, op),
             other => unreachable!("{other:?} waits at no gate"),

@@ -77,11 +77,21 @@ fn main() {
         "w-tinylfu",
         "fast-cache-like",
         "rpac",
+        "eci-cache-like",
+        "centaur-like",
+        "s-cave-like",
+        "vcacheshare-like",
+        "flashcache",
+        "opencas-like",
     ] {
         let settings = settings(scheme, &[]);
         bench.run(scheme, &settings, ssd, any(&settings, ssd));
     }
     bench.belady(ssd);
+    for scheme in ["l2arc-like", "ucache-like"] {
+        let settings = settings(scheme, &[]);
+        bench.run(scheme, &settings, both, any(&settings, both));
+    }
     let etica = settings("etica", &[]);
     bench.run("etica", &etica, both, any(&etica, both));
     bench.run("etica, concrete", &etica, both, {

@@ -47,6 +47,34 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         ("arc wb", machine("arc", &["write_policy=wb"], ssd_only)),
         // Writes that pass the cache although it keeps dirty blocks.
         ("larc wb", machine("larc", &["write_policy=wb"], ssd_only)),
+        ("l2arc-like", machine("l2arc-like", &["feed_interval=10", "feed_blocks=6"], quota)),
+        ("ucache-like", machine("ucache-like", &[], quota)),
+        // From write-back to read-only and back, with all that is dirty cleaned at once.
+        (
+            "eci-cache-like",
+            machine(
+                "eci-cache-like",
+                &["policy_interval=20", "write_threshold=0.1", "sizing_interval=100", "assoc=8"],
+                ssd_only,
+            ),
+        ),
+        // Blocks that are cleaned under the guest's hands.
+        (
+            "flashcache wb",
+            machine(
+                "flashcache",
+                &["assoc=8", "dirty_thresh_pct=30", "fallow_delay_requests=40", "skip_seq_blocks=12"],
+                ssd_only,
+            ),
+        ),
+        (
+            "opencas-like wb",
+            machine(
+                "opencas-like",
+                &["write_policy=wb", "staleness_requests=30", "wake_up_requests=5", "seq_threshold_blocks=8"],
+                ssd_only,
+            ),
+        ),
     ]
 }
 

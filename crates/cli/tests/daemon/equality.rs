@@ -257,3 +257,47 @@ fn fast_cache_like_is_the_same_everywhere() {
 fn rpac_is_the_same_everywhere() {
     three_worlds_agree("rpac", &["write_policy=wb", "decay_interval=20000"], ONE_LEVEL);
 }
+
+#[test]
+fn eci_cache_like_is_the_same_everywhere() {
+    let sets = ["sizing_interval=1000", "policy_interval=500", "write_threshold=0.2"];
+    three_worlds_agree("eci-cache-like", &sets, ONE_LEVEL);
+}
+
+#[test]
+fn centaur_like_is_the_same_everywhere() {
+    three_worlds_agree("centaur-like", &["sizing_interval=1000"], ONE_LEVEL);
+}
+
+#[test]
+fn s_cave_like_is_the_same_everywhere() {
+    three_worlds_agree("s-cave-like", &["sizing_interval=1000"], ONE_LEVEL);
+}
+
+#[test]
+fn vcacheshare_like_is_the_same_everywhere() {
+    three_worlds_agree("vcacheshare-like", &["sizing_interval=1000"], ONE_LEVEL);
+}
+
+#[test]
+fn flashcache_is_the_same_everywhere() {
+    let sets = ["dirty_thresh_pct=5", "fallow_delay_requests=300", "skip_seq_blocks=64"];
+    three_worlds_agree("flashcache", &sets, ONE_LEVEL);
+}
+
+#[test]
+fn opencas_like_is_the_same_everywhere() {
+    let sets = ["write_policy=wb", "promotion=nhit", "staleness_requests=500", "wake_up_requests=100"];
+    three_worlds_agree("opencas-like", &sets, ONE_LEVEL);
+}
+
+#[test]
+fn l2arc_like_is_the_same_everywhere() {
+    let sets = ["feed_interval=50", "feed_blocks=20"];
+    three_worlds_agree("l2arc-like", &sets, Scale { requests: 5_000, ..TWO_LEVELS });
+}
+
+#[test]
+fn ucache_like_is_the_same_everywhere() {
+    three_worlds_agree("ucache-like", &[], Scale { requests: 5_000, dram_mib: 4, ..TWO_LEVELS });
+}
