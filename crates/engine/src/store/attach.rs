@@ -22,6 +22,9 @@ pub struct VolumeSpec {
     pub places: u64,
     /// Nothing may be written to its backing disk, so that a volume with dirty blocks is refused.
     pub read_only: bool,
+    /// The SSD failed in an earlier life and its dirty blocks were written to the backing disk without it: clean copies
+    /// may be older than the disk and are dropped.
+    pub distrusts_clean: bool,
 }
 
 /// A volume's space on the SSD, recovered and ready for an engine.
@@ -36,6 +39,11 @@ impl Attached {
     pub fn recovered_blocks(&self) -> (usize, usize) {
         let dirty = self.recovered.iter().filter(|(_, entry)| entry.state == EntryState::Dirty);
         (self.recovered.len(), dirty.count())
+    }
+
+    /// What stands for the volume in every checksum.
+    pub(crate) fn tag(&self) -> VolumeTag {
+        self.state.tag()
     }
 
     /// Journal and places, and what was recovered from least to most recent.
@@ -61,7 +69,10 @@ impl Store {
             Some((number, volume)) => {
                 refusals::backing(volume, spec)?;
                 let (tag, ring) = (volume.tag, volume.ring);
-                let (extents, found) = view.recover(device, number, volume, spec.backing_bytes)?;
+                let (extents, mut found) = view.recover(device, number, volume, spec.backing_bytes)?;
+                if spec.distrusts_clean {
+                    found.drop_clean();
+                }
                 (number, tag, ring + 1, Space { extents, found })
             }
             None => {

@@ -5,6 +5,7 @@
 
 mod attach;
 mod error;
+mod read_ssd;
 mod recover;
 mod refusals;
 mod remove;
@@ -15,6 +16,7 @@ use lode_types::BlockSize;
 
 pub use attach::{Attached, VolumeSpec};
 pub use error::{StoreError, StoreErrorKind};
+pub use read_ssd::{format_read_ssd, probe_read_ssd};
 pub use view::{BlockCounts, StoreView, VolumeInfo};
 
 use crate::command::MediaError;

@@ -44,6 +44,12 @@ impl Recovered {
     pub(super) fn dirty(&self) -> u64 {
         self.entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u64
     }
+
+    /// Forgets the blocks that the backing disk is said to hold as well.
+    pub(super) fn drop_clean(&mut self) {
+        let clean = self.entries.iter_mut().filter(|entry| entry.state == EntryState::Clean);
+        clean.for_each(|entry| *entry = Entry::default());
+    }
 }
 
 /// Where to recover from.
