@@ -6,8 +6,9 @@ use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Mirrors, Points, Scheme};
+use crate::schemes::tica::choice::Policy;
 use crate::schemes::{
-    arc, belady, etica, fast_cache, larc, lirs, mq, rpac, s3_fifo, sets, sieve, two_q, w_tinylfu,
+    arc, belady, etica, fast_cache, larc, lirs, mq, rpac, s3_fifo, sets, sieve, tica, two_q, w_tinylfu,
 };
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
@@ -187,7 +188,46 @@ static SCHEMES: &[SchemeInfo] = &[
         needs_future: false,
         build: |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
     },
+    SchemeInfo {
+        name: "tica-ef",
+        about: "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves DRAM is \
+                dropped, which spares the SSDs",
+        source: "TICA (Salkhordeh et al.)",
+        levels: &Level::ALL,
+        tables: tica::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| {
+            tica_scheme(tica::Tica::fixed(settings, quota, Policy::EnduranceFriendly))
+        },
+    },
+    SchemeInfo {
+        name: "tica-wed",
+        about: "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
+        source: "TICA (Salkhordeh et al.)",
+        levels: &Level::ALL,
+        tables: tica::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| {
+            tica_scheme(tica::Tica::fixed(settings, quota, Policy::WriteToEnduranceDisk))
+        },
+    },
+    SchemeInfo {
+        name: "tica-adaptive",
+        about: "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what nobody uses",
+        source: "TICA (Salkhordeh et al.)",
+        levels: &Level::ALL,
+        tables: tica::ADAPTIVE_TABLES,
+        variants: &["identifier"],
+        needs_future: false,
+        build: |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
+    },
 ];
+
+fn tica_scheme(tica: tica::Tica) -> AnyScheme {
+    AnyScheme::Tica(Box::new(tica))
+}
 
 /// Every scheme, in the order to show them.
 pub fn schemes() -> &'static [SchemeInfo] {
@@ -321,6 +361,8 @@ pub enum AnyScheme {
     FastCacheLike(fast_cache::FastCacheLike),
     /// See [`rpac::Rpac`].
     Rpac(rpac::Rpac),
+    /// See [`tica::Tica`].
+    Tica(Box<tica::Tica>),
 }
 
 macro_rules! each {
@@ -341,6 +383,7 @@ macro_rules! each {
             AnyScheme::Mq($scheme) => $call,
             AnyScheme::FastCacheLike($scheme) => $call,
             AnyScheme::Rpac($scheme) => $call,
+            AnyScheme::Tica($scheme) => $call,
         }
     };
 }

@@ -19,5 +19,6 @@ pub mod sets;
 pub mod sieve;
 mod sketch;
 mod ssd_level;
+pub mod tica;
 pub mod two_q;
 pub mod w_tinylfu;

@@ -16,5 +16,6 @@ mod replacements;
 mod request_oriented;
 mod rpac;
 mod sizer;
+mod tica;
 mod two_q;
 mod vectors;

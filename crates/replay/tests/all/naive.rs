@@ -269,6 +269,9 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
         ("mq", "write_policy=ro"),
         ("fast-cache-like", "promote_after=2"),
         ("rpac", "decay_interval=50"),
+        ("tica-ef", "copy_rate=0.5"),
+        ("tica-wed", "copy_rate=0"),
+        ("tica-adaptive", "sample_size=20"),
     ];
     let small = ["sizing_interval=40", "promotion_interval=15", "queue_percent=50", "popularity=any"];
     (proptest::sample::select(modes.to_vec()), 1u32..40, 1u32..80).prop_map(
@@ -281,6 +284,9 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
             if scheme == "etica" {
                 small.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));
                 (settings, Quota::new(dram, ssd))
+            } else if scheme.starts_with("tica") {
+                // The read SSD may be smaller than the other one.
+                (settings, Quota::new(dram, ssd).with(Level::ReadSsd, dram + 20))
             } else {
                 (settings, Quota::new(0, ssd))
             }

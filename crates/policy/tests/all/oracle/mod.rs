@@ -14,5 +14,6 @@ pub mod request_oriented;
 pub mod rpac;
 pub mod s3_fifo;
 pub mod sieve;
+pub mod tica;
 pub mod two_q;
 pub mod w_tinylfu;

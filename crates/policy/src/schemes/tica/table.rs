@@ -1,0 +1,311 @@
+//! What is known of blocks: one record each, with a slot in every level and a place in every order of use.
+//!
+//! A record stands in up to three chains at once: one of the four lists, and the orders of both SSDs. It must not know
+//! what the lists are for, nor when anything moves.
+
+use lode_reuse::index::BlockIndex;
+use lode_reuse::prefetch::prefetch_slice;
+use lode_types::{BlockNo, Level};
+
+use crate::effect::Slot;
+use crate::growth;
+use crate::scheme::Hint;
+
+/// The number of a record.
+pub(super) type Id = u32;
+
+/// Where a block stands beside its places on the SSDs; in one list at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum List {
+    /// In the read partition of DRAM, by recency.
+    Read = 0,
+    /// In the write partition of DRAM, by arrival: its copy on the read SSD is still to be made.
+    Pending = 1,
+    /// The evicted queue: it left the read partition and is remembered.
+    Evicted = 2,
+    /// Dirty and on the SSD alone, in order of arrival.
+    Missing = 3,
+    /// In none of them.
+    None = 4,
+    /// The record is nobody's.
+    Free = 5,
+}
+
+const LISTS: usize = 4;
+
+/// The chain of the lists; those of the SSDs are numbered as their levels.
+const LIST_CHAIN: usize = Level::Dram as usize;
+
+/// In `slots` where the block has none.
+const NO_SLOT: Slot = Slot::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Links {
+    newer: Id,
+    older: Id,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    block: BlockNo,
+    /// By [`Level::index`].
+    slots: [Slot; Level::COUNT],
+    /// By chain. The first records stand for the lists, the very first also for the SSDs' orders, and close their rings,
+    /// so that links change without asking where the ends are.
+    links: [Links; Level::COUNT],
+    list: List,
+    dirty: bool,
+}
+
+/// The slots of one level.
+#[derive(Debug, Default)]
+struct Slots {
+    /// Those that were used and are not; all from `next` on were never used.
+    free: Vec<Slot>,
+    next: Slot,
+    used: u32,
+}
+
+/// Every known block.
+#[derive(Debug)]
+pub(super) struct Table {
+    records: Vec<Record>,
+    index: BlockIndex,
+    free: Vec<Id>,
+    lens: [u32; LISTS],
+    slots: [Slots; Level::COUNT],
+}
+
+impl Table {
+    pub(super) fn new() -> Table {
+        let ring = |list: usize| Record {
+            links: [Links { newer: list as Id, older: list as Id }; Level::COUNT],
+            ..Record::new(0, List::Free)
+        };
+        Table {
+            records: (0..LISTS).map(ring).collect(),
+            index: BlockIndex::new(),
+            free: Vec::new(),
+            lens: [0; LISTS],
+            slots: Default::default(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+        let is_it = |record: &Record| record.block == block && record.list != List::Free;
+        if self.records.get(hint.place as usize).is_some_and(is_it) {
+            return Some(hint.place);
+        }
+        self.index.find(hint.hash, |id| self.records[id as usize].block == block)
+    }
+
+    /// A record for a block that is not known; it has no slot and is in no list.
+    #[inline]
+    pub(super) fn insert(&mut self, hash: u32, block: BlockNo) -> Id {
+        let record = Record::new(block, List::None);
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.records[id as usize] = record;
+                id
+            }
+            None => {
+                growth::push(&mut self.records, record);
+                (self.records.len() - 1) as Id
+            }
+        };
+        self.index.insert(hash, id);
+        id
+    }
+
+    /// Forgets a block that has no slot and is in no list.
+    #[inline]
+    pub(super) fn release_unknown(&mut self, id: Id) {
+        let record = &mut self.records[id as usize];
+        if record.list == List::None && record.slots == [NO_SLOT; Level::COUNT] {
+            record.list = List::Free;
+            let block = record.block;
+            self.index.remove(BlockIndex::hash(block), id);
+            self.free.push(id);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn block(&self, id: Id) -> BlockNo {
+        self.records[id as usize].block
+    }
+
+    #[inline(always)]
+    pub(super) fn list(&self, id: Id) -> List {
+        self.records[id as usize].list
+    }
+
+    #[inline(always)]
+    pub(super) fn is_dirty(&self, id: Id) -> bool {
+        self.records[id as usize].dirty
+    }
+
+    #[inline(always)]
+    pub(super) fn set_dirty(&mut self, id: Id, dirty: bool) {
+        self.records[id as usize].dirty = dirty;
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self, level: Level, id: Id) -> Option<Slot> {
+        let slot = self.records[id as usize].slots[level.index()];
+        (slot != NO_SLOT).then_some(slot)
+    }
+
+    /// Whether any level holds the block.
+    pub(super) fn is_cached(&self, id: Id) -> bool {
+        self.records[id as usize].slots != [NO_SLOT; Level::COUNT]
+    }
+
+    /// Blocks in a level.
+    #[inline(always)]
+    pub(super) fn used(&self, level: Level) -> u32 {
+        self.slots[level.index()].used
+    }
+
+    /// Gives a block a slot of a level where it has none; on an SSD it is the most recent one.
+    #[inline]
+    pub(super) fn give(&mut self, level: Level, id: Id) -> Slot {
+        let slots = &mut self.slots[level.index()];
+        slots.used += 1;
+        let slot = slots.free.pop().unwrap_or_else(|| {
+            slots.next += 1;
+            slots.next - 1
+        });
+        self.records[id as usize].slots[level.index()] = slot;
+        if level != Level::Dram {
+            self.link(level.index(), 0, id);
+        }
+        slot
+    }
+
+    /// Takes a block's slot of a level away, if it has one.
+    #[inline]
+    pub(super) fn take(&mut self, level: Level, id: Id) -> Option<Slot> {
+        let slot = self.slot(level, id)?;
+        self.records[id as usize].slots[level.index()] = NO_SLOT;
+        let slots = &mut self.slots[level.index()];
+        slots.used -= 1;
+        slots.free.push(slot);
+        if level != Level::Dram {
+            self.unlink(level.index(), id);
+        }
+        Some(slot)
+    }
+
+    /// Makes a block that an SSD holds the most recent one there.
+    #[inline]
+    pub(super) fn touch(&mut self, level: Level, id: Id) {
+        self.unlink(level.index(), id);
+        self.link(level.index(), 0, id);
+    }
+
+    /// The least recent block of an SSD.
+    #[inline]
+    pub(super) fn oldest_on(&self, level: Level) -> Option<Id> {
+        self.real(self.records[0].links[level.index()].newer)
+    }
+
+    /// Blocks in a list.
+    #[inline(always)]
+    pub(super) fn len(&self, list: List) -> u32 {
+        self.lens[list as usize]
+    }
+
+    /// The block that is in a list for longest, or was used there least recently.
+    #[inline]
+    pub(super) fn oldest_in(&self, list: List) -> Option<Id> {
+        self.real(self.records[list as usize].links[LIST_CHAIN].newer)
+    }
+
+    /// Puts a block that is in no list at the front of one.
+    #[inline]
+    pub(super) fn enter(&mut self, list: List, id: Id) {
+        self.records[id as usize].list = list;
+        self.lens[list as usize] += 1;
+        self.link(LIST_CHAIN, list as Id, id);
+    }
+
+    /// Moves a block to the front of the list it is in.
+    #[inline]
+    pub(super) fn move_to_front(&mut self, id: Id) {
+        let list = self.records[id as usize].list;
+        self.unlink(LIST_CHAIN, id);
+        self.link(LIST_CHAIN, list as Id, id);
+    }
+
+    /// Takes a block out of the list it is in, if it is in one.
+    #[inline]
+    pub(super) fn leave(&mut self, id: Id) {
+        let list = std::mem::replace(&mut self.records[id as usize].list, List::None);
+        if list != List::None {
+            self.lens[list as usize] -= 1;
+            self.unlink(LIST_CHAIN, id);
+        }
+    }
+
+    #[inline(always)]
+    fn real(&self, id: Id) -> Option<Id> {
+        (id as usize >= LISTS).then_some(id)
+    }
+
+    #[inline(always)]
+    fn unlink(&mut self, chain: usize, id: Id) {
+        let Links { newer, older } = self.records[id as usize].links[chain];
+        self.records[newer as usize].links[chain].older = older;
+        self.records[older as usize].links[chain].newer = newer;
+    }
+
+    #[inline(always)]
+    fn link(&mut self, chain: usize, ring: Id, id: Id) {
+        // Newest first: the ring's own record is older than the newest and newer than the oldest.
+        let front = std::mem::replace(&mut self.records[ring as usize].links[chain].older, id);
+        self.records[front as usize].links[chain].newer = id;
+        self.records[id as usize].links[chain] = Links { newer: ring, older: front };
+    }
+
+    #[inline]
+    pub(super) fn announce(&self, block: BlockNo) -> Hint {
+        let hint = Hint::new(block);
+        self.index.prefetch(hint.hash);
+        hint
+    }
+
+    #[inline]
+    pub(super) fn locate(&self, hint: &mut Hint) {
+        hint.place = self.index.candidate(hint.hash);
+        prefetch_slice(&self.records, hint.place as usize);
+    }
+
+    /// Asks for the neighbours of what was located: moving a block changes them.
+    #[inline]
+    pub(super) fn follow(&self, hint: Hint) {
+        if let Some(record) = self.records.get(hint.place as usize) {
+            for Links { newer, older } in record.links {
+                prefetch_slice(&self.records, newer as usize);
+                prefetch_slice(&self.records, older as usize);
+            }
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let slots: usize = self.slots.iter().map(|slots| slots.free.capacity()).sum();
+        self.index.memory_bytes()
+            + self.records.capacity() * size_of::<Record>()
+            + self.free.capacity() * size_of::<Id>()
+            + slots * size_of::<Slot>()
+    }
+}
+
+impl Record {
+    /// Without slots and links.
+    fn new(block: BlockNo, list: List) -> Record {
+        let links = [Links { newer: 0, older: 0 }; Level::COUNT];
+        Record { block, slots: [NO_SLOT; Level::COUNT], links, list, dirty: false }
+    }
+}
