@@ -95,10 +95,9 @@ impl Engine {
 
     /// Whether copies wait in vain for a place: nothing can make one, or too many places failed.
     fn is_hopeless(&self, level: Level) -> bool {
-        let are_gone =
-            level == Level::ReadSsd && self.read_ssd.quarantined() > self.config.reserve.of(level) / 2;
-        self.places_for_copies(level) == 0
-            && (self.does_without_room() || are_gone || self.read_ssd.is_gone())
+        let is_worn = || self.read_ssd.quarantined() > self.config.reserve.of(level) / 2;
+        let are_gone = level == Level::ReadSsd && (self.read_ssd.is_gone() || is_worn());
+        self.places_for_copies(level) == 0 && (are_gone || self.does_without_room())
     }
 
     /// The next copy that may have a place: in order while there are enough, else only one that a

@@ -212,7 +212,8 @@ impl Engine {
         result: Result<(), MediaError>,
     ) {
         let waits_for_it = op.is_write && !op.to_backing;
-        if result.is_err() {
+        // After a failure there must come nothing more that is newer than the backing disk.
+        if result.is_err() || (waits_for_it && self.alarms.failed) {
             self.place_failed(place);
             if waits_for_it {
                 self.write_to_disk_instead(block, op);

@@ -48,6 +48,9 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         ("arc wb", machine("arc", &["write_policy=wb"], ssd_only)),
         // Writes that pass the cache although it keeps dirty blocks.
         ("larc wb", machine("larc", &["write_policy=wb"], ssd_only)),
+        ("tica-ef", tica("tica-ef")),
+        ("tica-wed", tica("tica-wed")),
+        ("tica-adaptive", tica("tica-adaptive")),
     ]
 }
 

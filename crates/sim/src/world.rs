@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::store::{Bytes, Store, StoreError, VolumeSpec};
+use lode_engine::store::{Bytes, Distrust, Store, StoreError, VolumeSpec};
 use lode_engine::{Engine, EngineConfig, Event, GuestRequest};
 use lode_policy::{Settings, Sizer};
 
@@ -35,7 +35,7 @@ impl Machine {
             backing_bytes: self.config.volume_bytes,
             places: self.config.ssd_places(),
             read_only: false,
-            distrusts_clean: false,
+            distrusts: None,
         }
     }
 }
@@ -86,8 +86,8 @@ pub struct World {
     pub read_ssd: SimDisk,
     /// The backing disk.
     pub backing: SimDisk,
-    /// The SSD failed, and the next start is not to believe its clean copies. Outlives everything.
-    fenced: bool,
+    /// The SSD failed, and the next start is not to believe this of it. Outlives everything.
+    fenced: Option<Distrust>,
     engine: Engine,
     /// Divides the levels of the engine's own share: it is the only VM here.
     sizer: Sizer,
@@ -133,7 +133,7 @@ impl World {
             rng: Rng::new(seed),
             ssd: SimDisk::new(0),
             read_ssd: SimDisk::new(machine.config.read_ssd_bytes()),
-            fenced: false,
+            fenced: None,
             backing: SimDisk::new(machine.config.volume_bytes),
             engine: Engine::new(machine.config, &machine.settings, None),
             sizer: Sizer::new(&machine.settings, machine.config.quota),
@@ -328,12 +328,12 @@ impl World {
 
     /// What the volume asks of the cache SSD after what happened to it.
     fn spec(&self) -> VolumeSpec {
-        VolumeSpec { distrusts_clean: self.fenced, ..self.machine.spec() }
+        VolumeSpec { distrusts: self.fenced, ..self.machine.spec() }
     }
 
     /// A start has succeeded. What an earlier life left on the read SSD is still there, and nobody's.
     fn begin_life(&mut self) {
-        self.fenced = false;
+        self.fenced = None;
         self.sizer = Sizer::new(&self.machine.settings, self.machine.config.quota);
         let needed = self.machine.config.read_ssd_bytes();
         if self.read_ssd.size_bytes() < needed {
@@ -360,8 +360,10 @@ impl World {
     /// Remembers for an engine whose SSD failed what it asks for; by chance later than sooner.
     fn fence(&mut self) {
         const CHANCE: u64 = 25;
-        if self.engine.wants_fence() && self.rng.chance(CHANCE) {
-            self.fenced = true;
+        if let Some(distrust) = self.engine.wants_fence()
+            && self.rng.chance(CHANCE)
+        {
+            self.fenced = Some(distrust);
             self.engine.fenced();
         }
     }

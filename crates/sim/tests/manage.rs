@@ -23,7 +23,7 @@ fn spec(name: &str, places: u64) -> VolumeSpec {
         backing_bytes: VOLUME_BYTES - 1024,
         places,
         read_only: false,
-        distrusts_clean: false,
+        distrusts: None,
     }
 }
 

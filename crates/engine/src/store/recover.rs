@@ -11,7 +11,7 @@ use lode_format::{
     TablePage, VolumeTag, data_checksum,
 };
 
-use super::{Bytes, StoreError, StoreErrorKind, read};
+use super::{Bytes, Distrust, StoreError, StoreErrorKind, read};
 use crate::checkpoint::local_place;
 use crate::journal::page_offset;
 
@@ -45,10 +45,10 @@ impl Recovered {
         self.entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u64
     }
 
-    /// Forgets the blocks that the backing disk is said to hold as well.
-    pub(super) fn drop_clean(&mut self) {
-        let clean = self.entries.iter_mut().filter(|entry| entry.state == EntryState::Clean);
-        clean.for_each(|entry| *entry = Entry::default());
+    /// Forgets blocks that must not be believed.
+    pub(super) fn drop_distrusted(&mut self, distrust: Distrust) {
+        let goes = |entry: &&mut Entry| distrust == Distrust::All || entry.state == EntryState::Clean;
+        self.entries.iter_mut().filter(goes).for_each(|entry| *entry = Entry::default());
     }
 }
 
