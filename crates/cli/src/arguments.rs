@@ -8,9 +8,9 @@ use lode_replay::InputReport;
 use lode_server::Config;
 use lode_trace::ReadOptions;
 
+use crate::amounts::{parse_size, show_count, show_size};
 use crate::error::CliError;
 use crate::output::warn;
-use crate::size::{parse_size, show_count, show_size};
 
 /// Which daemon.
 #[derive(Args)]

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod amounts;
 mod arguments;
 mod commands;
 mod demo;
@@ -12,7 +13,6 @@ mod devices;
 mod error;
 mod output;
 mod progress;
-mod size;
 mod target;
 
 use std::process::ExitCode;

@@ -4,8 +4,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lode_plan::CompareProgress;
 use lode_trace::{Progress, SortProgress};
 
+use crate::amounts::show_size;
 use crate::output;
-use crate::size::show_size;
 
 const KNOWN: &str = "{msg} {bar:30} {percent}% of {total_bytes}, {eta} left";
 const UNKNOWN: &str = "{msg} {spinner} {bytes} in {elapsed}";

@@ -6,13 +6,11 @@ use serde::Serialize;
 use crate::cost::devices;
 use crate::profile::figure::Figures;
 use crate::profile::{Catalogue, Figure};
+use crate::time::SECOND_NS;
 use crate::{
     Backing, DiskKind, Dram, Energy, HardwareError, LevelCost, Operations, ServiceTimes, Ssd, energy_j,
     service::ns_of, unreliability, unreliability_hybrid,
 };
-
-/// Nanoseconds of a second.
-const SECOND_NS: f64 = 1e9;
 
 /// A host: memory and SSDs for the cache levels, and the storage behind them.
 #[derive(Clone, Debug, PartialEq, Serialize)]

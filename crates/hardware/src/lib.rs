@@ -22,6 +22,7 @@ mod raid;
 mod reliability;
 mod service;
 mod ssd;
+pub mod time;
 
 pub use arm::Arm;
 pub use backing::{Backing, DiskKind, FixedDisk, Network};
@@ -34,9 +35,7 @@ pub use hdd::Hdd;
 pub use host::{Host, Run, Sheet, Utilisation};
 pub use profile::{Catalogue, Figure, MAX_PROFILE_BYTES};
 pub use raid::Raid;
-pub use reliability::{
-    HOURS_PER_YEAR, MirrorReadings, unreliability, unreliability_hybrid, unreliability_pair,
-};
+pub use reliability::{MirrorReadings, unreliability, unreliability_hybrid, unreliability_pair};
 pub use service::{BackingTimes, Command, ServiceTimes};
 pub use ssd::{Ssd, SsdRating};
 

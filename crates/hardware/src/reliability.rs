@@ -1,8 +1,5 @@
 //! How likely devices fail, by TICA's Eq. 3 to 5. It must not know what is lost then.
 
-/// Hours of a year of 365 days, TICA's mission.
-pub const HOURS_PER_YEAR: f64 = 8760.0;
-
 /// Chance that a device fails within a mission (TICA, Eq. 3): `1 - exp(-mission/MTTF)`.
 ///
 /// As printed, Eq. 3 has the hours of the year in the denominator, which gives chances of 10^-10 and none of the

@@ -6,14 +6,11 @@ use crate::HardwareError;
 use crate::cost::cost_usd;
 use crate::energy::PowerW;
 use crate::profile::figure::{self, Figure, Figures};
-use crate::reliability::HOURS_PER_YEAR;
 use crate::service::{ns_of, transfer_us};
+use crate::time::{DAYS_PER_YEAR, SECONDS_PER_DAY};
 
 /// Bytes to which `read_us` and `write_us` refer; larger blocks take the transfer of the rest longer.
 const LATENCY_BYTES: u64 = 4096;
-
-/// Days of a year in endurance ratings.
-const DAYS_PER_YEAR: f64 = 365.0;
 
 /// An SSD with a SATA or NVMe interface.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,7 +121,7 @@ impl Ssd {
     /// may take, when `bytes_per_s` more are written; zero when it has. `None` when nothing wears it.
     pub fn years_left(&self, capacity_bytes: u64, written_bytes: f64, bytes_per_s: f64) -> Option<f64> {
         let left = (self.endurance_bytes(capacity_bytes) - written_bytes).max(0.0);
-        let years = left / bytes_per_s / (HOURS_PER_YEAR * 3600.0);
+        let years = left / bytes_per_s / (DAYS_PER_YEAR * SECONDS_PER_DAY);
         (bytes_per_s > 0.0 && years.is_finite()).then_some(years)
     }
 

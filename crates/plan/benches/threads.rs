@@ -43,12 +43,18 @@ fn main() {
         measure(&mut merge(&files), &stream(threads), Method::Exact, &mut |_| {}).expect("a load").vms.len()
     });
     let large = [write(&folder, VMS, 8 * requests)];
-    println!("One VM, {} requests: by VM on one thread, by time on two", 8 * requests);
+    println!(
+        "One VM, {} requests: trd is cut by time; of sizes, each level's stack has a thread",
+        8 * requests
+    );
     compare("one VM, trd, by time", 1, |threads| {
         let cut = if threads == 1 { Cut::Vms } else { Cut::Time };
         let options =
             CurveOptions { stream: stream(threads), kind: CurveKind::Trd, method: Method::Exact, cut };
         curves(&mut merge(&large), &options, &mut |_| {}).expect("curves").vms.len()
+    });
+    compare("one VM, sizes, both levels", 1, |threads| {
+        measure(&mut merge(&large), &stream(threads), Method::Exact, &mut |_| {}).expect("a load").vms.len()
     });
     std::fs::remove_dir_all(&folder).expect("the folder of this run");
 }

@@ -3,8 +3,10 @@
 use lode_reuse::sizing::Hull;
 use lode_types::{Level, show_size};
 
+use crate::division::{
+    SizeOptions, SizePlan, demand_of, granule_blocks, hits_of_shares, hulls, outcome, title,
+};
 use crate::load::{Load, VmLoad};
-use crate::size::{SizeOptions, SizePlan, demand_of, granule_blocks, hits_of_shares, hulls, outcome, title};
 use crate::totals::Totals;
 
 /// VMs that are named for one kind of advice.

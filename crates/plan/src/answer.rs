@@ -1,23 +1,25 @@
 //! From a request for sizes to everything that there is to say of it. It must not know how it is shown.
 
 use lode_hardware::Host;
-use lode_policy::{Quota, SchemeInfo};
+use lode_policy::{SchemeInfo, Settings};
 use lode_replay::{MAX_LEVEL_BLOCKS, Options, ReplayError, Report, Source, replay};
 use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level, show_size};
 
 use crate::advice::{advice, advice_everywhere};
+use crate::division::{Outcome, SizeOptions, SizePlan, outcome_without_cache, size};
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
 use crate::jobs::in_parallel;
 use crate::levels::LevelBytes;
 use crate::load::Load;
 use crate::mode::choose;
+use crate::one_level::{self, OneLevel};
+use crate::planned::quota;
 use crate::report::{
     FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, TotalsReport, VmSizeReport,
     WearReport,
 };
-use crate::size::{Outcome, SizeOptions, SizePlan, outcome_without_cache, size};
 use crate::totals::{Totals, totals};
 
 /// The scheme that serves a plan.
@@ -30,6 +32,9 @@ pub const PLAN_SETTINGS: [(&str, &str); 2] = [("sizing", "off"), ("assoc", "0")]
 /// Its modes that are worth a choice: what a full SSD does with writes to blocks that it does not hold. The first turns
 /// them away, which spares the SSD; the second takes them all.
 pub const MODES: [&str; 2] = ["full-hybrid", "npe"];
+
+/// Replays of a plan: one for each of [`MODES`], and one of one SSD level for the same money.
+pub const REPLAYS: usize = MODES.len() + 1;
 
 /// What there is to divide.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +63,17 @@ pub struct Answer {
     pub without_cache: Outcome,
     /// What the plan led to when it was replayed, by mode of the scheme; none if it was not.
     pub replayed: Vec<(&'static str, Report)>,
+    /// What one SSD level for the plan's money led to, with what that level is; none if it was not replayed, or where the
+    /// money buys no block.
+    pub one_level: Option<(LevelBytes, Report)>,
+}
+
+/// One replay.
+enum Replay {
+    /// Of the plan, with this mode.
+    Plan(&'static str),
+    /// Of one SSD level for its money.
+    OneLevel(OneLevel),
 }
 
 /// Finds the best division. Of a budget's front, that is [`best`].
@@ -82,12 +98,13 @@ pub fn answer(load: &Load, means: Means, options: &SizeOptions) -> Result<Answer
     let mut without_cache = Outcome::default();
     load.vms.iter().for_each(|vm| without_cache.add(&outcome_without_cache(vm, &options.times)));
     let totals = totals(load, &plan, options);
-    Ok(Answer { plan, totals, front, without_cache, replayed: Vec::new() })
+    Ok(Answer { plan, totals, front, without_cache, replayed: Vec::new(), one_level: None })
 }
 
 impl Answer {
-    /// Replays the plan with the modes of the scheme that serves it, each VM with its share, so many at a time. `open`
-    /// gives the same VMs in the same order as the traces that were measured; `progress` hears of every batch of requests.
+    /// Replays the plan with the modes of the scheme that serves it, each VM with its share, and one SSD level for the same
+    /// money: so many at a time. `open` gives the same VMs in the same order as the traces that were measured; `progress`
+    /// hears of every batch of requests of every replay.
     ///
     /// # Errors
     /// [`PlanError::Replay`]; [`PlanError::Request`] for shares that a replay cannot have.
@@ -103,16 +120,34 @@ impl Answer {
         let given = |level: Level| self.plan.of_level[level.index()].given_blocks.min(MAX_LEVEL_BLOCKS);
         let physical = quota(Level::SIZED.map(given))?;
         let known = Some(self.plan.vms.len());
-        let run = |mode: &&'static str| -> Result<_, PlanError> {
-            let mut settings = SchemeInfo::find(SCHEME).map_err(ReplayError::from)?.settings();
-            for (key, value) in PLAN_SETTINGS.into_iter().chain([("mode", *mode)]) {
-                settings.set(key, value).map_err(ReplayError::from)?;
-            }
+        let run = |replayed: &Replay| -> Result<Report, PlanError> {
+            let (settings, physical, shares) = match replayed {
+                Replay::Plan(mode) => {
+                    let set = PLAN_SETTINGS.into_iter().chain([("mode", *mode)]);
+                    (settings(SCHEME, set)?, physical, shares.clone())
+                }
+                Replay::OneLevel(OneLevel { levels, shares }) => {
+                    let given = quota([0, levels.ssd_bytes / block_size.bytes()])?;
+                    (settings(one_level::SCHEME, one_level::SETTINGS)?, given, shares.clone())
+                }
+            };
             let options =
-                Options { settings, physical, block_size, host: host.clone(), shares: Some(shares.clone()) };
-            Ok((*mode, replay(open()?, &options, known, &mut |_, requests| progress(requests))?))
+                Options { settings, physical, block_size, host: host.clone(), shares: Some(shares) };
+            Ok(replay(open()?, &options, known, &mut |_, requests| progress(requests))?)
         };
-        self.replayed = in_parallel(&MODES, threads, run)?;
+        let prices = Prices::of(host);
+        let all: Vec<[u64; 2]> = self.plan.vms.iter().map(|vm| vm.share_blocks).collect();
+        let instead = OneLevel::for_money_of(self.plan.levels, &all, &prices, block_size.bytes());
+        let replays: Vec<Replay> =
+            MODES.into_iter().map(Replay::Plan).chain(instead.map(Replay::OneLevel)).collect();
+        let reports = in_parallel(&replays, threads, run)?;
+        (self.replayed, self.one_level) = (Vec::new(), None);
+        for (replayed, report) in replays.into_iter().zip(reports) {
+            match replayed {
+                Replay::Plan(mode) => self.replayed.push((mode, report)),
+                Replay::OneLevel(OneLevel { levels, .. }) => self.one_level = Some((levels, report)),
+            }
+        }
         Ok(())
     }
 
@@ -151,7 +186,19 @@ impl Answer {
         for_page: bool,
     ) -> SizeReport {
         let plan = &self.plan;
-        let mut own = advice(load, plan, &self.totals, options);
+        let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
+        let replayed = |(mode, report): &(&'static str, Report)| {
+            ReplayedReport::new(load, host, plan.levels, mode, report)
+        };
+        let replayed: Vec<ReplayedReport> = self.replayed.iter().map(replayed).collect();
+        let choice = choose(load, options, &self.replayed, &replayed);
+        let taken = choice.as_ref().and_then(|choice| replayed.iter().find(|one| one.mode == choice.mode));
+        let one_level = self
+            .one_level
+            .as_ref()
+            .map(|(levels, report)| one_level::report(load, host, *levels, report, taken));
+        let mut own: Vec<String> = taken.map(ReplayedReport::about_busy_devices).unwrap_or_default();
+        own.extend(advice(load, plan, &self.totals, options));
         own.extend(self.about_spare_ssd(load, host));
         let everywhere = || {
             let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
@@ -159,12 +206,6 @@ impl Answer {
             all[asked[0]][asked[1]].clone_from(&own);
             all
         };
-        let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
-        let replayed = |(mode, report): &(&'static str, Report)| {
-            ReplayedReport::new(load, host, plan.levels, mode, report)
-        };
-        let replayed: Vec<ReplayedReport> = self.replayed.iter().map(replayed).collect();
-        let choice = choose(load, options, &self.replayed, &replayed);
         SizeReport {
             block_bytes: load.block_bytes,
             method,
@@ -182,6 +223,7 @@ impl Answer {
             mode: choice.as_ref().map(|choice| choice.mode),
             mode_reason: choice.map(|choice| choice.reason),
             replayed,
+            one_level,
             advice_at: for_page.then(everywhere),
             advice: own,
             totals: TotalsReport::new(load, &self.totals),
@@ -196,12 +238,14 @@ impl Answer {
     }
 }
 
-fn quota(blocks: [u64; 2]) -> Result<Quota, PlanError> {
-    let [dram, ssd] = blocks;
-    match (u32::try_from(dram), u32::try_from(ssd)) {
-        (Ok(dram), Ok(ssd)) if dram.max(ssd) as u64 <= MAX_LEVEL_BLOCKS => Ok(Quota::new(dram, ssd)),
-        _ => Err(PlanError::Request(format!(
-            "A share of more than {MAX_LEVEL_BLOCKS} blocks cannot be replayed; make blocks larger, or leave the replay away"
-        ))),
+/// A scheme's settings: its defaults, and those that are `set`.
+fn settings(
+    scheme: &str,
+    set: impl IntoIterator<Item = (&'static str, &'static str)>,
+) -> Result<Settings, PlanError> {
+    let mut settings = SchemeInfo::find(scheme).map_err(ReplayError::from)?.settings();
+    for (key, value) in set {
+        settings.set(key, value).map_err(ReplayError::from)?;
     }
+    Ok(settings)
 }

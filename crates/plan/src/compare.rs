@@ -14,6 +14,7 @@ use lode_types::{BlockSize, Level};
 use crate::error::PlanError;
 use crate::jobs::in_parallel;
 use crate::levels::LevelBytes;
+use crate::planned::PlannedShares;
 
 /// Most cells of one comparison.
 pub const MAX_CELLS: usize = 4096;
@@ -25,6 +26,8 @@ pub struct CompareOptions {
     pub schemes: Vec<(String, Settings)>,
     /// Sizes of the levels; a scheme is given only those that it uses.
     pub sizes: Vec<LevelBytes>,
+    /// The plan whose money every scheme has instead, each VM with its part of it; `sizes` are then those of its levels alone.
+    pub planned: Option<PlannedShares>,
     /// Size of a block.
     pub block_size: BlockSize,
     /// The devices.
@@ -88,10 +91,12 @@ pub fn compare(
         progress(CompareProgress::Reading(read));
     })?;
     let future = foresee(&grid, recording.as_ref(), options.memory_bytes, progress)?;
-    let known_vms = match &recording {
-        Some(recording) => recording.vm_names().len(),
-        None => count_vms(open()?)?,
+    let names = match &recording {
+        Some(recording) => recording.vm_names().to_vec(),
+        None => vm_names(open()?)?,
     };
+    options.planned.iter().try_for_each(|planned| planned.check_vms(&names))?;
+    let known_vms = names.len();
     let of_requests = recording.as_ref().map_or(0, |recording| (recording.requests() * grid.len()) as u64);
     let meter = Meter { progress, of_requests, done: Mutex::default() };
     let run = |job: &Job| match &recording {
@@ -122,10 +127,10 @@ fn foresee(
 }
 
 /// VMs of traces that do not fit the memory, in a pass of its own.
-fn count_vms(mut merge: Merge) -> Result<usize, TraceError> {
+fn vm_names(mut merge: Merge) -> Result<Vec<String>, TraceError> {
     let mut batch = Vec::new();
     while merge.next_batch(&mut batch)? > 0 {}
-    Ok(merge.vms().len())
+    Ok(merge.vm_names())
 }
 
 struct Job {
@@ -148,35 +153,48 @@ fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
     for (scheme, (name, settings)) in options.schemes.iter().enumerate() {
         let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
         for (size, wanted) in options.sizes.iter().enumerate() {
-            let used = |level, bytes| if info.levels.contains(&level) { bytes } else { 0 };
-            let levels = LevelBytes {
-                dram_bytes: used(Level::Dram, wanted.dram_bytes),
-                ssd_bytes: used(Level::Ssd, wanted.ssd_bytes),
-                read_ssd_bytes: used(Level::ReadSsd, wanted.read_ssd_bytes),
+            let (levels, shares) = match &options.planned {
+                Some(planned) => {
+                    let (levels, shares) = planned.of_scheme(info, &options.host)?;
+                    (levels, Some(shares))
+                }
+                None => (levels_of(name, info, *wanted)?, None),
             };
-            if levels == LevelBytes::default() {
-                let names: Vec<_> = info.levels.iter().map(|level| format!("--{}", level.name())).collect();
-                return Err(PlanError::Request(format!(
-                    "{name} has no level to work with; give it {}",
-                    names.join(" or ")
-                )));
-            }
             let mut physical = Quota::default();
             for level in Level::ALL {
                 physical = physical.with(level, level_blocks(level, levels.of(level), options.block_size)?);
             }
             info.check_needs(physical).map_err(ReplayError::from)?;
+            let settings = settings.clone();
             let options = Options {
-                settings: settings.clone(),
+                settings: if shares.is_some() { settings.without_sizing() } else { settings },
                 physical,
                 block_size: options.block_size,
                 host: options.host.clone(),
-                shares: None,
+                shares,
             };
             jobs.push(Job { scheme, size, levels, needs_future: info.needs_future, options });
         }
     }
     Ok(jobs)
+}
+
+/// Of the levels that are wanted, those that the scheme called `name` uses.
+fn levels_of(name: &str, info: &SchemeInfo, wanted: LevelBytes) -> Result<LevelBytes, PlanError> {
+    let used = |level, bytes| if info.levels.contains(&level) { bytes } else { 0 };
+    let levels = LevelBytes {
+        dram_bytes: used(Level::Dram, wanted.dram_bytes),
+        ssd_bytes: used(Level::Ssd, wanted.ssd_bytes),
+        read_ssd_bytes: used(Level::ReadSsd, wanted.read_ssd_bytes),
+    };
+    if levels == LevelBytes::default() {
+        let names: Vec<_> = info.levels.iter().map(|level| format!("--{}", level.name())).collect();
+        return Err(PlanError::Request(format!(
+            "{name} has no level to work with; give it {}",
+            names.join(" or ")
+        )));
+    }
+    Ok(levels)
 }
 
 /// Adds up what all threads have done.

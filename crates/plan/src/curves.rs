@@ -1,11 +1,14 @@
 //! Hit curves of every VM of a set of traces, whole and by interval. It must not know how a curve is obtained.
 
+use std::sync::Arc;
+
 use lode_reuse::parallel::ChunkScan;
 use lode_reuse::working_set::WorkingSet;
-use lode_reuse::{Curve, CurveKind, Method, Profiler, ReuseError};
+use lode_reuse::{Both, Curve, CurveKind, Method, Profiler, ReuseError};
 use lode_trace::Merge;
 
 use crate::error::PlanError;
+use crate::jobs::Spare;
 use crate::pieces::scan_pieces;
 use crate::pool::{BlockAccess, Consumer};
 use crate::streams::{Follower, MAX_INTERVALS, StreamFacts, StreamOptions, follow};
@@ -95,14 +98,16 @@ pub fn curves(
     }
     // Whether the method is in range does not depend on the VM.
     Profiler::new(options.kind, options.method, 0)?;
+    let spare = Spare::of(options.stream.threads);
     let make = |vm: usize| {
+        spare.add_vm();
         let profiler = || Profiler::new(options.kind, options.method, vm as u64);
         let windows = if options.stream.interval.is_some() {
             Some(Windows::new(profiler()?, WorkingSet::new(Method::Size(MAX_WORKING_SET_BLOCKS), vm as u64)?))
         } else {
             None
         };
-        Ok(CurveFollower { whole: profiler()?, windows })
+        Ok(CurveFollower { whole: profiler()?, windows, spare: spare.clone() })
     };
     let followed = follow(merge, &options.stream, make, progress)?;
     let vms = followed.vms.into_iter().map(|(facts, follower)| follower.finish(facts)).collect();
@@ -143,6 +148,7 @@ fn curves_by_time(
 struct CurveFollower {
     whole: Profiler,
     windows: Option<Windows>,
+    spare: Arc<Spare>,
 }
 
 /// What is measured of each interval on its own.
@@ -173,12 +179,12 @@ impl CurveFollower {
 impl Consumer for CurveFollower {
     type Error = ReuseError;
 
-    fn take(&mut self, accesses: &[BlockAccess]) -> Result<(), ReuseError> {
-        if let Some(windows) = &mut self.windows {
-            windows.profiler.access_all(accesses)?;
-            windows.touched.access_all(accesses)?;
-        }
-        self.whole.access_all(accesses)
+    fn take(&mut self, batches: &[Vec<BlockAccess>]) -> Result<(), ReuseError> {
+        let mut whole = || batches.iter().try_for_each(|accesses| self.whole.access_all(accesses));
+        let Some(windows) = &mut self.windows else { return whole() };
+        // They know nothing of each other.
+        let (windows, whole) = self.spare.lend(batches).both(|| windows.take(batches), whole);
+        windows.and(whole)
     }
 
     fn end_interval(&mut self) {
@@ -210,6 +216,13 @@ impl Follower for CurveFollower {
 impl Windows {
     fn new(profiler: Profiler, touched: WorkingSet) -> Windows {
         Windows { profiler, touched, done: Vec::new(), cut: 0 }
+    }
+
+    fn take(&mut self, batches: &[Vec<BlockAccess>]) -> Result<(), ReuseError> {
+        batches.iter().try_for_each(|accesses| {
+            self.profiler.access_all(accesses)?;
+            self.touched.access_all(accesses)
+        })
     }
 
     fn end(&mut self) {

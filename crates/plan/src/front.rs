@@ -1,26 +1,29 @@
 //! How much host memory and how much SSD to buy: the pairs of sizes within a budget that no other pair beats in
 //! latency, SSD life and cost at once. It must not know prices nor how results are shown.
 
+use lode_hardware::time::SECONDS_PER_DAY;
 use lode_hardware::{Host, SsdRating};
 use lode_reuse::sizing::Division;
 use lode_types::Level;
 
+use crate::division::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares, plan_of};
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
 use crate::load::Load;
-use crate::size::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares, plan_of};
 
-/// Sizes of each level that are tried, beside none: from what is wanted or affordable down, so many an octave.
-const SIZES: i32 = 24;
+/// Sizes of each level that are tried, beside none: from what is wanted or affordable down to a 16th of that, so many an octave.
+/// Nobody buys less than that beside the largest, and what so little serves hangs on what the model leaves out.
+const SIZES: i32 = 9;
 const SIZES_PER_OCTAVE: f64 = 2.0;
+
+/// Sizes of an SSD that is there to last, from one that lasts as long as it is rated for down.
+const LASTING_SIZES: i32 = 24;
 
 /// Up to how many times longer an SSD must last to be worth a line, unless it then lasts as long as it is rated for.
 const SAME_LIFE: f64 = 2.0;
 
 /// An SSD that lasts a tenth of the years that it is rated for is as bad as one that lasts less.
 const MOST_WEAR: f64 = 10.0;
-
-const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// Bytes of what prices are for.
 const GIB: u64 = 1 << 30;
@@ -87,8 +90,9 @@ pub fn best(front: &[FrontPoint]) -> Option<&FrontPoint> {
 
 /// The front within `budget_usd`, ascending in cost: of pairs of sizes that are powers of the square root of 2 apart, of
 /// host memory at most as large as the VMs can use, of the SSD at most as large as it takes to last as long as it is rated
-/// for. No level is smaller than a granule for each VM, because no smaller shares can be served. Of pairs that are about equally fast, the cheapest stays. There is none where nothing
-/// within the budget gives VMs what they are guaranteed.
+/// for. A level is at least a 16th of the largest that the VMs can use or the budget affords, and a granule for each VM, because no
+/// smaller shares can be served. Of pairs that are about equally fast, the cheapest stays. There is none where nothing within the
+/// budget gives VMs what they are guaranteed.
 ///
 /// # Errors
 /// [`PlanError::Request`] for a budget or price out of range; those of [`size`].
@@ -154,12 +158,12 @@ fn divisions(
     let all_bytes = all.given_blocks.saturating_mul(load.block_bytes);
     // A granule for each VM.
     let least_bytes = options.granule_bytes.saturating_mul(load.vms.len() as u64);
-    let steps = |most_bytes: u64| {
+    let steps = |most_bytes: u64, sizes: i32| {
         let scaled =
             move |step: i32| (most_bytes as f64 * (-f64::from(step) / SIZES_PER_OCTAVE).exp2()) as u64;
-        (0..SIZES).map(scaled)
+        (0..sizes).map(scaled)
     };
-    let used = steps(all_bytes.saturating_add(least_bytes).min(affordable_bytes));
+    let used = steps(all_bytes.saturating_add(least_bytes).min(affordable_bytes), SIZES);
     let sizes = used.filter(|&bytes| bytes >= least_bytes).chain([0]);
     // Sizes at which guarantees do not fit are no choice.
     let divided = |bytes: u64| divide_level(load, level, bytes, options).ok();
@@ -171,7 +175,7 @@ fn divisions(
         // Whole granules, and one more than enough.
         let unit = options.granule_bytes.max(load.block_bytes);
         let lasting = lasting_bytes(load, &everything, prices).saturating_add(unit);
-        let spare = steps(lasting.min(affordable_bytes)).map(|bytes| bytes / unit * unit);
+        let spare = steps(lasting.min(affordable_bytes), LASTING_SIZES).map(|bytes| bytes / unit * unit);
         let spare = spare.filter(|&bytes| bytes > all_bytes && bytes >= least_bytes);
         found.extend(spare.filter_map(divided).filter(|(plan, _)| plan.given_blocks == all.given_blocks));
     }

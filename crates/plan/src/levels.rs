@@ -1,17 +1,17 @@
 //! How much there is of each level, in the units that questions and answers use. It must not know what levels are for.
 
 use lode_types::Level;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of each level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelBytes {
     /// Host memory.
     pub dram_bytes: u64,
     /// SSD.
     pub ssd_bytes: u64,
     /// Read SSD, for schemes that have one.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_none")]
     pub read_ssd_bytes: u64,
 }
 
@@ -32,7 +32,7 @@ impl LevelBytes {
 }
 
 /// A number of blocks of each level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelBlockCounts {
     /// Host memory.
     pub dram_blocks: u64,

@@ -10,6 +10,7 @@ mod advice;
 mod answer;
 mod compare;
 mod curves;
+mod division;
 mod error;
 mod foreseen;
 mod front;
@@ -18,17 +19,19 @@ mod levels;
 mod load;
 mod mini;
 mod mode;
+mod one_level;
 mod pages;
 mod pieces;
+mod planned;
 mod pool;
 mod report;
-mod size;
 mod streams;
 mod totals;
 
-pub use answer::{Answer, MODES, Means, PLAN_SETTINGS, SCHEME, answer};
+pub use answer::{Answer, MODES, Means, PLAN_SETTINGS, REPLAYS, SCHEME, answer};
 pub use compare::{Cell, CompareOptions, CompareProgress, MAX_CELLS, compare};
 pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_WORKING_SET_BLOCKS, VmCurve, curves};
+pub use division::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, size};
 pub use error::PlanError;
 pub use front::{FrontPoint, MAX_BUDGET_USD, Prices, best, front};
 pub use levels::{LevelBlockCounts, LevelBytes};
@@ -37,7 +40,7 @@ pub use mini::{MAX_MINI_SIZES, MiniOptions, MiniPoint, MiniVm, miniature};
 pub use pages::{
     MAX_PAGE_VMS, compare_page, compare_picture, curve_page, curve_picture, size_page, size_picture,
 };
+pub use planned::{MAX_PLAN_BYTES, PlannedShares};
 pub use report::*;
-pub use size::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, size};
 pub use streams::{Interval, MAX_INTERVALS, Sampling, StreamFacts, StreamOptions};
 pub use totals::{LevelTotals, Totals, totals};

@@ -3,20 +3,20 @@
 //! It must not know how levels are divided.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use lode_hardware::time::SECOND_NS;
 use lode_reuse::{Curve, JointProfile, JointProfiler, Method, ReuseError};
 use lode_trace::Merge;
 use lode_types::Level;
 
 use crate::error::PlanError;
+use crate::jobs::Spare;
 use crate::pool::{BlockAccess, Consumer};
 use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
 
 /// Most points of a curve that levels are divided by. Between them hits are too low by less than one in so many.
 pub const MAX_CURVE_POINTS: usize = 4096;
-
-/// Nanoseconds of a second.
-const SECOND_NS: f64 = 1e9;
 
 /// One VM's stream, as far as sizing needs it.
 #[derive(Clone, Debug)]
@@ -73,9 +73,15 @@ pub fn measure(
     progress: &mut dyn FnMut(&Merge),
 ) -> Result<Load, PlanError> {
     JointProfiler::new(method, 0)?;
-    let make = |vm: usize| JointProfiler::new(method, vm as u64).map(JointFollower);
+    let spare = Spare::of(stream.threads);
+    let make = |vm: usize| {
+        spare.add_vm();
+        let profiler = JointProfiler::new(method, vm as u64)?;
+        Ok(JointFollower { profiler, spare: spare.clone() })
+    };
     let followed = follow(merge, stream, make, progress)?;
-    let vms = followed.vms.into_iter().map(|(facts, follower)| VmLoad::new(facts, follower.0.finish()));
+    let vms =
+        followed.vms.into_iter().map(|(facts, follower)| VmLoad::new(facts, follower.profiler.finish()));
     let mut load = Load {
         vms: vms.collect(),
         shrinks: followed.shrinks,
@@ -123,13 +129,17 @@ fn span_of<'a>(vms: impl Iterator<Item = &'a VmLoad>) -> Option<u64> {
     all.map(|(first, last)| last - first)
 }
 
-struct JointFollower(JointProfiler);
+struct JointFollower {
+    profiler: JointProfiler,
+    spare: Arc<Spare>,
+}
 
 impl Consumer for JointFollower {
     type Error = ReuseError;
 
-    fn take(&mut self, accesses: &[BlockAccess]) -> Result<(), ReuseError> {
-        self.0.access_all(accesses)
+    fn take(&mut self, batches: &[Vec<BlockAccess>]) -> Result<(), ReuseError> {
+        let slices: Vec<&[BlockAccess]> = batches.iter().map(Vec::as_slice).collect();
+        self.profiler.access_batches(&slices, &self.spare.lend(batches))
     }
 
     fn end_interval(&mut self) {}
@@ -137,14 +147,14 @@ impl Consumer for JointFollower {
 
 impl Follower for JointFollower {
     fn memory_bytes(&self) -> u64 {
-        self.0.memory_bytes() as u64
+        self.profiler.memory_bytes() as u64
     }
 
     fn shrink(&mut self) -> bool {
-        self.0.lower_rate()
+        self.profiler.lower_rate()
     }
 
     fn rate(&self) -> f64 {
-        self.0.rate()
+        self.profiler.rate()
     }
 }

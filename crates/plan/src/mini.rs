@@ -5,7 +5,9 @@
 //! Every VM has each size for itself, and every block access counts as a request. The intervals of a scheme are in
 //! requests and shrink with the sample. It must not know how a scheme decides.
 
-use lode_policy::{AnyScheme, Counters, Effect, Hint, Quota, Scheme, SchemeInfo, Settings, Sink, build};
+use lode_policy::{
+    AnyScheme, Arrival, Counters, Effect, Hint, Quota, Scheme, SchemeInfo, Settings, Sink, Watcher, build,
+};
 use lode_replay::{MAX_LEVEL_BLOCKS, ReplayError};
 use lode_reuse::{ReuseError, Sample};
 use lode_trace::Merge;
@@ -137,6 +139,17 @@ impl Sink for Counted {
     }
 }
 
+impl Watcher for Counted {
+    #[inline]
+    fn begin_access(&mut self, access: &Access) {
+        self.0.access(access);
+    }
+
+    fn end_access(&mut self) {}
+
+    fn end_request(&mut self, _: AccessOp) {}
+}
+
 struct MiniFollower {
     sample: Sample,
     sims: Vec<(AnyScheme, Counted)>,
@@ -148,26 +161,31 @@ struct MiniFollower {
 impl Consumer for MiniFollower {
     type Error = ReuseError;
 
-    fn take(&mut self, accesses: &[BlockAccess]) -> Result<(), ReuseError> {
-        self.accesses += accesses.len() as u64;
-        self.reads += accesses.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
-        let kept: Vec<(Access, Hint)> = accesses
-            .iter()
-            .filter(|&&(_, block)| self.sample.follows(block))
-            .map(|&(op, block)| (Access { block, op, partial: false }, Hint::new(block)))
-            .collect();
-        self.followed += kept.len() as u64;
-        for (scheme, counted) in &mut self.sims {
-            for &(access, hint) in &kept {
-                counted.0.access(&access);
-                scheme.access_foreseen(access, hint, counted);
-                scheme.end_request(0, counted);
-            }
-        }
+    fn take(&mut self, batches: &[Vec<BlockAccess>]) -> Result<(), ReuseError> {
+        batches.iter().for_each(|accesses| self.simulate(accesses));
         Ok(())
     }
 
     fn end_interval(&mut self) {}
+}
+
+impl MiniFollower {
+    fn simulate(&mut self, accesses: &[BlockAccess]) {
+        self.accesses += accesses.len() as u64;
+        self.reads += accesses.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
+        let kept: Vec<Arrival> = accesses
+            .iter()
+            .filter(|&&(_, block)| self.sample.follows(block))
+            .map(|&(op, block)| {
+                let access = Access { block, op, partial: false };
+                Arrival { access, hint: Hint::new(block), now_ns: 0, last: true }
+            })
+            .collect();
+        self.followed += kept.len() as u64;
+        for (scheme, counted) in &mut self.sims {
+            scheme.decide_all(kept.iter(), counted);
+        }
+    }
 }
 
 impl Follower for MiniFollower {

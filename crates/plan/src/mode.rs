@@ -3,9 +3,9 @@
 use lode_replay::{Report, VmReport};
 use lode_reuse::sizing::Objective;
 
+use crate::division::{SizeOptions, weight_of};
 use crate::load::{Load, VmLoad};
 use crate::report::ReplayedReport;
-use crate::size::{SizeOptions, weight_of};
 
 /// How much worse a replay may be and still count as equally good: a smaller difference is not worth an SSD's life.
 const EQUALLY_GOOD: f64 = 0.01;

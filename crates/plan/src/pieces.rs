@@ -4,9 +4,7 @@
 //! Work comes in rounds. While threads scan the pieces of one round, one of them joins those of the round before, and the
 //! reader cuts the next. Where pieces end does not change what is found. It must not know what curves are for.
 
-use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use lode_reuse::parallel::{ChunkScan, join};
 use lode_reuse::{CurveKind, ReuseError};
@@ -15,7 +13,7 @@ use lode_types::{Op, TraceRequest};
 
 use crate::error::PlanError;
 use crate::foreseen::{distinct_blocks, least_bytes};
-use crate::jobs::in_parallel;
+use crate::jobs::{at_once, in_parallel};
 use crate::pool::BlockAccess;
 use crate::streams::{StreamFacts, StreamOptions, access_op, accesses_of};
 
@@ -47,12 +45,10 @@ fn scan_in_pieces_of(
         let joining = Mutex::new((std::mem::take(&mut joined), std::mem::take(&mut scanned)));
         let scans = pieces.iter().map(|(vm, accesses)| Job::Scan(*vm, accesses));
         let jobs: Vec<Job<'_>> = std::iter::once(Job::Join(joining)).chain(scans).collect();
-        let (done, next) = thread::scope(|scope| {
-            let done = scope.spawn(|| in_parallel(&jobs, options.threads, |job| job.run(kind)));
-            let next = cutter.next_round(merge, progress);
-            (done.join(), next)
-        });
-        let done = done.unwrap_or_else(|panic| resume_unwind(panic));
+        let (done, next) = at_once(
+            || in_parallel(&jobs, options.threads, |job| job.run(kind)),
+            || cutter.next_round(merge, progress),
+        );
         for done in done.map_err(|(vm, source)| PlanError::Vm { vm: merge.vms()[vm].name.clone(), source })? {
             match done {
                 Done::Joined(scans) => joined = scans,

@@ -21,8 +21,8 @@ pub(crate) trait Consumer: Send {
     /// Why it may stop.
     type Error: Send;
 
-    /// The next accesses.
-    fn take(&mut self, accesses: &[BlockAccess]) -> Result<(), Self::Error>;
+    /// The next batches of accesses. How many come at once depends on timing, where they end does not.
+    fn take(&mut self, batches: &[Vec<BlockAccess>]) -> Result<(), Self::Error>;
 
     /// An interval ends here.
     fn end_interval(&mut self);
@@ -182,19 +182,12 @@ impl<C: Consumer> Pool<C> {
         let mut buffers = Vec::with_capacity(pieces);
         let mut failure = None;
         let consumer = consumer.map(|mut consumer| {
-            for work in waiting {
-                match work {
-                    _ if failed_before || failure.is_some() => {}
-                    Work::EndInterval => consumer.end_interval(),
-                    Work::Accesses(mut accesses) => {
-                        failure = consumer.take(&accesses).err();
-                        accesses.clear();
-                        buffers.push(accesses);
-                    }
-                }
+            if !failed_before {
+                failure = do_all(&mut consumer, waiting, &mut buffers).err();
             }
             consumer
         });
+        buffers.iter_mut().for_each(Vec::clear);
         std::mem::forget(alarm);
         let mut state = self.lock();
         state.lanes[lane].consumer = consumer;
@@ -213,6 +206,26 @@ impl<C: Consumer> Pool<C> {
         self.done.notify_all();
         state
     }
+}
+
+/// Does the work of a lane in its order, until some of it fails. `buffers` takes what carried it.
+fn do_all<C: Consumer>(
+    consumer: &mut C,
+    waiting: VecDeque<Work>,
+    buffers: &mut Vec<Vec<BlockAccess>>,
+) -> Result<(), C::Error> {
+    let mut taken = 0;
+    for work in waiting {
+        match work {
+            Work::Accesses(accesses) => buffers.push(accesses),
+            Work::EndInterval => {
+                consumer.take(&buffers[taken..])?;
+                taken = buffers.len();
+                consumer.end_interval();
+            }
+        }
+    }
+    consumer.take(&buffers[taken..])
 }
 
 /// Sends the helpers home, also when the reader panics.
@@ -250,8 +263,8 @@ mod tests {
     impl Consumer for Order {
         type Error = u64;
 
-        fn take(&mut self, accesses: &[BlockAccess]) -> Result<(), u64> {
-            for &(_, block) in accesses {
+        fn take(&mut self, batches: &[Vec<BlockAccess>]) -> Result<(), u64> {
+            for &(_, block) in batches.iter().flatten() {
                 assert_ne!(self.panics_at, Some(block), "as it should");
                 if self.fails_at == Some(block) {
                     return Err(block);

@@ -2,8 +2,8 @@
 
 use lode_types::Level;
 
+use crate::division::{Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares};
 use crate::load::Load;
-use crate::size::{Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares};
 
 /// Sizes below and above the one asked for, each half an octave from the next.
 const STEPS_BELOW: i32 = 12;

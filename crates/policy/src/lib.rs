@@ -30,6 +30,6 @@ pub use geometry::{Geometry, MapKind};
 pub use lists::SetLists;
 pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, build_foreseeing, schemes as all_schemes};
-pub use scheme::{Hint, LevelDemand, Mirrors, Points, Scheme};
+pub use scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings};
 pub use sizer::{Sizer, Tenant};

@@ -84,6 +84,12 @@ impl<T: Copy> SetLists<T> {
         self.sets[set as usize].len
     }
 
+    /// The oldest slot of `set` if the set holds more than it may.
+    #[inline]
+    pub fn surplus(&self, set: u32) -> Option<Slot> {
+        self.oldest(set).filter(|_| self.len_of(set) > self.geometry.ways(set))
+    }
+
     /// Whether `set` may never hold a block.
     #[inline]
     pub fn is_closed(&self, set: u32) -> bool {
@@ -94,6 +100,12 @@ impl<T: Copy> SetLists<T> {
     #[inline]
     pub fn value(&self, slot: Slot) -> T {
         self.nodes[slot as usize].value
+    }
+
+    /// Changes the caller's value in an occupied slot.
+    #[inline]
+    pub fn value_mut(&mut self, slot: Slot) -> &mut T {
+        &mut self.nodes[slot as usize].value
     }
 
     /// The caller's value in a slot that need not be occupied, nor exist.

@@ -5,7 +5,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
 use crate::quota::Quota;
-use crate::scheme::{Hint, LevelDemand, Mirrors, Points, Scheme};
+use crate::scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
 use crate::schemes::tica::choice::Policy;
 use crate::schemes::{
     arc, belady, etica, fast_cache, larc, lirs, mq, rpac, s3_fifo, sets, sieve, tica, two_q, w_tinylfu,
@@ -399,6 +399,10 @@ impl Scheme for AnyScheme {
         each!(self, scheme => scheme.end_request(now_ns, sink))
     }
 
+    fn decide_all<'a, W: Watcher>(&mut self, arrivals: impl Iterator<Item = &'a Arrival>, watcher: &mut W) {
+        each!(self, scheme => scheme.decide_all(arrivals, watcher))
+    }
+
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
         each!(self, scheme => scheme.discard(block, sink))
     }
@@ -442,6 +446,11 @@ impl Scheme for AnyScheme {
     #[inline]
     fn announce(&self, block: BlockNo) -> Hint {
         each!(self, scheme => scheme.announce(block))
+    }
+
+    #[inline]
+    fn announce_all<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        each!(self, scheme => scheme.announce_all(blocks))
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! The interface between one VM's cache policy and whoever drives it.
 
 use lode_reuse::{BlockIndex, CurvePoint};
-use lode_types::{Access, BlockNo, Level};
+use lode_types::{Access, AccessOp, BlockNo, Level};
 
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
@@ -56,7 +56,7 @@ impl Mirrors {
 /// What looking ahead found out about a block. Whoever uses it checks it, because it may be out of date.
 #[derive(Clone, Copy, Debug)]
 pub struct Hint {
-    /// The block's hash in the scheme's index; never out of date.
+    /// The block's hash in the scheme's index; never out of date once the block was announced.
     pub(crate) hash: u32,
     /// Where the scheme keeps the block.
     pub(crate) place: u32,
@@ -66,11 +66,47 @@ impl Hint {
     /// No place is known.
     pub(crate) const NO_PLACE: u32 = BlockIndex::NO_ID;
 
-    /// Nothing is known of `block` yet.
+    /// Of a block that has yet to be announced.
+    pub const UNANNOUNCED: Hint = Hint { hash: 0, place: Hint::NO_PLACE };
+
+    /// Nothing is known of `block` yet but its hash.
     #[inline]
     pub fn new(block: BlockNo) -> Hint {
         Hint { hash: BlockIndex::hash(block), place: Hint::NO_PLACE }
     }
+
+    /// Nothing is known of `block` yet; what the index says of it is asked for.
+    #[inline]
+    pub(crate) fn announced(index: &BlockIndex, block: BlockNo) -> Hint {
+        let hint = Hint::new(block);
+        index.prefetch(hint.hash);
+        hint
+    }
+}
+
+/// One block access of a stream that is known some way ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// What is accessed.
+    pub access: Access,
+    /// What the looks ahead found.
+    pub hint: Hint,
+    /// Time of its request on the caller's clock.
+    pub now_ns: u64,
+    /// It is its request's last.
+    pub last: bool,
+}
+
+/// Takes effects, and hears to which access and request they belong.
+pub trait Watcher: Sink {
+    /// The effects that follow belong to this access.
+    fn begin_access(&mut self, access: &Access);
+
+    /// The access has no more effects.
+    fn end_access(&mut self);
+
+    /// The request, which is in direction `op`, is over.
+    fn end_request(&mut self, op: AccessOp);
 }
 
 /// One VM's cache policy.
@@ -91,6 +127,21 @@ pub trait Scheme {
     /// intervals happens here. `now_ns` is the time of the request on the caller's clock; it is only
     /// looked at when the intervals are set to follow time.
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S);
+
+    /// Decides accesses that were announced, one after the other, and ends their requests. Whoever has many of them at
+    /// hand asks once which scheme this is, and not at every access.
+    #[inline]
+    fn decide_all<'a, W: Watcher>(&mut self, arrivals: impl Iterator<Item = &'a Arrival>, watcher: &mut W) {
+        for &Arrival { access, hint, now_ns, last } in arrivals {
+            watcher.begin_access(&access);
+            self.access_foreseen(access, hint, watcher);
+            watcher.end_access();
+            if last {
+                self.end_request(now_ns, watcher);
+                watcher.end_request(access.op);
+            }
+        }
+    }
 
     /// The guest no longer needs `block`: every copy is invalidated, dirty or not, and what was known of
     /// its use is forgotten.
@@ -138,6 +189,14 @@ pub trait Scheme {
     /// processor what the next one and at last the access need. Memory takes its time, so that many blocks should
     /// be announced before they are located.
     fn announce(&self, block: BlockNo) -> Hint;
+
+    /// Announces many blocks.
+    #[inline]
+    fn announce_all<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        for (block, hint) in blocks {
+            *hint = self.announce(block);
+        }
+    }
 
     /// The second look: finds out where announced blocks are.
     fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>);

@@ -148,6 +148,11 @@ impl Sizer {
         }
     }
 
+    /// Whether shares ever change; if not, nobody has to be asked after a request.
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
     /// The share each of `vms` VMs starts with: equal parts, or without sizing the whole levels.
     pub fn first_share(&self, vms: usize) -> Quota {
         let parts = if self.on { (vms as u32).max(1) } else { 1 };

@@ -1,16 +1,14 @@
 //! What a run costs on the devices of a host: energy, wear, price. It must not know how requests were decided.
 
+use lode_hardware::time::{HOURS_PER_YEAR, SECOND_NS};
 use lode_hardware::{
-    Energy, HOURS_PER_YEAR, Host, LevelCost, Operations, Run, Utilisation, unreliability, unreliability_pair,
+    Energy, Host, LevelCost, Operations, Run, Utilisation, unreliability, unreliability_pair,
 };
 use lode_policy::{Mirrors, Quota};
 use lode_types::BlockSize;
 use serde::Serialize;
 
 use crate::tally::Tally;
-
-/// Nanoseconds of a second.
-pub(crate) const SECOND_NS: f64 = 1e9;
 
 /// What one VM asked of the devices, which it shares with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

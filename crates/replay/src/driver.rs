@@ -1,7 +1,7 @@
 //! The loop that drives one scheme per VM. It must not know traces' formats or reports.
 
 use lode_hardware::ServiceTimes;
-use lode_policy::{Hint, Mirrors, Quota, Scheme, Settings, Sizer};
+use lode_policy::{Arrival, Hint, Mirrors, Quota, Scheme, Settings, Sizer};
 use lode_trace::vm_block;
 use lode_types::{Access, AccessOp, BlockNo, BlockPart, BlockSize, Op, TraceRequest, blocks_of};
 
@@ -16,9 +16,9 @@ const BATCH: usize = 64;
 
 /// Drives one scheme per VM and the sizer that divides the levels between them.
 ///
-/// Requests are cut into blocks. Blocks wait until there is a batch of them; then the schemes look ahead at all of
-/// them, look by look, so that memory is fetched for many at a time, and decide them in their order. Looking ahead
-/// changes no decision.
+/// Requests are cut into blocks. Blocks wait until there is a batch of them, which is announced as a whole. When the next
+/// batch has been announced, too, the schemes look further ahead at all of the first, look by look, so that memory is
+/// fetched for many at a time, and decide them in their order. Looking ahead changes no decision.
 pub struct Driver<T> {
     build: Box<dyn Fn(Quota) -> T>,
     block_size: BlockSize,
@@ -28,20 +28,19 @@ pub struct Driver<T> {
     /// Each with what its requests led to.
     vms: Vec<(T, Tally)>,
     intervals: Intervals,
+    /// The batch that is being filled.
     waiting: Vec<Part>,
+    /// The batch before it.
+    announced: Vec<Part>,
 }
 
 /// One block of one request, on its way.
 #[derive(Clone, Copy)]
 struct Part {
-    block: BlockNo,
-    time_ns: u64,
-    hint: Hint,
+    /// Of a block that is discarded only the block counts.
+    arrival: Arrival,
     vm: u32,
-    what: What,
-    partial: bool,
-    /// The last block of its request.
-    last: bool,
+    is_discard: bool,
 }
 
 impl Part {
@@ -93,6 +92,7 @@ impl<T: Scheme> Driver<T> {
             vms: Vec::new(),
             intervals: Intervals::default(),
             waiting: Vec::with_capacity(BATCH),
+            announced: Vec::with_capacity(BATCH),
         };
         driver.add_vms(known_vms, share);
         driver
@@ -159,47 +159,69 @@ impl<T: Scheme> Driver<T> {
     #[inline(always)]
     fn wait(&mut self, vm: u32, first_block: BlockNo, what: What, time_ns: u64, part: BlockPart, last: bool) {
         let block = first_block | part.block;
-        let hint = self.vms[vm as usize].0.announce(block);
-        self.waiting.push(Part { block, time_ns, hint, vm, what, partial: part.partial, last });
+        let (op, is_discard) = match what {
+            What::Access(op) => (op, false),
+            What::Discard => (AccessOp::Write, true),
+        };
+        let access = Access { block, op, partial: part.partial };
+        let arrival = Arrival { access, hint: Hint::UNANNOUNCED, now_ns: time_ns, last };
+        self.waiting.push(Part { arrival, vm, is_discard });
         if self.waiting.len() == BATCH {
-            self.finish();
+            self.announce_batch();
         }
     }
 
     /// Decides everything that is outstanding.
     pub fn finish(&mut self) {
-        let mut parts = std::mem::take(&mut self.waiting);
+        self.announce_batch();
+        self.decide_batch();
+    }
+
+    /// Announces the batch that was filled, and decides the one before it.
+    fn announce_batch(&mut self) {
+        for run in self.waiting.chunk_by_mut(Part::is_of_same_vm) {
+            let (scheme, _) = &self.vms[run[0].vm as usize];
+            scheme.announce_all(
+                run.iter_mut().map(|Part { arrival, .. }| (arrival.access.block, &mut arrival.hint)),
+            );
+        }
+        self.decide_batch();
+        std::mem::swap(&mut self.waiting, &mut self.announced);
+    }
+
+    /// Decides the batch that was announced.
+    fn decide_batch(&mut self) {
+        let mut parts = std::mem::take(&mut self.announced);
         for run in parts.chunk_by_mut(Part::is_of_same_vm) {
             let (scheme, _) = &self.vms[run[0].vm as usize];
-            scheme.locate(run.iter_mut().map(|part| (part.block, &mut part.hint)));
+            scheme
+                .locate(run.iter_mut().map(|Part { arrival, .. }| (arrival.access.block, &mut arrival.hint)));
         }
         for run in parts.chunk_by(Part::is_of_same_vm) {
             let (scheme, _) = &self.vms[run[0].vm as usize];
-            scheme.follow(run.iter().map(|part| (part.block, part.hint)));
+            scheme.follow(run.iter().map(|Part { arrival, .. }| (arrival.access.block, arrival.hint)));
         }
-        parts.iter().for_each(|part| self.decide(part));
+        // Where shares follow demand, they may change after any request.
+        let sizes = self.sizer.is_on();
+        let goes_on = |part: &Part, next: &Part| {
+            part.is_of_same_vm(next) && !(part.is_discard || next.is_discard) && !(sizes && part.arrival.last)
+        };
+        parts.chunk_by(goes_on).for_each(|run| self.decide(run));
         parts.clear();
-        self.waiting = parts;
+        self.announced = parts;
     }
 
+    /// Decides accesses of one VM, or one discard.
     #[inline]
-    fn decide(&mut self, part: &Part) {
-        let Part { block, time_ns, hint, vm, what, partial, last } = *part;
+    fn decide(&mut self, run: &[Part]) {
+        let Some(&Part { arrival, vm, is_discard }) = run.last() else { return };
         let (scheme, tally) = &mut self.vms[vm as usize];
-        let op = match what {
-            What::Access(op) => op,
-            What::Discard => return scheme.discard(block, tally),
-        };
-        let access = Access { block, op, partial };
-        tally.begin_access(&access);
-        scheme.access_foreseen(access, hint, tally);
-        tally.end_access();
-        if last {
-            scheme.end_request(time_ns, tally);
-            tally.end_request(op);
-            if self.sizer.after_request(time_ns, &mut self.vms) {
-                self.intervals.record(self.vms.iter().map(|(scheme, _)| scheme.quota()));
-            }
+        if is_discard {
+            return scheme.discard(arrival.access.block, tally);
+        }
+        scheme.decide_all(run.iter().map(|part| &part.arrival), tally);
+        if arrival.last && self.sizer.after_request(arrival.now_ns, &mut self.vms) {
+            self.intervals.record(self.vms.iter().map(|(scheme, _)| scheme.quota()));
         }
     }
 

@@ -3,12 +3,13 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
+use lode_hardware::time::SECOND_NS;
 use lode_hardware::{Host, Operations};
 use lode_policy::{AnyScheme, Mirrors, Quota, SchemeInfo, Settings, build, build_foreseeing};
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, TraceRequest};
 
-use crate::devices::{HostRun, SECOND_NS, WrittenPerS};
+use crate::devices::{HostRun, WrittenPerS};
 use crate::driver::{Driver, VmOutcome};
 use crate::error::ReplayError;
 use crate::future::Future;

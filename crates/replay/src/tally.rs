@@ -7,7 +7,7 @@
 //! devices, see [`Tally::operations`].
 
 use lode_hardware::{Disk, Operations, ServiceTimes};
-use lode_policy::{CopySource, Counters, Effect, Sink};
+use lode_policy::{CopySource, Counters, Effect, Sink, Watcher};
 use lode_types::{Access, AccessOp, BlockNo, Level};
 
 /// Takes one VM's effects.
@@ -58,30 +58,6 @@ impl Tally {
         Tally { times, ..Tally::default() }
     }
 
-    /// The effects that follow belong to this access.
-    #[inline]
-    pub fn begin_access(&mut self, access: &Access) {
-        self.counters.access(access);
-        self.access = InFlight { block: access.block, merge_ns: 0, answer_ns: 0 };
-    }
-
-    /// The access has no more effects.
-    #[inline]
-    pub fn end_access(&mut self) {
-        self.request_ns = self.request_ns.max(self.access.merge_ns.saturating_add(self.access.answer_ns));
-    }
-
-    /// The request, which is in direction `op`, has no more accesses.
-    #[inline]
-    pub fn end_request(&mut self, op: AccessOp) {
-        self.counters.requests += 1;
-        let (is_read, hit) = (op == AccessOp::Read, !self.request_missed);
-        self.read_requests += u64::from(is_read);
-        self.read_request_hits += u64::from(is_read & hit);
-        self.latency_ns = self.latency_ns.saturating_add(std::mem::take(&mut self.request_ns));
-        self.request_missed = false;
-    }
-
     /// What the devices were asked to do, background work included. A dirty block is read to be written back: from its
     /// mirror on the read SSD if that leaves right after it, else from the SSD. Background work of the backing disk is away from its head.
     pub fn operations(&self) -> Operations {
@@ -118,6 +94,29 @@ impl Tally {
     pub fn mean_latency_us(&self) -> Option<f64> {
         let requests = self.counters.requests;
         (requests > 0).then(|| self.latency_ns as f64 / requests as f64 / 1000.0)
+    }
+}
+
+impl Watcher for Tally {
+    #[inline]
+    fn begin_access(&mut self, access: &Access) {
+        self.counters.access(access);
+        self.access = InFlight { block: access.block, merge_ns: 0, answer_ns: 0 };
+    }
+
+    #[inline]
+    fn end_access(&mut self) {
+        self.request_ns = self.request_ns.max(self.access.merge_ns.saturating_add(self.access.answer_ns));
+    }
+
+    #[inline]
+    fn end_request(&mut self, op: AccessOp) {
+        self.counters.requests += 1;
+        let (is_read, hit) = (op == AccessOp::Read, !self.request_missed);
+        self.read_requests += u64::from(is_read);
+        self.read_request_hits += u64::from(is_read & hit);
+        self.latency_ns = self.latency_ns.saturating_add(std::mem::take(&mut self.request_ns));
+        self.request_missed = false;
     }
 }
 

@@ -69,7 +69,7 @@ fn speed(share: usize) {
     let stacks = Method::CounterStacks(CounterStacksConfig::default());
     let runs: [(&str, &dyn Fn()); 9] = [
         ("exact TRD", &one(CurveKind::Trd, Method::Exact)),
-        ("SHARDS TRD at rate 0.001", &one(CurveKind::Trd, Method::Rate(0.001))),
+        ("SHARDS TRD at rate 0.001", &one(CurveKind::Trd, Method::LeastRate(0.001))),
         ("SHARDS TRD, 16384 blocks", &one(CurveKind::Trd, Method::default())),
         ("SHARDS RO, 16384 blocks", &one(CurveKind::Ro, Method::default())),
         ("SHARDS WBWO, 16384 blocks", &one(CurveKind::Wbwo, Method::default())),
@@ -98,7 +98,7 @@ fn mean_absolute_error(exact: &Curve, found: &Curve) -> f64 {
 }
 
 fn accuracy(salts: u64) {
-    let methods = [Method::Rate(0.001), Method::Rate(0.01), Method::Size(8192), Method::default()];
+    let methods = [Method::LeastRate(0.001), Method::LeastRate(0.01), Method::Size(8192), Method::default()];
     println!("mean absolute error over {SIZES} evenly spaced sizes, mean and most of {salts} samples");
     println!("{:<24}{:?}", "", methods);
     for (name, kinds) in [

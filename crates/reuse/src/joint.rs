@@ -19,6 +19,36 @@ use lode_types::{AccessOp, BlockNo};
 /// Sizes of pairs are kept with an error of at most one in 16; those below 32 exactly.
 type PairSizes = LogBins<4>;
 
+/// Does two pieces of work that know nothing of each other: one after the other in any order, or at the same time.
+pub trait Both {
+    /// What both came to.
+    fn both<A: Send, B: Send>(
+        &self,
+        one: impl FnOnce() -> A + Send,
+        other: impl FnOnce() -> B + Send,
+    ) -> (A, B);
+}
+
+/// One after the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InTurn;
+
+impl Both for InTurn {
+    fn both<A: Send, B: Send>(
+        &self,
+        one: impl FnOnce() -> A + Send,
+        other: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        (one(), other())
+    }
+}
+
+/// Accesses of one step.
+type Step<'a> = &'a [(AccessOp, BlockNo)];
+
+/// What a stack found of each step.
+type Depths = Vec<Vec<Option<u32>>>;
+
 /// Follows one VM's stream through both stacks.
 #[derive(Debug)]
 pub struct JointProfiler {
@@ -30,8 +60,10 @@ pub struct JointProfiler {
     pairs: Pairs,
     reads: u64,
     writes: u64,
-    followed: Vec<(AccessOp, BlockNo)>,
-    depths: [Vec<Option<u32>>; 2],
+    /// Of the latest steps, the accesses that are followed, and their depths. Not counted as memory held: they are as long as
+    /// what is added at once.
+    followed: Vec<Vec<(AccessOp, BlockNo)>>,
+    depths: [Depths; 2],
 }
 
 /// Reads that both levels would serve, by the sizes that they need for that.
@@ -95,7 +127,7 @@ impl JointProfiler {
             reads: 0,
             writes: 0,
             followed: Vec::new(),
-            depths: [Vec::new(), Vec::new()],
+            depths: Default::default(),
         })
     }
 
@@ -104,40 +136,81 @@ impl JointProfiler {
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]: lower the rate, or sample from the beginning.
     pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
-        batch.chunks(STEP).try_for_each(|step| {
-            self.step(step)?;
+        self.access_batches(&[batch], &InTurn)
+    }
+
+    /// Adds the next batches of the stream, the work of the two stacks being done by `both`. What is found depends on the
+    /// accesses and on where batches end, and on nothing else.
+    ///
+    /// # Errors
+    /// As [`JointProfiler::access_all`].
+    pub fn access_batches(&mut self, batches: &[Step<'_>], both: &impl Both) -> Result<(), ReuseError> {
+        let steps: Vec<Step<'_>> = batches.iter().flat_map(|batch| batch.chunks(STEP)).collect();
+        let mut rest = &steps[..];
+        while !rest.is_empty() {
+            // Among so many accesses the sample cannot become too large, and there is no need to look after every step.
+            let room = self.sample.room(self.distinct_followed());
+            let mut accesses: usize = 0;
+            let fits = |step: &&Step<'_>| {
+                accesses += step.len();
+                accesses <= room
+            };
+            let fitting = rest.iter().take_while(fits).count();
+            let (now, later) = rest.split_at(fitting.max(1));
+            self.take_steps(now, both)?;
             while self.sample.lower_to_limit(self.distinct_followed()) {
                 self.shrink();
             }
-            Ok(())
-        })
+            rest = later;
+        }
+        Ok(())
     }
 
-    fn step(&mut self, step: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
-        let reads = step.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
-        self.reads += reads;
-        self.writes += step.len() as u64 - reads;
+    fn take_steps(&mut self, steps: &[Step<'_>], both: &impl Both) -> Result<(), ReuseError> {
+        for step in steps {
+            let reads = step.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
+            self.reads += reads;
+            self.writes += step.len() as u64 - reads;
+            let estimates = self.estimates.iter_mut().flatten();
+            estimates.for_each(|estimate| estimate.add_stream(step.len() as u64, reads));
+        }
         let mut followed = std::mem::take(&mut self.followed);
-        let accesses = match &mut self.estimates {
-            None => step,
-            Some(estimates) => {
-                estimates.iter_mut().for_each(|estimate| estimate.add_stream(step.len() as u64, reads));
+        let mut depths = std::mem::take(&mut self.depths);
+        let done = if self.estimates.is_none() {
+            self.follow_steps(steps, &mut depths, both)
+        } else {
+            followed.resize(steps.len().max(followed.len()), Vec::new());
+            for (followed, step) in followed.iter_mut().zip(steps) {
                 followed.clear();
                 followed.extend(step.iter().filter(|&&(_, block)| self.sample.follows(block)));
-                &followed
             }
+            let steps: Vec<Step<'_>> = followed[..steps.len()].iter().map(Vec::as_slice).collect();
+            self.follow_steps(&steps, &mut depths, both)
         };
-        let [ro, wbwo] = &mut self.depths;
-        let done = self.ro.depths_of_all(accesses, ro).and_then(|()| self.wbwo.depths_of_all(accesses, wbwo));
-        self.count(accesses);
-        self.followed = followed;
+        (self.followed, self.depths) = (followed, depths);
         done
     }
 
+    /// Takes steps of which every access is followed.
+    fn follow_steps(
+        &mut self,
+        steps: &[Step<'_>],
+        depths: &mut [Depths; 2],
+        both: &impl Both,
+    ) -> Result<(), ReuseError> {
+        let [of_ro, of_wbwo] = depths;
+        let (ro, wbwo) = (&mut self.ro, &mut self.wbwo);
+        let done = both.both(|| depths_of_steps(ro, steps, of_ro), || depths_of_steps(wbwo, steps, of_wbwo));
+        for (step, (ro, wbwo)) in steps.iter().zip(of_ro.iter().zip(&*of_wbwo)) {
+            self.count(step, ro, wbwo);
+        }
+        done.0.and(done.1)
+    }
+
     /// Counts what the stacks have just found.
-    fn count(&mut self, accesses: &[(AccessOp, BlockNo)]) {
+    fn count(&mut self, step: Step<'_>, ro: &[Option<u32>], wbwo: &[Option<u32>]) {
         let rate = self.sample.rate();
-        for (&(op, block), (&ro, &wbwo)) in accesses.iter().zip(self.depths[0].iter().zip(&self.depths[1])) {
+        for (&(op, block), (&ro, &wbwo)) in step.iter().zip(ro.iter().zip(wbwo)) {
             if let (Some(ro), Some(wbwo)) = (ro, wbwo) {
                 self.pairs.add(size_of_depth(ro, rate), size_of_depth(wbwo, rate), 1.0 / rate);
             }
@@ -205,6 +278,16 @@ impl JointProfiler {
             rate: self.sample.rate(),
         }
     }
+}
+
+/// The depths in a stack of all accesses of some steps.
+fn depths_of_steps(
+    stack: &mut impl Analyser,
+    steps: &[Step<'_>],
+    depths: &mut Depths,
+) -> Result<(), ReuseError> {
+    depths.resize(steps.len().max(depths.len()), Vec::new());
+    steps.iter().zip(depths).try_for_each(|(step, depths)| stack.depths_of_all(step, depths))
 }
 
 /// What both levels would serve, at every pair of sizes.

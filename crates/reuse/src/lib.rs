@@ -39,7 +39,7 @@ pub use curve::{Curve, CurvePoint};
 pub use distance::{Distances, Metric, Reuse};
 pub use error::ReuseError;
 pub use index::BlockIndex;
-pub use joint::{JointProfile, JointProfiler};
+pub use joint::{Both, InTurn, JointProfile, JointProfiler};
 pub use prefetch::prefetch_slice;
 pub use profiler::{CurveKind, Method, Profiler, RECOMMENDED_SAMPLE_BLOCKS};
 pub use ro_stack::RoStack;

@@ -50,9 +50,10 @@ impl CurveKind {
 pub enum Method {
     /// Every block is followed.
     Exact,
-    /// SHARDS at a fixed rate: this share of all blocks is followed, above 0 and up to 1; more where that would leave fewer
-    /// than [`crate::LEAST_BLOCKS`]. [`Curve::rate`] tells the real one.
-    Rate(f64),
+    /// SHARDS at a fixed rate: at least this share of all blocks is followed, above 0 and up to 1; more where that would leave
+    /// fewer than [`crate::LEAST_BLOCKS`]. [`Curve::rate`] tells the real one. Who needs a rate that is known beforehand takes
+    /// a [`crate::Sample`] at it.
+    LeastRate(f64),
     /// SHARDS of a fixed size: at most this many blocks are followed, at a rate that sinks as they become more.
     Size(u32),
     /// The model of average eviction time; for [`CurveKind::Trd`], [`CurveKind::Urd`] and [`CurveKind::Wb`].
@@ -107,7 +108,7 @@ impl Profiler {
                 let empty = HyperLogLog::new(config.precision_bits);
                 State::CounterStacks(CounterStacks::new(config.step_accesses, config.prune_share, empty))
             }
-            Method::Exact | Method::Rate(_) | Method::Size(_) => State::Stack(Box::new(Shards::new(
+            Method::Exact | Method::LeastRate(_) | Method::Size(_) => State::Stack(Box::new(Shards::new(
                 kind.analyser(),
                 counts_writes,
                 Sample::new(method, salt)?,

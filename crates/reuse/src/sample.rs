@@ -77,7 +77,7 @@ impl Sample {
         let mut sample = Sample::of_all(salt);
         let reason = match method {
             Method::Exact => return Ok(sample),
-            Method::Rate(rate) if is_rate(rate) => {
+            Method::LeastRate(rate) if is_rate(rate) => {
                 sample.most = LEAST_BLOCKS as usize;
                 sample.least_threshold = threshold_of(rate);
                 return Ok(sample);
@@ -87,7 +87,7 @@ impl Sample {
                 sample.least_threshold = threshold_of(MIN_RATE);
                 return Ok(sample);
             }
-            Method::Rate(_) => RATE_RANGE,
+            Method::LeastRate(_) => RATE_RANGE,
             Method::Size(_) => "A sample follows at least 64 blocks",
             Method::Aet | Method::CounterStacks(_) => "A model keeps no stack to be sampled",
         };
@@ -103,6 +103,12 @@ impl Sample {
             return Err(ReuseError::InvalidMethod { reason: RATE_RANGE });
         }
         Ok(Sample { threshold: threshold_of(rate), ..Sample::of_all(salt) })
+    }
+
+    /// The sample of at most so many blocks, however few they are.
+    #[cfg(test)]
+    pub(crate) fn limited_to(most: usize, salt: u64) -> Sample {
+        Sample { most, least_threshold: threshold_of(MIN_RATE), ..Sample::of_all(salt) }
     }
 
     fn of_all(salt: u64) -> Sample {
@@ -287,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_rate_sinks_to_what_was_asked_for_and_stays() {
-        let mut sample = Sample::new(Method::Rate(0.3), 7).expect("in range");
+        let mut sample = Sample::new(Method::LeastRate(0.3), 7).expect("in range");
         assert_eq!(sample.rate(), 1.0);
         assert!(!sample.lower_to_limit(LEAST_BLOCKS as usize));
         while sample.lower_to_limit(LEAST_BLOCKS as usize + 1) {}
@@ -296,7 +302,8 @@ mod tests {
         assert!(sample.halve(1000) && (sample.rate() - 0.15).abs() < 1e-9);
         assert!(!sample.lower_to_limit(usize::MAX));
         assert!(
-            (0..10_000).all(|block| Sample::new(Method::Rate(1.0), 7).is_ok_and(|all| all.follows(block)))
+            (0..10_000)
+                .all(|block| Sample::new(Method::LeastRate(1.0), 7).is_ok_and(|all| all.follows(block)))
         );
     }
 

@@ -1,6 +1,6 @@
 //! Two levels at once against two caches, block by block.
 
-use lode_reuse::{JointProfile, JointProfiler, Method, ReuseError, RoStack, WbwoStack};
+use lode_reuse::{Both, JointProfile, JointProfiler, Method, ReuseError, RoStack, WbwoStack};
 use lode_types::{AccessOp, BlockNo};
 use proptest::prelude::*;
 
@@ -103,7 +103,7 @@ fn large_sizes_are_close_and_each_level_alone_is_exact() {
 fn samples_are_close() {
     let stream = skewed(200_000, 40_000.0);
     let exact = profile(Method::Exact, &stream);
-    for method in [Method::Rate(0.1), Method::Size(4000)] {
+    for method in [Method::LeastRate(0.1), Method::Size(4000)] {
         let sampled = profile(method, &stream);
         assert!(sampled.rate() < 0.3, "{}", sampled.rate());
         assert_eq!((sampled.reads(), sampled.writes()), (exact.reads(), exact.writes()));
@@ -137,9 +137,66 @@ fn a_lowered_rate_keeps_what_was_counted() {
     }
 }
 
+/// On two threads, or the other way round.
+enum Otherwise {
+    AtOnce,
+    Backwards,
+}
+
+impl Both for Otherwise {
+    fn both<A: Send, B: Send>(
+        &self,
+        one: impl FnOnce() -> A + Send,
+        other: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        match self {
+            Otherwise::AtOnce => std::thread::scope(|scope| {
+                let one = scope.spawn(one);
+                let other = other();
+                (one.join().expect("no panic"), other)
+            }),
+            Otherwise::Backwards => {
+                let other = other();
+                (one(), other)
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10))]
+
+    /// Batches are given one by one, or many at once to two threads: exact, while the sample sinks, and after that.
+    #[test]
+    fn it_does_not_matter_how_many_batches_come_at_once(
+        blocks in 100f64..12_000.0, batch in 1usize..5000, cuts in prop::collection::vec(1usize..20, 1..30),
+    ) {
+        let stream = skewed(20_000, blocks);
+        let batches: Vec<_> = stream.chunks(batch).collect();
+        for method in [Method::Exact, Method::Size(64), Method::Size(1500)] {
+            let mut one_by_one = JointProfiler::new(method, 7).expect("in range");
+            batches.iter().for_each(|batch| one_by_one.access_all(batch).expect("few blocks"));
+            let expected = one_by_one.finish();
+            for both in [Otherwise::AtOnce, Otherwise::Backwards] {
+                let mut profiler = JointProfiler::new(method, 7).expect("in range");
+                let mut rest = &batches[..];
+                for &cut in cuts.iter().cycle() {
+                    let (now, later) = rest.split_at(cut.min(rest.len()));
+                    profiler.access_batches(now, &both).expect("few blocks");
+                    rest = later;
+                    if rest.is_empty() {
+                        break;
+                    }
+                }
+                prop_assert_eq!(&profiler.finish(), &expected, "{:?}", method);
+            }
+        }
+    }
+}
+
 #[test]
 fn methods_without_stacks_are_refused() {
-    for method in [Method::Rate(0.0), Method::Rate(f64::NAN), Method::Size(3), Method::Aet] {
+    for method in [Method::LeastRate(0.0), Method::LeastRate(f64::NAN), Method::Size(3), Method::Aet] {
         assert!(matches!(JointProfiler::new(method, 0), Err(ReuseError::InvalidMethod { .. })), "{method:?}");
     }
 }

@@ -157,7 +157,7 @@ fn distances_per_interval_are_those_of_the_interval() {
 fn sampled_working_sets_come_near() {
     let trace = long_trace(10, 100_000, 200_000);
     let distinct = trace.iter().map(|access| access.1).collect::<BTreeSet<_>>().len() as f64;
-    for method in [Method::Rate(0.1), Method::Size(4000)] {
+    for method in [Method::LeastRate(0.1), Method::Size(4000)] {
         let mut set = WorkingSet::new(method, 3).expect("in range");
         set.access_all(&trace).expect("few blocks");
         assert!((set.distinct_blocks() as f64 / distinct - 1.0).abs() < 0.04, "{method:?}");

@@ -66,7 +66,7 @@ proptest! {
         let trace = mixed_trace(seed, blocks, 6000);
         for kind in CurveKind::ALL {
             let exact = curve(kind, Method::Exact, 0, &trace);
-            prop_assert_eq!(&curve(kind, Method::Rate(1.0), seed, &trace), &exact);
+            prop_assert_eq!(&curve(kind, Method::LeastRate(1.0), seed, &trace), &exact);
             prop_assert_eq!(&curve(kind, Method::Size(3000), seed, &trace), &exact);
             prop_assert_eq!(exact.standard_error_at(100), Some(0.0));
             prop_assert_eq!(exact.rate(), 1.0);
@@ -78,7 +78,7 @@ proptest! {
         let trace = mixed_trace(seed, blocks, 6000);
         let reads = trace.iter().filter(|access| access.0 == Read).count() as u64;
         for kind in CurveKind::ALL {
-            for method in [Method::Exact, Method::Rate(0.2), Method::Size(64)] {
+            for method in [Method::Exact, Method::LeastRate(0.2), Method::Size(64)] {
                 let mut profiler = profiler(kind, method, seed, &trace);
                 let curve = profiler.curve();
                 let able = if kind == CurveKind::Trd { trace.len() as u64 } else { reads };
@@ -192,7 +192,7 @@ fn real_traces_are_met_within_one_percent() {
         let kinds = if name == "cloudphysics-2h" { &CurveKind::ALL[..4] } else { &CurveKind::ALL[..1] };
         for &kind in kinds {
             let exact = curve(kind, Method::Exact, 0, &trace);
-            let rate = Method::Rate(0.001);
+            let rate = Method::LeastRate(0.001);
             for (method, salt) in [(rate, 0), (rate, 1), (rate, 2), (Method::default(), 0)] {
                 let sampled = profiler(kind, method, salt, &trace);
                 assert!(sampled.rate() < 0.2 && sampled.curve().rate() == sampled.rate(), "{name}");
@@ -218,7 +218,7 @@ proptest! {
         let blocks = (1.5 * f64::from(LEAST_BLOCKS) / rate) as u64;
         let first: Trace = (0..blocks).map(|block| (Read, block)).collect();
         let then = mixed_trace(seed, blocks, 60_000);
-        let mut profiler = profiler(CurveKind::Trd, Method::Rate(rate), salt, &first);
+        let mut profiler = profiler(CurveKind::Trd, Method::LeastRate(rate), salt, &first);
         prop_assert!((profiler.rate() - rate).abs() < 1e-12);
         profiler.end_interval();
         then.chunks(777).for_each(|batch| profiler.access_all(batch).expect("few blocks"));
@@ -247,22 +247,26 @@ proptest! {
 fn few_blocks_are_followed_one_by_one_whatever_the_rate() {
     let trace = mixed_trace(3, u64::from(LEAST_BLOCKS), 30_000);
     for kind in CurveKind::ALL {
-        let sampled = profiler(kind, Method::Rate(0.001), 5, &trace);
+        let sampled = profiler(kind, Method::LeastRate(0.001), 5, &trace);
         assert_eq!((sampled.rate(), sampled.curve()), (1.0, curve(kind, Method::Exact, 0, &trace)));
         // Ten times as many: as few as may be, and the same ones in every run.
         let trace = mixed_trace(4, 10 * u64::from(LEAST_BLOCKS), 200_000);
-        let sampled = profiler(kind, Method::Rate(0.001), 5, &trace);
+        let sampled = profiler(kind, Method::LeastRate(0.001), 5, &trace);
         let followed = sampled.distinct_blocks() as f64 * sampled.rate() / f64::from(LEAST_BLOCKS);
         assert!((0.8..1.001).contains(&followed) && sampled.rate() > 0.05, "{kind:?}: {followed}");
-        assert_eq!(sampled.curve(), curve(kind, Method::Rate(0.001), 5, &trace));
+        assert_eq!(sampled.curve(), curve(kind, Method::LeastRate(0.001), 5, &trace));
     }
 }
 
 #[test]
 fn parameters_out_of_range_are_refused() {
-    for method in
-        [Method::Rate(0.0), Method::Rate(-1.0), Method::Rate(f64::NAN), Method::Rate(1.5), Method::Size(63)]
-    {
+    for method in [
+        Method::LeastRate(0.0),
+        Method::LeastRate(-1.0),
+        Method::LeastRate(f64::NAN),
+        Method::LeastRate(1.5),
+        Method::Size(63),
+    ] {
         let refused = Profiler::new(CurveKind::Trd, method, 0).map(|_| ());
         assert!(matches!(refused, Err(ReuseError::InvalidMethod { .. })), "{method:?}");
     }

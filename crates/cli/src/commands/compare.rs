@@ -1,16 +1,21 @@
 //! `lode compare`: schemes side by side over several sizes.
 
-use clap::Args;
-use lode_plan::{CellReport, CompareOptions, CompareReport, LevelBytes, compare};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
+use lode_plan::{
+    CellReport, CompareOptions, CompareReport, LevelBytes, MAX_PLAN_BYTES, PlanError, PlannedShares, compare,
+};
 use lode_replay::InputReport;
 
 use super::planning::{DeviceArgs, PictureArgs, TraceArgs, parse_scheme};
+use crate::amounts::{parse_size, show_life, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
-use crate::size::{parse_size, show_life, show_size};
 
 /// Replay several schemes over several sizes, and show them side by side
 ///
@@ -22,6 +27,7 @@ Examples:
   lode compare web.lode --schemes etica,lru --dram 64MiB --ssd 1GiB
   lode compare *.lode --schemes lru,arc,s3-fifo --ssd 256MiB,1GiB,4GiB --html compare.html
   lode compare web.lode --schemes etica:mode=npe,etica --dram 64MiB,128MiB --ssd 1GiB,2GiB --json
+  lode compare *.lode --schemes etica,lru --plan plan.json
   lode compare web.lode --schemes lru,tica-ef --dram 64MiB --ssd 1GiB --read-ssd 1GiB --devices tica
 
 A scheme's settings follow its name: NAME:KEY=VALUE:KEY=VALUE.")]
@@ -44,6 +50,11 @@ pub struct CompareCommand {
     /// Sizes of the read SSD level, for schemes that have one.
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
     read_ssd: Vec<u64>,
+
+    /// Instead of sizes: a plan that `lode size --json` wrote, for the money of which schemes are compared. Those of both levels
+    /// have its shares; those of one SSD level have what the shares cost, VM by VM.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dram", "ssd", "read_ssd"])]
+    plan: Option<PathBuf>,
 
     #[command(flatten)]
     devices: DeviceArgs,
@@ -70,9 +81,11 @@ impl CompareCommand {
         if let Some((_, scheme)) = twice {
             return Err(CliError::Usage(format!("--schemes has '{scheme}' twice; name each scheme once")));
         }
+        let planned = self.plan.as_deref().map(|path| self.planned(path)).transpose()?;
         let options = CompareOptions {
             schemes: self.schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>()?,
-            sizes: self.sizes()?,
+            sizes: planned.as_ref().map_or_else(|| self.sizes(), |planned| Ok(vec![planned.levels()]))?,
+            planned,
             block_size: self.traces.block,
             host: self.devices.host()?,
             threads: self.traces.threads(),
@@ -92,6 +105,27 @@ impl CompareCommand {
         };
         self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
         shown
+    }
+
+    /// The shares of the plan in `path`.
+    fn planned(&self, path: &Path) -> Result<PlannedShares, CliError> {
+        let failed = |error: std::io::Error| {
+            CliError::Failure(format!("Cannot read {}: {error}; check path and rights", path.display()))
+        };
+        let mut text = String::new();
+        // One more than allowed, so that a larger file is refused and not cut.
+        let file = File::open(path).map_err(failed)?;
+        file.take(MAX_PLAN_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > MAX_PLAN_BYTES {
+            let most = show_size(MAX_PLAN_BYTES);
+            let path = path.display();
+            return Err(CliError::Usage(format!("{path} is larger than {most}; plan for fewer VMs at once")));
+        }
+        let in_file = |error| match error {
+            PlanError::Request(message) => CliError::Usage(format!("{}: {message}", path.display())),
+            other => other.into(),
+        };
+        PlannedShares::parse(&text, self.traces.block.bytes()).map_err(in_file)
     }
 
     /// Sizes that go together; a level of one size goes with all of the others.

@@ -7,17 +7,17 @@ use lode_plan::{
     VmCurveReport, curves, miniature,
 };
 use lode_replay::InputReport;
-use lode_reuse::{CurveKind, Method};
+use lode_reuse::CurveKind;
 
 use super::planning::{
-    MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme,
-    rate_note,
+    Followed, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method,
+    parse_scheme, rate_note,
 };
+use crate::amounts::{parse_size, show_count, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
-use crate::size::{parse_size, show_count, show_size};
 
 /// Sizes that a simulation has when none are named: powers of two, in bytes.
 const SIMULATED_POWERS: std::ops::RangeInclusive<u32> = 20..=40;
@@ -48,11 +48,11 @@ pub struct CurveCommand {
     /// counter-stacks (models, trd only).
     /// Without it: exact, but of wbwo a sample of a million blocks where there are more.
     #[arg(long, value_name = "HOW", value_parser = parse_method)]
-    sample: Option<Method>,
+    sample: Option<Followed>,
 
     /// Simulate this scheme in miniature instead of measuring a metric; settings follow its name as in NAME:KEY=VALUE.
-    /// --sample rate=R makes it faster.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["metric", "policy", "interval"])]
+    /// --sample rate=R makes it faster: just that share of the blocks, and caches that are smaller by as much.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["metric", "policy", "interval", "points"])]
     scheme: Option<String>,
 
     /// With --scheme: sizes of all levels together, ascending; without, every power of two.
@@ -67,7 +67,7 @@ pub struct CurveCommand {
     #[arg(long, value_name = "LENGTH", value_parser = parse_interval)]
     interval: Option<Interval>,
 
-    /// Most points of a curve in what is written.
+    /// Most points of a curve in JSON and pictures, that of no cache among them; tables ask the whole curve.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..))]
     points: u32,
 
@@ -123,7 +123,7 @@ impl CurveCommand {
         let mut options = CurveOptions {
             stream: self.traces.stream(self.interval),
             kind,
-            method: self.sample.unwrap_or(auto_method(kind == CurveKind::Wbwo)),
+            method: self.sample.map_or_else(|| auto_method(kind == CurveKind::Wbwo), Followed::method),
             cut: Cut::Vms,
         };
         if options.can_be_cut_by_time() && self.traces.can_use_threads_on_one_vm() {
@@ -147,8 +147,8 @@ impl CurveCommand {
 
     fn simulate(&self, scheme: &str) -> Result<CurveReport, CliError> {
         let rate = match self.sample {
-            None | Some(Method::Exact) => 1.0,
-            Some(Method::Rate(rate)) => rate,
+            None | Some(Followed::Exact) => 1.0,
+            Some(Followed::Rate(rate)) => rate,
             _ => {
                 return Err(CliError::Usage(
                     "A scheme is simulated with --sample exact or rate=R".to_owned(),

@@ -1,7 +1,8 @@
 //! `lode devices`: the hosts that results can be computed for, with every figure and its source.
 
 use clap::Args;
-use lode_hardware::{Catalogue, HOURS_PER_YEAR, Host};
+use lode_hardware::time::HOURS_PER_YEAR;
+use lode_hardware::{Catalogue, Host};
 use lode_types::BlockSize;
 use serde::Serialize;
 

@@ -6,9 +6,9 @@ use clap::Args;
 use lode_server::{FormatOptions, format, format_read_ssd};
 use lode_types::BlockSize;
 
+use crate::amounts::{parse_size, show_size};
 use crate::error::CliError;
 use crate::output::write;
-use crate::size::{parse_size, show_size};
 
 /// Make a device or file into an empty cache SSD, and print its identity.
 #[derive(Args)]

@@ -11,10 +11,10 @@ use lode_reuse::{CounterStacksConfig, LEAST_BLOCKS, MIN_FOLLOWED_BLOCKS, Method}
 use lode_trace::{Merge, MergeOptions, TraceError, open_trace};
 use lode_types::BlockSize;
 
-use crate::arguments::ReadArgs;
+use crate::amounts::{parse_size, show_size, size_word};
+use crate::arguments::{OnError, ReadArgs};
 use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
-use crate::size::{parse_size, show_size};
 use crate::target::{check_outputs, write_file};
 
 /// VMs shown in tables; the JSON forms have all of them.
@@ -118,6 +118,11 @@ impl DeviceArgs {
         find_host(&self.devices)
     }
 
+    /// What a command line needs for the same devices.
+    pub fn words(&self) -> [String; 2] {
+        ["--devices".to_owned(), self.devices.clone()]
+    }
+
     /// The file that describes it, where that is one.
     pub fn file(&self) -> Option<&Path> {
         profile_file(&self.devices)
@@ -190,6 +195,28 @@ impl TraceArgs {
         Merge::new(readers, merge_options(self.vm_by, self.align))
     }
 
+    /// What a command line needs to read the same traces in the same way.
+    pub fn words(&self) -> Vec<String> {
+        let TraceArgs { files, block, read, vm_by, align, .. } = self;
+        let mut words: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+        if *block != BlockSize::KIB_4 {
+            add("--block", size_word(block.bytes()));
+        }
+        read.format.iter().for_each(|format| add("--format", format.clone()));
+        read.unit.iter().for_each(|&bytes| add("--unit", size_word(bytes)));
+        if matches!(read.on_error, OnError::Skip) {
+            add("--on-error", "skip".to_owned());
+        }
+        if matches!(vm_by, VmBy::File) {
+            add("--vm-by", "file".to_owned());
+        }
+        if matches!(align, Align::Start) {
+            add("--align", "start".to_owned());
+        }
+        words
+    }
+
     /// Whether the traces can be read more than once, or not at all.
     pub fn can_be_read_again(&self) -> bool {
         let flows_past = |file: &PathBuf| {
@@ -252,8 +279,8 @@ fn two_digits(rate: f64) -> String {
 }
 
 /// What is said when a rate was asked for that would have left too few blocks; empty when it was kept.
-pub fn rate_note(method: Option<Method>, rates: impl Iterator<Item = f64>) -> String {
-    let Some(Method::Rate(asked)) = method else { return String::new() };
+pub fn rate_note(asked: Option<Followed>, rates: impl Iterator<Item = f64>) -> String {
+    let Some(Followed::Rate(asked)) = asked else { return String::new() };
     let used: Vec<f64> = rates.filter(|&rate| rate > asked).collect();
     let (least, most) =
         used.iter().fold((1.0, 0.0), |(least, most), &rate| (rate.min(least), rate.max(most)));
@@ -277,36 +304,64 @@ pub fn auto_method(has_wbwo: bool) -> Method {
     if has_wbwo { Method::Size(AUTO_BLOCKS) } else { Method::Exact }
 }
 
+/// What `--sample` asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Followed {
+    /// Every block.
+    Exact,
+    /// This share of the blocks. A curve follows more where that leaves few; a simulation keeps to it.
+    Rate(f64),
+    /// At most so many blocks.
+    Size(u32),
+    /// Every block, but not where it lies: average eviction time.
+    Aet,
+    /// No block by itself: Counter Stacks.
+    CounterStacks,
+}
+
+impl Followed {
+    /// The same of a curve.
+    pub fn method(self) -> Method {
+        match self {
+            Followed::Exact => Method::Exact,
+            Followed::Rate(rate) => Method::LeastRate(rate),
+            Followed::Size(blocks) => Method::Size(blocks),
+            Followed::Aet => Method::Aet,
+            Followed::CounterStacks => Method::CounterStacks(CounterStacksConfig::default()),
+        }
+    }
+}
+
 /// How curves are obtained: `exact`, `rate=0.01`, `size=8192`, `aet`, `counter-stacks`.
-pub fn parse_method(text: &str) -> Result<Method, String> {
+pub fn parse_method(text: &str) -> Result<Followed, String> {
     sampling(text).unwrap_or_else(|| match text {
-        "aet" => Ok(Method::Aet),
-        "counter-stacks" => Ok(Method::CounterStacks(CounterStacksConfig::default())),
+        "aet" => Ok(Followed::Aet),
+        "counter-stacks" => Ok(Followed::CounterStacks),
         _ => Err("Write exact, rate=R, size=N, aet or counter-stacks".to_owned()),
     })
 }
 
 /// The same without models, which know no pairs of levels: `exact`, `rate=0.01`, `size=8192`.
-pub fn parse_sampling(text: &str) -> Result<Method, String> {
+pub fn parse_sampling(text: &str) -> Result<Followed, String> {
     sampling(text).unwrap_or_else(|| Err("Write exact, rate=R or size=N".to_owned()))
 }
 
 /// All or a part of the blocks; none for anything else.
-fn sampling(text: &str) -> Option<Result<Method, String>> {
+fn sampling(text: &str) -> Option<Result<Followed, String>> {
     let sampled = match text.split_once('=') {
         Some(("rate", value)) => match value.parse::<f64>() {
-            Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(Method::Rate(rate)),
+            Ok(rate) if rate > 0.0 && rate <= 1.0 => Ok(Followed::Rate(rate)),
             Ok(_) => Err("A rate is above 0 and at most 1, such as rate=0.01".to_owned()),
             Err(_) => Err(format!("'{value}' is not a number")),
         },
         Some(("size", value)) => match value.parse() {
-            Ok(blocks) if blocks >= MIN_FOLLOWED_BLOCKS => Ok(Method::Size(blocks)),
+            Ok(blocks) if blocks >= MIN_FOLLOWED_BLOCKS => Ok(Followed::Size(blocks)),
             _ => Err(format!(
                 "A size is a whole number of blocks from {MIN_FOLLOWED_BLOCKS} to {}, such as size=8192",
                 u32::MAX
             )),
         },
-        None if text == "exact" => Ok(Method::Exact),
+        None if text == "exact" => Ok(Followed::Exact),
         _ => return None,
     };
     Some(sampled)

@@ -13,12 +13,12 @@ use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
 
 use super::planning::{Align, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
+use crate::amounts::{parse_size, show_count, show_size};
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Bar, future_text};
-use crate::size::{parse_size, show_count, show_size};
 use crate::target::{check_outputs, write_file};
 
 /// Replay block traces through a caching scheme and count what follows

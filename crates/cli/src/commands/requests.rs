@@ -10,9 +10,9 @@ use lode_sim::requests::{
 use lode_types::BlockSize;
 use serde::Serialize;
 
+use crate::amounts::{parse_size, show_size};
 use crate::error::CliError;
 use crate::output;
-use crate::size::{parse_size, show_size};
 
 /// The part of a run that is not counted.
 const WARM_UP_PART: u64 = 6;

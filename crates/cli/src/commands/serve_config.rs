@@ -8,9 +8,9 @@ use lode_plan::{MODES, PLAN_SETTINGS, SCHEME, SizeReport, SplitReport};
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
+use crate::amounts::{exact_size, show_count};
 use crate::error::CliError;
 use crate::output;
-use crate::size::show_count;
 use crate::target::write_file;
 
 /// Shares in a configuration are whole multiples of this.
@@ -105,8 +105,8 @@ impl ConfigArgs {
             let name = unique_name(&vm.name, &mut taken);
             VmSection {
                 backing: Device { path: self.backing.replace(VM, &name) },
-                dram: shown(dram),
-                ssd: shown(ssd),
+                dram: exact_size(dram),
+                ssd: exact_size(ssd),
                 scheme: SCHEME,
                 settings: settings.clone(),
                 listen: [self.listen.replace(VM, &name)],
@@ -206,12 +206,6 @@ fn in_granules(shares_blocks: &[u64], block_bytes: u64, level_bytes: u64) -> Vec
         }
     }
     granules.into_iter().map(|granules| granules * SHARE_GRANULE_BYTES).collect()
-}
-
-/// A size as short as it can be written exactly.
-fn shown(bytes: u64) -> String {
-    let shown = show_size(bytes);
-    if shown.contains('.') { bytes.to_string() } else { shown }
 }
 
 /// A VM's name of the characters that a configuration allows, unlike all others.

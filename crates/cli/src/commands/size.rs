@@ -6,26 +6,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::{Args, ValueEnum};
 use lode_hardware::{Host, ServiceTimes};
 use lode_plan::{
-    FrontReport, LevelBytes, LevelReport, MAX_BUDGET_USD, MODES, Means, Prices, SizeOptions, SizeReport,
-    VmRule, VmSizeReport, WearReport, answer, measure, method_used,
+    FrontReport, LevelBytes, LevelReport, MAX_BUDGET_USD, Means, OneLevelReport, PLAN_SETTINGS, Prices,
+    REPLAYS, SCHEME, SizeOptions, SizeReport, VmRule, VmSizeReport, WearReport, answer, measure, method_used,
 };
 use lode_replay::InputReport;
-use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
 
 use super::planning::{
-    DeviceArgs, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_sampling,
+    DeviceArgs, Followed, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_sampling,
 };
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
+use crate::amounts::{command_line, parse_size, show_count, show_life, show_size, size_word};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::{Bar, Meter};
-use crate::size::{parse_size, show_count, show_life, show_size};
 
 /// What `--floor` and `--least` are unless said otherwise; their help says so.
 const DEFAULT_FLOOR: f64 = 0.9;
 const DEFAULT_LEAST_BYTES: u64 = 1 << 20;
+
+/// What the file with the plan's JSON is called in the command that needs it.
+const PLAN_FILE: &str = "plan.json";
 
 /// Divide host memory and SSD between VMs by what each can really use
 ///
@@ -78,7 +80,7 @@ pub struct SizeCommand {
     /// How curves are obtained: exact, rate=R or size=N (a sample of the blocks).
     /// Without it: exact, but a sample of a million blocks of VMs that write more of them.
     #[arg(long, value_name = "HOW", value_parser = parse_sampling)]
-    sample: Option<Method>,
+    sample: Option<Followed>,
 
     /// Do not replay the plan.
     #[arg(long)]
@@ -195,7 +197,7 @@ impl SizeCommand {
     pub fn run(&self) -> Result<(), CliError> {
         self.check()?;
         let host = self.devices.host()?;
-        let method = self.sample.unwrap_or(auto_method(true));
+        let method = self.sample.map_or_else(|| auto_method(true), Followed::method);
         let mut merge = self.traces.open()?;
         let mut bar = Bar::new("Measuring");
         let mut vms_fit = Ok(());
@@ -223,12 +225,16 @@ impl SizeCommand {
                 self.traces.threads(),
                 &|batch| {
                     let requests_done = done.fetch_add(batch as u64, Ordering::Relaxed) + batch as u64;
-                    meter.replaying(requests_done, MODES.len() as u64 * requests);
+                    meter.replaying(requests_done, REPLAYS as u64 * requests);
                 },
             )?;
         }
         let method = method_used(method, load.vms.iter().map(|vm| vm.profile.rate()));
-        let report = answer.report(&load, &options, &host, method, &merge, self.pictures.has_page());
+        let mut report = answer.report(&load, &options, &host, method, &merge, self.pictures.has_page());
+        let command = self.comparison(&report);
+        if let Some(instead) = &mut report.one_level {
+            instead.command = command;
+        }
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
         // What can be shown is shown even where files fail, and the other way round.
@@ -275,6 +281,37 @@ impl SizeCommand {
             }
         }
         Ok(())
+    }
+
+    /// The command that shows the plan beside one SSD level for the same money. Shares of several VMs come from the plan's JSON.
+    fn comparison(&self, report: &SizeReport) -> Option<String> {
+        let (instead, mode) = (report.one_level.as_ref()?, report.mode?);
+        let settings = PLAN_SETTINGS.into_iter().chain([("mode", mode)]);
+        let plan = settings.fold(SCHEME.to_owned(), |plan, (key, value)| format!("{plan}:{key}={value}"));
+        let both = format!("{plan},{}", instead.label);
+        let options = match &report.vms[..] {
+            [vm] => {
+                let bytes = |blocks: u64| blocks.saturating_mul(report.block_bytes);
+                let (dram, ssd) = (bytes(vm.share.dram_blocks), bytes(vm.share.ssd_blocks));
+                let only = size_word(instead.levels.ssd_bytes);
+                // Sizes go in pairs: the plan's, and that of the one level, which uses no host memory.
+                let (schemes, ssds) = match ssd {
+                    0 => (instead.label.clone(), only),
+                    _ if ssd == instead.levels.ssd_bytes => (both, only),
+                    _ => (both, format!("{},{only}", size_word(ssd))),
+                };
+                let dram = (dram > 0 && ssd > 0).then(|| ("--dram", size_word(dram)));
+                [Some(("--schemes", schemes)), dram, Some(("--ssd", ssds))]
+            }
+            _ => [Some(("--schemes", both)), Some(("--plan", PLAN_FILE.to_owned())), None],
+        };
+        let mut words = vec!["lode".to_owned(), "compare".to_owned()];
+        words.extend(self.traces.words());
+        words.extend(self.devices.words());
+        for (option, value) in options.into_iter().flatten() {
+            words.extend([option.to_owned(), value]);
+        }
+        Some(command_line(&words))
     }
 
     fn means(&self, host: &Host) -> Means {
@@ -361,6 +398,20 @@ fn text_of(report: &SizeReport) -> String {
         number(report.without_cache.mean_latency_us, 1),
         report.devices,
     );
+    text += &replayed_text(report);
+    text += &format!("The levels cost {} usd.\n", dollars(report.cost_usd));
+    for sentence in &report.advice {
+        text += &format!("- {sentence}\n");
+    }
+    if let Some(front) = &report.front {
+        text += &front_text(front, InputReport::all_have_times(&report.inputs));
+    }
+    text
+}
+
+/// What the plan and the same money on one level led to when they were replayed.
+fn replayed_text(report: &SizeReport) -> String {
+    let mut text = String::new();
     for replayed in &report.replayed {
         text += &format!(
             "Replayed with {} mode={}: {} % of reads hit, {} us a request; {}\n",
@@ -374,17 +425,40 @@ fn text_of(report: &SizeReport) -> String {
     if let Some((mode, reason)) = report.mode.zip(report.mode_reason.as_ref()) {
         text += &format!("Taken: mode={mode}; {reason}.\n");
     }
+    if let Some(instead) = &report.one_level {
+        text += &one_level_text(instead);
+    }
     if report.replayed.is_empty() {
         text += &format!("At most {}\n", wear_text(&report.wear));
     }
-    text += &format!("The levels cost {} usd.\n", dollars(report.cost_usd));
-    for sentence in &report.advice {
-        text += &format!("- {sentence}\n");
-    }
-    if let Some(front) = &report.front {
-        text += &front_text(front, InputReport::all_have_times(&report.inputs));
+    text
+}
+
+/// What the same money would do as one SSD level.
+fn one_level_text(instead: &OneLevelReport) -> String {
+    let mut text = format!(
+        "The same money on one SSD level of {}, replayed with {}: {} % of reads hit, {} us a request; {}\n",
+        show_size(instead.levels.ssd_bytes),
+        instead.label,
+        percent(instead.read_hit_ratio),
+        number(instead.mean_latency_us, 1),
+        wear_text(&instead.wear)
+    );
+    if let Some(sentence) = &instead.sentence {
+        text += &format!("{sentence}\n");
+        text += &instead.command.iter().map(|command| seen_by(command)).collect::<String>();
     }
     text
+}
+
+/// How to see what was said.
+fn seen_by(command: &str) -> String {
+    let first = if command.ends_with(PLAN_FILE) {
+        format!("write this plan with --json > {PLAN_FILE}, then ")
+    } else {
+        String::new()
+    };
+    format!("To see it: {first}{command}\n")
 }
 
 fn level_text(name: &str, level: &LevelReport, size: &dyn Fn(u64) -> String) -> String {
@@ -456,6 +530,7 @@ fn front_text(front: &[FrontReport], has_times: bool) -> String {
     }
     let wear = if has_times { "SSD life" } else { "SSD writes" };
     format!(
-        "No other pair of sizes within the budget beats these in cost, latency and {wear} at once:\n{table}\n"
+        "No other pair of sizes within the budget beats these in cost, latency and {wear} at once:\n{table}\n\
+         Latencies leave out writing back to the disk, of which a small SSD has much; only the plan is replayed.\n"
     )
 }

@@ -4,10 +4,10 @@ use clap::Args;
 use comfy_table::{ColumnConstraint, Width};
 use serde::Deserialize;
 
+use crate::amounts::show_count;
 use crate::arguments::Daemon;
 use crate::error::CliError;
 use crate::output::{number, table, write};
-use crate::size::show_count;
 
 /// Of the status table, the first column of numbers.
 const FIRST_NUMBER: usize = 2;

@@ -3,11 +3,11 @@
 use clap::Args;
 use lode_server::{ServerErrorKind, Stopped};
 
+use crate::amounts::show_count;
 use crate::arguments::Daemon;
 use crate::error::CliError;
 use crate::output::{warn, write};
 use crate::progress::Countdown;
-use crate::size::show_count;
 
 /// End a running daemon cleanly.
 #[derive(Args)]

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use lode_server::{Config, VolumeView, Volumes};
 
+use crate::amounts::show_size;
 use crate::error::CliError;
 use crate::output::{table, write, write_json};
-use crate::size::show_size;
 
 /// Look at the volumes of a cache SSD that no daemon serves, or remove one.
 #[derive(Args)]

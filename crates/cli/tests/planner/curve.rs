@@ -117,7 +117,7 @@ fn parts_of_what_is_needed_are_those_of_the_whole_curve() {
     let of = |points: &str| json(&["curve", &trace, "--points", points]);
     let (all, few) = (of("4000000000"), of("2"));
     for (all, few) in list(&all["vms"]).iter().zip(list(&few["vms"])) {
-        assert!(list(&few["curve"]).len() <= 3);
+        assert_eq!(list(&few["curve"]).len(), 2, "no cache, and all that is needed");
         assert_eq!(all["parts"], few["parts"]);
         let curve = points(&all["curve"]);
         for part in list(&all["parts"]) {
@@ -128,6 +128,8 @@ fn parts_of_what_is_needed_are_those_of_the_whole_curve() {
     }
     let table = |points: &str| good(&["curve", &trace, "--points", points]);
     assert_eq!(table("2"), table("1000"));
+    let simulated = bad(&["curve", &trace, "--scheme", "arc", "--points", "5"], 2);
+    assert!(simulated.contains("--points"), "{simulated}");
 }
 
 /// Exact is what followed every block, and nothing else, whatever was asked for.

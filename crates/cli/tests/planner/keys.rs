@@ -97,8 +97,13 @@ fn of_sizes() {
     assert_keys(&section, &sized["vms"][0]["split"], "dram ssd");
     assert_keys(&section, &sized["vms"][0]["split"]["ssd"], "smaller_blocks larger_blocks smaller_share");
     let replayed = &sized["replayed"][1];
-    assert_keys(&section, replayed, "scheme mode read_hit_ratio mean_latency_us wear");
+    assert_keys(&section, replayed, "scheme mode read_hit_ratio mean_latency_us wear utilisation");
     assert_keys(&section, &replayed["wear"], WEAR);
+    assert_keys(&section, &replayed["utilisation"], "ssd backing");
+    let one_level = &sized["one_level"];
+    let of_level = "label levels cost_usd read_hit_ratio mean_latency_us wear utilisation is_faster writes_far_less sentence command";
+    assert_keys(&section, one_level, of_level);
+    assert_keys(&section, &one_level["wear"], WEAR);
     assert_keys(&section, &bought["front"][0], &format!("cost_usd levels {OUTCOME} wear"));
 }
 

@@ -8,6 +8,7 @@ mod compare;
 mod curve;
 mod hostile;
 mod keys;
+mod one_level;
 mod pages;
 mod path;
 mod size;

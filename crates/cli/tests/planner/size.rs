@@ -287,7 +287,7 @@ fn a_real_trace_is_sized_alike_by_any_number_of_threads() {
     assert_eq!(one, run("2"));
     let plan: Value = serde_json::from_str(&one).expect("JSON");
     assert_plan(&plan);
-    assert!(list(&plan["vms"][0]["dram_curve"]).len() <= 201);
+    assert!(list(&plan["vms"][0]["dram_curve"]).len() <= 200);
     let sampled =
         json(&["size", &trace, "--dram", "32MiB", "--ssd", "256MiB", "--no-replay", "--sample", "rate=0.1"]);
     let ratio = |plan: &Value| real(&plan["total"]["read_hit_ratio"]);

@@ -112,7 +112,7 @@ impl Table {
     pub(super) fn write(&self, id: &str, frame: &Frame<'_>) -> Result<(String, TableData), DrawError> {
         let rows = self.check(frame.counts)?;
         let mut out = format!(
-            "<div class=\"card table\" data-item><div class=\"scroll\"><table><caption id=\"{id}\">{}</caption>\n<thead><tr>",
+            "<div class=\"card table\" data-item><div class=\"scroll\"><table><caption id=\"{id}\"><span>{}</span></caption>\n<thead><tr>",
             escape(&clean_name(&self.title))
         );
         let class =

@@ -3,8 +3,7 @@
 use lode_draw::*;
 
 const GIB: f64 = 1073741824.0;
-const SCHEMES: [(&str, f64); 4] =
-    [("lru", 0.72), ("tica", 0.81), ("etica-full", 0.86), ("etica-npe", 0.84)];
+const SCHEMES: [(&str, f64); 4] = [("lru", 0.72), ("tica", 0.81), ("etica-full", 0.86), ("etica-npe", 0.84)];
 
 /// Latency over cost for many configurations, and the front of the best.
 pub fn scatter() -> LineChart {

@@ -1,7 +1,8 @@
 //! TICA's worked examples.
 
+use lode_hardware::time::HOURS_PER_YEAR;
 use lode_hardware::{
-    Catalogue, HOURS_PER_YEAR, Host, MirrorReadings, PowerW, energy_j, unreliability, unreliability_hybrid,
+    Catalogue, Host, MirrorReadings, PowerW, energy_j, unreliability, unreliability_hybrid,
     unreliability_pair,
 };
 use serde_json::Value;

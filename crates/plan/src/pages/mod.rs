@@ -3,11 +3,11 @@
 mod compare;
 mod curve;
 mod money;
-mod size;
+mod plan;
 
 pub use compare::{compare_page, compare_picture};
 pub use curve::{curve_page, curve_picture};
-pub use size::{size_page, size_picture};
+pub use plan::{size_page, size_picture};
 
 use std::collections::BTreeSet;
 

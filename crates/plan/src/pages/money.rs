@@ -4,7 +4,7 @@ use lode_draw::{Axis, Cells, Column, LineChart, Series, Shape, States, Table, Un
 use lode_types::show_size;
 
 use crate::levels::LevelBytes;
-use crate::report::{FrontReport, ReplayedReport, SizeReport};
+use crate::report::{FrontReport, SizeReport, WearReport};
 
 /// Points of one kind that have labels; more of them cover each other, and the table has all.
 const MOST_LABELS: usize = 8;
@@ -13,7 +13,8 @@ const MOST_LABELS: usize = 8;
 pub(super) fn front_chart(front: &[FrontReport], levels: LevelBytes) -> LineChart {
     let mut chart = LineChart::new(
         "Latency by cost",
-        "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats",
+        "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats; without the \
+         writing back to the disk, of which a small SSD has much",
         Axis::linear("Cost of both levels", Unit::Dollars),
         Axis::linear("Mean latency", Unit::Microseconds),
     );
@@ -67,16 +68,33 @@ pub(super) fn front_table(front: &[FrontReport], has_times: bool) -> Table {
     }
 }
 
-/// What replaying the plan gave: curves do not know how much of the writing a full SSD turns away.
+/// What replaying the plan gave: curves do not know how much of the writing a full SSD turns away. Last what one SSD level for
+/// the same money gave.
 pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
-    let replayed = &report.replayed;
-    let numbers = |title: &str, unit: Unit, value: fn(&ReplayedReport) -> Option<f64>| Column {
+    let plan = report.replayed.iter().map(|one| Replayed {
+        name: format!("{} mode={}", one.scheme, one.mode),
+        levels: report.levels,
+        read_hit_ratio: one.read_hit_ratio,
+        mean_latency_us: one.mean_latency_us,
+        wear: &one.wear,
+    });
+    let instead = report.one_level.iter().map(|one| Replayed {
+        name: format!("{}, the same money", one.label),
+        levels: one.levels,
+        read_hit_ratio: one.read_hit_ratio,
+        mean_latency_us: one.mean_latency_us,
+        wear: &one.wear,
+    });
+    let replayed: Vec<Replayed<'_>> = plan.chain(instead).collect();
+    let numbers = |title: &str, unit: Unit, value: fn(&Replayed<'_>) -> Option<f64>| Column {
         title: title.to_owned(),
         cells: Cells::Numbers(unit, States::fixed(replayed.iter().map(value).collect())),
     };
-    let names = replayed.iter().map(|one| format!("{} mode={}", one.scheme, one.mode)).collect();
+    let names = replayed.iter().map(|one| one.name.clone()).collect();
     let mut columns = vec![
         Column { title: "Scheme".to_owned(), cells: Cells::Text(names) },
+        numbers("DRAM", Unit::Bytes, |one| Some(one.levels.dram_bytes as f64)),
+        numbers("SSD", Unit::Bytes, |one| Some(one.levels.ssd_bytes as f64)),
         numbers("Read hits", Unit::Ratio, |one| one.read_hit_ratio),
         numbers("Latency of a request", Unit::Microseconds, |one| one.mean_latency_us),
         numbers("SSD written", Unit::Bytes, |one| Some(one.wear.written_bytes as f64)),
@@ -87,8 +105,28 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
         columns.push(numbers("A day", Unit::BytesPerDay, |one| one.wear.bytes_per_day));
         columns.push(numbers("SSD life", Unit::Years, |one| one.wear.life_years));
     }
-    if let Some((mode, reason)) = report.mode.zip(report.mode_reason.as_ref()) {
-        title += &format!(". Taken: mode={mode}; {reason}");
-    }
     Table { title, columns }
+}
+
+/// Which mode was taken and why, and what one level does better for the same money.
+pub(super) fn about_replays(report: &SizeReport) -> Vec<String> {
+    let taken = report.mode.zip(report.mode_reason.as_ref());
+    let taken = taken.map(|(mode, reason)| format!("Taken: mode={mode}; {reason}."));
+    let instead = report.one_level.as_ref().and_then(|instead| Some((instead.sentence.clone()?, instead)));
+    let (sentence, command) = instead.map_or((None, None), |(sentence, instead)| {
+        (
+            Some(sentence),
+            instead.command.as_ref().map(|command| format!("The command that shows both: {command}")),
+        )
+    });
+    taken.into_iter().chain(sentence).chain(command).collect()
+}
+
+/// One line of that table.
+struct Replayed<'a> {
+    name: String,
+    levels: LevelBytes,
+    read_hit_ratio: Option<f64>,
+    mean_latency_us: Option<f64>,
+    wear: &'a WearReport,
 }

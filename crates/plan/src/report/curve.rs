@@ -1,6 +1,7 @@
 //! Results in the shape that `docs/reports.md` describes, whose names are stable. It must not compute anything that
 //! is not there yet.
 
+use lode_hardware::time::SECOND_NS;
 use lode_replay::{InputReport, Source};
 use lode_reuse::working_set::reuse_intensity;
 use lode_reuse::{Curve, CurveKind, Method};
@@ -102,7 +103,7 @@ pub struct IntervalReport {
 }
 
 impl CurveReport {
-    /// The report of `curves`, measured over `merge`, with at most `most_points` points a curve.
+    /// The report of `curves`, measured over `merge`, with at most `most_points` points a curve, that of no cache among them.
     pub fn new(curves: &Curves, options: &CurveOptions, merge: &Merge, most_points: usize) -> CurveReport {
         let (metric, policy) = metric_and_policy(options.kind);
         let block_bytes = options.stream.block_size.bytes();
@@ -126,7 +127,7 @@ impl CurveReport {
         CurveReport {
             metric: "scheme",
             policy: Some(options.settings.scheme().to_owned()),
-            method: method_used(Method::Rate(options.rate), vms.iter().map(|vm| vm.rate)),
+            method: if options.rate < 1.0 { rate_method(options.rate) } else { method_text(Method::Exact) },
             block_bytes: options.stream.block_size.bytes(),
             vms: vms.iter().map(VmCurveReport::of_simulation).collect(),
             shrinks: 0,
@@ -168,7 +169,7 @@ impl VmCurveReport {
 
     /// `bounds_ns` are where intervals begin and end; none where a trace has no times.
     fn new(vm: &VmCurve, most_points: usize, bounds_ns: Option<&[u64]>) -> VmCurveReport {
-        let curve = vm.curve.thin(most_points);
+        let curve = thinned(&vm.curve, most_points);
         VmCurveReport {
             name: vm.facts.name.clone(),
             max_distance: vm.curve.max_distance(),
@@ -216,7 +217,7 @@ impl IntervalReport {
     /// The report of the interval of this number.
     fn new(interval: &IntervalCurve, number: usize, bounds_ns: &[u64]) -> IntervalReport {
         let seconds = match bounds_ns.get(number..number + 2) {
-            Some(bounds) => bounds[1].saturating_sub(bounds[0]) as f64 / 1e9,
+            Some(bounds) => bounds[1].saturating_sub(bounds[0]) as f64 / SECOND_NS,
             None => 0.0,
         };
         IntervalReport {
@@ -228,6 +229,11 @@ impl IntervalReport {
             reuse_intensity_per_s: reuse_intensity(interval.accesses, interval.working_set_blocks, seconds),
         }
     }
+}
+
+/// A curve of which at most so many points are shown, that of no cache among them; never fewer than two.
+pub(crate) fn thinned(curve: &Curve, most_points: usize) -> Curve {
+    curve.thin(most_points.saturating_sub(1).max(1))
 }
 
 /// Hit ratio by size, from no cache on.
@@ -243,7 +249,7 @@ fn errors(curve: &Curve) -> Option<Vec<f64>> {
 
 /// Seconds from a VM's first request to its last.
 fn seconds(facts: &StreamFacts) -> f64 {
-    facts.span.usual_ns().map_or(0.0, |(first_ns, last_ns)| (last_ns - first_ns) as f64 / 1e9)
+    facts.span.usual_ns().map_or(0.0, |(first_ns, last_ns)| (last_ns - first_ns) as f64 / SECOND_NS)
 }
 
 fn metric_and_policy(kind: CurveKind) -> (&'static str, Option<&'static str>) {
@@ -262,8 +268,8 @@ fn metric_and_policy(kind: CurveKind) -> (&'static str, Option<&'static str>) {
 pub fn method_used(asked: Method, rates: impl Iterator<Item = f64>) -> String {
     let least = rates.fold(1.0, f64::min);
     match asked {
-        Method::Exact if least < 1.0 => method_text(Method::Rate(least)),
-        Method::Rate(_) | Method::Size(_) if least >= 1.0 => method_text(Method::Exact),
+        Method::Exact if least < 1.0 => rate_method(least),
+        Method::LeastRate(_) | Method::Size(_) if least >= 1.0 => method_text(Method::Exact),
         _ => method_text(asked),
     }
 }
@@ -276,11 +282,16 @@ pub fn rate_text(rate: f64) -> String {
 /// Below it, rates are written with a power of ten.
 const LEAST_PLAIN_RATE: f64 = 1e-4;
 
+/// A sample of this share of the blocks, as it is asked for.
+fn rate_method(rate: f64) -> String {
+    format!("rate={}", rate_text(rate))
+}
+
 /// The method as it is asked for.
 fn method_text(method: Method) -> String {
     match method {
         Method::Exact => "exact".to_owned(),
-        Method::Rate(rate) => format!("rate={}", rate_text(rate)),
+        Method::LeastRate(rate) => rate_method(rate),
         Method::Size(blocks) => format!("size={blocks}"),
         Method::Aet => "aet".to_owned(),
         Method::CounterStacks(_) => "counter-stacks".to_owned(),

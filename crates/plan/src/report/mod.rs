@@ -2,13 +2,14 @@
 
 mod compare;
 mod curve;
-mod size;
+mod plan;
 
 pub use compare::{CellReport, CellVm, CompareReport, SchemeEntry};
 pub use curve::{
     CurveReport, IntervalReport, PART_SHARES, PartReport, VmCurveReport, method_used, rate_text,
 };
-pub use size::{
-    FrontReport, LevelReport, LevelTotalsReport, OutcomeReport, ReplayedReport, SizeReport, SplitReport,
-    SplitsReport, TotalsReport, VmSizeReport, WearReport,
+pub(crate) use plan::ReplayFigures;
+pub use plan::{
+    FrontReport, LevelReport, LevelTotalsReport, OneLevelReport, OutcomeReport, ReplayedReport, SizeReport,
+    SplitReport, SplitsReport, TotalsReport, VmSizeReport, WearReport,
 };

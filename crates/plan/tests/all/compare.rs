@@ -24,6 +24,7 @@ fn options(threads: usize, memory_bytes: u64) -> CompareOptions {
     CompareOptions {
         schemes: ["etica", "lru"].map(|name| (name.to_owned(), settings(name))).to_vec(),
         sizes: sizes.to_vec(),
+        planned: None,
         block_size: BlockSize::KIB_4,
         host: Host::find("default").expect("a host"),
         threads,

@@ -2,10 +2,11 @@
 
 use lode_hardware::SsdRating;
 use lode_plan::{
-    FrontPoint, LevelBytes, Load, MAX_BUDGET_USD, Prices, SizeOptions, VmRule, best, front, measure, size,
+    FrontPoint, LevelBytes, Load, MAX_BUDGET_USD, Prices, SizeOptions, VmLoad, VmRule, best, front, measure,
+    size,
 };
-use lode_reuse::Method;
-use lode_types::AccessOp;
+use lode_reuse::{Curve, Method};
+use lode_types::{AccessOp, Level};
 
 use crate::common::{BLOCK_BYTES, Request, merge, stream_options};
 
@@ -128,6 +129,24 @@ fn no_level_is_too_small_to_be_served() {
         let LevelBytes { dram_bytes, ssd_bytes, .. } = point.plan.levels;
         for bytes in [dram_bytes, ssd_bytes] {
             assert!(bytes == 0 || bytes >= 16 * BLOCK_BYTES, "{bytes}");
+        }
+    }
+}
+
+/// Nothing is listed that nobody would buy beside the rest: a level is none, or a 16th of the largest that is of use or affordable.
+#[test]
+fn no_level_is_a_trifle() {
+    let (load, options) = (load(), options());
+    let demand = |curve: fn(&VmLoad) -> &Curve| load.vms.iter().map(|vm| curve(vm).blocks_needed()).sum();
+    let demands: [u64; 2] = [demand(|vm| vm.profile.ro_curve()), demand(|vm| vm.profile.wbwo_curve())];
+    assert!(demands.iter().all(|&blocks| blocks > 100), "{demands:?}");
+    for budget in [7.0, 40.0, 1e6] {
+        let points = front(&load, &prices(), budget, &options).expect("a front");
+        for (demand, block_usd, level) in [(demands[0], 1.0, Level::Dram), (demands[1], 0.1, Level::Ssd)] {
+            let blocks = points.iter().map(|point| point.plan.levels.of(level) / BLOCK_BYTES);
+            let least = blocks.filter(|&blocks| blocks > 0).min().unwrap_or(u64::MAX);
+            let most = (demand as f64).min(budget / block_usd);
+            assert!(least as f64 > most / 16.0 - 2.0, "{least} of {most}");
         }
     }
 }

@@ -7,5 +7,7 @@ mod curves;
 mod front;
 mod limits;
 mod mini;
+mod one_level;
+mod one_vm;
 mod sizes;
 mod wear;

@@ -124,6 +124,39 @@ fn of_equally_good_modes_the_one_that_spares_the_ssd_is_taken() {
     }
 }
 
+/// A full SSD that takes every write sends as many back to the disk, which the latency of a request does not show.
+#[test]
+fn a_disk_that_cannot_keep_up_is_named() {
+    let writes = |blocks: u64, pace_us: u64| {
+        let one = |at: u64| Request { vm: 0, op: AccessOp::Write, block: at * 7 % blocks, blocks: 1 };
+        [(pace_us, (0..4000).map(one).collect::<Vec<_>>())]
+    };
+    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 64 * BLOCK_BYTES, ..LevelBytes::default() };
+    let all_of_it = VmRule {
+        name: "*".to_owned(),
+        weight: None,
+        dram_bytes: (None, None),
+        ssd_bytes: (Some(levels.ssd_bytes), None),
+    };
+    let latency = Objective::Latency { cache_us: 120.0, backing_us: 8000.0 };
+    let latency = SizeOptions { rules: vec![all_of_it], ..options(latency) };
+    let busy = |report: &SizeReport| {
+        report.advice.iter().any(|text| text.contains("backing disks could not keep up"))
+    };
+    // The same writes, a millisecond and a second apart.
+    for (pace_us, expected) in [(1_000, true), (1_000_000, false)] {
+        let report = replayed(&writes(1000, pace_us), levels, &latency);
+        assert_eq!(report.mode, Some("npe"), "whose writes all go to the SSD");
+        let taken = report.replayed.iter().find(|one| Some(one.mode) == report.mode).expect("replayed");
+        let backing = taken.utilisation.expect("times").backing;
+        assert!(taken.mean_latency_us.is_some_and(|us| us < 200.0), "fast, as far as a request tells");
+        assert_eq!((backing > 1.0, busy(&report)), (expected, expected), "{backing}: {:?}", report.advice);
+    }
+    // What fits stays.
+    let fits = replayed(&writes(60, 1_000), levels, &latency);
+    assert!(!busy(&fits), "{:?}", fits.advice);
+}
+
 /// What the page says at first is what the profile says: one life for the same writes.
 #[test]
 fn the_page_starts_from_the_rating_of_the_profile() {

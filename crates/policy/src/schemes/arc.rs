@@ -88,7 +88,7 @@ impl Division {
                 lists.fetch_behind(T1);
             }
         } else {
-            self.bound_ghosts(lists, 1);
+            self.bound_known(lists, 1);
             self.make_room(lists, false, sink);
         }
         lists.insert(T1, hash, block)
@@ -96,7 +96,7 @@ impl Division {
 
     /// Forgets the oldest ghosts as far as `newcomers` to T1 need it: L1 has at most c blocks, all lists 2 c.
     #[inline]
-    fn bound_ghosts(&self, lists: &mut Lists, newcomers: u64) {
+    fn bound_known(&self, lists: &mut Lists, newcomers: u64) {
         let capacity = u64::from(self.capacity);
         while once(lists) + newcomers > capacity && lists.len(B1) > 0 {
             lists.remove_oldest(B1);
@@ -136,16 +136,20 @@ impl QueuePolicy<4> for Division {
     }
 
     fn restore(&mut self, lists: &mut Lists, hash: u32, block: BlockNo) -> Id {
-        self.bound_ghosts(lists, 1);
+        self.bound_known(lists, 1);
         lists.insert(T1, hash, block)
     }
 
-    fn resize<S: Sink>(&mut self, lists: &mut Lists, blocks: u32, sink: &mut S) {
+    fn set_blocks(&mut self, _: &mut Lists, blocks: u32) {
         self.capacity = blocks;
         self.target = self.target.min(f64::from(blocks));
-        while lists.cached() > blocks {
-            self.replace(lists, false, sink);
-        }
-        self.bound_ghosts(lists, 0);
+    }
+
+    fn evict<S: Sink>(&mut self, lists: &mut Lists, sink: &mut S) {
+        self.replace(lists, false, sink);
+    }
+
+    fn bound_ghosts(&mut self, lists: &mut Lists) {
+        self.bound_known(lists, 0);
     }
 }

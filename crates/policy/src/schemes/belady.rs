@@ -254,9 +254,7 @@ impl Replacement for Clairvoyance {
 
     #[inline]
     fn announce(&self, block: BlockNo) -> Hint {
-        let hint = Hint::new(block);
-        self.index.prefetch(hint.hash);
-        hint
+        Hint::announced(&self.index, block)
     }
 
     #[inline]

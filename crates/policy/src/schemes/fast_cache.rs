@@ -46,22 +46,6 @@ pub struct Promotion {
     window_percent: u64,
 }
 
-impl Promotion {
-    fn evict<S: Sink>(queues: &mut Queues<2>, sink: &mut S) {
-        if let Some(oldest) = queues.oldest(CACHED) {
-            queues.evict(oldest, sink);
-            queues.fetch_behind(CACHED);
-        }
-    }
-
-    fn bound_window(&self, queues: &mut Queues<2>) {
-        let most = percent_of(self.capacity, self.window_percent).max(u64::from(self.capacity.min(1)));
-        while u64::from(queues.len(WINDOW)) > most {
-            queues.remove_oldest(WINDOW);
-        }
-    }
-}
-
 impl QueuePolicy<2> for Promotion {
     const HIT_MOVES: bool = true;
 
@@ -91,11 +75,11 @@ impl QueuePolicy<2> for Promotion {
         if accesses < self.promote_after {
             queues.set_mark(id, accesses);
             queues.move_to_front(WINDOW, id);
-            self.bound_window(queues);
+            self.bound_ghosts(queues);
             return None;
         }
         if queues.cached() >= self.capacity {
-            Self::evict(queues, sink);
+            self.evict(queues, sink);
         }
         queues.move_to_front(CACHED, id);
         Some(id)
@@ -105,11 +89,21 @@ impl QueuePolicy<2> for Promotion {
         queues.insert(CACHED, hash, block)
     }
 
-    fn resize<S: Sink>(&mut self, queues: &mut Queues<2>, blocks: u32, sink: &mut S) {
+    fn set_blocks(&mut self, _: &mut Queues<2>, blocks: u32) {
         self.capacity = blocks;
-        while queues.cached() > blocks {
-            Self::evict(queues, sink);
+    }
+
+    fn evict<S: Sink>(&mut self, queues: &mut Queues<2>, sink: &mut S) {
+        if let Some(oldest) = queues.oldest(CACHED) {
+            queues.evict(oldest, sink);
+            queues.fetch_behind(CACHED);
         }
-        self.bound_window(queues);
+    }
+
+    fn bound_ghosts(&mut self, queues: &mut Queues<2>) {
+        let most = percent_of(self.capacity, self.window_percent).max(u64::from(self.capacity.min(1)));
+        while u64::from(queues.len(WINDOW)) > most {
+            queues.remove_oldest(WINDOW);
+        }
     }
 }

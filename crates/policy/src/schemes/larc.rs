@@ -42,32 +42,6 @@ impl<const SECOND_CHANCE: bool> Lazy<SECOND_CHANCE> {
     fn blocks(&self) -> f64 {
         f64::from(self.capacity)
     }
-
-    /// A cache of one block would have no ghost at all, and never hold anything.
-    fn bound_ghosts(&self, queues: &mut Queues<2>) {
-        let most = (self.ghosts as u32).max(self.capacity.min(1));
-        while queues.len(GHOST) > most {
-            queues.remove_oldest(GHOST);
-        }
-    }
-
-    /// The least recently used leaves without a ghost.
-    #[inline]
-    fn evict<S: Sink>(&self, queues: &mut Queues<2>, sink: &mut S) {
-        while let Some(oldest) = queues.oldest(CACHED) {
-            let is_spared = SECOND_CHANCE && queues.mark(oldest) == HIT;
-            if is_spared {
-                queues.set_mark(oldest, 0);
-                queues.move_to_front(CACHED, oldest);
-            } else {
-                queues.evict(oldest, sink);
-            }
-            queues.fetch_behind(CACHED);
-            if !is_spared {
-                return;
-            }
-        }
-    }
 }
 
 impl<const SECOND_CHANCE: bool> QueuePolicy<2> for Lazy<SECOND_CHANCE> {
@@ -110,12 +84,34 @@ impl<const SECOND_CHANCE: bool> QueuePolicy<2> for Lazy<SECOND_CHANCE> {
         queues.insert(CACHED, hash, block)
     }
 
-    fn resize<S: Sink>(&mut self, queues: &mut Queues<2>, blocks: u32, sink: &mut S) {
+    fn set_blocks(&mut self, _: &mut Queues<2>, blocks: u32) {
         self.capacity = blocks;
         self.ghosts = self.ghosts.clamp(LEAST_GHOSTS * self.blocks(), MOST_GHOSTS * self.blocks());
-        while queues.cached() > blocks {
-            self.evict(queues, sink);
+    }
+
+    /// The least recently used leaves without a ghost.
+    #[inline]
+    fn evict<S: Sink>(&mut self, queues: &mut Queues<2>, sink: &mut S) {
+        while let Some(oldest) = queues.oldest(CACHED) {
+            let is_spared = SECOND_CHANCE && queues.mark(oldest) == HIT;
+            if is_spared {
+                queues.set_mark(oldest, 0);
+                queues.move_to_front(CACHED, oldest);
+            } else {
+                queues.evict(oldest, sink);
+            }
+            queues.fetch_behind(CACHED);
+            if !is_spared {
+                return;
+            }
         }
-        self.bound_ghosts(queues);
+    }
+
+    /// A cache of one block would have no ghost at all, and never hold anything.
+    fn bound_ghosts(&mut self, queues: &mut Queues<2>) {
+        let most = (self.ghosts as u32).max(self.capacity.min(1));
+        while queues.len(GHOST) > most {
+            queues.remove_oldest(GHOST);
+        }
     }
 }

@@ -116,30 +116,6 @@ impl Recencies {
         }
     }
 
-    /// The first of the cached HIR blocks leaves. It is remembered while it is in the stack, where it stays.
-    fn evict<S: Sink>(&mut self, lists: &mut Lists, sink: &mut S) {
-        let Some(first) = self.hirs.oldest(RESIDENT) else { return };
-        self.hirs.remove(RESIDENT, first);
-        if lists.queue(first) == STACK {
-            lists.evict_in_place(first, sink);
-            self.hirs.push(GHOSTS, first);
-            self.bound_ghosts(lists);
-        } else {
-            lists.evict(first, sink);
-        }
-        if let Some(next) = self.hirs.oldest(RESIDENT) {
-            lists.fetch_from(next);
-        }
-    }
-
-    fn bound_ghosts(&mut self, lists: &mut Lists) {
-        while u64::from(self.hirs.len(GHOSTS)) > self.ghosts() {
-            let Some(first) = self.hirs.oldest(GHOSTS) else { return };
-            self.hirs.remove(GHOSTS, first);
-            lists.remove(first);
-        }
-    }
-
     /// A block that is not known enters: as a LIR block as long as there may be more of them.
     fn enter(&mut self, lists: &mut Lists, hash: u32, block: BlockNo) -> Id {
         if self.lirs < self.lir_blocks() {
@@ -225,13 +201,33 @@ impl QueuePolicy<QUEUES> for Recencies {
         }
     }
 
-    fn resize<S: Sink>(&mut self, lists: &mut Lists, blocks: u32, sink: &mut S) {
+    fn set_blocks(&mut self, lists: &mut Lists, blocks: u32) {
         self.capacity = blocks;
         self.bound_lirs(lists);
-        while lists.cached() > blocks {
-            self.evict(lists, sink);
+    }
+
+    /// The first of the cached HIR blocks leaves. It is remembered while it is in the stack, where it stays.
+    fn evict<S: Sink>(&mut self, lists: &mut Lists, sink: &mut S) {
+        let Some(first) = self.hirs.oldest(RESIDENT) else { return };
+        self.hirs.remove(RESIDENT, first);
+        if lists.queue(first) == STACK {
+            lists.evict_in_place(first, sink);
+            self.hirs.push(GHOSTS, first);
+            self.bound_ghosts(lists);
+        } else {
+            lists.evict(first, sink);
         }
-        self.bound_ghosts(lists);
+        if let Some(next) = self.hirs.oldest(RESIDENT) {
+            lists.fetch_from(next);
+        }
+    }
+
+    fn bound_ghosts(&mut self, lists: &mut Lists) {
+        while u64::from(self.hirs.len(GHOSTS)) > self.ghosts() {
+            let Some(first) = self.hirs.oldest(GHOSTS) else { return };
+            self.hirs.remove(GHOSTS, first);
+            lists.remove(first);
+        }
     }
 
     fn memory_bytes(&self) -> usize {

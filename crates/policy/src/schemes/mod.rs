@@ -2,6 +2,7 @@
 //! settings, and one line in the registry.
 
 pub mod arc;
+mod arrivals;
 pub mod belady;
 pub mod etica;
 pub mod fast_cache;

@@ -132,24 +132,6 @@ impl Ladder {
         }
         self.next_look = earliest + self.life() + 1;
     }
-
-    /// The paper's EvictBlock: the oldest of the lowest queue that has one.
-    fn evict<S: Sink>(&mut self, lists: &mut Lists, sink: &mut S) {
-        for queue in 0..=self.top {
-            if let Some(oldest) = lists.oldest(queue) {
-                lists.evict_to(GHOST, oldest, sink);
-                lists.fetch_behind(queue);
-                break;
-            }
-        }
-        self.bound_ghosts(lists);
-    }
-
-    fn bound_ghosts(&self, lists: &mut Lists) {
-        while u64::from(lists.len(GHOST)) > percent_of(self.capacity, self.ghost_percent) {
-            lists.remove_oldest(GHOST);
-        }
-    }
 }
 
 impl QueuePolicy<QUEUES> for Ladder {
@@ -203,14 +185,28 @@ impl QueuePolicy<QUEUES> for Ladder {
         id
     }
 
-    fn resize<S: Sink>(&mut self, lists: &mut Lists, blocks: u32, sink: &mut S) {
+    fn set_blocks(&mut self, _: &mut Lists, blocks: u32) {
         self.capacity = blocks;
         // Lives may be shorter now.
         self.next_look = 0;
-        while lists.cached() > blocks {
-            self.evict(lists, sink);
+    }
+
+    /// The paper's EvictBlock: the oldest of the lowest queue that has one.
+    fn evict<S: Sink>(&mut self, lists: &mut Lists, sink: &mut S) {
+        for queue in 0..=self.top {
+            if let Some(oldest) = lists.oldest(queue) {
+                lists.evict_to(GHOST, oldest, sink);
+                lists.fetch_behind(queue);
+                break;
+            }
         }
         self.bound_ghosts(lists);
+    }
+
+    fn bound_ghosts(&mut self, lists: &mut Lists) {
+        while u64::from(lists.len(GHOST)) > percent_of(self.capacity, self.ghost_percent) {
+            lists.remove_oldest(GHOST);
+        }
     }
 
     #[inline]

@@ -48,8 +48,14 @@ pub trait QueuePolicy<const N: usize> {
     /// A known block is about to be forgotten, wherever it is now.
     fn forget(&mut self, _queues: &mut Queues<N>, _id: Id) {}
 
-    /// The level has `blocks` from now on: evicts until no more are cached, and forgets ghosts that there are too many of.
-    fn resize<S: Sink>(&mut self, queues: &mut Queues<N>, blocks: u32, sink: &mut S);
+    /// The level has `blocks` from now on. What is too much leaves by the next two.
+    fn set_blocks(&mut self, queues: &mut Queues<N>, blocks: u32);
+
+    /// Evicts one block, if one is cached.
+    fn evict<S: Sink>(&mut self, queues: &mut Queues<N>, sink: &mut S);
+
+    /// Forgets ghosts that there are too many of.
+    fn bound_ghosts(&mut self, _queues: &mut Queues<N>) {}
 
     /// Asks for what tables of its own say of a record, which need not exist.
     #[inline]
@@ -132,7 +138,11 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
 
     fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
         self.capacity = blocks;
-        self.policy.resize(&mut self.queues, blocks, sink);
+        self.policy.set_blocks(&mut self.queues, blocks);
+        while self.queues.cached() > blocks {
+            self.policy.evict(&mut self.queues, sink);
+        }
+        self.policy.bound_ghosts(&mut self.queues);
     }
 
     fn capacity(&self) -> u32 {

@@ -281,9 +281,7 @@ impl<const N: usize> Queues<N> {
     /// See [`Scheme::announce`](crate::Scheme::announce).
     #[inline]
     pub(crate) fn announce(&self, block: BlockNo) -> Hint {
-        let hint = Hint::new(block);
-        self.index.prefetch(hint.hash);
-        hint
+        Hint::announced(&self.index, block)
     }
 
     /// See [`Scheme::locate`](crate::Scheme::locate).

@@ -15,6 +15,8 @@ use crate::schemes::ssd_level::Id;
 const UNUSED: u32 = u32::MAX;
 /// Records keep the low 32 bits of the epoch, so that all of them have to be visited before those come round.
 const EPOCHS_TO_SWEEP: u64 = 1 << 31;
+/// What popularity is counted up to.
+pub(super) const MOST_POPULAR: u32 = u32::MAX - 1;
 /// Records made since the last sweep, as a share of all, before memory is grown without another sweep.
 const SWEEP_SHARE: usize = 4;
 
@@ -42,10 +44,46 @@ impl Parameters {
         f64::from(newcomer) > self.factor * f64::from(resident)
     }
 
+    /// The least popularity of a resident that a newcomer of popularity `newcomer` may not replace; all that are less it
+    /// outranks.
+    #[inline]
+    pub(super) fn first_not_outranked(&self, newcomer: u32) -> u32 {
+        // The quotient is rounded, so that it may be off by one.
+        let mut first = (f64::from(newcomer) / self.factor) as u32;
+        while first > 0 && !self.outranks(newcomer, first - 1) {
+            first -= 1;
+        }
+        while self.outranks(newcomer, first) {
+            first += 1;
+        }
+        first
+    }
+}
+
+/// How far decay has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// What a popularity is multiplied by when it decays.
+    pub(super) alpha: f64,
+    /// Decays so far.
+    pub(super) epoch: u64,
+}
+
+impl Now {
     /// A popularity after one decay.
     #[inline]
-    fn decayed_once(&self, popularity: u32) -> u32 {
+    fn decayed_once(self, popularity: u32) -> u32 {
         (self.alpha * f64::from(popularity)) as u32
+    }
+
+    /// A popularity of epoch `since` as it is now.
+    pub fn decayed(self, mut popularity: u32, since: u64) -> u32 {
+        let mut epochs = self.epoch - since;
+        while epochs > 0 && popularity > 0 {
+            popularity = self.decayed_once(popularity);
+            epochs -= 1;
+        }
+        popularity
     }
 }
 
@@ -107,10 +145,10 @@ impl Regions {
         &self.parameters
     }
 
-    /// Decays so far.
+    /// How far decay has come.
     #[inline]
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch
+    pub fn now(&self) -> Now {
+        Now { alpha: self.parameters.alpha, epoch: self.epoch }
     }
 
     #[inline]
@@ -166,16 +204,6 @@ impl Regions {
     pub fn popularity(&mut self, region: Id) -> u32 {
         self.settle(region);
         self.counts[region as usize * self.nodes]
-    }
-
-    /// A popularity of epoch `since` as it is now.
-    pub fn decayed(&self, mut popularity: u32, since: u64) -> u32 {
-        let mut epochs = self.epoch - since;
-        while epochs > 0 && popularity > 0 {
-            popularity = self.parameters.decayed_once(popularity);
-            epochs -= 1;
-        }
-        popularity
     }
 
     /// Whether `newcomer` may replace `resident`, another block of its region: where their parts of the region differ first,
@@ -266,6 +294,7 @@ impl Regions {
     /// Makes a record's counters what they are now.
     #[inline]
     fn settle(&mut self, region: Id) {
+        let now = self.now();
         let head = &mut self.heads[region as usize];
         let mut epochs = (self.epoch as u32).wrapping_sub(head.epoch);
         if epochs == 0 {
@@ -276,7 +305,7 @@ impl Regions {
         let counts = &mut self.counts[first..first + self.nodes];
         // No part is more popular than the whole.
         while epochs > 0 && counts[0] > 0 {
-            counts.iter_mut().for_each(|count| *count = self.parameters.decayed_once(*count));
+            counts.iter_mut().for_each(|count| *count = now.decayed_once(*count));
             epochs -= 1;
         }
     }
@@ -290,7 +319,7 @@ impl Regions {
         let leaf = self.leaf(place);
         for up in 0..=self.parameters.depth {
             let node = self.node(place.region, leaf, up);
-            self.counts[node] = self.counts[node].saturating_add(1);
+            self.counts[node] = MOST_POPULAR.min(self.counts[node] + 1);
         }
     }
 

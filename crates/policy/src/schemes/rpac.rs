@@ -10,6 +10,7 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::lists::SetLists;
 use crate::scheme::Hint;
+use crate::schemes::arrivals::Arrivals;
 use crate::schemes::mapping;
 use crate::schemes::regions::{Parameters, Place, Regions};
 use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
@@ -69,82 +70,86 @@ pub type Rpac = SsdLevel<RegionSets>;
 /// Up to so many blocks of a region are looked up one by one to see which are cached.
 const FEW_BLOCKS: u32 = 16;
 
-/// What is known of a set: none of its blocks is in a region that is less popular.
-#[derive(Clone, Copy, Debug, Default)]
-struct Least {
-    popularity: u32,
-    /// When that was found.
-    epoch: u64,
+/// A block in a slot.
+#[derive(Clone, Copy, Debug)]
+struct Resident {
+    place: Place,
+    /// Among the arrivals of its set.
+    position: u32,
 }
 
 /// FIFO order within each set, and the popularity of regions. A block's number here is its slot.
 #[derive(Debug)]
 pub struct RegionSets {
     index: BlockIndex,
-    lists: SetLists<Place>,
+    lists: SetLists<Resident>,
+    /// By set: the order of its list again, in which unpopular blocks are found.
+    arrivals: Vec<Arrivals>,
     regions: Regions,
-    /// By set.
-    least: Vec<Least>,
 }
 
 impl RegionSets {
     /// Which slot of a full set gives way to a newcomer: the oldest that it may replace.
     fn victim(&mut self, set: u32, newcomer: Place) -> Option<Slot> {
-        let popularity = self.regions.popularity(newcomer.region);
-        let least = &mut self.least[set as usize];
-        let bound = self.regions.decayed(least.popularity, least.epoch);
-        *least = Least { popularity: bound, epoch: self.regions.epoch() };
-        // Most newcomers are hopeless, and are told so without a look at the set.
-        if !self.regions.parameters().outranks(popularity, bound) && !self.may_replace_kin(newcomer) {
-            return None;
-        }
-        let mut found = u32::MAX;
-        for slot in self.lists.from_oldest(set) {
-            let resident = self.lists.value(slot);
-            let residents = self.regions.popularity(resident.region);
-            let gives_way = if resident.region == newcomer.region {
-                self.regions.outranks_kin(newcomer, resident)
-            } else {
-                self.regions.parameters().outranks(popularity, residents)
-            };
-            if gives_way {
-                return Some(slot);
-            }
-            found = found.min(residents);
-        }
-        self.least[set as usize].popularity = found;
-        None
+        let RegionSets { lists, arrivals, regions, .. } = self;
+        let popularity = regions.popularity(newcomer.region);
+        // Below it there is no block of the newcomer's own region.
+        let limit = regions.parameters().first_not_outranked(popularity);
+        let now = regions.now();
+        let popularity_of = |slot| regions.popularity(lists.value(slot).place.region);
+        let stranger = arrivals[set as usize].first_below(limit, now, popularity_of);
+        let found = self.kin_before(stranger.unwrap_or(u32::MAX), set, newcomer).or(stranger);
+        found.map(|position| self.arrivals[set as usize].slot(position))
     }
 
-    /// Whether there may be a block of the newcomer's own region that gives way to it.
-    fn may_replace_kin(&self, newcomer: Place) -> bool {
+    /// The first position before `end` with a block of the newcomer's own region that gives way to it.
+    fn kin_before(&self, end: u32, set: u32, newcomer: Place) -> Option<u32> {
         let regions = &self.regions;
-        if !regions.may_outrank_kin(newcomer) || regions.parameters().region_blocks > FEW_BLOCKS {
-            return regions.may_outrank_kin(newcomer);
+        if !regions.may_outrank_kin(newcomer) {
+            return None;
         }
-        regions.kin(newcomer).any(|(block, place)| {
-            regions.outranks_kin(newcomer, place) && self.slot_of(BlockIndex::hash(block), block).is_some()
-        })
+        if regions.parameters().region_blocks > FEW_BLOCKS {
+            let gives_way =
+                |place: Place| place.region == newcomer.region && regions.outranks_kin(newcomer, place);
+            let mut before = self.arrivals[set as usize].before(end);
+            return before
+                .find(|&(_, slot)| gives_way(self.lists.value(slot).place))
+                .map(|(position, _)| position);
+        }
+        // A region may lie in several sets.
+        let may_be_here = |block| self.lists.geometry().set_of(block) == set;
+        let giving_way = regions.kin(newcomer).filter(|&(_, place)| regions.outranks_kin(newcomer, place));
+        let slots = giving_way
+            .filter(|&(block, _)| may_be_here(block))
+            .filter_map(|(block, _)| self.slot_of(BlockIndex::hash(block), block));
+        slots.map(|slot| self.lists.value(slot).position).filter(|&position| position < end).min()
     }
 
     #[inline]
     fn slot_of(&self, hash: u32, block: BlockNo) -> Option<Slot> {
-        self.index.find(hash, |slot| self.regions.block(self.lists.value(slot)) == block)
+        self.index.find(hash, |slot| self.regions.block(self.lists.value(slot).place) == block)
     }
 
     fn insert(&mut self, set: u32, hash: u32, place: Place) -> Slot {
-        let slot = self.lists.insert(set, place);
+        let slot = self.lists.insert(set, Resident { place, position: 0 });
         self.index.insert(hash, slot);
         self.regions.cache(place);
         let popularity = self.regions.popularity(place.region);
-        let least = &mut self.least[set as usize];
-        let bound = self.regions.decayed(least.popularity, least.epoch);
-        *least = Least { popularity: bound.min(popularity), epoch: self.regions.epoch() };
+        self.arrive(set, slot, popularity);
         slot
     }
 
+    /// A block that is the newest of its list is the last to have arrived, too.
+    fn arrive(&mut self, set: u32, slot: Slot, popularity: u32) {
+        let RegionSets { lists, arrivals, regions, .. } = self;
+        let position = arrivals[set as usize].push(slot, popularity, regions.now(), |slot, position| {
+            lists.value_mut(slot).position = position;
+        });
+        lists.value_mut(slot).position = position;
+    }
+
     fn evict<S: Sink>(&mut self, slot: Slot, sink: &mut S) {
-        let (block, dirty) = (self.regions.block(self.lists.value(slot)), self.lists.flag(slot));
+        let (block, dirty) = (self.regions.block(self.lists.value(slot).place), self.lists.flag(slot));
         self.remove(block, slot);
         sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
     }
@@ -164,15 +169,15 @@ impl Replacement for RegionSets {
         RegionSets {
             index: BlockIndex::new(),
             lists: SetLists::new(geometry),
+            arrivals: vec![Arrivals::default(); geometry.sets() as usize],
             regions,
-            least: vec![Least::default(); geometry.sets() as usize],
         }
     }
 
     #[inline]
     fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
         let there = self.lists.value_if_occupied(hint.place);
-        if there.is_some_and(|place| self.regions.block(place) == block) {
+        if there.is_some_and(|resident| self.regions.block(resident.place) == block) {
             return Some(hint.place);
         }
         if self.index.candidate(hint.hash) == BlockIndex::NO_ID {
@@ -188,7 +193,7 @@ impl Replacement for RegionSets {
 
     #[inline]
     fn touch(&mut self, _: BlockNo, slot: Id) {
-        self.regions.count_cached(self.lists.value(slot));
+        self.regions.count_cached(self.lists.value(slot).place);
     }
 
     #[inline(always)]
@@ -224,19 +229,28 @@ impl Replacement for RegionSets {
     }
 
     fn remove(&mut self, block: BlockNo, slot: Id) {
+        let Resident { place, position } = self.lists.value(slot);
+        let set = self.lists.geometry().set_of(block);
         self.index.remove(BlockIndex::hash(block), slot);
-        self.regions.uncache(self.lists.value(slot));
-        self.lists.remove(self.lists.geometry().set_of(block), slot);
+        self.regions.uncache(place);
+        self.arrivals[set as usize].remove(position, self.regions.now());
+        self.lists.remove(set, slot);
     }
 
     fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
-        let geometry = self.lists.geometry().resized(blocks);
-        self.lists.regroup(geometry, |&place| geometry.set_of(self.regions.block(place)));
-        self.least = vec![Least::default(); geometry.sets() as usize];
+        let (before, geometry) = (self.lists.geometry().sets(), self.lists.geometry().resized(blocks));
+        let regions = &self.regions;
+        self.lists.regroup(geometry, |resident| geometry.set_of(regions.block(resident.place)));
+        if geometry.sets() != before {
+            self.arrivals = vec![Arrivals::default(); geometry.sets() as usize];
+            for set in 0..geometry.sets() {
+                let slots: Vec<Slot> = self.lists.from_oldest(set).collect();
+                // Nothing is less popular than that: a search finds out.
+                slots.into_iter().for_each(|slot| self.arrive(set, slot, 0));
+            }
+        }
         for set in 0..geometry.sets() {
-            while self.lists.len_of(set) > geometry.ways(set)
-                && let Some(oldest) = self.lists.oldest(set)
-            {
+            while let Some(oldest) = self.lists.surplus(set) {
                 self.evict(oldest, sink);
             }
         }
@@ -252,10 +266,8 @@ impl Replacement for RegionSets {
 
     #[inline]
     fn announce(&self, block: BlockNo) -> Hint {
-        let hint = Hint::new(block);
-        self.index.prefetch(hint.hash);
         self.regions.announce(block);
-        hint
+        Hint::announced(&self.index, block)
     }
 
     #[inline]
@@ -275,6 +287,6 @@ impl Replacement for RegionSets {
         self.index.memory_bytes()
             + self.lists.memory_bytes()
             + self.regions.memory_bytes()
-            + self.least.capacity() * size_of::<Least>()
+            + self.arrivals.iter().map(Arrivals::memory_bytes).sum::<usize>()
     }
 }

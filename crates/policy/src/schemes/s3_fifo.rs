@@ -82,19 +82,9 @@ impl S3Rules {
         percent_of(self.capacity, self.ghost_percent)
     }
 
-    /// Evicts one block, if there is one. Which queue it comes from is asked once: a small queue that is looked through
-    /// may fill the main one beyond its share.
-    fn evict<S: Sink>(&mut self, queues: &mut Queues<4>, sink: &mut S) {
-        self.warming_up = false;
-        let is_main_over = queues.len(MAIN) > self.main_blocks();
-        if is_main_over || !self.evict_from_small(queues, sink) {
-            evict_from_main(queues, sink);
-        }
-    }
-
     /// The oldest of the small queue that was not hit enough becomes a ghost, and those before it move on; says whether
     /// there was one.
-    fn evict_from_small<S: Sink>(&self, queues: &mut Queues<4>, sink: &mut S) -> bool {
+    fn evict_from_small<S: Sink>(&mut self, queues: &mut Queues<4>, sink: &mut S) -> bool {
         while let Some(oldest) = queues.oldest(SMALL) {
             let moves_on = queues.mark(oldest) >= self.move_threshold;
             queues.set_mark(oldest, 0);
@@ -110,12 +100,6 @@ impl S3Rules {
             }
         }
         false
-    }
-
-    fn bound_ghosts(&self, queues: &mut Queues<4>) {
-        while u64::from(queues.len(GHOST)) > self.ghosts() {
-            queues.remove_oldest(GHOST);
-        }
     }
 
     fn queue_of_newcomers(&self, queues: &Queues<4>) -> usize {
@@ -187,11 +171,23 @@ impl QueuePolicy<4> for S3Rules {
         queues.insert(self.queue_of_newcomers(queues), hash, block)
     }
 
-    fn resize<S: Sink>(&mut self, queues: &mut Queues<4>, blocks: u32, sink: &mut S) {
+    fn set_blocks(&mut self, _: &mut Queues<4>, blocks: u32) {
         self.capacity = blocks;
-        while queues.cached() > blocks {
-            self.evict(queues, sink);
+    }
+
+    /// Evicts one block, if there is one. Which queue it comes from is asked once: a small queue that is looked through
+    /// may fill the main one beyond its share.
+    fn evict<S: Sink>(&mut self, queues: &mut Queues<4>, sink: &mut S) {
+        self.warming_up = false;
+        let is_main_over = queues.len(MAIN) > self.main_blocks();
+        if is_main_over || !self.evict_from_small(queues, sink) {
+            evict_from_main(queues, sink);
         }
-        self.bound_ghosts(queues);
+    }
+
+    fn bound_ghosts(&mut self, queues: &mut Queues<4>) {
+        while u64::from(queues.len(GHOST)) > self.ghosts() {
+            queues.remove_oldest(GHOST);
+        }
     }
 }

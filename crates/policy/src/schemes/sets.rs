@@ -17,6 +17,10 @@ use crate::settings::{SettingInfo, Settings};
 
 pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS];
 
+/// Up to so many blocks the lists stay in the processor's near caches, and looking ahead along their links costs more than
+/// it saves.
+const NEAR_BLOCKS: u32 = 1 << 16;
+
 /// In a hint's place: the block is not cached, and the slot is the one that it would take from the oldest of its set.
 const VICTIM: u32 = 0x8000_0000;
 
@@ -31,16 +35,6 @@ pub type Fifo = SsdLevel<Sets<false>>;
 pub struct Sets<const BY_USE: bool> {
     index: BlockIndex,
     lists: SetLists<BlockNo>,
-}
-
-impl<const BY_USE: bool> Sets<BY_USE> {
-    fn evict_oldest<S: Sink>(&mut self, set: u32, sink: &mut S) {
-        if let Some(slot) = self.lists.oldest(set) {
-            let (block, dirty) = (self.lists.value(slot), self.lists.flag(slot));
-            self.remove(block, slot);
-            sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
-        }
-    }
 }
 
 impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
@@ -116,8 +110,10 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
         let geometry = self.lists.geometry().resized(blocks);
         self.lists.regroup(geometry, |&block| geometry.set_of(block));
         for set in 0..geometry.sets() {
-            while self.lists.len_of(set) > geometry.ways(set) {
-                self.evict_oldest(set, sink);
+            while let Some(slot) = self.lists.surplus(set) {
+                let (block, dirty) = (self.lists.value(slot), self.lists.flag(slot));
+                self.remove(block, slot);
+                sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
             }
         }
     }
@@ -132,9 +128,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
 
     #[inline]
     fn announce(&self, block: BlockNo) -> Hint {
-        let hint = Hint::new(block);
-        self.index.prefetch(hint.hash);
-        hint
+        Hint::announced(&self.index, block)
     }
 
     #[inline]
@@ -149,6 +143,9 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
 
     #[inline]
     fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        if self.lists.len() <= NEAR_BLOCKS {
+            return;
+        }
         for (_, hint) in blocks {
             if let Some(moved) = self.lists.prefetch_neighbours(hint.place & !VICTIM) {
                 self.index.prefetch(BlockIndex::hash(moved));

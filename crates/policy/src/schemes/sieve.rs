@@ -28,25 +28,6 @@ pub struct Hand {
     at: Option<Id>,
 }
 
-impl Hand {
-    fn evict<S: Sink>(&mut self, queue: &mut Queues<1>, sink: &mut S) {
-        let mut at = self.at.or_else(|| queue.oldest(QUEUE));
-        while let Some(id) = at {
-            queue.fetch_from(id);
-            if queue.mark(id) != VISITED {
-                self.at = queue.newer(id);
-                queue.evict(id, sink);
-                break;
-            }
-            queue.set_mark(id, 0);
-            at = queue.newer(id).or_else(|| queue.oldest(QUEUE));
-        }
-        if let Some(next) = self.at {
-            queue.fetch_from(next);
-        }
-    }
-}
-
 impl QueuePolicy<1> for Hand {
     const HIT_MOVES: bool = false;
 
@@ -83,10 +64,24 @@ impl QueuePolicy<1> for Hand {
         }
     }
 
-    fn resize<S: Sink>(&mut self, queue: &mut Queues<1>, blocks: u32, sink: &mut S) {
+    fn set_blocks(&mut self, _: &mut Queues<1>, blocks: u32) {
         self.capacity = blocks;
-        while queue.cached() > blocks {
-            self.evict(queue, sink);
+    }
+
+    fn evict<S: Sink>(&mut self, queue: &mut Queues<1>, sink: &mut S) {
+        let mut at = self.at.or_else(|| queue.oldest(QUEUE));
+        while let Some(id) = at {
+            queue.fetch_from(id);
+            if queue.mark(id) != VISITED {
+                self.at = queue.newer(id);
+                queue.evict(id, sink);
+                break;
+            }
+            queue.set_mark(id, 0);
+            at = queue.newer(id).or_else(|| queue.oldest(QUEUE));
+        }
+        if let Some(next) = self.at {
+            queue.fetch_from(next);
         }
     }
 }

@@ -50,28 +50,6 @@ pub struct TwoQRules {
     out_percent: u64,
 }
 
-impl TwoQRules {
-    /// The paper's reclaimfor, for a cache that is full.
-    fn evict<S: Sink>(&self, queues: &mut Queues<4>, sink: &mut S) {
-        let is_in_over = u64::from(queues.len(IN)) > percent_of(self.capacity, self.in_percent);
-        let from = if is_in_over || queues.len(MAIN) == 0 { IN } else { MAIN };
-        let Some(oldest) = queues.oldest(from) else { return };
-        if from == IN {
-            queues.evict_to(OUT, oldest, sink);
-            self.bound_ghosts(queues);
-        } else {
-            queues.evict(oldest, sink);
-        }
-        queues.fetch_behind(from);
-    }
-
-    fn bound_ghosts(&self, queues: &mut Queues<4>) {
-        while u64::from(queues.len(OUT)) > percent_of(self.capacity, self.out_percent) {
-            queues.remove_oldest(OUT);
-        }
-    }
-}
-
 impl QueuePolicy<4> for TwoQRules {
     const HIT_MOVES: bool = true;
 
@@ -118,11 +96,27 @@ impl QueuePolicy<4> for TwoQRules {
         queues.insert(IN, hash, block)
     }
 
-    fn resize<S: Sink>(&mut self, queues: &mut Queues<4>, blocks: u32, sink: &mut S) {
+    fn set_blocks(&mut self, _: &mut Queues<4>, blocks: u32) {
         self.capacity = blocks;
-        while queues.cached() > blocks {
-            self.evict(queues, sink);
+    }
+
+    /// The paper's reclaimfor, for a cache that is full.
+    fn evict<S: Sink>(&mut self, queues: &mut Queues<4>, sink: &mut S) {
+        let is_in_over = u64::from(queues.len(IN)) > percent_of(self.capacity, self.in_percent);
+        let from = if is_in_over || queues.len(MAIN) == 0 { IN } else { MAIN };
+        let Some(oldest) = queues.oldest(from) else { return };
+        if from == IN {
+            queues.evict_to(OUT, oldest, sink);
+            self.bound_ghosts(queues);
+        } else {
+            queues.evict(oldest, sink);
         }
-        self.bound_ghosts(queues);
+        queues.fetch_behind(from);
+    }
+
+    fn bound_ghosts(&mut self, queues: &mut Queues<4>) {
+        while u64::from(queues.len(OUT)) > percent_of(self.capacity, self.out_percent) {
+            queues.remove_oldest(OUT);
+        }
     }
 }

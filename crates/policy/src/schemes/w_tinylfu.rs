@@ -134,12 +134,6 @@ fn main_victim(segments: &Segments) -> Option<Id> {
     segments.oldest(PROBATION).or_else(|| segments.oldest(PROTECTED))
 }
 
-fn evict_from_main<S: Sink>(segments: &mut Segments, sink: &mut S) {
-    if let Some(victim) = main_victim(segments) {
-        segments.evict(victim, sink);
-    }
-}
-
 impl QueuePolicy<3> for Contest {
     const HIT_MOVES: bool = true;
 
@@ -188,7 +182,7 @@ impl QueuePolicy<3> for Contest {
             self.leave_window(segments, sink);
         } else if segments.cached() >= self.capacity {
             // The cache shrank, and the main part has more than its share.
-            evict_from_main(segments, sink);
+            self.evict(segments, sink);
         }
         Some(segments.insert(WINDOW, hash, block))
     }
@@ -198,15 +192,18 @@ impl QueuePolicy<3> for Contest {
         segments.insert(self.queue_of_newcomers(segments), hash, block)
     }
 
-    fn resize<S: Sink>(&mut self, segments: &mut Segments, blocks: u32, sink: &mut S) {
+    fn set_blocks(&mut self, segments: &mut Segments, blocks: u32) {
         self.capacity = blocks;
         while segments.len(WINDOW) > self.window_blocks() {
             let Some(oldest) = segments.oldest(WINDOW) else { break };
             segments.move_to_front(PROBATION, oldest);
         }
         self.bound_protected(segments);
-        while segments.cached() > blocks {
-            let Some(victim) = main_victim(segments).or_else(|| segments.oldest(WINDOW)) else { break };
+    }
+
+    /// From the main part, as long as it has a block.
+    fn evict<S: Sink>(&mut self, segments: &mut Segments, sink: &mut S) {
+        if let Some(victim) = main_victim(segments).or_else(|| segments.oldest(WINDOW)) {
             segments.evict(victim, sink);
         }
     }

@@ -11,11 +11,11 @@ use lode_types::Op;
 use serde::Serialize;
 
 use super::summary::{Summary, warn_of_shared};
+use crate::amounts::show_count;
 use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::output::warn;
 use crate::progress::Bar;
-use crate::size::show_count;
 use crate::target::{OutArgs, Target};
 
 /// Write the requests of some time, volumes or operations; several traces are merged by time

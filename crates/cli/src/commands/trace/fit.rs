@@ -7,11 +7,11 @@ use lode_replay::InputReport;
 use lode_trace::open_trace;
 use lode_trace::synth::Fitter;
 
+use crate::amounts::show_count;
 use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Bar;
-use crate::size::show_count;
 use crate::target::{check_outputs, write_file};
 
 /// Derive a profile from a trace, for synthetic traces like it

@@ -7,11 +7,11 @@ use lode_replay::InputReport;
 use lode_trace::{InfoCollector, SpanInfo, TraceInfo, VolumeInfo, open_trace};
 use serde::Serialize;
 
+use crate::amounts::{show_count, show_size};
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
-use crate::size::{show_count, show_size};
 
 /// Volumes shown in the table; the JSON form has all of them.
 const MAX_TABLE_VOLUMES: usize = 40;

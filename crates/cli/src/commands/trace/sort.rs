@@ -8,10 +8,10 @@ use lode_trace::{Progress, SortBy, Sorted, Sorter, create_compact_with, open_tra
 use serde::Serialize;
 
 use super::summary::{Summary, warn_of_shared};
+use crate::amounts::{parse_size, show_count, show_size};
 use crate::arguments::{ReadArgs, warn_of_skips};
 use crate::error::CliError;
 use crate::progress::{Bar, Steps};
-use crate::size::{parse_size, show_count, show_size};
 use crate::target::{OutArgs, Target};
 
 /// Put the requests of one or more traces in order of time

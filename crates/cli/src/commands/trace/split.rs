@@ -8,11 +8,11 @@ use lode_trace::{SortBy, Sorted, file_names, write_each_volume};
 use serde::Serialize;
 
 use super::sort::{SpaceArgs, read_all};
+use crate::amounts::show_count;
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Steps;
-use crate::size::show_count;
 use crate::target::Target;
 
 /// Write each volume of a trace to a file of its own

@@ -5,10 +5,10 @@ use std::path::Path;
 use lode_replay::InputReport;
 use serde::Serialize;
 
+use crate::amounts::show_count;
 use crate::arguments::inputs_text;
 use crate::error::CliError;
 use crate::output;
-use crate::size::show_count;
 
 /// A trace that was written, as `docs/reports.md` describes it; what the command adds stands beside it.
 #[derive(Serialize)]

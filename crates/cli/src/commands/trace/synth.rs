@@ -7,10 +7,10 @@ use lode_trace::synth::check::{MAX_PROFILE_BYTES, MAX_REQUESTS};
 use lode_trace::synth::{Generator, Profile, builtin, builtins};
 use lode_trace::{create_compact, limits};
 
+use crate::amounts::{show_count, show_size};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Counter;
-use crate::size::{show_count, show_size};
 use crate::target::Target;
 
 /// Make a synthetic trace from a profile

@@ -347,9 +347,7 @@ impl Scheme for Etica {
 
     #[inline]
     fn announce(&self, block: BlockNo) -> Hint {
-        let hint = Hint::new(block);
-        self.table.index.prefetch(hint.hash);
-        hint
+        Hint::announced(&self.table.index, block)
     }
 
     #[inline]

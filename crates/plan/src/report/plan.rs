@@ -1,24 +1,23 @@
 //! What `lode size` finds. It must not compute anything that is not there yet.
 
-use lode_hardware::{Host, SsdRating};
+use lode_hardware::time::{SECOND_NS, SECONDS_PER_DAY};
+use lode_hardware::{Host, SsdRating, Utilisation};
 use lode_replay::{InputReport, Report, VmReport};
 use lode_reuse::sizing::Split;
 use lode_reuse::{Curve, JointProfile};
 use lode_types::Level;
 use serde::Serialize;
 
+use crate::division::{LevelPlan, Outcome, SizePlan, VmPlan};
 use crate::front::FrontPoint;
 use crate::levels::{LevelBlockCounts, LevelBytes};
 use crate::load::{Load, VmLoad};
-use crate::size::{LevelPlan, Outcome, SizePlan, VmPlan};
 use crate::totals::{LevelTotals, Totals};
 
-use super::curve::points;
+use super::curve::{points, thinned};
 
 /// Points of each curve.
 const CURVE_POINTS: usize = 200;
-
-const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// What `lode size` finds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -56,6 +55,8 @@ pub struct SizeReport {
     pub mode_reason: Option<String>,
     /// The same from replays of the plan, one for each mode of the scheme that serves it; none if it was not replayed.
     pub replayed: Vec<ReplayedReport>,
+    /// What one SSD level for the same money led to when it was replayed; none if it was not.
+    pub one_level: Option<OneLevelReport>,
     /// What stands out, in sentences.
     pub advice: Vec<String>,
     /// The same for each size of host memory with each size of SSD of `totals`, if a page is to be made of the report;
@@ -186,6 +187,35 @@ pub struct ReplayedReport {
     pub mean_latency_us: Option<f64>,
     /// What writing does to the SSD.
     pub wear: WearReport,
+    /// Shares of the traces' span that the devices would work; above 1 they could not keep up. None without a span.
+    pub utilisation: Option<Utilisation>,
+}
+
+/// One SSD level for the money of a plan, replayed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OneLevelReport {
+    /// The scheme with its settings, as `lode compare` calls it.
+    pub label: String,
+    /// The level; of host memory there is none.
+    pub levels: LevelBytes,
+    /// Its price: at most a block's for each VM below that of the plan.
+    pub cost_usd: f64,
+    /// Share of the block reads that it serves; none without reads.
+    pub read_hit_ratio: Option<f64>,
+    /// Mean time of a request; none without requests.
+    pub mean_latency_us: Option<f64>,
+    /// What writing does to the SSD.
+    pub wear: WearReport,
+    /// Shares of the traces' span that the devices would work; above 1 they could not keep up. None without a span.
+    pub utilisation: Option<Utilisation>,
+    /// Whether its requests take at least 1 % less than those of the plan in its mode.
+    pub is_faster: bool,
+    /// Whether less than half as much is written to the SSD as by the plan in its mode.
+    pub writes_far_less: bool,
+    /// What there is to say of it, where it is better in one of the two.
+    pub sentence: Option<String>,
+    /// The command that shows it; given by whoever knows how the traces were named. None where one does not show it.
+    pub command: Option<String>,
 }
 
 /// Plans for larger and smaller levels.
@@ -261,7 +291,7 @@ impl WearReport {
         let bytes_per_day = bytes_per_s.map(|bytes| bytes * SECONDS_PER_DAY);
         WearReport {
             written_bytes,
-            span_s: span_ns.map(|ns| ns as f64 / 1e9),
+            span_s: span_ns.map(|ns| ns as f64 / SECOND_NS),
             bytes_per_day,
             drive_writes_per_day: bytes_per_day
                 .filter(|_| ssd_bytes > 0)
@@ -279,6 +309,32 @@ impl WearReport {
     }
 }
 
+/// What a replay says of a plan or of what else its money buys.
+pub(crate) struct ReplayFigures {
+    pub(crate) read_hit_ratio: Option<f64>,
+    pub(crate) mean_latency_us: Option<f64>,
+    pub(crate) wear: WearReport,
+    pub(crate) utilisation: Option<Utilisation>,
+}
+
+impl ReplayFigures {
+    /// Those of a replay of `load` with these levels.
+    pub(crate) fn of(load: &Load, host: &Host, levels: LevelBytes, report: &Report) -> ReplayFigures {
+        let counters = &report.total.counters;
+        let hits = counters.read_hits.dram + counters.read_hits.ssd;
+        let written = counters.ssd_writes.total;
+        let of_vm =
+            |(vm, replayed): (&VmLoad, &VmReport)| vm.per_s(replayed.counts.counters.ssd_writes.total);
+        let written_per_s = load.vms.iter().zip(&report.vms).map(of_vm).sum();
+        ReplayFigures {
+            read_hit_ratio: (counters.block_reads > 0).then(|| hits as f64 / counters.block_reads as f64),
+            mean_latency_us: report.total.mean_latency_us,
+            wear: WearReport::new(load, host, levels.ssd_bytes, written, written_per_s),
+            utilisation: report.devices.utilisation,
+        }
+    }
+}
+
 impl ReplayedReport {
     /// The outcome of replaying a plan.
     pub(crate) fn new(
@@ -288,19 +344,30 @@ impl ReplayedReport {
         mode: &'static str,
         report: &Report,
     ) -> ReplayedReport {
-        let counters = &report.total.counters;
-        let hits = counters.read_hits.total();
-        let written = counters.ssd_writes.total;
-        let of_vm =
-            |(vm, replayed): (&VmLoad, &VmReport)| vm.per_s(replayed.counts.counters.ssd_writes.total);
-        let written_per_s = load.vms.iter().zip(&report.vms).map(of_vm).sum();
-        ReplayedReport {
-            scheme: report.scheme.clone(),
-            mode,
-            read_hit_ratio: (counters.block_reads > 0).then(|| hits as f64 / counters.block_reads as f64),
-            mean_latency_us: report.total.mean_latency_us,
-            wear: WearReport::new(load, host, levels.ssd_bytes, written, written_per_s),
+        let figures = ReplayFigures::of(load, host, levels, report);
+        let ReplayFigures { read_hit_ratio, mean_latency_us, wear, utilisation } = figures;
+        let scheme = report.scheme.clone();
+        ReplayedReport { scheme, mode, read_hit_ratio, mean_latency_us, wear, utilisation }
+    }
+
+    /// That devices could not keep up, in sentences.
+    pub(crate) fn about_busy_devices(&self) -> Vec<String> {
+        let Some(Utilisation { ssd, backing, .. }) = self.utilisation else { return Vec::new() };
+        let mut sentences = Vec::new();
+        if backing > 1.0 {
+            sentences.push(format!(
+                "The backing disks could not keep up: with mode={} they would work {backing:.2} times as long as the traces \
+                 take, each block that is written back being a write of its own; no latency here counts waiting for them.",
+                self.mode
+            ));
         }
+        if ssd > 1.0 {
+            sentences.push(format!(
+                "The SSD could not keep up: with mode={} it would work {ssd:.2} times as long as the traces take.",
+                self.mode
+            ));
+        }
+        sentences
     }
 }
 
@@ -317,8 +384,8 @@ impl VmSizeReport {
                 .as_ref()
                 .map(|[dram, ssd]| SplitsReport { dram: dram.into(), ssd: ssd.into() }),
             outcome: (&planned.outcome).into(),
-            dram_curve: points(&vm.curve(Level::Dram).thin(CURVE_POINTS)),
-            ssd_curve: points(&vm.curve(Level::Ssd).thin(CURVE_POINTS)),
+            dram_curve: points(&thinned(vm.curve(Level::Dram), CURVE_POINTS)),
+            ssd_curve: points(&thinned(vm.curve(Level::Ssd), CURVE_POINTS)),
             rate: vm.profile.rate(),
             standard_error: standard_error(&vm.profile, planned.share_blocks),
         };

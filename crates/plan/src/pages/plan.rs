@@ -8,11 +8,11 @@ use lode_hardware::SsdRating;
 use lode_replay::InputReport;
 use lode_types::Level;
 
-use super::money::{front_chart, front_table, replayed_table};
+use super::money::{about_replays, front_chart, front_table, replayed_table};
 use super::{FOOTER, MAX_PAGE_VMS, shown_vms, size_axis, staircase, subtitle};
+use crate::division::title;
 use crate::error::PlanError;
 use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
-use crate::size::title;
 
 /// A page: curves, shares, sliders of the levels' sizes, wear, advice.
 ///
@@ -36,7 +36,10 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     }
     sections.push(Section { title: "VMs".to_owned(), items: vec![Item::Table(view.table())] });
     if !report.replayed.is_empty() {
-        let items = vec![Item::Table(replayed_table(report, has_times))];
+        let items = vec![
+            Item::Sentences(States::fixed(about_replays(report))),
+            Item::Table(replayed_table(report, has_times)),
+        ];
         sections.push(Section { title: "Replayed".to_owned(), items });
     }
     if let Some(front) = &report.front {

@@ -1,0 +1,118 @@
+//! What else could be bought for a plan's money: one SSD level. It must not know how the plan came about.
+
+use lode_hardware::Host;
+use lode_policy::Quota;
+use lode_replay::{MAX_LEVEL_BLOCKS, Report};
+use lode_types::{Level, show_size};
+
+use crate::front::Prices;
+use crate::levels::LevelBytes;
+use crate::load::Load;
+use crate::report::{OneLevelReport, ReplayFigures, ReplayedReport};
+
+/// The scheme of that level: what everybody knows and many run.
+pub(crate) const SCHEME: &str = "lru";
+
+/// Its settings besides the defaults: no sets, as the plan has none.
+pub(crate) const SETTINGS: [(&str, &str); 1] = [("assoc", "0")];
+
+/// From which part less of a request's mean time it counts as faster.
+const FASTER: f64 = 0.01;
+
+/// Up to which part of the SSD writes counts as far fewer.
+const FAR_FEWER: f64 = 0.5;
+
+/// An SSD level for the money of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OneLevel {
+    pub(crate) levels: LevelBytes,
+    /// What each VM has of it: what its shares of both levels cost; where no VM has any, all have the same.
+    pub(crate) shares: Vec<Quota>,
+}
+
+impl OneLevel {
+    /// The SSD that is to be had for what a plan's levels cost, in whole blocks; none where that is less than one. `shares_blocks`
+    /// is what each VM has of them, by [`Level::index`].
+    pub(crate) fn for_money_of(
+        levels: LevelBytes,
+        shares_blocks: &[[u64; 2]],
+        prices: &Prices,
+        block_bytes: u64,
+    ) -> Option<OneLevel> {
+        let bytes = |blocks: u64| blocks.saturating_mul(block_bytes);
+        let LevelBytes { dram_bytes, ssd_bytes, .. } = levels;
+        let for_dram = dram_bytes as f64 * (prices.dram_usd_per_gib / prices.ssd_usd_per_gib);
+        // The SSD of the plan stays as it is, to the last block.
+        let blocks = (ssd_bytes.saturating_add(for_dram as u64) / block_bytes).min(MAX_LEVEL_BLOCKS);
+        let usd_of = |share: [u64; 2]| {
+            let [dram_bytes, ssd_bytes] = share.map(bytes);
+            prices.cost_usd(LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() })
+        };
+        let mut usd: Vec<f64> = shares_blocks.iter().map(|&share| usd_of(share)).collect();
+        if usd.iter().all(|&usd| usd <= 0.0) {
+            usd.fill(1.0);
+        }
+        let all_usd: f64 = usd.iter().sum();
+        // A share of one VM alone is all of it, to the last block.
+        let share = |usd: &f64| ((blocks as f64 * (usd / all_usd)) as u64).min(blocks);
+        let shares: Vec<u64> = usd.iter().map(share).collect();
+        let given: u64 = shares.iter().sum();
+        let quota = |&blocks: &u64| u32::try_from(blocks).ok().map(|blocks| Quota::new(0, blocks));
+        let shares = shares.iter().map(quota).collect::<Option<Vec<_>>>()?;
+        (given > 0).then(|| OneLevel {
+            levels: LevelBytes { ssd_bytes: bytes(given), ..LevelBytes::default() },
+            shares,
+        })
+    }
+}
+
+/// How the level was called when it was replayed, as `lode compare` calls it.
+pub(crate) fn label() -> String {
+    SETTINGS.iter().fold(SCHEME.to_owned(), |label, (key, value)| format!("{label}:{key}={value}"))
+}
+
+/// What the level led to, beside the plan as it was `taken`.
+pub(crate) fn report(
+    load: &Load,
+    host: &Host,
+    levels: LevelBytes,
+    replayed: &Report,
+    taken: Option<&ReplayedReport>,
+) -> OneLevelReport {
+    let own = ReplayFigures::of(load, host, levels, replayed);
+    let (is_faster, writes_far_less) = taken.map_or((false, false), |taken| {
+        let times = own.mean_latency_us.zip(taken.mean_latency_us);
+        let [own, taken] = [&own.wear, &taken.wear].map(|wear| wear.written_bytes as f64);
+        (times.is_some_and(|(own, taken)| own < (1.0 - FASTER) * taken), own < FAR_FEWER * taken)
+    });
+    let verdict = match (is_faster, writes_far_less) {
+        (true, true) => Some("is faster and spares the SSD"),
+        (true, false) => Some("is faster"),
+        (false, true) => Some("spares the SSD"),
+        (false, false) => None,
+    };
+    let sentence = taken.zip(verdict).map(|(taken, verdict)| {
+        let [own_us, taken_us] = [own.mean_latency_us, taken.mean_latency_us].map(|us| us.unwrap_or(0.0));
+        let [own_bytes, taken_bytes] = [&own.wear, &taken.wear].map(|wear| show_size(wear.written_bytes));
+        let each = if load.vms.len() > 1 { ", where each VM has what its shares cost," } else { "" };
+        format!(
+            "For the same money, one SSD level of {} with {}{each} {verdict}: {own_us:.1} us a request instead of \
+             {taken_us:.1}, and {own_bytes} written to the SSD instead of {taken_bytes}.",
+            show_size(levels.of(Level::Ssd)),
+            label(),
+        )
+    });
+    OneLevelReport {
+        label: label(),
+        levels,
+        cost_usd: Prices::of(host).cost_usd(levels),
+        read_hit_ratio: own.read_hit_ratio,
+        mean_latency_us: own.mean_latency_us,
+        wear: own.wear,
+        utilisation: own.utilisation,
+        is_faster,
+        writes_far_less,
+        sentence,
+        command: None,
+    }
+}

@@ -1,0 +1,104 @@
+//! The shares of a plan, read back from the JSON that `lode size` writes: what schemes are compared with for the plan's money.
+//! It must not know how a plan comes about.
+
+use lode_hardware::Host;
+use lode_policy::{Quota, SchemeInfo};
+use lode_replay::MAX_LEVEL_BLOCKS;
+use lode_types::Level;
+use serde::Deserialize;
+
+use crate::error::PlanError;
+use crate::front::Prices;
+use crate::levels::{LevelBlockCounts, LevelBytes};
+use crate::one_level::OneLevel;
+
+/// Most bytes of a plan that are read: thousands of VMs with their curves.
+pub const MAX_PLAN_BYTES: u64 = 64 << 20;
+
+/// Levels, and what each VM has of them.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct PlannedShares {
+    block_bytes: u64,
+    levels: LevelBytes,
+    vms: Vec<PlannedVm>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct PlannedVm {
+    name: String,
+    share: LevelBlockCounts,
+}
+
+impl PlannedShares {
+    /// The shares in a report of `lode size --json`.
+    ///
+    /// # Errors
+    /// [`PlanError::Request`] where it is none, or of other blocks than `block_bytes`.
+    pub fn parse(text: &str, block_bytes: u64) -> Result<PlannedShares, PlanError> {
+        let plan: PlannedShares = serde_json::from_str(text).map_err(|error| {
+            PlanError::Request(format!("This is no plan: {error}; give it what `lode size --json` wrote"))
+        })?;
+        if plan.block_bytes != block_bytes {
+            let theirs = plan.block_bytes;
+            return Err(PlanError::Request(format!(
+                "The plan counts blocks of {theirs} bytes, and this comparison of {block_bytes}; give both the same --block"
+            )));
+        }
+        Ok(plan)
+    }
+
+    /// The levels.
+    pub fn levels(&self) -> LevelBytes {
+        self.levels
+    }
+
+    /// The levels that a scheme has for the plan's money, and what each VM has of them: the plan's own shares of both levels; of
+    /// one SSD level, what the shares cost.
+    pub(crate) fn of_scheme(
+        &self,
+        info: &SchemeInfo,
+        host: &Host,
+    ) -> Result<(LevelBytes, Vec<Quota>), PlanError> {
+        let shares: Vec<[u64; 2]> =
+            self.vms.iter().map(|vm| Level::SIZED.map(|level| vm.share.of(level))).collect();
+        if info.levels.contains(&Level::Dram) {
+            let quotas = shares.iter().map(|&share| quota(share)).collect::<Result<_, _>>()?;
+            return Ok((self.levels, quotas));
+        }
+        let level = OneLevel::for_money_of(self.levels, &shares, &Prices::of(host), self.block_bytes);
+        level.map(|OneLevel { levels, shares }| (levels, shares)).ok_or_else(|| {
+            let message =
+                "The plan's money does not buy a block of SSD; compare with a larger plan".to_owned();
+            PlanError::Request(message)
+        })
+    }
+
+    /// That the plan is of these VMs.
+    ///
+    /// # Errors
+    /// [`PlanError::Request`] where it is of others, or in another order.
+    pub(crate) fn check_vms(&self, names: &[String]) -> Result<(), PlanError> {
+        let differ =
+            |(vm, name): (&PlannedVm, &String)| (vm.name != *name).then(|| (vm.name.clone(), name.clone()));
+        let message = match self.vms.iter().zip(names).find_map(differ) {
+            Some((planned, found)) => format!("The plan has {planned} where these traces have {found}"),
+            None if self.vms.len() == names.len() => return Ok(()),
+            None => format!("The plan is of {} VMs, and these traces have {}", self.vms.len(), names.len()),
+        };
+        Err(PlanError::Request(format!(
+            "{message}; compare the traces that were planned for, in their order and with the same --vm-by"
+        )))
+    }
+}
+
+/// A share as a replay takes it.
+pub(crate) fn quota(blocks: [u64; 2]) -> Result<Quota, PlanError> {
+    let [dram, ssd] = blocks;
+    match (u32::try_from(dram), u32::try_from(ssd)) {
+        (Ok(dram), Ok(ssd)) if u64::from(dram.max(ssd)) <= MAX_LEVEL_BLOCKS => Ok(Quota::new(dram, ssd)),
+        _ => Err(PlanError::Request(format!(
+            "A share of more than {} blocks cannot be replayed; make blocks larger, or leave the replay away",
+            MAX_LEVEL_BLOCKS
+        ))),
+    }
+}

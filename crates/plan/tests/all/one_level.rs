@@ -1,0 +1,84 @@
+//! One SSD level for a plan's money: what it costs, and that it was replayed as it is said.
+
+use lode_hardware::Host;
+use lode_plan::{LevelBytes, Means, Prices, answer};
+use lode_policy::{Quota, SchemeInfo};
+use lode_replay::{Options, replay};
+use lode_reuse::sizing::Objective;
+use lode_types::{AccessOp, BlockSize};
+
+use crate::common::{BLOCK_BYTES, Request, merge_paced};
+use crate::wear::{load_of, options, written_and_read};
+
+/// A VM that reads what it wrote, and one that reads a few blocks over and over.
+fn traces() -> [(u64, Vec<Request>); 2] {
+    let reads = |at: u64| Request { vm: 1, op: AccessOp::Read, block: at * at % 89, blocks: 1 };
+    [(1_000, written_and_read(3000, 300)), (1_000, (0..2000).map(reads).collect())]
+}
+
+#[test]
+fn the_money_is_spent_where_the_plan_spent_it() {
+    let traces = traces();
+    let load = load_of(&traces);
+    let host = Host::find("default").expect("a host");
+    let prices = Prices::of(&host);
+    for (dram_blocks, ssd_blocks) in [(20, 100), (50, 0), (0, 64), (0, 1)] {
+        let levels = LevelBytes {
+            dram_bytes: dram_blocks * BLOCK_BYTES,
+            ssd_bytes: ssd_blocks * BLOCK_BYTES,
+            ..LevelBytes::default()
+        };
+        let mut answer = answer(&load, Means::Levels(levels), &options(Objective::Hits)).expect("an answer");
+        answer.replay(&|| Ok(merge_paced(&traces)), BlockSize::KIB_4, &host, 2, &|_| {}).expect("replays");
+        let (level, report) = answer.one_level.as_ref().expect("some money");
+        assert_eq!(level.dram_bytes, 0);
+        let (ours, theirs) = (prices.cost_usd(*level), prices.cost_usd(levels));
+        let block_usd =
+            prices.cost_usd(LevelBytes { dram_bytes: 0, ssd_bytes: BLOCK_BYTES, ..LevelBytes::default() });
+        assert!(ours <= theirs * (1.0 + 1e-9) && theirs - ours < 3.0 * block_usd, "{ours} for {theirs}");
+        // By hand: each VM's part of all that the plan gives.
+        let usd = |share: [u64; 2]| {
+            let [dram_bytes, ssd_bytes] = share.map(|blocks| blocks * BLOCK_BYTES);
+            prices.cost_usd(LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() })
+        };
+        let all_usd: f64 = answer.plan.vms.iter().map(|vm| usd(vm.share_blocks)).sum();
+        let blocks = (theirs / block_usd + 1e-6).floor();
+        let of = |share| Quota::new(0, (blocks * (usd(share) / all_usd)) as u32);
+        let shares = answer.plan.vms.iter().map(|vm| of(vm.share_blocks));
+        let shares: Vec<Quota> = shares.collect();
+        let given: u32 = shares.iter().map(|share| share.ssd_blocks).sum();
+        assert_eq!(u64::from(given) * BLOCK_BYTES, level.ssd_bytes);
+        let mut settings = SchemeInfo::find("lru").expect("a scheme").settings();
+        settings.set("assoc", "0").expect("a setting");
+        let alone = Options {
+            settings,
+            physical: Quota::new(0, given),
+            block_size: BlockSize::KIB_4,
+            host: host.clone(),
+            shares: Some(shares),
+        };
+        let expected = replay(merge_paced(&traces), &alone, Some(2), &mut |_, _| {}).expect("a report");
+        assert_eq!((&report.total, &report.devices), (&expected.total, &expected.devices));
+    }
+}
+
+/// Where no VM is given anything, all have the same of the one level.
+#[test]
+fn money_that_buys_nothing_is_divided_evenly() {
+    let writes = |at: u64| Request { vm: 0, op: AccessOp::Write, block: at % 40, blocks: 1 };
+    let traces = [(1_000, (0..400).map(writes).collect()), (1_000, (0..400).map(writes).collect::<Vec<_>>())];
+    let load = load_of(&traces);
+    let host = Host::find("default").expect("a host");
+    let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 101 * BLOCK_BYTES, ..LevelBytes::default() };
+    let options = options(Objective::Hits);
+    let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
+    assert!(answer.plan.vms.iter().all(|vm| vm.share_blocks == [0, 0]));
+    answer.replay(&|| Ok(merge_paced(&traces)), BlockSize::KIB_4, &host, 1, &|_| {}).expect("replays");
+    assert_eq!(answer.one_level.as_ref().expect("some money").0.ssd_bytes, 100 * BLOCK_BYTES);
+    let report = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), false);
+    let instead = report.one_level.expect("some money");
+    // Writes that the plan leaves to the disk are what an SSD takes.
+    assert!(instead.is_faster && !instead.writes_far_less);
+    let sentence = instead.sentence.expect("it is faster");
+    assert!(sentence.contains("400 KiB") && sentence.contains("lru:assoc=0"), "{sentence}");
+}
