@@ -1,4 +1,5 @@
-//! Draining: what is newer than the backing disk now is written back and stays in the SSD as a clean copy.
+//! Cleaning: what is newer than the backing disk is written back and stays in the SSD as a clean copy. A scheme asks for it
+//! block by block; a drain asks for all that is dirty now.
 //!
 //! A drain takes stock of the dirty copies that are there when it begins and cleans them in ascending order, one
 //! batch after the other. A batch is a few runs of neighbours: as much as a guest may have to wait behind. After the
@@ -6,8 +7,14 @@
 //! and what is left at the end, wait for the next tick, so that a backing disk that takes nothing is asked once in a
 //! while and not all the time.
 //!
+//! What schemes asked for is cleaned in the order in which they did, as long as no drain is under way, which does it anyway.
+//! To them a block is clean from the moment they ask. If its write-back fails it stays dirty, and whoever evicts it later
+//! finds that out: what is dirty is decided here and not by the scheme.
+//!
 //! The scheme's view runs ahead of a block's queue: it is told that a block is clean only where no write queues
 //! behind the cleaning.
+
+use std::collections::VecDeque;
 
 use lode_policy::Scheme;
 use lode_types::{BlockNo, Level};
@@ -18,6 +25,9 @@ use crate::engine::Engine;
 
 /// Runs of neighbours in a batch: as many as are written back at once.
 const MAX_RUNS_PER_BATCH: usize = MAX_JOBS;
+
+/// Blocks that schemes asked for in a batch: scattered as they are, as many as a guest may have to wait behind.
+const MAX_ASKED_PER_BATCH: usize = 64;
 
 /// A block with a dirty copy, and the slot whose copy it is when the block is not in flight.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +52,13 @@ struct Goal {
     paused: bool,
 }
 
-/// The drain, if there is one.
+/// The drain, if there is one, and what schemes asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
     goal: Option<Goal>,
-    /// Cleanings under way, those of a drain that was stopped included.
+    /// What schemes asked for and is not begun.
+    asked: VecDeque<Target>,
+    /// Cleanings under way, those of a drain that was stopped and those that schemes asked for included.
     under_way: usize,
     pub(crate) cleaned: u64,
     pub(crate) failures: u64,
@@ -56,6 +68,11 @@ impl Drain {
     pub(crate) fn left(&self) -> Option<u32> {
         let goal = self.goal.as_ref()?;
         Some((goal.todo.len() - goal.next + self.under_way) as u32 + goal.failed)
+    }
+
+    /// Whether more is to come when what is under way has ended.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.goal.is_some() || !self.asked.is_empty()
     }
 
     pub(crate) fn under_way(&self) -> usize {
@@ -73,7 +90,8 @@ impl Drain {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.goal.as_ref().map_or(0, |goal| goal.todo.capacity() * size_of::<Target>())
+        let todo = self.goal.as_ref().map_or(0, |goal| goal.todo.capacity());
+        (todo + self.asked.capacity()) * size_of::<Target>()
     }
 
     fn ended(&mut self, failed: bool) {
@@ -113,7 +131,11 @@ impl Engine {
     /// meanwhile; what they make dirty from here on is left out. Begins anew when a drain is under way. Takes a look
     /// at every block of the SSD at once.
     pub fn drain(&mut self) {
-        let version = self.ssd.as_ref().map_or(0, |ssd| ssd.slots.version());
+        self.drain_up_to(self.ssd.as_ref().map_or(0, |ssd| ssd.slots.version()));
+    }
+
+    /// As [`Engine::drain`], of the copies up to this version.
+    pub(crate) fn drain_up_to(&mut self, version: u64) {
         let todo = self.take_stock(version);
         self.drain.goal = Some(Goal { version, todo, next: 0, failed: 0, gets_on: false, paused: false });
         self.run();
@@ -136,7 +158,7 @@ impl Engine {
         let is_due = |place| ssd.slots.is_dirty(place) && ssd.slots.entry(place).version <= version;
         let settled = ssd.slots.settled().filter(|&(_, place)| is_due(place));
         let settled = settled.map(|(slot, place)| (ssd.slots.entry(place).block, Some(slot)));
-        let elsewhere = self.blocks.whole_copies().filter(|&(_, place)| is_due(place));
+        let elsewhere = self.blocks.readable_copies().filter(|&(_, place)| is_due(place));
         let elsewhere = elsewhere.map(|(block, _)| (block, None));
         let mut stock: Vec<Target> =
             settled.chain(elsewhere).map(|(block, slot)| Target { block, slot }).collect();
@@ -146,15 +168,34 @@ impl Engine {
 
     /// Begins the next batch when the last one is over.
     pub(crate) fn drive_drain(&mut self) {
-        while self.drain.under_way == 0 && !self.alarms.failed {
-            let Some(goal) = &mut self.drain.goal else { return };
+        while self.drain.under_way == 0 && self.writes_back() {
+            let Some(goal) = &mut self.drain.goal else { return self.begin_asked() };
             if goal.next == goal.todo.len() {
                 self.end_round();
             } else if goal.paused {
                 return;
             } else {
-                goal.next_batch().into_iter().for_each(|target| self.start_cleaning(target));
+                goal.next_batch().into_iter().for_each(|target| self.start_cleaning(target, false));
             }
+        }
+    }
+
+    /// The scheme wants the block in this slot cleaned. Where as much waits already as the level can hold, because the backing
+    /// disk is slower than guests overwrite what was cleaned, the block stays dirty until it leaves.
+    pub(crate) fn ask_to_clean(&mut self, block: BlockNo, slot: u32) {
+        let has_room = self.drain.asked.len() < self.config.quota.ssd_blocks as usize;
+        if has_room && !self.alarms.failed {
+            self.drain.asked.push_back(Target { block, slot: Some(slot) });
+        }
+    }
+
+    /// Begins the next batch of what schemes asked for, if there is any. Blocks that have left since, or were written back
+    /// by a drain, end at once.
+    fn begin_asked(&mut self) {
+        while self.drain.under_way == 0 && !self.drain.asked.is_empty() {
+            let count = self.drain.asked.len().min(MAX_ASKED_PER_BATCH);
+            let batch: Vec<Target> = self.drain.asked.drain(..count).collect();
+            batch.into_iter().for_each(|target| self.start_cleaning(target, true));
         }
     }
 
@@ -167,15 +208,16 @@ impl Engine {
         self.drain.goal = (!is_over).then_some(goal);
     }
 
-    fn start_cleaning(&mut self, Target { block, slot }: Target) {
-        if !self.blocks.is_known(block) {
-            let Some(ssd) = &self.ssd else { return };
-            // The slot may have another block by now; this one was written back then.
-            let Some(slot) = slot.filter(|&slot| ssd.slots.block_in(slot) == Some(block)) else { return };
-            self.claim(block, Level::Ssd, slot);
+    fn start_cleaning(&mut self, Target { block, slot }: Target, asked: bool) {
+        let Some(ssd) = &self.ssd else { return };
+        match slot.filter(|&slot| ssd.slots.block_in(slot) == Some(block)) {
+            Some(slot) => self.claim(block, Level::Ssd, slot),
+            None if self.blocks.is_known(block) => {}
+            // The slot has another block by now; this one was written back then.
+            None => return,
         }
         self.drain.under_way += 1;
-        self.push_op(block, Op::Clean);
+        self.push_op(block, Op::Clean { asked });
     }
 
     /// The cleaning's turn on its block has come, or what it waited for is durable.
@@ -186,21 +228,23 @@ impl Engine {
         }
     }
 
-    /// A cleaning has left its block's queue.
-    pub(crate) fn clean_done(&mut self, block: BlockNo) {
+    /// A cleaning has left its block's queue. A scheme that asked for it knows; were it told again, what it knows of a write
+    /// that came in between would depend on how fast the devices are.
+    pub(crate) fn clean_done(&mut self, block: BlockNo, asked: bool) {
         let flight = self.blocks.get(block).expect("the block is in flight");
         let will_be_written = flight.queue.iter().any(|op| matches!(op, Op::Access(op) if op.is_write));
-        let stays = flight.ssd_slot.is_some() && !flight.copy.is_lost();
+        let stays = flight.slot(Level::Ssd).is_some() && flight.copy.whole().is_some();
         let failed = self.dirty_copy(block).is_some();
         self.drain.ended(failed);
-        if stays && !failed && !will_be_written {
+        if stays && !failed && !will_be_written && !asked {
             self.scheme.cleaned(block);
         }
     }
 
-    /// The place of the block's copy if it is dirty and not damaged.
+    /// The place of the block's copy if it is dirty and its bytes can be read.
     pub(crate) fn dirty_copy(&self, block: BlockNo) -> Option<Place> {
-        let place = self.blocks.get(block)?.copy.whole()?;
+        let flight = self.blocks.get(block)?;
+        let place = flight.copy.readable(flight.has_spare())?;
         self.ssd.as_ref()?.slots.is_dirty(place).then_some(place)
     }
 }

@@ -51,7 +51,7 @@ pub struct Counters {
     pub backing_reads: u64,
     /// Blocks written to the backing disk by writes and write-backs.
     pub backing_writes: u64,
-    /// Of `backing_writes`, those that evictions caused.
+    /// Of `backing_writes`, those that evictions and cleanings caused.
     pub write_backs: u64,
     /// Blocks evicted from each level.
     pub evictions: [u64; Level::COUNT],
@@ -97,6 +97,10 @@ impl Counters {
                 self.evictions[level.index()] += 1;
                 self.write_backs += u64::from(dirty);
                 self.backing_writes += u64::from(dirty);
+            }
+            Effect::Clean { .. } => {
+                self.write_backs += 1;
+                self.backing_writes += 1;
             }
             Effect::Copy { to, from, .. } => {
                 match to {

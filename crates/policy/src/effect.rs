@@ -12,7 +12,7 @@ pub type Slot = u32;
 ///
 /// Effects of one access come in the order in which they must *logically* happen: an eviction before the
 /// fill that takes its slot. `Read…`, `Fill`, `Write…`, `Merge…` and `Invalidate` concern the accessed
-/// block; `Evict` and `Copy` name theirs.
+/// block; `Evict`, `Clean` and `Copy` name theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The read is served from this copy.
@@ -70,6 +70,14 @@ pub enum Effect {
         block: BlockNo,
         /// It must be written back.
         dirty: bool,
+    },
+    /// In the background a dirty block of the SSD is written back and stays there as a clean one. When that fails it stays
+    /// dirty, whatever the scheme says of it later.
+    Clean {
+        /// Slot of the copy.
+        slot: Slot,
+        /// Which block.
+        block: BlockNo,
     },
     /// In the background a clean copy of a block is put into an SSD. A later effect on the copy that it is made from
     /// happens after it.

@@ -14,6 +14,7 @@ mod effect;
 mod foresight;
 mod geometry;
 mod growth;
+mod interval;
 mod lists;
 mod quota;
 mod registry;

@@ -102,6 +102,11 @@ impl<T: Copy> SetLists<T> {
         self.nodes[slot as usize].value
     }
 
+    /// The caller's values in all slots, also in those that are not occupied any more.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.nodes.iter_mut().map(|node| &mut node.value)
+    }
+
     /// Changes the caller's value in an occupied slot.
     #[inline]
     pub fn value_mut(&mut self, slot: Slot) -> &mut T {

@@ -6,9 +6,11 @@ use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
 use crate::quota::Quota;
 use crate::scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
+use crate::schemes::sized::eci_cache::EciCacheLike;
 use crate::schemes::tica::choice::Policy;
 use crate::schemes::{
-    arc, belady, etica, fast_cache, larc, lirs, mq, rpac, s3_fifo, sets, sieve, tica, two_q, w_tinylfu,
+    arc, belady, etica, fast_cache, flashcache, l2arc, larc, lirs, mq, opencas, rpac, s3_fifo, sets, sieve,
+    sized, tica, two_q, ucache, w_tinylfu,
 };
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
@@ -189,6 +191,102 @@ static SCHEMES: &[SchemeInfo] = &[
         build: |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
     },
     SchemeInfo {
+        name: "eci-cache-like",
+        about: "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
+                overwrites",
+        source: "ECI-Cache: its abstract and ETICA's text; the rest recalled",
+        levels: &[Level::Ssd],
+        tables: sized::ECI_CACHE,
+        variants: &["window"],
+        needs_future: false,
+        build: |settings, physical, quota| {
+            AnyScheme::EciCacheLike(Box::new(EciCacheLike::new(settings, physical, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "centaur-like",
+        about: "one SSD level whose share follows reuse distances over all accesses, write-back",
+        source: "Centaur: its abstract and ETICA's text; the rest recalled",
+        levels: &[Level::Ssd],
+        tables: sized::CENTAUR,
+        variants: &["window"],
+        needs_future: false,
+        build: |settings, physical, quota| {
+            AnyScheme::CentaurLike(Box::new(sized::CentaurLike::new(settings, physical, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "s-cave-like",
+        about: "one SSD level that grows by chunks where most of it is in use, and shrinks where least is; write-through",
+        source: "S-CAVE: its abstract and ETICA's text; the rest recalled",
+        levels: &[Level::Ssd],
+        tables: sized::S_CAVE,
+        variants: &[],
+        needs_future: false,
+        build: |settings, physical, quota| {
+            AnyScheme::SCaveLike(Box::new(sized::SCaveLike::new(settings, physical, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "vcacheshare-like",
+        about: "one SSD level whose share follows hit ratio and reuse intensity of the reads; write-around",
+        source: "vCacheShare, recalled",
+        levels: &[Level::Ssd],
+        tables: sized::VCACHESHARE,
+        variants: &["window", "intensity"],
+        needs_future: false,
+        build: |settings, physical, quota| {
+            AnyScheme::VCacheShareLike(Box::new(sized::VCacheShareLike::new(settings, physical, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "flashcache",
+        about: "one SSD level of sets in which only clean blocks give way, and dirty ones are written back when they are many \
+                or idle",
+        source: "flashcache, its administrator's guide",
+        levels: &[Level::Ssd],
+        tables: flashcache::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| {
+            AnyScheme::Flashcache(Box::new(flashcache::Flashcache::new(settings, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "opencas-like",
+        about: "one SSD level under LRU that cleans what was not written for long, admits what comes several times, and lets \
+                sequential streams pass by",
+        source: "Open CAS, its documentation; recalled where that is silent",
+        levels: &[Level::Ssd],
+        tables: opencas::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| {
+            AnyScheme::OpencasLike(Box::new(opencas::OpencasLike::new(settings, quota)))
+        },
+    },
+    SchemeInfo {
+        name: "l2arc-like",
+        about: "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
+                disk",
+        source: "ZFS's L2ARC, recalled",
+        levels: &[Level::Dram, Level::Ssd],
+        tables: l2arc::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::L2arcLike(Box::new(l2arc::L2arcLike::new(settings, quota))),
+    },
+    SchemeInfo {
+        name: "ucache-like",
+        about: "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
+        source: "uCache: its abstract and TICA's text; the rest recalled",
+        levels: &[Level::Dram, Level::Ssd],
+        tables: ucache::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| AnyScheme::UcacheLike(Box::new(ucache::UcacheLike::new(settings, quota))),
+    },
+    SchemeInfo {
         name: "tica-ef",
         about: "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves DRAM is \
                 dropped, which spares the SSDs",
@@ -361,6 +459,22 @@ pub enum AnyScheme {
     FastCacheLike(fast_cache::FastCacheLike),
     /// See [`rpac::Rpac`].
     Rpac(rpac::Rpac),
+    /// See [`EciCacheLike`].
+    EciCacheLike(Box<EciCacheLike>),
+    /// See [`sized::CentaurLike`].
+    CentaurLike(Box<sized::CentaurLike>),
+    /// See [`sized::SCaveLike`].
+    SCaveLike(Box<sized::SCaveLike>),
+    /// See [`sized::VCacheShareLike`].
+    VCacheShareLike(Box<sized::VCacheShareLike>),
+    /// See [`flashcache::Flashcache`].
+    Flashcache(Box<flashcache::Flashcache>),
+    /// See [`opencas::OpencasLike`].
+    OpencasLike(Box<opencas::OpencasLike>),
+    /// See [`l2arc::L2arcLike`].
+    L2arcLike(Box<l2arc::L2arcLike>),
+    /// See [`ucache::UcacheLike`].
+    UcacheLike(Box<ucache::UcacheLike>),
     /// See [`tica::Tica`].
     Tica(Box<tica::Tica>),
 }
@@ -383,6 +497,14 @@ macro_rules! each {
             AnyScheme::Mq($scheme) => $call,
             AnyScheme::FastCacheLike($scheme) => $call,
             AnyScheme::Rpac($scheme) => $call,
+            AnyScheme::EciCacheLike($scheme) => $call,
+            AnyScheme::CentaurLike($scheme) => $call,
+            AnyScheme::SCaveLike($scheme) => $call,
+            AnyScheme::VCacheShareLike($scheme) => $call,
+            AnyScheme::Flashcache($scheme) => $call,
+            AnyScheme::OpencasLike($scheme) => $call,
+            AnyScheme::L2arcLike($scheme) => $call,
+            AnyScheme::UcacheLike($scheme) => $call,
             AnyScheme::Tica($scheme) => $call,
         }
     };
@@ -433,6 +555,10 @@ impl Scheme for AnyScheme {
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
         each!(self, scheme => scheme.demand(points))
+    }
+
+    fn slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT] {
+        each!(self, scheme => scheme.slots(block))
     }
 
     fn mirrors(&self) -> Option<Mirrors> {

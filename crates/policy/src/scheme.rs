@@ -7,7 +7,7 @@ use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
 
 /// What one VM could use of a level in the window that just ended.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LevelDemand {
     /// Blocks needed so that every useful re-reference of the window hits; 0: nothing would.
     pub blocks: u32,
@@ -15,6 +15,15 @@ pub struct LevelDemand {
     pub curve: Vec<CurvePoint>,
     /// Block accesses of the VM in the window, hits or not.
     pub accesses: u64,
+    /// How much the VM's hits count beside other VMs'; positive.
+    pub weight: f64,
+}
+
+/// Of a level that the VM could not use.
+impl Default for LevelDemand {
+    fn default() -> LevelDemand {
+        LevelDemand { blocks: 0, curve: Vec::new(), accesses: 0, weight: 1.0 }
+    }
 }
 
 /// Which points of its curves a VM is asked for.
@@ -177,6 +186,12 @@ pub trait Scheme {
     /// Where the second copies of dirty blocks are and were; `None` from schemes that keep none.
     fn mirrors(&self) -> Option<Mirrors> {
         None
+    }
+
+    /// Where the copies of `block` are after the decisions so far, indexed by [`Level::index`]. Only schemes that keep a
+    /// dirty block on two devices need to know: there a copy may have to stand in for another one.
+    fn slots(&self, _: BlockNo) -> [Option<Slot>; Level::COUNT] {
+        [None; Level::COUNT]
     }
 
     /// The caller will soon ask about `block`: the first of three looks ahead, each of which brings nearer to the

@@ -1,12 +1,13 @@
 //! When the VMs' shares are worked out anew, and the working out (ETICA section 4.3).
 //!
-//! The demands come from the schemes, the solution from `lode-reuse`; this room only keeps the interval
-//! and the rule that a share can grow only into space that is free.
+//! The demands come from the schemes, the best division from `lode-reuse`; this room keeps the interval, the rule that a share
+//! can grow only into space that is free, and the one division that is no maximum of anything: a chunk that moves.
 
 use lode_reuse::sizing::{Objective, VmDemand, divide};
 use lode_types::Level;
 
 use crate::effect::Sink;
+use crate::interval::Interval;
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points, Scheme};
 use crate::settings::{OFF, ON, SIZING, SettingInfo, SettingKind, Settings};
@@ -19,28 +20,6 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         kind: SettingKind::Choice(&[ON, OFF]),
         about: "on: shares follow the demand of each sizing interval; off: every VM has the whole levels",
         source: "ETICA 4.3",
-    },
-    SettingInfo {
-        key: "objective",
-        default: "sum_hit_ratio",
-        kind: SettingKind::Choice(&[
-            "sum_hit_ratio",
-            "hits",
-            "latency",
-            "ppc_total",
-            "ppc_literal",
-            "maxmin",
-        ]),
-        about: "what shares maximise when the demands do not fit; where an objective's own minimum shares \
-                do not fit either, sum_hit_ratio",
-        source: "ETICA Eq. 3 (ppc_literal), our reading of it (sum_hit_ratio), ECI-Cache (latency)",
-    },
-    SettingInfo {
-        key: "ppc_floor",
-        default: "0.9",
-        kind: SettingKind::Number { min: 0.0, max: 1.0 },
-        about: "with ppc_total: the part of its best hit ratio that every VM keeps",
-        source: "ours",
     },
     SettingInfo {
         key: "min_blocks",
@@ -79,6 +58,45 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     },
 ];
 
+/// The setting that chooses the objective, for schemes that divide by one.
+pub(crate) const fn objective_setting(default: &'static str) -> SettingInfo {
+    SettingInfo {
+        key: OBJECTIVE,
+        default,
+        kind: SettingKind::Choice(&[
+            "sum_hit_ratio",
+            "hits",
+            "latency",
+            "ppc_total",
+            "ppc_literal",
+            "maxmin",
+        ]),
+        about: "what shares maximise when the demands do not fit; where an objective's own minimum shares \
+                do not fit either, sum_hit_ratio",
+        source: "ETICA Eq. 3 (ppc_literal), our reading of it (sum_hit_ratio), ECI-Cache (latency)",
+    }
+}
+
+/// The floor of one of the objectives.
+pub(crate) const PPC_FLOOR: SettingInfo = SettingInfo {
+    key: "ppc_floor",
+    default: "0.9",
+    kind: SettingKind::Number { min: 0.0, max: 1.0 },
+    about: "with ppc_total: the part of its best hit ratio that every VM keeps",
+    source: "ours",
+};
+
+/// The setting of schemes that divide by moving chunks.
+pub(crate) const CHUNK_PERCENT: SettingInfo = SettingInfo {
+    key: "chunk_percent",
+    default: "1",
+    kind: SettingKind::Number { min: 0.01, max: 100.0 },
+    about: "per cent of the level that move from one VM to another at the end of an interval, at least one block",
+    source: "ours; S-CAVE's chunk size is not known to us",
+};
+
+const OBJECTIVE: &str = "objective";
+
 /// What the objective `latency` takes for a hit and a miss. Only their order matters to the solution.
 const LATENCY_CACHE_US: f64 = 120.0;
 const LATENCY_BACKING_US: f64 = 8000.0;
@@ -110,19 +128,25 @@ impl<T: Scheme, S: Sink> Tenant for (T, S) {
     }
 }
 
+/// How shares follow from demands.
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    /// The best by an objective, worked out anew every time.
+    Best(Objective),
+    /// A chunk of this many blocks for each block of the level goes from the VM that uses least of its share to the one
+    /// that uses most (S-CAVE, recalled).
+    Chunk(f64),
+}
+
 /// Decides the shares of a set of VMs that divide the levels of one host.
 #[derive(Debug)]
 pub struct Sizer {
     on: bool,
     physical: Quota,
-    objective: Objective,
+    rule: Rule,
     min_blocks: u32,
-    by_time: bool,
-    interval_requests: u64,
-    interval_ns: u64,
+    interval: Interval,
     shrink_rate: u32,
-    requests: u64,
-    start_ns: Option<u64>,
     /// Shares still to be reached, where a VM has to give up blocks slowly first.
     targets: Vec<Quota>,
 }
@@ -130,20 +154,27 @@ pub struct Sizer {
 impl Sizer {
     /// A sizer for levels of this size. Schemes without sizing settings get a sizer that is off.
     pub fn new(settings: &Settings, physical: Quota) -> Sizer {
-        let declared = settings.values().any(|(key, _)| key == SIZING);
+        let declares = |key: &str| settings.values().any(|(known, _)| known == key);
+        let declared = declares(SIZING);
         let integer = |key| if declared { settings.integer(key) } else { 0 };
-        let min_blocks = integer("min_blocks") as u32;
+        let interval = match declared {
+            true => interval(settings, "sizing_interval", "sizing_interval_s"),
+            false => Interval::new(false, u64::MAX, 0.0),
+        };
+        let rule = if declares(CHUNK_PERCENT.key) {
+            Rule::Chunk(settings.number(CHUNK_PERCENT.key) / 100.0)
+        } else if declares(OBJECTIVE) {
+            Rule::Best(objective(settings))
+        } else {
+            Rule::Best(Objective::SumHitRatio)
+        };
         Sizer {
             on: declared && settings.is_on(SIZING),
             physical,
-            objective: if declared { objective(settings) } else { Objective::SumHitRatio },
-            min_blocks,
-            by_time: declared && settings.text("trigger") == "time",
-            interval_requests: integer("sizing_interval"),
-            interval_ns: if declared { (settings.number("sizing_interval_s") * 1e9) as u64 } else { 0 },
+            rule,
+            min_blocks: integer("min_blocks") as u32,
+            interval,
             shrink_rate: integer("shrink_rate") as u32,
-            requests: 0,
-            start_ns: None,
             targets: Vec::new(),
         }
     }
@@ -166,35 +197,22 @@ impl Sizer {
         if !self.on {
             return false;
         }
-        self.requests += 1;
-        let sized = self.interval_is_over(now_ns);
+        let sized = self.interval.ends_with(now_ns);
         if sized || !self.targets.is_empty() {
-            self.size(sized, now_ns, vms);
+            self.size(sized, vms);
         }
         sized
     }
 
     /// Makes new targets when an `interval_ended`, and takes a step towards those there are.
     #[inline(never)]
-    fn size<V: Tenant>(&mut self, interval_ended: bool, now_ns: u64, vms: &mut [V]) {
+    fn size<V: Tenant>(&mut self, interval_ended: bool, vms: &mut [V]) {
         if interval_ended {
-            self.requests = 0;
-            self.start_ns = Some(now_ns);
             self.targets = self.shares(vms);
         }
         // Targets of a host whose VMs came or went since are for others; the next interval makes new ones.
         if !self.targets.is_empty() && self.targets.len() == vms.len() {
             self.approach(vms);
-        }
-    }
-
-    #[inline(always)]
-    fn interval_is_over(&mut self, now_ns: u64) -> bool {
-        if self.by_time {
-            let start = *self.start_ns.get_or_insert(now_ns);
-            now_ns.saturating_sub(start) >= self.interval_ns
-        } else {
-            self.requests >= self.interval_requests
         }
     }
 
@@ -209,25 +227,62 @@ impl Sizer {
         let demands: Vec<_> = vms.iter_mut().map(|vm| vm.demand(points)).collect();
         let Some(mut demands) = demands.into_iter().collect::<Option<Vec<_>>>() else { return shares };
         for level in Level::SIZED {
-            let physical = self.physical.of(level);
-            let most_guaranteed = physical / vms.len() as u32;
-            let of_level: Vec<VmDemand> = demands
-                .iter_mut()
-                .map(|demand| self.vm_demand(std::mem::take(&mut demand[level.index()]), most_guaranteed))
-                .collect();
-            let division = divide(&of_level, u64::from(physical), self.objective)
-                .or_else(|_| divide(&of_level, u64::from(physical), Objective::SumHitRatio))
-                .expect("measured demands are well formed and their minimums are cut to what fits");
-            for (share, blocks) in shares.iter_mut().zip(division.sizes) {
-                *share = share.with(level, blocks as u32);
+            let of_level =
+                demands.iter_mut().map(|demand| std::mem::take(&mut demand[level.index()])).collect();
+            match self.rule {
+                Rule::Best(objective) => self.best(level, objective, of_level, &mut shares),
+                Rule::Chunk(part) => self.move_chunk(level, part, of_level, &mut shares),
             }
         }
         shares
     }
 
+    /// The best shares of a level.
+    fn best(&self, level: Level, objective: Objective, demands: Vec<LevelDemand>, shares: &mut [Quota]) {
+        let physical = self.physical.of(level);
+        let most_guaranteed = physical / demands.len() as u32;
+        let demands: Vec<VmDemand> =
+            demands.into_iter().map(|demand| self.vm_demand(demand, most_guaranteed)).collect();
+        let division = divide(&demands, u64::from(physical), objective)
+            .or_else(|_| divide(&demands, u64::from(physical), Objective::SumHitRatio))
+            .expect("measured demands are well formed and their minimums are cut to what fits");
+        for (share, blocks) in shares.iter_mut().zip(division.sizes) {
+            *share = share.with(level, blocks as u32);
+        }
+    }
+
+    /// The VM that uses most of its share of the level gets a chunk: what nobody has, and for the rest from the VM that uses
+    /// least of its share.
+    fn move_chunk(&self, level: Level, part: f64, demands: Vec<LevelDemand>, shares: &mut [Quota]) {
+        let physical = self.physical.of(level);
+        if physical == 0 {
+            return;
+        }
+        let least_kept = self.min_blocks.min(physical / demands.len() as u32);
+        let used: Vec<f64> = demands
+            .iter()
+            .zip(&*shares)
+            .map(|(demand, share)| part_in_use(demand, share.of(level)))
+            .collect();
+        let most = (0..used.len()).rev().max_by(|&a, &b| used[a].total_cmp(&used[b])).unwrap_or(0);
+        let givers = (0..used.len()).filter(|&vm| used[vm] < used[most] && shares[vm].of(level) > least_kept);
+        let least = givers.min_by(|&a, &b| used[a].total_cmp(&used[b]));
+        let chunk = ((f64::from(physical) * part) as u32).max(1);
+        let taken: u64 = shares.iter().map(|share| u64::from(share.of(level))).sum();
+        let unused = u64::from(physical).saturating_sub(taken).min(u64::from(chunk)) as u32;
+        let mut gained = if used[most] > 0.0 { unused } else { 0 };
+        if let Some(least) = least {
+            let has = shares[least].of(level);
+            let moved = (chunk - gained).min(has - least_kept);
+            shares[least] = shares[least].with(level, has - moved);
+            gained += moved;
+        }
+        shares[most] = shares[most].with(level, shares[most].of(level) + gained);
+    }
+
     /// Whether more hits may be worth less, because of the blocks that they take.
     fn is_per_block(&self) -> bool {
-        matches!(self.objective, Objective::PpcTotal { .. } | Objective::PpcLiteral { .. })
+        matches!(self.rule, Rule::Best(Objective::PpcTotal { .. } | Objective::PpcLiteral { .. }))
     }
 
     fn vm_demand(&self, demand: LevelDemand, most_guaranteed: u32) -> VmDemand {
@@ -235,7 +290,7 @@ impl Sizer {
             curve: demand.curve,
             accesses: demand.accesses,
             demand_blocks: u64::from(demand.blocks),
-            weight: 1.0,
+            weight: demand.weight,
             min_blocks: u64::from(self.min_blocks.min(most_guaranteed)),
             max_blocks: u64::MAX,
             write_buffer: None,
@@ -270,8 +325,24 @@ impl Sizer {
     }
 }
 
+/// The interval of two settings of a scheme whose `trigger` says which of them counts.
+pub(crate) fn interval(settings: &Settings, requests: &str, seconds: &str) -> Interval {
+    let by_time = settings.text("trigger") == "time";
+    Interval::new(by_time, settings.integer(requests), settings.number(seconds))
+}
+
+/// How much of its share a VM uses, from 0 to 1: the blocks that it came back to. One that has no share could use all that it
+/// gets.
+fn part_in_use(demand: &LevelDemand, blocks: u32) -> f64 {
+    match blocks {
+        0 if demand.accesses > 0 => 1.0,
+        0 => 0.0,
+        blocks => (f64::from(demand.blocks) / f64::from(blocks)).min(1.0),
+    }
+}
+
 fn objective(settings: &Settings) -> Objective {
-    match settings.text("objective") {
+    match settings.text(OBJECTIVE) {
         "hits" => Objective::Hits,
         "latency" => Objective::Latency { cache_us: LATENCY_CACHE_US, backing_us: LATENCY_BACKING_US },
         "ppc_total" => Objective::PpcTotal { floor: settings.number("ppc_floor") },

@@ -154,7 +154,8 @@ impl Sink for Tally {
             Effect::Evict { level: Level::ReadSsd, block, .. } => {
                 self.mirror_write_backs += u64::from(self.written_back.take() == Some(block));
             }
-            Effect::Fill { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } => {}
+            Effect::Fill { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } | Effect::Clean { .. } => {
+            }
         }
     }
 }

@@ -17,8 +17,8 @@ pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
 pub type Arc = SsdLevel<QueueLevel<Division, 4>>;
 
 /// Cached blocks that were seen once, and more than once.
-const T1: usize = 0;
-const T2: usize = 1;
+pub(super) const T1: usize = 0;
+pub(super) const T2: usize = 1;
 /// Ghosts of those that left T1, and T2.
 const B1: usize = 2;
 const B2: usize = 3;

@@ -2,7 +2,7 @@
 //!
 //! It must not know which queue means what; a [`QueuePolicy`] does, and must not know slots.
 
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Level};
 
 use crate::effect::{Sink, Slot};
 use crate::scheme::Hint;
@@ -75,9 +75,21 @@ pub struct QueueLevel<P, const N: usize> {
     capacity: u32,
 }
 
+impl<P: QueuePolicy<N>, const N: usize> QueueLevel<P, N> {
+    /// Of blocks of any level.
+    pub(super) fn of(level: Level, settings: &Settings, blocks: u32) -> Self {
+        QueueLevel { queues: Queues::of(level), policy: P::new(settings, blocks), capacity: blocks }
+    }
+
+    /// For whoever looks at what will leave next.
+    pub(super) fn queues(&self) -> &Queues<N> {
+        &self.queues
+    }
+}
+
 impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     fn new(settings: &Settings, blocks: u32) -> Self {
-        QueueLevel { queues: Queues::new(), policy: P::new(settings, blocks), capacity: blocks }
+        QueueLevel::of(Level::Ssd, settings, blocks)
     }
 
     #[inline(always)]

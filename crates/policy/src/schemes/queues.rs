@@ -34,6 +34,7 @@ struct Record {
 /// `N` queues of blocks, with an index of them and with the slots of those that are cached.
 #[derive(Debug)]
 pub struct Queues<const N: usize> {
+    level: Level,
     records: Vec<Record>,
     index: BlockIndex,
     lens: [u32; N],
@@ -45,8 +46,13 @@ pub struct Queues<const N: usize> {
 }
 
 impl<const N: usize> Queues<N> {
-    /// Empty queues.
+    /// Empty queues of blocks of the SSD.
     pub(crate) fn new() -> Queues<N> {
+        Queues::of(Level::Ssd)
+    }
+
+    /// Empty queues of blocks of this level.
+    pub(crate) fn of(level: Level) -> Queues<N> {
         let ring = |queue: usize| Record {
             block: 0,
             newer: queue as Id,
@@ -57,6 +63,7 @@ impl<const N: usize> Queues<N> {
             dirty: false,
         };
         Queues {
+            level,
             records: (0..N).map(ring).collect(),
             index: BlockIndex::new(),
             lens: [0; N],
@@ -124,6 +131,11 @@ impl<const N: usize> Queues<N> {
     #[inline(always)]
     pub(crate) fn set_dirty(&mut self, id: Id, dirty: bool) {
         self.records[id as usize].dirty = dirty;
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_dirty(&self, id: Id) -> bool {
+        self.records[id as usize].dirty
     }
 
     /// The block at the back of a queue.
@@ -227,7 +239,7 @@ impl<const N: usize> Queues<N> {
     pub(crate) fn evict_in_place<S: Sink>(&mut self, id: Id, sink: &mut S) {
         let block = self.records[id as usize].block;
         if let Some((slot, dirty)) = self.take_slot(id) {
-            sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
+            sink.effect(Effect::Evict { level: self.level, slot, block, dirty });
         }
     }
 

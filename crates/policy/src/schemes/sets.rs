@@ -37,6 +37,20 @@ pub struct Sets<const BY_USE: bool> {
     lists: SetLists<BlockNo>,
 }
 
+impl<const BY_USE: bool> Sets<BY_USE> {
+    /// Writes back all that is dirty, set by set, the oldest first; it stays as clean copies.
+    pub(super) fn clean_all<S: Sink>(&mut self, sink: &mut S) {
+        for set in 0..self.lists.geometry().sets() {
+            let dirty: Vec<Slot> =
+                self.lists.from_oldest(set).filter(|&slot| self.lists.flag(slot)).collect();
+            for slot in dirty {
+                self.lists.set_flag(slot, false);
+                sink.effect(Effect::Clean { slot, block: self.lists.value(slot) });
+            }
+        }
+    }
+}
+
 impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
     fn new(settings: &Settings, blocks: u32) -> Self {
         Sets { index: BlockIndex::new(), lists: SetLists::new(mapping::geometry(settings, blocks)) }

@@ -9,15 +9,20 @@ use crate::quota::Quota;
 use crate::scheme::{Hint, Scheme};
 use crate::settings::{SettingInfo, SettingKind, Settings};
 
-/// The setting of every scheme of one SSD level.
-pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
-    key: "write_policy",
-    default: "wb",
-    kind: SettingKind::Choice(&["wb", "wt", "ro", "wbwo", "wa"]),
-    about: "wb: write-back; wt: write-through; ro: writes go to the disk and invalidate; \
-            wbwo: write-back, reads never allocate; wa: write-around, a cached copy is updated",
-    source: "ETICA section 3 (wb, ro, wbwo); common practice (wt, wa)",
-}];
+/// The setting of every scheme of one SSD level whose source does not say otherwise.
+pub(crate) static SETTINGS: &[SettingInfo] = &[write_policy("wb")];
+
+/// The setting with another default.
+pub(crate) const fn write_policy(default: &'static str) -> SettingInfo {
+    SettingInfo {
+        key: "write_policy",
+        default,
+        kind: SettingKind::Choice(&["wb", "wt", "ro", "wbwo", "wa"]),
+        about: "wb: write-back; wt: write-through; ro: writes go to the disk and invalidate; \
+                wbwo: write-back, reads never allocate; wa: write-around, a cached copy is updated",
+        source: "ETICA section 3 (wb, ro, wbwo); common practice (wt, wa)",
+    }
+}
 
 /// What happens to reads that miss and to writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub enum WritePolicy {
     WriteBackWriteOnly,
     /// Reads allocate; writes go to the disk and update a cached copy, but do not allocate.
     WriteAround,
+    /// Nothing allocates; writes go to the disk and invalidate.
+    PassThrough,
 }
 
 /// What the write policy says, question by question: an answer looked up here is not worked out at every access.
@@ -50,6 +57,7 @@ impl WritePolicy {
             "ro" => WritePolicy::ReadOnly,
             "wbwo" => WritePolicy::WriteBackWriteOnly,
             "wa" => WritePolicy::WriteAround,
+            "pt" => WritePolicy::PassThrough,
             _ => WritePolicy::WriteBack,
         }
     }
@@ -57,9 +65,9 @@ impl WritePolicy {
     fn rules(self) -> Rules {
         let keeps_dirty = matches!(self, WritePolicy::WriteBack | WritePolicy::WriteBackWriteOnly);
         Rules {
-            read_allocates: self != WritePolicy::WriteBackWriteOnly,
+            read_allocates: !matches!(self, WritePolicy::WriteBackWriteOnly | WritePolicy::PassThrough),
             write_allocates: keeps_dirty || self == WritePolicy::WriteThrough,
-            write_invalidates: self == WritePolicy::ReadOnly,
+            write_invalidates: matches!(self, WritePolicy::ReadOnly | WritePolicy::PassThrough),
             keeps_dirty,
         }
     }
@@ -139,15 +147,38 @@ pub struct SsdLevel<R> {
 impl<R: Replacement> SsdLevel<R> {
     /// A cache of `quota.ssd_blocks`; the scheme uses no DRAM.
     pub fn new(settings: &Settings, quota: Quota) -> SsdLevel<R> {
-        SsdLevel {
-            replacement: R::new(settings, quota.ssd_blocks),
-            rules: WritePolicy::from_name(settings.text("write_policy")).rules(),
-        }
+        SsdLevel::with_policy(settings, quota, WritePolicy::from_name(settings.text("write_policy")))
+    }
+
+    /// As [`SsdLevel::new`], for schemes that choose the write policy themselves.
+    pub(crate) fn with_policy(settings: &Settings, quota: Quota, policy: WritePolicy) -> SsdLevel<R> {
+        SsdLevel { replacement: R::new(settings, quota.ssd_blocks), rules: policy.rules() }
+    }
+
+    /// Changes the write policy. The caller has cleaned all that is dirty when the new one keeps nothing dirty.
+    pub(crate) fn set_policy(&mut self, policy: WritePolicy) {
+        self.rules = policy.rules();
+    }
+
+    /// Where a block is cached.
+    pub(crate) fn slot_of(&self, block: BlockNo) -> Option<Slot> {
+        self.cached(Hint::new(block), block).map(|(_, slot)| slot)
     }
 
     /// For what a scheme has to be told besides.
     pub(crate) fn replacement_mut(&mut self) -> &mut R {
         &mut self.replacement
+    }
+
+    /// Where a block that comes with this hint is cached.
+    #[inline(always)]
+    pub(crate) fn cached(&self, hint: Hint, block: BlockNo) -> Option<(Id, Slot)> {
+        self.find(hint, block).1
+    }
+
+    /// Whether every block of the level is in use.
+    pub(crate) fn is_full(&self) -> bool {
+        self.replacement.cached() >= self.replacement.capacity()
     }
 
     /// What is known of the block, and where it is cached.

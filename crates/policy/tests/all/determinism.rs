@@ -106,8 +106,18 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
         "mq",
         "fast-cache-like",
         "rpac",
+        "eci-cache-like",
+        "centaur-like",
+        "s-cave-like",
+        "vcacheshare-like",
+        "flashcache",
+        "opencas-like",
+        "ucache-like",
     ] {
-        let settings = settings(scheme, &[]);
+        let mut settings = settings(scheme, &[]);
+        if settings.values().any(|(key, _)| key == "write_policy") {
+            settings.set("write_policy", "wb").unwrap();
+        }
         let quota = Quota::new(0, 2);
         let mut scheme = build(&settings, quota, quota);
         assert!(scheme.restore(7, true).is_some());

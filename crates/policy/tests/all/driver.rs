@@ -47,6 +47,7 @@ pub enum Said {
         block: BlockNo,
         dirty: bool,
     },
+    Clean(BlockNo),
     /// A copy into the SSD.
     Promote {
         block: BlockNo,
@@ -97,6 +98,7 @@ pub struct Driver {
     /// What every other step led to, and the rest.
     halves: [Counters; 2],
     steps: usize,
+    cleanings: u64,
     books: [Book; Level::COUNT],
     /// What looking ahead found out before each block's last access, which has changed since.
     old_hints: BTreeMap<BlockNo, Hint>,
@@ -137,6 +139,7 @@ impl Driver {
             now_ns: 0,
             halves: [Counters::default(); 2],
             steps: 0,
+            cleanings: 0,
             books: Default::default(),
             old_hints: BTreeMap::new(),
         };
@@ -257,6 +260,12 @@ impl Driver {
                 assert_eq!(books[level.index()].free(slot, block), dirty);
                 Said::Evict { level, block, dirty }
             }
+            Effect::Clean { slot, block } => {
+                assert!(books[Level::Ssd.index()].free(slot, block), "only what is dirty is cleaned");
+                books[Level::Ssd.index()].take(slot, block, false);
+                self.cleanings += 1;
+                Said::Clean(block)
+            }
             Effect::Copy { to, slot, block, from } => {
                 if let CopySource::Level { level, slot } = from {
                     assert!(books[level.index()].holds(slot, block));
@@ -298,7 +307,7 @@ impl Driver {
         assert_eq!(writes.total(), writes.fill + writes.write + writes.promotion + writes.moved);
         assert!(c.write_hits_ssd <= writes.write && writes.write <= c.block_writes);
         assert!(c.backing_reads >= c.read_misses && c.backing_writes >= c.write_backs);
-        assert!(c.write_backs <= c.evictions[1]);
+        assert!(c.write_backs <= c.evictions[1] + self.cleanings);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Schemes, sizer and counters against slow, obvious oracles.
 
 mod belady;
+mod cut_off;
 mod determinism;
 mod docs;
 mod driver;
@@ -15,7 +16,9 @@ mod popularity;
 mod replacements;
 mod request_oriented;
 mod rpac;
+mod sized;
 mod sizer;
 mod tica;
+mod two_level;
 mod two_q;
 mod vectors;

@@ -115,7 +115,19 @@ proptest! {
 const QUEUED: [&str; 5] = ["arc", "s3-fifo", "sieve", "lirs", "w-tinylfu"];
 
 /// Schemes of one SSD level with a test file of their own.
-const ELSEWHERE: &[&str] = &["larc", "s-rac-like", "2q", "mq", "fast-cache-like", "rpac"];
+const ELSEWHERE: &[&str] = &[
+    "larc",
+    "s-rac-like",
+    "2q",
+    "mq",
+    "fast-cache-like",
+    "rpac",
+    "centaur-like",
+    "s-cave-like",
+    "vcacheshare-like",
+    "flashcache",
+    "opencas-like",
+];
 
 #[test]
 fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
@@ -180,6 +192,8 @@ fn memory_for_each_known_block_is_bounded() {
         ("mq", 5 * BLOCKS),
         // Nothing is accessed three times within the window.
         ("fast-cache-like", BLOCKS),
+        ("flashcache", BLOCKS),
+        ("opencas-like", BLOCKS),
     ] {
         let quota = Quota::new(0, BLOCKS);
         let settings = SchemeInfo::find(scheme).unwrap().settings();

@@ -26,6 +26,10 @@ struct NaiveVm {
     disks_ns: u64,
 }
 
+fn is_write_back(effect: &Effect) -> bool {
+    matches!(effect, Effect::Evict { dirty: true, .. } | Effect::Clean { .. })
+}
+
 impl NaiveVm {
     fn disk_ns(&mut self, block: u64, is_write: bool, times: &ServiceTimes) -> u64 {
         let (from, disk) = (self.head.replace(block + 1), &times.backing);
@@ -63,7 +67,7 @@ impl NaiveVm {
         };
         let copied_reads = self.count(|e| matches!(e, Effect::Copy { from: CopySource::Backing, .. }));
         let (ssd_write_backs, mirror_write_backs) = self.write_backs_by_source();
-        let write_backs = self.count(|e| matches!(e, Effect::Evict { dirty: true, .. }));
+        let write_backs = self.count(is_write_back);
         let disk = &times.backing;
         let background_ns = copied_reads * disk.random_read.work_ns + write_backs * disk.random_write.work_ns;
         Operations {
@@ -80,9 +84,9 @@ impl NaiveVm {
         }
     }
 
-    /// Dirty blocks that left the SSD: those that were read from there, and those whose mirror left right after them.
+    /// Dirty blocks that were written back: those that were read from there, and those whose mirror left right after them.
     fn write_backs_by_source(&self) -> (u64, u64) {
-        let all = self.count(|e| matches!(e, Effect::Evict { dirty: true, .. }));
+        let all = self.count(is_write_back);
         let is_mirrored = |pair: &&[Effect]| match pair {
             [
                 Effect::Evict { block: one, dirty: true, .. },
@@ -160,7 +164,7 @@ impl NaiveVm {
         let merges = self.count(|e| matches!(e, Effect::MergeBacking));
         let from_backing = self.count(|e| matches!(e, Effect::Copy { from: CopySource::Backing, .. }));
         prop_assert_eq!(found.counters.backing_reads, misses + merges + from_backing);
-        let write_backs = self.count(|e| matches!(e, Effect::Evict { dirty: true, .. }));
+        let write_backs = self.count(is_write_back);
         prop_assert_eq!(found.counters.write_backs, write_backs);
         let through = self.count(|e| matches!(e, Effect::WriteBacking));
         prop_assert_eq!(found.counters.backing_writes, write_backs + through);
@@ -269,6 +273,17 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
         ("mq", "write_policy=ro"),
         ("fast-cache-like", "promote_after=2"),
         ("rpac", "decay_interval=50"),
+        ("eci-cache-like", "policy_interval=20"),
+        ("centaur-like", "objective=hits"),
+        ("s-cave-like", "chunk_percent=10"),
+        ("vcacheshare-like", "alpha=1"),
+        ("flashcache", "max_clean_ios_set=1"),
+        ("opencas-like", "write_policy=wb"),
+        ("l2arc-like", "feed_interval=10"),
+        ("ucache-like", "worth_hits=0"),
+        ("tica-ef", "copy_rate=0.5"),
+        ("tica-wed", "copy_rate=0"),
+        ("tica-adaptive", "sample_size=20"),
     ];
     let small = ["sizing_interval=40", "promotion_interval=15", "queue_percent=50", "popularity=any"];
     (proptest::sample::select(modes.to_vec()), 1u32..40, 1u32..80).prop_map(
@@ -278,9 +293,17 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
                 settings.set_pair("assoc=4").expect("a setting");
             }
             settings.set_pair(mode).expect("a setting");
+            if settings.values().any(|(key, _)| key == "sizing_interval") {
+                settings.set_pair(small[0]).expect("a setting");
+            }
             if scheme == "etica" {
                 small.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));
                 (settings, Quota::new(dram, ssd))
+            } else if ["l2arc-like", "ucache-like"].contains(&scheme) {
+                (settings, Quota::new(dram, ssd))
+            } else if scheme.starts_with("tica") {
+                // The read SSD may be smaller than the other one.
+                (settings, Quota::new(dram, ssd).with(Level::ReadSsd, dram + 20))
             } else {
                 (settings, Quota::new(0, ssd))
             }
@@ -314,7 +337,7 @@ proptest! {
         }
         driver.finish();
         let (vms, mut shares) = naive(&settings, physical, &times, &requests);
-        if settings.scheme() != "etica" {
+        if !settings.values().any(|(key, _)| key == "sizing") {
             shares.clear();
         }
         for (number, (expected, outcome)) in vms.iter().zip(driver.outcomes()).enumerate() {

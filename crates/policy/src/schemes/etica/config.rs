@@ -1,6 +1,7 @@
 //! ETICA's settings.
 
 use crate::geometry::Geometry;
+use crate::interval::Interval;
 use crate::quota::Quota;
 use crate::schemes::mapping;
 use crate::settings::{SettingInfo, SettingKind, Settings};
@@ -100,7 +101,9 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     },
 ];
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, sizer::SETTINGS, SETTINGS];
+static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("sum_hit_ratio"), sizer::PPC_FLOOR];
+
+pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, OBJECTIVES, sizer::SETTINGS, SETTINGS];
 
 /// What the SSD does with a write to a block it does not hold, and whether popularity rules it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +128,6 @@ pub(super) enum PopularityOf {
 #[derive(Debug)]
 pub(super) struct Config {
     pub(super) mode: Mode,
-    pub(super) by_time: bool,
-    pub(super) promotion_interval: u64,
-    pub(super) promotion_interval_ns: u64,
     pub(super) queue_share: f64,
     pub(super) evict_literally: bool,
     pub(super) popularity: PopularityOf,
@@ -138,7 +138,7 @@ pub(super) struct Config {
     pub(super) ro_ignore_writes: bool,
     pub(super) measures_demand: bool,
     track_blocks: u32,
-    mapping: Settings,
+    settings: Settings,
 }
 
 impl Config {
@@ -149,9 +149,6 @@ impl Config {
                 "full-strict" => Mode::FullStrict,
                 _ => Mode::FullHybrid,
             },
-            by_time: settings.text("trigger") == "time",
-            promotion_interval: settings.integer("promotion_interval"),
-            promotion_interval_ns: (settings.number("promotion_interval_s") * 1e9) as u64,
             queue_share: settings.number("queue_percent") / 100.0,
             evict_literally: settings.text("evict") == "literal",
             popularity: match settings.text("popularity") {
@@ -166,12 +163,17 @@ impl Config {
             ro_ignore_writes: settings.is_on("ro_ignore_writes"),
             measures_demand: settings.is_on("sizing"),
             track_blocks: settings.integer("track_blocks") as u32,
-            mapping: settings.clone(),
+            settings: settings.clone(),
         }
     }
 
     pub(super) fn geometry(&self, blocks: u32) -> Geometry {
-        mapping::geometry(&self.mapping, blocks)
+        mapping::geometry(&self.settings, blocks)
+    }
+
+    /// From promotion to promotion.
+    pub(super) fn promotion_interval(&self) -> Interval {
+        sizer::interval(&self.settings, "promotion_interval", "promotion_interval_s")
     }
 
     /// Whether popularity decides what the SSD holds.

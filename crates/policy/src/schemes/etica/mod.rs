@@ -13,7 +13,6 @@ mod heap;
 mod pod;
 mod popularity;
 mod promote;
-mod radix;
 mod records;
 mod sets;
 mod table;
@@ -28,6 +27,7 @@ use self::popularity::Popularity;
 use self::sets::SsdSets;
 use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
+use crate::interval::Interval;
 use crate::lists::SetLists;
 use crate::quota::Quota;
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
@@ -48,9 +48,9 @@ pub struct Etica {
     popularity: Popularity,
     quota: Quota,
     accesses_in_window: u64,
-    requests_in_interval: u64,
+    promotions: Interval,
+    /// The number of the promotion interval.
     interval: u32,
-    interval_start_ns: Option<u64>,
 }
 
 impl Etica {
@@ -67,9 +67,8 @@ impl Etica {
             popularity: Popularity::new(&config),
             quota,
             accesses_in_window: 0,
-            requests_in_interval: 0,
+            promotions: config.promotion_interval(),
             interval: 0,
-            interval_start_ns: None,
             config,
         }
     }
@@ -214,20 +213,8 @@ impl Etica {
         block
     }
 
-    #[inline(always)]
-    fn interval_is_over(&mut self, now_ns: u64) -> bool {
-        if self.config.by_time {
-            let start = *self.interval_start_ns.get_or_insert(now_ns);
-            now_ns.saturating_sub(start) >= self.config.promotion_interval_ns
-        } else {
-            self.requests_in_interval >= self.config.promotion_interval
-        }
-    }
-
     #[inline(never)]
-    fn end_interval<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
-        self.requests_in_interval = 0;
-        self.interval_start_ns = Some(now_ns);
+    fn end_interval<S: Sink>(&mut self, sink: &mut S) {
         self.interval = self.interval.wrapping_add(1);
         if self.config.promotes() {
             self.promote(sink);
@@ -264,9 +251,8 @@ impl Scheme for Etica {
 
     #[inline]
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
-        self.requests_in_interval += 1;
-        if self.interval_is_over(now_ns) {
-            self.end_interval(now_ns, sink);
+        if self.promotions.ends_with(now_ns) {
+            self.end_interval(sink);
         }
     }
 

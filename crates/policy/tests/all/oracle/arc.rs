@@ -20,6 +20,15 @@ impl PlainArc {
         PlainArc { c: blocks as usize, p: 0.0, t1: vec![], t2: vec![], b1: vec![], b2: vec![] }
     }
 
+    /// Cached blocks that were accessed once since they came, and more often, the next to leave first.
+    pub fn seen_once(&self) -> Vec<BlockNo> {
+        self.t1.iter().map(|entry| entry.block).collect()
+    }
+
+    pub fn seen_more_often(&self) -> Vec<BlockNo> {
+        self.t2.iter().map(|entry| entry.block).collect()
+    }
+
     fn full(&self) -> bool {
         self.t1.len() + self.t2.len() >= self.c
     }

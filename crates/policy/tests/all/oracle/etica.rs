@@ -72,7 +72,7 @@ fn demand(mut distances: Vec<u32>, accesses: u64) -> LevelDemand {
         curve.retain(|earlier| earlier.size_blocks != point.size_blocks);
         curve.push(point);
     }
-    LevelDemand { blocks, curve, accesses }
+    LevelDemand { blocks, curve, accesses, weight: 1.0 }
 }
 
 impl PlainEtica {

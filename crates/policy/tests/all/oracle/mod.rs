@@ -2,6 +2,7 @@
 
 pub mod arc;
 pub mod belady;
+pub mod cut_off;
 pub mod etica;
 pub mod fast_cache;
 pub mod larc;
@@ -9,11 +10,14 @@ pub mod level;
 pub mod lirs;
 pub mod mq;
 pub mod one_level;
+pub mod opencas;
 pub mod pod;
 pub mod request_oriented;
 pub mod rpac;
 pub mod s3_fifo;
 pub mod sieve;
+pub mod sized;
 pub mod tica;
+pub mod two_level;
 pub mod two_q;
 pub mod w_tinylfu;

@@ -12,6 +12,11 @@ pub trait PlainReplacement {
     fn entries(&mut self) -> Vec<&mut Entry>;
     /// Any access, before everything else.
     fn note(&mut self, _block: BlockNo) {}
+    /// Marks a block's copy.
+    fn set_dirty(&mut self, block: BlockNo, dirty: bool) {
+        let entries = self.entries().into_iter();
+        entries.filter(|entry| entry.block == block).for_each(|entry| entry.dirty = dirty);
+    }
     /// A cached block is hit.
     fn touch(&mut self, block: BlockNo);
     /// Caches a block, clean, and says what left for it; `None` if there is no room at all.
@@ -84,6 +89,24 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
         PlainOneLevel { replacement, counters: Counters::default(), policy: policy.to_owned() }
     }
 
+    pub fn set_policy(&mut self, policy: &str) {
+        self.policy = policy.to_owned();
+    }
+
+    /// Writes back what is dirty and leaves it there, in the order of the entries.
+    pub fn clean_all(&mut self) -> Vec<Said> {
+        let dirty = self.replacement.entries().into_iter().filter(|entry| entry.dirty);
+        let said: Vec<Said> = dirty
+            .map(|entry| {
+                entry.dirty = false;
+                Said::Clean(entry.block)
+            })
+            .collect();
+        self.counters.write_backs += said.len() as u64;
+        self.counters.backing_writes += said.len() as u64;
+        said
+    }
+
     fn is(&self, policies: &[&str]) -> bool {
         policies.contains(&self.policy.as_str())
     }
@@ -97,8 +120,7 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
     }
 
     fn set_dirty(&mut self, block: BlockNo, dirty: bool) {
-        let entries = self.replacement.entries().into_iter();
-        entries.filter(|entry| entry.block == block).for_each(|entry| entry.dirty = dirty);
+        self.replacement.set_dirty(block, dirty);
     }
 
     fn evicted(&mut self, gone: Vec<Entry>) -> Vec<Said> {

@@ -1,0 +1,273 @@
+//! L2ARC and uCache from vectors, the oldest first.
+
+use lode_policy::Quota;
+use lode_types::{BlockNo, Level};
+
+use super::arc::PlainArc;
+use super::level::Entry;
+use super::one_level::PlainReplacement;
+use crate::driver::{Residents, Said, Step};
+
+fn residents_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Residents {
+    entries.into_iter().map(|entry| (entry.block, entry.dirty)).collect()
+}
+
+fn evicted(level: Level, entry: Entry) -> Said {
+    Said::Evict { level, block: entry.block, dirty: entry.dirty }
+}
+
+fn remove(entries: &mut Vec<Entry>, block: BlockNo) -> Option<Entry> {
+    let at = entries.iter().position(|entry| entry.block == block)?;
+    Some(entries.remove(at))
+}
+
+/// What both have in common.
+pub trait PlainTwoLevel {
+    fn step(&mut self, step: Step) -> Vec<Said>;
+    fn residents(&mut self) -> [Residents; 2];
+}
+
+#[derive(Debug)]
+pub struct PlainL2arc {
+    dram: PlainArc,
+    ssd: Vec<Entry>,
+    ssd_blocks: usize,
+    interval: u32,
+    feed_blocks: usize,
+    headroom: usize,
+    requests: u32,
+}
+
+impl PlainL2arc {
+    pub fn new(quota: Quota, interval: u32, feed_blocks: usize, headroom: usize) -> PlainL2arc {
+        let (dram, ssd) = (PlainArc::new(quota.dram_blocks), quota.ssd_blocks as usize);
+        PlainL2arc { dram, ssd: vec![], ssd_blocks: ssd, interval, feed_blocks, headroom, requests: 0 }
+    }
+
+    fn in_dram(&mut self, block: BlockNo) -> bool {
+        self.dram.entries().iter().any(|entry| entry.block == block)
+    }
+
+    fn in_ssd(&self, block: BlockNo) -> bool {
+        self.ssd.iter().any(|entry| entry.block == block)
+    }
+
+    fn read(&mut self, block: BlockNo) -> Vec<Said> {
+        if self.in_dram(block) {
+            self.dram.touch(block);
+            return vec![Said::ReadLevel(Level::Dram)];
+        }
+        let mut said = vec![if self.in_ssd(block) { Said::ReadLevel(Level::Ssd) } else { Said::ReadBacking }];
+        if let Some(gone) = self.dram.admit(block) {
+            said.extend(gone.into_iter().map(|entry| evicted(Level::Dram, entry)));
+            said.push(Said::Fill(Level::Dram));
+        }
+        said
+    }
+
+    fn invalidate(&mut self, block: BlockNo) -> Vec<Said> {
+        let mut said = Vec::new();
+        if self.in_dram(block) {
+            self.dram.remove(block);
+            said.push(Said::Invalidate(Level::Dram));
+        }
+        if remove(&mut self.ssd, block).is_some() {
+            said.push(Said::Invalidate(Level::Ssd));
+        }
+        said
+    }
+
+    fn feed(&mut self) -> Vec<Said> {
+        let mut said = Vec::new();
+        let mut left = self.feed_blocks.min(self.ssd_blocks);
+        for list in [self.dram.seen_more_often(), self.dram.seen_once()] {
+            for block in list.into_iter().take(self.headroom * self.feed_blocks) {
+                if left > 0 && !self.in_ssd(block) {
+                    if self.ssd.len() >= self.ssd_blocks {
+                        said.push(evicted(Level::Ssd, self.ssd.remove(0)));
+                    }
+                    self.ssd.push(Entry { block, dirty: false });
+                    said.push(Said::Promote { block, from_dram: true });
+                    left -= 1;
+                }
+            }
+        }
+        said
+    }
+}
+
+impl PlainTwoLevel for PlainL2arc {
+    fn step(&mut self, step: Step) -> Vec<Said> {
+        match step {
+            Step::Read(block) => self.read(block),
+            Step::Write(block, _) => {
+                let mut said = self.invalidate(block);
+                said.push(Said::WriteBacking);
+                said
+            }
+            Step::EndRequest => {
+                self.requests += 1;
+                if self.requests % self.interval == 0 { self.feed() } else { Vec::new() }
+            }
+            Step::Discard(block) => {
+                let said = self.invalidate(block);
+                self.dram.remove(block);
+                said
+            }
+            Step::Forget(Level::Dram, block) => {
+                if self.in_dram(block) {
+                    self.dram.remove(block);
+                }
+                Vec::new()
+            }
+            Step::Forget(_, block) => {
+                remove(&mut self.ssd, block);
+                Vec::new()
+            }
+            Step::Cleaned(_) => Vec::new(),
+            Step::Restore(block, dirty) => {
+                let fits = !dirty && !self.in_ssd(block) && self.ssd.len() < self.ssd_blocks;
+                if fits {
+                    self.ssd.push(Entry { block, dirty: false });
+                }
+                vec![Said::Restored(fits)]
+            }
+            Step::Resize(quota) => {
+                let gone = self.dram.resize(quota.dram_blocks);
+                self.ssd_blocks = quota.ssd_blocks as usize;
+                let too_many = self.ssd.len().saturating_sub(self.ssd_blocks);
+                let from_ssd = self.ssd.drain(..too_many).map(|entry| evicted(Level::Ssd, entry));
+                gone.into_iter().map(|entry| evicted(Level::Dram, entry)).chain(from_ssd).collect()
+            }
+        }
+    }
+
+    fn residents(&mut self) -> [Residents; 2] {
+        [residents_of(self.dram.entries().into_iter().map(|entry| &*entry)), residents_of(&self.ssd)]
+    }
+}
+
+#[derive(Debug)]
+pub struct PlainUcache {
+    /// With hits.
+    dram: Vec<(BlockNo, u32)>,
+    ssd: Vec<Entry>,
+    quota: Quota,
+    worth_hits: u32,
+}
+
+impl PlainUcache {
+    pub fn new(quota: Quota, worth_hits: u32) -> PlainUcache {
+        PlainUcache { dram: vec![], ssd: vec![], quota, worth_hits }
+    }
+
+    fn take_from_dram(&mut self, block: BlockNo) -> Option<(BlockNo, u32)> {
+        let at = self.dram.iter().position(|known| known.0 == block)?;
+        Some(self.dram.remove(at))
+    }
+
+    fn put_in_ssd(&mut self, entry: Entry, said: &mut Vec<Said>) {
+        if self.ssd.len() >= self.quota.ssd_blocks as usize {
+            said.push(evicted(Level::Ssd, self.ssd.remove(0)));
+        }
+        self.ssd.push(entry);
+    }
+
+    fn read(&mut self, block: BlockNo) -> Vec<Said> {
+        if let Some((_, hits)) = self.take_from_dram(block) {
+            self.dram.push((block, hits + 1));
+            return vec![Said::ReadLevel(Level::Dram)];
+        }
+        if let Some(entry) = remove(&mut self.ssd, block) {
+            self.ssd.push(entry);
+            return vec![Said::ReadLevel(Level::Ssd)];
+        }
+        let mut said = vec![Said::ReadBacking];
+        if self.quota.dram_blocks == 0 {
+            return said;
+        }
+        if self.dram.len() >= self.quota.dram_blocks as usize {
+            let (gone, hits) = self.dram.remove(0);
+            if hits >= self.worth_hits && self.quota.ssd_blocks > 0 {
+                self.put_in_ssd(Entry { block: gone, dirty: false }, &mut said);
+                said.push(Said::Promote { block: gone, from_dram: true });
+            }
+            said.push(Said::Evict { level: Level::Dram, block: gone, dirty: false });
+        }
+        self.dram.push((block, 0));
+        said.push(Said::Fill(Level::Dram));
+        said
+    }
+
+    fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Said> {
+        let mut said = Vec::new();
+        let hit = remove(&mut self.ssd, block).is_some();
+        let in_dram = self.take_from_dram(block).is_some();
+        let to_ssd = self.quota.ssd_blocks > 0;
+        if to_ssd {
+            self.put_in_ssd(Entry { block, dirty: true }, &mut said);
+        }
+        if to_ssd && partial {
+            said.push(match (in_dram, hit) {
+                (true, _) => Said::MergeLevel(Level::Dram),
+                (false, true) => Said::MergeLevel(Level::Ssd),
+                (false, false) => Said::MergeBacking,
+            });
+        }
+        if in_dram {
+            said.push(Said::Invalidate(Level::Dram));
+        }
+        said.push(if to_ssd { Said::WriteLevel { hit, dirty: true } } else { Said::WriteBacking });
+        said
+    }
+}
+
+impl PlainTwoLevel for PlainUcache {
+    fn step(&mut self, step: Step) -> Vec<Said> {
+        match step {
+            Step::Read(block) => self.read(block),
+            Step::Write(block, partial) => self.write(block, partial),
+            Step::EndRequest => Vec::new(),
+            Step::Discard(block) => {
+                let dram = self.take_from_dram(block).map(|_| Said::Invalidate(Level::Dram));
+                let ssd = remove(&mut self.ssd, block).map(|_| Said::Invalidate(Level::Ssd));
+                dram.into_iter().chain(ssd).collect()
+            }
+            Step::Forget(Level::Dram, block) => {
+                self.take_from_dram(block);
+                Vec::new()
+            }
+            Step::Forget(_, block) => {
+                remove(&mut self.ssd, block);
+                Vec::new()
+            }
+            Step::Cleaned(block) => {
+                let copies = self.ssd.iter_mut().filter(|entry| entry.block == block);
+                copies.for_each(|entry| entry.dirty = false);
+                Vec::new()
+            }
+            Step::Restore(block, dirty) => {
+                let known = self.ssd.iter().any(|entry| entry.block == block)
+                    || self.dram.iter().any(|known| known.0 == block);
+                let fits = !known && self.ssd.len() < self.quota.ssd_blocks as usize;
+                if fits {
+                    self.ssd.push(Entry { block, dirty });
+                }
+                vec![Said::Restored(fits)]
+            }
+            Step::Resize(quota) => {
+                self.quota = quota;
+                let from_dram = self.dram.len().saturating_sub(quota.dram_blocks as usize);
+                let from_ssd = self.ssd.len().saturating_sub(quota.ssd_blocks as usize);
+                let dram = self.dram.drain(..from_dram);
+                let dram = dram.map(|known| Said::Evict { level: Level::Dram, block: known.0, dirty: false });
+                let ssd = self.ssd.drain(..from_ssd).map(|entry| evicted(Level::Ssd, entry));
+                dram.chain(ssd).collect()
+            }
+        }
+    }
+
+    fn residents(&mut self) -> [Residents; 2] {
+        [self.dram.iter().map(|known| (known.0, false)).collect(), residents_of(&self.ssd)]
+    }
+}

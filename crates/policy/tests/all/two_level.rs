@@ -1,0 +1,107 @@
+//! L2ARC and uCache against their oracles, and what is told of them.
+
+use lode_policy::{Nothing, Quota, Scheme, Settings, build};
+use lode_types::{Access, Level};
+use proptest::prelude::*;
+
+use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
+use crate::oracle::two_level::{PlainL2arc, PlainTwoLevel, PlainUcache};
+
+fn any_quota() -> impl Strategy<Value = Quota> {
+    (any_blocks(), any_blocks()).prop_map(|(dram, ssd)| Quota::new(dram, ssd))
+}
+
+fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    let access = any_step(60, Just(Quota::new(12, 24)).boxed())
+        .prop_filter("an access", |step| matches!(step, Step::Read(_) | Step::Write(..) | Step::EndRequest));
+    let step = any_step(60, any_quota().boxed());
+    prop_oneof![prop::collection::vec(step, 0..250), prop::collection::vec(access, 0..400)]
+}
+
+fn compare(settings: &Settings, quota: Quota, mut oracle: impl PlainTwoLevel, steps: &[Step]) {
+    let mut driver = Driver::new(settings, Quota::new(64, 64), quota);
+    for (at, &step) in steps.iter().enumerate() {
+        assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");
+        let [dram, ssd] = oracle.residents();
+        assert_eq!(driver.residents(Level::Dram), dram, "after step {at}: {step:?}");
+        assert_eq!(driver.residents(Level::Ssd), ssd, "after step {at}: {step:?}");
+    }
+    driver.check_counters();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn l2arc_equals_the_oracle(
+        quota in any_quota(), steps in any_steps(), interval in 1u32..8, blocks in 1usize..6, headroom in 1usize..4,
+    ) {
+        let pairs = [
+            ("feed_interval", &*interval.to_string()),
+            ("feed_blocks", &*blocks.to_string()),
+            ("headroom", &*headroom.to_string()),
+        ];
+        let oracle = PlainL2arc::new(quota, interval, blocks, headroom);
+        compare(&settings("l2arc-like", &pairs), quota, oracle, &steps);
+    }
+
+    #[test]
+    fn ucache_equals_the_oracle(quota in any_quota(), steps in any_steps(), worth in 0u32..4) {
+        let settings = settings("ucache-like", &[("worth_hits", &worth.to_string())]);
+        compare(&settings, quota, PlainUcache::new(quota, worth), &steps);
+    }
+}
+
+#[test]
+fn what_will_leave_the_arc_is_on_the_ssd_before() {
+    let quota = Quota::new(4, 8);
+    let pairs = [("feed_interval", "2"), ("feed_blocks", "1")];
+    let mut driver = Driver::new(&settings("l2arc-like", &pairs), quota, quota);
+    for block in 0..4 {
+        driver.step(Step::Read(block));
+    }
+    driver.step(Step::EndRequest);
+    assert_eq!(driver.step(Step::EndRequest), [Said::Promote { block: 0, from_dram: true }]);
+    driver.step(Step::Read(9));
+    // It left host memory, and the disk is spared.
+    assert_eq!(driver.step(Step::Read(0))[0], Said::ReadLevel(Level::Ssd));
+    assert_eq!(
+        driver.step(Step::Write(0, true)),
+        [Said::Invalidate(Level::Dram), Said::Invalidate(Level::Ssd), Said::WriteBacking]
+    );
+}
+
+#[test]
+fn what_is_read_once_never_reaches_the_ssd() {
+    let quota = Quota::new(4, 8);
+    let mut driver = Driver::new(&settings("ucache-like", &[]), quota, quota);
+    for block in [1, 2, 1, 3, 4, 5, 6, 7, 8] {
+        driver.step(Step::Read(block));
+    }
+    assert_eq!(driver.residents(Level::Ssd).keys().copied().collect::<Vec<_>>(), [1]);
+}
+
+/// Memory for each block that is known in a level, ghosts included.
+#[test]
+fn memory_for_each_known_block_is_bounded() {
+    const BLOCKS: u32 = 50_000;
+    const MOST_BYTES_PER_BLOCK: usize = 96;
+    // The ARC knows as many ghosts as blocks.
+    for (name, known) in [("l2arc-like", 4 * BLOCKS), ("ucache-like", 3 * BLOCKS)] {
+        let quota = Quota::new(BLOCKS, 2 * BLOCKS);
+        let mut scheme = build(&settings(name, &[]), quota, quota);
+        let mut at_first = 0;
+        for block in 0..600_000u64 {
+            for number in [block, block, block.saturating_sub(70_000)] {
+                scheme.access(Access::read(number), &mut Nothing);
+                scheme.end_request(0, &mut Nothing);
+            }
+            if block == 300_000 {
+                at_first = scheme.memory_bytes();
+            }
+        }
+        let bytes = scheme.memory_bytes();
+        assert!(bytes <= known as usize * MOST_BYTES_PER_BLOCK, "{name}: {bytes} bytes");
+        assert!(bytes <= at_first + at_first / 20, "{name}: {at_first}, later {bytes} bytes");
+    }
+}
