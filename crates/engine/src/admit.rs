@@ -1,7 +1,7 @@
 //! Admission: a request is decided when everything its operations could need is there, in the order of
 //! arrival. After that no operation waits for space, so nothing can lock up.
 
-use lode_policy::{CopySource, Effect, Scheme};
+use lode_policy::{CopySource, Effect, Scheme, Slot};
 use lode_types::{Access, AccessOp as Direction, BlockNo, BlockPart, Level, SECTOR_BYTES, blocks_of};
 
 use crate::Buf;
@@ -196,7 +196,9 @@ impl Engine {
         if self.blocks.get(part.block).is_some_and(changes) {
             return false;
         }
-        let Some(frame) = self.dram.peek(*slot) else { return false };
+        // A cleaning may have taken the frame along.
+        let in_flight = || self.blocks.get(part.block).and_then(|flight| flight.frame);
+        let Some(frame) = self.dram.peek(*slot).or_else(in_flight) else { return false };
         let from = &self.dram.bytes(frame)[part.start as usize..(part.start + part.len) as usize];
         copy_to(&mut self.requests[request], buf_at, from);
         self.request_part_done(request, Served::Dram);
@@ -224,46 +226,58 @@ impl Engine {
             fill_ssd: false,
             to_ssd: None,
             to_backing: false,
-            drop_dram: false,
             drop_ssd: false,
             on_backing: false,
             holds_frame: false,
             holds_place: false,
         };
         for effect in effects {
-            match *effect {
-                Effect::Evict { .. } | Effect::Clean { .. } | Effect::Copy { .. } => self.background(effect),
-                Effect::ReadLevel { level, slot } => {
-                    self.claim(block, level, slot);
-                    op.source = source_of(level);
-                }
-                Effect::ReadBacking => op.source = Source::Backing,
-                Effect::MergeLevel { level, slot } => {
-                    self.claim(block, level, slot);
-                    op.merge = Some(source_of(level));
-                }
-                Effect::MergeBacking => op.merge = Some(Source::Backing),
-                Effect::Fill { level, slot } => {
-                    self.assign(block, level, slot);
-                    *(if level == Level::Dram { &mut op.fill_dram } else { &mut op.fill_ssd }) = true;
-                }
-                Effect::WriteLevel { slot, hit, dirty, .. } => {
-                    if hit {
-                        self.claim(block, Level::Ssd, slot);
-                    } else {
-                        self.assign(block, Level::Ssd, slot);
-                    }
-                    op.to_ssd = Some(dirty);
-                }
-                Effect::WriteBacking => op.to_backing = true,
-                Effect::Invalidate { level, slot } => {
-                    self.release(block, level, slot);
-                    *(if level == Level::Dram { &mut op.drop_dram } else { &mut op.drop_ssd }) = true;
-                }
-            }
+            self.note_effect(block, &mut op, effect);
         }
         self.set_aside(&mut op);
         self.push_op(block, Op::Access(op));
+    }
+
+    /// Makes one effect of an access part of its operation.
+    fn note_effect(&mut self, block: BlockNo, op: &mut AccessOp, effect: &Effect) {
+        match *effect {
+            Effect::Evict { .. } | Effect::Clean { .. } | Effect::Copy { .. } => self.background(effect),
+            Effect::ReadLevel { level, slot } => {
+                self.claim(block, level, slot);
+                op.source = level.into();
+            }
+            Effect::ReadBacking => op.source = Source::Backing,
+            Effect::MergeLevel { level, slot } => {
+                self.claim(block, level, slot);
+                op.merge = Some(level.into());
+            }
+            Effect::MergeBacking => op.merge = Some(Source::Backing),
+            Effect::Fill { level, slot } => {
+                self.assign(block, level, slot);
+                match level {
+                    Level::Dram => op.fill_dram = true,
+                    Level::Ssd => op.fill_ssd = true,
+                    Level::ReadSsd => unreachable!("the read SSD takes copies and no fills"),
+                }
+            }
+            Effect::WriteLevel { level, slot, hit, dirty } => {
+                if hit {
+                    self.claim(block, level, slot);
+                } else {
+                    self.assign(block, level, slot);
+                }
+                match level {
+                    Level::Dram => op.fill_dram = true,
+                    Level::Ssd => op.to_ssd = Some(dirty),
+                    Level::ReadSsd => unreachable!("the read SSD takes copies and no writes"),
+                }
+            }
+            Effect::WriteBacking => op.to_backing = true,
+            Effect::Invalidate { level, slot } => {
+                self.release(block, level, slot);
+                op.drop_ssd |= level == Level::Ssd;
+            }
+        }
     }
 
     /// Reserves what the operation needs; unless there will be no room, admission made sure that it is
@@ -274,6 +288,7 @@ impl Engine {
             op.holds_frame = true;
         }
         if (op.fill_ssd || op.to_ssd.is_some())
+            && !self.alarms.failed
             && let Some(ssd) = &mut self.ssd
             && ssd.slots.available() > 0
         {
@@ -283,53 +298,64 @@ impl Engine {
     }
 
     /// Brings a copy that the scheme speaks of from its slot to the block's flight.
-    pub(crate) fn claim(&mut self, block: BlockNo, level: Level, slot: u32) {
+    pub(crate) fn claim(&mut self, block: BlockNo, level: Level, slot: Slot) {
+        self.flight(block);
+        self.take_from_slot(block, level, slot);
+    }
+
+    fn take_from_slot(&mut self, block: BlockNo, level: Level, slot: Slot) {
+        let flight = self.blocks.enter(block);
+        flight.slots[level.index()] = Some(slot);
         match level {
-            Level::Dram => {
-                let frame = self.dram.claim(slot);
-                let flight = self.flight(block);
-                flight.frame = frame.or(flight.frame);
-                flight.dram_slot = Some(slot);
-            }
+            Level::Dram => flight.frame = self.dram.claim(slot).or(flight.frame),
             Level::Ssd => {
                 let place = self.ssd.as_mut().and_then(|ssd| ssd.slots.claim(slot));
-                let flight = self.flight(block);
                 flight.copy = place.map_or(flight.copy, SsdCopy::Whole);
-                flight.ssd_slot = Some(slot);
             }
-            Level::ReadSsd => no_read_ssd(),
+            Level::ReadSsd => flight.mirror = self.read_ssd.claim(slot).or(flight.mirror),
         }
     }
 
     /// The block will have a copy in this slot.
-    pub(crate) fn assign(&mut self, block: BlockNo, level: Level, slot: u32) {
-        let flight = self.flight(block);
-        match level {
-            Level::Dram => flight.dram_slot = Some(slot),
-            Level::Ssd => flight.ssd_slot = Some(slot),
-            Level::ReadSsd => no_read_ssd(),
-        }
+    pub(crate) fn assign(&mut self, block: BlockNo, level: Level, slot: Slot) {
+        self.flight(block).slots[level.index()] = Some(slot);
     }
 
     /// The block will have no copy in this slot; its place comes to the flight, to be given up in turn.
-    pub(crate) fn release(&mut self, block: BlockNo, level: Level, slot: u32) {
+    pub(crate) fn release(&mut self, block: BlockNo, level: Level, slot: Slot) {
         self.claim(block, level, slot);
-        let flight = self.flight(block);
-        match level {
-            Level::Dram => flight.dram_slot = None,
-            Level::Ssd => flight.ssd_slot = None,
-            Level::ReadSsd => no_read_ssd(),
-        }
+        self.flight(block).slots[level.index()] = None;
     }
 
     /// The block's flight; a new one waits if a trim or zeroing has hold of its block.
     pub(crate) fn flight(&mut self, block: BlockNo) -> &mut Flight {
-        if !self.blocks.contains(block) && self.range_holds(block) {
+        if !self.blocks.contains(block) {
+            let is_held = self.range_holds(block);
             let flight = self.blocks.enter(block);
-            flight.queue.push_back(Op::Hold);
-            flight.stage = Stage::Held;
+            if is_held {
+                flight.queue.push_back(Op::Hold);
+                flight.stage = Stage::Held;
+            }
+            self.gather(block);
         }
         self.blocks.enter(block)
+    }
+
+    /// Brings along all copies that a scheme with mirrors has of the block, because each may have to stand in for
+    /// another one. The decisions run ahead, so that a slot may still have what was there before.
+    fn gather(&mut self, block: BlockNo) {
+        let slots = self.scheme.slots(block);
+        for level in Level::ALL {
+            let Some(slot) = slots[level.index()] else { continue };
+            let held = match level {
+                Level::Dram => self.dram.block_in(slot),
+                Level::Ssd => self.ssd.as_ref().and_then(|ssd| ssd.slots.block_in(slot)),
+                Level::ReadSsd => self.read_ssd.block_in(slot),
+            };
+            if held == Some(block) {
+                self.take_from_slot(block, level, slot);
+            }
+        }
     }
 
     pub(crate) fn push_op(&mut self, block: BlockNo, op: Op) {
@@ -338,25 +364,26 @@ impl Engine {
         if flight.queue.len() == 1 {
             flight.stage = Stage::Start;
             self.runnable.push_back(block);
-        } else if matches!(flight.stage, Stage::Turn) {
-            self.promotions.hurry(block);
+        } else if matches!(flight.stage, Stage::Turn) && flight.is_waited_for() {
+            self.copies.hurry(block);
         }
     }
 
     /// Carries out an effect on a block other than the one accessed.
     pub(crate) fn background(&mut self, effect: &Effect) {
         match *effect {
-            Effect::Evict { level: Level::Dram, slot, block, .. } => {
-                if self.blocks.contains(block) {
-                    self.release(block, Level::Dram, slot);
-                    self.push_op(block, Op::EvictDram);
-                } else if let Some(frame) = self.dram.claim(slot) {
-                    self.dram.release(frame);
-                }
-            }
             Effect::Evict { level: Level::Ssd, slot, block, .. } => {
                 self.release(block, Level::Ssd, slot);
-                self.push_op(block, Op::EvictSsd);
+                self.push_op(block, Op::Evict(Level::Ssd));
+            }
+            Effect::Evict { level, slot, block, .. } => {
+                // After a failure it may be what stands in for the SSD.
+                if self.blocks.is_known(block) || self.alarms.failed {
+                    self.release(block, level, slot);
+                    self.push_op(block, Op::Evict(level));
+                } else {
+                    self.drop_from_slot(level, slot);
+                }
             }
             Effect::Clean { slot, block } => self.ask_to_clean(block, slot),
             Effect::Copy { to, slot, block, from } => {
@@ -364,9 +391,26 @@ impl Engine {
                     self.claim(block, level, slot);
                 }
                 self.assign(block, to, slot);
-                self.push_op(block, Op::Promote { from_dram: from.level() == Some(Level::Dram) });
+                self.push_op(block, Op::Copy { to, from: from.into() });
             }
             ref other => unreachable!("{other:?} concerns an accessed block"),
+        }
+    }
+
+    /// Empties the slot of a clean copy whose block is not in flight.
+    fn drop_from_slot(&mut self, level: Level, slot: Slot) {
+        match level {
+            Level::Dram => {
+                if let Some(frame) = self.dram.claim(slot) {
+                    self.dram.release(frame);
+                }
+            }
+            Level::ReadSsd => {
+                if let Some(place) = self.read_ssd.claim(slot) {
+                    self.read_ssd.release(place);
+                }
+            }
+            Level::Ssd => unreachable!("what leaves the SSD goes by way of its block's queue"),
         }
     }
 
@@ -386,19 +430,6 @@ impl Engine {
             self.background(effect);
         }
     }
-}
-
-fn source_of(level: Level) -> Source {
-    match level {
-        Level::Dram => Source::Dram,
-        Level::Ssd => Source::Ssd,
-        Level::ReadSsd => no_read_ssd(),
-    }
-}
-
-/// Of an effect that no scheme has without blocks of a read SSD, which `Engine::new` refuses.
-fn no_read_ssd() -> ! {
-    unreachable!("an engine has no read SSD")
 }
 
 /// Copies bytes into a request's buffer.

@@ -7,21 +7,43 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashMap;
-use lode_types::BlockNo;
+use lode_policy::{CopySource, Slot};
+use lode_types::{BlockNo, Level};
 use slab::Slab;
 
 use crate::Buf;
 use crate::dram::Frame;
 
-/// A place on the SSD: an index into the volume's slots.
+/// A place on an SSD: an index into the volume's places there.
 pub(crate) type Place = u32;
 
-/// Where the bytes of a read or a merge come from, as decided.
+/// Where the bytes of a read, a merge or a copy come from. Fast to slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Dram,
+    ReadSsd,
     Ssd,
     Backing,
+}
+
+impl Source {
+    pub(crate) const ALL: [Source; 4] = [Source::Dram, Source::ReadSsd, Source::Ssd, Source::Backing];
+}
+
+impl From<Level> for Source {
+    fn from(level: Level) -> Source {
+        match level {
+            Level::Dram => Source::Dram,
+            Level::Ssd => Source::Ssd,
+            Level::ReadSsd => Source::ReadSsd,
+        }
+    }
+}
+
+impl From<CopySource> for Source {
+    fn from(from: CopySource) -> Source {
+        from.level().map_or(Source::Backing, Source::from)
+    }
 }
 
 /// A block's copy on the SSD.
@@ -32,7 +54,7 @@ pub(crate) enum SsdCopy {
     None,
     /// It is at this place.
     Whole(Place),
-    /// It was the only one and is damaged: reads fail until the block is overwritten.
+    /// It is newer than the backing disk and damaged. Without a spare copy reads fail until the block is overwritten.
     Lost(Place),
 }
 
@@ -48,6 +70,11 @@ impl SsdCopy {
     /// Where it is if it can be used.
     pub(crate) fn whole(self) -> Option<Place> {
         if let SsdCopy::Whole(place) = self { Some(place) } else { None }
+    }
+
+    /// Where it is if its bytes can be read, there or with a spare copy elsewhere.
+    pub(crate) fn readable(self, has_spare: bool) -> Option<Place> {
+        if has_spare { self.place() } else { self.whole() }
     }
 
     pub(crate) fn is_lost(self) -> bool {
@@ -67,12 +94,12 @@ pub(crate) struct AccessOp {
     pub(crate) is_write: bool,
     pub(crate) source: Source,
     pub(crate) merge: Option<Source>,
+    /// DRAM gets a copy of what is read or written.
     pub(crate) fill_dram: bool,
     pub(crate) fill_ssd: bool,
     /// The write goes to the SSD; whether the copy is dirty then.
     pub(crate) to_ssd: Option<bool>,
     pub(crate) to_backing: bool,
-    pub(crate) drop_dram: bool,
     pub(crate) drop_ssd: bool,
     /// The backing disk's part is done.
     pub(crate) on_backing: bool,
@@ -85,15 +112,17 @@ pub(crate) struct AccessOp {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     Access(AccessOp),
-    EvictDram,
-    EvictSsd,
+    Evict(Level),
     /// The dirty copy is written back and stays as a clean one.
     Clean {
         /// The scheme asked for it, and does not need to be told.
         asked: bool,
     },
-    Promote {
-        from_dram: bool,
+    /// A damaged dirty copy is written back from a spare one and given up.
+    Repair,
+    Copy {
+        to: Level,
+        from: Source,
     },
     /// Nothing else touches the block until the trim or zeroing in flight is over.
     Hold,
@@ -104,22 +133,22 @@ pub(crate) enum Op {
 pub(crate) enum Stage {
     /// It has not started.
     Start,
-    /// The copy on the SSD.
-    ReadSsd,
-    /// The block on the backing disk.
-    ReadBacking,
+    /// The block's bytes.
+    Read(Source),
     /// The old bytes for a partial write.
     Merge(Source),
     /// The write to the SSD at this place, with this checksum; the bytes are already answered for when a
     /// read or write-through filled it.
     WriteSsd { place: Place, crc: u32 },
+    /// The write to the read SSD at this place, with this checksum.
+    WriteReadSsd { place: Place, crc: u32 },
     /// The invalidation of the SSD copy to become durable, before the backing disk is written.
     Gate,
     /// The write to the backing disk.
     WriteBacking,
-    /// A free place on the SSD.
+    /// A free place for a copy.
     Place(Buf),
-    /// A turn among the promotions.
+    /// A turn among the copies.
     Turn,
     /// Its write-back, by the destager, or the flush that makes the damaged copy superfluous.
     Destage,
@@ -132,15 +161,66 @@ pub(crate) enum Stage {
 pub(crate) struct Flight {
     pub(crate) queue: VecDeque<Op>,
     pub(crate) stage: Stage,
-    pub(crate) frame: Option<Frame>,
     pub(crate) copy: SsdCopy,
-    /// The slots of the scheme's latest decision.
-    pub(crate) dram_slot: Option<u32>,
-    pub(crate) ssd_slot: Option<u32>,
+    /// The copies beside it, which are never newer: in DRAM, and at a place of the read SSD.
+    pub(crate) frame: Option<Frame>,
+    pub(crate) mirror: Option<Place>,
+    /// What the frame will be when the write under way is on the SSD.
+    pub(crate) next_frame: Option<Frame>,
+    /// The slots of the scheme's latest decision, indexed by level.
+    pub(crate) slots: [Option<Slot>; Level::COUNT],
     /// The copy on the SSD could not be written back: what must not pass it fails.
     pub(crate) backing_failed: bool,
     /// The whole block as it will be written, while a write is under way.
     pub(crate) full: Option<Buf>,
+}
+
+impl Flight {
+    pub(crate) fn slot(&self, level: Level) -> Option<Slot> {
+        self.slots[level.index()]
+    }
+
+    /// Whether there is a copy beside the one on the SSD.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.frame.is_some() || self.mirror.is_some()
+    }
+
+    /// Whether something is queued behind the operation at the head that is not in vain until it is over.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.queue.iter().skip(1).any(|op| !matches!(op, Op::Evict(_)))
+    }
+
+    /// Where the block's newest bytes are read from: the copy that was decided on while it is there, else the fastest.
+    /// `None`: the only copy is damaged.
+    pub(crate) fn source(&self, decided: Source) -> Option<Source> {
+        let is_there = |source: &Source| match source {
+            Source::Dram => self.frame.is_some(),
+            Source::ReadSsd => self.mirror.is_some(),
+            Source::Ssd => self.copy.whole().is_some(),
+            Source::Backing => self.copy.place().is_none(),
+        };
+        std::iter::once(decided).chain(Source::ALL).find(is_there)
+    }
+}
+
+/// What a block has while it is not in flight and that is not in its slots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    /// It could not be written back, or is damaged.
+    pub(crate) copy: SsdCopy,
+    /// What stands in for the copy on the SSD although the scheme has let go of it.
+    pub(crate) frame: Option<Frame>,
+    pub(crate) mirror: Option<Place>,
+}
+
+impl Kept {
+    fn has_spare(&self) -> bool {
+        self.frame.is_some() || self.mirror.is_some()
+    }
+
+    fn readable(&self) -> Option<Place> {
+        self.copy.readable(self.has_spare())
+    }
 }
 
 /// All blocks in flight.
@@ -148,9 +228,8 @@ pub(crate) struct Flight {
 pub(crate) struct Blocks {
     keys: HashMap<BlockNo, usize>,
     flights: Slab<Flight>,
-    /// Blocks not in flight whose only copy on the SSD is no longer the scheme's: it could not be written back, or
-    /// is damaged.
-    kept: HashMap<BlockNo, SsdCopy>,
+    /// Blocks not in flight of which something counts that is no longer the scheme's.
+    kept: HashMap<BlockNo, Kept>,
 }
 
 impl Blocks {
@@ -180,14 +259,15 @@ impl Blocks {
         let flights = &mut self.flights;
         let kept = &mut self.kept;
         let key = *self.keys.entry(block).or_insert_with(|| {
-            let copy = kept.remove(&block).unwrap_or_default();
+            let Kept { copy, frame, mirror } = kept.remove(&block).unwrap_or_default();
             flights.insert(Flight {
                 queue: VecDeque::new(),
                 stage: Stage::Start,
-                frame: None,
                 copy,
-                dram_slot: None,
-                ssd_slot: None,
+                frame,
+                mirror,
+                next_frame: None,
+                slots: [None; Level::COUNT],
                 backing_failed: false,
                 full: None,
             })
@@ -201,33 +281,34 @@ impl Blocks {
         Some(self.flights.remove(key))
     }
 
-    /// Remembers the only copy of a block that leaves flight without a slot for it.
-    pub(crate) fn keep(&mut self, block: BlockNo, copy: SsdCopy) {
-        self.kept.insert(block, copy);
+    /// Remembers what counts of a block that leaves flight without slots for it.
+    pub(crate) fn keep(&mut self, block: BlockNo, kept: Kept) {
+        self.kept.insert(block, kept);
     }
 
-    /// Kept copies that are still to be written back, in ascending order.
+    /// Kept copies that are still to be written back, damaged ones by way of a spare, in ascending order.
     pub(crate) fn to_write_back(&self) -> Vec<BlockNo> {
-        let whole = self.kept.iter().filter(|(_, copy)| !copy.is_lost());
-        let mut blocks: Vec<BlockNo> = whole.map(|(&block, _)| block).collect();
+        let readable = self.kept.iter().filter(|(_, kept)| kept.readable().is_some());
+        let mut blocks: Vec<BlockNo> = readable.map(|(&block, _)| block).collect();
         blocks.sort_unstable();
         blocks
     }
 
-    /// Blocks in flight or kept, with their copies on the SSD.
-    fn copies(&self) -> impl Iterator<Item = (BlockNo, SsdCopy)> {
-        let in_flight = self.keys.iter().map(|(&block, &key)| (block, self.flights[key].copy));
-        in_flight.chain(self.kept.iter().map(|(&block, &copy)| (block, copy)))
+    /// Blocks in flight or kept, with their copies on the SSD and whether these have spares.
+    fn copies(&self) -> impl Iterator<Item = (BlockNo, SsdCopy, bool)> {
+        let in_flight = self.keys.iter().map(|(&block, &key)| (block, &self.flights[key]));
+        let in_flight = in_flight.map(|(block, flight)| (block, flight.copy, flight.has_spare()));
+        in_flight.chain(self.kept.iter().map(|(&block, kept)| (block, kept.copy, kept.has_spare())))
     }
 
-    /// Those of them that are whole.
-    pub(crate) fn whole_copies(&self) -> impl Iterator<Item = (BlockNo, Place)> {
-        self.copies().filter_map(|(block, copy)| Some((block, copy.whole()?)))
+    /// Those of them whose bytes can be read.
+    pub(crate) fn readable_copies(&self) -> impl Iterator<Item = (BlockNo, Place)> {
+        self.copies().filter_map(|(block, copy, spare)| Some((block, copy.readable(spare)?)))
     }
 
     /// How many of them are damaged and nowhere else.
     pub(crate) fn lost(&self) -> usize {
-        self.copies().filter(|(_, copy)| copy.is_lost()).count()
+        self.copies().filter(|(_, copy, spare)| copy.is_lost() && !spare).count()
     }
 
     pub(crate) fn kept(&self) -> usize {

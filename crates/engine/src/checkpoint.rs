@@ -74,6 +74,10 @@ impl SsdState {
         }
     }
 
+    pub(crate) fn tag(&self) -> VolumeTag {
+        self.tag
+    }
+
     /// Offset on the device of a place.
     pub(crate) fn offset(&self, place: Place) -> u64 {
         let (extent, within) = (place / self.layout.extent.slots, place % self.layout.extent.slots);
@@ -196,7 +200,7 @@ impl Engine {
     /// Commits the journal if anybody waits for it or space runs short.
     pub(crate) fn drive_journal(&mut self) {
         let waited_for = self.durable.version_waited_for().max(self.range_version());
-        let pressed = self.admission_is_blocked() || self.promotions.wants_places();
+        let pressed = self.admission_is_blocked() || self.copies.wants_places();
         if let Some(ssd) = &mut self.ssd {
             ssd.commit_wanted |= pressed && ssd.slots.waiting() > 0;
             ssd.commit(&mut self.io, waited_for);

@@ -12,6 +12,8 @@ pub enum DeviceId {
     Backing,
     /// The cache SSD. Offsets count from the start of the whole SSD.
     Ssd,
+    /// The second SSD, for reads. Offsets count from the start of the whole SSD.
+    ReadSsd,
 }
 
 /// What a device is asked to do. Offsets and lengths are in bytes and multiples of 512.

@@ -7,7 +7,7 @@ use lode_types::BlockNo;
 use slab::Slab;
 
 use crate::Buf;
-use crate::blocks::{Op, SsdCopy};
+use crate::blocks::{Flight, Op, Source, SsdCopy};
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::io::{Owner, Want};
@@ -19,9 +19,17 @@ pub(crate) const MAX_BLOCKS_PER_JOB: usize = 64;
 /// Write-backs that are made final without anybody waiting for them.
 const MANY_WRITTEN: usize = 256;
 
+/// A block of a job, the copy that is being read, and its bytes until they are written.
+#[derive(Debug)]
+struct Part {
+    block: BlockNo,
+    source: Source,
+    data: Option<Buf>,
+}
+
 #[derive(Debug)]
 struct Job {
-    blocks: Vec<(BlockNo, Option<Buf>)>,
+    parts: Vec<Part>,
     reads_left: usize,
     writes_left: usize,
 }
@@ -82,19 +90,43 @@ impl Engine {
     pub(crate) fn drive_destage(&mut self) {
         while self.destage.jobs.len() < MAX_JOBS && !self.destage.waiting.is_empty() {
             let run = self.destage.next_run();
-            let len = self.config.block.bytes() as usize;
-            let blocks: Vec<_> = run.iter().map(|&block| (block, None)).collect();
-            let reads_left = blocks.len();
-            let job = self.destage.jobs.insert(Job { blocks, reads_left, writes_left: 0 });
-            for (i, block) in run.into_iter().enumerate() {
-                let place = self.blocks.get(block).and_then(|flight| flight.copy.whole());
-                let place = place.expect("a block is written back from its place");
-                let ssd = self.ssd.as_ref().expect("a place is on an SSD");
-                let owner = Owner::Destage { job, place: i as u32 };
-                let (device, offset_bytes) = (DeviceId::Ssd, ssd.offset(place));
+            let part = |&block: &BlockNo| Part { block, source: Source::Ssd, data: None };
+            let parts: Vec<_> = run.iter().map(part).collect();
+            let reads_left = parts.len();
+            let job = self.destage.jobs.insert(Job { parts, reads_left, writes_left: 0 });
+            (0..reads_left as u32).for_each(|place| self.read_part(job, place));
+            self.write_job(job);
+        }
+    }
+
+    /// Reads a block of a job from the fastest of its copies. Without one the block is lost and has nothing to write.
+    fn read_part(&mut self, job: usize, place: u32) {
+        let part = &self.destage.jobs[job].parts[place as usize];
+        let block = part.block;
+        let flight = self.blocks.get(block).expect("a block is written back in flight");
+        let (source, frame) = (flight.source(Source::Dram), flight.frame);
+        match (source, frame) {
+            (Some(Source::Dram), Some(frame)) => {
+                let data = Buf::copy_of(&self.dram.bytes(frame)[..self.block_len(block)]);
+                self.part_is_read(job, place, Some(data));
+            }
+            (Some(source @ (Source::ReadSsd | Source::Ssd)), _) => {
+                self.destage.jobs[job].parts[place as usize].source = source;
+                let (device, offset_bytes, len) = self.location(block, source);
+                let owner = Owner::Destage { job, place };
                 self.io.want(Want { device, offset_bytes, len, data: None, owner });
             }
+            _ => {
+                self.part_is_read(job, place, None);
+                self.op_done(block);
+            }
         }
+    }
+
+    fn part_is_read(&mut self, job: usize, place: u32, data: Option<Buf>) {
+        let entry = &mut self.destage.jobs[job];
+        entry.reads_left -= 1;
+        entry.parts[place as usize].data = data;
     }
 
     pub(crate) fn destage_io_done(
@@ -105,17 +137,13 @@ impl Engine {
         data: &[u8],
     ) {
         let Some(entry) = self.destage.jobs.get(job) else { return };
-        let block = entry.blocks[place as usize].0;
+        let Part { block, source, .. } = entry.parts[place as usize];
         if entry.reads_left > 0 {
-            let good = self.check_ssd_copy(block, result, data);
-            let entry = &mut self.destage.jobs[job];
-            entry.reads_left -= 1;
-            if good {
-                let len = self.block_len(block);
-                self.destage.jobs[job].blocks[place as usize].1 = Some(Buf::copy_of(&data[..len]));
+            if self.is_good(block, source, result, data) {
+                let data = Buf::copy_of(&data[..self.block_len(block)]);
+                self.part_is_read(job, place, Some(data));
             } else {
-                // Nothing to write: the block is lost and keeps its damaged place.
-                self.op_done(block);
+                self.read_part(job, place);
             }
             self.write_job(job);
             return;
@@ -125,7 +153,7 @@ impl Engine {
             self.destage.jobs.remove(job);
         }
         match result {
-            Ok(()) if !self.alarms.failed => {
+            Ok(()) if self.writes_back() => {
                 let mark = self.backing.wrote_back();
                 self.destage.written(block, mark);
             }
@@ -145,7 +173,7 @@ impl Engine {
         if entry.reads_left > 0 {
             return;
         }
-        for (place, (block, data)) in entry.blocks.iter_mut().enumerate() {
+        for (place, Part { block, data, .. }) in entry.parts.iter_mut().enumerate() {
             let Some(data) = data.take() else { continue };
             entry.writes_left += 1;
             self.io.want(Want {
@@ -166,13 +194,14 @@ impl Engine {
     pub(crate) fn destage_wants_flush(&self) -> bool {
         let written = &self.destage.written;
         let waited_for = |&(block, _): &(BlockNo, u64)| {
-            let queue = self.blocks.get(block).map(|flight| &flight.queue);
-            queue.is_some_and(|queue| queue.len() > 1 || matches!(queue.front(), Some(Op::Access(_))))
+            let flight = self.blocks.get(block);
+            let is_access = |flight: &Flight| matches!(flight.queue.front(), Some(Op::Access(_)));
+            flight.is_some_and(|flight| flight.is_waited_for() || is_access(flight))
         };
         !written.is_empty()
             && (written.len() >= MANY_WRITTEN
                 || self.admission_is_blocked()
-                || self.promotions.wants_places()
+                || self.copies.wants_places()
                 || written.iter().any(waited_for)
                 || self.drain_wants_flush())
     }
@@ -199,17 +228,27 @@ impl Engine {
                 continue;
             }
             self.destage.written.swap_remove(at);
-            let flight = self.blocks.get_mut(block).expect("a block is written back in flight");
-            let place = flight.copy.place().expect("a block is written back from its place");
-            let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
-            let version = if matches!(flight.queue.front(), Some(Op::Clean { .. })) {
-                self.drain.cleaned += 1;
-                slots.clean(place)
-            } else {
-                flight.copy = SsdCopy::None;
-                slots.give_up_dirty(place)
-            };
-            self.gate(version, block);
+            self.is_written_back(block);
         }
+    }
+
+    /// The backing disk durably holds the block at the head of whose queue a write-back is.
+    fn is_written_back(&mut self, block: BlockNo) {
+        let flight = self.blocks.get_mut(block).expect("a block is written back in flight");
+        let place = flight.copy.place().expect("a block is written back from its place");
+        let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
+        let stays = matches!(flight.queue.front(), Some(Op::Clean { .. })) && !flight.copy.is_lost();
+        self.drain.cleaned += u64::from(stays);
+        if !stays {
+            flight.copy = SsdCopy::None;
+        }
+        if self.alarms.failed {
+            // The journal takes nothing any more.
+            slots.clean_unrecorded(place);
+            self.op_done(block);
+            return;
+        }
+        let version = if stays { slots.clean(place) } else { slots.give_up_dirty(place) };
+        self.gate(version, block);
     }
 }

@@ -131,7 +131,11 @@ impl Engine {
     /// meanwhile; what they make dirty from here on is left out. Begins anew when a drain is under way. Takes a look
     /// at every block of the SSD at once.
     pub fn drain(&mut self) {
-        let version = self.ssd.as_ref().map_or(0, |ssd| ssd.slots.version());
+        self.drain_up_to(self.ssd.as_ref().map_or(0, |ssd| ssd.slots.version()));
+    }
+
+    /// As [`Engine::drain`], of the copies up to this version.
+    pub(crate) fn drain_up_to(&mut self, version: u64) {
         let todo = self.take_stock(version);
         self.drain.goal = Some(Goal { version, todo, next: 0, failed: 0, gets_on: false, paused: false });
         self.run();
@@ -154,7 +158,7 @@ impl Engine {
         let is_due = |place| ssd.slots.is_dirty(place) && ssd.slots.entry(place).version <= version;
         let settled = ssd.slots.settled().filter(|&(_, place)| is_due(place));
         let settled = settled.map(|(slot, place)| (ssd.slots.entry(place).block, Some(slot)));
-        let elsewhere = self.blocks.whole_copies().filter(|&(_, place)| is_due(place));
+        let elsewhere = self.blocks.readable_copies().filter(|&(_, place)| is_due(place));
         let elsewhere = elsewhere.map(|(block, _)| (block, None));
         let mut stock: Vec<Target> =
             settled.chain(elsewhere).map(|(block, slot)| Target { block, slot }).collect();
@@ -164,7 +168,7 @@ impl Engine {
 
     /// Begins the next batch when the last one is over.
     pub(crate) fn drive_drain(&mut self) {
-        while self.drain.under_way == 0 && !self.alarms.failed {
+        while self.drain.under_way == 0 && self.writes_back() {
             let Some(goal) = &mut self.drain.goal else { return self.begin_asked() };
             if goal.next == goal.todo.len() {
                 self.end_round();
@@ -205,11 +209,12 @@ impl Engine {
     }
 
     fn start_cleaning(&mut self, Target { block, slot }: Target, asked: bool) {
-        if !self.blocks.is_known(block) {
-            let Some(ssd) = &self.ssd else { return };
-            // The slot may have another block by now; this one was written back then.
-            let Some(slot) = slot.filter(|&slot| ssd.slots.block_in(slot) == Some(block)) else { return };
-            self.claim(block, Level::Ssd, slot);
+        let Some(ssd) = &self.ssd else { return };
+        match slot.filter(|&slot| ssd.slots.block_in(slot) == Some(block)) {
+            Some(slot) => self.claim(block, Level::Ssd, slot),
+            None if self.blocks.is_known(block) => {}
+            // The slot has another block by now; this one was written back then.
+            None => return,
         }
         self.drain.under_way += 1;
         self.push_op(block, Op::Clean { asked });
@@ -228,7 +233,7 @@ impl Engine {
     pub(crate) fn clean_done(&mut self, block: BlockNo, asked: bool) {
         let flight = self.blocks.get(block).expect("the block is in flight");
         let will_be_written = flight.queue.iter().any(|op| matches!(op, Op::Access(op) if op.is_write));
-        let stays = flight.ssd_slot.is_some() && !flight.copy.is_lost();
+        let stays = flight.slot(Level::Ssd).is_some() && flight.copy.whole().is_some();
         let failed = self.dirty_copy(block).is_some();
         self.drain.ended(failed);
         if stays && !failed && !will_be_written && !asked {
@@ -236,9 +241,10 @@ impl Engine {
         }
     }
 
-    /// The place of the block's copy if it is dirty and not damaged.
+    /// The place of the block's copy if it is dirty and its bytes can be read.
     pub(crate) fn dirty_copy(&self, block: BlockNo) -> Option<Place> {
-        let place = self.blocks.get(block)?.copy.whole()?;
+        let flight = self.blocks.get(block)?;
+        let place = flight.copy.readable(flight.has_spare())?;
         self.ssd.as_ref()?.slots.is_dirty(place).then_some(place)
     }
 }

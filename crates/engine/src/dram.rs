@@ -1,5 +1,7 @@
 //! The DRAM level's memory: frames of one block each.
 
+use lode_types::BlockNo;
+
 use crate::Buf;
 
 /// A place in the DRAM level.
@@ -15,8 +17,9 @@ const FRAMES_PER_CHUNK: u32 = 256;
 pub(crate) struct Dram {
     chunks: Vec<Buf>,
     block_bytes: usize,
+    /// The block of every frame made.
+    owners: Vec<BlockNo>,
     free: Vec<Frame>,
-    made: u32,
     limit: u32,
     reserved: u32,
     settled: Vec<Frame>,
@@ -27,8 +30,8 @@ impl Dram {
         Dram {
             chunks: Vec::new(),
             block_bytes,
+            owners: Vec::new(),
             free: Vec::new(),
-            made: 0,
             limit,
             reserved: 0,
             settled: Vec::new(),
@@ -37,7 +40,7 @@ impl Dram {
 
     /// Frames that nobody uses or has reserved.
     pub(crate) fn available(&self) -> u32 {
-        (self.free.len() as u32 + (self.limit - self.made)).saturating_sub(self.reserved)
+        (self.free.len() as u32 + (self.limit - self.made())).saturating_sub(self.reserved)
     }
 
     pub(crate) fn reserve(&mut self) {
@@ -48,10 +51,15 @@ impl Dram {
         self.reserved -= 1;
     }
 
+    fn made(&self) -> u32 {
+        self.owners.len() as u32
+    }
+
     /// Takes a reserved frame and copies a block into it, padded with zeroes.
-    pub(crate) fn store_reserved(&mut self, bytes: &[u8]) -> Frame {
+    pub(crate) fn store_reserved(&mut self, block: BlockNo, bytes: &[u8]) -> Frame {
         self.reserved -= 1;
         let frame = self.free.pop().unwrap_or_else(|| self.make());
+        self.owners[frame as usize] = block;
         let to = self.bytes_mut(frame);
         to[..bytes.len()].copy_from_slice(bytes);
         to[bytes.len()..].fill(0);
@@ -59,13 +67,14 @@ impl Dram {
     }
 
     fn make(&mut self) -> Frame {
-        assert!(self.made < self.limit, "a reserved frame is always there");
-        if self.made.is_multiple_of(FRAMES_PER_CHUNK) {
-            let frames = FRAMES_PER_CHUNK.min(self.limit - self.made);
+        let made = self.made();
+        assert!(made < self.limit, "a reserved frame is always there");
+        if made.is_multiple_of(FRAMES_PER_CHUNK) {
+            let frames = FRAMES_PER_CHUNK.min(self.limit - made);
             self.chunks.push(Buf::zeroed(frames as usize * self.block_bytes));
         }
-        self.made += 1;
-        self.made - 1
+        self.owners.push(0);
+        made
     }
 
     fn place(&self, frame: Frame) -> (usize, std::ops::Range<usize>) {
@@ -92,6 +101,11 @@ impl Dram {
         self.settled.get(slot as usize).copied().filter(|&frame| frame != NONE)
     }
 
+    /// The block that a slot holds, when it is not in flight.
+    pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
+        self.peek(slot).map(|frame| self.owners[frame as usize])
+    }
+
     /// Takes the frame of a slot whose block comes into flight.
     pub(crate) fn claim(&mut self, slot: u32) -> Option<Frame> {
         let place = self.settled.get_mut(slot as usize)?;
@@ -106,6 +120,7 @@ impl Dram {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         self.chunks.iter().map(Buf::len).sum::<usize>()
+            + self.owners.capacity() * 8
             + self.settled.capacity() * 4
             + self.free.capacity() * 4
     }

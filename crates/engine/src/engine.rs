@@ -2,22 +2,25 @@
 
 use std::collections::VecDeque;
 
+use lode_format::VolumeTag;
 use lode_policy::{AnyScheme, Counters, Effect, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
 use lode_types::{BlockNo, BlockSize, Level};
 use slab::Slab;
 
 use crate::backing::Backing;
-use crate::blocks::{Blocks, SsdCopy};
+use crate::blocks::{Blocks, Op, SsdCopy};
 use crate::checkpoint::SsdState;
 use crate::command::{Command, Completion, DeviceId, MediaError};
+use crate::copies::Copies;
 use crate::destage::Destage;
 use crate::drain::Drain;
 use crate::dram::Dram;
 use crate::durable::Durable;
 use crate::guest::{Event, GuestRequest};
 use crate::io::{Io, Owner};
-use crate::promote::Promotions;
 use crate::range::RangeOp;
+use crate::read_ssd::ReadSsd;
+use crate::rescue::Rescue;
 use crate::store::Attached;
 use crate::{Buf, admit};
 
@@ -32,6 +35,8 @@ pub struct EngineConfig {
     pub quota: Quota,
     /// Frames and places beside the share, so that a newcomer need not wait for its victim to leave.
     pub reserve: Quota,
+    /// First byte of the volume's places on the read SSD, for a share of which it is looked at.
+    pub read_ssd_start_bytes: u64,
 }
 
 impl EngineConfig {
@@ -45,37 +50,52 @@ impl EngineConfig {
 
     /// The usual reserves: a sixty-fourth of the share and never less than 512 blocks.
     pub fn new(block: BlockSize, volume_bytes: u64, quota: Quota) -> EngineConfig {
-        let reserve = |blocks: u32| match blocks {
+        let reserve = quota.map(|_, blocks| match blocks {
             0 => 0,
             blocks => Self::LEAST_RESERVE_BLOCKS.max(blocks / Self::RESERVE_SHARE),
-        };
-        let reserve = quota.map(|_, blocks| reserve(blocks));
-        EngineConfig { block, volume_bytes, quota, reserve }
+        });
+        EngineConfig { block, volume_bytes, quota, reserve, read_ssd_start_bytes: 0 }
     }
 
     /// Most memory that the engine takes: frames, and tables and histories when the levels are full. Buffers of
     /// requests in flight come on top.
     pub fn most_memory_bytes(&self) -> u64 {
-        let blocks = |of: fn(&Quota) -> u32| u64::from(of(&self.quota)) + u64::from(of(&self.reserve));
-        let (dram, ssd) = (blocks(|quota| quota.dram_blocks), blocks(|quota| quota.ssd_blocks));
-        dram * self.block.bytes() + (dram + ssd) * Self::MOST_TABLE_BYTES + Self::LEAST_TABLE_BYTES
+        let all: u64 = Level::ALL.into_iter().map(|level| self.places(level)).sum();
+        let frames_bytes = self.places(Level::Dram) * self.block.bytes();
+        frames_bytes + all * Self::MOST_TABLE_BYTES + Self::LEAST_TABLE_BYTES
+    }
+
+    /// Frames or places of a level that the volume needs, its reserve included.
+    pub fn places(&self, level: Level) -> u64 {
+        u64::from(self.quota.of(level)) + u64::from(self.reserve.of(level))
     }
 
     /// Places on the SSD that the volume needs.
     pub fn ssd_places(&self) -> u64 {
-        u64::from(self.quota.ssd_blocks) + u64::from(self.reserve.ssd_blocks)
+        self.places(Level::Ssd)
+    }
+
+    /// Bytes on the read SSD that the volume needs.
+    pub fn read_ssd_bytes(&self) -> u64 {
+        self.places(Level::ReadSsd) * self.block.bytes()
     }
 }
 
 /// Things that should not happen, counted. Each is worth an operator's look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Alarms {
-    /// Cached blocks whose bytes did not fit their checksum and were read again from the backing disk.
+    /// Cached blocks whose bytes did not fit their checksum and were read again from another copy or the backing disk.
     pub damaged_clean: u64,
+    /// Cached blocks newer than the backing disk that were damaged on the SSD and that a second device held too.
+    pub damaged_mirrored: u64,
     /// Cached blocks that were damaged and that nothing else held: guests get errors for them.
     pub damaged_dirty: u64,
     /// Failed commands on the SSD.
     pub ssd_errors: u64,
+    /// Failed commands on the read SSD.
+    pub read_ssd_errors: u64,
+    /// The read SSD failed so often that nothing is put on it any more.
+    pub read_ssd_gone: bool,
     /// Failed commands on the backing disk.
     pub backing_errors: u64,
     /// The journal or a flush failed: nothing is acknowledged as durable any more.
@@ -89,8 +109,13 @@ pub struct Gauges {
     pub dram_blocks: u32,
     /// Blocks held on the SSD.
     pub ssd_blocks: u32,
+    /// Blocks held on the read SSD.
+    pub read_ssd_blocks: u32,
     /// Of those, newer than the backing disk, those on their way to it included.
     pub dirty_blocks: u32,
+    /// Under a scheme that keeps blocks newer than the backing disk on two devices, those that are on one only: since a
+    /// restart, or the loss of a copy.
+    pub unmirrored_blocks: u32,
     /// Blocks newer than the backing disk whose only copy is damaged: guests get errors for them until they are
     /// overwritten, and nothing can write them back.
     pub lost_blocks: u32,
@@ -100,16 +125,20 @@ pub struct Gauges {
     pub drain_failures: u64,
     /// Blocks that drains, or cleanings of the scheme, wrote back and left in the SSD.
     pub cleaned_blocks: u64,
-    /// Promotions waiting for their turn.
+    /// Copies into SSDs waiting for their turn or a place.
     pub promotions_waiting: u32,
-    /// Places that are not trusted any more.
+    /// Places on the SSD that are not trusted any more.
     pub quarantined: u32,
+    /// Places on the read SSD that are not trusted any more.
+    pub read_ssd_quarantined: u32,
     /// Bytes of memory: tables, frames, buffers kept.
     pub memory_bytes: u64,
     /// Guest data written to the SSD.
     pub ssd_data_bytes: u64,
     /// Journal and tables written to the SSD.
     pub ssd_metadata_bytes: u64,
+    /// Data written to the read SSD.
+    pub read_ssd_data_bytes: u64,
     /// Bytes read from the backing disk.
     pub backing_read_bytes: u64,
     /// Bytes written to the backing disk.
@@ -139,12 +168,14 @@ pub struct Engine {
     pub(crate) blocks: Blocks,
     pub(crate) dram: Dram,
     pub(crate) ssd: Option<SsdState>,
+    pub(crate) read_ssd: ReadSsd,
     pub(crate) io: Io,
     pub(crate) backing: Backing,
     pub(crate) durable: Durable,
     pub(crate) destage: Destage,
     pub(crate) drain: Drain,
-    pub(crate) promotions: Promotions,
+    pub(crate) rescue: Rescue,
+    pub(crate) copies: Copies,
     pub(crate) range: Option<RangeOp>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) alarms: Alarms,
@@ -163,12 +194,12 @@ impl Engine {
     /// made on the SSD, `None` for a volume without one. The cache starts with all that was recovered.
     ///
     /// # Panics
-    /// When the scheme needs the future, which no engine knows; see `SchemeInfo::check_without_future`. When there are
-    /// blocks of a read SSD, which no engine serves.
+    /// When the scheme needs the future, which no engine knows; see `SchemeInfo::check_without_future`.
     pub fn new(config: EngineConfig, settings: &Settings, attached: Option<Attached>) -> Engine {
-        assert_eq!(config.quota.read_ssd_blocks, 0, "an engine has no read SSD");
         let scheme = lode_policy::build(settings, config.quota, config.quota);
-        let frames = config.quota.dram_blocks + config.reserve.dram_blocks;
+        let [frames, _, mirrors] = Level::ALL.map(|level| config.places(level) as u32);
+        // Without an SSD there is no name for the volume, and nothing but a checksum would know it.
+        let tag = attached.as_ref().map_or(VolumeTag(0), Attached::tag);
         let mut engine = Engine {
             scheme,
             counters: Counters::default(),
@@ -178,12 +209,14 @@ impl Engine {
             blocks: Blocks::default(),
             dram: Dram::new(config.block.bytes() as usize, frames),
             ssd: None,
+            read_ssd: ReadSsd::new(tag, config.block, config.read_ssd_start_bytes, mirrors),
             io: Io::default(),
             backing: Backing::default(),
             durable: Durable::default(),
             destage: Destage::default(),
             drain: Drain::default(),
-            promotions: Promotions::default(),
+            rescue: Rescue::default(),
+            copies: Copies::default(),
             range: None,
             events: VecDeque::new(),
             alarms: Alarms::default(),
@@ -216,7 +249,7 @@ impl Engine {
                 Some(slot) => ssd.slots.settle(slot, place),
                 None if dirty => {
                     self.blocks.enter(entry.block).copy = SsdCopy::Whole(place);
-                    self.push_op(entry.block, crate::blocks::Op::EvictSsd);
+                    self.push_op(entry.block, Op::Evict(Level::Ssd));
                 }
                 None => ssd.slots.give_up_clean(place),
             }
@@ -236,6 +269,7 @@ impl Engine {
         if result.is_err() {
             match command.device {
                 DeviceId::Ssd => self.alarms.ssd_errors += 1,
+                DeviceId::ReadSsd => self.alarms.read_ssd_errors += 1,
                 DeviceId::Backing => self.alarms.backing_errors += 1,
             }
         }
@@ -261,8 +295,8 @@ impl Engine {
             Owner::Destage { job, place } => self.destage_io_done(job, place, result, data),
             Owner::Range => self.range_io_done(result),
             Owner::BackingFlush if result.is_ok() => self.backing_flushed(),
-            Owner::BackingFlush => self.fail(),
-            Owner::JournalPage | Owner::JournalFlush | Owner::TablePage if result.is_err() => self.fail(),
+            Owner::BackingFlush => self.fail_backing(),
+            Owner::JournalPage | Owner::JournalFlush | Owner::TablePage if result.is_err() => self.fail_ssd(),
             Owner::JournalPage | Owner::JournalFlush | Owner::TablePage => self.metadata_written(owner),
         }
     }
@@ -301,12 +335,13 @@ impl Engine {
             ssd.commit_wanted |= !ssd.is_saved();
         }
         self.note_starvation();
-        if !self.alarms.failed {
+        if self.writes_back() {
             for block in self.blocks.to_write_back() {
-                self.push_op(block, crate::blocks::Op::EvictSsd);
+                self.push_op(block, Op::Evict(Level::Ssd));
             }
         }
         self.drain.resume();
+        self.resume_rescue();
         self.backing.flush_wanted = true;
         self.run();
     }
@@ -333,7 +368,7 @@ impl Engine {
 
     /// What went wrong so far.
     pub fn alarms(&self) -> Alarms {
-        self.alarms
+        Alarms { read_ssd_gone: self.read_ssd.is_gone(), ..self.alarms }
     }
 
     /// What is in the cache and under way.
@@ -343,17 +378,21 @@ impl Engine {
             + self.dram.memory_bytes()
             + self.io.memory_bytes()
             + self.drain.memory_bytes()
+            + self.read_ssd.memory_bytes()
             + self.ssd.as_ref().map_or(0, SsdState::memory_bytes);
         Gauges {
             dram_blocks: self.scheme.resident_blocks(Level::Dram),
             ssd_blocks: self.scheme.resident_blocks(Level::Ssd),
+            read_ssd_blocks: self.scheme.resident_blocks(Level::ReadSsd),
+            unmirrored_blocks: self.scheme.mirrors().map_or(0, |mirrors| mirrors.missing_blocks),
             dirty_blocks: slots.map_or(0, crate::slots::Slots::dirty),
             write_backs_waiting: self.destage.waiting() + self.blocks.kept() as u32,
-            promotions_waiting: self.promotions.waiting(),
+            promotions_waiting: self.copies.waiting(),
             lost_blocks: self.blocks.lost() as u32,
             drain_failures: self.drain.failures,
             cleaned_blocks: self.drain.cleaned,
             quarantined: slots.map_or(0, crate::slots::Slots::quarantined),
+            read_ssd_quarantined: self.read_ssd.quarantined(),
             memory_bytes: tables as u64,
             ..self.gauges
         }
@@ -365,14 +404,17 @@ impl Engine {
             while let Some(block) = self.runnable.pop_front() {
                 self.run_block(block);
             }
-            self.drive_promotions();
+            self.drive_copies();
             self.drive_range();
             self.drive_drain();
-            if self.runnable.is_empty() && !admit::admit_next(self) {
+            if !self.runnable.is_empty() || admit::admit_next(self) {
+                continue;
+            }
+            self.drive_destage();
+            if self.runnable.is_empty() {
                 break;
             }
         }
-        self.drive_destage();
         self.drive_journal();
         self.drive_backing();
     }
@@ -434,7 +476,8 @@ impl Gauges {
             (DeviceId::Backing, false, _) => self.backing_read_bytes += bytes,
             (DeviceId::Ssd, true, Owner::Block(_)) => self.ssd_data_bytes += bytes,
             (DeviceId::Ssd, true, _) => self.ssd_metadata_bytes += bytes,
-            (DeviceId::Ssd, false, _) => {}
+            (DeviceId::ReadSsd, true, _) => self.read_ssd_data_bytes += bytes,
+            (DeviceId::Ssd | DeviceId::ReadSsd, false, _) => {}
         }
     }
 }
@@ -451,8 +494,7 @@ impl Tenant for Engine {
     }
 
     fn resize(&mut self, quota: Quota) {
-        let most = self.config.quota;
-        let quota = quota.map(|level, blocks| blocks.min(most.of(level)));
+        let quota = quota.map(|level, blocks| blocks.min(self.config.quota.of(level)));
         let mut effects = std::mem::take(&mut self.effects);
         effects.clear();
         self.scheme.resize(quota, &mut effects);

@@ -73,6 +73,8 @@ pub enum GuestOp {
 pub enum Served {
     /// From host memory, or nothing had to be done.
     Dram,
+    /// By the read SSD.
+    ReadSsd,
     /// By the cache SSD.
     Ssd,
     /// By the backing disk.

@@ -18,6 +18,7 @@ mod blocks;
 mod buf;
 mod checkpoint;
 pub mod command;
+mod copies;
 mod destage;
 mod drain;
 mod dram;
@@ -28,8 +29,9 @@ mod io;
 mod journal;
 mod op_read;
 mod op_write;
-mod promote;
 mod range;
+mod read_ssd;
+mod rescue;
 mod slots;
 pub mod store;
 

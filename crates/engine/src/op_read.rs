@@ -5,7 +5,7 @@ use lode_types::{BlockNo, Level};
 
 use crate::Buf;
 use crate::admit::copy_to;
-use crate::blocks::{AccessOp, Op, Place, Source, SsdCopy, Stage};
+use crate::blocks::{AccessOp, Flight, Kept, Op, Place, Source, SsdCopy, Stage};
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::guest::{GuestError, Served};
@@ -22,13 +22,14 @@ impl Engine {
         match op {
             Op::Access(op) if op.is_write => self.start_write(block, op),
             Op::Access(op) => self.start_read(block, op),
-            Op::EvictDram => {
-                self.drop_frame(block);
+            Op::Evict(Level::Ssd) => self.start_evict(block),
+            Op::Evict(level) => {
+                self.drop_spare(block, level);
                 self.op_done(block);
             }
-            Op::EvictSsd => self.start_evict(block),
             Op::Clean { .. } => self.start_clean(block),
-            Op::Promote { .. } => self.queue_promotion(block),
+            Op::Repair => self.start_repair(block),
+            Op::Copy { .. } => self.queue_copy(block),
             Op::Hold => self.hold(block),
         }
     }
@@ -60,28 +61,71 @@ impl Engine {
 
     /// The block has no more operations: its places go to its slots.
     fn land(&mut self, block: BlockNo) {
-        let Some(flight) = self.blocks.leave(block) else { return };
-        match (flight.ssd_slot, flight.copy, &mut self.ssd) {
-            (slot, SsdCopy::Lost(_), _) => {
-                self.blocks.keep(block, flight.copy);
-                if slot.is_some() {
-                    self.scheme.forget(Level::Ssd, block);
+        let Some(mut flight) = self.blocks.leave(block) else { return };
+        // Before anything is decided that could free what must be kept.
+        let is_needed = self.stands_in(&flight);
+        if flight.copy.is_lost() {
+            // Out of the scheme's hands until it is repaired or overwritten, its spares included.
+            for level in Level::ALL {
+                if flight.slots[level.index()].take().is_some() {
+                    self.scheme.forget(level, block);
                 }
             }
+        }
+        let mut kept = Kept::default();
+        match (flight.slot(Level::Ssd), flight.copy, &mut self.ssd) {
+            (_, SsdCopy::Lost(_), _) => kept.copy = flight.copy,
             (Some(slot), SsdCopy::Whole(place), Some(ssd)) => ssd.slots.settle(slot, place),
             (Some(_), SsdCopy::None, _) => self.scheme.forget(Level::Ssd, block),
             (None, SsdCopy::Whole(place), Some(ssd)) if !ssd.slots.is_dirty(place) => {
                 ssd.slots.give_up_clean(place);
             }
             // A dirty copy without a slot could not be written back.
-            (None, SsdCopy::Whole(_), _) => self.blocks.keep(block, flight.copy),
+            (None, SsdCopy::Whole(_), _) => kept.copy = flight.copy,
             _ => {}
         }
-        match (flight.dram_slot, flight.frame) {
+        match (flight.slot(Level::Dram), flight.frame) {
             (Some(slot), Some(frame)) => self.dram.settle(slot, frame),
             (Some(_), None) => self.scheme.forget(Level::Dram, block),
+            (None, frame) if is_needed => kept.frame = frame,
             (None, Some(frame)) => self.dram.release(frame),
             (None, None) => {}
+        }
+        match (flight.slot(Level::ReadSsd), flight.mirror) {
+            (Some(slot), Some(place)) => self.read_ssd.settle(slot, place),
+            (Some(_), None) => self.scheme.forget(Level::ReadSsd, block),
+            (None, place) if is_needed => kept.mirror = place,
+            (None, Some(place)) => self.read_ssd.release(place),
+            (None, None) => {}
+        }
+        if kept.copy != SsdCopy::None || kept.frame.is_some() || kept.mirror.is_some() {
+            self.blocks.keep(block, kept);
+        }
+    }
+
+    /// Whether the block's newest bytes may soon be nowhere else than in the copies beside the one on the SSD: that one
+    /// is dirty, and damaged, on its way out, or on an SSD that failed.
+    fn stands_in(&self, flight: &Flight) -> bool {
+        let is_dirty = |place| self.ssd.as_ref().is_some_and(|ssd| ssd.slots.is_dirty(place));
+        match flight.copy {
+            SsdCopy::None => false,
+            SsdCopy::Lost(_) => true,
+            SsdCopy::Whole(place) => {
+                is_dirty(place) && (flight.slot(Level::Ssd).is_none() || self.alarms.failed)
+            }
+        }
+    }
+
+    /// Drops the copy in a level beside the SSD, unless it has to stand in for that of the SSD.
+    fn drop_spare(&mut self, block: BlockNo, level: Level) {
+        let flight = self.blocks.get(block).expect("the block is in flight");
+        if self.stands_in(flight) {
+            return;
+        }
+        match level {
+            Level::Dram => self.drop_frame(block),
+            Level::ReadSsd => self.drop_mirror(block),
+            Level::Ssd => {}
         }
     }
 
@@ -92,35 +136,47 @@ impl Engine {
         }
     }
 
+    pub(crate) fn drop_mirror(&mut self, block: BlockNo) {
+        let flight = self.blocks.get_mut(block).expect("the block is in flight");
+        if let Some(place) = flight.mirror.take() {
+            self.read_ssd.release(place);
+        }
+    }
+
     fn start_read(&mut self, block: BlockNo, op: AccessOp) {
         let flight = self.blocks.get(block).expect("the block is in flight");
-        match (op.source, flight.frame, flight.copy) {
-            (Source::Dram, Some(frame), _) => {
+        // A copy that failed to come about is replaced by the next one.
+        match (flight.source(op.source), flight.frame) {
+            (None, _) => self.access_failed(block, &op, GuestError::Io),
+            (Some(Source::Dram), Some(frame)) => {
                 let from = &self.dram.bytes(frame)[op.start as usize..(op.start + op.len) as usize];
                 copy_to(&mut self.requests[op.request], op.buf_at, from);
                 self.request_part_done(op.request, Served::Dram);
                 self.op_done(block);
             }
-            (_, _, SsdCopy::Lost(_)) => self.access_failed(block, &op, GuestError::Io),
-            // A copy that failed to come about is replaced by the next slower one.
-            (_, _, SsdCopy::Whole(place)) => self.read_ssd(block, place, Stage::ReadSsd),
-            (_, _, SsdCopy::None) => self.read_backing(block, Stage::ReadBacking),
+            (Some(source), _) => self.fetch(block, source, Stage::Read(source)),
         }
     }
 
-    pub(crate) fn read_ssd(&mut self, block: BlockNo, place: Place, stage: Stage) {
+    /// Reads the block's bytes from a device for the operation at the head of its queue.
+    pub(crate) fn fetch(&mut self, block: BlockNo, source: Source, stage: Stage) {
         self.set_stage(block, stage);
-        let ssd = self.ssd.as_ref().expect("a place is on an SSD");
-        let (offset_bytes, len) = (ssd.offset(place), self.config.block.bytes() as usize);
-        let owner = Owner::Block(block);
-        self.io.want(Want { device: DeviceId::Ssd, offset_bytes, len, data: None, owner });
+        let (device, offset_bytes, len) = self.location(block, source);
+        self.io.want(Want { device, offset_bytes, len, data: None, owner: Owner::Block(block) });
     }
 
-    pub(crate) fn read_backing(&mut self, block: BlockNo, stage: Stage) {
-        self.set_stage(block, stage);
-        let (offset_bytes, len) = (self.config.block.start_of(block), self.block_len(block));
-        let owner = Owner::Block(block);
-        self.io.want(Want { device: DeviceId::Backing, offset_bytes, len, data: None, owner });
+    /// Device, first byte and length of a copy that a command reads.
+    pub(crate) fn location(&self, block: BlockNo, source: Source) -> (DeviceId, u64, usize) {
+        let flight = self.blocks.get(block).expect("the block is in flight");
+        let whole = self.config.block.bytes() as usize;
+        match (source, flight.copy.whole(), flight.mirror, &self.ssd) {
+            (Source::ReadSsd, _, Some(place), _) => (DeviceId::ReadSsd, self.read_ssd.offset(place), whole),
+            (Source::Ssd, Some(place), _, Some(ssd)) => (DeviceId::Ssd, ssd.offset(place), whole),
+            (Source::Backing, ..) => {
+                (DeviceId::Backing, self.config.block.start_of(block), self.block_len(block))
+            }
+            (source, ..) => unreachable!("{source:?} has no copy that a command could read"),
+        }
     }
 
     pub(crate) fn set_stage(&mut self, block: BlockNo, stage: Stage) {
@@ -133,26 +189,35 @@ impl Engine {
         let stage = std::mem::replace(&mut flight.stage, Stage::Start);
         let Some(&op) = flight.queue.front() else { return };
         match (stage, op) {
-            (Stage::ReadSsd, Op::Access(op)) => self.ssd_was_read(block, op, result, data),
-            (Stage::ReadBacking, Op::Access(op)) => self.backing_was_read(block, op, result, data),
+            (Stage::Read(source), Op::Access(op)) => self.was_read(block, op, source, result, data),
             (Stage::Merge(source), Op::Access(op)) => self.merge_was_read(block, op, source, result, data),
             (Stage::WriteBacking, Op::Access(op)) => self.backing_was_written(block, op, result),
             (Stage::WriteSsd { place, crc }, Op::Access(op)) => {
                 self.ssd_was_written(block, op, place, crc, result);
             }
-            (stage, Op::Promote { .. }) => self.promotion_io_done(block, stage, result, data),
+            (stage, Op::Copy { .. }) => self.copy_io_done(block, stage, result, data),
             (stage, op) => unreachable!("{op:?} does no I/O in {stage:?}"),
         }
     }
 
-    /// Checks what was read of a copy on the SSD. Good bytes give true. A bad clean copy is given up, so
-    /// that the caller reads the backing disk; a bad dirty one makes the block lost.
-    pub(crate) fn check_ssd_copy(
+    /// Checks what was read of a copy. A bad one is given up, so that the next one is read.
+    pub(crate) fn is_good(
         &mut self,
         block: BlockNo,
+        source: Source,
         result: Result<(), MediaError>,
         data: &[u8],
     ) -> bool {
+        match source {
+            Source::Ssd => self.check_ssd_copy(block, result, data),
+            Source::ReadSsd => self.check_mirror(block, result, data),
+            Source::Dram | Source::Backing => result.is_ok(),
+        }
+    }
+
+    /// Good bytes give true. A bad clean copy is given up. A bad dirty one is repaired from a spare one, and without one
+    /// the block is lost.
+    fn check_ssd_copy(&mut self, block: BlockNo, result: Result<(), MediaError>, data: &[u8]) -> bool {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         let place = flight.copy.place().expect("its copy was read");
         let ssd = self.ssd.as_mut().expect("a place is on an SSD");
@@ -161,41 +226,54 @@ impl Engine {
         }
         ssd.slots.distrust(place);
         self.lost_places += 1;
-        if ssd.slots.is_dirty(place) {
-            flight.copy = SsdCopy::Lost(place);
-            self.alarms.damaged_dirty += 1;
-        } else {
+        if !ssd.slots.is_dirty(place) {
             flight.copy = SsdCopy::None;
             ssd.slots.give_up_clean(place);
             self.alarms.damaged_clean += 1;
+        } else {
+            flight.copy = SsdCopy::Lost(place);
+            if flight.has_spare() {
+                flight.queue.push_back(Op::Repair);
+                self.alarms.damaged_mirrored += 1;
+            } else {
+                self.alarms.damaged_dirty += 1;
+            }
         }
         false
     }
 
-    fn ssd_was_read(&mut self, block: BlockNo, op: AccessOp, result: Result<(), MediaError>, data: &[u8]) {
-        if self.check_ssd_copy(block, result, data) {
-            self.deliver(&op, data, Served::Ssd);
-            self.fill(block, op, data);
-        } else if self.blocks.get(block).is_some_and(|flight| flight.copy.is_lost()) {
-            self.access_failed(block, &op, GuestError::Io);
-        } else {
-            self.read_backing(block, Stage::ReadBacking);
+    fn check_mirror(&mut self, block: BlockNo, result: Result<(), MediaError>, data: &[u8]) -> bool {
+        let flight = self.blocks.get_mut(block).expect("the block is in flight");
+        let place = flight.mirror.expect("its copy was read");
+        self.read_ssd.note(result);
+        if result.is_ok() && self.read_ssd.is_intact(place, data) {
+            return true;
         }
+        flight.mirror = None;
+        self.read_ssd.quarantine();
+        self.alarms.damaged_clean += 1;
+        if flight.copy.is_lost() && !flight.has_spare() {
+            self.alarms.damaged_dirty += 1;
+        }
+        false
     }
 
-    fn backing_was_read(
+    fn was_read(
         &mut self,
         block: BlockNo,
         op: AccessOp,
+        source: Source,
         result: Result<(), MediaError>,
         data: &[u8],
     ) {
-        if result.is_err() {
+        if self.is_good(block, source, result, data) {
+            self.deliver(&op, data, source.into());
+            self.fill(block, op, data);
+        } else if source == Source::Backing {
             self.access_failed(block, &op, GuestError::Io);
-            return;
+        } else {
+            self.start_read(block, op);
         }
-        self.deliver(&op, data, Served::Backing);
-        self.fill(block, op, data);
     }
 
     /// Answers the part of the guest's read that this block is.
@@ -209,7 +287,7 @@ impl Engine {
     fn fill(&mut self, block: BlockNo, mut op: AccessOp, data: &[u8]) {
         if op.holds_frame {
             op.holds_frame = false;
-            let frame = self.dram.store_reserved(data);
+            let frame = self.dram.store_reserved(block, data);
             let flight = self.blocks.get_mut(block).expect("the block is in flight");
             if let Some(old) = flight.frame.replace(frame) {
                 self.dram.release(old);
@@ -217,7 +295,7 @@ impl Engine {
         }
         // A dirty copy that could not be written back stays the one that counts.
         let has_copy = self.blocks.get(block).is_some_and(|flight| flight.copy.place().is_some());
-        if op.holds_place && !has_copy {
+        if op.holds_place && !has_copy && !self.alarms.failed {
             op.holds_place = false;
             let place = self.take_place();
             self.update_head(block, op);
@@ -260,6 +338,17 @@ impl Engine {
         self.fail_request(op.request, error);
         self.request_part_done(op.request, Served::Backing);
         self.op_done(block);
+    }
+}
+
+impl From<Source> for Served {
+    fn from(source: Source) -> Served {
+        match source {
+            Source::Dram => Served::Dram,
+            Source::ReadSsd => Served::ReadSsd,
+            Source::Ssd => Served::Ssd,
+            Source::Backing => Served::Backing,
+        }
     }
 }
 

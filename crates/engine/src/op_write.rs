@@ -4,7 +4,7 @@
 //! durable record may be left that would bring back an older copy from the SSD, then the disk is
 //! written.
 
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Level};
 
 use crate::Buf;
 use crate::blocks::{AccessOp, Op, Place, Source, SsdCopy, Stage};
@@ -19,8 +19,9 @@ impl Engine {
         let whole = op.len as usize >= self.block_len(block);
         let flight = self.blocks.get(block).expect("the block is in flight");
         let must_write_back = self.must_write_back_first(block, &op);
+        let source = flight.source(op.merge.unwrap_or(Source::Backing));
         // Old bytes that are lost cannot be merged, and without a place there is nowhere to write to.
-        let is_hopeless = (flight.copy.is_lost() && !whole)
+        let is_hopeless = (source.is_none() && !whole)
             || (flight.backing_failed && must_write_back)
             || (!op.holds_place && !op.to_backing);
         if is_hopeless || self.alarms.failed {
@@ -29,7 +30,7 @@ impl Engine {
         }
         if must_write_back {
             let flight = self.blocks.get_mut(block).expect("the block is in flight");
-            flight.queue.push_front(Op::EvictSsd);
+            flight.queue.push_front(Op::Evict(Level::Ssd));
             self.start_evict(block);
             return;
         }
@@ -37,14 +38,15 @@ impl Engine {
             self.merged(block, op, None);
             return;
         }
-        let flight = self.blocks.get(block).expect("the block is in flight");
-        match (op.merge.unwrap_or(Source::Backing), flight.frame, flight.copy.whole()) {
-            (Source::Dram, Some(frame), _) => {
+        match (source, flight.frame) {
+            (Some(Source::Dram), Some(frame)) => {
                 let old = Buf::copy_of(self.dram.bytes(frame));
                 self.merged(block, op, Some(old));
             }
-            (_, _, Some(place)) => self.read_ssd(block, place, Stage::Merge(Source::Ssd)),
-            (_, _, None) => self.read_backing(block, Stage::Merge(Source::Backing)),
+            (source, _) => {
+                let source = source.unwrap_or(Source::Backing);
+                self.fetch(block, source, Stage::Merge(source));
+            }
         }
     }
 
@@ -63,17 +65,13 @@ impl Engine {
         result: Result<(), MediaError>,
         data: &[u8],
     ) {
-        if source == Source::Ssd && !self.check_ssd_copy(block, result, data) {
-            if self.blocks.get(block).is_some_and(|flight| flight.copy.is_lost()) {
-                self.access_failed(block, &op, GuestError::Io);
-            } else {
-                self.read_backing(block, Stage::Merge(Source::Backing));
-            }
-        } else if result.is_err() {
-            self.access_failed(block, &op, GuestError::Io);
-        } else {
+        if self.is_good(block, source, result, data) {
             let old = padded(data, self.config.block.bytes() as usize);
             self.merged(block, op, Some(old));
+        } else if source == Source::Backing {
+            self.access_failed(block, &op, GuestError::Io);
+        } else {
+            self.start_write(block, op);
         }
     }
 
@@ -85,20 +83,38 @@ impl Engine {
             full.as_mut_slice()[start..end].copy_from_slice(self.payload(&op));
             full
         });
-        if op.drop_dram {
-            self.drop_frame(block);
-        }
         if !op.to_backing {
-            let place = self.take_place();
-            self.update_head(block, AccessOp { holds_place: false, ..op });
-            self.write_ssd(block, place, full.expect("a write goes somewhere"));
+            self.write_to_ssd(block, op, full.expect("a write goes somewhere"));
             return;
         }
+        self.drop_frame(block);
+        self.drop_mirror(block);
         self.blocks.get_mut(block).expect("the block is in flight").full = full;
         match self.give_up_for_write(block) {
             Some(version) => self.gate(version, block),
             None => self.write_backing(block, op),
         }
+    }
+
+    /// Writes the block to the SSD, and to DRAM what shall be there too. The copies that there are stay until the SSD
+    /// has the new one: should it fail, the old bytes are theirs.
+    fn write_to_ssd(&mut self, block: BlockNo, mut op: AccessOp, full: Buf) {
+        if op.holds_frame {
+            let frame = self.dram.store_reserved(block, full.as_slice());
+            self.blocks.get_mut(block).expect("the block is in flight").next_frame = Some(frame);
+        }
+        (op.holds_frame, op.holds_place) = (false, false);
+        let place = self.take_place();
+        self.update_head(block, op);
+        self.write_ssd(block, place, full);
+    }
+
+    /// The block was written: what it had beside the SSD is stale.
+    fn renew_spares(&mut self, block: BlockNo) {
+        self.drop_frame(block);
+        self.drop_mirror(block);
+        let flight = self.blocks.get_mut(block).expect("the block is in flight");
+        flight.frame = flight.next_frame.take();
     }
 
     /// Gives up the SSD's clean copy of a block that is about to be written on the backing disk. Returns
@@ -139,8 +155,8 @@ impl Engine {
     pub(crate) fn gate_opened(&mut self, block: BlockNo) {
         let Some(flight) = self.blocks.get(block) else { return };
         match flight.queue.front() {
-            Some(Op::EvictSsd) if flight.copy.place().is_some() => self.start_evict(block),
-            Some(Op::EvictSsd) => self.op_done(block),
+            Some(Op::Evict(_) | Op::Repair) if flight.copy.place().is_some() => self.start_evict(block),
+            Some(Op::Evict(_) | Op::Repair) => self.op_done(block),
             Some(Op::Clean { .. }) => self.start_clean(block),
             Some(&Op::Access(op)) if op.on_backing => self.backing_has_it(block, op),
             Some(&Op::Access(op)) => self.write_backing(block, op),
@@ -196,7 +212,8 @@ impl Engine {
         result: Result<(), MediaError>,
     ) {
         let waits_for_it = op.is_write && !op.to_backing;
-        if result.is_err() {
+        // After a failure there must come nothing more that is newer than the backing disk.
+        if result.is_err() || (waits_for_it && self.alarms.failed) {
             self.place_failed(place);
             if waits_for_it {
                 self.write_to_disk_instead(block, op);
@@ -207,6 +224,7 @@ impl Engine {
         }
         self.put_on_ssd(block, place, crc, waits_for_it);
         if waits_for_it {
+            self.renew_spares(block);
             self.request_part_done(op.request, Served::Ssd);
         }
         self.op_done(block);
@@ -218,6 +236,9 @@ impl Engine {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         flight.stage = Stage::Start;
         flight.full = None;
+        if let Some(frame) = flight.next_frame.take() {
+            self.dram.release(frame);
+        }
         self.runnable.push_back(block);
     }
 
@@ -243,30 +264,37 @@ impl Engine {
 
     /// Takes the block off the SSD, by way of the backing disk if need be.
     pub(crate) fn start_evict(&mut self, block: BlockNo) {
+        let dirty = self.dirty_copy(block);
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
-        let Some(place) = flight.copy.whole() else {
-            self.op_done(block);
-            return;
-        };
         flight.backing_failed = false;
-        let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
-        if slots.is_dirty(place) {
+        if let Some(place) = dirty {
             self.write_back(block, place);
-        } else {
+            return;
+        }
+        if let (Some(place), Some(ssd)) = (flight.copy.whole(), &mut self.ssd) {
             flight.copy = SsdCopy::None;
-            slots.give_up_clean(place);
-            self.op_done(block);
+            ssd.slots.give_up_clean(place);
+        }
+        self.op_done(block);
+    }
+
+    /// Writes a damaged copy back from a spare one, if that is still so.
+    pub(crate) fn start_repair(&mut self, block: BlockNo) {
+        match self.blocks.get(block).is_some_and(|flight| flight.copy.is_lost()) {
+            true => self.start_evict(block),
+            false => self.op_done(block),
         }
     }
 
-    /// Writes the block's dirty copy back. The disk is not touched before the journal durably knows the copy: an
-    /// older, clean copy that came back from the journal would be older than the disk.
+    /// Writes the block's dirty copy back. The disk is not touched before the journal durably knows the copy, or after a
+    /// failure before the next start is sure to distrust clean copies: an older, clean copy that came back would be
+    /// older than the disk.
     pub(crate) fn write_back(&mut self, block: BlockNo, place: Place) {
         let ssd = self.ssd.as_ref().expect("a place is on an SSD");
         let version = ssd.slots.entry(place).version;
-        if self.alarms.failed {
+        if !self.writes_back() {
             self.op_done(block);
-        } else if version > ssd.journal.durable_version() {
+        } else if version > ssd.journal.durable_version() && !self.alarms.failed {
             self.gate(version, block);
         } else {
             self.set_stage(block, Stage::Destage);

@@ -100,10 +100,13 @@ impl Engine {
         self.range = Some(RangeOp { request, blocks, zero, held, holds_left, step: Step::Gather });
     }
 
-    /// The range operation's turn on a block has come: its clean copies go. A dirty one stays until the
+    /// The range operation's turn on a block has come: its clean copies go. A dirty one stays with its spares until the
     /// backing disk durably has the zeroes, and for good if it never does.
     pub(crate) fn hold(&mut self, block: BlockNo) {
-        self.drop_frame(block);
+        if self.dirty_copy(block).is_none() {
+            self.drop_frame(block);
+            self.drop_mirror(block);
+        }
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         flight.stage = Stage::Held;
         self.range.as_mut().expect("a range operation holds").holds_left -= 1;
@@ -176,13 +179,18 @@ impl Engine {
             return;
         }
         let Some(ssd) = &mut self.ssd else { return };
-        for &block in &range.held {
+        let held = range.held.clone();
+        for &block in &held {
             let flight = self.blocks.get_mut(block).expect("a held block is in flight");
             if let Some(place) = std::mem::take(&mut flight.copy).place() {
                 ssd.slots.give_up_dirty(place);
             }
         }
         range.step = Step::Free(ssd.slots.version());
+        for block in held {
+            self.drop_frame(block);
+            self.drop_mirror(block);
+        }
     }
 
     /// The journal is durable up to `version`.

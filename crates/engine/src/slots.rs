@@ -48,6 +48,7 @@ pub(crate) struct Slots {
     /// Places that failed: what they hold may still count, but they are not used again.
     distrusted: HashSet<Place>,
     dirty: u32,
+    journal_failed: bool,
 }
 
 impl Slots {
@@ -82,6 +83,7 @@ impl Slots {
             next_version,
             distrusted: HashSet::new(),
             dirty,
+            journal_failed: false,
         }
     }
 
@@ -167,6 +169,7 @@ impl Slots {
             self.records.push(Record { kind, slot: place, block, version, crc });
         }
         match old {
+            Some(old) if self.is_dirty(old) && self.journal_failed => self.clean_unrecorded(old),
             Some(old) if self.is_dirty(old) => self.waiting.push_back((version, old)),
             Some(old) => self.clear(old),
             None => {}
@@ -217,6 +220,20 @@ impl Slots {
         self.records.push(Record { kind: RecordKind::Clean, slot: place, block, version, crc });
         self.cleaning.push_back((version, place));
         version
+    }
+
+    /// As [`Slots::clean`], where no journal can say so: for whoever looks at this life, and at no other.
+    pub(crate) fn clean_unrecorded(&mut self, place: Place) {
+        let entry = Entry { state: EntryState::Clean, ..*self.entry(place) };
+        self.hold(place, Held { entry, volatile: false });
+    }
+
+    /// No version will be durable any more. Places that wait for one stay unused, and what they hold counts no longer.
+    pub(crate) fn note_journal_failed(&mut self) {
+        self.journal_failed = true;
+        for (_, place) in std::mem::take(&mut self.waiting) {
+            self.clean_unrecorded(place);
+        }
     }
 
     fn free_record(&mut self, place: Place) -> u64 {

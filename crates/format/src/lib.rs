@@ -13,6 +13,7 @@ mod error;
 mod journal;
 mod layout;
 mod page;
+mod read_ssd;
 mod superblock;
 mod table;
 
@@ -22,6 +23,7 @@ pub use error::{FormatError, Wrong};
 pub use journal::{JournalPage, RECORDS_PER_PAGE, Record, RecordKind};
 pub use layout::{DeviceLayout, ExtentLayout, SlotNo};
 pub use page::{CacheId, PAGE_BYTES};
+pub use read_ssd::ReadSsdLabel;
 pub use superblock::Superblock;
 pub use table::{ENTRIES_PER_PAGE, Entry, EntryState, TablePage};
 

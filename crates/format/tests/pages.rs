@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 const CACHE: CacheId = CacheId([7; 16]);
 const TAG: VolumeTag = VolumeTag(42);
+const LABEL: ReadSsdLabel = ReadSsdLabel { id: CACHE, device_bytes: 1 << 40 };
 
 fn record() -> impl Strategy<Value = Record> {
     (0u8..3, any::<u32>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
@@ -94,6 +95,7 @@ proptest! {
         prop_assert!(JournalPage::decode(CACHE, &flip(&page.encode(CACHE)[..])).is_err());
         prop_assert!(TablePage::decode(CACHE, TAG, 3, 1, &flip(&table.encode(CACHE)[..])).is_err());
         prop_assert!(Superblock::decode(&flip(&superblock(1).encode()[..])).is_err());
+        prop_assert!(ReadSsdLabel::decode(&flip(&LABEL.encode()[..])).is_err());
     }
 
     /// Torn at any sector between two versions of a page, neither is read unless it is whole.
@@ -113,8 +115,16 @@ proptest! {
         prop_assert!(JournalPage::decode(CACHE, &bytes).is_err());
         prop_assert!(TablePage::decode(CACHE, TAG, 0, 0, &bytes).is_err());
         prop_assert!(Superblock::decode(&bytes).is_err());
+        prop_assert!(ReadSsdLabel::decode(&bytes).is_err());
         prop_assert!(Directory::decode(CACHE, &bytes).is_err());
     }
+}
+
+#[test]
+fn a_read_ssd_is_no_cache() {
+    assert_eq!(ReadSsdLabel::decode(&LABEL.encode()[..]), Ok(LABEL));
+    assert_eq!(ReadSsdLabel::decode(&superblock(1).encode()[..]).unwrap_err().wrong, Wrong::Magic);
+    assert_eq!(Superblock::decode(&LABEL.encode()[..]).unwrap_err().wrong, Wrong::Magic);
 }
 
 #[test]

@@ -557,6 +557,10 @@ impl Scheme for AnyScheme {
         each!(self, scheme => scheme.demand(points))
     }
 
+    fn slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT] {
+        each!(self, scheme => scheme.slots(block))
+    }
+
     fn mirrors(&self) -> Option<Mirrors> {
         each!(self, scheme => scheme.mirrors())
     }

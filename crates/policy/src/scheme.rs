@@ -188,6 +188,12 @@ pub trait Scheme {
         None
     }
 
+    /// Where the copies of `block` are after the decisions so far, indexed by [`Level::index`]. Only schemes that keep a
+    /// dirty block on two devices need to know: there a copy may have to stand in for another one.
+    fn slots(&self, _: BlockNo) -> [Option<Slot>; Level::COUNT] {
+        [None; Level::COUNT]
+    }
+
     /// The caller will soon ask about `block`: the first of three looks ahead, each of which brings nearer to the
     /// processor what the next one and at last the access need. Memory takes its time, so that many blocks should
     /// be announced before they are located.

@@ -17,7 +17,7 @@ use lode_policy::{
     AnyScheme, Counters, ForesightBuilder, Quota, Scheme, SchemeInfo, Settings, build, build_foreseeing,
 };
 use lode_replay::{Driver, ServiceTimes};
-use lode_types::{BlockSize, Op, TraceRequest};
+use lode_types::{BlockSize, Level, Op, TraceRequest};
 
 /// Replays of each scheme; odd.
 const ROUNDS: usize = 3;
@@ -100,6 +100,11 @@ fn main() {
     });
     let fixed = settings("etica", &["sizing=off"]);
     bench.run("etica, sizing off", &fixed, both, any(&fixed, both));
+    let three = both.with(Level::ReadSsd, scale.ssd_blocks);
+    for scheme in ["tica-ef", "tica-wed", "tica-adaptive"] {
+        let settings = settings(scheme, &[]);
+        bench.run(scheme, &settings, three, any(&settings, three));
+    }
 }
 
 fn settings(scheme: &str, pairs: &[&str]) -> Settings {

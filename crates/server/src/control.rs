@@ -21,7 +21,7 @@ use crate::error::{ServerError, ServerErrorKind};
 use crate::listen::Listener;
 use crate::opening::{End, Opening};
 use crate::shard::{NewConnection, ToShard};
-use crate::status::{CacheView, Status};
+use crate::status::{CacheView, ReadSsdView, Status};
 use crate::threads::ShardThread;
 
 /// Handshakes at once on one listening socket. A newcomer takes the place of the oldest.
@@ -50,6 +50,7 @@ pub(crate) struct Control {
     pub name: String,
     pub limits: Limits,
     pub cache: Option<CacheView>,
+    pub read_ssd: Option<ReadSsdView>,
     pub doors: Vec<Door>,
     pub commands: Listener,
     /// VM `i` is volume `i / shards.len()` of shard `i % shards.len()`.
@@ -230,6 +231,7 @@ impl Control {
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: self.start.elapsed().as_secs(),
             cache: self.cache.clone(),
+            read_ssd: self.read_ssd.clone(),
             vms,
         });
     }

@@ -29,6 +29,16 @@ pub(crate) fn check_files(config: &Config) -> Result<(), ServerError> {
     {
         uses.insert(file_identity(&found), "the cache SSD (`ssd.path`)".to_owned());
     }
+    if let Some(read_ssd) = &config.read_ssd
+        && let Ok(found) = std::fs::metadata(&read_ssd.path)
+        && let Some(other) = uses.insert(file_identity(&found), "the read SSD (`read_ssd.path`)".to_owned())
+    {
+        let text = format!(
+            "The read SSD {} is {other} as well; give `read_ssd.path` a device of its own",
+            read_ssd.path.display()
+        );
+        return Err(ServerError::new(ServerErrorKind::Config, text));
+    }
     for vm in &config.vms {
         let path = vm.backing.display();
         let found = std::fs::metadata(&vm.backing).map_err(|error| {

@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use lode_engine::store::Store;
-use lode_format::{CacheId, DeviceLayout, ExtentLayout, Superblock};
+use lode_engine::store::{self as engine_store, Store};
+use lode_format::{CacheId, DeviceLayout, ExtentLayout, ReadSsdLabel, Superblock};
 use lode_media::{MediaFile, OpenOptions};
 use lode_types::BlockSize;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -52,16 +52,42 @@ pub fn format(path: &Path, options: &FormatOptions) -> Result<Superblock, Server
     outcome
 }
 
-fn format_existing(path: &Path, options: &FormatOptions) -> Result<Superblock, ServerError> {
-    let open = OpenOptions { create_size: options.create_bytes, ..OpenOptions::default() };
-    let file = MediaFile::open(path, &open)?;
-    let mut device = DeviceBytes(&file);
-    if !options.force {
-        refuse_if_used(path, &file, &mut device)?;
+/// Makes a device or file a read SSD. A file that this call created does not outlive a failure.
+///
+/// # Errors
+/// As [`format`].
+pub fn format_read_ssd(
+    path: &Path,
+    create_bytes: Option<u64>,
+    force: bool,
+) -> Result<ReadSsdLabel, ServerError> {
+    let created = create_bytes.map(|size_bytes| create(path, size_bytes)).transpose()?.unwrap_or(false);
+    let outcome = open(path, create_bytes, force).and_then(|file| {
+        engine_store::format_read_ssd(&mut DeviceBytes(&file), random_id()?)
+            .map_err(|error| ServerError::store(format!("Cannot format {}", path.display()), error))
+    });
+    if created && outcome.is_err() {
+        // The error that matters is the first one; a file left behind is harmless.
+        let _ = fs::remove_file(path);
     }
+    outcome
+}
+
+/// Opens a device that may be overwritten.
+fn open(path: &Path, create_bytes: Option<u64>, force: bool) -> Result<MediaFile, ServerError> {
+    let open = OpenOptions { create_size: create_bytes, ..OpenOptions::default() };
+    let file = MediaFile::open(path, &open)?;
+    if !force {
+        refuse_if_used(path, &file, &mut DeviceBytes(&file))?;
+    }
+    Ok(file)
+}
+
+fn format_existing(path: &Path, options: &FormatOptions) -> Result<Superblock, ServerError> {
+    let file = open(path, options.create_bytes, options.force)?;
     check_sizes(path, file.size_bytes(), options)?;
     let cache = random_id()?;
-    Store::format(&mut device, cache, options.block, options.extent_bytes)
+    Store::format(&mut DeviceBytes(&file), cache, options.block, options.extent_bytes)
         .map_err(|error| ServerError::store(format!("Cannot format {}", path.display()), error))
 }
 
@@ -157,9 +183,10 @@ fn allocate(mut file: &File, size_bytes: u64) -> io::Result<()> {
 }
 
 fn refuse_if_used(path: &Path, file: &MediaFile, device: &mut DeviceBytes<'_>) -> Result<(), ServerError> {
-    let found = match Store::probe(device) {
-        Ok(superblock) => Some(format!("Lodestore cache {}", superblock.cache)),
-        Err(_) => file.identify()?.map(str::to_owned),
+    let found = match (Store::probe(device), engine_store::probe_read_ssd(device)) {
+        (Ok(superblock), _) => Some(format!("Lodestore cache {}", superblock.cache)),
+        (_, Ok(label)) => Some(format!("Lodestore read SSD {}", label.id)),
+        _ => file.identify()?.map(str::to_owned),
     };
     let Some(found) = found else { return Ok(()) };
     let text = format!(

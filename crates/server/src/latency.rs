@@ -10,7 +10,7 @@ const MAX_NS: u64 = 3_600_000_000_000;
 /// Histograms of one VM's requests.
 #[derive(Debug)]
 pub(crate) struct Latencies {
-    read: [Histogram<u64>; 3],
+    read: [Histogram<u64>; 4],
     write: Histogram<u64>,
     flush: Histogram<u64>,
 }
@@ -28,6 +28,7 @@ pub(crate) struct LatencyView {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct ReadLatencies {
     dram: LatencyView,
+    read_ssd: LatencyView,
     ssd: LatencyView,
     backing: LatencyView,
 }
@@ -43,7 +44,7 @@ pub(crate) struct LatenciesView {
 impl Latencies {
     pub(crate) fn new() -> Latencies {
         let new = || Histogram::new_with_bounds(1, MAX_NS, 2).expect("the bounds are valid");
-        Latencies { read: [new(), new(), new()], write: new(), flush: new() }
+        Latencies { read: [new(), new(), new(), new()], write: new(), flush: new() }
     }
 
     pub(crate) fn read(&mut self, served: Served, ns: u64) {
@@ -59,9 +60,10 @@ impl Latencies {
     }
 
     pub(crate) fn view(&self) -> LatenciesView {
-        let [dram, ssd, backing] = [0, 1, 2].map(|served| view(&self.read[served]));
+        let all = [Served::Dram, Served::ReadSsd, Served::Ssd, Served::Backing];
+        let [dram, read_ssd, ssd, backing] = all.map(|served| view(&self.read[served as usize]));
         LatenciesView {
-            read: ReadLatencies { dram, ssd, backing },
+            read: ReadLatencies { dram, read_ssd, ssd, backing },
             write: view(&self.write),
             flush: view(&self.flush),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
-use lode_format::Superblock;
+use lode_format::{ReadSsdLabel, Superblock};
 use lode_nbd::ExportInfo;
 use tracing::info;
 
@@ -14,7 +14,7 @@ use crate::control::{Control, Door, Signals};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::listen::Listener;
 use crate::start::{Prepared, Start};
-use crate::status::CacheView;
+use crate::status::{CacheView, ReadSsdView};
 use crate::threads::{ShardThread, ShardVms};
 
 /// Serves the VMs of a configuration until SIGTERM, SIGINT or a `stop` on the control socket; then answers
@@ -36,9 +36,9 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let start = Start::plan(config)?;
     // Before anything on the SSD changes. Clients that come early wait for the recovery.
     let doors = open_doors(config, &start.exports())?;
-    let (prepared, superblock) = start.recover()?;
-    let connections: Vec<_> = prepared.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
-    let shards = start_shards(config, prepared, &connections)?;
+    let recovered = start.recover()?;
+    let connections: Vec<_> = recovered.vms.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
+    let shards = start_shards(config, recovered.vms, &connections)?;
     for door in &doors {
         info!("Serving {} on {}", names(&door.exports), door.listener.address());
     }
@@ -46,7 +46,8 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let control = Control {
         name: config.name.clone(),
         limits: config.limits,
-        cache: superblock.as_ref().map(view),
+        cache: recovered.superblock.as_ref().map(view),
+        read_ssd: recovered.read_ssd.as_ref().map(view_read_ssd),
         doors,
         commands,
         shards,
@@ -97,6 +98,10 @@ fn start_shards(
 
 fn names(exports: &[ExportInfo]) -> String {
     exports.iter().map(ExportInfo::name).collect::<Vec<_>>().join(", ")
+}
+
+fn view_read_ssd(label: &ReadSsdLabel) -> ReadSsdView {
+    ReadSsdView { uuid: label.id.to_string(), device_bytes: label.device_bytes }
 }
 
 fn view(superblock: &Superblock) -> CacheView {

@@ -296,6 +296,7 @@ impl Shard {
 
     /// Carries an engine's commands to its devices and its answers to their connections.
     fn pump(&mut self, at: usize) {
+        self.volumes[at].look_after_fence();
         while let Some((id, op)) = self.volumes[at].next_command() {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
             self.driver.submit(token, op);
@@ -386,8 +387,14 @@ impl Shard {
                 for key in keys {
                     self.kill(key);
                 }
-                if drain {
-                    self.volumes.iter_mut().for_each(|volume| volume.drain(false));
+                // What a failed SSD held is nowhere durable before it is on the backing disk.
+                let wants_drain = |volume: &&mut Volume| drain || volume.is_rescuing();
+                let mut drained = 0;
+                for volume in self.volumes.iter_mut().filter(wants_drain) {
+                    volume.drain(false);
+                    drained += 1;
+                }
+                if drained > 0 {
                     self.settle();
                     self.stopping = Stopping::Draining { deadline: now + STOP_LIMIT, least: u64::MAX };
                 } else {

@@ -1,7 +1,7 @@
 //! The cache SSD of a configuration: finding it, making sure that it is the right one, and beginning a new life of
 //! it. It must not know what volumes are for.
 
-use lode_engine::store::{Attached, Store, StoreErrorKind, StoreView, VolumeSpec};
+use lode_engine::store::{Attached, Store, StoreErrorKind, StoreView, VolumeSpec, probe_read_ssd};
 use lode_media::{MediaFile, OpenOptions};
 use tracing::{info, warn};
 
@@ -36,6 +36,10 @@ impl<'c> FoundSsd<'c> {
             ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
         })?;
         let superblock = Store::probe(&mut DeviceBytes(&file)).map_err(|error| match error.kind() {
+            StoreErrorKind::NotACache if probe_read_ssd(&mut DeviceBytes(&file)).is_ok() => {
+                let what = format!("{path} is a read SSD; are `ssd.path` and `read_ssd.path` exchanged?");
+                ServerError::because(ServerErrorKind::Store, what, error)
+            }
             StoreErrorKind::NotACache => {
                 let what = format!(
                     "{path} holds no cache that can be read; correct `ssd.path`, or if the device is new run `lode \

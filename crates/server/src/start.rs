@@ -4,18 +4,20 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use lode_engine::store::{Attached, VolumeSpec};
+use lode_engine::store::{Attached, Distrust, VolumeSpec};
 use lode_engine::{Engine, EngineConfig};
-use lode_format::Superblock;
+use lode_format::{ReadSsdLabel, Superblock};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
 use lode_policy::{Quota, Sizer};
-use lode_types::BlockSize;
-use tracing::info;
+use lode_types::{BlockSize, Level};
+use tracing::{info, warn};
 
 use crate::config::{Config, Size, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::fence::Fence;
 use crate::files::{check_files, open_backing};
+use crate::read_ssd::ReadSsd;
 use crate::ssd::{FoundSsd, OpenSsd};
 
 /// One VM's disk, ready to be served by any thread.
@@ -27,6 +29,9 @@ pub(crate) struct Prepared {
     pub export: ExportInfo,
     pub backing: MediaFile,
     pub ssd: Option<MediaFile>,
+    pub read_ssd: Option<MediaFile>,
+    /// What its next start is to know of a failed SSD.
+    pub fence: Fence,
 }
 
 /// A VM whose backing disk is open and checked.
@@ -37,6 +42,8 @@ struct Plan<'c> {
     export: ExportInfo,
     /// It has a volume on the SSD, or is to have one.
     has_space: bool,
+    fence: Fence,
+    distrusts: Option<Distrust>,
 }
 
 impl Plan<'_> {
@@ -46,6 +53,7 @@ impl Plan<'_> {
             backing_bytes: self.config.volume_bytes,
             places: self.config.ssd_places(),
             read_only: self.vm.read_only,
+            distrusts: self.distrusts,
         }
     }
 }
@@ -55,6 +63,7 @@ impl Plan<'_> {
 pub(crate) struct Start<'c> {
     plans: Vec<Plan<'c>>,
     ssd: Option<FoundSsd<'c>>,
+    read_ssd: Option<ReadSsd>,
 }
 
 impl<'c> Start<'c> {
@@ -65,9 +74,14 @@ impl<'c> Start<'c> {
         let mut ssd = FoundSsd::find(config)?;
         let block = ssd.as_ref().map_or(BlockSize::KIB_4, |ssd| ssd.view.superblock().block);
         let vms = config.vms.iter().zip(backings);
-        let mut plans =
-            vms.map(|(vm, backing)| plan_vm(vm, backing, block)).collect::<Result<Vec<_>, _>>()?;
+        let plan =
+            |(vm, backing): (&'c VmConfig, _)| plan_vm(vm, backing, block, Fence::of(config, &vm.name));
+        let mut plans = vms.map(plan).collect::<Result<Vec<_>, _>>()?;
         check_memory(&plans)?;
+        let read_ssd = ReadSsd::find(config)?;
+        if let Some(read_ssd) = &read_ssd {
+            read_ssd.divide(plans.iter_mut().map(|plan| &mut plan.config))?;
+        }
         if let Some(ssd) = &mut ssd {
             let known: HashSet<String> = ssd.view.volumes().map(|volume| volume.name).collect();
             // A VM whose share is gone may have left dirty blocks.
@@ -77,7 +91,7 @@ impl<'c> Start<'c> {
             plans.iter().try_for_each(|plan| ssd.check_backing(plan.vm))?;
             ssd.check_strangers()?;
         }
-        Ok(Start { plans, ssd })
+        Ok(Start { plans, ssd, read_ssd })
     }
 
     /// What each VM's clients will see, in the order of the configuration.
@@ -85,9 +99,9 @@ impl<'c> Start<'c> {
         self.plans.iter().map(|plan| plan.export.clone()).collect()
     }
 
-    /// Begins a new life of the cache and recovers what it holds. Returns the identity of the SSD as well.
-    pub(crate) fn recover(self) -> Result<(Vec<Prepared>, Option<Superblock>), ServerError> {
-        let Start { plans, ssd } = self;
+    /// Begins a new life of the cache and recovers what it holds. Returns the identities of the SSDs as well.
+    pub(crate) fn recover(self) -> Result<Recovered, ServerError> {
+        let Start { plans, ssd, read_ssd } = self;
         let mut ssd = ssd.map(FoundSsd::open).transpose()?;
         let specs: Vec<_> = plans.iter().map(Plan::spec).collect();
         let order = match &ssd {
@@ -98,23 +112,40 @@ impl<'c> Start<'c> {
         let mut prepared: Vec<_> = plans.iter().map(|_| None).collect();
         for at in order {
             let plan = plans[at].take().expect("an order names everything once");
-            prepared[at] = Some(prepare_vm(plan, &specs[at], ssd.as_mut())?);
+            prepared[at] = Some(prepare_vm(plan, &specs[at], ssd.as_mut(), read_ssd.as_ref())?);
         }
-        let superblock = ssd.as_ref().map(|ssd| *ssd.store.superblock());
-        Ok((prepared.into_iter().flatten().collect(), superblock))
+        Ok(Recovered {
+            vms: prepared.into_iter().flatten().collect(),
+            superblock: ssd.as_ref().map(|ssd| *ssd.store.superblock()),
+            read_ssd: read_ssd.map(|read_ssd| read_ssd.label),
+        })
     }
 }
 
-fn plan_vm(vm: &VmConfig, backing: MediaFile, block: BlockSize) -> Result<Plan<'_>, ServerError> {
+/// What is ready to be served, and the identities of the SSDs.
+pub(crate) struct Recovered {
+    pub vms: Vec<Prepared>,
+    pub superblock: Option<Superblock>,
+    pub read_ssd: Option<ReadSsdLabel>,
+}
+
+fn plan_vm(
+    vm: &VmConfig,
+    backing: MediaFile,
+    block: BlockSize,
+    fence: Fence,
+) -> Result<Plan<'_>, ServerError> {
     // Sizes are whole blocks and bounded, and of levels that the scheme uses: the configuration saw to it.
     let blocks = |bytes: u64| (bytes / block.bytes()) as u32;
     let quota = Quota::new(blocks(vm.dram_bytes), blocks(vm.ssd_bytes));
+    let quota = quota.with(Level::ReadSsd, blocks(vm.read_ssd_bytes));
     let config = EngineConfig::new(block, backing.size_bytes(), quota);
     let export = ExportInfo::new(&vm.name, config.volume_bytes)
         .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
         .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?
         .with_read_only(vm.read_only);
-    Ok(Plan { vm, backing, config, export, has_space: quota.ssd_blocks > 0 })
+    let distrusts = fence.distrust()?;
+    Ok(Plan { vm, backing, config, export, has_space: quota.ssd_blocks > 0, fence, distrusts })
 }
 
 /// Refuses caches that this host has no memory for.
@@ -126,19 +157,34 @@ fn check_memory(plans: &[Plan<'_>]) -> Result<(), ServerError> {
         return Ok(());
     }
     let text = format!(
-        "The caches of all VMs may take {} of memory (their DRAM levels, and tables for both levels), and this host \
-         has {}; make `dram` or `ssd` smaller",
+        "The caches of all VMs may take {} of memory (their DRAM levels, and tables for all levels), and this host \
+         has {}; make `dram`, `ssd` or `read_ssd` smaller",
         Size(needed_bytes),
         Size(has_bytes)
     );
     Err(ServerError::new(ServerErrorKind::Config, text))
 }
 
-fn prepare_vm(plan: Plan<'_>, spec: &VolumeSpec, ssd: Option<&mut OpenSsd>) -> Result<Prepared, ServerError> {
+fn prepare_vm(
+    plan: Plan<'_>,
+    spec: &VolumeSpec,
+    ssd: Option<&mut OpenSsd>,
+    read_ssd: Option<&ReadSsd>,
+) -> Result<Prepared, ServerError> {
     let began = Instant::now();
-    let Plan { vm, backing, config, export, has_space } = plan;
+    let Plan { vm, backing, config, export, has_space, fence, .. } = plan;
     let mut ssd = ssd.filter(|_| has_space);
     let attached = ssd.as_mut().map(|ssd| ssd.attach(spec)).transpose()?;
+    if let Some(distrust) = spec.distrusts
+        && attached.is_some()
+    {
+        let what = if distrust == Distrust::All { "blocks" } else { "clean blocks" };
+        warn!(
+            "VM {}: the cache SSD failed when it was last served, so that its {what} on it were dropped",
+            vm.name
+        );
+        fence.take_down()?;
+    }
     let (recovered, dirty) = attached.as_ref().map_or((0, 0), Attached::recovered_blocks);
     let engine = Engine::new(config, &vm.settings, attached);
     info!(
@@ -151,5 +197,7 @@ fn prepare_vm(plan: Plan<'_>, spec: &VolumeSpec, ssd: Option<&mut OpenSsd>) -> R
     );
     let ssd = ssd.map(|ssd| ssd.file.clone());
     let sizer = Sizer::new(&vm.settings, config.quota);
-    Ok(Prepared { engine, sizer, scheme: vm.settings.scheme(), export, backing, ssd })
+    let read_ssd = read_ssd.filter(|_| config.quota.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
+    let scheme = vm.settings.scheme();
+    Ok(Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, fence })
 }

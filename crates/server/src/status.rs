@@ -1,7 +1,7 @@
 //! What `status` says, in the shape that `docs/serving.md` describes. It must not know how it is gathered.
 
 use lode_engine::{Alarms, Engine, Gauges};
-use lode_policy::{CounterReport, Tenant};
+use lode_policy::{CounterReport, Quota, Tenant};
 use serde::Serialize;
 
 use crate::latency::LatenciesView;
@@ -13,6 +13,7 @@ pub(crate) struct Status {
     pub version: &'static str,
     pub uptime_s: u64,
     pub cache: Option<CacheView>,
+    pub read_ssd: Option<ReadSsdView>,
     pub vms: Vec<VmView>,
 }
 
@@ -23,6 +24,13 @@ pub(crate) struct CacheView {
     pub epoch: u64,
     pub device_bytes: u64,
     pub block_bytes: u64,
+}
+
+/// The read SSD.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ReadSsdView {
+    pub uuid: String,
+    pub device_bytes: u64,
 }
 
 /// One VM.
@@ -49,6 +57,7 @@ pub(crate) struct VmView {
 pub(crate) struct LevelBlocks {
     dram_blocks: u32,
     ssd_blocks: u32,
+    read_ssd_blocks: u32,
 }
 
 /// See [`Gauges`].
@@ -56,16 +65,20 @@ pub(crate) struct LevelBlocks {
 pub(crate) struct GaugesView {
     dram_blocks: u32,
     ssd_blocks: u32,
+    read_ssd_blocks: u32,
     dirty_blocks: u32,
+    unmirrored_blocks: u32,
     lost_blocks: u32,
     write_backs_waiting: u32,
     promotions_waiting: u32,
     quarantined: u32,
+    read_ssd_quarantined: u32,
     cleaned_blocks: u64,
     drain_failures: u64,
     memory_bytes: u64,
     ssd_data_bytes: u64,
     ssd_metadata_bytes: u64,
+    read_ssd_data_bytes: u64,
     backing_read_bytes: u64,
     backing_written_bytes: u64,
 }
@@ -74,8 +87,11 @@ pub(crate) struct GaugesView {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct AlarmsView {
     damaged_clean: u64,
+    damaged_mirrored: u64,
     damaged_dirty: u64,
     ssd_errors: u64,
+    read_ssd_errors: u64,
+    read_ssd_gone: bool,
     backing_errors: u64,
     failed: bool,
 }
@@ -83,7 +99,8 @@ pub(crate) struct AlarmsView {
 impl LevelBlocks {
     pub(crate) fn quota(engine: &Engine) -> LevelBlocks {
         let quota = engine.quota();
-        LevelBlocks { dram_blocks: quota.dram_blocks, ssd_blocks: quota.ssd_blocks }
+        let Quota { dram_blocks, ssd_blocks, read_ssd_blocks } = quota;
+        LevelBlocks { dram_blocks, ssd_blocks, read_ssd_blocks }
     }
 }
 
@@ -92,16 +109,20 @@ impl From<Gauges> for GaugesView {
         GaugesView {
             dram_blocks: gauges.dram_blocks,
             ssd_blocks: gauges.ssd_blocks,
+            read_ssd_blocks: gauges.read_ssd_blocks,
             dirty_blocks: gauges.dirty_blocks,
+            unmirrored_blocks: gauges.unmirrored_blocks,
             lost_blocks: gauges.lost_blocks,
             write_backs_waiting: gauges.write_backs_waiting,
             promotions_waiting: gauges.promotions_waiting,
             quarantined: gauges.quarantined,
+            read_ssd_quarantined: gauges.read_ssd_quarantined,
             cleaned_blocks: gauges.cleaned_blocks,
             drain_failures: gauges.drain_failures,
             memory_bytes: gauges.memory_bytes,
             ssd_data_bytes: gauges.ssd_data_bytes,
             ssd_metadata_bytes: gauges.ssd_metadata_bytes,
+            read_ssd_data_bytes: gauges.read_ssd_data_bytes,
             backing_read_bytes: gauges.backing_read_bytes,
             backing_written_bytes: gauges.backing_written_bytes,
         }
@@ -112,8 +133,11 @@ impl From<Alarms> for AlarmsView {
     fn from(alarms: Alarms) -> AlarmsView {
         AlarmsView {
             damaged_clean: alarms.damaged_clean,
+            damaged_mirrored: alarms.damaged_mirrored,
             damaged_dirty: alarms.damaged_dirty,
             ssd_errors: alarms.ssd_errors,
+            read_ssd_errors: alarms.read_ssd_errors,
+            read_ssd_gone: alarms.read_ssd_gone,
             backing_errors: alarms.backing_errors,
             failed: alarms.failed,
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lode_engine::command::{Command as DeviceCommand, Completion, DeviceId, MediaError};
+use lode_engine::store::Distrust;
 use lode_engine::{
     Buf, Engine, Event, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served,
 };
@@ -14,6 +15,7 @@ use lode_nbd::{Command, ExportInfo, Request};
 use lode_policy::Sizer;
 use slab::Slab;
 
+use crate::fence::Fence;
 use crate::latency::Latencies;
 use crate::start::Prepared;
 use crate::status::{LevelBlocks, VmView};
@@ -82,6 +84,10 @@ pub(crate) struct Volume {
     sizer: Sizer,
     backing: FileId,
     ssd: Option<FileId>,
+    read_ssd: Option<FileId>,
+    fence: Fence,
+    /// It could not be put up, and is tried again at the next tick.
+    fence_failed: bool,
     requests: Slab<Pending>,
     /// Of the pieces that the engine works on.
     working_bytes: u64,
@@ -130,9 +136,9 @@ pub(crate) fn cost_bytes(request: &Request) -> u64 {
 
 impl Volume {
     pub(crate) fn new(vm: Prepared, driver: &mut impl Driver, connections: Arc<AtomicU32>) -> Volume {
-        let Prepared { engine, sizer, scheme, export, backing, ssd } = vm;
+        let Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, fence } = vm;
         let backing = driver.add_file(backing);
-        let ssd = ssd.map(|ssd| driver.add_file(ssd));
+        let [ssd, read_ssd] = [ssd, read_ssd].map(|ssd| ssd.map(|ssd| driver.add_file(ssd)));
         Volume {
             export,
             scheme,
@@ -141,6 +147,9 @@ impl Volume {
             sizer,
             backing,
             ssd,
+            read_ssd,
+            fence,
+            fence_failed: false,
             requests: Slab::new(),
             working_bytes: 0,
             latencies: Latencies::new(),
@@ -309,6 +318,7 @@ impl Volume {
         let file = match device {
             DeviceId::Backing => self.backing,
             DeviceId::Ssd => self.ssd.expect("an engine without an SSD does not use one"),
+            DeviceId::ReadSsd => self.read_ssd.expect("an engine without a read SSD does not use one"),
         };
         Some((id, Op::for_file(file, kind)))
     }
@@ -326,7 +336,7 @@ impl Volume {
                     (None, MediaError::NoSpace) => "the device is full".to_owned(),
                 };
                 tracing::warn!(
-                    "VM {}: a command on its SSD or backing disk failed: {reason}; {} have failed so far. `lode status` \
+                    "VM {}: a command on an SSD or its backing disk failed: {reason}; {} have failed so far. `lode status` \
                      says on which, the log of the kernel may say why",
                     self.export.name(),
                     self.failed_commands,
@@ -347,6 +357,30 @@ impl Volume {
                 self.export.name()
             );
         }
+        self.fence_failed = false;
+    }
+
+    /// After the SSD failed: remembers for the next start what the engine wants remembered, so that it can go on.
+    pub(crate) fn look_after_fence(&mut self) {
+        let Some(distrust) = self.engine.wants_fence().filter(|_| !self.fence_failed) else { return };
+        let (name, path) = (self.export.name(), self.fence.path().display());
+        match (self.fence.put_up(distrust), distrust) {
+            (Ok(()), Distrust::Clean) => tracing::warn!(
+                "VM {name}: what the cache SSD held is written to the backing disk now, from wherever it can be read; \
+                 {path} keeps the next start from believing the SSD's clean blocks"
+            ),
+            (Ok(()), Distrust::All) => tracing::warn!(
+                "VM {name}: the backing disk has everything now; {path} keeps the next start from believing the SSD"
+            ),
+            (Err(error), _) => {
+                self.fence_failed = true;
+                return tracing::error!(
+                    "VM {name}: cannot write {path}: {error}. Before it is written the backing disk does not get what the \
+                     cache SSD held; make room in `state_dir`"
+                );
+            }
+        }
+        self.engine.fenced();
     }
 
     /// Begins to write back what is dirty now, or stops that.
@@ -363,6 +397,11 @@ impl Volume {
     /// Blocks that a drain still has to write back; `None` when there is no drain.
     pub(crate) fn draining_blocks(&self) -> Option<u64> {
         self.engine.drain_left().map(u64::from)
+    }
+
+    /// Whether the SSD failed and what it held is on its way to the backing disk.
+    pub(crate) fn is_rescuing(&self) -> bool {
+        self.engine.is_rescuing()
     }
 
     /// Blocks that are newer than the backing disk, and of those the ones that are damaged.

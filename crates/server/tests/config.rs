@@ -147,3 +147,53 @@ fn nonsense_is_an_error_and_no_panic() {
     }
     assert!(Config::load(Path::new("/nonexistent/a.toml")).is_err());
 }
+
+const TWO_SSDS: &str = r#"
+name = "host1"
+
+[ssd]
+path = "/dev/nvme0n1"
+
+[read_ssd]
+path = "/dev/nvme1n1"
+uuid = "00112233-4455-4677-8899-aabbccddeeff"
+
+[[vm]]
+name = "vm1"
+backing = { path = "/disks/vm1" }
+dram = "64MiB"
+ssd = "1GiB"
+read_ssd = "2GiB"
+scheme = "tica-ef"
+listen = ["unix:/run/vm1.sock"]
+"#;
+
+#[test]
+fn a_second_ssd_arrives_or_is_refused() {
+    let config = parse(TWO_SSDS).unwrap();
+    let read_ssd = config.read_ssd.unwrap();
+    assert_eq!(read_ssd.path, Path::new("/dev/nvme1n1"));
+    assert_eq!(read_ssd.uuid.unwrap().to_string(), "00112233-4455-4677-8899-aabbccddeeff");
+    assert_eq!(config.vms[0].read_ssd_bytes, 2 << 30);
+    assert!(parse(GOOD).unwrap().read_ssd.is_none());
+    let section = "[read_ssd]\npath = \"/dev/nvme1n1\"\nuuid = \"00112233-4455-4677-8899-aabbccddeeff\"\n";
+    let cases = [
+        ("read_ssd = \"2GiB\"\n", "", 11, "give this VM a `read_ssd` size"),
+        ("dram = \"64MiB\"\n", "", 11, "give this VM a `dram` size"),
+        ("ssd = \"1GiB\"\n", "", 11, "give this VM a `ssd` size"),
+        ("scheme = \"tica-ef\"", "scheme = \"etica\"", 16, "'read_ssd'"),
+        ("read_ssd = \"2GiB\"", "read_ssd = \"1KiB\"", 16, "'read_ssd'"),
+        (section, "", 13, "there is no [read_ssd] section"),
+        ("uuid = \"0011", "uuid = \"zz11", 9, "uuid"),
+    ];
+    for (from, to, line, word) in cases {
+        let text = TWO_SSDS.replacen(from, to, 1);
+        assert_ne!(text, TWO_SSDS, "{from}");
+        let error = parse(&text).expect_err(from);
+        assert!(error.starts_with(&format!("a.toml:{line}: ")), "{from}: {error}");
+        assert!(error.contains(word), "{from}: {error}");
+    }
+    let unused = TWO_SSDS.replacen("read_ssd = \"2GiB\"\nscheme = \"tica-ef\"", "", 1);
+    let error = parse(&unused).expect_err("no VM uses it");
+    assert!(error.starts_with("a.toml:7: No VM has a share of the read SSD"), "{error}");
+}

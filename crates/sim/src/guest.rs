@@ -340,7 +340,9 @@ impl Guest {
         let alarms = world.engine().alarms();
         self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty;
         self.tally.ssd_errors += alarms.ssd_errors;
+        self.tally.read_ssd_errors += alarms.read_ssd_errors;
         let gauges = world.engine().gauges();
+        self.tally.mirrored += gauges.read_ssd_data_bytes / world.block_bytes();
         self.tally.cleaned += gauges.cleaned_blocks;
         self.tally.drain_failures += gauges.drain_failures;
     }

@@ -83,6 +83,10 @@ pub struct Tally {
     pub damaged: u64,
     /// Commands on the SSD that failed.
     pub ssd_errors: u64,
+    /// Commands on the read SSD that failed.
+    pub read_ssd_errors: u64,
+    /// Blocks written to the read SSD.
+    pub mirrored: u64,
     /// Blocks that drains wrote back.
     pub cleaned: u64,
     /// Write-backs of drains that failed.

@@ -3,7 +3,7 @@
 use lode_engine::EngineConfig;
 use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
 use lode_policy::{Quota, SchemeInfo};
-use lode_types::BlockSize;
+use lode_types::{BlockSize, Level};
 
 use crate::{Crash, Faults, Machine, Plan, World};
 
@@ -20,7 +20,8 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
         block: BlockSize::KIB_4,
         volume_bytes: VOLUME_BYTES - 1024,
         quota,
-        reserve: Quota::new(24, 24),
+        reserve: Quota::new(24, 24).with(Level::ReadSsd, quota.read_ssd_blocks.min(24)),
+        read_ssd_start_bytes: 0,
     };
     Machine { config, settings, name: "vm".to_owned(), ssd_bytes: 3 << 20, extent_bytes: 1 << 20 }
 }
@@ -75,7 +76,22 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
                 ssd_only,
             ),
         ),
+        ("tica-ef", tica("tica-ef")),
+        ("tica-wed", tica("tica-wed")),
+        ("tica-adaptive", tica("tica-adaptive")),
     ]
+}
+
+/// A machine with two SSDs and a scheme that uses both.
+pub fn tica(scheme: &str) -> Machine {
+    machine(scheme, &[], Quota::new(20, 40).with(Level::ReadSsd, 48))
+}
+
+/// The machines of [`all_schemes`] that have two SSDs.
+pub fn tica_schemes() -> Vec<(&'static str, Machine)> {
+    let mut all = all_schemes();
+    all.retain(|(_, machine)| machine.config.quota.read_ssd_blocks > 0);
+    all
 }
 
 /// How many seeds a test tries: `LODE_SIM_SEEDS`, or few enough for every day.

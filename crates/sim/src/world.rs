@@ -1,10 +1,10 @@
-//! One host: an engine, its two devices, and a clock that jumps from event to event.
+//! One host: an engine, its devices, and a clock that jumps from event to event.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::store::{Bytes, Store, StoreError, VolumeSpec};
+use lode_engine::store::{Bytes, Distrust, Store, StoreError, VolumeSpec};
 use lode_engine::{Engine, EngineConfig, Event, GuestRequest};
 use lode_policy::{Settings, Sizer};
 
@@ -35,6 +35,7 @@ impl Machine {
             backing_bytes: self.config.volume_bytes,
             places: self.config.ssd_places(),
             read_only: false,
+            distrusts: None,
         }
     }
 }
@@ -52,6 +53,12 @@ pub struct Faults {
     pub ssd_flush_errors: u64,
     /// The SSD does not answer any more.
     pub ssd_gone: bool,
+    /// Reads of the read SSD that return an error.
+    pub read_ssd_read_errors: u64,
+    /// Writes to the read SSD that return an error.
+    pub read_ssd_write_errors: u64,
+    /// The read SSD does not answer any more.
+    pub read_ssd_gone: bool,
     /// Reads of the backing disk that return an error.
     pub backing_read_errors: u64,
     /// Writes, trims and zeroings of the backing disk that return an error.
@@ -75,8 +82,12 @@ pub struct World {
     rng: Rng,
     /// The cache SSD.
     pub ssd: SimDisk,
+    /// The second SSD, of the size that the volume needs.
+    pub read_ssd: SimDisk,
     /// The backing disk.
     pub backing: SimDisk,
+    /// The SSD failed, and the next start is not to believe this of it. Outlives everything.
+    fenced: Option<Distrust>,
     engine: Engine,
     /// Divides the levels of the engine's own share: it is the only VM here.
     sizer: Sizer,
@@ -109,7 +120,7 @@ impl World {
 
     /// Starts on this SSD and a zeroed backing disk.
     pub fn on(machine: Machine, seed: u64, mut ssd: SimDisk) -> Result<World, StoreError> {
-        let engine = start(&machine, &mut ssd)?;
+        let engine = start(&machine, &machine.spec(), &mut ssd)?;
         let mut world = World::down(machine, seed);
         (world.engine, world.ssd) = (engine, ssd);
         Ok(world)
@@ -121,6 +132,8 @@ impl World {
         World {
             rng: Rng::new(seed),
             ssd: SimDisk::new(0),
+            read_ssd: SimDisk::new(machine.config.read_ssd_bytes()),
+            fenced: None,
             backing: SimDisk::new(machine.config.volume_bytes),
             engine: Engine::new(machine.config, &machine.settings, None),
             sizer: Sizer::new(&machine.settings, machine.config.quota),
@@ -143,6 +156,16 @@ impl World {
     /// Size of the cache SSD.
     pub fn ssd_bytes(&self) -> u64 {
         self.ssd.size_bytes()
+    }
+
+    /// Size of a cache block.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.machine.config.block.bytes()
+    }
+
+    /// Size of the read SSD.
+    pub fn read_ssd_bytes(&self) -> u64 {
+        self.read_ssd.size_bytes()
     }
 
     /// Commands completed so far.
@@ -200,7 +223,7 @@ impl World {
         const MOST_TICKS: usize = 64;
         for _ in 0..MOST_TICKS {
             while self.step() {}
-            if self.engine.is_idle() && self.engine.is_saved() {
+            if self.engine.is_idle() && self.engine.is_saved() && !self.engine.is_rescuing() {
                 return;
             }
             self.tick();
@@ -245,14 +268,14 @@ impl World {
         self.due.clear();
         self.events.clear();
         for (_, pending) in under_way {
-            let is_gone = self.faults.ssd_gone && pending.command.device == DeviceId::Ssd;
-            if !is_gone && (power_cut || self.rng.chance(50)) {
+            if !self.is_gone(pending.command.device) && (power_cut || self.rng.chance(50)) {
                 self.apply(&pending.command);
             }
         }
         self.faults = Faults::default();
         if power_cut {
             self.ssd.power_cut(&mut self.rng);
+            self.read_ssd.power_cut(&mut self.rng);
             self.backing.power_cut(&mut self.rng);
         }
     }
@@ -280,8 +303,8 @@ impl World {
     /// configuration may change.
     pub fn restart(&mut self, machine: Machine) -> Result<(), StoreError> {
         self.machine = machine;
-        self.engine = start(&self.machine, &mut self.ssd)?;
-        self.sizer = Sizer::new(&self.machine.settings, self.machine.config.quota);
+        self.engine = start(&self.machine, &self.spec(), &mut self.ssd)?;
+        self.begin_life();
         self.take_commands();
         Ok(())
     }
@@ -293,24 +316,64 @@ impl World {
         store: &mut Store,
         ssd: &mut SimDisk,
     ) -> Result<(), StoreError> {
-        let attached = store.attach(ssd, &machine.spec())?;
-        self.engine = Engine::new(machine.config, &machine.settings, Some(attached));
-        self.sizer = Sizer::new(&machine.settings, machine.config.quota);
         self.machine = machine;
+        let attached = store.attach(ssd, &self.spec())?;
+        self.engine = Engine::new(self.machine.config, &self.machine.settings, Some(attached));
+        self.begin_life();
         std::mem::swap(&mut self.ssd, ssd);
         self.take_commands();
         std::mem::swap(&mut self.ssd, ssd);
         Ok(())
     }
 
+    /// What the volume asks of the cache SSD after what happened to it.
+    fn spec(&self) -> VolumeSpec {
+        VolumeSpec { distrusts: self.fenced, ..self.machine.spec() }
+    }
+
+    /// A start has succeeded. What an earlier life left on the read SSD is still there, and nobody's.
+    fn begin_life(&mut self) {
+        self.fenced = None;
+        self.sizer = Sizer::new(&self.machine.settings, self.machine.config.quota);
+        let needed = self.machine.config.read_ssd_bytes();
+        if self.read_ssd.size_bytes() < needed {
+            self.read_ssd = SimDisk::new(needed);
+        }
+    }
+
+    fn disk(&mut self, device: DeviceId) -> &mut SimDisk {
+        match device {
+            DeviceId::Ssd => &mut self.ssd,
+            DeviceId::ReadSsd => &mut self.read_ssd,
+            DeviceId::Backing => &mut self.backing,
+        }
+    }
+
+    fn is_gone(&self, device: DeviceId) -> bool {
+        match device {
+            DeviceId::Ssd => self.faults.ssd_gone,
+            DeviceId::ReadSsd => self.faults.read_ssd_gone,
+            DeviceId::Backing => false,
+        }
+    }
+
+    /// Remembers for an engine whose SSD failed what it asks for; by chance later than sooner.
+    fn fence(&mut self) {
+        const CHANCE: u64 = 25;
+        if let Some(distrust) = self.engine.wants_fence()
+            && self.rng.chance(CHANCE)
+        {
+            self.fenced = Some(distrust);
+            self.engine.fenced();
+        }
+    }
+
     fn take_commands(&mut self) {
+        self.fence();
         while let Some(command) = self.engine.next_command() {
-            let mark = match command.device {
-                DeviceId::Ssd => self.ssd.flush_mark(),
-                DeviceId::Backing => self.backing.flush_mark(),
-            };
+            let mark = self.disk(command.device).flush_mark();
             let service_ns = match command.device {
-                DeviceId::Ssd => 20_000 + self.rng.below(200_000),
+                DeviceId::Ssd | DeviceId::ReadSsd => 20_000 + self.rng.below(200_000),
                 DeviceId::Backing => 100_000 + self.rng.below(8_000_000),
             };
             self.arrivals += 1;
@@ -323,10 +386,10 @@ impl World {
     }
 
     fn fails(&mut self, command: &Command) -> Option<MediaError> {
-        let faults = &self.faults;
-        if faults.ssd_gone && command.device == DeviceId::Ssd {
+        if self.is_gone(command.device) {
             return Some(MediaError::Gone);
         }
+        let faults = &self.faults;
         let percent = match (&command.kind, command.device) {
             (CommandKind::Read { .. }, DeviceId::Ssd) => faults.ssd_read_errors,
             (CommandKind::Flush, DeviceId::Ssd) => faults.ssd_flush_errors,
@@ -334,6 +397,8 @@ impl World {
                 faults.ssd_metadata_errors
             }
             (_, DeviceId::Ssd) => faults.ssd_write_errors,
+            (CommandKind::Read { .. }, DeviceId::ReadSsd) => faults.read_ssd_read_errors,
+            (_, DeviceId::ReadSsd) => faults.read_ssd_write_errors,
             (CommandKind::Read { .. }, DeviceId::Backing) => faults.backing_read_errors,
             (CommandKind::Flush, DeviceId::Backing) => faults.backing_flush_errors,
             (_, DeviceId::Backing) => faults.backing_write_errors,
@@ -344,13 +409,9 @@ impl World {
     /// A write that failed may have reached any of its sectors.
     fn apply_in_part(&mut self, command: &Command) {
         let CommandKind::Write { offset_bytes, buf } = &command.kind else { return };
-        let disk = match command.device {
-            DeviceId::Ssd => &mut self.ssd,
-            DeviceId::Backing => &mut self.backing,
-        };
         for (i, sector) in buf.as_slice().chunks(SECTOR).enumerate() {
             if self.rng.chance(50) {
-                disk.put(offset_bytes + (i * SECTOR) as u64, sector);
+                self.disk(command.device).put(offset_bytes + (i * SECTOR) as u64, sector);
             }
         }
     }
@@ -369,10 +430,7 @@ impl World {
             return Completion { id, result: Err(error), buf };
         }
         self.apply(&command);
-        let disk = match command.device {
-            DeviceId::Ssd => &mut self.ssd,
-            DeviceId::Backing => &mut self.backing,
-        };
+        let disk = self.disk(command.device);
         let buf = match command.kind {
             CommandKind::Read { offset_bytes, mut buf } => {
                 disk.peek(offset_bytes, buf.as_mut_slice());
@@ -393,10 +451,7 @@ impl World {
         if matches!(command.kind, CommandKind::Trim { .. }) && self.rng.chance(50) {
             return;
         }
-        let disk = match command.device {
-            DeviceId::Ssd => &mut self.ssd,
-            DeviceId::Backing => &mut self.backing,
-        };
+        let disk = self.disk(command.device);
         match &command.kind {
             CommandKind::Write { offset_bytes, buf } => disk.put(*offset_bytes, buf.as_slice()),
             CommandKind::Trim { offset_bytes, length_bytes }
@@ -412,10 +467,10 @@ fn is_metadata(bytes: &[u8]) -> bool {
     bytes.starts_with(b"LODE")
 }
 
-fn start(machine: &Machine, ssd: &mut SimDisk) -> Result<Engine, StoreError> {
+fn start(machine: &Machine, spec: &VolumeSpec, ssd: &mut SimDisk) -> Result<Engine, StoreError> {
     let attached = match machine.ssd_bytes {
         0 => None,
-        _ => Some(Store::open(ssd)?.attach(ssd, &machine.spec())?),
+        _ => Some(Store::open(ssd)?.attach(ssd, spec)?),
     };
     Ok(Engine::new(machine.config, &machine.settings, attached))
 }

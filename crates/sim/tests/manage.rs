@@ -18,7 +18,13 @@ fn volume(name: &str, ssd_blocks: u32) -> Machine {
 }
 
 fn spec(name: &str, places: u64) -> VolumeSpec {
-    VolumeSpec { name: name.to_owned(), backing_bytes: VOLUME_BYTES - 1024, places, read_only: false }
+    VolumeSpec {
+        name: name.to_owned(),
+        backing_bytes: VOLUME_BYTES - 1024,
+        places,
+        read_only: false,
+        distrusts: None,
+    }
 }
 
 /// An SSD with a stopped volume 'vm' that holds so many dirty blocks in its three extents.

@@ -4,7 +4,7 @@ use lode_engine::{Buf, GuestOp, GuestRequest, MAX_PIECE_BYTES};
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, VOLUME_BYTES, flush, machine, plan, seeds, write};
 use lode_sim::{Machine, Plan, Rng, World, run, scenario};
-use lode_types::BlockSize;
+use lode_types::{BlockSize, Level};
 
 fn wb(quota: Quota) -> Machine {
     machine("lru", &["write_policy=wb", "assoc=8"], quota)
@@ -173,9 +173,10 @@ fn write_amplification_with_a_flush_for_32_writes() {
 /// What is said before a volume is served holds when its cache is full and its history long.
 #[test]
 fn memory_stays_below_what_the_configuration_promises() {
-    for scheme in ["etica", "lru", "arc"] {
-        let dram = if scheme == "etica" { 2048 } else { 0 };
-        let mut machine = machine(scheme, &[], Quota::new(dram, 16_384));
+    let schemes = [("etica", 2048, 0), ("lru", 0, 0), ("arc", 0, 0), ("tica-adaptive", 2048, 16_384)];
+    for (scheme, dram, read_ssd) in schemes {
+        let quota = Quota::new(dram, 16_384).with(Level::ReadSsd, read_ssd);
+        let mut machine = machine(scheme, &[], quota);
         machine.config = lode_engine::EngineConfig::new(BlockSize::KIB_4, 1 << 30, machine.config.quota);
         (machine.ssd_bytes, machine.extent_bytes) = (96 << 20, 4 << 20);
         let most = machine.config.most_memory_bytes();

@@ -131,21 +131,21 @@ impl CompareCommand {
     /// Sizes that go together; a level of one size goes with all of the others.
     fn sizes(&self) -> Result<Vec<LevelBytes>, CliError> {
         let lists = [("--dram", &self.dram), ("--ssd", &self.ssd), ("--read-ssd", &self.read_ssd)];
-        let (longest, most) =
-            lists.into_iter().rev().max_by_key(|(_, sizes)| sizes.len()).unwrap_or(lists[0]);
-        if most.is_empty() {
+        let count = lists.iter().map(|(_, sizes)| sizes.len()).max().unwrap_or(0);
+        if count == 0 {
             return Err(CliError::Usage("Give the levels' sizes with --dram and --ssd".to_owned()));
         }
-        let fits = |sizes: &[u64]| sizes.len() <= 1 || sizes.len() == most.len();
-        if let Some((other, sizes)) = lists.into_iter().find(|(_, sizes)| !fits(sizes)) {
+        let several: Vec<_> = lists.iter().filter(|(_, sizes)| sizes.len() > 1).collect();
+        if let Some(pair) = several.windows(2).find(|pair| pair[0].1.len() != pair[1].1.len()) {
+            let [(one, ones), (other, others)] = [pair[0], pair[1]];
             return Err(CliError::Usage(format!(
-                "{longest} has {} sizes and {other} {}; give as many of both, or one of one of them",
-                most.len(),
-                sizes.len()
+                "{one} has {} sizes and {other} {}; give as many of both, or one of one of them",
+                ones.len(),
+                others.len()
             )));
         }
         let at = |sizes: &[u64], index: usize| sizes.get(index).or(sizes.first()).copied().unwrap_or(0);
-        Ok((0..most.len())
+        Ok((0..count)
             .map(|index| LevelBytes {
                 dram_bytes: at(&self.dram, index),
                 ssd_bytes: at(&self.ssd, index),

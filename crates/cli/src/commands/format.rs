@@ -1,9 +1,9 @@
-//! `lode format`: make a device into a cache SSD.
+//! `lode format`: make a device into a cache SSD or a read SSD.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use lode_server::{FormatOptions, format};
+use lode_server::{FormatOptions, format, format_read_ssd};
 use lode_types::BlockSize;
 
 use crate::amounts::{parse_size, show_size};
@@ -12,7 +12,9 @@ use crate::output::write;
 
 /// Make a device or file into an empty cache SSD, and print its identity.
 #[derive(Args)]
-#[command(after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB")]
+#[command(
+    after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB\n         lode format --read-ssd /dev/nvme2n1"
+)]
 pub struct FormatCommand {
     /// The device or file.
     device: PathBuf,
@@ -25,6 +27,10 @@ pub struct FormatCommand {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     extent: Option<u64>,
 
+    /// Make it a read SSD: a second SSD for schemes that keep dirty blocks on two devices.
+    #[arg(long, conflicts_with_all = ["block", "extent"])]
+    read_ssd: bool,
+
     /// Lose whatever the device holds.
     #[arg(long)]
     force: bool,
@@ -36,6 +42,11 @@ pub struct FormatCommand {
 
 impl FormatCommand {
     pub fn run(&self) -> Result<(), CliError> {
+        if self.read_ssd {
+            let label = format_read_ssd(&self.device, self.create, self.force)?;
+            let (device, size) = (self.device.display(), show_size(label.device_bytes));
+            return write(&format!("Read SSD {} on {device}: {size}\n", label.id));
+        }
         let options = FormatOptions {
             block: BlockSize::new(self.block).map_err(|error| CliError::Usage(error.to_string()))?,
             extent_bytes: self.extent,

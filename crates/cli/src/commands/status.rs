@@ -44,6 +44,7 @@ struct Status {
     name: String,
     uptime_s: u64,
     cache: Option<Cache>,
+    read_ssd: Option<ReadSsd>,
     vms: Vec<Vm>,
 }
 
@@ -52,6 +53,11 @@ struct Cache {
     uuid: String,
     epoch: u64,
     block_bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct ReadSsd {
+    uuid: String,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +77,7 @@ struct Vm {
 struct Blocks {
     dram_blocks: u64,
     ssd_blocks: u64,
+    read_ssd_blocks: u64,
 }
 
 #[derive(Deserialize)]
@@ -85,6 +92,7 @@ struct Counters {
 struct Hits {
     dram: u64,
     ssd: u64,
+    read_ssd: u64,
 }
 
 #[derive(Deserialize)]
@@ -92,13 +100,17 @@ struct Gauges {
     #[serde(flatten)]
     held: Blocks,
     dirty_blocks: u64,
+    unmirrored_blocks: u64,
 }
 
 #[derive(Deserialize)]
 struct Alarms {
     damaged_clean: u64,
+    damaged_mirrored: u64,
     damaged_dirty: u64,
     ssd_errors: u64,
+    read_ssd_errors: u64,
+    read_ssd_gone: bool,
     backing_errors: u64,
     failed: bool,
 }
@@ -112,6 +124,7 @@ struct Latencies {
 #[derive(Deserialize)]
 struct ReadLatencies {
     dram: Latency,
+    read_ssd: Latency,
     ssd: Latency,
     backing: Latency,
 }
@@ -139,9 +152,11 @@ impl Status {
             Some(Cache { uuid, epoch, .. }) => format!("SSD {uuid}, epoch {epoch}"),
             None => "without an SSD".to_owned(),
         };
+        let read_ssd = self.read_ssd.as_ref();
+        let cache = cache + &read_ssd.map(|ssd| format!(", read SSD {}", ssd.uuid)).unwrap_or_default();
         let mut text = format!("Cache {}, {cache}, up {uptime}\n\n{}\n", self.name, self.table());
-        let drains = self.vms.iter().filter_map(Vm::drain);
-        let lines: Vec<_> = drains.chain(self.vms.iter().filter_map(Vm::alarm)).collect();
+        let told = [Vm::drain, Vm::unmirrored, Vm::alarm];
+        let lines: Vec<_> = told.iter().flat_map(|tell| self.vms.iter().filter_map(tell)).collect();
         if !lines.is_empty() {
             text += &format!("\n{}\n", lines.join("\n"));
         }
@@ -190,17 +205,37 @@ impl Vm {
         };
         let percent =
             |blocks: u64| number((*block_reads > 0).then(|| 100.0 * blocks as f64 / *block_reads as f64), 1);
+        // A line for each level, the read SSD's only where there is one.
+        let mut lines = vec![
+            ("DRAM", share(held.dram_blocks, quota.dram_blocks), read_hits.dram, &read.dram),
+            ("SSD", share(held.ssd_blocks, quota.ssd_blocks), read_hits.ssd, &read.ssd),
+            ("disk", String::new(), *read_misses, &read.backing),
+        ];
+        if quota.read_ssd_blocks > 0 {
+            let held = share(held.read_ssd_blocks, quota.read_ssd_blocks);
+            lines.insert(1, ("rd. SSD", held, read_hits.read_ssd, &read.read_ssd));
+        }
+        let column = |cell: fn(&Line<'_>) -> String| lines.iter().map(cell).collect::<Vec<_>>().join("\n");
+        let percents: Vec<String> = lines.iter().map(|line| percent(line.2)).collect();
         vec![
             format!("{}\n{}", self.name, self.scheme),
-            "DRAM\nSSD\ndisk".to_owned(),
-            [share(held.dram_blocks, quota.dram_blocks), share(held.ssd_blocks, quota.ssd_blocks)].join("\n"),
-            [read_hits.dram, read_hits.ssd, *read_misses].map(percent).join("\n"),
-            [&read.dram, &read.ssd, &read.backing].map(Latency::text).join("\n"),
+            column(|line| line.0.to_owned()),
+            column(|line| line.1.clone()),
+            percents.join("\n"),
+            column(|line| line.3.text()),
             self.latency.write.text(),
             self.gauges.dirty_blocks.to_string(),
             number(*cwf, 2),
             self.connections.to_string(),
         ]
+    }
+
+    /// How many blocks are on one device only that should be on two.
+    fn unmirrored(&self) -> Option<String> {
+        let count = self.gauges.unmirrored_blocks;
+        let blocks = show_count(count, "dirty block");
+        (count > 0)
+            .then(|| format!("{}: {blocks} on one device only, until copied to the read SSD", self.name))
     }
 
     /// How far a drain is, when there is one.
@@ -211,30 +246,47 @@ impl Vm {
 
     /// What is wrong and what to do, the worst first; nothing when all is well.
     fn alarm(&self) -> Option<String> {
-        let Alarms { damaged_clean, damaged_dirty, ssd_errors, backing_errors, failed } = self.alarms;
         let mut alarms = Vec::new();
-        if failed {
+        if self.alarms.failed {
             alarms.push(
                 "nothing is acknowledged as durable any more: look at the SSD and the backing disk in the kernel's \
                  log, then restart the daemon"
                     .to_owned(),
             );
         }
+        if self.alarms.read_ssd_gone {
+            alarms.push(
+                "the read SSD is not used any more: look at it in the kernel's log, then restart the daemon"
+                    .to_owned(),
+            );
+        }
         let counted = [
             (
-                damaged_dirty,
+                self.alarms.damaged_dirty,
                 "damaged on the SSD where no other copy is: guests get I/O errors for these blocks until they \
                  overwrite them; restore the files from a backup and replace the SSD",
             ),
-            (backing_errors, "failed commands on the backing disk: look at that disk in the kernel's log"),
             (
-                ssd_errors,
+                self.alarms.backing_errors,
+                "failed commands on the backing disk: look at that disk in the kernel's log",
+            ),
+            (
+                self.alarms.read_ssd_errors,
+                "failed commands on the read SSD: look at it in the kernel's log and with smartctl",
+            ),
+            (
+                self.alarms.damaged_mirrored,
+                "damaged on the SSD and read from a second device instead, so nothing is lost: look at the SSD with \
+                 smartctl; replace it if they go on",
+            ),
+            (
+                self.alarms.ssd_errors,
                 "failed commands on the SSD: look at it in the kernel's log and with smartctl; replace it if they go on",
             ),
             (
-                damaged_clean,
-                "damaged on the SSD and read from the backing disk instead, so nothing is lost: look at the SSD with \
-                 smartctl; replace it if they go on",
+                self.alarms.damaged_clean,
+                "damaged on an SSD and read from elsewhere instead, so nothing is lost: look at the SSDs with \
+                 smartctl; replace one if they go on",
             ),
         ];
         alarms.extend(
@@ -257,6 +309,9 @@ impl Latency {
         }
     }
 }
+
+/// A level of a row: its name, what it holds, the blocks read from it, and how long that took.
+type Line<'l> = (&'static str, String, u64, &'l Latency);
 
 /// Blocks as MiB where the size of a block is known.
 fn amount(blocks: u64, block_bytes: Option<u64>) -> String {
@@ -287,14 +342,19 @@ mod tests {
         let latency = |count, p50_us, p99_us| serde_json::json!({"count": count, "p50_us": p50_us, "p99_us": p99_us, "max_us": 1e6});
         serde_json::json!({
             "name": name, "scheme": "etica", "shard": 0, "connections": 7, "in_flight_bytes": 0, "draining_blocks": null,
-            "quota": {"dram_blocks": 131_072, "ssd_blocks": 0},
+            "quota": {"dram_blocks": 131_072, "ssd_blocks": 0, "read_ssd_blocks": 0},
             "counters": {
-                "block_reads": 1000, "read_hits": {"dram": 605, "ssd": 0}, "read_misses": 395, "cwf": 1.234
+                "block_reads": 1000, "read_hits": {"dram": 605, "ssd": 0, "read_ssd": 0}, "read_misses": 395, "cwf": 1.234
             },
-            "gauges": {"dram_blocks": 640, "ssd_blocks": 0, "dirty_blocks": 42},
+            "gauges": {
+                "dram_blocks": 640, "ssd_blocks": 0, "read_ssd_blocks": 0, "dirty_blocks": 42, "unmirrored_blocks": 0
+            },
             "alarms": alarms,
             "latency": {
-                "read": {"dram": latency(5, 4.25, 80.0), "ssd": latency(0, 0.0, 0.0), "backing": latency(4, 8100.0, 23_456.0)},
+                "read": {
+                    "dram": latency(5, 4.25, 80.0), "read_ssd": latency(6, 50.0, 90.0), "ssd": latency(0, 0.0, 0.0),
+                    "backing": latency(4, 8100.0, 23_456.0)
+                },
                 "write": latency(3, 33.0, 444.0), "flush": latency(0, 0.0, 0.0),
             },
         })
@@ -302,7 +362,8 @@ mod tests {
 
     fn alarms(damaged_dirty: u64, failed: bool) -> serde_json::Value {
         serde_json::json!({
-            "damaged_clean": 0, "damaged_dirty": damaged_dirty, "ssd_errors": 0, "backing_errors": 0, "failed": failed
+            "damaged_clean": 0, "damaged_mirrored": 0, "damaged_dirty": damaged_dirty, "ssd_errors": 0,
+            "read_ssd_errors": 0, "read_ssd_gone": false, "backing_errors": 0, "failed": failed
         })
     }
 
@@ -334,6 +395,22 @@ mod tests {
         );
         assert!(!text.contains("alarm"), "{text}");
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_read_ssd_has_a_line_of_its_own() {
+        let mut two = vm("vm1", alarms(0, false));
+        two["quota"]["read_ssd_blocks"] = 2560.into();
+        two["gauges"]["read_ssd_blocks"] = 1280.into();
+        two["gauges"]["unmirrored_blocks"] = 3.into();
+        two["counters"]["read_hits"]["read_ssd"] = 100.into();
+        let text = status(serde_json::Value::Null, &[two, vm("vm2", alarms(0, false))]);
+        let lines = words(&text);
+        let line = lines.iter().find(|line| line.contains(&"rd.")).expect("its line");
+        assert_eq!(line[..], ["etica", "rd.", "SSD", "1280/2560", "10.0", "50/90"], "{text}");
+        assert_eq!(text.matches("rd. SSD").count(), 1, "vm2 has none\n{text}");
+        let told = "vm1: 3 dirty blocks on one device only, until copied to the read SSD\n";
+        assert!(text.ends_with(told), "{text}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use lode_nbd::Command;
 use lode_policy::{CounterReport, Quota, SchemeInfo};
 use lode_sim::{Machine, World};
 use lode_trace::{ReadOptions, create_compact, open_trace};
-use lode_types::{BlockSize, Op, SECTOR_BYTES, TraceRequest};
+use lode_types::{BlockSize, Level, Op, SECTOR_BYTES, TraceRequest};
 use serde_json::Value;
 
 use crate::common::{Site, lode_ok};
@@ -22,11 +22,13 @@ struct Scale {
     requests: usize,
     dram_mib: u64,
     ssd_mib: u64,
+    read_ssd_mib: u64,
 }
 
 /// For schemes of two levels, which have work of their own every so many requests.
-const TWO_LEVELS: Scale = Scale { requests: 20_000, dram_mib: 16, ssd_mib: 64 };
-const ONE_LEVEL: Scale = Scale { requests: 5_000, dram_mib: 0, ssd_mib: 16 };
+const TWO_LEVELS: Scale = Scale { requests: 20_000, dram_mib: 16, ssd_mib: 64, read_ssd_mib: 0 };
+const ONE_LEVEL: Scale = Scale { requests: 5_000, dram_mib: 0, ssd_mib: 16, read_ssd_mib: 0 };
+const TWO_SSDS: Scale = Scale { requests: 5_000, dram_mib: 8, ssd_mib: 16, read_ssd_mib: 16 };
 
 /// Counters that the three worlds report under the same names.
 const COUNTERS: &[&str] = &[
@@ -36,12 +38,14 @@ const COUNTERS: &[&str] = &[
     "/block_writes",
     "/read_hits/dram",
     "/read_hits/ssd",
+    "/read_hits/read_ssd",
     "/write_hits/ssd",
     "/ssd_writes/total",
     "/ssd_writes/fill",
     "/ssd_writes/write",
     "/ssd_writes/promotion",
     "/ssd_writes/move",
+    "/read_ssd_writes",
     "/backing_reads",
     "/backing_writes",
     "/read_misses",
@@ -49,6 +53,7 @@ const COUNTERS: &[&str] = &[
     "/dram_writes",
     "/evictions/dram",
     "/evictions/ssd",
+    "/evictions/read_ssd",
 ];
 
 /// The first requests of the trace, and the size of the disk they were made for; `None` without the trace.
@@ -77,16 +82,19 @@ struct Case<'c> {
 }
 
 fn in_replay(site: &Site, case: &Case<'_>) -> Vec<u64> {
-    let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, .. }, all, .. } = case;
+    let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, read_ssd_mib, .. }, all, .. } = case;
     let path = site.path("first.lode");
     let mut writer = create_compact(&path).unwrap();
     writer.write(&["vm1".to_owned()], all).unwrap();
     writer.close().unwrap();
-    let (dram, ssd) = (format!("{dram_mib}MiB"), format!("{ssd_mib}MiB"));
+    let [dram, ssd, read_ssd] = [dram_mib, ssd_mib, read_ssd_mib].map(|mib| format!("{mib}MiB"));
     let path = path.to_str().unwrap();
     let mut arguments = vec!["replay", path, "--scheme", scheme, "--ssd", &ssd, "--json", "-"];
     if dram_mib > 0 {
         arguments.extend(["--dram", &dram]);
+    }
+    if read_ssd_mib > 0 {
+        arguments.extend(["--read-ssd", &read_ssd]);
     }
     for set in sets {
         arguments.extend(["--set", set]);
@@ -104,11 +112,11 @@ fn pick(counters: &Value) -> Vec<u64> {
 }
 
 fn in_simulation(case: &Case<'_>) -> Vec<u64> {
-    let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, .. }, all, disk_bytes } = case;
+    let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, read_ssd_mib, .. }, all, disk_bytes } = case;
     let mut settings = SchemeInfo::find(scheme).unwrap().settings();
     sets.iter().for_each(|set| settings.set_pair(set).unwrap());
     let blocks = |mib: u64| (mib << 20 >> 12) as u32;
-    let quota = Quota::new(blocks(dram_mib), blocks(ssd_mib));
+    let quota = Quota::new(blocks(dram_mib), blocks(ssd_mib)).with(Level::ReadSsd, blocks(read_ssd_mib));
     let config = EngineConfig::new(BlockSize::KIB_4, disk_bytes, quota);
     let name = "vm1".to_owned();
     let machine = Machine { name, config, settings, ssd_bytes: 128 << 20, extent_bytes: 1 << 20 };
@@ -126,7 +134,7 @@ fn in_simulation(case: &Case<'_>) -> Vec<u64> {
 }
 
 fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
-    let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, .. }, all, disk_bytes } = case;
+    let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, read_ssd_mib, .. }, all, disk_bytes } = case;
     File::create(site.path("vm1.img")).unwrap().set_len(disk_bytes).unwrap();
     let folder = site.folder.path().display();
     let settings: Vec<String> = sets
@@ -134,10 +142,16 @@ fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
         .map(|set| set.split_once('=').unwrap())
         .map(|(key, value)| format!("{key} = \"{value}\""))
         .collect();
+    let (mut read_ssd, mut share) = (String::new(), String::new());
+    if read_ssd_mib > 0 {
+        lode_ok(&["format", "--read-ssd", &site.text("read.img"), "--create", "64MiB"]);
+        read_ssd = format!("[read_ssd]\npath = \"{folder}/read.img\"\n");
+        share = format!("read_ssd = \"{read_ssd_mib}MiB\"\n");
+    }
     let text = format!(
         "name = \"test\"\nstate_dir = \"{folder}/state\"\nshards = 1\n[ssd]\npath = \"{folder}/ssd.img\"\n\
-         [[vm]]\nname = \"vm1\"\nbacking = {{ path = \"{folder}/vm1.img\" }}\nscheme = \"{scheme}\"\n\
-         dram = \"{dram_mib}MiB\"\nssd = \"{ssd_mib}MiB\"\nsettings = {{ {} }}\n\
+         {read_ssd}[[vm]]\nname = \"vm1\"\nbacking = {{ path = \"{folder}/vm1.img\" }}\nscheme = \"{scheme}\"\n\
+         dram = \"{dram_mib}MiB\"\nssd = \"{ssd_mib}MiB\"\n{share}settings = {{ {} }}\n\
          listen = [\"unix:{folder}/vm1.sock\"]\n",
         settings.join(", ")
     );
@@ -300,4 +314,19 @@ fn l2arc_like_is_the_same_everywhere() {
 #[test]
 fn ucache_like_is_the_same_everywhere() {
     three_worlds_agree("ucache-like", &[], Scale { requests: 5_000, dram_mib: 4, ..TWO_LEVELS });
+}
+
+#[test]
+fn tica_ef_is_the_same_everywhere() {
+    three_worlds_agree("tica-ef", &[], TWO_SSDS);
+}
+
+#[test]
+fn tica_wed_is_the_same_everywhere() {
+    three_worlds_agree("tica-wed", &[], TWO_SSDS);
+}
+
+#[test]
+fn tica_adaptive_is_the_same_everywhere() {
+    three_worlds_agree("tica-adaptive", &["sample_size=500", "steps=2"], TWO_SSDS);
 }

@@ -9,3 +9,4 @@ mod guards;
 mod hostile;
 mod killing;
 mod tools;
+mod two_ssds;

@@ -100,6 +100,40 @@ fn a_scheme_that_needs_the_future_is_told_it() {
 }
 
 #[test]
+fn a_scheme_with_a_read_ssd_stands_beside_those_without() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let levels = ["--dram", "1MiB", "--ssd", "2MiB", "--read-ssd", "2MiB"];
+    let arguments =
+        [&["compare", &trace, "--schemes", "lru,tica-wed"][..], &levels, &["--devices", "tica"]].concat();
+    let report = json(&arguments);
+    let [lru, tica] = list(&report["cells"]) else { panic!("{report}") };
+    assert!(lru["levels"]["read_ssd_bytes"].is_null() && lru["dirty_loss_per_year"].is_null());
+    assert_eq!(whole(&tica["levels"]["read_ssd_bytes"]), 2 << 20);
+    let (read_ssd, ssd) = (whole(&tica["read_ssd_written_bytes"]), whole(&tica["ssd_written_bytes"]));
+    assert!(read_ssd > 0 && ssd >= read_ssd, "{tica}");
+    // Between that of a pair of its SSDs and that of one of them with DRAM, which fails less often.
+    let loss = real(&tica["dirty_loss_per_year"]);
+    assert!((9.5e-6..1.92e-5).contains(&loss), "{loss}");
+    // Two SSDs and DRAM against one SSD.
+    assert!(real(&tica["cost_usd"]) > 2.0 * real(&lru["cost_usd"]) * 0.74 / 0.842, "{tica}");
+    let table = good(&arguments);
+    assert!(table.contains("read SSD written") && table.contains("read SSD life"), "{table}");
+    assert!(!good(&["compare", &trace, "--schemes", "lru", "--ssd", "2MiB"]).contains("read SSD"));
+    let replayed = ["replay", &trace, "--scheme", "tica-wed", "--devices", "tica"];
+    let text = good(&[&replayed[..], &levels].concat());
+    assert!(
+        text.contains("of read SSD %") && text.contains("second copies of dirty blocks are in DRAM"),
+        "{text}"
+    );
+    let refused = bad(&[&replayed[..], &levels[..4]].concat(), 1);
+    assert!(
+        refused.contains("Scheme 'tica-wed' needs the read-ssd level; give it --read-ssd SIZE"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn comparisons_that_cannot_be_are_refused() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
@@ -112,6 +146,11 @@ fn comparisons_that_cannot_be_are_refused() {
         (&["--schemes", "etica:mode=none", "--ssd", "1MiB"], "mode"),
         (&["--schemes", "lru", "--dram", "1MiB"], "give it --ssd"),
         (&["--schemes", "etica", "--ssd", "1KiB"], "smaller than one block"),
+        (&["--schemes", "tica-ef", "--dram", "1MiB", "--ssd", "1MiB"], "give it --read-ssd SIZE"),
+        (
+            &["--schemes", "tica-ef", "--ssd", "1MiB,2MiB", "--read-ssd", "1MiB,2MiB,3MiB"],
+            "--ssd has 2 sizes and --read-ssd 3",
+        ),
         (
             &["--schemes", "etica", "--dram", "1MiB,2MiB", "--ssd", "1MiB,2MiB,3MiB"],
             "--dram has 2 sizes and --ssd 3",

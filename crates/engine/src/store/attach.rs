@@ -22,6 +22,18 @@ pub struct VolumeSpec {
     pub places: u64,
     /// Nothing may be written to its backing disk, so that a volume with dirty blocks is refused.
     pub read_only: bool,
+    /// What of the volume is dropped, because the SSD failed in an earlier life and its dirty blocks were written to the
+    /// backing disk without it.
+    pub distrusts: Option<Distrust>,
+}
+
+/// What an SSD that failed is not believed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distrust {
+    /// Its clean blocks: they may be older than the backing disk.
+    Clean,
+    /// All blocks: the backing disk has what guests had written.
+    All,
 }
 
 /// A volume's space on the SSD, recovered and ready for an engine.
@@ -36,6 +48,11 @@ impl Attached {
     pub fn recovered_blocks(&self) -> (usize, usize) {
         let dirty = self.recovered.iter().filter(|(_, entry)| entry.state == EntryState::Dirty);
         (self.recovered.len(), dirty.count())
+    }
+
+    /// What stands for the volume in every checksum.
+    pub(crate) fn tag(&self) -> VolumeTag {
+        self.state.tag()
     }
 
     /// Journal and places, and what was recovered from least to most recent.
@@ -61,7 +78,7 @@ impl Store {
             Some((number, volume)) => {
                 refusals::backing(volume, spec)?;
                 let (tag, ring) = (volume.tag, volume.ring);
-                let (extents, found) = view.recover(device, number, volume, spec.backing_bytes)?;
+                let (extents, found) = view.recover_for(device, number, volume, spec)?;
                 (number, tag, ring + 1, Space { extents, found })
             }
             None => {

@@ -5,6 +5,7 @@
 
 mod attach;
 mod error;
+mod read_ssd;
 mod recover;
 mod refusals;
 mod remove;
@@ -13,8 +14,9 @@ mod view;
 use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
 use lode_types::BlockSize;
 
-pub use attach::{Attached, VolumeSpec};
+pub use attach::{Attached, Distrust, VolumeSpec};
 pub use error::{StoreError, StoreErrorKind};
+pub use read_ssd::{format_read_ssd, probe_read_ssd};
 pub use view::{BlockCounts, StoreView, VolumeInfo};
 
 use crate::command::MediaError;

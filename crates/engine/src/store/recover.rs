@@ -11,7 +11,7 @@ use lode_format::{
     TablePage, VolumeTag, data_checksum,
 };
 
-use super::{Bytes, StoreError, StoreErrorKind, read};
+use super::{Bytes, Distrust, StoreError, StoreErrorKind, read};
 use crate::checkpoint::local_place;
 use crate::journal::page_offset;
 
@@ -43,6 +43,12 @@ impl Recovered {
     /// Blocks newer than the backing disk.
     pub(super) fn dirty(&self) -> u64 {
         self.entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u64
+    }
+
+    /// Forgets blocks that must not be believed.
+    pub(super) fn drop_distrusted(&mut self, distrust: Distrust) {
+        let goes = |entry: &&mut Entry| distrust == Distrust::All || entry.state == EntryState::Clean;
+        self.entries.iter_mut().filter(goes).for_each(|entry| *entry = Entry::default());
     }
 }
 

@@ -108,7 +108,7 @@ impl StoreView {
                 Some((number, volume)) => {
                     refusals::backing(volume, spec)?;
                     if wanted < has || spec.read_only {
-                        let (_, found) = self.recover(device, number, volume, spec.backing_bytes)?;
+                        let (_, found) = self.recover_for(device, number, volume, spec)?;
                         refusals::dirty(spec, found.dirty(), self.places(wanted.min(has)))?;
                     }
                 }
@@ -155,8 +155,23 @@ impl StoreView {
         }
     }
 
+    /// A volume's extents, and of what they hold what a start may believe.
+    pub(super) fn recover_for(
+        &self,
+        device: &mut dyn Bytes,
+        number: u16,
+        volume: &Volume,
+        spec: &VolumeSpec,
+    ) -> Result<(Vec<u32>, Recovered), StoreError> {
+        let (extents, mut found) = self.recover(device, number, volume, spec.backing_bytes)?;
+        if let Some(distrust) = spec.distrusts {
+            found.drop_distrusted(distrust);
+        }
+        Ok((extents, found))
+    }
+
     /// A volume's extents and what they hold.
-    pub(super) fn recover(
+    fn recover(
         &self,
         device: &mut dyn Bytes,
         number: u16,

@@ -67,8 +67,9 @@ proptest! {
             let is_access = matches!(step, Step::Read(_) | Step::Write(..));
             prop_assert!(!(never_on_demand && is_access && said.iter().any(leaves_ssd)));
             let promotes = said.iter().any(|s| matches!(s, Said::Promote { .. }));
-            // uCache promotes what leaves DRAM for what a read brings in.
-            let on_demand = info.name == "ucache-like" && matches!(step, Step::Read(_));
+            // uCache promotes what leaves DRAM for what a read brings in; what leaves the DRAM of TICA is copied when it leaves.
+            let on_demand = info.name == "ucache-like" && matches!(step, Step::Read(_))
+                || info.levels.contains(&Level::ReadSsd);
             prop_assert!(!promotes || on_demand || matches!(step, Step::EndRequest));
         }
         driver.check_counters();

@@ -90,7 +90,7 @@ fn alone(driver: &Driver) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1200))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn equals_the_oracle_effect_by_effect(
@@ -386,18 +386,18 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
 /// Memory for each block that is known, ghosts included, and that it does not grow when all of them change.
 #[test]
 fn memory_for_each_known_block_is_bounded() {
-    const BLOCKS: u32 = 100_000;
+    const BLOCKS: u32 = 40_000;
     const MOST_BYTES_PER_BLOCK: usize = 96;
     for scheme in SCHEMES {
         let quota = levels(BLOCKS / 4, BLOCKS);
         let settings = settings(scheme, &[]);
         let mut tica = build(&settings, quota, quota);
         let mut at_first = 0;
-        for block in 0..1_000_000u64 {
+        for block in 0..400_000u64 {
             tica.access(Access::write(block), &mut Nothing);
             tica.access(Access::read(10_000_000 + block), &mut Nothing);
             tica.end_request(0, &mut Nothing);
-            if block == 500_000 {
+            if block == 200_000 {
                 at_first = tica.memory_bytes();
             }
         }

@@ -281,6 +281,9 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
         ("opencas-like", "write_policy=wb"),
         ("l2arc-like", "feed_interval=10"),
         ("ucache-like", "worth_hits=0"),
+        ("tica-ef", "copy_rate=0.5"),
+        ("tica-wed", "copy_rate=0"),
+        ("tica-adaptive", "sample_size=20"),
     ];
     let small = ["sizing_interval=40", "promotion_interval=15", "queue_percent=50", "popularity=any"];
     (proptest::sample::select(modes.to_vec()), 1u32..40, 1u32..80).prop_map(
@@ -298,6 +301,9 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
                 (settings, Quota::new(dram, ssd))
             } else if ["l2arc-like", "ucache-like"].contains(&scheme) {
                 (settings, Quota::new(dram, ssd))
+            } else if scheme.starts_with("tica") {
+                // The read SSD may be smaller than the other one.
+                (settings, Quota::new(dram, ssd).with(Level::ReadSsd, dram + 20))
             } else {
                 (settings, Quota::new(0, ssd))
             }

@@ -3,7 +3,7 @@
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{Counts, Host, Options, Report, replay};
 use lode_trace::{CompactWriter, Merge, MergeOptions, ReadOptions, open_trace, read_trace};
-use lode_types::BlockSize;
+use lode_types::{BlockSize, Level};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/cloudphysics-2h.vscsi.zst");
 const REQUESTS: usize = 20_000;
@@ -92,6 +92,40 @@ fn a_recorded_vm_conserves_in_every_mode() {
             );
         }
     }
+}
+
+/// Every guest write reaches the SSD, and most of them the read SSD; the rest was rewritten or left before its turn.
+#[test]
+fn a_recorded_vm_is_on_two_devices() {
+    let Some(trace) = head_of_trace() else { return };
+    let physical = Quota::new(4_096, 16_384).with(Level::ReadSsd, 16_384);
+    let writes = |scheme: &str, setting: &str| {
+        let report = run(&trace, scheme, setting, physical);
+        check_conservation(&report.total, true);
+        let counters = &report.total.counters;
+        assert_eq!(counters.ssd_writes.write, counters.block_writes, "{scheme}");
+        assert!((1..=counters.block_writes).contains(&counters.read_ssd_writes), "{scheme}");
+        assert!(counters.evictions.read_ssd <= counters.evictions.ssd, "{scheme}");
+        let mirrors = report.devices.mirrors.expect("second copies");
+        assert_eq!(mirrors.missing, Some(0.0), "{scheme}");
+        let loss = mirrors.loss_per_year.expect("something was dirty");
+        // DRAM fails half as often as an SSD of the default host.
+        assert!(
+            (mirrors.pair_loss_per_year / 2.0..=mirrors.pair_loss_per_year * 1.001).contains(&loss),
+            "{loss}"
+        );
+        (
+            counters.ssd_writes.promotion,
+            counters.read_ssd_writes,
+            mirrors.in_dram.expect("something was dirty"),
+        )
+    };
+    let (copies, mirrored, in_dram) = writes("tica-ef", "copy_rate=1");
+    assert_eq!(copies, 0);
+    let (_, fewer, longer) = writes("tica-ef", "copy_rate=0");
+    assert!(fewer < mirrored && longer > in_dram, "{fewer} {mirrored} {longer} {in_dram}");
+    assert!(writes("tica-wed", "copy_rate=1").0 > 0);
+    assert!(writes("tica-adaptive", "sample_size=1000").1 > 0);
 }
 
 #[test]

@@ -54,13 +54,15 @@ pub struct Config {
     pub spin_limit: Duration,
     /// The cache SSD, if there is one.
     pub ssd: Option<SsdConfig>,
+    /// The second SSD, for reads, if there is one.
+    pub read_ssd: Option<SsdConfig>,
     /// The VMs' disks.
     pub vms: Vec<VmConfig>,
     /// What clients may take.
     pub limits: Limits,
 }
 
-/// The cache SSD.
+/// The cache SSD, or the read SSD.
 #[derive(Clone, Debug)]
 pub struct SsdConfig {
     /// The device or file.
@@ -82,6 +84,8 @@ pub struct VmConfig {
     pub dram_bytes: u64,
     /// Share of the cache SSD.
     pub ssd_bytes: u64,
+    /// Share of the read SSD.
+    pub read_ssd_bytes: u64,
     /// Scheme and its settings.
     pub settings: Settings,
     /// Where clients connect.

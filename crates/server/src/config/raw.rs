@@ -8,7 +8,7 @@ use std::time::Duration;
 use lode_format::CacheId;
 use lode_media::DriverChoice;
 use lode_policy::{Quota, SchemeInfo, SettingError, Settings};
-use lode_types::BlockSize;
+use lode_types::{BlockSize, Level};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
@@ -41,6 +41,7 @@ struct RawConfig {
     io: RawIo,
     spin_us: Option<Spanned<u32>>,
     ssd: Option<RawSsd>,
+    read_ssd: Option<Spanned<RawSsd>>,
     #[serde(default)]
     vm: Vec<Spanned<RawVm>>,
     #[serde(default)]
@@ -74,6 +75,8 @@ struct RawVm {
     dram: Option<Spanned<Size>>,
     #[serde(default)]
     ssd: Option<Spanned<Size>>,
+    #[serde(default)]
+    read_ssd: Option<Spanned<Size>>,
     scheme: Option<Spanned<String>>,
     #[serde(default)]
     settings: BTreeMap<String, Spanned<Value>>,
@@ -134,12 +137,21 @@ pub(super) fn parse(text: &str) -> Result<Config, Fault> {
         if !names.insert(vm.name.get_ref().clone()) {
             return Err(Fault::at(vm.name.span(), format!("Two VMs are named '{}'", vm.name.get_ref())));
         }
-        vms.push(check_vm(vm, span, raw.ssd.is_some(), raw.danger_zone.allow_remote_tcp)?);
+        let has = Sections { ssd: raw.ssd.is_some(), read_ssd: raw.read_ssd.is_some() };
+        vms.push(check_vm(vm, span, has, raw.danger_zone.allow_remote_tcp)?);
+    }
+    if let Some(read_ssd) = &raw.read_ssd
+        && vms.iter().all(|vm| vm.read_ssd_bytes == 0)
+    {
+        let message = "No VM has a share of the read SSD; give one a scheme that uses it and a `read_ssd` size, or remove \
+                       this section";
+        return Err(Fault::at(read_ssd.span(), message));
     }
     Ok(Config {
         shards: check_shards(raw.shards)?,
         spin_limit: check_spin(raw.spin_us)?,
         ssd: raw.ssd.map(check_ssd).transpose()?,
+        read_ssd: raw.read_ssd.map(|ssd| check_ssd(ssd.into_inner())).transpose()?,
         limits: check_limits(raw.limits)?,
         io: match raw.io {
             RawIo::Auto => DriverChoice::Auto,
@@ -222,19 +234,51 @@ fn check_limits(raw: RawLimits) -> Result<Limits, Fault> {
     })
 }
 
-fn check_vm(vm: RawVm, span: Range<usize>, has_ssd: bool, remote_tcp: bool) -> Result<VmConfig, Fault> {
-    check_name("name", &vm.name)?;
-    let scheme = find_scheme(vm.scheme)?;
-    let dram_bytes = check_level("dram", vm.dram, |blocks| scheme.check_levels(Quota::new(blocks, 0)))?;
-    let ssd_at = vm.ssd.as_ref().map(Spanned::span);
-    let ssd_bytes = check_level("ssd", vm.ssd, |blocks| scheme.check_levels(Quota::new(0, blocks)))?;
-    if ssd_bytes > 0 && !has_ssd {
-        let message = "This VM has a share of the cache SSD, but there is no [ssd] section; add it";
-        return Err(Fault::at(ssd_at.unwrap_or(span), message));
+/// The SSDs that the configuration has.
+#[derive(Clone, Copy)]
+struct Sections {
+    ssd: bool,
+    read_ssd: bool,
+}
+
+/// A VM's share of each level, indexed by [`Level::index`].
+fn check_shares(
+    vm: &mut RawVm,
+    span: &Range<usize>,
+    scheme: &SchemeInfo,
+    has: Sections,
+) -> Result<[u64; Level::COUNT], Fault> {
+    let mut shares_bytes = [0; Level::COUNT];
+    let sizes = [
+        (Level::Dram, "dram", vm.dram.take(), None),
+        (Level::Ssd, "ssd", vm.ssd.take(), (!has.ssd).then_some("cache SSD")),
+        (Level::ReadSsd, "read_ssd", vm.read_ssd.take(), (!has.read_ssd).then_some("read SSD")),
+    ];
+    for (level, key, size, missing) in sizes {
+        let at = size.as_ref().map_or(span.clone(), Spanned::span);
+        let check = |blocks| scheme.check_levels(Quota::default().with(level, blocks));
+        let bytes = check_level(key, size, check)?;
+        if let Some(device) = missing.filter(|_| bytes > 0) {
+            let message =
+                format!("This VM has a share of the {device}, but there is no [{key}] section; add it");
+            return Err(Fault::at(at, message));
+        }
+        if bytes == 0 && scheme.needed_levels().contains(&level) {
+            let message = format!(
+                "Scheme '{}' does not work without a share of every one of its levels; give this VM a `{key}` size",
+                scheme.name
+            );
+            return Err(Fault::at(at, message));
+        }
+        shares_bytes[level.index()] = bytes;
     }
-    // Nothing here serves a read SSD.
-    let levels = Quota::new((dram_bytes > 0).into(), (ssd_bytes > 0).into());
-    scheme.check_needs(levels).map_err(|error| Fault::at(span.clone(), error.to_string()))?;
+    Ok(shares_bytes)
+}
+
+fn check_vm(mut vm: RawVm, span: Range<usize>, has: Sections, remote_tcp: bool) -> Result<VmConfig, Fault> {
+    check_name("name", &vm.name)?;
+    let scheme = find_scheme(vm.scheme.take())?;
+    let [dram_bytes, ssd_bytes, read_ssd_bytes] = check_shares(&mut vm, &span, scheme, has)?;
     if vm.listen.is_empty() {
         return Err(Fault::at(span, "Key 'listen' is empty; give at least one address"));
     }
@@ -257,6 +301,7 @@ fn check_vm(vm: RawVm, span: Range<usize>, has_ssd: bool, remote_tcp: bool) -> R
         backing_like_hdd: matches!(vm.backing.delay, Some(RawDelay::Hdd)),
         dram_bytes,
         ssd_bytes,
+        read_ssd_bytes,
         listen: vm.listen.into_iter().map(Spanned::into_inner).collect(),
         read_only: vm.read_only,
     })

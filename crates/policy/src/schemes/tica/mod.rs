@@ -361,6 +361,11 @@ impl Scheme for Tica {
         self.table.used(level)
     }
 
+    fn slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT] {
+        let known = self.table.find(Hint::new(block), block);
+        Level::ALL.map(|level| known.and_then(|id| self.table.slot(level, id)))
+    }
+
     fn mirrors(&self) -> Option<Mirrors> {
         Some(Mirrors { missing_blocks: self.table.len(List::Missing), ..self.mirrors })
     }

@@ -1,0 +1,186 @@
+//! The volume's places on the read SSD: which block each holds, and which are free. Nothing here outlives a stop, as
+//! in DRAM: there is no journal and there are no tables, and what an earlier life left on the device is never read. It
+//! must not know why a block has a copy here.
+
+use lode_format::{VolumeTag, data_checksum};
+use lode_types::{BlockNo, BlockSize};
+
+use crate::blocks::Place;
+use crate::command::MediaError;
+use crate::dram::{NONE, settle};
+
+/// Commands that fail one after the other before the device is given up for this life.
+const MOST_FAILURES: u32 = 16;
+
+/// A block's copy here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    block: BlockNo,
+    crc: u32,
+}
+
+/// All places of the volume, and which logical slot has which when its block is not in flight.
+#[derive(Debug)]
+pub(crate) struct ReadSsd {
+    tag: VolumeTag,
+    block: BlockSize,
+    start_bytes: u64,
+    limit: u32,
+    /// Every place that was ever taken.
+    held: Vec<Held>,
+    free: Vec<Place>,
+    settled: Vec<Place>,
+    /// Places that failed and are not used again.
+    quarantined: u32,
+    failures: u32,
+    is_gone: bool,
+}
+
+impl ReadSsd {
+    /// Places of `block` each, from this byte of the device.
+    pub(crate) fn new(tag: VolumeTag, block: BlockSize, start_bytes: u64, limit: u32) -> ReadSsd {
+        ReadSsd {
+            tag,
+            block,
+            start_bytes,
+            limit,
+            held: Vec::new(),
+            free: Vec::new(),
+            settled: Vec::new(),
+            quarantined: 0,
+            failures: 0,
+            is_gone: false,
+        }
+    }
+
+    /// Places that can be taken now.
+    pub(crate) fn available(&self) -> u32 {
+        if self.is_gone { 0 } else { self.free.len() as u32 + (self.limit - self.held.len() as u32) }
+    }
+
+    /// The device has failed so often that nothing is put on it any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    pub(crate) fn quarantined(&self) -> u32 {
+        self.quarantined
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Place> {
+        if self.available() == 0 {
+            return None;
+        }
+        Some(self.free.pop().unwrap_or_else(|| {
+            self.held.push(Held::default());
+            self.held.len() as Place - 1
+        }))
+    }
+
+    /// Offset on the device of a place.
+    pub(crate) fn offset(&self, place: Place) -> u64 {
+        self.start_bytes + u64::from(place) * self.block.bytes()
+    }
+
+    pub(crate) fn checksum(&self, block: BlockNo, bytes: &[u8]) -> u32 {
+        data_checksum(self.tag, block, bytes)
+    }
+
+    /// A place taken for `block` has been written.
+    pub(crate) fn put(&mut self, place: Place, block: BlockNo, crc: u32) {
+        self.held[place as usize] = Held { block, crc };
+    }
+
+    /// Whether these bytes are the ones the place was given.
+    pub(crate) fn is_intact(&self, place: Place, bytes: &[u8]) -> bool {
+        let Held { block, crc } = self.held[place as usize];
+        data_checksum(self.tag, block, bytes) == crc
+    }
+
+    pub(crate) fn release(&mut self, place: Place) {
+        self.free.push(place);
+    }
+
+    /// The place's medium failed: it is not used again.
+    pub(crate) fn quarantine(&mut self) {
+        self.quarantined += 1;
+    }
+
+    /// Notes how a command ended.
+    pub(crate) fn note(&mut self, result: Result<(), MediaError>) {
+        self.failures = if result.is_ok() { 0 } else { self.failures + 1 };
+        self.is_gone |= result == Err(MediaError::Gone) || self.failures >= MOST_FAILURES;
+    }
+
+    /// The block that a slot holds, when it is not in flight.
+    pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
+        let place = self.settled.get(slot as usize).copied().filter(|&place| place != NONE)?;
+        Some(self.held[place as usize].block)
+    }
+
+    /// Takes the place of a slot whose block comes into flight.
+    pub(crate) fn claim(&mut self, slot: u32) -> Option<Place> {
+        let at = self.settled.get_mut(slot as usize)?;
+        let place = std::mem::replace(at, NONE);
+        (place != NONE).then_some(place)
+    }
+
+    /// Gives a slot the place of its block that is no longer in flight.
+    pub(crate) fn settle(&mut self, slot: u32, place: Place) {
+        settle(&mut self.settled, slot, place);
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.held.capacity() * size_of::<Held>() + (self.settled.capacity() + self.free.capacity()) * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(limit: u32) -> ReadSsd {
+        ReadSsd::new(VolumeTag(1), BlockSize::KIB_4, 8192, limit)
+    }
+
+    #[test]
+    fn places_are_bounded_and_come_back() {
+        let mut ssd = places(2);
+        let (a, b) = (ssd.take().unwrap(), ssd.take().unwrap());
+        assert_eq!((ssd.take(), ssd.available()), (None, 0));
+        assert_eq!([ssd.offset(a), ssd.offset(b)], [8192, 8192 + 4096]);
+        ssd.release(a);
+        assert_eq!((ssd.available(), ssd.take()), (1, Some(a)));
+        ssd.quarantine();
+        assert_eq!((ssd.take(), ssd.quarantined()), (None, 1));
+    }
+
+    #[test]
+    fn bytes_of_another_block_are_not_believed() {
+        let mut ssd = places(1);
+        let (place, bytes) = (ssd.take().unwrap(), [7; 4096]);
+        ssd.put(place, 5, ssd.checksum(5, &bytes));
+        assert!(ssd.is_intact(place, &bytes));
+        assert!(!ssd.is_intact(place, &[8; 4096]));
+        ssd.put(place, 6, ssd.checksum(5, &bytes));
+        assert!(!ssd.is_intact(place, &bytes));
+        ssd.settle(3, place);
+        assert_eq!((ssd.block_in(3), ssd.block_in(2)), (Some(6), None));
+        assert_eq!((ssd.claim(3), ssd.claim(3)), (Some(place), None));
+    }
+
+    #[test]
+    fn a_device_that_only_fails_is_given_up() {
+        let mut ssd = places(8);
+        for _ in 1..MOST_FAILURES {
+            ssd.note(Err(MediaError::Io));
+        }
+        assert_eq!((ssd.is_gone(), ssd.available()), (false, 8));
+        ssd.note(Ok(()));
+        ssd.note(Err(MediaError::Io));
+        assert!(!ssd.is_gone());
+        ssd.note(Err(MediaError::Gone));
+        ssd.note(Ok(()));
+        assert_eq!((ssd.is_gone(), ssd.available(), ssd.take()), (true, 0, None));
+    }
+}

@@ -1,0 +1,290 @@
+//! Guarantee 9 of `docs/design.md`: under a scheme that keeps every dirty block on two devices, either SSD may die.
+
+use lode_engine::{Buf, Event, GuestOp, GuestRequest};
+use lode_sim::scenario::{BLOCK, damage, flush, pattern, plan, read, seeds, tica, tica_schemes, write};
+use lode_sim::{Change, Crash, Faults, Model, Plan, Rng, SECTOR, Tally, Version, World, run};
+
+/// Blocks that the guest of these tests uses: more than the levels hold.
+const BLOCKS: u64 = 96;
+const SECTORS_PER_BLOCK: u64 = BLOCK / SECTOR as u64;
+
+enum Asked {
+    Read { first: usize, expected: Vec<Vec<Version>> },
+    Write(u32),
+}
+
+/// A guest that never flushes: what was acknowledged is all that counts.
+struct Guest {
+    model: Model,
+    rng: Rng,
+    asked: std::collections::HashMap<u64, Asked>,
+    next: u64,
+    writes: u64,
+    reads: u64,
+}
+
+impl Guest {
+    fn new(seed: u64) -> Guest {
+        let model = Model::new(BLOCKS * BLOCK, 0);
+        Guest { model, rng: Rng::new(seed), asked: Default::default(), next: 0, writes: 0, reads: 0 }
+    }
+
+    fn ask(&mut self, world: &mut World) {
+        let most = if self.rng.chance(60) { BLOCKS / 4 } else { BLOCKS };
+        let block = self.rng.below(most);
+        let whole = self.rng.chance(70);
+        let skip = if whole { 0 } else { self.rng.below(SECTORS_PER_BLOCK) };
+        let count = if whole { SECTORS_PER_BLOCK } else { 1 + self.rng.below(SECTORS_PER_BLOCK - skip) };
+        let first = (block * SECTORS_PER_BLOCK + skip) as usize;
+        let sectors = first..first + count as usize;
+        let offset_bytes = (first * SECTOR) as u64;
+        let (op, asked) = if self.rng.chance(50) {
+            let expected = sectors.map(|sector| self.model.expected(sector, true)).collect();
+            let length_bytes = count * SECTOR as u64;
+            (GuestOp::Read { offset_bytes, length_bytes }, Asked::Read { first, expected })
+        } else {
+            let id = self.model.submit(sectors.clone(), Change::Data);
+            let bytes: Vec<u8> = sectors.flat_map(|sector| Model::content(id, sector)).collect();
+            (GuestOp::Write { offset_bytes, buf: Buf::copy_of(&bytes), fua: false }, Asked::Write(id))
+        };
+        self.next += 1;
+        self.asked.insert(self.next, asked);
+        world.submit(GuestRequest { token: self.next, op, last: true, now_ns: 0 });
+    }
+
+    fn answered(&mut self, event: Event) {
+        match (self.asked.remove(&event.token).expect("it was asked"), event.result) {
+            (Asked::Write(id), Ok(())) => {
+                self.writes += 1;
+                self.model.acknowledge(id, false);
+            }
+            (Asked::Write(id), Err(_)) => self.model.fail(id),
+            (Asked::Read { .. }, Err(error)) => panic!("a read failed: {error:?}"),
+            (Asked::Read { first, expected }, Ok(())) => {
+                self.reads += 1;
+                let buf = event.buf.expect("a read has bytes");
+                for (at, (bytes, allowed)) in buf.as_slice().chunks(SECTOR).zip(&expected).enumerate() {
+                    if let Some(complaint) = Model::complaint(first + at, bytes, allowed) {
+                        panic!("{complaint}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps so many requests under way for so many steps.
+    fn live(&mut self, world: &mut World, depth: usize, steps: u64) {
+        for _ in 0..steps {
+            while self.asked.len() < depth {
+                self.ask(world);
+                world.take_events().into_iter().for_each(|event| self.answered(event));
+            }
+            world.step_or_tick();
+            world.take_events().into_iter().for_each(|event| self.answered(event));
+        }
+    }
+
+    fn finish(&mut self, world: &mut World) {
+        world.settle();
+        world.take_events().into_iter().for_each(|event| self.answered(event));
+        assert!(self.asked.is_empty(), "requests are never answered");
+    }
+
+    /// Whether everything reads as it was acknowledged.
+    fn check_reads(&self, world: &mut World) {
+        for sector in 0..self.model.sectors() {
+            let bytes = read(world, (sector * SECTOR) as u64, SECTOR as u64).unwrap();
+            if let Some(complaint) = Model::complaint(sector, &bytes, &self.model.expected(sector, true)) {
+                panic!("in the next life: {complaint}");
+            }
+        }
+    }
+
+    /// Whether the backing disk alone has what was acknowledged, also after a power cut.
+    fn check_disk(&self, world: &World) {
+        let disk = world.backing.after_power_cut(&mut Rng::new(1));
+        for sector in 0..self.model.sectors() {
+            let mut bytes = [0; SECTOR];
+            disk.peek((sector * SECTOR) as u64, &mut bytes);
+            if let Some(complaint) = Model::complaint(sector, &bytes, &self.model.expected(sector, true)) {
+                panic!("on the backing disk: {complaint}");
+            }
+        }
+    }
+}
+
+/// Nothing that was acknowledged is lost, flushed or not, and no read fails.
+#[test]
+fn g9_the_write_ssd_dies_at_every_step() {
+    let (mut rescued, mut reads) = (0, 0);
+    for (name, machine) in tica_schemes() {
+        for steps in 1..seeds() * 20 {
+            println!("{name}, step {steps}");
+            let mut world = World::new(machine.clone(), steps).unwrap();
+            let mut guest = Guest::new(steps);
+            guest.live(&mut world, 8, steps * 3);
+            rescued += world.engine().gauges().dirty_blocks;
+            world.faults = Faults { ssd_gone: true, ..Faults::default() };
+            guest.live(&mut world, 8, 40);
+            guest.finish(&mut world);
+            let gauges = world.engine().gauges();
+            assert_eq!((gauges.dirty_blocks, gauges.lost_blocks), (0, 0), "{gauges:?}");
+            guest.check_disk(&world);
+            reads += guest.reads;
+            // The SSD is there again, and must not be believed.
+            world.go_down(steps % 2 == 0);
+            world.restart(machine.clone()).unwrap();
+            guest.check_reads(&mut world);
+        }
+    }
+    assert!(rescued > 500 && reads > 500, "{rescued} dirty blocks, {reads} reads");
+}
+
+/// The power fails while what the dead SSD held is written back, and the SSD is there again afterwards.
+#[test]
+fn g9_power_cuts_during_the_rescue() {
+    let (mut failures, mut cases) = (0, 0);
+    for (name, machine) in tica_schemes() {
+        for steps in 1..seeds() * 12 {
+            println!("{name}, step {steps}");
+            let mut world = World::new(machine.clone(), steps).unwrap();
+            let mut guest = Guest::new(steps);
+            guest.live(&mut world, 8, 150 + steps);
+            world.faults = Faults { ssd_gone: true, ..Faults::default() };
+            guest.live(&mut world, 8, steps);
+            failures += u64::from(world.engine().alarms().failed);
+            cases += 1;
+            world.go_down(true);
+            world.restart(machine.clone()).unwrap();
+            flush(&mut world).unwrap();
+            // Twice: what is read once stays.
+            for _ in 0..2 {
+                for sector in 0..guest.model.sectors() {
+                    let bytes = read(&mut world, (sector * SECTOR) as u64, SECTOR as u64).unwrap();
+                    guest.model.settle(sector, &bytes).unwrap();
+                }
+            }
+        }
+    }
+    assert!(failures > cases / 2, "{failures} of {cases}");
+}
+
+/// After a restart blocks are on one device until they are mirrored again, so that who counts failures asks for one life.
+fn run_all(faults: Faults, crash: Crash, rounds: u32) -> Tally {
+    let mut sum = Tally::default();
+    for (name, machine) in tica_schemes() {
+        for seed in 0..seeds() {
+            let plan = Plan { faults, crash, rounds, ..plan(vec![machine.clone()], seed) };
+            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
+            sum.sectors_checked += tally.sectors_checked;
+            sum.failed_reads += tally.failed_reads;
+            sum.failed_writes += tally.failed_writes;
+            sum.read_ssd_errors += tally.read_ssd_errors;
+            sum.mirrored += tally.mirrored;
+        }
+    }
+    println!("{faults:?}: {sum:?}");
+    sum
+}
+
+#[test]
+fn g9_the_read_ssd_dies() {
+    let tally = run_all(Faults { read_ssd_gone: true, ..Faults::default() }, Crash::Any, 4);
+    assert_eq!((tally.failed_reads, tally.failed_writes), (0, 0), "{tally:?}");
+    assert!(tally.read_ssd_errors > 10 && tally.mirrored > 100, "{tally:?}");
+}
+
+#[test]
+fn g9_the_read_ssd_fails_now_and_then() {
+    let faults = Faults { read_ssd_read_errors: 10, read_ssd_write_errors: 10, ..Faults::default() };
+    let tally = run_all(faults, Crash::Any, 4);
+    assert_eq!((tally.failed_reads, tally.failed_writes), (0, 0), "{tally:?}");
+    assert!(tally.read_ssd_errors > 100, "{tally:?}");
+}
+
+#[test]
+fn g9_a_dead_write_ssd_fails_no_read() {
+    let tally = run_all(Faults { ssd_gone: true, ..Faults::default() }, Crash::Power, 1);
+    assert_eq!(tally.failed_reads, 0, "{tally:?}");
+    assert!(tally.failed_writes > 10, "{tally:?}");
+}
+
+/// Blocks of the write SSD that cannot be read are read from, and repaired with, their mirrors.
+#[test]
+fn g9_bad_blocks_of_the_write_ssd() {
+    let tally = run_all(Faults { ssd_read_errors: 20, ..Faults::default() }, Crash::Stop, 1);
+    assert_eq!(tally.failed_reads, 0, "{tally:?}");
+}
+
+/// A mirror whose bytes went bad is noticed, and the write SSD has them.
+#[test]
+fn g9_a_damaged_mirror() {
+    let machine = tica("tica-ef");
+    let mut world = World::new(machine, 1).unwrap();
+    write(&mut world, 5 * BLOCK, BLOCK, 1).unwrap();
+    push_mirrors_out(&mut world);
+    let want = pattern(1, BLOCK as usize);
+    let mut found = 0;
+    for at in (0..world.read_ssd_bytes()).step_by(BLOCK as usize) {
+        let mut bytes = [0; BLOCK as usize];
+        world.read_ssd.peek(at, &mut bytes);
+        if bytes[..] == want {
+            world.read_ssd.flip_bit(at + 700, 3);
+            found += 1;
+        }
+    }
+    assert_eq!(found, 1, "the block is mirrored once");
+    assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Ok(want));
+    let alarms = world.engine().alarms();
+    assert_eq!((alarms.damaged_clean, alarms.damaged_dirty), (1, 0), "{alarms:?}");
+}
+
+/// A damaged block of the write SSD is served from its mirror and not lost.
+#[test]
+fn g9_a_damaged_block_of_the_write_ssd() {
+    let machine = tica("tica-ef");
+    let mut world = World::new(machine, 1).unwrap();
+    write(&mut world, 5 * BLOCK, BLOCK, 1).unwrap();
+    push_mirrors_out(&mut world);
+    assert_eq!(damage(&mut world, 1), 1);
+    assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Ok(pattern(1, BLOCK as usize)));
+    world.drain();
+    world.settle();
+    let mut bytes = vec![0; BLOCK as usize];
+    world.backing.peek(5 * BLOCK, &mut bytes);
+    assert_eq!(bytes, pattern(1, BLOCK as usize), "a drain reads what is left of it");
+    assert_eq!(world.engine().alarms().damaged_dirty, 0);
+}
+
+/// Lets the scheme copy what is dirty to the read SSD, which it does at the end of requests.
+fn push_mirrors_out(world: &mut World) {
+    const MOST_REQUESTS: u64 = 64;
+    for _ in 0..MOST_REQUESTS {
+        read(world, 90 * BLOCK, BLOCK).unwrap();
+        world.settle();
+    }
+}
+
+/// After a restart the mirrors are gone, and are made again.
+#[test]
+fn g9_mirrors_come_back_after_a_restart() {
+    for (name, machine) in tica_schemes() {
+        let mut world = World::new(machine.clone(), 1).unwrap();
+        for block in 0..8 {
+            write(&mut world, block * BLOCK, BLOCK, block as u8 + 1).unwrap();
+        }
+        flush(&mut world).unwrap();
+        world.settle();
+        world.go_down(true);
+        world.restart(machine).unwrap();
+        let gauges = world.engine().gauges();
+        assert_eq!((gauges.dirty_blocks, gauges.unmirrored_blocks), (8, 8), "{name}");
+        push_mirrors_out(&mut world);
+        let gauges = world.engine().gauges();
+        assert_eq!((gauges.dirty_blocks, gauges.unmirrored_blocks), (8, 0), "{name}");
+        world.faults = Faults { ssd_gone: true, ..Faults::default() };
+        for block in 0..8 {
+            assert_eq!(read(&mut world, block * BLOCK, BLOCK), Ok(pattern(block as u8 + 1, BLOCK as usize)));
+        }
+    }
+}
