@@ -46,12 +46,19 @@ pub struct Target {
 }
 
 impl Target {
-    /// A file in the compact format, whose name must say so.
+    /// A file in the compact format, whose name must say so, and which is none of the `inputs`: what is read is never
+    /// replaced.
     ///
     /// # Errors
-    /// As [`Target::new`], and for a name that would not be taken for what is in it.
-    pub fn compact(wanted: &Path) -> Result<Target, CliError> {
+    /// As [`Target::new`], for a file that is read, and for a name that would not be taken for what is in it.
+    pub fn compact(wanted: &Path, inputs: &[impl AsRef<Path>]) -> Result<Target, CliError> {
         let target = Target::new(wanted)?;
+        if target.would_spoil(wanted, inputs) {
+            return Err(CliError::Usage(format!(
+                "OUT is '{}', whose writing would replace a file that is read; name another to write",
+                wanted.display()
+            )));
+        }
         if target.is_file() && !is_compact_name(wanted) {
             return Err(CliError::Usage(misnamed(wanted)));
         }
@@ -85,6 +92,16 @@ impl Target {
 
     fn is_file(&self) -> bool {
         self.written != self.wanted
+    }
+
+    /// Whether one of the `inputs` is the output, or the file that it is written to until it is complete.
+    fn would_spoil(&self, wanted: &Path, inputs: &[impl AsRef<Path>]) -> bool {
+        let mut inputs = inputs.iter().map(AsRef::as_ref);
+        inputs.any(|input| {
+            // Where standard input comes from a file, it is that file that is read.
+            let input = if input.as_os_str() == "-" { Path::new("/dev/stdin") } else { input };
+            is_same(input, wanted) || is_same(input, &self.written)
+        })
     }
 
     /// Writes the whole output with `write`, which gets the path to write to, and makes it appear; or removes it.
@@ -140,7 +157,8 @@ impl Target {
 /// When they cannot.
 pub fn check_outputs(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<(), CliError> {
     for (at, (option, path)) in outputs.iter().enumerate() {
-        if inputs.iter().any(|input| is_same(input, path)) {
+        let target = Target::new(path)?;
+        if target.would_spoil(path, inputs) {
             return Err(CliError::Usage(format!(
                 "{option} {} is a file that is read; name another to write",
                 path.display()
@@ -152,7 +170,6 @@ pub fn check_outputs(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<(), 
                 path.display()
             )));
         }
-        let target = Target::new(path)?;
         if target.is_file() {
             let tried = File::create(&target.written);
             tried.map_err(|error| cannot_write(path, &error))?;

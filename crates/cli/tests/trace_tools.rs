@@ -160,8 +160,9 @@ fn several_traces_become_one() {
     assert!(warning.contains("1 volume name in several of the traces, such as a,"), "{warning}");
     let sorted = of(&[(5, "a"), (7, "c"), (10, "a"), (11, "b"), (11, "a"), (11, "a"), (3_000_000, "b")]);
     assert_eq!(brief(&out), sorted);
-    let summary = json(&["trace", "filter", &out, &two, "--volume", "c", "--volume", "z*", "-o", &out]);
-    assert_eq!(brief(&out), of(&[(7, "c"), (7, "c")]));
+    let part = folder.path("part.lode");
+    let summary = json(&["trace", "filter", &out, &two, "--volume", "c", "--volume", "z*", "-o", &part]);
+    assert_eq!(brief(&part), of(&[(7, "c"), (7, "c")]));
     assert_eq!((&summary["requests"], &summary["volumes"]), (&2.into(), &1.into()));
     assert_eq!((&summary["dropped"]["volume"], &summary["unmatched"]), (&7.into(), &vec!["z*"].into()));
 }
@@ -207,9 +208,6 @@ fn the_head_of_a_trace_is_written() {
     assert_eq!(head("0")["requests"], 0);
     assert_eq!(brief(&out), of(&[]));
     assert_eq!((&head("7")["missing"], &head("7")["requests"]), (&2.into(), &5.into()));
-    // In place.
-    good(&["trace", "head", &out, "-n", "2", "-o", &out]);
-    assert_eq!(brief(&out), of(&[(10, "a"), (11, "b")]));
 }
 
 #[test]
@@ -236,9 +234,14 @@ fn a_trace_is_split_into_its_volumes() {
     assert!(message.contains("is there already; --force"), "{message}");
     assert_eq!(names_in(Path::new(&out)), ["_dev_sda.lode"]);
     assert_eq!(std::fs::read(first).expect("a file"), before);
-    // Also onto its own input.
-    good(&["trace", "split", first, "--out", &out, "--force"]);
-    assert_eq!(brief(first).len(), 2);
+    // What else is there is replaced, but not what is read.
+    folder.file("deep/er/_dev_sda-2.lode", "other");
+    good(&["trace", "split", &trace, "--out", &out, "--force"]);
+    assert_eq!(brief(&folder.path("deep/er/_dev_sda-2.lode")), of(&[(1, "_dev_sda")]));
+    std::fs::remove_file(folder.path("deep/er/_dev_sda-2.lode")).expect("it was there");
+    let message = bad(&["trace", "split", first, "--out", &out, "--force"], 2);
+    assert!(message.contains("a file that is read"), "{message}");
+    assert_eq!(brief(first), of(&[(9, "/dev/sda"), (2, "/dev/sda")]));
     good(&["trace", "split", first, "--out", &out, "--zstd"]);
     assert_eq!(names_in(Path::new(&out)), ["_dev_sda.lode", "_dev_sda.lode.zst"]);
     assert!(bad(&["trace", "split", &trace, "--out", &trace], 1).contains("folder"));
@@ -285,6 +288,49 @@ fn a_bad_trace_or_a_full_disk_leaves_nothing() {
     }
     assert_eq!(std::fs::read(&out).expect("it is there"), b"precious");
     assert_eq!(folder.names(), ["out.lode", "t.iolog"]);
+}
+
+#[test]
+fn what_is_read_is_never_replaced() {
+    let folder = Folder::new();
+    let trace = folder.path("t.lode");
+    good(&["trace", "convert", &folder.file("t.iolog", BACKWARDS), &trace]);
+    let other = folder.path("other.lode");
+    std::fs::copy(&trace, &other).expect("a copy");
+    let linked = folder.path("linked.lode");
+    std::os::unix::fs::symlink(&trace, &linked).expect("a link");
+    // The name under which x.lode is written until it is complete.
+    let partial = folder.path(".partial-x.lode");
+    std::fs::copy(&trace, &partial).expect("a copy");
+    let beside = folder.path("x.lode");
+    let (before, names) = (std::fs::read(&trace).expect("a file"), folder.names());
+    for command in [
+        &["trace", "head", &trace, "-n", "2", "-o", &trace][..],
+        &["trace", "head", &linked, "-n", "2", "-o", &trace],
+        &["trace", "head", &trace, "-n", "2", "-o", &linked],
+        &["trace", "head", &partial, "-n", "2", "-o", &beside],
+        &["trace", "filter", &other, &trace, "--op", "read", "-o", &trace],
+        &["trace", "sort", &other, &trace, "-o", &trace],
+        &["trace", "convert", &trace, &trace],
+        &["replay", &trace, "--scheme", "lru", "--ssd", "1MiB", "--json", &trace],
+    ] {
+        let message = bad(command, 2);
+        assert!(message.contains("a file that is read"), "{command:?}: {message}");
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_lode"))
+        .args(["trace", "head", "-", "-n", "2", "-o", &trace])
+        .stdin(std::fs::File::open(&trace).expect("a file"))
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a file that is read"), "{}", stderr(&output));
+    let profile = folder.file("p.lode", good(&["trace", "synth", "--show", "hm_1"]).0);
+    assert!(bad(&["trace", "synth", &profile, &profile], 2).contains("a file that is read"));
+    std::fs::remove_file(profile).expect("it was there");
+    assert_eq!(folder.names(), names);
+    for path in [&trace, &other, &partial] {
+        assert_eq!(std::fs::read(path).expect("a file"), before, "{path}");
+    }
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub struct ConvertCommand {
 impl ConvertCommand {
     /// Reads one and writes the other.
     pub fn run(&self) -> Result<(), CliError> {
-        let target = Target::compact(&self.output)?;
+        let target = Target::compact(&self.output, &[&self.input])?;
         let mut reader = open_trace(&self.input, &self.read.options())?;
         let requests = target.fill(|path| convert(&mut reader, path))?;
         let input = InputReport::of(&reader);

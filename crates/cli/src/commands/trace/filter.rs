@@ -98,7 +98,7 @@ impl FilterCommand {
     /// Reads, chooses and writes.
     pub fn run(&self) -> Result<(), CliError> {
         self.check_range()?;
-        let target = Target::compact(&self.out.out)?;
+        let target = Target::compact(&self.out.out, &self.traces)?;
         let mut filter = Filter::new(FilterOptions {
             from: self.from,
             until: self.until,

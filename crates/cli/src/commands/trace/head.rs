@@ -46,7 +46,7 @@ struct Shortage {
 impl HeadCommand {
     /// Reads as far as needed, and writes.
     pub fn run(&self) -> Result<(), CliError> {
-        let target = Target::compact(&self.out.out)?;
+        let target = Target::compact(&self.out.out, &[&self.trace])?;
         let mut reader = open_trace(&self.trace, &self.read.options())?;
         let mut head = Head::new(self.requests);
         target.fill(|path| copy(&mut reader, &mut head, path))?;

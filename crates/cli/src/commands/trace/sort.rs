@@ -72,7 +72,7 @@ struct Effort {
 impl SortCommand {
     /// Reads, sorts and writes.
     pub fn run(&self) -> Result<(), CliError> {
-        let target = Target::compact(&self.out.out)?;
+        let target = Target::compact(&self.out.out, &self.traces)?;
         let mut sorter = self.space.sorter(SortBy::Time, &target.folder())?;
         let inputs = read_all(&mut sorter, &self.traces, &self.read)?;
         let mut bar = Steps::new("Merging");

@@ -106,11 +106,11 @@ impl SplitCommand {
                 return Ok(None);
             }
             let path = self.out.join(format!("{name}.{ending}"));
+            let target = Target::compact(&path, &[&self.trace])?;
             if !self.force && path.symlink_metadata().is_ok() {
                 let message = format!("{} is there already; --force replaces it", path.display());
                 return Err(CliError::Usage(message));
             }
-            let target = Target::compact(&path)?;
             Ok(Some((path, target)))
         };
         names.map(target).collect()

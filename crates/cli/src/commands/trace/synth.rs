@@ -65,7 +65,7 @@ impl SynthCommand {
         };
         let mut generator = Generator::new(&self.adjusted(load(profile)?)?)?;
         let requests = self.requests.unwrap_or(generator.requests());
-        let target = Target::compact(wanted)?;
+        let target = Target::compact(wanted, &[profile])?;
         let made = make(&mut generator, requests, &target.written).and_then(|()| target.publish());
         made.inspect_err(|_| target.discard())?;
         output::write(&format!(
