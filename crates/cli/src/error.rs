@@ -10,6 +10,8 @@ use lode_server::{ServerError, ServerErrorKind};
 use lode_sim::requests::RequestsError;
 use lode_trace::TraceError;
 
+use crate::output::{note, say};
+
 const FAILURE: u8 = 1;
 const USAGE: u8 = 2;
 
@@ -32,11 +34,11 @@ impl CliError {
     pub fn report(&self) -> ExitCode {
         match self {
             CliError::Usage(message) => {
-                eprintln!("lode: {message}");
+                note(message);
                 ExitCode::from(USAGE)
             }
             CliError::Failure(message) => {
-                eprintln!("lode: {message}");
+                note(message);
                 ExitCode::from(FAILURE)
             }
             // They have what they wanted.
@@ -109,7 +111,7 @@ impl From<ReplayError> for CliError {
 pub fn report_usage(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     if error.use_stderr() {
-        eprint!("lode: {}", text.strip_prefix("error: ").unwrap_or(&text));
+        say(&format!("lode: {}", text.strip_prefix("error: ").unwrap_or(&text)));
         return ExitCode::from(USAGE);
     }
     match crate::output::write(&text) {

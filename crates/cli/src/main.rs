@@ -4,6 +4,8 @@
 //! for something that cannot be.
 
 #![forbid(unsafe_code)]
+// They panic where the stream takes no more; `output` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod amounts;
 mod arguments;

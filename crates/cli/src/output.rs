@@ -43,12 +43,18 @@ pub fn json_text(value: &impl Serialize) -> Result<String, CliError> {
 
 /// Tells the user what is being done.
 pub fn note(message: &str) {
-    eprintln!("lode: {message}");
+    say(&format!("lode: {message}\n"));
 }
 
 /// Tells the user about something that is not an error.
 pub fn warn(message: &str) {
-    eprintln!("lode: warning: {message}");
+    say(&format!("lode: warning: {message}\n"));
+}
+
+/// Writes text to standard error as it is. Where that takes no more, as when its disk is full or its reader has gone, there is
+/// nobody to tell: results and exit code stay what they are.
+pub fn say(text: &str) {
+    std::io::stderr().lock().write_all(text.as_bytes()).ok();
 }
 
 /// An empty table with these column titles; the columns from `first_number` on are aligned to the right.

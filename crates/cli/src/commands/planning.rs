@@ -15,6 +15,7 @@ use crate::amounts::{parse_size, show_size, size_word};
 use crate::arguments::{OnError, ReadArgs};
 use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
+use crate::output::note;
 use crate::target::{check_outputs, write_file};
 
 /// VMs shown in tables; the JSON forms have all of them.
@@ -263,7 +264,7 @@ impl TraceArgs {
 fn say_sampling(sampling: Sampling) {
     if !std::io::stderr().is_terminal() {
         let memory = show_size(sampling.limit_bytes);
-        eprintln!("lode: sampling {} to stay within {memory}", one_in(sampling.rate));
+        note(&format!("sampling {} to stay within {memory}", one_in(sampling.rate)));
     }
 }
 

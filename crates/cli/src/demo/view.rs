@@ -7,6 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::guests::GUESTS;
 use super::{number, vm};
+use crate::output::say;
 
 const BAR: usize = 24;
 
@@ -24,7 +25,7 @@ impl View {
         let title = if with_cache { "with cache" } else { "without cache" };
         let all = MultiProgress::new();
         if all.is_hidden() {
-            eprintln!("{title}: {} s", run_time.as_secs_f64().round());
+            say(&format!("{title}: {} s\n", run_time.as_secs_f64().round()));
         }
         let time = all.add(ProgressBar::new(run_time.as_millis() as u64));
         let style = ProgressStyle::with_template("{prefix:>14} [{bar:40}] {msg}");

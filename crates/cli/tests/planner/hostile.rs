@@ -240,6 +240,33 @@ fn results_appear_whole_or_not_at_all() {
     assert_eq!(names, 3, "the trace and both pages");
 }
 
+/// Runs a command whose standard error takes nothing; gives its exit code and whether it printed a result.
+fn unheard(arguments: &[&str], errors: Stdio) -> (Option<i32>, bool) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lode"));
+    let output = command.args(arguments).stdin(Stdio::null()).stderr(errors).output().expect("it starts");
+    (output.status.code(), !output.stdout.is_empty())
+}
+
+#[test]
+fn messages_that_nobody_takes_change_no_result() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let warns = ["size", &trace, "--dram", "256KiB", "--no-replay"];
+    assert!(both(&warns).1.contains("warning"), "there is something to be said");
+    for (arguments, expected) in [
+        (&warns[..], (Some(0), true)),
+        (&["size", &folder.path("none.csv"), "--dram", "1MiB"], (Some(1), false)),
+        (&["size", &trace], (Some(2), false)),
+        (&["size", &trace, "--dram"], (Some(2), false)),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a device");
+        assert_eq!(unheard(arguments, full.into()), expected, "{arguments:?}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert_eq!(unheard(arguments, writer.into()), expected, "{arguments:?}");
+    }
+}
+
 #[test]
 fn sizes_and_money_out_of_range() {
     let folder = Folder::new();
