@@ -26,6 +26,11 @@ use crate::progress::{Bar, Meter};
 const DEFAULT_FLOOR: f64 = 0.9;
 const DEFAULT_LEAST_BYTES: u64 = 1 << 20;
 
+/// How much a VM can count, which is 1 unless said otherwise. Beyond, sums of what VMs gain lose those that count little,
+/// and products with their hits or latencies leave the numbers that there are.
+const MIN_WEIGHT: f64 = 1e-6;
+const MAX_WEIGHT: f64 = 1e6;
+
 /// What the file with the plan's JSON is called in the command that needs it.
 const PLAN_FILE: &str = "plan.json";
 
@@ -161,8 +166,12 @@ fn parse_rule(text: &str) -> Result<VmRule, String> {
         let size = || parse_size(value).map(Some).map_err(|error| error.to_string());
         match key {
             "weight" => match value.parse::<f64>() {
-                Ok(weight) if weight.is_finite() && weight > 0.0 => rule.weight = Some(weight),
-                _ => return Err(format!("A weight is a number above 0, and this is '{value}'")),
+                Ok(weight) if (MIN_WEIGHT..=MAX_WEIGHT).contains(&weight) => rule.weight = Some(weight),
+                _ => {
+                    return Err(format!(
+                        "A weight is a number from {MIN_WEIGHT} to {MAX_WEIGHT}, and this is '{value}'"
+                    ));
+                }
             },
             "min-dram" => rule.dram_bytes.0 = size()?,
             "max-dram" => rule.dram_bytes.1 = size()?,

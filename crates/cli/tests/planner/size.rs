@@ -133,7 +133,11 @@ fn rules_bind() {
     assert!(share(&["db_0:weight=100"], db, "dram_blocks") > share(&[], db, "dram_blocks"));
     for (rule, code, expected) in [
         ("none:weight=2", 2, "No VM of these traces is called none"),
-        ("db_0:weight=0", 2, "A weight is a number above 0"),
+        ("db_0:weight=0", 2, "A weight is a number from 0.000001 to 1000000, and this is '0'"),
+        ("*:weight=1e308", 2, "from 0.000001 to 1000000"),
+        ("db_0:weight=1.1e6", 2, "from 0.000001 to 1000000"),
+        ("db_0:weight=9e-7", 2, "from 0.000001 to 1000000"),
+        ("db_0:weight=NaN", 2, "from 0.000001 to 1000000"),
         ("db_0:colour=red", 2, "the keys are weight, min-dram, max-dram, min-ssd, max-ssd"),
         ("db_0", 2, "Write NAME:KEY=VALUE"),
         ("db_0:min-dram", 2, "is not KEY=VALUE"),
