@@ -24,6 +24,11 @@ pub fn size_word(bytes: u64) -> String {
     exact_size(bytes).replace(' ', "")
 }
 
+/// The path of a file as a word that no command takes for an option. `-` stays what it is, standard input.
+pub fn path_word(path: &str) -> String {
+    if path.starts_with('-') && path != "-" { format!("./{path}") } else { path.to_owned() }
+}
+
 /// Words as a shell takes them.
 pub fn command_line(words: &[String]) -> String {
     let quoted = |word: &String| {
@@ -50,6 +55,15 @@ mod tests {
     fn a_shell_takes_words_for_what_they_are() {
         let words = ["lode", "a b.csv", "it's", "", "c/d_0.lode.zst", "$x*"].map(str::to_owned);
         assert_eq!(command_line(&words), r"lode 'a b.csv' 'it'\''s' '' c/d_0.lode.zst '$x*'");
+    }
+
+    #[test]
+    fn no_path_is_an_option() {
+        for (path, word) in
+            [("-x.csv", "./-x.csv"), ("--y/z", "./--y/z"), ("-", "-"), ("./-", "./-"), ("a-b", "a-b")]
+        {
+            assert_eq!(path_word(path), word);
+        }
     }
 
     #[test]

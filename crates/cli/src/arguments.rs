@@ -8,7 +8,7 @@ use lode_replay::InputReport;
 use lode_server::Config;
 use lode_trace::ReadOptions;
 
-use crate::amounts::{parse_size, show_count, show_size};
+use crate::amounts::{parse_size, path_word, show_count, show_size};
 use crate::error::CliError;
 use crate::output::warn;
 
@@ -122,7 +122,7 @@ pub fn warn_of(input: &InputReport) {
         let requests = show_count(input.backwards, "request");
         // A path that a shell would take apart is the reader's to write.
         let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+,:=@%".contains(char);
-        let path = if input.path.chars().all(plain) { input.path.as_str() } else { "TRACE" };
+        let path = if input.path.chars().all(plain) { path_word(&input.path) } else { "TRACE".to_owned() };
         warn(&format!(
             "{}: {requests} earlier than the one before; to put them in order: lode trace sort {path} --out SORTED.lode",
             input.path

@@ -11,7 +11,7 @@ use lode_reuse::{CounterStacksConfig, LEAST_BLOCKS, MIN_FOLLOWED_BLOCKS, Method}
 use lode_trace::{Merge, MergeOptions, TraceError, open_trace};
 use lode_types::BlockSize;
 
-use crate::amounts::{parse_size, show_size, size_word};
+use crate::amounts::{parse_size, path_word, show_size, size_word};
 use crate::arguments::{OnError, ReadArgs};
 use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
@@ -121,7 +121,7 @@ impl DeviceArgs {
 
     /// What a command line needs for the same devices.
     pub fn words(&self) -> [String; 2] {
-        ["--devices".to_owned(), self.devices.clone()]
+        ["--devices".to_owned(), path_word(&self.devices)]
     }
 
     /// The file that describes it, where that is one.
@@ -199,7 +199,8 @@ impl TraceArgs {
     /// What a command line needs to read the same traces in the same way.
     pub fn words(&self) -> Vec<String> {
         let TraceArgs { files, block, read, vm_by, align, .. } = self;
-        let mut words: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let mut words: Vec<String> =
+            files.iter().map(|file| path_word(&file.display().to_string())).collect();
         let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
         if *block != BlockSize::KIB_4 {
             add("--block", size_word(block.bytes()));

@@ -1,5 +1,7 @@
 //! What `lode size` says of one SSD level for the money of its plan.
 
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::common::*;
@@ -123,6 +125,26 @@ fn it_costs_what_the_plan_costs() {
     }
     let plan = json(&["size", &two_vms(&folder), "--ssd", "1MiB", "--no-replay"]);
     assert!(plan["one_level"].is_null());
+}
+
+/// The name of a trace may look like an option.
+#[test]
+fn the_command_to_see_it_runs_whatever_the_trace_is_called() {
+    let folder = Folder::new();
+    let trace = one_vm(&folder);
+    std::fs::copy(trace, folder.path("-x.csv")).expect("a copy");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lode"));
+        let output = command.args(arguments).current_dir(folder.root()).output().expect("it starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let plan = run(&["size", "--dram", "256KiB", "--ssd", "1MiB", "--json", "--", "-x.csv"]);
+    let command = words(plan["one_level"]["command"].as_str().expect("text"));
+    let mut command: Vec<&str> = command.iter().map(String::as_str).collect();
+    command.push("--json");
+    assert!(!list(&run(&command)["cells"]).is_empty());
 }
 
 /// Schemes for the money of a plan, VM by VM.
