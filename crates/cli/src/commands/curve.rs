@@ -44,8 +44,8 @@ pub struct CurveCommand {
     #[arg(long, value_name = "POLICY")]
     policy: Option<PolicyName>,
 
-    /// How the curve is obtained: exact, rate=R or size=N (a sample of the blocks; a rate is raised where it leaves few), aet or
-    /// counter-stacks (models, trd only).
+    /// How the curve is obtained: exact, rate=R or size=N (a sample of the blocks; a rate is raised where it leaves few), aet (a
+    /// model; not for pod of ro or wbwo) or counter-stacks (a model, trd only).
     /// Without it: exact, but of wbwo a sample of a million blocks where there are more.
     #[arg(long, value_name = "HOW", value_parser = parse_method)]
     sample: Option<Followed>,

@@ -369,12 +369,21 @@ fn sampling(text: &str) -> Option<Result<Followed, String>> {
     Some(sampled)
 }
 
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Whole days of the longest interval, whose nanoseconds are below 2^64.
+const MAX_INTERVAL_DAYS: u64 = u64::MAX / NS_PER_S / 86_400;
+
 /// An interval: so many requests (`10000`), or so much time (`10min`, `30s`).
 pub fn parse_interval(text: &str) -> Result<Interval, String> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
-    let number: u64 =
-        number.parse().map_err(|_| "Write a number of requests, or a time such as 10min".to_owned())?;
+    if number.is_empty() {
+        return Err("Write a number of requests, or a time such as 10min".to_owned());
+    }
+    let too_long =
+        || format!("Intervals are of up to {MAX_INTERVAL_DAYS}d, or {} requests; write less", u64::MAX);
+    let number: u64 = number.parse().map_err(|_| too_long())?;
     let unit_s = match unit.trim() {
         "" if number > 0 => return Ok(Interval::Requests(number)),
         "s" => 1,
@@ -383,7 +392,8 @@ pub fn parse_interval(text: &str) -> Result<Interval, String> {
         "d" => 86_400,
         _ => 0,
     };
-    match number.checked_mul(unit_s * 1_000_000_000) {
+    match number.checked_mul(unit_s * NS_PER_S) {
+        None => Err(too_long()),
         Some(ns) if ns > 0 => Ok(Interval::TimeNs(ns)),
         _ => Err("Write a number of requests above 0, or a time in s, min, h or d such as 10min".to_owned()),
     }

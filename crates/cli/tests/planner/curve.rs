@@ -211,6 +211,49 @@ fn intervals_are_of_requests_or_of_time() {
 }
 
 #[test]
+fn lengths_of_intervals_have_a_range_that_is_named() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    for interval in ["99999999999h", "213504d", "99999999999999999999"] {
+        let message = bad(&["curve", &trace, "--interval", interval], 2);
+        assert!(message.contains("up to 213503d, or 18446744073709551615 requests"), "{interval}: {message}");
+    }
+    for interval in ["0", "0s", "10y", "h"] {
+        let message = bad(&["curve", &trace, "--interval", interval], 2);
+        assert!(message.contains("a time") && message.contains("such as 10min"), "{interval}: {message}");
+    }
+    for interval in ["213503d", "18446744073709551615"] {
+        assert_eq!(list(&json(&["curve", &trace, "--interval", interval])["vms"][0]["intervals"]).len(), 1);
+    }
+}
+
+/// What the help says of the models is what the program does.
+#[test]
+fn models_give_the_curves_that_their_help_names() {
+    let help: Vec<String> = good(&["curve", "--help"]).split_whitespace().map(str::to_owned).collect();
+    let help = help.join(" ");
+    assert!(
+        help.contains("aet (a model; not for pod of ro or wbwo) or counter-stacks (a model, trd only)"),
+        "{help}"
+    );
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    for (curve, aet, stacks) in [
+        (&["trd"][..], true, true),
+        (&["urd"], true, false),
+        (&["pod", "--policy", "wb"], true, false),
+        (&["pod", "--policy", "ro"], false, false),
+        (&["pod", "--policy", "wbwo"], false, false),
+    ] {
+        for (model, works) in [("aet", aet), ("counter-stacks", stacks)] {
+            let arguments = [&["curve", &trace, "--sample", model, "--metric"], curve].concat();
+            let code = lode(&arguments).status.code();
+            assert_eq!(code, Some(if works { 0 } else { 2 }), "{arguments:?}");
+        }
+    }
+}
+
+#[test]
 fn schemes_are_simulated() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
@@ -274,7 +317,7 @@ fn questions_that_do_not_fit_are_refused() {
         (&["--sample", "size=63"], 2, "from 64 to 4294967295"),
         (&["--sample", "some"], 2, "Write exact, rate=R, size=N, aet or counter-stacks"),
         (&["--interval", "0"], 2, "above 0"),
-        (&["--interval", "99999999999d"], 2, "above 0, or a time"),
+        (&["--interval", "99999999999d"], 2, "Intervals are of up to 213503d"),
         (&["--block", "3KiB"], 2, "a power of two from 4096 to 65536"),
         (&["--threads", "5000"], 2, "0..=1024"),
         (&["--scheme", "etica", "--dram-share", "2"], 2, "from 0 to 1"),
