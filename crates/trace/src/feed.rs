@@ -18,6 +18,9 @@ const CUT_STREAM: Fault = Fault::new(ErrorKind::Truncated, "a compressed stream 
 const DAMAGED_STREAM: Fault = Fault::new(ErrorKind::Compression, "an undamaged compressed stream");
 const LINE_TOO_LONG: Fault = Fault::new(ErrorKind::LineTooLong, "lines of at most 64 KiB");
 
+/// What some programs write before text in UTF-8. It is no part of the first line.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Whether a decoder can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum More {
@@ -175,6 +178,9 @@ impl Feed {
         U: FnMut(&[u8], &VolumeTable) -> Option<(TraceRequest, usize)>,
         P: FnMut(&[u8], &mut VolumeTable) -> Result<Parsed, Fault>,
     {
+        if self.input.offset() == 0 && self.input.available().starts_with(BYTE_ORDER_MARK) {
+            self.input.consume(BYTE_ORDER_MARK.len());
+        }
         let (mut used, mut ended) = (0, false);
         loop {
             used += self.usual_lines(used, out, &mut usual);

@@ -35,7 +35,7 @@ use std::path::Path;
 use lode_types::TraceRequest;
 
 use crate::error::TraceError;
-use crate::feed::{Feed, More};
+use crate::feed::{BYTE_ORDER_MARK, Feed, More};
 use crate::limits::HEAD_BYTES;
 
 /// Every format there is.
@@ -153,10 +153,11 @@ pub(crate) fn is_compression_ending(ending: &OsStr) -> bool {
 /// Lines looked at in detection.
 const DETECT_LINES: usize = 64;
 
-/// The first whole lines of `head`. The last line counts only when the trace is so short that it ends in it.
+/// The first whole lines of `head`, without the mark that text may begin with. The last line counts only when the trace is so short that it ends in it.
 fn head_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let end = if head.len() < HEAD_BYTES { head.len() } else { memchr::memrchr(b'\n', head).unwrap_or(0) };
-    head[..end].split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).take(DETECT_LINES)
+    let text = head[..end].strip_prefix(BYTE_ORDER_MARK).unwrap_or(&head[..end]);
+    text.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).take(DETECT_LINES)
 }
 
 #[cfg(test)]

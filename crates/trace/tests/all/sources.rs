@@ -1,6 +1,6 @@
 //! Compression, detection, limits and the treatment of bad records.
 
-use lode_trace::{ErrorKind, OnError, Position, ReadOptions, open_trace, read_trace};
+use lode_trace::{ErrorKind, OnError, Position, ReadOptions, TraceError, open_trace, read_trace};
 use lode_types::TraceRequest;
 
 use crate::samples::{Pack, drain, every_format, open, requests};
@@ -219,4 +219,39 @@ fn unknown_things_are_said() {
     assert!(error.to_string().starts_with("No format is called excel; name one of lode, "), "{error}");
     let mut empty = open(Vec::new(), "x.blkparse.gz", OnError::Stop).expect("known by its name");
     assert_eq!((empty.format(), drain(&mut empty).0.len()), ("blkparse", 0));
+}
+
+#[test]
+fn a_byte_order_mark_before_text_is_passed_over() {
+    let mut texts = 0;
+    for (format, bytes) in every_format(&requests(20)) {
+        if std::str::from_utf8(&bytes).is_err() || bytes.contains(&0) {
+            continue;
+        }
+        texts += 1;
+        let marked = [b"\xef\xbb\xbf", &bytes[..]].concat();
+        for named in [None, Some(format.to_owned())] {
+            let options = ReadOptions { format: named, ..ReadOptions::default() };
+            let read = |bytes: Vec<u8>| {
+                let mut reader = read_trace(std::io::Cursor::new(bytes), "t", &options).ok()?;
+                let format = reader.format();
+                Some((format, drain(&mut reader)))
+            };
+            let as_told = |read: Option<(_, (Vec<_>, Option<TraceError>))>| {
+                read.map(|(format, (requests, error))| {
+                    (format, requests, error.map(|error| error.to_string()))
+                })
+            };
+            assert_eq!(as_told(read(marked.clone())), as_told(read(bytes.clone())), "{options:?}");
+        }
+    }
+    assert!(texts > 8, "{texts}");
+    // Places stay those in the file, and one mark is passed over, no more.
+    let error = |bytes: &[u8]| {
+        let options = ReadOptions { format: Some("msr".to_owned()), ..ReadOptions::default() };
+        let mut reader = read_trace(std::io::Cursor::new(bytes.to_vec()), "t", &options).expect("a trace");
+        drain(&mut reader).1.expect("an error").to_string()
+    };
+    assert!(error(b"\xef\xbb\xbf1,a,0,Read,0,512,1\nx\n").contains("line 2"));
+    assert!(error(b"\xef\xbb\xbf\xef\xbb\xbf1,a,0,Read,0,512,1\n").contains("line 1"));
 }
