@@ -156,7 +156,9 @@ pub trait Scheme {
     /// its use is forgotten.
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S);
 
-    /// The world lost the copy in this slot (a media error). The scheme must not use it again.
+    /// The world lost the copy in this slot (a media error). The scheme must not use it again. Where it was the dirty copy
+    /// of a block that the scheme keeps on two devices, the caller writes the other one to the backing disk: that one is
+    /// clean from now on.
     fn forget(&mut self, level: Level, block: BlockNo);
 
     /// The SSD's copy of `block` was written back and stays: it is no newer than the backing disk any more. Counts

@@ -92,10 +92,7 @@ fn main() {
         bench.run(scheme, &settings, ssd, any(&settings, ssd));
     }
     bench.belady(ssd);
-    for scheme in ["l2arc-like", "ucache-like"] {
-        let settings = settings(scheme, &[]);
-        bench.run(scheme, &settings, both, any(&settings, both));
-    }
+    bench.two_levels(both);
     let etica = settings("etica", &[]);
     bench.run("etica", &etica, both, any(&etica, both));
     bench.run("etica, concrete", &etica, both, {
@@ -131,6 +128,13 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    fn two_levels(&self, both: Quota) {
+        for scheme in ["l2arc-like", "ucache-like"] {
+            let settings = settings(scheme, &[]);
+            self.run(scheme, &settings, both, any(&settings, both));
+        }
+    }
+
     /// With a future that is known before the clock starts; it counts as resident.
     fn belady(&self, ssd: Quota) {
         let belady = settings("belady", &[]);

@@ -295,23 +295,23 @@ fn rpac_is_the_same_everywhere() {
 
 #[test]
 fn eci_cache_like_is_the_same_everywhere() {
-    let sets = ["sizing_interval=1000", "policy_interval=500", "write_threshold=0.2"];
+    let sets = ["sizing=on", "sizing_interval=1000", "policy_interval=500", "write_threshold=0.2"];
     three_worlds_agree("eci-cache-like", &sets, ONE_LEVEL);
 }
 
 #[test]
 fn centaur_like_is_the_same_everywhere() {
-    three_worlds_agree("centaur-like", &["sizing_interval=1000"], ONE_LEVEL);
+    three_worlds_agree("centaur-like", &["sizing=on", "sizing_interval=1000"], ONE_LEVEL);
 }
 
 #[test]
 fn s_cave_like_is_the_same_everywhere() {
-    three_worlds_agree("s-cave-like", &["sizing_interval=1000"], ONE_LEVEL);
+    three_worlds_agree("s-cave-like", &["sizing=on", "sizing_interval=1000"], ONE_LEVEL);
 }
 
 #[test]
 fn vcacheshare_like_is_the_same_everywhere() {
-    three_worlds_agree("vcacheshare-like", &["sizing_interval=1000"], ONE_LEVEL);
+    three_worlds_agree("vcacheshare-like", &["sizing=on", "sizing_interval=1000"], ONE_LEVEL);
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn of_sizes() {
     let replayed = &sized["replayed"][1];
     assert_keys(&section, replayed, "scheme mode read_hit_ratio mean_latency_us wear utilisation");
     assert_keys(&section, &replayed["wear"], WEAR);
-    assert_keys(&section, &replayed["utilisation"], "ssd backing");
+    assert_keys(&section, &replayed["utilisation"], "ssd read_ssd backing");
     let one_level = &sized["one_level"];
     let of_level = "label levels cost_usd read_hit_ratio mean_latency_us wear utilisation is_faster writes_far_less sentence command";
     assert_keys(&section, one_level, of_level);

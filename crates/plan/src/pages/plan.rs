@@ -78,14 +78,19 @@ fn shown(report: &SizeReport) -> Vec<usize> {
     vms
 }
 
-/// What an SSD is rated for, for the reader to change: at first as the devices' profile says, so that the page has one life for
-/// the same writes.
+/// What an SSD is rated for, for the reader to change: at first as the devices' profile says, to four digits, so that the page has
+/// one life for the same writes.
 fn wear_fields(rating: SsdRating) -> Vec<NumberField> {
-    let SsdRating { drive_writes_per_day: writes, years } = rating;
+    let [writes, years] = [rating.drive_writes_per_day, rating.years].map(four_digits);
     vec![
         field("Drive writes a day", writes, writes.min(0.01), writes.max(100.0), 0.1, ""),
         field("Rated for", years, years.min(0.5), years.max(20.0), 0.5, "years"),
     ]
+}
+
+/// A number as it fits a field.
+fn four_digits(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
 }
 
 fn field(label: &str, value: f64, least: f64, most: f64, step: f64, suffix: &str) -> NumberField {

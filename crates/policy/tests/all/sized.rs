@@ -9,7 +9,7 @@ use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainSets;
 use crate::oracle::sized::{Kind, PlainSized};
 
-const PHYSICAL: Quota = Quota { dram_blocks: 0, ssd_blocks: 40, read_ssd_blocks: 0 };
+const PHYSICAL: Quota = Quota::new(0, 40);
 
 /// A scheme, its write policy and what else is to be set.
 #[derive(Clone, Debug)]

@@ -120,10 +120,11 @@ impl PlainTwoLevel for PlainL2arc {
                 }
                 Vec::new()
             }
-            Step::Forget(_, block) => {
+            Step::Forget(Level::Ssd, block) => {
                 remove(&mut self.ssd, block);
                 Vec::new()
             }
+            Step::Forget(Level::ReadSsd, _) => Vec::new(),
             Step::Cleaned(_) => Vec::new(),
             Step::Restore(block, dirty) => {
                 let fits = !dirty && !self.in_ssd(block) && self.ssd.len() < self.ssd_blocks;
@@ -237,10 +238,11 @@ impl PlainTwoLevel for PlainUcache {
                 self.take_from_dram(block);
                 Vec::new()
             }
-            Step::Forget(_, block) => {
+            Step::Forget(Level::Ssd, block) => {
                 remove(&mut self.ssd, block);
                 Vec::new()
             }
+            Step::Forget(Level::ReadSsd, _) => Vec::new(),
             Step::Cleaned(block) => {
                 let copies = self.ssd.iter_mut().filter(|entry| entry.block == block);
                 copies.for_each(|entry| entry.dirty = false);
