@@ -150,11 +150,11 @@ fn comparisons_that_cannot_be_are_refused() {
         (&["--schemes", "tica-ef", "--dram", "1MiB", "--ssd", "1MiB"], "give it --read-ssd SIZE"),
         (
             &["--schemes", "tica-ef", "--ssd", "1MiB,2MiB", "--read-ssd", "1MiB,2MiB,3MiB"],
-            "--read-ssd has 3 sizes and --ssd 2",
+            "--ssd has 2 sizes and --read-ssd 3",
         ),
         (
             &["--schemes", "etica", "--dram", "1MiB,2MiB", "--ssd", "1MiB,2MiB,3MiB"],
-            "--ssd has 3 sizes and --dram 2",
+            "--dram has 2 sizes and --ssd 3",
         ),
         (
             &["--schemes", "etica,arc", "--ssd", &many],
