@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, TraceRequest};
 
 /// Words of one piece.
 pub const BATCH: usize = 1 << 16;
@@ -82,5 +82,6 @@ pub fn request(time_ns: u64, word: u32, ops: Ops) -> TraceRequest {
         length_bytes: BLOCK_BYTES,
         volume: 0,
         op: if is_write { Op::Write } else { Op::Read },
+        origin: Origin::UNKNOWN,
     }
 }

@@ -2,7 +2,7 @@
 //! arrival. After that no operation waits for space, so nothing can lock up.
 
 use lode_policy::{CopySource, Effect, Scheme, Slot};
-use lode_types::{Access, AccessOp as Direction, BlockNo, BlockPart, Level, SECTOR_BYTES, blocks_of};
+use lode_types::{Access, AccessOp as Direction, BlockNo, BlockPart, Level, Origin, SECTOR_BYTES, blocks_of};
 
 use crate::Buf;
 use crate::blocks::{AccessOp, Flight, Op, Source, SsdCopy, Stage};
@@ -176,6 +176,8 @@ impl Engine {
             block: part.block,
             op: direction,
             partial: (part.len as usize) < self.block_len(part.block),
+            // Whoever wants it durable at once waits for it; of the others nobody knows better.
+            origin: Origin::UNKNOWN.with_sync(self.requests[request].durable),
         };
         let mut effects = std::mem::take(&mut self.effects);
         effects.clear();

@@ -10,7 +10,7 @@ use std::time::Instant;
 use lode_plan::{CurveOptions, Cut, StreamOptions, curves, measure};
 use lode_reuse::{CurveKind, Method};
 use lode_trace::{CompactWriter, Merge, MergeOptions, ReadOptions, create_compact, open_trace};
-use lode_types::{BlockSize, Op, TraceRequest};
+use lode_types::{BlockSize, Op, Origin, TraceRequest};
 
 const VMS: u64 = 12;
 const ROUNDS: usize = 3;
@@ -110,6 +110,7 @@ fn write(folder: &Path, vm: u64, requests: u64) -> PathBuf {
             length_bytes: 4096,
             volume: 0,
             op,
+            origin: Origin::UNKNOWN,
         };
         batch.push(request);
         if batch.len() == BATCH || number + 1 == requests {

@@ -78,7 +78,7 @@ pub enum CompareProgress {
 ///
 /// # Errors
 /// [`PlanError::Request`] for an empty or too large grid, and for a scheme that has none of the levels it uses;
-/// [`PlanError::Replay`].
+/// [`PlanError::Replay`], also for a scheme that needs to know more of who asks than the traces tell.
 pub fn compare(
     open: &(dyn Fn() -> Result<Merge, TraceError> + Sync),
     options: &CompareOptions,
@@ -86,7 +86,12 @@ pub fn compare(
 ) -> Result<Vec<Cell>, PlanError> {
     let grid = grid(options)?;
     let mut read = 0;
-    let recording = Recording::of(open()?, options.memory_bytes, &mut |_, requests| {
+    let merge = open()?;
+    for (_, settings) in &options.schemes {
+        let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
+        info.check_origins(settings, merge.recorded().origins).map_err(ReplayError::from)?;
+    }
+    let recording = Recording::of(merge, options.memory_bytes, &mut |_, requests| {
         read += requests as u64;
         progress(CompareProgress::Reading(read));
     })?;

@@ -49,7 +49,7 @@ pub(crate) fn least_bytes(blocks: u64, rate: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lode_types::Op;
+    use lode_types::{Op, Origin};
 
     #[test]
     fn blocks_count_once_a_volume() {
@@ -64,7 +64,7 @@ mod tests {
         ]
         .map(|(vm, volume, op, first, blocks)| {
             let (offset_bytes, length_bytes) = (first * 4096, blocks * 4096);
-            (vm, TraceRequest { time_ns: 0, offset_bytes, length_bytes, volume, op })
+            (vm, TraceRequest { time_ns: 0, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN })
         })
         .into();
         assert_eq!(distinct_blocks(&batch, BlockSize::KIB_4), [2_500_000, 0, 1_000_000]);

@@ -11,7 +11,7 @@ use lode_policy::{
 use lode_replay::{MAX_LEVEL_BLOCKS, ReplayError};
 use lode_reuse::{ReuseError, Sample};
 use lode_trace::Merge;
-use lode_types::{Access, AccessOp, Level};
+use lode_types::{Access, AccessOp, Level, Origin, OriginFields};
 
 use crate::error::PlanError;
 use crate::pool::{BlockAccess, Consumer};
@@ -76,6 +76,8 @@ pub fn miniature(
     let settings = options.settings.for_sample(options.rate).without_sizing();
     let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
     info.check_without_future().map_err(ReplayError::from)?;
+    // Streams of blocks have lost who asks.
+    info.check_origins(&settings, OriginFields::NONE).map_err(ReplayError::from)?;
     let make = |vm: usize| {
         let sample = Sample::at_rate(options.rate, vm as u64)?;
         let sims = options.sizes_blocks.iter().map(|&size| {
@@ -177,7 +179,7 @@ impl MiniFollower {
             .iter()
             .filter(|&&(_, block)| self.sample.follows(block))
             .map(|&(op, block)| {
-                let access = Access { block, op, partial: false };
+                let access = Access { block, op, partial: false, origin: Origin::UNKNOWN };
                 Arrival { access, hint: Hint::new(block), now_ns: 0, last: true }
             })
             .collect();

@@ -16,6 +16,7 @@ mod geometry;
 mod growth;
 mod interval;
 mod lists;
+mod needs;
 mod quota;
 mod registry;
 pub mod request_oriented;

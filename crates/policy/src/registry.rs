@@ -10,7 +10,7 @@ use crate::schemes::sized::eci_cache::EciCacheLike;
 use crate::schemes::tica::choice::Policy;
 use crate::schemes::{
     arc, belady, etica, fast_cache, flashcache, l2arc, larc, lirs, mq, opencas, rpac, s3_fifo, sets, sieve,
-    sized, tica, two_q, ucache, w_tinylfu,
+    sized, tica, two_q, ucache, w_tinylfu, write_cache,
 };
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 
@@ -321,6 +321,19 @@ static SCHEMES: &[SchemeInfo] = &[
         needs_future: false,
         build: |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
     },
+    SchemeInfo {
+        name: write_cache::NAME,
+        about: "one SSD level that takes only writes, and of these all, those that somebody waits for, those of critical \
+                processes, or the log",
+        source: "Kim et al., USENIX ATC 2015",
+        levels: &[Level::Ssd],
+        tables: write_cache::TABLES,
+        variants: &[],
+        needs_future: false,
+        build: |settings, _, quota| {
+            AnyScheme::RequestOriented(Box::new(write_cache::WriteCache::new(settings, quota)))
+        },
+    },
 ];
 
 fn tica_scheme(tica: tica::Tica) -> AnyScheme {
@@ -354,53 +367,6 @@ impl SchemeInfo {
     /// Whether a setting exists only to reproduce other readings of the scheme's source.
     pub fn is_variant(&self, key: &str) -> bool {
         self.variants.contains(&key)
-    }
-
-    /// Refuses a scheme that decides by what comes next, for those who cannot know it: everything that serves guests as
-    /// they come, and everything that looks at a trace once.
-    ///
-    /// # Errors
-    /// [`SettingError::NeedsFuture`].
-    pub fn check_without_future(&self) -> Result<(), SettingError> {
-        if self.needs_future { Err(SettingError::NeedsFuture { scheme: self.name }) } else { Ok(()) }
-    }
-
-    /// The levels without which the scheme cannot work. A scheme with a read SSD keeps every dirty block on two devices,
-    /// and has none to spare.
-    pub fn needed_levels(&self) -> &'static [Level] {
-        if self.levels.contains(&Level::ReadSsd) { self.levels } else { &[] }
-    }
-
-    /// Refuses a run that lacks a level without which the scheme cannot work.
-    ///
-    /// # Errors
-    /// [`SettingError::Levels`].
-    pub fn check_needs(&self, physical: Quota) -> Result<(), SettingError> {
-        match self.needed_levels().iter().find(|&&level| physical.of(level) == 0) {
-            Some(level) => Err(SettingError::Levels(format!(
-                "Scheme '{}' needs the {level} level; give it --{level} SIZE",
-                self.name,
-                level = level.name()
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses levels that the scheme would not use, so that nobody pays for space without an effect.
-    ///
-    /// # Errors
-    /// [`SettingError::Levels`].
-    pub fn check_levels(&self, physical: Quota) -> Result<(), SettingError> {
-        for level in Level::ALL {
-            if physical.of(level) > 0 && !self.levels.contains(&level) {
-                return Err(SettingError::Levels(format!(
-                    "Scheme '{}' does not use the {} level; leave its size away",
-                    self.name,
-                    level.name()
-                )));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -477,6 +443,8 @@ pub enum AnyScheme {
     UcacheLike(Box<ucache::UcacheLike>),
     /// See [`tica::Tica`].
     Tica(Box<tica::Tica>),
+    /// See [`write_cache::WriteCache`].
+    RequestOriented(Box<write_cache::WriteCache>),
 }
 
 macro_rules! each {
@@ -506,6 +474,7 @@ macro_rules! each {
             AnyScheme::L2arcLike($scheme) => $call,
             AnyScheme::UcacheLike($scheme) => $call,
             AnyScheme::Tica($scheme) => $call,
+            AnyScheme::RequestOriented($scheme) => $call,
         }
     };
 }

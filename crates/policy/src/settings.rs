@@ -123,6 +123,9 @@ pub enum SettingError {
     /// The scheme and the levels given to it do not fit each other.
     #[error("{0}")]
     Levels(String),
+    /// The scheme decides by who asks, and the requests do not tell enough of that.
+    #[error("{0}")]
+    Origins(String),
 }
 
 fn suggestion(nearest: &Option<&'static str>) -> String {

@@ -17,7 +17,7 @@ use lode_policy::{
     AnyScheme, Counters, ForesightBuilder, Quota, Scheme, SchemeInfo, Settings, build, build_foreseeing,
 };
 use lode_replay::{Driver, ServiceTimes};
-use lode_types::{BlockSize, Level, Op, TraceRequest};
+use lode_types::{BlockSize, Level, Op, Origin, TraceRequest};
 
 /// Replays of each scheme; odd.
 const ROUNDS: usize = 3;
@@ -33,6 +33,29 @@ struct Scale {
     dram_blocks: u32,
     ssd_blocks: u32,
 }
+
+/// Schemes of one SSD level beside lru, at their defaults.
+const ONE_LEVEL: &[&str] = &[
+    "fifo",
+    "arc",
+    "s3-fifo",
+    "sieve",
+    "larc",
+    "s-rac-like",
+    "2q",
+    "mq",
+    "lirs",
+    "w-tinylfu",
+    "fast-cache-like",
+    "rpac",
+    "eci-cache-like",
+    "centaur-like",
+    "s-cave-like",
+    "vcacheshare-like",
+    "flashcache",
+    "opencas-like",
+    "request-oriented",
+];
 
 fn main() {
     let quick = std::env::var_os("LODE_BENCH_QUICK").is_some_and(|value| value == "1");
@@ -64,26 +87,7 @@ fn main() {
     });
     let full = settings("lru", &["assoc=0"]);
     bench.run("lru, one set", &full, ssd, any(&full, ssd));
-    for scheme in [
-        "fifo",
-        "arc",
-        "s3-fifo",
-        "sieve",
-        "larc",
-        "s-rac-like",
-        "2q",
-        "mq",
-        "lirs",
-        "w-tinylfu",
-        "fast-cache-like",
-        "rpac",
-        "eci-cache-like",
-        "centaur-like",
-        "s-cave-like",
-        "vcacheshare-like",
-        "flashcache",
-        "opencas-like",
-    ] {
+    for scheme in ONE_LEVEL {
         let settings = settings(scheme, &[]);
         bench.run(scheme, &settings, ssd, any(&settings, ssd));
     }
@@ -229,6 +233,7 @@ fn unpack(time_ns: u64, packed: u32) -> TraceRequest {
         length_bytes: 4096,
         volume: 0,
         op: if packed & WRITE == 0 { Op::Read } else { Op::Write },
+        origin: Origin::UNKNOWN,
     }
 }
 

@@ -136,7 +136,7 @@ impl<T: Scheme> Driver<T> {
         let block = size.block_of(offset_bytes);
         if u64::from(request.length_bytes) == size.bytes() && size.start_of(block) == offset_bytes {
             let part = BlockPart { block, start: 0, len: request.length_bytes, partial: false };
-            self.wait(vm, first_block, What::Access(op), request.time_ns, part, true);
+            self.wait(vm, first_block, What::Access(op), request, part, true);
         } else {
             self.cut(vm, first_block, What::Access(op), request);
         }
@@ -150,21 +150,29 @@ impl<T: Scheme> Driver<T> {
         for part in parts {
             left -= 1;
             if !(part.partial && what == What::Discard) {
-                self.wait(vm, first_block, what, request.time_ns, part, left == 0);
+                self.wait(vm, first_block, what, request, part, left == 0);
             }
         }
     }
 
     /// Adds one block to those that wait for their decision.
     #[inline(always)]
-    fn wait(&mut self, vm: u32, first_block: BlockNo, what: What, time_ns: u64, part: BlockPart, last: bool) {
+    fn wait(
+        &mut self,
+        vm: u32,
+        first_block: BlockNo,
+        what: What,
+        request: &TraceRequest,
+        part: BlockPart,
+        last: bool,
+    ) {
         let block = first_block | part.block;
         let (op, is_discard) = match what {
             What::Access(op) => (op, false),
             What::Discard => (AccessOp::Write, true),
         };
-        let access = Access { block, op, partial: part.partial };
-        let arrival = Arrival { access, hint: Hint::UNANNOUNCED, now_ns: time_ns, last };
+        let access = Access { block, op, partial: part.partial, origin: request.origin };
+        let arrival = Arrival { access, hint: Hint::UNANNOUNCED, now_ns: request.time_ns, last };
         self.waiting.push(Part { arrival, vm, is_discard });
         if self.waiting.len() == BATCH {
             self.announce_batch();

@@ -1,7 +1,7 @@
 //! Traces kept in memory, to be replayed many times without reading them again. It must not know schemes.
 
 use lode_trace::TraceError;
-use lode_types::TraceRequest;
+use lode_types::{OriginFields, TraceRequest};
 
 use crate::inputs::InputReport;
 use crate::run::Source;
@@ -16,6 +16,7 @@ pub struct Recording {
     vm_names: Vec<String>,
     vm_inputs: Vec<usize>,
     inputs: Vec<InputReport>,
+    origins: OriginFields,
     warnings: Vec<String>,
 }
 
@@ -48,7 +49,8 @@ impl Recording {
         }
         let (vm_names, vm_inputs) = (source.vm_names(), source.vm_inputs());
         let (inputs, warnings) = (source.inputs(), source.warnings());
-        Ok(Some(Recording { requests, vm_names, vm_inputs, inputs, warnings }))
+        let origins = source.origins();
+        Ok(Some(Recording { requests, vm_names, vm_inputs, inputs, origins, warnings }))
     }
 
     /// Requests of all VMs.
@@ -99,6 +101,10 @@ impl Source for Playback<'_> {
 
     fn inputs(&self) -> Vec<InputReport> {
         self.recording.inputs.clone()
+    }
+
+    fn origins(&self) -> OriginFields {
+        self.recording.origins
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -7,7 +7,7 @@ use lode_hardware::time::SECOND_NS;
 use lode_hardware::{Host, Operations};
 use lode_policy::{AnyScheme, Mirrors, Quota, SchemeInfo, Settings, build, build_foreseeing};
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
-use lode_types::{BlockSize, Level, TraceRequest};
+use lode_types::{BlockSize, Level, OriginFields, TraceRequest};
 
 use crate::devices::{HostRun, WrittenPerS};
 use crate::driver::{Driver, VmOutcome};
@@ -52,6 +52,9 @@ pub trait Source {
     /// What reading each trace passed over so far.
     fn inputs(&self) -> Vec<InputReport>;
 
+    /// What all traces tell of who asks.
+    fn origins(&self) -> OriginFields;
+
     /// What the user should hear of the way the traces fit together; complete at the end.
     fn warnings(&self) -> Vec<String>;
 }
@@ -71,6 +74,10 @@ impl Source for Merge {
 
     fn inputs(&self) -> Vec<InputReport> {
         self.readers().map(InputReport::of).collect()
+    }
+
+    fn origins(&self) -> OriginFields {
+        self.recorded().origins
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -139,8 +146,8 @@ fn is_file(path: &Path) -> bool {
 /// first batch count as known. `progress` hears of every batch and how many requests it had.
 ///
 /// # Errors
-/// [`ReplayError::Setting`] when the scheme does not use a level that there is, needs one that there is not, or needs the
-/// future;
+/// [`ReplayError::Setting`] when the scheme does not use a level that there is, needs one that there is not, needs the
+/// future, or to know more of who asks than the traces tell;
 /// [`ReplayError::Trace`].
 pub fn replay<S: Source>(
     source: S,
@@ -164,6 +171,7 @@ pub fn replay_foreseeing<S: Source>(
 ) -> Result<Report, ReplayError> {
     let mut batch = Vec::new();
     let first = source.next_batch(&mut batch);
+    SchemeInfo::find(options.settings.scheme())?.check_origins(&options.settings, source.origins())?;
     let mut run = Run::new(options, known_vms.unwrap_or_else(|| source.vm_names().len()), future)?;
     first?;
     while !batch.is_empty() {

@@ -163,12 +163,12 @@ impl Sink for Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lode_types::Level;
+    use lode_types::{Level, Origin};
 
     fn request(tally: &mut Tally, op: AccessOp, parts: &[(u64, &[Effect])]) -> u64 {
         let before = tally.latency_ns;
         for &(block, effects) in parts {
-            tally.begin_access(&Access { block, op, partial: false });
+            tally.begin_access(&Access { block, op, partial: false, origin: Origin::UNKNOWN });
             effects.iter().for_each(|&effect| tally.effect(effect));
             tally.end_access();
         }

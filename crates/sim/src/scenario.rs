@@ -69,6 +69,14 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
             ),
         ),
         (
+            "request-oriented sync",
+            machine(
+                "request-oriented",
+                &["admission=sync", "assoc=8", "dirty_thresh_pct=30", "fallow_delay_requests=40"],
+                ssd_only,
+            ),
+        ),
+        (
             "opencas-like wb",
             machine(
                 "opencas-like",

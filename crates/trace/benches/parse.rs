@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lode_trace::{CompactWriter, ReadOptions, Reader, open_trace, read_trace};
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, TraceRequest};
 use memchr::{memchr, memchr_iter};
 
 const ROUNDS: usize = 15;
@@ -170,7 +170,7 @@ fn generate(count: usize) -> Vec<TraceRequest> {
         let length_bytes = [512, 4096, 4096, 4096, 8192, 16_384, 65_536, 24_576][(random() % 8) as usize];
         next = offset_bytes + u64::from(length_bytes);
         let op = if random() % 3 == 0 { Op::Read } else { Op::Write };
-        TraceRequest { time_ns, offset_bytes, length_bytes, volume: 0, op }
+        TraceRequest { time_ns, offset_bytes, length_bytes, volume: 0, op, origin: Origin::UNKNOWN }
     });
     requests.collect()
 }

@@ -1,7 +1,7 @@
 //! Describing a trace in one pass. It must not print, and must not know formats.
 
 use hashbrown::HashMap;
-use lode_types::{BlockSize, Op, TraceRequest};
+use lode_types::{BlockSize, Op, OriginFields, TraceRequest};
 
 use crate::error::{ErrorKind, TraceError};
 use crate::limits::{MAX_DISTINCT_SIZES, MAX_FOOTPRINT_RUNS, TOP_SIZES};
@@ -66,6 +66,8 @@ pub struct SizeInfo {
 pub struct TraceInfo {
     /// Name of its format.
     pub format: &'static str,
+    /// What it tells of who asks.
+    pub origins: OriginFields,
     /// Everything together.
     pub total: VolumeInfo,
     /// Each volume, in the order of [`Reader::volumes`].
@@ -205,6 +207,7 @@ impl InfoCollector {
         let sizes = size_info(self.sizes.into_iter().collect());
         TraceInfo {
             format: reader.format(),
+            origins: reader.recorded().origins,
             total: self.total,
             volumes: self.volumes,
             sizes,
@@ -247,7 +250,7 @@ fn size_info(mut counts: Vec<(u32, u64)>) -> Option<SizeInfo> {
 mod tests {
     use super::*;
     use crate::reader::{ReadOptions, read_trace};
-    use lode_types::blocks_of;
+    use lode_types::{Origin, blocks_of};
     use proptest::prelude::*;
     use std::collections::HashSet;
 
@@ -294,7 +297,7 @@ mod tests {
             for (volume, offset, length_bytes, high) in ranges {
                 let offset_bytes = if high { u64::MAX - 5_000_000 + offset } else { offset };
                 let op = Op::Read;
-                collector.touch(&TraceRequest { time_ns: 0, offset_bytes, length_bytes, volume, op });
+                collector.touch(&TraceRequest { time_ns: 0, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN });
                 for part in blocks_of(BLOCK, offset_bytes, length_bytes.into()) {
                     set.insert((volume, part.block));
                     touches += 1;

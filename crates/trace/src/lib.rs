@@ -27,7 +27,9 @@ mod volumes;
 #[cfg(feature = "parquet")]
 mod whole;
 
-pub use compact::{CompactOutput, CompactWriter, create_compact, create_compact_with, is_compact_name};
+pub use compact::{
+    CompactOutput, CompactWriter, Recorded, create_compact, create_compact_with, is_compact_name,
+};
 pub use error::{ErrorKind, Position, TraceError};
 pub use formats::{FormatInfo, formats};
 pub use info::{InfoCollector, SizeInfo, TraceInfo, VolumeInfo, info};

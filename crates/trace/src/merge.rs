@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, HashSet};
 
 use lode_types::{BlockNo, TraceRequest};
 
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, TraceError};
 use crate::limits::{BATCH_REQUESTS, MAX_VM_BLOCKS, MAX_VM_VOLUMES, MAX_VMS};
 use crate::reader::Reader;
@@ -245,6 +246,13 @@ impl Merge {
     /// Whether the times of all traces were recorded; with one trace without, times are none for the whole.
     pub fn has_times(&self) -> bool {
         self.lanes.iter().all(|lane| lane.reader.has_times())
+    }
+
+    /// What all traces record; with one trace without something, the whole does not record it, although single requests
+    /// may tell.
+    pub fn recorded(&self) -> Recorded {
+        let all = self.lanes.iter().map(|lane| lane.reader.recorded());
+        all.reduce(Recorded::and).unwrap_or(Recorded::TIMES)
     }
 
     /// What the user should hear of; complete once every trace has ended.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lode_types::TraceRequest;
 
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, TraceError};
 use crate::feed::{Feed, More, with_short_numbers, without_signs};
 use crate::formats::{self, Decoder, Format};
@@ -65,7 +66,7 @@ pub struct Reader {
     decoder: Box<dyn Decoder>,
     format: &'static Format,
     unit: Option<Unit>,
-    has_times: bool,
+    recorded: Recorded,
     raw_bytes: Arc<AtomicU64>,
     total_bytes: Option<u64>,
     /// An error that waits until the requests before it are delivered.
@@ -128,7 +129,7 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
     };
     let unit_bytes = unit_of(format, options, path)?;
     let decoder = (format.decoder)(head);
-    let has_times = (format.has_times)(head);
+    let recorded = Recorded { times: (format.has_times)(head), origins: (format.origins)(head) };
     let mut feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
     feed.unit_bytes = unit_bytes;
     #[cfg(feature = "parquet")]
@@ -142,7 +143,7 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
         unit: format
             .default_unit_bytes
             .map(|_| Unit { bytes: unit_bytes, assumed: options.unit_bytes.is_none() }),
-        has_times,
+        recorded,
         raw_bytes,
         total_bytes,
         pending: None,
@@ -279,7 +280,12 @@ impl Reader {
     /// Whether times were recorded. If not, they only keep the order of requests: rates, spans and everything else that
     /// depends on times would be made up.
     pub fn has_times(&self) -> bool {
-        self.has_times
+        self.recorded.times
+    }
+
+    /// What the trace records of its requests beside what and where.
+    pub fn recorded(&self) -> Recorded {
+        self.recorded
     }
 
     /// The trace, as it was named when opened.

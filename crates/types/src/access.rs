@@ -1,6 +1,6 @@
 //! One block of one request, as the policies see it.
 
-use crate::BlockNo;
+use crate::{BlockNo, Origin};
 
 /// Direction of a block access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,17 +21,19 @@ pub struct Access {
     /// The request covers only a part of the block. A partial write that is kept in a cache level
     /// must first be merged with the rest of the block; a partial read fetches the whole block.
     pub partial: bool,
+    /// Who accesses it.
+    pub origin: Origin,
 }
 
 impl Access {
     /// Reads the whole of `block`.
     pub fn read(block: BlockNo) -> Access {
-        Access { block, op: AccessOp::Read, partial: false }
+        Access { block, op: AccessOp::Read, partial: false, origin: Origin::UNKNOWN }
     }
 
     /// Writes the whole of `block`.
     pub fn write(block: BlockNo) -> Access {
-        Access { block, op: AccessOp::Write, partial: false }
+        Access { block, op: AccessOp::Write, partial: false, origin: Origin::UNKNOWN }
     }
 }
 

@@ -5,11 +5,13 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod origin;
 mod request;
 mod size;
 mod span;
 
 pub use access::{Access, AccessOp, Level};
+pub use origin::{Origin, OriginFields};
 pub use request::{Op, TraceRequest};
 pub use size::{SizeError, parse_size, show_size};
 pub use span::{BlockPart, BlockSize, BlockSizeError, blocks_of};

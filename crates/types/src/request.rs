@@ -1,5 +1,7 @@
 //! Requests as traces record them and guests issue them.
 
+use crate::Origin;
+
 /// What a request asks of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -40,7 +42,12 @@ pub struct TraceRequest {
     pub volume: u32,
     /// What is asked.
     pub op: Op,
+    /// Who asks.
+    pub origin: Origin,
 }
+
+/// So many are kept in memory that each byte counts.
+const _: () = assert!(size_of::<TraceRequest>() == 32);
 
 impl TraceRequest {
     /// One past the last byte, or `None` when that does not fit 64 bits.

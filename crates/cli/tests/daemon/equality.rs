@@ -8,8 +8,8 @@ use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
 use lode_nbd::Command;
 use lode_policy::{CounterReport, Quota, SchemeInfo};
 use lode_sim::{Machine, World};
-use lode_trace::{ReadOptions, create_compact, open_trace};
-use lode_types::{BlockSize, Level, Op, SECTOR_BYTES, TraceRequest};
+use lode_trace::{ReadOptions, Recorded, create_compact_with, open_trace};
+use lode_types::{BlockSize, Level, Op, OriginFields, SECTOR_BYTES, TraceRequest};
 use serde_json::Value;
 
 use crate::common::{Site, lode_ok};
@@ -72,6 +72,19 @@ fn requests(count: usize) -> Option<(Vec<TraceRequest>, u64)> {
     Some((all, end.next_multiple_of(1 << 20)))
 }
 
+/// The trace does not tell which writes are synchronous. Here every third is, which is synthetic: to a guest such a write is
+/// one with FUA.
+fn with_synthetic_sync(mut all: Vec<TraceRequest>) -> Vec<TraceRequest> {
+    for (request, number) in all.iter_mut().zip(0..) {
+        request.origin = request.origin.with_sync(request.op == Op::Write && number % 3 == 0);
+    }
+    all
+}
+
+fn is_sync(request: &TraceRequest) -> bool {
+    request.origin.sync() == Some(true)
+}
+
 /// What all three worlds are given.
 struct Case<'c> {
     scheme: &'c str,
@@ -84,7 +97,8 @@ struct Case<'c> {
 fn in_replay(site: &Site, case: &Case<'_>) -> Vec<u64> {
     let &Case { scheme, sets, scale: Scale { dram_mib, ssd_mib, read_ssd_mib, .. }, all, .. } = case;
     let path = site.path("first.lode");
-    let mut writer = create_compact(&path).unwrap();
+    let recorded = Recorded { origins: OriginFields { sync: true, ..OriginFields::NONE }, ..Recorded::TIMES };
+    let mut writer = create_compact_with(&path, recorded).unwrap();
     writer.write(&["vm1".to_owned()], all).unwrap();
     writer.close().unwrap();
     let [dram, ssd, read_ssd] = [dram_mib, ssd_mib, read_ssd_mib].map(|mib| format!("{mib}MiB"));
@@ -125,7 +139,7 @@ fn in_simulation(case: &Case<'_>) -> Vec<u64> {
         let (offset_bytes, length) = (request.offset_bytes, u64::from(request.length_bytes));
         let op = match request.op {
             Op::Read => GuestOp::Read { offset_bytes, length_bytes: length },
-            _ => GuestOp::Write { offset_bytes, buf: Buf::zeroed(length as usize), fua: false },
+            _ => GuestOp::Write { offset_bytes, buf: Buf::zeroed(length as usize), fua: is_sync(request) },
         };
         let request = GuestRequest { token: token as u64, op, last: true, now_ns: request.time_ns };
         world.serve(request).expect("an answer").result.unwrap();
@@ -167,7 +181,10 @@ fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
             }
             _ => {
                 let payload = &zeroes[..length as usize];
-                client.ask(Command::Write, offset, length, false, payload).expect("an answer").unwrap();
+                client
+                    .ask(Command::Write, offset, length, is_sync(request), payload)
+                    .expect("an answer")
+                    .unwrap();
             }
         }
     }
@@ -179,6 +196,10 @@ fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
 
 fn three_worlds_agree(scheme: &str, sets: &[&str], scale: Scale) {
     let Some((all, disk_bytes)) = requests(scale.requests) else { return };
+    three_worlds_agree_on(scheme, sets, scale, all, disk_bytes);
+}
+
+fn three_worlds_agree_on(scheme: &str, sets: &[&str], scale: Scale, all: Vec<TraceRequest>, disk_bytes: u64) {
     assert!(all.iter().all(|r| matches!(r.op, Op::Read | Op::Write)
         && r.offset_bytes.is_multiple_of(SECTOR_BYTES)
         && u64::from(r.length_bytes).is_multiple_of(SECTOR_BYTES)));
@@ -329,4 +350,12 @@ fn tica_wed_is_the_same_everywhere() {
 #[test]
 fn tica_adaptive_is_the_same_everywhere() {
     three_worlds_agree("tica-adaptive", &["sample_size=500", "steps=2"], TWO_SSDS);
+}
+
+#[test]
+fn request_oriented_is_the_same_everywhere() {
+    let Some((all, disk_bytes)) = requests(ONE_LEVEL.requests) else { return };
+    let all = with_synthetic_sync(all);
+    let sets = ["admission=sync", "dirty_thresh_pct=5", "fallow_delay_requests=300"];
+    three_worlds_agree_on("request-oriented", &sets, ONE_LEVEL, all, disk_bytes);
 }

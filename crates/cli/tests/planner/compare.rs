@@ -154,7 +154,7 @@ fn comparisons_that_cannot_be_are_refused() {
         ),
         (
             &["--schemes", "etica", "--dram", "1MiB,2MiB", "--ssd", "1MiB,2MiB,3MiB"],
-            "--ssd has 3 sizes and --dram 2",
+            "--dram has 2 sizes and --ssd 3",
         ),
         (
             &["--schemes", "etica,arc", "--ssd", &many],

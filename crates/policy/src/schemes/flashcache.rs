@@ -18,8 +18,8 @@ use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
 use crate::schemes::streams::Streams;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 
-/// Settings beside `assoc`, `map` and `write_policy`.
-pub(crate) static SETTINGS: &[SettingInfo] = &[
+/// Which blocks give way and which are written back.
+pub(crate) static CLEANING: &[SettingInfo] = &[
     SettingInfo {
         key: "reclaim_policy",
         default: "fifo",
@@ -69,16 +69,18 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         about: "most idle blocks of a set that are cleaned at a time; after each request it is the next set's turn",
         source: "flashcache: 2 a second and set",
     },
-    SettingInfo {
-        key: "skip_seq_blocks",
-        default: "0",
-        kind: SettingKind::Integer { min: 0, max: 1 << 40 },
-        about: "blocks of a sequential stream that are cached, the rest is not; 0: all",
-        source: "flashcache: skip_seq_thresh_kb, 0; it recommends 1024 KiB to begin with",
-    },
 ];
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, SETTINGS];
+/// Which streams pass by.
+static SKIPPING: &[SettingInfo] = &[SettingInfo {
+    key: "skip_seq_blocks",
+    default: "0",
+    kind: SettingKind::Integer { min: 0, max: 1 << 40 },
+    about: "blocks of a sequential stream that are cached, the rest is not; 0: all",
+    source: "flashcache: skip_seq_thresh_kb, 0; it recommends 1024 KiB to begin with",
+}];
+
+pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, CLEANING, SKIPPING];
 
 /// Streams that flashcache follows at once.
 const STREAMS: usize = 32;

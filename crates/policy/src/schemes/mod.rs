@@ -33,3 +33,4 @@ pub mod tica;
 pub mod two_q;
 pub mod ucache;
 pub mod w_tinylfu;
+pub mod write_cache;

@@ -1,7 +1,7 @@
 //! The same calls give the same effects, and a restored block is as good as one that never left.
 
 use lode_policy::{Effect, Nothing, Quota, Scheme, SchemeInfo, Settings, build, build_foreseeing};
-use lode_types::{Access, AccessOp, Level};
+use lode_types::{Access, AccessOp, Level, Origin};
 use proptest::prelude::*;
 
 use crate::driver::{
@@ -23,7 +23,10 @@ fn effects_of(settings: &Settings, quota: Quota, steps: &[Step], prefetch: bool)
         match step {
             Step::Read(block) => scheme.access(Access::read(block), &mut effects),
             Step::Write(block, partial) => {
-                scheme.access(Access { block, op: AccessOp::Write, partial }, &mut effects);
+                scheme.access(
+                    Access { block, op: AccessOp::Write, partial, origin: Origin::UNKNOWN },
+                    &mut effects,
+                );
             }
             Step::EndRequest => scheme.end_request(effects.len() as u64 * 1_000_000, &mut effects),
             Step::Discard(block) => scheme.discard(block, &mut effects),
@@ -113,6 +116,7 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
         "flashcache",
         "opencas-like",
         "ucache-like",
+        "request-oriented",
     ] {
         let mut settings = settings(scheme, &[]);
         if settings.values().any(|(key, _)| key == "write_policy") {

@@ -8,7 +8,7 @@ use lode_policy::{
     AnyScheme, CopySource, Counters, Effect, Foresight, ForesightBuilder, Hint, Quota, Scheme, SchemeInfo,
     SettingKind, Settings, Slot, all_schemes, build_foreseeing,
 };
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, AccessOp, BlockNo, Level, Origin};
 use proptest::prelude::*;
 
 /// One call to a scheme.
@@ -95,6 +95,8 @@ pub struct Driver {
     pub scheme: AnyScheme,
     pub counters: Counters,
     pub now_ns: u64,
+    /// Who asks for what the next steps access.
+    pub origin: Origin,
     /// What every other step led to, and the rest.
     halves: [Counters; 2],
     steps: usize,
@@ -137,6 +139,7 @@ impl Driver {
             scheme: build_foreseeing(settings, physical, quota, &future_of(steps)),
             counters: Counters::default(),
             now_ns: 0,
+            origin: Origin::UNKNOWN,
             halves: [Counters::default(); 2],
             steps: 0,
             cleanings: 0,
@@ -164,9 +167,14 @@ impl Driver {
             _ => None,
         };
         match step {
-            Step::Read(block) => self.access(Access::read(block), &mut effects),
+            Step::Read(block) => {
+                self.access(Access { origin: self.origin, ..Access::read(block) }, &mut effects);
+            }
             Step::Write(block, partial) => {
-                self.access(Access { block, op: AccessOp::Write, partial }, &mut effects);
+                self.access(
+                    Access { block, op: AccessOp::Write, partial, origin: self.origin },
+                    &mut effects,
+                );
             }
             Step::EndRequest => {
                 self.now_ns += 1_000_000_000;

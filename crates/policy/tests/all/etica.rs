@@ -2,7 +2,7 @@
 
 use lode_policy::{Points, Quota, Scheme, Settings};
 use lode_reuse::{CurvePoint, Distances, Metric};
-use lode_types::{AccessOp, Level};
+use lode_types::{AccessOp, Level, Origin};
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Step, any_blocks, any_losing_step, any_step, settings};
@@ -146,7 +146,7 @@ proptest! {
         for accesses in stream.chunks(window) {
             for &(read, block) in accesses {
                 let op = if read { AccessOp::Read } else { AccessOp::Write };
-                driver.scheme.access(lode_types::Access { block, op, partial: false }, &mut lode_policy::Nothing);
+                driver.scheme.access(lode_types::Access { block, op, partial: false, origin: Origin::UNKNOWN }, &mut lode_policy::Nothing);
                 driver.scheme.end_request(0, &mut lode_policy::Nothing);
                 for analyser in &mut analysers {
                     analyser.access(op, block).unwrap();
@@ -194,7 +194,10 @@ fn a_long_window_equals_the_exact_analysers(within: Option<Quota>) {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let block = (random >> 40) % 3000;
         let op = if (random >> 33) % 8 < 6 { AccessOp::Read } else { AccessOp::Write };
-        driver.scheme.access(lode_types::Access { block, op, partial: false }, &mut lode_policy::Nothing);
+        driver.scheme.access(
+            lode_types::Access { block, op, partial: false, origin: Origin::UNKNOWN },
+            &mut lode_policy::Nothing,
+        );
         for analyser in &mut analysers {
             analyser.access(op, block).unwrap();
         }

@@ -22,3 +22,4 @@ mod tica;
 mod two_level;
 mod two_q;
 mod vectors;
+mod write_cache;

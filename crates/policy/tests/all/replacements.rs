@@ -194,6 +194,7 @@ fn memory_for_each_known_block_is_bounded() {
         ("fast-cache-like", BLOCKS),
         ("flashcache", BLOCKS),
         ("opencas-like", BLOCKS),
+        ("request-oriented", BLOCKS),
     ] {
         let quota = Quota::new(0, BLOCKS);
         let settings = SchemeInfo::find(scheme).unwrap().settings();

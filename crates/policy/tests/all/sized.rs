@@ -125,7 +125,7 @@ fn a_read_only_cache_holds_nothing_dirty() {
         driver.step(Step::EndRequest);
     }
     driver.step(Step::Write(1, false));
-    assert_eq!(driver.residents(Level::Ssd)[&1], true, "write-back again");
+    assert!(driver.residents(Level::Ssd)[&1], "write-back again");
 }
 
 /// VMs on one host.

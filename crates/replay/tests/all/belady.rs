@@ -3,7 +3,7 @@
 use lode_policy::{Quota, SchemeInfo, Settings};
 use lode_replay::{Future, Host, Options, Recording, ReplayError, Source, replay, replay_foreseeing};
 use lode_trace::TraceError;
-use lode_types::{BlockSize, Op, TraceRequest};
+use lode_types::{BlockSize, Op, Origin, OriginFields, TraceRequest};
 use proptest::prelude::*;
 
 const BLOCK_BYTES: u64 = 4096;
@@ -31,6 +31,10 @@ impl Source for Given {
 
     fn inputs(&self) -> Vec<lode_replay::InputReport> {
         Vec::new()
+    }
+
+    fn origins(&self) -> OriginFields {
+        OriginFields::NONE
     }
 
     fn warnings(&self) -> Vec<String> {
@@ -107,7 +111,17 @@ fn requests() -> impl Strategy<Value = Vec<(u32, TraceRequest)>> {
         prop_oneof![5 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Trim), 1 => Just(Op::Flush)];
     let request = (0..VMS as u32, 0u64..200, 1u32..30, op).prop_map(|(vm, sector, sectors, op)| {
         let length_bytes = if op == Op::Flush { 0 } else { sectors * 512 };
-        (vm, TraceRequest { time_ns: 0, offset_bytes: sector * 512, length_bytes, volume: 0, op })
+        (
+            vm,
+            TraceRequest {
+                time_ns: 0,
+                offset_bytes: sector * 512,
+                length_bytes,
+                volume: 0,
+                op,
+                origin: Origin::UNKNOWN,
+            },
+        )
     });
     prop::collection::vec(request, 1..250)
 }
@@ -128,7 +142,17 @@ proptest! {
 }
 
 fn one_read(length_bytes: u32) -> Vec<(u32, TraceRequest)> {
-    vec![(0, TraceRequest { time_ns: 0, offset_bytes: 0, length_bytes, volume: 0, op: Op::Read })]
+    vec![(
+        0,
+        TraceRequest {
+            time_ns: 0,
+            offset_bytes: 0,
+            length_bytes,
+            volume: 0,
+            op: Op::Read,
+            origin: Origin::UNKNOWN,
+        },
+    )]
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use lode_hardware::Operations;
 use lode_policy::{AnyScheme, CopySource, Effect, Quota, Scheme, SchemeInfo, Settings, Sizer, build};
 use lode_replay::{Counts, Driver, Host, ServiceTimes, VmOutcome};
-use lode_types::{Access, AccessOp, BlockSize, Level, Op, TraceRequest};
+use lode_types::{Access, AccessOp, BlockSize, Level, Op, Origin, TraceRequest};
 use proptest::prelude::*;
 
 const BLOCK_BYTES: u64 = 4096;
@@ -215,7 +215,7 @@ fn naive(
         for block in start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
             let partial = block * BLOCK_BYTES < start || (block + 1) * BLOCK_BYTES > end;
             let mut effects = Vec::new();
-            scheme.access(Access { block, op, partial }, &mut effects);
+            scheme.access(Access { block, op, partial, origin: Origin::UNKNOWN }, &mut effects);
             slowest = slowest.max(state.access_ns(block, &effects, times));
             missed |= effects.contains(&Effect::ReadBacking);
             match op {
@@ -247,7 +247,17 @@ fn requests() -> impl Strategy<Value = Vec<(u32, TraceRequest)>> {
         prop_oneof![4 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Trim), 1 => Just(Op::Flush)];
     let request = (0..VMS as u32, 0u64..600, 1u32..40, op).prop_map(|(vm, sector, sectors, op)| {
         let length_bytes = if op == Op::Flush { 0 } else { sectors * 512 };
-        (vm, TraceRequest { time_ns: 0, offset_bytes: sector * 512, length_bytes, volume: 0, op })
+        (
+            vm,
+            TraceRequest {
+                time_ns: 0,
+                offset_bytes: sector * 512,
+                length_bytes,
+                volume: 0,
+                op,
+                origin: Origin::UNKNOWN,
+            },
+        )
     });
     proptest::collection::vec(request, 0..300)
 }
@@ -284,6 +294,7 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
         ("tica-ef", "copy_rate=0.5"),
         ("tica-wed", "copy_rate=0"),
         ("tica-adaptive", "sample_size=20"),
+        ("request-oriented", "dirty_thresh_pct=10"),
     ];
     let small = ["sizing_interval=40", "promotion_interval=15", "queue_percent=50", "popularity=any"];
     (proptest::sample::select(modes.to_vec()), 1u32..40, 1u32..80).prop_map(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lode_format::CacheId;
 use lode_media::DriverChoice;
 use lode_policy::{Quota, SchemeInfo, SettingError, Settings};
-use lode_types::{BlockSize, Level};
+use lode_types::{BlockSize, Level, OriginFields};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
@@ -336,6 +336,9 @@ fn find_scheme(name: Option<Spanned<String>>) -> Result<&'static SchemeInfo, Fau
     live.map_err(|error| Fault { at, message: error.to_string() })
 }
 
+/// What guests tell of who asks: with FUA, that they wait until it is durable.
+const TOLD_LIVE: OriginFields = OriginFields { sync: true, ..OriginFields::NONE };
+
 fn check_settings(scheme: &SchemeInfo, values: &BTreeMap<String, Spanned<Value>>) -> Result<Settings, Fault> {
     // Nothing divides a host between live VMs yet: with sizing, a VM that reads nothing twice would give up
     // its whole share and never get it back.
@@ -358,5 +361,8 @@ fn check_settings(scheme: &SchemeInfo, values: &BTreeMap<String, Spanned<Value>>
         };
         settings.set(key, &text).map_err(|error| Fault::at(value.span(), error.to_string()))?;
     }
+    scheme
+        .check_origins(&settings, TOLD_LIVE)
+        .map_err(|error| Fault { at: None, message: error.to_string() })?;
     Ok(settings)
 }

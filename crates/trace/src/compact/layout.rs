@@ -1,9 +1,9 @@
-//! The frame of the compact format, version 3: headers and blocks. All integers are little-endian. What is
+//! The frame of the compact format, version 4: headers and blocks. All integers are little-endian. What is
 //! inside a block of requests is described in [`super::shape`]. It must not do I/O.
 //!
 //! ```text
 //! file   = file header, block*, end block
-//! file header (32): magic (8), u16 version, u16 header bytes, u8 times, zero (15), u32 CRC32C of the 28 bytes before
+//! file header (32): magic (8), u16 version, u16 header bytes, u8 times, u8 origins, zero (14), u32 CRC32C of the 28 bytes before
 //! block  = block header, payload
 //! block header (32): "LBLK", u16 kind, u16 zero, u32 payload bytes, u32 items, u64 base,
 //!                    u32 CRC32C of the payload, u32 CRC32C of the 28 bytes before
@@ -12,15 +12,21 @@
 //! kind 3, end:      nothing; base = number of requests in the file
 //! ```
 //!
-//! Times are 0 where they were recorded, and 1 where they only keep the order of the requests.
+//! Times are 0 where they were recorded, and 1 where they only keep the order of the requests. Origins are what the trace
+//! tells of who asks: 1 the process, 2 whether it waits, 4 whether it is critical, or their sum. Version 3, which is read as
+//! well, has no origins: a zero, and no column of them.
 //!
 //! A block says how long it is, so that a reader can pass over it without looking inside, and base says at
 //! which time its requests begin.
 
+use lode_types::OriginFields;
+
 use super::shape::{COLUMNS_BYTES, max_columns_bytes};
 
 pub(crate) const FILE_MAGIC: [u8; 8] = *b"\x89LODE\r\n\x1a";
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
+/// The version before origins.
+const VERSION_WITHOUT_ORIGINS: u16 = 3;
 pub(crate) const HEADER_BYTES: usize = 32;
 const BLOCK_MAGIC: [u8; 4] = *b"LBLK";
 /// Where in either header its own checksum is.
@@ -49,20 +55,63 @@ pub(crate) struct BlockHeader {
     pub payload_crc: u32,
 }
 
-/// Where the file header says whether times were recorded.
+/// Where the file header has its version, whether times were recorded, and what is told of who asks.
+const VERSION_AT: usize = 8;
 const TIMES_AT: usize = 12;
+const ORIGINS_AT: usize = 13;
+
+/// What a trace records of its requests beside what and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Times; if not, they only keep the order.
+    pub times: bool,
+    /// Who asks. Single requests may still not tell.
+    pub origins: OriginFields,
+}
+
+impl Recorded {
+    /// Times and nothing of who asks, as in most traces.
+    pub const TIMES: Recorded = Recorded { times: true, origins: OriginFields::NONE };
+
+    /// What both record.
+    #[must_use]
+    pub fn and(self, other: Recorded) -> Recorded {
+        Recorded { times: self.times && other.times, origins: self.origins.and(other.origins) }
+    }
+}
 
 /// Whether a file that starts with these bytes has recorded times. Whether its header is intact is seen later.
 pub(crate) fn has_times(head: &[u8]) -> bool {
     head.get(TIMES_AT) != Some(&1)
 }
 
-pub(crate) fn file_header(has_times: bool) -> [u8; HEADER_BYTES] {
+/// What a file that starts with these bytes tells of who asks, likewise.
+pub(crate) fn origins(head: &[u8]) -> OriginFields {
+    head.get(ORIGINS_AT).and_then(|&code| OriginFields::from_code(code)).unwrap_or_default()
+}
+
+/// Whether blocks may have a column of origins in a file with this header; `None` when it is none that there is.
+pub(crate) fn allows_origins(header: &[u8; HEADER_BYTES]) -> Option<bool> {
+    let recorded = Recorded { times: has_times(header), origins: origins(header) };
+    let old = Recorded { origins: OriginFields::NONE, ..recorded };
+    if *header == file_header(recorded) {
+        Some(true)
+    } else {
+        (*header == header_of(VERSION_WITHOUT_ORIGINS, old)).then_some(false)
+    }
+}
+
+pub(crate) fn file_header(recorded: Recorded) -> [u8; HEADER_BYTES] {
+    header_of(VERSION, recorded)
+}
+
+fn header_of(version: u16, recorded: Recorded) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
-    bytes[TIMES_AT] = u8::from(!has_times);
-    bytes[..8].copy_from_slice(&FILE_MAGIC);
-    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[..VERSION_AT].copy_from_slice(&FILE_MAGIC);
+    bytes[VERSION_AT..10].copy_from_slice(&version.to_le_bytes());
     bytes[10..12].copy_from_slice(&(HEADER_BYTES as u16).to_le_bytes());
+    bytes[TIMES_AT] = u8::from(!recorded.times);
+    bytes[ORIGINS_AT] = recorded.origins.code();
     seal(&mut bytes);
     bytes
 }

@@ -6,4 +6,5 @@ pub(crate) mod shape;
 pub(crate) mod unpack;
 mod writer;
 
+pub use layout::Recorded;
 pub use writer::{CompactOutput, CompactWriter, create_compact, create_compact_with, is_compact_name};

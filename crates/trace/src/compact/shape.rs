@@ -3,16 +3,16 @@
 //!
 //! ```text
 //! columns (40): u64 least step of time, u64 least offset, u32 least length, u16 least volume, u8 op (0 to 3: that of all
-//!               requests; 4: there is a column of ops), u8 zero, u8 half bytes of a step, of an offset, of a length, of a
-//!               volume, u32 unit of steps, of offsets, of lengths
-//! payload:      columns, steps, offsets, lengths, volumes, ops
+//!               requests; 4: there is a column of ops), u8 half bytes of an origin, of a step, of an offset, of a length,
+//!               of a volume, u32 unit of steps, of offsets, of lengths
+//! payload:      columns, steps, offsets, lengths, volumes, origins, ops
 //! column:       plane of 8 bytes a request, of 4, of 2, of 1, of half a byte (two requests in a byte, the first in its
 //!               low half)
 //! ops:          2 bits a request, the first of four in the lowest bits of a byte
 //! ```
 //!
 //! A field is a number n in the half bytes that the columns give it, and stands for least + n * unit; the unit of volumes
-//! is 1. The binary digits of the number of half bytes say which planes the column has: 7 half bytes are planes of 2
+//! is 1, and of origins the least, too, is 0: n is the code of [`lode_types::Origin`]. The binary digits of the number of half bytes say which planes the column has: 7 half bytes are planes of 2
 //! bytes, 1 byte and half a byte. The first plane holds the lowest bits of n. So a field is put together from whole
 //! integers of the processor, many at a time, and none straddles them; that is what makes reading fast. (Like the frame of
 //! reference of Goldstein, Ramakrishnan, Shaft, "Compressing Relations and Indexes", ICDE 1998.)
@@ -22,7 +22,7 @@
 //!
 //! A request takes what its block's values differ by, rounded up to half bytes: 15.25 bytes for a week in nanoseconds
 //! (13 half bytes), any sector of a 16 TiB disk (9), lengths up to 32 MiB in sectors (4), any of 65,536 volumes (4) and
-//! the op, at random; 22.25 bytes when every field uses all it has.
+//! the op, at random; 26.25 bytes when every field uses all it has. What no request of a block tells takes nothing.
 
 use lode_types::{Op, TraceRequest};
 
@@ -32,7 +32,7 @@ use crate::fixed::{u32_le, u64_le};
 pub(crate) const COLUMNS_BYTES: usize = 40;
 /// Most bytes that the columns of `count` requests take.
 pub(crate) const fn max_columns_bytes(count: usize) -> usize {
-    count * (8 + 8 + 4 + 2) + count.div_ceil(OPS_PER_BYTE)
+    count * (8 + 8 + 4 + 2 + 4) + count.div_ceil(OPS_PER_BYTE)
 }
 
 /// Requests whose operations are in one byte.
@@ -48,8 +48,11 @@ pub(super) const STEP: usize = 0;
 pub(super) const OFFSET: usize = 1;
 pub(super) const LENGTH: usize = 2;
 pub(super) const VOLUME: usize = 3;
-pub(super) const COLUMNS: usize = 4;
-const MAX_HALF_BYTES: [u32; COLUMNS] = [16, 16, 8, 4];
+pub(super) const ORIGIN: usize = 4;
+pub(super) const COLUMNS: usize = 5;
+const MAX_HALF_BYTES: [u32; COLUMNS] = [16, 16, 8, 4, 8];
+/// Where the width of the column of origins is.
+pub(super) const ORIGIN_AT: usize = 23;
 const _: () = assert!(crate::limits::MAX_VOLUMES <= 1 << 16);
 
 /// What the values of a column have in common.
@@ -103,6 +106,8 @@ pub(crate) struct Ranges {
     offsets: Range,
     lengths: Range,
     volumes: Range,
+    /// Every bit that some origin's code has.
+    origins: u32,
     /// `None` when they differ.
     op: Option<Op>,
 }
@@ -119,6 +124,7 @@ impl Ranges {
             offsets: Range::all(requests, |request| request.offset_bytes)?,
             lengths: Range::all(requests, |request| request.length_bytes.into())?,
             volumes: Range::all(requests, |request| request.volume.into())?,
+            origins: requests.iter().fold(0, |bits, request| bits | request.origin.code()),
             op: requests.iter().all(|request| request.op == first.op).then_some(first.op),
         })
     }
@@ -133,6 +139,7 @@ impl Ranges {
             offsets: self.offsets.join(other.offsets),
             lengths: self.lengths.join(other.lengths),
             volumes: self.volumes.join(other.volumes),
+            origins: self.origins | other.origins,
             op: self.op.filter(|_| self.op == other.op),
         }
     }
@@ -232,6 +239,7 @@ impl From<&Ranges> for Shape {
             Column::new(ranges.offsets),
             Column::new(ranges.lengths),
             Column::new(Range { unit: 1, ..ranges.volumes }),
+            Column::new(Range { least: 0, most: ranges.origins.into(), unit: 1 }),
         ];
         Shape { base_ns: ranges.first_ns, columns, op: ranges.op }
     }
@@ -256,14 +264,17 @@ impl Shape {
     }
 
     pub(super) fn encode(&self) -> [u8; COLUMNS_BYTES] {
-        let [step, offset, length, volume] = &self.columns;
+        let [step, offset, length, volume, origin] = &self.columns;
         let mut bytes = [0; COLUMNS_BYTES];
         bytes[..8].copy_from_slice(&step.least.to_le_bytes());
         bytes[8..16].copy_from_slice(&offset.least.to_le_bytes());
         bytes[16..20].copy_from_slice(&(length.least as u32).to_le_bytes());
         bytes[20..22].copy_from_slice(&(volume.least as u16).to_le_bytes());
         bytes[22] = self.op.map_or(MIXED_OPS, |op| op as u8);
-        bytes[24..28].copy_from_slice(&self.columns.map(|column| column.half_bytes as u8));
+        bytes[ORIGIN_AT] = origin.half_bytes as u8;
+        for (byte, column) in bytes[24..28].iter_mut().zip(&self.columns) {
+            *byte = column.half_bytes as u8;
+        }
         bytes[28..32].copy_from_slice(&step.unit.to_le_bytes());
         bytes[32..36].copy_from_slice(&offset.unit.to_le_bytes());
         bytes[36..40].copy_from_slice(&length.unit.to_le_bytes());
@@ -278,16 +289,17 @@ impl Shape {
             column(u64_le(bytes, 8), u32_le(bytes, 32), 25),
             column(u32_le(bytes, 16).into(), u32_le(bytes, 36), 26),
             column(u16::from_le_bytes([bytes[20], bytes[21]]).into(), 1, 27),
+            column(0, 1, ORIGIN_AT),
         ];
         let fits = |(column, most): (&Column, u32)| column.half_bytes <= most && column.unit > 0;
-        let good = columns.iter().zip(MAX_HALF_BYTES).all(fits) && bytes[23] == 0 && bytes[22] <= MIXED_OPS;
+        let good = columns.iter().zip(MAX_HALF_BYTES).all(fits) && bytes[22] <= MIXED_OPS;
         // Of codes up to that of mixed ones, it alone is no operation.
         good.then(|| Shape { base_ns, columns, op: Op::from_code(bytes[22]) })
     }
 
     /// Appends the payload of a block of these requests, whose shape this is.
     pub(crate) fn pack(&self, requests: &[TraceRequest], payload: &mut Vec<u8>) {
-        let [steps, offsets, lengths, volumes] = &self.columns;
+        let [steps, offsets, lengths, volumes, origins] = &self.columns;
         payload.extend_from_slice(&self.encode());
         let pairs = requests.iter().zip(requests.iter().skip(1));
         let between = pairs.map(|(request, next)| next.time_ns.wrapping_sub(request.time_ns));
@@ -295,6 +307,7 @@ impl Shape {
         offsets.pack(requests.iter().map(|request| request.offset_bytes), payload);
         lengths.pack(requests.iter().map(|request| request.length_bytes.into()), payload);
         volumes.pack(requests.iter().map(|request| request.volume.into()), payload);
+        origins.pack(requests.iter().map(|request| request.origin.code().into()), payload);
         if self.op.is_none() {
             pack_bits(requests.iter().map(|request| request.op as u64), 2, payload);
         }
@@ -304,17 +317,31 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lode_types::Origin;
     use proptest::prelude::*;
 
-    const LOW: TraceRequest =
-        TraceRequest { time_ns: 0, offset_bytes: 0, length_bytes: 0, volume: 0, op: Op::Flush };
+    const HIGH_ORIGIN: Origin = match Origin::UNKNOWN.with_process(Origin::MAX_PROCESS) {
+        Some(origin) => origin,
+        None => Origin::UNKNOWN,
+    };
+    const LOW: TraceRequest = TraceRequest {
+        time_ns: 0,
+        offset_bytes: 0,
+        length_bytes: 0,
+        volume: 0,
+        op: Op::Flush,
+        origin: Origin::UNKNOWN,
+    };
     const HIGH: TraceRequest = TraceRequest {
         time_ns: u64::MAX / 2,
         offset_bytes: u64::MAX,
         length_bytes: u32::MAX,
         volume: u16::MAX as u32,
         op: Op::Read,
+        origin: HIGH_ORIGIN,
     };
+
+    const ANYBODY: TraceRequest = TraceRequest { origin: Origin::UNKNOWN, ..HIGH };
 
     fn shape(requests: &[TraceRequest]) -> Shape {
         Shape::from(&Ranges::of(requests).expect("requests"))
@@ -322,12 +349,19 @@ mod tests {
 
     #[test]
     fn the_widest_columns_and_the_narrowest() {
-        let one = TraceRequest { time_ns: 1, offset_bytes: 1, length_bytes: 1, volume: 1, op: Op::Read };
+        let one = TraceRequest {
+            time_ns: 1,
+            offset_bytes: 1,
+            length_bytes: 1,
+            volume: 1,
+            op: Op::Read,
+            origin: Origin::UNKNOWN,
+        };
         let widest = shape(&[LOW, HIGH, LOW, one]);
         assert_eq!(widest.payload_bytes(1000), COLUMNS_BYTES + max_columns_bytes(1000));
-        assert_eq!(shape(&[HIGH, HIGH, HIGH]).payload_bytes(1000), COLUMNS_BYTES);
+        assert_eq!(shape(&[ANYBODY, ANYBODY, ANYBODY]).payload_bytes(1000), COLUMNS_BYTES);
         // A constant rate takes nothing, and neither does standing still.
-        let steady: Vec<_> = (0..100).map(|i| TraceRequest { time_ns: 7 + 1000 * i, ..HIGH }).collect();
+        let steady: Vec<_> = (0..100).map(|i| TraceRequest { time_ns: 7 + 1000 * i, ..ANYBODY }).collect();
         assert_eq!(shape(&steady).payload_bytes(1000), COLUMNS_BYTES);
     }
 
@@ -336,8 +370,8 @@ mod tests {
         let good = shape(&[LOW, HIGH, LOW]);
         let bytes = good.encode();
         assert_eq!(Shape::decode(&bytes, good.base_ns()), Some(good));
-        // Op, zero, half bytes of steps, offsets, lengths and volumes, and units of zero.
-        for (at, bad) in [(22, 5), (23, 1), (24, 17), (25, 17), (26, 9), (27, 5)] {
+        // Op, half bytes of origins, steps, offsets, lengths and volumes, and units of zero.
+        for (at, bad) in [(22, 5), (23, 9), (24, 17), (25, 17), (26, 9), (27, 5)] {
             let mut bytes = bytes;
             bytes[at] = bad;
             assert_eq!(Shape::decode(&bytes, 0), None, "{at}");
@@ -357,6 +391,7 @@ mod tests {
         ) {
             let request = |&offset_bytes: &u64| TraceRequest {
                 time_ns: offset_bytes / 3, offset_bytes, length_bytes: 1, volume: 0, op: Op::Read,
+                origin: Origin::UNKNOWN,
             };
             let requests: Vec<_> = values.iter().map(request).collect();
             let (left, right) = requests.split_at(cut.min(requests.len()));

@@ -4,10 +4,11 @@
 //! then one loop makes requests of them. Whether a block's values are allowed is decided from the greatest that its
 //! columns can hold, so that it costs nothing for each request unless they come near the limits.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, TraceRequest};
 
 use super::shape::{
-    COLUMNS, COLUMNS_BYTES, Column, LENGTH, OFFSET, OPS_PER_BYTE, PLANES, STEP, Shape, VOLUME, plane_bytes,
+    COLUMNS, COLUMNS_BYTES, Column, LENGTH, OFFSET, OPS_PER_BYTE, ORIGIN, ORIGIN_AT, PLANES, STEP, Shape,
+    VOLUME, plane_bytes,
 };
 use crate::error::{ErrorKind, Fault};
 use crate::feed::check_request;
@@ -19,6 +20,7 @@ const _: () = assert!(STRIP.is_multiple_of(OPS_PER_BYTE));
 
 const SHAPE: Fault = Fault::malformed("as many requests as the header announces, in columns that there are");
 const SPAN: Fault = Fault::new(ErrorKind::OutOfRange, "an offset below 2^64 and a length below 4 GiB");
+const NO_ORIGIN: Fault = Fault::malformed("origins whose flags say no, yes or nothing");
 const NO_VOLUME: Fault = Fault::malformed("the number of a volume named before");
 
 /// A plane of a block: bits below its own in a field, half bytes of a request, its bytes.
@@ -163,13 +165,14 @@ impl<'a> Block<'a> {
         let offsets = take(OFFSET, u64::MAX, SPAN)?;
         let lengths = take(LENGTH, u32::MAX.into(), SPAN)?;
         let volumes = take(VOLUME, last_volume, NO_VOLUME)?;
+        let origins = take(ORIGIN, u32::MAX.into(), NO_ORIGIN)?;
         let ops = shape.op.ok_or(columns);
-        Ok(Block { base_ns: shape.base_ns(), columns: [steps, offsets, lengths, volumes], ops })
+        Ok(Block { base_ns: shape.base_ns(), columns: [steps, offsets, lengths, volumes, origins], ops })
     }
 
     /// Whether every request that these columns can make passes [`check_request`].
     fn are_whole(&self) -> bool {
-        let [_, offsets, lengths, _] = &self.columns;
+        let [_, offsets, lengths, ..] = &self.columns;
         lengths.least > 0 && offsets.greatest().checked_add(lengths.greatest()).is_some()
     }
 
@@ -200,6 +203,9 @@ impl<'a> Block<'a> {
             let begin = out.len();
             now_ns = self.columns[STEP].walk(now_ns, &strip.numbers[STEP][..some], &mut strip.times);
             self.join(&strip, some, out);
+            if self.columns[ORIGIN].mask > 0 {
+                good &= sign(&strip.numbers[ORIGIN], &mut out[begin..]);
+            }
             good &= are_whole || out[begin..].iter().all(|request| check_request(request).is_ok());
         }
         good
@@ -210,9 +216,9 @@ impl<'a> Block<'a> {
     /// Not inlined: in a function of its own the loop keeps its variables in registers.
     #[inline(never)]
     fn join(&self, strip: &Strip, some: usize, out: &mut Vec<TraceRequest>) {
-        let [_, offsets, lengths, volumes] =
+        let [_, offsets, lengths, volumes, _] =
             self.columns.each_ref().map(|column| (column.least, column.unit));
-        let [_, offset_numbers, length_numbers, volume_numbers] = &strip.numbers;
+        let [_, offset_numbers, length_numbers, volume_numbers, _] = &strip.numbers;
         let places = strip.times[..some].iter().zip(offset_numbers);
         let sizes = length_numbers.iter().zip(volume_numbers).zip(strip.ops.as_flattened());
         out.extend(places.zip(sizes).map(move |((&time_ns, offset), ((length, volume), &op))| {
@@ -222,6 +228,7 @@ impl<'a> Block<'a> {
                 length_bytes: lengths.0.wrapping_add(length.wrapping_mul(lengths.1)) as u32,
                 volume: volumes.0.wrapping_add(*volume) as u32,
                 op,
+                origin: Origin::UNKNOWN,
             }
         }));
     }
@@ -239,6 +246,7 @@ impl<'a> Block<'a> {
                 return Err(NO_VOLUME);
             }
             let value = |column: usize| self.columns[column].value(numbers[column]);
+            let origin = Origin::from_code(value(ORIGIN) as u32).ok_or(NO_ORIGIN)?;
             let four = |codes: &[u8]| codes.get(index / OPS_PER_BYTE).map_or(0, |&four| usize::from(four));
             let request = TraceRequest {
                 time_ns,
@@ -246,6 +254,7 @@ impl<'a> Block<'a> {
                 length_bytes: value(LENGTH) as u32,
                 volume: value(VOLUME) as u32,
                 op: self.ops.unwrap_or_else(|codes| FOUR_OPS[four(codes)][index % OPS_PER_BYTE]),
+                origin,
             };
             check_request(&request)?;
             out.push(request);
@@ -255,17 +264,28 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Appends the `count` requests in `payload`, on some of the first `volumes` volumes. A bad one ends the block.
+/// Says who asks, of requests of which that is not said yet; false when there is a bad code.
+fn sign(codes: &[u64], requests: &mut [TraceRequest]) -> bool {
+    requests.iter_mut().zip(codes).all(|(request, &code)| {
+        let origin = Origin::from_code(code as u32);
+        request.origin = origin.unwrap_or_default();
+        origin.is_some()
+    })
+}
+
+/// Appends the `count` requests in `payload`, on some of the first `volumes` volumes. A bad one ends the block. A version
+/// without origins has none in its blocks.
 pub(crate) fn unpack(
     payload: &[u8],
     base_ns: u64,
     count: usize,
     volumes: u32,
+    allows_origins: bool,
     out: &mut Vec<TraceRequest>,
 ) -> Result<(), Fault> {
     let (shape, columns) = payload.split_first_chunk::<COLUMNS_BYTES>().ok_or(SHAPE)?;
     let shape = Shape::decode(shape, base_ns).ok_or(SHAPE)?;
-    if shape.payload_bytes(count) != payload.len() {
+    if shape.payload_bytes(count) != payload.len() || (payload[ORIGIN_AT] > 0 && !allows_origins) {
         return Err(SHAPE);
     }
     let last_volume = volumes.checked_sub(1).ok_or(NO_VOLUME)?;
@@ -323,6 +343,7 @@ mod tests {
             (number(payload, 50, 2), number(payload, 16, 16), number(payload, 64, 8)),
             (number(payload, 52, 2), number(payload, 32, 8), number(payload, 72, 8)),
             (number(payload, 54, 2), number(payload, 40, 4), 1),
+            (number(payload, 46, 2), 0, 1),
         ];
         let mut rest = &payload[40..];
         let values = columns.map(|(half_bytes, least, unit)| {
@@ -339,18 +360,27 @@ mod tests {
         let mut time_ns = base_ns;
         let mut requests = Vec::new();
         for index in 0..count {
-            let [step, offset, length, volume] = values.each_ref().map(|values| values[index]);
+            let [step, offset, length, volume, origin] = values.each_ref().map(|values| values[index]);
             let code = if payload[22] < 4 { payload[22] } else { rest[index / 4] >> (2 * (index % 4)) & 3 };
             let op = [Op::Read, Op::Write, Op::Trim, Op::Flush][usize::from(code)];
             let good = length < 1 << 32
                 && volume < u128::from(volumes)
                 && offset + length < 1 << 64
-                && (length > 0 || op == Op::Flush);
+                && (length > 0 || op == Op::Flush)
+                && origin & 3 != 3
+                && origin >> 2 & 3 != 3;
             if !good {
                 return (requests, true);
             }
             let (offset_bytes, length_bytes) = (offset as u64, length as u32);
-            requests.push(TraceRequest { time_ns, offset_bytes, length_bytes, volume: volume as u32, op });
+            requests.push(TraceRequest {
+                time_ns,
+                offset_bytes,
+                length_bytes,
+                volume: volume as u32,
+                op,
+                origin: Origin::from_code(origin as u32).expect("good flags"),
+            });
             time_ns = time_ns.wrapping_add(step as u64);
         }
         (requests, false)
@@ -369,9 +399,15 @@ mod tests {
 
     fn any_shape() -> impl Strategy<Value = Shape> {
         let op = prop_oneof![Just(None), (0u8..4).prop_map(Op::from_code)];
-        (any_column(16), any_column(16), any_column(8), any_column(4), op, any::<u64>()).prop_map(
-            |(step, offset, length, volume, op, base_ns)| {
-                Shape::new(base_ns, [step, offset, length, Column { unit: 1, ..volume }], op)
+        // Most traces have no origins, and most origins at random are bad.
+        let origin = prop_oneof![3 => Just(0), 1 => 0u32..=8].prop_map(|half_bytes| Column {
+            least: 0,
+            unit: 1,
+            half_bytes,
+        });
+        (any_column(16), any_column(16), any_column(8), any_column(4), origin, op, any::<u64>()).prop_map(
+            |(step, offset, length, volume, origin, op, base_ns)| {
+                Shape::new(base_ns, [step, offset, length, Column { unit: 1, ..volume }, origin], op)
             },
         )
     }
@@ -387,7 +423,7 @@ mod tests {
             let mut payload = shape.encode().to_vec();
             payload.extend(noise.iter().cycle().take(shape.payload_bytes(count) - COLUMNS_BYTES));
             let mut out = Vec::new();
-            let outcome = unpack(&payload, shape.base_ns(), count, volumes, &mut out);
+            let outcome = unpack(&payload, shape.base_ns(), count, volumes, true, &mut out);
             let (expected, bad) = unpack_slowly(&payload, shape.base_ns(), count, volumes);
             // Values that can never be allowed are found before the first request, which there may not be.
             let never = shape.columns[VOLUME].least >= volumes.into();
@@ -433,7 +469,7 @@ mod tests {
                 bytes[2..].copy_from_slice(&widths);
             }
             let mut out = Vec::new();
-            let _ = unpack(&payload, base_ns, count, 3, &mut out);
+            let _ = unpack(&payload, base_ns, count, 3, true, &mut out);
             prop_assert!(out.len() <= count);
         }
     }

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use lode_types::TraceRequest;
 
-use super::layout::{self, BlockHeader, BlockKind, HEADER_BYTES, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES};
+use super::layout::{
+    self, BlockHeader, BlockKind, HEADER_BYTES, MAX_BLOCK_REQUESTS, MAX_PAYLOAD_BYTES, Recorded,
+};
 use super::shape::{Ranges, Shape};
 use crate::error::{ErrorKind, TraceError};
 use crate::feed::check_request;
@@ -38,17 +40,17 @@ impl<W: Write> CompactWriter<W> {
     /// # Errors
     /// [`ErrorKind::Io`].
     pub fn new(out: W, name: impl AsRef<Path>) -> Result<CompactWriter<W>, TraceError> {
-        CompactWriter::with_times(out, name, true)
+        CompactWriter::recording(out, name, Recorded::TIMES)
     }
 
-    /// The same, saying whether times were recorded or only keep the order; see [`crate::Reader::has_times`].
+    /// The same, saying what was recorded; see [`crate::Reader::recorded`].
     ///
     /// # Errors
     /// [`ErrorKind::Io`].
-    pub fn with_times(
+    pub fn recording(
         out: W,
         name: impl AsRef<Path>,
-        has_times: bool,
+        recorded: Recorded,
     ) -> Result<CompactWriter<W>, TraceError> {
         let mut writer = CompactWriter {
             out,
@@ -59,7 +61,7 @@ impl<W: Write> CompactWriter<W> {
             names: HashSet::new(),
             requests: 0,
         };
-        let header = layout::file_header(has_times);
+        let header = layout::file_header(recorded);
         writer.out.write_all(&header).map_err(|error| write_failed(&writer.path, error))?;
         Ok(writer)
     }
@@ -253,16 +255,16 @@ impl Write for CompactOutput {
 /// # Errors
 /// [`ErrorKind::Io`].
 pub fn create_compact(path: impl AsRef<Path>) -> Result<CompactWriter<CompactOutput>, TraceError> {
-    create_compact_with(path, true)
+    create_compact_with(path, Recorded::TIMES)
 }
 
-/// The same, saying whether times were recorded or only keep the order; see [`crate::Reader::has_times`].
+/// The same, saying what was recorded; see [`crate::Reader::recorded`].
 ///
 /// # Errors
 /// [`ErrorKind::Io`].
 pub fn create_compact_with(
     path: impl AsRef<Path>,
-    has_times: bool,
+    recorded: Recorded,
 ) -> Result<CompactWriter<CompactOutput>, TraceError> {
     let path = path.as_ref();
     let open = || -> io::Result<Output> {
@@ -274,7 +276,7 @@ pub fn create_compact_with(
         }
     };
     let output = open().map_err(|error| write_failed(path, error))?;
-    CompactWriter::with_times(CompactOutput(output), path, has_times)
+    CompactWriter::recording(CompactOutput(output), path, recorded)
 }
 
 impl CompactWriter<CompactOutput> {

@@ -4,7 +4,7 @@
 //! Opcode is R or W, offset and length are in bytes, the timestamp in microseconds. Each device is a volume, under its
 //! number; a title line is passed over.
 
-use lode_types::TraceRequest;
+use lode_types::{Origin, OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, is_title, length, number, read_or_write};
 use super::{Decoder, Format, head_lines};
@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["alibaba"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
@@ -49,7 +50,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let expected = "a time of zero or more microseconds, below 2^64 ns, as fifth and last field";
     let time_ns = TimeUnit::Microseconds.ns(Some(fields.rest), expected)?;
     let volume = volumes.lookup(device, <[u8]>::to_vec)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 #[cfg(test)]
@@ -71,6 +79,7 @@ mod tests {
             length_bytes: 16384,
             volume: 0,
             op: Op::Write,
+            origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
         assert_eq!(volumes.names(), ["419"]);

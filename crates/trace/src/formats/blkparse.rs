@@ -7,7 +7,7 @@
 //! The statistics that blkparse prints at the end are known by their titles. Each device "major,minor" is a
 //! volume; sectors have 512 bytes.
 
-use lode_types::{Op, SECTOR_BYTES, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, SECTOR_BYTES, TraceRequest};
 
 use super::{Decoder, Format, head_lines};
 use crate::error::{ErrorKind, Fault, TraceError};
@@ -21,6 +21,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["blkparse"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| head_lines(head).any(|line| event_of(line).is_ok()),
     decoder: |head| Box::new(Blkparse { counted: counted_action(head), in_statistics: false }),
 };
@@ -151,11 +152,25 @@ fn request_of(event: Event, volumes: &mut VolumeTable) -> Result<Parsed, Fault> 
     };
     let volume = volumes.lookup(device, <[u8]>::to_vec)?;
     if op == Op::Flush {
-        return Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes: 0, length_bytes: 0, volume, op }));
+        return Ok(Parsed::Request(TraceRequest {
+            time_ns,
+            offset_bytes: 0,
+            length_bytes: 0,
+            volume,
+            op,
+            origin: Origin::UNKNOWN,
+        }));
     }
     let offset_bytes = first.checked_mul(SECTOR_BYTES).ok_or(FAR)?;
     let length = count.checked_mul(SECTOR_BYTES).and_then(|bytes| u32::try_from(bytes).ok()).ok_or(LONG)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes: length, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes: length,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 /// The kernel writes F first for a flush that precedes the data, then the operation, then attributes

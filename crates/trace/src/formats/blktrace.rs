@@ -8,7 +8,7 @@
 //! is a trim; a flush without bytes is a flush, with bytes it is its write; SCSI passthrough is another command. Each
 //! device is a volume "major,minor". Times are the tracing machine's clock.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::fields::sectors;
 use super::{Decoder, Format};
@@ -23,6 +23,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["blktrace"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| Order::of(head).is_some(),
     decoder: |head| Box::new(Blktrace { order: Order::of(head), counted: counted_action(head) }),
 };
@@ -205,6 +206,7 @@ impl Blktrace {
                     length_bytes: 0,
                     volume,
                     op: Op::Flush,
+                    origin: Origin::UNKNOWN,
                 }));
             }
             _ if categories & DISCARD != 0 => Op::Trim,
@@ -213,7 +215,8 @@ impl Blktrace {
             _ => return Err(NO_DIRECTION),
         };
         let (offset_bytes, _) = sectors(order.u64(record, 16), 0)?;
-        let request = TraceRequest { time_ns, offset_bytes, length_bytes: bytes, volume, op };
+        let request =
+            TraceRequest { time_ns, offset_bytes, length_bytes: bytes, volume, op, origin: Origin::UNKNOWN };
         check_request(&request)?;
         Ok(Parsed::Request(request))
     }

@@ -3,7 +3,7 @@
 //! Arrival is in milliseconds, start and size in 512-byte sectors, flags are in hexadecimal: bit 0 set is a read, else
 //! it is a write; the other bits (how urgent it is) are not used. Each device is a volume, under its number.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::columns::{Columns, Row};
 use super::fields::{TimeUnit, sectors};
@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["disksim"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| {
         let flags = |line: &[u8]| matches!(Row::of(line), Ok(Some(row)) if hex(row.op).is_none());
         Columns::of(head).is_some_and(|columns| columns.may_be_disksim())
@@ -43,7 +44,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let flags = hex(row.op).ok_or(Fault::malformed("flags in hexadecimal as fifth field"))?;
     let op = if flags & 1 == 1 { Op::Read } else { Op::Write };
     let volume = row.volume(volumes)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 #[cfg(test)]
@@ -64,6 +72,7 @@ mod tests {
                 length_bytes: 6144,
                 volume: 0,
                 op,
+                origin: Origin::UNKNOWN,
             };
             assert_eq!(request, expected);
         }

@@ -4,7 +4,7 @@
 //! it are counted from the line's end. The MD5 of the content is not used. A volume is named "major,minor", as in
 //! [`super::blkparse`].
 
-use lode_types::TraceRequest;
+use lode_types::{Origin, OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, number, read_or_write, sectors};
 use super::{Decoder, Format, head_lines};
@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["fiu"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
@@ -63,7 +64,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let op = read_or_write(Some(op), "R or W after the size")?;
     let (offset_bytes, length_bytes) = sectors(start, size)?;
     let volume = volume_of(major, minor, volumes)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 fn volume_of(major: &[u8], minor: &[u8], volumes: &mut VolumeTable) -> Result<u32, Fault> {
@@ -93,6 +101,7 @@ mod tests {
             length_bytes: 4096,
             volume: 0,
             op: Op::Write,
+            origin: Origin::UNKNOWN,
         };
         let mut volumes = VolumeTable::default();
         for process in ["nfsd", "a b  8 R"] {

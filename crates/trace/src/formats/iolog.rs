@@ -7,7 +7,7 @@
 //! OFFSET microseconds. Each file is a volume, known from its first request on. Both kinds of sync, and
 //! `syncfs`, are flushes; `sync_file_range` promises nothing and counts as another command.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::{Decoder, Format, head_lines};
 use crate::error::{ErrorKind, Fault, TraceError};
@@ -21,6 +21,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["iolog"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| head_lines(head).next().is_some_and(|line| version_of(line).is_some()),
     decoder: |_| Box::new(Iolog { version: None, clock_ns: 0 }),
 };
@@ -110,10 +111,18 @@ impl Iolog {
                 length_bytes: 0,
                 volume,
                 op,
+                origin: Origin::UNKNOWN,
             }));
         }
         let length_bytes = u32::try_from(length).map_err(|_| LONG)?;
-        Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+        Ok(Parsed::Request(TraceRequest {
+            time_ns,
+            offset_bytes,
+            length_bytes,
+            volume,
+            op,
+            origin: Origin::UNKNOWN,
+        }))
     }
 }
 
@@ -133,7 +142,14 @@ mod tests {
     }
 
     fn request(time_us: u64, offset_bytes: u64, length_bytes: u32, volume: u32, op: Op) -> TraceRequest {
-        TraceRequest { time_ns: time_us * 1000, offset_bytes, length_bytes, volume, op }
+        TraceRequest {
+            time_ns: time_us * 1000,
+            offset_bytes,
+            length_bytes,
+            volume,
+            op,
+            origin: Origin::UNKNOWN,
+        }
     }
 
     #[test]

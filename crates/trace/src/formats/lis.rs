@@ -6,7 +6,7 @@
 //! side by side. There is no volume name: the only volume is named after the file. Four numbers could be anything, so
 //! that only the file's ending or its name tells the format.
 
-use lode_types::{Op, SECTOR_BYTES, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, SECTOR_BYTES, TraceRequest};
 
 use super::fields::{number, units};
 use super::{Decoder, Format};
@@ -20,6 +20,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["lis"],
     default_unit_bytes: Some(SECTOR_BYTES),
     has_times: |_| false,
+    origins: |_| OriginFields::NONE,
     detect: |_| false,
     decoder: |_| Box::new(Lis { requests: 0 }),
 };
@@ -53,7 +54,14 @@ impl Lis {
         let (offset_bytes, length_bytes) = units(first, count, unit_bytes)?;
         let time_ns = self.requests.saturating_mul(STEP_NS);
         self.requests += 1;
-        Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op: Op::Read }))
+        Ok(Parsed::Request(TraceRequest {
+            time_ns,
+            offset_bytes,
+            length_bytes,
+            volume,
+            op: Op::Read,
+            origin: Origin::UNKNOWN,
+        }))
     }
 }
 

@@ -20,11 +20,12 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["lode"],
     default_unit_bytes: None,
     has_times: layout::has_times,
+    origins: layout::origins,
     detect: |head| head.starts_with(&FILE_MAGIC),
-    decoder: |_| Box::new(Lode { started: false, requests: 0, lost_blocks: false }),
+    decoder: |_| Box::new(Lode { started: false, allows_origins: false, requests: 0, lost_blocks: false }),
 };
 
-const VERSION: Fault = Fault::new(ErrorKind::Version, "version 3 of the compact format");
+const VERSION: Fault = Fault::new(ErrorKind::Version, "version 3 or 4 of the compact format");
 const FILE_HEADER: Fault = Fault::new(ErrorKind::Checksum, "an intact file header");
 const BLOCK_HEADER: Fault = Fault::new(ErrorKind::Checksum, "an intact block header");
 const BLOCK: Fault = Fault::new(ErrorKind::Checksum, "an intact block");
@@ -35,6 +36,7 @@ const TRAILING: Fault = Fault::malformed("nothing after the end block");
 
 struct Lode {
     started: bool,
+    allows_origins: bool,
     requests: u64,
     lost_blocks: bool,
 }
@@ -43,7 +45,8 @@ impl Decoder for Lode {
     fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
         if !self.started {
             let Some(header) = header_at(feed)? else { return cut_short(feed) };
-            check_file_header(&header).map_err(|fault| feed.fatal(fault, here(feed)))?;
+            self.allows_origins =
+                check_file_header(&header).map_err(|fault| feed.fatal(fault, here(feed)))?;
             feed.input.consume(HEADER_BYTES);
             self.started = true;
         }
@@ -85,15 +88,15 @@ fn cut_short(feed: &mut Feed) -> Result<More, TraceError> {
     Ok(More::No)
 }
 
-fn check_file_header(header: &[u8; HEADER_BYTES]) -> Result<(), Fault> {
+/// Whether blocks may have origins.
+fn check_file_header(header: &[u8; HEADER_BYTES]) -> Result<bool, Fault> {
     if !header.starts_with(&FILE_MAGIC) {
         return Err(Fault::malformed("the first bytes of the compact format"));
     }
     if !layout::is_sealed(header) {
         return Err(FILE_HEADER);
     }
-    let known = layout::file_header(layout::has_times(header));
-    if *header == known { Ok(()) } else { Err(VERSION) }
+    layout::allows_origins(header).ok_or(VERSION)
 }
 
 fn add_volumes(feed: &mut Feed, header: &BlockHeader) -> Result<(), Fault> {
@@ -153,7 +156,7 @@ impl Lode {
         let (count, volumes) = (header.items as usize, feed.volumes.names().len() as u32);
         let before = out.len();
         let unpacked = if count <= MAX_BLOCK_REQUESTS {
-            unpack(payload, header.base, count, volumes, out)
+            unpack(payload, header.base, count, volumes, self.allows_origins, out)
         } else {
             Err(COUNT)
         };
@@ -181,12 +184,19 @@ impl Lode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compact::Recorded;
     use crate::compact::shape::{Ranges, Shape};
     use crate::reader::{OnError, ReadOptions, read_trace};
-    use lode_types::Op;
+    use lode_types::{Op, Origin};
 
-    const READ: TraceRequest =
-        TraceRequest { time_ns: 5, offset_bytes: 4096, length_bytes: 512, volume: 0, op: Op::Read };
+    const READ: TraceRequest = TraceRequest {
+        time_ns: 5,
+        offset_bytes: 4096,
+        length_bytes: 512,
+        volume: 0,
+        op: Op::Read,
+        origin: Origin::UNKNOWN,
+    };
 
     fn block(kind: BlockKind, items: u32, base: u64, payload: &[u8]) -> Vec<u8> {
         let payload_bytes = payload.len() as u32;
@@ -215,7 +225,7 @@ mod tests {
     }
 
     fn file(blocks: &[Vec<u8>]) -> Vec<u8> {
-        [&layout::file_header(true)[..], &blocks.concat()].concat()
+        [&layout::file_header(Recorded::TIMES)[..], &blocks.concat()].concat()
     }
 
     /// Requests read, and the kind and position of the error.
@@ -286,7 +296,7 @@ mod tests {
             (sealed(2, &two[..10]), 0, ErrorKind::Malformed),
             (sealed(4097, &payload(&[READ; 4097])), 0, ErrorKind::Malformed),
             (sealed(u32::MAX, &two), 0, ErrorKind::Malformed),
-            // The op; zero; half bytes of steps, offsets, lengths, volumes; unit of steps.
+            // The op; half bytes of origins; half bytes of steps, offsets, lengths, volumes; unit of steps.
             (changed(&[(22, 5)]), 0, ErrorKind::Malformed),
             (changed(&[(23, 1)]), 0, ErrorKind::Malformed),
             (changed(&[(24, 17)]), 0, ErrorKind::Malformed),
@@ -320,8 +330,8 @@ mod tests {
 
     #[test]
     fn refuses_other_versions() {
-        let mut header = layout::file_header(true);
-        for version in [1, 2, 4] {
+        let mut header = layout::file_header(Recorded::TIMES);
+        for version in [1, 2, 5] {
             header[8] = version;
             let crc = crc32c::crc32c(&header[..28]);
             header[28..].copy_from_slice(&crc.to_le_bytes());

@@ -20,6 +20,7 @@ mod oracle_general;
 mod oracle_general_csv;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod requests_csv;
 mod spc;
 mod srt;
 mod ssdsim;
@@ -32,7 +33,7 @@ mod vscsi_csv;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use lode_types::TraceRequest;
+use lode_types::{OriginFields, TraceRequest};
 
 use crate::error::TraceError;
 use crate::feed::{BYTE_ORDER_MARK, Feed, More};
@@ -60,6 +61,7 @@ static FORMATS: &[&Format] = &[
     &oracle_general_csv::FORMAT,
     &lis::FORMAT,
     &u32le::FORMAT,
+    &requests_csv::FORMAT,
     #[cfg(feature = "parquet")]
     &parquet::FORMAT,
 ];
@@ -84,6 +86,8 @@ pub(crate) struct Format {
     pub default_unit_bytes: Option<u64>,
     /// Whether the times of a trace that starts with these bytes were recorded; else they only keep the order.
     pub has_times: fn(&[u8]) -> bool,
+    /// What a trace that starts with these bytes tells of who asks.
+    pub origins: fn(&[u8]) -> OriginFields,
     /// Whether a trace that starts with these bytes (up to [`HEAD_BYTES`]) may be in this format. Formats that share a
     /// shape claim only what cannot well be another's, see [`columns`].
     pub detect: fn(&[u8]) -> bool,

@@ -3,7 +3,7 @@
 //! Timestamp is a Windows filetime, 100 ns ticks since 1601, and stays absolute; Offset and Size are bytes;
 //! ResponseTime is not used. A volume is named "Hostname_DiskNumber".
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::{Decoder, Format, head_lines};
 use crate::error::{ErrorKind, Fault, TraceError};
@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["msr"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
@@ -121,7 +122,8 @@ impl Usual {
         let size_word = (word_at(text, start + size - 8)? ^ ASCII_ZEROS) >> unused << unused;
         let [late, length_bytes] = two_numbers(late ^ ASCII_ZEROS, size_word);
         let time_ns = self.early.time_ns + u64::from(late) * TICK_NS;
-        let request = TraceRequest { time_ns, offset_bytes, length_bytes, volume, op };
+        let request =
+            TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN };
         Some((request, start + response + 1))
     }
 }
@@ -168,7 +170,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     if !fields.rest.is_empty() {
         return Err(RESPONSE);
     }
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 fn volume_of(fields: &mut Fields, volumes: &mut VolumeTable) -> Result<u32, Fault> {
@@ -213,6 +222,7 @@ mod tests {
             length_bytes: 2048,
             volume: 0,
             op: Op::Write,
+            origin: Origin::UNKNOWN,
         };
         assert_eq!(one("128166385295514663,hm,0,Write,9056014336,2048,2833"), Ok(expected));
         assert_eq!(
@@ -271,7 +281,7 @@ mod tests {
                 let line = format!("{time},{volume},{kind},{offset},{size},{response}\n");
                 let op = if write { Op::Write } else { Op::Read };
                 let expected =
-                    TraceRequest { time_ns: time * 100, offset_bytes: offset, length_bytes: size, volume: 0, op };
+                    TraceRequest { time_ns: time * 100, offset_bytes: offset, length_bytes: size, volume: 0, op, origin: Origin::UNKNOWN };
                 let text = format!("{line}{line}{line}{line}");
                 prop_assert_eq!(usual.parse(text.as_bytes(), &volumes), Some((expected, line.len())));
             }

@@ -4,7 +4,7 @@
 //! Time is in milliseconds from the window's start, offset and size in bytes, op is 1 for a read and 0 for a write. Each
 //! device is a volume, under its number.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::columns::{Columns, Row};
 use super::fields::{TimeUnit, length};
@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["msr-cut"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_msr_cut()),
     decoder: |_| Box::new(MsrCut),
 };
@@ -38,7 +39,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let length_bytes = length(row.size)?;
     let op = if row.is_read()? { Op::Read } else { Op::Write };
     let volume = row.volume(volumes)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes: row.start, length_bytes, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes: row.start,
+        length_bytes,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 #[cfg(test)]
@@ -59,6 +67,7 @@ mod tests {
             length_bytes: 7680,
             volume: 0,
             op: Op::Write,
+            origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
     }

@@ -5,7 +5,7 @@
 //! There is no operation: all requests count as reads. There is no volume name: the only volume is named after the
 //! file. The default unit, 4 KiB, keeps objects of up to that size apart.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, units};
 use super::{Decoder, Format};
@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["oraclegeneral", "oraclegeneral.bin"],
     default_unit_bytes: Some(UNIT_BYTES),
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect,
     decoder: |_| Box::new(OracleGeneral),
 };
@@ -71,7 +72,14 @@ pub(super) fn request_of(
     let far =
         Fault::new(ErrorKind::OutOfRange, "an object number that times the unit (--unit) is below 2^64");
     let (offset_bytes, _) = units(object, 0, unit_bytes).map_err(|_| far)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op: Op::Read }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes,
+        volume,
+        op: Op::Read,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 #[cfg(test)]
@@ -93,6 +101,7 @@ mod tests {
             length_bytes: 512,
             volume: 3,
             op: Op::Read,
+            origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
         let far = request_of(7, 1 << 52, 512, UNIT_BYTES, 0).err();

@@ -4,7 +4,7 @@
 //! The fields mean what they mean in [`super::oracle_general`]. The title line, with or without `#` before it, tells
 //! the format; without one it has to be named.
 
-use lode_types::TraceRequest;
+use lode_types::{OriginFields, TraceRequest};
 
 use super::fields::{is_title, length, number};
 use super::oracle_general::{UNIT_BYTES, request_of};
@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["oraclegeneral.csv"],
     default_unit_bytes: Some(UNIT_BYTES),
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| head_lines(head).next().is_some_and(is_header),
     decoder: |_| Box::new(OracleGeneralCsv),
 };

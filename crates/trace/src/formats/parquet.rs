@@ -16,7 +16,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use lode_types::{Op, SECTOR_BYTES, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, SECTOR_BYTES, TraceRequest};
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit as ParquetTime, Type};
 use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::data_type::ByteArray;
@@ -39,6 +39,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["parquet"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| head.starts_with(super::PARQUET_MAGIC),
     decoder: |_| Box::new(Parquet { table: None }),
 };
@@ -380,13 +381,20 @@ fn request_of(columns: &Columns, rows: &Rows, row: usize, feed: &mut Feed) -> Re
     };
     let volume = volume_of(columns, rows, row, &mut feed.volumes, &feed.stem)?;
     if op == Op::Flush {
-        return Ok(TraceRequest { time_ns, offset_bytes: 0, length_bytes: 0, volume, op });
+        return Ok(TraceRequest {
+            time_ns,
+            offset_bytes: 0,
+            length_bytes: 0,
+            volume,
+            op,
+            origin: Origin::UNKNOWN,
+        });
     }
     let offset = u64::try_from(value(&rows.offsets)?).map_err(|_| OFFSET)?;
     let count = u64::try_from(value(&rows.lengths)?).map_err(|_| LENGTH)?;
     let (offset_bytes, _) = units(offset, 0, columns.offset.1)?;
     let (_, length_bytes) = units(0, length(count)?.into(), columns.length.1)?;
-    let request = TraceRequest { time_ns, offset_bytes, length_bytes, volume, op };
+    let request = TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN };
     check_request(&request)?;
     Ok(request)
 }

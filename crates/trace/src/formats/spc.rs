@@ -3,7 +3,7 @@
 //! LBA is in 512-byte blocks, as in UMass's traces; size is in bytes, opcode R or W in either case, timestamp in seconds.
 //! Each application storage unit (ASU) is a volume, under its number. Fields behind the timestamp are not used.
 
-use lode_types::{SECTOR_BYTES, TraceRequest};
+use lode_types::{Origin, OriginFields, SECTOR_BYTES, TraceRequest};
 
 use super::fields::{TimeUnit, length, number, read_or_write, units};
 use super::{Decoder, Format, head_lines};
@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["spc"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
@@ -49,7 +50,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
         TimeUnit::Seconds.ns(time, "a time of zero or more seconds, below 2^64 ns, as fifth field")?;
     let (offset_bytes, _) = units(lba, 1, SECTOR_BYTES)?;
     let volume = volumes.lookup(asu, <[u8]>::to_vec)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes: length(size)?, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes: length(size)?,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 #[cfg(test)]
@@ -66,6 +74,7 @@ mod tests {
             length_bytes: 3584,
             volume: 0,
             op: Op::Write,
+            origin: Origin::UNKNOWN,
         };
         for line in
             ["0,303574,3584,w,0.026214", "0,303574,3584,W,0.026214,5,x", "0, 303574, 3584, w, 0.0262140"]

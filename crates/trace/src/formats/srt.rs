@@ -6,7 +6,7 @@
 //! trace's start. The size of a sector is what the header says of every disk. Bits 8 to 15 of the device are the disk:
 //! each is a volume, under its number. Bit 0 of the flags is a read, else it is a write.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 use memchr::memmem;
 
 use super::fields::units;
@@ -23,6 +23,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["srt"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| head.starts_with(MAGIC),
     decoder: |_| Box::new(Srt { sector_bytes: None }),
 };
@@ -110,7 +111,14 @@ fn parse(record: &[u8; RECORD_BYTES], sector_bytes: u64, volumes: &mut VolumeTab
     let op = if word(11) & 1 == 1 { Op::Read } else { Op::Write };
     // Both parts together are less than 2^32 seconds.
     let time_ns = (seconds * 1_000_000 + microseconds) * 1000;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes: word(6), volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes: word(6),
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 #[cfg(test)]
@@ -140,6 +148,7 @@ mod tests {
             length_bytes: 4096,
             volume: 0,
             op: Op::Read,
+            origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
         assert_eq!(volumes.names(), ["1"]);

@@ -3,7 +3,7 @@
 //! Time is in nanoseconds, start and size in 512-byte sectors, op is 1 for a read and 0 for a write. Each device is a
 //! volume, under its number.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::columns::{Columns, Row};
 use super::fields::{TimeUnit, sectors};
@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["ssdsim", "mqsim"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_ssdsim()),
     decoder: |_| Box::new(Ssdsim),
 };
@@ -37,7 +38,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let (offset_bytes, length_bytes) = sectors(row.start, row.size)?;
     let op = if row.is_read()? { Op::Read } else { Op::Write };
     let volume = row.volume(volumes)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 #[cfg(test)]
@@ -58,6 +66,7 @@ mod tests {
             length_bytes: 3584,
             volume: 1,
             op: Op::Read,
+            origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
         assert_eq!(volumes.names(), ["0", "14"]);

@@ -4,7 +4,7 @@
 //! was issued, yet the lines are in order of completion. The response time is not used and may be missing. Each LUN is
 //! a volume, under its number; a title line is passed over.
 
-use lode_types::TraceRequest;
+use lode_types::{Origin, OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, is_title, length, number, read_or_write};
 use super::{Decoder, Format, head_lines};
@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["systor"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| {
         head_lines(head).any(|line| {
             is_title(line, &TITLES)
@@ -56,7 +57,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let offset_bytes = number(fields.until(b','), "an offset in bytes below 2^64 as fifth field")?;
     let length_bytes = length(number(Some(fields.rest), "a size in bytes as sixth and last field")?)?;
     let volume = volumes.lookup(lun, <[u8]>::to_vec)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 #[cfg(test)]
@@ -73,6 +81,7 @@ mod tests {
             length_bytes: 131_072,
             volume: 0,
             op: Op::Read,
+            origin: Origin::UNKNOWN,
         };
         for response in ["0.000806000", ""] {
             let line = format!("1456095145.133076000,{response},R,3,899056122368,131072");

@@ -3,7 +3,7 @@
 //! Time is in whole seconds of Unix time, offset and size in 512-byte sectors, type is 0 for a read and 1 for a write.
 //! Each volume is one, under its number. The published files are not quite in order of time.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, number, sectors};
 use super::{Decoder, Format, head_lines};
@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["tencent"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect,
     decoder: |_| Box::new(Tencent),
 };
@@ -62,7 +63,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
         return Err(Fault::malformed("the number of a volume as fifth and last field"));
     }
     let volume = volumes.lookup(fields.rest, <[u8]>::to_vec)?;
-    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }))
+    Ok(Parsed::Request(TraceRequest {
+        time_ns,
+        offset_bytes,
+        length_bytes,
+        volume,
+        op,
+        origin: Origin::UNKNOWN,
+    }))
 }
 
 #[cfg(test)]
@@ -82,6 +90,7 @@ mod tests {
             length_bytes: 4096,
             volume: 0,
             op: Op::Write,
+            origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
         assert_eq!(volumes.names(), ["11248"]);

@@ -4,7 +4,7 @@
 //! count as reads, request i as at i microseconds, and the only volume is named after the file. Four bytes could be
 //! anything, so that only the file's ending or its name tells the format.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::fields::units;
 use super::lis::STEP_NS;
@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["u32le"],
     default_unit_bytes: Some(4096),
     has_times: |_| false,
+    origins: |_| OriginFields::NONE,
     detect: |_| false,
     decoder: |_| Box::new(U32le { requests: 0 }),
 };
@@ -35,7 +36,14 @@ impl Decoder for U32le {
             let (offset_bytes, length_bytes) = units(u32::from_le_bytes(*record).into(), 1, unit_bytes)?;
             let time_ns = self.requests.saturating_mul(STEP_NS);
             self.requests += 1;
-            Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op: Op::Read }))
+            Ok(Parsed::Request(TraceRequest {
+                time_ns,
+                offset_bytes,
+                length_bytes,
+                volume,
+                op: Op::Read,
+                origin: Origin::UNKNOWN,
+            }))
         })
     }
 }

@@ -4,7 +4,7 @@
 //! u64 first block (512 bytes), u64 time (us)`. READ and WRITE of 6, 10, 12 and 16 bytes are requests; every
 //! other command is counted as such. There is no volume name: the only volume is named after the file.
 
-use lode_types::{Op, SECTOR_BYTES, TraceRequest};
+use lode_types::{Op, Origin, OriginFields, SECTOR_BYTES, TraceRequest};
 
 use super::{Decoder, Format};
 use crate::error::{ErrorKind, Fault, TraceError};
@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["vscsi"],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect,
     decoder: |_| Box::new(Vscsi),
 };
@@ -78,7 +79,7 @@ pub(super) fn request_of(
     let time_ns = time_ns.ok_or(Fault::new(ErrorKind::OutOfRange, "a time below 2^64 ns"))?;
     let offset_bytes =
         lbn.checked_mul(SECTOR_BYTES).ok_or(Fault::new(ErrorKind::OutOfRange, "a first block below 2^55"))?;
-    Ok(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op })
+    Ok(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN })
 }
 
 fn u16_at(record: &[u8; RECORD_BYTES], at: usize) -> u16 {
@@ -110,6 +111,7 @@ mod tests {
             length_bytes: 512,
             volume: 3,
             op: Op::Write,
+            origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
     }

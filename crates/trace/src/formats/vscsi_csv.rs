@@ -3,7 +3,7 @@
 //! Time is in seconds (whole or with up to nine decimals), op a SCSI opcode in hexadecimal, size in bytes,
 //! lbn in 512-byte blocks. The opcodes mean what they mean in [`super::vscsi`].
 
-use lode_types::TraceRequest;
+use lode_types::{OriginFields, TraceRequest};
 
 use super::vscsi::{op_of, request_of};
 use super::{Decoder, Format, head_lines};
@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &[],
     default_unit_bytes: None,
     has_times: |_| true,
+    origins: |_| OriginFields::NONE,
     detect: |head| head_lines(head).next().is_some_and(is_header),
     decoder: |_| Box::new(VscsiCsv),
 };
@@ -69,7 +70,7 @@ fn parse(line: &[u8], volume: u32) -> Result<Parsed, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lode_types::Op;
+    use lode_types::{Op, Origin};
 
     #[test]
     fn reads_fields() {
@@ -82,6 +83,7 @@ mod tests {
             length_bytes: 6656,
             volume: 0,
             op: Op::Write,
+            origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
         assert!(matches!(parse(b"1,5,0x28,512,1", 0), Ok(Parsed::Request(r)) if r.op == Op::Read));

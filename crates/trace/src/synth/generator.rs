@@ -1,6 +1,6 @@
 //! A profile's requests, one after the other. It must not know where they go.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, TraceRequest};
 
 use super::alias::Alias;
 use super::arrival::Clock;
@@ -151,7 +151,7 @@ impl Generator {
         let whole_ns = self.rest_ns as u64;
         self.rest_ns -= whole_ns as f64;
         self.time_ns = self.time_ns.saturating_add(whole_ns);
-        TraceRequest { time_ns, offset_bytes, length_bytes, volume: 0, op }
+        TraceRequest { time_ns, offset_bytes, length_bytes, volume: 0, op, origin: Origin::UNKNOWN }
     }
 }
 

@@ -64,7 +64,7 @@ pub fn write_each_volume<P: AsRef<Path>>(
                 Some((current, writer)) if current == volume => writer,
                 before => {
                     before.map_or(Ok(()), |(_, writer)| writer.close())?;
-                    create_compact_with(path_of(volume), sorted.has_times())?
+                    create_compact_with(path_of(volume), sorted.recorded())?
                 }
             };
             part.iter_mut().for_each(|request| request.volume = 0);

@@ -1,9 +1,10 @@
 //! Formats that state less than a request: units, times and operations that the reader supplies, and how it says no.
 
 use lode_trace::{
-    CompactWriter, ErrorKind, OnError, ReadOptions, TraceError, Unit, formats, info, limits, read_trace,
+    CompactWriter, ErrorKind, OnError, ReadOptions, Recorded, TraceError, Unit, formats, info, limits,
+    read_trace,
 };
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, TraceRequest};
 
 use crate::samples::drain;
 
@@ -146,10 +147,18 @@ fn times_that_only_keep_the_order_have_no_span_and_stay_so_in_the_compact_format
             .expect("a trace");
     let facts = info(&mut reader).expect("facts");
     assert_eq!((facts.total.requests, facts.span), (2, None));
-    let request = TraceRequest { time_ns: 0, offset_bytes: 0, length_bytes: 512, volume: 0, op: Op::Read };
+    let request = TraceRequest {
+        time_ns: 0,
+        offset_bytes: 0,
+        length_bytes: 512,
+        volume: 0,
+        op: Op::Read,
+        origin: Origin::UNKNOWN,
+    };
     let all = [request, TraceRequest { time_ns: 1000, ..request }];
     for has_times in [true, false] {
-        let mut writer = CompactWriter::with_times(Vec::new(), "memory", has_times).expect("memory");
+        let recorded = Recorded { times: has_times, ..Recorded::TIMES };
+        let mut writer = CompactWriter::recording(Vec::new(), "memory", recorded).expect("memory");
         writer.write(&["a".to_owned()], &all).expect("good requests");
         let bytes = writer.finish().expect("memory");
         let mut reader =

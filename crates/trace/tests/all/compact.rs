@@ -2,14 +2,20 @@
 
 use std::io::Read;
 
-use lode_trace::{CompactWriter, ErrorKind, OnError, ReadOptions, create_compact, open_trace};
-use lode_types::{Op, TraceRequest};
+use lode_trace::{CompactWriter, ErrorKind, OnError, ReadOptions, Recorded, create_compact, open_trace};
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
 use proptest::prelude::*;
 
 use crate::samples::{drain, lode, open, requests};
 
 fn any_op() -> impl Strategy<Value = Op> {
     prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Flush])
+}
+
+/// Mostly nobody, as most traces have it.
+fn any_origin() -> impl Strategy<Value = Origin> {
+    let code = prop_oneof![1u32..16, any::<u32>()];
+    prop_oneof![200 => Just(Origin::UNKNOWN), 1 => code.prop_map(|code| Origin::from_code(code).unwrap_or_default())]
 }
 
 /// Values around every field's limits as well as usual ones.
@@ -21,11 +27,11 @@ fn any_request(volumes: u32) -> impl Strategy<Value = TraceRequest> {
         ((1u64 << 48) - 2..(1 << 48) + 2).prop_map(|sector| sector * 512),
     ];
     let length = prop_oneof![any::<u32>(), (0u32..70_000).prop_map(|sectors| sectors * 512)];
-    (time, offset, length, 0..volumes, any_op()).prop_map(
-        |(time_ns, offset_bytes, length_bytes, volume, op)| {
+    (time, offset, length, 0..volumes, any_op(), any_origin()).prop_map(
+        |(time_ns, offset_bytes, length_bytes, volume, op, origin)| {
             let length_bytes = if op == Op::Flush { length_bytes } else { length_bytes.max(1) };
             let offset_bytes = offset_bytes.min(u64::MAX - u64::from(length_bytes));
-            TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }
+            TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin }
         },
     )
 }
@@ -76,6 +82,7 @@ fn random_requests(count: u64, volumes: u64) -> Vec<TraceRequest> {
         length_bytes: (1 + random(1 << 16)).min(65_535) as u32 * 512,
         volume: random(volumes) as u32,
         op: [Op::Read, Op::Write, Op::Trim, Op::Flush][random(4) as usize],
+        origin: Origin::UNKNOWN,
     });
     requests.collect()
 }
@@ -116,9 +123,10 @@ fn no_request_takes_more_than_its_fields() {
         let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (request.time_ns, request.offset_bytes) = (mixed, mixed.rotate_left(32) >> 1);
         request.length_bytes = mixed as u32 | 1;
+        request.origin = Origin::from_code(mixed as u32 & !0xa).expect("flags that say no or nothing");
     }
     let bytes = bytes_without_names(&all);
-    assert!(bytes <= 23 * 50_000 + 4096, "{bytes}");
+    assert!(bytes <= 27 * 50_000 + 4096, "{bytes}");
 }
 
 #[test]
@@ -170,4 +178,47 @@ fn the_writer_refuses_what_readers_would() {
         let outcome = writer.write(&volumes, &[request]);
         assert_eq!(outcome.map_err(|error| error.kind()), Err(kind));
     }
+}
+
+#[test]
+fn what_is_recorded_stays_so_and_what_nobody_tells_takes_nothing() {
+    for code in 0..8 {
+        let origins = OriginFields::from_code(code).expect("three bits");
+        for times in [false, true] {
+            let recorded = Recorded { times, origins };
+            let writer = CompactWriter::recording(Vec::new(), "memory", recorded).expect("memory");
+            let reader = open(writer.finish().expect("memory"), "x", OnError::Stop).expect("the format");
+            assert_eq!(reader.recorded(), recorded);
+        }
+    }
+    let mut all = requests(4096);
+    let before = lode(&["a".to_owned()], &all).len();
+    all.iter_mut().for_each(|request| request.origin = request.origin.with_sync(request.op == Op::Read));
+    let flags = lode(&["a".to_owned()], &all).len();
+    assert_eq!(flags - before, 4096 / 2, "half a byte a request");
+}
+
+/// The file with another version in its header, which is sealed again.
+fn as_version(mut bytes: Vec<u8>, version: u8) -> Vec<u8> {
+    bytes[8] = version;
+    let crc = crc32c::crc32c(&bytes[..28]);
+    bytes[28..32].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn the_version_before_origins_is_read_and_has_none() {
+    let mut all = requests(50);
+    let names = ["a".to_owned()];
+    let mut reader = open(as_version(lode(&names, &all), 3), "x", OnError::Stop).expect("the format");
+    assert_eq!((drain(&mut reader).0, reader.recorded()), (all.clone(), Recorded::TIMES));
+    // A column of them cannot be there, and neither can a header that promises them.
+    all[7].origin = Origin::UNKNOWN.with_sync(true);
+    let mut reader = open(as_version(lode(&names, &all), 3), "x", OnError::Stop).expect("the format");
+    assert_eq!(drain(&mut reader).1.map(|error| error.kind()), Some(ErrorKind::Malformed));
+    let recorded = Recorded { times: true, origins: OriginFields::ALL };
+    let writer = CompactWriter::recording(Vec::new(), "memory", recorded).expect("memory");
+    let bytes = as_version(writer.finish().expect("memory"), 3);
+    let error = drain(&mut open(bytes, "x", OnError::Skip).expect("the format")).1;
+    assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Version));
 }

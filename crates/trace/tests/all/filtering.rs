@@ -1,7 +1,7 @@
 //! Filtering and taking the first requests, against the obvious way in memory.
 
 use lode_trace::{Filter, FilterOptions, Head, Merge, MergeOptions, Moment, OnError, VolumePattern};
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, TraceRequest};
 use proptest::prelude::*;
 
 use crate::samples::{lode, open};
@@ -25,6 +25,7 @@ fn any_trace() -> impl Strategy<Value = Vec<TraceRequest>> {
             length_bytes: 1,
             volume,
             op,
+            origin: Origin::UNKNOWN,
         };
         requests.into_iter().map(request).collect()
     })
@@ -113,8 +114,14 @@ fn patterns_that_are_none_are_refused() {
 
 #[test]
 fn volumes_of_one_name_become_one_and_are_told() {
-    let request =
-        |time_ns| TraceRequest { time_ns, offset_bytes: 0, length_bytes: 1, volume: 0, op: Op::Read };
+    let request = |time_ns| TraceRequest {
+        time_ns,
+        offset_bytes: 0,
+        length_bytes: 1,
+        volume: 0,
+        op: Op::Read,
+        origin: Origin::UNKNOWN,
+    };
     let reader = |name: &str, time_ns| {
         open(lode(&[name.to_owned()], &[request(time_ns)]), "x", OnError::Stop).expect("a trace")
     };

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use lode_trace::{ErrorKind, OnError, ReadOptions, TraceError, open_trace};
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, TraceRequest};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -148,6 +148,7 @@ fn other_names_types_and_what_is_missing() {
         length_bytes,
         volume,
         op: Op::Read,
+        origin: Origin::UNKNOWN,
     };
     assert_eq!(requests, [request(5000, 4096, 512, 0), request(6000, 4608, 1024, 1)]);
     assert_eq!(volumes, ["7", "12"]);

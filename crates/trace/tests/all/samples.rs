@@ -3,7 +3,7 @@
 use std::io::{Cursor, Write};
 
 use lode_trace::{CompactWriter, OnError, ReadOptions, Reader, TraceError, read_trace};
-use lode_types::{Op, TraceRequest};
+use lode_types::{Op, Origin, TraceRequest};
 
 /// Requests that every format can hold: 512-byte units, whole microseconds, no trims.
 pub fn requests(count: u64) -> Vec<TraceRequest> {
@@ -14,6 +14,7 @@ pub fn requests(count: u64) -> Vec<TraceRequest> {
             length_bytes: 512 * (1 + i as u32 % 16),
             volume: 0,
             op: if i % 3 == 0 { Op::Read } else { Op::Write },
+            origin: Origin::UNKNOWN,
         })
         .collect()
 }
@@ -71,11 +72,16 @@ pub fn every_format(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {
         ("blktrace", blktrace(requests)),
     ];
     all.extend(line_formats(requests));
+    let mut told = "volume,time_ns,op,offset_bytes,length_bytes,sync\n".to_owned();
+    for r in requests {
+        told += &format!("hm_0,{},{},{},{},\n", r.time_ns, letter(r), r.offset_bytes, r.length_bytes);
+    }
+    all.push(("requests-csv", told.into_bytes()));
     all
 }
 
 /// How many there are.
-pub const FORMATS: usize = 16;
+pub const FORMATS: usize = 17;
 
 /// The formats of one line a request, without a header that they need.
 fn line_formats(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {

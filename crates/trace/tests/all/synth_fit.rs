@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use lode_reuse::{Distances, Metric};
 use lode_trace::synth::{Fitter, Generator, Profile};
 use lode_trace::{ErrorKind, ReadOptions, open_trace, vm_block};
-use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
+use lode_types::{AccessOp, BlockSize, Op, Origin, TraceRequest, blocks_of};
 use proptest::prelude::*;
 
 /// The largest mean difference between the miss ratios of trace and profile.
@@ -27,7 +27,7 @@ fn traces() -> Option<PathBuf> {
 
 fn request(time_ns: u64, volume: u32, offset_bytes: u64, length_bytes: u32, reads: bool) -> TraceRequest {
     let op = if reads { Op::Read } else { Op::Write };
-    TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }
+    TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN }
 }
 
 fn requests_of(path: &Path) -> Vec<TraceRequest> {
@@ -163,7 +163,7 @@ fn any_request() -> impl Strategy<Value = TraceRequest> {
     let length = prop_oneof![1u32..20_000, Just(4096), Just(1 << 20)];
     let op = prop::sample::select(vec![Op::Read, Op::Write, Op::Write, Op::Trim, Op::Flush]);
     (time_ns, offset, length, 0u32..3, op).prop_map(|(time_ns, offset_bytes, length_bytes, volume, op)| {
-        TraceRequest { time_ns, offset_bytes, length_bytes, volume, op }
+        TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN }
     })
 }
 

@@ -49,7 +49,7 @@ impl ConvertCommand {
 }
 
 fn convert(reader: &mut Reader, path: &Path) -> Result<u64, CliError> {
-    let mut writer = create_compact_with(path, reader.has_times())?;
+    let mut writer = create_compact_with(path, reader.recorded())?;
     let mut batch = Vec::new();
     let mut bar = Bar::new("Converting");
     while reader.next_batch(&mut batch)? > 0 {

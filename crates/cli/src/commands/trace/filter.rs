@@ -153,7 +153,7 @@ impl FilterCommand {
 }
 
 fn copy(merge: &mut Merge, filter: &mut Filter, path: &Path) -> Result<(), CliError> {
-    let mut writer = create_compact_with(path, merge.has_times())?;
+    let mut writer = create_compact_with(path, merge.recorded())?;
     let (mut batch, mut chosen) = (Vec::new(), Vec::new());
     let mut bar = Bar::new("Filtering");
     while merge.next_batch(&mut batch)? > 0 {

@@ -62,7 +62,7 @@ impl HeadCommand {
 }
 
 fn copy(reader: &mut Reader, head: &mut Head, path: &Path) -> Result<(), CliError> {
-    let mut writer = create_compact_with(path, reader.has_times())?;
+    let mut writer = create_compact_with(path, reader.recorded())?;
     let mut batch = Vec::new();
     let mut bar = Bar::new("Reading");
     while head.left() > 0 && reader.next_batch(&mut batch)? > 0 {

@@ -59,6 +59,8 @@ impl InfoCommand {
 #[derive(Serialize)]
 struct InfoEntry<'a> {
     input: InputReport,
+    /// What it tells of who asks.
+    tells: Vec<&'static str>,
     first_ns: Option<u64>,
     last_ns: Option<u64>,
     usual_first_ns: Option<u64>,
@@ -114,6 +116,7 @@ impl InfoEntry<'_> {
         });
         InfoEntry {
             input,
+            tells: info.origins.names(),
             first_ns: info.span.map(|span| span.first_ns),
             last_ns: info.span.map(|span| span.last_ns),
             usual_first_ns: info.span.map(|span| span.usual_first_ns),
@@ -148,6 +151,10 @@ impl VolumeEntry<'_> {
 
 fn info_text(info: &TraceInfo) -> String {
     let mut text = format!("Format {}", info.format);
+    let told = info.origins.names();
+    if !told.is_empty() {
+        text += &format!(", tells {}", told.join(", "));
+    }
     if let Some(span) = &info.span {
         text += &format!(", {}", span_text(span));
     }

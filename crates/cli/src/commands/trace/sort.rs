@@ -121,7 +121,7 @@ fn unread(trace: &Path) -> Progress {
 }
 
 fn write(sorted: &mut Sorted, bar: &mut Steps, path: &Path) -> Result<(), CliError> {
-    let mut writer = create_compact_with(path, sorted.has_times())?;
+    let mut writer = create_compact_with(path, sorted.recorded())?;
     let mut batch = Vec::new();
     while sorted.next_batch(&mut batch)? > 0 {
         writer.write(sorted.volumes(), &batch)?;

@@ -21,3 +21,4 @@ pub mod tica;
 pub mod two_level;
 pub mod two_q;
 pub mod w_tinylfu;
+pub mod write_cache;

@@ -47,7 +47,7 @@ impl PlainOpencas {
         }
     }
 
-    fn to_back(&mut self, block: BlockNo) {
+    fn move_to_back(&mut self, block: BlockNo) {
         let at = self.cached.iter().position(|entry| entry.block == block).unwrap();
         let entry = self.cached.remove(at);
         self.cached.push(entry);
@@ -65,7 +65,7 @@ impl PlainOpencas {
         let at = self.oldest(true)?;
         let block = self.cached[at].block;
         self.cached[at].dirty = false;
-        self.to_back(block);
+        self.move_to_back(block);
         Some(block)
     }
 }
@@ -77,7 +77,7 @@ impl PlainReplacement for PlainOpencas {
 
     fn touch(&mut self, block: BlockNo) {
         if self.cached.iter().any(|entry| entry.block == block && !entry.dirty) {
-            self.to_back(block);
+            self.move_to_back(block);
         }
     }
 
@@ -118,7 +118,7 @@ impl PlainReplacement for PlainOpencas {
             self.written.insert(block, self.requests);
         }
         if dirty || was_dirty {
-            self.to_back(block);
+            self.move_to_back(block);
         }
     }
 
@@ -155,7 +155,7 @@ impl PlainCleaner for PlainOpencas {
         if std::mem::take(&mut self.in_need) {
             (0..32).for_each(|_| cleaned.extend(self.clean_oldest()));
         }
-        if self.requests % self.settings.wake_up == 0 && self.settings.cleans {
+        if self.requests.is_multiple_of(self.settings.wake_up) && self.settings.cleans {
             for _ in 0..self.settings.most_at_once {
                 let Some(at) = self.oldest(true) else { break };
                 let age = self.requests - self.written[&self.cached[at].block];

@@ -107,7 +107,7 @@ impl PlainTwoLevel for PlainL2arc {
             }
             Step::EndRequest => {
                 self.requests += 1;
-                if self.requests % self.interval == 0 { self.feed() } else { Vec::new() }
+                if self.requests.is_multiple_of(self.interval) { self.feed() } else { Vec::new() }
             }
             Step::Discard(block) => {
                 let said = self.invalidate(block);

@@ -12,6 +12,7 @@ use lode_types::TraceRequest;
 use self::merge::RunMerge;
 use self::runs::{RUN_MEMORY_BYTES, Run, RunFile};
 use super::naming::Naming;
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, TraceError};
 use crate::limits::{BATCH_REQUESTS, MAX_SORT_FAN_IN, MIN_SORT_MEMORY_BYTES};
 use crate::reader::Reader;
@@ -63,7 +64,7 @@ pub struct Sorter {
     /// Requests of each volume.
     counts: Vec<u64>,
     inputs: usize,
-    has_times: bool,
+    recorded: Option<Recorded>,
     requests: u64,
     buffer: Vec<TraceRequest>,
     spilled: Option<Spilled>,
@@ -104,7 +105,7 @@ impl Sorter {
             volumes: Naming::default(),
             counts: Vec::new(),
             inputs: 0,
-            has_times: true,
+            recorded: None,
             requests: 0,
             buffer: Vec::new(),
             spilled: None,
@@ -139,7 +140,8 @@ impl Sorter {
         // A trace may name volumes that it has no request of.
         self.number_volumes(reader, &mut numbers)?;
         self.inputs += 1;
-        self.has_times &= reader.has_times();
+        let recorded = reader.recorded();
+        self.recorded = Some(self.recorded.map_or(recorded, |all| all.and(recorded)));
         Ok(())
     }
 
@@ -187,7 +189,7 @@ impl Sorter {
         let mut sorted = Sorted {
             volumes: Naming::default(),
             counts: Vec::new(),
-            has_times: self.has_times,
+            recorded: self.recorded.unwrap_or(Recorded::TIMES),
             requests: self.requests,
             progress: SortProgress { done: 0, total: self.requests },
             runs: 0,
@@ -262,7 +264,7 @@ fn merge_groups(
 pub struct Sorted {
     volumes: Naming,
     counts: Vec<u64>,
-    has_times: bool,
+    recorded: Recorded,
     requests: u64,
     progress: SortProgress,
     runs: u64,
@@ -278,9 +280,9 @@ enum Rest {
 }
 
 impl Sorted {
-    /// Whether the times of all traces were recorded; see [`Reader::has_times`].
-    pub fn has_times(&self) -> bool {
-        self.has_times
+    /// What all traces record; see [`Reader::recorded`].
+    pub fn recorded(&self) -> Recorded {
+        self.recorded
     }
 
     /// Replaces `out` by the next requests, at most [`BATCH_REQUESTS`], and says how many; zero at the end.

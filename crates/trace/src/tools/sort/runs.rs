@@ -94,7 +94,7 @@ impl RunFile {
         if crc32c::crc32c(bytes) != header.payload_crc || header.items as usize > BATCH_REQUESTS {
             return Err(self.damaged());
         }
-        unpack(bytes, header.base, header.items as usize, MAX_VOLUMES as u32, out)
+        unpack(bytes, header.base, header.items as usize, MAX_VOLUMES as u32, true, out)
             .map_err(|_| self.damaged())?;
         run.start += (HEADER_BYTES + bytes.len()) as u64;
         Ok(())
@@ -156,12 +156,18 @@ fn failed(what: &str, folder: &Path, error: io::Error) -> TraceError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lode_types::Op;
+    use lode_types::{Op, Origin};
 
     #[test]
     fn damage_is_found() {
-        let request =
-            TraceRequest { time_ns: 5, offset_bytes: 1, length_bytes: 1, volume: 65_535, op: Op::Trim };
+        let request = TraceRequest {
+            time_ns: 5,
+            offset_bytes: 1,
+            length_bytes: 1,
+            volume: 65_535,
+            op: Op::Trim,
+            origin: Origin::UNKNOWN,
+        };
         let folder = tempfile::tempdir().expect("a folder");
         for at in [0, 20, 28, 40, 64, 70] {
             let mut file = RunFile::create(folder.path()).expect("a file");

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use lode_types::Op;
+use lode_types::{Op, Origin};
 use proptest::prelude::*;
 
 use super::*;
@@ -21,7 +21,14 @@ fn reader((volumes, requests): &Input) -> Reader {
 
 /// The number in `offset_bytes` tells requests apart.
 fn request(number: usize, time_ns: u64, volume: u32) -> TraceRequest {
-    TraceRequest { time_ns, offset_bytes: number as u64 * 512, length_bytes: 512, volume, op: Op::Write }
+    TraceRequest {
+        time_ns,
+        offset_bytes: number as u64 * 512,
+        length_bytes: 512,
+        volume,
+        op: Op::Write,
+        origin: Origin::UNKNOWN,
+    }
 }
 
 fn drain(mut sorted: Sorted) -> Vec<TraceRequest> {

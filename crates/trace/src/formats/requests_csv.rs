@@ -1,0 +1,248 @@
+//! Lodestore's own text: one request a line under a title line that names the columns, the only text that can tell who
+//! asks.
+//!
+//! `time_ns`, `volume`, `op`, `offset_bytes` and `length_bytes` have to be there, `process`, `sync` and `critical` may
+//! be; the order is free. An op is the first letter of read, write, trim or flush. `sync` and `critical` are 1 or 0. What
+//! a request does not tell of who asks is left empty.
+
+use lode_types::{Op, Origin, OriginFields, TraceRequest};
+
+use super::fields::{TimeUnit, length, number};
+use super::{Decoder, Format, head_lines};
+use crate::error::{Fault, TraceError};
+use crate::feed::{Feed, More, Parsed};
+use crate::volumes::VolumeTable;
+
+pub(crate) static FORMAT: Format = Format {
+    name: "requests-csv",
+    about: "Lodestore's CSV with the columns time_ns, volume, op, offset_bytes, length_bytes; and process, sync, critical",
+    endings: &[],
+    default_unit_bytes: None,
+    has_times: |_| true,
+    origins: |head| titles_in(head).map_or(OriginFields::NONE, |titles| titles.origins()),
+    detect: |head| titles_in(head).is_some(),
+    decoder: |_| Box::new(RequestsCsv { titles: None }),
+};
+
+/// Names of the columns; those of who asks come last, and alone may be absent.
+const NAMES: [&str; 8] =
+    ["time_ns", "volume", "op", "offset_bytes", "length_bytes", "process", "sync", "critical"];
+const NEEDED: usize = 5;
+const TIME: usize = 0;
+const VOLUME: usize = 1;
+const OP: usize = 2;
+const OFFSET: usize = 3;
+const LENGTH: usize = 4;
+const PROCESS: usize = 5;
+const SYNC: usize = 6;
+const CRITICAL: usize = 7;
+
+const TITLES: Fault = Fault::malformed(
+    "a title line with time_ns, volume, op, offset_bytes and length_bytes, perhaps process, sync and critical",
+);
+const SHAPE: Fault = Fault::malformed("as many fields as the title line has");
+const A_PROCESS: Fault = Fault::malformed("the number of a process up to 268,435,454, or nothing");
+const A_FLAG: Fault = Fault::malformed("1, 0 or nothing as sync and as critical");
+
+/// Which column each field of a line is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Titles {
+    columns: Vec<usize>,
+}
+
+impl Titles {
+    /// The columns that a title line names, each once.
+    fn of(line: &[u8]) -> Option<Titles> {
+        let place = |title: &[u8]| NAMES.iter().position(|name| name.as_bytes() == title);
+        let mut columns = Vec::new();
+        for title in line.split(|&b| b == b',') {
+            let column = place(title).filter(|column| !columns.contains(column))?;
+            columns.push(column);
+        }
+        (0..NEEDED).all(|needed| columns.contains(&needed)).then_some(Titles { columns })
+    }
+
+    fn origins(&self) -> OriginFields {
+        let has = |column: usize| self.columns.contains(&column);
+        OriginFields { process: has(PROCESS), sync: has(SYNC), critical: has(CRITICAL) }
+    }
+
+    /// The fields of a line by their columns; of a column that is not there an empty one.
+    fn fields<'a>(&self, line: &'a [u8]) -> Result<[&'a [u8]; NAMES.len()], Fault> {
+        let mut values: [&[u8]; NAMES.len()] = [b""; NAMES.len()];
+        let mut fields = line.split(|&b| b == b',');
+        for &column in &self.columns {
+            values[column] = fields.next().ok_or(SHAPE)?;
+        }
+        if fields.next().is_some() { Err(SHAPE) } else { Ok(values) }
+    }
+}
+
+fn titles_in(head: &[u8]) -> Option<Titles> {
+    head_lines(head).next().and_then(Titles::of)
+}
+
+struct RequestsCsv {
+    /// None before the title line.
+    titles: Option<Titles>,
+}
+
+impl Decoder for RequestsCsv {
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        feed.lines(out, |line, volumes| self.parse(line, volumes))
+    }
+}
+
+impl RequestsCsv {
+    fn parse(&mut self, line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+        if line.is_empty() {
+            return Ok(Parsed::Nothing);
+        }
+        if let Some(titles) = Titles::of(line) {
+            // Files that were joined have it again.
+            let known = self.titles.get_or_insert_with(|| titles.clone());
+            return if *known == titles { Ok(Parsed::Nothing) } else { Err(TITLES) };
+        }
+        let titles = self.titles.as_ref().ok_or(TITLES)?;
+        request(&titles.fields(line)?, volumes).map(Parsed::Request)
+    }
+}
+
+fn request(fields: &[&[u8]; NAMES.len()], volumes: &mut VolumeTable) -> Result<TraceRequest, Fault> {
+    let time_ns =
+        TimeUnit::Nanoseconds.ns(Some(fields[TIME]), "zero or more nanoseconds, below 2^64, as time_ns")?;
+    let op = match fields[OP] {
+        b"R" => Op::Read,
+        b"W" => Op::Write,
+        b"T" => Op::Trim,
+        b"F" => Op::Flush,
+        _ => return Err(Fault::malformed("R, W, T or F as op")),
+    };
+    let offset_bytes = number(Some(fields[OFFSET]), "a number of bytes below 2^64 as offset_bytes")?;
+    let length_bytes = length(number(Some(fields[LENGTH]), "a number of bytes as length_bytes")?)?;
+    if op == Op::Flush && (offset_bytes, length_bytes) != (0, 0) {
+        return Err(Fault::malformed("0 as offset_bytes and length_bytes of a flush"));
+    }
+    let mut origin = Origin::UNKNOWN;
+    if !fields[PROCESS].is_empty() {
+        let process = number(Some(fields[PROCESS]), "the number of a process or nothing as process")?;
+        let process = u32::try_from(process).map_err(|_| A_PROCESS)?;
+        origin = origin.with_process(process).ok_or(A_PROCESS)?;
+    }
+    if let Some(sync) = flag(fields[SYNC])? {
+        origin = origin.with_sync(sync);
+    }
+    if let Some(critical) = flag(fields[CRITICAL])? {
+        origin = origin.with_critical(critical);
+    }
+    let volume = volumes.lookup(fields[VOLUME], <[u8]>::to_vec)?;
+    Ok(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin })
+}
+
+fn flag(field: &[u8]) -> Result<Option<bool>, Fault> {
+    match field {
+        b"" => Ok(None),
+        b"0" => Ok(Some(false)),
+        b"1" => Ok(Some(true)),
+        _ => Err(A_FLAG),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn read(lines: &[&str]) -> Vec<Result<Option<TraceRequest>, ErrorKind>> {
+        let (mut decoder, mut volumes) = (RequestsCsv { titles: None }, VolumeTable::default());
+        let mut outcome = |line: &&str| match decoder.parse(line.as_bytes(), &mut volumes) {
+            Ok(Parsed::Request(request)) => Ok(Some(request)),
+            Ok(_) => Ok(None),
+            Err(fault) => Err(fault.kind),
+        };
+        lines.iter().map(&mut outcome).collect()
+    }
+
+    #[test]
+    fn columns_go_by_their_titles() {
+        let plain = TraceRequest {
+            time_ns: 7,
+            offset_bytes: 4096,
+            length_bytes: 512,
+            volume: 0,
+            op: Op::Write,
+            origin: Origin::UNKNOWN,
+        };
+        let title = "time_ns,volume,op,offset_bytes,length_bytes";
+        assert_eq!(
+            read(&[title, "7,a,W,4096,512", "", title]),
+            [Ok(None), Ok(Some(plain)), Ok(None), Ok(None)]
+        );
+        let title = "critical,volume,process,op,sync,time_ns,length_bytes,offset_bytes";
+        let told = |process, sync, critical| TraceRequest {
+            origin: Origin::UNKNOWN.with_process(process).unwrap().with_sync(sync).with_critical(critical),
+            ..plain
+        };
+        let lines = [
+            title,
+            "1,a,0,W,0,7,512,4096",
+            "0,a,4194304,W,1,7,512,4096",
+            ",a,,W,,7,512,4096",
+            ",a,,F,1,7,0,0",
+        ];
+        let flush = TraceRequest {
+            offset_bytes: 0,
+            length_bytes: 0,
+            op: Op::Flush,
+            origin: Origin::UNKNOWN.with_sync(true),
+            ..plain
+        };
+        let read = read(&lines);
+        assert_eq!(
+            read[1..],
+            [told(0, false, true), told(4_194_304, true, false), plain, flush].map(|r| Ok(Some(r)))
+        );
+    }
+
+    #[test]
+    fn only_title_lines_that_there_are() {
+        let all = (FORMAT.origins)(b"process,sync,critical,time_ns,volume,op,offset_bytes,length_bytes\n");
+        assert_eq!(all, OriginFields::ALL);
+        assert!((FORMAT.detect)(b"time_ns,volume,op,offset_bytes,length_bytes\r\n1,a,R,0,512\r\n"));
+        for bad in [
+            "time_ns,volume,op,offset_bytes",
+            "time_ns,volume,op,offset_bytes,length_bytes,time_ns",
+            "time_ns,volume,op,offset_bytes,length_bytes,colour",
+            "Time_ns,volume,op,offset_bytes,length_bytes",
+            "",
+        ] {
+            assert!(!(FORMAT.detect)(bad.as_bytes()), "{bad}");
+            assert_eq!((FORMAT.origins)(bad.as_bytes()), OriginFields::NONE);
+        }
+    }
+
+    #[test]
+    fn refuses_faults() {
+        let title = "time_ns,volume,op,offset_bytes,length_bytes,process,sync,critical";
+        for (line, kind) in [
+            ("1,a,R,0,512", ErrorKind::Malformed),
+            ("1,a,R,0,512,,,,", ErrorKind::Malformed),
+            ("-1,a,R,0,512,,,", ErrorKind::NegativeTime),
+            ("1s,a,R,0,512,,,", ErrorKind::Malformed),
+            ("1,,R,0,512,,,", ErrorKind::VolumeName),
+            ("1,a,r,0,512,,,", ErrorKind::Malformed),
+            ("1,a,R,18446744073709551616,512,,,", ErrorKind::OutOfRange),
+            ("1,a,R,0,4294967296,,,", ErrorKind::OutOfRange),
+            ("1,a,F,0,512,,,", ErrorKind::Malformed),
+            ("1,a,R,0,512,268435455,,", ErrorKind::Malformed),
+            ("1,a,R,0,512,18446744073709551615,,", ErrorKind::Malformed),
+            ("1,a,R,0,512,-1,,", ErrorKind::Malformed),
+            ("1,a,R,0,512,,2,", ErrorKind::Malformed),
+            ("1,a,R,0,512,,,yes", ErrorKind::Malformed),
+            ("time_ns,volume,op,offset_bytes,length_bytes", ErrorKind::Malformed),
+        ] {
+            assert_eq!(read(&[title, line])[1], Err(kind), "{line}");
+        }
+        assert_eq!(read(&["1,a,R,0,512,,,"]), [Err(ErrorKind::Malformed)]);
+    }
+}
