@@ -66,6 +66,8 @@ pub struct VmCurveReport {
     pub reuse_intensity_per_s: Option<f64>,
     /// Share of the blocks that were followed.
     pub rate: f64,
+    /// Distinct blocks that were followed; only of simulations, which know no standard error.
+    pub followed_blocks: Option<u64>,
     /// Number of the interval that the first of `intervals` stands for.
     pub first_interval: u32,
     /// What each interval showed.
@@ -127,7 +129,7 @@ impl CurveReport {
         CurveReport {
             metric: "scheme",
             policy: Some(options.settings.scheme().to_owned()),
-            method: if options.rate < 1.0 { rate_method(options.rate) } else { method_text(Method::Exact) },
+            method: method_used(Method::LeastRate(options.rate), vms.iter().map(|vm| vm.rate)),
             block_bytes: options.stream.block_size.bytes(),
             vms: vms.iter().map(VmCurveReport::of_simulation).collect(),
             shrinks: 0,
@@ -161,6 +163,7 @@ impl VmCurveReport {
             distinct_blocks: None,
             reuse_intensity_per_s: None,
             rate: vm.rate,
+            followed_blocks: Some(vm.followed_blocks),
             first_interval: 0,
             intervals: Vec::new(),
             intervals_cut: 0,
@@ -188,6 +191,7 @@ impl VmCurveReport {
                 bounds_ns.map_or(0.0, |_| seconds(&vm.facts)),
             ),
             rate: vm.rate,
+            followed_blocks: None,
             first_interval: vm.facts.first_interval,
             intervals: vm
                 .intervals
