@@ -146,6 +146,8 @@ struct Dealer<'a, C: Follower, F> {
     interval: u32,
     requests_in_interval: u64,
     interval_start_ns: Option<u64>,
+    /// The time of the latest request, when that was an interval or more before the start of its interval.
+    behind_ns: Option<u64>,
     starts_ns: Vec<u64>,
     latest_ns: u64,
     /// Accesses until the memory in use is looked at again.
@@ -168,6 +170,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             interval: 0,
             requests_in_interval: 0,
             interval_start_ns: None,
+            behind_ns: None,
             starts_ns: Vec::new(),
             latest_ns: 0,
             until_look,
@@ -281,6 +284,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             self.begin_interval(time_ns);
         }
         self.latest_ns = self.latest_ns.max(time_ns);
+        self.put_stray_start_right(time_ns);
         let start_ns = self.interval_start_ns.unwrap_or(time_ns);
         let over = match self.options.interval {
             None => false,
@@ -298,6 +302,27 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
         }
         self.requests_in_interval += 1;
         Ok(())
+    }
+
+    /// Times go on from before the start of the present interval: then it was the start that was far from all others. One
+    /// such time may itself be astray, so that it takes two in a row.
+    fn put_stray_start_right(&mut self, time_ns: u64) {
+        let (Some(Interval::TimeNs(ns)), Some(start_ns)) = (self.options.interval, self.interval_start_ns)
+        else {
+            return;
+        };
+        if start_ns.saturating_sub(time_ns) < ns.max(1) {
+            self.behind_ns = None;
+            return;
+        }
+        let Some(first_ns) = self.behind_ns.replace(time_ns) else { return };
+        let first_ns = first_ns.min(time_ns);
+        self.behind_ns = None;
+        self.interval_start_ns = Some(first_ns);
+        self.latest_ns = time_ns.max(first_ns);
+        if let Some(kept) = self.starts_ns.get_mut(self.interval as usize) {
+            *kept = first_ns;
+        }
     }
 
     fn begin_interval(&mut self, time_ns: u64) {
