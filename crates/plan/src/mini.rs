@@ -283,6 +283,10 @@ impl Follower for MiniFollower {
     fn rate(&self) -> f64 {
         self.sample.rate()
     }
+
+    fn most_blocks(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 impl MiniFollower {

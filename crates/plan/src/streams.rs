@@ -3,7 +3,7 @@
 //! Requests are cut into blocks and dealt to their VM's consumer; trims and flushes are counted and change nothing,
 //! because no curve knows them. It must not know what consumers compute.
 
-use lode_reuse::ReuseError;
+use lode_reuse::{Method, ReuseError};
 use lode_trace::{Merge, QuickSpan, vm_block};
 use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
 
@@ -70,6 +70,17 @@ pub(crate) trait Follower: Consumer<Error = ReuseError> {
 
     /// Share of the blocks that is followed.
     fn rate(&self) -> f64;
+
+    /// Blocks beyond which fewer are followed without being asked to.
+    fn most_blocks(&self) -> u64;
+}
+
+/// Blocks beyond which this method follows a smaller share, without limit.
+pub(crate) fn most_blocks(method: Method) -> u64 {
+    match method {
+        Method::Size(blocks) => blocks.into(),
+        _ => u64::MAX,
+    }
 }
 
 /// What is known of a VM without any table.
@@ -365,13 +376,18 @@ pub(crate) fn access_op(op: Op) -> Option<AccessOp> {
 /// Makes followers smaller until what they are bound to follow fits, as far as that can be yet; gives the bytes that it will
 /// take at least, and how often blocks were halved.
 fn shrink_for<C: Follower>(followers: &mut [&mut C], foreseen: &[u64], limit_bytes: u64) -> (u64, u64) {
+    // What limits itself needs no help, which would only leave it less than it is allowed.
+    let least_of = |follower: &C, blocks| {
+        let all = least_bytes(blocks, follower.rate());
+        all.min(least_bytes(follower.most_blocks().min(blocks), 1.0))
+    };
     let least = |followers: &[&mut C]| -> u64 {
-        followers.iter().zip(foreseen).map(|(follower, &blocks)| least_bytes(blocks, follower.rate())).sum()
+        followers.iter().zip(foreseen).map(|(follower, &blocks)| least_of(follower, blocks)).sum()
     };
     let mut shrinks = 0;
     if least(followers) > limit_bytes {
         for (follower, &blocks) in followers.iter_mut().zip(foreseen) {
-            while least_bytes(blocks, follower.rate()) > SUNK_BYTES && follower.shrink() {
+            while least_of(follower, blocks) > SUNK_BYTES && follower.shrink() {
                 shrinks += 1;
             }
         }
