@@ -11,7 +11,7 @@ use crate::error::PlanError;
 use crate::jobs::Spare;
 use crate::pieces::scan_pieces;
 use crate::pool::{BlockAccess, Consumer};
-use crate::streams::{Follower, MAX_INTERVALS, StreamFacts, StreamOptions, follow};
+use crate::streams::{Follower, MAX_INTERVALS, StreamFacts, StreamOptions, follow, most_blocks};
 
 /// Distinct blocks of one interval that are counted one by one; of more, the number is estimated from a sample of so many.
 pub const MAX_WORKING_SET_BLOCKS: u32 = 1 << 16;
@@ -107,7 +107,8 @@ pub fn curves(
         } else {
             None
         };
-        Ok(CurveFollower { whole: profiler()?, windows, spare: spare.clone() })
+        let most_blocks = most_blocks(options.method);
+        Ok(CurveFollower { whole: profiler()?, windows, spare: spare.clone(), most_blocks })
     };
     let followed = follow(merge, &options.stream, make, progress)?;
     let vms = followed.vms.into_iter().map(|(facts, follower)| follower.finish(facts)).collect();
@@ -149,6 +150,7 @@ struct CurveFollower {
     whole: Profiler,
     windows: Option<Windows>,
     spare: Arc<Spare>,
+    most_blocks: u64,
 }
 
 /// What is measured of each interval on its own.
@@ -210,6 +212,10 @@ impl Follower for CurveFollower {
 
     fn rate(&self) -> f64 {
         self.whole.rate()
+    }
+
+    fn most_blocks(&self) -> u64 {
+        self.most_blocks
     }
 }
 

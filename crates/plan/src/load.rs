@@ -13,7 +13,7 @@ use lode_types::Level;
 use crate::error::PlanError;
 use crate::jobs::Spare;
 use crate::pool::{BlockAccess, Consumer};
-use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
+use crate::streams::{Follower, StreamFacts, StreamOptions, follow, most_blocks};
 
 /// Most points of a curve that levels are divided by. Between them hits are too low by less than one in so many.
 pub const MAX_CURVE_POINTS: usize = 4096;
@@ -77,7 +77,7 @@ pub fn measure(
     let make = |vm: usize| {
         spare.add_vm();
         let profiler = JointProfiler::new(method, vm as u64)?;
-        Ok(JointFollower { profiler, spare: spare.clone() })
+        Ok(JointFollower { profiler, spare: spare.clone(), most_blocks: most_blocks(method) })
     };
     let followed = follow(merge, stream, make, progress)?;
     let vms =
@@ -132,6 +132,7 @@ fn span_of<'a>(vms: impl Iterator<Item = &'a VmLoad>) -> Option<u64> {
 struct JointFollower {
     profiler: JointProfiler,
     spare: Arc<Spare>,
+    most_blocks: u64,
 }
 
 impl Consumer for JointFollower {
@@ -156,5 +157,9 @@ impl Follower for JointFollower {
 
     fn rate(&self) -> f64 {
         self.profiler.rate()
+    }
+
+    fn most_blocks(&self) -> u64 {
+        self.most_blocks
     }
 }

@@ -3,15 +3,22 @@
 //! USENIX ATC 2017). It serves where curves by stack do not: schemes without the stack property.
 //!
 //! Every VM has each size for itself, and every block access counts as a request. The intervals of a scheme are in
-//! requests and shrink with the sample. It must not know how a scheme decides.
+//! requests and shrink with the sample.
+//!
+//! The size of a cache is fixed when it is built, and so is the rate. A VM's accesses wait until the sample holds more blocks
+//! than [`LEAST_BLOCKS`] at the rate that was asked for, or until there are too many: a VM of few blocks is simulated at a
+//! higher rate, as its curve would be measured. It must not know how a scheme decides.
+
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use lode_policy::{
     AnyScheme, Arrival, Counters, Effect, Hint, Quota, Scheme, SchemeInfo, Settings, Sink, Watcher, build,
 };
 use lode_replay::{MAX_LEVEL_BLOCKS, ReplayError};
-use lode_reuse::{ReuseError, Sample};
+use lode_reuse::{LEAST_BLOCKS, ReuseError, Sample};
 use lode_trace::Merge;
-use lode_types::{Access, AccessOp, Level, Origin, OriginFields};
+use lode_types::{Access, AccessOp, BlockNo, Level, Origin, OriginFields};
 
 use crate::error::PlanError;
 use crate::pool::{BlockAccess, Consumer};
@@ -19,6 +26,12 @@ use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
 
 /// Most sizes of one simulation.
 pub const MAX_MINI_SIZES: usize = 256;
+
+/// Most accesses of a VM that wait for its rate, 64 MiB of them.
+const MAX_WAITING: usize = 1 << 22;
+
+/// What is left of a rate that follows more blocks than are needed.
+const RATE_STEP: f64 = 7.0 / 8.0;
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -31,7 +44,8 @@ pub struct MiniOptions {
     pub sizes_blocks: Vec<u64>,
     /// Share of a size that is host memory, with schemes that use it and an SSD. SSDs divide the rest equally.
     pub dram_share: f64,
-    /// Share of all blocks that is followed: above 0, at most 1.
+    /// Share of all blocks that is followed at least: above 0, at most 1. More where that leaves a VM fewer than
+    /// [`LEAST_BLOCKS`].
     pub rate: f64,
 }
 
@@ -40,8 +54,10 @@ pub struct MiniOptions {
 pub struct MiniVm {
     /// What is known of its stream besides.
     pub facts: StreamFacts,
-    /// Share of the blocks that was followed at the end.
+    /// Share of the blocks that was followed.
     pub rate: f64,
+    /// Distinct blocks that were followed.
+    pub followed_blocks: u64,
     /// Block accesses of the whole stream.
     pub accesses: u64,
     /// Of these, reads.
@@ -73,25 +89,14 @@ pub fn miniature(
     progress: &mut dyn FnMut(&Merge),
 ) -> Result<Vec<MiniVm>, PlanError> {
     check(options)?;
-    let settings = options.settings.for_sample(options.rate).without_sizing();
-    let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
+    let info = SchemeInfo::find(options.settings.scheme()).map_err(ReplayError::from)?;
     info.check_without_future().map_err(ReplayError::from)?;
     // Streams of blocks have lost who asks.
-    info.check_origins(&settings, OriginFields::NONE).map_err(ReplayError::from)?;
-    let make = |vm: usize| {
-        let sample = Sample::at_rate(options.rate, vm as u64)?;
-        let sims = options.sizes_blocks.iter().map(|&size| {
-            let quota = scaled_quota(info, size, options);
-            (build(&settings, quota, quota), Counted::default())
-        });
-        Ok(MiniFollower { sample, sims: sims.collect(), accesses: 0, reads: 0, followed: 0 })
-    };
+    info.check_origins(&options.settings, OriginFields::NONE).map_err(ReplayError::from)?;
+    let asked = Arc::new(Asked { info, options: options.clone() });
+    let make = |vm: usize| MiniFollower::new(vm as u64, Arc::clone(&asked));
     let followed = follow(merge, &options.stream, make, progress)?;
-    Ok(followed
-        .vms
-        .into_iter()
-        .map(|(facts, follower)| follower.finish(facts, &options.sizes_blocks))
-        .collect())
+    Ok(followed.vms.into_iter().map(|(facts, follower)| follower.finish(facts)).collect())
 }
 
 fn check(options: &MiniOptions) -> Result<(), PlanError> {
@@ -112,13 +117,13 @@ fn check(options: &MiniOptions) -> Result<(), PlanError> {
 }
 
 /// The levels of one simulation. A level that should hold anything holds at least one block.
-fn scaled_quota(info: &SchemeInfo, size_blocks: u64, options: &MiniOptions) -> Quota {
+fn scaled_quota(info: &SchemeInfo, size_blocks: u64, dram_share: f64, rate: f64) -> Quota {
     let of_dram = match (info.levels.contains(&Level::Dram), info.levels.contains(&Level::Ssd)) {
-        (true, true) => options.dram_share,
+        (true, true) => dram_share,
         (true, false) => 1.0,
         (false, _) => 0.0,
     };
-    let scaled = |share: f64| match size_blocks as f64 * options.rate * share {
+    let scaled = |share: f64| match size_blocks as f64 * rate * share {
         nothing if nothing <= 0.0 => 0,
         blocks => (blocks.round() as u32).max(1),
     };
@@ -152,9 +157,25 @@ impl Watcher for Counted {
     fn end_request(&mut self, _: AccessOp) {}
 }
 
+/// What is the same for all VMs.
+struct Asked {
+    info: &'static SchemeInfo,
+    options: MiniOptions,
+}
+
+/// One cache, and what it did.
+type Sim = (AnyScheme, Counted);
+
 struct MiniFollower {
+    asked: Arc<Asked>,
+    salt: u64,
     sample: Sample,
-    sims: Vec<(AnyScheme, Counted)>,
+    /// Those that are followed.
+    blocks: HashSet<BlockNo>,
+    /// Followed accesses that wait for the rate to be known.
+    waiting: Vec<BlockAccess>,
+    /// The caches; none yet while accesses wait.
+    sims: Option<Vec<Sim>>,
     accesses: u64,
     reads: u64,
     followed: u64,
@@ -164,71 +185,152 @@ impl Consumer for MiniFollower {
     type Error = ReuseError;
 
     fn take(&mut self, batches: &[Vec<BlockAccess>]) -> Result<(), ReuseError> {
-        batches.iter().for_each(|accesses| self.simulate(accesses));
-        Ok(())
+        batches.iter().try_for_each(|accesses| self.take_batch(accesses))
     }
 
     fn end_interval(&mut self) {}
 }
 
 impl MiniFollower {
-    fn simulate(&mut self, accesses: &[BlockAccess]) {
+    fn new(salt: u64, asked: Arc<Asked>) -> Result<MiniFollower, ReuseError> {
+        let mut follower = MiniFollower {
+            asked,
+            salt,
+            sample: Sample::at_rate(1.0, salt)?,
+            blocks: HashSet::new(),
+            waiting: Vec::new(),
+            sims: None,
+            accesses: 0,
+            reads: 0,
+            followed: 0,
+        };
+        if follower.asked.options.rate >= 1.0 {
+            follower.start();
+        }
+        Ok(follower)
+    }
+
+    fn take_batch(&mut self, accesses: &[BlockAccess]) -> Result<(), ReuseError> {
         self.accesses += accesses.len() as u64;
         self.reads += accesses.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
-        let kept: Vec<Arrival> = accesses
-            .iter()
-            .filter(|&&(_, block)| self.sample.follows(block))
-            .map(|&(op, block)| {
-                let access = Access { block, op, partial: false, origin: Origin::UNKNOWN };
-                Arrival { access, hint: Hint::new(block), now_ns: 0, last: true }
-            })
-            .collect();
-        self.followed += kept.len() as u64;
-        for (scheme, counted) in &mut self.sims {
-            scheme.decide_all(kept.iter(), counted);
+        let followed = || accesses.iter().filter(|access| self.sample.follows(access.1)).copied();
+        self.blocks.extend(followed().map(|access| access.1));
+        if let Some(sims) = &mut self.sims {
+            self.followed += simulate(sims, followed());
+            return Ok(());
         }
+        self.waiting.extend(followed());
+        while self.sims.is_none() && self.blocks.len() > LEAST_BLOCKS as usize {
+            self.lower_to(self.sample.rate() * RATE_STEP)?;
+        }
+        if self.sims.is_none() && self.waiting.len() > MAX_WAITING {
+            self.start();
+        }
+        Ok(())
     }
+
+    /// Follows a smaller share of the blocks while accesses wait, and begins at what was asked for.
+    fn lower_to(&mut self, rate: f64) -> Result<(), ReuseError> {
+        let asked = self.asked.options.rate;
+        let sample = Sample::at_rate(rate.max(asked), self.salt)?;
+        self.sample = sample;
+        self.blocks.retain(|&block| sample.follows(block));
+        self.waiting.retain(|access| sample.follows(access.1));
+        if rate <= asked {
+            self.start();
+        }
+        Ok(())
+    }
+
+    /// Builds the caches for the present rate, for good, and simulates what waited.
+    fn start(&mut self) {
+        let Asked { info, options } = &*self.asked;
+        let rate = self.sample.rate();
+        let settings = options.settings.for_sample(rate).without_sizing();
+        let sim = |&size: &u64| {
+            let quota = scaled_quota(info, size, options.dram_share, rate);
+            (build(&settings, quota, quota), Counted::default())
+        };
+        let mut sims: Vec<Sim> = options.sizes_blocks.iter().map(sim).collect();
+        self.followed += simulate(&mut sims, std::mem::take(&mut self.waiting).into_iter());
+        self.sims = Some(sims);
+    }
+}
+
+/// Simulates accesses; gives their number.
+fn simulate(sims: &mut [Sim], accesses: impl Iterator<Item = BlockAccess>) -> u64 {
+    let arrival = |(op, block)| {
+        let access = Access { block, op, partial: false, origin: Origin::UNKNOWN };
+        Arrival { access, hint: Hint::new(block), now_ns: 0, last: true }
+    };
+    let arrivals: Vec<Arrival> = accesses.map(arrival).collect();
+    for (scheme, counted) in sims {
+        scheme.decide_all(arrivals.iter(), counted);
+    }
+    arrivals.len() as u64
 }
 
 impl Follower for MiniFollower {
     fn memory_bytes(&self) -> u64 {
-        self.sims.iter().map(|(scheme, _)| scheme.memory_bytes() as u64).sum()
+        let sims: usize = self.sims.iter().flatten().map(|(scheme, _)| scheme.memory_bytes()).sum();
+        let waiting = self.waiting.capacity() * size_of::<BlockAccess>();
+        (sims + waiting + self.blocks.capacity() * size_of::<BlockNo>()) as u64
     }
 
     fn shrink(&mut self) -> bool {
-        // A cache is no smaller for a smaller sample, so that its rate is chosen before.
-        false
+        // A cache is no smaller for a smaller sample. Before there is one, the rate can still be what was asked for.
+        self.sims.is_none() && self.lower_to(self.asked.options.rate).is_ok()
     }
 
     fn rate(&self) -> f64 {
         self.sample.rate()
     }
+
+    fn most_blocks(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 impl MiniFollower {
-    fn finish(self, facts: StreamFacts, sizes_blocks: &[u64]) -> MiniVm {
-        let rate = self.sample.rate();
-        // The blocks that were sampled may have more or fewer accesses than their share. What is missing or too many
-        // are taken for hits, as accesses to the few most popular blocks are what a sample gets wrong.
-        let expected = rate * self.accesses as f64;
-        let per_access = |count: f64| if expected > 0.0 { count / expected } else { 0.0 };
-        let points = sizes_blocks.iter().zip(&self.sims).map(|(&size_blocks, (_, Counted(counters)))| {
-            let hits = counters.read_hits.iter().sum::<u64>() + counters.write_hits_ssd;
-            let misses = self.followed - hits.min(self.followed);
-            MiniPoint {
-                size_blocks,
-                hit_ratio: (1.0 - per_access(misses as f64)).clamp(0.0, 1.0),
-                ssd_writes_per_access: per_access(counters.ssd_writes.total() as f64),
-            }
-        });
-        let points = if self.accesses == 0 { Vec::new() } else { points.collect() };
+    fn finish(mut self, facts: StreamFacts) -> MiniVm {
+        if self.sims.is_none() {
+            self.start();
+        }
+        let sizes = self.asked.options.sizes_blocks.iter();
+        let points =
+            sizes.zip(self.sims.iter().flatten()).map(|(&size, (_, counted))| self.point(size, counted));
         MiniVm {
+            points: if self.accesses == 0 { Vec::new() } else { points.collect() },
             facts,
-            rate,
+            rate: self.sample.rate(),
+            followed_blocks: self.blocks.len() as u64,
             accesses: self.accesses,
             reads: self.reads,
             followed_accesses: self.followed,
-            points,
+        }
+    }
+
+    fn point(&self, size_blocks: u64, Counted(counters): &Counted) -> MiniPoint {
+        // The blocks that were sampled may have more or fewer accesses than their share. What is missing or too many
+        // are taken for hits, as accesses to the few most popular blocks are what a sample gets wrong. So the reads
+        // among them write nothing, and the writes as many blocks each as those that were followed.
+        let rate = self.sample.rate();
+        let expected = rate * self.accesses as f64;
+        let hits = counters.read_hits.iter().sum::<u64>() + counters.write_hits_ssd;
+        let misses = self.followed - hits.min(self.followed);
+        let of_writes = match counters.block_writes {
+            0 => 0.0,
+            followed => {
+                counters.ssd_writes.write as f64 / followed as f64
+                    * rate
+                    * (self.accesses - self.reads) as f64
+            }
+        };
+        let ssd_writes = (counters.ssd_writes.total() - counters.ssd_writes.write) as f64 + of_writes;
+        MiniPoint {
+            size_blocks,
+            hit_ratio: (1.0 - misses as f64 / expected).clamp(0.0, 1.0),
+            ssd_writes_per_access: ssd_writes / expected,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Requests are cut into blocks and dealt to their VM's consumer; trims and flushes are counted and change nothing,
 //! because no curve knows them. It must not know what consumers compute.
 
-use lode_reuse::ReuseError;
+use lode_reuse::{Method, ReuseError};
 use lode_trace::{Merge, QuickSpan, vm_block};
 use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
 
@@ -70,6 +70,17 @@ pub(crate) trait Follower: Consumer<Error = ReuseError> {
 
     /// Share of the blocks that is followed.
     fn rate(&self) -> f64;
+
+    /// Blocks beyond which fewer are followed without being asked to.
+    fn most_blocks(&self) -> u64;
+}
+
+/// Blocks beyond which this method follows a smaller share, without limit.
+pub(crate) fn most_blocks(method: Method) -> u64 {
+    match method {
+        Method::Size(blocks) => blocks.into(),
+        _ => u64::MAX,
+    }
 }
 
 /// What is known of a VM without any table.
@@ -146,6 +157,8 @@ struct Dealer<'a, C: Follower, F> {
     interval: u32,
     requests_in_interval: u64,
     interval_start_ns: Option<u64>,
+    /// The time of the latest request, when that was an interval or more before the start of its interval.
+    behind_ns: Option<u64>,
     starts_ns: Vec<u64>,
     latest_ns: u64,
     /// Accesses until the memory in use is looked at again.
@@ -168,6 +181,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             interval: 0,
             requests_in_interval: 0,
             interval_start_ns: None,
+            behind_ns: None,
             starts_ns: Vec::new(),
             latest_ns: 0,
             until_look,
@@ -281,6 +295,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             self.begin_interval(time_ns);
         }
         self.latest_ns = self.latest_ns.max(time_ns);
+        self.put_stray_start_right(time_ns);
         let start_ns = self.interval_start_ns.unwrap_or(time_ns);
         let over = match self.options.interval {
             None => false,
@@ -298,6 +313,27 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
         }
         self.requests_in_interval += 1;
         Ok(())
+    }
+
+    /// Times go on from before the start of the present interval: then it was the start that was far from all others. One
+    /// such time may itself be astray, so that it takes two in a row.
+    fn put_stray_start_right(&mut self, time_ns: u64) {
+        let (Some(Interval::TimeNs(ns)), Some(start_ns)) = (self.options.interval, self.interval_start_ns)
+        else {
+            return;
+        };
+        if start_ns.saturating_sub(time_ns) < ns.max(1) {
+            self.behind_ns = None;
+            return;
+        }
+        let Some(first_ns) = self.behind_ns.replace(time_ns) else { return };
+        let first_ns = first_ns.min(time_ns);
+        self.behind_ns = None;
+        self.interval_start_ns = Some(first_ns);
+        self.latest_ns = time_ns.max(first_ns);
+        if let Some(kept) = self.starts_ns.get_mut(self.interval as usize) {
+            *kept = first_ns;
+        }
     }
 
     fn begin_interval(&mut self, time_ns: u64) {
@@ -340,13 +376,18 @@ pub(crate) fn access_op(op: Op) -> Option<AccessOp> {
 /// Makes followers smaller until what they are bound to follow fits, as far as that can be yet; gives the bytes that it will
 /// take at least, and how often blocks were halved.
 fn shrink_for<C: Follower>(followers: &mut [&mut C], foreseen: &[u64], limit_bytes: u64) -> (u64, u64) {
+    // What limits itself needs no help, which would only leave it less than it is allowed.
+    let least_of = |follower: &C, blocks| {
+        let all = least_bytes(blocks, follower.rate());
+        all.min(least_bytes(follower.most_blocks().min(blocks), 1.0))
+    };
     let least = |followers: &[&mut C]| -> u64 {
-        followers.iter().zip(foreseen).map(|(follower, &blocks)| least_bytes(blocks, follower.rate())).sum()
+        followers.iter().zip(foreseen).map(|(follower, &blocks)| least_of(follower, blocks)).sum()
     };
     let mut shrinks = 0;
     if least(followers) > limit_bytes {
         for (follower, &blocks) in followers.iter_mut().zip(foreseen) {
-            while least_bytes(blocks, follower.rate()) > SUNK_BYTES && follower.shrink() {
+            while least_of(follower, blocks) > SUNK_BYTES && follower.shrink() {
                 shrinks += 1;
             }
         }

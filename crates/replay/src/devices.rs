@@ -51,7 +51,7 @@ pub struct DevicesReport {
     pub active_energy_j: Energy,
     /// Mean power; none in no time.
     pub mean_w: Option<f64>,
-    /// Shares of the time that the devices needed at least; none in no time.
+    /// Shares of the time that the devices needed at least, each trace's work over the span of that trace; none in no time.
     pub utilisation: Option<Utilisation>,
     /// Price of the levels.
     pub cost_usd: LevelCost,
@@ -86,11 +86,36 @@ impl MirrorReport {
     }
 }
 
-/// Blocks written to the SSDs in a second.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct WrittenPerS {
-    pub(crate) ssd: f64,
-    pub(crate) read_ssd: f64,
+/// What the VMs of one trace asked of the devices, and in which time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    pub(crate) operations: Operations,
+    /// Above 0.
+    pub(crate) span_ns: u64,
+}
+
+impl Pace {
+    fn per_s(&self, blocks: u64) -> f64 {
+        blocks as f64 / (self.span_ns as f64 / SECOND_NS)
+    }
+
+    /// What it would be in another time, each number being at most `most`.
+    fn over(&self, span_ns: u64, most: u64) -> Operations {
+        let factor = span_ns as f64 / self.span_ns as f64;
+        let longer = |count: u64| ((count as f64 * factor).round() as u64).min(most);
+        let operations = &self.operations;
+        Operations {
+            dram_reads: longer(operations.dram_reads),
+            dram_writes: longer(operations.dram_writes),
+            ssd_reads: longer(operations.ssd_reads),
+            ssd_writes: longer(operations.ssd_writes),
+            read_ssd_reads: longer(operations.read_ssd_reads),
+            read_ssd_writes: longer(operations.read_ssd_writes),
+            backing_reads: longer(operations.backing_reads),
+            backing_writes: longer(operations.backing_writes),
+            backing_work_ns: operations.backing_work_ns.map(longer),
+        }
+    }
 }
 
 /// A run on a host.
@@ -115,17 +140,21 @@ impl HostRun<'_> {
         }
     }
 
-    /// Of all together: `operations` and `mirrors` are the sums of the VMs', and so is what they write in a second.
+    /// Of all together: `operations` and `mirrors` are the sums of the VMs'; `paces` are those of the traces, whose rates add
+    /// up, and none in no time.
     pub(crate) fn total(
         &self,
         operations: Operations,
-        written_per_s: Option<WrittenPerS>,
+        paces: Option<&[Pace]>,
         mirrors: Option<Mirrors>,
     ) -> DevicesReport {
         let run = self.run(operations);
-        let bytes_per_s = |blocks: f64| blocks * self.block.bytes() as f64;
-        let written_bytes_per_s = written_per_s.map(|blocks| bytes_per_s(blocks.ssd));
-        let read_ssd_written_bytes_per_s = written_per_s.map(|blocks| bytes_per_s(blocks.read_ssd));
+        let bytes_per_s = |blocks: fn(&Operations) -> u64| {
+            let per_s = |pace: &Pace| pace.per_s(blocks(&pace.operations));
+            paces.map(|paces| paces.iter().map(per_s).sum::<f64>() * self.block.bytes() as f64)
+        };
+        let written_bytes_per_s = bytes_per_s(|operations| operations.ssd_writes);
+        let read_ssd_written_bytes_per_s = bytes_per_s(|operations| operations.read_ssd_writes);
         let energy_j = self.span_ns.map(|_| self.host.energy_j(&run));
         DevicesReport {
             host: self.host.name.clone(),
@@ -142,9 +171,19 @@ impl HostRun<'_> {
             energy_j,
             active_energy_j: self.active_energy_j(operations),
             mean_w: energy_j.and_then(|energy_j| self.over_span(energy_j.total)),
-            utilisation: self.host.utilisation(&run),
+            utilisation: paces.and_then(|paces| self.utilisation(paces)),
             cost_usd: self.host.cost_usd(run.dram_bytes, run.ssd_bytes, run.read_ssd_bytes),
         }
+    }
+
+    /// What keeps up with a trace has to do so while the trace goes, and not after its end: each trace goes on at its pace
+    /// for as long as the longest.
+    fn utilisation(&self, paces: &[Pace]) -> Option<Utilisation> {
+        let span_ns = self.span_ns?;
+        let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
+        let most = u64::MAX / paces.len().max(1) as u64;
+        paces.iter().for_each(|pace| operations.add(&pace.over(span_ns, most)));
+        self.host.utilisation(&self.run(operations))
     }
 
     fn run(&self, operations: Operations) -> Run {

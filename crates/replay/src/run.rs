@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use lode_hardware::time::SECOND_NS;
 use lode_hardware::{Host, Operations};
 use lode_policy::{AnyScheme, Mirrors, Quota, SchemeInfo, Settings, build, build_foreseeing};
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, OriginFields, TraceRequest};
 
-use crate::devices::{HostRun, WrittenPerS};
+use crate::devices::{HostRun, Pace};
 use crate::driver::{Driver, VmOutcome};
 use crate::error::ReplayError;
 use crate::future::Future;
@@ -226,21 +225,22 @@ impl Run {
         Ok(())
     }
 
-    /// Blocks written to the SSDs in a second: each VM's over the span of its own trace, because traces of different
-    /// lengths say nothing of the time after they end. A trace of no time is as long as all together, which is `span_ns`;
-    /// `None` when that is no time, too.
-    fn written_per_s(&self, outcomes: &[VmOutcome], span_ns: Option<u64>) -> Option<WrittenPerS> {
+    /// How long each trace goes, in nanoseconds, because traces of different lengths say nothing of the time after they end.
+    /// A trace of no time is as long as all together, which is `span_ns`; `None` when that is no time, too.
+    fn input_spans_ns(&self, span_ns: Option<u64>) -> Option<Vec<u64>> {
         let all_ns = span_ns.filter(|&ns| ns > 0)?;
-        let spans_ns: Vec<u64> = self.input_spans.iter().map(|span| length_ns(span).unwrap_or(0)).collect();
-        let mut sum = WrittenPerS::default();
-        for (vm, outcome) in outcomes.iter().enumerate() {
-            let own_ns = self.vm_inputs.get(vm).map_or(0, |&input| spans_ns[input]);
-            let span_s = if own_ns > 0 { own_ns } else { all_ns } as f64 / SECOND_NS;
-            let operations = outcome.tally.operations();
-            sum.ssd += operations.ssd_writes as f64 / span_s;
-            sum.read_ssd += operations.read_ssd_writes as f64 / span_s;
+        let own_ns = |span| length_ns(span).filter(|&ns| ns > 0).unwrap_or(all_ns);
+        Some(self.input_spans.iter().map(own_ns).collect())
+    }
+
+    /// What the VMs of each trace asked of the devices. A VM without a request asked for nothing.
+    fn input_operations(&self, outcomes: &[VmOutcome]) -> Vec<Operations> {
+        let nothing = Operations { backing_work_ns: Some(0), ..Operations::default() };
+        let mut sums = vec![nothing; self.input_spans.len()];
+        for (&input, outcome) in self.vm_inputs.iter().zip(outcomes) {
+            sums[input].add(&outcome.tally.operations());
         }
-        Some(sum)
+        sums
     }
 }
 
@@ -273,7 +273,13 @@ fn report(run: &Run, source: &dyn Source, options: &Options) -> Report {
     let inputs = source.inputs();
     let span_ns = InputReport::all_have_times(&inputs).then(|| length_ns(&run.span).unwrap_or(0));
     let outcomes: Vec<_> = driver.outcomes().collect();
-    let written_per_s = run.written_per_s(&outcomes, span_ns);
+    let paces = run.input_spans_ns(span_ns).map(|spans_ns| {
+        run.input_operations(&outcomes)
+            .into_iter()
+            .zip(spans_ns)
+            .map(|(operations, span_ns)| Pace { operations, span_ns })
+            .collect::<Vec<_>>()
+    });
     let mirrors = outcomes.iter().filter_map(|outcome| outcome.mirrors).reduce(Mirrors::and);
     let run = HostRun { host, block: *block_size, physical: *physical, span_ns };
     let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
@@ -286,7 +292,7 @@ fn report(run: &Run, source: &dyn Source, options: &Options) -> Report {
         block_bytes: block_size.bytes(),
         physical: options.physical.into(),
         model: ModelReport::new(host, &host.service_times(*block_size)),
-        devices: run.total(operations, written_per_s, mirrors),
+        devices: run.total(operations, paces.as_deref(), mirrors),
         total,
         vms,
         intervals_cut: driver.intervals_cut(),

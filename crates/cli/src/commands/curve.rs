@@ -51,7 +51,7 @@ pub struct CurveCommand {
     sample: Option<Followed>,
 
     /// Simulate this scheme in miniature instead of measuring a metric; settings follow its name as in NAME:KEY=VALUE.
-    /// --sample rate=R makes it faster: just that share of the blocks, and caches that are smaller by as much.
+    /// --sample rate=R makes it faster: just that share of the blocks, more where that leaves few, and caches that are smaller by as much.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["metric", "policy", "interval", "points"])]
     scheme: Option<String>,
 
@@ -185,8 +185,9 @@ impl CurveCommand {
             text += SAMPLED;
         }
         let vms = || report.vms.iter().take(MAX_TABLE_VMS);
-        if report.metric != "scheme" {
-            text += &rate_note(self.sample, report.vms.iter().map(|vm| vm.rate));
+        text += &rate_note(self.sample, report.vms.iter().map(|vm| vm.rate));
+        if report.metric == "scheme" {
+            text += &followed_note(&report.vms);
         }
         if report.metric == "scheme" {
             text +=
@@ -263,6 +264,16 @@ fn measured<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveRepo
         table.add_row(cells);
     }
     table
+}
+
+/// What a simulation of a sample rests on; empty when every block was followed.
+fn followed_note(vms: &[VmCurveReport]) -> String {
+    let sampled = vms.iter().filter(|vm| vm.rate < 1.0);
+    let Some(least) = sampled.filter_map(|vm| vm.followed_blocks).min() else { return String::new() };
+    format!(
+        "A sample was simulated, of {} or more of each VM that has more blocks; there is no estimate of its error.\n",
+        show_count(least, "block")
+    )
 }
 
 /// The sizes that were simulated.

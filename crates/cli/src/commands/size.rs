@@ -238,7 +238,7 @@ impl SizeCommand {
                 },
             )?;
         }
-        let method = method_used(method, load.vms.iter().map(|vm| vm.profile.rate()));
+        let method = method_used(method, load.shrinks, load.vms.iter().map(|vm| vm.profile.rate()));
         let mut report = answer.report(&load, &options, &host, method, &merge, self.pictures.has_page());
         let command = self.comparison(&report);
         if let Some(instead) = &mut report.one_level {

@@ -66,6 +66,8 @@ pub struct VmCurveReport {
     pub reuse_intensity_per_s: Option<f64>,
     /// Share of the blocks that were followed.
     pub rate: f64,
+    /// Distinct blocks that were followed; only of simulations, which know no standard error.
+    pub followed_blocks: Option<u64>,
     /// Number of the interval that the first of `intervals` stands for.
     pub first_interval: u32,
     /// What each interval showed.
@@ -111,7 +113,7 @@ impl CurveReport {
         CurveReport {
             metric,
             policy: policy.map(str::to_owned),
-            method: method_used(options.method, curves.vms.iter().map(|vm| vm.rate)),
+            method: method_used(options.method, curves.shrinks, curves.vms.iter().map(|vm| vm.rate)),
             block_bytes,
             vms: curves.vms.iter().map(|vm| VmCurveReport::new(vm, most_points, bounds_ns)).collect(),
             shrinks: curves.shrinks,
@@ -127,7 +129,7 @@ impl CurveReport {
         CurveReport {
             metric: "scheme",
             policy: Some(options.settings.scheme().to_owned()),
-            method: if options.rate < 1.0 { rate_method(options.rate) } else { method_text(Method::Exact) },
+            method: method_used(Method::LeastRate(options.rate), 0, vms.iter().map(|vm| vm.rate)),
             block_bytes: options.stream.block_size.bytes(),
             vms: vms.iter().map(VmCurveReport::of_simulation).collect(),
             shrinks: 0,
@@ -161,6 +163,7 @@ impl VmCurveReport {
             distinct_blocks: None,
             reuse_intensity_per_s: None,
             rate: vm.rate,
+            followed_blocks: Some(vm.followed_blocks),
             first_interval: 0,
             intervals: Vec::new(),
             intervals_cut: 0,
@@ -188,6 +191,7 @@ impl VmCurveReport {
                 bounds_ns.map_or(0.0, |_| seconds(&vm.facts)),
             ),
             rate: vm.rate,
+            followed_blocks: None,
             first_interval: vm.facts.first_interval,
             intervals: vm
                 .intervals
@@ -264,11 +268,12 @@ fn metric_and_policy(kind: CurveKind) -> (&'static str, Option<&'static str>) {
 
 /// How curves were obtained, written as it is asked for, from what was asked for and the shares of the blocks that were
 /// followed in the end: exactly if these are all blocks, and with the smallest of them where exact tables did not fit the
-/// memory.
-pub fn method_used(asked: Method, rates: impl Iterator<Item = f64>) -> String {
+/// memory; so it is with samples of a fixed size that were made smaller `shrinks` times.
+pub fn method_used(asked: Method, shrinks: u64, rates: impl Iterator<Item = f64>) -> String {
     let least = rates.fold(1.0, f64::min);
     match asked {
         Method::Exact if least < 1.0 => rate_method(least),
+        Method::Size(_) if shrinks > 0 && least < 1.0 => rate_method(least),
         Method::LeastRate(_) | Method::Size(_) if least >= 1.0 => method_text(Method::Exact),
         _ => method_text(asked),
     }

@@ -44,6 +44,18 @@ pub fn merge(requests: &[Request]) -> Merge {
     Merge::new(vec![reader], MergeOptions::default()).expect("a merge")
 }
 
+/// Reads of block after block at these times, in nanoseconds.
+pub fn merge_at(times_ns: impl Iterator<Item = u64>) -> Merge {
+    let mut text = String::new();
+    for (block, time_ns) in times_ns.enumerate() {
+        writeln!(text, "{},host,0,Read,{},4096,1", time_ns / 100, block as u64 * BLOCK_BYTES)
+            .expect("memory");
+    }
+    let options = ReadOptions { format: Some("msr".to_owned()), ..ReadOptions::default() };
+    let reader = read_trace(Cursor::new(text.into_bytes()), "timed.csv", &options).expect("a trace");
+    Merge::new(vec![reader], MergeOptions::default()).expect("a merge")
+}
+
 /// A trace for each list of requests, each request so many microseconds after the last one.
 pub fn merge_paced(traces: &[(u64, Vec<Request>)]) -> Merge {
     let reader = |(at, (pace_us, requests)): (usize, &(u64, Vec<Request>))| {

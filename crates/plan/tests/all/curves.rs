@@ -6,7 +6,7 @@ use lode_plan::{CurveOptions, Cut, Interval, curves};
 use lode_reuse::{CurveKind, Method, Profiler};
 use proptest::prelude::*;
 
-use crate::common::{merge, requests, stream_options, streams};
+use crate::common::{merge, merge_at, requests, stream_options, streams};
 
 fn options(kind: CurveKind, threads: usize) -> CurveOptions {
     CurveOptions { stream: stream_options(threads), kind, method: Method::Exact, cut: Default::default() }
@@ -88,4 +88,26 @@ fn traces_without_and_with_one_request() {
     let one = curves(&mut merge(&[request]), &options(CurveKind::Trd, 2), &mut |_| {}).expect("curves");
     assert_eq!((one.vms[0].curve.accesses(), one.vms[0].curve.max_distance()), (1, None));
     assert_eq!(one.vms[0].facts.span.usual_ns(), Some((0, 0)));
+}
+
+/// One request a second for 20 minutes; at some of them the clock is astray.
+#[test]
+fn stray_times_leave_all_other_intervals() {
+    let second = 1_000_000_000;
+    let intervals = |stray: &[(u64, u64)]| {
+        let time_s = |at| stray.iter().find(|stray| stray.0 == at).map_or(at, |stray| stray.1);
+        let mut options = options(CurveKind::Trd, 2);
+        options.stream.interval = Some(Interval::TimeNs(60 * second));
+        let mut merge = merge_at((0..1200).map(|at| time_s(at) * second));
+        let found = curves(&mut merge, &options, &mut |_| {}).expect("curves");
+        assert!(found.bounds_ns.windows(2).all(|pair| pair[0] <= pair[1]), "{:?}", found.bounds_ns);
+        assert_eq!(found.bounds_ns.last(), Some(&(1199 * second)));
+        found.vms[0].intervals.len()
+    };
+    assert_eq!(intervals(&[]), 20);
+    assert_eq!(intervals(&[(300, 1_000_000)]), 20);
+    // Far back, they end none.
+    assert_eq!(intervals(&[(650, 1)]), 20);
+    // One cut short after 330 s, one after 750 s: 6, 7 and 8 intervals.
+    assert_eq!(intervals(&[(330, 1_000_000), (331, 900_000), (750, 1_000_000), (1000, 7)]), 21);
 }

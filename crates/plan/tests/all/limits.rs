@@ -1,6 +1,6 @@
 //! Memory that is too small: a sample is followed, the same one whatever the number of threads.
 
-use lode_plan::{CurveOptions, StreamOptions, curves};
+use lode_plan::{CurveOptions, StreamOptions, curves, method_used};
 use lode_reuse::{CurveKind, Method};
 use lode_types::AccessOp;
 
@@ -37,4 +37,28 @@ fn a_sample_fits_the_memory_and_does_not_depend_on_threads() {
         let error = vm.curve.blocks_needed().abs_diff(exact.curve.blocks_needed());
         assert!(error < 6_000, "{} instead of {}", vm.curve.blocks_needed(), exact.curve.blocks_needed());
     }
+}
+
+/// A batch of more blocks than any table holds, and a sample that is bounded by itself.
+#[test]
+fn a_sample_of_fixed_size_keeps_its_size_whatever_a_batch_covers() {
+    let blocks = 1 << 17;
+    let request = |at| Request { vm: 0, op: AccessOp::Write, block: at * blocks, blocks };
+    let requests: Vec<Request> = (0..48).map(request).collect();
+    let stream = StreamOptions { memory_bytes: 32 << 20, ..stream_options(1) };
+    let run = |size| {
+        let method = Method::Size(size);
+        let options = CurveOptions { stream, kind: CurveKind::Wbwo, method, cut: Default::default() };
+        curves(&mut merge(&requests), &options, &mut |_| {}).expect("curves")
+    };
+    let found = run(8192);
+    let followed = found.vms[0].rate * (48 * blocks) as f64;
+    assert_eq!(found.shrinks, 0);
+    assert!((6_500.0..8_300.0).contains(&followed), "{followed}");
+    // What does not fit is no longer called what was asked for.
+    let found = run(1 << 24);
+    let rates = || found.vms.iter().map(|vm| vm.rate);
+    assert!(found.shrinks > 0 && rates().all(|rate| rate < 1.0));
+    assert!(method_used(Method::Size(1 << 24), found.shrinks, rates()).starts_with("rate="));
+    assert_eq!(method_used(Method::Size(1 << 24), 0, rates()), "size=16777216");
 }

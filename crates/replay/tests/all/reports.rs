@@ -234,6 +234,14 @@ fn rates_of_traces_of_different_lengths_add_up() {
     let years = |devices: &lode_replay::DevicesReport| devices.ssd_life_years.expect("a life");
     let inverse = 1.0 / years(&run(&[short])) + 1.0 / years(&run(&[long]));
     assert!((1.0 / years(&both) / inverse - 1.0).abs() < 1e-9);
+    let busy = |traces: &[&str]| run(traces).utilisation.expect("a span");
+    let (of_short, of_long, of_both) = (busy(&[short]), busy(&[long]), busy(&[short, long]));
+    assert!(of_short.ssd > 0.0 && of_long.ssd > 0.0);
+    assert!((of_both.ssd / (of_short.ssd + of_long.ssd) - 1.0).abs() < 1e-9);
+    // Disks that cannot follow a short trace cannot do so either beside a long one.
+    let burst: String = (0..200).map(|at| format!("{} e read {} 4096\n", at * 1000, at * 409_600)).collect();
+    let (alone, beside) = (busy(&[&burst]).backing, busy(&[&burst, long]).backing);
+    assert!(alone > 1.0 && beside >= alone, "{alone} {beside}");
     // What takes no time has no rate of its own.
     assert!((per_s(&[long, instant]) - 4.0 * 40.96).abs() < 1e-9);
 }
