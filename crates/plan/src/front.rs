@@ -7,7 +7,8 @@ use lode_reuse::sizing::Division;
 use lode_types::Level;
 
 use crate::division::{
-    LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, granule_blocks, outcome_of_shares, plan_of,
+    LevelPlan, Outcome, SizeOptions, SizePlan, check_rules, divide_level, granule_blocks, outcome_of_shares,
+    plan_of,
 };
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
@@ -112,6 +113,7 @@ pub fn front(
             "Prices are above 0, and a budget too, up to {MAX_BUDGET_USD:e} usd"
         )));
     }
+    check_rules(load, options)?;
     // Levels are divided independently, so that every pair needs no division of its own.
     let [drams, ssds] = Level::SIZED.map(|level| divisions(load, level, prices, budget_usd, options));
     let (drams, ssds) = (drams?, ssds?);

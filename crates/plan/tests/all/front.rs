@@ -176,6 +176,19 @@ fn no_level_is_a_trifle() {
     }
 }
 
+/// As with levels of given sizes.
+#[test]
+fn rules_for_nobody_are_refused() {
+    let load = load();
+    let (dram_bytes, ssd_bytes) = ((None, None), (None, None));
+    let rule = VmRule { name: "nope".to_owned(), weight: Some(2.0), dram_bytes, ssd_bytes };
+    let options = SizeOptions { rules: vec![rule], ..options() };
+    let levels = LevelBytes { dram_bytes: 1 << 20, ..LevelBytes::default() };
+    for error in [front(&load, &prices(), 500.0, &options).err(), size(&load, levels, &options).err()] {
+        assert!(error.is_some_and(|error| error.to_string().contains("is called nope")));
+    }
+}
+
 #[test]
 fn budgets_out_of_range_are_refused() {
     let load = load();
