@@ -143,14 +143,7 @@ pub struct SizePlan {
 /// [`PlanError::Request`] for a rule that names no VM, where limits contradict each other or the levels, and for a
 /// solver or objective that is not usable.
 pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<SizePlan, PlanError> {
-    if let Some(rule) =
-        options.rules.iter().find(|rule| !load.vms.iter().any(|vm| rule.is_for(&vm.facts.name)))
-    {
-        return Err(PlanError::Request(format!(
-            "No VM of these traces is called {}; `lode trace info` lists the volumes",
-            rule.name
-        )));
-    }
+    check_rules(load, options)?;
     // A level that is not there gives no VM what the objective promises; what rules promise cannot be kept.
     let without = SizeOptions { objective: Objective::SumHitRatio, ..options.clone() };
     let [dram, ssd] = Level::SIZED.map(|level| {
@@ -158,6 +151,17 @@ pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<Si
         divide_level(load, level, bytes, if bytes == 0 { &without } else { options })
     });
     Ok(plan_of(load, levels, [dram?, ssd?], options))
+}
+
+/// That every rule names a VM.
+pub(crate) fn check_rules(load: &Load, options: &SizeOptions) -> Result<(), PlanError> {
+    match options.rules.iter().find(|rule| !load.vms.iter().any(|vm| rule.is_for(&vm.facts.name))) {
+        Some(rule) => Err(PlanError::Request(format!(
+            "No VM of these traces is called {}; `lode trace info` lists the volumes",
+            rule.name
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The plan that two divisions make.

@@ -6,7 +6,10 @@ use lode_hardware::{Host, SsdRating};
 use lode_reuse::sizing::Division;
 use lode_types::Level;
 
-use crate::division::{LevelPlan, Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares, plan_of};
+use crate::division::{
+    LevelPlan, Outcome, SizeOptions, SizePlan, check_rules, divide_level, granule_blocks, outcome_of_shares,
+    plan_of,
+};
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
 use crate::load::Load;
@@ -90,9 +93,9 @@ pub fn best(front: &[FrontPoint]) -> Option<&FrontPoint> {
 
 /// The front within `budget_usd`, ascending in cost: of pairs of sizes that are powers of the square root of 2 apart, of
 /// host memory at most as large as the VMs can use, of the SSD at most as large as it takes to last as long as it is rated
-/// for. A level is at least a 16th of the largest that the VMs can use or the budget affords, and a granule for each VM, because no
-/// smaller shares can be served. Of pairs that are about equally fast, the cheapest stays. There is none where nothing within the
-/// budget gives VMs what they are guaranteed.
+/// for. Of these pairs, those are left out that another one beats. A level is at least a 16th of the largest that the VMs can use or the budget affords. Shares are whole
+/// granules, because no smaller ones can be served, so that some VMs get none where there are fewer granules than VMs. Of pairs that
+/// are about equally fast, the cheapest stays. There is none where nothing within the budget gives VMs what they are guaranteed.
 ///
 /// # Errors
 /// [`PlanError::Request`] for a budget or price out of range; those of [`size`].
@@ -110,6 +113,7 @@ pub fn front(
             "Prices are above 0, and a budget too, up to {MAX_BUDGET_USD:e} usd"
         )));
     }
+    check_rules(load, options)?;
     // Levels are divided independently, so that every pair needs no division of its own.
     let [drams, ssds] = Level::SIZED.map(|level| divisions(load, level, prices, budget_usd, options));
     let (drams, ssds) = (drams?, ssds?);
@@ -156,17 +160,19 @@ fn divisions(
     // All that VMs can use, with what rounding may add.
     let (all, everything) = divide_level(load, level, u64::MAX, options)?;
     let all_bytes = all.given_blocks.saturating_mul(load.block_bytes);
-    // A granule for each VM.
-    let least_bytes = options.granule_bytes.saturating_mul(load.vms.len() as u64);
+    let granule = granule_blocks(load.block_bytes, options);
+    let is_whole = |division: &Division| division.sizes.iter().all(|blocks| blocks.is_multiple_of(granule));
     let steps = |most_bytes: u64, sizes: i32| {
         let scaled =
             move |step: i32| (most_bytes as f64 * (-f64::from(step) / SIZES_PER_OCTAVE).exp2()) as u64;
         (0..sizes).map(scaled)
     };
-    let used = steps(all_bytes.saturating_add(least_bytes).min(affordable_bytes), SIZES);
-    let sizes = used.filter(|&bytes| bytes >= least_bytes).chain([0]);
-    // Sizes at which guarantees do not fit are no choice.
-    let divided = |bytes: u64| divide_level(load, level, bytes, options).ok();
+    let sizes = steps(all_bytes.min(affordable_bytes), SIZES).chain([0]);
+    // Sizes at which guarantees do not fit are no choice, nor those at which they fit only in shares that are no whole granules.
+    let divided = |bytes: u64| {
+        let found = divide_level(load, level, bytes, options).ok();
+        found.filter(|(_, division)| is_whole(division) || !is_whole(&everything))
+    };
     let mut found: Vec<_> = sizes.filter_map(divided).collect();
     // What nobody gets is not bought.
     found.iter_mut().for_each(|(plan, _)| plan.capacity_blocks = plan.given_blocks);
@@ -176,7 +182,7 @@ fn divisions(
         let unit = options.granule_bytes.max(load.block_bytes);
         let lasting = lasting_bytes(load, &everything, prices).saturating_add(unit);
         let spare = steps(lasting.min(affordable_bytes), LASTING_SIZES).map(|bytes| bytes / unit * unit);
-        let spare = spare.filter(|&bytes| bytes > all_bytes && bytes >= least_bytes);
+        let spare = spare.filter(|&bytes| bytes > all_bytes);
         found.extend(spare.filter_map(divided).filter(|(plan, _)| plan.given_blocks == all.given_blocks));
     }
     Ok(found)

@@ -5,6 +5,7 @@ use lode_plan::{
     FrontPoint, LevelBytes, Load, MAX_BUDGET_USD, Prices, SizeOptions, VmLoad, VmRule, best, front, measure,
     size,
 };
+use lode_reuse::sizing::Objective;
 use lode_reuse::{Curve, Method};
 use lode_types::{AccessOp, Level};
 
@@ -118,9 +119,31 @@ fn an_ssd_is_bought_that_lasts() {
     assert!(fast.count() > 1, "cheaper ones that last less long are on the front, too");
 }
 
+/// VMs that a small level gives nothing are no reason to buy none: a pair that fits the money is not much faster than what is
+/// taken, and all that can be used is tried where it is affordable.
+#[test]
+fn many_vms_are_no_reason_to_buy_nothing() {
+    // Each VM reads a block of its own twice, the first ones far more often.
+    let request = |vm: usize| Request { vm, op: AccessOp::Read, block: 0, blocks: 1 };
+    let requests: Vec<_> = (0..100_usize)
+        .flat_map(|vm| std::iter::repeat_n(request(vm), if vm < 4 { 500 } else { 1 + vm % 2 }))
+        .collect();
+    let load =
+        measure(&mut merge(&requests), &stream_options(1), Method::Exact, &mut |_| {}).expect("a load");
+    let options = SizeOptions { granule_bytes: 8 * BLOCK_BYTES, objective: Objective::Hits, ..options() };
+    for (budget, dram_blocks) in [(33.0, 32), (100.0, 96), (416.0, 416), (1e4, 416)] {
+        let points = front(&load, &prices(), budget, &options).expect("a front");
+        let taken = best(&points).expect("a plan");
+        let levels = LevelBytes { dram_bytes: dram_blocks * BLOCK_BYTES, ..LevelBytes::default() };
+        let other = size(&load, levels, &options).expect("a plan");
+        assert!(prices().cost_usd(levels) <= budget && other.total.dram_hits > 0);
+        assert!(latency_us(taken) <= 1.01 * other.total.mean_latency_us().expect("accesses"), "{budget} usd");
+    }
+}
+
 /// A configuration cannot hold a share below a granule.
 #[test]
-fn no_level_is_too_small_to_be_served() {
+fn no_share_is_too_small_to_be_served() {
     let load = load();
     let options = SizeOptions { granule_bytes: 8 * BLOCK_BYTES, ..options() };
     let points = front(&load, &prices(), 1e4, &options).expect("a front");
@@ -128,8 +151,10 @@ fn no_level_is_too_small_to_be_served() {
     for point in points {
         let LevelBytes { dram_bytes, ssd_bytes, .. } = point.plan.levels;
         for bytes in [dram_bytes, ssd_bytes] {
-            assert!(bytes == 0 || bytes >= 16 * BLOCK_BYTES, "{bytes}");
+            assert!(bytes == 0 || bytes >= 8 * BLOCK_BYTES, "{bytes}");
         }
+        let shares = point.plan.vms.iter().flat_map(|vm| vm.share_blocks);
+        assert!(shares.into_iter().all(|blocks| blocks.is_multiple_of(8)));
     }
 }
 
@@ -148,6 +173,19 @@ fn no_level_is_a_trifle() {
             let most = (demand as f64).min(budget / block_usd);
             assert!(least as f64 > most / 16.0 - 2.0, "{least} of {most}");
         }
+    }
+}
+
+/// As with levels of given sizes.
+#[test]
+fn rules_for_nobody_are_refused() {
+    let load = load();
+    let (dram_bytes, ssd_bytes) = ((None, None), (None, None));
+    let rule = VmRule { name: "nope".to_owned(), weight: Some(2.0), dram_bytes, ssd_bytes };
+    let options = SizeOptions { rules: vec![rule], ..options() };
+    let levels = LevelBytes { dram_bytes: 1 << 20, ..LevelBytes::default() };
+    for error in [front(&load, &prices(), 500.0, &options).err(), size(&load, levels, &options).err()] {
+        assert!(error.is_some_and(|error| error.to_string().contains("is called nope")));
     }
 }
 
