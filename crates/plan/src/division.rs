@@ -250,6 +250,16 @@ pub(crate) fn divide_level(
     bytes: u64,
     options: &SizeOptions,
 ) -> Result<(LevelPlan, Division), PlanError> {
+    divide_where_guarantees_fit(load, level, bytes, options)?.map_err(|error| in_words(error, load, level))
+}
+
+/// The same, with guarantees that do not fit apart from what else is wrong: some look for sizes at which they fit.
+pub(crate) fn divide_where_guarantees_fit(
+    load: &Load,
+    level: Level,
+    bytes: u64,
+    options: &SizeOptions,
+) -> Result<Result<(LevelPlan, Division), ReuseError>, PlanError> {
     let block_bytes = load.block_bytes;
     let capacity_blocks = bytes / block_bytes;
     let granule = granule_blocks(block_bytes, options);
@@ -267,13 +277,17 @@ pub(crate) fn divide_level(
         Ok(division) => in_blocks(division, &demands, granule, objective),
         // What VMs are guaranteed and limited to, or the level, leaves no room for whole granules.
         Err(ReuseError::GuaranteesDoNotFit { .. } | ReuseError::InvalidDemand { .. }) => {
-            divide_by(options.solver, &demands, capacity_blocks, objective)
-                .map_err(|error| in_words(error, load, level))?
+            match divide_by(options.solver, &demands, capacity_blocks, objective) {
+                Ok(division) => division,
+                Err(error @ ReuseError::GuaranteesDoNotFit { .. }) => return Ok(Err(error)),
+                Err(error) => return Err(in_words(error, load, level)),
+            }
         }
         Err(error) => return Err(in_words(error, load, level)),
     };
     let given_blocks = division.sizes.iter().sum();
-    Ok((LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method }, division))
+    let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
+    Ok(Ok((plan, division)))
 }
 
 /// The demand in granules: of each size the hits that whole granules have, and limits that whole granules keep.

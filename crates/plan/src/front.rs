@@ -7,8 +7,8 @@ use lode_reuse::sizing::Division;
 use lode_types::Level;
 
 use crate::division::{
-    LevelPlan, Outcome, SizeOptions, SizePlan, check_rules, divide_level, granule_blocks, outcome_of_shares,
-    plan_of,
+    LevelPlan, Outcome, SizeOptions, SizePlan, check_rules, divide_level, divide_where_guarantees_fit,
+    granule_blocks, outcome_of_shares, plan_of,
 };
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
@@ -169,11 +169,12 @@ fn divisions(
     };
     let sizes = steps(all_bytes.min(affordable_bytes), SIZES).chain([0]);
     // Sizes at which guarantees do not fit are no choice, nor those at which they fit only in shares that are no whole granules.
-    let divided = |bytes: u64| {
-        let found = divide_level(load, level, bytes, options).ok();
-        found.filter(|(_, division)| is_whole(division) || !is_whole(&everything))
+    let divided = |bytes: u64| -> Result<Option<(LevelPlan, Division)>, PlanError> {
+        let found = divide_where_guarantees_fit(load, level, bytes, options)?.ok();
+        Ok(found.filter(|(_, division)| is_whole(division) || !is_whole(&everything)))
     };
-    let mut found: Vec<_> = sizes.filter_map(divided).collect();
+    let mut found =
+        sizes.filter_map(|bytes| divided(bytes).transpose()).collect::<Result<Vec<_>, PlanError>>()?;
     // What nobody gets is not bought.
     found.iter_mut().for_each(|(plan, _)| plan.capacity_blocks = plan.given_blocks);
     if level == Level::Ssd {
@@ -183,7 +184,9 @@ fn divisions(
         let lasting = lasting_bytes(load, &everything, prices).saturating_add(unit);
         let spare = steps(lasting.min(affordable_bytes), LASTING_SIZES).map(|bytes| bytes / unit * unit);
         let spare = spare.filter(|&bytes| bytes > all_bytes);
-        found.extend(spare.filter_map(divided).filter(|(plan, _)| plan.given_blocks == all.given_blocks));
+        for bytes in spare {
+            found.extend(divided(bytes)?.filter(|(plan, _)| plan.given_blocks == all.given_blocks));
+        }
     }
     Ok(found)
 }

@@ -5,7 +5,7 @@ use lode_plan::{
     FrontPoint, LevelBytes, Load, MAX_BUDGET_USD, Prices, SizeOptions, VmLoad, VmRule, best, front, measure,
     size,
 };
-use lode_reuse::sizing::Objective;
+use lode_reuse::sizing::{Objective, Solver};
 use lode_reuse::{Curve, Method};
 use lode_types::{AccessOp, Level};
 
@@ -187,6 +187,21 @@ fn rules_for_nobody_are_refused() {
     for error in [front(&load, &prices(), 500.0, &options).err(), size(&load, levels, &options).err()] {
         assert!(error.is_some_and(|error| error.to_string().contains("is called nope")));
     }
+}
+
+/// What a solver cannot do is no reason to buy something else.
+#[test]
+fn sizes_too_large_for_a_solver_are_an_error() {
+    // Every size up to 3,000 blocks has a hit of its own.
+    let blocks = (0..3000).chain((0..3000).rev());
+    let requests: Vec<_> = blocks
+        .flat_map(|block| (0..2).map(move |vm| Request { vm, op: AccessOp::Read, block, blocks: 1 }))
+        .collect();
+    let load =
+        measure(&mut merge(&requests), &stream_options(1), Method::Exact, &mut |_| {}).expect("a load");
+    let front = |solver: Solver| front(&load, &prices(), 1e4, &SizeOptions { solver, ..options() });
+    assert!(front(Solver::Exact).is_err_and(|error| error.to_string().contains("exact solver")));
+    assert!(front(Solver::Auto).is_ok_and(|points| points.len() > 1));
 }
 
 #[test]
