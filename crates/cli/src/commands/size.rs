@@ -539,7 +539,7 @@ fn front_text(front: &[FrontReport], has_times: bool) -> String {
     }
     let wear = if has_times { "SSD life" } else { "SSD writes" };
     format!(
-        "No other pair of sizes within the budget beats these in cost, latency and {wear} at once:\n{table}\n\
+        "No other pair of sizes that was compared beats these in cost, latency and {wear} at once:\n{table}\n\
          Latencies leave out writing back to the disk, of which a small SSD has much; only the plan is replayed.\n"
     )
 }

@@ -191,7 +191,7 @@ fn a_budget_buys_what_no_other_pair_beats() {
             list(&plan["advice"]).iter().any(|text| text.to_string().contains("bought for its life"));
         assert_eq!(ssd_spare > 0, for_life);
         let table = good(&arguments);
-        assert!(table.contains("No other pair of sizes within the budget beats these"), "{table}");
+        assert!(table.contains("No other pair of sizes that was compared beats these"), "{table}");
     }
 }
 
