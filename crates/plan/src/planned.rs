@@ -38,6 +38,17 @@ impl PlannedShares {
         let plan: PlannedShares = serde_json::from_str(text).map_err(|error| {
             PlanError::Request(format!("This is no plan: {error}; give it what `lode size --json` wrote"))
         })?;
+        for level in Level::SIZED {
+            let shares: u128 = plan.vms.iter().map(|vm| u128::from(vm.share.of(level))).sum();
+            let bytes = shares * u128::from(plan.block_bytes);
+            if bytes > u128::from(plan.levels.of(level)) {
+                let name = level.name();
+                return Err(PlanError::Request(format!(
+                    "The plan's {name} level has {} bytes, and the shares of it come to {bytes}; give it what `lode size --json` wrote",
+                    plan.levels.of(level)
+                )));
+            }
+        }
         if plan.block_bytes != block_bytes {
             let theirs = plan.block_bytes;
             return Err(PlanError::Request(format!(

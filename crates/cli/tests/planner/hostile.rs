@@ -31,7 +31,8 @@ fn traces_with_no_request_and_with_one() {
     let folder = Folder::new();
     let empty = folder.file("empty.csv", "");
     let one = folder.file("one.csv", msr_csv(&TWO, 1));
-    for command in COMMANDS {
+    let by_money: &[&str] = &["size", "--budget", "5usd"];
+    for command in COMMANDS.into_iter().chain([by_money]) {
         let message = bad(&[command, &[&empty]].concat(), 1);
         assert!(message.contains("The trace is empty") && message.contains("name one of"), "{message}");
         let nothing = json(&[command, &[&empty, "--format", "msr"]].concat());

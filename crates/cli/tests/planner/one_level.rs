@@ -176,12 +176,16 @@ fn a_plan_is_compared_share_by_share() {
 
     let one = one_vm(&folder);
     let (broken, moved) = (folder.file("broken.json", "{}"), folder.path("none.json"));
+    let mut greedy = planned.clone();
+    greedy["levels"]["ssd_bytes"] = 4096.into();
+    let greedy = folder.file("greedy.json", greedy.to_string());
     let two = [Guest { name: "other", ..TWO[0] }, Guest { ..TWO[1] }];
     let two = msr_csv(&two, 3000);
     let other = folder.file("other.csv", two);
     for (arguments, code, expected) in [
         (&[trace.as_str(), "--plan", &broken][..], 2, "This is no plan: missing field"),
         (&[&trace, "--plan", &moved], 1, "none.json"),
+        (&[&trace, "--plan", &greedy], 2, "The plan's ssd level has 4096 bytes"),
         (&[&one, "--plan", &plan], 2, "The plan has web_0 where these traces have one_0"),
         (&[&other, "--plan", &plan], 2, "The plan has web_0 where these traces have other_0"),
         (&[&trace, "--plan", &plan, "--block", "8KiB"], 2, "The plan counts blocks of 4096 bytes"),

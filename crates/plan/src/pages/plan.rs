@@ -44,7 +44,9 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     }
     if let Some(front) = &report.front {
         let chart = front_chart(front, report.levels);
-        let items = vec![Item::Lines(vec![chart]), Item::Table(front_table(front, has_times))];
+        // Without an access no pair has a latency, and there is nothing to draw.
+        let drawn = (!chart.series.is_empty()).then(|| Item::Lines(vec![chart]));
+        let items = drawn.into_iter().chain([Item::Table(front_table(front, has_times))]).collect();
         sections.insert(1, Section { title: "What money buys".to_owned(), items });
     }
     let page = Page {
