@@ -264,10 +264,10 @@ fn a_converted_trace_replays_the_same() {
             [&trace, &converted].map(|trace| json(&good(&replay(trace, &["--json", "-"])))["total"].clone());
         assert_eq!(totals[0], totals[1], "{name}");
     }
-    // In place: the input is whole until the output is.
+    // What is read is never replaced.
     let misnamed = folder.file("misnamed.lode", GOOD);
-    good(&["trace", "convert", &misnamed, &misnamed]);
-    assert_eq!(json(&good(&["trace", "info", &misnamed, "--json"]))["input"]["format"], "lode");
+    assert!(bad(&["trace", "convert", &misnamed, &misnamed], 2).contains("replace a file that is read"));
+    assert_eq!(std::fs::read(&misnamed).expect("it is there"), GOOD.as_bytes());
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn a_conversion_writes_only_to_names_that_say_what_is_in_them() {
         ("x", "x.lode'"),
         ("x.zst", "x.lode.zst'"),
         ("x.lode.xz", "x.lode'"),
-        ("t.iolog", "t.lode'"),
+        ("t.iolog", "replace a file that is read"),
     ] {
         let message = bad(&["trace", "convert", &trace, &text(&folder.path(name))], 2);
         assert!(message.contains(better), "{name}: {message}");
