@@ -115,51 +115,10 @@ impl Scheme for EciCacheLike {
         }
     }
 
-    fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        self.level.discard(block, sink);
-    }
-
-    fn forget(&mut self, level: Level, block: BlockNo) {
-        self.level.forget(level, block);
-    }
-
-    fn cleaned(&mut self, block: BlockNo) {
-        self.level.cleaned(block);
-    }
-
-    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        self.level.restore(block, dirty)
-    }
-
-    fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
-        self.level.resize(quota, sink);
-    }
-
-    fn quota(&self) -> Quota {
-        self.level.quota()
-    }
-
-    fn resident_blocks(&self, level: Level) -> u32 {
-        self.level.resident_blocks(level)
-    }
+    forward_to_level!();
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
         self.level.demand(points)
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        self.level.announce(block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.level.locate(blocks);
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        self.level.follow(blocks);
     }
 
     fn memory_bytes(&self) -> usize {
