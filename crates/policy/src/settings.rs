@@ -228,13 +228,19 @@ impl Settings {
     }
 }
 
-/// The name that differs least from `asked`, if it differs in less than half of its letters.
+/// Fewest letters that must be given of a longer name for it to be the one that was meant.
+const LEAST_BEGINNING: usize = 3;
+
+/// The name that was likely meant: the shortest that begins with `asked`, whatever the case of its letters, or else the one
+/// that differs least from it, if it differs in less than half of its letters.
 pub(crate) fn nearest_name(asked: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let asked = asked.to_ascii_lowercase();
+    let begins = |name: &str| asked.len() >= LEAST_BEGINNING && name.starts_with(&asked);
     names
-        .map(|name| (edit_distance(asked, name), name))
+        .map(|name| (!begins(name), edit_distance(&asked, name), name))
         .min()
-        .filter(|&(distance, name)| distance * 2 <= name.len())
-        .map(|(_, name)| name)
+        .filter(|&(differs, distance, name)| !differs || distance * 2 <= name.len())
+        .map(|(_, _, name)| name)
 }
 
 /// Levenshtein distance in bytes; `asked` is cut at a length no name comes near.
@@ -318,5 +324,22 @@ mod tests {
         assert!(error.contains("did you mean 'ageing'?"), "{error}");
         let error = settings.set_pair("zzzz=1").unwrap_err().to_string();
         assert!(!error.contains("did you mean"), "{error}");
+    }
+    #[test]
+    fn the_name_that_was_meant_is_found() {
+        let names = ["etica", "l2arc-like", "lru", "larc", "tica-adaptive", "tica-ef", "ucache-like"];
+        for (asked, meant) in [
+            ("tica", Some("tica-ef")),
+            ("TICA", Some("tica-ef")),
+            ("l2arc", Some("l2arc-like")),
+            ("UCache", Some("ucache-like")),
+            ("etika", Some("etica")),
+            ("lr", Some("lru")),
+            ("la", Some("larc")),
+            ("", None),
+            ("zzzzzz", None),
+        ] {
+            assert_eq!(nearest_name(asked, names.into_iter()), meant, "{asked}");
+        }
     }
 }
