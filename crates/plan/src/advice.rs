@@ -3,9 +3,8 @@
 use lode_reuse::sizing::Hull;
 use lode_types::{Level, show_size};
 
-use crate::division::{
-    SizeOptions, SizePlan, demand_of, granule_blocks, hits_of_shares, hulls, outcome, title,
-};
+use crate::division::{SizeOptions, SizePlan, demand_of, granule_blocks, hits_of_shares, hulls, outcome};
+use crate::levels::title;
 use crate::load::{Load, VmLoad};
 use crate::totals::Totals;
 

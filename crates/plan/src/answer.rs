@@ -1,21 +1,18 @@
 //! From a request for sizes to everything that there is to say of it. It must not know how it is shown.
 
 use lode_hardware::Host;
-use lode_policy::{SchemeInfo, Settings};
-use lode_replay::{MAX_LEVEL_BLOCKS, Options, ReplayError, Report, Source, replay};
-use lode_trace::{Merge, TraceError};
-use lode_types::{BlockSize, Level, show_size};
+use lode_replay::{Report, Source};
+use lode_trace::Merge;
+use lode_types::{Level, show_size};
 
 use crate::advice::{advice, advice_everywhere};
 use crate::division::{Outcome, SizeOptions, SizePlan, outcome_without_cache, size};
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
-use crate::jobs::in_parallel;
 use crate::levels::LevelBytes;
 use crate::load::Load;
 use crate::mode::choose;
-use crate::one_level::{self, OneLevel};
-use crate::planned::quota;
+use crate::one_level;
 use crate::report::{
     FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, TotalsReport, VmSizeReport,
     WearReport,
@@ -53,6 +50,8 @@ pub enum Means {
 /// A division, and what leads to it and away from it.
 #[derive(Clone, Debug)]
 pub struct Answer {
+    /// What there was to divide.
+    pub means: Means,
     /// The division.
     pub plan: SizePlan,
     /// Divisions of smaller and larger levels.
@@ -66,14 +65,6 @@ pub struct Answer {
     /// What one SSD level for the plan's money led to, with what that level is; none if it was not replayed, or where the
     /// money buys no block.
     pub one_level: Option<(LevelBytes, Report)>,
-}
-
-/// One replay.
-enum Replay {
-    /// Of the plan, with this mode.
-    Plan(&'static str),
-    /// Of one SSD level for its money.
-    OneLevel(OneLevel),
 }
 
 /// Finds the best division. Of a budget's front, that is [`best`].
@@ -97,60 +88,11 @@ pub fn answer(load: &Load, means: Means, options: &SizeOptions) -> Result<Answer
     };
     let mut without_cache = Outcome::default();
     load.vms.iter().for_each(|vm| without_cache.add(&outcome_without_cache(vm, &options.times)));
-    let totals = totals(load, &plan, options);
-    Ok(Answer { plan, totals, front, without_cache, replayed: Vec::new(), one_level: None })
+    let totals = totals(load, &plan, options)?;
+    Ok(Answer { means, plan, totals, front, without_cache, replayed: Vec::new(), one_level: None })
 }
 
 impl Answer {
-    /// Replays the plan with the modes of the scheme that serves it, each VM with its share, and one SSD level for the same
-    /// money: so many at a time. `open` gives the same VMs in the same order as the traces that were measured; `progress`
-    /// hears of every batch of requests of every replay.
-    ///
-    /// # Errors
-    /// [`PlanError::Replay`]; [`PlanError::Request`] for shares that a replay cannot have.
-    pub fn replay(
-        &mut self,
-        open: &(dyn Fn() -> Result<Merge, TraceError> + Sync),
-        block_size: BlockSize,
-        host: &Host,
-        threads: usize,
-        progress: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), PlanError> {
-        let shares = self.plan.vms.iter().map(|vm| quota(vm.share_blocks)).collect::<Result<Vec<_>, _>>()?;
-        let given = |level: Level| self.plan.of_level[level.index()].given_blocks.min(MAX_LEVEL_BLOCKS);
-        let physical = quota(Level::SIZED.map(given))?;
-        let known = Some(self.plan.vms.len());
-        let run = |replayed: &Replay| -> Result<Report, PlanError> {
-            let (settings, physical, shares) = match replayed {
-                Replay::Plan(mode) => {
-                    let set = PLAN_SETTINGS.into_iter().chain([("mode", *mode)]);
-                    (settings(SCHEME, set)?, physical, shares.clone())
-                }
-                Replay::OneLevel(OneLevel { levels, shares }) => {
-                    let given = quota([0, levels.ssd_bytes / block_size.bytes()])?;
-                    (settings(one_level::SCHEME, one_level::SETTINGS)?, given, shares.clone())
-                }
-            };
-            let options =
-                Options { settings, physical, block_size, host: host.clone(), shares: Some(shares) };
-            Ok(replay(open()?, &options, known, &mut |_, requests| progress(requests))?)
-        };
-        let prices = Prices::of(host);
-        let all: Vec<[u64; 2]> = self.plan.vms.iter().map(|vm| vm.share_blocks).collect();
-        let instead = OneLevel::for_money_of(self.plan.levels, &all, &prices, block_size.bytes());
-        let replays: Vec<Replay> =
-            MODES.into_iter().map(Replay::Plan).chain(instead.map(Replay::OneLevel)).collect();
-        let reports = in_parallel(&replays, threads, run)?;
-        (self.replayed, self.one_level) = (Vec::new(), None);
-        for (replayed, report) in replays.into_iter().zip(reports) {
-            match replayed {
-                Replay::Plan(mode) => self.replayed.push((mode, report)),
-                Replay::OneLevel(OneLevel { levels, .. }) => self.one_level = Some((levels, report)),
-            }
-        }
-        Ok(())
-    }
-
     /// What a budget buys of SSD beyond what VMs can use.
     fn about_spare_ssd(&self, load: &Load, host: &Host) -> Option<String> {
         let plan = &self.plan;
@@ -170,6 +112,21 @@ impl Answer {
                 "{} of the SSD are bought for its life: it lasts {large:.2} years at least, and {} would last {small:.2}.",
                 show_size(spare_bytes),
                 show_size(used_bytes)
+            )
+        })
+    }
+
+    /// That the budget buys no share of either level.
+    fn about_too_little_money(&self, load: &Load, options: &SizeOptions) -> Option<String> {
+        let Means::Budget { usd, prices } = self.means else { return None };
+        let share_bytes = options.granule_bytes.max(load.block_bytes);
+        let price_of = |level: Level| prices.cost_usd(LevelBytes::default().with(level, share_bytes));
+        let is_too_little = Level::SIZED.into_iter().all(|level| usd < price_of(level));
+        is_too_little.then(|| {
+            let [dram, ssd] = Level::SIZED.map(|level| small_usd(price_of(level)));
+            format!(
+                "{usd} usd buy nothing: the smallest share, {}, costs {ssd} usd of SSD and {dram} usd of DRAM.",
+                show_size(share_bytes)
             )
         })
     }
@@ -200,6 +157,7 @@ impl Answer {
         let mut own: Vec<String> = taken.map(ReplayedReport::about_busy_devices).unwrap_or_default();
         own.extend(advice(load, plan, &self.totals, options));
         own.extend(self.about_spare_ssd(load, host));
+        own.extend(self.about_too_little_money(load, options));
         let everywhere = || {
             let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
             let mut all = advice_everywhere(load, plan, &self.totals, options);
@@ -224,6 +182,7 @@ impl Answer {
             mode_reason: choice.map(|choice| choice.reason),
             replayed,
             one_level,
+            not_replayed: None,
             advice_at: for_page.then(everywhere),
             advice: own,
             totals: TotalsReport::new(load, &self.totals),
@@ -233,19 +192,13 @@ impl Answer {
                 .map(|front| front.iter().map(|point| FrontReport::new(load, host, point)).collect()),
             shrinks: load.shrinks,
             inputs: merge.inputs(),
-            warnings: Source::warnings(merge),
+            warnings: Source::warnings(merge).into_iter().chain(self.totals.warnings()).collect(),
         }
     }
 }
 
-/// A scheme's settings: its defaults, and those that are `set`.
-fn settings(
-    scheme: &str,
-    set: impl IntoIterator<Item = (&'static str, &'static str)>,
-) -> Result<Settings, PlanError> {
-    let mut settings = SchemeInfo::find(scheme).map_err(ReplayError::from)?.settings();
-    for (key, value) in set {
-        settings.set(key, value).map_err(ReplayError::from)?;
-    }
-    Ok(settings)
+/// A small amount of money to two digits, without an exponent.
+fn small_usd(usd: f64) -> String {
+    let zeros = if usd > 0.0 { (-usd.log10()).floor().max(0.0) as usize } else { 0 };
+    format!("{usd:.0$}", zeros + 2)
 }

@@ -7,13 +7,17 @@ use std::sync::{Mutex, PoisonError};
 
 use lode_hardware::Host;
 use lode_policy::{Quota, SchemeInfo, Settings};
-use lode_replay::{Future, Options, Recording, ReplayError, Report, Source, level_blocks, replay_foreseeing};
+use lode_replay::{
+    Future, Options, Recording, ReplayError, Report, Source, count_distinct_blocks, level_blocks,
+    most_memory_bytes, replay_foreseeing,
+};
 use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level};
 
 use crate::error::PlanError;
 use crate::jobs::in_parallel;
 use crate::levels::LevelBytes;
+use crate::memory::at_once;
 use crate::planned::PlannedShares;
 
 /// Most cells of one comparison.
@@ -34,7 +38,8 @@ pub struct CompareOptions {
     pub host: Host,
     /// Replays at the same time, at least 1.
     pub threads: usize,
-    /// Memory that the traces may take.
+    /// Memory that the traces, their future and the tables of all replays under way may take. Fewer replays run at the same
+    /// time where they do not fit it otherwise.
     pub memory_bytes: u64,
 }
 
@@ -78,7 +83,8 @@ pub enum CompareProgress {
 ///
 /// # Errors
 /// [`PlanError::Request`] for an empty or too large grid, and for a scheme that has none of the levels it uses;
-/// [`PlanError::Replay`], also for a scheme that needs to know more of who asks than the traces tell.
+/// [`PlanError::ReplayMemory`] before any replay begins; [`PlanError::Replay`], also for a scheme that needs to know more of who
+/// asks than the traces tell.
 pub fn compare(
     open: &(dyn Fn() -> Result<Merge, TraceError> + Sync),
     options: &CompareOptions,
@@ -103,12 +109,78 @@ pub fn compare(
     options.planned.iter().try_for_each(|planned| planned.check_vms(&names))?;
     let known_vms = names.len();
     let of_requests = recording.as_ref().map_or(0, |recording| (recording.requests() * grid.len()) as u64);
+    let needs_bytes = needs(&grid, recording.as_ref(), open, known_vms, options)?;
+    let mut held = Held { recording, future };
+    let threads = held.fit(&grid, &needs_bytes, options)?;
     let meter = Meter { progress, of_requests, done: Mutex::default() };
-    let run = |job: &Job| match &recording {
-        Some(recording) => run_cell(recording.play(), job, known_vms, future.as_ref(), &meter),
+    let run = |job: &Job| match &held.recording {
+        Some(recording) => run_cell(recording.play(), job, known_vms, held.future.as_ref(), &meter),
         None => run_cell(open()?, job, known_vms, None, &meter),
     };
-    in_parallel(&grid, options.threads, run)
+    in_parallel(&grid, threads, run)
+}
+
+/// Bytes that the tables of each replay take at most. The different blocks are only counted where it matters.
+fn needs(
+    grid: &[Job],
+    recording: Option<&Recording>,
+    open: &dyn Fn() -> Result<Merge, TraceError>,
+    known_vms: usize,
+    options: &CompareOptions,
+) -> Result<Vec<u64>, PlanError> {
+    let with = |distinct_blocks: &[u64]| -> Vec<u64> {
+        grid.iter().map(|job| most_memory_bytes(&job.options, distinct_blocks)).collect()
+    };
+    let held_bytes = recording.map_or(0, Recording::memory_bytes);
+    let by_levels = with(&vec![u64::MAX; known_vms]);
+    if at_once(&by_levels, options.threads, options.memory_bytes.saturating_sub(held_bytes))
+        >= options.threads
+    {
+        return Ok(by_levels);
+    }
+    let distinct_blocks = match recording {
+        Some(recording) => count_distinct_blocks(recording.play(), options.block_size, &mut |_, _| {}),
+        None => count_distinct_blocks(open()?, options.block_size, &mut |_, _| {}),
+    };
+    Ok(with(&distinct_blocks?))
+}
+
+/// What is kept in memory while replays run.
+struct Held {
+    recording: Option<Recording>,
+    future: Option<Future>,
+}
+
+impl Held {
+    fn memory_bytes(&self) -> u64 {
+        let recording = self.recording.as_ref().map_or(0, Recording::memory_bytes);
+        recording + self.future.as_ref().map_or(0, Future::memory_bytes)
+    }
+
+    /// How many replays may run at the same time. The traces are let go where not even one fits beside them.
+    fn fit(
+        &mut self,
+        grid: &[Job],
+        needs_bytes: &[u64],
+        options: &CompareOptions,
+    ) -> Result<usize, PlanError> {
+        let left_bytes = |held: &Held| options.memory_bytes.saturating_sub(held.memory_bytes());
+        let mut threads = at_once(needs_bytes, options.threads, left_bytes(self));
+        if threads == 0 && self.future.is_none() {
+            self.recording = None;
+            threads = at_once(needs_bytes, options.threads, left_bytes(self));
+        }
+        let most = grid.iter().zip(needs_bytes).max_by_key(|(_, bytes)| **bytes);
+        match most {
+            Some((job, bytes)) if threads == 0 => Err(PlanError::ReplayMemory {
+                scheme: options.schemes[job.scheme].0.clone(),
+                levels: job.levels.in_words(),
+                needed_bytes: bytes.saturating_add(self.memory_bytes()),
+                limit_bytes: options.memory_bytes,
+            }),
+            _ => Ok(threads),
+        }
+    }
 }
 
 /// The future, if a scheme needs it; it has the memory that the traces left.

@@ -250,16 +250,16 @@ pub(crate) fn divide_level(
     bytes: u64,
     options: &SizeOptions,
 ) -> Result<(LevelPlan, Division), PlanError> {
-    divide_where_guarantees_fit(load, level, bytes, options)?.map_err(|error| in_words(error, load, level))
+    try_to_divide_level(load, level, bytes, options).map_err(|error| in_words(error, load, level))
 }
 
-/// The same, with guarantees that do not fit apart from what else is wrong: some look for sizes at which they fit.
-pub(crate) fn divide_where_guarantees_fit(
+/// The same, with an error that can be told from others: some look for sizes at which a division is possible.
+pub(crate) fn try_to_divide_level(
     load: &Load,
     level: Level,
     bytes: u64,
     options: &SizeOptions,
-) -> Result<Result<(LevelPlan, Division), ReuseError>, PlanError> {
+) -> Result<(LevelPlan, Division), ReuseError> {
     let block_bytes = load.block_bytes;
     let capacity_blocks = bytes / block_bytes;
     let granule = granule_blocks(block_bytes, options);
@@ -277,17 +277,13 @@ pub(crate) fn divide_where_guarantees_fit(
         Ok(division) => in_blocks(division, &demands, granule, objective),
         // What VMs are guaranteed and limited to, or the level, leaves no room for whole granules.
         Err(ReuseError::GuaranteesDoNotFit { .. } | ReuseError::InvalidDemand { .. }) => {
-            match divide_by(options.solver, &demands, capacity_blocks, objective) {
-                Ok(division) => division,
-                Err(error @ ReuseError::GuaranteesDoNotFit { .. }) => return Ok(Err(error)),
-                Err(error) => return Err(in_words(error, load, level)),
-            }
+            divide_by(options.solver, &demands, capacity_blocks, objective)?
         }
-        Err(error) => return Err(in_words(error, load, level)),
+        Err(error) => return Err(error),
     };
     let given_blocks = division.sizes.iter().sum();
     let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
-    Ok(Ok((plan, division)))
+    Ok((plan, division))
 }
 
 /// The demand in granules: of each size the hits that whole granules have, and limits that whole granules keep.
@@ -322,7 +318,7 @@ fn in_blocks(division: Division, demands: &[VmDemand], granule: u64, objective: 
 }
 
 /// Why a level cannot be divided as asked, for whoever asked.
-fn in_words(error: ReuseError, load: &Load, level: Level) -> PlanError {
+pub(crate) fn in_words(error: ReuseError, load: &Load, level: Level) -> PlanError {
     let name = level.name();
     PlanError::Request(match error {
         ReuseError::GuaranteesDoNotFit { needed_blocks, capacity_blocks } => {
@@ -384,13 +380,4 @@ fn write_buffer(vm: &VmLoad, level: Level, granule: u64, options: &SizeOptions) 
         blocks: granule,
         saved_us: writes as f64 / accesses as f64 * saved_ns as f64 / 1000.0,
     })
-}
-
-/// A level's name in what people read.
-pub(crate) fn title(level: Level) -> &'static str {
-    match level {
-        Level::Dram => "DRAM",
-        Level::Ssd => "SSD",
-        Level::ReadSsd => "read SSD",
-    }
 }

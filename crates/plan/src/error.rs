@@ -52,6 +52,22 @@ pub enum PlanError {
         /// Memory allowed.
         limit_bytes: u64,
     },
+    /// The tables of one replay exceed the memory.
+    #[error(
+        "Replaying {scheme} with {levels} may take {} of memory for the blocks that it keeps track of, and {} are allowed",
+        show_size(*needed_bytes),
+        show_size(*limit_bytes)
+    )]
+    ReplayMemory {
+        /// The scheme, as it was called.
+        scheme: String,
+        /// Its levels, in words.
+        levels: String,
+        /// Memory that it may take, with what has to be kept beside it.
+        needed_bytes: u64,
+        /// Memory allowed.
+        limit_bytes: u64,
+    },
     /// What was asked for does not fit the traces or itself.
     #[error("{0}")]
     Request(String),

@@ -3,12 +3,13 @@
 
 use lode_hardware::time::SECONDS_PER_DAY;
 use lode_hardware::{Host, SsdRating};
+use lode_reuse::ReuseError;
 use lode_reuse::sizing::Division;
 use lode_types::Level;
 
 use crate::division::{
-    LevelPlan, Outcome, SizeOptions, SizePlan, check_rules, divide_level, divide_where_guarantees_fit,
-    granule_blocks, outcome_of_shares, plan_of,
+    LevelPlan, Outcome, SizeOptions, SizePlan, check_rules, divide_level, granule_blocks, in_words,
+    outcome_of_shares, plan_of, try_to_divide_level,
 };
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
@@ -170,8 +171,11 @@ fn divisions(
     let sizes = steps(all_bytes.min(affordable_bytes), SIZES).chain([0]);
     // Sizes at which guarantees do not fit are no choice, nor those at which they fit only in shares that are no whole granules.
     let divided = |bytes: u64| -> Result<Option<(LevelPlan, Division)>, PlanError> {
-        let found = divide_where_guarantees_fit(load, level, bytes, options)?.ok();
-        Ok(found.filter(|(_, division)| is_whole(division) || !is_whole(&everything)))
+        match try_to_divide_level(load, level, bytes, options) {
+            Ok(found) if is_whole(&found.1) || !is_whole(&everything) => Ok(Some(found)),
+            Ok(_) | Err(ReuseError::GuaranteesDoNotFit { .. }) => Ok(None),
+            Err(error) => Err(in_words(error, load, level)),
+        }
     };
     let mut found =
         sizes.filter_map(|bytes| divided(bytes).transpose()).collect::<Result<Vec<_>, PlanError>>()?;

@@ -1,6 +1,6 @@
 //! How much there is of each level, in the units that questions and answers use. It must not know what levels are for.
 
-use lode_types::Level;
+use lode_types::{Level, show_size};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of each level.
@@ -29,6 +29,24 @@ impl LevelBytes {
             Level::ReadSsd => self.read_ssd_bytes,
         }
     }
+
+    /// The same with one level changed.
+    pub(crate) fn with(mut self, level: Level, bytes: u64) -> LevelBytes {
+        match level {
+            Level::Dram => self.dram_bytes = bytes,
+            Level::Ssd => self.ssd_bytes = bytes,
+            Level::ReadSsd => self.read_ssd_bytes = bytes,
+        }
+        self
+    }
+
+    /// The levels that there are, for people: "64 MiB of DRAM and 1 GiB of SSD".
+    pub(crate) fn in_words(&self) -> String {
+        let there = Level::ALL.into_iter().filter(|&level| self.of(level) > 0);
+        let words: Vec<_> =
+            there.map(|level| format!("{} of {}", show_size(self.of(level)), title(level))).collect();
+        words.join(" and ")
+    }
 }
 
 /// A number of blocks of each level.
@@ -55,5 +73,14 @@ impl From<[u64; 2]> for LevelBlockCounts {
     /// Of blocks by [`Level::index`].
     fn from(blocks: [u64; 2]) -> LevelBlockCounts {
         LevelBlockCounts { dram_blocks: blocks[Level::Dram.index()], ssd_blocks: blocks[Level::Ssd.index()] }
+    }
+}
+
+/// A level's name in what people read.
+pub(crate) fn title(level: Level) -> &'static str {
+    match level {
+        Level::Dram => "DRAM",
+        Level::Ssd => "SSD",
+        Level::ReadSsd => "read SSD",
     }
 }

@@ -17,6 +17,7 @@ mod front;
 mod jobs;
 mod levels;
 mod load;
+mod memory;
 mod mini;
 mod mode;
 mod one_level;
@@ -25,6 +26,7 @@ mod pieces;
 mod planned;
 mod pool;
 mod report;
+mod served;
 mod streams;
 mod totals;
 
@@ -42,5 +44,6 @@ pub use pages::{
 };
 pub use planned::{MAX_PLAN_BYTES, PlannedShares};
 pub use report::*;
+pub use served::{LeftAway, ServeOptions};
 pub use streams::{Interval, MAX_INTERVALS, Sampling, StreamFacts, StreamOptions};
 pub use totals::{LevelTotals, Totals, totals};

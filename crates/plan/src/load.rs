@@ -43,6 +43,13 @@ impl VmLoad {
         if self.span_ns == 0 { 0.0 } else { count as f64 / (self.span_ns as f64 / SECOND_NS) }
     }
 
+    /// Different blocks that it reads and writes, or more: those that are read as well as written may count twice.
+    pub fn most_distinct_blocks(&self) -> u64 {
+        let profile = &self.profile;
+        let both = profile.read_blocks().saturating_add(profile.written_blocks());
+        both.min(profile.reads().saturating_add(profile.writes()))
+    }
+
     /// The curve that a level is divided by.
     pub fn curve(&self, level: Level) -> &Curve {
         &self.curves[level.index()]

@@ -108,7 +108,7 @@ pub(crate) fn quota(blocks: [u64; 2]) -> Result<Quota, PlanError> {
     match (u32::try_from(dram), u32::try_from(ssd)) {
         (Ok(dram), Ok(ssd)) if u64::from(dram.max(ssd)) <= MAX_LEVEL_BLOCKS => Ok(Quota::new(dram, ssd)),
         _ => Err(PlanError::Request(format!(
-            "A share of more than {} blocks cannot be replayed; make blocks larger, or leave the replay away",
+            "A share of more than {} blocks cannot be replayed; make blocks larger",
             MAX_LEVEL_BLOCKS
         ))),
     }

@@ -1,8 +1,11 @@
 //! Divisions at many sizes of each level: what sliders show. It must not know how results are shown.
 
-use lode_types::Level;
+use lode_reuse::ReuseError;
+use lode_types::{Level, show_size};
 
-use crate::division::{Outcome, SizeOptions, SizePlan, divide_level, outcome_of_shares};
+use crate::division::{Outcome, SizeOptions, SizePlan, in_words, outcome_of_shares, try_to_divide_level};
+use crate::error::PlanError;
+use crate::levels::title;
 use crate::load::Load;
 
 /// Sizes below and above the one asked for, each half an octave from the next.
@@ -28,12 +31,37 @@ pub struct Totals {
     pub of_level: [LevelTotals; 2],
     /// What all VMs together would see, for each size of host memory with each size of SSD.
     pub outcomes: Vec<Vec<Outcome>>,
+    /// Sizes in bytes that the exact solver would take too long for, by [`Level::index`]; they are not among the others.
+    pub too_large_for_exact: [Vec<u64>; 2],
+}
+
+impl Totals {
+    /// That sizes are missing, in sentences.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let missing = |level: Level| {
+            let sizes: Vec<_> =
+                self.too_large_for_exact[level.index()].iter().map(|&bytes| show_size(bytes)).collect();
+            (!sizes.is_empty()).then(|| {
+                format!(
+                    "The exact solver would take too long for {} of {}: there are no plans and no advice for these; \
+                     choose another solver to have them",
+                    sizes.join(", "),
+                    title(level)
+                )
+            })
+        };
+        Level::SIZED.into_iter().filter_map(missing).collect()
+    }
 }
 
 /// Divides levels of sizes around those of `plan`, which is in the middle. Sizes at which what VMs are guaranteed does
-/// not fit are left out.
-pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Totals {
+/// not fit are left out, and so are those that are too large for the exact solver, which [`Totals`] names.
+///
+/// # Errors
+/// Those of [`crate::size`].
+pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Result<Totals, PlanError> {
     let mut of_level: [LevelTotals; 2] = Default::default();
+    let mut too_large_for_exact: [Vec<u64>; 2] = Default::default();
     for level in Level::SIZED {
         let found = &mut of_level[level.index()];
         let asked_bytes = plan.levels.of(level);
@@ -43,9 +71,14 @@ pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Totals {
                 found.asked = found.sizes_bytes.len();
                 plan.vms.iter().map(|vm| vm.share_blocks[level.index()]).collect()
             } else {
-                match divide_level(load, level, bytes, options) {
+                match try_to_divide_level(load, level, bytes, options) {
                     Ok((_, division)) => division.sizes,
-                    Err(_) => continue,
+                    Err(ReuseError::GuaranteesDoNotFit { .. }) => continue,
+                    Err(ReuseError::TooLargeForExact { .. }) => {
+                        too_large_for_exact[level.index()].push(bytes);
+                        continue;
+                    }
+                    Err(error) => return Err(in_words(error, load, level)),
                 }
             };
             found.sizes_bytes.push(bytes);
@@ -62,7 +95,7 @@ pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Totals {
     };
     let row = |dram: &Vec<u64>| ssd.shares_blocks.iter().map(|ssd| outcome(dram, ssd)).collect();
     let outcomes = dram.shares_blocks.iter().map(row).collect();
-    Totals { of_level, outcomes }
+    Ok(Totals { of_level, outcomes, too_large_for_exact })
 }
 
 fn sizes_around(asked_bytes: u64, block_bytes: u64) -> Vec<u64> {

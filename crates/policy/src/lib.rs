@@ -24,6 +24,7 @@ mod scheme;
 pub mod schemes;
 mod settings;
 mod sizer;
+mod tracked;
 
 pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts, SsdWrites};
 pub use effect::{CopySource, Effect, Nothing, Sink, Slot};
@@ -35,3 +36,4 @@ pub use registry::{AnyScheme, SchemeInfo, build, build_foreseeing, schemes as al
 pub use scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings};
 pub use sizer::{Sizer, Tenant};
+pub use tracked::most_memory_bytes;

@@ -12,6 +12,7 @@ mod error;
 mod future;
 mod inputs;
 mod intervals;
+mod memory;
 mod recording;
 mod report;
 mod run;
@@ -24,6 +25,7 @@ pub use future::Future;
 pub use inputs::{BadRecords, InputReport, RecordPlace};
 pub use intervals::MAX_INTERVAL_SHARES;
 pub use lode_hardware::{Host, ServiceTimes};
+pub use memory::{count_distinct_blocks, most_memory_bytes};
 pub use recording::{Playback, Recording};
 pub use report::{Counts, LevelBlocks, ModelReport, Report, VmReport};
 pub use run::{

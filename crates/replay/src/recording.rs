@@ -47,6 +47,7 @@ impl Recording {
             progress(&source, batch.len());
             requests.append(&mut batch);
         }
+        requests.shrink_to_fit();
         let (vm_names, vm_inputs) = (source.vm_names(), source.vm_inputs());
         let (inputs, warnings) = (source.inputs(), source.warnings());
         let origins = source.origins();

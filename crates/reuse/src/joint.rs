@@ -262,6 +262,11 @@ impl JointProfiler {
         self.ro.memory_bytes() + self.wbwo.memory_bytes() + self.pairs.memory_bytes() + estimates
     }
 
+    /// All blocks, of which so many are followed.
+    fn blocks(&self, followed: usize) -> u64 {
+        (followed as f64 / self.sample.rate()).round() as u64
+    }
+
     /// Everything found.
     pub fn finish(&self) -> JointProfile {
         let [ro, wbwo] = match &self.estimates {
@@ -274,7 +279,8 @@ impl JointProfiler {
             sums: self.pairs.sums(),
             reads: self.reads,
             writes: self.writes,
-            written_blocks: (self.wbwo.distinct_blocks() as f64 / self.sample.rate()).round() as u64,
+            written_blocks: self.blocks(self.wbwo.distinct_blocks()),
+            read_blocks: self.blocks(self.ro.distinct_blocks()),
             rate: self.sample.rate(),
         }
     }
@@ -299,6 +305,7 @@ pub struct JointProfile {
     reads: u64,
     writes: u64,
     written_blocks: u64,
+    read_blocks: u64,
     rate: f64,
 }
 
@@ -326,6 +333,11 @@ impl JointProfile {
     /// Distinct blocks that were written; an estimate where sampled.
     pub fn written_blocks(&self) -> u64 {
         self.written_blocks
+    }
+
+    /// Distinct blocks that were read; an estimate where sampled.
+    pub fn read_blocks(&self) -> u64 {
+        self.read_blocks
     }
 
     /// Share of all blocks that was followed at the end; 1 is all.

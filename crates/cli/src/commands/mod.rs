@@ -13,6 +13,7 @@ mod schemes;
 mod serve;
 mod serve_config;
 mod size;
+mod size_text;
 mod status;
 mod stop;
 mod trace;

@@ -43,7 +43,8 @@ pub struct TraceArgs {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=MAX_THREADS as i64))]
     pub threads: u16,
 
-    /// Memory for tables. When more would be needed, a part of the blocks is followed, which is said.
+    /// Memory for tables. Where curves need more, a part of the blocks is followed; where replays may, fewer run at once, or
+    /// none, which is said.
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = parse_size)]
     pub memory: u64,
 
@@ -78,7 +79,7 @@ impl PictureArgs {
     }
 
     /// What was asked for, by option.
-    fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+    pub fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let both = [("--html", &self.html), ("--svg", &self.svg)];
         both.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
     }
@@ -297,6 +298,14 @@ pub fn rate_note(asked: Option<Followed>, rates: impl Iterator<Item = f64>) -> S
     )
 }
 
+/// So much memory or a little more, as --memory takes it.
+pub fn memory_word(bytes: u64) -> String {
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+    let unit = if bytes > 8 * GIB { GIB } else { MIB };
+    size_word(bytes.div_ceil(unit).saturating_mul(unit))
+}
+
 /// Blocks of a VM that `auto` follows one by one: those of 4 GiB.
 const AUTO_BLOCKS: u32 = 1 << 20;
 
@@ -406,6 +415,10 @@ impl From<PlanError> for CliError {
             PlanError::Replay(error) => error.into(),
             PlanError::Request(message) => CliError::Usage(message),
             PlanError::Reuse(error) => CliError::Usage(error.to_string()),
+            PlanError::ReplayMemory { needed_bytes, .. } => CliError::Failure(format!(
+                "{error}; allow more with --memory {}, or compare smaller levels or larger blocks",
+                memory_word(needed_bytes)
+            )),
             PlanError::Memory { .. } => CliError::Failure(format!(
                 "{error}; allow more with --memory, or follow fewer blocks from the start with --sample"
             )),

@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::{Args, ValueEnum};
 use lode_hardware::{Host, ServiceTimes};
 use lode_plan::{
-    FrontReport, LevelBytes, LevelReport, MAX_BUDGET_USD, Means, OneLevelReport, PLAN_SETTINGS, Prices,
-    REPLAYS, SCHEME, SizeOptions, SizeReport, VmRule, VmSizeReport, WearReport, answer, measure, method_used,
+    Answer, LevelBytes, Load, MAX_BUDGET_USD, Means, PLAN_SETTINGS, Prices, REPLAYS, SCHEME, ServeOptions,
+    SizeOptions, SizeReport, VmRule, answer, measure, method_used,
 };
-use lode_replay::InputReport;
 use lode_reuse::sizing::{Objective, Solver};
 
 use super::planning::{
-    DeviceArgs, Followed, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_sampling,
+    DeviceArgs, Followed, PictureArgs, TraceArgs, auto_method, memory_word, parse_sampling,
 };
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
-use crate::amounts::{command_line, parse_size, show_count, show_life, show_size, size_word};
-use crate::arguments::{inputs_text, warn_of};
+use super::size_text::{PLAN_FILE, outcome_text, plan_text};
+use crate::amounts::{command_line, parse_size, show_size, size_word};
+use crate::arguments::warn_of;
 use crate::error::CliError;
-use crate::output::{self, dollars, number, percent};
+use crate::output;
 use crate::progress::{Bar, Meter};
 
 /// What `--floor` and `--least` are unless said otherwise; their help says so.
@@ -30,9 +30,6 @@ const DEFAULT_LEAST_BYTES: u64 = 1 << 20;
 /// and products with their hits or latencies leave the numbers that there are.
 const MIN_WEIGHT: f64 = 1e-6;
 const MAX_WEIGHT: f64 = 1e6;
-
-/// What the file with the plan's JSON is called in the command that needs it.
-const PLAN_FILE: &str = "plan.json";
 
 /// Divide host memory and SSD between VMs by what each can really use
 ///
@@ -221,40 +218,64 @@ impl SizeCommand {
         drop(bar);
         let options = self.options(host.service_times(self.traces.block));
         let mut answer = answer(&load, self.means(&host), &options)?;
-        if self.no_replay || !self.traces.can_be_read_again() {
-            output::warn("the plan is not replayed, so that wear is an upper bound");
-        } else {
-            let requests: u64 = load.vms.iter().map(|vm| vm.facts.requests).sum();
-            let meter = Meter::new();
-            let done = AtomicU64::new(0);
-            answer.replay(
-                &|| self.traces.open(),
-                self.traces.block,
-                &host,
-                self.traces.threads(),
-                &|batch| {
-                    let requests_done = done.fetch_add(batch as u64, Ordering::Relaxed) + batch as u64;
-                    meter.replaying(requests_done, REPLAYS as u64 * requests);
-                },
-            )?;
-        }
         let method = method_used(method, load.shrinks, load.vms.iter().map(|vm| vm.profile.rate()));
-        let mut report = answer.report(&load, &options, &host, method, &merge, self.pictures.has_page());
+        let report_of = |answer: &Answer, for_page| {
+            answer.report(&load, &options, &host, method.clone(), &merge, for_page)
+        };
+        let plan = report_of(&answer, false);
+        plan.inputs.iter().for_each(warn_of);
+        plan.warnings.iter().for_each(|warning| output::warn(warning));
+        // Replays can take long, and a plan is an answer without them.
+        let planned = if self.json { Ok(()) } else { output::write(&plan_text(&plan)) };
+        if planned.is_err() && self.pictures.outputs().chain(self.config.outputs()).next().is_none() {
+            // Nobody reads on.
+            return planned;
+        }
+        let not_replayed = self.replay(&mut answer, &load, &host)?;
+        not_replayed.iter().for_each(|reason| output::warn(reason));
+        let mut report = report_of(&answer, self.pictures.has_page());
+        report.not_replayed = not_replayed;
         let command = self.comparison(&report);
         if let Some(instead) = &mut report.one_level {
             instead.command = command;
         }
-        report.inputs.iter().for_each(warn_of);
-        report.warnings.iter().for_each(|warning| output::warn(warning));
         // What can be shown is shown even where files fail, and the other way round.
-        let shown = if self.json {
-            output::write_json(&report)
-        } else {
-            output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
-        };
+        let shown =
+            if self.json { output::write_json(&report) } else { output::write(&outcome_text(&report)) };
         self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
         self.config.write(&report)?;
-        shown
+        planned.and(shown)
+    }
+
+    /// Replays the plan, as far as it can be; says why, where not all was replayed.
+    fn replay(&self, answer: &mut Answer, load: &Load, host: &Host) -> Result<Option<String>, CliError> {
+        let why = if self.no_replay {
+            Some("")
+        } else if !self.traces.can_be_read_again() {
+            Some(": the traces can be read only once")
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            return Ok(Some(format!("the plan is not replayed, so that wear is an upper bound{why}")));
+        }
+        let requests: u64 = load.vms.iter().map(|vm| vm.facts.requests).sum();
+        let meter = Meter::new();
+        let done = AtomicU64::new(0);
+        let options = ServeOptions {
+            block_size: self.traces.block,
+            host,
+            threads: self.traces.threads(),
+            memory_bytes: self.traces.memory,
+        };
+        let left_away = answer.replay(load, &|| self.traces.open(), &options, &|batch| {
+            let requests_done = done.fetch_add(batch as u64, Ordering::Relaxed) + batch as u64;
+            meter.replaying(requests_done, REPLAYS as u64 * requests);
+        })?;
+        Ok(left_away.map(|left| match left.needed_bytes {
+            Some(bytes) => format!("{}; --memory {} replays it", left.reason, memory_word(bytes)),
+            None => left.reason,
+        }))
     }
 
     /// What can be found wrong before traces are read.
@@ -362,184 +383,4 @@ impl SizeCommand {
             granule_bytes: SHARE_GRANULE_BYTES,
         }
     }
-}
-
-fn text_of(report: &SizeReport) -> String {
-    let size = |blocks: u64| show_size(blocks.saturating_mul(report.block_bytes));
-    let mut text = level_text("DRAM", &report.dram, &size) + &level_text("SSD", &report.ssd, &size);
-    if report.shrinks > 0 {
-        text += SAMPLED;
-    }
-    text += &format!("Curves: {}\n", report.method);
-    let mut titles = vec![
-        "VM",
-        "requests",
-        "DRAM",
-        "of useful",
-        "SSD",
-        "of useful",
-        "read hits %",
-        "of DRAM %",
-        "of SSD %",
-        "latency us",
-    ];
-    let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
-    if is_sampled {
-        titles.extend(["rate", "error %"]);
-    }
-    let mut table = output::table(&titles, 1);
-    for vm in report.vms.iter().take(MAX_TABLE_VMS) {
-        let mut cells = row(vm, &size).to_vec();
-        if is_sampled {
-            cells.extend([format!("{:.2e}", vm.rate), percent(vm.standard_error)]);
-        }
-        table.add_row(cells);
-    }
-    text += &format!("{table}\n");
-    if report.vms.len() > MAX_TABLE_VMS {
-        let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
-        text += &format!("{more}; --json shows them all.\n");
-    }
-    text += &format!(
-        "All VMs: {} % of reads hit, {} us a block access; without a cache {} us (devices '{}', each access alone).\n",
-        percent(report.total.read_hit_ratio),
-        number(report.total.mean_latency_us, 1),
-        number(report.without_cache.mean_latency_us, 1),
-        report.devices,
-    );
-    text += &replayed_text(report);
-    text += &format!("The levels cost {} usd.\n", dollars(report.cost_usd));
-    for sentence in &report.advice {
-        text += &format!("- {sentence}\n");
-    }
-    if let Some(front) = &report.front {
-        text += &front_text(front, InputReport::all_have_times(&report.inputs));
-    }
-    text
-}
-
-/// What the plan and the same money on one level led to when they were replayed.
-fn replayed_text(report: &SizeReport) -> String {
-    let mut text = String::new();
-    for replayed in &report.replayed {
-        text += &format!(
-            "Replayed with {} mode={}: {} % of reads hit, {} us a request; {}\n",
-            replayed.scheme,
-            replayed.mode,
-            percent(replayed.read_hit_ratio),
-            number(replayed.mean_latency_us, 1),
-            wear_text(&replayed.wear)
-        );
-    }
-    if let Some((mode, reason)) = report.mode.zip(report.mode_reason.as_ref()) {
-        text += &format!("Taken: mode={mode}; {reason}.\n");
-    }
-    if let Some(instead) = &report.one_level {
-        text += &one_level_text(instead);
-    }
-    if report.replayed.is_empty() {
-        text += &format!("At most {}\n", wear_text(&report.wear));
-    }
-    text
-}
-
-/// What the same money would do as one SSD level.
-fn one_level_text(instead: &OneLevelReport) -> String {
-    let mut text = format!(
-        "The same money on one SSD level of {}, replayed with {}: {} % of reads hit, {} us a request; {}\n",
-        show_size(instead.levels.ssd_bytes),
-        instead.label,
-        percent(instead.read_hit_ratio),
-        number(instead.mean_latency_us, 1),
-        wear_text(&instead.wear)
-    );
-    if let Some(sentence) = &instead.sentence {
-        text += &format!("{sentence}\n");
-        text += &instead.command.iter().map(|command| seen_by(command)).collect::<String>();
-    }
-    text
-}
-
-/// How to see what was said.
-fn seen_by(command: &str) -> String {
-    let first = if command.ends_with(PLAN_FILE) {
-        format!("write this plan with --json > {PLAN_FILE}, then ")
-    } else {
-        String::new()
-    };
-    format!("To see it: {first}{command}\n")
-}
-
-fn level_text(name: &str, level: &LevelReport, size: &dyn Fn(u64) -> String) -> String {
-    if level.capacity_blocks == 0 {
-        return String::new();
-    }
-    format!(
-        "{name}: {} given of {}; all VMs together could use {} ({} division).\n",
-        size(level.given_blocks),
-        size(level.capacity_blocks),
-        size(level.demand_blocks),
-        level.solver
-    )
-}
-
-fn row(vm: &VmSizeReport, size: &dyn Fn(u64) -> String) -> [String; 10] {
-    let of_reads = |hits: u64| {
-        let reads = vm.outcome.block_reads;
-        percent((reads > 0).then(|| hits as f64 / reads as f64))
-    };
-    [
-        vm.name.clone(),
-        vm.requests.to_string(),
-        size(vm.share.dram_blocks),
-        size(vm.demand.dram_blocks),
-        size(vm.share.ssd_blocks),
-        size(vm.demand.ssd_blocks),
-        percent(vm.outcome.read_hit_ratio),
-        of_reads(vm.outcome.dram_hits),
-        of_reads(vm.outcome.ssd_hits),
-        number(vm.outcome.mean_latency_us, 1),
-    ]
-}
-
-fn wear_text(wear: &WearReport) -> String {
-    let a_day =
-        wear.bytes_per_day.map(|bytes| format!(", {} a day", show_size(bytes as u64))).unwrap_or_default();
-    let years = wear
-        .life_years
-        .map(|years| format!(", {} of SSD life at that rate", show_life(years)))
-        .unwrap_or_default();
-    format!("{} written to the SSD{a_day}{years}.", show_size(wear.written_bytes))
-}
-
-/// Every write of a VM with a share of the SSD counts, so that what is said of the SSD is an upper bound.
-fn front_text(front: &[FrontReport], has_times: bool) -> String {
-    let mut titles = vec!["cost usd", "DRAM", "SSD", "read hits %", "latency us"];
-    if has_times {
-        titles.extend(["SSD written a day at most", "SSD life at least"]);
-    } else {
-        titles.push("SSD written at most");
-    }
-    let mut table = output::table(&titles, 0);
-    for point in front {
-        let mut row = vec![
-            dollars(point.cost_usd),
-            show_size(point.levels.dram_bytes),
-            show_size(point.levels.ssd_bytes),
-            percent(point.outcome.read_hit_ratio),
-            number(point.outcome.mean_latency_us, 1),
-        ];
-        if has_times {
-            row.push(point.wear.bytes_per_day.map_or("-".to_owned(), |bytes| show_size(bytes as u64)));
-            row.push(point.wear.life_years.map_or("-".to_owned(), show_life));
-        } else {
-            row.push(show_size(point.wear.written_bytes));
-        }
-        table.add_row(row);
-    }
-    let wear = if has_times { "SSD life" } else { "SSD writes" };
-    format!(
-        "No other pair of sizes that was compared beats these in cost, latency and {wear} at once:\n{table}\n\
-         Latencies leave out writing back to the disk, of which a small SSD has much; only the plan is replayed.\n"
-    )
 }

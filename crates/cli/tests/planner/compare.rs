@@ -60,9 +60,23 @@ fn one_size_of_a_level_goes_with_all_of_the_other() {
 #[test]
 fn traces_that_do_not_fit_the_memory_are_read_again() {
     let folder = Folder::new();
-    let trace = two_vms(&folder);
+    let trace = folder.file("long.csv", msr_csv(&TWO, 40_000));
     let arguments = ["compare", &trace, "--schemes", "etica,arc", "--dram", "1MiB", "--ssd", "2MiB"];
-    assert_eq!(json(&arguments), json(&[&arguments[..], &["--memory", "1KiB"]].concat()));
+    assert_eq!(json(&arguments), json(&[&arguments[..], &["--memory", "1MiB"]].concat()));
+}
+
+#[test]
+fn replays_that_do_not_fit_the_memory_are_refused_with_the_figure() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let arguments = ["compare", &trace, "--schemes", "arc,sieve", "--ssd", "1TiB", "--memory"];
+    let message = bad(&[&arguments[..], &["1KiB"]].concat(), 1);
+    assert!(message.contains(" with 1 TiB of SSD may take"), "{message}");
+    assert!(message.contains("and 1 KiB are allowed"), "{message}");
+    // What the message says to do is enough.
+    let enough = message.split("allow more with --memory ").nth(1).and_then(|rest| rest.split(',').next());
+    let report = json(&[&arguments[..], &[enough.expect("an amount")]].concat());
+    assert_eq!(list(&report["cells"]).len(), 2);
 }
 
 #[test]

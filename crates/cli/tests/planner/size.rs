@@ -297,3 +297,56 @@ fn a_real_trace_is_sized_alike_by_any_number_of_threads() {
     let ratio = |plan: &Value| real(&plan["total"]["read_hit_ratio"]);
     assert!((ratio(&plan) - ratio(&sampled)).abs() < 0.05, "{} {}", ratio(&plan), ratio(&sampled));
 }
+
+#[test]
+fn a_plan_is_shown_where_its_replay_does_not_fit_the_memory() {
+    let folder = Folder::new();
+    let trace = folder.file("long.csv", msr_csv(&TWO, 20_000));
+    let arguments = ["size", &trace, "--dram", "1MiB", "--ssd", "2MiB", "--sample", "size=64", "--memory"];
+    let (text, errors) = both(&[&arguments[..], &["128KiB"]].concat());
+    assert!(text.contains("web_0") && text.contains("At most ") && !text.contains("Replayed"), "{text}");
+    assert!(
+        errors.contains("the plan is not replayed, so that wear is an upper bound: that may take"),
+        "{errors}"
+    );
+    let plan = json(&[&arguments[..], &["128KiB"]].concat());
+    assert!(errors.contains(plan["not_replayed"].as_str().expect("a reason")), "{errors}");
+    assert!(list(&plan["replayed"]).is_empty() && plan["mode"].is_null());
+    // What the message says to do is enough.
+    let enough =
+        errors.split("; --memory ").nth(1).and_then(|rest| rest.split(' ').next()).expect("an amount");
+    let (text, errors) = both(&[&arguments[..], &[enough]].concat());
+    assert_eq!(errors, "");
+    // First the plan, then what it led to, then what there is to do.
+    let places: Vec<usize> = ["web_0", "The levels cost", "Replayed with etica", "The same money", "\n- "]
+        .map(|part| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}")))
+        .to_vec();
+    assert!(places.is_sorted(), "{places:?}: {text}");
+    assert!(json(&[&arguments[..], &[enough]].concat())["not_replayed"].is_null());
+}
+
+#[test]
+fn a_share_that_is_too_large_to_be_replayed_is_still_planned() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let arguments = ["size", &trace, "--ssd", "8TiB", "--vm", "db_0:min-ssd=5TiB"];
+    let (text, errors) = both(&arguments);
+    assert!(text.contains("5 TiB"), "{text}");
+    assert!(errors.contains("the plan is not replayed") && errors.contains("make blocks larger"), "{errors}");
+}
+
+#[test]
+fn money_that_buys_nothing_is_said() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let budget = |usd: &'static str| ["size", &trace, "--budget", usd, "--no-replay"];
+    let said =
+        |plan: &Value| list(&plan["advice"]).iter().any(|line| line.to_string().contains("usd buy nothing"));
+    let plan = json(&budget("0.00001usd"));
+    assert_eq!(plan["levels"], serde_json::json!({"dram_bytes": 0, "ssd_bytes": 0}));
+    assert!(said(&plan), "{}", plan["advice"]);
+    assert!(
+        good(&budget("0.00001usd")).contains("- 0.00001 usd buy nothing: the smallest share, 64 KiB, costs")
+    );
+    assert!(!said(&json(&budget("1usd"))));
+}

@@ -10,8 +10,8 @@ use lode_types::Level;
 
 use super::money::{about_replays, front_chart, front_table, replayed_table};
 use super::{FOOTER, MAX_PAGE_VMS, shown_vms, size_axis, staircase, subtitle};
-use crate::division::title;
 use crate::error::PlanError;
+use crate::levels::title;
 use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
 
 /// A page: curves, shares, sliders of the levels' sizes, wear, advice.

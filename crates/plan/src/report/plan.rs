@@ -57,6 +57,8 @@ pub struct SizeReport {
     pub replayed: Vec<ReplayedReport>,
     /// What one SSD level for the same money led to when it was replayed; none if it was not.
     pub one_level: Option<OneLevelReport>,
+    /// Why nothing, or not all that could have been, was replayed; given by whoever knows what was asked for. None where all was.
+    pub not_replayed: Option<String>,
     /// What stands out, in sentences.
     pub advice: Vec<String>,
     /// The same for each size of host memory with each size of SSD of `totals`, if a page is to be made of the report;

@@ -9,9 +9,14 @@ use std::sync::Mutex;
 
 use crate::common::{BLOCK_BYTES, Request, merge};
 
+/// Memory for replays, but not for the traces.
+const TRACES_DO_NOT_FIT: u64 = 1 << 20;
+
 fn requests() -> Vec<Request> {
     let op = |at: usize| if at.is_multiple_of(3) { AccessOp::Write } else { AccessOp::Read };
-    (0..3000).map(|at| Request { vm: at % 2, op: op(at), block: (at * at % 211) as u64, blocks: 1 }).collect()
+    (0..30_000)
+        .map(|at| Request { vm: at % 2, op: op(at), block: (at * at % 211) as u64, blocks: 1 })
+        .collect()
 }
 
 fn options(threads: usize, memory_bytes: u64) -> CompareOptions {
@@ -35,7 +40,7 @@ fn options(threads: usize, memory_bytes: u64) -> CompareOptions {
 #[test]
 fn every_cell_is_the_replay_of_its_scheme_and_size() {
     let requests = requests();
-    for (threads, memory_bytes) in [(1, 1 << 30), (3, 1 << 30), (3, 100)] {
+    for (threads, memory_bytes) in [(1, 1 << 30), (3, 1 << 30), (3, TRACES_DO_NOT_FIT)] {
         let options = options(threads, memory_bytes);
         let last = Mutex::new(None);
         let cells = compare(&|| Ok(merge(&requests)), &options, &|progress| {
@@ -59,7 +64,7 @@ fn every_cell_is_the_replay_of_its_scheme_and_size() {
             assert_eq!(cell.report.total, report.total);
         }
         assert_eq!(cells[3].levels.dram_bytes, 0, "a scheme without that level");
-        let in_memory = memory_bytes > 100;
+        let in_memory = memory_bytes > TRACES_DO_NOT_FIT;
         let of_requests = if in_memory { 4 * requests.len() as u64 } else { 0 };
         let done = CompareProgress::Replaying { requests: 4 * requests.len() as u64, of_requests, cells: 4 };
         assert_eq!(*last.lock().expect("no panic"), Some(done));

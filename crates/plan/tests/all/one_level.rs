@@ -8,7 +8,7 @@ use lode_reuse::sizing::Objective;
 use lode_types::{AccessOp, BlockSize};
 
 use crate::common::{BLOCK_BYTES, Request, merge_paced};
-use crate::wear::{load_of, options, written_and_read};
+use crate::wear::{load_of, options, serve, written_and_read};
 
 /// A VM that reads what it wrote, and one that reads a few blocks over and over.
 fn traces() -> [(u64, Vec<Request>); 2] {
@@ -29,7 +29,7 @@ fn the_money_is_spent_where_the_plan_spent_it() {
             ..LevelBytes::default()
         };
         let mut answer = answer(&load, Means::Levels(levels), &options(Objective::Hits)).expect("an answer");
-        answer.replay(&|| Ok(merge_paced(&traces)), BlockSize::KIB_4, &host, 2, &|_| {}).expect("replays");
+        answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 2), &|_| {}).expect("replays");
         let (level, report) = answer.one_level.as_ref().expect("some money");
         assert_eq!(level.dram_bytes, 0);
         let (ours, theirs) = (prices.cost_usd(*level), prices.cost_usd(levels));
@@ -73,7 +73,7 @@ fn money_that_buys_nothing_is_divided_evenly() {
     let options = options(Objective::Hits);
     let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
     assert!(answer.plan.vms.iter().all(|vm| vm.share_blocks == [0, 0]));
-    answer.replay(&|| Ok(merge_paced(&traces)), BlockSize::KIB_4, &host, 1, &|_| {}).expect("replays");
+    answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 1), &|_| {}).expect("replays");
     assert_eq!(answer.one_level.as_ref().expect("some money").0.ssd_bytes, 100 * BLOCK_BYTES);
     let report = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), false);
     let instead = report.one_level.expect("some money");

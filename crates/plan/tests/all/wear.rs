@@ -2,7 +2,8 @@
 
 use lode_hardware::Host;
 use lode_plan::{
-    LevelBytes, Load, Means, SizeOptions, SizeReport, VmRule, WearReport, answer, measure, size, size_page,
+    LevelBytes, Load, Means, ServeOptions, SizeOptions, SizeReport, VmRule, WearReport, answer, measure,
+    size, size_page,
 };
 use lode_reuse::Method;
 use lode_reuse::sizing::Objective;
@@ -28,6 +29,10 @@ pub fn options(objective: Objective) -> SizeOptions {
         times: Default::default(),
         granule_bytes: 1,
     }
+}
+
+pub fn serve(host: &Host, threads: usize) -> ServeOptions<'_> {
+    ServeOptions { block_size: BlockSize::KIB_4, host, threads, memory_bytes: 1 << 30 }
 }
 
 fn wear_of(traces: &[(u64, Vec<Request>)]) -> WearReport {
@@ -59,7 +64,7 @@ fn replayed(traces: &[(u64, Vec<Request>)], levels: LevelBytes, options: &SizeOp
     let mut answer = answer(&load, Means::Levels(levels), options).expect("an answer");
     let host = Host::find("default").expect("a host");
     let open = || Ok(merge_paced(traces));
-    answer.replay(&open, BlockSize::KIB_4, &host, 1, &|_| {}).expect("replays");
+    answer.replay(&load, &open, &serve(&host, 1), &|_| {}).expect("replays");
     answer.report(&load, options, &host, String::new(), &merge_paced(traces), false)
 }
 

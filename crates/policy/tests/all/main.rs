@@ -19,6 +19,7 @@ mod rpac;
 mod sized;
 mod sizer;
 mod tica;
+mod tracked;
 mod two_level;
 mod two_q;
 mod vectors;

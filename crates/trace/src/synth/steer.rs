@@ -92,12 +92,11 @@ impl Steer {
         if let Some(alias) = &self.alias {
             for _ in 0..TRIES {
                 let bin = &self.bins[alias.draw(rng)];
-                if bin.from >= known {
-                    // So far back there is nothing yet: what would be there has to come first.
-                    if is_new_left {
-                        return Aim::New;
-                    }
-                } else if (bin.count as f64) < bin.share * bound {
+                // So far back there is nothing yet: what would be there has to come first.
+                if is_new_left && bin.to > known && bin.draw(rng) >= known {
+                    return Aim::New;
+                }
+                if bin.from < known && (bin.count as f64) < bin.share * bound {
                     return bin.aim();
                 }
             }
@@ -133,6 +132,11 @@ impl Steer {
 }
 
 impl Bin {
+    /// One of its distances, each as likely as another.
+    fn draw(&self, rng: &mut Rng) -> u32 {
+        self.from + rng.below(u64::from(self.to - self.from)) as u32
+    }
+
     fn aim(&self) -> Aim {
         Aim::Again { from: self.from, to: self.to, after_write: self.after_write }
     }

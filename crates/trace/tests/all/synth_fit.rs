@@ -107,15 +107,44 @@ fn difference(a: &Facts, b: &Facts, blocks: u64) -> f64 {
     sum / f64::from(sizes)
 }
 
-fn refit(name: &str, requests: &[TraceRequest]) -> (Profile, Vec<TraceRequest>) {
+/// The same at 200 sizes that are equally far apart, where most are large.
+fn even_difference(a: &Facts, b: &Facts, blocks: u64) -> f64 {
+    let at =
+        |part: u64| a.curve.hit_ratio_at(part * blocks / 200) - b.curve.hit_ratio_at(part * blocks / 200);
+    (1..=200).map(|part| at(part).abs()).sum::<f64>() / 200.0
+}
+
+fn fit(name: &str, requests: &[TraceRequest]) -> Profile {
     let mut fitter = Fitter::default();
     requests.chunks(1000).for_each(|batch| fitter.add(name, batch).expect("a trace that can be fitted"));
-    let profile = fitter.finish(name).expect("a profile");
+    fitter.finish(name).expect("a profile")
+}
+
+fn make(profile: &Profile, requests: usize) -> Vec<TraceRequest> {
+    Generator::new(profile).expect("a generator").take(requests).collect()
+}
+
+fn refit(name: &str, requests: &[TraceRequest]) -> (Profile, Vec<TraceRequest>) {
+    let profile = fit(name, requests);
     // What is written is what is meant.
     let text = profile.to_toml().expect("TOML");
     assert_eq!(Profile::parse(&text, name).expect("the profile again"), profile);
-    let made = Generator::new(&profile).expect("a generator").take(requests.len()).collect();
+    let made = make(&profile, requests.len());
     (profile, made)
+}
+
+/// That whatever the seed, the curve of what is made is that of the trace, with some margin: where sizes are a quarter apart,
+/// and where they are equally far apart.
+fn compare_seeds(name: &str, requests: &[TraceRequest]) {
+    let original = facts(requests, 1);
+    let mut profile = fit(name, requests);
+    for seed in 0..5 {
+        profile.seed = seed;
+        let made = facts(&make(&profile, requests.len()), 1);
+        let found = [difference, even_difference].map(|of| of(&original, &made, original.blocks));
+        println!("{name}, seed {seed}: {found:.4?}");
+        assert!(found.iter().all(|&found| found <= 0.6 * MOST_DIFFERENCE), "{name}, seed {seed}: {found:?}");
+    }
 }
 
 /// Compares the trace with what is made of its profile; `span` is how much longer or shorter that may take.
@@ -142,19 +171,25 @@ fn compare(name: &str, requests: &[TraceRequest]) {
 #[test]
 fn a_fitted_profile_has_the_curve_of_cloudphysics() {
     let Some(folder) = traces() else { return };
-    compare("cloudphysics-2h", &requests_of(&folder.join("cloudphysics-2h.vscsi.zst")));
+    let requests = requests_of(&folder.join("cloudphysics-2h.vscsi.zst"));
+    compare("cloudphysics-2h", &requests);
+    compare_seeds("cloudphysics-2h", &requests);
 }
 
 #[test]
 fn a_fitted_profile_has_the_curve_of_hplajw() {
     let Some(folder) = traces() else { return };
-    compare("hplajw-1week", &requests_of(&folder.join("hplajw-1week.srt.zst")));
+    let requests = requests_of(&folder.join("hplajw-1week.srt.zst"));
+    compare("hplajw-1week", &requests);
+    compare_seeds("hplajw-1week", &requests);
 }
 
 #[test]
 fn a_fitted_profile_has_the_curve_of_financial1() {
     let Some(folder) = traces() else { return };
-    compare("umass-financial1", &requests_of(&folder.join("umass-financial1-first10k.ascii.zst")));
+    let requests = requests_of(&folder.join("umass-financial1-first10k.ascii.zst"));
+    compare("umass-financial1", &requests);
+    compare_seeds("umass-financial1", &requests);
 }
 
 fn any_request() -> impl Strategy<Value = TraceRequest> {

@@ -1,0 +1,197 @@
+//! What `lode size` found, as tables and sentences. It must not know how it was found.
+
+use lode_plan::{FrontReport, LevelReport, OneLevelReport, SizeReport, VmSizeReport, WearReport};
+use lode_replay::InputReport;
+
+use super::planning::{MAX_TABLE_VMS, SAMPLED};
+use crate::amounts::{show_count, show_life, show_size};
+use crate::arguments::inputs_text;
+use crate::output::{self, dollars, number, percent};
+
+/// What the file with the plan's JSON is called in the command that needs it.
+pub const PLAN_FILE: &str = "plan.json";
+
+/// The plan itself: all that is known before it is replayed.
+pub fn plan_text(report: &SizeReport) -> String {
+    let size = |blocks: u64| show_size(blocks.saturating_mul(report.block_bytes));
+    let mut text = level_text("DRAM", &report.dram, &size) + &level_text("SSD", &report.ssd, &size);
+    if report.shrinks > 0 {
+        text += SAMPLED;
+    }
+    text += &format!("Curves: {}\n", report.method);
+    let mut titles = vec![
+        "VM",
+        "requests",
+        "DRAM",
+        "of useful",
+        "SSD",
+        "of useful",
+        "read hits %",
+        "of DRAM %",
+        "of SSD %",
+        "latency us",
+    ];
+    let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
+    if is_sampled {
+        titles.extend(["rate", "error %"]);
+    }
+    let mut table = output::table(&titles, 1);
+    for vm in report.vms.iter().take(MAX_TABLE_VMS) {
+        let mut cells = row(vm, &size).to_vec();
+        if is_sampled {
+            cells.extend([format!("{:.2e}", vm.rate), percent(vm.standard_error)]);
+        }
+        table.add_row(cells);
+    }
+    text += &format!("{table}\n");
+    if report.vms.len() > MAX_TABLE_VMS {
+        let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
+        text += &format!("{more}; --json shows them all.\n");
+    }
+    text += &format!(
+        "All VMs: {} % of reads hit, {} us a block access; without a cache {} us (devices '{}', each access alone).\n",
+        percent(report.total.read_hit_ratio),
+        number(report.total.mean_latency_us, 1),
+        number(report.without_cache.mean_latency_us, 1),
+        report.devices,
+    );
+    text += &format!("The levels cost {} usd.\n", dollars(report.cost_usd));
+    if let Some(front) = &report.front {
+        text += &front_text(front, InputReport::all_have_times(&report.inputs));
+    }
+    text
+}
+
+/// What the plan and the same money on one level led to when they were replayed, and what there is to do.
+pub fn outcome_text(report: &SizeReport) -> String {
+    let mut text = replayed_text(report);
+    for sentence in &report.advice {
+        text += &format!("- {sentence}\n");
+    }
+    text + &inputs_text(&report.inputs)
+}
+
+fn replayed_text(report: &SizeReport) -> String {
+    let mut text = String::new();
+    for replayed in &report.replayed {
+        text += &format!(
+            "Replayed with {} mode={}: {} % of reads hit, {} us a request; {}\n",
+            replayed.scheme,
+            replayed.mode,
+            percent(replayed.read_hit_ratio),
+            number(replayed.mean_latency_us, 1),
+            wear_text(&replayed.wear)
+        );
+    }
+    if let Some((mode, reason)) = report.mode.zip(report.mode_reason.as_ref()) {
+        text += &format!("Taken: mode={mode}; {reason}.\n");
+    }
+    if let Some(instead) = &report.one_level {
+        text += &one_level_text(instead);
+    }
+    if report.replayed.is_empty() {
+        text += &format!("At most {}\n", wear_text(&report.wear));
+    }
+    text
+}
+
+/// What the same money would do as one SSD level.
+fn one_level_text(instead: &OneLevelReport) -> String {
+    let mut text = format!(
+        "The same money on one SSD level of {}, replayed with {}: {} % of reads hit, {} us a request; {}\n",
+        show_size(instead.levels.ssd_bytes),
+        instead.label,
+        percent(instead.read_hit_ratio),
+        number(instead.mean_latency_us, 1),
+        wear_text(&instead.wear)
+    );
+    if let Some(sentence) = &instead.sentence {
+        text += &format!("{sentence}\n");
+        text += &instead.command.iter().map(|command| seen_by(command)).collect::<String>();
+    }
+    text
+}
+
+/// How to see what was said.
+fn seen_by(command: &str) -> String {
+    let first = if command.ends_with(PLAN_FILE) {
+        format!("write this plan with --json > {PLAN_FILE}, then ")
+    } else {
+        String::new()
+    };
+    format!("To see it: {first}{command}\n")
+}
+
+fn level_text(name: &str, level: &LevelReport, size: &dyn Fn(u64) -> String) -> String {
+    if level.capacity_blocks == 0 {
+        return String::new();
+    }
+    format!(
+        "{name}: {} given of {}; all VMs together could use {} ({} division).\n",
+        size(level.given_blocks),
+        size(level.capacity_blocks),
+        size(level.demand_blocks),
+        level.solver
+    )
+}
+
+fn row(vm: &VmSizeReport, size: &dyn Fn(u64) -> String) -> [String; 10] {
+    let of_reads = |hits: u64| {
+        let reads = vm.outcome.block_reads;
+        percent((reads > 0).then(|| hits as f64 / reads as f64))
+    };
+    [
+        vm.name.clone(),
+        vm.requests.to_string(),
+        size(vm.share.dram_blocks),
+        size(vm.demand.dram_blocks),
+        size(vm.share.ssd_blocks),
+        size(vm.demand.ssd_blocks),
+        percent(vm.outcome.read_hit_ratio),
+        of_reads(vm.outcome.dram_hits),
+        of_reads(vm.outcome.ssd_hits),
+        number(vm.outcome.mean_latency_us, 1),
+    ]
+}
+
+fn wear_text(wear: &WearReport) -> String {
+    let a_day =
+        wear.bytes_per_day.map(|bytes| format!(", {} a day", show_size(bytes as u64))).unwrap_or_default();
+    let years = wear
+        .life_years
+        .map(|years| format!(", {} of SSD life at that rate", show_life(years)))
+        .unwrap_or_default();
+    format!("{} written to the SSD{a_day}{years}.", show_size(wear.written_bytes))
+}
+
+/// Every write of a VM with a share of the SSD counts, so that what is said of the SSD is an upper bound.
+fn front_text(front: &[FrontReport], has_times: bool) -> String {
+    let mut titles = vec!["cost usd", "DRAM", "SSD", "read hits %", "latency us"];
+    if has_times {
+        titles.extend(["SSD written a day at most", "SSD life at least"]);
+    } else {
+        titles.push("SSD written at most");
+    }
+    let mut table = output::table(&titles, 0);
+    for point in front {
+        let mut row = vec![
+            dollars(point.cost_usd),
+            show_size(point.levels.dram_bytes),
+            show_size(point.levels.ssd_bytes),
+            percent(point.outcome.read_hit_ratio),
+            number(point.outcome.mean_latency_us, 1),
+        ];
+        if has_times {
+            row.push(point.wear.bytes_per_day.map_or("-".to_owned(), |bytes| show_size(bytes as u64)));
+            row.push(point.wear.life_years.map_or("-".to_owned(), show_life));
+        } else {
+            row.push(show_size(point.wear.written_bytes));
+        }
+        table.add_row(row);
+    }
+    let wear = if has_times { "SSD life" } else { "SSD writes" };
+    format!(
+        "No other pair of sizes that was compared beats these in cost, latency and {wear} at once:\n{table}\n\
+         Latencies leave out writing back to the disk, of which a small SSD has much; only the plan is replayed.\n"
+    )
+}

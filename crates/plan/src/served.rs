@@ -1,0 +1,164 @@
+//! What a plan leads to when it is served: replays of it, as many at a time as fit the memory. It must not know how a plan comes
+//! about, nor what is made of the reports.
+
+use lode_hardware::Host;
+use lode_policy::{SchemeInfo, Settings};
+use lode_replay::{MAX_LEVEL_BLOCKS, Options, ReplayError, Report, most_memory_bytes, replay};
+use lode_trace::{Merge, TraceError};
+use lode_types::{BlockSize, Level, show_size};
+
+use crate::answer::{Answer, MODES, PLAN_SETTINGS, SCHEME};
+use crate::error::PlanError;
+use crate::front::Prices;
+use crate::jobs::in_parallel;
+use crate::load::{Load, VmLoad};
+use crate::memory::at_once;
+use crate::one_level::{self, OneLevel};
+use crate::planned::quota;
+
+/// With what a plan is replayed.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeOptions<'a> {
+    /// Size of a block.
+    pub block_size: BlockSize,
+    /// The devices.
+    pub host: &'a Host,
+    /// Replays at the same time, at least 1.
+    pub threads: usize,
+    /// Memory that the tables of all replays under way may take. Fewer run at the same time where they do not fit it otherwise.
+    pub memory_bytes: u64,
+}
+
+/// Replays that were left away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftAway {
+    /// Which, and why, as a part of a sentence.
+    pub reason: String,
+    /// Memory with which they would be run, where that is what they lack.
+    pub needed_bytes: Option<u64>,
+}
+
+/// One replay.
+struct Job {
+    what: What,
+    options: Options,
+    /// Bytes that its tables take at most.
+    needed_bytes: u64,
+}
+
+enum What {
+    /// Of the plan, with this mode.
+    Plan(&'static str),
+    /// Of one SSD level for its money.
+    OneLevel(OneLevel),
+}
+
+impl Answer {
+    /// Replays the plan with the modes of the scheme that serves it, each VM with its share, and one SSD level for the same
+    /// money. `open` gives the same VMs in the same order as `load`; `progress` hears of every batch of requests of every
+    /// replay. What may take more memory than there is, even alone, is left away; all is where that is a replay of the plan, or
+    /// where a share is larger than a replay can have.
+    ///
+    /// # Errors
+    /// [`PlanError::Replay`].
+    pub fn replay(
+        &mut self,
+        load: &Load,
+        open: &(dyn Fn() -> Result<Merge, TraceError> + Sync),
+        options: &ServeOptions<'_>,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Option<LeftAway>, PlanError> {
+        (self.replayed, self.one_level) = (Vec::new(), None);
+        let jobs = match self.jobs(load, options) {
+            Err(PlanError::Request(why)) => return Ok(Some(LeftAway::of_plan(&why))),
+            jobs => jobs?,
+        };
+        let (mut jobs, too_large): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| job.needed_bytes <= options.memory_bytes);
+        let left_away = LeftAway::of(&too_large, options.memory_bytes);
+        if too_large.iter().any(|job| matches!(job.what, What::Plan(_))) {
+            jobs.clear();
+        }
+        let needs_bytes: Vec<u64> = jobs.iter().map(|job| job.needed_bytes).collect();
+        let threads = at_once(&needs_bytes, options.threads, options.memory_bytes);
+        let known = Some(load.vms.len());
+        let run = |job: &Job| -> Result<Report, PlanError> {
+            Ok(replay(open()?, &job.options, known, &mut |_, requests| progress(requests))?)
+        };
+        let reports = in_parallel(&jobs, threads, run)?;
+        for (job, report) in jobs.into_iter().zip(reports) {
+            match job.what {
+                What::Plan(mode) => self.replayed.push((mode, report)),
+                What::OneLevel(OneLevel { levels, .. }) => self.one_level = Some((levels, report)),
+            }
+        }
+        Ok(left_away)
+    }
+
+    /// Everything that is worth a replay.
+    fn jobs(&self, load: &Load, options: &ServeOptions<'_>) -> Result<Vec<Job>, PlanError> {
+        let ServeOptions { block_size, host, .. } = *options;
+        let distinct_blocks: Vec<u64> = load.vms.iter().map(VmLoad::most_distinct_blocks).collect();
+        let job = |what, settings, physical, shares| {
+            let options =
+                Options { settings, physical, block_size, host: host.clone(), shares: Some(shares) };
+            let needed_bytes = most_memory_bytes(&options, &distinct_blocks);
+            Job { what, options, needed_bytes }
+        };
+        let shares = self.plan.vms.iter().map(|vm| quota(vm.share_blocks)).collect::<Result<Vec<_>, _>>()?;
+        let given = |level: Level| self.plan.of_level[level.index()].given_blocks.min(MAX_LEVEL_BLOCKS);
+        let physical = quota(Level::SIZED.map(given))?;
+        let mut jobs = Vec::new();
+        for mode in MODES {
+            let set = settings(SCHEME, PLAN_SETTINGS.into_iter().chain([("mode", mode)]))?;
+            jobs.push(job(What::Plan(mode), set, physical, shares.clone()));
+        }
+        let all: Vec<[u64; 2]> = self.plan.vms.iter().map(|vm| vm.share_blocks).collect();
+        if let Some(instead) =
+            OneLevel::for_money_of(self.plan.levels, &all, &Prices::of(host), block_size.bytes())
+        {
+            let given = quota([0, instead.levels.ssd_bytes / block_size.bytes()])?;
+            let shares = instead.shares.clone();
+            let set = settings(one_level::SCHEME, one_level::SETTINGS)?;
+            jobs.push(job(What::OneLevel(instead), set, given, shares));
+        }
+        Ok(jobs)
+    }
+}
+
+impl LeftAway {
+    /// Why these replays were left away; none where there are none.
+    fn of(jobs: &[Job], memory_bytes: u64) -> Option<LeftAway> {
+        let needed_bytes = jobs.iter().map(|job| job.needed_bytes).max()?;
+        let has_plan = jobs.iter().any(|job| matches!(job.what, What::Plan(_)));
+        let why = format!(
+            "that may take {} of memory for the blocks that are kept track of, and {} are allowed",
+            show_size(needed_bytes),
+            show_size(memory_bytes)
+        );
+        let left = if has_plan {
+            LeftAway::of_plan(&why)
+        } else {
+            let reason = format!("one SSD level for the same money is not replayed: {why}");
+            LeftAway { reason, needed_bytes: None }
+        };
+        Some(LeftAway { needed_bytes: Some(needed_bytes), ..left })
+    }
+
+    fn of_plan(why: &str) -> LeftAway {
+        let reason = format!("the plan is not replayed, so that wear is an upper bound: {why}");
+        LeftAway { reason, needed_bytes: None }
+    }
+}
+
+/// A scheme's settings: its defaults, and those that are `set`.
+fn settings(
+    scheme: &str,
+    set: impl IntoIterator<Item = (&'static str, &'static str)>,
+) -> Result<Settings, PlanError> {
+    let mut settings = SchemeInfo::find(scheme).map_err(ReplayError::from)?.settings();
+    for (key, value) in set {
+        settings.set(key, value).map_err(ReplayError::from)?;
+    }
+    Ok(settings)
+}
