@@ -87,7 +87,7 @@ fn replay(path: &str, ops: &str, scheme: &str, (dram, ssd): (&str, &str), pairs:
     }
     driver.finish();
     let seconds = clock.seconds();
-    let counters = driver.outcomes().next().ok_or("No VM")?.tally.counters;
+    let counters = driver.outcomes().next().ok_or("No VM")?.tally.counters();
     let accesses = counters.block_accesses();
     let hits = counters.read_hits.iter().sum::<u64>() + counters.write_hits_ssd;
     let bytes: usize = driver.schemes().map(Scheme::memory_bytes).sum();

@@ -152,8 +152,6 @@ impl Watcher for Counted {
         self.0.access(access);
     }
 
-    fn end_access(&mut self) {}
-
     fn end_request(&mut self, _: AccessOp) {}
 }
 

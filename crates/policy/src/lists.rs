@@ -6,14 +6,15 @@ use crate::growth;
 
 const END: u32 = 0x7fff_ffff;
 const FLAG: u32 = 0x8000_0000;
-/// In `older` of a slot that is not occupied.
+/// In `newer` of a slot that is not occupied.
 const FREE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Node<T> {
-    /// Towards the front (newer). The top bit is the caller's flag.
+    /// Towards the front (newer).
     newer: u32,
-    /// Towards the back (older).
+    /// Towards the back (older). The top bit is the caller's flag; it stands here because moving a block to the front changes
+    /// this link in one other node, and `newer` in two.
     older: u32,
     value: T,
 }
@@ -21,8 +22,8 @@ struct Node<T> {
 impl<T> Node<T> {
     /// Changes the link and keeps the flag.
     #[inline(always)]
-    fn set_newer(&mut self, newer: u32) {
-        self.newer = (self.newer & FLAG) | newer;
+    fn set_older(&mut self, older: u32) {
+        self.older = (self.older & FLAG) | older;
     }
 }
 
@@ -116,20 +117,20 @@ impl<T: Copy> SetLists<T> {
     /// The caller's value in a slot that need not be occupied, nor exist.
     #[inline]
     pub fn value_if_occupied(&self, slot: Slot) -> Option<T> {
-        self.nodes.get(slot as usize).filter(|node| node.older != FREE).map(|node| node.value)
+        self.nodes.get(slot as usize).filter(|node| node.newer != FREE).map(|node| node.value)
     }
 
     /// The slot's flag.
     #[inline]
     pub fn flag(&self, slot: Slot) -> bool {
-        self.nodes[slot as usize].newer & FLAG != 0
+        self.nodes[slot as usize].older & FLAG != 0
     }
 
     /// Sets or clears the slot's flag.
     #[inline]
     pub fn set_flag(&mut self, slot: Slot, on: bool) {
-        let newer = &mut self.nodes[slot as usize].newer;
-        *newer = (*newer & !FLAG) | (u32::from(on) * FLAG);
+        let older = &mut self.nodes[slot as usize].older;
+        *older = (*older & !FLAG) | (u32::from(on) * FLAG);
     }
 
     /// The oldest slot of `set`.
@@ -149,17 +150,18 @@ impl<T: Copy> SetLists<T> {
         }
         // There is a newer one, and so a front.
         let node = &mut self.nodes[slot as usize];
-        let (newer, older) = (node.newer & !FLAG, node.older);
-        node.newer |= END;
-        node.older = front;
+        let (newer, older) = (node.newer, node.older & !FLAG);
+        node.newer = END;
+        node.set_older(front);
         ends.front = slot;
-        self.nodes[newer as usize].older = older;
-        if older == END {
-            ends.back = newer;
-        } else {
-            self.nodes[older as usize].set_newer(newer);
+        // The link to `slot` becomes one to `older`, and its flag stays.
+        self.nodes[newer as usize].older ^= slot ^ older;
+        // There is no node at `END`.
+        match self.nodes.get_mut(older as usize) {
+            Some(older) => older.newer = newer,
+            None => ends.back = newer,
         }
-        self.nodes[front as usize].set_newer(slot);
+        self.nodes[front as usize].newer = slot;
     }
 
     /// Occupies a free slot at the front of `set`, with the flag clear. The caller has made room.
@@ -189,8 +191,8 @@ impl<T: Copy> SetLists<T> {
         let slot = self.oldest(set)?;
         self.touch(set, slot);
         let node = &mut self.nodes[slot as usize];
-        let old_flag = node.newer & FLAG != 0;
-        node.newer &= !FLAG;
+        let old_flag = node.older & FLAG != 0;
+        node.older &= !FLAG;
         Some((slot, std::mem::replace(&mut node.value, value), old_flag))
     }
 
@@ -198,7 +200,7 @@ impl<T: Copy> SetLists<T> {
     #[inline]
     pub fn remove(&mut self, set: u32, slot: Slot) {
         self.unlink(set, slot);
-        self.nodes[slot as usize].older = FREE;
+        self.nodes[slot as usize].newer = FREE;
         self.free.push(slot);
         self.len -= 1;
     }
@@ -220,8 +222,8 @@ impl<T: Copy> SetLists<T> {
     #[inline]
     pub fn prefetch_neighbours(&self, slot: Slot) -> Option<T> {
         let node = self.nodes.get(slot as usize)?;
-        self.prefetch(node.newer & !FLAG);
-        self.prefetch(node.older);
+        self.prefetch(node.newer);
+        self.prefetch(node.older & !FLAG);
         Some(node.value)
     }
 
@@ -230,7 +232,7 @@ impl<T: Copy> SetLists<T> {
         let mut at = self.sets[set as usize].back;
         std::iter::from_fn(move || {
             let slot = (at != END).then_some(at)?;
-            at = self.nodes[slot as usize].newer & !FLAG;
+            at = self.nodes[slot as usize].newer;
             Some(slot)
         })
     }
@@ -268,18 +270,18 @@ impl<T: Copy> SetLists<T> {
 
     fn unlink(&mut self, set: u32, slot: Slot) {
         let node = self.nodes[slot as usize];
-        let (newer, older) = (node.newer & !FLAG, node.older);
+        let (newer, older) = (node.newer, node.older & !FLAG);
         let ends = &mut self.sets[set as usize];
         ends.len -= 1;
         if newer == END {
             ends.front = older;
         } else {
-            self.nodes[newer as usize].older = older;
+            self.nodes[newer as usize].set_older(older);
         }
         if older == END {
             ends.back = newer;
         } else {
-            self.nodes[older as usize].set_newer(newer);
+            self.nodes[older as usize].newer = newer;
         }
     }
 
@@ -288,12 +290,12 @@ impl<T: Copy> SetLists<T> {
         let front = std::mem::replace(&mut ends.front, slot);
         ends.len += 1;
         let node = &mut self.nodes[slot as usize];
-        node.set_newer(END);
-        node.older = front;
+        node.newer = END;
+        node.set_older(front);
         if front == END {
             ends.back = slot;
         } else {
-            self.nodes[front as usize].set_newer(slot);
+            self.nodes[front as usize].newer = slot;
         }
     }
 }

@@ -106,13 +106,11 @@ pub struct Arrival {
     pub last: bool,
 }
 
-/// Takes effects, and hears to which access and request they belong.
+/// Takes effects, and hears to which access and request they belong. An access's effects end where the next one begins, or
+/// the request ends.
 pub trait Watcher: Sink {
     /// The effects that follow belong to this access.
     fn begin_access(&mut self, access: &Access);
-
-    /// The access has no more effects.
-    fn end_access(&mut self);
 
     /// The request, which is in direction `op`, is over.
     fn end_request(&mut self, op: AccessOp);
@@ -138,13 +136,13 @@ pub trait Scheme {
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S);
 
     /// Decides accesses that were announced, one after the other, and ends their requests. Whoever has many of them at
-    /// hand asks once which scheme this is, and not at every access.
-    #[inline]
+    /// hand asks once which scheme this is, and not at every access. A function of each scheme's own, so that its loop has the
+    /// processor's registers for itself.
+    #[inline(never)]
     fn decide_all<'a, W: Watcher>(&mut self, arrivals: impl Iterator<Item = &'a Arrival>, watcher: &mut W) {
         for &Arrival { access, hint, now_ns, last } in arrivals {
             watcher.begin_access(&access);
             self.access_foreseen(access, hint, watcher);
-            watcher.end_access();
             if last {
                 self.end_request(now_ns, watcher);
                 watcher.end_request(access.op);

@@ -203,7 +203,7 @@ impl Bench<'_> {
         driver.finish();
         let rate = self.trace.len() as f64 / clock.seconds();
         let peak = status_bytes("VmHWM:").zip(self.resident_at_start).filter(|_| fresh_peak);
-        let counters = driver.outcomes().next().expect("one VM").tally.counters;
+        let counters = driver.outcomes().next().expect("one VM").tally.counters();
         assert_eq!(counters.requests as usize, self.trace.len());
         let memory_bytes = driver.schemes().map(|scheme| scheme.memory_bytes() as u64).sum();
         let peak_bytes = peak.map(|(peak, before)| peak.saturating_sub(before));

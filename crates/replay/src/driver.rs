@@ -3,7 +3,7 @@
 use lode_hardware::ServiceTimes;
 use lode_policy::{Arrival, Hint, Mirrors, Quota, Scheme, Settings, Sizer};
 use lode_trace::vm_block;
-use lode_types::{Access, AccessOp, BlockNo, BlockPart, BlockSize, Op, TraceRequest, blocks_of};
+use lode_types::{Access, AccessOp, BlockPart, BlockSize, Op, TraceRequest, blocks_of};
 
 use crate::error::ReplayError;
 use crate::intervals::Intervals;
@@ -29,30 +29,62 @@ pub struct Driver<T> {
     vms: Vec<(T, Tally)>,
     intervals: Intervals,
     /// The batch that is being filled.
-    waiting: Vec<Part>,
+    waiting: Batch,
     /// The batch before it.
-    announced: Vec<Part>,
+    announced: Batch,
 }
 
-/// One block of one request, on its way.
-#[derive(Clone, Copy)]
-struct Part {
-    /// Of a block that is discarded only the block counts.
-    arrival: Arrival,
+/// What becomes of a block, and for whom.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Way {
     vm: u32,
+    /// Of a block that is discarded only the block counts.
     is_discard: bool,
 }
 
-impl Part {
-    fn is_of_same_vm(&self, other: &Part) -> bool {
-        self.vm == other.vm
-    }
+/// Blocks in their order, and where in it the way changes. Whether a block goes the way of the one before it is asked once,
+/// as it comes in, and not at every look.
+#[derive(Default)]
+struct Batch {
+    arrivals: Vec<Arrival>,
+    /// Each with its first block's position.
+    runs: Vec<(Way, usize)>,
+    /// The last run's.
+    way: Option<Way>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
-    Access(AccessOp),
-    Discard,
+impl Batch {
+    /// Adds a block, for which there is room.
+    #[inline(always)]
+    fn push(&mut self, way: Way, arrival: Arrival) {
+        if self.way != Some(way) {
+            self.begin_run(way);
+        }
+        self.arrivals.push(arrival);
+    }
+
+    #[cold]
+    fn begin_run(&mut self, way: Way) {
+        self.way = Some(way);
+        self.runs.push((way, self.arrivals.len()));
+    }
+
+    /// Runs of blocks that go the same way, in their order.
+    fn runs(&mut self) -> impl Iterator<Item = (Way, &mut [Arrival])> {
+        let ends = self.runs.iter().skip(1).map(|&(_, first)| first).chain([self.arrivals.len()]);
+        let mut left = &mut self.arrivals[..];
+        self.runs.iter().zip(ends).map(move |(&(way, first), end)| {
+            let (run, rest) = std::mem::take(&mut left).split_at_mut(end - first);
+            left = rest;
+            (way, run)
+        })
+    }
+
+    fn clear(&mut self) {
+        self.arrivals.clear();
+        self.runs.clear();
+        self.way = None;
+    }
 }
 
 /// What one VM's run led to.
@@ -91,8 +123,8 @@ impl<T: Scheme> Driver<T> {
             late_share,
             vms: Vec::new(),
             intervals: Intervals::default(),
-            waiting: Vec::with_capacity(BATCH),
-            announced: Vec::with_capacity(BATCH),
+            waiting: Batch::default(),
+            announced: Batch::default(),
         };
         driver.add_vms(known_vms, share);
         driver
@@ -123,58 +155,46 @@ impl<T: Scheme> Driver<T> {
             Op::Write => AccessOp::Write,
             Op::Trim => {
                 self.vms[vm as usize].1.trims += 1;
-                self.cut(vm, first_block, What::Discard, request);
-                return Ok(());
+                AccessOp::Write
             }
             Op::Flush => {
                 self.vms[vm as usize].1.flushes += 1;
                 return Ok(());
             }
         };
+        let TraceRequest { time_ns, offset_bytes, length_bytes, origin, .. } = *request;
+        let (size, way) = (self.block_size, Way { vm, is_discard: request.op == Op::Trim });
         // Most requests are one whole block.
-        let (size, offset_bytes) = (self.block_size, request.offset_bytes);
         let block = size.block_of(offset_bytes);
-        if u64::from(request.length_bytes) == size.bytes() && size.start_of(block) == offset_bytes {
-            let part = BlockPart { block, start: 0, len: request.length_bytes, partial: false };
-            self.wait(vm, first_block, What::Access(op), request, part, true);
+        let access = Access { block: first_block | block, op, partial: false, origin };
+        if u64::from(length_bytes) == size.bytes() && size.start_of(block) == offset_bytes {
+            self.wait(way, access, time_ns, true);
         } else {
-            self.cut(vm, first_block, What::Access(op), request);
+            self.cut(way, Access { block: first_block, ..access }, time_ns, offset_bytes, length_bytes);
         }
         Ok(())
     }
 
-    /// Takes a request of any extent block by block.
-    fn cut(&mut self, vm: u32, first_block: BlockNo, what: What, request: &TraceRequest) {
-        let parts = blocks_of(self.block_size, request.offset_bytes, request.length_bytes.into());
+    /// Takes a request of any extent block by block; `first` is an access to the first block of its volume. (It takes no
+    /// whole request, because that would then have to be put together in memory for the sake of those that come here.)
+    #[inline(never)]
+    fn cut(&mut self, way: Way, first: Access, now_ns: u64, offset_bytes: u64, length_bytes: u32) {
+        let parts = blocks_of(self.block_size, offset_bytes, length_bytes.into());
         let mut left = parts.len();
-        for part in parts {
+        for BlockPart { block, partial, .. } in parts {
             left -= 1;
-            if !(part.partial && what == What::Discard) {
-                self.wait(vm, first_block, what, request, part, left == 0);
+            if !(partial && way.is_discard) {
+                let access = Access { block: first.block | block, partial, ..first };
+                self.wait(way, access, now_ns, left == 0);
             }
         }
     }
 
     /// Adds one block to those that wait for their decision.
     #[inline(always)]
-    fn wait(
-        &mut self,
-        vm: u32,
-        first_block: BlockNo,
-        what: What,
-        request: &TraceRequest,
-        part: BlockPart,
-        last: bool,
-    ) {
-        let block = first_block | part.block;
-        let (op, is_discard) = match what {
-            What::Access(op) => (op, false),
-            What::Discard => (AccessOp::Write, true),
-        };
-        let access = Access { block, op, partial: part.partial, origin: request.origin };
-        let arrival = Arrival { access, hint: Hint::UNANNOUNCED, now_ns: request.time_ns, last };
-        self.waiting.push(Part { arrival, vm, is_discard });
-        if self.waiting.len() == BATCH {
+    fn wait(&mut self, way: Way, access: Access, now_ns: u64, last: bool) {
+        self.waiting.push(way, Arrival { access, hint: Hint::UNANNOUNCED, now_ns, last });
+        if self.waiting.arrivals.len() == BATCH {
             self.announce_batch();
         }
     }
@@ -187,11 +207,9 @@ impl<T: Scheme> Driver<T> {
 
     /// Announces the batch that was filled, and decides the one before it.
     fn announce_batch(&mut self) {
-        for run in self.waiting.chunk_by_mut(Part::is_of_same_vm) {
-            let (scheme, _) = &self.vms[run[0].vm as usize];
-            scheme.announce_all(
-                run.iter_mut().map(|Part { arrival, .. }| (arrival.access.block, &mut arrival.hint)),
-            );
+        for (way, run) in self.waiting.runs() {
+            let (scheme, _) = &self.vms[way.vm as usize];
+            scheme.announce_all(run.iter_mut().map(|arrival| (arrival.access.block, &mut arrival.hint)));
         }
         self.decide_batch();
         std::mem::swap(&mut self.waiting, &mut self.announced);
@@ -199,36 +217,40 @@ impl<T: Scheme> Driver<T> {
 
     /// Decides the batch that was announced.
     fn decide_batch(&mut self) {
-        let mut parts = std::mem::take(&mut self.announced);
-        for run in parts.chunk_by_mut(Part::is_of_same_vm) {
-            let (scheme, _) = &self.vms[run[0].vm as usize];
-            scheme
-                .locate(run.iter_mut().map(|Part { arrival, .. }| (arrival.access.block, &mut arrival.hint)));
+        let mut batch = std::mem::take(&mut self.announced);
+        for (way, run) in batch.runs() {
+            let (scheme, _) = &self.vms[way.vm as usize];
+            scheme.locate(run.iter_mut().map(|arrival| (arrival.access.block, &mut arrival.hint)));
         }
-        for run in parts.chunk_by(Part::is_of_same_vm) {
-            let (scheme, _) = &self.vms[run[0].vm as usize];
-            scheme.follow(run.iter().map(|Part { arrival, .. }| (arrival.access.block, arrival.hint)));
+        for (way, run) in batch.runs() {
+            let (scheme, _) = &self.vms[way.vm as usize];
+            scheme.follow(run.iter().map(|arrival| (arrival.access.block, arrival.hint)));
         }
-        // Where shares follow demand, they may change after any request.
-        let sizes = self.sizer.is_on();
-        let goes_on = |part: &Part, next: &Part| {
-            part.is_of_same_vm(next) && !(part.is_discard || next.is_discard) && !(sizes && part.arrival.last)
-        };
-        parts.chunk_by(goes_on).for_each(|run| self.decide(run));
-        parts.clear();
-        self.announced = parts;
+        batch.runs().for_each(|(way, run)| self.decide(way, run));
+        batch.clear();
+        self.announced = batch;
     }
 
-    /// Decides accesses of one VM, or one discard.
-    #[inline]
-    fn decide(&mut self, run: &[Part]) {
-        let Some(&Part { arrival, vm, is_discard }) = run.last() else { return };
-        let (scheme, tally) = &mut self.vms[vm as usize];
-        if is_discard {
-            return scheme.discard(arrival.access.block, tally);
+    /// Decides blocks that go the same way.
+    fn decide(&mut self, way: Way, run: &[Arrival]) {
+        let (scheme, tally) = &mut self.vms[way.vm as usize];
+        if way.is_discard {
+            run.iter().for_each(|arrival| scheme.discard(arrival.access.block, tally));
+        } else if self.sizer.is_on() {
+            run.split_inclusive(|arrival| arrival.last)
+                .for_each(|request| self.decide_request(way.vm, request));
+        } else {
+            scheme.decide_all(run.iter(), tally);
         }
-        scheme.decide_all(run.iter().map(|part| &part.arrival), tally);
-        if arrival.last && self.sizer.after_request(arrival.now_ns, &mut self.vms) {
+    }
+
+    /// Decides blocks of one request where shares follow demand, and may change after any request.
+    fn decide_request(&mut self, vm: u32, blocks: &[Arrival]) {
+        let (scheme, tally) = &mut self.vms[vm as usize];
+        scheme.decide_all(blocks.iter(), tally);
+        if let Some(&Arrival { now_ns, last: true, .. }) = blocks.last()
+            && self.sizer.after_request(now_ns, &mut self.vms)
+        {
             self.intervals.record(self.vms.iter().map(|(scheme, _)| scheme.quota()));
         }
     }

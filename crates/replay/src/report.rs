@@ -145,9 +145,9 @@ pub struct Counts {
 impl From<&Tally> for Counts {
     fn from(tally: &Tally) -> Counts {
         Counts {
-            counters: (&tally.counters).into(),
-            read_requests: tally.read_requests,
-            read_request_hits: tally.read_request_hits,
+            counters: (&tally.counters()).into(),
+            read_requests: tally.read_requests(),
+            read_request_hits: tally.read_request_hits(),
             trims: tally.trims,
             flushes: tally.flushes,
             mean_latency_us: tally.mean_latency_us(),

@@ -13,12 +13,14 @@ use lode_types::{Access, AccessOp, BlockNo, Level};
 /// Takes one VM's effects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Counts of decisions.
-    pub counters: Counters,
-    /// Requests that were reads; the others were writes.
-    pub read_requests: u64,
-    /// Read requests of which no block came from the backing disk.
-    pub read_request_hits: u64,
+    /// Counts of decisions, without what stands in the next two.
+    decided: Counters,
+    /// Block accesses, reads first. By direction, because which of the two comes next is anyone's guess.
+    accesses: [u64; 2],
+    /// Requests, reads first.
+    requests: [u64; 2],
+    /// Of the reads, the ones with a block from the backing disk.
+    read_request_misses: u64,
     /// Trims, which are not among the requests.
     pub trims: u64,
     /// Flushes, which are not among the requests.
@@ -37,19 +39,14 @@ pub struct Tally {
     mirror_write_backs: u64,
     times: ServiceTimes,
     disk: Disk,
-    access: InFlight,
+    /// The block that effects belong to.
+    block: BlockNo,
+    /// How long it takes until the rest of a partial write is there.
+    merge_ns: u64,
     /// The slowest block of the request so far.
     request_ns: u64,
     /// A block of the request came from the backing disk.
     request_missed: bool,
-}
-
-/// The access that effects belong to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct InFlight {
-    block: u64,
-    merge_ns: u64,
-    answer_ns: u64,
 }
 
 impl Tally {
@@ -61,7 +58,7 @@ impl Tally {
     /// What the devices were asked to do, background work included. A dirty block is read to be written back: from its
     /// mirror on the read SSD if that leaves right after it, else from the SSD. Background work of the backing disk is away from its head.
     pub fn operations(&self) -> Operations {
-        let counters = &self.counters;
+        let counters = &self.decided;
         let reads = |level: Level| {
             let at = level.index();
             counters.read_hits[at] + self.level_merges[at] + self.level_copies[at]
@@ -80,11 +77,30 @@ impl Tally {
         }
     }
 
+    /// Counts of decisions.
+    pub fn counters(&self) -> Counters {
+        let [block_reads, block_writes] = self.accesses;
+        Counters { requests: self.requests.iter().sum(), block_reads, block_writes, ..self.decided }
+    }
+
+    /// Requests that were reads; the others were writes.
+    pub fn read_requests(&self) -> u64 {
+        self.requests[AccessOp::Read as usize]
+    }
+
+    /// Read requests of which no block came from the backing disk.
+    pub fn read_request_hits(&self) -> u64 {
+        self.read_requests() - self.read_request_misses
+    }
+
     /// Adds another VM's counts and times, but not the work of its devices.
     pub fn add(&mut self, other: &Tally) {
-        self.counters.add(&other.counters);
-        self.read_requests += other.read_requests;
-        self.read_request_hits += other.read_request_hits;
+        self.decided.add(&other.decided);
+        for op in [AccessOp::Read, AccessOp::Write] {
+            self.accesses[op as usize] += other.accesses[op as usize];
+            self.requests[op as usize] += other.requests[op as usize];
+        }
+        self.read_request_misses += other.read_request_misses;
         self.trims += other.trims;
         self.flushes += other.flushes;
         self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
@@ -92,7 +108,7 @@ impl Tally {
 
     /// Mean time of a request; `None` without requests.
     pub fn mean_latency_us(&self) -> Option<f64> {
-        let requests = self.counters.requests;
+        let requests = self.counters().requests;
         (requests > 0).then(|| self.latency_ns as f64 / requests as f64 / 1000.0)
     }
 }
@@ -100,23 +116,24 @@ impl Tally {
 impl Watcher for Tally {
     #[inline]
     fn begin_access(&mut self, access: &Access) {
-        self.counters.access(access);
-        self.access = InFlight { block: access.block, merge_ns: 0, answer_ns: 0 };
-    }
-
-    #[inline]
-    fn end_access(&mut self) {
-        self.request_ns = self.request_ns.max(self.access.merge_ns.saturating_add(self.access.answer_ns));
+        self.accesses[access.op as usize] += 1;
+        self.block = access.block;
+        self.merge_ns = 0;
     }
 
     #[inline]
     fn end_request(&mut self, op: AccessOp) {
-        self.counters.requests += 1;
-        let (is_read, hit) = (op == AccessOp::Read, !self.request_missed);
-        self.read_requests += u64::from(is_read);
-        self.read_request_hits += u64::from(is_read & hit);
+        self.requests[op as usize] += 1;
         self.latency_ns = self.latency_ns.saturating_add(std::mem::take(&mut self.request_ns));
-        self.request_missed = false;
+        self.read_request_misses += u64::from(std::mem::take(&mut self.request_missed));
+    }
+}
+
+impl Tally {
+    /// A place that the block must reach takes so long, once the rest of a partial write is there.
+    #[inline(always)]
+    fn written_after(&mut self, ns: u64) {
+        self.request_ns = self.request_ns.max(self.merge_ns.saturating_add(ns));
     }
 }
 
@@ -125,25 +142,28 @@ impl Sink for Tally {
     // choice between them is a jump that the processor guesses wrong more often than not.
     #[inline(always)]
     fn effect(&mut self, effect: Effect) {
-        self.counters.effect(&effect);
-        let InFlight { block, merge_ns, answer_ns } = &mut self.access;
+        self.decided.effect(&effect);
         match effect {
-            Effect::ReadLevel { level, .. } => *answer_ns = self.times.level_read_ns(level),
+            Effect::ReadLevel { level, .. } => {
+                self.request_ns = self.request_ns.max(self.times.level_read_ns(level))
+            }
             Effect::ReadBacking => {
-                *answer_ns = self.disk.read_ns(*block, &self.times.backing);
+                let ns = self.disk.read_ns(self.block, &self.times.backing);
+                self.request_ns = self.request_ns.max(ns);
                 self.request_missed = true;
             }
-            Effect::WriteLevel { level, .. } => {
-                *answer_ns = (*answer_ns).max(self.times.level_write_ns(level))
-            }
+            Effect::WriteLevel { level, .. } => self.written_after(self.times.level_write_ns(level)),
             Effect::WriteBacking => {
-                *answer_ns = (*answer_ns).max(self.disk.write_ns(*block, &self.times.backing))
+                let ns = self.disk.write_ns(self.block, &self.times.backing);
+                self.written_after(ns);
             }
             Effect::MergeLevel { level, .. } => {
-                *merge_ns = self.times.level_read_ns(level);
+                self.merge_ns = self.times.level_read_ns(level);
                 self.level_merges[level.index()] += 1;
             }
-            Effect::MergeBacking => *merge_ns = self.disk.read_ns(*block, &self.times.backing),
+            Effect::MergeBacking => {
+                self.merge_ns = self.disk.read_ns(self.block, &self.times.backing);
+            }
             Effect::Copy { from: CopySource::Level { level, .. }, .. } => {
                 self.level_copies[level.index()] += 1
             }
@@ -170,7 +190,6 @@ mod tests {
         for &(block, effects) in parts {
             tally.begin_access(&Access { block, op, partial: false, origin: Origin::UNKNOWN });
             effects.iter().for_each(|&effect| tally.effect(effect));
-            tally.end_access();
         }
         tally.end_request(op);
         tally.latency_ns - before
@@ -193,7 +212,7 @@ mod tests {
             times.backing.sequential_read.ns
         );
         assert_eq!(request(&mut tally, AccessOp::Read, &[(0, &[dram])]), times.dram_ns);
-        assert_eq!((tally.read_requests, tally.read_request_hits, tally.counters.requests), (4, 2, 4));
+        assert_eq!((tally.read_requests(), tally.read_request_hits(), tally.counters().requests), (4, 2, 4));
     }
 
     #[test]
@@ -235,6 +254,6 @@ mod tests {
         // The write-back above did not move the head, the write to the backing disk did.
         let next = request(&mut tally, AccessOp::Write, &[(6, &[Effect::WriteBacking])]);
         assert_eq!(next, times.backing.sequential_read.ns);
-        assert_eq!((tally.read_requests, tally.counters.requests), (0, 4));
+        assert_eq!((tally.read_requests(), tally.counters().requests), (0, 4));
     }
 }

@@ -6,8 +6,8 @@
 //! consults a key. (Buckets that overflow into the next one: Peterson, "Addressing for random-access storage", IBM J.
 //! Res. Dev. 1(2), 1957.) It must not know what the records are.
 
-use crate::lanes::{LANES, matches};
-use crate::prefetch::prefetch_item;
+use crate::lanes::{LANES, first, matches};
+use crate::prefetch::prefetch_within;
 use std::hint::select_unpredictable;
 
 /// Odd, without a pattern in their bits: parts of the fractions of pi and of the golden ratio.
@@ -44,7 +44,7 @@ impl Bucket {
 
     #[inline(always)]
     fn len(&self) -> usize {
-        (matches(&self.ids, BlockIndex::NO_ID) | 1 << PLACES).trailing_zeros() as usize
+        if self.is_full() { PLACES } else { first(matches(self.ids, BlockIndex::NO_ID)) }
     }
 
     /// Takes out the entry at `place`; the last one takes its place.
@@ -107,13 +107,14 @@ impl BlockIndex {
     pub fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = self.home(hash);
         while let Some(bucket) = self.buckets.get(at) {
-            let mut mask = matches(&bucket.tags, hash);
+            let mut mask = matches(bucket.tags, hash);
             while mask != 0 {
-                let id = bucket.ids[mask.trailing_zeros() as usize % PLACES];
+                let place = first(mask);
+                let id = bucket.ids[place];
                 if id != Self::NO_ID && is_it(id) {
                     return Some(id);
                 }
-                mask &= mask - 1;
+                mask &= !(0b11 << (2 * place));
             }
             if !bucket.is_full() {
                 break;
@@ -129,14 +130,13 @@ impl BlockIndex {
     pub fn candidate(&self, hash: u32) -> u32 {
         let mut at = self.home(hash);
         while let Some(bucket) = self.buckets.get(at) {
-            let mask = matches(&bucket.tags, hash);
-            // An unused place has some tag too, but those in use come first.
-            let id = bucket.ids[mask.trailing_zeros() as usize % PLACES];
-            let id = select_unpredictable(mask == 0, Self::NO_ID, id);
-            // Absent although the bucket is full: a subtraction, because of two conditions one would be a coin toss.
-            let is_none = |id: u32| (u64::from(id) + 1) >> 32;
-            if is_none(id) <= is_none(bucket.ids[PLACES - 1]) {
-                return id;
+            let mask = matches(bucket.tags, hash);
+            // An unused place has some tag too, but those in use come first. All bits, when no tag matches.
+            let absent = select_unpredictable(mask == 0, Self::NO_ID, 0);
+            // A search goes on where no tag matches although the bucket is full, which its last id says: one comparison
+            // of numbers, because of two conditions one would be a coin toss.
+            if absent <= bucket.ids[PLACES - 1] {
+                return absent | bucket.ids[first(mask)];
             }
             at = self.after(at);
         }
@@ -146,9 +146,7 @@ impl BlockIndex {
     /// Asks the processor to load the bucket where a search for `hash` starts.
     #[inline]
     pub fn prefetch(&self, hash: u32) {
-        if let Some(bucket) = self.buckets.get(self.home(hash)) {
-            prefetch_item(bucket);
-        }
+        prefetch_within(&self.buckets, self.home(hash));
     }
 
     /// Adds an entry. The caller makes sure that its key is not there yet.
@@ -171,9 +169,9 @@ impl BlockIndex {
         let mut at = self.home(hash);
         while let Some(bucket) = self.buckets.get_mut(at) {
             let is_full = bucket.is_full();
-            let mask = matches(&bucket.tags, hash) & matches(&bucket.ids, id);
+            let mask = matches(bucket.tags, hash) & matches(bucket.ids, id);
             if mask != 0 && id != Self::NO_ID {
-                bucket.take(mask.trailing_zeros() as usize % PLACES);
+                bucket.take(first(mask));
                 self.len -= 1;
                 if is_full {
                     self.close_gap(at);

@@ -3,12 +3,13 @@
 /// Words that are compared at once.
 pub(crate) const LANES: usize = 8;
 
-/// Bit `i` says that word `i` is `wanted`: found without a branch, for where it is may be anyone's guess.
+/// Bits `2 * i` and `2 * i + 1` say that word `i` is `wanted`: found without a branch, for where it is may be anyone's guess.
+/// One bit a word would be one instruction more.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn matches(words: &[u32; LANES], wanted: u32) -> u32 {
+pub(crate) fn matches(words: [u32; LANES], wanted: u32) -> u32 {
     use core::arch::x86_64::{
-        _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi32, _mm_set1_epi32,
+        _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi32, _mm_set_epi32, _mm_set1_epi32,
     };
     let [a, b, c, d, e, f, g, h] = words.map(|word| word as i32);
     // SAFETY: the instructions belong to SSE2, which every x86_64 processor has, and work on values only. (The
@@ -17,15 +18,23 @@ pub(crate) fn matches(words: &[u32; LANES], wanted: u32) -> u32 {
         let wanted = _mm_set1_epi32(wanted as i32);
         let low = _mm_cmpeq_epi32(_mm_set_epi32(d, c, b, a), wanted);
         let high = _mm_cmpeq_epi32(_mm_set_epi32(h, g, f, e), wanted);
-        let both = _mm_packs_epi32(low, high);
-        _mm_movemask_epi8(_mm_packs_epi16(both, both)) as u32 & 0xff
+        _mm_movemask_epi8(_mm_packs_epi32(low, high)) as u32
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub(crate) fn matches(words: &[u32; LANES], wanted: u32) -> u32 {
-    words.iter().enumerate().fold(0, |mask, (place, &word)| mask | u32::from(word == wanted) << place)
+pub(crate) fn matches(words: [u32; LANES], wanted: u32) -> u32 {
+    words
+        .iter()
+        .enumerate()
+        .fold(0, |mask, (place, &word)| mask | (0b11 * u32::from(word == wanted)) << (2 * place))
+}
+
+/// The place of the first word that [`matches`] found; the last place when it found none.
+#[inline(always)]
+pub(crate) fn first(mask: u32) -> usize {
+    (mask | 1 << (2 * LANES - 1)).trailing_zeros() as usize / 2
 }
 
 /// Bit `i` says that number `i` is below `bound`.
@@ -91,14 +100,18 @@ pub(crate) fn least(numbers: &[i32; 2 * LANES]) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{below, least, matches};
+    use super::{LANES, below, first, least, matches};
 
     #[test]
     fn every_place_has_its_bit() {
         for wanted in [0, 1, 0x8000_0000, u32::MAX] {
             for set in 0..=0xffu32 {
                 let words = std::array::from_fn(|place| if set >> place & 1 == 1 { wanted } else { !wanted });
-                assert_eq!(matches(&words, wanted), set);
+                let mask = matches(words, wanted);
+                assert_eq!(first(mask), (set.trailing_zeros() as usize).min(LANES - 1));
+                let twice =
+                    (0..LANES).fold(0, |mask, place| mask | (0b11 * (set >> place & 1)) << (2 * place));
+                assert_eq!(mask, twice);
             }
         }
     }

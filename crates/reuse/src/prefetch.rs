@@ -2,19 +2,24 @@
 //!
 //! It must not know what is being fetched.
 
-#[cfg(target_arch = "x86_64")]
 use std::hint::select_unpredictable;
 
 /// Asks the processor to load the cache line of `slice[index]`, of the last element when `index` is out of range;
 /// does nothing when the processor has no such instruction.
 #[inline(always)]
 pub fn prefetch_slice<T>(slice: &[T], index: usize) {
+    // Without a branch: whether an index is in range is often a coin toss.
+    let last = slice.len().saturating_sub(1);
+    prefetch_within(slice, select_unpredictable(index < last, index, last));
+}
+
+/// As [`prefetch_slice`], for an index that is known to be in range, or the slice to be empty: it is not looked at.
+#[inline(always)]
+pub fn prefetch_within<T>(slice: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // Without a branch: whether an index is in range is often a coin toss.
-        let last = slice.len().saturating_sub(1);
-        let element = slice.as_ptr().wrapping_add(select_unpredictable(index < last, index, last));
+        let element = slice.as_ptr().wrapping_add(index);
         // SAFETY: a prefetch neither faults nor writes, whatever the address.
         // The instruction belongs to SSE, which every x86_64 processor has.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(element.cast()) };
@@ -31,7 +36,7 @@ pub fn prefetch_item<T>(item: &T) {
 
 #[cfg(test)]
 mod tests {
-    use super::prefetch_slice;
+    use super::{prefetch_slice, prefetch_within};
 
     #[test]
     fn tolerates_every_index() {
@@ -40,6 +45,7 @@ mod tests {
             prefetch_slice(&words, index);
         }
         prefetch_slice::<u64>(&[], 0);
+        prefetch_within(&words, usize::MAX);
         assert_eq!(words, [1, 2, 3]);
     }
 }

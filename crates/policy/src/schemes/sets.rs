@@ -17,8 +17,8 @@ use crate::settings::{SettingInfo, Settings};
 
 pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS];
 
-/// Up to so many blocks the lists stay in the processor's near caches, and looking ahead along their links costs more than
-/// it saves.
+/// Up to so many blocks the lists stay in the processor's near caches, and looking ahead at what will leave and along links
+/// costs more than it saves.
 const NEAR_BLOCKS: u32 = 1 << 16;
 
 /// In a hint's place: the block is not cached, and the slot is the one that it would take from the oldest of its set.
@@ -38,6 +38,10 @@ pub struct Sets<const BY_USE: bool> {
 }
 
 impl<const BY_USE: bool> Sets<BY_USE> {
+    fn is_near(&self) -> bool {
+        self.lists.len() <= NEAR_BLOCKS
+    }
+
     /// Writes back all that is dirty, set by set, the oldest first; it stays as clean copies.
     pub(super) fn clean_all<S: Sink>(&mut self, sink: &mut S) {
         for set in 0..self.lists.geometry().sets() {
@@ -147,6 +151,13 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
 
     #[inline]
     fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        if self.is_near() {
+            for (_, hint) in blocks {
+                hint.place = self.index.candidate(hint.hash);
+                self.lists.prefetch(hint.place);
+            }
+            return;
+        }
         for (block, hint) in blocks {
             let slot = self.index.candidate(hint.hash);
             let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
@@ -157,7 +168,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
 
     #[inline]
     fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        if self.lists.len() <= NEAR_BLOCKS {
+        if self.is_near() {
             return;
         }
         for (_, hint) in blocks {
