@@ -407,6 +407,46 @@ fn the_ssd_goes_on_serving_meanwhile() {
     hand.all();
 }
 
+/// Simulated time until reads are answered that come right after a plain write of their block, each of another block:
+/// mean, and how many blocks of data the SSD was given.
+fn reads_after_writes(reissue: &str) -> (u64, u64) {
+    const READS: u64 = 400;
+    let pairs = ["admission=sync", reissue];
+    let mut world = World::new(machine("request-oriented", &pairs, Quota::new(0, 60)), 1).unwrap();
+    let (mut token, mut waited_ns) = (0, 0);
+    let mut next = |world: &mut World, op| {
+        token += 1;
+        world.submit(GuestRequest { token, op, last: true, now_ns: world.now_ns() });
+        token
+    };
+    for at in 0..READS {
+        let offset_bytes = at * 7 % 500 * BLOCK;
+        let buf = Buf::copy_of(&pattern(at as u8, BLOCK as usize));
+        next(&mut world, GuestOp::Write { offset_bytes, buf, fua: false });
+        let read = next(&mut world, GuestOp::Read { offset_bytes, length_bytes: BLOCK });
+        let begin_ns = world.now_ns();
+        while !world.take_events().iter().any(|event| event.token == read) {
+            assert!(world.step_or_tick(), "the read is answered");
+        }
+        waited_ns += world.now_ns() - begin_ns;
+        world.settle();
+        world.take_events();
+    }
+    (waited_ns / READS, world.engine().counters().ssd_writes.total())
+}
+
+/// The point of it all. The numbers are in `docs/schemes/request-oriented.md`.
+#[test]
+fn who_waits_for_a_write_waits_for_the_faster_device() {
+    let (plain_ns, plain_blocks) = reads_after_writes("reissue=off");
+    let (reissued_ns, reissued_blocks) = reads_after_writes("reissue=on");
+    println!(
+        "mean wait {plain_ns} ns and {plain_blocks} blocks without, {reissued_ns} ns and {reissued_blocks} with"
+    );
+    assert!(reissued_ns * 5 < plain_ns, "{reissued_ns} ns against {plain_ns} ns");
+    assert_eq!((plain_blocks, reissued_blocks), (0, 400));
+}
+
 /// A volume so small that nearly all requests meet, and now and then hardly more places than it has blocks cached.
 fn crowded(is_tight: bool) -> Machine {
     let mut machine = reissuing();

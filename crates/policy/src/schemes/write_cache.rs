@@ -84,7 +84,8 @@ pub(crate) fn check(settings: &Settings, told: OriginFields) -> Result<(), Setti
         "cp-pi" | "cp-pi-ioi" => {
             return Err(SettingError::Origins(format!(
                 "Setting admission={admission} needs to know who waits for whom, which neither traces nor guests tell; \
-                 simulate it with `lode requests`, or set all, sync, wal or cp"
+                 simulate it with `lode requests`, or set all, sync, wal or cp; with reissue=on writes under way are \
+                 issued again where single requests tell of waiting"
             )));
         }
         "wal" if settings.integer("log_blocks") == 0 => {
