@@ -106,17 +106,22 @@ impl Engine {
             |buf, durable| Request { token, buf, parts_left: 1, durable, error: None, served: Served::Dram };
         match op {
             GuestOp::Read { offset_bytes, length_bytes } => {
+                self.issue_overlapped_again(offset_bytes, length_bytes);
                 let request = self.requests.insert(new(Some(Buf::zeroed(length_bytes as usize)), false));
                 self.decide_parts(request, Direction::Read, offset_bytes, length_bytes);
                 self.request_part_done(request, Served::Dram);
             }
             GuestOp::Write { offset_bytes, buf, fua } => {
                 let length = buf.len() as u64;
+                if fua {
+                    self.issue_overlapped_again(offset_bytes, length);
+                }
                 let request = self.requests.insert(new(Some(buf), fua));
                 self.decide_parts(request, Direction::Write, offset_bytes, length);
                 self.request_part_done(request, Served::Dram);
             }
             GuestOp::Flush => {
+                self.issue_all_again();
                 let request = self.requests.insert(new(None, true));
                 if self.alarms.failed {
                     self.fail_request(request, GuestError::Io);
@@ -176,8 +181,7 @@ impl Engine {
             block: part.block,
             op: direction,
             partial: (part.len as usize) < self.block_len(part.block),
-            // Whoever wants it durable at once waits for it; of the others nobody knows better.
-            origin: Origin::UNKNOWN.with_sync(self.requests[request].durable),
+            origin: self.origin_of(request),
         };
         let mut effects = std::mem::take(&mut self.effects);
         effects.clear();
@@ -188,6 +192,11 @@ impl Engine {
             self.enqueue_access(request, direction, part, buf_at, &effects);
         }
         self.effects = effects;
+    }
+
+    /// Whoever wants it durable at once waits for it; of the others nobody knows better.
+    pub(crate) fn origin_of(&self, request: usize) -> Origin {
+        Origin::UNKNOWN.with_sync(self.requests[request].durable)
     }
 
     /// The short way for a read that DRAM holds: no operation, only a copy.

@@ -13,6 +13,7 @@ use slab::Slab;
 
 use crate::Buf;
 use crate::dram::Frame;
+use crate::reissue::DiskWrite;
 
 /// A place on an SSD: an index into the volume's places there.
 pub(crate) type Place = u32;
@@ -144,8 +145,12 @@ pub(crate) enum Stage {
     WriteReadSsd { place: Place, crc: u32 },
     /// The invalidation of the SSD copy to become durable, before the backing disk is written.
     Gate,
-    /// The write to the backing disk.
+    /// The write to the backing disk, and to the SSD where it was issued again.
     WriteBacking,
+    /// The write that was issued again to the SSD; the backing disk has it.
+    WriteAgain,
+    /// An older write to arrive at the backing disk, whose guest was answered long ago.
+    Late,
     /// A free place for a copy.
     Place(Buf),
     /// A turn among the copies.
@@ -173,6 +178,8 @@ pub(crate) struct Flight {
     pub(crate) backing_failed: bool,
     /// The whole block as it will be written, while a write is under way.
     pub(crate) full: Option<Buf>,
+    /// A write on its way to the backing disk that may be, or was, issued again.
+    pub(crate) disk_write: Option<DiskWrite>,
 }
 
 impl Flight {
@@ -188,6 +195,16 @@ impl Flight {
     /// Whether something is queued behind the operation at the head that is not in vain until it is over.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.queue.iter().skip(1).any(|op| !matches!(op, Op::Evict(_)))
+    }
+
+    /// Whether the operation at the head, which has not started, or the end of the flight must wait for an older write to
+    /// arrive at the backing disk: whatever it would do there could be undone by that one.
+    pub(crate) fn waits_for_late_write(&self) -> bool {
+        self.disk_write.is_some()
+            && match self.queue.front() {
+                Some(Op::Access(op)) => op.to_backing || op.drop_ssd || self.copy.place().is_none(),
+                _ => true,
+            }
     }
 
     /// Where the block's newest bytes are read from: the copy that was decided on while it is there, else the fastest.
@@ -270,6 +287,7 @@ impl Blocks {
                 slots: [None; Level::COUNT],
                 backing_failed: false,
                 full: None,
+                disk_write: None,
             })
         });
         &mut self.flights[key]

@@ -20,6 +20,7 @@ use crate::guest::{Event, GuestRequest};
 use crate::io::{Io, Owner};
 use crate::range::RangeOp;
 use crate::read_ssd::ReadSsd;
+use crate::reissue::Reissues;
 use crate::rescue::Rescue;
 use crate::store::Attached;
 use crate::{Buf, admit};
@@ -125,6 +126,12 @@ pub struct Gauges {
     pub drain_failures: u64,
     /// Blocks that drains, or cleanings of the scheme, wrote back and left in the SSD.
     pub cleaned_blocks: u64,
+    /// Writes on their way to the backing disk that were issued again to the SSD.
+    pub reissued_writes: u64,
+    /// Those that could not be: in part of a block, with a newer write behind them, or without room.
+    pub refused_reissues: u64,
+    /// Completions of the slower of two devices that had the same write; its guest was answered before.
+    pub discarded_completions: u64,
     /// Copies into SSDs waiting for their turn or a place.
     pub promotions_waiting: u32,
     /// Places on the SSD that are not trusted any more.
@@ -176,6 +183,7 @@ pub struct Engine {
     pub(crate) drain: Drain,
     pub(crate) rescue: Rescue,
     pub(crate) copies: Copies,
+    pub(crate) reissues: Reissues,
     pub(crate) range: Option<RangeOp>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) alarms: Alarms,
@@ -217,6 +225,7 @@ impl Engine {
             drain: Drain::default(),
             rescue: Rescue::default(),
             copies: Copies::default(),
+            reissues: Reissues::default(),
             range: None,
             events: VecDeque::new(),
             alarms: Alarms::default(),
@@ -292,6 +301,8 @@ impl Engine {
     fn part_done(&mut self, owner: Owner, result: Result<(), MediaError>, data: &[u8]) {
         match owner {
             Owner::Block(block) => self.block_io_done(block, result, data),
+            Owner::DiskWrite(block) => self.disk_write_done(block, result),
+            Owner::Reissue(block) => self.reissue_done(block, result),
             Owner::Destage { job, place } => self.destage_io_done(job, place, result, data),
             Owner::Range => self.range_io_done(result),
             Owner::BackingFlush if result.is_ok() => self.backing_flushed(),
@@ -390,6 +401,9 @@ impl Engine {
             promotions_waiting: self.copies.waiting(),
             lost_blocks: self.blocks.lost() as u32,
             drain_failures: self.drain.failures,
+            reissued_writes: self.reissues.issued,
+            refused_reissues: self.reissues.refused,
+            discarded_completions: self.reissues.discarded,
             cleaned_blocks: self.drain.cleaned,
             quarantined: slots.map_or(0, crate::slots::Slots::quarantined),
             read_ssd_quarantined: self.read_ssd.quarantined(),
@@ -474,7 +488,7 @@ impl Gauges {
         match (device, is_write, part.owner) {
             (DeviceId::Backing, true, _) => self.backing_written_bytes += bytes,
             (DeviceId::Backing, false, _) => self.backing_read_bytes += bytes,
-            (DeviceId::Ssd, true, Owner::Block(_)) => self.ssd_data_bytes += bytes,
+            (DeviceId::Ssd, true, Owner::Block(_) | Owner::Reissue(_)) => self.ssd_data_bytes += bytes,
             (DeviceId::Ssd, true, _) => self.ssd_metadata_bytes += bytes,
             (DeviceId::ReadSsd, true, _) => self.read_ssd_data_bytes += bytes,
             (DeviceId::Ssd | DeviceId::ReadSsd, false, _) => {}

@@ -1,6 +1,7 @@
 //! What guests ask and what they are answered.
 
 use crate::Buf;
+use crate::command::MediaError;
 
 /// Most bytes of one read or write handed to the engine at once; larger requests are cut by the caller
 /// into pieces, the last one marked.
@@ -90,6 +91,15 @@ pub enum GuestError {
     Io,
     /// A device has no room.
     NoSpace,
+}
+
+impl From<MediaError> for GuestError {
+    fn from(error: MediaError) -> GuestError {
+        match error {
+            MediaError::NoSpace => GuestError::NoSpace,
+            MediaError::Io | MediaError::Gone => GuestError::Io,
+        }
+    }
 }
 
 /// A request is done.

@@ -17,6 +17,10 @@ const MAX_SPARE_BYTES: usize = 64 << 10;
 pub(crate) enum Owner {
     /// The operation at the head of this block's queue.
     Block(u64),
+    /// The guest's write of this block to the backing disk, which may outlast its operation.
+    DiskWrite(u64),
+    /// The same write, issued again to the SSD.
+    Reissue(u64),
     /// The write-back job with this key; the block is its `place`th.
     Destage { job: usize, place: u32 },
     /// A journal page of the commit in flight.

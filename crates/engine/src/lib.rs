@@ -31,6 +31,7 @@ mod op_read;
 mod op_write;
 mod range;
 mod read_ssd;
+mod reissue;
 mod rescue;
 mod slots;
 pub mod store;

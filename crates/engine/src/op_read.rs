@@ -15,6 +15,10 @@ impl Engine {
     /// Starts the operation at the head of a block's queue; without one the block's flight is over.
     pub(crate) fn run_block(&mut self, block: BlockNo) {
         let Some(flight) = self.blocks.get(block) else { return };
+        if flight.waits_for_late_write() {
+            self.set_stage(block, Stage::Late);
+            return;
+        }
         let Some(&op) = flight.queue.front() else {
             self.land(block);
             return;

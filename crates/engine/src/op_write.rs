@@ -134,7 +134,7 @@ impl Engine {
         ssd.slots.may_come_back(block).then(|| ssd.slots.version())
     }
 
-    fn payload(&self, op: &AccessOp) -> &[u8] {
+    pub(crate) fn payload(&self, op: &AccessOp) -> &[u8] {
         let buf = self.requests[op.request].buf.as_ref().expect("a write has bytes");
         &buf.as_slice()[op.buf_at as usize..(op.buf_at + op.len) as usize]
     }
@@ -142,12 +142,13 @@ impl Engine {
     fn write_backing(&mut self, block: BlockNo, op: AccessOp) {
         let data = Buf::copy_of(self.payload(&op));
         self.set_stage(block, Stage::WriteBacking);
+        self.tell_hooks_of(block, &op);
         self.io.want(Want {
             device: DeviceId::Backing,
             offset_bytes: self.config.block.start_of(block) + u64::from(op.start),
             len: data.len(),
             data: Some(data),
-            owner: Owner::Block(block),
+            owner: Owner::DiskWrite(block),
         });
     }
 
@@ -172,8 +173,7 @@ impl Engine {
     ) {
         self.backing.wrote(block);
         if let Err(error) = result {
-            let error = if error == MediaError::NoSpace { GuestError::NoSpace } else { GuestError::Io };
-            self.access_failed(block, &op, error);
+            self.access_failed(block, &op, error.into());
             return;
         }
         let is_lost = self.blocks.get(block).is_some_and(|flight| flight.copy.is_lost());
@@ -290,6 +290,7 @@ impl Engine {
     /// failure before the next start is sure to distrust clean copies: an older, clean copy that came back would be
     /// older than the disk.
     pub(crate) fn write_back(&mut self, block: BlockNo, place: Place) {
+        debug_assert!(!self.is_destage_held(block), "block {block} waits for an older write");
         let ssd = self.ssd.as_ref().expect("a place is on an SSD");
         let version = ssd.slots.entry(place).version;
         if !self.writes_back() {

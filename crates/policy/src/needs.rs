@@ -4,7 +4,7 @@
 use lode_types::{Level, OriginFields};
 
 use crate::quota::Quota;
-use crate::registry::SchemeInfo;
+use crate::registry::{AnyScheme, SchemeInfo};
 use crate::schemes::write_cache;
 use crate::settings::{SettingError, Settings};
 
@@ -62,5 +62,15 @@ impl SchemeInfo {
             }
         }
         Ok(())
+    }
+}
+
+impl AnyScheme {
+    /// The scheme if it issues writes again that are on their way to the disk: then it needs a caller that calls its hooks.
+    pub fn reissuing(&mut self) -> Option<&mut write_cache::WriteCache> {
+        match self {
+            AnyScheme::RequestOriented(cache) if cache.reissues() => Some(cache),
+            _ => None,
+        }
     }
 }

@@ -116,6 +116,31 @@ fn mistakes_are_named_with_file_and_line() {
     }
 }
 
+/// NBD tells whether a write has FUA, and nothing else of who asks.
+#[test]
+fn an_admission_that_no_guest_can_tell_is_refused() {
+    let with = |settings: &str| {
+        let scheme = format!("scheme = \"request-oriented\"\nsettings = {{ {settings} }}");
+        let text = GOOD.replacen("dram = \"64MiB\"\n", "", 1);
+        parse(&text.replacen("scheme = \"etica\"\nsettings = { mode = \"npe\" }", &scheme, 1))
+    };
+    for (settings, words) in [
+        (
+            "admission = \"cp\"",
+            "tell 'sync' and 'critical', and these tell only 'sync'; set admission=all or wal",
+        ),
+        ("admission = \"cp-pi\"", "who waits for whom, which neither traces nor guests tell"),
+        ("admission = \"cp-pi-ioi\"", "simulate it with `lode requests`"),
+        ("admission = \"wal\"", "set log_first_block and log_blocks"),
+        ("reissue = \"perhaps\"", "reissue"),
+    ] {
+        let error = with(settings).expect_err(settings);
+        assert!(error.contains(words), "{settings}: {error}");
+    }
+    let config = with("admission = \"sync\", reissue = true").expect("a guest tells that");
+    assert_eq!(config.vms[0].settings.text("admission"), "sync");
+}
+
 #[test]
 fn each_vm_keeps_its_share_unless_sizing_is_asked_for() {
     let sizing = |text: &str| parse(text).unwrap().vms[0].settings.is_on("sizing");

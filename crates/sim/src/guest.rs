@@ -345,5 +345,7 @@ impl Guest {
         self.tally.mirrored += gauges.read_ssd_data_bytes / world.block_bytes();
         self.tally.cleaned += gauges.cleaned_blocks;
         self.tally.drain_failures += gauges.drain_failures;
+        self.tally.reissued += gauges.reissued_writes;
+        self.tally.discarded += gauges.discarded_completions;
     }
 }

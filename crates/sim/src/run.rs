@@ -91,6 +91,10 @@ pub struct Tally {
     pub cleaned: u64,
     /// Write-backs of drains that failed.
     pub drain_failures: u64,
+    /// Writes that were issued again to the SSD.
+    pub reissued: u64,
+    /// Completions of writes whose guests had been answered by the other device.
+    pub discarded: u64,
     /// Lives that ended with a drained cache.
     pub drained: u64,
 }

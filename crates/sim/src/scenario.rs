@@ -87,7 +87,15 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         ("tica-ef", tica("tica-ef")),
         ("tica-wed", tica("tica-wed")),
         ("tica-adaptive", tica("tica-adaptive")),
+        ("request-oriented reissue", reissuing()),
     ]
+}
+
+/// A machine that issues writes again to the SSD when somebody comes to wait for them.
+pub fn reissuing() -> Machine {
+    let pairs =
+        ["admission=sync", "reissue=on", "assoc=8", "dirty_thresh_pct=30", "fallow_delay_requests=40"];
+    machine("request-oriented", &pairs, Quota::new(0, 60))
 }
 
 /// A machine with two SSDs and a scheme that uses both.

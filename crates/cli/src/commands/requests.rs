@@ -117,10 +117,9 @@ impl RequestsCommand {
     }
 
     fn simulate(&self, policy: &str) -> Result<RequestsReport, CliError> {
-        let policy =
-            AdmissionPolicy::ALL.into_iter().find(|known| known.name() == policy).ok_or_else(|| {
-                CliError::Usage(format!("There is no policy '{policy}'; `lode requests --help` lists them"))
-            })?;
+        let policy = AdmissionPolicy::from_name(policy).ok_or_else(|| {
+            CliError::Usage(format!("There is no policy '{policy}'; `lode requests --help` lists them"))
+        })?;
         if self.set.iter().any(|pair| pair.trim_start().starts_with("admission")) {
             return Err(CliError::Usage(
                 "Choose admission policies with --policies, not with --set".to_owned(),

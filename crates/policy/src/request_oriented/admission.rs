@@ -60,7 +60,7 @@ impl Admission {
 
     /// A write with the verdict [`Verdict::Disk`] is on its way to the disk, as a whole or in part.
     pub fn on_disk(&mut self, write: &SubmittedWrite) {
-        if self.options.policy.reissues() {
+        if self.options.reissue {
             self.in_flight.insert(write);
         }
     }
@@ -179,7 +179,7 @@ impl Admission {
             out.push(if inherits { Consequence::Inherits(process) } else { Consequence::Ends(process) });
         });
         waits.take_wanted(|write| {
-            if options.policy.reissues() && in_flight.reissue(write) {
+            if options.reissue && in_flight.reissue(write) {
                 out.push(Consequence::Reissue(write));
             }
         });

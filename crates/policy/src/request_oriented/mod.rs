@@ -69,6 +69,11 @@ impl AdmissionPolicy {
         }
     }
 
+    /// The policy that users write so.
+    pub fn from_name(name: &str) -> Option<AdmissionPolicy> {
+        AdmissionPolicy::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
     /// Whether processes inherit criticality.
     pub fn inherits(self) -> bool {
         self >= AdmissionPolicy::CpPi
@@ -124,6 +129,9 @@ pub struct AdmissionOptions {
     pub pi_sync_only: bool,
     /// What to do without a free block; for whoever owns the cache.
     pub stall: Stall,
+    /// Writes under way that somebody critical waits for are issued again; always so under
+    /// [`AdmissionPolicy::CpPiIoi`].
+    pub reissue: bool,
 }
 
 impl AdmissionOptions {
@@ -144,6 +152,7 @@ impl AdmissionOptions {
             policy,
             pi_sync_only: settings.is_on("pi_sync_only"),
             stall: if settings.text("stall") == "wait" { Stall::Wait } else { Stall::Bypass },
+            reissue: policy.reissues(),
         })
     }
 }

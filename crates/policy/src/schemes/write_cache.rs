@@ -1,13 +1,18 @@
 //! request-oriented: an SSD level that takes only writes, and of these only those that the admission lets in. After Kim
 //! et al., USENIX ATC 2015, whose write cache is flashcache.
 //!
-//! It must not know who waits for whom: that is for [`crate::request_oriented`], and accesses do not tell it. Which
-//! blocks leave and which are written back, [`flashcache`] knows.
+//! What is admitted, and which writes on their way to the disk are issued again, the hooks of
+//! [`crate::request_oriented`] say. This module must not know who waits for whom: accesses do not tell it. Which blocks
+//! leave and which are written back, [`flashcache`] knows.
 
 use lode_types::{Access, AccessOp, BlockNo, Level, OriginFields};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::quota::Quota;
+use crate::request_oriented::{
+    Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
+    WriteId,
+};
 use crate::scheme::{Hint, Scheme};
 use crate::schemes::cut_off::Cleaner;
 use crate::schemes::flashcache::{self, CleanedSets};
@@ -41,43 +46,35 @@ static SETTINGS: &[SettingInfo] = &[
         about: "blocks of the log, with admission=wal",
         source: "ours",
     },
+    SettingInfo {
+        key: "reissue",
+        default: "off",
+        kind: SettingKind::Choice(&["on", "off"]),
+        about: "whether a write on its way to the disk is issued again to the SSD when somebody comes to wait for it; \
+                nothing in a replay, where no two requests are under way at once",
+        source: "paper, section 4.2.2, as far as a guest tells; off is the paper's SYNC and WAL",
+    },
 ];
 
 pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, flashcache::CLEANING];
 
-/// Which writes are let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Admission {
-    All,
-    Sync,
-    /// Writes of so many blocks from the first.
-    Log(BlockNo, u64),
-    Critical,
-}
+/// To the hooks a guest is two processes: whoever somebody waits for, who is critical, and whoever nobody waits for. They
+/// own no locks and wait for no events, because no guest tells, so that neither ever inherits anything.
+const PROCESSES: u32 = 2;
+/// Who issues what somebody waits for.
+pub const WAITED_FOR: ProcessId = 0;
+/// Who issues the rest.
+pub const IN_BACKGROUND: ProcessId = 1;
 
-impl Admission {
-    /// Without anybody who tells of waits nobody inherits criticality, and what is left of the policies that hand it on
-    /// is `cp`; [`check`] keeps them from being run so.
-    fn new(settings: &Settings) -> Admission {
-        match settings.text("admission") {
-            "all" => Admission::All,
-            "sync" => Admission::Sync,
-            "wal" => Admission::Log(settings.integer("log_first_block"), settings.integer("log_blocks")),
-            _ => Admission::Critical,
-        }
-    }
-
-    /// Whether a write is let in. One that does not tell whether it is synchronous, or critical, counts as neither.
-    #[inline]
-    fn admits(self, access: &Access) -> bool {
-        let is_sync = access.origin.sync() == Some(true);
-        match self {
-            Admission::All => true,
-            Admission::Sync => is_sync,
-            Admission::Log(first, blocks) => access.block.checked_sub(first).is_some_and(|at| at < blocks),
-            Admission::Critical => is_sync && access.origin.critical() == Some(true),
-        }
-    }
+/// The hooks for a guest.
+fn hooks(settings: &Settings) -> Admission {
+    let reissue = settings.is_on("reissue");
+    let policy = AdmissionPolicy::from_name(settings.text("admission")).unwrap_or(AdmissionPolicy::All);
+    let options = AdmissionOptions { policy, pi_sync_only: false, stall: Stall::Bypass, reissue };
+    let mut hooks = Admission::new(options, Population { processes: PROCESSES, ..Population::default() });
+    // Nobody waits for anything yet, so that nothing follows.
+    hooks.set_critical(WAITED_FOR, true, &mut Vec::new());
+    hooks
 }
 
 /// Refuses an admission that cannot do its work where `told` is all that requests tell.
@@ -87,7 +84,8 @@ pub(crate) fn check(settings: &Settings, told: OriginFields) -> Result<(), Setti
         "cp-pi" | "cp-pi-ioi" => {
             return Err(SettingError::Origins(format!(
                 "Setting admission={admission} needs to know who waits for whom, which neither traces nor guests tell; \
-                 simulate it with `lode requests`, or set all, sync, wal or cp"
+                 simulate it with `lode requests`, or set all, sync, wal or cp; with reissue=on writes under way are \
+                 issued again where single requests tell of waiting"
             )));
         }
         "wal" if settings.integer("log_blocks") == 0 => {
@@ -118,7 +116,9 @@ pub(crate) fn check(settings: &Settings, told: OriginFields) -> Result<(), Setti
 #[derive(Debug)]
 pub struct WriteCache {
     level: SsdLevel<CleanedSets>,
-    admission: Admission,
+    hooks: Admission,
+    log_first_block: BlockNo,
+    log_blocks: u64,
 }
 
 impl WriteCache {
@@ -126,8 +126,53 @@ impl WriteCache {
     pub fn new(settings: &Settings, quota: Quota) -> WriteCache {
         WriteCache {
             level: SsdLevel::with_policy(settings, quota, WritePolicy::WriteBackWriteOnly),
-            admission: Admission::new(settings),
+            hooks: hooks(settings),
+            log_first_block: settings.integer("log_first_block"),
+            log_blocks: settings.integer("log_blocks"),
         }
+    }
+
+    /// Whether writes are issued again: then the caller has to call the hooks.
+    pub fn reissues(&self) -> bool {
+        self.hooks.options().reissue
+    }
+
+    /// The hooks, for whoever carries writes out: accesses call [`Admission::on_submit`] by themselves.
+    pub fn hooks(&mut self) -> &mut Admission {
+        &mut self.hooks
+    }
+
+    /// A write as the hooks see it. One that does not tell whether it is synchronous counts as not so.
+    #[inline]
+    pub fn submitted(&self, id: WriteId, access: &Access) -> SubmittedWrite {
+        SubmittedWrite {
+            id,
+            first_block: access.block,
+            blocks: 1,
+            sync: access.origin.sync() == Some(true),
+            log: access.block.checked_sub(self.log_first_block).is_some_and(|at| at < self.log_blocks),
+        }
+    }
+
+    /// Where a write goes when there is room. One that does not tell whether it is critical counts as not so.
+    #[inline]
+    pub fn on_submit(&self, access: &Access) -> Verdict {
+        let critical = access.origin.critical() == Some(true);
+        let process = if critical { WAITED_FOR } else { IN_BACKGROUND };
+        self.hooks.on_submit(process, &self.submitted(0, access))
+    }
+
+    /// A write of the whole block that is on its way to the disk is issued again: the block is cached, dirty. Without an
+    /// [`Effect::WriteLevel`] there was no room, or the block is cached already.
+    pub fn take_in<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
+        let hint = Hint::new(block);
+        if self.level.cached(hint, block).is_some() {
+            return;
+        }
+        let sets = self.level.replacement_mut();
+        let Some((id, slot)) = sets.admit(hint.hash, block, None, sink) else { return };
+        sets.set_dirty(id, true);
+        sink.effect(Effect::WriteLevel { level: Level::Ssd, slot, hit: false, dirty: true });
     }
 
     /// A write that is not let in. What is newer here than on the disk must stay the newest; a clean copy gives way.
@@ -150,7 +195,7 @@ impl WriteCache {
 impl Scheme for WriteCache {
     #[inline]
     fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
-        if access.op == AccessOp::Write && !self.admission.admits(&access) {
+        if access.op == AccessOp::Write && self.on_submit(&access) == Verdict::Disk {
             self.write_outside(access, hint, sink);
         } else {
             self.level.access_foreseen(access, hint, sink);

@@ -67,7 +67,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn options(policy: AdmissionPolicy, pi_sync_only: bool) -> AdmissionOptions {
-    AdmissionOptions { policy, pi_sync_only, stall: Stall::Bypass }
+    AdmissionOptions { policy, pi_sync_only, stall: Stall::Bypass, reissue: policy.reissues() }
 }
 
 /// Both, and what has been counted of each.

@@ -1,7 +1,8 @@
 //! request-oriented as a scheme: against its oracle, and what it refuses.
 
-use lode_policy::{Quota, SchemeInfo};
-use lode_types::{Level, Origin, OriginFields};
+use lode_policy::request_oriented::Verdict;
+use lode_policy::{AnyScheme, Effect, Quota, Scheme, SchemeInfo, build};
+use lode_types::{Access, AccessOp, Level, Origin, OriginFields};
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Said, Step, any_blocks, settings};
@@ -89,6 +90,42 @@ fn without_a_clean_block_an_admitted_write_goes_to_the_disk() {
     assert_eq!(driver.step(Step::EndRequest), [Said::Clean(1)]);
     let evicted = Said::Evict { level: Level::Ssd, block: 1, dirty: false };
     assert_eq!(driver.step(Step::Write(3, false)), [evicted, Said::WriteLevel { hit: false, dirty: true }]);
+}
+
+#[test]
+fn a_write_that_is_issued_again_is_taken_in_dirty() {
+    let quota = Quota::new(0, 2);
+    let pairs = [("admission", "sync"), ("reissue", "on"), ("dirty_thresh_pct", "100")];
+    let mut scheme = build(&settings(SCHEME, &pairs), quota, quota);
+    let mut effects: Vec<Effect> = Vec::new();
+    let mut take_in = |scheme: &mut AnyScheme, block| {
+        effects.clear();
+        scheme.reissuing().unwrap().take_in(block, &mut effects);
+        effects.clone()
+    };
+    let access = |op, origin| Access { block: 1, op, partial: false, origin };
+    let plain = access(AccessOp::Write, Origin::UNKNOWN.with_sync(false));
+    assert_eq!(scheme.reissuing().unwrap().on_submit(&plain), Verdict::Disk);
+    let synchronous = access(AccessOp::Write, Origin::UNKNOWN.with_sync(true));
+    assert_eq!(scheme.reissuing().unwrap().on_submit(&synchronous), Verdict::Cache);
+    let [Effect::WriteLevel { level: Level::Ssd, slot, hit: false, dirty: true }] =
+        take_in(&mut scheme, 1)[..]
+    else {
+        panic!("there is room")
+    };
+    assert_eq!(take_in(&mut scheme, 1), [], "it is there");
+    // From now on it is as if it had been admitted.
+    let mut after: Vec<Effect> = Vec::new();
+    scheme.access(access(AccessOp::Read, Origin::UNKNOWN), &mut after);
+    scheme.access(plain, &mut after);
+    let read = Effect::ReadLevel { level: Level::Ssd, slot };
+    assert_eq!(after, [read, Effect::WriteLevel { level: Level::Ssd, slot, hit: true, dirty: true }]);
+    assert_eq!(take_in(&mut scheme, 2).len(), 1);
+    assert_eq!(take_in(&mut scheme, 3), [], "only clean blocks give way");
+    scheme.cleaned(2);
+    let evicted = take_in(&mut scheme, 3);
+    assert!(matches!(evicted[..], [Effect::Evict { block: 2, dirty: false, .. }, Effect::WriteLevel { .. }]));
+    assert!(build(&settings(SCHEME, &[]), quota, quota).reissuing().is_none(), "only when it is asked for");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};
 use lode_sim::requests::{EventInfo, Op, Primitive, Program, Script};
 
 fn options(policy: AdmissionPolicy) -> AdmissionOptions {
-    AdmissionOptions { policy, pi_sync_only: false, stall: Stall::Bypass }
+    AdmissionOptions { policy, pi_sync_only: false, stall: Stall::Bypass, reissue: policy.reissues() }
 }
 
 /// Processes that run these lists, with so many locks, and one event that this process delivers.

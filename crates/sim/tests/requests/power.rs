@@ -58,10 +58,12 @@ fn random_script(seed: u64) -> Script {
 /// Devices that reorder what they can.
 fn random_config(rng: &mut Rng) -> RunConfig {
     let policies = AdmissionPolicy::ALL;
+    let policy = if rng.chance(50) { AdmissionPolicy::CpPiIoi } else { policies[rng.below(6) as usize] };
     let admission = AdmissionOptions {
-        policy: if rng.chance(50) { AdmissionPolicy::CpPiIoi } else { policies[rng.below(6) as usize] },
+        policy,
         pi_sync_only: rng.chance(20),
         stall: if rng.chance(50) { Stall::Bypass } else { Stall::Wait },
+        reissue: policy.reissues(),
     };
     let device = |mean_ns: u64, parallel: u32| DeviceModel {
         parallel,

@@ -5,10 +5,12 @@
 //! actions are passed over. RWBS: R is a read, W a write, D a trim; F without sectors is a flush (with
 //! sectors it is a write after a flush and counts as the write); N and SCSI passthrough are other commands.
 //! The statistics that blkparse prints at the end are known by their titles. Each device "major,minor" is a
-//! volume; sectors have 512 bytes.
+//! volume; sectors have 512 bytes. Who asks is the process of the event that counts; S in RWBS, F, and a read without A say
+//! that it waits.
 
-use lode_types::{Op, Origin, OriginFields, SECTOR_BYTES, TraceRequest};
+use lode_types::{Op, OriginFields, SECTOR_BYTES, TraceRequest};
 
+use super::fields::{by_process, is_waited_for};
 use super::{Decoder, Format, head_lines};
 use crate::error::{ErrorKind, Fault, TraceError};
 use crate::feed::{Feed, More, Parsed};
@@ -21,7 +23,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["blkparse"],
     default_unit_bytes: None,
     has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    origins: |_| OriginFields { process: true, sync: true, critical: false },
     detect: |head| head_lines(head).any(|line| event_of(line).is_ok()),
     decoder: |head| Box::new(Blkparse { counted: counted_action(head), in_statistics: false }),
 };
@@ -52,6 +54,7 @@ enum Action {
 struct Event<'a> {
     device: &'a [u8],
     time_ns: u64,
+    process: u64,
     action: Action,
     rest: Fields<'a>,
 }
@@ -85,14 +88,14 @@ fn event_of(line: &[u8]) -> Result<Event<'_>, Fault> {
     }
     let mut seconds = Fields::new(time);
     let time_ns = seconds.seconds_as_ns().filter(|_| seconds.rest.is_empty()).ok_or(TIME)?;
-    fields.token().and_then(decimal).ok_or(ACTION)?;
+    let process = fields.token().and_then(decimal).ok_or(ACTION)?;
     let action = match fields.token().ok_or(ACTION)? {
         b"Q" => Action::Queued,
         b"D" => Action::Issued,
         word if word.len() <= 3 && word.iter().all(u8::is_ascii_alphabetic) => Action::Other,
         _ => return Err(ACTION),
     };
-    Ok(Event { device, time_ns, action, rest: fields })
+    Ok(Event { device, time_ns, process, action, rest: fields })
 }
 
 fn is_device(token: &[u8]) -> bool {
@@ -133,7 +136,7 @@ impl Blkparse {
 }
 
 fn request_of(event: Event, volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
-    let Event { device, time_ns, mut rest, .. } = event;
+    let Event { device, time_ns, process, mut rest, .. } = event;
     let rwbs = rest.token().ok_or(ACTION)?;
     let first = rest.token().ok_or(SECTORS)?;
     let (first, count) = if first.starts_with(b"[") {
@@ -150,6 +153,8 @@ fn request_of(event: Event, volumes: &mut VolumeTable) -> Result<Parsed, Fault> 
         Some(op) => op,
         None => return Ok(Parsed::OtherCommand),
     };
+    let has = |letter: u8| rwbs.contains(&letter);
+    let origin = by_process(process)?.with_sync(is_waited_for(op, has(b'S'), has(b'F'), has(b'A')));
     let volume = volumes.lookup(device, <[u8]>::to_vec)?;
     if op == Op::Flush {
         return Ok(Parsed::Request(TraceRequest {
@@ -158,19 +163,12 @@ fn request_of(event: Event, volumes: &mut VolumeTable) -> Result<Parsed, Fault> 
             length_bytes: 0,
             volume,
             op,
-            origin: Origin::UNKNOWN,
+            origin,
         }));
     }
     let offset_bytes = first.checked_mul(SECTOR_BYTES).ok_or(FAR)?;
     let length = count.checked_mul(SECTOR_BYTES).and_then(|bytes| u32::try_from(bytes).ok()).ok_or(LONG)?;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes: length,
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
+    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes: length, volume, op, origin }))
 }
 
 /// The kernel writes F first for a flush that precedes the data, then the operation, then attributes
@@ -235,6 +233,27 @@ mod tests {
     }
 
     #[test]
+    fn who_asks_and_whether_it_waits() {
+        for (tail, waits) in [
+            ("Q   R 8 + 16 [java]", true),
+            ("Q  RA 8 + 16 [java]", false),
+            ("Q RAS 8 + 16 [java]", true),
+            ("Q   W 8 + 16 [kworker/u8:1 S]", false),
+            ("Q  WM 8 + 16 [kworker]", false),
+            ("Q  WS 8 + 16 [mysqld]", true),
+            ("Q  WF 8 + 16 [jbd2/sdb-8]", true),
+            ("Q FWM 8 + 16 [jbd2/sdb-8]", true),
+            ("Q   D 8 + 16 [fstrim]", false),
+            ("Q  DS 8 + 16 [fstrim]", true),
+            ("Q   F [jbd2/sdb-8]", true),
+        ] {
+            let origin = read(&[&format!("{HEAD}{tail}")]).unwrap()[0].origin;
+            assert_eq!((origin.process(), origin.sync()), (Some(3645), Some(waits)), "{tail}");
+            assert_eq!(origin.critical(), None);
+        }
+    }
+
+    #[test]
     fn counts_q_when_there_is_one_else_d() {
         let line = |action: &str| format!("{HEAD}{action}   R 8 + 16 [java]");
         let (q, d, c) = (line("Q"), line("D"), line("C"));
@@ -278,6 +297,7 @@ mod tests {
             ("8,16 3 4 0.5 1 Q X 8 + 16 [j]", RWBS),
             ("8,16 3 4 0.5 1 Q R", SECTORS),
             ("8,16 3 4 0.5 1 Q R 8 16 [j]", SECTORS),
+            ("8,16 3 4 0.5 268435455 Q R 8 + 8 [j]", by_process(u64::MAX).unwrap_err()),
             ("8,16 3 4 0.5 1 Q R 36028797018963968 + 1 [j]", FAR),
             ("8,16 3 4 0.5 1 Q R 8 + 8388608 [j]", LONG),
         ] {

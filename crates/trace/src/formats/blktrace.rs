@@ -6,11 +6,12 @@
 //! the categories. One action is counted by the same rule as in [`super::blkparse`]: Q (queued) when the first part of
 //! the trace has any Q, else D (issued to the driver); when it has neither, whichever comes first later on. A discard
 //! is a trim; a flush without bytes is a flush, with bytes it is its write; SCSI passthrough is another command. Each
-//! device is a volume "major,minor". Times are the tracing machine's clock.
+//! device is a volume "major,minor". Times are the tracing machine's clock. Who asks, and whether it waits, is told as in
+//! [`super::blkparse`].
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Op, OriginFields, TraceRequest};
 
-use super::fields::sectors;
+use super::fields::{by_process, is_waited_for, sectors};
 use super::{Decoder, Format};
 use crate::error::{ErrorKind, Fault, Position, TraceError};
 use crate::feed::{Feed, More, Parsed, check_request};
@@ -23,13 +24,14 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["blktrace"],
     default_unit_bytes: None,
     has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    origins: |_| OriginFields { process: true, sync: true, critical: false },
     detect: |head| Order::of(head).is_some(),
     decoder: |head| Box::new(Blktrace { order: Order::of(head), counted: counted_action(head) }),
 };
 
 const RECORD_BYTES: usize = 48;
 const ACTION_AT: usize = 28;
+const PROCESS_AT: usize = 32;
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
 
@@ -41,9 +43,12 @@ const ACTION_MASK: u32 = 0xff;
 const READ: u32 = 1 << 16;
 const WRITE: u32 = 1 << 17;
 const FLUSH: u32 = 1 << 18;
+const SYNC: u32 = 1 << 19;
 const PASSTHROUGH: u32 = 1 << 25;
 const NOTIFY: u32 = 1 << 26;
+const AHEAD: u32 = 1 << 27;
 const DISCARD: u32 = 1 << 29;
+const FUA: u32 = 1 << 31;
 /// Bits of a device's minor number.
 const MINOR_BITS: u32 = 20;
 
@@ -199,24 +204,24 @@ impl Blktrace {
         let (time_ns, bytes) = (order.u64(record, 8), order.u32(record, 24));
         let volume = volumes.lookup(&order.u32(record, 36).to_be_bytes(), device_name)?;
         let op = match categories {
-            _ if categories & FLUSH != 0 && bytes == 0 => {
-                return Ok(Parsed::Request(TraceRequest {
-                    time_ns,
-                    offset_bytes: 0,
-                    length_bytes: 0,
-                    volume,
-                    op: Op::Flush,
-                    origin: Origin::UNKNOWN,
-                }));
-            }
+            _ if categories & FLUSH != 0 && bytes == 0 => Op::Flush,
             _ if categories & DISCARD != 0 => Op::Trim,
             _ if categories & WRITE != 0 => Op::Write,
             _ if categories & READ != 0 => Op::Read,
             _ => return Err(NO_DIRECTION),
         };
-        let (offset_bytes, _) = sectors(order.u64(record, 16), 0)?;
-        let request =
-            TraceRequest { time_ns, offset_bytes, length_bytes: bytes, volume, op, origin: Origin::UNKNOWN };
+        let has = |category: u32| categories & category != 0;
+        let origin = by_process(u64::from(order.u32(record, PROCESS_AT)))?.with_sync(is_waited_for(
+            op,
+            has(SYNC),
+            has(FLUSH | FUA),
+            has(AHEAD),
+        ));
+        let offset_bytes = match op {
+            Op::Flush => 0,
+            _ => sectors(order.u64(record, 16), 0)?.0,
+        };
+        let request = TraceRequest { time_ns, offset_bytes, length_bytes: bytes, volume, op, origin };
         check_request(&request)?;
         Ok(Parsed::Request(request))
     }
@@ -294,7 +299,27 @@ mod tests {
                 [(Op::Read, 8192), (Op::Write, 4096), (Op::Trim, 65_536), (Op::Flush, 0), (Op::Write, 512)];
             assert_eq!(requests.iter().map(|r| (r.op, r.length_bytes)).collect::<Vec<_>>(), expected);
             assert_eq!((requests[0].time_ns, requests[0].offset_bytes), (5_000_000_007, 4096));
+            let waits: Vec<_> = requests.iter().map(|r| (r.origin.process(), r.origin.sync())).collect();
+            let expected = [true, true, false, true, false].map(|waits| (Some(77), Some(waits)));
+            assert_eq!(waits, expected);
             assert_eq!((errors, volumes, others), (vec![], vec!["8,16".to_owned()], 1));
+        }
+    }
+
+    #[test]
+    fn whether_the_issuer_waits() {
+        for (categories, waits) in [
+            (READ, true),
+            (READ | AHEAD, false),
+            (READ | AHEAD | SYNC, true),
+            (WRITE, false),
+            (WRITE | 1 << 28, false),
+            (WRITE | SYNC, true),
+            (WRITE | FUA, true),
+            (WRITE | DISCARD, false),
+        ] {
+            let (requests, ..) = read(record(Order::Big, QUEUE | categories, 4096, b""), OnError::Stop);
+            assert_eq!(requests[0].origin.sync(), Some(waits), "{categories:x}");
         }
     }
 

@@ -1,12 +1,13 @@
 //! What text formats share: fields as numbers, times and sizes, each with the fault it may have. It must not know
 //! single formats.
 
-use lode_types::{Op, SECTOR_BYTES};
+use lode_types::{Op, Origin, SECTOR_BYTES};
 
 use crate::error::{ErrorKind, Fault};
 use crate::scan::decimal;
 
 const LONG: Fault = Fault::new(ErrorKind::OutOfRange, "a request shorter than 4 GiB");
+const PROCESS: Fault = Fault::new(ErrorKind::OutOfRange, "the number of a process up to 268435454");
 const FAR: Fault = Fault::new(ErrorKind::OutOfRange, "a first block whose byte offset is below 2^64");
 
 /// A unit of time, as the power of ten that its nanoseconds are.
@@ -45,6 +46,19 @@ impl TimeUnit {
         let kept = digits.iter().copied().chain(std::iter::repeat(b'0')).take(places);
         Ok(kept.fold(0, |ns, digit| ns * 10 + u64::from(digit - b'0')))
     }
+}
+
+/// What is known of a request when its process is.
+#[inline]
+pub(super) fn by_process(number: u64) -> Result<Origin, Fault> {
+    u32::try_from(number).ok().and_then(|number| Origin::UNKNOWN.with_process(number)).ok_or(PROCESS)
+}
+
+/// What blktrace's flags say of whether the issuer waits. Linux calls every read synchronous (`op_is_sync`); for what is
+/// read ahead nobody waits yet.
+#[inline]
+pub(super) fn is_waited_for(op: Op, sync: bool, flush_or_fua: bool, ahead: bool) -> bool {
+    sync || flush_or_fua || (op == Op::Read && !ahead) || op == Op::Flush
 }
 
 /// A decimal number; one of digits alone that is too large is out of range.

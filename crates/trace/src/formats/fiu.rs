@@ -4,9 +4,9 @@
 //! it are counted from the line's end. The MD5 of the content is not used. A volume is named "major,minor", as in
 //! [`super::blkparse`].
 
-use lode_types::{Origin, OriginFields, TraceRequest};
+use lode_types::{OriginFields, TraceRequest};
 
-use super::fields::{TimeUnit, number, read_or_write, sectors};
+use super::fields::{TimeUnit, by_process, number, read_or_write, sectors};
 use super::{Decoder, Format, head_lines};
 use crate::error::{Fault, TraceError};
 use crate::feed::{Feed, More, Parsed};
@@ -19,7 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["fiu"],
     default_unit_bytes: None,
     has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    origins: |_| OriginFields { process: true, ..OriginFields::NONE },
     detect: |head| {
         head_lines(head)
             .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
@@ -46,7 +46,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let mut fields = Fields::new(line);
     let Some(time) = fields.token() else { return Ok(Parsed::Nothing) };
     let time_ns = TimeUnit::Nanoseconds.ns(Some(time), "a time from 0 to below 2^64 ns as first field")?;
-    number(fields.token(), "a process number as second field")?;
+    let origin = by_process(number(fields.token(), "a process number as second field")?)?;
     fields.token().ok_or(SHAPE)?;
     let mut last = [&b""[..]; LAST];
     let mut found = 0;
@@ -64,14 +64,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let op = read_or_write(Some(op), "R or W after the size")?;
     let (offset_bytes, length_bytes) = sectors(start, size)?;
     let volume = volume_of(major, minor, volumes)?;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes,
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
+    Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin }))
 }
 
 fn volume_of(major: &[u8], minor: &[u8], volumes: &mut VolumeTable) -> Result<u32, Fault> {
@@ -101,7 +94,7 @@ mod tests {
             length_bytes: 4096,
             volume: 0,
             op: Op::Write,
-            origin: Origin::UNKNOWN,
+            origin: by_process(4253).unwrap(),
         };
         let mut volumes = VolumeTable::default();
         for process in ["nfsd", "a b  8 R"] {
@@ -109,6 +102,7 @@ mod tests {
             let Ok(Parsed::Request(request)) = parse(line.as_bytes(), &mut volumes) else { panic!("{line}") };
             assert_eq!(request, expected);
         }
+        assert_eq!(expected.origin.process(), Some(4253));
         assert_eq!(volumes.names(), ["6,0"]);
         assert!(matches!(parse(b" ", &mut volumes), Ok(Parsed::Nothing)));
     }
@@ -118,6 +112,7 @@ mod tests {
         for (line, kind) in [
             (format!("-1 1 p 8 8 R 6 0 {MD5}"), ErrorKind::NegativeTime),
             (format!("1 p p 8 8 R 6 0 {MD5}"), ErrorKind::Malformed),
+            (format!("1 268435455 p 8 8 R 6 0 {MD5}"), ErrorKind::OutOfRange),
             (format!("1 1 8 8 R 6 0 {MD5}"), ErrorKind::Malformed),
             (format!("1 1 p 8 8 D 6 0 {MD5}"), ErrorKind::Malformed),
             (format!("1 1 p 8 8 R 6 x {MD5}"), ErrorKind::Malformed),

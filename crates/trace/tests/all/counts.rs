@@ -1,9 +1,11 @@
 //! Every real trace, with the counts that their README states.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use lode_trace::{ErrorKind, ReadOptions, TraceInfo, info, open_trace, read_trace};
+use lode_types::{Op, OriginFields};
 
 /// A line of the README's table of traces with reads and writes.
 struct Stated {
@@ -201,5 +203,33 @@ fn no_content_is_claimed_by_a_wrong_format() {
     for file in NO_TRACES {
         let error = open_trace(folder.join(file), &ReadOptions::default()).expect_err(file);
         assert_eq!(error.kind(), ErrorKind::UnknownFormat, "{file}");
+    }
+}
+
+/// Of the requests of a trace: how many processes, and how many writes whose issuers wait, and others.
+fn who_asks(file: &str) -> Option<(OriginFields, usize, [usize; 2])> {
+    let mut reader = open_trace(&traces()?.join(file), &ReadOptions::default()).expect(file);
+    let (mut processes, mut writes, mut batch) = (HashSet::new(), [0; 2], Vec::new());
+    while reader.next_batch(&mut batch).expect(file) > 0 {
+        for request in &batch {
+            processes.insert(request.origin.process().expect("every line has one"));
+            if request.op == Op::Write {
+                writes[usize::from(request.origin.sync() != Some(true))] += 1;
+            }
+        }
+    }
+    Some((reader.recorded().origins, processes.len(), writes))
+}
+
+/// Counted in the text with awk.
+#[test]
+fn who_asks_in_real_traces() {
+    let process = OriginFields { process: true, ..OriginFields::NONE };
+    for (file, told, processes, writes) in [
+        ("ycsb-ext4.blkparse.zst", OriginFields { sync: true, ..process }, 29, [671, 177]),
+        ("fiu-mail-10k.blkparse.zst", process, 21, [0, 1101]),
+    ] {
+        let Some(found) = who_asks(file) else { return };
+        assert_eq!(found, (told, processes, writes), "{file}");
     }
 }

@@ -80,6 +80,18 @@ pub fn every_format(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
+/// These requests as a format of [`every_format`] tells who asked for them.
+pub fn with_origins(format: &str, requests: &[TraceRequest]) -> Vec<TraceRequest> {
+    let by = |process| Origin::UNKNOWN.with_process(process).expect("it is small");
+    let origin = |op| match format {
+        "blkparse" => by(3645).with_sync(true),
+        "blktrace" => by(7).with_sync(op == Op::Read),
+        "fiu" => by(7),
+        _ => Origin::UNKNOWN,
+    };
+    requests.iter().map(|&request| TraceRequest { origin: origin(request.op), ..request }).collect()
+}
+
 /// How many there are.
 pub const FORMATS: usize = 17;
 
