@@ -131,6 +131,13 @@ impl Sink for Nothing {
     fn effect(&mut self, _: Effect) {}
 }
 
+/// For what is asked seldom: code that is compiled once serves every sink.
+impl Sink for &mut dyn Sink {
+    fn effect(&mut self, effect: Effect) {
+        (**self).effect(effect);
+    }
+}
+
 impl Sink for Vec<Effect> {
     fn effect(&mut self, effect: Effect) {
         self.push(effect);

@@ -30,310 +30,245 @@ pub struct SchemeInfo {
     tables: &'static [&'static [SettingInfo]],
     /// Keys of settings that exist to reproduce other readings of the source; their defaults are the ones to use.
     variants: &'static [&'static str],
-    build: fn(&Settings, Quota, Quota) -> AnyScheme,
+    build: Build,
 }
 
+/// Builds a scheme from settings, what the host has, and the VM's first share.
+type Build = fn(&Settings, Quota, Quota) -> AnyScheme;
+
 static SCHEMES: &[SchemeInfo] = &[
-    SchemeInfo {
-        name: "etica",
-        about: "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance, \
-                promotion and eviction by popularity",
-        source: "ETICA",
-        levels: &[Level::Dram, Level::Ssd],
-        tables: etica::TABLES,
-        variants: &["evict", "popularity", "window"],
-        needs_future: false,
-        build: |settings, physical, quota| {
+    SchemeInfo::new(
+        "etica",
+        "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance, \
+         promotion and eviction by popularity",
+        "ETICA",
+        etica::TABLES,
+        |settings, physical, quota| {
             AnyScheme::Etica(Box::new(etica::Etica::new(settings, physical, quota)))
         },
-    },
-    SchemeInfo {
-        name: "lru",
-        about: "one SSD level that gives up the least recently used block",
-        source: "ETICA section 3; textbook",
-        levels: &[Level::Ssd],
-        tables: sets::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::Lru(sets::Lru::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "fifo",
-        about: "one SSD level that gives up the longest resident block",
-        source: "textbook",
-        levels: &[Level::Ssd],
-        tables: sets::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::Fifo(sets::Fifo::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "arc",
-        about: "one SSD level that divides itself between blocks seen once and blocks seen more often",
-        source: "Megiddo and Modha, FAST 2003",
-        levels: &[Level::Ssd],
-        tables: arc::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::Arc(arc::Arc::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "s3-fifo",
-        about: "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
-        source: "Yang et al., SOSP 2023",
-        levels: &[Level::Ssd],
-        tables: s3_fifo::TABLES,
-        variants: &["warm_up"],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::S3Fifo(s3_fifo::S3Fifo::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "sieve",
-        about: "one SSD level, one FIFO queue, and a hand that spares what was visited",
-        source: "Zhang et al., NSDI 2024",
-        levels: &[Level::Ssd],
-        tables: sieve::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::Sieve(sieve::Sieve::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "lirs",
-        about: "one SSD level for the blocks with the shortest time between their last two accesses, and a small queue \
-                for all others",
-        source: "Jiang and Zhang, SIGMETRICS 2002",
-        levels: &[Level::Ssd],
-        tables: lirs::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::Lirs(lirs::Lirs::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "w-tinylfu",
-        about: "one SSD level with a small window for newcomers and a main part that lets in only who was accessed \
-                more often than who would leave",
-        source: "Einziger, Friedman and Manes, ACM TOS 13(4), 2017",
-        levels: &[Level::Ssd],
-        tables: w_tinylfu::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::WTinyLfu(w_tinylfu::WTinyLfu::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "belady",
-        about: "the bound: one SSD level that knows what comes next, and gives up the block whose next use is farthest",
-        source: "Belady, IBM Systems Journal 5(2), 1966",
-        levels: &[Level::Ssd],
-        tables: belady::TABLES,
-        variants: &[],
-        needs_future: true,
-        build: |settings, _, quota| AnyScheme::Belady(belady::Belady::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "larc",
-        about: "one SSD level that a block enters when it is missed again while it is remembered",
-        source: "Huang et al., MSST 2013",
-        levels: &[Level::Ssd],
-        tables: larc::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::Larc(larc::Larc::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "s-rac-like",
-        about: "LARC, and a second chance for blocks that were hit",
-        source: "S-RAC, of which little is known; Huang et al., MSST 2013",
-        levels: &[Level::Ssd],
-        tables: larc::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::SRacLike(larc::SRacLike::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "2q",
-        about: "one SSD level of a FIFO queue for newcomers, ghosts, and a recency queue for what came back",
-        source: "Johnson and Shasha, VLDB 1994",
-        levels: &[Level::Ssd],
-        tables: two_q::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::TwoQ(two_q::TwoQ::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "mq",
-        about: "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
-        source: "Zhou et al., USENIX ATC 2001",
-        levels: &[Level::Ssd],
-        tables: mq::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::Mq(mq::Mq::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "fast-cache-like",
-        about: "one SSD level that a block enters with its third access",
-        source: "EMC FAST Cache, recalled",
-        levels: &[Level::Ssd],
-        tables: fast_cache::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::FastCacheLike(fast_cache::FastCacheLike::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "rpac",
-        about: "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular region, \
-                or stays outside",
-        source: "RPAC (Ye et al.)",
-        levels: &[Level::Ssd],
-        tables: rpac::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
-    },
-    SchemeInfo {
-        name: "eci-cache-like",
-        about: "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
-                overwrites",
-        source: "ECI-Cache: its abstract and ETICA's text; the rest recalled",
-        levels: &[Level::Ssd],
-        tables: sized::ECI_CACHE,
-        variants: &["window"],
-        needs_future: false,
-        build: |settings, physical, quota| {
+    )
+    .on(&[Level::Dram, Level::Ssd])
+    .with_variants(&["evict", "popularity", "window"]),
+    SchemeInfo::new(
+        "lru",
+        "one SSD level that gives up the least recently used block",
+        "ETICA section 3; textbook",
+        sets::TABLES,
+        |settings, _, quota| AnyScheme::Lru(sets::Lru::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "fifo",
+        "one SSD level that gives up the longest resident block",
+        "textbook",
+        sets::TABLES,
+        |settings, _, quota| AnyScheme::Fifo(sets::Fifo::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "arc",
+        "one SSD level that divides itself between blocks seen once and blocks seen more often",
+        "Megiddo and Modha, FAST 2003",
+        arc::TABLES,
+        |settings, _, quota| AnyScheme::Arc(arc::Arc::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "s3-fifo",
+        "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
+        "Yang et al., SOSP 2023",
+        s3_fifo::TABLES,
+        |settings, _, quota| AnyScheme::S3Fifo(s3_fifo::S3Fifo::new(settings, quota)),
+    )
+    .with_variants(&["warm_up"]),
+    SchemeInfo::new(
+        "sieve",
+        "one SSD level, one FIFO queue, and a hand that spares what was visited",
+        "Zhang et al., NSDI 2024",
+        sieve::TABLES,
+        |settings, _, quota| AnyScheme::Sieve(sieve::Sieve::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "lirs",
+        "one SSD level for the blocks with the shortest time between their last two accesses, and a small queue \
+         for all others",
+        "Jiang and Zhang, SIGMETRICS 2002",
+        lirs::TABLES,
+        |settings, _, quota| AnyScheme::Lirs(lirs::Lirs::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "w-tinylfu",
+        "one SSD level with a small window for newcomers and a main part that lets in only who was accessed \
+         more often than who would leave",
+        "Einziger, Friedman and Manes, ACM TOS 13(4), 2017",
+        w_tinylfu::TABLES,
+        |settings, _, quota| AnyScheme::WTinyLfu(w_tinylfu::WTinyLfu::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "belady",
+        "the bound: one SSD level that knows what comes next, and gives up the block whose next use is farthest",
+        "Belady, IBM Systems Journal 5(2), 1966",
+        belady::TABLES,
+        |settings, _, quota| AnyScheme::Belady(belady::Belady::new(settings, quota)),
+    )
+    .foreseeing(),
+    SchemeInfo::new(
+        "larc",
+        "one SSD level that a block enters when it is missed again while it is remembered",
+        "Huang et al., MSST 2013",
+        larc::TABLES,
+        |settings, _, quota| AnyScheme::Larc(larc::Larc::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "s-rac-like",
+        "LARC, and a second chance for blocks that were hit",
+        "S-RAC, of which little is known; Huang et al., MSST 2013",
+        larc::TABLES,
+        |settings, _, quota| AnyScheme::SRacLike(larc::SRacLike::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "2q",
+        "one SSD level of a FIFO queue for newcomers, ghosts, and a recency queue for what came back",
+        "Johnson and Shasha, VLDB 1994",
+        two_q::TABLES,
+        |settings, _, quota| AnyScheme::TwoQ(two_q::TwoQ::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "mq",
+        "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
+        "Zhou et al., USENIX ATC 2001",
+        mq::TABLES,
+        |settings, _, quota| AnyScheme::Mq(mq::Mq::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "fast-cache-like",
+        "one SSD level that a block enters with its third access",
+        "EMC FAST Cache, recalled",
+        fast_cache::TABLES,
+        |settings, _, quota| AnyScheme::FastCacheLike(fast_cache::FastCacheLike::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "rpac",
+        "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular region, \
+         or stays outside",
+        "RPAC (Ye et al.)",
+        rpac::TABLES,
+        |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
+    ),
+    SchemeInfo::new(
+        "eci-cache-like",
+        "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
+         overwrites",
+        "ECI-Cache: its abstract and ETICA's text; the rest recalled",
+        sized::ECI_CACHE,
+        |settings, physical, quota| {
             AnyScheme::EciCacheLike(Box::new(EciCacheLike::new(settings, physical, quota)))
         },
-    },
-    SchemeInfo {
-        name: "centaur-like",
-        about: "one SSD level whose share follows reuse distances over all accesses, write-back",
-        source: "Centaur: its abstract and ETICA's text; the rest recalled",
-        levels: &[Level::Ssd],
-        tables: sized::CENTAUR,
-        variants: &["window"],
-        needs_future: false,
-        build: |settings, physical, quota| {
+    )
+    .with_variants(&["window"]),
+    SchemeInfo::new(
+        "centaur-like",
+        "one SSD level whose share follows reuse distances over all accesses, write-back",
+        "Centaur: its abstract and ETICA's text; the rest recalled",
+        sized::CENTAUR,
+        |settings, physical, quota| {
             AnyScheme::CentaurLike(Box::new(sized::CentaurLike::new(settings, physical, quota)))
         },
-    },
-    SchemeInfo {
-        name: "s-cave-like",
-        about: "one SSD level that grows by chunks where most of it is in use, and shrinks where least is; write-through",
-        source: "S-CAVE: its abstract and ETICA's text; the rest recalled",
-        levels: &[Level::Ssd],
-        tables: sized::S_CAVE,
-        variants: &[],
-        needs_future: false,
-        build: |settings, physical, quota| {
+    )
+    .with_variants(&["window"]),
+    SchemeInfo::new(
+        "s-cave-like",
+        "one SSD level that grows by chunks where most of it is in use, and shrinks where least is; write-through",
+        "S-CAVE: its abstract and ETICA's text; the rest recalled",
+        sized::S_CAVE,
+        |settings, physical, quota| {
             AnyScheme::SCaveLike(Box::new(sized::SCaveLike::new(settings, physical, quota)))
         },
-    },
-    SchemeInfo {
-        name: "vcacheshare-like",
-        about: "one SSD level whose share follows hit ratio and reuse intensity of the reads; write-around",
-        source: "vCacheShare, recalled",
-        levels: &[Level::Ssd],
-        tables: sized::VCACHESHARE,
-        variants: &["window", "intensity"],
-        needs_future: false,
-        build: |settings, physical, quota| {
+    ),
+    SchemeInfo::new(
+        "vcacheshare-like",
+        "one SSD level whose share follows hit ratio and reuse intensity of the reads; write-around",
+        "vCacheShare, recalled",
+        sized::VCACHESHARE,
+        |settings, physical, quota| {
             AnyScheme::VCacheShareLike(Box::new(sized::VCacheShareLike::new(settings, physical, quota)))
         },
-    },
-    SchemeInfo {
-        name: "flashcache",
-        about: "one SSD level of sets in which only clean blocks give way, and dirty ones are written back when they are many \
-                or idle",
-        source: "flashcache, its administrator's guide",
-        levels: &[Level::Ssd],
-        tables: flashcache::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| {
+    )
+    .with_variants(&["window", "intensity"]),
+    SchemeInfo::new(
+        "flashcache",
+        "one SSD level of sets in which only clean blocks give way, and dirty ones are written back when they are many \
+         or idle",
+        "flashcache, its administrator's guide",
+        flashcache::TABLES,
+        |settings, _, quota| {
             AnyScheme::Flashcache(Box::new(flashcache::Flashcache::new(settings, quota)))
         },
-    },
-    SchemeInfo {
-        name: "opencas-like",
-        about: "one SSD level under LRU that cleans what was not written for long, admits what comes several times, and lets \
-                sequential streams pass by",
-        source: "Open CAS, its documentation; recalled where that is silent",
-        levels: &[Level::Ssd],
-        tables: opencas::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| {
+    ),
+    SchemeInfo::new(
+        "opencas-like",
+        "one SSD level under LRU that cleans what was not written for long, admits what comes several times, and lets \
+         sequential streams pass by",
+        "Open CAS, its documentation; recalled where that is silent",
+        opencas::TABLES,
+        |settings, _, quota| {
             AnyScheme::OpencasLike(Box::new(opencas::OpencasLike::new(settings, quota)))
         },
-    },
-    SchemeInfo {
-        name: "l2arc-like",
-        about: "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
-                disk",
-        source: "ZFS's L2ARC, recalled",
-        levels: &[Level::Dram, Level::Ssd],
-        tables: l2arc::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::L2arcLike(Box::new(l2arc::L2arcLike::new(settings, quota))),
-    },
-    SchemeInfo {
-        name: "ucache-like",
-        about: "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
-        source: "uCache: its abstract and TICA's text; the rest recalled",
-        levels: &[Level::Dram, Level::Ssd],
-        tables: ucache::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| AnyScheme::UcacheLike(Box::new(ucache::UcacheLike::new(settings, quota))),
-    },
-    SchemeInfo {
-        name: "tica-ef",
-        about: "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves DRAM is \
-                dropped, which spares the SSDs",
-        source: "TICA (Salkhordeh et al.)",
-        levels: &Level::ALL,
-        tables: tica::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| {
+    ),
+    SchemeInfo::new(
+        "l2arc-like",
+        "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
+         disk",
+        "ZFS's L2ARC, recalled",
+        l2arc::TABLES,
+        |settings, _, quota| AnyScheme::L2arcLike(Box::new(l2arc::L2arcLike::new(settings, quota))),
+    )
+    .on(&[Level::Dram, Level::Ssd]),
+    SchemeInfo::new(
+        "ucache-like",
+        "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
+        "uCache: its abstract and TICA's text; the rest recalled",
+        ucache::TABLES,
+        |settings, _, quota| AnyScheme::UcacheLike(Box::new(ucache::UcacheLike::new(settings, quota))),
+    )
+    .on(&[Level::Dram, Level::Ssd]),
+    SchemeInfo::new(
+        "tica-ef",
+        "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves DRAM is \
+         dropped, which spares the SSDs",
+        "TICA (Salkhordeh et al.)",
+        tica::TABLES,
+        |settings, _, quota| {
             tica_scheme(tica::Tica::fixed(settings, quota, Policy::EnduranceFriendly))
         },
-    },
-    SchemeInfo {
-        name: "tica-wed",
-        about: "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
-        source: "TICA (Salkhordeh et al.)",
-        levels: &Level::ALL,
-        tables: tica::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| {
+    )
+    .on(&Level::ALL),
+    SchemeInfo::new(
+        "tica-wed",
+        "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
+        "TICA (Salkhordeh et al.)",
+        tica::TABLES,
+        |settings, _, quota| {
             tica_scheme(tica::Tica::fixed(settings, quota, Policy::WriteToEnduranceDisk))
         },
-    },
-    SchemeInfo {
-        name: "tica-adaptive",
-        about: "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what nobody uses",
-        source: "TICA (Salkhordeh et al.)",
-        levels: &Level::ALL,
-        tables: tica::ADAPTIVE_TABLES,
-        variants: &["identifier"],
-        needs_future: false,
-        build: |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
-    },
-    SchemeInfo {
-        name: write_cache::NAME,
-        about: "one SSD level that takes only writes, and of these all, those that somebody waits for, those of critical \
-                processes, or the log",
-        source: "Kim et al., USENIX ATC 2015",
-        levels: &[Level::Ssd],
-        tables: write_cache::TABLES,
-        variants: &[],
-        needs_future: false,
-        build: |settings, _, quota| {
+    )
+    .on(&Level::ALL),
+    SchemeInfo::new(
+        "tica-adaptive",
+        "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what nobody uses",
+        "TICA (Salkhordeh et al.)",
+        tica::ADAPTIVE_TABLES,
+        |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
+    )
+    .on(&Level::ALL)
+    .with_variants(&["identifier"]),
+    SchemeInfo::new(
+        write_cache::NAME,
+        "one SSD level that takes only writes, and of these all, those that somebody waits for, those of critical \
+         processes, or the log",
+        "Kim et al., USENIX ATC 2015",
+        write_cache::TABLES,
+        |settings, _, quota| {
             AnyScheme::RequestOriented(Box::new(write_cache::WriteCache::new(settings, quota)))
         },
-    },
+    ),
 ];
 
 fn tica_scheme(tica: tica::Tica) -> AnyScheme {
@@ -346,6 +281,38 @@ pub fn schemes() -> &'static [SchemeInfo] {
 }
 
 impl SchemeInfo {
+    /// A scheme of one SSD level, with settings that are all meant to be used.
+    const fn new(
+        name: &'static str,
+        about: &'static str,
+        source: &'static str,
+        tables: &'static [&'static [SettingInfo]],
+        build: Build,
+    ) -> SchemeInfo {
+        SchemeInfo {
+            name,
+            about,
+            source,
+            levels: &[Level::Ssd],
+            needs_future: false,
+            tables,
+            variants: &[],
+            build,
+        }
+    }
+
+    const fn on(self, levels: &'static [Level]) -> SchemeInfo {
+        SchemeInfo { levels, ..self }
+    }
+
+    const fn with_variants(self, variants: &'static [&'static str]) -> SchemeInfo {
+        SchemeInfo { variants, ..self }
+    }
+
+    const fn foreseeing(self) -> SchemeInfo {
+        SchemeInfo { needs_future: true, ..self }
+    }
+
     /// The scheme of this name.
     pub fn find(name: &str) -> Result<&'static SchemeInfo, SettingError> {
         SCHEMES.iter().find(|info| info.name == name).ok_or_else(|| SettingError::UnknownScheme {
@@ -479,6 +446,17 @@ macro_rules! each {
     };
 }
 
+/// What is asked seldom is compiled here, once, and not for each sink of each user.
+impl AnyScheme {
+    fn discard_once(&mut self, block: BlockNo, mut sink: &mut dyn Sink) {
+        each!(self, scheme => scheme.discard(block, &mut sink))
+    }
+
+    fn resize_once(&mut self, quota: Quota, mut sink: &mut dyn Sink) {
+        each!(self, scheme => scheme.resize(quota, &mut sink))
+    }
+}
+
 impl Scheme for AnyScheme {
     #[inline]
     fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
@@ -495,7 +473,7 @@ impl Scheme for AnyScheme {
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        each!(self, scheme => scheme.discard(block, sink))
+        self.discard_once(block, sink);
     }
 
     fn forget(&mut self, level: Level, block: BlockNo) {
@@ -511,7 +489,7 @@ impl Scheme for AnyScheme {
     }
 
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
-        each!(self, scheme => scheme.resize(quota, sink))
+        self.resize_once(quota, sink);
     }
 
     fn quota(&self) -> Quota {

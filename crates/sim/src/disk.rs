@@ -1,6 +1,6 @@
 //! A device that remembers what a power cut could take away.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use lode_engine::command::MediaError;
 use lode_engine::store::Bytes;
@@ -14,11 +14,12 @@ const SECTORS_PER_CHUNK: usize = 128;
 /// disk may be as large as a real one.
 type Chunk = Box<[[u8; SECTOR]; SECTORS_PER_CHUNK]>;
 
-/// A sector with contents that are not durable.
+/// A write to a sector that is not durable, and what the sector held before it.
 #[derive(Clone, Debug)]
 struct Unsettled {
-    durable: [u8; SECTOR],
-    since: Vec<(u64, [u8; SECTOR])>,
+    write: u64,
+    sector: usize,
+    before: [u8; SECTOR],
 }
 
 /// A simulated device. See the crate's documentation for what it may lose.
@@ -26,7 +27,8 @@ struct Unsettled {
 pub struct SimDisk {
     chunks: Vec<Option<Chunk>>,
     bytes: u64,
-    unsettled: HashMap<usize, Unsettled>,
+    /// In the order of the writes.
+    unsettled: VecDeque<Unsettled>,
     writes: u64,
     /// Writes and flushes until one fails, for surprise-shutdown tests; `None`: none fails.
     pub fail_after: Option<u64>,
@@ -36,7 +38,7 @@ impl SimDisk {
     /// A device of zeroes. Its size is a multiple of 512 bytes.
     pub fn new(bytes: u64) -> SimDisk {
         let chunks = bytes.div_ceil((SECTOR * SECTORS_PER_CHUNK) as u64) as usize;
-        SimDisk { chunks: vec![None; chunks], bytes, unsettled: HashMap::new(), writes: 0, fail_after: None }
+        SimDisk { chunks: vec![None; chunks], bytes, unsettled: VecDeque::new(), writes: 0, fail_after: None }
     }
 
     fn sector(&self, sector: usize) -> &[u8; SECTOR] {
@@ -66,10 +68,8 @@ impl SimDisk {
         for (i, new) in bytes.chunks_exact(SECTOR).enumerate() {
             let sector = (offset_bytes / SECTOR as u64) as usize + i;
             let new: [u8; SECTOR] = new.try_into().expect("a sector");
-            let durable = std::mem::replace(self.sector_mut(sector), new);
-            let unsettled =
-                self.unsettled.entry(sector).or_insert_with(|| Unsettled { durable, since: Vec::new() });
-            unsettled.since.push((self.writes, new));
+            let before = std::mem::replace(self.sector_mut(sector), new);
+            self.unsettled.push_back(Unsettled { write: self.writes, sector, before });
         }
     }
 
@@ -80,23 +80,22 @@ impl SimDisk {
 
     /// A flush that covers everything up to `mark` is complete.
     pub fn settle(&mut self, mark: u64) {
-        self.unsettled.retain(|_, unsettled| {
-            let settled = unsettled.since.partition_point(|(at, _)| *at <= mark);
-            if let Some((_, last)) = unsettled.since.drain(..settled).next_back() {
-                unsettled.durable = last;
-            }
-            !unsettled.since.is_empty()
-        });
+        let settled = self.unsettled.partition_point(|unsettled| unsettled.write <= mark);
+        self.unsettled.drain(..settled);
     }
 
     /// The power goes and comes back.
     pub fn power_cut(&mut self, rng: &mut Rng) {
-        let mut sectors: Vec<_> = self.unsettled.drain().collect();
-        sectors.sort_unstable_by_key(|(sector, _)| *sector);
-        for (sector, unsettled) in sectors {
-            let pick = rng.below(unsettled.since.len() as u64 + 1) as usize;
-            let content = if pick == 0 { unsettled.durable } else { unsettled.since[pick - 1].1 };
-            *self.sector_mut(sector) = content;
+        // For each sector what is durable, and what each write but the last put there; that one's is there now.
+        let mut contents: BTreeMap<usize, Vec<[u8; SECTOR]>> = BTreeMap::new();
+        for Unsettled { sector, before, .. } in std::mem::take(&mut self.unsettled) {
+            contents.entry(sector).or_default().push(before);
+        }
+        for (sector, contents) in contents {
+            let pick = rng.below(contents.len() as u64 + 1) as usize;
+            if let Some(content) = contents.get(pick) {
+                *self.sector_mut(sector) = *content;
+            }
         }
     }
 

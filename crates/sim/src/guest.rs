@@ -189,8 +189,8 @@ impl Guest {
         } else if kind < 88 {
             let fua = rng.chance(10);
             let write = self.model.submit(sectors.clone(), Change::Data);
-            let bytes: Vec<u8> = sectors.flat_map(|sector| Model::content(write, sector)).collect();
-            (GuestOp::Write { offset_bytes, buf: Buf::copy_of(&bytes), fua }, Asked::Write { write, fua })
+            let buf = Buf::copy_of(&Model::contents(write, sectors));
+            (GuestOp::Write { offset_bytes, buf, fua }, Asked::Write { write, fua })
         } else if kind < 95 {
             (GuestOp::Flush, Asked::Flush { mark: self.model.flush_mark() })
         } else if kind < 98 {

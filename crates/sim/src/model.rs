@@ -34,16 +34,21 @@ pub struct Version {
 impl Version {
     /// Whether `sector` may read so after this.
     pub fn allows(&self, sector: usize, bytes: &[u8]) -> bool {
-        let is_zero = || bytes.iter().all(|&byte| byte == 0);
         match self.change {
             Change::Data => Model::content(self.write, sector)[..] == *bytes,
-            Change::Zero => is_zero(),
+            Change::Zero => is_zero(bytes),
             Change::Trim => {
                 let write = (head_of(bytes) >> 32) as u32;
-                is_zero() || (write < self.write && Model::content(write, sector)[..] == *bytes)
+                is_zero(bytes) || (write < self.write && Model::content(write, sector)[..] == *bytes)
             }
         }
     }
+}
+
+/// Compared as a whole: every sector of a volume is looked at after every crash, and byte by byte that would be most of
+/// what a run takes.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes == [0; SECTOR]
 }
 
 /// The word that names the write and the sector.
@@ -93,6 +98,12 @@ impl Model {
             chunk[8..].copy_from_slice(&(word ^ (i as u64) << 56).to_le_bytes());
         }
         bytes
+    }
+
+    /// The content that write `write` gives these sectors.
+    pub fn contents(write: u32, sectors: std::ops::Range<usize>) -> Vec<u8> {
+        let contents: Vec<_> = sectors.map(|sector| Model::content(write, sector)).collect();
+        contents.concat()
     }
 
     /// A write is acknowledged. With `durable` (FUA) nothing before it can come back.
@@ -163,7 +174,7 @@ impl Model {
         self.may_hold(sector, bytes)?;
         let versions = &mut self.sectors[sector];
         // A trimmed sector had one of several contents and has this one from now on.
-        let is_zero = bytes.iter().all(|&byte| byte == 0);
+        let is_zero = is_zero(bytes);
         let change = if is_zero { Change::Zero } else { Change::Data };
         let write = if is_zero { 0 } else { (head_of(bytes) >> 32) as u32 };
         versions.clear();

@@ -44,8 +44,8 @@ impl Guest {
             (GuestOp::Read { offset_bytes, length_bytes }, Asked::Read { first, expected })
         } else {
             let id = self.model.submit(sectors.clone(), Change::Data);
-            let bytes: Vec<u8> = sectors.flat_map(|sector| Model::content(id, sector)).collect();
-            (GuestOp::Write { offset_bytes, buf: Buf::copy_of(&bytes), fua: false }, Asked::Write(id))
+            let buf = Buf::copy_of(&Model::contents(id, sectors));
+            (GuestOp::Write { offset_bytes, buf, fua: false }, Asked::Write(id))
         };
         self.next += 1;
         self.asked.insert(self.next, asked);

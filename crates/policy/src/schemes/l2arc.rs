@@ -11,8 +11,8 @@ use crate::quota::Quota;
 use crate::scheme::{Hint, Scheme};
 use crate::schemes::arc::{Division, T1, T2};
 use crate::schemes::queue_level::QueueLevel;
-use crate::schemes::queues::Queues;
 use crate::schemes::ssd_level::{Id, Replacement};
+use crate::schemes::ssd_queue::SsdQueue;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 use crate::sizer;
 
@@ -56,15 +56,12 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
 
 pub(crate) static TABLES: &[&[SettingInfo]] = &[SETTINGS];
 
-/// The SSD's only queue, in order of arrival.
-const FIFO: usize = 0;
-
 /// One VM's ARC in DRAM over a fed SSD.
 #[derive(Debug)]
 pub struct L2arcLike {
     dram: QueueLevel<Division, 4>,
-    ssd: Queues<1>,
-    ssd_blocks: u32,
+    /// In order of arrival.
+    ssd: SsdQueue,
     feed: Interval,
     feed_blocks: u32,
     headroom: u32,
@@ -75,18 +72,11 @@ impl L2arcLike {
     pub fn new(settings: &Settings, quota: Quota) -> L2arcLike {
         L2arcLike {
             dram: QueueLevel::of(Level::Dram, settings, quota.dram_blocks),
-            ssd: Queues::of(Level::Ssd),
-            ssd_blocks: quota.ssd_blocks,
+            ssd: SsdQueue::new(quota.ssd_blocks),
             feed: sizer::interval(settings, "feed_interval", "feed_interval_s"),
             feed_blocks: settings.integer("feed_blocks") as u32,
             headroom: settings.integer("headroom") as u32,
         }
-    }
-
-    #[inline]
-    fn in_ssd(&self, hash: u32, block: BlockNo) -> Option<(Id, Slot)> {
-        let id = self.ssd.find(Hint { hash, place: Hint::NO_PLACE }, block)?;
-        self.ssd.slot(id).map(|slot| (id, slot))
     }
 
     /// What the ARC knows of a block, and where DRAM holds it.
@@ -103,7 +93,7 @@ impl L2arcLike {
             sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
             return;
         }
-        sink.effect(match self.in_ssd(hint.hash, block) {
+        sink.effect(match self.ssd.find(hint.hash, block) {
             Some((_, slot)) => Effect::ReadLevel { level: Level::Ssd, slot },
             None => Effect::ReadBacking,
         });
@@ -118,16 +108,13 @@ impl L2arcLike {
             self.dram.remove(block, id);
             sink.effect(Effect::Invalidate { level: Level::Dram, slot });
         }
-        if let Some((id, slot)) = self.in_ssd(hint.hash, block) {
-            self.ssd.remove(id);
-            sink.effect(Effect::Invalidate { level: Level::Ssd, slot });
-        }
+        self.ssd.invalidate(hint.hash, block, sink);
     }
 
     /// Copies what will leave the ARC next: first from the blocks seen more often, then from those seen once.
     #[inline(never)]
     fn feed<S: Sink>(&mut self, sink: &mut S) {
-        let mut left = self.feed_blocks.min(self.ssd_blocks);
+        let mut left = self.feed_blocks.min(self.ssd.capacity());
         for list in [T2, T1] {
             let mut at = self.dram.queues().oldest(list);
             for _ in 0..u64::from(self.headroom) * u64::from(self.feed_blocks) {
@@ -136,29 +123,14 @@ impl L2arcLike {
                 at = self.dram.queues().newer(id);
                 let hash = Hint::new(block).hash;
                 if let Some(from) = self.dram.slot(id)
-                    && self.in_ssd(hash, block).is_none()
+                    && self.ssd.find(hash, block).is_none()
                 {
-                    self.copy_to_ssd(hash, block, from, sink);
+                    let (_, slot) = self.ssd.put(hash, block, sink);
+                    let from = CopySource::Level { level: Level::Dram, slot: from };
+                    sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from });
                     left -= 1;
                 }
             }
-        }
-    }
-
-    fn copy_to_ssd<S: Sink>(&mut self, hash: u32, block: BlockNo, from: Slot, sink: &mut S) {
-        if self.ssd.cached() >= self.ssd_blocks {
-            self.evict_from_ssd(sink);
-        }
-        let id = self.ssd.insert(FIFO, hash, block);
-        let slot = self.ssd.give_slot(id);
-        let from = CopySource::Level { level: Level::Dram, slot: from };
-        sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from });
-    }
-
-    fn evict_from_ssd<S: Sink>(&mut self, sink: &mut S) {
-        if let Some(oldest) = self.ssd.oldest(FIFO) {
-            self.ssd.evict(oldest, sink);
-            self.ssd.fetch_behind(FIFO);
         }
     }
 }
@@ -196,10 +168,8 @@ impl Scheme for L2arcLike {
             if let (_, Some((id, _))) = self.in_dram(hint, block) {
                 self.dram.remove(block, id);
             }
-        } else if level == Level::Ssd
-            && let Some((id, _)) = self.in_ssd(hint.hash, block)
-        {
-            self.ssd.remove(id);
+        } else if level == Level::Ssd {
+            self.ssd.forget(hint.hash, block);
         }
     }
 
@@ -207,24 +177,19 @@ impl Scheme for L2arcLike {
     fn cleaned(&mut self, _: BlockNo) {}
 
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        let hint = Hint::new(block);
-        if dirty || self.ssd.cached() >= self.ssd_blocks || self.in_ssd(hint.hash, block).is_some() {
+        if dirty {
             return None;
         }
-        let id = self.ssd.insert(FIFO, hint.hash, block);
-        Some(self.ssd.give_slot(id))
+        self.ssd.restore(Hint::new(block).hash, block, false)
     }
 
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.dram.resize(quota.dram_blocks, sink);
-        self.ssd_blocks = quota.ssd_blocks;
-        while self.ssd.cached() > self.ssd_blocks {
-            self.evict_from_ssd(sink);
-        }
+        self.ssd.resize(quota.ssd_blocks, sink);
     }
 
     fn quota(&self) -> Quota {
-        Quota::new(self.dram.capacity(), self.ssd_blocks)
+        Quota::new(self.dram.capacity(), self.ssd.capacity())
     }
 
     fn resident_blocks(&self, level: Level) -> u32 {
@@ -243,10 +208,7 @@ impl Scheme for L2arcLike {
 
     #[inline]
     fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.dram.locate(blocks.inspect(|(block, hint)| {
-            let mut in_ssd = **hint;
-            self.ssd.locate(std::iter::once((*block, &mut in_ssd)));
-        }));
+        self.dram.locate(self.ssd.locate_too(blocks));
     }
 
     #[inline]

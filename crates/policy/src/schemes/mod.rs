@@ -77,6 +77,7 @@ pub mod sieve;
 pub mod sized;
 mod sketch;
 mod ssd_level;
+mod ssd_queue;
 mod streams;
 pub mod tica;
 pub mod two_q;

@@ -10,6 +10,7 @@ use crate::quota::Quota;
 use crate::scheme::{Hint, Scheme};
 use crate::schemes::queues::Queues;
 use crate::schemes::ssd_level::Id;
+use crate::schemes::ssd_queue::SsdQueue;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 
 pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
@@ -22,15 +23,16 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
 
 pub(crate) static TABLES: &[&[SettingInfo]] = &[SETTINGS];
 
-/// The only queue of each level, by recency. In DRAM a block's mark is the number of its hits.
+/// DRAM's only queue, by recency. A block's mark is the number of its hits.
 const LRU: usize = 0;
 
 /// One VM's DRAM filter over an SSD.
 #[derive(Debug)]
 pub struct UcacheLike {
     dram: Queues<1>,
-    ssd: Queues<1>,
-    quota: Quota,
+    dram_blocks: u32,
+    /// By recency, too.
+    ssd: SsdQueue,
     worth_hits: u8,
 }
 
@@ -39,8 +41,8 @@ impl UcacheLike {
     pub fn new(settings: &Settings, quota: Quota) -> UcacheLike {
         UcacheLike {
             dram: Queues::of(Level::Dram),
-            ssd: Queues::of(Level::Ssd),
-            quota,
+            dram_blocks: quota.dram_blocks,
+            ssd: SsdQueue::new(quota.ssd_blocks),
             worth_hits: settings.integer("worth_hits") as u8,
         }
     }
@@ -51,12 +53,6 @@ impl UcacheLike {
         self.dram.slot(id).map(|slot| (id, slot))
     }
 
-    #[inline]
-    fn in_ssd(&self, hash: u32, block: BlockNo) -> Option<(Id, Slot)> {
-        let id = self.ssd.find(Hint { hash, place: Hint::NO_PLACE }, block)?;
-        self.ssd.slot(id).map(|slot| (id, slot))
-    }
-
     fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
         if let Some((id, slot)) = self.in_dram(hint, block) {
             self.dram.set_mark(id, self.dram.mark(id).saturating_add(1));
@@ -64,14 +60,14 @@ impl UcacheLike {
             sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
             return;
         }
-        if let Some((id, slot)) = self.in_ssd(hint.hash, block) {
-            self.ssd.move_to_front(LRU, id);
+        if let Some((id, slot)) = self.ssd.find(hint.hash, block) {
+            self.ssd.touch(id);
             sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
             return;
         }
         sink.effect(Effect::ReadBacking);
-        if self.quota.dram_blocks > 0 {
-            if self.dram.cached() >= self.quota.dram_blocks {
+        if self.dram_blocks > 0 {
+            if self.dram.cached() >= self.dram_blocks {
                 self.filter(sink);
             }
             let id = self.dram.insert(LRU, hint.hash, block);
@@ -84,11 +80,11 @@ impl UcacheLike {
     fn filter<S: Sink>(&mut self, sink: &mut S) {
         let Some(oldest) = self.dram.oldest(LRU) else { return };
         if self.dram.mark(oldest) >= self.worth_hits
-            && self.quota.ssd_blocks > 0
+            && self.ssd.capacity() > 0
             && let Some(from) = self.dram.slot(oldest)
         {
             let block = self.dram.block(oldest);
-            let slot = self.put_in_ssd(Hint::new(block).hash, block, sink).1;
+            let (_, slot) = self.ssd.put(Hint::new(block).hash, block, sink);
             let from = CopySource::Level { level: Level::Dram, slot: from };
             sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from });
         }
@@ -96,27 +92,18 @@ impl UcacheLike {
         self.dram.fetch_behind(LRU);
     }
 
-    /// Gives a block that the SSD does not hold a place there, in the place of the least recently used one.
-    fn put_in_ssd<S: Sink>(&mut self, hash: u32, block: BlockNo, sink: &mut S) -> (Id, Slot) {
-        if self.ssd.cached() >= self.quota.ssd_blocks {
-            self.evict_from_ssd(sink);
-        }
-        let id = self.ssd.insert(LRU, hash, block);
-        (id, self.ssd.give_slot(id))
-    }
-
-    fn evict_from_ssd<S: Sink>(&mut self, sink: &mut S) {
-        if let Some(oldest) = self.ssd.oldest(LRU) {
-            self.ssd.evict(oldest, sink);
-            self.ssd.fetch_behind(LRU);
+    fn invalidate_in_dram<S: Sink>(&mut self, copy: Option<(Id, Slot)>, sink: &mut S) {
+        if let Some((id, slot)) = copy {
+            self.dram.remove(id);
+            sink.effect(Effect::Invalidate { level: Level::Dram, slot });
         }
     }
 
     fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: Hint, sink: &mut S) {
         let in_dram = self.in_dram(hint, block);
-        let in_ssd = self.in_ssd(hint.hash, block);
+        let in_ssd = self.ssd.find(hint.hash, block);
         let target = match in_ssd {
-            None if self.quota.ssd_blocks > 0 => Some(self.put_in_ssd(hint.hash, block, sink)),
+            None if self.ssd.capacity() > 0 => Some(self.ssd.put(hint.hash, block, sink)),
             known => known,
         };
         if let Some((id, _)) = target {
@@ -127,13 +114,10 @@ impl UcacheLike {
                     (None, None) => Effect::MergeBacking,
                 });
             }
-            self.ssd.move_to_front(LRU, id);
+            self.ssd.touch(id);
             self.ssd.set_dirty(id, true);
         }
-        if let Some((id, slot)) = in_dram {
-            self.dram.remove(id);
-            sink.effect(Effect::Invalidate { level: Level::Dram, slot });
-        }
+        self.invalidate_in_dram(in_dram, sink);
         sink.effect(match target {
             Some((_, slot)) => {
                 Effect::WriteLevel { level: Level::Ssd, slot, hit: in_ssd.is_some(), dirty: true }
@@ -157,14 +141,8 @@ impl Scheme for UcacheLike {
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
         let hint = Hint::new(block);
-        if let Some((id, slot)) = self.in_dram(hint, block) {
-            self.dram.remove(id);
-            sink.effect(Effect::Invalidate { level: Level::Dram, slot });
-        }
-        if let Some((id, slot)) = self.in_ssd(hint.hash, block) {
-            self.ssd.remove(id);
-            sink.effect(Effect::Invalidate { level: Level::Ssd, slot });
-        }
+        self.invalidate_in_dram(self.in_dram(hint, block), sink);
+        self.ssd.invalidate(hint.hash, block, sink);
     }
 
     fn forget(&mut self, level: Level, block: BlockNo) {
@@ -173,45 +151,37 @@ impl Scheme for UcacheLike {
             if let Some((id, _)) = self.in_dram(hint, block) {
                 self.dram.remove(id);
             }
-        } else if level == Level::Ssd
-            && let Some((id, _)) = self.in_ssd(hint.hash, block)
-        {
-            self.ssd.remove(id);
+        } else if level == Level::Ssd {
+            self.ssd.forget(hint.hash, block);
         }
     }
 
     fn cleaned(&mut self, block: BlockNo) {
-        if let Some((id, _)) = self.in_ssd(Hint::new(block).hash, block) {
+        if let Some((id, _)) = self.ssd.find(Hint::new(block).hash, block) {
             self.ssd.set_dirty(id, false);
         }
     }
 
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
         let hint = Hint::new(block);
-        let is_known = self.in_ssd(hint.hash, block).is_some() || self.in_dram(hint, block).is_some();
-        if is_known || self.ssd.cached() >= self.quota.ssd_blocks {
+        if self.in_dram(hint, block).is_some() {
             return None;
         }
-        let id = self.ssd.insert(LRU, hint.hash, block);
-        let slot = self.ssd.give_slot(id);
-        self.ssd.set_dirty(id, dirty);
-        Some(slot)
+        self.ssd.restore(hint.hash, block, dirty)
     }
 
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
-        self.quota = quota;
-        while self.dram.cached() > quota.dram_blocks
+        self.dram_blocks = quota.dram_blocks;
+        while self.dram.cached() > self.dram_blocks
             && let Some(oldest) = self.dram.oldest(LRU)
         {
             self.dram.evict(oldest, sink);
         }
-        while self.ssd.cached() > quota.ssd_blocks {
-            self.evict_from_ssd(sink);
-        }
+        self.ssd.resize(quota.ssd_blocks, sink);
     }
 
     fn quota(&self) -> Quota {
-        self.quota
+        Quota::new(self.dram_blocks, self.ssd.capacity())
     }
 
     fn resident_blocks(&self, level: Level) -> u32 {
@@ -230,10 +200,7 @@ impl Scheme for UcacheLike {
 
     #[inline]
     fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.dram.locate(blocks.inspect(|(block, hint)| {
-            let mut in_ssd = **hint;
-            self.ssd.locate(std::iter::once((*block, &mut in_ssd)));
-        }));
+        self.dram.locate(self.ssd.locate_too(blocks));
     }
 
     #[inline]
