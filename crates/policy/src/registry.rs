@@ -317,7 +317,7 @@ static SCHEMES: &[SchemeInfo] = &[
         source: "TICA (Salkhordeh et al.)",
         levels: &Level::ALL,
         tables: tica::ADAPTIVE_TABLES,
-        variants: &["identifier"],
+        variants: &["identifier", "state_machine"],
         needs_future: false,
         build: |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
     },
