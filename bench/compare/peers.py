@@ -39,8 +39,7 @@ POLICIES = {
     "ARC": (libcachesim.ARC, "arc", []),
     "S3-FIFO": (libcachesim.S3FIFO, "s3-fifo", []),
     "SIEVE": (libcachesim.Sieve, "sieve", []),
-    # The peer remembers as many ghosts as the cache has blocks.
-    "LIRS": (libcachesim.LIRS, "lirs", ["ghost_percent=100"]),
+    "LIRS": (libcachesim.LIRS, "lirs", []),
     "W-TinyLFU": (libcachesim.WTinyLFU, "w-tinylfu", []),
     "Belady": (libcachesim.Belady, "belady", []),
     "2Q": (libcachesim.TwoQ, "2q", []),
@@ -50,8 +49,7 @@ POLICIES = {
 READ_DIFFERENTLY = {"LIRS", "W-TinyLFU"}
 # Accesses of a trace that are made into one without those that the peer's LIRS reads differently.
 AGREED_REQUESTS = 300_000
-# With two HIR blocks, from 200 blocks on, the peer's LIRS has another departure that we do not know.
-AGREED_BLOCKS = (10, 50, 150)
+AGREED_BLOCKS = (10, 50, 150, 200, 1_000, 5_000)
 
 
 def fail(text):
@@ -137,7 +135,7 @@ def zipf(ours, folder, requests, blocks):
 
 
 class PlainLirs:
-    """LIRS with as many ghosts as blocks, oldest first, to know which accesses the peer reads differently."""
+    """LIRS with a stack of twice the cache, to know which accesses the peer reads differently."""
 
     def __init__(self, blocks):
         self.blocks, self.lir_blocks = blocks, blocks - max(1, blocks // 100)
@@ -167,14 +165,14 @@ class PlainLirs:
         while next(iter(self.stack)) not in self.lirs:
             oldest, _ = self.stack.popitem(last=False)
             self.ghosts.pop(oldest, None)
+        while len(self.stack) > 2 * self.blocks and self.ghosts:
+            oldest, _ = self.ghosts.popitem(last=False)
+            del self.stack[oldest]
 
     def evict(self):
         block, _ = self.queue.popitem(last=False)
         if block in self.stack:
             self.ghosts[block] = True
-        if len(self.ghosts) > self.blocks:
-            oldest, _ = self.ghosts.popitem(last=False)
-            del self.stack[oldest]
 
 
 def agreed_lirs(trace, blocks, folder):

@@ -16,3 +16,14 @@ pub(crate) fn push<T>(to: &mut Vec<T>, value: T) {
     }
     to.push(value);
 }
+
+/// Appends `value` to a vector that will have at most `most` elements, unless it has more already.
+#[inline]
+pub(crate) fn push_up_to<T>(to: &mut Vec<T>, value: T, most: usize) {
+    if to.len() == to.capacity() {
+        let left = most.saturating_sub(to.len());
+        let step = step(to.len());
+        to.reserve_exact(if left == 0 { step } else { step.min(left) });
+    }
+    to.push(value);
+}

@@ -175,7 +175,8 @@ impl<T: Copy> SetLists<T> {
             None => {
                 let slot = self.nodes.len() as u32;
                 assert!(slot < Self::MAX_SLOTS, "a level has at most 2^31 - 1 slots");
-                growth::push(&mut self.nodes, Node { newer: END, older: END, value });
+                let most = self.geometry.blocks() as usize;
+                growth::push_up_to(&mut self.nodes, Node { newer: END, older: END, value }, most);
                 slot
             }
         };

@@ -258,7 +258,7 @@ static SCHEMES: &[SchemeInfo] = &[
         |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
     )
     .on(&Level::ALL)
-    .with_variants(&["identifier"]),
+    .with_variants(&["identifier", "state_machine"]),
     SchemeInfo::new(
         write_cache::NAME,
         "one SSD level that takes only writes, and of these all, those that somebody waits for, those of critical \

@@ -33,9 +33,10 @@ pub struct Tally {
     level_copies: [u64; Level::COUNT],
     /// Blocks read from the backing disk to be copied into a level.
     backing_copies: u64,
-    /// The block that left the SSD last, if it was dirty.
+    /// The block that left the SSD last since the access before began, if it was dirty.
     written_back: Option<BlockNo>,
-    /// Of the write-backs, those read from the read SSD.
+    /// Of the write-backs, those read from DRAM and from the read SSD.
+    dram_write_backs: u64,
     mirror_write_backs: u64,
     times: ServiceTimes,
     disk: Disk,
@@ -55,8 +56,9 @@ impl Tally {
         Tally { times, ..Tally::default() }
     }
 
-    /// What the devices were asked to do, background work included. A dirty block is read to be written back: from its
-    /// mirror on the read SSD if that leaves right after it, else from the SSD. Background work of the backing disk is away from its head.
+    /// What the devices were asked to do, background work included. A dirty block is read to be written back: from its copy
+    /// in DRAM or on the read SSD if that leaves together with it, as the engine reads it, else from the SSD. Background work
+    /// of the backing disk is away from its head.
     pub fn operations(&self) -> Operations {
         let counters = &self.decided;
         let reads = |level: Level| {
@@ -65,9 +67,11 @@ impl Tally {
         };
         let background_ns = self.times.backing.random_work_ns(self.backing_copies, counters.write_backs);
         Operations {
-            dram_reads: reads(Level::Dram),
+            dram_reads: reads(Level::Dram) + self.dram_write_backs,
             dram_writes: counters.dram_writes,
-            ssd_reads: reads(Level::Ssd) + counters.write_backs - self.mirror_write_backs,
+            ssd_reads: reads(Level::Ssd) + counters.write_backs
+                - self.dram_write_backs
+                - self.mirror_write_backs,
             ssd_writes: counters.ssd_writes.total(),
             read_ssd_reads: reads(Level::ReadSsd) + self.mirror_write_backs,
             read_ssd_writes: counters.read_ssd_writes,
@@ -119,6 +123,7 @@ impl Watcher for Tally {
         self.accesses[access.op as usize] += 1;
         self.block = access.block;
         self.merge_ns = 0;
+        self.written_back = None;
     }
 
     #[inline]
@@ -174,8 +179,10 @@ impl Sink for Tally {
             Effect::Evict { level: Level::ReadSsd, block, .. } => {
                 self.mirror_write_backs += u64::from(self.written_back.take() == Some(block));
             }
-            Effect::Fill { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } | Effect::Clean { .. } => {
+            Effect::Evict { level: Level::Dram, block, .. } => {
+                self.dram_write_backs += u64::from(self.written_back.take() == Some(block));
             }
+            Effect::Fill { .. } | Effect::Invalidate { .. } | Effect::Clean { .. } => {}
         }
     }
 }
@@ -237,6 +244,18 @@ mod tests {
         let done = tally.operations();
         assert_eq!((done.ssd_reads, done.read_ssd_reads, done.backing_writes), (1, 1, 2));
         assert_eq!((done.dram_reads, done.read_ssd_writes, done.ssd_writes), (1, 1, 0));
+        // From DRAM where the second copy is there; not when it comes and goes later.
+        request(
+            &mut tally,
+            AccessOp::Write,
+            &[
+                (0, &[evict(Level::Ssd, 6, true), evict(Level::Dram, 6, false)]),
+                (0, &[evict(Level::Ssd, 7, true)]),
+                (0, &[evict(Level::Dram, 7, false), evict(Level::ReadSsd, 7, false)]),
+            ],
+        );
+        let done = tally.operations();
+        assert_eq!((done.ssd_reads, done.read_ssd_reads, done.dram_reads), (2, 1, 2));
     }
 
     #[test]

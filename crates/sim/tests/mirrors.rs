@@ -1,8 +1,12 @@
 //! Guarantee 9 of `docs/design.md`: under a scheme that keeps every dirty block on two devices, either SSD may die.
 
 use lode_engine::{Buf, Event, GuestOp, GuestRequest};
-use lode_sim::scenario::{BLOCK, damage, flush, pattern, plan, read, seeds, tica, tica_schemes, write};
+use lode_policy::Quota;
+use lode_sim::scenario::{
+    BLOCK, damage, flush, machine, pattern, plan, read, seeds, tica, tica_schemes, write,
+};
 use lode_sim::{Change, Crash, Faults, Model, Plan, Rng, SECTOR, Tally, Version, World, run};
+use lode_types::Level;
 
 /// Blocks that the guest of these tests uses: more than the levels hold.
 const BLOCKS: u64 = 96;
@@ -224,16 +228,9 @@ fn g9_a_damaged_mirror() {
     write(&mut world, 5 * BLOCK, BLOCK, 1).unwrap();
     push_mirrors_out(&mut world);
     let want = pattern(1, BLOCK as usize);
-    let mut found = 0;
-    for at in (0..world.read_ssd_bytes()).step_by(BLOCK as usize) {
-        let mut bytes = [0; BLOCK as usize];
-        world.read_ssd.peek(at, &mut bytes);
-        if bytes[..] == want {
-            world.read_ssd.flip_bit(at + 700, 3);
-            found += 1;
-        }
-    }
-    assert_eq!(found, 1, "the block is mirrored once");
+    let found = mirrors_of(&world, 1);
+    assert_eq!(found.len(), 1, "the block is mirrored once");
+    world.read_ssd.flip_bit(found[0] + 700, 3);
     assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Ok(want));
     let alarms = world.engine().alarms();
     assert_eq!((alarms.damaged_clean, alarms.damaged_dirty), (1, 0), "{alarms:?}");
@@ -254,6 +251,17 @@ fn g9_a_damaged_block_of_the_write_ssd() {
     world.backing.peek(5 * BLOCK, &mut bytes);
     assert_eq!(bytes, pattern(1, BLOCK as usize), "a drain reads what is left of it");
     assert_eq!(world.engine().alarms().damaged_dirty, 0);
+}
+
+/// Where the read SSD has blocks with the pattern `name`.
+fn mirrors_of(world: &World, name: u8) -> Vec<u64> {
+    let want = pattern(name, BLOCK as usize);
+    let is_it = |at: &u64| {
+        let mut bytes = [0; BLOCK as usize];
+        world.read_ssd.peek(*at, &mut bytes);
+        bytes[..] == want
+    };
+    (0..world.read_ssd_bytes()).step_by(BLOCK as usize).filter(is_it).collect()
 }
 
 /// Lets the scheme copy what is dirty to the read SSD, which it does at the end of requests.
@@ -287,4 +295,62 @@ fn g9_mirrors_come_back_after_a_restart() {
             assert_eq!(read(&mut world, block * BLOCK, BLOCK), Ok(pattern(block as u8 + 1, BLOCK as usize)));
         }
     }
+}
+
+/// Blocks 0, 1, 2 and so on are written, one after the other, until one that is dirty had to leave the SSD. Says which
+/// device failed to read it, when these do nothing else.
+fn read_errors_of_a_write_back(copy_rate: &str, faults: Faults) -> (u64, u64) {
+    // As many blocks of DRAM as of the SSD may wait for their second copy.
+    let quota = Quota::new(40, 8).with(Level::ReadSsd, 16);
+    let machine = machine("tica-ef", &["write_percent=90", copy_rate], quota);
+    let mut world = World::new(machine, 1).unwrap();
+    for block in 0..8 {
+        write(&mut world, block * BLOCK, BLOCK, block as u8 + 1).unwrap();
+        world.settle();
+    }
+    assert_eq!(world.engine().gauges().dirty_blocks, 8);
+    world.faults = faults;
+    write(&mut world, 8 * BLOCK, BLOCK, 9).unwrap();
+    world.settle();
+    let mut bytes = vec![0; BLOCK as usize];
+    world.backing.peek(0, &mut bytes);
+    assert_eq!(bytes, pattern(1, BLOCK as usize), "the oldest block was written back");
+    let alarms = world.engine().alarms();
+    (alarms.ssd_errors, alarms.read_ssd_errors)
+}
+
+/// Whence a dirty block is read that leaves the SSD: from DRAM while its second copy is there, else from the read SSD. The
+/// replay counts the same, see the tests of its tally.
+#[test]
+fn a_write_back_reads_the_second_copy() {
+    let no_ssd = Faults { ssd_read_errors: 100, ..Faults::default() };
+    let neither = Faults { read_ssd_read_errors: 100, ..no_ssd };
+    assert_eq!(read_errors_of_a_write_back("copy_rate=8", no_ssd), (0, 0), "the read SSD has it");
+    assert_eq!(read_errors_of_a_write_back("copy_rate=8", Faults { ssd_read_errors: 0, ..neither }), (0, 1));
+    assert_eq!(read_errors_of_a_write_back("copy_rate=0", neither), (0, 0), "DRAM has it");
+}
+
+/// A write that finds its partition of DRAM full has another block copied to the read SSD, and is answered without waiting
+/// for that: its own place is one of the reserve. So the replay counts no time for the copy.
+#[test]
+fn a_write_does_not_wait_for_the_copy_that_makes_its_room() {
+    let quota = Quota::new(8, 40).with(Level::ReadSsd, 48);
+    let machine = machine("tica-ef", &["write_percent=50", "copy_rate=0"], quota);
+    let mut before_its_copy = 0;
+    for seed in 0..seeds() {
+        let mut world = World::new(machine.clone(), seed).unwrap();
+        // All of DRAM but one block.
+        for block in 0..7 {
+            write(&mut world, block * BLOCK, BLOCK, block as u8 + 1).unwrap();
+        }
+        world.settle();
+        assert_eq!(world.engine().counters().read_ssd_writes, 0);
+        write(&mut world, 7 * BLOCK, BLOCK, 8).unwrap();
+        assert_eq!(world.engine().counters().read_ssd_writes, 1, "a copy is decided");
+        before_its_copy += u64::from(mirrors_of(&world, 1).is_empty());
+        world.settle();
+        assert_eq!(mirrors_of(&world, 1).len(), 1);
+    }
+    // Which of the two is first is chance. A write that waited would never be.
+    assert!(before_its_copy > 0, "none of {}", seeds());
 }

@@ -217,6 +217,7 @@ fn levels_over(leaves: Vec<Chunk>, now: Now) -> Vec<Vec<Chunk>> {
         levels.push(std::mem::replace(&mut level, above));
     }
     levels.push(level);
+    levels.shrink_to_fit();
     levels
 }
 

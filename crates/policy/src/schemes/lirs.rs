@@ -7,7 +7,7 @@
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::schemes::queue_level::{QueueLevel, QueuePolicy};
+use crate::schemes::queue_level::{QueueLevel, QueuePolicy, percent_of};
 use crate::schemes::queues::Queues;
 use crate::schemes::rings::Rings;
 use crate::schemes::ssd_level::{self, Id, SsdLevel};
@@ -23,11 +23,12 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         source: "Jiang and Zhang: 1 %",
     },
     SettingInfo {
-        key: "ghost_percent",
+        key: "stack_percent",
         default: "200",
-        kind: SettingKind::Integer { min: 0, max: 1000 },
-        about: "HIR blocks that are remembered without being cached, for each hundred blocks of the cache",
-        source: "our choice; Jiang and Zhang set no bound",
+        kind: SettingKind::Integer { min: 100, max: 1000 },
+        about: "blocks in the stack, cached or not, for each hundred blocks of the cache; beyond that the ghost that left \
+                first is forgotten",
+        source: "libcachesim: twice the cache; Jiang and Zhang set no bound",
     },
 ];
 
@@ -58,7 +59,7 @@ type Lists = Queues<QUEUES>;
 pub struct Recencies {
     capacity: u32,
     hir_percent: u64,
-    ghost_percent: u64,
+    stack_percent: u64,
     lirs: u32,
     /// Every HIR block is in one of these, no LIR block is.
     hirs: Rings<QUEUES>,
@@ -67,12 +68,8 @@ pub struct Recencies {
 impl Recencies {
     /// LIR blocks that there may be.
     fn lir_blocks(&self) -> u32 {
-        let hirs = u64::from(self.capacity) * self.hir_percent / 100;
+        let hirs = percent_of(self.capacity, self.hir_percent);
         self.capacity.saturating_sub((hirs as u32).max(1))
-    }
-
-    fn ghosts(&self) -> u64 {
-        u64::from(self.capacity) * self.ghost_percent / 100
     }
 
     /// Where a HIR block goes that was accessed: without LIR blocks nothing is in the stack.
@@ -110,7 +107,7 @@ impl Recencies {
             if lists.slot(oldest).is_some() {
                 lists.move_to_front(OUTSIDE, oldest);
             } else {
-                self.hirs.remove(GHOSTS, oldest);
+                self.hirs.remove(oldest);
                 lists.remove(oldest);
             }
         }
@@ -122,10 +119,12 @@ impl Recencies {
             let id = lists.insert(STACK, hash, block);
             lists.set_mark(id, LIR);
             self.lirs += 1;
+            self.bound_ghosts(lists);
             return id;
         }
         let id = lists.insert(self.queue_of_hirs(), hash, block);
         self.hirs.push(RESIDENT, id);
+        self.bound_ghosts(lists);
         id
     }
 }
@@ -137,7 +136,7 @@ impl QueuePolicy<QUEUES> for Recencies {
         Recencies {
             capacity: blocks,
             hir_percent: settings.integer("hir_percent"),
-            ghost_percent: settings.integer("ghost_percent"),
+            stack_percent: settings.integer("stack_percent"),
             lirs: 0,
             hirs: Rings::new(),
         }
@@ -153,13 +152,14 @@ impl QueuePolicy<QUEUES> for Recencies {
             }
             return;
         }
-        self.hirs.remove(RESIDENT, id);
+        self.hirs.remove(id);
         if lists.queue(id) == STACK || self.lirs < self.lir_blocks() {
             self.make_lir(lists, id);
         } else {
             lists.move_to_front(self.queue_of_hirs(), id);
             self.hirs.push(RESIDENT, id);
         }
+        self.bound_ghosts(lists);
     }
 
     fn admit<S: Sink>(
@@ -170,9 +170,8 @@ impl QueuePolicy<QUEUES> for Recencies {
         ghost: Option<Id>,
         sink: &mut S,
     ) -> Option<Id> {
-        // It leaves the ghosts first, so that none of them has to for the block that is evicted.
         if let Some(ghost) = ghost {
-            self.hirs.remove(GHOSTS, ghost);
+            self.hirs.remove(ghost);
         }
         if lists.cached() >= self.capacity {
             self.evict(lists, sink);
@@ -196,8 +195,7 @@ impl QueuePolicy<QUEUES> for Recencies {
             lists.move_to_front(OUTSIDE, id);
             self.prune(lists);
         } else {
-            let ring = if lists.slot(id).is_some() { RESIDENT } else { GHOSTS };
-            self.hirs.remove(ring, id);
+            self.hirs.remove(id);
         }
     }
 
@@ -209,11 +207,10 @@ impl QueuePolicy<QUEUES> for Recencies {
     /// The first of the cached HIR blocks leaves. It is remembered while it is in the stack, where it stays.
     fn evict<S: Sink>(&mut self, lists: &mut Lists, sink: &mut S) {
         let Some(first) = self.hirs.oldest(RESIDENT) else { return };
-        self.hirs.remove(RESIDENT, first);
+        self.hirs.remove(first);
         if lists.queue(first) == STACK {
             lists.evict_in_place(first, sink);
             self.hirs.push(GHOSTS, first);
-            self.bound_ghosts(lists);
         } else {
             lists.evict(first, sink);
         }
@@ -222,10 +219,11 @@ impl QueuePolicy<QUEUES> for Recencies {
         }
     }
 
+    /// Called when the stack may have grown, and when the share shrinks. What is cached is never more than the stack may have.
     fn bound_ghosts(&mut self, lists: &mut Lists) {
-        while u64::from(self.hirs.len(GHOSTS)) > self.ghosts() {
+        while u64::from(lists.len(STACK)) > percent_of(self.capacity, self.stack_percent) {
             let Some(first) = self.hirs.oldest(GHOSTS) else { return };
-            self.hirs.remove(GHOSTS, first);
+            self.hirs.remove(first);
             lists.remove(first);
         }
     }

@@ -8,7 +8,6 @@ use lode_reuse::index::BlockIndex;
 use lode_reuse::prefetch::prefetch_slice;
 use lode_types::BlockNo;
 
-use crate::growth;
 use crate::schemes::ssd_level::Id;
 
 /// In `cached` of a record that is not in use.
@@ -19,6 +18,9 @@ const EPOCHS_TO_SWEEP: u64 = 1 << 31;
 pub(super) const MOST_POPULAR: u32 = u32::MAX - 1;
 /// Records made since the last sweep, as a share of all, before memory is grown without another sweep.
 const SWEEP_SHARE: usize = 4;
+/// The part of all records that is added when there is no room for one, and the least that is.
+const GROWTH_PARTS: usize = 8;
+const LEAST_GROWTH: usize = 64;
 
 /// What the regions' owner sets.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +129,9 @@ pub struct Regions {
 impl Regions {
     /// No region has been accessed yet.
     pub fn new(parameters: Parameters) -> Regions {
+        // Deeper than to single blocks no two of them part.
+        let deepest = parameters.region_blocks.next_power_of_two().ilog2();
+        let parameters = Parameters { depth: parameters.depth.min(deepest), ..parameters };
         Regions {
             parameters,
             heads: Vec::new(),
@@ -351,8 +356,14 @@ impl Regions {
                 id
             }
             None => {
-                growth::push(&mut self.heads, head);
-                (0..self.nodes).for_each(|_| growth::push(&mut self.counts, 0));
+                if is_full {
+                    // Less than others grow by: a record of a region of one block is large beside that block.
+                    let step = self.heads.len() / GROWTH_PARTS + LEAST_GROWTH;
+                    self.heads.reserve_exact(step);
+                    self.counts.reserve_exact(step * self.nodes);
+                }
+                self.heads.push(head);
+                self.counts.resize(self.heads.len() * self.nodes, 0);
                 (self.heads.len() - 1) as Id
             }
         };

@@ -15,18 +15,12 @@ struct Links {
 #[derive(Debug)]
 pub struct Rings<const N: usize> {
     links: Vec<Links>,
-    lens: [u32; N],
 }
 
 impl<const N: usize> Rings<N> {
     /// Empty rings.
     pub(crate) fn new() -> Rings<N> {
-        Rings { links: (0..N as Id).map(|ring| Links { newer: ring, older: ring }).collect(), lens: [0; N] }
-    }
-
-    #[inline]
-    pub(crate) fn len(&self, ring: usize) -> u32 {
-        self.lens[ring]
+        Rings { links: (0..N as Id).map(|ring| Links { newer: ring, older: ring }).collect() }
     }
 
     #[inline]
@@ -44,16 +38,14 @@ impl<const N: usize> Rings<N> {
         let newest = std::mem::replace(&mut self.links[ring].older, id);
         self.links[newest as usize].newer = id;
         self.links[id as usize] = Links { newer: ring as Id, older: newest };
-        self.lens[ring] += 1;
     }
 
     /// Takes an id out of the ring that it is in.
     #[inline]
-    pub(crate) fn remove(&mut self, ring: usize, id: Id) {
+    pub(crate) fn remove(&mut self, id: Id) {
         let Links { newer, older } = self.links[id as usize];
         self.links[newer as usize].older = older;
         self.links[older as usize].newer = newer;
-        self.lens[ring] -= 1;
     }
 
     /// Bytes of memory held.

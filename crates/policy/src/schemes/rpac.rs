@@ -8,6 +8,7 @@ use lode_reuse::index::BlockIndex;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
+use crate::geometry::Geometry;
 use crate::lists::SetLists;
 use crate::scheme::Hint;
 use crate::schemes::arrivals::Arrivals;
@@ -70,6 +71,9 @@ pub type Rpac = SsdLevel<RegionSets>;
 /// Up to so many blocks of a region are looked up one by one to see which are cached.
 const FEW_BLOCKS: u32 = 16;
 
+/// Sets of up to so many blocks are walked: what leads past unpopular blocks would take more memory than they do.
+const FEW_WAYS: u32 = 64;
+
 /// A block in a slot.
 #[derive(Clone, Copy, Debug)]
 struct Resident {
@@ -83,9 +87,16 @@ struct Resident {
 pub struct RegionSets {
     index: BlockIndex,
     lists: SetLists<Resident>,
-    /// By set: the order of its list again, in which unpopular blocks are found.
+    /// By set: the order of its list again, in which unpopular blocks are found. Empty where sets are walked.
     arrivals: Vec<Arrivals>,
     regions: Regions,
+}
+
+/// For these sets, without their blocks.
+fn arrivals_of(geometry: &Geometry) -> Vec<Arrivals> {
+    // The first set is one of the widest.
+    let sets = if geometry.ways(0) > FEW_WAYS { geometry.sets() } else { 0 };
+    vec![Arrivals::default(); sets as usize]
 }
 
 impl RegionSets {
@@ -95,6 +106,17 @@ impl RegionSets {
         let popularity = regions.popularity(newcomer.region);
         // Below it there is no block of the newcomer's own region.
         let limit = regions.parameters().first_not_outranked(popularity);
+        if arrivals.is_empty() {
+            return lists.from_oldest(set).find(|&slot| {
+                let place = lists.value(slot).place;
+                let is_kin = place.region == newcomer.region;
+                if is_kin {
+                    regions.outranks_kin(newcomer, place)
+                } else {
+                    regions.popularity(place.region) < limit
+                }
+            });
+        }
         let now = regions.now();
         let popularity_of = |slot| regions.popularity(lists.value(slot).place.region);
         let stranger = arrivals[set as usize].first_below(limit, now, popularity_of);
@@ -134,8 +156,10 @@ impl RegionSets {
         let slot = self.lists.insert(set, Resident { place, position: 0 });
         self.index.insert(hash, slot);
         self.regions.cache(place);
-        let popularity = self.regions.popularity(place.region);
-        self.arrive(set, slot, popularity);
+        if !self.arrivals.is_empty() {
+            let popularity = self.regions.popularity(place.region);
+            self.arrive(set, slot, popularity);
+        }
         slot
     }
 
@@ -169,7 +193,7 @@ impl Replacement for RegionSets {
         RegionSets {
             index: BlockIndex::new(),
             lists: SetLists::new(geometry),
-            arrivals: vec![Arrivals::default(); geometry.sets() as usize],
+            arrivals: arrivals_of(&geometry),
             regions,
         }
     }
@@ -233,17 +257,20 @@ impl Replacement for RegionSets {
         let set = self.lists.geometry().set_of(block);
         self.index.remove(BlockIndex::hash(block), slot);
         self.regions.uncache(place);
-        self.arrivals[set as usize].remove(position, self.regions.now());
+        if let Some(arrivals) = self.arrivals.get_mut(set as usize) {
+            arrivals.remove(position, self.regions.now());
+        }
         self.lists.remove(set, slot);
     }
 
     fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
-        let (before, geometry) = (self.lists.geometry().sets(), self.lists.geometry().resized(blocks));
+        let (sets, geometry) = (self.lists.geometry().sets(), self.lists.geometry().resized(blocks));
         let regions = &self.regions;
         self.lists.regroup(geometry, |resident| geometry.set_of(regions.block(resident.place)));
-        if geometry.sets() != before {
-            self.arrivals = vec![Arrivals::default(); geometry.sets() as usize];
-            for set in 0..geometry.sets() {
+        let arrivals = arrivals_of(&geometry);
+        if geometry.sets() != sets || arrivals.len() != self.arrivals.len() {
+            self.arrivals = arrivals;
+            for set in 0..self.arrivals.len() as u32 {
                 let slots: Vec<Slot> = self.lists.from_oldest(set).collect();
                 // Nothing is less popular than that: a search finds out.
                 slots.into_iter().for_each(|slot| self.arrive(set, slot, 0));

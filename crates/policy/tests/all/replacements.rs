@@ -56,12 +56,13 @@ proptest! {
     #[test]
     fn lirs_equals_the_oracle(
         policy in any_policy(), blocks in any_blocks(), steps in any_steps(),
-        hirs in prop_oneof![Just(1usize), 1usize..101], ghosts in prop_oneof![Just(200usize), 0usize..300])
+        hirs in prop_oneof![Just(1usize), 1usize..101],
+        stack in prop_oneof![Just(200usize), Just(100), 100usize..400])
     {
-        let pairs = [("hir_percent", &*hirs.to_string()), ("ghost_percent", &*ghosts.to_string())];
+        let pairs = [("hir_percent", &*hirs.to_string()), ("stack_percent", &*stack.to_string())];
         let mut settings = settings("lirs", &pairs);
         settings.set("write_policy", policy).unwrap();
-        let oracle = PlainLirs::new(hirs, ghosts, blocks);
+        let oracle = PlainLirs::new(hirs, stack, blocks);
         compare_with(&settings, blocks, PlainOneLevel::new(oracle, policy), &steps);
     }
 

@@ -119,22 +119,43 @@ fn a_scan_replaces_nothing() {
     }
 }
 
-/// Memory for each block that is known: regions of one block each, which is the worst, and of four.
+/// Memory for each block that is known: cached, or of a region that has a popularity. Regions of one block are the worst.
 #[test]
 fn memory_for_each_known_block_is_bounded() {
-    const BLOCKS: u32 = 100_000;
-    const MOST_BYTES_PER_BLOCK: usize = 96;
-    // The blocks of an interval, and those cached before it.
-    let known = 300_000;
-    for stride in [1u64, 5] {
-        let quota = Quota::new(0, BLOCKS);
-        let settings = settings("rpac", &[("decay_interval", "200000"), ("assoc", "0")]);
-        let mut scheme = build(&settings, quota, quota);
-        for block in 0..1_000_000u64 {
-            scheme.access(Access::write(block * stride), &mut Nothing);
+    for blocks in [2_000, 20_000] {
+        for assoc in [1, 2, 8, 48, 64, 100, 512, 0] {
+            for (region_blocks, tree_depth, stride) in
+                [(1, 2, 1), (2, 4, 2), (4, 2, 1), (4, 2, 5), (16, 4, 16)]
+            {
+                let pairs = [
+                    ("assoc", assoc),
+                    ("region_blocks", region_blocks),
+                    ("tree_depth", tree_depth),
+                    ("decay_interval", 2 * blocks),
+                ];
+                memory_is_bounded(blocks, stride, &pairs);
+            }
         }
-        let bytes = scheme.memory_bytes();
-        assert!(bytes <= known * MOST_BYTES_PER_BLOCK, "{bytes} bytes");
+    }
+}
+
+/// Accesses blocks so far apart, each once: as long as they fit all of them are cached, later the last ones.
+fn memory_is_bounded(blocks: u64, stride: u64, pairs: &[(&str, u64)]) {
+    const MOST_BYTES_PER_BLOCK: u64 = 96;
+    const TURNOVERS: u64 = 5;
+    let mut settings = settings("rpac", &[]);
+    pairs.iter().for_each(|(key, value)| settings.set(key, &value.to_string()).unwrap());
+    let of_each = stride.min(settings.integer("region_blocks"));
+    let quota = Quota::new(0, blocks as u32);
+    let mut scheme = build(&settings, quota, quota);
+    for at in 1..=blocks * TURNOVERS {
+        scheme.access(Access::write(at * stride), &mut Nothing);
+        if at == blocks || at > blocks && at % 64 == 0 {
+            // Those of an interval's regions, and of regions of which a block is cached.
+            let known = at.min(2 * blocks + blocks) * of_each;
+            let bytes = scheme.memory_bytes() as u64;
+            assert!(bytes <= known * MOST_BYTES_PER_BLOCK, "{bytes} bytes for {known} blocks: {pairs:?}");
+        }
     }
 }
 

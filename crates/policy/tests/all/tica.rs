@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
 use crate::oracle::tica::{PlainAdaptive, PlainChoice, PlainConfig, PlainTica};
+use crate::vectors::vector;
 
 const SCHEMES: [&str; 3] = ["tica-ef", "tica-wed", "tica-adaptive"];
 
@@ -22,15 +23,19 @@ fn any_quota() -> BoxedStrategy<Quota> {
 fn any_choice() -> impl Strategy<Value = PlainChoice> {
     let share = || prop_oneof![Just(0.0), 0.0..0.5];
     let identifier = (any::<bool>(), share(), share(), prop_oneof![Just(0.05), 0.1..3.0], 0u32..300);
-    let machine = (share(), share(), 1usize..12, 1u32..5);
+    let machine = (any::<bool>(), share(), share(), 1usize..12, 1u32..5);
     let adaptive = (identifier, machine).prop_map(
-        |((printed, t_min, t_max, window_per_block, evicted_percent), (t_hdd, t_read, sample, steps))| {
+        |(
+            (printed, t_min, t_max, window_per_block, evicted_percent),
+            (hits_not_asked, t_hdd, t_read, sample, steps),
+        )| {
             PlainChoice::Adaptive(PlainAdaptive {
                 printed,
                 t_min,
                 t_max,
                 window_per_block,
                 evicted_percent,
+                hits_not_asked,
                 t_hdd,
                 t_read,
                 sample,
@@ -69,6 +74,7 @@ fn to_settings(config: &PlainConfig) -> Settings {
                 ("t_max", adaptive.t_max.to_string()),
                 ("window_requests_per_block", adaptive.window_per_block.to_string()),
                 ("evicted_percent", adaptive.evicted_percent.to_string()),
+                ("state_machine", if adaptive.hits_not_asked { "printed" } else { "text" }.to_owned()),
                 ("t_hdd", adaptive.t_hdd.to_string()),
                 ("t_read", adaptive.t_read.to_string()),
                 ("sample_size", adaptive.sample.to_string()),
@@ -79,14 +85,6 @@ fn to_settings(config: &PlainConfig) -> Settings {
     };
     let pairs: Vec<(&str, &str)> = pairs.iter().map(|(key, value)| (*key, value.as_str())).collect();
     settings(name, &pairs)
-}
-
-/// Dirty blocks that are on the SSD alone, by the book of effects.
-fn alone(driver: &Driver) -> usize {
-    let mirrors = [Level::Dram, Level::ReadSsd].map(|level| driver.residents(level));
-    let ssd = driver.residents(Level::Ssd);
-    let dirty = ssd.iter().filter(|entry| *entry.1);
-    dirty.filter(|(block, _)| mirrors.iter().all(|mirror| !mirror.contains_key(block))).count()
 }
 
 proptest! {
@@ -108,7 +106,8 @@ proptest! {
             }
             // What was lost or came back after a restart is counted until it is on two devices again.
             let mirrors = driver.scheme.mirrors().expect("it keeps two copies");
-            prop_assert_eq!(alone(&driver), mirrors.missing_blocks as usize, "after step {}: {:?}", at, step);
+            let alone = driver.dirty_on_one_device();
+            prop_assert_eq!(alone, mirrors.missing_blocks as usize, "after step {}: {:?}", at, step);
         }
         prop_assert_eq!(driver.counters, oracle.counters);
         driver.check_counters();
@@ -127,7 +126,7 @@ proptest! {
         let loses = |step: &Step| matches!(step, Step::Forget(..) | Step::Restore(..));
         for step in steps.into_iter().filter(|step| !loses(step)) {
             driver.step(step);
-            prop_assert_eq!(alone(&driver), 0, "{:?}", step);
+            prop_assert_eq!(driver.dirty_on_one_device(), 0, "{:?}", step);
         }
     }
 
@@ -143,24 +142,14 @@ proptest! {
             prop_assert_eq!(driver.step(Step::Restore(block, dirty)), [Said::Restored(true)]);
         }
         let dirty = blocks.values().filter(|dirty| **dirty).count();
-        prop_assert_eq!(alone(&driver), dirty);
+        prop_assert_eq!(driver.dirty_on_one_device(), dirty);
         for left in (0..dirty).rev() {
             driver.step(Step::EndRequest);
-            prop_assert!(alone(&driver) <= left);
+            prop_assert!(driver.dirty_on_one_device() <= left);
         }
         prop_assert_eq!(driver.residents(Level::Ssd), blocks.clone());
         prop_assert_eq!(driver.residents(Level::ReadSsd).len(), dirty);
     }
-}
-
-fn vector(key: &str) -> Option<Value> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
-    let Ok(text) = std::fs::read_to_string(path) else {
-        println!("skipped: ../shared is absent");
-        return None;
-    };
-    let all: Value = serde_json::from_str(&text).expect("vectors.json is JSON");
-    Some(all[key].clone())
 }
 
 fn whole(value: &Value) -> u64 {
@@ -243,7 +232,8 @@ fn policy_name(policy: Policy) -> &'static str {
 fn the_state_machine_goes_as_worked_out() {
     let Some(vector) = vector("tica_smbi") else { return };
     let number = |key: &str| vector[key].as_f64().expect("a threshold");
-    let mut machine = StateMachine::new(number("thdd"), number("tread"), whole(&vector["steps"]) as u32);
+    let steps = whole(&vector["steps"]) as u32;
+    let mut machine = StateMachine::new(Reading::Text, number("thdd"), number("tread"), steps);
     for window in windows(&vector) {
         machine.step(&Window {
             requests: whole(&window["n"]),
@@ -263,6 +253,31 @@ fn the_state_machine_goes_as_worked_out() {
 
 fn levels(dram: u32, ssd: u32) -> Quota {
     Quota::new(dram, ssd).with(Level::ReadSsd, ssd)
+}
+
+/// Line 13 as it is printed, where the text asks for hits, too: many reads of the disk alone begin WED, which goes on when
+/// hits come of it, and waits otherwise.
+#[test]
+fn the_printed_state_machine_copies_to_see_whether_it_helps() {
+    let window = |read_hits| Window { requests: 100, disk_reads: 90, read_hits, ..Window::default() };
+    for (reading, begins) in [(Reading::Text, State::Initial), (Reading::Printed, State::Wed)] {
+        let mut machine = StateMachine::new(reading, 0.2, 0.2, 3);
+        machine.step(&window(10));
+        assert_eq!(machine.state(), begins);
+    }
+    let states = |hits_of_copying: u64| {
+        let mut machine = StateMachine::new(Reading::Printed, 0.2, 0.2, 2);
+        let mut states = Vec::new();
+        for _ in 0..6 {
+            let copied = machine.state() == State::Wed;
+            machine.step(&window(if copied { hits_of_copying } else { 10 }));
+            states.push(machine.state());
+        }
+        states
+    };
+    assert_eq!(states(30), [State::Wed; 6]);
+    use State::{Initial, Wait, Wed};
+    assert_eq!(states(10), [Wed, Wait, Wait, Initial, Wed, Wait]);
 }
 
 /// Section 4, Fig. 5: two writes reach both SSDs, each once.
@@ -301,14 +316,19 @@ fn a_burst_of_writes_takes_room_from_reads_and_gives_it_back() {
 }
 
 /// Reads of more blocks than DRAM has, fewer than the SSD: EF reads all from the disk, WED finds them on the SSD, and
-/// the adaptive scheme comes to that by itself.
+/// the adaptive scheme comes to that by itself, however much larger than DRAM they are.
 #[test]
 fn too_small_a_dram_is_recognised() {
+    too_small_a_dram(140);
+    too_small_a_dram(700);
+}
+
+fn too_small_a_dram(blocks: u64) {
     let quota = levels(100, 1000);
     let read_hits = |scheme: &str, pairs: &[(&str, &str)]| {
         let mut driver = Driver::new(&settings(scheme, pairs), quota, quota);
         for round in 0..40u64 {
-            for block in 0..140 {
+            for block in 0..blocks {
                 driver.step(Step::Read(block + (round % 2) * 7));
                 driver.step(Step::EndRequest);
             }
@@ -318,10 +338,12 @@ fn too_small_a_dram_is_recognised() {
     };
     assert_eq!(read_hits("tica-ef", &[]), 0);
     let wed = read_hits("tica-wed", &[]);
-    assert!(wed > 2_500, "{wed}");
+    assert!(wed > blocks * 17, "{wed}");
     let adaptive = read_hits("tica-adaptive", &[]);
     assert!(adaptive > wed * 9 / 10, "{adaptive} of {wed}");
-    // The evicted queue is what it knows it by.
+    // The evicted queue is what it knows it by, when that is long enough.
+    let found = read_hits("tica-adaptive", &[("evicted_percent", "10")]);
+    assert_eq!(found > 0, blocks < 200, "{found} with as many as DRAM has");
     assert_eq!(read_hits("tica-adaptive", &[("evicted_percent", "0")]), 0);
 }
 
@@ -404,7 +426,7 @@ fn memory_for_each_known_block_is_bounded() {
         let bytes = tica.memory_bytes();
         // A quarter of DRAM is the write partition, which is empty here.
         let dram = BLOCKS / 4 * 3 / 4;
-        let ghosts = if scheme == "tica-adaptive" { BLOCKS / 4 } else { 0 };
+        let ghosts = if scheme == "tica-adaptive" { BLOCKS } else { 0 };
         let known = (BLOCKS + dram + ghosts) as usize;
         assert!(bytes <= known * MOST_BYTES_PER_BLOCK, "{scheme}: {bytes} bytes for {known} blocks");
         assert!(bytes <= at_first + at_first / 20, "{scheme}: {at_first}, later {bytes} bytes");

@@ -1,9 +1,11 @@
 //! Belady's scheme over recordings, against a loop that looks through all that is to come.
 
-use lode_policy::{Quota, SchemeInfo, Settings};
+use std::path::Path;
+
+use lode_policy::{Quota, SchemeInfo, Settings, all_schemes};
 use lode_replay::{Future, Host, Options, Recording, ReplayError, Source, replay, replay_foreseeing};
-use lode_trace::TraceError;
-use lode_types::{BlockSize, Op, Origin, OriginFields, TraceRequest};
+use lode_trace::{ReadOptions, TraceError, open_trace};
+use lode_types::{BlockSize, Level, Op, Origin, OriginFields, TraceRequest};
 use proptest::prelude::*;
 
 const BLOCK_BYTES: u64 = 4096;
@@ -52,9 +54,13 @@ fn belady() -> Settings {
 }
 
 fn options(ssd_blocks: u32) -> Options {
+    options_of(belady(), Quota::new(0, ssd_blocks))
+}
+
+fn options_of(settings: Settings, physical: Quota) -> Options {
     Options {
-        settings: belady(),
-        physical: Quota::new(0, ssd_blocks),
+        settings,
+        physical,
         block_size: BlockSize::KIB_4,
         host: Host::find("default").expect("a host"),
         shares: None,
@@ -171,4 +177,63 @@ fn a_future_beyond_the_memory_is_not_told() {
     assert!(of(1 << 20).is_none());
     let future = of(1 << 24).expect("enough memory");
     assert!((1 << 20..2 << 20).contains(&future.memory_bytes()), "{}", future.memory_bytes());
+}
+
+const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/arc-oltp.lis.zst");
+
+/// The first requests of a recorded trace without writes, if it is there.
+fn recorded_reads(count: usize) -> Option<Vec<(u32, TraceRequest)>> {
+    if !Path::new(TRACE).exists() {
+        println!("skipped: ../shared is absent");
+        return None;
+    }
+    let options = ReadOptions { unit_bytes: Some(BLOCK_BYTES), ..ReadOptions::default() };
+    let mut reader = open_trace(Path::new(TRACE), &options).expect("the trace");
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    while all.len() < count && reader.next_batch(&mut batch).expect("good requests") > 0 {
+        all.extend(batch.drain(..).map(|request| (0, request)));
+    }
+    all.truncate(count);
+    assert!(all.iter().all(|(_, request)| request.op == Op::Read));
+    Some(all)
+}
+
+fn read_hits(recording: &Recording, settings: Settings, quota: Quota) -> u64 {
+    let options = options_of(settings, quota);
+    let needs_future = options.settings.scheme() == "belady";
+    let future = needs_future
+        .then(|| Future::of(recording, &options, ENOUGH_BYTES).expect("no errors").expect("enough memory"));
+    let report = replay_foreseeing(recording.play(), &options, Some(VMS), future.as_ref(), &mut |_, _| {})
+        .unwrap_or_else(|error| panic!("{}: {error}", options.settings.scheme()));
+    report.total.counters.read_hits.total()
+}
+
+/// Every scheme of the registry with its defaults, its levels together as large as the one level of the bound.
+#[test]
+fn no_scheme_finds_more_reads_of_a_recorded_trace() {
+    const BLOCKS: u32 = 2_000;
+    let Some(requests) = recorded_reads(40_000) else { return };
+    let recording = record(&requests);
+    let mut bound = belady();
+    bound.set("bypass", "on").expect("a setting");
+    let bound = read_hits(&recording, bound, Quota::new(0, BLOCKS));
+    for info in all_schemes() {
+        let mut settings = info.settings();
+        // The second VM asks for nothing, and what is loaded without being asked for is beyond the bound.
+        for (key, value) in [("sizing", "off"), ("promotion_interval", "1000000000")] {
+            if settings.values().any(|(known, _)| known == key) {
+                settings.set(key, value).expect("a setting");
+            }
+        }
+        let quota = match info.levels {
+            [Level::Ssd] => Quota::new(0, BLOCKS),
+            [Level::Dram, Level::Ssd] => Quota::new(BLOCKS / 4, BLOCKS * 3 / 4),
+            _ => Quota::new(BLOCKS / 4, BLOCKS / 2).with(Level::ReadSsd, BLOCKS / 4),
+        };
+        let hits = read_hits(&recording, settings, quota);
+        println!("{}: {hits} of at most {bound}", info.name);
+        assert!(hits <= bound, "{}: {hits} of at most {bound}", info.name);
+        // A write cache alone has nothing to offer here.
+        assert!(hits > bound / 10 || info.name == "request-oriented", "{}: {hits} of {bound}", info.name);
+    }
 }

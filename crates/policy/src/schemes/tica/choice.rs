@@ -17,12 +17,14 @@ impl Policy {
     }
 }
 
-/// How Algorithm 2 is read.
+/// How Algorithms 2 and 3 are read, each by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// As section 4.4.1 says: many hits in DRAM are reason enough for EF.
+    /// Algorithm 2 as section 4.4.1 says: many hits in DRAM are reason enough for EF. Algorithm 3 as section 4.4.2 and Fig. 9
+    /// say: many reads of the disk and many hits begin WED.
     Text,
-    /// As lines 11 to 16 are printed: many hits in DRAM and the evicted queue together are reason for WED.
+    /// Algorithm 2 as lines 11 to 16 are printed: many hits in DRAM and the evicted queue together are reason for WED.
+    /// Algorithm 3 as line 13 is printed: many reads of the disk alone begin WED.
     Printed,
 }
 
@@ -81,10 +83,11 @@ pub enum State {
     Wait,
 }
 
-/// Algorithm 3, SMBI ("state machine based insertion"). Its counters start anew in every window, both conditions are
-/// needed to enter WED, and the loss of either ends it: so says the text, the print says otherwise.
+/// Algorithm 3, SMBI ("state machine based insertion"). Its counters start anew in every window, and the loss of either
+/// condition ends WED: so says the text, the print says otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct StateMachine {
+    reading: Reading,
     /// The share of requests that read the disk above which that is much.
     t_hdd: f64,
     /// The share of requests that are read hits above which these are many.
@@ -97,8 +100,8 @@ pub struct StateMachine {
 
 impl StateMachine {
     /// In its initial state.
-    pub fn new(t_hdd: f64, t_read: f64, steps: u32) -> StateMachine {
-        StateMachine { t_hdd, t_read, steps, state: State::Initial, counter: steps }
+    pub fn new(reading: Reading, t_hdd: f64, t_read: f64, steps: u32) -> StateMachine {
+        StateMachine { reading, t_hdd, t_read, steps, state: State::Initial, counter: steps }
     }
 
     /// The state now.
@@ -116,7 +119,7 @@ impl StateMachine {
         let many_disk_reads = window.share(window.disk_reads) > self.t_hdd;
         let many_hits = window.share(window.read_hits) > self.t_read;
         match (self.state, many_disk_reads, many_hits) {
-            (State::Initial, true, true) => {
+            (State::Initial, true, hits) if hits || self.reading == Reading::Printed => {
                 self.state = State::Wed;
                 self.counter = self.steps.saturating_sub(1);
             }

@@ -64,8 +64,15 @@ static CHOICE_SETTINGS: &[SettingInfo] = &[
         key: "evicted_percent",
         default: "100",
         kind: SettingKind::Integer { min: 0, max: 1000 },
-        about: "blocks in the evicted queue, for each hundred blocks of DRAM",
-        source: "ours: TICA gives none",
+        about: "blocks in the evicted queue, for each hundred blocks of the SSD",
+        source: "ours: TICA gives none; as many as copying could keep",
+    },
+    SettingInfo {
+        key: "state_machine",
+        default: "text",
+        kind: SettingKind::Choice(&["text", "printed"]),
+        about: "text: many reads of the disk and many hits in a sample begin copying; printed: many reads of the disk alone",
+        source: "TICA 4.4.2, Fig. 9 (text), Algorithm 3 (printed)",
     },
     SettingInfo {
         key: "t_hdd",
@@ -135,14 +142,15 @@ pub(super) struct Adaptive {
 
 impl Adaptive {
     pub(super) fn new(settings: &Settings) -> Adaptive {
-        let printed = settings.text("identifier") == "printed";
+        let reading = |key| if settings.text(key) == "printed" { Reading::Printed } else { Reading::Text };
         let identifier = Identifier {
-            reading: if printed { Reading::Printed } else { Reading::Text },
+            reading: reading("identifier"),
             t_min: settings.number("t_min"),
             t_max: settings.number("t_max"),
         };
         let steps = settings.integer("steps") as u32;
-        let machine = StateMachine::new(settings.number("t_hdd"), settings.number("t_read"), steps);
+        let (t_hdd, t_read) = (settings.number("t_hdd"), settings.number("t_read"));
+        let machine = StateMachine::new(reading("state_machine"), t_hdd, t_read, steps);
         Adaptive {
             chooser: Chooser::new(identifier, machine, settings.integer("sample_size")),
             requests_per_block: settings.number("window_requests_per_block"),
@@ -155,8 +163,8 @@ impl Adaptive {
         self.chooser.set_window((f64::from(blocks) * self.requests_per_block).round() as u64);
     }
 
-    /// Blocks that the evicted queue holds beside a DRAM of so many blocks.
-    pub(super) fn evicted_blocks(&self, dram_blocks: u32) -> u64 {
-        u64::from(dram_blocks) * self.evicted_percent / 100
+    /// Blocks that the evicted queue holds beside an SSD of so many blocks.
+    pub(super) fn evicted_blocks(&self, ssd_blocks: u32) -> u64 {
+        u64::from(ssd_blocks) * self.evicted_percent / 100
     }
 }

@@ -121,7 +121,7 @@ impl Tica {
     /// A block that left the read partition, to which it came by a read that missed, enters the evicted queue.
     fn remember(&mut self, id: Id) {
         if let Choice::Adaptive(adaptive) = &self.choice {
-            let most = adaptive.evicted_blocks(self.quota.dram_blocks);
+            let most = adaptive.evicted_blocks(self.quota.ssd_blocks);
             self.table.enter(List::Evicted, id);
             self.trim_evicted(most);
         } else {
@@ -201,7 +201,7 @@ impl Tica {
             self.evict_read(None, sink);
         }
         if let Choice::Adaptive(adaptive) = &self.choice {
-            let most = adaptive.evicted_blocks(quota.dram_blocks);
+            let most = adaptive.evicted_blocks(quota.ssd_blocks);
             self.trim_evicted(most);
         }
     }

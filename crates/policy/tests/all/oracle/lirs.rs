@@ -9,7 +9,7 @@ use super::one_level::PlainReplacement;
 pub struct PlainLirs {
     blocks: usize,
     hir_percent: usize,
-    ghost_percent: usize,
+    stack_percent: usize,
     stack: Vec<BlockNo>,
     lirs: Vec<Entry>,
     queue: Vec<Entry>,
@@ -18,11 +18,11 @@ pub struct PlainLirs {
 }
 
 impl PlainLirs {
-    pub fn new(hir_percent: usize, ghost_percent: usize, blocks: u32) -> PlainLirs {
+    pub fn new(hir_percent: usize, stack_percent: usize, blocks: u32) -> PlainLirs {
         PlainLirs {
             blocks: blocks as usize,
             hir_percent,
-            ghost_percent,
+            stack_percent,
             stack: vec![],
             lirs: vec![],
             queue: vec![],
@@ -75,13 +75,13 @@ impl PlainLirs {
         let gone = self.queue.remove(0);
         if self.stack.contains(&gone.block) {
             self.ghosts.push(gone.block);
-            self.trim_ghosts();
         }
         gone
     }
 
-    fn trim_ghosts(&mut self) {
-        while self.ghosts.len() > self.blocks * self.ghost_percent / 100 {
+    /// At the end of everything that may make the stack longer than it may be.
+    fn trim_stack(&mut self) {
+        while self.stack.len() > self.blocks * self.stack_percent / 100 && !self.ghosts.is_empty() {
             let ghost = self.ghosts.remove(0);
             self.stack.retain(|block| *block != ghost);
         }
@@ -106,6 +106,7 @@ impl PlainReplacement for PlainLirs {
     fn touch(&mut self, block: BlockNo) {
         if self.is_lir(block) {
             self.put_on_top(block);
+            self.trim_stack();
             return;
         }
         let at = self.queue.iter().position(|entry| entry.block == block).unwrap();
@@ -116,6 +117,7 @@ impl PlainReplacement for PlainLirs {
             self.queue.push(entry);
             self.put_on_top(block);
         }
+        self.trim_stack();
     }
 
     fn admit(&mut self, block: BlockNo) -> Option<Vec<Entry>> {
@@ -130,6 +132,7 @@ impl PlainReplacement for PlainLirs {
         } else {
             self.enter(block);
         }
+        self.trim_stack();
         Some(gone)
     }
 
@@ -138,6 +141,7 @@ impl PlainReplacement for PlainLirs {
         if fits {
             self.remove(block);
             self.enter(block);
+            self.trim_stack();
         }
         fits
     }
@@ -155,7 +159,7 @@ impl PlainReplacement for PlainLirs {
         self.demote();
         let too_many = self.cached().saturating_sub(self.blocks);
         let gone = (0..too_many).map(|_| self.evict()).collect();
-        self.trim_ghosts();
+        self.trim_stack();
         gone
     }
 }

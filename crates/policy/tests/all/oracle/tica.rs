@@ -20,6 +20,8 @@ pub struct PlainAdaptive {
     pub t_max: f64,
     pub window_per_block: f64,
     pub evicted_percent: u32,
+    /// The state machine as printed.
+    pub hits_not_asked: bool,
     pub t_hdd: f64,
     pub t_read: f64,
     pub sample: usize,
@@ -320,7 +322,7 @@ impl PlainTica {
 
     fn trim_evicted(&mut self) {
         if let PlainChoice::Adaptive(adaptive) = self.config.choice {
-            let most = u64::from(self.quota.dram_blocks) * u64::from(adaptive.evicted_percent) / 100;
+            let most = u64::from(self.quota.ssd_blocks) * u64::from(adaptive.evicted_percent) / 100;
             self.evicted.truncate(most as usize);
         }
     }
@@ -455,7 +457,7 @@ impl PlainTica {
             let hits = share(&sample, Request::read_hit) > adaptive.t_read;
             self.state = match self.state {
                 State::Initial => {
-                    if disk && hits {
+                    if disk && (hits || adaptive.hits_not_asked) {
                         State::Wed
                     } else {
                         State::Initial
