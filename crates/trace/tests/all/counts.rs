@@ -208,7 +208,7 @@ fn no_content_is_claimed_by_a_wrong_format() {
 
 /// Of the requests of a trace: how many processes, and how many writes whose issuers wait, and others.
 fn who_asks(file: &str) -> Option<(OriginFields, usize, [usize; 2])> {
-    let mut reader = open_trace(&traces()?.join(file), &ReadOptions::default()).expect(file);
+    let mut reader = open_trace(traces()?.join(file), &ReadOptions::default()).expect(file);
     let (mut processes, mut writes, mut batch) = (HashSet::new(), [0; 2], Vec::new());
     while reader.next_batch(&mut batch).expect(file) > 0 {
         for request in &batch {
