@@ -7,6 +7,8 @@ use lode_types::AccessOp::{self, Read, Write};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
+mod common;
+
 type Trace = Vec<(AccessOp, u64)>;
 
 fn trace(blocks: u64, len: usize) -> impl Strategy<Value = Trace> {
@@ -172,4 +174,29 @@ fn intensity_is_accesses_a_second_and_block() {
     for interval_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert_eq!(reuse_intensity(600, 30, interval_s), None);
     }
+}
+
+/// RPAC, Table 2: how many of a workload's blocks are both read and written.
+#[test]
+fn working_sets_of_reads_and_writes_overlap_as_in_table_2() {
+    let Some(vectors) = common::vectors() else { return };
+    let workloads = vectors["rpac_table2_overlap"].as_object().expect("workloads");
+    let mut compared = 0;
+    for workload in workloads.values().filter(|workload| workload.is_object()) {
+        // A block stands for the unit of the table.
+        let blocks = |key: &str| workload[key].as_u64().expect("a number");
+        let (reads, overlap) = (blocks("read"), blocks("overlap"));
+        let read = (0..reads).map(|block| (Read, block));
+        let written = (reads - overlap..).take(blocks("write") as usize).map(|block| (Write, block));
+        let distinct = |accesses: Vec<(AccessOp, u64)>| {
+            let mut set = WorkingSet::new(Method::Exact, 0).expect("exact");
+            set.access_all(&accesses).expect("few blocks");
+            set.distinct_blocks()
+        };
+        let both = distinct(read.clone().chain(written.clone()).collect());
+        assert_eq!(both, blocks("total"));
+        assert_eq!(distinct(read.collect()) + distinct(written.collect()) - both, overlap);
+        compared += 1;
+    }
+    assert_eq!(compared, 2);
 }

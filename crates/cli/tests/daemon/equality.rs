@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
 use lode_nbd::Command;
-use lode_policy::{CounterReport, Quota, SchemeInfo};
+use lode_policy::{CounterReport, Quota, SchemeInfo, all_schemes};
 use lode_sim::{Machine, World};
 use lode_trace::{ReadOptions, Recorded, create_compact_with, open_trace};
 use lode_types::{BlockSize, Level, Op, OriginFields, SECTOR_BYTES, TraceRequest};
@@ -359,4 +359,16 @@ fn request_oriented_is_the_same_everywhere() {
     // One request at a time gives nobody a reason to issue a write again.
     let sets = ["admission=sync", "reissue=on", "dirty_thresh_pct=5", "fallow_delay_requests=300"];
     three_worlds_agree_on("request-oriented", &sets, ONE_LEVEL, all, disk_bytes);
+}
+
+/// Each scheme of the registry that a daemon can run is compared above.
+#[test]
+fn no_scheme_is_left_out() {
+    let tests = include_str!("equality.rs");
+    for info in all_schemes().iter().filter(|info| !info.needs_future) {
+        let is_compared = ["three_worlds_agree", "three_worlds_agree_on"]
+            .iter()
+            .any(|call| tests.contains(&format!("    {call}(\"{}\",", info.name)));
+        assert!(is_compared, "{} is compared in no test", info.name);
+    }
 }

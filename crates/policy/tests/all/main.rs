@@ -9,6 +9,7 @@ mod etica;
 mod fast_cache;
 mod invariants;
 mod larc;
+mod memory;
 mod mq;
 mod one_level;
 mod oracle;

@@ -1,5 +1,7 @@
 //! TICA's cache write factor as a report has it, and the workloads of its Table 2.
 
+use std::path::Path;
+
 use lode_policy::{CounterReport, Counters, SsdWrites};
 use lode_trace::synth::builtin;
 use serde_json::Value;
@@ -50,4 +52,32 @@ fn every_workload_of_table_2_has_its_profile() {
         let percent = row["read_pct_from_counts"].as_f64().expect("a share");
         assert!((100.0 * profile.read_share - percent).abs() < 0.006, "{name}");
     }
+}
+
+fn sources_within(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+        if entry.is_dir() {
+            sources_within(&entry, text);
+        } else if entry.extension().is_some_and(|end| end == "rs") {
+            text.push_str(&std::fs::read_to_string(&entry).expect("a source file"));
+        }
+    }
+}
+
+/// Every worked example is read by some test of the workspace, by its name or, those beginning with "extra_", by that.
+#[test]
+fn no_worked_example_is_left_out() {
+    let Some(all) = vectors() else { return };
+    let mut tests = String::new();
+    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    for entry in std::fs::read_dir(crates).expect("a folder") {
+        let tests_of_crate = entry.expect("an entry").path().join("tests");
+        if tests_of_crate.is_dir() {
+            sources_within(&tests_of_crate, &mut tests);
+        }
+    }
+    let examples = all.as_object().expect("examples by name").keys().filter(|key| !key.starts_with('_'));
+    let is_read = |key: &str| tests.contains(&format!("\"{key}\"")) || key.starts_with("extra_");
+    let unread: Vec<&String> = examples.filter(|key| !is_read(key)).collect();
+    assert!(unread.is_empty(), "{unread:?}");
 }
