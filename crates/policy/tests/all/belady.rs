@@ -146,10 +146,11 @@ fn no_scheme_of_any_levels_finds_more_reads() {
     const CASES: u32 = 24;
     for info in all_schemes() {
         let reads = any_accesses().prop_map(|mut steps| {
-            steps.iter_mut().for_each(|step| match *step {
-                Step::Write(block, _) => *step = Step::Read(block),
-                _ => {}
-            });
+            for step in &mut steps {
+                if let Step::Write(block, _) = *step {
+                    *step = Step::Read(block);
+                }
+            }
             steps
         });
         let rival = prop_oneof![Just(info.settings()), any_settings(info).prop_map(made_strong)];
