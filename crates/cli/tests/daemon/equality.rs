@@ -264,6 +264,11 @@ fn s3_fifo_is_the_same_everywhere() {
 }
 
 #[test]
+fn sieve_is_the_same_everywhere() {
+    three_worlds_agree("sieve", &["write_policy=wb"], ONE_LEVEL);
+}
+
+#[test]
 fn larc_is_the_same_everywhere() {
     three_worlds_agree("larc", &["write_policy=wb"], ONE_LEVEL);
 }
