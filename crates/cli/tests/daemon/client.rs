@@ -42,6 +42,8 @@ pub struct Client {
     pub export: RemoteExport,
     transmission: ClientTransmission,
     input: Vec<u8>,
+    /// What the socket is read into; kept, because clearing a new one for each answer took most of a client's time.
+    received: Vec<u8>,
     next_cookie: u64,
 }
 
@@ -74,7 +76,8 @@ impl Client {
             output.clear();
             if let ClientProgress::Done(export) = progress {
                 let transmission = ClientTransmission::new(&export);
-                return Client { stream, export, transmission, input, next_cookie: 1 };
+                let received = vec![0; 1 << 20];
+                return Client { stream, export, transmission, input, received, next_cookie: 1 };
             }
         }
     }
@@ -100,7 +103,6 @@ impl Client {
     /// Waits for the answer to any request: its cookie, and the bytes of a read. `None`: the daemon is gone.
     pub fn wait(&mut self) -> Option<(u64, Result<Vec<u8>, CommandError>)> {
         let mut parts: HashMap<u64, Vec<(u64, Vec<u8>)>> = HashMap::new();
-        let mut buf = vec![0; 1 << 20];
         loop {
             loop {
                 let (used, event) = self.transmission.advance(&self.input).unwrap();
@@ -127,9 +129,9 @@ impl Client {
                     return ended;
                 }
             }
-            match self.stream.read(&mut buf) {
+            match self.stream.read(&mut self.received) {
                 Ok(0) => return None,
-                Ok(length) => self.input.extend_from_slice(&buf[..length]),
+                Ok(length) => self.input.extend_from_slice(&self.received[..length]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
                 Err(error) => panic!("no answer: {error}"),
             }

@@ -7,7 +7,7 @@ use std::process::{Command as Process, Stdio};
 use lode_nbd::{Command, CommandFlags};
 
 use crate::client::Client;
-use crate::common::{Daemon, Numbers, Site, pattern};
+use crate::common::{Daemon, Numbers, Site, pattern, version_of};
 
 /// Few enough that writes meet each other's blocks, and more than the level of DRAM holds.
 const SECTORS: u64 = 1 << 15;
@@ -131,15 +131,13 @@ impl Guest {
 
 /// Which of the versions that a sector may hold it does hold.
 fn found_version(bytes: &[u8], sector: u64, known: &Known) -> Option<u64> {
-    let version_is = |version: u64| match version {
-        0 => bytes.iter().all(|byte| *byte == 0),
-        // Where a write began makes no difference to what it put into a sector. Most versions differ soon.
-        version => {
-            let offset = sector * SECTOR_BYTES;
-            bytes[..16] == pattern(offset, version, 16) && bytes == pattern(offset, version, bytes.len())
-        }
+    // Zeroes say version 0. Where a write began makes no difference to what it put into a sector.
+    let version = version_of(bytes);
+    let is_it = match version {
+        0 => bytes == [0; SECTOR_BYTES as usize],
+        version => bytes == pattern(sector * SECTOR_BYTES, version, bytes.len()),
     };
-    (known.durable..=known.sent).find(|version| version_is(*version))
+    (is_it && (known.durable..=known.sent).contains(&version)).then_some(version)
 }
 
 /// Traffic of all guests until the daemon is killed, in some rounds while the caches are drained.
@@ -166,12 +164,23 @@ fn round(site: &Site, daemon: Daemon<'_>, guests: &mut [Guest], numbers: &mut Nu
     });
 }
 
+/// Most of a round is waiting, so that several hosts at once take little longer than one.
+const HOSTS: u64 = 3;
+
 #[test]
 fn flushed_data_survives_kills() {
-    let rounds = std::env::var("LODE_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(50);
+    let rounds = std::env::var("LODE_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(50u64);
+    std::thread::scope(|scope| {
+        for host in 1..=HOSTS {
+            scope.spawn(move || survive_kills(rounds.div_ceil(HOSTS), host));
+        }
+    });
+}
+
+fn survive_kills(rounds: u64, seed: u64) {
     let site = Site::new();
-    let mut guests = [Guest::new(VMS[0], 0x1234_5678), Guest::new(VMS[1], 0x8765_4321)];
-    let mut numbers = Numbers(0x5555_1234);
+    let mut guests = [Guest::new(VMS[0], 0x1234_5678 * seed), Guest::new(VMS[1], 0x8765_4321 * seed)];
+    let mut numbers = Numbers(0x5555_1234 * seed);
     for number in 0..rounds {
         round(&site, site.serve(), &mut guests, &mut numbers);
         let daemon = site.serve();
