@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use lode_trace::{ReadOptions, open_trace};
+use lode_types::Origin;
 use serde_json::Value;
 
 /// Times in microseconds, volume, operation: backwards in one place, and two equal times.
@@ -357,5 +358,102 @@ fn every_tool_has_help_with_an_example() {
     for tool in ["convert", "head", "filter", "split", "sort"] {
         let (help, _) = good(&["trace", tool, "--help"]);
         assert!(help.contains("Example") && help.contains("--json"), "{help}");
+    }
+}
+
+/// Who asked, in two volumes, not in order of time. What a field is left empty for is not known.
+const TOLD: &str = "time_ns,volume,op,offset_bytes,length_bytes,process,sync,critical\n\
+    5000,a,W,8192,4096,1207,1,1\n\
+    3000,b,W,1048576,65536,88,0,0\n\
+    4000,a,F,0,0,1207,1,\n\
+    9000,b,R,4096,512,,1,0\n\
+    9000,a,R,0,512,0,,\n";
+
+/// Time and issuer of each request.
+fn origins(path: &str) -> Vec<(u64, Origin)> {
+    let mut reader = open_trace(Path::new(path), &ReadOptions::default()).expect("a trace");
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    while reader.next_batch(&mut batch).expect("a good trace") > 0 {
+        all.extend(batch.iter().map(|r| (r.time_ns, r.origin)));
+    }
+    all
+}
+
+#[test]
+fn tools_keep_who_asked() {
+    let folder = Folder::new();
+    let (text, compact, out) = (folder.file("t.csv", TOLD), folder.path("t.lode"), folder.path("out.lode"));
+    let process = |number| Origin::UNKNOWN.with_process(number).expect("it is small");
+    let told = [
+        (5000, process(1207).with_sync(true).with_critical(true)),
+        (3000, process(88).with_sync(false).with_critical(false)),
+        (4000, process(1207).with_sync(true)),
+        (9000, Origin::UNKNOWN.with_sync(true).with_critical(false)),
+        (9000, process(0)),
+    ];
+    let only = |kept: &[usize]| kept.iter().map(|&at| told[at]).collect::<Vec<_>>();
+    assert_eq!(origins(&text), told);
+    good(&["trace", "convert", &text, &compact]);
+    for trace in [&text, &compact] {
+        let made = |tool: &[&str]| {
+            good(&[&["trace", tool[0], trace], &tool[1..]].concat());
+            let tells = json(&["trace", "info", &out])["tells"].clone();
+            assert_eq!(tells, serde_json::json!(["process", "sync", "critical"]), "{tool:?}");
+            origins(&out)
+        };
+        assert_eq!(made(&["convert", &out]), told);
+        assert_eq!(made(&["sort", "-o", &out]), only(&[1, 2, 0, 3, 4]));
+        let volume_b = ["filter", "-o", &out, "--volume", "b"];
+        assert_eq!(made(&volume_b), only(&[1, 3]));
+        assert_eq!(made(&["filter", "-o", &out, "--op", "write,flush"]), only(&[0, 1, 2]));
+        assert_eq!(made(&["head", "-o", &out, "-n", "3"]), only(&[0, 1, 2]));
+        let parts = folder.path("parts");
+        good(&["trace", "split", trace, "--out", &parts, "--force"]);
+        let part = |name: &str| origins(&format!("{parts}/{name}.lode"));
+        assert_eq!((part("a"), part("b")), (only(&[0, 2, 4]), only(&[1, 3])));
+    }
+}
+
+/// An admission by who asks is refused before anything starts where the trace does not tell.
+#[test]
+fn an_admission_by_who_asks_needs_a_trace_that_tells() {
+    let folder = Folder::new();
+    let silent = folder.file("silent.iolog", BACKWARDS);
+    let told = folder.file("told.csv", TOLD);
+    let lines: Vec<String> =
+        TOLD.lines().map(|line| line.rsplit_once(',').expect("columns").0.to_owned()).collect();
+    let sync_only = folder.file("sync.csv", lines.join("\n"));
+    let replay = |trace: &str, admission: &str| {
+        let set = format!("admission={admission}");
+        let report = folder.path("report.json");
+        let arguments = [
+            "replay",
+            trace,
+            "--scheme",
+            "request-oriented",
+            "--ssd",
+            "1MiB",
+            "--set",
+            &set,
+            "--json",
+            &report,
+        ];
+        let output = lode(&arguments);
+        (output.status.code(), stderr(&output), Path::new(&report).exists())
+    };
+    for (trace, admission, words) in [
+        (&silent, "sync", "'sync', and these tell nothing of who asks"),
+        (&silent, "cp", "'sync' and 'critical', and these tell nothing"),
+        (&sync_only, "cp", "and these tell only 'process', 'sync'"),
+        (&told, "cp-pi", "who waits for whom"),
+    ] {
+        let (code, said, is_reported) = replay(trace, admission);
+        assert!(code == Some(2) && said.contains(words), "{admission}: {code:?} {said}");
+        assert!(!is_reported && !said.contains("requests/s"), "nothing started: {said}");
+    }
+    for (trace, admission) in [(&sync_only, "sync"), (&told, "cp"), (&silent, "all")] {
+        let (code, said, is_reported) = replay(trace, admission);
+        assert!(code == Some(0) && is_reported, "{admission}: {said}");
+        std::fs::remove_file(folder.path("report.json")).expect("it is there");
     }
 }
