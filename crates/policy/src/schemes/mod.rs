@@ -53,6 +53,7 @@ macro_rules! forward_to_level {
 pub mod arc;
 mod arrivals;
 pub mod belady;
+mod clean_runs;
 mod cut_off;
 mod dirty_lists;
 mod distance_log;
