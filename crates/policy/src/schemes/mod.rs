@@ -58,6 +58,7 @@ mod cut_off;
 mod dirty_lists;
 mod distance_log;
 pub mod etica;
+mod expiries;
 pub mod fast_cache;
 pub mod flashcache;
 pub mod l2arc;
