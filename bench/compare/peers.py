@@ -44,6 +44,7 @@ POLICIES = {
     "Belady": (libcachesim.Belady, "belady", []),
     "2Q": (libcachesim.TwoQ, "2q", []),
     "MQ": (peers_mq, "mq", ["life_percent=100"]),
+    "FIFO": (libcachesim.FIFO, "fifo", ["assoc=0"]),
 }
 # Read differently by the two sides, as the pages of our schemes say; their misses are shown and need not be equal.
 READ_DIFFERENTLY = {"LIRS", "W-TinyLFU"}

@@ -140,6 +140,32 @@ impl<T: Copy> SetLists<T> {
         (back != END).then_some(back)
     }
 
+    /// The slot after an occupied one in its set, towards the newest.
+    #[inline]
+    pub fn newer(&self, slot: Slot) -> Option<Slot> {
+        let newer = self.nodes[slot as usize].newer;
+        (newer != END).then_some(newer)
+    }
+
+    /// The slot before an occupied one in its set, towards the oldest.
+    #[inline]
+    pub fn older(&self, slot: Slot) -> Option<Slot> {
+        let older = self.nodes[slot as usize].older & !FLAG;
+        (older != END).then_some(older)
+    }
+
+    /// Makes an occupied slot the oldest of `set`: those before it become the newest, in the order that they have.
+    pub fn rotate(&mut self, set: u32, slot: Slot) {
+        let Some(last) = self.older(slot) else { return };
+        let ends = &mut self.sets[set as usize];
+        let (front, back) =
+            (std::mem::replace(&mut ends.front, last), std::mem::replace(&mut ends.back, slot));
+        self.nodes[front as usize].newer = back;
+        self.nodes[back as usize].set_older(front);
+        self.nodes[last as usize].newer = END;
+        self.nodes[slot as usize].set_older(END);
+    }
+
     /// Moves an occupied slot to the front of its set.
     #[inline(always)]
     pub fn touch(&mut self, set: u32, slot: Slot) {
@@ -314,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lists_equal_plain_vectors(steps in proptest::collection::vec((0u64..64, 0u8..4), 0..400)) {
+        fn lists_equal_plain_vectors(steps in proptest::collection::vec((0u64..64, 0u8..5), 0..400)) {
             let geometry = Geometry::new(4, MapKind::Modulo, 32);
             let mut lists = SetLists::new(geometry);
             let mut plain = Plain { sets: vec![Vec::new(); geometry.sets() as usize] };
@@ -331,6 +357,12 @@ mod tests {
                     (1, Some(slot)) => {
                         lists.set_flag(slot, true);
                         row.iter_mut().filter(|e| e.0 == block).for_each(|e| e.1 = true);
+                    }
+                    (2, Some(slot)) => {
+                        lists.rotate(set, slot);
+                        // Newest first.
+                        let at = row.iter().position(|e| e.0 == block).unwrap();
+                        row.rotate_left(at + 1);
                     }
                     (_, Some(slot)) => {
                         lists.touch(set, slot);

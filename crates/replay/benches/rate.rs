@@ -5,7 +5,11 @@
 //! block a request, zipf(0.9) over scattered block numbers, 70 % reads, from a fixed seed. The yardstick looks each
 //! block up in a `hashbrown::HashMap<u64, u32>` and inserts it when it is absent; it is measured before and after
 //! each replay, and the mean counts. Every scheme is replayed several times; the medians are shown, and the least
-//! share of the yardstick. Rates are per second of processor time.
+//! share of the yardstick. Rates are per second of processor time. `of LRU` is a scheme's share of the yardstick as a
+//! share of `lru`'s; a line says so where it is below what is required.
+//!
+//! A second table is of a real trace whose requests have many blocks, if it is kept beside the repository: `lru` before and
+//! after each replay, and the share of its rate.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,6 +21,7 @@ use lode_policy::{
     AnyScheme, Counters, ForesightBuilder, Quota, Scheme, SchemeInfo, Settings, build, build_foreseeing,
 };
 use lode_replay::{Driver, ServiceTimes};
+use lode_trace::{ReadOptions, open_trace};
 use lode_types::{BlockSize, Level, Op, Origin, TraceRequest};
 
 /// Replays of each scheme; odd.
@@ -24,6 +29,17 @@ const ROUNDS: usize = 3;
 const SKEW: f64 = 0.9;
 const READ_PERCENT: u64 = 70;
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Least share of LRU's rate, in per cent.
+const LEAST_OF_LRU: f64 = 20.0;
+/// Those of which less is asked, and how much.
+const LEAST_OF_SOME: (&[&str], f64) = (&["belady", "lirs"], 10.0);
+const REAL_TRACE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/cloudphysics-2h.vscsi.zst");
+/// A tenth of the real trace's distinct blocks, and a quarter of that.
+const REAL_SSD_BLOCKS: u32 = 26_880;
+const REAL_DRAM_BLOCKS: u32 = REAL_SSD_BLOCKS / 4;
+/// RPAC with the parameters of the paper's prototype.
+const RPAC_PROTOTYPE: &[&str] = &["region_blocks=40960", "decay_interval=600", "factor=1.5"];
 /// Set in a packed request that is a write; the other bits are the block number.
 const WRITE: u32 = 1 << 31;
 
@@ -72,15 +88,19 @@ fn main() {
         scale.requests, scale.blocks
     );
     println!(
-        "{:<24} {:>10} {:>10} {:>11} {:>7} {:>9} {:>12} {:>10}",
-        "scheme", "M req/s", "yardstick", "% of it", "least", "hit %", "B/dist. blk", "RSS B/blk"
+        "{:<24} {:>10} {:>10} {:>11} {:>7} {:>8} {:>9} {:>12} {:>10}",
+        "scheme", "M req/s", "yardstick", "% of it", "least", "of LRU", "hit %", "B/dist. blk", "RSS B/blk"
     );
     let ssd = Quota::new(0, scale.ssd_blocks);
     let both = Quota::new(scale.dram_blocks, scale.ssd_blocks);
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let bench = Bench { trace: &trace, distinct, only, resident_at_start };
+    let mut bench = Bench { trace: &trace, distinct, only, resident_at_start, lru_percent: 100.0 };
     let lru = settings("lru", &[]);
-    bench.run("lru", &lru, ssd, any(&lru, ssd));
+    let mut of_lru = bench.measure(&lru, ssd, any(&lru, ssd));
+    bench.lru_percent = median(&mut of_lru.ratios);
+    if bench.wants("lru") {
+        bench.print("lru", of_lru);
+    }
     bench.run("lru, concrete", &lru, ssd, {
         let lru = lru.clone();
         move |share| Lru::new(&lru, share)
@@ -106,6 +126,80 @@ fn main() {
         let settings = settings(scheme, &[]);
         bench.run(scheme, &settings, three, any(&settings, three));
     }
+    real(&bench.only);
+}
+
+/// The share of LRU's rate on a real trace.
+fn real(only: &str) {
+    if !std::path::Path::new(REAL_TRACE).exists() {
+        println!("skipped: {REAL_TRACE} is not there, and so no table of a real trace");
+        return;
+    }
+    let mut reader = open_trace(REAL_TRACE, &ReadOptions::default()).expect("the trace");
+    let (mut requests, mut batch) = (Vec::new(), Vec::new());
+    while reader.next_batch(&mut batch).expect("good requests") > 0 {
+        requests.append(&mut batch);
+    }
+    println!(
+        "\ncloudphysics-2h, {} requests, DRAM {REAL_DRAM_BLOCKS} and SSD {REAL_SSD_BLOCKS} blocks",
+        requests.len()
+    );
+    println!("{:<24} {:>10} {:>10} {:>8} {:>7}", "scheme", "M req/s", "lru", "of LRU", "least");
+    let ssd = Quota::new(0, REAL_SSD_BLOCKS);
+    let both = Quota::new(REAL_DRAM_BLOCKS, REAL_SSD_BLOCKS);
+    let three = both.with(Level::ReadSsd, REAL_SSD_BLOCKS);
+    let plain: &[&str] = &[];
+    let mut rows: Vec<(&str, &str, &[&str], Quota)> = vec![("lru, one set", "lru", &["assoc=0"], ssd)];
+    rows.extend(ONE_LEVEL.iter().map(|&scheme| (scheme, scheme, plain, ssd)));
+    rows.push(("rpac, prototype", "rpac", RPAC_PROTOTYPE, ssd));
+    rows.push(("flashcache, one set", "flashcache", &["assoc=0"], ssd));
+    rows.extend(["l2arc-like", "ucache-like", "etica"].map(|scheme| (scheme, scheme, plain, both)));
+    rows.extend(["tica-ef", "tica-wed", "tica-adaptive"].map(|scheme| (scheme, scheme, plain, three)));
+    let lru = settings("lru", &[]);
+    for (name, scheme, pairs, physical) in rows.into_iter().filter(|row| row.0.contains(only)) {
+        let settings = settings(scheme, pairs);
+        let mut rates = [(); ROUNDS].map(|()| {
+            let before = rate_of(&requests, &lru, ssd);
+            let rate = rate_of(&requests, &settings, physical);
+            (rate, (before + rate_of(&requests, &lru, ssd)) / 2.0)
+        });
+        rates.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+        let percent = |(rate, lru): (f64, f64)| 100.0 * rate / lru;
+        let middle = rates[ROUNDS / 2];
+        println!(
+            "{name:<24} {:>10.2} {:>10.2} {:>8.1} {:>7.1}{}",
+            middle.0 / 1e6,
+            middle.1 / 1e6,
+            percent(middle),
+            percent(rates[0]),
+            verdict(scheme, percent(middle)),
+        );
+    }
+}
+
+/// Requests a second of one replay.
+fn rate_of(requests: &[TraceRequest], settings: &Settings, physical: Quota) -> f64 {
+    let mut driver = Driver::new(
+        settings,
+        physical,
+        BlockSize::KIB_4,
+        ServiceTimes::default(),
+        1,
+        any(settings, physical),
+    );
+    let clock = Clock::start();
+    for request in requests {
+        driver.push(0, request).expect("one volume");
+    }
+    driver.finish();
+    requests.len() as f64 / clock.seconds()
+}
+
+/// What a line says at its end of a share of LRU's rate.
+fn verdict(scheme: &str, percent: f64) -> String {
+    let (some, less) = LEAST_OF_SOME;
+    let least = if some.contains(&scheme) { less } else { LEAST_OF_LRU };
+    if percent < least { format!("  BELOW {least} %") } else { String::new() }
 }
 
 fn settings(scheme: &str, pairs: &[&str]) -> Settings {
@@ -125,6 +219,8 @@ struct Bench<'a> {
     /// Only schemes whose name contains this are run.
     only: String,
     resident_at_start: Option<u64>,
+    /// LRU's share of the yardstick.
+    lru_percent: f64,
 }
 
 impl Bench<'_> {
@@ -138,7 +234,7 @@ impl Bench<'_> {
     /// With a future that is known before the clock starts; it counts as resident.
     fn belady(&self, ssd: Quota) {
         let belady = settings("belady", &[]);
-        if !belady.scheme().contains(&self.only) {
+        if !self.wants(belady.scheme()) {
             return;
         }
         let mut builder = ForesightBuilder::new();
@@ -156,34 +252,50 @@ impl Bench<'_> {
         physical: Quota,
         build: impl Fn(Quota) -> T + Clone + 'static,
     ) {
-        if !name.contains(&self.only) {
-            return;
+        if self.wants(name) {
+            self.print(name, self.measure(settings, physical, build));
         }
-        let mut rates = Vec::new();
-        let mut yards = Vec::new();
-        let mut ratios = Vec::new();
-        let mut last = None;
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        name.contains(&self.only)
+    }
+
+    fn measure<T: Scheme>(
+        &self,
+        settings: &Settings,
+        physical: Quota,
+        build: impl Fn(Quota) -> T + Clone + 'static,
+    ) -> Measured {
+        let mut measured = Measured { rates: Vec::new(), yards: Vec::new(), ratios: Vec::new(), last: None };
         for _ in 0..ROUNDS {
             let before = yardstick(self.trace).0;
             let round = self.round(settings, physical, build.clone());
             let yard = (before + yardstick(self.trace).0) / 2.0;
-            rates.push(round.rate);
-            yards.push(yard);
-            ratios.push(100.0 * round.rate / yard);
-            last = Some(round);
+            measured.rates.push(round.rate);
+            measured.yards.push(yard);
+            measured.ratios.push(100.0 * round.rate / yard);
+            measured.last = Some(round);
         }
+        measured
+    }
+
+    fn print(&self, name: &str, measured: Measured) {
+        let Measured { mut rates, mut yards, mut ratios, last } = measured;
         let Round { counters, memory_bytes, peak_bytes, .. } = last.expect("at least one round");
         let hits: u64 = counters.read_hits.iter().sum();
         let per_block = |bytes: u64| format!("{:.1}", bytes as f64 / self.distinct as f64);
+        let ratio = median(&mut ratios);
+        let of_lru = 100.0 * ratio / self.lru_percent;
         println!(
-            "{name:<24} {:>10.2} {:>10.2} {:>11.1} {:>7.1} {:>9.2} {:>12} {:>10}",
+            "{name:<24} {:>10.2} {:>10.2} {ratio:>11.1} {:>7.1} {of_lru:>8.1} {:>9.2} {:>12} {:>10}{}",
             median(&mut rates) / 1e6,
             median(&mut yards) / 1e6,
-            median(&mut ratios),
             ratios[0],
             100.0 * hits as f64 / counters.block_reads as f64,
             per_block(memory_bytes),
             peak_bytes.map_or("n/a".to_owned(), per_block),
+            verdict(name, of_lru),
         );
     }
 
@@ -209,6 +321,17 @@ impl Bench<'_> {
         let peak_bytes = peak.map(|(peak, before)| peak.saturating_sub(before));
         Round { rate, counters, memory_bytes, peak_bytes }
     }
+}
+
+/// What several replays gave.
+struct Measured {
+    /// Requests a second.
+    rates: Vec<f64>,
+    /// The yardstick's look-ups a second.
+    yards: Vec<f64>,
+    /// The rates as shares of the yardstick, in per cent.
+    ratios: Vec<f64>,
+    last: Option<Round>,
 }
 
 /// What one replay of the trace gave.

@@ -11,6 +11,7 @@ use crate::interval::Clock;
 use crate::lists::SetLists;
 use crate::quota::Quota;
 use crate::scheme::Hint;
+use crate::schemes::clean_runs::CleanRuns;
 use crate::schemes::cut_off::{Cleaner, CutOff, When};
 use crate::schemes::dirty_lists::DirtyLists;
 use crate::schemes::mapping;
@@ -85,6 +86,9 @@ pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SE
 /// Streams that flashcache follows at once.
 const STREAMS: usize = 32;
 
+/// Sets of up to so many blocks are walked: what leads past dirty blocks would take more memory there than it is worth.
+const FEW_WAYS: u32 = 64;
+
 /// One VM's SSD level under flashcache.
 pub type Flashcache = CutOff<CleanedSets>;
 
@@ -103,6 +107,8 @@ pub struct CleanedSets {
     index: BlockIndex,
     /// The flag says that a block is dirty.
     lists: SetLists<BlockNo>,
+    /// Where the clean ones are in long sets.
+    clean_runs: Option<CleanRuns>,
     dirty: DirtyLists,
     by_use: bool,
     dirty_percent: u64,
@@ -116,6 +122,11 @@ pub struct CleanedSets {
     is_accessed: Vec<bool>,
     /// Whose turn it is to have idle blocks cleaned.
     turn: u32,
+}
+
+fn runs_of(lists: &SetLists<BlockNo>) -> Option<CleanRuns> {
+    // The first set is one of the widest.
+    (lists.geometry().ways(0) > FEW_WAYS).then(|| CleanRuns::new(lists))
 }
 
 impl CleanedSets {
@@ -140,17 +151,36 @@ impl CleanedSets {
     /// The clean block that gives way in a full set. In order of arrival, dirty ones that are passed over count as newly
     /// arrived, as with a hand that goes round.
     fn victim(&mut self, set: u32) -> Option<Slot> {
-        if self.by_use {
-            return self.lists.from_oldest(set).find(|&slot| !self.lists.flag(slot));
+        if self.dirty.len(set) == self.lists.len_of(set) {
+            return None;
         }
-        for _ in 0..self.lists.len_of(set) {
-            let oldest = self.lists.oldest(set)?;
-            if !self.lists.flag(oldest) {
-                return Some(oldest);
-            }
-            self.lists.touch(set, oldest);
+        let victim = match &self.clean_runs {
+            Some(runs) => runs.oldest_clean(set, &self.lists),
+            None => self.lists.from_oldest(set).find(|&slot| !self.lists.flag(slot)),
+        }?;
+        if !self.by_use {
+            self.lists.rotate(set, victim);
         }
-        None
+        Some(victim)
+    }
+
+    #[inline]
+    fn make_newest(&mut self, set: u32, slot: Slot) {
+        let Some(runs) = &mut self.clean_runs else { return self.lists.touch(set, slot) };
+        if self.lists.newer(slot).is_some() {
+            runs.remove(set, slot, &self.lists);
+            self.lists.touch(set, slot);
+            runs.push(set, slot, &self.lists);
+        }
+    }
+
+    /// A block becomes clean or dirty where it stands.
+    #[inline]
+    fn flag(&mut self, set: u32, slot: Slot, dirty: bool) {
+        self.lists.set_flag(slot, dirty);
+        if let Some(runs) = &mut self.clean_runs {
+            runs.count(set, slot, !dirty);
+        }
     }
 
     fn evict<S: Sink>(&mut self, slot: Slot, sink: &mut S) {
@@ -161,6 +191,9 @@ impl CleanedSets {
 
     fn insert(&mut self, set: u32, hash: u32, block: BlockNo) -> (Id, Slot) {
         let slot = self.lists.insert(set, block);
+        if let Some(runs) = &mut self.clean_runs {
+            runs.push(set, slot, &self.lists);
+        }
         self.index.insert(hash, slot);
         (slot, slot)
     }
@@ -169,7 +202,7 @@ impl CleanedSets {
     fn clean_oldest<S: Sink>(&mut self, set: u32, sink: &mut S) {
         if let Some((slot, _)) = self.dirty.oldest(set) {
             self.dirty.remove(set, slot);
-            self.lists.set_flag(slot, false);
+            self.flag(set, slot, false);
             sink.effect(Effect::Clean { slot, block: self.lists.value(slot) });
         }
     }
@@ -219,9 +252,11 @@ impl Replacement for CleanedSets {
         let geometry = mapping::geometry(settings, blocks);
         let by_time = settings.text("trigger") == "time";
         let delay = if by_time { "fallow_delay" } else { "fallow_delay_requests" };
+        let lists = SetLists::new(geometry);
         CleanedSets {
             index: BlockIndex::new(),
-            lists: SetLists::new(geometry),
+            clean_runs: runs_of(&lists),
+            lists,
             dirty: DirtyLists::new(geometry.sets()),
             by_use: settings.text("reclaim_policy") == "lru",
             dirty_percent: settings.integer("dirty_thresh_pct"),
@@ -256,7 +291,7 @@ impl Replacement for CleanedSets {
         let set = self.lists.geometry().set_of(block);
         self.note_access(set);
         if self.by_use {
-            self.lists.touch(set, slot);
+            self.make_newest(set, slot);
         }
         if self.lists.flag(slot) {
             self.dirty.remove(set, slot);
@@ -269,9 +304,9 @@ impl Replacement for CleanedSets {
         match (self.lists.flag(slot), dirty) {
             (false, true) => self.dirty.push(set, slot, self.clock.now()),
             (true, false) => self.dirty.remove(set, slot),
-            _ => {}
+            _ => return,
         }
-        self.lists.set_flag(slot, dirty);
+        self.flag(set, slot, dirty);
     }
 
     fn admit<S: Sink>(
@@ -300,6 +335,9 @@ impl Replacement for CleanedSets {
         if self.lists.flag(slot) {
             self.dirty.remove(set, slot);
         }
+        if let Some(runs) = &mut self.clean_runs {
+            runs.remove(set, slot, &self.lists);
+        }
         self.index.remove(BlockIndex::hash(block), slot);
         self.lists.remove(set, slot);
     }
@@ -309,6 +347,7 @@ impl Replacement for CleanedSets {
         self.lists.regroup(geometry, |&block| geometry.set_of(block));
         let lists = &self.lists;
         self.dirty.regroup(geometry.sets(), |slot| geometry.set_of(lists.value(slot)));
+        self.clean_runs = runs_of(&self.lists);
         self.accessed.clear();
         self.is_accessed = vec![false; geometry.sets() as usize];
         for set in 0..geometry.sets() {
@@ -354,6 +393,7 @@ impl Replacement for CleanedSets {
     fn memory_bytes(&self) -> usize {
         self.index.memory_bytes()
             + self.lists.memory_bytes()
+            + self.clean_runs.as_ref().map_or(0, CleanRuns::memory_bytes)
             + self.dirty.memory_bytes()
             + self.accessed.capacity() * size_of::<u32>()
             + self.is_accessed.capacity()

@@ -53,10 +53,12 @@ macro_rules! forward_to_level {
 pub mod arc;
 mod arrivals;
 pub mod belady;
+mod clean_runs;
 mod cut_off;
 mod dirty_lists;
 mod distance_log;
 pub mod etica;
+mod expiries;
 pub mod fast_cache;
 pub mod flashcache;
 pub mod l2arc;

@@ -8,6 +8,7 @@ use lode_reuse::index::BlockIndex;
 use lode_reuse::prefetch::prefetch_slice;
 use lode_types::BlockNo;
 
+use crate::schemes::expiries::Expiries;
 use crate::schemes::ssd_level::Id;
 
 /// In `cached` of a record that is not in use.
@@ -74,7 +75,7 @@ pub struct Now {
 impl Now {
     /// A popularity after one decay.
     #[inline]
-    fn decayed_once(self, popularity: u32) -> u32 {
+    pub(super) fn decayed_once(self, popularity: u32) -> u32 {
         (self.alpha * f64::from(popularity)) as u32
     }
 
@@ -120,8 +121,8 @@ pub struct Regions {
     accesses: u64,
     /// Decays so far.
     epoch: u64,
-    /// At least as many regions as have a popularity; exact after a sweep.
-    popular: u32,
+    /// Which regions have a popularity, in number.
+    expiries: Expiries,
     /// Records made since the last sweep.
     made: usize,
 }
@@ -141,7 +142,7 @@ impl Regions {
             free: Vec::new(),
             accesses: 0,
             epoch: 0,
-            popular: 0,
+            expiries: Expiries::new(Now { alpha: parameters.alpha, epoch: 0 }),
             made: 0,
         }
     }
@@ -260,6 +261,7 @@ impl Regions {
             + self.heads.capacity() * size_of::<Head>()
             + self.counts.capacity() * size_of::<u32>()
             + self.free.capacity() * size_of::<Id>()
+            + self.expiries.memory_bytes()
     }
 
     /// Which of the smallest parts a block is in.
@@ -291,6 +293,7 @@ impl Regions {
 
     fn decay(&mut self) {
         self.epoch += 1;
+        self.expiries.decay(self.now());
         if self.epoch.is_multiple_of(EPOCHS_TO_SWEEP) {
             self.sweep();
         }
@@ -318,9 +321,12 @@ impl Regions {
     /// One more access to the region and to the parts around a block.
     #[inline]
     fn add(&mut self, place: Place) {
-        if self.popularity(place.region) == 0 {
-            self.become_popular(place);
+        let mut popularity = self.popularity(place.region);
+        if popularity == 0 {
+            self.make_room(place);
+            popularity = self.popularity(place.region);
         }
+        self.expiries.gain(popularity, self.now());
         let leaf = self.leaf(place);
         for up in 0..=self.parameters.depth {
             let node = self.node(place.region, leaf, up);
@@ -329,18 +335,19 @@ impl Regions {
     }
 
     /// Makes room for one more popular region: with as many as there may be, all decay ahead of time.
-    fn become_popular(&mut self, place: Place) {
-        if self.popular >= self.parameters.most {
-            // Held, so that no sweep takes the record.
-            self.cache(place);
-            self.sweep();
-            while self.popular >= self.parameters.most {
-                self.decay();
-                self.sweep();
-            }
-            self.uncache(place);
+    fn make_room(&mut self, place: Place) {
+        if self.expiries.above_nothing() < self.parameters.most {
+            return;
         }
-        self.popular += 1;
+        // Held, so that no sweep takes the record.
+        self.cache(place);
+        while self.expiries.above_nothing() >= self.parameters.most {
+            self.decay();
+        }
+        if self.made * SWEEP_SHARE >= self.heads.len() {
+            self.sweep();
+        }
+        self.uncache(place);
     }
 
     fn make(&mut self, hash: u32, region: u64) -> Id {
@@ -371,15 +378,14 @@ impl Regions {
         id
     }
 
-    /// Lets every record decay, gives those back that nothing needs, and counts the popular regions.
+    /// Lets every record decay, and gives those back that nothing needs.
     fn sweep(&mut self) {
-        (self.popular, self.made) = (0, 0);
+        self.made = 0;
         for id in 0..self.heads.len() as Id {
             if self.heads[id as usize].cached == UNUSED {
                 continue;
             }
             let is_popular = self.popularity(id) > 0;
-            self.popular += u32::from(is_popular);
             let head = &mut self.heads[id as usize];
             if !is_popular && head.cached == 0 {
                 head.cached = UNUSED;
@@ -424,7 +430,12 @@ mod tests {
             bounded.count(block * 4);
             bounded.count(0);
         }
-        assert!(bounded.popular <= 1000 && bounded.heads.len() <= 1001);
+        // Records of regions without popularity are up to a quarter of all.
+        assert!(
+            bounded.expiries.above_nothing() <= 1000 && bounded.heads.len() <= 1250,
+            "{}",
+            bounded.heads.len()
+        );
         let place = bounded.place(0);
         assert!(bounded.popularity(place.region) > 0);
     }

@@ -4,15 +4,18 @@ use lode_policy::{Quota, Settings};
 use lode_types::Level;
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_blocks, settings};
+use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
 use crate::oracle::cut_off::{PlainCleaner, PlainCutOff, PlainFlash, PlainStreams};
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainOneLevel;
 use crate::oracle::opencas::{OpencasSettings, PlainOpencas};
 use crate::replacements::{any_policy, any_steps};
 
+/// Most blocks of a level.
+const PHYSICAL: u32 = 256;
+
 fn compare<R: PlainCleaner>(settings: &Settings, blocks: u32, mut oracle: PlainCutOff<R>, steps: &[Step]) {
-    let mut driver = Driver::new(settings, Quota::new(0, 64), Quota::new(0, blocks));
+    let mut driver = Driver::new(settings, Quota::new(0, PHYSICAL), Quota::new(0, blocks));
     for (at, &step) in steps.iter().enumerate() {
         assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");
         assert_eq!(driver.residents(Level::Ssd), oracle.residents(), "after step {at}: {step:?}");
@@ -46,6 +49,51 @@ fn any_runs() -> impl Strategy<Value = Vec<Step>> {
         (first..first + blocks).map(step).chain([Step::EndRequest]).collect::<Vec<_>>()
     });
     prop_oneof![any_steps(), prop::collection::vec(run, 0..40).prop_map(|runs| runs.concat())]
+}
+
+/// Blocks of sets too long to be walked, and of some that are not.
+fn many_blocks() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 65u32..PHYSICAL, 1 => 0u32..65]
+}
+
+/// Enough accesses to fill sets of that many blocks, with few other events and mostly writes.
+fn many_steps() -> impl Strategy<Value = Vec<Step>> {
+    let share = || many_blocks().prop_map(|blocks| Quota::new(0, blocks)).boxed();
+    let write = (0u64..400, any::<bool>()).prop_map(|(block, partial)| Step::Write(block, partial));
+    let rare = prop::collection::vec(any_step(400, share()), 0..8);
+    let step = prop_oneof![4 => any_step(400, Just(Quota::new(0, 200)).boxed()).prop_filter("no new share", |step| {
+        matches!(step, Step::Read(_) | Step::Write(..) | Step::EndRequest | Step::Discard(_) | Step::Cleaned(_))
+    }), 4 => write];
+    let stretch = prop::collection::vec(step, 0..400);
+    prop::collection::vec((stretch, rare), 1..4)
+        .prop_map(|parts| parts.into_iter().flat_map(|(stretch, rare)| [stretch, rare].concat()).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    /// Where the oldest clean block is not found by a walk.
+    #[test]
+    fn flashcache_with_long_sets_equals_the_oracle(
+        policy in prop::sample::select(vec!["wb", "wb", "wbwo", "ro"]), blocks in many_blocks(), steps in many_steps(),
+        lru in any::<bool>(), assoc in prop::sample::select(vec![0u32, 64, 128]),
+        threshold in (50usize..101, 1usize..4), skip in 0u64..3,
+    ) {
+        let pairs = [("write_policy", policy), ("reclaim_policy", if lru { "lru" } else { "fifo" })];
+        let mut settings = settings("flashcache", &pairs);
+        let numbers = [
+            ("assoc", u64::from(assoc)),
+            ("dirty_thresh_pct", threshold.0 as u64),
+            ("max_clean_ios_set", threshold.1 as u64),
+            ("skip_seq_blocks", skip),
+        ];
+        for (key, value) in numbers {
+            settings.set(key, &value.to_string()).unwrap();
+        }
+        let sets = PlainFlash::new(PlainLevel::new(assoc, false, blocks), lru, threshold, (450_000, 2));
+        let streams = PlainStreams::new(32, false, skip + 1, if skip == 0 { "never" } else { "always" });
+        compare(&settings, blocks, PlainCutOff { level: PlainOneLevel::new(sets, policy), streams }, &steps);
+    }
 }
 
 proptest! {
