@@ -101,7 +101,7 @@ impl CompareCommand {
         let shown = if self.json {
             output::write_json(&report)
         } else {
-            output::write(&(text_of(&report) + &inputs_text(&report.inputs)))
+            output::write(&(text_of(&report) + &notes_text(&report.notes) + &inputs_text(&report.inputs)))
         };
         self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
         shown
@@ -174,6 +174,10 @@ fn text_of(report: &CompareReport) -> String {
         report.devices,
         show_size(report.block_bytes)
     )
+}
+
+fn notes_text(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("{note}.\n")).collect()
 }
 
 /// Which columns there are.

@@ -395,7 +395,7 @@ fn no_scheme_is_left_out() {
     for info in all_schemes().iter().filter(|info| !info.needs_future) {
         let is_compared = ["three_worlds_agree", "three_worlds_agree_on"]
             .iter()
-            .any(|call| tests.contains(&format!("    {call}(\"{}\",", info.name)));
+            .any(|call| tests.contains(&format!(" {call}(\"{}\",", info.name)));
         assert!(is_compared, "{} is compared in no test", info.name);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lode_policy::Settings;
 use lode_replay::{Counts, InputReport};
 use serde::Serialize;
 
@@ -25,6 +26,8 @@ pub struct CompareReport {
     pub inputs: Vec<InputReport>,
     /// What the user should hear of the way the traces fit together.
     pub warnings: Vec<String>,
+    /// What makes the schemes differ beside their decisions.
+    pub notes: Vec<String>,
 }
 
 /// One scheme.
@@ -107,8 +110,25 @@ impl CompareReport {
             cells: cells.iter().map(CellReport::new).collect(),
             inputs: first.map_or_else(Vec::new, |report| report.inputs.clone()),
             warnings: first.map_or_else(Vec::new, |report| report.warnings.clone()),
+            notes: mapping_note(&options.schemes).into_iter().collect(),
         }
     }
+}
+
+/// Says so when some of the schemes look for a victim in a part of the cache and others in all of it.
+fn mapping_note(schemes: &[(String, Settings)]) -> Option<String> {
+    let ways = |settings: &Settings| {
+        let own = settings.values().find(|(key, _)| *key == "assoc");
+        own.map(|(_, value)| value.to_owned()).filter(|value| value != "0")
+    };
+    let in_sets: Vec<&str> =
+        schemes.iter().filter(|scheme| ways(&scheme.1).is_some()).map(|scheme| scheme.0.as_str()).collect();
+    (!in_sets.is_empty() && in_sets.len() < schemes.len()).then(|| {
+        format!(
+            "Victims of {} come from one set of the cache, those of the others from all of it; assoc=0 makes them alike",
+            in_sets.join(", ")
+        )
+    })
 }
 
 impl CellReport {
@@ -156,4 +176,27 @@ fn hit_ratio(counts: &Counts) -> Option<f64> {
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lode_policy::SchemeInfo;
+
+    #[test]
+    fn schemes_that_look_for_victims_differently_are_named() {
+        let note = |names: &[(&str, Option<&str>)]| {
+            let scheme = |&(name, ways): &(&str, Option<&str>)| {
+                let mut settings = SchemeInfo::find(name).unwrap().settings();
+                if let Some(ways) = ways {
+                    settings.set("assoc", ways).unwrap();
+                }
+                (name.to_owned(), settings)
+            };
+            mapping_note(&names.iter().map(scheme).collect::<Vec<_>>())
+        };
+        assert_eq!(note(&[("lru", None), ("fifo", None)]), None);
+        assert_eq!(note(&[("lru", Some("0")), ("arc", None)]), None);
+        assert!(note(&[("lru", None), ("arc", None)]).unwrap().starts_with("Victims of lru come"));
+    }
 }

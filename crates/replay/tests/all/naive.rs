@@ -1,5 +1,7 @@
 //! The driver against a loop that does one thing after the other and looks nothing up ahead.
 
+use std::collections::HashSet;
+
 use lode_hardware::Operations;
 use lode_policy::{AnyScheme, CopySource, Effect, Quota, Scheme, SchemeInfo, Settings, Sizer, build};
 use lode_replay::{Counts, Driver, Host, ServiceTimes, VmOutcome};
@@ -21,6 +23,8 @@ struct NaiveVm {
     block_reads: u64,
     block_writes: u64,
     effects: Vec<Effect>,
+    /// How many effects came before each access.
+    starts: HashSet<usize>,
     latency_ns: u64,
     head: Option<u64>,
     disks_ns: u64,
@@ -66,16 +70,17 @@ impl NaiveVm {
             _ => false,
         };
         let copied_reads = self.count(|e| matches!(e, Effect::Copy { from: CopySource::Backing, .. }));
-        let (ssd_write_backs, mirror_write_backs) = self.write_backs_by_source();
+        let write_backs_from = self.write_backs_from();
+        let read_of = |level: Level| self.count(|e| of(level, e)) + write_backs_from[level.index()];
         let write_backs = self.count(is_write_back);
         let disk = &times.backing;
         let background_ns = copied_reads * disk.random_read.work_ns + write_backs * disk.random_write.work_ns;
         Operations {
-            dram_reads: self.count(|e| of(Level::Dram, e)),
+            dram_reads: read_of(Level::Dram),
             dram_writes: self.count(|e| into(Level::Dram, e)),
-            ssd_reads: self.count(|e| of(Level::Ssd, e)) + ssd_write_backs,
+            ssd_reads: read_of(Level::Ssd),
             ssd_writes: self.count(|e| into(Level::Ssd, e)),
-            read_ssd_reads: self.count(|e| of(Level::ReadSsd, e)) + mirror_write_backs,
+            read_ssd_reads: read_of(Level::ReadSsd),
             read_ssd_writes: self.count(|e| into(Level::ReadSsd, e)),
             backing_reads: copied_reads
                 + self.count(|e| matches!(e, Effect::ReadBacking | Effect::MergeBacking)),
@@ -84,18 +89,22 @@ impl NaiveVm {
         }
     }
 
-    /// Dirty blocks that were written back: those that were read from there, and those whose mirror left right after them.
-    fn write_backs_by_source(&self) -> (u64, u64) {
-        let all = self.count(is_write_back);
-        let is_mirrored = |pair: &&[Effect]| match pair {
-            [
-                Effect::Evict { block: one, dirty: true, .. },
-                Effect::Evict { level: Level::ReadSsd, block: two, .. },
-            ] => one == two,
-            _ => false,
-        };
-        let mirrored = self.effects.windows(2).filter(is_mirrored).count() as u64;
-        (all - mirrored, mirrored)
+    /// Dirty blocks that were written back, by the level that they are read from: the one whose copy leaves right after that on
+    /// the SSD and for the same reason, else the SSD.
+    fn write_backs_from(&self) -> [u64; Level::COUNT] {
+        let mut from = [0; Level::COUNT];
+        for (first, pair) in self.effects.windows(2).enumerate() {
+            match pair {
+                [Effect::Evict { block: one, dirty: true, .. }, Effect::Evict { level, block: two, .. }]
+                    if one == two && !self.starts.contains(&(first + 1)) =>
+                {
+                    from[level.index()] += 1;
+                }
+                _ => {}
+            }
+        }
+        from[Level::Ssd.index()] = self.count(is_write_back) - from.iter().sum::<u64>();
+        from
     }
 
     fn access_ns(&mut self, block: u64, effects: &[Effect], times: &ServiceTimes) -> u64 {
@@ -222,6 +231,7 @@ fn naive(
                 AccessOp::Read => state.block_reads += 1,
                 AccessOp::Write => state.block_writes += 1,
             }
+            state.starts.insert(state.effects.len());
             state.effects.extend(effects);
         }
         scheme.end_request(request.time_ns, &mut state.effects);
