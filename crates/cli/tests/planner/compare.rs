@@ -12,7 +12,8 @@ fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
     let joined = schemes.join(",");
     let arguments = ["compare", &trace, "--schemes", &joined, "--dram", "512KiB,1MiB", "--ssd", "2MiB,4MiB"];
     let (table, errors) = both(&arguments);
-    assert_eq!((errors.as_str(), table.lines().count()), ("", 2 + 6));
+    assert_eq!((errors.as_str(), table.lines().count()), ("", 2 + 6 + 1));
+    assert!(table.contains("Victims of etica:mode=npe, lru come from one set"), "{table}");
     assert!(table.contains("SSD life") && (table.contains(" years ") || table.contains(" days ")), "{table}");
     let report = json(&[&arguments[..], &["--threads", "1"]].concat());
     assert_eq!(report, json(&[&arguments[..], &["--threads", "2"]].concat()));
