@@ -59,7 +59,7 @@ fn most_tracked_blocks(settings: &Settings, physical: Quota, share: Quota) -> u6
     let by_setting = |(key, value): (&str, &str)| {
         let number: u64 = value.parse().unwrap_or(0);
         match key {
-            "ghost_percent" | "out_percent" | "window_percent" | "evicted_percent" => {
+            "ghost_percent" | "out_percent" | "stack_percent" | "window_percent" | "evicted_percent" => {
                 own.saturating_mul(number).div_ceil(100)
             }
             // Records of blocks in no level; of both schemes that have them the larger bound.
