@@ -16,6 +16,7 @@ use crate::driver::{
 use crate::one_level::compare_with;
 use crate::oracle::belady::PlainMin;
 use crate::oracle::one_level::PlainOneLevel;
+use crate::write_policies::any_policy_of;
 
 /// Hits of reads and writes; `None` if blocks came into the cache without being accessed, which no bound on demand knows.
 fn hits_on_demand(settings: &Settings, blocks: u32, steps: &[Step]) -> Option<u64> {
@@ -109,7 +110,7 @@ proptest! {
 
     #[test]
     fn equals_the_oracle(
-        policy in prop::sample::select(vec!["wb", "wb", "wb", "wt", "ro", "wbwo", "wa"]),
+        policy in any_policy_of("belady"),
         bypass in any::<bool>(),
         blocks in any_blocks(),
         steps in prop::collection::vec(any_step(48, any_blocks().prop_map(|b| Quota::new(0, b)).boxed()), 0..300),

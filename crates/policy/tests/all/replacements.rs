@@ -12,10 +12,11 @@ use crate::oracle::one_level::PlainOneLevel;
 use crate::oracle::s3_fifo::{PlainS3, S3Settings};
 use crate::oracle::sieve::PlainSieve;
 use crate::oracle::w_tinylfu::{PlainTiny, TinySettings};
+use crate::write_policies::any_policy_of;
 
+/// Any of the write policies that nearly all schemes offer.
 pub fn any_policy() -> impl Strategy<Value = &'static str> {
-    // Most cases are about victims, and wb shows most of them.
-    prop_oneof![4 => Just("wb"), 1 => Just("wt"), 1 => Just("ro"), 1 => Just("wbwo"), 1 => Just("wa")]
+    any_policy_of("lru")
 }
 
 pub fn any_steps() -> impl Strategy<Value = Vec<Step>> {

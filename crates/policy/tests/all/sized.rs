@@ -8,6 +8,7 @@ use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainSets;
 use crate::oracle::sized::{Kind, PlainSized};
+use crate::write_policies::any_policy_of;
 
 const PHYSICAL: Quota = Quota::new(0, 40);
 
@@ -64,7 +65,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
 }
 
 fn any_case() -> impl Strategy<Value = Case> {
-    let policy = prop::sample::select(vec!["wb", "wt", "ro", "wbwo", "wa"]);
+    let policy = any_policy_of("centaur-like");
     let assoc = prop::sample::select(vec![0u32, 1, 2, 4]);
     (any_kind(), policy, assoc, any::<bool>(), any::<bool>()).prop_map(
         |(kind, policy, assoc, carries, few_tracked)| {

@@ -149,7 +149,7 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
         self.counters.read_misses += 1;
         self.counters.backing_reads += 1;
         let mut said = vec![Said::ReadBacking];
-        if !self.is(&["wbwo"]) && self.allocate(block, &mut said) {
+        if !self.is(&["wbwo", "pt"]) && self.allocate(block, &mut said) {
             self.counters.ssd_writes.fill += 1;
             said.push(Said::Fill(Level::Ssd));
         }
@@ -162,7 +162,7 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
         let hit = self.holds(block);
         let dirty = self.is(&["wb", "wbwo"]);
         let mut into_cache = false;
-        if self.is(&["ro"]) {
+        if self.is(&["ro", "pt"]) {
             if hit {
                 self.replacement.remove(block);
                 said.push(Said::Invalidate(Level::Ssd));
