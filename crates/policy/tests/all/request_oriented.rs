@@ -291,6 +291,8 @@ fn table_1_sync_admits_the_synchronous_share() {
     let is = |policy, key: &str| (admitted(policy, &mix) - table[key].as_f64().unwrap()).abs() < 1e-9;
     assert!(is(AdmissionPolicy::Sync, "sync_total"));
     assert!(is(AdmissionPolicy::All, "total"));
+    let asynchronous = admitted(AdmissionPolicy::All, &mix) - admitted(AdmissionPolicy::Sync, &mix);
+    assert!((asynchronous - table["async_total"].as_f64().unwrap()).abs() < 1e-9, "{asynchronous}");
     assert_eq!(admitted(AdmissionPolicy::Cp, &mix), 0.0, "nobody is critical");
 }
 

@@ -1,7 +1,7 @@
 //! TICA's three schemes: against plain lists, effect by effect; the worked examples; what each is there for.
 
 use lode_policy::schemes::tica::choice::{Identifier, Policy, Reading, State, StateMachine, Window};
-use lode_policy::schemes::tica::partition::Partition;
+use lode_policy::schemes::tica::partition::{Partition, growth_units, shrinkage_units};
 use lode_policy::{Nothing, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_types::{Access, Level};
 use proptest::prelude::*;
@@ -183,13 +183,28 @@ fn the_write_partition_grows_and_shrinks_as_worked_out() {
         found.push(partition.write_blocks().into());
     }
     assert_eq!(found, sequence("shrink_sequence"));
-    // What is printed, in blocks: a partition that is full a thousand times gains 9.4 of them.
-    let literal = &vector["literal_after_n_grow_events"];
-    let mut grown = 0f64;
-    for _ in 0..1000 {
-        grown += (-grown).exp2();
+}
+
+/// What is printed, with a page as the unit: a million full partitions in a row gain 19 pages, and one shrink takes all.
+#[test]
+fn the_printed_partition_hardly_grows() {
+    let Some(vector) = vector("tica_partition") else { return };
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let literal = vector["literal_after_n_grow_events"].as_object().expect("sizes by events");
+    assert_eq!(literal.len(), 8);
+    for (events, expected) in literal {
+        let events: u32 = events.parse().expect("a number of events");
+        let grown = (0..events).fold(0.0, |grown, _| grown + growth_units(grown));
+        // The example has four digits.
+        assert!((grown - number(expected)).abs() < 1e-3, "{grown} after {events}");
     }
-    assert!((grown - literal["1000"].as_f64().expect("a number")).abs() < 1e-3);
+    let examples = vector["shrink_examples"].as_array().expect("examples");
+    assert_eq!(examples.len(), 3);
+    for example in examples {
+        let [pages, default] = ["w", "d"].map(|key| number(&example[key]));
+        let left = pages - shrinkage_units(pages - default);
+        assert_eq!(left, number(&example["expected"]), "{example}");
+    }
 }
 
 #[test]

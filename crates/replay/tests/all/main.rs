@@ -4,5 +4,6 @@ mod belady;
 mod naive;
 mod reports;
 mod shared_traces;
+mod vector_keys;
 mod vectors;
 mod vms;
