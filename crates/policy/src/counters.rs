@@ -287,6 +287,8 @@ impl CounterReport {
 mod tests {
     use super::*;
 
+    type Change = fn(&mut CounterReport);
+
     /// A report that agrees with itself, and what each change breaks.
     #[test]
     fn a_sum_that_does_not_hold_is_named() {
@@ -304,7 +306,7 @@ mod tests {
             ..Counters::default()
         };
         assert_eq!(CounterReport::from(&good).broken_sum(), None);
-        let changed: [(fn(&mut CounterReport), &str); 12] = [
+        let changed: [(Change, &str); 12] = [
             (|report| report.block_accesses += 1, "block_accesses"),
             (|report| report.read_hits.dram += 1, "block_reads"),
             (|report| report.write_backs = 6, "write_backs"),

@@ -149,7 +149,7 @@ fn mixed_steps() -> Vec<Step> {
         let block = (state >> 33) % 40;
         match (state >> 50) % 16 {
             0..7 => Step::Read(block),
-            7..14 => Step::Write(block, block % 3 == 0),
+            7..14 => Step::Write(block, block.is_multiple_of(3)),
             14 => Step::Discard(block),
             _ => Step::EndRequest,
         }
