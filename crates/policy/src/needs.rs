@@ -40,6 +40,11 @@ impl SchemeInfo {
         if self.name == write_cache::NAME { write_cache::check(settings, told, source) } else { Ok(()) }
     }
 
+    /// Of what there is, the levels that the scheme uses.
+    pub fn part_of(&self, physical: Quota) -> Quota {
+        physical.map(|level, blocks| if self.levels.contains(&level) { blocks } else { 0 })
+    }
+
     /// The levels without which the scheme cannot work. A scheme with a read SSD keeps every dirty block on two devices,
     /// and has none to spare.
     pub fn needed_levels(&self) -> &'static [Level] {

@@ -309,13 +309,13 @@ fn figures_8_and_9_say_what_is_stated() {
 
 #[test]
 fn blocks_follow_from_the_largest_distance() {
-    let Some(vectors) = common::vectors() else { return };
-    let (block_size, expected) = (&vectors["etica_eq2"]["block_size"], &vectors["etica_eq2"]["expected"]);
+    let Some(vector) = common::vector("etica_eq2") else { return };
+    let (block_size, expected) = (&vector["block_size"], &vector["expected"]);
     let bytes = |trace: &[(AccessOp, u64)]| {
         Some(distances(Metric::PodWb, trace).1.blocks_needed() * block_size.as_u64().expect("a size"))
     };
     assert_eq!(bytes(&[(Read, 1)]), expected["pod_none"].as_u64());
-    let printed = &vectors["etica_eq2"]["as_printed"];
+    let printed = &vector["as_printed"];
     for (key, trace) in
         [("pod_0", &[(Read, 1), (Read, 1)][..]), ("pod_1", &[(Read, 1), (Read, 2), (Read, 1)])]
     {
@@ -329,8 +329,8 @@ fn blocks_follow_from_the_largest_distance() {
 
 #[test]
 fn popularity_follows_equation_1() {
-    let Some(vectors) = common::vectors() else { return };
-    let examples = vectors["etica_eq1_popularity"].as_array().expect("examples");
+    let Some(vector) = common::vector("etica_eq1_popularity") else { return };
+    let examples = vector.as_array().expect("examples");
     assert_eq!(examples.len(), 4);
     for example in examples {
         let pods =

@@ -9,13 +9,16 @@ use serde_json::Value;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
 
+/// The worked example of this name; `None` without the file.
 fn vector(key: &str) -> Option<Value> {
     let Ok(text) = std::fs::read_to_string(PATH) else {
         println!("skipped: ../shared is absent");
         return None;
     };
     let all: Value = serde_json::from_str(&text).expect("vectors.json is JSON");
-    Some(all[key].clone())
+    let vector = all[key].clone();
+    assert!(!vector.is_null(), "{key} is not in {PATH}");
+    Some(vector)
 }
 
 fn number(value: &Value) -> f64 {

@@ -419,8 +419,8 @@ fn any_value(kind: &SettingKind) -> BoxedStrategy<String> {
 
 /// A share within `physical` of the levels that the scheme uses.
 pub fn any_share(info: &SchemeInfo, physical: Quota) -> BoxedStrategy<Quota> {
-    let most = |level| if info.levels.contains(&level) { physical.of(level) } else { 0 };
-    let [dram, ssd, read_ssd] = Level::ALL.map(|level| 0..=most(level));
+    let most = info.part_of(physical);
+    let [dram, ssd, read_ssd] = Level::ALL.map(|level| 0..=most.of(level));
     (dram, ssd, read_ssd)
         .prop_map(|(dram, ssd, read_ssd)| Quota::new(dram, ssd).with(Level::ReadSsd, read_ssd))
         .boxed()

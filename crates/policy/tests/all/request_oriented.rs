@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::oracle::request_oriented::Oracle;
+use crate::vectors::vector;
 
 const PROCESSES: u32 = 6;
 const LOCKS: u32 = 3;
@@ -253,17 +254,6 @@ fn a_cycle_does_not_keep_itself_alive() {
     assert_eq!(pair.admission.inheritances(), 2);
     pair.step(&Step::Unblock(0));
     assert_eq!(pair.admission.inheritances(), 0);
-}
-
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
-
-fn vector(key: &str) -> Option<Value> {
-    let Ok(text) = std::fs::read_to_string(PATH) else {
-        println!("skipped: ../shared is absent");
-        return None;
-    };
-    let all: Value = serde_json::from_str(&text).unwrap();
-    Some(all[key].clone())
 }
 
 fn write(sync: bool) -> SubmittedWrite {

@@ -3,7 +3,7 @@
 use lode_policy::schemes::tica::choice::{Identifier, Policy, Reading, State, StateMachine, Window};
 use lode_policy::schemes::tica::partition::{Partition, growth_units, shrinkage_units};
 use lode_policy::{Nothing, Quota, Scheme, SchemeInfo, Settings, build};
-use lode_types::{Access, Level};
+use lode_types::Level;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -417,33 +417,5 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
         // Without a read SSD nothing dirty is taken over.
         scheme.resize(Quota::new(4, 2), &mut Nothing);
         assert!(scheme.restore(7, true).is_none() && scheme.restore(7, false).is_some());
-    }
-}
-
-/// Memory for each block that is known, ghosts included, and that it does not grow when all of them change.
-#[test]
-fn memory_for_each_known_block_is_bounded() {
-    const BLOCKS: u32 = 40_000;
-    const MOST_BYTES_PER_BLOCK: usize = 96;
-    for scheme in SCHEMES {
-        let quota = levels(BLOCKS / 4, BLOCKS);
-        let settings = settings(scheme, &[]);
-        let mut tica = build(&settings, quota, quota);
-        let mut at_first = 0;
-        for block in 0..400_000u64 {
-            tica.access(Access::write(block), &mut Nothing);
-            tica.access(Access::read(10_000_000 + block), &mut Nothing);
-            tica.end_request(0, &mut Nothing);
-            if block == 200_000 {
-                at_first = tica.memory_bytes();
-            }
-        }
-        let bytes = tica.memory_bytes();
-        // A quarter of DRAM is the write partition, which is empty here.
-        let dram = BLOCKS / 4 * 3 / 4;
-        let ghosts = if scheme == "tica-adaptive" { BLOCKS } else { 0 };
-        let known = (BLOCKS + dram + ghosts) as usize;
-        assert!(bytes <= known * MOST_BYTES_PER_BLOCK, "{scheme}: {bytes} bytes for {known} blocks");
-        assert!(bytes <= at_first + at_first / 20, "{scheme}: {at_first}, later {bytes} bytes");
     }
 }

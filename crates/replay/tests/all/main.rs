@@ -3,6 +3,7 @@
 mod belady;
 mod naive;
 mod reports;
+mod requests;
 mod shared_traces;
 mod vector_keys;
 mod vectors;

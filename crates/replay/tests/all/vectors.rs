@@ -6,6 +6,7 @@ use serde_json::Value;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
 
+/// The worked examples; `None` without the file.
 pub fn vectors() -> Option<Value> {
     let Ok(text) = std::fs::read_to_string(PATH) else {
         println!("skipped: ../shared is absent");
@@ -14,10 +15,17 @@ pub fn vectors() -> Option<Value> {
     Some(serde_json::from_str(&text).expect("vectors.json is JSON"))
 }
 
+/// That of this name.
+fn vector(key: &str) -> Option<Value> {
+    let vector = vectors()?[key].take();
+    assert!(!vector.is_null(), "{key} is not in {PATH}");
+    Some(vector)
+}
+
 #[test]
 fn the_cache_write_factor_is_that_of_equation_1() {
-    let Some(all) = vectors() else { return };
-    let examples = all["tica_cwf"]["examples"].as_array().expect("examples");
+    let Some(vector) = vector("tica_cwf") else { return };
+    let examples = vector["examples"].as_array().expect("examples");
     assert!(!examples.is_empty());
     for example in examples {
         let count = |key: &str| example[key].as_u64().expect("a count");
@@ -34,8 +42,8 @@ fn the_cache_write_factor_is_that_of_equation_1() {
 /// The counts of Table 2, from which some of its percentages do not follow, are those of the built-in profiles.
 #[test]
 fn every_workload_of_table_2_has_its_profile() {
-    let Some(all) = vectors() else { return };
-    let rows = all["tica_table2"].as_array().expect("rows");
+    let Some(vector) = vector("tica_table2") else { return };
+    let rows = vector.as_array().expect("rows");
     assert_eq!(rows.len(), 17);
     for row in rows {
         let name = row["workload"].as_str().expect("a name").to_lowercase();
