@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use lode_hardware::Host;
-use lode_policy::{Quota, SchemeInfo, Settings};
+use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{
     Future, Options, Recording, ReplayError, Report, Source, count_distinct_blocks, level_blocks,
     most_memory_bytes, replay_foreseeing,
@@ -17,6 +17,7 @@ use lode_types::{BlockSize, Level};
 use crate::error::PlanError;
 use crate::jobs::in_parallel;
 use crate::levels::LevelBytes;
+use crate::mapping::ComparedSchemes;
 use crate::memory::at_once;
 use crate::planned::PlannedShares;
 
@@ -27,7 +28,7 @@ pub const MAX_CELLS: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct CompareOptions {
     /// Schemes, each with what it is called and its settings.
-    pub schemes: Vec<(String, Settings)>,
+    pub schemes: ComparedSchemes,
     /// Sizes of the levels; a scheme is given only those that it uses.
     pub sizes: Vec<LevelBytes>,
     /// The plan whose money every scheme has instead, each VM with its part of it; `sizes` are then those of its levels alone.
@@ -93,7 +94,7 @@ pub fn compare(
     let grid = grid(options)?;
     let mut read = 0;
     let merge = open()?;
-    for (_, settings) in &options.schemes {
+    for (_, settings) in options.schemes.as_slice() {
         let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
         info.check_origins(settings, merge.recorded().origins).map_err(ReplayError::from)?;
     }
@@ -173,7 +174,7 @@ impl Held {
         let most = grid.iter().zip(needs_bytes).max_by_key(|(_, bytes)| **bytes);
         match most {
             Some((job, bytes)) if threads == 0 => Err(PlanError::ReplayMemory {
-                scheme: options.schemes[job.scheme].0.clone(),
+                scheme: options.schemes.as_slice()[job.scheme].0.clone(),
                 levels: job.levels.in_words(),
                 needed_bytes: bytes.saturating_add(self.memory_bytes()),
                 limit_bytes: options.memory_bytes,
@@ -220,14 +221,15 @@ struct Job {
 
 /// Every cell, with everything checked that can be checked before the traces are read.
 fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
-    let cells = options.schemes.len().saturating_mul(options.sizes.len());
+    let schemes = options.schemes.as_slice();
+    let cells = schemes.len().saturating_mul(options.sizes.len());
     if !(1..=MAX_CELLS).contains(&cells) {
         return Err(PlanError::Request(format!(
             "A comparison has 1 to {MAX_CELLS} pairs of scheme and size, and this one {cells}; name schemes and sizes"
         )));
     }
     let mut jobs = Vec::with_capacity(cells);
-    for (scheme, (name, settings)) in options.schemes.iter().enumerate() {
+    for (scheme, (name, settings)) in schemes.iter().enumerate() {
         let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
         for (size, wanted) in options.sizes.iter().enumerate() {
             let (levels, shares) = match &options.planned {
