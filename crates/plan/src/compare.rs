@@ -62,6 +62,9 @@ pub struct Cell {
 pub enum CompareProgress {
     /// The traces are being read; this many requests so far.
     Reading(u64),
+    /// The different blocks of the traces are being counted, to know how much memory replays may take; this many requests
+    /// so far.
+    Counting(u64),
     /// A scheme needs to know what comes next: what is kept in memory for it.
     Foreseeing {
         /// Bytes of the traces.
@@ -105,12 +108,12 @@ pub fn compare(
     let future = foresee(&grid, recording.as_ref(), options.memory_bytes, progress)?;
     let names = match &recording {
         Some(recording) => recording.vm_names().to_vec(),
-        None => vm_names(open()?)?,
+        None => vm_names(open()?, progress)?,
     };
     options.planned.iter().try_for_each(|planned| planned.check_vms(&names))?;
     let known_vms = names.len();
     let of_requests = recording.as_ref().map_or(0, |recording| (recording.requests() * grid.len()) as u64);
-    let needs_bytes = needs(&grid, recording.as_ref(), open, known_vms, options)?;
+    let needs_bytes = needs(&grid, recording.as_ref(), open, known_vms, options, progress)?;
     let mut held = Held { recording, future };
     let threads = held.fit(&grid, &needs_bytes, options)?;
     let meter = Meter { progress, of_requests, done: Mutex::default() };
@@ -128,6 +131,7 @@ fn needs(
     open: &dyn Fn() -> Result<Merge, TraceError>,
     known_vms: usize,
     options: &CompareOptions,
+    progress: &(dyn Fn(CompareProgress) + Sync),
 ) -> Result<Vec<u64>, PlanError> {
     let with = |distinct_blocks: &[u64]| -> Vec<u64> {
         grid.iter().map(|job| most_memory_bytes(&job.options, distinct_blocks)).collect()
@@ -139,9 +143,16 @@ fn needs(
     {
         return Ok(by_levels);
     }
+    let mut counted = 0;
+    let mut count = |requests: usize| {
+        counted += requests as u64;
+        progress(CompareProgress::Counting(counted));
+    };
     let distinct_blocks = match recording {
-        Some(recording) => count_distinct_blocks(recording.play(), options.block_size, &mut |_, _| {}),
-        None => count_distinct_blocks(open()?, options.block_size, &mut |_, _| {}),
+        Some(recording) => {
+            count_distinct_blocks(recording.play(), options.block_size, &mut |_, requests| count(requests))
+        }
+        None => count_distinct_blocks(open()?, options.block_size, &mut |_, requests| count(requests)),
     };
     Ok(with(&distinct_blocks?))
 }
@@ -205,9 +216,12 @@ fn foresee(
 }
 
 /// VMs of traces that do not fit the memory, in a pass of its own.
-fn vm_names(mut merge: Merge) -> Result<Vec<String>, TraceError> {
-    let mut batch = Vec::new();
-    while merge.next_batch(&mut batch)? > 0 {}
+fn vm_names(mut merge: Merge, progress: &dyn Fn(CompareProgress)) -> Result<Vec<String>, TraceError> {
+    let (mut batch, mut read) = (Vec::new(), 0);
+    while merge.next_batch(&mut batch)? > 0 {
+        read += batch.len() as u64;
+        progress(CompareProgress::Reading(read));
+    }
     Ok(merge.vm_names())
 }
 

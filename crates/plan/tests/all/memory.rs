@@ -44,14 +44,20 @@ fn comparison(threads: usize, memory_bytes: u64, schemes: &[&str]) -> CompareOpt
     }
 }
 
-/// Cells' totals, and how many threads replayed them.
+/// Cells' totals, and how many threads replayed them. Where fewer replay than may, because memory is short, the different
+/// blocks were counted, and that was heard of.
 fn compared(requests: &[Request], options: &CompareOptions) -> Result<(Vec<String>, usize), PlanError> {
-    let threads = Mutex::new(HashSet::new());
-    let cells = compare(&|| Ok(merge(requests)), options, &|progress| {
-        if matches!(progress, CompareProgress::Replaying { .. }) {
+    let (threads, counted) = (Mutex::new(HashSet::new()), Mutex::new(0));
+    let cells = compare(&|| Ok(merge(requests)), options, &|progress| match progress {
+        CompareProgress::Replaying { .. } => {
             threads.lock().expect("no panic").insert(thread::current().id());
         }
+        CompareProgress::Counting(requests) => *counted.lock().expect("no panic") = requests,
+        _ => {}
     })?;
+    let is_short = threads.lock().expect("no panic").len() < options.threads;
+    let counted = counted.into_inner().expect("no panic");
+    assert!(counted == requests.len() as u64 || (counted == 0 && !is_short), "{counted}");
     let totals = cells.iter().map(|cell| format!("{:?}", cell.report.total)).collect();
     Ok((totals, threads.into_inner().expect("no panic").len()))
 }
