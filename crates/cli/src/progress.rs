@@ -12,6 +12,7 @@ const UNKNOWN: &str = "{msg} {spinner} {bytes} in {elapsed}";
 const STEPS: &str = "{msg} {bar:30} {percent}% of {len} requests, {eta} left";
 const COUNTED: &str = "{msg} {bar:30} {pos} of {len} {prefix}, {eta} left";
 const READING: &str = "Reading {spinner} {pos} requests in {elapsed}";
+const COUNTING: &str = "Counting blocks {spinner} {pos} requests in {elapsed}";
 const ENDLESS: &str = "Replaying {spinner} {pos} requests in {elapsed}";
 const REPLAYING: &str = "Replaying {bar:30} {percent}% of {len} requests, {eta} left";
 const LEFT: &str = "{msg} {bar:30} {pos} of {len} blocks, {eta} left";
@@ -106,6 +107,10 @@ impl Meter {
     pub fn update(&self, progress: CompareProgress) {
         match progress {
             CompareProgress::Reading(requests) => self.bar.set_position(requests),
+            CompareProgress::Counting(requests) => {
+                self.bar.set_style(style(COUNTING));
+                self.bar.set_position(requests);
+            }
             CompareProgress::Foreseeing { traces_bytes, future_bytes } => {
                 self.bar.suspend(|| output::note(&future_text(traces_bytes, future_bytes)));
             }

@@ -1,6 +1,7 @@
 //! From a request for sizes to everything that there is to say of it. It must not know how it is shown.
 
 use lode_hardware::Host;
+use lode_policy::UNDIVIDED;
 use lode_replay::{Report, Source};
 use lode_trace::Merge;
 use lode_types::{Level, show_size};
@@ -24,7 +25,7 @@ pub const SCHEME: &str = "etica";
 
 /// Its settings with which a plan is replayed and served: shares stay as planned, and sets do not divide them, as the
 /// curves are those of undivided caches.
-pub const PLAN_SETTINGS: [(&str, &str); 2] = [("sizing", "off"), ("assoc", "0")];
+pub const PLAN_SETTINGS: [(&str, &str); 2] = [("sizing", "off"), UNDIVIDED];
 
 /// Its modes that are worth a choice: what a full SSD does with writes to blocks that it does not hold. The first turns
 /// them away, which spares the SSD; the second takes them all.

@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use lode_hardware::Host;
-use lode_policy::{Quota, RequestSource, SchemeInfo, Settings};
+use lode_policy::{Quota, RequestSource, SchemeInfo};
 use lode_replay::{
     Future, Options, Recording, ReplayError, Report, Source, count_distinct_blocks, level_blocks,
     most_memory_bytes, replay_foreseeing,
@@ -17,6 +17,7 @@ use lode_types::{BlockSize, Level};
 use crate::error::PlanError;
 use crate::jobs::in_parallel;
 use crate::levels::LevelBytes;
+use crate::mapping::ComparedSchemes;
 use crate::memory::at_once;
 use crate::planned::PlannedShares;
 
@@ -27,7 +28,7 @@ pub const MAX_CELLS: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct CompareOptions {
     /// Schemes, each with what it is called and its settings.
-    pub schemes: Vec<(String, Settings)>,
+    pub schemes: ComparedSchemes,
     /// Sizes of the levels; a scheme is given only those that it uses.
     pub sizes: Vec<LevelBytes>,
     /// The plan whose money every scheme has instead, each VM with its part of it; `sizes` are then those of its levels alone.
@@ -61,6 +62,9 @@ pub struct Cell {
 pub enum CompareProgress {
     /// The traces are being read; this many requests so far.
     Reading(u64),
+    /// The different blocks of the traces are being counted, to know how much memory replays may take; this many requests
+    /// so far.
+    Counting(u64),
     /// A scheme needs to know what comes next: what is kept in memory for it.
     Foreseeing {
         /// Bytes of the traces.
@@ -93,7 +97,7 @@ pub fn compare(
     let grid = grid(options)?;
     let mut read = 0;
     let merge = open()?;
-    for (_, settings) in &options.schemes {
+    for (_, settings) in options.schemes.as_slice() {
         let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
         info.check_origins(settings, merge.recorded().origins, RequestSource::Trace)
             .map_err(ReplayError::from)?;
@@ -105,12 +109,12 @@ pub fn compare(
     let future = foresee(&grid, recording.as_ref(), options.memory_bytes, progress)?;
     let names = match &recording {
         Some(recording) => recording.vm_names().to_vec(),
-        None => vm_names(open()?)?,
+        None => vm_names(open()?, progress)?,
     };
     options.planned.iter().try_for_each(|planned| planned.check_vms(&names))?;
     let known_vms = names.len();
     let of_requests = recording.as_ref().map_or(0, |recording| (recording.requests() * grid.len()) as u64);
-    let needs_bytes = needs(&grid, recording.as_ref(), open, known_vms, options)?;
+    let needs_bytes = needs(&grid, recording.as_ref(), open, known_vms, options, progress)?;
     let mut held = Held { recording, future };
     let threads = held.fit(&grid, &needs_bytes, options)?;
     let meter = Meter { progress, of_requests, done: Mutex::default() };
@@ -128,6 +132,7 @@ fn needs(
     open: &dyn Fn() -> Result<Merge, TraceError>,
     known_vms: usize,
     options: &CompareOptions,
+    progress: &(dyn Fn(CompareProgress) + Sync),
 ) -> Result<Vec<u64>, PlanError> {
     let with = |distinct_blocks: &[u64]| -> Vec<u64> {
         grid.iter().map(|job| most_memory_bytes(&job.options, distinct_blocks)).collect()
@@ -139,9 +144,16 @@ fn needs(
     {
         return Ok(by_levels);
     }
+    let mut counted = 0;
+    let mut count = |requests: usize| {
+        counted += requests as u64;
+        progress(CompareProgress::Counting(counted));
+    };
     let distinct_blocks = match recording {
-        Some(recording) => count_distinct_blocks(recording.play(), options.block_size, &mut |_, _| {}),
-        None => count_distinct_blocks(open()?, options.block_size, &mut |_, _| {}),
+        Some(recording) => {
+            count_distinct_blocks(recording.play(), options.block_size, &mut |_, requests| count(requests))
+        }
+        None => count_distinct_blocks(open()?, options.block_size, &mut |_, requests| count(requests)),
     };
     Ok(with(&distinct_blocks?))
 }
@@ -174,7 +186,7 @@ impl Held {
         let most = grid.iter().zip(needs_bytes).max_by_key(|(_, bytes)| **bytes);
         match most {
             Some((job, bytes)) if threads == 0 => Err(PlanError::ReplayMemory {
-                scheme: options.schemes[job.scheme].0.clone(),
+                scheme: options.schemes.as_slice()[job.scheme].0.clone(),
                 levels: job.levels.in_words(),
                 needed_bytes: bytes.saturating_add(self.memory_bytes()),
                 limit_bytes: options.memory_bytes,
@@ -205,9 +217,12 @@ fn foresee(
 }
 
 /// VMs of traces that do not fit the memory, in a pass of its own.
-fn vm_names(mut merge: Merge) -> Result<Vec<String>, TraceError> {
-    let mut batch = Vec::new();
-    while merge.next_batch(&mut batch)? > 0 {}
+fn vm_names(mut merge: Merge, progress: &dyn Fn(CompareProgress)) -> Result<Vec<String>, TraceError> {
+    let (mut batch, mut read) = (Vec::new(), 0);
+    while merge.next_batch(&mut batch)? > 0 {
+        read += batch.len() as u64;
+        progress(CompareProgress::Reading(read));
+    }
     Ok(merge.vm_names())
 }
 
@@ -221,14 +236,15 @@ struct Job {
 
 /// Every cell, with everything checked that can be checked before the traces are read.
 fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
-    let cells = options.schemes.len().saturating_mul(options.sizes.len());
+    let schemes = options.schemes.as_slice();
+    let cells = schemes.len().saturating_mul(options.sizes.len());
     if !(1..=MAX_CELLS).contains(&cells) {
         return Err(PlanError::Request(format!(
             "A comparison has 1 to {MAX_CELLS} pairs of scheme and size, and this one {cells}; name schemes and sizes"
         )));
     }
     let mut jobs = Vec::with_capacity(cells);
-    for (scheme, (name, settings)) in options.schemes.iter().enumerate() {
+    for (scheme, (name, settings)) in schemes.iter().enumerate() {
         let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
         for (size, wanted) in options.sizes.iter().enumerate() {
             let (levels, shares) = match &options.planned {

@@ -17,6 +17,7 @@ mod front;
 mod jobs;
 mod levels;
 mod load;
+mod mapping;
 mod memory;
 mod mini;
 mod mode;
@@ -38,6 +39,7 @@ pub use error::PlanError;
 pub use front::{FrontPoint, MAX_BUDGET_USD, Prices, best, front};
 pub use levels::{LevelBlockCounts, LevelBytes};
 pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
+pub use mapping::{ComparedSchemes, Mapping, MappingKind};
 pub use mini::{MAX_MINI_SIZES, MiniOptions, MiniPoint, MiniVm, miniature};
 pub use pages::{
     MAX_PAGE_VMS, compare_page, compare_picture, curve_page, curve_picture, size_page, size_picture,

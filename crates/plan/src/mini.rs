@@ -39,7 +39,8 @@ const RATE_STEP: f64 = 7.0 / 8.0;
 pub struct MiniOptions {
     /// How traces are followed.
     pub stream: StreamOptions,
-    /// The scheme and its settings; its sizing is turned off.
+    /// The scheme and its settings. Its sizing is turned off, and it has no sets unless they were asked for: curves that are
+    /// measured have none, and of a set's neighbours a sample has hardly any.
     pub settings: Settings,
     /// Sizes of all levels together, in blocks, ascending.
     pub sizes_blocks: Vec<u64>,
@@ -246,7 +247,7 @@ impl MiniFollower {
     fn start(&mut self) {
         let Asked { info, options } = &*self.asked;
         let rate = self.sample.rate();
-        let settings = options.settings.for_sample(rate).without_sizing();
+        let settings = options.settings.for_sample(rate).without_sizing().without_sets();
         let sim = |&size: &u64| {
             let quota = scaled_quota(info, size, options.dram_share, rate);
             (build(&settings, quota, quota), Counted::default())

@@ -1,7 +1,7 @@
 //! What else could be bought for a plan's money: one SSD level. It must not know how the plan came about.
 
 use lode_hardware::Host;
-use lode_policy::Quota;
+use lode_policy::{Quota, UNDIVIDED};
 use lode_replay::{MAX_LEVEL_BLOCKS, Report};
 use lode_types::{Level, show_size};
 
@@ -14,7 +14,7 @@ use crate::report::{OneLevelReport, ReplayFigures, ReplayedReport};
 pub(crate) const SCHEME: &str = "lru";
 
 /// Its settings besides the defaults: no sets, as the plan has none.
-pub(crate) const SETTINGS: [(&str, &str); 1] = [("assoc", "0")];
+pub(crate) const SETTINGS: [(&str, &str); 1] = [UNDIVIDED];
 
 /// From which part less of a request's mean time it counts as faster.
 const FASTER: f64 = 0.01;

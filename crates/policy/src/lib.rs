@@ -35,6 +35,6 @@ pub use needs::RequestSource;
 pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, build_foreseeing, schemes as all_schemes};
 pub use scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
-pub use settings::{SettingError, SettingInfo, SettingKind, Settings};
+pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED};
 pub use sizer::{Sizer, Tenant};
 pub use tracked::most_memory_bytes;

@@ -3,10 +3,16 @@
 //! A scheme declares its settings as tables of [`SettingInfo`]; users set them as `KEY=VALUE` text. A
 //! value is checked when it is set, so that whoever builds a scheme reads values that are known to fit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The setting that says whether shares follow demand, where a scheme has it.
 pub(crate) const SIZING: &str = "sizing";
+
+/// The setting that says how many blocks a set has, where a scheme can have sets.
+pub(crate) const ASSOC: &str = "assoc";
+
+/// The setting that leaves sets away, with its value: any block may take any place of its level.
+pub const UNDIVIDED: (&str, &str) = (ASSOC, "0");
 
 /// Words of settings that are on or off.
 pub(crate) const ON: &str = "on";
@@ -143,6 +149,8 @@ pub struct Settings {
     scheme: &'static str,
     infos: Vec<&'static SettingInfo>,
     values: BTreeMap<&'static str, String>,
+    /// Keys of those that were set, also to their default.
+    given: BTreeSet<&'static str>,
 }
 
 impl Settings {
@@ -150,7 +158,7 @@ impl Settings {
     pub fn new(scheme: &'static str, tables: &[&'static [SettingInfo]]) -> Settings {
         let infos: Vec<_> = tables.iter().flat_map(|table| table.iter()).collect();
         let values = infos.iter().map(|info| (info.key, info.default.to_owned())).collect();
-        Settings { scheme, infos, values }
+        Settings { scheme, infos, values, given: BTreeSet::new() }
     }
 
     /// The scheme these settings belong to.
@@ -176,6 +184,7 @@ impl Settings {
             return Err(SettingError::BadValue { key: info.key, value: value.to_owned(), expected });
         }
         self.values.insert(info.key, value.to_owned());
+        self.given.insert(info.key);
         Ok(())
     }
 
@@ -223,6 +232,25 @@ impl Settings {
     pub fn without_sizing(mut self) -> Settings {
         if let Some(sizing) = self.values.get_mut(SIZING) {
             OFF.clone_into(sizing);
+        }
+        self
+    }
+
+    /// Blocks of a set, 0 where any block may take any place; `None` where the scheme knows no sets, so that it is always so.
+    pub fn assoc(&self) -> Option<u64> {
+        self.values.contains_key(ASSOC).then(|| self.integer(ASSOC))
+    }
+
+    /// Whether somebody said how many blocks a set has.
+    pub fn is_assoc_given(&self) -> bool {
+        self.given.contains(ASSOC)
+    }
+
+    /// The same settings without sets, unless they were asked for; those of a scheme that knows none, as they are.
+    pub fn without_sets(mut self) -> Settings {
+        let (key, value) = UNDIVIDED;
+        if let Some(assoc) = self.values.get_mut(key).filter(|_| !self.given.contains(key)) {
+            value.clone_into(assoc);
         }
         self
     }
@@ -320,6 +348,25 @@ mod tests {
             assert_eq!((scaled.integer("interval"), scaled.integer("blocks")), (expected, 1000));
         }
         assert!(Settings::new("x", &[TABLE]).set("interval", "5001").is_err());
+    }
+
+    #[test]
+    fn sets_are_left_away_unless_they_were_asked_for() {
+        static SETS: &[SettingInfo] = &[SettingInfo {
+            key: ASSOC,
+            default: "512",
+            kind: SettingKind::Integer { min: 0, max: 1 << 20 },
+            about: "",
+            source: "",
+        }];
+        let settings = Settings::new("x", &[SETS]);
+        assert_eq!((settings.assoc(), settings.is_assoc_given()), (Some(512), false));
+        let without = settings.clone().without_sets();
+        assert_eq!((without.assoc(), without.is_assoc_given()), (Some(0), false));
+        let mut given = settings;
+        given.set(ASSOC, "512").unwrap();
+        assert_eq!((given.is_assoc_given(), given.without_sets().assoc()), (true, Some(512)));
+        assert_eq!(Settings::new("x", &[TABLE]).without_sets().assoc(), None);
     }
 
     #[test]

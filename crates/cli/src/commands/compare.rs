@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_plan::{
-    CellReport, CompareOptions, CompareReport, LevelBytes, MAX_PLAN_BYTES, PlanError, PlannedShares, compare,
+    CellReport, CompareOptions, CompareReport, ComparedSchemes, LevelBytes, MAX_PLAN_BYTES, PlanError,
+    PlannedShares, compare,
 };
 use lode_replay::InputReport;
 
@@ -21,6 +22,9 @@ use crate::progress::Meter;
 ///
 /// A scheme is given the levels that it uses. Several sizes of a level are separated by commas; where several levels have
 /// several, the first of one goes with the first of the others.
+///
+/// All schemes map blocks alike: where one of them knows no sets, the others have none either (assoc=0), unless a
+/// scheme's own assoc is given.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -82,8 +86,9 @@ impl CompareCommand {
             return Err(CliError::Usage(format!("--schemes has '{scheme}' twice; name each scheme once")));
         }
         let planned = self.plan.as_deref().map(|path| self.planned(path)).transpose()?;
+        let schemes = self.schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>()?;
         let options = CompareOptions {
-            schemes: self.schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>()?,
+            schemes: ComparedSchemes::new(schemes),
             sizes: planned.as_ref().map_or_else(|| self.sizes(), |planned| Ok(vec![planned.levels()]))?,
             planned,
             block_size: self.traces.block,
@@ -170,9 +175,10 @@ fn text_of(report: &CompareReport) -> String {
         table.add_row(row.into_iter().map(|(_, cell)| cell));
     }
     format!(
-        "Devices '{}', each request alone, blocks of {}\n{table}\n",
+        "Devices '{}', each request alone, blocks of {}, {}\n{table}\n",
         report.devices,
-        show_size(report.block_bytes)
+        show_size(report.block_bytes),
+        report.mapping.in_words()
     )
 }
 

@@ -12,8 +12,9 @@ fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
     let joined = schemes.join(",");
     let arguments = ["compare", &trace, "--schemes", &joined, "--dram", "512KiB,1MiB", "--ssd", "2MiB,4MiB"];
     let (table, errors) = both(&arguments);
-    assert_eq!((errors.as_str(), table.lines().count()), ("", 2 + 6 + 1));
-    assert!(table.contains("Victims of etica:mode=npe, lru come from one set"), "{table}");
+    assert_eq!((errors.as_str(), table.lines().count()), ("", 2 + 6 + 2));
+    assert!(table.contains("as not all schemes know them: etica:mode=npe, lru;"), "{table}");
+    assert!(table.contains("DRAM and SSD for etica:mode=npe; SSD for lru, arc;"), "{table}");
     assert!(table.contains("SSD life") && (table.contains(" years ") || table.contains(" days ")), "{table}");
     let report = json(&[&arguments[..], &["--threads", "1"]].concat());
     assert_eq!(report, json(&[&arguments[..], &["--threads", "2"]].concat()));
@@ -23,6 +24,9 @@ fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
         let (scheme, size) = (whole(&cell["scheme"]) as usize, whole(&cell["size"]) as usize);
         assert_eq!(number, scheme * 2 + size, "scheme by scheme");
         assert_eq!(report["schemes"][scheme]["label"], schemes[scheme]);
+        if scheme < 2 {
+            assert_eq!(report["schemes"][scheme]["settings"]["assoc"], "0");
+        }
         let mut parts = schemes[scheme].split(':');
         let ssd = ["2MiB", "4MiB"][size];
         let mut replay = vec!["replay", &trace, "--scheme", parts.next().expect("a name"), "--ssd", ssd];
@@ -30,6 +34,10 @@ fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
             replay.extend(["--dram", ["512KiB", "1MiB"][size], "--set", parts.next().expect("a setting")]);
         } else {
             assert_eq!(cell["levels"]["dram_bytes"], 0, "a level that it does not use");
+        }
+        if scheme < 2 {
+            // As ARC knows no sets.
+            replay.extend(["--set", "assoc=0"]);
         }
         replay.extend(["--json", "-"]);
         let alone: serde_json::Value = serde_json::from_str(&good(&replay)).expect("JSON");
@@ -40,6 +48,35 @@ fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
         let reads = whole(&alone["total"]["block_reads"]);
         assert_eq!(real(&cell["read_hit_ratio"]), hits as f64 / reads as f64);
         assert_eq!(list(&cell["vms"]).len(), 2);
+    }
+}
+
+#[test]
+fn schemes_map_blocks_alike_unless_told_otherwise() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    for (schemes, mapping, word) in [
+        ("lru,arc", r#"{"kind":"any","assoc":0,"map":null,"undivided":["lru"]}"#, "no sets"),
+        (
+            "lru,flashcache",
+            r#"{"kind":"sets","assoc":512,"map":"modulo","undivided":[]}"#,
+            "sets of 512 blocks (modulo)",
+        ),
+        ("lru:assoc=8,arc", r#"{"kind":"mixed","assoc":null,"map":null,"undivided":[]}"#, "mixed mappings"),
+    ] {
+        let page = folder.path("page.html");
+        let arguments = ["compare", &trace, "--schemes", schemes, "--ssd", "2MiB", "--html", &page];
+        let report = json(&arguments);
+        assert_eq!(report["mapping"], serde_json::from_str::<Value>(mapping).expect("JSON"), "{schemes}");
+        let page = std::fs::read_to_string(&page).expect("a page");
+        let text = good(&arguments);
+        assert!(text.lines().next().is_some_and(|line| line.ends_with(word)), "{text}");
+        assert!(page.contains(word), "{schemes}");
+        for note in list(&report["notes"]) {
+            let note = note.as_str().expect("a text");
+            assert!(text.contains(note) && page.contains(note), "{note}");
+        }
+        assert_eq!(list(&report["notes"]).is_empty(), schemes == "lru,flashcache");
     }
 }
 

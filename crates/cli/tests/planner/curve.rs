@@ -270,8 +270,11 @@ fn schemes_are_simulated() {
             assert!(vm["blocks"].is_null() && vm["max_distance"].is_null() && vm["standard_error"].is_null());
         }
     }
-    // A least-recently-used cache has a curve without a simulation.
-    let simulated = json(&["curve", &trace, "--scheme", "lru:assoc=0", "--sizes", "1MiB"]);
+    // A least-recently-used cache has a curve without a simulation; it has no sets unless they are asked for.
+    let curve_of = |scheme| json(&["curve", &trace, "--scheme", scheme, "--sizes", "1MiB"]);
+    let simulated = curve_of("lru");
+    assert_eq!(simulated["vms"], curve_of("lru:assoc=0")["vms"]);
+    assert_ne!(simulated["vms"], curve_of("lru:assoc=8")["vms"]);
     let measured = json(&["curve", &trace]);
     for (simulated, measured) in list(&simulated["vms"]).iter().zip(list(&measured["vms"])) {
         let expected = at(&points(&measured["curve"]), (1 << 20) / BLOCK);

@@ -24,8 +24,9 @@ pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
             Some(cell.ssd_written_bytes as f64)
         }),
     ];
-    let mut sections =
-        vec![Section { title: "All numbers".to_owned(), items: vec![Item::Table(table(report))] }];
+    let notes = report.notes.iter().map(|note| Item::Text(format!("{note}.")));
+    let numbers = std::iter::once(Item::Table(table(report))).chain(notes).collect();
+    let mut sections = vec![Section { title: "All numbers".to_owned(), items: numbers }];
     // Without requests there is nothing to draw.
     if report.cells.iter().any(|cell| cell.mean_latency_us.is_some()) {
         sections.insert(0, Section { title: "Over the size".to_owned(), items: vec![Item::Lines(charts)] });
@@ -50,7 +51,7 @@ pub fn compare_picture(report: &CompareReport) -> Result<String, PlanError> {
 }
 
 fn what(report: &CompareReport) -> String {
-    format!("devices '{}', each request alone", report.devices)
+    format!("devices '{}', each request alone, {}", report.devices, report.mapping.in_words())
 }
 
 fn total_bytes(cell: &CellReport) -> f64 {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use lode_policy::Settings;
 use lode_replay::{Counts, InputReport};
+use lode_types::Level;
 use serde::Serialize;
 
 use crate::compare::{Cell, CompareOptions};
-use crate::levels::LevelBytes;
+use crate::levels::{LevelBytes, title};
+use crate::mapping::Mapping;
 
 /// What `lode compare` finds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,7 +27,9 @@ pub struct CompareReport {
     pub inputs: Vec<InputReport>,
     /// What the user should hear of the way the traces fit together.
     pub warnings: Vec<String>,
-    /// What makes the schemes differ beside their decisions.
+    /// How the schemes map blocks to places.
+    pub mapping: Mapping,
+    /// What makes the schemes differ beside their decisions, for people.
     pub notes: Vec<String>,
 }
 
@@ -97,7 +100,7 @@ impl CompareReport {
     /// The report of a comparison on a host's devices.
     pub fn new(cells: &[Cell], options: &CompareOptions) -> CompareReport {
         let first = cells.first().map(|cell| &cell.report);
-        let schemes = options.schemes.iter().map(|(label, settings)| SchemeEntry {
+        let schemes = options.schemes.as_slice().iter().map(|(label, settings)| SchemeEntry {
             label: label.clone(),
             scheme: settings.scheme().to_owned(),
             settings: settings.values().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
@@ -110,23 +113,32 @@ impl CompareReport {
             cells: cells.iter().map(CellReport::new).collect(),
             inputs: first.map_or_else(Vec::new, |report| report.inputs.clone()),
             warnings: first.map_or_else(Vec::new, |report| report.warnings.clone()),
-            notes: mapping_note(&options.schemes).into_iter().collect(),
+            mapping: options.schemes.mapping().clone(),
+            notes: options.schemes.notes().into_iter().chain(levels_note(cells, options)).collect(),
         }
     }
 }
 
-/// Says so when some of the schemes look for a victim in a part of the cache and others in all of it.
-fn mapping_note(schemes: &[(String, Settings)]) -> Option<String> {
-    let ways = |settings: &Settings| {
-        let own = settings.values().find(|(key, _)| *key == "assoc");
-        own.map(|(_, value)| value.to_owned()).filter(|value| value != "0")
-    };
-    let in_sets: Vec<&str> =
-        schemes.iter().filter(|scheme| ways(&scheme.1).is_some()).map(|scheme| scheme.0.as_str()).collect();
-    (!in_sets.is_empty() && in_sets.len() < schemes.len()).then(|| {
+/// Says so when rows of one size have different levels, and so different prices; with a plan their money is the same.
+fn levels_note(cells: &[Cell], options: &CompareOptions) -> Option<String> {
+    let mut by_levels: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
+    for (number, (label, _)) in options.schemes.as_slice().iter().enumerate() {
+        let own = || cells.iter().filter(|cell| cell.scheme == number);
+        let has = |level: &Level| own().any(|cell| cell.levels.of(*level) > 0);
+        let levels: Vec<&str> = Level::ALL.into_iter().filter(has).map(title).collect();
+        match by_levels.iter_mut().find(|(known, _)| *known == levels) {
+            Some((_, labels)) => labels.push(label),
+            None => by_levels.push((levels, vec![label])),
+        }
+    }
+    (by_levels.len() > 1 && options.planned.is_none()).then(|| {
+        let who: Vec<String> = by_levels
+            .iter()
+            .map(|(levels, labels)| format!("{} for {}", levels.join(" and "), labels.join(", ")))
+            .collect();
         format!(
-            "Victims of {} come from one set of the cache, those of the others from all of it; assoc=0 makes them alike",
-            in_sets.join(", ")
+            "Levels, and so cost, differ within one size: {}; --plan gives all schemes the same money",
+            who.join("; ")
         )
     })
 }
@@ -176,27 +188,4 @@ fn hit_ratio(counts: &Counts) -> Option<f64> {
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lode_policy::SchemeInfo;
-
-    #[test]
-    fn schemes_that_look_for_victims_differently_are_named() {
-        let note = |names: &[(&str, Option<&str>)]| {
-            let scheme = |&(name, ways): &(&str, Option<&str>)| {
-                let mut settings = SchemeInfo::find(name).unwrap().settings();
-                if let Some(ways) = ways {
-                    settings.set("assoc", ways).unwrap();
-                }
-                (name.to_owned(), settings)
-            };
-            mapping_note(&names.iter().map(scheme).collect::<Vec<_>>())
-        };
-        assert_eq!(note(&[("lru", None), ("fifo", None)]), None);
-        assert_eq!(note(&[("lru", Some("0")), ("arc", None)]), None);
-        assert!(note(&[("lru", None), ("arc", None)]).unwrap().starts_with("Victims of lru come"));
-    }
 }

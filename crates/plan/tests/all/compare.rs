@@ -1,7 +1,7 @@
 //! Comparisons against single replays.
 
 use lode_hardware::Host;
-use lode_plan::{CompareOptions, CompareProgress, LevelBytes, compare};
+use lode_plan::{CompareOptions, CompareProgress, ComparedSchemes, LevelBytes, compare};
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{Options, replay};
 use lode_types::{AccessOp, BlockSize};
@@ -27,7 +27,9 @@ fn options(threads: usize, memory_bytes: u64) -> CompareOptions {
         ..LevelBytes::default()
     });
     CompareOptions {
-        schemes: ["etica", "lru"].map(|name| (name.to_owned(), settings(name))).to_vec(),
+        schemes: ComparedSchemes::new(
+            ["etica", "lru"].map(|name| (name.to_owned(), settings(name))).to_vec(),
+        ),
         sizes: sizes.to_vec(),
         planned: None,
         block_size: BlockSize::KIB_4,
@@ -54,7 +56,7 @@ fn every_cell_is_the_replay_of_its_scheme_and_size() {
                 (cell.levels.ssd_bytes / BLOCK_BYTES) as u32,
             );
             let alone = Options {
-                settings: options.schemes[cell.scheme].1.clone(),
+                settings: options.schemes.as_slice()[cell.scheme].1.clone(),
                 physical,
                 block_size: BlockSize::KIB_4,
                 host: Host::find("default").expect("a host"),

@@ -6,8 +6,8 @@ use std::thread;
 
 use lode_hardware::Host;
 use lode_plan::{
-    CompareOptions, CompareProgress, LevelBytes, Load, Means, PlanError, ServeOptions, answer, compare,
-    measure,
+    CompareOptions, CompareProgress, ComparedSchemes, LevelBytes, Load, Means, PlanError, ServeOptions,
+    answer, compare, measure,
 };
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{Options, count_distinct_blocks, most_memory_bytes};
@@ -30,7 +30,9 @@ fn requests(blocks: u64) -> Vec<Request> {
 fn comparison(threads: usize, memory_bytes: u64, schemes: &[&str]) -> CompareOptions {
     let settings = |name: &str| SchemeInfo::find(name).expect("a scheme").settings();
     CompareOptions {
-        schemes: schemes.iter().map(|&name| (name.to_owned(), settings(name))).collect(),
+        schemes: ComparedSchemes::new(
+            schemes.iter().map(|&name| (name.to_owned(), settings(name))).collect(),
+        ),
         sizes: [GIB, 2 * GIB, 3 * GIB]
             .map(|ssd_bytes| LevelBytes { ssd_bytes, ..LevelBytes::default() })
             .to_vec(),
@@ -42,14 +44,20 @@ fn comparison(threads: usize, memory_bytes: u64, schemes: &[&str]) -> CompareOpt
     }
 }
 
-/// Cells' totals, and how many threads replayed them.
+/// Cells' totals, and how many threads replayed them. Where fewer replay than may, because memory is short, the different
+/// blocks were counted, and that was heard of.
 fn compared(requests: &[Request], options: &CompareOptions) -> Result<(Vec<String>, usize), PlanError> {
-    let threads = Mutex::new(HashSet::new());
-    let cells = compare(&|| Ok(merge(requests)), options, &|progress| {
-        if matches!(progress, CompareProgress::Replaying { .. }) {
+    let (threads, counted) = (Mutex::new(HashSet::new()), Mutex::new(0));
+    let cells = compare(&|| Ok(merge(requests)), options, &|progress| match progress {
+        CompareProgress::Replaying { .. } => {
             threads.lock().expect("no panic").insert(thread::current().id());
         }
+        CompareProgress::Counting(requests) => *counted.lock().expect("no panic") = requests,
+        _ => {}
     })?;
+    let is_short = threads.lock().expect("no panic").len() < options.threads;
+    let counted = counted.into_inner().expect("no panic");
+    assert!(counted == requests.len() as u64 || (counted == 0 && !is_short), "{counted}");
     let totals = cells.iter().map(|cell| format!("{:?}", cell.report.total)).collect();
     Ok((totals, threads.into_inner().expect("no panic").len()))
 }
@@ -58,7 +66,7 @@ fn compared(requests: &[Request], options: &CompareOptions) -> Result<(Vec<Strin
 fn needed_bytes(requests: &[Request], scheme: &str) -> u64 {
     let of_comparison = comparison(1, 0, &[scheme]);
     let replay = Options {
-        settings: of_comparison.schemes[0].1.clone(),
+        settings: of_comparison.schemes.as_slice()[0].1.clone(),
         physical: Quota::new(0, (3 * GIB / BLOCK_BYTES) as u32),
         block_size: BlockSize::KIB_4,
         host: of_comparison.host,

@@ -1,12 +1,12 @@
 //! The settings that every set-associative scheme shares.
 
 use crate::geometry::{Geometry, MapKind};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{ASSOC, SettingInfo, SettingKind, Settings};
 
 /// `assoc` and `map`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
-        key: "assoc",
+        key: ASSOC,
         default: "512",
         kind: SettingKind::Integer { min: 0, max: 1 << 20 },
         about: "blocks of a set, rounded so that the number of sets is a power of two; 0: full associativity",
@@ -24,5 +24,5 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
 /// The sets of a share of `blocks` under these settings.
 pub(crate) fn geometry(settings: &Settings, blocks: u32) -> Geometry {
     let map = if settings.text("map") == "jhash" { MapKind::Jhash } else { MapKind::Modulo };
-    Geometry::new(settings.integer("assoc") as u32, map, blocks)
+    Geometry::new(settings.integer(ASSOC) as u32, map, blocks)
 }
