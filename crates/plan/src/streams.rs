@@ -3,6 +3,7 @@
 //! Requests are cut into blocks and dealt to their VM's consumer; trims and flushes are counted and change nothing,
 //! because no curve knows them. It must not know what consumers compute.
 
+use lode_policy::Since;
 use lode_reuse::{Method, ReuseError};
 use lode_trace::{Merge, QuickSpan, vm_block};
 use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
@@ -156,9 +157,7 @@ struct Dealer<'a, C: Follower, F> {
     lanes: Vec<Lane>,
     interval: u32,
     requests_in_interval: u64,
-    interval_start_ns: Option<u64>,
-    /// The time of the latest request, when that was an interval or more before the start of its interval.
-    behind_ns: Option<u64>,
+    interval_since: Since,
     starts_ns: Vec<u64>,
     latest_ns: u64,
     /// Accesses until the memory in use is looked at again.
@@ -180,8 +179,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             lanes: Vec::new(),
             interval: 0,
             requests_in_interval: 0,
-            interval_start_ns: None,
-            behind_ns: None,
+            interval_since: Since::default(),
             starts_ns: Vec::new(),
             latest_ns: 0,
             until_look,
@@ -291,16 +289,15 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
 
     /// Ends the interval when this request, of which nothing is dealt yet, is the first of the next one.
     fn end_interval_before(&mut self, time_ns: u64) -> Result<(), Failure<C>> {
-        if self.interval_start_ns.is_none() {
+        if self.interval_since.start_ns().is_none() {
             self.begin_interval(time_ns);
         }
         self.latest_ns = self.latest_ns.max(time_ns);
         self.put_stray_start_right(time_ns);
-        let start_ns = self.interval_start_ns.unwrap_or(time_ns);
         let over = match self.options.interval {
             None => false,
             Some(Interval::Requests(requests)) => self.requests_in_interval >= requests,
-            Some(Interval::TimeNs(ns)) => time_ns.saturating_sub(start_ns) >= ns,
+            Some(Interval::TimeNs(ns)) => self.interval_since.passed_ns(time_ns) >= ns,
         };
         if over {
             for vm in 0..self.lanes.len() {
@@ -315,21 +312,10 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
         Ok(())
     }
 
-    /// Times go on from before the start of the present interval: then it was the start that was far from all others. One
-    /// such time may itself be astray, so that it takes two in a row.
+    /// An interval of time that begins with a time far ahead of all others begins anew where the times go on.
     fn put_stray_start_right(&mut self, time_ns: u64) {
-        let (Some(Interval::TimeNs(ns)), Some(start_ns)) = (self.options.interval, self.interval_start_ns)
-        else {
-            return;
-        };
-        if start_ns.saturating_sub(time_ns) < ns.max(1) {
-            self.behind_ns = None;
-            return;
-        }
-        let Some(first_ns) = self.behind_ns.replace(time_ns) else { return };
-        let first_ns = first_ns.min(time_ns);
-        self.behind_ns = None;
-        self.interval_start_ns = Some(first_ns);
+        let Some(Interval::TimeNs(ns)) = self.options.interval else { return };
+        let Some(first_ns) = self.interval_since.put_right(time_ns, ns) else { return };
         self.latest_ns = time_ns.max(first_ns);
         if let Some(kept) = self.starts_ns.get_mut(self.interval as usize) {
             *kept = first_ns;
@@ -337,7 +323,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
     }
 
     fn begin_interval(&mut self, time_ns: u64) {
-        self.interval_start_ns = Some(time_ns);
+        self.interval_since.begin(time_ns);
         if self.starts_ns.len() < MAX_INTERVALS {
             self.starts_ns.push(time_ns);
         }

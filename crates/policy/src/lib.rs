@@ -30,6 +30,7 @@ pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts
 pub use effect::{CopySource, Effect, Nothing, Sink, Slot};
 pub use foresight::{Foresight, ForesightBuilder};
 pub use geometry::{Geometry, MapKind};
+pub use interval::Since;
 pub use lists::SetLists;
 pub use needs::RequestSource;
 pub use quota::Quota;

@@ -253,6 +253,7 @@ impl Replacement for CleanedSets {
         let geometry = mapping::geometry(settings, blocks);
         let by_time = settings.text("trigger") == "time";
         let delay = if by_time { "fallow_delay" } else { "fallow_delay_requests" };
+        let fallow_delay = settings.integer(delay) as u32;
         let lists = SetLists::new(geometry);
         CleanedSets {
             index: BlockIndex::new(),
@@ -262,8 +263,8 @@ impl Replacement for CleanedSets {
             by_use: settings.text("reclaim_policy") == "lru",
             dirty_percent: settings.integer("dirty_thresh_pct"),
             most_at_once: settings.integer("max_clean_ios_set"),
-            clock: Clock::new(by_time),
-            fallow_delay: settings.integer(delay) as u32,
+            clock: Clock::new(by_time, fallow_delay),
+            fallow_delay,
             fallow_speed: settings.integer("fallow_clean_speed"),
             accessed: Vec::new(),
             is_accessed: vec![false; geometry.sets() as usize],

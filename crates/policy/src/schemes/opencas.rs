@@ -250,16 +250,16 @@ impl Replacement for CleanAndDirty {
     fn new(settings: &Settings, blocks: u32) -> CleanAndDirty {
         let by_time = settings.text("trigger") == "time";
         let nhit = settings.text("promotion") == "nhit";
-        let staleness = if by_time { "staleness_s" } else { "staleness_requests" };
+        let staleness = settings.integer(if by_time { "staleness_s" } else { "staleness_requests" }) as u32;
         CleanAndDirty {
             queues: Queues::new(),
             capacity: blocks,
             admit_with: if nhit { settings.integer("nhit_threshold") as u8 } else { 1 },
             trigger_percent: settings.integer("nhit_trigger_percent"),
             cleans: settings.text("cleaning") == "alru",
-            clock: Clock::new(by_time),
+            clock: Clock::new(by_time, staleness),
             wake_up: sizer::interval(settings, "wake_up_requests", "wake_up_s"),
-            staleness: settings.integer(staleness) as u32,
+            staleness,
             most_at_once: settings.integer("flush_max_blocks"),
             dirty_ratio_percent: settings.integer("dirty_ratio_percent"),
             written_at: Vec::new(),

@@ -20,6 +20,7 @@ mod request_oriented;
 mod rpac;
 mod sized;
 mod sizer;
+mod stray_times;
 mod tica;
 mod tracked;
 mod two_level;

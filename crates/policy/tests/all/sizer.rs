@@ -28,12 +28,13 @@ impl Host {
         }
     }
 
-    fn request(&mut self, (vm, block, read): Request) {
+    /// Whether an interval ended with it.
+    fn request(&mut self, (vm, block, read): Request) -> bool {
         let access = if read { Access::read(block) } else { Access::write(block) };
         let scheme = &mut self.vms[vm].0;
         scheme.access(access, &mut Nothing);
         scheme.end_request(self.now_ns, &mut Nothing);
-        self.sizer.after_request(self.now_ns, &mut self.vms);
+        self.sizer.after_request(self.now_ns, &mut self.vms)
     }
 
     fn quotas(&self) -> Vec<Quota> {
@@ -203,6 +204,15 @@ fn intervals_follow_time_when_told_to() {
     host.now_ns += 9_999_999_999;
     host.request((1, 9, true));
     assert_eq!(host.quotas(), shares, "the next interval starts where the last one ended");
+    // A time that is far ahead ends one, and after it two requests are where the times go on.
+    let here = host.now_ns;
+    let mut ends = |now_ns| {
+        host.now_ns = now_ns;
+        host.request((1, 9, true))
+    };
+    assert!(ends(u64::MAX), "a stray time is believed");
+    assert!(!ends(here) && !ends(here + 1) && !ends(here + 9_999_999_999));
+    assert!(ends(here + 10_000_000_000), "intervals go on after a stray time");
 }
 
 #[test]
