@@ -397,7 +397,7 @@ impl Engine {
                 }
             }
             Effect::Clean { slot, block } => self.ask_to_clean(block, slot),
-            Effect::Copy { to, slot, block, from } => {
+            Effect::Copy { to, slot, block, from, .. } => {
                 if let CopySource::Level { level, slot } = from {
                     self.claim(block, level, slot);
                 }

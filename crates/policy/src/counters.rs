@@ -4,7 +4,7 @@
 use lode_types::{Access, AccessOp, Level};
 use serde::Serialize;
 
-use crate::effect::Effect;
+use crate::effect::{CopyReason, Effect};
 
 /// Data blocks written into the SSD, by cause. Metadata is not among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct SsdWrites {
     pub write: u64,
     /// Copies of popular blocks made in the background.
     pub promotion: u64,
-    /// Blocks moved from another level.
+    /// Copies made in the background of what another level gives up.
     pub moved: u64,
 }
 
@@ -102,11 +102,12 @@ impl Counters {
                 self.write_backs += 1;
                 self.backing_writes += 1;
             }
-            Effect::Copy { to, from, .. } => {
-                match to {
-                    Level::Dram => self.dram_writes += 1,
-                    Level::Ssd => self.ssd_writes.promotion += 1,
-                    Level::ReadSsd => self.read_ssd_writes += 1,
+            Effect::Copy { to, from, reason, .. } => {
+                match (to, reason) {
+                    (Level::Dram, _) => self.dram_writes += 1,
+                    (Level::Ssd, CopyReason::Promotion) => self.ssd_writes.promotion += 1,
+                    (Level::Ssd, CopyReason::Move) => self.ssd_writes.moved += 1,
+                    (Level::ReadSsd, _) => self.read_ssd_writes += 1,
                 }
                 self.backing_reads += u64::from(from.level().is_none());
             }
@@ -213,7 +214,7 @@ pub struct SsdWriteCounts {
     pub write: u64,
     /// Copies of popular blocks.
     pub promotion: u64,
-    /// Blocks moved from another level.
+    /// Copies of what another level gives up.
     #[serde(rename = "move")]
     pub moved: u64,
 }

@@ -90,7 +90,18 @@ pub enum Effect {
         block: BlockNo,
         /// Where its bytes come from.
         from: CopySource,
+        /// What it is made for.
+        reason: CopyReason,
     },
+}
+
+/// What a background copy is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyReason {
+    /// The block is popular. The bytes may come from the backing disk.
+    Promotion,
+    /// Another level has it, and gives it up now or soon, or has the only copy where there are to be two.
+    Move,
 }
 
 /// Where the bytes of a background copy come from.

@@ -27,7 +27,7 @@ mod sizer;
 mod tracked;
 
 pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts, SsdWrites};
-pub use effect::{CopySource, Effect, Nothing, Sink, Slot};
+pub use effect::{CopyReason, CopySource, Effect, Nothing, Sink, Slot};
 pub use foresight::{Foresight, ForesightBuilder};
 pub use geometry::{Geometry, MapKind};
 pub use interval::Since;

@@ -190,6 +190,7 @@ impl Sink for Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lode_policy::CopyReason;
     use lode_types::{Level, Origin};
 
     fn request(tally: &mut Tally, op: AccessOp, parts: &[(u64, &[Effect])]) -> u64 {
@@ -236,11 +237,9 @@ mod tests {
         ];
         request(&mut tally, AccessOp::Read, &[(0, &effects)]);
         let from = CopySource::Level { level: Level::Dram, slot: 0 };
-        request(
-            &mut tally,
-            AccessOp::Read,
-            &[(0, &[Effect::Copy { to: Level::ReadSsd, slot: 0, block: 5, from }])],
-        );
+        let reason = CopyReason::Move;
+        let copy = Effect::Copy { to: Level::ReadSsd, slot: 0, block: 5, from, reason };
+        request(&mut tally, AccessOp::Read, &[(0, &[copy])]);
         let done = tally.operations();
         assert_eq!((done.ssd_reads, done.read_ssd_reads, done.backing_writes), (1, 1, 2));
         assert_eq!((done.dram_reads, done.read_ssd_writes, done.ssd_writes), (1, 1, 0));

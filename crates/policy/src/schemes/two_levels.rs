@@ -5,7 +5,7 @@
 
 use lode_types::{BlockNo, Level};
 
-use crate::effect::{CopySource, Effect, Sink, Slot};
+use crate::effect::{CopyReason, CopySource, Effect, Sink, Slot};
 use crate::quota::Quota;
 use crate::scheme::Hint;
 use crate::schemes::ssd_level::{Id, Replacement};
@@ -45,7 +45,8 @@ impl<D: Replacement> TwoLevels<D> {
     pub(super) fn copy_to_ssd<S: Sink>(&mut self, hash: u32, block: BlockNo, from: Slot, sink: &mut S) {
         let (_, slot) = self.ssd.put(hash, block, sink);
         let from = CopySource::Level { level: Level::Dram, slot: from };
-        sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from });
+        let reason = CopyReason::Move;
+        sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from, reason });
     }
 
     /// The accessed block's copy in DRAM is unwanted, if there is one.

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use lode_policy::{
-    AnyScheme, CopySource, Counters, Effect, Foresight, ForesightBuilder, Hint, Quota, Scheme, SchemeInfo,
-    SettingKind, Settings, Slot, all_schemes, build_foreseeing,
+    AnyScheme, CopyReason, CopySource, Counters, Effect, Foresight, ForesightBuilder, Hint, Quota, Scheme,
+    SchemeInfo, SettingKind, Settings, Slot, all_schemes, build_foreseeing,
 };
 use lode_types::{Access, AccessOp, BlockNo, Level, Origin};
 use proptest::prelude::*;
@@ -51,11 +51,13 @@ pub enum Said {
         dirty: bool,
     },
     Clean(BlockNo),
-    /// A copy into the SSD.
+    /// A copy of a popular block into the SSD.
     Promote {
         block: BlockNo,
         from_dram: bool,
     },
+    /// A copy into the SSD of what DRAM gives up.
+    Move(BlockNo),
     /// A copy into the read SSD.
     Mirror {
         block: BlockNo,
@@ -296,7 +298,7 @@ impl Driver {
                 self.ledger.cleaned();
                 Said::Clean(block)
             }
-            Effect::Copy { to, slot, block, from } => {
+            Effect::Copy { to, slot, block, from, reason } => {
                 if let CopySource::Level { level, slot } = from {
                     assert!(books[level.index()].holds(slot, block));
                 }
@@ -305,9 +307,12 @@ impl Driver {
                 if from.level().is_none() {
                     self.ledger.copied_from_disk();
                 }
-                match (to, from.level()) {
-                    (Level::Ssd, from) => Said::Promote { block, from_dram: from == Some(Level::Dram) },
-                    (Level::ReadSsd, Some(from)) => Said::Mirror { block, from },
+                match (to, from.level(), reason) {
+                    (Level::Ssd, from, CopyReason::Promotion) => {
+                        Said::Promote { block, from_dram: from == Some(Level::Dram) }
+                    }
+                    (Level::Ssd, Some(Level::Dram), CopyReason::Move) => Said::Move(block),
+                    (Level::ReadSsd, Some(from), CopyReason::Move) => Said::Mirror { block, from },
                     copy => panic!("no scheme makes {copy:?}"),
                 }
             }

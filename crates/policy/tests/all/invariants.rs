@@ -86,8 +86,8 @@ fn check_case(
         }
         let is_access = matches!(step, Step::Read(_) | Step::Write(..));
         prop_assert!(!(never_on_demand && is_access && said.iter().any(leaves_ssd)));
-        let promotes = said.iter().any(|s| matches!(s, Said::Promote { .. }));
-        // uCache promotes what leaves DRAM for what a read brings in; what leaves the DRAM of TICA is copied when it leaves.
+        let promotes = said.iter().any(|s| matches!(s, Said::Promote { .. } | Said::Move(_)));
+        // uCache moves what leaves DRAM for what a read brings in; what leaves the DRAM of TICA is copied when it leaves.
         let on_demand = info.name == "ucache-like" && matches!(step, Step::Read(_))
             || info.levels.contains(&Level::ReadSsd);
         prop_assert!(!promotes || on_demand || matches!(step, Step::EndRequest));

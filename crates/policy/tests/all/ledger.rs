@@ -53,6 +53,9 @@ pub struct Ledger {
     /// Reads of the disk that no guest waits for.
     disk_copies: u64,
     merges_from_disk: u64,
+    /// Copied to the SSD because they are popular, and because DRAM gives them up.
+    promoted: u64,
+    moved: u64,
     /// Blocks put into each level, also over older bytes.
     put: [u64; Level::COUNT],
     reads: u64,
@@ -122,7 +125,11 @@ impl Ledger {
         for level in Level::ALL {
             self.put[level.index()] += u64::from(fills[level.index()]);
         }
-        self.put[Level::Ssd.index()] += to_ssd + count(|said| matches!(said, Said::Promote { .. }));
+        let promoted = count(|said| matches!(said, Said::Promote { .. }));
+        let moved = count(|said| matches!(said, Said::Move(_)));
+        self.promoted += promoted;
+        self.moved += moved;
+        self.put[Level::Ssd.index()] += to_ssd + promoted + moved;
         self.put[Level::Dram.index()] += to_dram;
         self.put[Level::ReadSsd.index()] += count(|said| matches!(said, Said::Mirror { .. }));
         self.merges_from_disk += count(|said| matches!(said, Said::MergeBacking));
@@ -170,6 +177,7 @@ impl Ledger {
         assert_eq!(kept + through + around, c.block_writes);
         assert_eq!(kept + through, c.ssd_writes.write);
         assert_eq!(through + around, c.backing_writes - c.write_backs);
+        assert_eq!((c.ssd_writes.promotion, c.ssd_writes.moved), (self.promoted, self.moved));
         assert_eq!(kept, self.made_dirty + self.absorbed);
         assert_eq!(c.write_backs, self.left_dirty[Leaving::Evicted as usize] + self.cleaned);
         assert_eq!(c.backing_reads, c.read_misses + self.merges_from_disk + self.disk_copies);

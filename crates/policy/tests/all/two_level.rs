@@ -61,7 +61,7 @@ fn what_will_leave_the_arc_is_on_the_ssd_before() {
         driver.step(Step::Read(block));
     }
     driver.step(Step::EndRequest);
-    assert_eq!(driver.step(Step::EndRequest), [Said::Promote { block: 0, from_dram: true }]);
+    assert_eq!(driver.step(Step::EndRequest), [Said::Move(0)]);
     driver.step(Step::Read(9));
     // It left host memory, and the disk is spared.
     assert_eq!(driver.step(Step::Read(0))[0], Said::ReadLevel(Level::Ssd));

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use lode_hardware::Operations;
 use lode_policy::{
-    AnyScheme, CopySource, Effect, Quota, Scheme, SchemeInfo, SettingKind, Settings, Sizer, all_schemes,
-    build,
+    AnyScheme, CopyReason, CopySource, Effect, Quota, Scheme, SchemeInfo, SettingKind, Settings, Sizer,
+    all_schemes, build,
 };
 use lode_replay::{Counts, Driver, Host, ServiceTimes, VmOutcome};
 use lode_types::{Access, AccessOp, BlockSize, Level, Op, Origin, TraceRequest};
@@ -171,10 +171,11 @@ impl NaiveVm {
         );
         let fills = self.count(|e| matches!(e, Effect::Fill { level: Level::Ssd, .. }));
         prop_assert_eq!(found.counters.ssd_writes.fill, fills);
-        prop_assert_eq!(
-            found.counters.ssd_writes.promotion,
-            self.count(|e| matches!(e, Effect::Copy { to: Level::Ssd, .. }))
-        );
+        let copied = |for_what: CopyReason| {
+            self.count(|e| matches!(e, Effect::Copy { to: Level::Ssd, reason, .. } if *reason == for_what))
+        };
+        prop_assert_eq!(found.counters.ssd_writes.promotion, copied(CopyReason::Promotion));
+        prop_assert_eq!(found.counters.ssd_writes.moved, copied(CopyReason::Move));
         let merges = self.count(|e| matches!(e, Effect::MergeBacking));
         let from_backing = self.count(|e| matches!(e, Effect::Copy { from: CopySource::Backing, .. }));
         prop_assert_eq!(found.counters.backing_reads, misses + merges + from_backing);

@@ -126,11 +126,7 @@ fn a_recorded_vm_is_on_two_devices() {
             (mirrors.pair_loss_per_year / 2.0..=mirrors.pair_loss_per_year * 1.001).contains(&loss),
             "{loss}"
         );
-        (
-            counters.ssd_writes.promotion,
-            counters.read_ssd_writes,
-            mirrors.in_dram.expect("something was dirty"),
-        )
+        (counters.ssd_writes.moved, counters.read_ssd_writes, mirrors.in_dram.expect("something was dirty"))
     };
     let (copies, mirrored, in_dram) = writes("tica-ef", "copy_rate=1");
     assert_eq!(copies, 0);

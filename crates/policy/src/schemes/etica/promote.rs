@@ -5,7 +5,7 @@ use lode_types::Level;
 
 use super::Etica;
 use super::popularity::{Candidate, Classes};
-use crate::effect::{CopySource, Effect, Sink};
+use crate::effect::{CopyReason, CopySource, Effect, Sink};
 
 /// Candidates that are looked ahead at together: enough that memory has answered one look when the next one comes.
 const GROUP: usize = 32;
@@ -82,7 +82,8 @@ impl Etica {
             Some(slot) => CopySource::Level { level: Level::Dram, slot },
             None => CopySource::Backing,
         };
-        sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from });
+        let reason = CopyReason::Promotion;
+        sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from, reason });
     }
 
     /// `evict=literal`: the worst share of the SSD's blocks leaves whether or not anything wants in.

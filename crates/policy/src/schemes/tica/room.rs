@@ -5,7 +5,7 @@ use lode_types::Level;
 use super::choice::Policy;
 use super::table::{Id, List};
 use super::{Choice, Tica};
-use crate::effect::{CopySource, Effect, Sink};
+use crate::effect::{CopyReason, CopySource, Effect, Sink};
 
 impl Tica {
     /// Makes room in the read partition. A write partition that is larger than by default gives some of its blocks, the
@@ -95,7 +95,8 @@ impl Tica {
             self.make_room_on_ssd(id, sink);
             let slot = self.table.give(Level::Ssd, id);
             let from = CopySource::Level { level: Level::Dram, slot: from };
-            sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from });
+            let reason = CopyReason::Move;
+            sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from, reason });
         }
         if let Some(slot) = self.table.take(Level::Dram, id) {
             sink.effect(Effect::Evict { level: Level::Dram, slot, block, dirty: false });
@@ -172,7 +173,8 @@ impl Tica {
         }
         let slot = self.table.give(Level::ReadSsd, id);
         let from = CopySource::Level { level, slot: from };
-        sink.effect(Effect::Copy { to: Level::ReadSsd, slot, block: self.table.block(id), from });
+        let reason = CopyReason::Move;
+        sink.effect(Effect::Copy { to: Level::ReadSsd, slot, block: self.table.block(id), from, reason });
         true
     }
 

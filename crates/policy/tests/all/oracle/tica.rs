@@ -310,7 +310,7 @@ impl PlainTica {
             if self.quota.ssd_blocks > u32::from(held.is_some()) {
                 self.make_room_on_ssd();
                 self.ssd.insert(0, (block, false));
-                self.said.push(Said::Promote { block, from_dram: true });
+                self.said.push(Said::Move(block));
             }
         }
         self.said.push(Said::Evict { level: Level::Dram, block, dirty: false });
@@ -558,7 +558,7 @@ impl PlainTica {
         counters.dram_writes += count(|said| matches!(said, Said::Fill(_) | Said::WriteDram { .. }));
         counters.ssd_writes.write += count(|said| matches!(said, Said::WriteLevel { .. }));
         counters.write_hits_ssd += count(|said| matches!(said, Said::WriteLevel { hit: true, .. }));
-        counters.ssd_writes.promotion += count(|said| matches!(said, Said::Promote { .. }));
+        counters.ssd_writes.moved += count(|said| matches!(said, Said::Move(_)));
         counters.read_ssd_writes += count(|said| matches!(said, Said::Mirror { .. }));
         let backs = count(|said| matches!(said, Said::Evict { dirty: true, .. }));
         counters.write_backs += backs;

@@ -87,7 +87,7 @@ impl PlainL2arc {
                         said.push(evicted(Level::Ssd, self.ssd.remove(0)));
                     }
                     self.ssd.push(Entry { block, dirty: false });
-                    said.push(Said::Promote { block, from_dram: true });
+                    said.push(Said::Move(block));
                     left -= 1;
                 }
             }
@@ -191,7 +191,7 @@ impl PlainUcache {
             let (gone, hits) = self.dram.remove(0);
             if hits >= self.worth_hits && self.quota.ssd_blocks > 0 {
                 self.put_in_ssd(Entry { block: gone, dirty: false }, &mut said);
-                said.push(Said::Promote { block: gone, from_dram: true });
+                said.push(Said::Move(gone));
             }
             said.push(Said::Evict { level: Level::Dram, block: gone, dirty: false });
         }
