@@ -87,7 +87,7 @@ pub enum SettingError {
         nearest: Option<&'static str>,
     },
     /// The scheme has no such setting.
-    #[error("Scheme '{scheme}' has no setting '{key}'{}; `lode schemes` lists them", suggestion(.nearest))]
+    #[error("Scheme '{scheme}' has no setting '{key}'{}; {listed_by} lists them", suggestion(.nearest))]
     UnknownKey {
         /// The scheme.
         scheme: &'static str,
@@ -95,6 +95,8 @@ pub enum SettingError {
         key: String,
         /// The setting with the nearest name, if one is near.
         nearest: Option<&'static str>,
+        /// The command that lists them.
+        listed_by: &'static str,
     },
     /// The value is not of the setting's kind or outside its range.
     #[error("Setting '{key}' cannot be '{value}': it takes {expected}")]
@@ -105,6 +107,14 @@ pub enum SettingError {
         value: String,
         /// What it takes.
         expected: String,
+    },
+    /// One list has two values for a setting.
+    #[error("Setting '{key}' is given twice, as '{}' and '{}'; give it once", .values[0], .values[1])]
+    Twice {
+        /// The setting.
+        key: &'static str,
+        /// The values, in their order.
+        values: [String; 2],
     },
     /// The text is not `KEY=VALUE`.
     #[error("'{text}' is not a setting; write KEY=VALUE")]
@@ -147,6 +157,7 @@ fn suggestion(nearest: &Option<&'static str>) -> String {
 #[derive(Clone, Debug)]
 pub struct Settings {
     scheme: &'static str,
+    listed_by: &'static str,
     infos: Vec<&'static SettingInfo>,
     values: BTreeMap<&'static str, String>,
     /// Keys of those that were set, also to their default.
@@ -158,7 +169,13 @@ impl Settings {
     pub fn new(scheme: &'static str, tables: &[&'static [SettingInfo]]) -> Settings {
         let infos: Vec<_> = tables.iter().flat_map(|table| table.iter()).collect();
         let values = infos.iter().map(|info| (info.key, info.default.to_owned())).collect();
-        Settings { scheme, infos, values, given: BTreeSet::new() }
+        Settings { scheme, listed_by: "`lode schemes`", infos, values, given: BTreeSet::new() }
+    }
+
+    /// The same, where another command than `lode schemes` lists them.
+    pub fn listed_by(mut self, command: &'static str) -> Settings {
+        self.listed_by = command;
+        self
     }
 
     /// The scheme these settings belong to.
@@ -170,7 +187,8 @@ impl Settings {
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
         let Some(info) = self.infos.iter().find(|info| info.key == key) else {
             let nearest = nearest_name(key, self.infos.iter().map(|info| info.key));
-            return Err(SettingError::UnknownKey { scheme: self.scheme, key: key.to_owned(), nearest });
+            let Settings { scheme, listed_by, .. } = *self;
+            return Err(SettingError::UnknownKey { scheme, key: key.to_owned(), nearest, listed_by });
         };
         let fits = match info.kind {
             SettingKind::Integer { min, max } | SettingKind::Requests { min, max } => {
@@ -188,11 +206,15 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets one value from `KEY=VALUE`.
+    /// Sets one value from `KEY=VALUE`, unless it is set already: in a list of such pairs, two values for a key are a mistake.
     pub fn set_pair(&mut self, text: &str) -> Result<(), SettingError> {
         let (key, value) =
             text.split_once('=').ok_or_else(|| SettingError::NotAPair { text: text.to_owned() })?;
-        self.set(key.trim(), value.trim())
+        let (key, value) = (key.trim(), value.trim());
+        if let Some(&key) = self.given.get(key) {
+            return Err(SettingError::Twice { key, values: [self.text(key).to_owned(), value.to_owned()] });
+        }
+        self.set(key, value)
     }
 
     /// The value of a setting the scheme declared.
@@ -264,16 +286,22 @@ impl Settings {
 /// Fewest letters that must be given of a longer name for it to be the one that was meant.
 const LEAST_BEGINNING: usize = 3;
 
-/// The name that was likely meant: the shortest that begins with `asked`, whatever the case of its letters, or else the one
-/// that differs least from it, if it differs in less than half of its letters.
+/// The name that was likely meant: the shortest that begins with `asked`, whatever the case of its letters and wherever it has
+/// dashes, or else the one that differs least from it, if it differs in less than half of its letters.
 pub(crate) fn nearest_name(asked: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let asked = asked.to_ascii_lowercase();
-    let begins = |name: &str| asked.len() >= LEAST_BEGINNING && name.starts_with(&asked);
-    names
-        .map(|name| (!begins(name), edit_distance(&asked, name), name))
-        .min()
-        .filter(|&(differs, distance, name)| !differs || distance * 2 <= name.len())
-        .map(|(_, _, name)| name)
+    let asked = letters(asked);
+    let compared = names.map(|name| {
+        let letters = letters(name);
+        let begins = asked.len() >= LEAST_BEGINNING && letters.starts_with(&asked);
+        let distance = edit_distance(&asked, &letters);
+        (!begins, distance, name, begins || distance * 2 <= letters.len())
+    });
+    compared.min().filter(|&(.., is_near)| is_near).map(|(_, _, name, _)| name)
+}
+
+/// A name without what people leave away or write otherwise.
+fn letters(name: &str) -> String {
+    name.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).collect::<String>().to_ascii_lowercase()
 }
 
 /// Levenshtein distance in bytes; `asked` is cut at a length no name comes near.
@@ -333,15 +361,26 @@ mod tests {
         assert_eq!(settings.number("ageing"), 0.9);
         settings.set_pair("ageing=0.5").unwrap();
         assert_eq!(settings.number("ageing"), 0.5);
-        let error = settings.set_pair("ageing=1.5").unwrap_err();
+        let error = Settings::new("x", &[TABLE]).set_pair("ageing=1.5").unwrap_err();
         assert_eq!(error.to_string(), "Setting 'ageing' cannot be '1.5': it takes a number from 0 to 1");
         for nonsense in ["ageing=NaN", "ageing=", "mode=c", "mode"] {
-            assert!(settings.set_pair(nonsense).is_err(), "{nonsense}");
+            assert!(Settings::new("x", &[TABLE]).set_pair(nonsense).is_err(), "{nonsense}");
         }
     }
 
     #[test]
-    fn requests_shrink_with_a_sample_and_nothing_else_does() {
+    fn a_list_has_one_value_for_a_setting() {
+        let mut settings = Settings::new("x", &[TABLE]);
+        settings.set_pair("mode=a").unwrap();
+        let error = settings.set_pair(" mode = b").unwrap_err().to_string();
+        assert_eq!(error, "Setting 'mode' is given twice, as 'a' and 'b'; give it once");
+        assert_eq!(settings.text("mode"), "a");
+        settings.set("mode", "b").unwrap();
+        assert_eq!(settings.text("mode"), "b");
+    }
+
+    #[test]
+    fn what_is_scaled_shrinks_with_a_sample_and_nothing_else_does() {
         let settings = Settings::new("x", &[TABLE]);
         for (rate, expected) in [(1.0, 1000), (0.1, 100), (0.0256, 26), (1e-9, 2)] {
             let scaled = settings.for_sample(rate);
@@ -379,7 +418,21 @@ mod tests {
     }
     #[test]
     fn the_name_that_was_meant_is_found() {
-        let names = ["etica", "l2arc-like", "lru", "larc", "tica-adaptive", "tica-ef", "ucache-like"];
+        let names = [
+            "etica",
+            "l2arc-like",
+            "lru",
+            "larc",
+            "tica-adaptive",
+            "tica-ef",
+            "ucache-like",
+            "s-cave-like",
+            "sieve",
+            "flashcache",
+            "fast-cache-like",
+            "opencas-like",
+            "s-rac-like",
+        ];
         for (asked, meant) in [
             ("tica", Some("tica-ef")),
             ("TICA", Some("tica-ef")),
@@ -388,6 +441,13 @@ mod tests {
             ("etika", Some("etica")),
             ("lr", Some("lru")),
             ("la", Some("larc")),
+            ("scave", Some("s-cave-like")),
+            ("fastcache", Some("fast-cache-like")),
+            ("flash-cache", Some("flashcache")),
+            ("open-cas", Some("opencas-like")),
+            ("srac", Some("s-rac-like")),
+            ("tica_ef", Some("tica-ef")),
+            ("-", None),
             ("", None),
             ("zzzzzz", None),
         ] {

@@ -150,13 +150,22 @@ impl CompareCommand {
             )));
         }
         let at = |sizes: &[u64], index: usize| sizes.get(index).or(sizes.first()).copied().unwrap_or(0);
-        Ok((0..count)
+        let sizes: Vec<_> = (0..count)
             .map(|index| LevelBytes {
                 dram_bytes: at(&self.dram, index),
                 ssd_bytes: at(&self.ssd, index),
                 read_ssd_bytes: at(&self.read_ssd, index),
             })
-            .collect())
+            .collect();
+        let twice = (1..count).find_map(|at| Some((sizes[..at].iter().position(|s| *s == sizes[at])?, at)));
+        match twice {
+            Some((one, other)) => Err(CliError::Usage(format!(
+                "The sizes in places {} and {} are the same; name each size once",
+                one + 1,
+                other + 1
+            ))),
+            None => Ok(sizes),
+        }
     }
 }
 

@@ -137,7 +137,7 @@ pub struct AdmissionOptions {
 impl AdmissionOptions {
     /// Settings of [`TABLE`] at their defaults.
     pub fn settings() -> Settings {
-        Settings::new("request-oriented", &[TABLE])
+        Settings::new("request-oriented", &[TABLE]).listed_by("`lode requests --help`")
     }
 
     /// This policy with the other settings as given.
