@@ -187,7 +187,11 @@ fn devices_say_their_figures_and_sources() {
 fn what_cannot_be_is_refused_with_advice() {
     let folder = Folder::new();
     let trace = folder.file("t.iolog", GOOD);
-    let cases: [(&[&str], &str); 13] = [
+    let cases: [(&[&str], &str); 17] = [
+        (&["--scheme", "scave", "--ssd", "1M"], "did you mean 's-cave-like'?"),
+        (&["--scheme", "lru", "--ssd", "1M", "--set", "assoc=4", "--set", "assoc=8"], "given twice"),
+        (&["--scheme", "l2arc-like", "--dram", "0", "--ssd", "1M"], "needs the dram level; give it --dram"),
+        (&["--scheme", "tica-ef", "--dram", "4K", "--ssd", "1M", "--read-ssd", "1M"], "2 blocks or more"),
         (&["--scheme", "etcia", "--ssd", "1M"], "did you mean 'etica'?"),
         (&["--scheme", "etica", "--dram", "1M", "--ssd", "1M", "--set", "mod=npe"], "did you mean 'mode'?"),
         (

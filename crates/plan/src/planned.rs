@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::error::PlanError;
 use crate::front::Prices;
-use crate::levels::{LevelBlockCounts, LevelBytes};
+use crate::levels::{LevelBlockCounts, LevelBytes, title};
 use crate::one_level::OneLevel;
 
 /// Most bytes of a plan that are read: thousands of VMs with their curves.
@@ -70,6 +70,7 @@ impl PlannedShares {
         info: &SchemeInfo,
         host: &Host,
     ) -> Result<(LevelBytes, Vec<Quota>), PlanError> {
+        self.check_needs(info)?;
         let shares: Vec<[u64; 2]> =
             self.vms.iter().map(|vm| Level::SIZED.map(|level| vm.share.of(level))).collect();
         if info.levels.contains(&Level::Dram) {
@@ -82,6 +83,24 @@ impl PlannedShares {
                 "The plan's money does not buy a block of SSD; compare with a larger plan".to_owned();
             PlanError::Request(message)
         })
+    }
+
+    /// That the plan has the levels without which a scheme cannot work: only its own are to be had for its money.
+    fn check_needs(&self, info: &SchemeInfo) -> Result<(), PlanError> {
+        let lacks = |level: &Level| {
+            self.levels.of(*level) / self.block_bytes.max(1) < u64::from(info.least_blocks(*level))
+        };
+        let Some(level) = Level::ALL.into_iter().find(lacks) else { return Ok(()) };
+        let has = match level {
+            Level::ReadSsd => "a plan has none",
+            _ if self.levels.of(level) == 0 => "this plan has none",
+            _ => "this plan has too little of it",
+        };
+        Err(PlanError::Request(format!(
+            "{} needs {}, and {has}; leave the scheme away, or give sizes of the levels in place of --plan",
+            info.name,
+            title(level)
+        )))
     }
 
     /// That the plan is of these VMs.

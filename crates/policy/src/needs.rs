@@ -5,7 +5,7 @@ use lode_types::{Level, OriginFields};
 
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::schemes::write_cache;
+use crate::schemes::{l2arc, write_cache};
 use crate::settings::{SettingError, Settings};
 
 /// Where a run's requests come from: what there is to do when they tell too little depends on it.
@@ -45,25 +45,32 @@ impl SchemeInfo {
         physical.map(|level, blocks| if self.levels.contains(&level) { blocks } else { 0 })
     }
 
-    /// The levels without which the scheme cannot work. A scheme with a read SSD keeps every dirty block on two devices,
-    /// and has none to spare.
-    pub fn needed_levels(&self) -> &'static [Level] {
-        if self.levels.contains(&Level::ReadSsd) { self.levels } else { &[] }
+    /// Fewest blocks of a level with which the scheme can work. A scheme with a read SSD keeps every dirty block on two devices,
+    /// and has none to spare; its DRAM is for reads and for writes. What feeds an SSD from DRAM alone caches nothing without.
+    pub fn least_blocks(&self, level: Level) -> u32 {
+        match (self.levels.contains(&Level::ReadSsd), level) {
+            (true, Level::Dram) => 2,
+            (true, Level::Ssd | Level::ReadSsd) => 1,
+            (false, Level::Dram) if self.name == l2arc::NAME => 1,
+            (false, _) => 0,
+        }
     }
 
-    /// Refuses a run that lacks a level without which the scheme cannot work.
+    /// Refuses a run that lacks a level without which the scheme cannot work, or has too little of it.
     ///
     /// # Errors
     /// [`SettingError::Levels`].
     pub fn check_needs(&self, physical: Quota) -> Result<(), SettingError> {
-        match self.needed_levels().iter().find(|&&level| physical.of(level) == 0) {
-            Some(level) => Err(SettingError::Levels(format!(
-                "Scheme '{}' needs the {level} level; give it --{level} SIZE",
-                self.name,
-                level = level.name()
-            ))),
-            None => Ok(()),
-        }
+        let lacks = |level: &Level| physical.of(*level) < self.least_blocks(*level);
+        let Some(level) = Level::ALL.into_iter().find(lacks) else { return Ok(()) };
+        let (scheme, name) = (self.name, level.name());
+        Err(SettingError::Levels(match physical.of(level) {
+            0 => format!("Scheme '{scheme}' needs the {name} level; give it --{name} SIZE"),
+            _ => format!(
+                "Scheme '{scheme}' needs {} blocks or more of the {name} level; give it a larger --{name}",
+                self.least_blocks(level)
+            ),
+        }))
     }
 
     /// Refuses levels that the scheme would not use, so that nobody pays for space without an effect.

@@ -213,7 +213,7 @@ static SCHEMES: &[SchemeInfo] = &[
         },
     ),
     SchemeInfo::new(
-        "l2arc-like",
+        l2arc::NAME,
         "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
          disk",
         "ZFS's L2ARC, recalled",

@@ -136,6 +136,33 @@ pub enum SettingError {
         "One VM has 4,294,967,295 block accesses or more, of which no future can be told; replay a part of them"
     )]
     FutureTooLong,
+    /// What a setting speaks of is not on the disk.
+    #[error(
+        "Setting {key}={value} lies beyond the disk, which has {disk_blocks} blocks; set it to where it is"
+    )]
+    BeyondDisk {
+        /// The setting.
+        key: &'static str,
+        /// Its value, in blocks.
+        value: u64,
+        /// What there is.
+        disk_blocks: u64,
+    },
+    /// The scheme decides by what a sample of the blocks does not have.
+    #[error(
+        "Scheme '{scheme}' decides by {what}, of which a sample of the blocks has none; look at all blocks, without --sample, \
+         or set {key}={without}"
+    )]
+    NotInSample {
+        /// The scheme.
+        scheme: &'static str,
+        /// What it decides by.
+        what: &'static str,
+        /// The setting that asks for it.
+        key: &'static str,
+        /// The value with which it does not.
+        without: &'static str,
+    },
     /// The scheme and the levels given to it do not fit each other.
     #[error("{0}")]
     Levels(String),

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lode_media::{Direct, FaultKind, HddModel, Lock, MediaFault, MediaFile, OpenOptions};
-use lode_types::SECTOR_BYTES;
+use lode_policy::SchemeInfo;
+use lode_types::{BlockSize, SECTOR_BYTES};
 use tracing::info;
 
 use crate::config::{Config, VmConfig};
@@ -59,6 +60,32 @@ pub(crate) fn check_files(config: &Config) -> Result<(), ServerError> {
                 vm.name
             );
             return Err(ServerError::new(ServerErrorKind::Config, text));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses settings that speak of what lies beyond a backing disk of so many bytes.
+pub(crate) fn check_disk(vm: &VmConfig, disk_bytes: u64, block: BlockSize) -> Result<(), ServerError> {
+    let checked = SchemeInfo::find(vm.settings.scheme())
+        .and_then(|scheme| scheme.check_disk(&vm.settings, disk_bytes.div_ceil(block.bytes())));
+    checked.map_err(|error| {
+        let what = format!("VM {}: the backing disk {}", vm.name, vm.backing.display());
+        ServerError::because(ServerErrorKind::Config, what, error)
+    })
+}
+
+/// Checks what the configuration says of backing disks that are files and there already, without opening them. What depends on
+/// the size of a block, which an SSD has, is checked for the smallest.
+///
+/// # Errors
+/// When settings speak of what lies beyond such a disk.
+pub fn check_disks(config: &Config) -> Result<(), ServerError> {
+    for vm in &config.vms {
+        if let Ok(found) = std::fs::metadata(&vm.backing)
+            && found.is_file()
+        {
+            check_disk(vm, found.len(), BlockSize::KIB_4)?;
         }
     }
     Ok(())

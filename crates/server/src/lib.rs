@@ -36,6 +36,7 @@ mod volumes;
 pub use client::{Stopped, cancel_drain, drain, status, stop};
 pub use config::Config;
 pub use error::{ServerError, ServerErrorKind};
+pub use files::check_disks;
 pub use format::{FormatOptions, format, format_read_ssd};
 pub use serve::serve;
 pub use volumes::{VolumeView, Volumes, remove_volume, volumes};

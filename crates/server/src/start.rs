@@ -9,14 +9,14 @@ use lode_engine::{Engine, EngineConfig};
 use lode_format::{ReadSsdLabel, Superblock};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
-use lode_policy::{Quota, Sizer};
+use lode_policy::{Quota, SchemeInfo, Sizer};
 use lode_types::{BlockSize, Level};
 use tracing::{info, warn};
 
 use crate::config::{Config, Size, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::fence::Fence;
-use crate::files::{check_files, open_backing};
+use crate::files::{check_disk, check_files, open_backing};
 use crate::read_ssd::ReadSsd;
 use crate::ssd::{FoundSsd, OpenSsd};
 
@@ -135,10 +135,15 @@ fn plan_vm(
     block: BlockSize,
     fence: Fence,
 ) -> Result<Plan<'_>, ServerError> {
-    // Sizes are whole blocks and bounded, and of levels that the scheme uses: the configuration saw to it.
+    // Sizes are whole blocks and bounded, and of levels that the scheme uses: the configuration saw to it, but not how many
+    // blocks they are.
     let blocks = |bytes: u64| (bytes / block.bytes()) as u32;
     let quota = Quota::new(blocks(vm.dram_bytes), blocks(vm.ssd_bytes));
     let quota = quota.with(Level::ReadSsd, blocks(vm.read_ssd_bytes));
+    let refused = |error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error);
+    let scheme = SchemeInfo::find(vm.settings.scheme()).map_err(refused)?;
+    scheme.check_needs(quota).map_err(refused)?;
+    check_disk(vm, backing.size_bytes(), block)?;
     let config = EngineConfig::new(block, backing.size_bytes(), quota);
     let export = ExportInfo::new(&vm.name, config.volume_bytes)
         .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))

@@ -161,7 +161,7 @@ impl ReplayCommand {
         };
         match size {
             Some(bytes) => Ok(level_blocks(level, bytes, self.block)?),
-            None if !info.levels.contains(&level) || info.needed_levels().contains(&level) => Ok(0),
+            None if !info.levels.contains(&level) || info.least_blocks(level) > 0 => Ok(0),
             None => Err(CliError::Usage(format!(
                 "Scheme '{}' uses the {level} level; write --{level} SIZE, such as --{level} 64MiB, or --{level} 0",
                 info.name,

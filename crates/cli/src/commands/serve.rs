@@ -26,7 +26,7 @@ impl ServeCommand {
     pub fn run(&self) -> Result<(), CliError> {
         let config = Config::load(&self.config)?;
         if self.check {
-            return Ok(());
+            return Ok(lode_server::check_disks(&config)?);
         }
         let filter =
             EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();

@@ -143,6 +143,36 @@ fn a_wrong_configuration_is_refused_with_its_line() {
 }
 
 #[test]
+fn a_log_beyond_the_disk_and_levels_without_use_are_refused() {
+    let site = Site::new();
+    let folder = site.path("");
+    let folder = folder.display();
+    File::create(site.path("vm3.img")).unwrap().set_len(8 * MIB).unwrap();
+    let vm3 = |scheme: &str| {
+        site.configure(&format!(
+            "[[vm]]\nname = \"vm3\"\nbacking = {{ path = \"{folder}vm3.img\" }}\nssd = \"1MiB\"\n\
+             listen = [\"unix:{folder}vm3.sock\"]\n{scheme}"
+        ));
+    };
+    let with_log = |first: u64| {
+        vm3(&format!(
+            "scheme = \"request-oriented\"\n\
+             settings = {{ admission = \"wal\", log_first_block = {first}, log_blocks = 8 }}"
+        ));
+    };
+    // The disk has blocks 0 to 2047.
+    with_log(2048);
+    for said in [lode_fails(&["serve", "--check", &site.text("test.toml")]), site.serve_fails()] {
+        assert!(said.contains("vm3") && said.contains("log_first_block=2048 lies beyond the disk"), "{said}");
+    }
+    with_log(2047);
+    lode_ok(&["serve", "--check", &site.text("test.toml")]);
+    vm3("scheme = \"l2arc-like\"");
+    let said = lode_fails(&["serve", "--check", &site.text("test.toml")]);
+    assert!(said.contains("does not work without a share of the dram level"), "{said}");
+}
+
+#[test]
 fn a_refused_start_changes_nothing_on_the_ssd() {
     let site = Site::new();
     site.serve_once();

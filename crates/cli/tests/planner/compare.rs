@@ -81,6 +81,29 @@ fn schemes_map_blocks_alike_unless_told_otherwise() {
 }
 
 #[test]
+fn levels_that_nobody_uses_and_schemes_without_a_level_are_named() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let unused = "No scheme here uses DRAM: --dram changes nothing";
+    let without = "Without DRAM, which they can use: etica, ucache-like; --dram gives it";
+    let sometimes = "Without DRAM, which they can use, with some sizes: etica; --dram gives it";
+    for (schemes, sizes, notes) in [
+        ("lru,arc", &["--dram", "1MiB"][..], &[unused][..]),
+        ("lru,fifo", &[], &[]),
+        ("lru,etica,ucache-like", &[], &[without]),
+        ("lru,etica", &["--dram", "0,1MiB"], &[sometimes]),
+        ("etica", &["--dram", "1MiB"], &[]),
+    ] {
+        let arguments = [&["compare", &trace, "--schemes", schemes, "--ssd", "2MiB"][..], sizes].concat();
+        let report = json(&arguments);
+        let found: Vec<_> = list(&report["notes"]).iter().filter_map(Value::as_str).collect();
+        let found: Vec<_> = found.into_iter().filter(|note| note.contains("--dram")).collect();
+        assert_eq!(found, notes, "{schemes}");
+        assert!(notes.iter().all(|note| good(&arguments).contains(note)));
+    }
+}
+
+#[test]
 fn one_size_of_a_level_goes_with_all_of_the_other() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
@@ -196,10 +219,17 @@ fn comparisons_that_cannot_be_are_refused() {
         (&["--schemes", "etica,arc,etica", "--ssd", "1MiB"], "--schemes has 'etica' twice"),
         (&["--schemes", "none", "--ssd", "1MiB"], "Unknown scheme 'none'"),
         (&["--schemes", "etica:none=1", "--ssd", "1MiB"], "no setting 'none'"),
+        (&["--schemes", "lru:assoc=0:assoc=4", "--ssd", "1MiB"], "'assoc' is given twice, as '0' and '4'"),
+        (&["--schemes", "lru", "--ssd", "1MiB,2MiB,1024KiB"], "The sizes in places 1 and 3 are the same"),
+        (&["--schemes", "l2arc-like", "--ssd", "1MiB"], "needs the dram level; give it --dram SIZE"),
         (&["--schemes", "etica:mode=none", "--ssd", "1MiB"], "mode"),
         (&["--schemes", "lru", "--dram", "1MiB"], "give it --ssd"),
         (&["--schemes", "etica", "--ssd", "1KiB"], "smaller than one block"),
         (&["--schemes", "tica-ef", "--dram", "1MiB", "--ssd", "1MiB"], "give it --read-ssd SIZE"),
+        (
+            &["--schemes", "tica-ef", "--dram", "4KiB", "--ssd", "1MiB", "--read-ssd", "1MiB"],
+            "needs 2 blocks or more of the dram level",
+        ),
         (
             &["--schemes", "tica-ef", "--ssd", "1MiB,2MiB", "--read-ssd", "1MiB,2MiB,3MiB"],
             "--ssd has 2 sizes and --read-ssd 3",

@@ -174,6 +174,21 @@ fn a_plan_is_compared_share_by_share() {
         |scheme: &str| json(&["compare", &trace, "--schemes", scheme, "--plan", &plan])["cells"][0].clone();
     assert_eq!(with("etica:assoc=0")["mean_latency_us"], with("etica:assoc=0:sizing=off")["mean_latency_us"]);
 
+    for (scheme, why) in [
+        ("tica-ef", "tica-ef needs read SSD, and a plan has none; leave the scheme away, or give sizes"),
+        ("lru,tica-wed", "tica-wed needs read SSD, and a plan has none"),
+    ] {
+        let message = bad(&["compare", &trace, "--schemes", scheme, "--plan", &plan], 2);
+        assert!(message.contains(why) && !message.contains("--read-ssd"), "{message}");
+    }
+    let mut without_dram = planned.clone();
+    without_dram["levels"]["dram_bytes"] = 0.into();
+    let vms = without_dram["vms"].as_array_mut().expect("VMs");
+    vms.iter_mut().for_each(|vm| vm["share"]["dram_blocks"] = 0.into());
+    let without_dram = folder.file("without.json", without_dram.to_string());
+    let message = bad(&["compare", &trace, "--schemes", "l2arc-like", "--plan", &without_dram], 2);
+    assert!(message.contains("l2arc-like needs DRAM, and this plan has none"), "{message}");
+
     let one = one_vm(&folder);
     let (broken, moved) = (folder.file("broken.json", "{}"), folder.path("none.json"));
     let mut greedy = planned.clone();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lode_policy::{SchemeInfo, Settings};
 use lode_replay::{Counts, InputReport};
 use lode_types::Level;
 use serde::Serialize;
@@ -114,9 +115,39 @@ impl CompareReport {
             inputs: first.map_or_else(Vec::new, |report| report.inputs.clone()),
             warnings: first.map_or_else(Vec::new, |report| report.warnings.clone()),
             mapping: options.schemes.mapping().clone(),
-            notes: options.schemes.notes().into_iter().chain(levels_note(cells, options)).collect(),
+            notes: options.schemes.notes().into_iter().chain(levels_notes(cells, options)).collect(),
         }
     }
+}
+
+/// What there is to say of the levels that schemes have.
+fn levels_notes(cells: &[Cell], options: &CompareOptions) -> impl Iterator<Item = String> {
+    let of_sizes = if options.planned.is_none() { size_notes(options) } else { Vec::new() };
+    levels_note(cells, options).into_iter().chain(of_sizes)
+}
+
+/// Says so where a level is given to nobody, and where schemes run without a level that they could use.
+fn size_notes(options: &CompareOptions) -> Vec<String> {
+    let users = |level: Level| -> Vec<&str> {
+        let uses = |settings: &Settings| {
+            SchemeInfo::find(settings.scheme()).is_ok_and(|info| info.levels.contains(&level))
+        };
+        let schemes = options.schemes.as_slice().iter();
+        schemes.filter(|(_, settings)| uses(settings)).map(|(label, _)| label.as_str()).collect()
+    };
+    let about = |level: Level| {
+        let (users, sizes) = (users(level), &options.sizes);
+        let (option, title) = (level.name(), title(level));
+        if users.is_empty() {
+            let is_given = sizes.iter().any(|size| size.of(level) > 0);
+            return is_given.then(|| format!("No scheme here uses {title}: --{option} changes nothing"));
+        }
+        sizes.iter().any(|size| size.of(level) == 0).then(|| {
+            let which = if sizes.iter().all(|size| size.of(level) == 0) { "" } else { ", with some sizes" };
+            format!("Without {title}, which they can use{which}: {}; --{option} gives it", users.join(", "))
+        })
+    };
+    Level::ALL.into_iter().filter_map(about).collect()
 }
 
 /// Says so when rows of one size have different levels, and so different prices; with a plan their money is the same.

@@ -16,6 +16,9 @@ use crate::schemes::two_levels::TwoLevels;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 use crate::sizer;
 
+/// The scheme's name.
+pub(crate) const NAME: &str = "l2arc-like";
+
 pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "trigger",

@@ -27,6 +27,9 @@ pub(crate) const NAME: &str = "request-oriented";
 /// The setting that says which writes are cached.
 const ADMISSION: &str = "admission";
 
+/// The setting that says where the log begins.
+const LOG_FIRST_BLOCK: &str = "log_first_block";
+
 static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: ADMISSION,
@@ -37,7 +40,7 @@ static SETTINGS: &[SettingInfo] = &[
         source: "paper, section 7.1",
     },
     SettingInfo {
-        key: "log_first_block",
+        key: LOG_FIRST_BLOCK,
         default: "0",
         kind: SettingKind::Integer { min: 0, max: 1 << 40 },
         about: "first block of the log on the VM's first volume, with admission=wal",
@@ -132,6 +135,15 @@ pub(crate) fn check(
     })
 }
 
+/// Refuses a log of which nothing is on the disk: no write would ever be admitted.
+pub(crate) fn check_log(settings: &Settings, disk_blocks: u64) -> Result<(), SettingError> {
+    let value = settings.integer(LOG_FIRST_BLOCK);
+    if settings.text(ADMISSION) == "wal" && value >= disk_blocks {
+        return Err(SettingError::BeyondDisk { key: LOG_FIRST_BLOCK, value, disk_blocks });
+    }
+    Ok(())
+}
+
 /// One VM's write cache.
 #[derive(Debug)]
 pub struct WriteCache {
@@ -147,7 +159,7 @@ impl WriteCache {
         WriteCache {
             level: SsdLevel::with_policy(settings, quota, WritePolicy::WriteBackWriteOnly),
             hooks: hooks(settings),
-            log_first_block: settings.integer("log_first_block"),
+            log_first_block: settings.integer(LOG_FIRST_BLOCK),
             log_blocks: settings.integer("log_blocks"),
         }
     }

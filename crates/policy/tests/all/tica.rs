@@ -395,6 +395,15 @@ fn a_run_without_the_read_ssd_is_refused() {
         let error = info.check_needs(Quota::new(8, 8)).unwrap_err().to_string();
         assert_eq!(error, format!("Scheme '{scheme}' needs the read-ssd level; give it --read-ssd SIZE"));
         assert!(info.check_needs(levels(0, 8)).unwrap_err().to_string().contains("--dram"));
+        let too_small = Quota::new(1, 8).with(Level::ReadSsd, 8);
+        let error = info.check_needs(too_small).unwrap_err().to_string();
+        assert!(error.contains("needs 2 blocks or more of the dram level"), "{error}");
+        let smallest = Quota::new(2, 1).with(Level::ReadSsd, 1);
+        assert_eq!(info.check_needs(smallest), Ok(()));
+        // With these it keeps a write, on both SSDs in the end.
+        let mut driver = Driver::new(&info.settings(), smallest, smallest);
+        driver.step(Step::Write(7, false));
+        assert_eq!(driver.counters.ssd_writes.write, 1);
     }
     let lru = SchemeInfo::find("lru").unwrap();
     assert_eq!(lru.check_needs(Quota::default()), Ok(()));

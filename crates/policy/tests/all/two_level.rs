@@ -1,6 +1,6 @@
 //! L2ARC and uCache against their oracles, and what is told of them.
 
-use lode_policy::{Quota, Settings};
+use lode_policy::{Quota, SchemeInfo, Settings};
 use lode_types::Level;
 use proptest::prelude::*;
 
@@ -27,6 +27,15 @@ fn compare(settings: &Settings, quota: Quota, mut oracle: impl PlainTwoLevel, st
         assert_eq!(driver.residents(Level::Ssd), ssd, "after step {at}: {step:?}");
     }
     driver.check_counters();
+}
+
+#[test]
+fn without_dram_an_l2arc_has_nothing_to_feed_from() {
+    let info = SchemeInfo::find("l2arc-like").unwrap();
+    let error = info.check_needs(Quota::new(0, 24)).unwrap_err().to_string();
+    assert_eq!(error, "Scheme 'l2arc-like' needs the dram level; give it --dram SIZE");
+    assert_eq!(info.check_needs(Quota::new(1, 0)), Ok(()));
+    assert_eq!(SchemeInfo::find("ucache-like").unwrap().check_needs(Quota::new(0, 24)), Ok(()));
 }
 
 proptest! {

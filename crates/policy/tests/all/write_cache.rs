@@ -160,6 +160,11 @@ fn an_admission_that_cannot_know_enough_is_refused() {
         error.to_string().ends_with("guests tell nothing of who asks; set admission to all or wal"),
         "{error}"
     );
+    let wal = settings(SCHEME, &[("admission", "wal"), ("log_first_block", "100"), ("log_blocks", "8")]);
+    assert_eq!(info.check_disk(&wal, 101), Ok(()));
+    let error = info.check_disk(&wal, 100).unwrap_err().to_string();
+    assert!(error.starts_with("Setting log_first_block=100 lies beyond the disk, which has 100"), "{error}");
+    assert_eq!(info.check_disk(&settings(SCHEME, &[]), 0), Ok(()));
     let lru = SchemeInfo::find("lru").unwrap();
     assert_eq!(lru.check_origins(&lru.settings(), OriginFields::NONE, RequestSource::Trace), Ok(()));
 }

@@ -263,10 +263,11 @@ fn check_shares(
                 format!("This VM has a share of the {device}, but there is no [{key}] section; add it");
             return Err(Fault::at(at, message));
         }
-        if bytes == 0 && scheme.needed_levels().contains(&level) {
+        if bytes == 0 && scheme.least_blocks(level) > 0 {
             let message = format!(
-                "Scheme '{}' does not work without a share of every one of its levels; give this VM a `{key}` size",
-                scheme.name
+                "Scheme '{}' does not work without a share of the {} level; give this VM a `{key}` size",
+                scheme.name,
+                level.name()
             );
             return Err(Fault::at(at, message));
         }
