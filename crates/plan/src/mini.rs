@@ -2,8 +2,8 @@
 //! smaller by the same factor (Waldspurger et al., "Cache modeling and optimization using miniature simulations",
 //! USENIX ATC 2017). It serves where curves by stack do not: schemes without the stack property.
 //!
-//! Every VM has each size for itself, and every block access counts as a request. The intervals of a scheme are in
-//! requests and shrink with the sample.
+//! Every VM has each size for itself, and every block access counts as a request. What a scheme counts in requests, accesses or
+//! blocks shrinks with the sample; a scheme that decides by what lies side by side is refused one, and so is a clock.
 //!
 //! The size of a cache is fixed when it is built, and so is the rate. A VM's accesses wait until the sample holds more blocks
 //! than [`LEAST_BLOCKS`] at the rate that was asked for, or until there are too many: a VM of few blocks is simulated at a
@@ -22,6 +22,7 @@ use lode_trace::Merge;
 use lode_types::{Access, AccessOp, BlockNo, Level, Origin, OriginFields};
 
 use crate::error::PlanError;
+use crate::levels::title;
 use crate::pool::{BlockAccess, Consumer};
 use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
 
@@ -84,7 +85,8 @@ pub struct MiniPoint {
 /// Simulates. `progress` hears of every batch.
 ///
 /// # Errors
-/// [`PlanError::Request`] for a rate, share or list of sizes out of range; [`PlanError::Trace`], [`PlanError::Vm`].
+/// [`PlanError::Request`] for a rate, share or list of sizes out of range, and for a scheme that counts seconds;
+/// [`PlanError::Replay`] for one that a sample or streams of blocks tell too little; [`PlanError::Trace`], [`PlanError::Vm`].
 pub fn miniature(
     merge: &mut Merge,
     options: &MiniOptions,
@@ -93,9 +95,14 @@ pub fn miniature(
     check(options)?;
     let info = SchemeInfo::find(options.settings.scheme()).map_err(ReplayError::from)?;
     info.check_without_future().map_err(ReplayError::from)?;
+    if options.rate < 1.0 {
+        info.check_sample(&options.settings).map_err(ReplayError::from)?;
+    }
+    check_clock(&options.settings)?;
     // Streams of blocks have lost who asks.
     info.check_origins(&options.settings, OriginFields::NONE, RequestSource::Trace)
         .map_err(ReplayError::from)?;
+    check_levels(info, options)?;
     let asked = Arc::new(Asked { info, options: options.clone() });
     let make = |vm: usize| MiniFollower::new(vm as u64, Arc::clone(&asked));
     let followed = follow(merge, &options.stream, make, progress)?;
@@ -117,6 +124,33 @@ fn check(options: &MiniOptions) -> Result<(), PlanError> {
         return Ok(());
     };
     Err(PlanError::Request(reason))
+}
+
+/// That the scheme has something of each level without which it cannot work.
+fn check_levels(info: &SchemeInfo, options: &MiniOptions) -> Result<(), PlanError> {
+    let largest = options.sizes_blocks.last().copied().unwrap_or(0);
+    let quota = scaled_quota(info, largest, options.dram_share, 1.0);
+    match Level::ALL.into_iter().find(|&level| quota.of(level) == 0 && info.least_blocks(level) > 0) {
+        Some(level) => Err(PlanError::Request(format!(
+            "{} needs {}, of which --dram-share {} leaves nothing; write one between 0 and 1",
+            info.name,
+            title(level),
+            options.dram_share
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Streams of blocks have lost their times, too.
+fn check_clock(settings: &Settings) -> Result<(), PlanError> {
+    if settings.values().any(|pair| pair == ("trigger", "time")) {
+        return Err(PlanError::Request(format!(
+            "A simulation of {} at many sizes has no times, which trigger=time counts; leave that away, or replay with \
+             `lode compare`",
+            settings.scheme()
+        )));
+    }
+    Ok(())
 }
 
 /// The levels of one simulation. A level that should hold anything holds at least one block.

@@ -8,6 +8,14 @@ use crate::registry::{AnyScheme, SchemeInfo};
 use crate::schemes::{l2arc, write_cache};
 use crate::settings::{SettingError, Settings};
 
+/// What schemes decide by that lies in how blocks are beside each other: the setting, its value that turns it off, and what
+/// it is.
+const BESIDE_EACH_OTHER: [(&str, &str, &str); 3] = [
+    ("seq_policy", "never", "sequential streams"),
+    ("skip_seq_blocks", "0", "sequential streams"),
+    ("region_blocks", "1", "regions of several blocks"),
+];
+
 /// Where a run's requests come from: what there is to do when they tell too little depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestSource {
@@ -38,6 +46,30 @@ impl SchemeInfo {
         source: RequestSource,
     ) -> Result<(), SettingError> {
         if self.name == write_cache::NAME { write_cache::check(settings, told, source) } else { Ok(()) }
+    }
+
+    /// Refuses settings under which the scheme decides by what a sample of the blocks does not have, as no block in it has its
+    /// neighbours.
+    ///
+    /// # Errors
+    /// [`SettingError::NotInSample`].
+    pub fn check_sample(&self, settings: &Settings) -> Result<(), SettingError> {
+        let is_on =
+            |key: &str, without: &str| settings.values().any(|(known, v)| known == key && v != without);
+        match BESIDE_EACH_OTHER.into_iter().find(|(key, without, _)| is_on(key, without)) {
+            Some((key, without, what)) => {
+                Err(SettingError::NotInSample { scheme: self.name, what, key, without })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses settings under which the scheme looks for something on a disk of `disk_blocks` blocks that lies beyond its end.
+    ///
+    /// # Errors
+    /// [`SettingError::BeyondDisk`].
+    pub fn check_disk(&self, settings: &Settings, disk_blocks: u64) -> Result<(), SettingError> {
+        if self.name == write_cache::NAME { write_cache::check_log(settings, disk_blocks) } else { Ok(()) }
     }
 
     /// Of what there is, the levels that the scheme uses.

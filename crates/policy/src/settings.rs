@@ -28,9 +28,9 @@ pub enum SettingKind {
         /// Largest value.
         max: u64,
     },
-    /// A whole number of requests in this range, both ends included. It is as much for a sample of the requests as so much
-    /// fewer: see [`Settings::for_sample`].
-    Requests {
+    /// A whole number of requests, accesses or blocks in this range, both ends included, of which a sample of the blocks has
+    /// so much fewer: see [`Settings::for_sample`]. An [`SettingKind::Integer`] means the same for a sample.
+    Scaled {
         /// Smallest value.
         min: u64,
         /// Largest value.
@@ -50,8 +50,10 @@ pub enum SettingKind {
 impl std::fmt::Display for SettingKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            SettingKind::Integer { min, max: u64::MAX } => write!(f, "a whole number from {min}"),
-            SettingKind::Integer { min, max } | SettingKind::Requests { min, max } => {
+            SettingKind::Integer { min, max: u64::MAX } | SettingKind::Scaled { min, max: u64::MAX } => {
+                write!(f, "a whole number from {min}")
+            }
+            SettingKind::Integer { min, max } | SettingKind::Scaled { min, max } => {
                 write!(f, "a whole number from {min} to {max}")
             }
             SettingKind::Number { min, max } => write!(f, "a number from {min} to {max}"),
@@ -218,7 +220,7 @@ impl Settings {
             return Err(SettingError::UnknownKey { scheme, key: key.to_owned(), nearest, listed_by });
         };
         let fits = match info.kind {
-            SettingKind::Integer { min, max } | SettingKind::Requests { min, max } => {
+            SettingKind::Integer { min, max } | SettingKind::Scaled { min, max } => {
                 value.parse().is_ok_and(|n: u64| (min..=max).contains(&n))
             }
             SettingKind::Number { min, max } => value.parse().is_ok_and(|n: f64| (min..=max).contains(&n)),
@@ -264,12 +266,13 @@ impl Settings {
         self.text(key) == ON
     }
 
-    /// The same settings for a stream of which only the share `rate` is seen, above 0 and up to 1: what counts requests
-    /// counts that much fewer, but at least as many as it has to.
+    /// The same settings for a stream of which only the share `rate` of the blocks is seen, above 0 and up to 1: what counts
+    /// requests, accesses or blocks counts that much fewer, but at least as many as it has to. What a sample cannot tell is
+    /// another question: see [`SchemeInfo::check_sample`](crate::SchemeInfo::check_sample).
     pub fn for_sample(&self, rate: f64) -> Settings {
         let mut scaled = self.clone();
         for info in &self.infos {
-            if let SettingKind::Requests { min, max } = info.kind {
+            if let SettingKind::Scaled { min, max } = info.kind {
                 let requests = (self.integer(info.key) as f64 * rate).round() as u64;
                 scaled.values.insert(info.key, requests.clamp(min, max).to_string());
             }
@@ -369,7 +372,7 @@ mod tests {
         SettingInfo {
             key: "interval",
             default: "1000",
-            kind: SettingKind::Requests { min: 2, max: 5000 },
+            kind: SettingKind::Scaled { min: 2, max: 5000 },
             about: "",
             source: "",
         },

@@ -38,7 +38,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "sizing_interval",
         default: "10000",
-        kind: SettingKind::Requests { min: 1, max: 1_000_000_000 },
+        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
         about: "requests of all VMs between two sizings",
         source: "ETICA 5.2",
     },

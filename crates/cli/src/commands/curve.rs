@@ -52,7 +52,8 @@ pub struct CurveCommand {
 
     /// Simulate this scheme in miniature instead of measuring a metric; settings follow its name as in NAME:KEY=VALUE. Sets are
     /// left away (assoc=0) unless they are among these.
-    /// --sample rate=R makes it faster: just that share of the blocks, more where that leaves few, and caches that are smaller by as much.
+    /// --sample rate=R makes it faster: just that share of the blocks, more where that leaves few, and caches that are smaller by as much;
+    /// not for schemes that decide by streams or by regions of several blocks.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["metric", "policy", "interval", "points"])]
     scheme: Option<String>,
 

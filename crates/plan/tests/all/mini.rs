@@ -112,6 +112,60 @@ fn a_hot_block_in_the_sample_or_not_writes_no_more_than_it_did() {
     }
 }
 
+/// Each scheme counts something in requests, accesses or blocks, by which it decides much.
+#[test]
+fn what_schemes_count_shrinks_with_the_sample() {
+    let blocks = 60_000;
+    let mut requests = skewed(200_000);
+    for (at, request) in requests.iter_mut().enumerate() {
+        // Hashes scatter them, and what is popular moves on.
+        request.block = (request.block + at as u64 / 50) % 40_000 * 7919 % blocks;
+        request.op = if at % 3 == 0 { AccessOp::Write } else { AccessOp::Read };
+    }
+    for (scheme, pairs) in [
+        ("l2arc-like", &[("feed_interval", "2000"), ("feed_blocks", "100")][..]),
+        ("opencas-like", &[("seq_policy", "never"), ("wake_up_requests", "100"), ("flush_max_blocks", "10")]),
+        ("rpac", &[("region_blocks", "1"), ("decay_interval", "20000")]),
+        ("rpac", &[("region_blocks", "1"), ("most_regions", "4000")]),
+    ] {
+        let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
+        pairs.iter().for_each(|(key, value)| settings.set(key, value).expect("a setting"));
+        let run = |rate| {
+            let options = MiniOptions { settings: settings.clone(), ..options(rate, vec![6000, 18_000]) };
+            miniature(&mut merge(&requests), &options, &mut |_| {}).expect("points").remove(0)
+        };
+        let (whole, part) = (run(1.0), run(0.01));
+        assert!(part.rate < 0.3, "{}", part.rate);
+        for (whole, part) in whole.points.iter().zip(&part.points) {
+            println!("{scheme} {pairs:?}: {whole:?} {part:?}");
+            assert!((whole.hit_ratio - part.hit_ratio).abs() < 0.02, "{scheme}: {whole:?} {part:?}");
+            let writes = (whole.ssd_writes_per_access - part.ssd_writes_per_access).abs();
+            assert!(writes < 0.03, "{scheme}: {whole:?} {part:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_sample_or_a_curve_cannot_tell_is_refused() {
+    for (scheme, pair, rate, dram_share, words) in [
+        ("rpac", ("alpha", "0.5"), 0.5, 0.1, "regions of several blocks"),
+        ("rpac", ("alpha", "0.5"), 1.0, 0.1, ""),
+        ("opencas-like", ("seq_policy", "full"), 0.5, 0.1, "sequential streams"),
+        ("flashcache", ("skip_seq_blocks", "8"), 0.5, 0.1, "set skip_seq_blocks=0"),
+        ("etica", ("trigger", "time"), 1.0, 0.1, "trigger=time"),
+        ("l2arc-like", ("headroom", "2"), 1.0, 0.0, "l2arc-like needs DRAM"),
+        ("tica-ef", ("write_percent", "25"), 1.0, 1.0, "tica-ef needs SSD"),
+        ("ucache-like", ("worth_hits", "1"), 1.0, 0.0, ""),
+    ] {
+        let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
+        settings.set(pair.0, pair.1).expect("a setting");
+        let options = MiniOptions { settings, dram_share, ..options(rate, vec![100]) };
+        let said = miniature(&mut merge(&[]), &options, &mut |_| {}).err().map(|error| error.to_string());
+        assert!(said.as_deref().unwrap_or_default().contains(words), "{scheme}: {said:?}");
+        assert_eq!(said.is_none(), words.is_empty(), "{scheme}: {said:?}");
+    }
+}
+
 #[test]
 fn what_is_out_of_range_is_refused() {
     for (rate, sizes) in [(0.0, vec![1]), (1.1, vec![1]), (1.0, vec![]), (1.0, vec![2, 2]), (1.0, vec![0])] {

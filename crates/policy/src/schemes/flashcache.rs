@@ -53,7 +53,7 @@ pub(crate) static CLEANING: &[SettingInfo] = &[
     SettingInfo {
         key: "fallow_delay_requests",
         default: "450000",
-        kind: SettingKind::Requests { min: 0, max: u32::MAX as u64 },
+        kind: SettingKind::Scaled { min: 0, max: u32::MAX as u64 },
         about: "requests after which an idle dirty block is cleaned; 0: never",
         source: "ours: flashcache's 900 s at 500 requests a second",
     },

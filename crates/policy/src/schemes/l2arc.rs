@@ -30,7 +30,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "feed_interval",
         default: "1000",
-        kind: SettingKind::Requests { min: 1, max: 1_000_000_000 },
+        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
         about: "requests from feed to feed",
         source: "ours",
     },
@@ -44,7 +44,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "feed_blocks",
         default: "512",
-        kind: SettingKind::Integer { min: 1, max: 1 << 20 },
+        kind: SettingKind::Scaled { min: 1, max: 1 << 20 },
         about: "most blocks that one feed copies to the SSD",
         source: "ZFS: l2arc_write_max, 8 MiB a second, at 4000 requests a second",
     },

@@ -65,7 +65,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "wake_up_requests",
         default: "1000",
-        kind: SettingKind::Requests { min: 1, max: 1_000_000_000 },
+        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
         about: "requests from one look for what to clean to the next",
         source: "ours",
     },
@@ -79,7 +79,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "staleness_requests",
         default: "60000",
-        kind: SettingKind::Requests { min: 0, max: u32::MAX as u64 },
+        kind: SettingKind::Scaled { min: 0, max: u32::MAX as u64 },
         about: "requests after which a block that was not written is cleaned",
         source: "ours: Open CAS's 120 s at 500 requests a second",
     },
@@ -93,7 +93,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "flush_max_blocks",
         default: "100",
-        kind: SettingKind::Integer { min: 1, max: 10_000 },
+        kind: SettingKind::Scaled { min: 1, max: 10_000 },
         about: "most blocks that are cleaned at a time",
         source: "Open CAS: 100",
     },

@@ -37,7 +37,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "decay_interval",
         default: "1600000",
-        kind: SettingKind::Integer { min: 1, max: u64::MAX },
+        kind: SettingKind::Scaled { min: 1, max: u64::MAX },
         about: "block accesses from decay to decay, the paper's T",
         source: "RPAC: 1600000 (Webvm), 800000 (Mail) in simulation; 600 (Webproxy), 200 (Varmail) in the prototype",
     },
@@ -58,7 +58,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "most_regions",
         default: "1048576",
-        kind: SettingKind::Integer { min: 1, max: 1 << 28 },
+        kind: SettingKind::Scaled { min: 1, max: 1 << 28 },
         about: "regions that have a popularity at a time; when there would be more, all decay ahead of time",
         source: "ours: the paper has no limit",
     },

@@ -410,7 +410,7 @@ pub fn any_settings(info: &'static SchemeInfo) -> impl Strategy<Value = Settings
 
 fn any_value(kind: &SettingKind) -> BoxedStrategy<String> {
     match *kind {
-        SettingKind::Integer { min, max } | SettingKind::Requests { min, max } => {
+        SettingKind::Integer { min, max } | SettingKind::Scaled { min, max } => {
             let small = (min..=max.min(min.saturating_add(7))).prop_map(|n| n.to_string());
             prop_oneof![9 => small, 1 => Just(max.min(1 << 16).to_string())].boxed()
         }

@@ -7,6 +7,7 @@ mod docs;
 mod driver;
 mod etica;
 mod fast_cache;
+mod in_samples;
 mod invariants;
 mod larc;
 mod ledger;

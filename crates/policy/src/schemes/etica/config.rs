@@ -21,7 +21,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "promotion_interval",
         default: "1000",
-        kind: SettingKind::Requests { min: 1, max: 1_000_000_000 },
+        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
         about: "requests of the VM between two promotions",
         source: "ETICA 5.6, Fig. 17",
     },
@@ -94,7 +94,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "track_blocks",
         default: "0",
-        kind: SettingKind::Integer { min: 0, max: 1 << 30 },
+        kind: SettingKind::Scaled { min: 0, max: 1 << 30 },
         about: "blocks a VM's history may hold, at least twice what the host has of both levels; \
                 0: four times what the host has of both levels, plus 65536",
         source: "ours: no distance beyond a level's size can change a share",

@@ -30,7 +30,7 @@ static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "policy_interval",
         default: "10000",
-        kind: SettingKind::Requests { min: 1, max: 1_000_000_000 },
+        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
         about: "requests of the VM between two choices of its write policy",
         source: "as sizing_interval: ECI-Cache chooses both at once",
     },

@@ -38,7 +38,7 @@ pub(crate) static HISTORY: &[SettingInfo] = &[
     SettingInfo {
         key: "track_blocks",
         default: "0",
-        kind: SettingKind::Integer { min: 0, max: 1 << 30 },
+        kind: SettingKind::Scaled { min: 0, max: 1 << 30 },
         about: "blocks a VM's history may hold, at least as many as the host has; 0: twice what the host has, plus 16384",
         source: "ours: no distance beyond the level's size can change a share",
     },

@@ -91,7 +91,7 @@ static CHOICE_SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "sample_size",
         default: "10000",
-        kind: SettingKind::Requests { min: 1, max: 1_000_000_000 },
+        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
         about: "requests of a sample of the state machine",
         source: "TICA, Algorithm 3, which gives no value; 10,000 is ours",
     },
