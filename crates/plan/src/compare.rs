@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use lode_hardware::Host;
-use lode_policy::{Quota, SchemeInfo};
+use lode_policy::{Quota, RequestSource, SchemeInfo};
 use lode_replay::{
     Future, Options, Recording, ReplayError, Report, Source, count_distinct_blocks, level_blocks,
     most_memory_bytes, replay_foreseeing,
@@ -99,7 +99,8 @@ pub fn compare(
     let merge = open()?;
     for (_, settings) in options.schemes.as_slice() {
         let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
-        info.check_origins(settings, merge.recorded().origins).map_err(ReplayError::from)?;
+        info.check_origins(settings, merge.recorded().origins, RequestSource::Trace)
+            .map_err(ReplayError::from)?;
     }
     let recording = Recording::of(merge, options.memory_bytes, &mut |_, requests| {
         read += requests as u64;

@@ -13,7 +13,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use lode_policy::{
-    AnyScheme, Arrival, Counters, Effect, Hint, Quota, Scheme, SchemeInfo, Settings, Sink, Watcher, build,
+    AnyScheme, Arrival, Counters, Effect, Hint, Quota, RequestSource, Scheme, SchemeInfo, Settings, Sink,
+    Watcher, build,
 };
 use lode_replay::{MAX_LEVEL_BLOCKS, ReplayError};
 use lode_reuse::{LEAST_BLOCKS, ReuseError, Sample};
@@ -93,7 +94,8 @@ pub fn miniature(
     let info = SchemeInfo::find(options.settings.scheme()).map_err(ReplayError::from)?;
     info.check_without_future().map_err(ReplayError::from)?;
     // Streams of blocks have lost who asks.
-    info.check_origins(&options.settings, OriginFields::NONE).map_err(ReplayError::from)?;
+    info.check_origins(&options.settings, OriginFields::NONE, RequestSource::Trace)
+        .map_err(ReplayError::from)?;
     let asked = Arc::new(Asked { info, options: options.clone() });
     let make = |vm: usize| MiniFollower::new(vm as u64, Arc::clone(&asked));
     let followed = follow(merge, &options.stream, make, progress)?;

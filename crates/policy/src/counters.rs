@@ -259,9 +259,73 @@ impl From<&Counters> for CounterReport {
     }
 }
 
+impl CounterReport {
+    /// The first of the sums under "What adds up" in `docs/reports.md` that these counts break; `None` when all hold, as
+    /// they do at any moment of any run.
+    pub fn broken_sum(&self) -> Option<&'static str> {
+        let writes = &self.ssd_writes;
+        let causes = writes.fill + writes.write + writes.promotion + writes.moved;
+        let by_guests = self.backing_writes.saturating_sub(self.write_backs);
+        let most_reads = self.read_misses + self.block_writes + writes.promotion;
+        let sums = [
+            (self.block_accesses == self.block_reads + self.block_writes, "block_accesses"),
+            (self.block_reads == self.read_hits.total() + self.read_misses, "block_reads"),
+            (self.write_backs <= self.backing_writes, "write_backs"),
+            (writes.write <= self.block_writes, "ssd_writes.write"),
+            (by_guests <= self.block_writes, "backing_writes - write_backs"),
+            (self.block_writes <= writes.write + by_guests, "block_writes"),
+            (writes.total == causes, "ssd_writes.total"),
+            (writes.fill <= self.read_misses, "ssd_writes.fill"),
+            (self.write_hits.ssd <= writes.write, "write_hits.ssd"),
+            ((self.read_misses..=most_reads).contains(&self.backing_reads), "backing_reads"),
+        ];
+        sums.into_iter().find(|(holds, _)| !holds).map(|(_, name)| name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    type Change = fn(&mut CounterReport);
+
+    /// A report that agrees with itself, and what each change breaks.
+    #[test]
+    fn a_sum_that_does_not_hold_is_named() {
+        let writes = SsdWrites { fill: 3, write: 4, promotion: 2, moved: 1 };
+        let good = Counters {
+            block_reads: 10,
+            block_writes: 6,
+            read_hits: [2, 3, 1],
+            read_misses: 4,
+            write_hits_ssd: 1,
+            ssd_writes: writes,
+            backing_reads: 7,
+            backing_writes: 5,
+            write_backs: 2,
+            ..Counters::default()
+        };
+        assert_eq!(CounterReport::from(&good).broken_sum(), None);
+        let changed: [(Change, &str); 12] = [
+            (|report| report.block_accesses += 1, "block_accesses"),
+            (|report| report.read_hits.dram += 1, "block_reads"),
+            (|report| report.write_backs = 6, "write_backs"),
+            (|report| report.ssd_writes.write = 7, "ssd_writes.write"),
+            (|report| report.backing_writes = 9, "backing_writes - write_backs"),
+            (|report| report.ssd_writes.write = 2, "block_writes"),
+            (|report| report.backing_writes = 3, "block_writes"),
+            (|report| report.ssd_writes.moved += 1, "ssd_writes.total"),
+            (|report| (report.ssd_writes.fill, report.ssd_writes.total) = (5, 12), "ssd_writes.fill"),
+            (|report| report.write_hits.ssd = 5, "write_hits.ssd"),
+            (|report| report.backing_reads = 3, "backing_reads"),
+            (|report| report.backing_reads = 13, "backing_reads"),
+        ];
+        for (change, broken) in changed {
+            let mut report = CounterReport::from(&good);
+            change(&mut report);
+            assert_eq!(report.broken_sum(), Some(broken), "{report:?}");
+        }
+    }
 
     #[test]
     fn every_count_has_its_documented_name() {

@@ -31,6 +31,7 @@ pub use effect::{CopySource, Effect, Nothing, Sink, Slot};
 pub use foresight::{Foresight, ForesightBuilder};
 pub use geometry::{Geometry, MapKind};
 pub use lists::SetLists;
+pub use needs::RequestSource;
 pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, build_foreseeing, schemes as all_schemes};
 pub use scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};

@@ -8,6 +8,15 @@ use crate::registry::{AnyScheme, SchemeInfo};
 use crate::schemes::write_cache;
 use crate::settings::{SettingError, Settings};
 
+/// Where a run's requests come from: what there is to do when they tell too little depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestSource {
+    /// A recorded or synthetic trace.
+    Trace,
+    /// Guests, as they ask.
+    Guest,
+}
+
 impl SchemeInfo {
     /// Refuses a scheme that decides by what comes next, for those who cannot know it: everything that serves guests as
     /// they come, and everything that looks at a trace once.
@@ -18,12 +27,22 @@ impl SchemeInfo {
         if self.needs_future { Err(SettingError::NeedsFuture { scheme: self.name }) } else { Ok(()) }
     }
 
-    /// Refuses settings under which the scheme decides by who asks, where requests tell only what `told` names.
+    /// Refuses settings under which the scheme decides by who asks, where requests of `source` tell only what `told` names.
     ///
     /// # Errors
     /// [`SettingError::Origins`].
-    pub fn check_origins(&self, settings: &Settings, told: OriginFields) -> Result<(), SettingError> {
-        if self.name == write_cache::NAME { write_cache::check(settings, told) } else { Ok(()) }
+    pub fn check_origins(
+        &self,
+        settings: &Settings,
+        told: OriginFields,
+        source: RequestSource,
+    ) -> Result<(), SettingError> {
+        if self.name == write_cache::NAME { write_cache::check(settings, told, source) } else { Ok(()) }
+    }
+
+    /// Of what there is, the levels that the scheme uses.
+    pub fn part_of(&self, physical: Quota) -> Quota {
+        physical.map(|level, blocks| if self.levels.contains(&level) { blocks } else { 0 })
     }
 
     /// The levels without which the scheme cannot work. A scheme with a read SSD keeps every dirty block on two devices,

@@ -130,8 +130,13 @@ pub enum SettingError {
     #[error("{0}")]
     Levels(String),
     /// The scheme decides by who asks, and the requests do not tell enough of that.
-    #[error("{0}")]
-    Origins(String),
+    #[error("{message}")]
+    Origins {
+        /// The setting that asks for it.
+        key: &'static str,
+        /// What is missing, and what to do.
+        message: String,
+    },
 }
 
 fn suggestion(nearest: &Option<&'static str>) -> String {

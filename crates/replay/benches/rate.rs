@@ -18,7 +18,8 @@ use hashbrown::HashMap;
 use lode_policy::schemes::etica::Etica;
 use lode_policy::schemes::sets::Lru;
 use lode_policy::{
-    AnyScheme, Counters, ForesightBuilder, Quota, Scheme, SchemeInfo, Settings, build, build_foreseeing,
+    AnyScheme, Counters, ForesightBuilder, Quota, Scheme, SchemeInfo, Settings, all_schemes, build,
+    build_foreseeing,
 };
 use lode_replay::{Driver, ServiceTimes};
 use lode_trace::{ReadOptions, open_trace};
@@ -50,28 +51,10 @@ struct Scale {
     ssd_blocks: u32,
 }
 
-/// Schemes of one SSD level beside lru, at their defaults.
-const ONE_LEVEL: &[&str] = &[
-    "fifo",
-    "arc",
-    "s3-fifo",
-    "sieve",
-    "larc",
-    "s-rac-like",
-    "2q",
-    "mq",
-    "lirs",
-    "w-tinylfu",
-    "fast-cache-like",
-    "rpac",
-    "eci-cache-like",
-    "centaur-like",
-    "s-cave-like",
-    "vcacheshare-like",
-    "flashcache",
-    "opencas-like",
-    "request-oriented",
-];
+/// Schemes beside lru, which all are measured against, that need not know what comes; each runs at its defaults.
+fn others() -> impl Iterator<Item = &'static SchemeInfo> {
+    all_schemes().iter().filter(|info| info.name != "lru" && !info.needs_future)
+}
 
 fn main() {
     let quick = std::env::var_os("LODE_BENCH_QUICK").is_some_and(|value| value == "1");
@@ -107,25 +90,19 @@ fn main() {
     });
     let full = settings("lru", &["assoc=0"]);
     bench.run("lru, one set", &full, ssd, any(&full, ssd));
-    for scheme in ONE_LEVEL {
-        let settings = settings(scheme, &[]);
-        bench.run(scheme, &settings, ssd, any(&settings, ssd));
+    let levels = both.with(Level::ReadSsd, scale.ssd_blocks);
+    for info in others() {
+        let (settings, physical) = (info.settings(), info.part_of(levels));
+        bench.run(info.name, &settings, physical, any(&settings, physical));
     }
     bench.belady(ssd);
-    bench.two_levels(both);
     let etica = settings("etica", &[]);
-    bench.run("etica", &etica, both, any(&etica, both));
     bench.run("etica, concrete", &etica, both, {
         let etica = etica.clone();
         move |share| Etica::new(&etica, both, share)
     });
     let fixed = settings("etica", &["sizing=off"]);
     bench.run("etica, sizing off", &fixed, both, any(&fixed, both));
-    let three = both.with(Level::ReadSsd, scale.ssd_blocks);
-    for scheme in ["tica-ef", "tica-wed", "tica-adaptive"] {
-        let settings = settings(scheme, &[]);
-        bench.run(scheme, &settings, three, any(&settings, three));
-    }
     real(&bench.only);
 }
 
@@ -146,18 +123,13 @@ fn real(only: &str) {
     );
     println!("{:<24} {:>10} {:>10} {:>8} {:>7}", "scheme", "M req/s", "lru", "of LRU", "least");
     let ssd = Quota::new(0, REAL_SSD_BLOCKS);
-    let both = Quota::new(REAL_DRAM_BLOCKS, REAL_SSD_BLOCKS);
-    let three = both.with(Level::ReadSsd, REAL_SSD_BLOCKS);
-    let plain: &[&str] = &[];
-    let mut rows: Vec<(&str, &str, &[&str], Quota)> = vec![("lru, one set", "lru", &["assoc=0"], ssd)];
-    rows.extend(ONE_LEVEL.iter().map(|&scheme| (scheme, scheme, plain, ssd)));
-    rows.push(("rpac, prototype", "rpac", RPAC_PROTOTYPE, ssd));
-    rows.push(("flashcache, one set", "flashcache", &["assoc=0"], ssd));
-    rows.extend(["l2arc-like", "ucache-like", "etica"].map(|scheme| (scheme, scheme, plain, both)));
-    rows.extend(["tica-ef", "tica-wed", "tica-adaptive"].map(|scheme| (scheme, scheme, plain, three)));
+    let levels = Quota::new(REAL_DRAM_BLOCKS, REAL_SSD_BLOCKS).with(Level::ReadSsd, REAL_SSD_BLOCKS);
+    let mut rows = vec![("lru, one set", settings("lru", &["assoc=0"]), ssd)];
+    rows.extend(others().map(|info| (info.name, info.settings(), info.part_of(levels))));
+    rows.push(("rpac, prototype", settings("rpac", RPAC_PROTOTYPE), ssd));
+    rows.push(("flashcache, one set", settings("flashcache", &["assoc=0"]), ssd));
     let lru = settings("lru", &[]);
-    for (name, scheme, pairs, physical) in rows.into_iter().filter(|row| row.0.contains(only)) {
-        let settings = settings(scheme, pairs);
+    for (name, settings, physical) in rows.into_iter().filter(|row| row.0.contains(only)) {
         let mut rates = [(); ROUNDS].map(|()| {
             let before = rate_of(&requests, &lru, ssd);
             let rate = rate_of(&requests, &settings, physical);
@@ -172,7 +144,7 @@ fn real(only: &str) {
             middle.1 / 1e6,
             percent(middle),
             percent(rates[0]),
-            verdict(scheme, percent(middle)),
+            verdict(settings.scheme(), percent(middle)),
         );
     }
 }
@@ -224,13 +196,6 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn two_levels(&self, both: Quota) {
-        for scheme in ["l2arc-like", "ucache-like"] {
-            let settings = settings(scheme, &[]);
-            self.run(scheme, &settings, both, any(&settings, both));
-        }
-    }
-
     /// With a future that is known before the clock starts; it counts as resident.
     fn belady(&self, ssd: Quota) {
         let belady = settings("belady", &[]);

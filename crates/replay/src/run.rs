@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use lode_hardware::{Host, Operations};
-use lode_policy::{AnyScheme, Mirrors, Quota, SchemeInfo, Settings, build, build_foreseeing};
+use lode_policy::{AnyScheme, Mirrors, Quota, RequestSource, SchemeInfo, Settings, build, build_foreseeing};
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, OriginFields, TraceRequest};
 
@@ -170,7 +170,8 @@ pub fn replay_foreseeing<S: Source>(
 ) -> Result<Report, ReplayError> {
     let mut batch = Vec::new();
     let first = source.next_batch(&mut batch);
-    SchemeInfo::find(options.settings.scheme())?.check_origins(&options.settings, source.origins())?;
+    let info = SchemeInfo::find(options.settings.scheme())?;
+    info.check_origins(&options.settings, source.origins(), RequestSource::Trace)?;
     let mut run = Run::new(options, known_vms.unwrap_or_else(|| source.vm_names().len()), future)?;
     first?;
     while !batch.is_empty() {

@@ -36,10 +36,10 @@ fn zipf_trace(blocks: u64, len: usize) -> Vec<(AccessOp, u64)> {
 
 #[test]
 fn aet_of_a_cyclic_scan() {
-    let Some(vectors) = common::vectors() else { return };
+    let Some(vector) = common::vector("aet_cyclic") else { return };
     let trace: Vec<_> = (0..40).map(|at| (Read, at % 4)).collect();
     let curve = profiler(CurveKind::Trd, Method::Aet, &trace).curve();
-    let ratios = vectors["aet_cyclic"]["miss_ratio"].as_object().expect("miss ratios by size");
+    let ratios = vector["miss_ratio"].as_object().expect("miss ratios by size");
     assert_eq!(ratios.len(), 4);
     for (size, ratio) in ratios {
         let found = 1.0 - curve.hit_ratio_at(size.parse().expect("a size"));

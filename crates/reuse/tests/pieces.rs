@@ -179,8 +179,8 @@ fn intensity_is_accesses_a_second_and_block() {
 /// RPAC, Table 2: how many of a workload's blocks are both read and written.
 #[test]
 fn working_sets_of_reads_and_writes_overlap_as_in_table_2() {
-    let Some(vectors) = common::vectors() else { return };
-    let workloads = vectors["rpac_table2_overlap"].as_object().expect("workloads");
+    let Some(vector) = common::vector("rpac_table2_overlap") else { return };
+    let workloads = vector.as_object().expect("workloads");
     let mut compared = 0;
     for workload in workloads.values().filter(|workload| workload.is_object()) {
         // A block stands for the unit of the table.

@@ -187,8 +187,7 @@ fn plain_marginal(vms: &[VmDemand], capacity: u64) -> Vec<u64> {
 
 #[test]
 fn both_solvers_find_the_cliff() {
-    let Some(vectors) = common::vectors() else { return };
-    let vector = &vectors["alloc_small"];
+    let Some(vector) = common::vector("alloc_small") else { return };
     let curve = |name: &str| demand(&numbers(&vector["curves"][name]), 100);
     let vms = [curve("vm0"), curve("vm1"), curve("vm2")];
     let capacity = vector["capacity"].as_u64().expect("a number");
@@ -219,8 +218,7 @@ fn exponential_vm(largest: u64) -> VmDemand {
 
 #[test]
 fn printed_equation_3_prefers_starving() {
-    let Some(vectors) = common::vectors() else { return };
-    let vector = &vectors["etica_eq3_ppc"];
+    let Some(vector) = common::vector("etica_eq3_ppc") else { return };
     let vms = [exponential_vm(1000), exponential_vm(1000)];
     let literal = Objective::PpcLiteral { min_blocks: 1 };
     for (objective, key, argmax) in

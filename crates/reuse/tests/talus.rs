@@ -42,8 +42,7 @@ fn best_mixture(vm: &VmDemand, size: u64, largest: u64) -> f64 {
 
 #[test]
 fn the_worked_example() {
-    let Some(vectors) = common::vectors() else { return };
-    let vector = &vectors["talus"];
+    let Some(vector) = common::vector("talus") else { return };
     let point = |key: &str| {
         let size = vector[key][0].as_u64().expect("a size");
         (size, vector[key][1].as_f64().expect("misses"))

@@ -2,7 +2,9 @@
 //! simulated world and against the daemon over its socket.
 
 use std::fs::File;
+use std::num::NonZero;
 use std::path::Path;
+use std::sync::Mutex;
 
 use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
 use lode_nbd::Command;
@@ -219,9 +221,9 @@ fn three_worlds_agree_on(
     assert_eq!(replay[0], scale.requests as u64);
     println!("{scheme} {sets:?}: {replay:?}");
     let simulation = in_simulation(&case);
-    assert_eq!(replay, simulation, "replay and simulation differ in {COUNTERS:?}");
+    assert_eq!(replay, simulation, "{scheme}: replay and simulation differ in {COUNTERS:?}");
     let daemon = in_daemon(&site, &case);
-    assert_eq!(replay, daemon, "replay and daemon differ in {COUNTERS:?}");
+    assert_eq!(replay, daemon, "{scheme}: replay and daemon differ in {COUNTERS:?}");
     replay
 }
 
@@ -251,132 +253,58 @@ fn etica_full_strict_is_the_same_everywhere() {
 }
 
 #[test]
-fn lru_wb_is_the_same_everywhere() {
-    three_worlds_agree("lru", &["write_policy=wb"], ONE_LEVEL);
-}
-
-#[test]
 fn lru_ro_is_the_same_everywhere() {
     three_worlds_agree("lru", &["write_policy=ro"], ONE_LEVEL);
 }
 
-#[test]
-fn fifo_wb_is_the_same_everywhere() {
-    three_worlds_agree("fifo", &["write_policy=wb"], ONE_LEVEL);
+/// Settings with which more happens in these requests, of schemes that need them for that.
+fn eventful(scheme: &str) -> &'static [&'static str] {
+    match scheme {
+        "s-rac-like" => &["write_policy=wt"],
+        "fast-cache-like" => &["promote_after=2"],
+        "rpac" => &["decay_interval=20000"],
+        "eci-cache-like" => &["policy_interval=500", "write_threshold=0.2"],
+        "flashcache" => &["dirty_thresh_pct=5", "fallow_delay_requests=300", "skip_seq_blocks=64"],
+        "opencas-like" => {
+            &["write_policy=wb", "promotion=nhit", "staleness_requests=500", "wake_up_requests=100"]
+        }
+        "l2arc-like" => &["feed_interval=10", "feed_blocks=100"],
+        "tica-adaptive" => &["sample_size=500", "steps=2"],
+        _ => &[],
+    }
 }
 
-#[test]
-fn arc_is_the_same_everywhere() {
-    three_worlds_agree("arc", &["write_policy=wb"], ONE_LEVEL);
+fn scale_of(info: &SchemeInfo) -> Scale {
+    match (info.name, info.levels) {
+        ("l2arc-like", _) => Scale { ssd_mib: 8, ..TWO_LEVELS },
+        ("ucache-like", _) => Scale { ssd_mib: 64, ..TWO_LEVELS },
+        (_, [_]) => ONE_LEVEL,
+        (_, [_, _]) => TWO_LEVELS,
+        _ => TWO_SSDS,
+    }
 }
 
-#[test]
-fn lirs_is_the_same_everywhere() {
-    three_worlds_agree("lirs", &["write_policy=wb"], ONE_LEVEL);
-}
+/// Schemes with tests of their own: one has three modes, the other needs requests that tell more.
+const ELSEWHERE: &[&str] = &["etica", "request-oriented"];
 
+/// Each other scheme of the registry that a daemon can run.
 #[test]
-fn w_tinylfu_is_the_same_everywhere() {
-    three_worlds_agree("w-tinylfu", &["write_policy=wb"], ONE_LEVEL);
-}
-
-#[test]
-fn s3_fifo_is_the_same_everywhere() {
-    three_worlds_agree("s3-fifo", &["write_policy=wb"], ONE_LEVEL);
-}
-
-#[test]
-fn sieve_is_the_same_everywhere() {
-    three_worlds_agree("sieve", &["write_policy=wb"], ONE_LEVEL);
-}
-
-#[test]
-fn larc_is_the_same_everywhere() {
-    three_worlds_agree("larc", &["write_policy=wb"], ONE_LEVEL);
-}
-
-#[test]
-fn s_rac_like_is_the_same_everywhere() {
-    three_worlds_agree("s-rac-like", &["write_policy=wt"], ONE_LEVEL);
-}
-
-#[test]
-fn two_q_is_the_same_everywhere() {
-    three_worlds_agree("2q", &["write_policy=wb"], ONE_LEVEL);
-}
-
-#[test]
-fn mq_is_the_same_everywhere() {
-    three_worlds_agree("mq", &["write_policy=wb"], ONE_LEVEL);
-}
-
-#[test]
-fn fast_cache_like_is_the_same_everywhere() {
-    three_worlds_agree("fast-cache-like", &["write_policy=wb", "promote_after=2"], ONE_LEVEL);
-}
-
-#[test]
-fn rpac_is_the_same_everywhere() {
-    three_worlds_agree("rpac", &["write_policy=wb", "decay_interval=20000"], ONE_LEVEL);
-}
-
-#[test]
-fn eci_cache_like_is_the_same_everywhere() {
-    let sets = ["sizing=on", "sizing_interval=1000", "policy_interval=500", "write_threshold=0.2"];
-    three_worlds_agree("eci-cache-like", &sets, ONE_LEVEL);
-}
-
-#[test]
-fn centaur_like_is_the_same_everywhere() {
-    three_worlds_agree("centaur-like", &["sizing=on", "sizing_interval=1000"], ONE_LEVEL);
-}
-
-#[test]
-fn s_cave_like_is_the_same_everywhere() {
-    three_worlds_agree("s-cave-like", &["sizing=on", "sizing_interval=1000"], ONE_LEVEL);
-}
-
-#[test]
-fn vcacheshare_like_is_the_same_everywhere() {
-    three_worlds_agree("vcacheshare-like", &["sizing=on", "sizing_interval=1000"], ONE_LEVEL);
-}
-
-#[test]
-fn flashcache_is_the_same_everywhere() {
-    let sets = ["dirty_thresh_pct=5", "fallow_delay_requests=300", "skip_seq_blocks=64"];
-    three_worlds_agree("flashcache", &sets, ONE_LEVEL);
-}
-
-#[test]
-fn opencas_like_is_the_same_everywhere() {
-    let sets = ["write_policy=wb", "promotion=nhit", "staleness_requests=500", "wake_up_requests=100"];
-    three_worlds_agree("opencas-like", &sets, ONE_LEVEL);
-}
-
-#[test]
-fn l2arc_like_is_the_same_everywhere() {
-    let sets = ["feed_interval=10", "feed_blocks=100"];
-    three_worlds_agree("l2arc-like", &sets, Scale { ssd_mib: 8, ..TWO_LEVELS });
-}
-
-#[test]
-fn ucache_like_is_the_same_everywhere() {
-    three_worlds_agree("ucache-like", &[], Scale { ssd_mib: 64, ..TWO_LEVELS });
-}
-
-#[test]
-fn tica_ef_is_the_same_everywhere() {
-    three_worlds_agree("tica-ef", &[], TWO_SSDS);
-}
-
-#[test]
-fn tica_wed_is_the_same_everywhere() {
-    three_worlds_agree("tica-wed", &[], TWO_SSDS);
-}
-
-#[test]
-fn tica_adaptive_is_the_same_everywhere() {
-    three_worlds_agree("tica-adaptive", &["sample_size=500", "steps=2"], TWO_SSDS);
+fn every_scheme_is_the_same_everywhere() {
+    let left = all_schemes().iter().filter(|info| !info.needs_future && !ELSEWHERE.contains(&info.name));
+    let left: Mutex<Vec<_>> = Mutex::new(left.collect());
+    let next = || left.lock().unwrap().pop();
+    let compare_some = || {
+        while let Some(info) = next() {
+            let is_sized = info.setting_infos().any(|setting| setting.key == "sizing_interval");
+            let sizing: &[&str] = if is_sized { &["sizing=on", "sizing_interval=1000"] } else { &[] };
+            three_worlds_agree(info.name, &[sizing, eventful(info.name)].concat(), scale_of(info));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(compare_some);
+        }
+    });
 }
 
 #[test]
@@ -386,16 +314,4 @@ fn request_oriented_is_the_same_everywhere() {
     // One request at a time gives nobody a reason to issue a write again.
     let sets = ["admission=sync", "reissue=on", "dirty_thresh_pct=5", "fallow_delay_requests=300"];
     three_worlds_agree_on("request-oriented", &sets, ONE_LEVEL, all, disk_bytes);
-}
-
-/// Each scheme of the registry that a daemon can run is compared above.
-#[test]
-fn no_scheme_is_left_out() {
-    let tests = include_str!("equality.rs");
-    for info in all_schemes().iter().filter(|info| !info.needs_future) {
-        let is_compared = ["three_worlds_agree", "three_worlds_agree_on"]
-            .iter()
-            .any(|call| tests.contains(&format!(" {call}(\"{}\",", info.name)));
-        assert!(is_compared, "{} is compared in no test", info.name);
-    }
 }

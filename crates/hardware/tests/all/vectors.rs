@@ -9,13 +9,16 @@ use serde_json::Value;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
 
+/// The worked example of this name; `None` without the file.
 fn vector(key: &str) -> Option<Value> {
     let Ok(text) = std::fs::read_to_string(PATH) else {
         println!("skipped: ../shared is absent");
         return None;
     };
     let all: Value = serde_json::from_str(&text).expect("vectors.json is JSON");
-    Some(all[key].clone())
+    let vector = all[key].clone();
+    assert!(!vector.is_null(), "{key} is not in {PATH}");
+    Some(vector)
 }
 
 fn number(value: &Value) -> f64 {
@@ -79,7 +82,15 @@ fn reliability_is_that_of_equations_3_to_5() {
     same(two_digits(ucache.eq4), number(&vector["stated"]["ucache"]));
     // Equation 3 as printed: MTTF * 365 * 24 under a mission of one hour.
     let printed = unreliability(mttf_h("WO") * HOURS_PER_YEAR, 1.0);
-    assert!((printed / number(&vector["eq3_as_printed"]["exponent"]) - 1.0).abs() < 1e-9, "{printed}");
+    let as_printed = &vector["eq3_as_printed"];
+    assert!((printed / number(&as_printed["exponent"]) - 1.0).abs() < 1e-9, "{printed}");
+    // The example subtracts e^-x from 1, which leaves six digits of so small a number.
+    let nearly = |found: f64, key: &str| (found / number(&as_printed[key]) - 1.0).abs() < 1e-5;
+    assert!(nearly(printed, "U_WO"), "{printed}");
+    let fails_as_printed = |key: &str| unreliability(mttf_h(key) * HOURS_PER_YEAR, 1.0);
+    let (ro, dram) = (fails_as_printed("RO_table1"), fails_as_printed("DRAM"));
+    let tica = unreliability_hybrid(alpha, printed, ro, dram);
+    assert!(nearly(tica, "U_tica"), "{tica}");
 }
 
 #[test]

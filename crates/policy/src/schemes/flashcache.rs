@@ -15,6 +15,7 @@ use crate::schemes::clean_runs::CleanRuns;
 use crate::schemes::cut_off::{Cleaner, CutOff, When};
 use crate::schemes::dirty_lists::DirtyLists;
 use crate::schemes::mapping;
+use crate::schemes::sets;
 use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
 use crate::schemes::streams::Streams;
 use crate::settings::{SettingInfo, SettingKind, Settings};
@@ -272,13 +273,7 @@ impl Replacement for CleanedSets {
 
     #[inline]
     fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
-        if self.lists.value_if_occupied(hint.place) == Some(block) {
-            return Some(hint.place);
-        }
-        if self.index.candidate(hint.hash) == BlockIndex::NO_ID {
-            return None;
-        }
-        self.index.find(hint.hash, |slot| self.lists.value(slot) == block)
+        sets::find(&self.index, &self.lists, hint, |value| value == block)
     }
 
     #[inline(always)]

@@ -1,8 +1,8 @@
 //! The schemes, one module each. A scheme is a type that implements [`crate::Scheme`], tables of its
 //! settings, and one line in the registry.
 
-/// The methods of [`crate::Scheme`] that a scheme around another one, its field `level`, leaves to it. What is left to write are
-/// the decisions that it changes.
+/// The methods of [`crate::Scheme`] that a scheme leaves to its field `level`, which is another scheme or has methods of these
+/// names. What is left to write are the decisions that it makes itself.
 macro_rules! forward_to_level {
     () => {
         fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
@@ -82,6 +82,7 @@ mod ssd_level;
 mod ssd_queue;
 mod streams;
 pub mod tica;
+mod two_levels;
 pub mod two_q;
 pub mod ucache;
 pub mod w_tinylfu;

@@ -14,6 +14,7 @@ use crate::scheme::Hint;
 use crate::schemes::arrivals::Arrivals;
 use crate::schemes::mapping;
 use crate::schemes::regions::{Parameters, Place, Regions};
+use crate::schemes::sets;
 use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
 use crate::settings::{SettingInfo, SettingKind, Settings};
 
@@ -200,14 +201,7 @@ impl Replacement for RegionSets {
 
     #[inline]
     fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
-        let there = self.lists.value_if_occupied(hint.place);
-        if there.is_some_and(|resident| self.regions.block(resident.place) == block) {
-            return Some(hint.place);
-        }
-        if self.index.candidate(hint.hash) == BlockIndex::NO_ID {
-            return None;
-        }
-        self.slot_of(hint.hash, block)
+        sets::find(&self.index, &self.lists, hint, |resident| self.regions.block(resident.place) == block)
     }
 
     #[inline(always)]

@@ -30,6 +30,24 @@ pub type Lru = SsdLevel<Sets<true>>;
 /// One VM's cache that gives up the longest resident block of a full set.
 pub type Fifo = SsdLevel<Sets<false>>;
 
+/// The slot whose value `is_it`, where a hint, which may be out of date, and the index say that it could be.
+#[inline(always)]
+pub(super) fn find<V: Copy>(
+    index: &BlockIndex,
+    lists: &SetLists<V>,
+    hint: Hint,
+    is_it: impl Fn(V) -> bool,
+) -> Option<Slot> {
+    if lists.value_if_occupied(hint.place).is_some_and(&is_it) {
+        return Some(hint.place);
+    }
+    // Mostly it is not there now, and this is the fast way to see it.
+    if index.candidate(hint.hash) == BlockIndex::NO_ID {
+        return None;
+    }
+    index.find(hint.hash, |slot| is_it(lists.value(slot)))
+}
+
 /// Order within each set: of the last uses (`BY_USE`), or of arrival. A block's number here is its slot.
 #[derive(Debug)]
 pub struct Sets<const BY_USE: bool> {
@@ -62,14 +80,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
 
     #[inline]
     fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
-        if self.lists.value_if_occupied(hint.place) == Some(block) {
-            return Some(hint.place);
-        }
-        // Mostly it is not there now, and this is the fast way to see it.
-        if self.index.candidate(hint.hash) == BlockIndex::NO_ID {
-            return None;
-        }
-        self.index.find(hint.hash, |slot| self.lists.value(slot) == block)
+        find(&self.index, &self.lists, hint, |value| value == block)
     }
 
     #[inline(always)]

@@ -176,8 +176,12 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::Sketch;
+    use std::collections::{BTreeMap, BTreeSet};
+
     use lode_reuse::BlockIndex;
+    use proptest::prelude::*;
+
+    use super::{BLOCKS_PER_LINE, Sketch, line_of};
 
     const NEVER: u64 = u64::MAX;
 
@@ -208,6 +212,94 @@ mod tests {
                 too_large += u64::from(counted > true_count);
             }
             assert!(too_large < 500, "{too_large} of 10,000 counts are too large");
+        }
+    }
+
+    /// Block by block, whole numbers: what a sketch without end would say.
+    #[derive(Default)]
+    struct Exact {
+        has_doorkeeper: bool,
+        /// Counts, and who is at the door.
+        counts: BTreeMap<u64, u64>,
+        door: BTreeSet<u64>,
+        accesses: u64,
+    }
+
+    impl Exact {
+        fn count(&mut self, block: u64, sample: u64) {
+            if !self.has_doorkeeper || !self.door.insert(block) {
+                let count = self.counts.entry(block).or_default();
+                *count = (*count + 1).min(15);
+            }
+            self.accesses += 1;
+            if self.accesses >= sample {
+                self.accesses /= 2;
+                self.counts.values_mut().for_each(|count| *count /= 2);
+                self.door.clear();
+            }
+        }
+
+        fn frequency(&self, block: u64) -> u64 {
+            self.counts.get(&block).copied().unwrap_or(0) + u64::from(self.door.contains(&block))
+        }
+    }
+
+    /// Blocks, and which of them are accessed one after the other.
+    fn any_accesses(blocks: usize) -> impl Strategy<Value = (Vec<u64>, Vec<usize>)> {
+        let known = prop::collection::btree_set(any::<u64>(), 1..=blocks);
+        (known, prop::collection::vec(0..blocks, 0..400)).prop_map(|(known, accesses)| {
+            let known: Vec<u64> = known.into_iter().collect();
+            let accesses = accesses.into_iter().map(|at| at * at % known.len()).collect();
+            (known, accesses)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Whatever the hash does with them: blocks that share no line are counted one by one.
+        #[test]
+        fn blocks_with_lines_of_their_own_are_counted_exactly(
+            (blocks, accesses) in any_accesses(12), has_doorkeeper in any::<bool>(), sample in 1u64..200,
+        ) {
+            let mut sketch = Sketch::new(has_doorkeeper);
+            sketch.provide(4096 * BLOCKS_PER_LINE);
+            let lines: BTreeSet<usize> =
+                blocks.iter().map(|&block| line_of(&sketch.counters, BlockIndex::hash(block))).collect();
+            prop_assume!(lines.len() == blocks.len());
+            let mut exact = Exact { has_doorkeeper, ..Exact::default() };
+            for at in accesses {
+                sketch.count(BlockIndex::hash(blocks[at]), sample);
+                exact.count(blocks[at], sample);
+                for &block in &blocks {
+                    prop_assert_eq!(sketch.frequency(BlockIndex::hash(block)), exact.frequency(block));
+                }
+            }
+        }
+
+        /// However many share a line: no count is too small, and none is above what the line's blocks have together.
+        #[test]
+        fn a_crowded_sketch_errs_upwards_and_within_its_lines(
+            (blocks, accesses) in any_accesses(200), has_doorkeeper in any::<bool>(), sample in 50u64..2000,
+            lines in 1u64..5,
+        ) {
+            let mut sketch = Sketch::new(has_doorkeeper);
+            sketch.provide(lines * BLOCKS_PER_LINE);
+            let mut exact = Exact { has_doorkeeper, ..Exact::default() };
+            let mut in_line: BTreeMap<usize, u64> = BTreeMap::new();
+            for &at in &accesses {
+                let hash = BlockIndex::hash(blocks[at]);
+                sketch.count(hash, sample);
+                exact.count(blocks[at], sample);
+                *in_line.entry(line_of(&sketch.counters, hash)).or_default() += 1;
+            }
+            for &block in &blocks {
+                let hash = BlockIndex::hash(block);
+                let (found, least) = (sketch.frequency(hash), exact.frequency(block));
+                let most = in_line.get(&line_of(&sketch.counters, hash)).copied().unwrap_or(0);
+                prop_assert!(found >= least, "{}: {} of {}", block, found, least);
+                prop_assert!(found <= most, "{}: {}, its line has {}", block, found, most);
+            }
         }
     }
 

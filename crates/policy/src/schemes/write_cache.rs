@@ -8,6 +8,7 @@
 use lode_types::{Access, AccessOp, BlockNo, Level, OriginFields};
 
 use crate::effect::{Effect, Sink, Slot};
+use crate::needs::RequestSource;
 use crate::quota::Quota;
 use crate::request_oriented::{
     Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
@@ -23,9 +24,12 @@ use crate::settings::{SettingError, SettingInfo, SettingKind, Settings};
 /// The scheme's name.
 pub(crate) const NAME: &str = "request-oriented";
 
+/// The setting that says which writes are cached.
+const ADMISSION: &str = "admission";
+
 static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
-        key: "admission",
+        key: ADMISSION,
         default: "all",
         kind: SettingKind::Choice(&["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"]),
         about: "which writes are cached: all, synchronous ones, those to the log, synchronous ones of critical \
@@ -69,7 +73,7 @@ pub const IN_BACKGROUND: ProcessId = 1;
 /// The hooks for a guest.
 fn hooks(settings: &Settings) -> Admission {
     let reissue = settings.is_on("reissue");
-    let policy = AdmissionPolicy::from_name(settings.text("admission")).unwrap_or(AdmissionPolicy::All);
+    let policy = AdmissionPolicy::from_name(settings.text(ADMISSION)).unwrap_or(AdmissionPolicy::All);
     let options = AdmissionOptions { policy, pi_sync_only: false, stall: Stall::Bypass, reissue };
     let mut hooks = Admission::new(options, Population { processes: PROCESSES, ..Population::default() });
     // Nobody waits for anything yet, so that nothing follows.
@@ -77,22 +81,30 @@ fn hooks(settings: &Settings) -> Admission {
     hooks
 }
 
-/// Refuses an admission that cannot do its work where `told` is all that requests tell.
-pub(crate) fn check(settings: &Settings, told: OriginFields) -> Result<(), SettingError> {
-    let admission = settings.text("admission");
+/// Refuses an admission that cannot do its work where `told` is all that requests of `source` tell.
+pub(crate) fn check(
+    settings: &Settings,
+    told: OriginFields,
+    source: RequestSource,
+) -> Result<(), SettingError> {
+    let admission = settings.text(ADMISSION);
+    let refused = |message: String| {
+        let message = format!("Setting {ADMISSION}={admission} needs {message}");
+        Err(SettingError::Origins { key: ADMISSION, message })
+    };
     let needed = match admission {
         "cp-pi" | "cp-pi-ioi" => {
-            return Err(SettingError::Origins(format!(
-                "Setting admission={admission} needs to know who waits for whom, which neither traces nor guests tell; \
-                 simulate it with `lode requests`, or set all, sync, wal or cp; with reissue=on writes under way are \
-                 issued again where single requests tell of waiting"
-            )));
+            let (teller, others) = match source {
+                RequestSource::Trace => ("trace", "all, sync, wal or cp"),
+                RequestSource::Guest => ("guest", "all, sync or wal"),
+            };
+            return refused(format!(
+                "to know who waits for whom, which no {teller} tells; simulate it with `lode requests`, or set {others}; \
+                 with reissue=on writes under way are issued again where single requests tell of waiting"
+            ));
         }
         "wal" if settings.integer("log_blocks") == 0 => {
-            return Err(SettingError::Origins(
-                "Setting admission=wal needs to know where the log is; set log_first_block and log_blocks"
-                    .to_owned(),
-            ));
+            return refused("to know where the log is; set log_first_block and log_blocks".to_owned());
         }
         "sync" => OriginFields { sync: true, ..OriginFields::NONE },
         "cp" => OriginFields { sync: true, critical: true, ..OriginFields::NONE },
@@ -105,11 +117,19 @@ pub(crate) fn check(settings: &Settings, told: OriginFields) -> Result<(), Setti
         names if names.is_empty() => "nothing of who asks".to_owned(),
         names => format!("only '{}'", names.join("', '")),
     };
-    Err(SettingError::Origins(format!(
-        "Setting admission={admission} needs requests that tell '{}', and these tell {told_names}; set admission=all or \
-         wal, or take traces that tell (`lode trace info` names what they do)",
-        needed.names().join("' and '")
-    )))
+    let needed_names = needed.names().join("' and '");
+    refused(match source {
+        RequestSource::Trace => format!(
+            "requests that tell '{needed_names}', and these tell {told_names}; set {ADMISSION} to all or wal, or take \
+             traces that tell (`lode trace info` names what they do)"
+        ),
+        RequestSource::Guest => {
+            let others = if told.sync { "all, sync or wal" } else { "all or wal" };
+            format!(
+                "requests that tell '{needed_names}', and guests tell {told_names}; set {ADMISSION} to {others}"
+            )
+        }
+    })
 }
 
 /// One VM's write cache.

@@ -3,11 +3,8 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use lode_policy::{
-    Foresight, ForesightBuilder, Nothing, Quota, Scheme, SchemeInfo, SettingError, Settings, all_schemes,
-    build, build_foreseeing,
-};
-use lode_types::{Access, Level};
+use lode_policy::{Quota, SchemeInfo, SettingError, Settings, all_schemes, build};
+use lode_types::Level;
 use proptest::prelude::*;
 
 use crate::driver::{
@@ -16,6 +13,7 @@ use crate::driver::{
 use crate::one_level::compare_with;
 use crate::oracle::belady::PlainMin;
 use crate::oracle::one_level::PlainOneLevel;
+use crate::write_policies::any_policy_of;
 
 /// Hits of reads and writes; `None` if blocks came into the cache without being accessed, which no bound on demand knows.
 fn hits_on_demand(settings: &Settings, blocks: u32, steps: &[Step]) -> Option<u64> {
@@ -109,7 +107,7 @@ proptest! {
 
     #[test]
     fn equals_the_oracle(
-        policy in prop::sample::select(vec!["wb", "wb", "wb", "wt", "ro", "wbwo", "wa"]),
+        policy in any_policy_of("belady"),
         bypass in any::<bool>(),
         blocks in any_blocks(),
         steps in prop::collection::vec(any_step(48, any_blocks().prop_map(|b| Quota::new(0, b)).boxed()), 0..300),
@@ -193,21 +191,4 @@ fn beyond_the_known_future_nothing_is_used_again() {
     driver.step(Step::Read(3));
     driver.step(Step::Read(4));
     assert_eq!(driver.residents(Level::Ssd).into_keys().collect::<Vec<_>>(), [1, 4]);
-}
-
-/// Memory for each cached block, without the future.
-#[test]
-fn memory_for_each_cached_block_is_bounded() {
-    const BLOCKS: u32 = 100_000;
-    let stream: Vec<u64> = (0..600_000u64).flat_map(|n| [n, n * 7 % 150_000]).collect();
-    let mut builder = ForesightBuilder::new();
-    stream.iter().for_each(|&block| builder.access(block).unwrap());
-    let future: Foresight = builder.finish();
-    let quota = Quota::new(0, BLOCKS);
-    let mut scheme = build_foreseeing(&min("off"), quota, quota, &future);
-    for &block in &stream {
-        scheme.access(Access::write(block), &mut Nothing);
-    }
-    let bytes = scheme.memory_bytes();
-    assert!(bytes <= BLOCKS as usize * 96, "{bytes} bytes");
 }

@@ -9,7 +9,8 @@ use crate::oracle::cut_off::{PlainCleaner, PlainCutOff, PlainFlash, PlainStreams
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainOneLevel;
 use crate::oracle::opencas::{OpencasSettings, PlainOpencas};
-use crate::replacements::{any_policy, any_steps};
+use crate::replacements::any_steps;
+use crate::write_policies::any_policy_of;
 
 /// Most blocks of a level.
 const PHYSICAL: u32 = 256;
@@ -75,7 +76,7 @@ proptest! {
     /// Where the oldest clean block is not found by a walk.
     #[test]
     fn flashcache_with_long_sets_equals_the_oracle(
-        policy in prop::sample::select(vec!["wb", "wb", "wbwo", "ro"]), blocks in many_blocks(), steps in many_steps(),
+        policy in any_policy_of("flashcache"), blocks in many_blocks(), steps in many_steps(),
         lru in any::<bool>(), assoc in prop::sample::select(vec![0u32, 64, 128]),
         threshold in (50usize..101, 1usize..4), skip in 0u64..3,
     ) {
@@ -101,7 +102,7 @@ proptest! {
 
     #[test]
     fn flashcache_equals_the_oracle(
-        policy in any_policy(), blocks in any_blocks(), steps in any_runs(), lru in any::<bool>(),
+        policy in any_policy_of("flashcache"), blocks in any_blocks(), steps in any_runs(), lru in any::<bool>(),
         assoc in prop::sample::select(vec![0u32, 1, 2, 4, 8]),
         threshold in (0usize..101, 1usize..4), fallow in (0u32..8, 1usize..3), skip in 0u64..6,
     ) {
@@ -125,7 +126,7 @@ proptest! {
 
     #[test]
     fn opencas_equals_the_oracle(
-        policy in any_policy(), blocks in any_blocks(), steps in any_runs(), choices in any_opencas(),
+        policy in any_policy_of("opencas-like"), blocks in any_blocks(), steps in any_runs(), choices in any_opencas(),
         when in prop::sample::select(vec!["full", "always", "never"]), from_block in 1u64..6, most in 1usize..5,
     ) {
         let mut settings = settings("opencas-like", &[("write_policy", policy), ("seq_policy", when)]);

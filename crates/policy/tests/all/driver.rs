@@ -12,6 +12,8 @@ use lode_types::{Access, AccessOp, BlockNo, Level, Origin};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
+use crate::ledger::{Ending, Leaving, Ledger};
+
 /// One call to a scheme.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
@@ -101,7 +103,10 @@ pub struct Driver {
     /// What every other step led to, and the rest.
     halves: [Counters; 2],
     steps: usize,
-    cleanings: u64,
+    /// Where blocks came from and went.
+    pub ledger: Ledger,
+    /// How the last step ended, if it was a write.
+    pub ending: Option<Ending>,
     books: [Book; Level::COUNT],
     /// What looking ahead found out before each block's last access, which has changed since.
     old_hints: BTreeMap<BlockNo, Hint>,
@@ -143,7 +148,8 @@ impl Driver {
             origin: Origin::UNKNOWN,
             halves: [Counters::default(); 2],
             steps: 0,
-            cleanings: 0,
+            ledger: Ledger::default(),
+            ending: None,
             books: Default::default(),
             old_hints: BTreeMap::new(),
         };
@@ -186,18 +192,23 @@ impl Driver {
             Step::Discard(block) => self.scheme.discard(block, &mut effects),
             Step::Forget(level, block) => {
                 self.scheme.forget(level, block);
-                self.books[level.index()].slots.retain(|_, entry| entry.0 != block);
+                let slots = &mut self.books[level.index()].slots;
+                for (_, entry) in slots.extract_if(.., |_, entry| entry.0 == block) {
+                    self.ledger.left(level, Leaving::Lost, entry.1);
+                }
             }
             Step::Cleaned(block) => {
                 self.scheme.cleaned(block);
                 let entries = self.books[Level::Ssd.index()].slots.values_mut();
-                entries.filter(|entry| entry.0 == block).for_each(|entry| entry.1 = false);
+                let dirty = entries.filter(|entry| **entry == (block, true)).map(|entry| entry.1 = false);
+                self.ledger.cleaned_outside(dirty.count());
             }
             Step::Restore(block, dirty) => {
                 let slot = self.scheme.restore(block, dirty);
                 said.push(Said::Restored(slot.is_some()));
                 if let Some(slot) = slot {
                     self.books[Level::Ssd.index()].take(slot, block, dirty);
+                    self.ledger.restored(dirty);
                 }
             }
             Step::Resize(quota) => {
@@ -210,6 +221,7 @@ impl Driver {
             self.half().effect(effect);
             said.push(self.book(effect, block));
         }
+        self.ending = self.ledger.note(step, &said);
         self.check_levels();
         said
     }
@@ -242,6 +254,7 @@ impl Driver {
             Effect::ReadBacking => Said::ReadBacking,
             Effect::Fill { level, slot } => {
                 books[level.index()].take(slot, this(), false);
+                self.ledger.came(level);
                 Said::Fill(level)
             }
             Effect::WriteLevel { level, slot, hit, dirty } => {
@@ -249,6 +262,12 @@ impl Driver {
                 let was_dirty = hit && book.free(slot, this());
                 assert!(dirty || !was_dirty, "a write through must not hide what is dirty");
                 book.take(slot, this(), dirty);
+                if !hit {
+                    self.ledger.came(level);
+                }
+                if dirty {
+                    self.ledger.dirtied(was_dirty);
+                }
                 match level {
                     Level::Dram => Said::WriteDram { hit },
                     Level::Ssd => Said::WriteLevel { hit, dirty },
@@ -262,17 +281,19 @@ impl Driver {
             }
             Effect::MergeBacking => Said::MergeBacking,
             Effect::Invalidate { level, slot } => {
-                books[level.index()].free(slot, this());
+                let dirty = books[level.index()].free(slot, this());
+                self.ledger.left(level, Leaving::Invalidated, dirty);
                 Said::Invalidate(level)
             }
             Effect::Evict { level, slot, block, dirty } => {
                 assert_eq!(books[level.index()].free(slot, block), dirty);
+                self.ledger.left(level, Leaving::Evicted, dirty);
                 Said::Evict { level, block, dirty }
             }
             Effect::Clean { slot, block } => {
                 assert!(books[Level::Ssd.index()].free(slot, block), "only what is dirty is cleaned");
                 books[Level::Ssd.index()].take(slot, block, false);
-                self.cleanings += 1;
+                self.ledger.cleaned();
                 Said::Clean(block)
             }
             Effect::Copy { to, slot, block, from } => {
@@ -280,6 +301,10 @@ impl Driver {
                     assert!(books[level.index()].holds(slot, block));
                 }
                 books[to.index()].take(slot, block, false);
+                self.ledger.came(to);
+                if from.level().is_none() {
+                    self.ledger.copied_from_disk();
+                }
                 match (to, from.level()) {
                     (Level::Ssd, from) => Said::Promote { block, from_dram: from == Some(Level::Dram) },
                     (Level::ReadSsd, Some(from)) => Said::Mirror { block, from },
@@ -312,19 +337,12 @@ impl Driver {
         dirty.filter(|(block, _)| mirrors.iter().all(|mirror| !mirror.contains_key(block))).count()
     }
 
-    /// What must hold of the counters of every scheme.
+    /// What must hold of the counters of every scheme: the sums of docs/reports.md, and those of the ledger.
     pub fn check_counters(&self) {
-        let c = &self.counters;
         let mut sum = self.halves[0];
         sum.add(&self.halves[1]);
-        assert_eq!(sum, *c);
-        assert_eq!(c.block_accesses(), c.block_reads + c.block_writes);
-        assert_eq!(c.read_hits.iter().sum::<u64>() + c.read_misses, c.block_reads);
-        let writes = &c.ssd_writes;
-        assert_eq!(writes.total(), writes.fill + writes.write + writes.promotion + writes.moved);
-        assert!(c.write_hits_ssd <= writes.write && writes.write <= c.block_writes);
-        assert!(c.backing_reads >= c.read_misses && c.backing_writes >= c.write_backs);
-        assert!(c.write_backs <= c.evictions[1] + self.cleanings);
+        assert_eq!(sum, self.counters);
+        self.ledger.check(&self.counters, Level::ALL.map(|level| self.residents(level)));
     }
 }
 
@@ -401,8 +419,8 @@ fn any_value(kind: &SettingKind) -> BoxedStrategy<String> {
 
 /// A share within `physical` of the levels that the scheme uses.
 pub fn any_share(info: &SchemeInfo, physical: Quota) -> BoxedStrategy<Quota> {
-    let most = |level| if info.levels.contains(&level) { physical.of(level) } else { 0 };
-    let [dram, ssd, read_ssd] = Level::ALL.map(|level| 0..=most(level));
+    let most = info.part_of(physical);
+    let [dram, ssd, read_ssd] = Level::ALL.map(|level| 0..=most.of(level));
     (dram, ssd, read_ssd)
         .prop_map(|(dram, ssd, read_ssd)| Quota::new(dram, ssd).with(Level::ReadSsd, read_ssd))
         .boxed()

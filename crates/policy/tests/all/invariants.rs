@@ -7,6 +7,7 @@ use lode_types::{Access, Level};
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Said, Step, any_settings, any_share, any_step, for_each_case, settings};
+use crate::write_policies::keeps_dirty;
 
 const PHYSICAL: Quota = Quota::new(16, 24).with(Level::ReadSsd, 24);
 
@@ -58,7 +59,7 @@ fn any_case(
 /// Whether what the SSD holds may be newer than the backing disk.
 fn may_be_dirty(settings: &Settings) -> bool {
     let policy = settings.values().find(|(key, _)| *key == "write_policy").map(|(_, value)| value);
-    !policy.is_some_and(|policy| ["ro", "wt", "wa"].contains(&policy))
+    policy.is_none_or(keeps_dirty)
 }
 
 fn check_case(

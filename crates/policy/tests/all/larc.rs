@@ -48,6 +48,7 @@ fn the_worked_example() {
     assert_eq!(serde_json::Value::from(outcomes), vector["outcome"]);
     assert_eq!(driver.counters.ssd_writes.total(), vector["ssd_writes"]);
     assert_eq!(driver.counters.read_hits[1], vector["hits"]);
+    check_ghosts_left(&mut driver, &vector);
     // One block less at a time shows the order of Q.
     let mut left = Vec::new();
     for blocks in (0..3).rev() {
@@ -57,6 +58,21 @@ fn the_worked_example() {
         left.extend(before.into_keys().filter(|block| !after.contains_key(block)));
     }
     assert_eq!(serde_json::Value::from(left), vector["Q_lru_first"]);
+}
+
+/// Cr at the end of the example: the oracle's is that number, and the scheme keeps as many ghosts when it is asked to look
+/// again, which a new share does even if it is as large as the old one.
+fn check_ghosts_left(driver: &mut Driver, vector: &serde_json::Value) {
+    let blocks = vector["C"].as_u64().unwrap() as u32;
+    let mut oracle = PlainOneLevel::new(PlainLarc::new(blocks, false), "wb");
+    for block in vector["blocks"].as_array().unwrap() {
+        oracle.step(Step::Read(block.as_u64().unwrap()));
+    }
+    assert_eq!(Some(oracle.replacement.ghosts_allowed()), vector["cr"].as_f64());
+    // Blocks 3 and 5 are ghosts, 3 the older one.
+    driver.step(Step::Resize(Quota::new(0, blocks)));
+    assert_eq!([3, 5].map(|block| outcome(driver, block)), ["ghost", "insert"]);
+    driver.step(Step::Discard(5));
 }
 
 /// The smallest cache has a ghost, and so holds what is read again at once.

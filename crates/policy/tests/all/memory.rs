@@ -2,7 +2,8 @@
 //! and with the settings that know most or divide most.
 
 use lode_policy::{
-    ForesightBuilder, Nothing, Quota, Scheme, SchemeInfo, Settings, all_schemes, build_foreseeing,
+    AnyScheme, ForesightBuilder, Nothing, Points, Quota, Scheme, SchemeInfo, Settings, all_schemes,
+    build_foreseeing,
 };
 use lode_types::{Access, Level};
 
@@ -59,31 +60,46 @@ fn ghosts(info: &SchemeInfo, settings: &Settings, quota: Quota) -> u64 {
     }
 }
 
-/// The first time that a scheme takes more than it may, once its levels had time to fill. Every `write_each`-th block is written,
-/// the others are read.
-fn excess(info: &SchemeInfo, settings: &Settings, blocks: u32, write_each: u64) -> Option<String> {
-    let of = |level, blocks| if info.levels.contains(&level) { blocks } else { 0 };
-    let quota =
-        Quota::new(of(Level::Dram, blocks / 4), blocks).with(Level::ReadSsd, of(Level::ReadSsd, blocks));
-    let size = u64::from(blocks);
-    // Every block twice at once and once more later fills all lists and their ghosts.
-    let stream: Vec<u64> =
-        (0..size * TURNOVERS).flat_map(|n| [n, n, n.saturating_sub(size * 3 / 2)]).collect();
+/// Levels of about so many blocks.
+fn quota_of(info: &SchemeInfo, blocks: u32) -> Quota {
+    info.part_of(Quota::new(blocks / 4, blocks).with(Level::ReadSsd, blocks))
+}
+
+/// Every block twice at once and once more later, which fills all lists of levels with `ssd_blocks`, and their ghosts. Every
+/// `write_each`-th block is written, the others are read.
+fn accesses(blocks: u64, ssd_blocks: u64, write_each: u64) -> Vec<Access> {
+    let numbers = (0..blocks).flat_map(|n| [n, n, n.saturating_sub(ssd_blocks * 3 / 2)]);
+    numbers
+        .map(|block| if block % write_each == 0 { Access::write(block) } else { Access::read(block) })
+        .collect()
+}
+
+/// A scheme that is told of these accesses if it needs that.
+fn built(settings: &Settings, quota: Quota, accesses: &[Access]) -> AnyScheme {
     let mut builder = ForesightBuilder::new();
-    stream.iter().for_each(|&block| builder.access(block).unwrap());
-    let future = builder.finish();
-    let mut scheme = build_foreseeing(settings, quota, quota, &future);
+    accesses.iter().for_each(|access| builder.access(access.block).unwrap());
+    build_foreseeing(settings, quota, quota, &builder.finish())
+}
+
+/// Whether so many bytes are too many for so many known blocks.
+fn are_too_many(bytes: u64, known: u64) -> bool {
+    bytes > (known * MOST_BYTES_PER_BLOCK).max(SMALL_TABLES_BYTES)
+}
+
+/// The first time that a scheme takes more than it may, once its levels had time to fill.
+fn excess(info: &SchemeInfo, settings: &Settings, blocks: u32, write_each: u64) -> Option<String> {
+    let (quota, size) = (quota_of(info, blocks), u64::from(blocks));
+    let accesses = accesses(size * TURNOVERS, size, write_each);
+    let mut scheme = built(settings, quota, &accesses);
     let levels = u64::from(quota.dram_blocks) + size;
     let most_known = levels.saturating_add(ghosts(info, settings, quota));
-    for (&block, accesses) in stream.iter().zip(1u64..) {
-        let access = if block % write_each == 0 { Access::write(block) } else { Access::read(block) };
+    for (&access, number) in accesses.iter().zip(1u64..) {
         scheme.access(access, &mut Nothing);
         scheme.end_request(0, &mut Nothing);
-        let seen = accesses / 3;
-        if accesses % 64 == 0 && seen >= levels {
-            let bytes = scheme.memory_bytes() as u64;
-            let known = seen.min(most_known);
-            if bytes > (known * MOST_BYTES_PER_BLOCK).max(SMALL_TABLES_BYTES) {
+        let seen = number / 3;
+        if number % 64 == 0 && seen >= levels {
+            let (bytes, known) = (scheme.memory_bytes() as u64, seen.min(most_known));
+            if are_too_many(bytes, known) {
                 let values: Vec<_> = settings.values().collect();
                 return Some(format!("{}: {bytes} bytes for {known} blocks: {values:?}", info.name));
             }
@@ -97,11 +113,44 @@ fn of_every_scheme_is_bounded() {
     let mut excesses = Vec::new();
     for info in all_schemes() {
         for settings in variants(info) {
-            // As many sets as blocks, and nearly half as many again.
+            // As many sets of one block as blocks, and fewer.
             let levels = [(2_048, 1), (6_000, 2)];
             let excess = |(blocks, write_each)| excess(info, &settings, blocks, write_each);
             excesses.extend(levels.into_iter().filter_map(excess));
         }
     }
     assert!(excesses.is_empty(), "{}", excesses.join("\n"));
+}
+
+/// Other blocks take the places of those that a scheme forgets, and no memory. Sizing windows end meanwhile.
+#[test]
+fn does_not_grow_when_all_blocks_change() {
+    const BLOCKS: u32 = 20_000;
+    const WINDOW: usize = 30_000;
+    for info in all_schemes() {
+        let (settings, quota) = (info.settings(), quota_of(info, BLOCKS));
+        let ghosts = ghosts(info, &settings, quota);
+        if ghosts == u64::MAX {
+            continue;
+        }
+        let known = u64::from(quota.dram_blocks) + u64::from(BLOCKS) + ghosts;
+        let accesses = accesses(TURNOVERS * known, BLOCKS.into(), 2);
+        let mut scheme = built(&settings, quota, &accesses);
+        let mut bytes_of = |accesses: &[Access]| {
+            for window in accesses.chunks(WINDOW) {
+                for &access in window {
+                    scheme.access(access, &mut Nothing);
+                    scheme.end_request(0, &mut Nothing);
+                }
+                scheme.demand(Points::LastWithin(quota));
+            }
+            scheme.memory_bytes() as u64
+        };
+        // A level that takes only writes, every other block, needs two turns to fill.
+        let (first, then) = accesses.split_at(accesses.len() / 5 * 3);
+        let (at_first, bytes) = (bytes_of(first), bytes_of(then));
+        let name = info.name;
+        assert!(!are_too_many(bytes, known), "{name}: {bytes} bytes for {known} blocks");
+        assert!(bytes <= at_first + at_first / 20, "{name}: {at_first}, later {bytes} bytes");
+    }
 }

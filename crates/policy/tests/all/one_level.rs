@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use crate::driver::{Driver, Step, any_blocks, any_step, settings};
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::{PlainOneLevel, PlainReplacement, PlainSets};
+use crate::replacements::any_policy;
 
 /// Drives a scheme and its oracle through the same steps.
 pub fn compare_with<R: PlainReplacement>(
@@ -39,7 +40,7 @@ proptest! {
     #[test]
     fn equals_the_oracle_effect_by_effect(
         scheme in prop::sample::select(vec!["lru", "fifo"]),
-        policy in prop::sample::select(vec!["wb", "wt", "ro", "wbwo", "wa"]),
+        policy in any_policy(),
         assoc in prop::sample::select(vec![0u32, 1, 2, 3, 4, 8]),
         map in prop::sample::select(vec!["modulo", "jhash"]),
         blocks in any_blocks(),

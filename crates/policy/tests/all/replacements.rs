@@ -1,6 +1,6 @@
 //! ARC, S3-FIFO, SIEVE and their like against plain vectors, effect by effect, and what the papers promise of them.
 
-use lode_policy::{Effect, Nothing, Quota, Scheme, SchemeInfo, build};
+use lode_policy::{Effect, Quota, Scheme, all_schemes, build};
 use lode_types::{Access, Level};
 use proptest::prelude::*;
 
@@ -12,10 +12,11 @@ use crate::oracle::one_level::PlainOneLevel;
 use crate::oracle::s3_fifo::{PlainS3, S3Settings};
 use crate::oracle::sieve::PlainSieve;
 use crate::oracle::w_tinylfu::{PlainTiny, TinySettings};
+use crate::write_policies::any_policy_of;
 
+/// Any of the write policies that nearly all schemes offer.
 pub fn any_policy() -> impl Strategy<Value = &'static str> {
-    // Most cases are about victims, and wb shows most of them.
-    prop_oneof![4 => Just("wb"), 1 => Just("wt"), 1 => Just("ro"), 1 => Just("wbwo"), 1 => Just("wa")]
+    any_policy_of("lru")
 }
 
 pub fn any_steps() -> impl Strategy<Value = Vec<Step>> {
@@ -113,36 +114,56 @@ proptest! {
     }
 }
 
-const QUEUED: [&str; 5] = ["arc", "s3-fifo", "sieve", "lirs", "w-tinylfu"];
+/// A run of reads under W-TinyLFU, the scheme's and the oracle's with exact counts, on ten blocks of anywhere, some much
+/// more often than others: whether they are alike to the last effect.
+fn is_as_with_exact_counts(round: u64) -> bool {
+    let mut state = round;
+    let mut next = move || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state >> 32
+    };
+    let known: Vec<u64> = (0..10).map(|_| next() << 20 | next()).collect();
+    let blocks = 2 + (round % 6) as u32;
+    let doorkeeper = round.is_multiple_of(2);
+    let tiny = TinySettings { window_percent: 1, protected_percent: 80, sample_factor: 10, doorkeeper };
+    let settings = settings("w-tinylfu", &[("doorkeeper", if doorkeeper { "on" } else { "off" })]);
+    let quota = Quota::new(0, blocks);
+    let mut driver = Driver::new(&settings, quota, quota);
+    let mut oracle = PlainOneLevel::new(PlainTiny::counting_exactly(tiny, blocks), "wb");
+    (0..500).all(|_| {
+        let step = Step::Read(known[(next() % 10).min(next() % 10) as usize]);
+        driver.step(step) == oracle.step(step)
+    })
+}
 
-/// Schemes of one SSD level with a test file of their own.
-const ELSEWHERE: &[&str] = &[
-    "larc",
-    "s-rac-like",
-    "2q",
-    "mq",
-    "fast-cache-like",
-    "rpac",
-    "centaur-like",
-    "s-cave-like",
-    "vcacheshare-like",
-    "flashcache",
-    "opencas-like",
-];
+/// The oracle above has the scheme's sketch, collisions and all. Here there are none to have, or hardly any: a block's count
+/// is wrong only when others have all four of its counters, which happens to some of ten blocks in one of 26 rounds.
+#[test]
+fn w_tinylfu_admits_by_exact_counts_where_few_blocks_are_known() {
+    let alike = (0..200).filter(|&round| is_as_with_exact_counts(round)).count();
+    assert!(alike >= 185, "{alike} of 200");
+}
 
+/// Every scheme of the registry that can be set so.
 #[test]
 fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
-    for scheme in QUEUED.iter().chain(ELSEWHERE) {
-        for policy in ["ro", "wt", "wa"] {
-            let settings = settings(scheme, &[("write_policy", policy)]);
+    let mut tried = 0;
+    for info in all_schemes() {
+        for policy in ["ro", "wt", "wa", "pt"] {
+            let mut settings = info.settings();
+            if settings.set("write_policy", policy).is_err() {
+                continue;
+            }
             let quota = Quota::new(0, 8);
             let mut driver = Driver::new(&settings, quota, quota);
             driver.step(Step::Restore(1, true));
-            assert_eq!(driver.residents(Level::Ssd).len(), 0, "{scheme} {policy}");
+            assert_eq!(driver.residents(Level::Ssd).len(), 0, "{} {policy}", info.name);
             driver.step(Step::Restore(1, false));
-            assert_eq!(driver.residents(Level::Ssd).len(), 1, "{scheme} {policy}");
+            assert_eq!(driver.residents(Level::Ssd).len(), 1, "{} {policy}", info.name);
+            tried += 1;
         }
     }
+    assert!(tried > 0);
 }
 
 /// Hits on a working set that fits, out of 39,000, while a scan passes that is read once and is much larger than the cache.
@@ -170,48 +191,8 @@ pub fn hits_beside_a_scan(scheme: &str, pairs: &[(&str, &str)]) -> u64 {
 #[test]
 fn a_scan_does_not_wash_the_working_set_away() {
     assert_eq!(hits_beside_a_scan("lru", &[("assoc", "0")]), 0);
-    for scheme in QUEUED {
+    for scheme in ["arc", "s3-fifo", "sieve", "lirs", "w-tinylfu"] {
         let hits = hits_beside_a_scan(scheme, &[]);
         assert!(hits > 39_000 * 9 / 10, "{scheme}: {hits} of 39,000");
-    }
-}
-
-/// Memory for each block that is known, cached or not, and that it does not grow when all of them change.
-#[test]
-fn memory_for_each_known_block_is_bounded() {
-    const BLOCKS: u32 = 100_000;
-    const MOST_BYTES_PER_BLOCK: usize = 96;
-    for (scheme, known) in [
-        ("arc", 2 * BLOCKS),
-        ("s3-fifo", BLOCKS + BLOCKS * 9 / 10),
-        ("sieve", BLOCKS),
-        ("lirs", 2 * BLOCKS),
-        ("w-tinylfu", BLOCKS),
-        ("larc", BLOCKS + BLOCKS * 9 / 10),
-        ("s-rac-like", BLOCKS + BLOCKS * 9 / 10),
-        ("2q", BLOCKS + BLOCKS / 2),
-        ("mq", 5 * BLOCKS),
-        // Nothing is accessed three times within the window.
-        ("fast-cache-like", BLOCKS),
-        ("flashcache", BLOCKS),
-        ("opencas-like", BLOCKS),
-        ("request-oriented", BLOCKS),
-    ] {
-        let quota = Quota::new(0, BLOCKS);
-        let settings = SchemeInfo::find(scheme).unwrap().settings();
-        let mut scheme_of = build(&settings, quota, quota);
-        let mut at_first = 0;
-        for block in 0..1_000_000u64 {
-            // Every block twice at once and once more later fills all lists and their ghosts.
-            for number in [block, block, block.saturating_sub(150_000)] {
-                scheme_of.access(Access::write(number), &mut Nothing);
-            }
-            if block == 500_000 {
-                at_first = scheme_of.memory_bytes();
-            }
-        }
-        let bytes = scheme_of.memory_bytes();
-        assert!(bytes <= known as usize * MOST_BYTES_PER_BLOCK, "{scheme}: {bytes} bytes");
-        assert!(bytes <= at_first + at_first / 20, "{scheme}: {at_first}, later {bytes} bytes");
     }
 }

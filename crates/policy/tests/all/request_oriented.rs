@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::oracle::request_oriented::Oracle;
+use crate::vectors::vector;
 
 const PROCESSES: u32 = 6;
 const LOCKS: u32 = 3;
@@ -255,17 +256,6 @@ fn a_cycle_does_not_keep_itself_alive() {
     assert_eq!(pair.admission.inheritances(), 0);
 }
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
-
-fn vector(key: &str) -> Option<Value> {
-    let Ok(text) = std::fs::read_to_string(PATH) else {
-        println!("skipped: ../shared is absent");
-        return None;
-    };
-    let all: Value = serde_json::from_str(&text).unwrap();
-    Some(all[key].clone())
-}
-
 fn write(sync: bool) -> SubmittedWrite {
     SubmittedWrite { id: 0, first_block: 0, blocks: 1, sync, log: false }
 }
@@ -291,6 +281,8 @@ fn table_1_sync_admits_the_synchronous_share() {
     let is = |policy, key: &str| (admitted(policy, &mix) - table[key].as_f64().unwrap()).abs() < 1e-9;
     assert!(is(AdmissionPolicy::Sync, "sync_total"));
     assert!(is(AdmissionPolicy::All, "total"));
+    let asynchronous = admitted(AdmissionPolicy::All, &mix) - admitted(AdmissionPolicy::Sync, &mix);
+    assert!((asynchronous - table["async_total"].as_f64().unwrap()).abs() < 1e-9, "{asynchronous}");
     assert_eq!(admitted(AdmissionPolicy::Cp, &mix), 0.0, "nobody is critical");
 }
 

@@ -179,6 +179,7 @@ fn the_worked_inequalities() {
 #[test]
 fn the_worked_decay() {
     let Some(vector) = vector("rpac_decay") else { return };
+    assert_eq!(vector["integer_floor"], true);
     let alpha = vector["alpha"].as_f64().unwrap();
     let sequence = integers(&vector["sequence"]);
     let mut regions = Regions::new(Parameters { alpha, ..SIMULATOR });

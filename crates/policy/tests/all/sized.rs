@@ -8,6 +8,7 @@ use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainSets;
 use crate::oracle::sized::{Kind, PlainSized};
+use crate::write_policies::any_policy_of;
 
 const PHYSICAL: Quota = Quota::new(0, 40);
 
@@ -64,7 +65,7 @@ fn any_kind() -> impl Strategy<Value = Kind> {
 }
 
 fn any_case() -> impl Strategy<Value = Case> {
-    let policy = prop::sample::select(vec!["wb", "wt", "ro", "wbwo", "wa"]);
+    let policy = any_policy_of("centaur-like");
     let assoc = prop::sample::select(vec![0u32, 1, 2, 4]);
     (any_kind(), policy, assoc, any::<bool>(), any::<bool>()).prop_map(
         |(kind, policy, assoc, carries, few_tracked)| {
@@ -243,37 +244,5 @@ proptest! {
         prop_assert!(shares.iter().sum::<u32>() <= blocks);
         let best = (0..=blocks).map(|first| utility(&[first, blocks - first])).fold(0.0, f64::max);
         prop_assert!(utility(&shares) >= best - 1e-9, "{:?} has {}, best is {best}", shares, utility(&shares));
-    }
-}
-
-/// Memory for each block that is known, cached or in the history.
-#[test]
-fn memory_for_each_known_block_is_bounded() {
-    const BLOCKS: u32 = 50_000;
-    const MOST_BYTES_PER_BLOCK: usize = 96;
-    for (name, known) in [
-        ("eci-cache-like", 2 * BLOCKS + 16_384),
-        ("centaur-like", 2 * BLOCKS + 16_384),
-        ("vcacheshare-like", 2 * BLOCKS + 16_384),
-        ("s-cave-like", BLOCKS),
-    ] {
-        let quota = Quota::new(0, BLOCKS);
-        let mut scheme = build(&settings(name, &[]), quota, quota);
-        let mut at_first = 0;
-        for block in 0..500_000u64 {
-            for number in [block, block.saturating_sub(30_000), block.saturating_sub(80_000)] {
-                scheme.access(Access::read(number), &mut Nothing);
-                scheme.end_request(0, &mut Nothing);
-            }
-            if block % 10_000 == 0 {
-                scheme.demand(Points::LastWithin(quota));
-            }
-            if block == 250_000 {
-                at_first = scheme.memory_bytes();
-            }
-        }
-        let bytes = scheme.memory_bytes();
-        assert!(bytes <= known as usize * MOST_BYTES_PER_BLOCK, "{name}: {bytes} bytes");
-        assert!(bytes <= at_first + at_first / 20, "{name}: {at_first}, later {bytes} bytes");
     }
 }

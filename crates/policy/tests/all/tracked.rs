@@ -40,10 +40,7 @@ fn check(settings: &Settings, quota: Quota, blocks: u64, stream: Stream) {
 }
 
 fn quota_of(info: &SchemeInfo, dram: u32, ssd: u32) -> Quota {
-    [(Level::Dram, dram), (Level::Ssd, ssd), (Level::ReadSsd, ssd)]
-        .into_iter()
-        .filter(|(level, _)| info.levels.contains(level))
-        .fold(Quota::default(), |quota, (level, blocks)| quota.with(level, blocks))
+    info.part_of(Quota::new(dram, ssd).with(Level::ReadSsd, ssd))
 }
 
 /// Each setting that is a number at its largest, so that one that says how many blocks are remembered cannot be missed, whatever

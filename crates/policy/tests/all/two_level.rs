@@ -1,7 +1,7 @@
 //! L2ARC and uCache against their oracles, and what is told of them.
 
-use lode_policy::{Nothing, Quota, Scheme, Settings, build};
-use lode_types::{Access, Level};
+use lode_policy::{Quota, Settings};
+use lode_types::Level;
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
@@ -79,29 +79,4 @@ fn what_is_read_once_never_reaches_the_ssd() {
         driver.step(Step::Read(block));
     }
     assert_eq!(driver.residents(Level::Ssd).keys().copied().collect::<Vec<_>>(), [1]);
-}
-
-/// Memory for each block that is known in a level, ghosts included.
-#[test]
-fn memory_for_each_known_block_is_bounded() {
-    const BLOCKS: u32 = 50_000;
-    const MOST_BYTES_PER_BLOCK: usize = 96;
-    // The ARC knows as many ghosts as blocks.
-    for (name, known) in [("l2arc-like", 4 * BLOCKS), ("ucache-like", 3 * BLOCKS)] {
-        let quota = Quota::new(BLOCKS, 2 * BLOCKS);
-        let mut scheme = build(&settings(name, &[]), quota, quota);
-        let mut at_first = 0;
-        for block in 0..600_000u64 {
-            for number in [block, block, block.saturating_sub(70_000)] {
-                scheme.access(Access::read(number), &mut Nothing);
-                scheme.end_request(0, &mut Nothing);
-            }
-            if block == 300_000 {
-                at_first = scheme.memory_bytes();
-            }
-        }
-        let bytes = scheme.memory_bytes();
-        assert!(bytes <= known as usize * MOST_BYTES_PER_BLOCK, "{name}: {bytes} bytes");
-        assert!(bytes <= at_first + at_first / 20, "{name}: {at_first}, later {bytes} bytes");
-    }
 }

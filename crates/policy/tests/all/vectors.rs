@@ -66,6 +66,9 @@ fn figure_5_lru() {
     assert_eq!(driver.counters.ssd_writes.total(), expected["ssd_writes"]);
     assert_eq!(driver.counters.read_hits[1], expected["read_hits"]);
     assert_eq!(driver.counters.cwf(), vector["cwf"]["WB"].as_f64());
+    let stated = &vector["stated"];
+    assert_eq!(driver.counters.ssd_writes.total(), stated["a_ssd_writes"]);
+    assert_eq!(driver.counters.read_hits[1], stated["a_read_hits"]);
 }
 
 #[test]
@@ -91,6 +94,10 @@ fn figure_5_etica() {
         assert_eq!(counters.backing_writes, expected["disk_writes"], "{mode}");
         if mode == "npe" {
             assert_eq!(counters.cwf(), vector["cwf"]["etica_NPE"].as_f64());
+            let (writes, one_level) = (counters.ssd_writes.total(), &vector["stated"]["a_ssd_writes"]);
+            assert_eq!(writes, vector["stated"]["b_ssd_writes"]);
+            let saved_percent = 100 - 100 * writes / one_level.as_u64().unwrap();
+            assert_eq!(saved_percent, vector["stated"]["reduction_pct"]);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! request-oriented as a scheme: against its oracle, and what it refuses.
 
 use lode_policy::request_oriented::Verdict;
-use lode_policy::{AnyScheme, Effect, Quota, Scheme, SchemeInfo, build};
+use lode_policy::{AnyScheme, Effect, Quota, RequestSource, Scheme, SchemeInfo, SettingError, build};
 use lode_types::{Access, AccessOp, Level, Origin, OriginFields};
 use proptest::prelude::*;
 
@@ -133,7 +133,7 @@ fn an_admission_that_cannot_know_enough_is_refused() {
     let info = SchemeInfo::find(SCHEME).unwrap();
     let sync = OriginFields { sync: true, ..OriginFields::NONE };
     let refusal = |pairs: &[(&str, &str)], told| {
-        info.check_origins(&settings(SCHEME, pairs), told)
+        info.check_origins(&settings(SCHEME, pairs), told, RequestSource::Trace)
             .err()
             .map(|error| error.to_string())
             .unwrap_or_default()
@@ -152,6 +152,14 @@ fn an_admission_that_cannot_know_enough_is_refused() {
         let refusal = refusal(pairs, told);
         assert!(refusal.contains(words), "{pairs:?}: {refusal}");
     }
+    // A daemon has no other requests to take.
+    let scheme = settings(SCHEME, &[("admission", "sync")]);
+    let error = info.check_origins(&scheme, OriginFields::NONE, RequestSource::Guest).unwrap_err();
+    assert!(matches!(error, SettingError::Origins { key: "admission", .. }));
+    assert!(
+        error.to_string().ends_with("guests tell nothing of who asks; set admission to all or wal"),
+        "{error}"
+    );
     let lru = SchemeInfo::find("lru").unwrap();
-    assert_eq!(lru.check_origins(&lru.settings(), OriginFields::NONE), Ok(()));
+    assert_eq!(lru.check_origins(&lru.settings(), OriginFields::NONE, RequestSource::Trace), Ok(()));
 }

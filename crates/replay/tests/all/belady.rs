@@ -5,8 +5,10 @@ use std::path::Path;
 use lode_policy::{Quota, SchemeInfo, Settings, all_schemes};
 use lode_replay::{Future, Host, Options, Recording, ReplayError, Source, replay, replay_foreseeing};
 use lode_trace::{ReadOptions, TraceError, open_trace};
-use lode_types::{BlockSize, Level, Op, Origin, OriginFields, TraceRequest};
+use lode_types::{BlockSize, Level, Op, OriginFields, TraceRequest};
 use proptest::prelude::*;
+
+use crate::requests::{any_requests, request};
 
 const BLOCK_BYTES: u64 = 4096;
 const VMS: usize = 2;
@@ -112,29 +114,9 @@ fn naive_hits(touches: &[Touch], room: usize) -> u64 {
     hits
 }
 
-fn requests() -> impl Strategy<Value = Vec<(u32, TraceRequest)>> {
-    let op =
-        prop_oneof![5 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Trim), 1 => Just(Op::Flush)];
-    let request = (0..VMS as u32, 0u64..200, 1u32..30, op).prop_map(|(vm, sector, sectors, op)| {
-        let length_bytes = if op == Op::Flush { 0 } else { sectors * 512 };
-        (
-            vm,
-            TraceRequest {
-                time_ns: 0,
-                offset_bytes: sector * 512,
-                length_bytes,
-                volume: 0,
-                op,
-                origin: Origin::UNKNOWN,
-            },
-        )
-    });
-    prop::collection::vec(request, 1..250)
-}
-
 proptest! {
     #[test]
-    fn a_recording_is_replayed_with_its_future(requests in requests(), room in 1u32..20) {
+    fn a_recording_is_replayed_with_its_future(requests in any_requests(VMS, 200), room in 1u32..20) {
         let (recording, options) = (record(&requests), options(room));
         let future = Future::of(&recording, &options, ENOUGH_BYTES).expect("no errors").expect("enough memory");
         let report =
@@ -148,17 +130,7 @@ proptest! {
 }
 
 fn one_read(length_bytes: u32) -> Vec<(u32, TraceRequest)> {
-    vec![(
-        0,
-        TraceRequest {
-            time_ns: 0,
-            offset_bytes: 0,
-            length_bytes,
-            volume: 0,
-            op: Op::Read,
-            origin: Origin::UNKNOWN,
-        },
-    )]
+    vec![(0, request(Op::Read, 0, length_bytes))]
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod belady;
 mod naive;
 mod reports;
+mod requests;
 mod shared_traces;
+mod vector_keys;
 mod vectors;
 mod vms;

@@ -3,10 +3,15 @@
 use std::collections::HashSet;
 
 use lode_hardware::Operations;
-use lode_policy::{AnyScheme, CopySource, Effect, Quota, Scheme, SchemeInfo, Settings, Sizer, build};
+use lode_policy::{
+    AnyScheme, CopySource, Effect, Quota, Scheme, SchemeInfo, SettingKind, Settings, Sizer, all_schemes,
+    build,
+};
 use lode_replay::{Counts, Driver, Host, ServiceTimes, VmOutcome};
 use lode_types::{Access, AccessOp, BlockSize, Level, Op, Origin, TraceRequest};
 use proptest::prelude::*;
+
+use crate::requests::any_requests;
 
 const BLOCK_BYTES: u64 = 4096;
 const VMS: usize = 3;
@@ -252,84 +257,57 @@ fn naive(
     (vms, shares)
 }
 
-fn requests() -> impl Strategy<Value = Vec<(u32, TraceRequest)>> {
-    let op =
-        prop_oneof![4 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Trim), 1 => Just(Op::Flush)];
-    let request = (0..VMS as u32, 0u64..600, 1u32..40, op).prop_map(|(vm, sector, sectors, op)| {
-        let length_bytes = if op == Op::Flush { 0 } else { sectors * 512 };
-        (
-            vm,
-            TraceRequest {
-                time_ns: 0,
-                offset_bytes: sector * 512,
-                length_bytes,
-                volume: 0,
-                op,
-                origin: Origin::UNKNOWN,
-            },
-        )
-    });
-    proptest::collection::vec(request, 0..300)
+/// Settings with which more happens in a few requests, of schemes that decide at intervals or by numbers.
+const EVENTFUL: &[(&str, &str)] = &[
+    ("fast-cache-like", "promote_after=2"),
+    ("rpac", "decay_interval=50"),
+    ("eci-cache-like", "policy_interval=20"),
+    ("s-cave-like", "chunk_percent=10"),
+    ("vcacheshare-like", "alpha=1"),
+    ("flashcache", "max_clean_ios_set=1"),
+    ("l2arc-like", "feed_interval=10"),
+    ("ucache-like", "worth_hits=0"),
+    ("tica-ef", "copy_rate=0.5"),
+    ("tica-wed", "copy_rate=0"),
+    ("tica-adaptive", "sample_size=20"),
+    ("request-oriented", "dirty_thresh_pct=10"),
+    ("etica", "promotion_interval=15"),
+    ("etica", "queue_percent=50"),
+    ("etica", "popularity=any"),
+];
+
+/// Keys of settings that make as many ways of caching as they have values.
+const WAYS: [&str; 2] = ["write_policy", "mode"];
+
+/// A scheme in each of its ways, with small sets and intervals.
+fn ways_of(info: &SchemeInfo) -> Vec<Settings> {
+    let mut settings = info.settings();
+    for (key, value) in [("assoc", "4"), ("sizing_interval", &SIZING_INTERVAL.to_string())] {
+        if settings.values().any(|(known, _)| known == key) {
+            settings.set(key, value).expect("a setting");
+        }
+    }
+    let eventful = EVENTFUL.iter().filter(|(scheme, _)| *scheme == info.name);
+    eventful.for_each(|(_, pair)| settings.set_pair(pair).expect("a setting"));
+    let Some(way) = info.setting_infos().find(|setting| WAYS.contains(&setting.key)) else {
+        return vec![settings];
+    };
+    let SettingKind::Choice(values) = way.kind else { panic!("{} has no values to choose", way.key) };
+    let with = |value: &&str| {
+        let mut settings = settings.clone();
+        settings.set(way.key, value).expect("a setting");
+        settings
+    };
+    values.iter().map(with).collect()
 }
 
+/// Any scheme of the registry that need not know what comes, with any levels; the read SSD may be smaller than the other one.
 fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
-    let modes = [
-        ("etica", "mode=full-hybrid"),
-        ("etica", "mode=full-strict"),
-        ("etica", "mode=npe"),
-        ("lru", "write_policy=wb"),
-        ("lru", "write_policy=wt"),
-        ("lru", "write_policy=ro"),
-        ("lru", "write_policy=wbwo"),
-        ("lru", "write_policy=wa"),
-        ("arc", "write_policy=wb"),
-        ("s3-fifo", "write_policy=wbwo"),
-        ("sieve", "write_policy=wt"),
-        ("lirs", "write_policy=wb"),
-        ("w-tinylfu", "write_policy=wb"),
-        ("larc", "write_policy=wb"),
-        ("s-rac-like", "write_policy=wa"),
-        ("2q", "write_policy=wb"),
-        ("mq", "write_policy=ro"),
-        ("fast-cache-like", "promote_after=2"),
-        ("rpac", "decay_interval=50"),
-        ("eci-cache-like", "policy_interval=20"),
-        ("centaur-like", "objective=hits"),
-        ("s-cave-like", "chunk_percent=10"),
-        ("vcacheshare-like", "alpha=1"),
-        ("flashcache", "max_clean_ios_set=1"),
-        ("opencas-like", "write_policy=wb"),
-        ("l2arc-like", "feed_interval=10"),
-        ("ucache-like", "worth_hits=0"),
-        ("tica-ef", "copy_rate=0.5"),
-        ("tica-wed", "copy_rate=0"),
-        ("tica-adaptive", "sample_size=20"),
-        ("request-oriented", "dirty_thresh_pct=10"),
-    ];
-    let small = ["sizing_interval=40", "promotion_interval=15", "queue_percent=50", "popularity=any"];
-    (proptest::sample::select(modes.to_vec()), 1u32..40, 1u32..80).prop_map(
-        move |((scheme, mode), dram, ssd)| {
-            let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
-            if settings.values().any(|(key, _)| key == "assoc") {
-                settings.set_pair("assoc=4").expect("a setting");
-            }
-            settings.set_pair(mode).expect("a setting");
-            if settings.values().any(|(key, _)| key == "sizing_interval") {
-                settings.set_pair(small[0]).expect("a setting");
-            }
-            if scheme == "etica" {
-                small.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));
-                (settings, Quota::new(dram, ssd))
-            } else if ["l2arc-like", "ucache-like"].contains(&scheme) {
-                (settings, Quota::new(dram, ssd))
-            } else if scheme.starts_with("tica") {
-                // The read SSD may be smaller than the other one.
-                (settings, Quota::new(dram, ssd).with(Level::ReadSsd, dram + 20))
-            } else {
-                (settings, Quota::new(0, ssd))
-            }
-        },
-    )
+    let blind: Vec<&SchemeInfo> = all_schemes().iter().filter(|info| !info.needs_future).collect();
+    (proptest::sample::select(blind), 1u32..40, 1u32..80).prop_flat_map(|(info, dram, ssd)| {
+        let physical = Quota::new(dram, ssd).with(Level::ReadSsd, dram + 20);
+        (proptest::sample::select(ways_of(info)), Just(info.part_of(physical)))
+    })
 }
 
 /// Service times with and without small-write penalty, with and without an arm.
@@ -346,7 +324,7 @@ proptest! {
     fn the_driver_does_what_a_naive_loop_does(
         (settings, physical) in schemes(),
         times in models(),
-        requests in requests(),
+        requests in any_requests(VMS, 600),
     ) {
         let mut driver: Driver<AnyScheme> = {
             let for_build = settings.clone();

@@ -2,6 +2,13 @@
 
 use serde_json::Value;
 
+/// The worked example of this name, or `None` as from [`vectors`].
+pub fn vector(key: &str) -> Option<Value> {
+    let vector = vectors()?[key].take();
+    assert!(!vector.is_null(), "{key} is not in vectors.json");
+    Some(vector)
+}
+
 /// The worked examples of the papers, or `None` (and one line) where they are not installed.
 pub fn vectors() -> Option<Value> {
     let shared = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");

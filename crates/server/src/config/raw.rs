@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lode_format::CacheId;
 use lode_media::DriverChoice;
-use lode_policy::{Quota, SchemeInfo, SettingError, Settings};
+use lode_policy::{Quota, RequestSource, SchemeInfo, SettingError, Settings};
 use lode_types::{BlockSize, Level, OriginFields};
 use serde::Deserialize;
 use toml::{Spanned, Value};
@@ -361,8 +361,11 @@ fn check_settings(scheme: &SchemeInfo, values: &BTreeMap<String, Spanned<Value>>
         };
         settings.set(key, &text).map_err(|error| Fault::at(value.span(), error.to_string()))?;
     }
-    scheme
-        .check_origins(&settings, TOLD_LIVE)
-        .map_err(|error| Fault { at: None, message: error.to_string() })?;
-    Ok(settings)
+    match scheme.check_origins(&settings, TOLD_LIVE, RequestSource::Guest) {
+        Ok(()) => Ok(settings),
+        Err(error) => {
+            let asks = if let SettingError::Origins { key, .. } = &error { values.get(*key) } else { None };
+            Err(Fault { at: asks.map(|value| value.span().start), message: error.to_string() })
+        }
+    }
 }

@@ -68,6 +68,7 @@ fn figure_3_exactly() {
     };
     let all: Value = serde_json::from_str(&text).unwrap();
     let figure = &all["reqorient_fig3"];
+    assert!(!figure.is_null(), "reqorient_fig3 is not in {PATH}");
     let ms = |key: &str| figure[key].as_f64().unwrap();
     let names = [
         ("ALL", AdmissionPolicy::All),

@@ -11,9 +11,9 @@
 use lode_types::{Op, OriginFields, SECTOR_BYTES, TraceRequest};
 
 use super::fields::{by_process, is_waited_for};
-use super::{Decoder, Format, head_lines};
-use crate::error::{ErrorKind, Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, head_lines, lines};
+use crate::error::{ErrorKind, Fault};
+use crate::feed::Parsed;
 use crate::scan::{Fields, decimal};
 use crate::volumes::VolumeTable;
 
@@ -25,7 +25,10 @@ pub(crate) static FORMAT: Format = Format {
     has_times: |_| true,
     origins: |_| OriginFields { process: true, sync: true, critical: false },
     detect: |head| head_lines(head).any(|line| event_of(line).is_ok()),
-    decoder: |head| Box::new(Blkparse { counted: counted_action(head), in_statistics: false }),
+    decoder: |head| {
+        let mut events = Blkparse { counted: counted_action(head), in_statistics: false };
+        lines::decoder(move |line, volumes| events.parse(line, volumes))
+    },
 };
 
 const DEVICE: Fault = Fault::malformed("a device \"major,minor\", a CPU and a sequence number first");
@@ -57,12 +60,6 @@ struct Event<'a> {
     process: u64,
     action: Action,
     rest: Fields<'a>,
-}
-
-impl Decoder for Blkparse {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines(out, |line, volumes| self.parse(line, volumes))
-    }
 }
 
 fn counted_action(head: &[u8]) -> Option<Action> {

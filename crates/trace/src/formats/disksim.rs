@@ -7,9 +7,9 @@ use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::columns::{Columns, Row};
 use super::fields::{TimeUnit, sectors};
-use super::{Decoder, Format};
-use crate::error::{Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, lines};
+use crate::error::Fault;
+use crate::feed::Parsed;
 use crate::scan::hex;
 use crate::volumes::VolumeTable;
 
@@ -25,16 +25,8 @@ pub(crate) static FORMAT: Format = Format {
         Columns::of(head).is_some_and(|columns| columns.may_be_disksim())
             && !super::head_lines(head).any(flags)
     },
-    decoder: |_| Box::new(Disksim),
+    decoder: |_| lines::decoder(parse),
 };
-
-struct Disksim;
-
-impl Decoder for Disksim {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines(out, parse)
-    }
-}
 
 fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };

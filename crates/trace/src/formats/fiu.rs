@@ -7,9 +7,9 @@
 use lode_types::{OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, by_process, number, read_or_write, sectors};
-use super::{Decoder, Format, head_lines};
-use crate::error::{Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, lines};
+use crate::error::Fault;
+use crate::feed::Parsed;
 use crate::scan::{Fields, decimal};
 use crate::volumes::VolumeTable;
 
@@ -20,11 +20,8 @@ pub(crate) static FORMAT: Format = Format {
     default_unit_bytes: None,
     has_times: |_| true,
     origins: |_| OriginFields { process: true, ..OriginFields::NONE },
-    detect: |head| {
-        head_lines(head)
-            .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
-    },
-    decoder: |_| Box::new(Fiu),
+    detect: |head| lines::have_requests(head, parse),
+    decoder: |_| lines::decoder(parse),
 };
 
 const SHAPE: Fault =
@@ -33,14 +30,6 @@ const DEVICE: Fault = Fault::malformed("a device's major and minor number before
 const MD5_DIGITS: usize = 32;
 /// Fields behind the process's name.
 const LAST: usize = 6;
-
-struct Fiu;
-
-impl Decoder for Fiu {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines(out, parse)
-    }
-}
 
 fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let mut fields = Fields::new(line);

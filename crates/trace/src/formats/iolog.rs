@@ -9,9 +9,9 @@
 
 use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
-use super::{Decoder, Format, head_lines};
-use crate::error::{ErrorKind, Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, head_lines, lines};
+use crate::error::{ErrorKind, Fault};
+use crate::feed::Parsed;
 use crate::scan::{Fields, decimal};
 use crate::volumes::VolumeTable;
 
@@ -23,7 +23,10 @@ pub(crate) static FORMAT: Format = Format {
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| head_lines(head).next().is_some_and(|line| version_of(line).is_some()),
-    decoder: |_| Box::new(Iolog { version: None, clock_ns: 0 }),
+    decoder: |_| {
+        let mut log = Iolog { version: None, clock_ns: 0 };
+        lines::decoder(move |line, volumes| log.parse(line, volumes))
+    },
 };
 
 const US_NS: u64 = 1000;
@@ -43,12 +46,6 @@ enum Version {
 struct Iolog {
     version: Option<Version>,
     clock_ns: u64,
-}
-
-impl Decoder for Iolog {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines(out, |line, volumes| self.parse(line, volumes))
-    }
 }
 
 fn version_of(line: &[u8]) -> Option<Version> {

@@ -12,6 +12,7 @@ mod disksim;
 mod fields;
 mod fiu;
 mod iolog;
+mod lines;
 mod lis;
 mod lode;
 mod msr;

@@ -5,7 +5,7 @@
 
 use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
-use super::{Decoder, Format, head_lines};
+use super::{Decoder, Format, lines};
 use crate::error::{ErrorKind, Fault, TraceError};
 use crate::feed::{Feed, More, Parsed};
 use crate::lanes::{all_digits, last_digits, no_digits, two_numbers};
@@ -19,10 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     default_unit_bytes: None,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
-    detect: |head| {
-        head_lines(head)
-            .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
-    },
+    detect: |head| lines::have_requests(head, parse),
     decoder: |_| Box::new(Usual { early: Early::NONE }),
 };
 

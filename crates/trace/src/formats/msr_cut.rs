@@ -8,9 +8,9 @@ use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::columns::{Columns, Row};
 use super::fields::{TimeUnit, length};
-use super::{Decoder, Format};
-use crate::error::{Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, lines};
+use crate::error::Fault;
+use crate::feed::Parsed;
 use crate::volumes::VolumeTable;
 
 pub(crate) static FORMAT: Format = Format {
@@ -21,16 +21,8 @@ pub(crate) static FORMAT: Format = Format {
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_msr_cut()),
-    decoder: |_| Box::new(MsrCut),
+    decoder: |_| lines::decoder(parse),
 };
-
-struct MsrCut;
-
-impl Decoder for MsrCut {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines(out, parse)
-    }
-}
 
 fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };

@@ -8,9 +8,9 @@
 use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, length, number};
-use super::{Decoder, Format, head_lines};
-use crate::error::{Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, head_lines, lines};
+use crate::error::Fault;
+use crate::feed::Parsed;
 use crate::volumes::VolumeTable;
 
 pub(crate) static FORMAT: Format = Format {
@@ -21,7 +21,10 @@ pub(crate) static FORMAT: Format = Format {
     has_times: |_| true,
     origins: |head| titles_in(head).map_or(OriginFields::NONE, |titles| titles.origins()),
     detect: |head| titles_in(head).is_some(),
-    decoder: |_| Box::new(RequestsCsv { titles: None }),
+    decoder: |_| {
+        let mut csv = RequestsCsv { titles: None };
+        lines::decoder(move |line, volumes| csv.parse(line, volumes))
+    },
 };
 
 /// Names of the columns; those of who asks come last, and alone may be absent.
@@ -85,12 +88,6 @@ fn titles_in(head: &[u8]) -> Option<Titles> {
 struct RequestsCsv {
     /// None before the title line.
     titles: Option<Titles>,
-}
-
-impl Decoder for RequestsCsv {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines(out, |line, volumes| self.parse(line, volumes))
-    }
 }
 
 impl RequestsCsv {

@@ -6,9 +6,9 @@
 use lode_types::{Origin, OriginFields, SECTOR_BYTES, TraceRequest};
 
 use super::fields::{TimeUnit, length, number, read_or_write, units};
-use super::{Decoder, Format, head_lines};
-use crate::error::{Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, lines};
+use crate::error::Fault;
+use crate::feed::Parsed;
 use crate::scan::Fields;
 use crate::volumes::VolumeTable;
 
@@ -19,20 +19,9 @@ pub(crate) static FORMAT: Format = Format {
     default_unit_bytes: None,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
-    detect: |head| {
-        head_lines(head)
-            .any(|line| matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_))))
-    },
-    decoder: |_| Box::new(Spc),
+    detect: |head| lines::have_requests(head, parse),
+    decoder: |_| lines::decoder(parse),
 };
-
-struct Spc;
-
-impl Decoder for Spc {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines(out, parse)
-    }
-}
 
 fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     if line.is_empty() {

@@ -7,9 +7,9 @@
 use lode_types::{Origin, OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, is_title, length, number, read_or_write};
-use super::{Decoder, Format, head_lines};
-use crate::error::{Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, head_lines, lines};
+use crate::error::Fault;
+use crate::feed::Parsed;
 use crate::scan::Fields;
 use crate::volumes::VolumeTable;
 
@@ -20,24 +20,11 @@ pub(crate) static FORMAT: Format = Format {
     default_unit_bytes: None,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
-    detect: |head| {
-        head_lines(head).any(|line| {
-            is_title(line, &TITLES)
-                || matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_)))
-        })
-    },
-    decoder: |_| Box::new(Systor),
+    detect: |head| head_lines(head).any(|line| is_title(line, &TITLES) || lines::is_request(line, parse)),
+    decoder: |_| lines::decoder(parse),
 };
 
 const TITLES: [&str; 6] = ["Timestamp", "Response", "IOType", "LUN", "Offset", "Size"];
-
-struct Systor;
-
-impl Decoder for Systor {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines(out, parse)
-    }
-}
 
 fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     if line.is_empty() || is_title(line, &TITLES) {

@@ -6,9 +6,9 @@
 use lode_types::{Op, Origin, OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, number, sectors};
-use super::{Decoder, Format, head_lines};
-use crate::error::{Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, head_lines, lines};
+use crate::error::Fault;
+use crate::feed::Parsed;
 use crate::scan::Fields;
 use crate::volumes::VolumeTable;
 
@@ -20,19 +20,11 @@ pub(crate) static FORMAT: Format = Format {
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect,
-    decoder: |_| Box::new(Tencent),
+    decoder: |_| lines::decoder(parse),
 };
 
 /// Times that are taken for Unix seconds: 10^9 (2001) to 2^32 (2106).
 const DETECT_TIMES_NS: std::ops::Range<u64> = 1_000_000_000_000_000_000..(1 << 32) * 1_000_000_000;
-
-struct Tencent;
-
-impl Decoder for Tencent {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        feed.lines(out, parse)
-    }
-}
 
 /// Whether all lines are requests at plausible times: five numbers alone could be anything.
 fn detect(head: &[u8]) -> bool {

@@ -15,6 +15,17 @@ pub struct Partition {
     unit_blocks: u32,
 }
 
+/// Units by which a full write partition grows that exceeds its default size by `units_above` units: the printed formula,
+/// in which a unit is a page.
+pub fn growth_units(units_above: f64) -> f64 {
+    (-units_above).exp2()
+}
+
+/// Units by which it shrinks when reads need room: the printed formula, which ends at the default size.
+pub fn shrinkage_units(units_above: f64) -> f64 {
+    units_above.exp2().min(units_above)
+}
+
 impl Partition {
     /// The default size is `percent` of `dram_blocks`, rounded down and at least one; the unit is the `unit_parts`-th part
     /// of that. Less than two blocks of DRAM have no write partition.
@@ -46,13 +57,13 @@ impl Partition {
 
     /// Makes it larger, unless there is but one block left for reads.
     pub fn grow(&mut self) {
-        let step = self.scaled_unit(-self.units_above()).max(1);
+        let step = self.blocks_of(growth_units(self.units_above())).max(1);
         self.write_blocks = self.write_blocks.saturating_add(step).min(self.most_blocks);
     }
 
     /// Makes it smaller, but not smaller than `least_blocks` nor than by default.
     pub fn shrink(&mut self, least_blocks: u32) {
-        let step = self.scaled_unit(self.units_above()).min(self.write_blocks - self.default_blocks);
+        let step = self.blocks_of(shrinkage_units(self.units_above()));
         self.write_blocks = (self.write_blocks - step).max(least_blocks.min(self.write_blocks));
     }
 
@@ -60,8 +71,8 @@ impl Partition {
         f64::from(self.write_blocks - self.default_blocks) / f64::from(self.unit_blocks)
     }
 
-    fn scaled_unit(&self, power: f64) -> u32 {
+    fn blocks_of(&self, units: f64) -> u32 {
         // The cast ends at the type's limits.
-        (f64::from(self.unit_blocks) * power.exp2()).round() as u32
+        (f64::from(self.unit_blocks) * units).round() as u32
     }
 }

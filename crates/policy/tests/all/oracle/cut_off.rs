@@ -17,6 +17,18 @@ pub trait PlainCleaner: PlainReplacement {
     fn size(&self) -> usize;
 }
 
+impl<R: PlainCleaner> PlainOneLevel<R> {
+    /// Takes a step, and cleans after a request.
+    pub fn step_and_clean(&mut self, step: Step) -> Vec<Said> {
+        let mut said = self.step(step);
+        if let Step::EndRequest = step {
+            let cleaned = self.replacement.clean();
+            said.extend(self.cleaned(cleaned));
+        }
+        said
+    }
+}
+
 /// The streams that were continued last, the latest first: last block, length, and direction if it counts.
 #[derive(Debug)]
 pub struct PlainStreams {
@@ -94,11 +106,7 @@ impl<R: PlainCleaner> PlainCutOff<R> {
         if let Some(dirty) = copy {
             self.level.replacement.remove(block);
             if dirty {
-                let counters = self.counters();
-                counters.evictions[Level::Ssd.index()] += 1;
-                counters.write_backs += 1;
-                counters.backing_writes += 1;
-                said.push(Said::Evict { level: Level::Ssd, block, dirty });
+                said.extend(self.level.evicted(vec![Entry { block, dirty }]));
             } else {
                 said.push(Said::Invalidate(Level::Ssd));
             }
@@ -109,18 +117,10 @@ impl<R: PlainCleaner> PlainCutOff<R> {
 
     pub fn step(&mut self, step: Step) -> Vec<Said> {
         match step {
-            Step::Read(block) if self.passes_by(block, true) => return self.pass_by(block, true),
-            Step::Write(block, _) if self.passes_by(block, false) => return self.pass_by(block, false),
-            _ => {}
+            Step::Read(block) if self.passes_by(block, true) => self.pass_by(block, true),
+            Step::Write(block, _) if self.passes_by(block, false) => self.pass_by(block, false),
+            _ => self.level.step_and_clean(step),
         }
-        let mut said = self.level.step(step);
-        if let Step::EndRequest = step {
-            let cleaned = self.level.replacement.clean();
-            self.counters().write_backs += cleaned.len() as u64;
-            self.counters().backing_writes += cleaned.len() as u64;
-            said.extend(cleaned.into_iter().map(Said::Clean));
-        }
-        said
     }
 }
 

@@ -21,6 +21,11 @@ impl PlainLarc {
         PlainLarc { c, cr: 0.1 * c as f64, second_chance, q: vec![], g: vec![] }
     }
 
+    /// The paper's Cr.
+    pub fn ghosts_allowed(&self) -> f64 {
+        self.cr
+    }
+
     fn trim(&mut self) {
         while self.g.len() as f64 > self.cr && self.g.len() > 1 || self.g.len() > self.c {
             self.g.remove(0);

@@ -96,15 +96,20 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
     /// Writes back what is dirty and leaves it there, in the order of the entries.
     pub fn clean_all(&mut self) -> Vec<Said> {
         let dirty = self.replacement.entries().into_iter().filter(|entry| entry.dirty);
-        let said: Vec<Said> = dirty
+        let cleaned = dirty
             .map(|entry| {
                 entry.dirty = false;
-                Said::Clean(entry.block)
+                entry.block
             })
             .collect();
-        self.counters.write_backs += said.len() as u64;
-        self.counters.backing_writes += said.len() as u64;
-        said
+        self.cleaned(cleaned)
+    }
+
+    /// Counts blocks that were marked clean, because they are written back.
+    pub fn cleaned(&mut self, blocks: Vec<BlockNo>) -> Vec<Said> {
+        self.counters.write_backs += blocks.len() as u64;
+        self.counters.backing_writes += blocks.len() as u64;
+        blocks.into_iter().map(Said::Clean).collect()
     }
 
     fn is(&self, policies: &[&str]) -> bool {
@@ -123,7 +128,8 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
         self.replacement.set_dirty(block, dirty);
     }
 
-    fn evicted(&mut self, gone: Vec<Entry>) -> Vec<Said> {
+    /// Counts entries that gave way.
+    pub fn evicted(&mut self, gone: Vec<Entry>) -> Vec<Said> {
         self.counters.evictions[Level::Ssd.index()] += gone.len() as u64;
         let dirty = gone.iter().filter(|entry| entry.dirty).count() as u64;
         self.counters.write_backs += dirty;
@@ -149,7 +155,7 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
         self.counters.read_misses += 1;
         self.counters.backing_reads += 1;
         let mut said = vec![Said::ReadBacking];
-        if !self.is(&["wbwo"]) && self.allocate(block, &mut said) {
+        if !self.is(&["wbwo", "pt"]) && self.allocate(block, &mut said) {
             self.counters.ssd_writes.fill += 1;
             said.push(Said::Fill(Level::Ssd));
         }
@@ -162,7 +168,7 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
         let hit = self.holds(block);
         let dirty = self.is(&["wb", "wbwo"]);
         let mut into_cache = false;
-        if self.is(&["ro"]) {
+        if self.is(&["ro", "pt"]) {
             if hit {
                 self.replacement.remove(block);
                 said.push(Said::Invalidate(Level::Ssd));

@@ -1,4 +1,8 @@
-//! W-TinyLFU from three vectors, oldest first, and a sketch of whole numbers.
+//! W-TinyLFU from three vectors, oldest first, and a sketch of whole numbers, or exact counts instead of it. The sketch
+//! shares the hash and its two factors with the scheme, so that collisions are the same; whether they are few, only the
+//! exact counts can tell.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use lode_reuse::BlockIndex;
 use lode_types::BlockNo;
@@ -22,6 +26,13 @@ struct PlainLine {
     doors: [bool; 512],
 }
 
+/// How often each block was accessed, exactly.
+#[derive(Clone, Debug, Default)]
+struct ExactCounts {
+    counts: BTreeMap<BlockNo, u32>,
+    at_door: BTreeSet<BlockNo>,
+}
+
 #[derive(Debug)]
 pub struct PlainTiny {
     settings: TinySettings,
@@ -30,6 +41,8 @@ pub struct PlainTiny {
     probation: Vec<Entry>,
     protected: Vec<Entry>,
     lines: Vec<PlainLine>,
+    /// Counts instead of the sketch.
+    exact: Option<ExactCounts>,
     accesses: usize,
 }
 
@@ -57,8 +70,14 @@ impl PlainTiny {
             probation: vec![],
             protected: vec![],
             lines: vec![PlainLine { rows: [[0; 32]; 4], doors: [false; 512] }],
+            exact: None,
             accesses: 0,
         }
+    }
+
+    /// As it would be with a sketch in which no two blocks collide.
+    pub fn counting_exactly(settings: TinySettings, blocks: u32) -> PlainTiny {
+        PlainTiny { exact: Some(ExactCounts::default()), ..PlainTiny::new(settings, blocks) }
     }
 
     fn window_blocks(&self) -> usize {
@@ -80,6 +99,10 @@ impl PlainTiny {
     }
 
     fn frequency(&self, block: BlockNo) -> u32 {
+        if let Some(exact) = &self.exact {
+            return exact.counts.get(&block).copied().unwrap_or(0)
+                + u32::from(exact.at_door.contains(&block));
+        }
         let line = &self.lines[self.line(block)];
         let least = counters(block).iter().zip(line.rows).map(|(at, row)| row[*at]).min().unwrap();
         let in_door = self.settings.doorkeeper && doors(block).iter().all(|at| line.doors[*at]);
@@ -87,6 +110,33 @@ impl PlainTiny {
     }
 
     fn count(&mut self, block: BlockNo) {
+        if let Some(exact) = &mut self.exact {
+            if !self.settings.doorkeeper || !exact.at_door.insert(block) {
+                let count = exact.counts.entry(block).or_default();
+                *count = (*count + 1).min(15);
+            }
+        } else {
+            self.count_in_sketch(block);
+        }
+        self.accesses += 1;
+        if self.accesses >= self.blocks * self.settings.sample_factor {
+            self.accesses /= 2;
+            self.halve();
+        }
+    }
+
+    fn halve(&mut self) {
+        for line in &mut self.lines {
+            line.rows.iter_mut().flatten().for_each(|counter| *counter /= 2);
+            line.doors = [false; 512];
+        }
+        if let Some(exact) = &mut self.exact {
+            exact.counts.values_mut().for_each(|count| *count /= 2);
+            exact.at_door.clear();
+        }
+    }
+
+    fn count_in_sketch(&mut self, block: BlockNo) {
         let at = self.line(block);
         let line = &mut self.lines[at];
         let was_in_door = doors(block).iter().all(|at| line.doors[*at]);
@@ -99,14 +149,6 @@ impl PlainTiny {
                 if *counter == least && least < 15 {
                     *counter += 1;
                 }
-            }
-        }
-        self.accesses += 1;
-        if self.accesses >= self.blocks * self.settings.sample_factor {
-            self.accesses /= 2;
-            for line in &mut self.lines {
-                line.rows.iter_mut().flatten().for_each(|counter| *counter /= 2);
-                line.doors = [false; 512];
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use lode_types::{BlockNo, Level, Origin};
 
-use super::cut_off::{PlainCleaner, PlainFlash};
+use super::cut_off::PlainFlash;
 use super::one_level::{PlainOneLevel, PlainReplacement};
 use crate::driver::{Said, Step};
 
@@ -42,13 +42,6 @@ impl PlainWriteCache {
                 return said;
             }
         }
-        let mut said = self.level.step(step);
-        if let Step::EndRequest = step {
-            let cleaned = self.level.replacement.clean();
-            self.level.counters.write_backs += cleaned.len() as u64;
-            self.level.counters.backing_writes += cleaned.len() as u64;
-            said.extend(cleaned.into_iter().map(Said::Clean));
-        }
-        said
+        self.level.step_and_clean(step)
     }
 }
