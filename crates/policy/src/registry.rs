@@ -249,7 +249,7 @@ static SCHEMES: &[SchemeInfo] = &[
         l2arc::TABLES,
         |settings, _, quota| AnyScheme::L2arcLike(Box::new(l2arc::L2arcLike::new(settings, quota))),
     )
-    .taking(Footprint::new(LEAN, 80).with_ghosts())
+    .taking(Footprint::new(2 * LEAN, 96).with_ghosts())
     .on(&[Level::Dram, Level::Ssd]),
     SchemeInfo::new(
         "ucache-like",
@@ -258,7 +258,7 @@ static SCHEMES: &[SchemeInfo] = &[
         ucache::TABLES,
         |settings, _, quota| AnyScheme::UcacheLike(Box::new(ucache::UcacheLike::new(settings, quota))),
     )
-    .taking(Footprint::new(LEAN, 80).with_ghosts())
+    .taking(Footprint::new(2 * LEAN, 96).with_ghosts())
     .on(&[Level::Dram, Level::Ssd]),
     SchemeInfo::new(
         "tica-ef",
@@ -270,7 +270,7 @@ static SCHEMES: &[SchemeInfo] = &[
             tica_scheme(tica::Tica::fixed(settings, quota, Policy::EnduranceFriendly))
         },
     )
-    .taking(Footprint::new(LEAN, 96))
+    .taking(Footprint::new(2 * LEAN, 96))
     .on(&Level::ALL),
     SchemeInfo::new(
         "tica-wed",
@@ -281,7 +281,7 @@ static SCHEMES: &[SchemeInfo] = &[
             tica_scheme(tica::Tica::fixed(settings, quota, Policy::WriteToEnduranceDisk))
         },
     )
-    .taking(Footprint::new(LEAN, 96))
+    .taking(Footprint::new(2 * LEAN, 96))
     .on(&Level::ALL),
     SchemeInfo::new(
         "tica-adaptive",
@@ -290,7 +290,7 @@ static SCHEMES: &[SchemeInfo] = &[
         tica::ADAPTIVE_TABLES,
         |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
     )
-    .taking(Footprint::new(LEAN, 96))
+    .taking(Footprint::new(2 * LEAN, 96))
     .on(&Level::ALL)
     .with_variants(&["identifier", "state_machine"]),
     SchemeInfo::new(
