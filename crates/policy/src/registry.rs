@@ -153,6 +153,13 @@ static SCHEMES: &[SchemeInfo] = &[
         |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
     ),
     SchemeInfo::new(
+        "rpac-prototype",
+        "rpac with the parameters of its paper's prototype: large regions whose popularity is short-lived",
+        "RPAC (Ye et al.)",
+        rpac::PROTOTYPE_TABLES,
+        |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
+    ),
+    SchemeInfo::new(
         "eci-cache-like",
         "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
          overwrites",

@@ -38,8 +38,6 @@ const REAL_TRACE: &str =
 /// A tenth of the real trace's distinct blocks, and a quarter of that.
 const REAL_SSD_BLOCKS: u32 = 26_880;
 const REAL_DRAM_BLOCKS: u32 = REAL_SSD_BLOCKS / 4;
-/// RPAC with the parameters of the paper's prototype.
-const RPAC_PROTOTYPE: &[&str] = &["region_blocks=40960", "decay_interval=600", "factor=1.5"];
 /// Set in a packed request that is a write; the other bits are the block number.
 const WRITE: u32 = 1 << 31;
 
@@ -64,6 +62,7 @@ const ONE_LEVEL: &[&str] = &[
     "w-tinylfu",
     "fast-cache-like",
     "rpac",
+    "rpac-prototype",
     "eci-cache-like",
     "centaur-like",
     "s-cave-like",
@@ -151,7 +150,6 @@ fn real(only: &str) {
     let plain: &[&str] = &[];
     let mut rows: Vec<(&str, &str, &[&str], Quota)> = vec![("lru, one set", "lru", &["assoc=0"], ssd)];
     rows.extend(ONE_LEVEL.iter().map(|&scheme| (scheme, scheme, plain, ssd)));
-    rows.push(("rpac, prototype", "rpac", RPAC_PROTOTYPE, ssd));
     rows.push(("flashcache, one set", "flashcache", &["assoc=0"], ssd));
     rows.extend(["l2arc-like", "ucache-like", "etica"].map(|scheme| (scheme, scheme, plain, both)));
     rows.extend(["tica-ef", "tica-wed", "tica-adaptive"].map(|scheme| (scheme, scheme, plain, three)));

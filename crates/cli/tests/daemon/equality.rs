@@ -321,6 +321,11 @@ fn rpac_is_the_same_everywhere() {
 }
 
 #[test]
+fn rpac_prototype_is_the_same_everywhere() {
+    three_worlds_agree("rpac-prototype", &["write_policy=wb", "region_blocks=100"], ONE_LEVEL);
+}
+
+#[test]
 fn eci_cache_like_is_the_same_everywhere() {
     let sets = ["sizing=on", "sizing_interval=1000", "policy_interval=500", "write_threshold=0.2"];
     three_worlds_agree("eci-cache-like", &sets, ONE_LEVEL);

@@ -109,6 +109,7 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
         "mq",
         "fast-cache-like",
         "rpac",
+        "rpac-prototype",
         "eci-cache-like",
         "centaur-like",
         "s-cave-like",

@@ -123,6 +123,7 @@ const ELSEWHERE: &[&str] = &[
     "mq",
     "fast-cache-like",
     "rpac",
+    "rpac-prototype",
     "centaur-like",
     "s-cave-like",
     "vcacheshare-like",
@@ -196,6 +197,7 @@ fn memory_for_each_known_block_is_bounded() {
         ("flashcache", BLOCKS),
         ("opencas-like", BLOCKS),
         ("request-oriented", BLOCKS),
+        ("rpac-prototype", BLOCKS),
     ] {
         let quota = Quota::new(0, BLOCKS);
         let settings = SchemeInfo::find(scheme).unwrap().settings();

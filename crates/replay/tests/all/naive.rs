@@ -293,6 +293,7 @@ fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
         ("mq", "write_policy=ro"),
         ("fast-cache-like", "promote_after=2"),
         ("rpac", "decay_interval=50"),
+        ("rpac-prototype", "region_blocks=20"),
         ("eci-cache-like", "policy_interval=20"),
         ("centaur-like", "objective=hits"),
         ("s-cave-like", "chunk_percent=10"),
