@@ -16,7 +16,7 @@ const LEFT: Slot = Slot::MAX;
 /// Levels of the tree over as many positions as can be numbered.
 const MOST_LEVELS: usize = 9;
 /// Positions beside those in use, as a share of these, at the least: what is added until holes are closed.
-const SPARE: usize = 8;
+const SPARE: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -75,7 +75,10 @@ impl Arrivals {
         }
         let position = self.slots.len();
         self.slots.push(slot);
-        self.set_bound(position as u32, bound, now);
+        // As it is anyway.
+        if bound != NEVER {
+            self.set_bound(position as u32, bound, now);
+        }
         position as u32
     }
 
@@ -85,10 +88,9 @@ impl Arrivals {
         let at = position as usize / FAN;
         let chunk = &mut self.chunks[at];
         chunk.refresh(now);
-        let held = &mut chunk.bounds[position as usize % FAN];
-        if *held != bound {
-            *held = bound;
-            self.lift(at, now);
+        let before = std::mem::replace(&mut chunk.bounds[position as usize % FAN], bound);
+        if before != bound {
+            self.lift(at, before, bound, now);
         }
     }
 
@@ -114,15 +116,21 @@ impl Arrivals {
         while let Some(chunk) = self.chunk_below(limit, now) {
             let first = chunk * FAN;
             let bounds = &mut self.chunks[chunk].bounds;
-            let mut found = None;
+            let (mut found, mut lowest_changed) = (None, None);
             for (position, held) in (first..).zip(bounds).filter(|(_, held)| **held < limit) {
-                *held = popularity(self.slots[position]);
-                if *held < limit {
+                let popularity = popularity(self.slots[position]);
+                if popularity != *held {
+                    lowest_changed = Some(lowest_changed.unwrap_or(NEVER).min(*held));
+                    *held = popularity;
+                }
+                if popularity < limit {
                     found = Some(position as u32);
                     break;
                 }
             }
-            self.lift(chunk, now);
+            if let Some(before) = lowest_changed {
+                self.lift(chunk, before, limit, now);
+            }
             if found.is_some() {
                 return found;
             }
@@ -152,40 +160,50 @@ impl Arrivals {
         (self.levels > 0).then_some(at / FAN)
     }
 
-    /// The chunks above a chunk of positions learn what its least bound is.
+    /// The chunks above a chunk of positions learn what its least bound is, after one that was `before` became `after`.
     #[inline]
-    fn lift(&mut self, mut at: usize, now: Now) {
-        let mut least = self.chunks[at].least();
+    fn lift(&mut self, mut at: usize, mut before: u32, mut after: u32, now: Now) {
+        let mut child = at;
         for &start in self.starts[..self.levels].iter().skip(1) {
-            let chunk = &mut self.chunks[start as usize + at / FAN];
-            chunk.refresh(now);
-            let held = &mut chunk.bounds[at % FAN];
-            if *held == least {
+            let parent = start as usize + at / FAN;
+            self.chunks[parent].refresh(now);
+            let held = self.chunks[parent].bounds[at % FAN];
+            // One that became lower may be the least, and one that became higher may have been it.
+            let least = if after < before {
+                held.min(after)
+            } else if before <= held {
+                self.chunks[child].least()
+            } else {
+                held
+            };
+            if least == held {
                 return;
             }
-            *held = least;
-            least = chunk.least();
+            self.chunks[parent].bounds[at % FAN] = least;
+            (before, after, child) = (held, least, parent);
             at /= FAN;
         }
     }
 
-    /// Gives those that have not left the first positions, and makes room behind them.
+    /// Gives those that have not left the first positions, and makes room behind them. All positions are in use, or were.
     fn close_holes(&mut self, now: Now, mut moved: impl FnMut(Slot, u32)) {
         let mut len = 0;
-        for position in 0..self.slots.len() {
-            let chunk = &mut self.chunks[position / FAN];
+        for from in 0..self.leaves() {
+            let chunk = &mut self.chunks[from];
             chunk.refresh(now);
-            let bound = std::mem::replace(&mut chunk.bounds[position % FAN], NEVER);
-            let slot = self.slots[position];
-            if slot == LEFT {
-                continue;
+            let bounds = std::mem::replace(&mut chunk.bounds, [NEVER; FAN]);
+            for (place, bound) in bounds.into_iter().enumerate() {
+                let slot = self.slots[from * FAN + place];
+                if slot == LEFT {
+                    continue;
+                }
+                self.chunks[len / FAN].bounds[len % FAN] = bound;
+                self.slots[len] = slot;
+                if len != from * FAN + place {
+                    moved(slot, len as u32);
+                }
+                len += 1;
             }
-            self.chunks[len / FAN].bounds[len % FAN] = bound;
-            self.slots[len] = slot;
-            if len != position {
-                moved(slot, len as u32);
-            }
-            len += 1;
         }
         self.slots.truncate(len);
         self.provide(len + len / SPARE + 1, now);

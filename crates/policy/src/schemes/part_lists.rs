@@ -5,6 +5,7 @@
 //! parts are: callers name a list by a hash, and say whether a slot is in the list that they mean.
 
 use lode_reuse::index::BlockIndex;
+use lode_reuse::prefetch::prefetch_slice;
 
 use crate::effect::Slot;
 use crate::growth;
@@ -72,10 +73,21 @@ impl PartLists {
         *before = next | *before & LAST;
         self.links[after as usize].previous = previous;
         if was_first {
-            self.index.remove(hash, slot);
-            self.index.insert(hash, after);
+            self.index.replace(hash, slot, after);
         }
         was_first.then_some(after)
+    }
+
+    /// Asks for what looking a list up takes.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u32) {
+        self.index.prefetch(hash);
+    }
+
+    /// Asks for the links of a slot.
+    #[inline]
+    pub(super) fn prefetch_link(&self, slot: Slot) {
+        prefetch_slice(&self.links, slot as usize);
     }
 
     /// Bytes that everything takes.

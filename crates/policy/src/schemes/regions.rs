@@ -15,7 +15,7 @@ use crate::schemes::ssd_level::Id;
 /// In `cached` of a record that is not in use.
 const UNUSED: u32 = u32::MAX;
 /// Records keep the low 32 bits of the epoch, so that all of them have to be visited before those come round.
-const EPOCHS_TO_SWEEP: u64 = 1 << 31;
+const EPOCHS_TO_SETTLE: u64 = 1 << 31;
 /// What popularity is counted up to.
 pub(super) const MOST_POPULAR: u32 = u32::MAX - 1;
 /// In the place of a popularity: above all of them, without decay.
@@ -92,8 +92,16 @@ impl Now {
 
     /// A popularity of epoch `since` as it is now.
     pub fn decayed(self, popularity: u32, since: u64) -> u32 {
+        self.decayed_by(popularity, self.epoch - since)
+    }
+
+    /// A popularity after so many decays.
+    #[inline]
+    fn decayed_by(self, popularity: u32, epochs: u64) -> u32 {
         let mut popularities = [popularity];
-        self.decay_all(&mut popularities, self.epoch - since);
+        if epochs > 0 {
+            self.decay_all(&mut popularities, epochs);
+        }
         popularities[0]
     }
 
@@ -154,9 +162,13 @@ impl Part {
     }
 }
 
+/// What says how popular a region is, and all that a look at a block of it takes, is in one place, and in 20 bytes.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
 struct Head {
     region: u64,
+    /// The region's own counter.
+    count: u32,
     /// Low bits of the epoch up to which the counters have decayed.
     epoch: u32,
     /// Cached blocks of the region, whose places name this record.
@@ -169,7 +181,7 @@ pub struct Regions {
     parameters: Parameters,
     region_blocks: Divisor,
     heads: Vec<Head>,
-    /// `nodes` of each record, level by level: the region, its halves, their halves.
+    /// `nodes` of each record, level by level: the region's halves, their halves.
     counts: Vec<u32>,
     nodes: usize,
     index: BlockIndex,
@@ -200,7 +212,7 @@ impl Regions {
             region_blocks: Divisor::new(parameters.region_blocks),
             heads: Vec::new(),
             counts: Vec::new(),
-            nodes: (2 << parameters.depth) - 1,
+            nodes: (2 << parameters.depth) - 2,
             index: BlockIndex::new(),
             free: Vec::new(),
             until_decay: parameters.interval,
@@ -277,9 +289,9 @@ impl Regions {
 
     /// How popular a region is.
     #[inline]
-    pub fn popularity(&mut self, region: Id) -> u32 {
-        self.settle(region);
-        self.counts[region as usize * self.nodes]
+    pub fn popularity(&self, region: Id) -> u32 {
+        let head = self.heads[region as usize];
+        self.now().decayed_by(head.count, u64::from((self.epoch as u32).wrapping_sub(head.epoch)))
     }
 
     /// Whether `newcomer` may replace `resident`, another block of its region: where their parts of the region differ first,
@@ -328,9 +340,21 @@ impl Regions {
     /// Asks for the record of a block's region, once that was announced.
     #[inline]
     pub(super) fn locate(&self, block: BlockNo) {
-        let id = self.index.candidate(BlockIndex::hash(self.region_blocks.divide(block).0));
-        prefetch_slice(&self.heads, id as usize);
-        prefetch_slice(&self.counts, (id as usize).wrapping_mul(self.nodes));
+        self.prefetch(self.candidate(block).region);
+    }
+
+    /// A block's place if its region has a record, or some place.
+    #[inline]
+    pub(super) fn candidate(&self, block: BlockNo) -> Place {
+        let (region, spot) = self.split(block);
+        Place { region: self.index.candidate(BlockIndex::hash(region)), spot }
+    }
+
+    /// Asks for a region's record, which need not be there.
+    #[inline]
+    pub(super) fn prefetch(&self, region: Id) {
+        prefetch_slice(&self.heads, region as usize);
+        prefetch_slice(&self.counts, (region as usize).wrapping_mul(self.nodes));
     }
 
     /// Bytes that everything takes.
@@ -342,11 +366,11 @@ impl Regions {
             + self.expiries.memory_bytes()
     }
 
-    /// The counter of a part of a region, `up` levels above the smallest, by its number on that level.
+    /// The counter of a part of a region, not all of it, `up` levels above the smallest, by its number on that level.
     #[inline]
     fn count_of(&self, region: Id, number: u32, up: u32) -> usize {
         let level = self.parameters.depth - up;
-        region as usize * self.nodes + (1 << level) - 1 + number as usize
+        region as usize * self.nodes + (1 << level) - 2 + number as usize
     }
 
     /// Whether the part around `part`, `up` levels above it, outranks another one of that level of its region.
@@ -368,9 +392,9 @@ impl Regions {
 
     fn decay(&mut self) {
         self.epoch += 1;
-        self.expiries.decay(self.now());
-        if self.epoch.is_multiple_of(EPOCHS_TO_SWEEP) {
-            self.sweep();
+        self.expiries.decay();
+        if self.epoch.is_multiple_of(EPOCHS_TO_SETTLE) {
+            (0..self.heads.len() as Id).for_each(|id| self.settle(id));
         }
     }
 
@@ -384,27 +408,33 @@ impl Regions {
             return;
         }
         head.epoch = self.epoch as u32;
-        let first = region as usize * self.nodes;
-        let counts = &mut self.counts[first..first + self.nodes];
         // No part is more popular than the whole.
-        if counts[0] > 0 {
-            now.decay_all(counts, u64::from(epochs));
+        if head.count > 0 {
+            head.count = now.decayed_by(head.count, u64::from(epochs));
+            let first = region as usize * self.nodes;
+            now.decay_all(&mut self.counts[first..first + self.nodes], u64::from(epochs));
         }
     }
 
     /// One more access to the region and to the parts around a block.
     #[inline]
     fn add(&mut self, place: Place) {
-        let mut popularity = self.popularity(place.region);
-        if popularity == 0 {
-            self.make_room(place);
-            popularity = self.popularity(place.region);
-        }
-        self.expiries.gain(popularity, self.now());
         let Part { region, leaf } = place.part();
-        for up in 0..=self.parameters.depth {
-            let at = self.count_of(region, leaf >> up, up);
-            self.counts[at] = MOST_POPULAR.min(self.counts[at] + 1);
+        self.settle(region);
+        if self.heads[region as usize].count == 0 {
+            self.make_room(place);
+            self.settle(region);
+        }
+        let count = &mut self.heads[region as usize].count;
+        self.expiries.gain(*count);
+        *count = MOST_POPULAR.min(*count + 1);
+        let first = region as usize * self.nodes;
+        let counts = &mut self.counts[first..first + self.nodes];
+        // Level by level a part's number begins with those of the parts around it.
+        let lowest = (1 << self.parameters.depth) + leaf;
+        for up in 0..self.parameters.depth {
+            let count = &mut counts[(lowest >> up) as usize - 2];
+            *count = MOST_POPULAR.min(*count + 1);
         }
     }
 
@@ -430,7 +460,7 @@ impl Regions {
             self.sweep();
         }
         self.made += 1;
-        let head = Head { region, epoch: self.epoch as u32, cached: 0 };
+        let head = Head { region, count: 0, epoch: self.epoch as u32, cached: 0 };
         let id = match self.free.pop() {
             Some(id) => {
                 self.heads[id as usize] = head;
@@ -452,16 +482,14 @@ impl Regions {
         id
     }
 
-    /// Lets every record decay, and gives those back that nothing needs.
+    /// Gives those records back that nothing needs.
     fn sweep(&mut self) {
         self.made = 0;
         for id in 0..self.heads.len() as Id {
-            if self.heads[id as usize].cached == UNUSED {
-                continue;
-            }
-            let is_popular = self.popularity(id) > 0;
-            let head = &mut self.heads[id as usize];
-            if !is_popular && head.cached == 0 {
+            if self.heads[id as usize].cached == 0 && self.popularity(id) == 0 {
+                // Whoever gets the record finds all counters at nothing.
+                self.settle(id);
+                let head = &mut self.heads[id as usize];
                 head.cached = UNUSED;
                 self.index.remove(BlockIndex::hash(head.region), id);
                 self.free.push(id);

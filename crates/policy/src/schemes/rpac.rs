@@ -94,6 +94,9 @@ const FEW_BLOCKS: u32 = 16;
 /// Sets of up to so many blocks are walked: what leads past unpopular blocks would take more memory than they do.
 const FEW_WAYS: u32 = 64;
 
+/// Of up to so many blocks nothing is looked at ahead beside their own records.
+const NEAR_BLOCKS: u32 = 1 << 16;
+
 /// A block in a slot.
 #[derive(Clone, Copy, Debug)]
 struct Resident {
@@ -137,22 +140,33 @@ fn is_in(lists: &SetLists<Resident>, regions: &Regions, set: u32, part: Part) ->
 }
 
 impl RegionSets {
+    /// Whether all that is kept of the blocks is in the processor's near memory anyway.
+    fn is_near(&self) -> bool {
+        self.lists.len() <= NEAR_BLOCKS
+    }
+
     /// Which slot of a full set gives way to a newcomer: the oldest that it may replace.
     fn victim(&mut self, set: u32, newcomer: Place) -> Option<Slot> {
         let RegionSets { lists, arrivals, regions, .. } = self;
         let popularity = regions.popularity(newcomer.region);
         // Below it there is no block of the newcomer's own region.
         let limit = regions.parameters().first_not_outranked(popularity);
+        let mut gives_way = |slot: &Slot| {
+            let place = lists.value(*slot).place;
+            let is_kin = place.region == newcomer.region;
+            if is_kin {
+                regions.outranks_kin(newcomer, place)
+            } else {
+                regions.popularity(place.region) < limit
+            }
+        };
         if arrivals.is_empty() {
-            return lists.from_oldest(set).find(|&slot| {
-                let place = lists.value(slot).place;
-                let is_kin = place.region == newcomer.region;
-                if is_kin {
-                    regions.outranks_kin(newcomer, place)
-                } else {
-                    regions.popularity(place.region) < limit
-                }
-            });
+            return lists.from_oldest(set).find(gives_way);
+        }
+        // Often enough the oldest does.
+        let oldest = lists.oldest(set).filter(&mut gives_way);
+        if oldest.is_some() {
+            return oldest;
         }
         let now = regions.now();
         let popularity_of = |slot| regions.popularity(lists.value(slot).place.region);
@@ -230,11 +244,25 @@ impl RegionSets {
         let RegionSets { lists, arrivals, parts, regions, .. } = self;
         let Some(arrivals) = arrivals.get_mut(set as usize) else { return };
         let Resident { place, position } = lists.value(slot);
-        arrivals.remove(position, regions.now());
         let next = parts.as_mut().and_then(|parts| parts.remove(list_hash(set, place.part()), slot));
         if let Some(next) = next {
             let popularity = regions.popularity(place.region);
             arrivals.set_bound(lists.value(next).position, popularity, regions.now());
+        }
+        // Last, for the least bound is mostly that of the next one now.
+        arrivals.remove(position, regions.now());
+    }
+
+    /// Asks at once for what taking a block out takes step by step.
+    #[inline]
+    fn prepare_eviction(&self, slot: Slot) {
+        self.lists.prefetch_neighbours(slot);
+        let place = self.lists.value(slot).place;
+        let block = self.regions.block(place);
+        self.index.prefetch(BlockIndex::hash(block));
+        if let Some(parts) = &self.parts {
+            parts.prefetch_link(slot);
+            parts.prefetch(list_hash(self.lists.geometry().set_of(block), place.part()));
         }
     }
 
@@ -304,6 +332,9 @@ impl Replacement for RegionSets {
         let set = self.lists.geometry().set_of(block);
         if self.lists.is_full(set) {
             let victim = self.victim(set, place)?;
+            if !self.is_near() {
+                self.prepare_eviction(victim);
+            }
             self.evict(victim, sink);
         }
         let slot = self.insert(set, hash, place);
@@ -369,12 +400,28 @@ impl Replacement for RegionSets {
             hint.place = self.index.candidate(hint.hash);
             self.lists.prefetch(hint.place);
             self.regions.locate(block);
+            if hint.place == BlockIndex::NO_ID && !self.is_near() {
+                self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
+            }
         }
     }
 
-    /// A hit moves nothing.
+    /// A hit moves nothing; a miss mostly takes the place of the oldest block.
     #[inline]
-    fn follow(&self, _: impl Iterator<Item = (BlockNo, Hint)>) {}
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        if self.is_near() {
+            return;
+        }
+        for (block, _) in blocks.filter(|(_, hint)| hint.place == BlockIndex::NO_ID) {
+            let set = self.lists.geometry().set_of(block);
+            if let Some(oldest) = self.lists.prefetch_neighbours(self.lists.next_to_leave(set)) {
+                self.regions.prefetch(oldest.place.region);
+            }
+            if let Some(parts) = &self.parts {
+                parts.prefetch(list_hash(set, self.regions.candidate(block).part()));
+            }
+        }
+    }
 
     fn memory_bytes(&self) -> usize {
         self.index.memory_bytes()
