@@ -176,6 +176,14 @@ static SCHEMES: &[SchemeInfo] = &[
     )
     .taking(Footprint::new(8 << 10, 96).with_sets(256).with_ghosts()),
     SchemeInfo::new(
+        "rpac-prototype",
+        "rpac with the parameters of its paper's prototype: large regions whose popularity is short-lived",
+        "RPAC (Ye et al.)",
+        rpac::PROTOTYPE_TABLES,
+        |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
+    )
+    .taking(Footprint::new(8 << 10, 96).with_sets(256).with_ghosts()),
+    SchemeInfo::new(
         "eci-cache-like",
         "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
          overwrites",

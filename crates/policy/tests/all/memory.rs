@@ -44,6 +44,8 @@ fn ghosts(info: &SchemeInfo, settings: &Settings, quota: Quota) -> u64 {
     match info.name {
         "lru" | "fifo" | "sieve" | "w-tinylfu" | "flashcache" | "opencas-like" | "request-oriented"
         | "belady" | "fast-cache-like" | "s-cave-like" | "ucache-like" | "tica-ef" | "tica-wed" => 0,
+        // What has left the cache is forgotten soon, and regions are few beside their blocks.
+        "rpac-prototype" => 0,
         // The history's default.
         "etica" => 4 * (dram + ssd) + 65_536,
         "arc" => ssd,
