@@ -67,6 +67,11 @@ impl Geometry {
         self.with(sets_log2, blocks)
     }
 
+    /// Blocks of a set as they were asked for; 0 means full associativity.
+    pub fn assoc(&self) -> u32 {
+        self.assoc
+    }
+
     /// Number of sets, a power of two.
     pub fn sets(&self) -> u32 {
         1 << self.sets_log2

@@ -38,4 +38,4 @@ pub use registry::{AnyScheme, SchemeInfo, build, build_foreseeing, schemes as al
 pub use scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED};
 pub use sizer::{Sizer, Tenant};
-pub use tracked::most_memory_bytes;
+pub use tracked::{most_memory_bytes, most_memory_bytes_of_all};

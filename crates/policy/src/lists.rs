@@ -281,6 +281,7 @@ impl<T: Copy> SetLists<T> {
         }
         by_age.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         self.sets.clear();
+        self.sets.shrink_to(geometry.sets() as usize);
         self.sets.resize(geometry.sets() as usize, EMPTY);
         for (_, _, slot) in by_age {
             let set = set_of(&self.nodes[slot as usize].value);

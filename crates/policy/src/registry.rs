@@ -13,6 +13,7 @@ use crate::schemes::{
     sized, tica, two_q, ucache, w_tinylfu, write_cache,
 };
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
+use crate::tracked::Footprint;
 
 /// What `lode schemes` says of a scheme, and how it is built.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +31,15 @@ pub struct SchemeInfo {
     tables: &'static [&'static [SettingInfo]],
     /// Keys of settings that exist to reproduce other readings of the source; their defaults are the ones to use.
     variants: &'static [&'static str],
+    /// What its tables take.
+    pub(crate) footprint: Footprint,
     build: Build,
 }
+
+/// What a few tables take once they hold anything.
+const LEAN: u64 = 4 << 10;
+/// That of reuse distances, besides.
+const MEASURED: u64 = 16 << 10;
 
 /// Builds a scheme from settings, what the host has, and the VM's first share.
 type Build = fn(&Settings, Quota, Quota) -> AnyScheme;
@@ -47,6 +55,7 @@ static SCHEMES: &[SchemeInfo] = &[
             AnyScheme::Etica(Box::new(etica::Etica::new(settings, physical, quota)))
         },
     )
+    .taking(Footprint::new(88 << 10, 96).with_sets(128))
     .on(&[Level::Dram, Level::Ssd])
     .with_variants(&["evict", "popularity", "window"]),
     SchemeInfo::new(
@@ -55,21 +64,24 @@ static SCHEMES: &[SchemeInfo] = &[
         "ETICA section 3; textbook",
         sets::TABLES,
         |settings, _, quota| AnyScheme::Lru(sets::Lru::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 48).with_sets(16)),
     SchemeInfo::new(
         "fifo",
         "one SSD level that gives up the longest resident block",
         "textbook",
         sets::TABLES,
         |settings, _, quota| AnyScheme::Fifo(sets::Fifo::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 48).with_sets(16)),
     SchemeInfo::new(
         "arc",
         "one SSD level that divides itself between blocks seen once and blocks seen more often",
         "Megiddo and Modha, FAST 2003",
         arc::TABLES,
         |settings, _, quota| AnyScheme::Arc(arc::Arc::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64).with_ghosts()),
     SchemeInfo::new(
         "s3-fifo",
         "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
@@ -77,6 +89,7 @@ static SCHEMES: &[SchemeInfo] = &[
         s3_fifo::TABLES,
         |settings, _, quota| AnyScheme::S3Fifo(s3_fifo::S3Fifo::new(settings, quota)),
     )
+    .taking(Footprint::new(LEAN, 64))
     .with_variants(&["warm_up"]),
     SchemeInfo::new(
         "sieve",
@@ -84,7 +97,8 @@ static SCHEMES: &[SchemeInfo] = &[
         "Zhang et al., NSDI 2024",
         sieve::TABLES,
         |settings, _, quota| AnyScheme::Sieve(sieve::Sieve::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64)),
     SchemeInfo::new(
         "lirs",
         "one SSD level for the blocks with the shortest time between their last two accesses, and a small queue \
@@ -92,7 +106,8 @@ static SCHEMES: &[SchemeInfo] = &[
         "Jiang and Zhang, SIGMETRICS 2002",
         lirs::TABLES,
         |settings, _, quota| AnyScheme::Lirs(lirs::Lirs::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64)),
     SchemeInfo::new(
         "w-tinylfu",
         "one SSD level with a small window for newcomers and a main part that lets in only who was accessed \
@@ -100,7 +115,8 @@ static SCHEMES: &[SchemeInfo] = &[
         "Einziger, Friedman and Manes, ACM TOS 13(4), 2017",
         w_tinylfu::TABLES,
         |settings, _, quota| AnyScheme::WTinyLfu(w_tinylfu::WTinyLfu::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 80)),
     SchemeInfo::new(
         "belady",
         "the bound: one SSD level that knows what comes next, and gives up the block whose next use is farthest",
@@ -108,6 +124,7 @@ static SCHEMES: &[SchemeInfo] = &[
         belady::TABLES,
         |settings, _, quota| AnyScheme::Belady(belady::Belady::new(settings, quota)),
     )
+    .taking(Footprint::new(LEAN, 80))
     .foreseeing(),
     SchemeInfo::new(
         "larc",
@@ -115,43 +132,57 @@ static SCHEMES: &[SchemeInfo] = &[
         "Huang et al., MSST 2013",
         larc::TABLES,
         |settings, _, quota| AnyScheme::Larc(larc::Larc::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64).with_ghosts()),
     SchemeInfo::new(
         "s-rac-like",
         "LARC, and a second chance for blocks that were hit",
         "S-RAC, of which little is known; Huang et al., MSST 2013",
         larc::TABLES,
         |settings, _, quota| AnyScheme::SRacLike(larc::SRacLike::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64).with_ghosts()),
     SchemeInfo::new(
         "2q",
         "one SSD level of a FIFO queue for newcomers, ghosts, and a recency queue for what came back",
         "Johnson and Shasha, VLDB 1994",
         two_q::TABLES,
         |settings, _, quota| AnyScheme::TwoQ(two_q::TwoQ::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64)),
     SchemeInfo::new(
         "mq",
         "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
         "Zhou et al., USENIX ATC 2001",
         mq::TABLES,
         |settings, _, quota| AnyScheme::Mq(mq::Mq::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 80)),
     SchemeInfo::new(
         "fast-cache-like",
         "one SSD level that a block enters with its third access",
         "EMC FAST Cache, recalled",
         fast_cache::TABLES,
         |settings, _, quota| AnyScheme::FastCacheLike(fast_cache::FastCacheLike::new(settings, quota)),
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64)),
     SchemeInfo::new(
         "rpac",
         "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular region, \
          or stays outside",
         "RPAC (Ye et al.)",
         rpac::TABLES,
-        |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
-    ),
+        |settings, _, quota| AnyScheme::Rpac(Box::new(rpac::Rpac::new(settings, quota))),
+    )
+    .taking(Footprint::new(8 << 10, 96).with_sets(256).with_ghosts()),
+    SchemeInfo::new(
+        "rpac-prototype",
+        "rpac with the parameters of its paper's prototype: large regions whose popularity is short-lived",
+        "RPAC (Ye et al.)",
+        rpac::PROTOTYPE_TABLES,
+        |settings, _, quota| AnyScheme::Rpac(Box::new(rpac::Rpac::new(settings, quota))),
+    )
+    .taking(Footprint::new(8 << 10, 96).with_sets(256).with_ghosts()),
     SchemeInfo::new(
         "eci-cache-like",
         "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
@@ -162,6 +193,7 @@ static SCHEMES: &[SchemeInfo] = &[
             AnyScheme::EciCacheLike(Box::new(EciCacheLike::new(settings, physical, quota)))
         },
     )
+    .taking(Footprint::new(MEASURED, 96).with_sets(16))
     .with_variants(&["window"]),
     SchemeInfo::new(
         "centaur-like",
@@ -172,6 +204,7 @@ static SCHEMES: &[SchemeInfo] = &[
             AnyScheme::CentaurLike(Box::new(sized::CentaurLike::new(settings, physical, quota)))
         },
     )
+    .taking(Footprint::new(MEASURED, 96).with_sets(16))
     .with_variants(&["window"]),
     SchemeInfo::new(
         "s-cave-like",
@@ -181,7 +214,8 @@ static SCHEMES: &[SchemeInfo] = &[
         |settings, physical, quota| {
             AnyScheme::SCaveLike(Box::new(sized::SCaveLike::new(settings, physical, quota)))
         },
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64).with_sets(16)),
     SchemeInfo::new(
         "vcacheshare-like",
         "one SSD level whose share follows hit ratio and reuse intensity of the reads; write-around",
@@ -191,6 +225,7 @@ static SCHEMES: &[SchemeInfo] = &[
             AnyScheme::VCacheShareLike(Box::new(sized::VCacheShareLike::new(settings, physical, quota)))
         },
     )
+    .taking(Footprint::new(MEASURED, 96).with_sets(16))
     .with_variants(&["window", "intensity"]),
     SchemeInfo::new(
         "flashcache",
@@ -201,7 +236,8 @@ static SCHEMES: &[SchemeInfo] = &[
         |settings, _, quota| {
             AnyScheme::Flashcache(Box::new(flashcache::Flashcache::new(settings, quota)))
         },
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64).with_sets(256)),
     SchemeInfo::new(
         "opencas-like",
         "one SSD level under LRU that cleans what was not written for long, admits what comes several times, and lets \
@@ -211,7 +247,8 @@ static SCHEMES: &[SchemeInfo] = &[
         |settings, _, quota| {
             AnyScheme::OpencasLike(Box::new(opencas::OpencasLike::new(settings, quota)))
         },
-    ),
+    )
+    .taking(Footprint::new(3 * LEAN, 64).with_ghosts()),
     SchemeInfo::new(
         l2arc::NAME,
         "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
@@ -220,6 +257,7 @@ static SCHEMES: &[SchemeInfo] = &[
         l2arc::TABLES,
         |settings, _, quota| AnyScheme::L2arcLike(Box::new(l2arc::L2arcLike::new(settings, quota))),
     )
+    .taking(Footprint::new(2 * LEAN, 96).with_ghosts())
     .on(&[Level::Dram, Level::Ssd]),
     SchemeInfo::new(
         "ucache-like",
@@ -228,6 +266,7 @@ static SCHEMES: &[SchemeInfo] = &[
         ucache::TABLES,
         |settings, _, quota| AnyScheme::UcacheLike(Box::new(ucache::UcacheLike::new(settings, quota))),
     )
+    .taking(Footprint::new(2 * LEAN, 96).with_ghosts())
     .on(&[Level::Dram, Level::Ssd]),
     SchemeInfo::new(
         "tica-ef",
@@ -239,6 +278,7 @@ static SCHEMES: &[SchemeInfo] = &[
             tica_scheme(tica::Tica::fixed(settings, quota, Policy::EnduranceFriendly))
         },
     )
+    .taking(Footprint::new(2 * LEAN, 96))
     .on(&Level::ALL),
     SchemeInfo::new(
         "tica-wed",
@@ -249,6 +289,7 @@ static SCHEMES: &[SchemeInfo] = &[
             tica_scheme(tica::Tica::fixed(settings, quota, Policy::WriteToEnduranceDisk))
         },
     )
+    .taking(Footprint::new(2 * LEAN, 96))
     .on(&Level::ALL),
     SchemeInfo::new(
         "tica-adaptive",
@@ -257,6 +298,7 @@ static SCHEMES: &[SchemeInfo] = &[
         tica::ADAPTIVE_TABLES,
         |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
     )
+    .taking(Footprint::new(2 * LEAN, 96))
     .on(&Level::ALL)
     .with_variants(&["identifier", "state_machine"]),
     SchemeInfo::new(
@@ -268,7 +310,8 @@ static SCHEMES: &[SchemeInfo] = &[
         |settings, _, quota| {
             AnyScheme::RequestOriented(Box::new(write_cache::WriteCache::new(settings, quota)))
         },
-    ),
+    )
+    .taking(Footprint::new(LEAN, 64).with_sets(256)),
 ];
 
 fn tica_scheme(tica: tica::Tica) -> AnyScheme {
@@ -297,6 +340,7 @@ impl SchemeInfo {
             needs_future: false,
             tables,
             variants: &[],
+            footprint: Footprint::LARGEST,
             build,
         }
     }
@@ -307,6 +351,10 @@ impl SchemeInfo {
 
     const fn with_variants(self, variants: &'static [&'static str]) -> SchemeInfo {
         SchemeInfo { variants, ..self }
+    }
+
+    const fn taking(self, footprint: Footprint) -> SchemeInfo {
+        SchemeInfo { footprint, ..self }
     }
 
     const fn foreseeing(self) -> SchemeInfo {
@@ -391,7 +439,7 @@ pub enum AnyScheme {
     /// See [`fast_cache::FastCacheLike`].
     FastCacheLike(fast_cache::FastCacheLike),
     /// See [`rpac::Rpac`].
-    Rpac(rpac::Rpac),
+    Rpac(Box<rpac::Rpac>),
     /// See [`EciCacheLike`].
     EciCacheLike(Box<EciCacheLike>),
     /// See [`sized::CentaurLike`].

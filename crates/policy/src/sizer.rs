@@ -18,7 +18,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         key: SIZING,
         default: ON,
         kind: SettingKind::Choice(&[ON, OFF]),
-        about: "on: shares follow the demand of each sizing interval; off: every VM has the whole levels",
+        about: "on: shares follow the demand of each sizing interval; off: every VM keeps the share it starts with, in a replay an equal one",
         source: "ETICA 4.3",
     },
     SettingInfo {
@@ -184,9 +184,10 @@ impl Sizer {
         self.on
     }
 
-    /// The share each of `vms` VMs starts with: equal parts, or without sizing the whole levels.
+    /// The share each of `vms` VMs starts with, and without sizing keeps: equal parts, so that with any scheme the VMs have
+    /// together what the host has.
     pub fn first_share(&self, vms: usize) -> Quota {
-        let parts = if self.on { (vms as u32).max(1) } else { 1 };
+        let parts = u32::try_from(vms).unwrap_or(u32::MAX).max(1);
         self.physical.map(|_, blocks| blocks / parts)
     }
 

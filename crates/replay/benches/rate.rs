@@ -39,8 +39,6 @@ const REAL_TRACE: &str =
 /// A tenth of the real trace's distinct blocks, and a quarter of that.
 const REAL_SSD_BLOCKS: u32 = 26_880;
 const REAL_DRAM_BLOCKS: u32 = REAL_SSD_BLOCKS / 4;
-/// RPAC with the parameters of the paper's prototype.
-const RPAC_PROTOTYPE: &[&str] = &["region_blocks=40960", "decay_interval=600", "factor=1.5"];
 /// Set in a packed request that is a write; the other bits are the block number.
 const WRITE: u32 = 1 << 31;
 
@@ -126,7 +124,6 @@ fn real(only: &str) {
     let levels = Quota::new(REAL_DRAM_BLOCKS, REAL_SSD_BLOCKS).with(Level::ReadSsd, REAL_SSD_BLOCKS);
     let mut rows = vec![("lru, one set", settings("lru", &["assoc=0"]), ssd)];
     rows.extend(others().map(|info| (info.name, info.settings(), info.part_of(levels))));
-    rows.push(("rpac, prototype", settings("rpac", RPAC_PROTOTYPE), ssd));
     rows.push(("flashcache, one set", settings("flashcache", &["assoc=0"]), ssd));
     let lru = settings("lru", &[]);
     for (name, settings, physical) in rows.into_iter().filter(|row| row.0.contains(only)) {

@@ -7,7 +7,6 @@ use lode_types::{Access, AccessOp, BlockPart, BlockSize, Op, TraceRequest, block
 
 use crate::error::ReplayError;
 use crate::intervals::Intervals;
-use crate::run::shares_follow_demand;
 use crate::tally::Tally;
 
 /// Blocks that are decided together. Enough that memory has answered one look ahead at a block when the next one
@@ -24,7 +23,8 @@ pub struct Driver<T> {
     block_size: BlockSize,
     times: ServiceTimes,
     sizer: Sizer,
-    late_share: Quota,
+    /// VMs that were there when the shares were dealt.
+    known_vms: usize,
     /// Each with what its requests led to.
     vms: Vec<(T, Tally)>,
     intervals: Intervals,
@@ -101,9 +101,8 @@ pub struct VmOutcome {
 }
 
 impl<T: Scheme> Driver<T> {
-    /// A driver for `known_vms` VMs that divide `physical` equally until the first sizing; a VM that appears later
-    /// has no share before the next sizing. Without sizing every VM has the whole levels for itself. `build` makes
-    /// a VM's scheme with its first share.
+    /// A driver for `known_vms` VMs that divide `physical` equally until the first sizing, or for good without one; a VM
+    /// that appears later has no share before the next sizing. `build` makes a VM's scheme with its first share.
     pub fn new(
         settings: &Settings,
         physical: Quota,
@@ -114,13 +113,12 @@ impl<T: Scheme> Driver<T> {
     ) -> Driver<T> {
         let sizer = Sizer::new(settings, physical);
         let share = sizer.first_share(known_vms);
-        let late_share = if shares_follow_demand(settings) { Quota::default() } else { share };
         let mut driver = Driver {
             build: Box::new(build),
             block_size,
             times,
             sizer,
-            late_share,
+            known_vms,
             vms: Vec::new(),
             intervals: Intervals::default(),
             waiting: Batch::default(),
@@ -136,6 +134,11 @@ impl<T: Scheme> Driver<T> {
         }
     }
 
+    /// VMs that appeared after the shares were dealt, and get none because there is no sizing.
+    pub fn vms_without_share(&self) -> usize {
+        if self.sizer.is_on() { 0 } else { self.vms.len() - self.known_vms }
+    }
+
     /// Takes one request of VM number `vm`. Its decisions may still be outstanding when this returns; see
     /// [`Driver::finish`]. Trims discard the blocks that they cover wholly; flushes are only counted. A read or
     /// write of no bytes touches no block and is not counted.
@@ -148,7 +151,7 @@ impl<T: Scheme> Driver<T> {
             return Err(ReplayError::TooManyVolumes { vm, volume: request.volume });
         };
         if vm as usize >= self.vms.len() {
-            self.add_vms(vm as usize + 1, self.late_share);
+            self.add_vms(vm as usize + 1, Quota::default());
         }
         let op = match request.op {
             Op::Read => AccessOp::Read,

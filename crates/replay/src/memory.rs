@@ -1,7 +1,7 @@
 //! How much memory a replay may take for the blocks that its schemes keep track of, known before it begins. It must not
 //! know how much there is.
 
-use lode_policy::{Quota, most_memory_bytes as most_memory_bytes_of_vm};
+use lode_policy::{most_memory_bytes as most_memory_bytes_of_vm, most_memory_bytes_of_all};
 use lode_reuse::DistinctBlocks;
 use lode_trace::{TraceError, vm_block};
 use lode_types::{BlockSize, Op, blocks_of};
@@ -11,13 +11,13 @@ use crate::run::{Options, Source};
 /// Bytes that the tables of a replay take at most, when its VMs have so many different blocks each, by number; no VM has
 /// more than the scheme keeps track of, so that [`u64::MAX`] stands for what is not known. The traces are not in it, nor their future.
 pub fn most_memory_bytes(options: &Options, distinct_blocks: &[u64]) -> u64 {
-    let share = |vm: usize| match &options.shares {
-        Some(shares) => shares.get(vm).copied().unwrap_or_default(),
-        None => options.physical,
+    let Options { settings, physical, .. } = options;
+    let Some(shares) = &options.shares else {
+        return most_memory_bytes_of_all(settings, *physical, distinct_blocks);
     };
     let of_vm = |(vm, &blocks): (usize, &u64)| {
-        let share: Quota = share(vm);
-        most_memory_bytes_of_vm(&options.settings, options.physical, share, blocks)
+        let share = shares.get(vm).copied().unwrap_or_default();
+        most_memory_bytes_of_vm(settings, *physical, share, blocks)
     };
     distinct_blocks.iter().enumerate().map(of_vm).fold(0, u64::saturating_add)
 }

@@ -97,11 +97,6 @@ pub fn level_blocks(level: Level, bytes: u64, block_size: BlockSize) -> Result<u
     }
 }
 
-/// Whether the VMs' first shares depend on how many VMs there are. If not, there is no need to count them.
-pub fn shares_follow_demand(settings: &Settings) -> bool {
-    settings.values().any(|(key, value)| key == "sizing" && value == "on")
-}
-
 /// Reads the traces once and counts the VMs that a merge of them will have; `None` when that cannot be known
 /// because one of them is not a file that can be read twice. `progress` hears of every batch.
 ///
@@ -269,6 +264,7 @@ fn length_ns(span: &QuickSpan) -> Option<u64> {
 
 fn report(run: &Run, source: &dyn Source, options: &Options) -> Report {
     let driver = &run.driver;
+    let late = late_warning(run, options);
     let names = source.vm_names();
     let Options { host, block_size, physical, .. } = options;
     let inputs = source.inputs();
@@ -298,8 +294,21 @@ fn report(run: &Run, source: &dyn Source, options: &Options) -> Report {
         vms,
         intervals_cut: driver.intervals_cut(),
         inputs,
-        warnings: source.warnings(),
+        warnings: source.warnings().into_iter().chain(late).collect(),
     }
+}
+
+/// Says that VMs have nothing of the levels because nobody knew of them in time.
+fn late_warning(run: &Run, options: &Options) -> Option<String> {
+    let late = run.driver.vms_without_share();
+    let is_dealt_here = options.shares.is_none();
+    (late > 0 && is_dealt_here).then(|| {
+        let volumes = if late == 1 { "1 volume".to_owned() } else { format!("{late} volumes") };
+        format!(
+            "The levels were divided before {volumes} appeared, which therefore had nothing of them; read the traces from \
+             files, so that volumes can be counted first, or take each trace for one VM"
+        )
+    })
 }
 
 fn warning_text(warning: &MergeWarning, merge: &Merge) -> String {

@@ -186,6 +186,28 @@ impl BlockIndex {
         false
     }
 
+    /// Gives the entry (`hash`, `from`) the id `to`; says whether there was one.
+    ///
+    /// # Panics
+    /// When `to` is [`BlockIndex::NO_ID`], which marks unused places.
+    #[inline]
+    pub fn replace(&mut self, hash: u32, from: u32, to: u32) -> bool {
+        assert!(to != Self::NO_ID, "Id {to} is reserved");
+        let mut at = self.home(hash);
+        while let Some(bucket) = self.buckets.get_mut(at) {
+            let mask = matches(bucket.tags, hash) & matches(bucket.ids, from);
+            if mask != 0 && from != Self::NO_ID {
+                bucket.ids[first(mask)] = to;
+                return true;
+            }
+            if !bucket.is_full() {
+                break;
+            }
+            at = self.after(at);
+        }
+        false
+    }
+
     /// Takes out every entry and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.fill(Bucket::EMPTY);

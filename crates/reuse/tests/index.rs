@@ -9,6 +9,7 @@ enum Step {
     Insert(u32),
     Remove(usize),
     RemoveAbsent(u32, u32),
+    Replace(usize),
     Clear,
 }
 
@@ -27,6 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => hash().prop_map(Step::Insert),
         7 => any::<usize>().prop_map(Step::Remove),
         2 => (hash(), any::<u32>()).prop_map(|(hash, id)| Step::RemoveAbsent(hash, id)),
+        3 => any::<usize>().prop_map(Step::Replace),
         1 => Just(Step::Clear),
     ]
 }
@@ -64,6 +66,14 @@ proptest! {
                     let there = pairs.iter().position(|&pair| pair == (hash, id));
                     prop_assert_eq!(index.remove(hash, id), there.map(|at| pairs.swap_remove(at)).is_some());
                 }
+                Step::Replace(which) if !pairs.is_empty() => {
+                    let at = which % pairs.len();
+                    let (hash, id) = pairs[at];
+                    prop_assert!(index.replace(hash, id, number as u32));
+                    prop_assert!(!index.replace(hash, id, number as u32));
+                    pairs[at].1 = number as u32;
+                }
+                Step::Replace(_) => prop_assert!(!index.replace(0, BlockIndex::NO_ID, number as u32)),
                 Step::Clear if number % 4 == 0 => {
                     index.clear();
                     pairs.clear();

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
-use lode_policy::{Quota, SchemeInfo, Settings};
+use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{
     Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, count_vms,
-    level_blocks, replay, replay_foreseeing, shares_follow_demand,
+    level_blocks, replay, replay_foreseeing,
 };
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
@@ -173,7 +173,7 @@ impl ReplayCommand {
     fn replay(&self, options: &Options) -> Result<Report, CliError> {
         let read = self.read.options();
         let merge = merge_options(self.vm_by, self.align);
-        let known_vms = self.count(&options.settings, &merge)?;
+        let known_vms = self.count(&merge)?;
         let readers = self.files.iter().map(|file| open_trace(file, &read)).collect::<Result<_, _>>()?;
         let mut bar = Bar::new("Replaying");
         let merge = Merge::new(readers, merge)?;
@@ -202,11 +202,8 @@ impl ReplayCommand {
         Ok(replay_foreseeing(recording.play(), options, known_vms, Some(&future), &mut |_, _| {})?)
     }
 
-    /// Counts the VMs in a pass of its own, if their first shares depend on it.
-    fn count(&self, settings: &Settings, merge: &MergeOptions) -> Result<Option<usize>, CliError> {
-        if !shares_follow_demand(settings) {
-            return Ok(None);
-        }
+    /// Counts the VMs in a pass of its own: their first shares depend on it.
+    fn count(&self, merge: &MergeOptions) -> Result<Option<usize>, CliError> {
         let mut bar = Bar::new("Counting VMs");
         let progress = &mut |reader: &lode_trace::Reader| bar.update([reader.progress()].into_iter());
         Ok(count_vms(&self.files, &self.read.options(), merge.vm_by, progress)?)

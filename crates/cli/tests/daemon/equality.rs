@@ -263,6 +263,7 @@ fn eventful(scheme: &str) -> &'static [&'static str] {
         "s-rac-like" => &["write_policy=wt"],
         "fast-cache-like" => &["promote_after=2"],
         "rpac" => &["decay_interval=20000"],
+        "rpac-prototype" => &["region_blocks=100"],
         "eci-cache-like" => &["policy_interval=500", "write_threshold=0.2"],
         "flashcache" => &["dirty_thresh_pct=5", "fallow_delay_requests=300", "skip_seq_blocks=64"],
         "opencas-like" => {

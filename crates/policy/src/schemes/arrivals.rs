@@ -3,17 +3,20 @@
 //!
 //! A tree of least bounds over the positions. Bounds decay as popularity does, each chunk of the tree when it is looked at:
 //! the least of decayed bounds is the decayed least, because decay keeps order. What is accessed becomes more popular
-//! than its bound, and that is noticed when a search stops there. It must not know whose popularity it is.
+//! than its bound, and that is noticed when a search stops there. A position may be kept out of the search: where several
+//! blocks share a popularity, only the first of them has to be found. It must not know whose popularity it is.
 
 use crate::effect::Slot;
-use crate::schemes::regions::{MOST_POPULAR, Now};
+use crate::schemes::regions::{NEVER, Now};
 
 /// Bounds of a chunk: with the epoch they fill a cache line.
 const FAN: usize = 14;
-/// The bound of a position whose block has left; larger than all others, and not decaying.
-const HOLE: u32 = MOST_POPULAR + 1;
+/// In the place of a slot whose block has left.
+const LEFT: Slot = Slot::MAX;
+/// Levels of the tree over as many positions as can be numbered.
+const MOST_LEVELS: usize = 9;
 /// Positions beside those in use, as a share of these, at the least: what is added until holes are closed.
-const SPARE: usize = 8;
+const SPARE: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -25,7 +28,7 @@ struct Chunk {
 
 impl Chunk {
     fn new(now: Now) -> Chunk {
-        Chunk { bounds: [HOLE; FAN], epoch: now.epoch }
+        Chunk { bounds: [NEVER; FAN], epoch: now.epoch }
     }
 
     #[inline(always)]
@@ -37,15 +40,13 @@ impl Chunk {
 
     #[cold]
     fn decay(&mut self, now: Now) {
-        for bound in self.bounds.iter_mut().filter(|bound| **bound != HOLE) {
-            *bound = now.decayed(*bound, self.epoch);
-        }
+        now.decay_all(&mut self.bounds, now.epoch - self.epoch);
         self.epoch = now.epoch;
     }
 
     #[inline(always)]
     fn least(&self) -> u32 {
-        self.bounds.iter().fold(HOLE, |least, &bound| least.min(bound))
+        self.bounds.iter().fold(NEVER, |least, &bound| least.min(bound))
     }
 
     #[inline(always)]
@@ -54,48 +55,54 @@ impl Chunk {
     }
 }
 
-/// The blocks of one set. A position is good until the block is removed or is said to have moved.
+/// The blocks of one set. At a position whose bound is [`NEVER`] no search stops. A position is good until the block is removed or is said to have moved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
-    /// From the bounds of the positions up to one chunk; each level has the least bounds of the chunks below.
-    levels: Vec<Vec<Chunk>>,
+    /// Level by level, from the bounds of the positions up to one chunk; each level has the least bounds of the chunks below.
+    chunks: Vec<Chunk>,
+    /// How many levels there are, and where each begins.
+    levels: usize,
+    starts: [u32; MOST_LEVELS],
     /// By position, also those of blocks that have left.
     slots: Vec<Slot>,
 }
 
 impl Arrivals {
-    /// A block of this popularity arrives: says its position. To make room others may move up, which `moved` is told.
-    pub(super) fn push(
-        &mut self,
-        slot: Slot,
-        popularity: u32,
-        now: Now,
-        moved: impl FnMut(Slot, u32),
-    ) -> u32 {
-        let room = self.levels.first().map_or(0, |leaves| leaves.len() * FAN);
-        if self.slots.len() == room {
+    /// A block arrives whose popularity is not below `bound`: says its position. To make room others may move up, which `moved` is told.
+    pub(super) fn push(&mut self, slot: Slot, bound: u32, now: Now, moved: impl FnMut(Slot, u32)) -> u32 {
+        if self.slots.len() == self.leaves() * FAN {
             self.close_holes(now, moved);
         }
         let position = self.slots.len();
         self.slots.push(slot);
-        self.set(position, popularity, now);
+        // As it is anyway.
+        if bound != NEVER {
+            self.set_bound(position as u32, bound, now);
+        }
         position as u32
+    }
+
+    /// The block at a position has a popularity not below `bound`.
+    #[inline]
+    pub(super) fn set_bound(&mut self, position: u32, bound: u32, now: Now) {
+        let at = position as usize / FAN;
+        let chunk = &mut self.chunks[at];
+        chunk.refresh(now);
+        let before = std::mem::replace(&mut chunk.bounds[position as usize % FAN], bound);
+        if before != bound {
+            self.lift(at, before, bound, now);
+        }
     }
 
     /// The block at a position leaves.
     pub(super) fn remove(&mut self, position: u32, now: Now) {
-        self.set(position as usize, HOLE, now);
+        self.slots[position as usize] = LEFT;
+        self.set_bound(position, NEVER, now);
     }
 
     /// The slot at a position.
     pub(super) fn slot(&self, position: u32) -> Slot {
         self.slots[position as usize]
-    }
-
-    /// The positions before `end` and their slots, in order of arrival.
-    pub(super) fn before(&self, end: u32) -> impl Iterator<Item = (u32, Slot)> + '_ {
-        let here = |position: u32| self.levels[0][position as usize / FAN].bounds[position as usize % FAN];
-        (0..end).zip(self.slots.iter().copied()).filter(move |&(position, _)| here(position) != HOLE)
     }
 
     /// The position of the block that arrived first of those that are less popular than `limit`; `popularity` says how
@@ -108,16 +115,22 @@ impl Arrivals {
     ) -> Option<u32> {
         while let Some(chunk) = self.chunk_below(limit, now) {
             let first = chunk * FAN;
-            let bounds = &mut self.levels[0][chunk].bounds;
-            let mut found = None;
+            let bounds = &mut self.chunks[chunk].bounds;
+            let (mut found, mut lowest_changed) = (None, None);
             for (position, held) in (first..).zip(bounds).filter(|(_, held)| **held < limit) {
-                *held = popularity(self.slots[position]);
-                if *held < limit {
+                let popularity = popularity(self.slots[position]);
+                if popularity != *held {
+                    lowest_changed = Some(lowest_changed.unwrap_or(NEVER).min(*held));
+                    *held = popularity;
+                }
+                if popularity < limit {
                     found = Some(position as u32);
                     break;
                 }
             }
-            self.lift(chunk, now);
+            if let Some(before) = lowest_changed {
+                self.lift(chunk, before, limit, now);
+            }
             if found.is_some() {
                 return found;
             }
@@ -127,107 +140,120 @@ impl Arrivals {
 
     /// Bytes that everything takes, itself included.
     pub(super) fn memory_bytes(&self) -> usize {
-        let chunks: usize = self.levels.iter().map(Vec::capacity).sum();
         size_of::<Arrivals>()
-            + self.levels.capacity() * size_of::<Vec<Chunk>>()
-            + chunks * size_of::<Chunk>()
+            + self.chunks.capacity() * size_of::<Chunk>()
             + self.slots.capacity() * size_of::<Slot>()
     }
 
     /// The first chunk of positions with a bound below `limit`.
     #[inline]
     fn chunk_below(&mut self, limit: u32, now: Now) -> Option<usize> {
-        if self.slots.is_empty() {
+        if limit == 0 {
             return None;
         }
         let mut at = 0;
-        for level in self.levels.iter_mut().rev() {
-            let chunk = &mut level[at];
+        for &start in self.starts[..self.levels].iter().rev() {
+            let chunk = &mut self.chunks[start as usize + at];
             chunk.refresh(now);
             at = at * FAN + chunk.first_below(limit)?;
         }
-        Some(at / FAN)
+        (self.levels > 0).then_some(at / FAN)
     }
 
+    /// The chunks above a chunk of positions learn what its least bound is, after one that was `before` became `after`.
     #[inline]
-    fn set(&mut self, position: usize, bound: u32, now: Now) {
-        let chunk = &mut self.levels[0][position / FAN];
-        chunk.refresh(now);
-        chunk.bounds[position % FAN] = bound;
-        self.lift(position / FAN, now);
-    }
-
-    /// The chunks above a chunk of positions learn what its least bound is.
-    #[inline]
-    fn lift(&mut self, mut at: usize, now: Now) {
-        let mut least = self.levels[0][at].least();
-        for level in &mut self.levels[1..] {
-            let chunk = &mut level[at / FAN];
-            chunk.refresh(now);
-            let held = &mut chunk.bounds[at % FAN];
-            if *held == least {
+    fn lift(&mut self, mut at: usize, mut before: u32, mut after: u32, now: Now) {
+        let mut child = at;
+        for &start in self.starts[..self.levels].iter().skip(1) {
+            let parent = start as usize + at / FAN;
+            self.chunks[parent].refresh(now);
+            let held = self.chunks[parent].bounds[at % FAN];
+            // One that became lower may be the least, and one that became higher may have been it.
+            let least = if after < before {
+                held.min(after)
+            } else if before <= held {
+                self.chunks[child].least()
+            } else {
+                held
+            };
+            if least == held {
                 return;
             }
-            *held = least;
-            least = chunk.least();
+            self.chunks[parent].bounds[at % FAN] = least;
+            (before, after, child) = (held, least, parent);
             at /= FAN;
         }
     }
 
-    /// Gives those that have not left the first positions, and makes room behind them.
+    /// Gives those that have not left the first positions, and makes room behind them. All positions are in use, or were.
     fn close_holes(&mut self, now: Now, mut moved: impl FnMut(Slot, u32)) {
-        let mut leaves = std::mem::take(&mut self.levels).into_iter().next().unwrap_or_default();
         let mut len = 0;
-        for position in 0..self.slots.len() {
-            let chunk = &mut leaves[position / FAN];
+        for from in 0..self.leaves() {
+            let chunk = &mut self.chunks[from];
             chunk.refresh(now);
-            let bound = std::mem::replace(&mut chunk.bounds[position % FAN], HOLE);
-            if bound == HOLE {
-                continue;
+            let bounds = std::mem::replace(&mut chunk.bounds, [NEVER; FAN]);
+            for (place, bound) in bounds.into_iter().enumerate() {
+                let slot = self.slots[from * FAN + place];
+                if slot == LEFT {
+                    continue;
+                }
+                self.chunks[len / FAN].bounds[len % FAN] = bound;
+                self.slots[len] = slot;
+                if len != from * FAN + place {
+                    moved(slot, len as u32);
+                }
+                len += 1;
             }
-            leaves[len / FAN].bounds[len % FAN] = bound;
-            let slot = self.slots[position];
-            self.slots[len] = slot;
-            if len != position {
-                moved(slot, len as u32);
-            }
-            len += 1;
         }
         self.slots.truncate(len);
-        let chunks = (len + len / SPARE + 1).div_ceil(FAN);
-        leaves.truncate(chunks);
-        leaves.reserve_exact(chunks - leaves.len());
-        leaves.resize(chunks, Chunk::new(now));
-        self.slots.reserve_exact(chunks * FAN - len);
-        self.levels = levels_over(leaves, now);
+        self.provide(len + len / SPARE + 1, now);
     }
-}
 
-/// All levels over these chunks of positions, which are as they are `now`.
-fn levels_over(leaves: Vec<Chunk>, now: Now) -> Vec<Vec<Chunk>> {
-    let mut levels = Vec::new();
-    let mut level = leaves;
-    while level.len() > 1 {
-        let over = |below: &[Chunk]| {
-            let mut chunk = Chunk::new(now);
-            chunk.bounds.iter_mut().zip(below).for_each(|(bound, below)| *bound = below.least());
-            chunk
-        };
-        let above = level.chunks(FAN).map(over).collect();
-        levels.push(std::mem::replace(&mut level, above));
+    /// Chunks of positions.
+    fn leaves(&self) -> usize {
+        if self.levels > 1 { self.starts[1] as usize } else { self.levels }
     }
-    levels.push(level);
-    levels.shrink_to_fit();
-    levels
+
+    /// Makes room for so many positions, and builds the levels above anew over those that are as they are `now`.
+    fn provide(&mut self, positions: usize, now: Now) {
+        let before = self.leaves();
+        let leaves = positions.div_ceil(FAN);
+        self.levels = 0;
+        let mut all = 0;
+        let mut level = leaves;
+        loop {
+            self.starts[self.levels] = all as u32;
+            self.levels += 1;
+            all += level;
+            if level == 1 {
+                break;
+            }
+            level = level.div_ceil(FAN);
+        }
+        self.chunks.truncate(leaves.min(before));
+        self.chunks.reserve_exact(all - self.chunks.len());
+        self.chunks.resize(leaves, Chunk::new(now));
+        self.slots.reserve_exact(leaves * FAN - self.slots.len());
+        for up in 1..self.levels {
+            let below = self.starts[up - 1] as usize..self.starts[up] as usize;
+            for first in below.clone().step_by(FAN) {
+                let mut chunk = Chunk::new(now);
+                let members = &self.chunks[first..below.end.min(first + FAN)];
+                chunk.bounds.iter_mut().zip(members).for_each(|(bound, member)| *bound = member.least());
+                self.chunks.push(chunk);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     use proptest::prelude::*;
 
     use super::*;
+    use crate::schemes::regions::MOST_POPULAR;
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
@@ -236,6 +262,9 @@ mod tests {
         Leave(usize),
         /// The n-th becomes more popular.
         Gain(usize, u32),
+        /// The n-th is not to be found, or to be found again.
+        Hide(usize),
+        Show(usize),
         Decay(u64),
         Search(u32),
     }
@@ -246,6 +275,8 @@ mod tests {
             8 => popularity().prop_map(Step::Arrive),
             3 => any::<usize>().prop_map(Step::Leave),
             4 => (any::<usize>(), popularity()).prop_map(|(which, gain)| Step::Gain(which, gain)),
+            3 => any::<usize>().prop_map(Step::Hide),
+            3 => any::<usize>().prop_map(Step::Show),
             1 => prop_oneof![Just(1u64), 0..5u64, Just(1 << 40)].prop_map(Step::Decay),
             4 => popularity().prop_map(Step::Search),
         ]
@@ -263,6 +294,7 @@ mod tests {
             let mut arrivals = Arrivals::default();
             let mut positions = HashMap::new();
             let mut plain: Vec<(Slot, u32)> = Vec::new();
+            let mut hidden = HashSet::new();
             let fill = (0..first).map(|n| Step::Arrive(n as u32 % 23));
             for (slot, step) in (0..).zip(fill.chain(steps)) {
                 let which = |n: usize| n.checked_rem(plain.len());
@@ -279,6 +311,18 @@ mod tests {
                             arrivals.remove(positions[&plain.remove(at).0], now);
                         }
                     }
+                    Step::Hide(n) => {
+                        if let Some(at) = which(n) {
+                            hidden.insert(plain[at].0);
+                            arrivals.set_bound(positions[&plain[at].0], NEVER, now);
+                        }
+                    }
+                    Step::Show(n) => {
+                        if let Some(at) = which(n) {
+                            hidden.remove(&plain[at].0);
+                            arrivals.set_bound(positions[&plain[at].0], plain[at].1, now);
+                        }
+                    }
                     Step::Gain(n, gain) => {
                         if let Some(at) = which(n) {
                             plain[at].1 = plain[at].1.saturating_add(gain).min(MOST_POPULAR);
@@ -291,11 +335,12 @@ mod tests {
                     Step::Search(limit) => {
                         let popular: HashMap<Slot, u32> = plain.iter().copied().collect();
                         let found = arrivals.first_below(limit, now, |slot| popular[&slot]);
-                        let walked = plain.iter().find(|entry| entry.1 < limit).map(|entry| entry.0);
+                        let is_found = |entry: &&(Slot, u32)| entry.1 < limit && !hidden.contains(&entry.0);
+                        let walked = plain.iter().find(is_found).map(|entry| entry.0);
                         prop_assert_eq!(found.map(|position| arrivals.slot(position)), walked);
                     }
                 }
-                let order: Vec<Slot> = arrivals.before(u32::MAX).map(|(_, slot)| slot).collect();
+                let order: Vec<Slot> = arrivals.slots.iter().copied().filter(|&slot| slot != LEFT).collect();
                 prop_assert_eq!(order, plain.iter().map(|entry| entry.0).collect::<Vec<_>>());
             }
         }

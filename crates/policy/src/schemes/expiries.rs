@@ -5,13 +5,19 @@
 
 use crate::schemes::regions::{MOST_POPULAR, Now};
 
+/// Popularities below 64 times this are looked up without a search.
+const SMALL_WORDS: usize = 32;
+
 /// The counts.
 #[derive(Debug)]
 pub(super) struct Expiries {
     /// The largest popularity that is gone after so many decays; the last one is the largest of all.
     lives: Vec<u32>,
-    /// Popularities that are gone with an epoch, by its remainder.
+    /// A bit for each small popularity: whether `lives` has it.
+    longest: [u64; SMALL_WORDS],
+    /// Popularities that are gone with an epoch, round and round, and where this epoch is.
     due: Vec<u32>,
+    this: usize,
     above_nothing: u32,
 }
 
@@ -33,7 +39,13 @@ impl Expiries {
             last = most;
         }
         let due = vec![0; lives.len() + 1];
-        Expiries { lives, due, above_nothing: 0 }
+        let mut longest = [0; SMALL_WORDS];
+        for &most in &lives {
+            if let Some(word) = longest.get_mut(most as usize / 64) {
+                *word |= 1 << (most % 64);
+            }
+        }
+        Expiries { lives, longest, due, this: 0, above_nothing: 0 }
     }
 
     /// Popularities above nothing.
@@ -44,25 +56,30 @@ impl Expiries {
 
     /// A popularity, which has decayed to this by now, becomes one more.
     #[inline]
-    pub(super) fn gain(&mut self, popularity: u32, now: Now) {
+    pub(super) fn gain(&mut self, popularity: u32) {
         // It lives on for as long as others that were as popular, unless it is the most popular of these.
-        let Ok(life) = self.lives.binary_search(&popularity) else { return };
-        let next = self.at(now.epoch, life + 1);
-        if popularity == 0 {
-            self.above_nothing += 1;
-        } else if popularity < MOST_POPULAR {
-            let before = self.at(now.epoch, life);
-            self.due[before] -= 1;
-        } else {
-            return;
+        let word = self.longest.get(popularity as usize / 64);
+        if word.is_none_or(|word| word >> (popularity % 64) & 1 > 0) {
+            self.gain_life(popularity);
         }
-        self.due[next] += 1;
     }
 
-    /// All have decayed, so that it is `now`.
-    pub(super) fn decay(&mut self, now: Now) {
-        let gone = self.at(now.epoch, 0);
-        self.above_nothing -= std::mem::take(&mut self.due[gone]);
+    fn gain_life(&mut self, popularity: u32) {
+        if popularity == 0 {
+            self.above_nothing += 1;
+            *self.due_after(1) += 1;
+        } else if popularity < MOST_POPULAR
+            && let Ok(life) = self.lives.binary_search(&popularity)
+        {
+            *self.due_after(life) -= 1;
+            *self.due_after(life + 1) += 1;
+        }
+    }
+
+    /// All have decayed once more.
+    pub(super) fn decay(&mut self) {
+        self.this = if self.this + 1 == self.due.len() { 0 } else { self.this + 1 };
+        self.above_nothing -= std::mem::take(&mut self.due[self.this]);
     }
 
     /// Bytes that everything takes.
@@ -70,9 +87,12 @@ impl Expiries {
         (self.lives.capacity() + self.due.capacity()) * size_of::<u32>()
     }
 
+    /// Those that are gone after so many decays from now on, at most as many as there are lives.
     #[inline]
-    fn at(&self, epoch: u64, later: usize) -> usize {
-        ((epoch + later as u64) % self.due.len() as u64) as usize
+    fn due_after(&mut self, decays: usize) -> &mut u32 {
+        let at = self.this + decays;
+        let at = if at < self.due.len() { at } else { at - self.due.len() };
+        &mut self.due[at]
     }
 }
 
@@ -95,13 +115,13 @@ mod tests {
             for (which, times) in steps {
                 if let Some(popularity) = plain.get_mut(which) {
                     for _ in 0..times * times {
-                        expiries.gain(*popularity, now);
+                        expiries.gain(*popularity);
                         *popularity += 1;
                     }
                 } else {
                     now.epoch += 1;
                     plain.iter_mut().for_each(|popularity| *popularity = now.decayed_once(*popularity));
-                    expiries.decay(now);
+                    expiries.decay();
                 }
                 let above_nothing = plain.iter().filter(|&&popularity| popularity > 0).count();
                 prop_assert_eq!(expiries.above_nothing() as usize, above_nothing);

@@ -13,6 +13,7 @@ pub(super) fn sort(numbers: &mut Vec<u32>, spare: &mut Vec<u32>) {
         return numbers.sort_unstable();
     }
     let all_bits = numbers.iter().fold(0, |bits, number| bits | number);
+    spare.reserve_exact(numbers.len().saturating_sub(spare.len()));
     spare.resize(numbers.len(), 0);
     for shift in (0..u32::BITS - all_bits.leading_zeros()).step_by(DIGIT_BITS as usize) {
         let digit = |number: u32| (number >> shift) as usize % DIGITS;

@@ -114,6 +114,17 @@ pub struct Driver {
     old_hints: BTreeMap<BlockNo, Hint>,
 }
 
+fn said_of_copy(block: BlockNo, to: Level, from: Option<Level>, reason: CopyReason) -> Said {
+    match (to, from, reason) {
+        (Level::Ssd, from, CopyReason::Promotion) => {
+            Said::Promote { block, from_dram: from == Some(Level::Dram) }
+        }
+        (Level::Ssd, Some(Level::Dram), CopyReason::Move) => Said::Move(block),
+        (Level::ReadSsd, Some(from), CopyReason::Move) => Said::Mirror { block, from },
+        copy => panic!("no scheme makes {copy:?}"),
+    }
+}
+
 /// All looks ahead at one block.
 pub fn look_ahead(scheme: &AnyScheme, block: BlockNo) -> Hint {
     let mut hint = scheme.announce(block);
@@ -307,14 +318,7 @@ impl Driver {
                 if from.level().is_none() {
                     self.ledger.copied_from_disk();
                 }
-                match (to, from.level(), reason) {
-                    (Level::Ssd, from, CopyReason::Promotion) => {
-                        Said::Promote { block, from_dram: from == Some(Level::Dram) }
-                    }
-                    (Level::Ssd, Some(Level::Dram), CopyReason::Move) => Said::Move(block),
-                    (Level::ReadSsd, Some(from), CopyReason::Move) => Said::Mirror { block, from },
-                    copy => panic!("no scheme makes {copy:?}"),
-                }
+                said_of_copy(block, to, from.level(), reason)
             }
         }
     }

@@ -33,7 +33,7 @@ fn to_settings(choices: &Choices, sizing: &str) -> Settings {
 fn any_choices() -> impl Strategy<Value = Choices> {
     let place = (
         prop::sample::select(vec!["npe", "full-hybrid", "full-hybrid", "full-strict"]),
-        prop::sample::select(vec![0u32, 1, 2, 3, 4, 8]),
+        prop::sample::select(vec![0u32, 1, 2, 3, 4, 8, 9]),
         prop::sample::select(vec!["modulo", "jhash"]),
     );
     let promotion = (

@@ -122,5 +122,5 @@ fn what_lies_side_by_side_is_refused_and_the_rest_is_not() {
     assert_eq!(check("rpac", &[("region_blocks", "1")]), Ok(()));
     let by_default: Vec<&str> =
         all_schemes().iter().map(|info| info.name).filter(|name| check(name, &[]).is_err()).collect();
-    assert_eq!(by_default, ["rpac", "opencas-like"]);
+    assert_eq!(by_default, ["rpac", "rpac-prototype", "opencas-like"]);
 }

@@ -1,7 +1,7 @@
 //! ARC, S3-FIFO, SIEVE and their like against plain vectors, effect by effect, and what the papers promise of them.
 
-use lode_policy::{Effect, Quota, Scheme, all_schemes, build};
-use lode_types::{Access, Level};
+use lode_policy::{Effect, Quota, Scheme, build};
+use lode_types::Access;
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Step, any_blocks, any_step, settings};
@@ -142,28 +142,6 @@ fn is_as_with_exact_counts(round: u64) -> bool {
 fn w_tinylfu_admits_by_exact_counts_where_few_blocks_are_known() {
     let alike = (0..200).filter(|&round| is_as_with_exact_counts(round)).count();
     assert!(alike >= 185, "{alike} of 200");
-}
-
-/// Every scheme of the registry that can be set so.
-#[test]
-fn what_is_dirty_is_not_taken_over_by_a_policy_that_keeps_nothing_dirty() {
-    let mut tried = 0;
-    for info in all_schemes() {
-        for policy in ["ro", "wt", "wa", "pt"] {
-            let mut settings = info.settings();
-            if settings.set("write_policy", policy).is_err() {
-                continue;
-            }
-            let quota = Quota::new(0, 8);
-            let mut driver = Driver::new(&settings, quota, quota);
-            driver.step(Step::Restore(1, true));
-            assert_eq!(driver.residents(Level::Ssd).len(), 0, "{} {policy}", info.name);
-            driver.step(Step::Restore(1, false));
-            assert_eq!(driver.residents(Level::Ssd).len(), 1, "{} {policy}", info.name);
-            tried += 1;
-        }
-    }
-    assert!(tried > 0);
 }
 
 /// Hits on a working set that fits, out of 39,000, while a scan passes that is read once and is much larger than the cache.

@@ -6,7 +6,7 @@ use lode_types::{Access, Level};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::driver::{Driver, Said, Step, any_blocks, settings};
+use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
 use crate::one_level::compare_with;
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainOneLevel;
@@ -14,9 +14,8 @@ use crate::oracle::rpac::{PlainRpac, RpacSettings};
 use crate::replacements::{any_policy, any_steps};
 use crate::vectors::vector;
 
-fn any_rpac() -> impl Strategy<Value = RpacSettings> {
-    let region_blocks = prop_oneof![Just(4u64), 1u64..24, Just(1 << 20)];
-    let decay_interval = prop_oneof![2 => 1u64..40, 1 => 40u64..300, 1 => Just(u64::MAX)];
+fn any_rpac(region_blocks: impl Strategy<Value = u64>) -> impl Strategy<Value = RpacSettings> {
+    let decay_interval = prop_oneof![2 => 1u64..40, 1 => 40u64..600, 1 => Just(u64::MAX)];
     let alpha = prop_oneof![Just(0.5), 0.0..0.99];
     let factor = prop_oneof![Just(1.4), Just(1.0), 1.0..3.0];
     let most_regions = prop_oneof![2 => Just(1000usize), 1 => 1usize..8];
@@ -32,30 +31,126 @@ fn any_rpac() -> impl Strategy<Value = RpacSettings> {
     )
 }
 
+/// Drives a scheme with all of these settings and the oracle through the same steps.
+fn compare(
+    scheme: &str,
+    policy: &str,
+    rpac: RpacSettings,
+    level: PlainLevel,
+    sets: (u32, &str),
+    steps: &[Step],
+) {
+    let mut settings = settings(scheme, &[("write_policy", policy), ("map", sets.1)]);
+    let numbers = [
+        ("assoc", sets.0.to_string()),
+        ("region_blocks", rpac.region_blocks.to_string()),
+        ("tree_depth", rpac.tree_depth.to_string()),
+        ("decay_interval", rpac.decay_interval.to_string()),
+        ("alpha", rpac.alpha.to_string()),
+        ("factor", rpac.factor.to_string()),
+        ("most_regions", rpac.most_regions.to_string()),
+    ];
+    for (key, value) in numbers {
+        settings.set(key, &value).unwrap();
+    }
+    let blocks = level.blocks;
+    compare_with(&settings, blocks, PlainOneLevel::new(PlainRpac::new(rpac, level), policy), steps);
+}
+
+/// Blocks of sets too long to be walked, and of some that are not.
+fn many_blocks() -> impl Strategy<Value = u32> {
+    prop_oneof![6 => 65u32..300, 1 => 0u32..65]
+}
+
+/// Enough accesses to fill sets of that many blocks, each for a while to one area, so that some regions and parts become more
+/// popular than others; with few other events. Block numbers are multiples of a stride.
+fn many_steps(stride: u64) -> impl Strategy<Value = Vec<Step>> {
+    const BLOCKS: u64 = 500;
+    let share = many_blocks().prop_map(|blocks| Quota::new(0, blocks)).boxed();
+    let accesses = prop::collection::vec((0u64..1000, any::<bool>()), 0..250);
+    let stretch = (0..BLOCKS, 1..BLOCKS / 2, accesses).prop_map(|(first, span, accesses)| {
+        let step = |(at, read): (u64, bool)| {
+            let block = (first + at % span) % BLOCKS;
+            if read { Step::Read(block) } else { Step::Write(block, block.is_multiple_of(3)) }
+        };
+        accesses.into_iter().map(step).collect::<Vec<_>>()
+    });
+    let rare = prop::collection::vec(any_step(BLOCKS, share), 0..6);
+    let apart = move |step| match step {
+        Step::Read(block) => Step::Read(block * stride),
+        Step::Write(block, partial) => Step::Write(block * stride, partial),
+        Step::Discard(block) => Step::Discard(block * stride),
+        Step::Forget(level, block) => Step::Forget(level, block * stride),
+        Step::Cleaned(block) => Step::Cleaned(block * stride),
+        Step::Restore(block, dirty) => Step::Restore(block * stride, dirty),
+        Step::EndRequest | Step::Resize(_) => step,
+    };
+    prop::collection::vec((stretch, rare), 1..8).prop_map(move |parts| {
+        let steps = parts.into_iter().flat_map(|(stretch, rare)| [stretch, rare].concat());
+        steps.map(apart).collect()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn equals_the_oracle(
-        policy in any_policy(), blocks in any_blocks(), steps in any_steps(), rpac in any_rpac(),
+        policy in any_policy(), blocks in any_blocks(), steps in any_steps(),
+        rpac in any_rpac(prop_oneof![Just(4u64), 1u64..24, Just(1 << 20)]),
         assoc in prop::sample::select(vec![0u32, 1, 2, 4, 8, 16]),
         map in prop::sample::select(vec!["modulo", "jhash"]),
     ) {
-        let mut settings = settings("rpac", &[("write_policy", policy), ("map", map)]);
-        let numbers = [
-            ("assoc", assoc.to_string()),
-            ("region_blocks", rpac.region_blocks.to_string()),
-            ("tree_depth", rpac.tree_depth.to_string()),
-            ("decay_interval", rpac.decay_interval.to_string()),
-            ("alpha", rpac.alpha.to_string()),
-            ("factor", rpac.factor.to_string()),
-            ("most_regions", rpac.most_regions.to_string()),
-        ];
-        for (key, value) in numbers {
-            settings.set(key, &value).unwrap();
-        }
-        let oracle = PlainRpac::new(rpac, PlainLevel::new(assoc, map == "jhash", blocks));
-        compare_with(&settings, blocks, PlainOneLevel::new(oracle, policy), &steps);
+        let level = PlainLevel::new(assoc, map == "jhash", blocks);
+        compare("rpac", policy, rpac, level, (assoc, map), &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Where victims are not found by a walk: with regions whose blocks are looked up one by one, and with larger ones.
+    #[test]
+    fn with_long_sets_equals_the_oracle(
+        policy in any_policy(), blocks in many_blocks(), steps in many_steps(1),
+        rpac in any_rpac(prop_oneof![1 => 1u64..17, 2 => 17u64..150]),
+        assoc in prop::sample::select(vec![0u32, 48, 64, 100]),
+        map in prop::sample::select(vec!["modulo", "jhash"]),
+    ) {
+        let level = PlainLevel::new(assoc, map == "jhash", blocks);
+        compare("rpac", policy, rpac, level, (assoc, map), &steps);
+    }
+
+    /// The prototype's own parameters, over some forty of its regions.
+    #[test]
+    fn the_prototype_equals_the_oracle(
+        policy in any_policy(), blocks in many_blocks(), steps in many_steps(3331),
+        decay_interval in prop_oneof![Just(600u64), Just(200)],
+        assoc in prop::sample::select(vec![0u32, 64, 512]),
+    ) {
+        let rpac = RpacSettings {
+            region_blocks: 40_960, tree_depth: 2, decay_interval, alpha: 0.5, factor: 1.5, most_regions: 1 << 20,
+        };
+        let level = PlainLevel::new(assoc, false, blocks);
+        compare("rpac-prototype", policy, rpac, level, (assoc, "modulo"), &steps);
+    }
+}
+
+/// What nobody sets is as in the paper's prototype with Webproxy.
+#[test]
+fn the_prototypes_defaults() {
+    let settings = settings("rpac-prototype", &[]);
+    let pairs: Vec<_> = settings.values().collect();
+    for expected in [
+        ("region_blocks", "40960"),
+        ("tree_depth", "2"),
+        ("decay_interval", "600"),
+        ("alpha", "0.5"),
+        ("factor", "1.5"),
+        ("assoc", "512"),
+        ("write_policy", "wb"),
+    ] {
+        assert!(pairs.contains(&expected), "{expected:?} not in {pairs:?}");
     }
 }
 
@@ -125,7 +220,7 @@ fn memory_for_each_known_block_is_bounded() {
     for blocks in [2_000, 20_000] {
         for assoc in [1, 2, 8, 48, 64, 100, 512, 0] {
             for (region_blocks, tree_depth, stride) in
-                [(1, 2, 1), (2, 4, 2), (4, 2, 1), (4, 2, 5), (16, 4, 16)]
+                [(1, 2, 1), (2, 4, 2), (4, 2, 1), (4, 2, 5), (16, 4, 16), (17, 4, 1), (40_960, 2, 1)]
             {
                 let pairs = [
                     ("assoc", assoc),

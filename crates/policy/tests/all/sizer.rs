@@ -157,16 +157,16 @@ proptest! {
 }
 
 #[test]
-fn without_sizing_every_vm_has_everything() {
+fn without_sizing_every_vm_keeps_its_part() {
     let physical = Quota::new(100, 1000);
     let settings = settings("etica", &[("sizing", "off"), ("sizing_interval", "1")]);
     let mut host = Host::new(&settings, physical, 3);
     for at in 0..100 {
         host.request((at % 3, at as u64 % 7, at % 2 == 0));
-        assert_eq!(host.quotas(), [physical; 3]);
+        assert_eq!(host.quotas(), [Quota::new(33, 333); 3]);
     }
     let settings = crate::driver::settings("lru", &[]);
-    assert_eq!(Sizer::new(&settings, physical).first_share(5), physical);
+    assert_eq!(Sizer::new(&settings, physical).first_share(5), Quota::new(20, 200));
 }
 
 /// Two VMs; the first asks for 3 blocks of each level, the second for nothing.

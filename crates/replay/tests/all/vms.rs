@@ -70,10 +70,13 @@ fn a_vm_met_late_has_no_share_before_the_next_sizing() {
     // Counted ahead, it starts with half of the levels.
     let report = run(text.clone(), &options(&[&interval]), Some(2));
     assert_eq!(report.vms[1].counts.counters.read_misses, 2);
-    // Without sizing, every VM has the whole levels.
-    let report = run(text, &options(&["sizing=off"]), None);
+    // Without sizing it never gets one, and that is said; counted ahead, it keeps its half.
+    let report = run(text.clone(), &options(&["sizing=off"]), None);
+    assert_eq!(report.vms[1].counts.counters.read_misses, 2_000);
+    assert!(report.warnings[0].contains("before 1 volume appeared"), "{:?}", report.warnings);
+    let report = run(text, &options(&["sizing=off"]), Some(2));
     assert_eq!(report.vms[1].counts.counters.read_misses, 2);
-    assert!(report.vms[1].intervals.is_empty());
+    assert!(report.vms[1].intervals.is_empty() && report.warnings.is_empty());
 }
 
 #[test]

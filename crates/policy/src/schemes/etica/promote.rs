@@ -61,7 +61,8 @@ impl Etica {
     /// eviction room is made after this question is asked, so that every candidate has a chance.
     fn has_a_chance(&self, candidate: &Candidate) -> bool {
         let set = self.ssd_set(candidate);
-        let below = self.ssd.lower_bound(set).is_some_and(|bound| candidate.score > bound);
+        let below =
+            self.ssd.lower_bound(set, &self.table.records).is_some_and(|bound| candidate.score > bound);
         !self.ssd.lists.is_closed(set)
             && (below || self.config.evict_literally || !self.ssd.lists.is_full(set))
     }

@@ -1,4 +1,5 @@
-//! The SSD level: the lists of its sets and, in the `full` modes, each set's heap of least wanted blocks.
+//! The SSD level: the lists of its sets and, in the `full` modes, what finds each set's least wanted block: a heap or, where
+//! sets are small, a look at all of them.
 
 use super::heap::{Entry, Heap};
 use super::records::Records;
@@ -6,6 +7,10 @@ use crate::effect::Slot;
 use crate::geometry::Geometry;
 use crate::lists::SetLists;
 use lode_types::BlockNo;
+
+/// Up to so many blocks a set has no heap: it would take more memory than its blocks' records, and a look at all of them,
+/// fewer than twice as many, is soon done.
+const LARGEST_ASSOC_WITHOUT_HEAP: u32 = 8;
 
 /// The block that a set would give up first.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,7 +23,7 @@ pub(super) struct Victim {
 #[derive(Debug)]
 pub(super) struct SsdSets {
     pub(super) lists: SetLists<u32>,
-    /// One heap a set in the `full` modes; empty under NPE, where the list's order decides.
+    /// One heap a set in the `full` modes. Empty where sets are small, and under NPE, where the list's order decides.
     heaps: Vec<Heap>,
     by_popularity: bool,
     arrivals: u32,
@@ -26,8 +31,20 @@ pub(super) struct SsdSets {
 
 impl SsdSets {
     pub(super) fn new(geometry: Geometry, by_popularity: bool) -> SsdSets {
-        let heaps = if by_popularity { vec![Heap::default(); geometry.sets() as usize] } else { Vec::new() };
-        SsdSets { lists: SetLists::new(geometry), heaps, by_popularity, arrivals: 0 }
+        let lists = SetLists::new(geometry);
+        let mut sets = SsdSets { lists, heaps: Vec::new(), by_popularity, arrivals: 0 };
+        sets.provide_heaps();
+        sets
+    }
+
+    /// An empty heap for each set, where they have heaps.
+    fn provide_heaps(&mut self) {
+        let geometry = self.lists.geometry();
+        let have_heaps = self.by_popularity && !(1..=LARGEST_ASSOC_WITHOUT_HEAP).contains(&geometry.assoc());
+        let heaps = if have_heaps { geometry.sets() as usize } else { 0 };
+        self.heaps.clear();
+        self.heaps.shrink_to(heaps);
+        self.heaps.resize(heaps, Heap::default());
     }
 
     /// A hit. Only the order of a list that decides is kept.
@@ -41,29 +58,40 @@ impl SsdSets {
     pub(super) fn insert(&mut self, block: BlockNo, id: u32, score: f32) -> Slot {
         let set = self.lists.geometry().set_of(block);
         let slot = self.lists.insert(set, id);
-        if self.by_popularity {
-            self.push(set, score, id);
-        }
+        self.push(set, score, id);
         slot
     }
 
     fn push(&mut self, set: u32, score: f32, id: u32) {
-        self.heaps[set as usize].push(Entry { score, arrival: self.arrivals, id });
-        self.arrivals = self.arrivals.wrapping_add(1);
+        if let Some(heap) = self.heaps.get_mut(set as usize) {
+            heap.push(Entry { score, arrival: self.arrivals, id });
+            self.arrivals = self.arrivals.wrapping_add(1);
+        }
     }
 
     pub(super) fn remove(&mut self, block: BlockNo, slot: Slot) {
         let set = self.lists.geometry().set_of(block);
         let id = self.lists.value(slot);
         self.lists.remove(set, slot);
-        if self.by_popularity {
-            self.heaps[set as usize].remove(id);
+        if let Some(heap) = self.heaps.get_mut(set as usize) {
+            heap.remove(id);
         }
     }
 
-    /// A score that no block of `set` is below, without looking at the records; none when it is empty.
-    pub(super) fn lower_bound(&self, set: u32) -> Option<f32> {
-        self.heaps[set as usize].top().map(|entry| entry.score)
+    /// A score that no block of `set` is below, if there is a heap without looking at the records; none when the set is empty.
+    pub(super) fn lower_bound(&self, set: u32, records: &Records) -> Option<f32> {
+        match self.heaps.get(set as usize) {
+            Some(heap) => heap.top().map(|entry| entry.score),
+            None => self.least_of_all(set, records).map(|victim| victim.score),
+        }
+    }
+
+    /// The block with the lowest score, of equal ones the first to come; none when the set is empty. Hits do not change the order of
+    /// the list, which therefore is that of arrival.
+    fn least_of_all(&self, set: u32, records: &Records) -> Option<Victim> {
+        let score = |slot: Slot| records[self.lists.value(slot) as usize].score;
+        let blocks = self.lists.from_oldest(set).map(|slot| Victim { slot, score: score(slot) });
+        blocks.min_by(|a, b| a.score.total_cmp(&b.score))
     }
 
     /// The least wanted block of a set that is not empty: the lowest score, then the longest resident;
@@ -73,7 +101,9 @@ impl SsdSets {
             let slot = self.lists.oldest(set).expect("the set is not empty");
             return Victim { slot, score: 0.0 };
         }
-        let heap = &mut self.heaps[set as usize];
+        let Some(heap) = self.heaps.get_mut(set as usize) else {
+            return self.least_of_all(set, records).expect("the set is not empty");
+        };
         loop {
             let top = heap.top().expect("the set is not empty");
             let record = &records[top.id as usize];
@@ -101,15 +131,22 @@ impl SsdSets {
         self.heaps.iter_mut().for_each(|heap| heap.scale(factor));
     }
 
-    /// The first of four looks ahead at a set whose least wanted block may have to leave: its heap.
+    /// The first of four looks ahead at a set whose least wanted block may have to leave: its heap, or the end of its list.
     pub(super) fn prefetch_bound(&self, set: u32) {
-        self.heaps[set as usize].prefetch();
+        match self.heaps.get(set as usize) {
+            Some(heap) => heap.prefetch(),
+            None => self.lists.prefetch(self.lists.next_to_leave(set)),
+        }
     }
 
     /// The second look: the records that [`SsdSets::least_wanted`] looks at first.
     pub(super) fn prefetch_least_wanted(&self, set: u32, records: &Records) {
-        let heap = &self.heaps[set as usize];
-        heap.top().into_iter().chain(heap.below_top()).for_each(|next| records.prefetch(next.id));
+        match self.heaps.get(set as usize) {
+            Some(heap) => {
+                heap.top().into_iter().chain(heap.below_top()).for_each(|next| records.prefetch(next.id));
+            }
+            None => self.lists.from_oldest(set).for_each(|slot| records.prefetch(self.lists.value(slot))),
+        }
     }
 
     /// The third look: the slot of the block that is likely to leave.
@@ -127,18 +164,13 @@ impl SsdSets {
     }
 
     fn likely_to_leave(&self, set: u32, records: &Records) -> Option<Slot> {
-        self.heaps[set as usize].top().and_then(|top| records[top.id as usize].ssd_slot())
+        self.heaps.get(set as usize)?.top().and_then(|top| records[top.id as usize].ssd_slot())
     }
 
     /// Fills every heap anew from the lists, after the sets changed.
     fn fill_heaps(&mut self, records: &Records) {
-        if !self.by_popularity {
-            return;
-        }
-        let sets = self.lists.geometry().sets();
-        self.heaps.clear();
-        self.heaps.resize(sets as usize, Heap::default());
-        for set in 0..sets {
+        self.provide_heaps();
+        for set in 0..self.heaps.len() as u32 {
             let ids: Vec<u32> = self.lists.from_oldest(set).map(|slot| self.lists.value(slot)).collect();
             for id in ids {
                 self.push(set, records[id as usize].score, id);
