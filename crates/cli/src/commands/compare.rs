@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_plan::{
-    CellReport, CompareOptions, CompareReport, ComparedSchemes, LevelBytes, MAX_PLAN_BYTES, PlanError,
-    PlannedShares, compare,
+    CellReport, CompareOptions, CompareReport, ComparedSchemes, LevelBytes, MAX_CELLS, MAX_PLAN_BYTES,
+    PlanError, PlannedShares, compare,
 };
 use lode_replay::InputReport;
 
@@ -157,7 +157,9 @@ impl CompareCommand {
                 read_ssd_bytes: at(&self.read_ssd, index),
             })
             .collect();
-        let twice = (1..count).find_map(|at| Some((sizes[..at].iter().position(|s| *s == sizes[at])?, at)));
+        // More than are compared at all are refused as too many.
+        let twice = (1..count.min(MAX_CELLS))
+            .find_map(|at| Some((sizes[..at].iter().position(|s| *s == sizes[at])?, at)));
         match twice {
             Some((one, other)) => Err(CliError::Usage(format!(
                 "The sizes in places {} and {} are the same; name each size once",

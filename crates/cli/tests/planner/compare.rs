@@ -213,7 +213,7 @@ fn a_scheme_with_a_read_ssd_stands_beside_those_without() {
 fn comparisons_that_cannot_be_are_refused() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
-    let many = vec!["1MiB"; 2049].join(",");
+    let many = (1..=2049).map(|mib| format!("{mib}MiB")).collect::<Vec<_>>().join(",");
     for (more, expected) in [
         (&["--schemes", "etica"][..], "Give the levels' sizes"),
         (&["--schemes", "etica,arc,etica", "--ssd", "1MiB"], "--schemes has 'etica' twice"),
