@@ -352,7 +352,11 @@ impl MiniFollower {
         let rate = self.sample.rate();
         let expected = rate * self.accesses as f64;
         let hits = counters.read_hits.iter().sum::<u64>() + counters.write_hits_ssd;
-        let misses = self.followed - hits.min(self.followed);
+        let of_all = match counters.ssd_writes.write {
+            // Where writes never go to the SSD they never hit, and only reads can be missing hits.
+            0 => rate * self.reads as f64 - counters.read_misses as f64,
+            _ => expected - (self.followed - hits.min(self.followed)) as f64,
+        };
         let of_writes = match counters.block_writes {
             0 => 0.0,
             followed => {
@@ -364,7 +368,7 @@ impl MiniFollower {
         let ssd_writes = (counters.ssd_writes.total() - counters.ssd_writes.write) as f64 + of_writes;
         MiniPoint {
             size_blocks,
-            hit_ratio: (1.0 - misses as f64 / expected).clamp(0.0, 1.0),
+            hit_ratio: (of_all / expected).clamp(0.0, 1.0),
             ssd_writes_per_access: ssd_writes / expected,
         }
     }

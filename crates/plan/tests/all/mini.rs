@@ -112,6 +112,25 @@ fn a_hot_block_in_the_sample_or_not_writes_no_more_than_it_did() {
     }
 }
 
+/// Half of the accesses write one block that the sample lacks, and no write ever hits.
+#[test]
+fn writes_that_never_hit_are_not_taken_for_hits() {
+    let request = |at: u64| match at.is_multiple_of(2) {
+        true => Request { vm: 0, op: AccessOp::Write, block: 7, blocks: 1 },
+        false => Request { vm: 0, op: AccessOp::Read, block: at / 2 * 7919 % 60_000, blocks: 1 },
+    };
+    let requests: Vec<Request> = (0..240_000).map(request).collect();
+    let settings = SchemeInfo::find("l2arc-like").expect("a scheme").settings();
+    let run = |rate| {
+        let options = MiniOptions { settings: settings.clone(), ..options(rate, vec![4000]) };
+        miniature(&mut merge(&requests), &options, &mut |_| {}).expect("points").remove(0)
+    };
+    let (whole, part) = (run(1.0), run(0.01));
+    assert!(part.rate < 0.3, "{}", part.rate);
+    let [whole, part] = [whole, part].map(|vm| vm.points[0].hit_ratio);
+    assert!((whole - part).abs() < 0.02, "{whole} {part}");
+}
+
 /// Each scheme counts something in requests, accesses or blocks, by which it decides much.
 #[test]
 fn what_schemes_count_shrinks_with_the_sample() {
@@ -124,7 +143,15 @@ fn what_schemes_count_shrinks_with_the_sample() {
     }
     for (scheme, pairs) in [
         ("l2arc-like", &[("feed_interval", "2000"), ("feed_blocks", "100")][..]),
-        ("opencas-like", &[("seq_policy", "never"), ("wake_up_requests", "100"), ("flush_max_blocks", "10")]),
+        (
+            "opencas-like",
+            &[
+                ("write_policy", "wb"),
+                ("seq_policy", "never"),
+                ("wake_up_requests", "500"),
+                ("flush_max_blocks", "50"),
+            ],
+        ),
         ("rpac", &[("region_blocks", "1"), ("decay_interval", "20000")]),
         ("rpac", &[("region_blocks", "1"), ("most_regions", "4000")]),
     ] {
@@ -137,7 +164,6 @@ fn what_schemes_count_shrinks_with_the_sample() {
         let (whole, part) = (run(1.0), run(0.01));
         assert!(part.rate < 0.3, "{}", part.rate);
         for (whole, part) in whole.points.iter().zip(&part.points) {
-            println!("{scheme} {pairs:?}: {whole:?} {part:?}");
             assert!((whole.hit_ratio - part.hit_ratio).abs() < 0.02, "{scheme}: {whole:?} {part:?}");
             let writes = (whole.ssd_writes_per_access - part.ssd_writes_per_access).abs();
             assert!(writes < 0.03, "{scheme}: {whole:?} {part:?}");
