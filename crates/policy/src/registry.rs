@@ -150,14 +150,14 @@ static SCHEMES: &[SchemeInfo] = &[
          or stays outside",
         "RPAC (Ye et al.)",
         rpac::TABLES,
-        |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
+        |settings, _, quota| AnyScheme::Rpac(Box::new(rpac::Rpac::new(settings, quota))),
     ),
     SchemeInfo::new(
         "rpac-prototype",
         "rpac with the parameters of its paper's prototype: large regions whose popularity is short-lived",
         "RPAC (Ye et al.)",
         rpac::PROTOTYPE_TABLES,
-        |settings, _, quota| AnyScheme::Rpac(rpac::Rpac::new(settings, quota)),
+        |settings, _, quota| AnyScheme::Rpac(Box::new(rpac::Rpac::new(settings, quota))),
     ),
     SchemeInfo::new(
         "eci-cache-like",
@@ -398,7 +398,7 @@ pub enum AnyScheme {
     /// See [`fast_cache::FastCacheLike`].
     FastCacheLike(fast_cache::FastCacheLike),
     /// See [`rpac::Rpac`].
-    Rpac(rpac::Rpac),
+    Rpac(Box<rpac::Rpac>),
     /// See [`EciCacheLike`].
     EciCacheLike(Box<EciCacheLike>),
     /// See [`sized::CentaurLike`].

@@ -27,7 +27,7 @@ impl Divisor {
     /// Quotient and remainder.
     #[inline(always)]
     pub(super) fn divide(self, number: u64) -> (u64, u64) {
-        let quotient = (u128::from(number) * u128::from(self.reciprocal) >> 64) as u64;
+        let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
         let rest = number - quotient * self.divisor;
         let is_low = u64::from(rest >= self.divisor);
         (quotient + is_low, rest - is_low * self.divisor)

@@ -71,7 +71,7 @@ fn many_steps(stride: u64) -> impl Strategy<Value = Vec<Step>> {
     let stretch = (0..BLOCKS, 1..BLOCKS / 2, accesses).prop_map(|(first, span, accesses)| {
         let step = |(at, read): (u64, bool)| {
             let block = (first + at % span) % BLOCKS;
-            if read { Step::Read(block) } else { Step::Write(block, block % 3 == 0) }
+            if read { Step::Read(block) } else { Step::Write(block, block.is_multiple_of(3)) }
         };
         accesses.into_iter().map(step).collect::<Vec<_>>()
     });
