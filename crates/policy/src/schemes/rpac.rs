@@ -347,10 +347,11 @@ impl Replacement for RegionSets {
 
     fn remove(&mut self, block: BlockNo, slot: Id) {
         let set = self.lists.geometry().set_of(block);
-        self.index.remove(BlockIndex::hash(block), slot);
         self.regions.uncache(self.lists.value(slot).place);
         self.depart(set, slot);
         self.lists.remove(set, slot);
+        // Last, for its bucket is the longest on its way.
+        self.index.remove(BlockIndex::hash(block), slot);
     }
 
     fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
