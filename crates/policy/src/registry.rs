@@ -174,7 +174,7 @@ static SCHEMES: &[SchemeInfo] = &[
         rpac::TABLES,
         |settings, _, quota| AnyScheme::Rpac(Box::new(rpac::Rpac::new(settings, quota))),
     )
-    .taking(Footprint::new(8 << 10, 96).with_sets(256).with_ghosts()),
+    .taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts()),
     SchemeInfo::new(
         "rpac-prototype",
         "rpac with the parameters of its paper's prototype: large regions whose popularity is short-lived",
@@ -182,7 +182,7 @@ static SCHEMES: &[SchemeInfo] = &[
         rpac::PROTOTYPE_TABLES,
         |settings, _, quota| AnyScheme::Rpac(Box::new(rpac::Rpac::new(settings, quota))),
     )
-    .taking(Footprint::new(8 << 10, 96).with_sets(256).with_ghosts()),
+    .taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts()),
     SchemeInfo::new(
         "eci-cache-like",
         "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \

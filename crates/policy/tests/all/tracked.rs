@@ -55,7 +55,9 @@ fn no_setting_makes_a_scheme_take_more_than_was_said() {
     let mut excesses = Vec::new();
     for info in all_schemes() {
         for setting in info.setting_infos() {
-            let SettingKind::Integer { max, .. } = setting.kind else { continue };
+            let (SettingKind::Integer { max, .. } | SettingKind::Scaled { max, .. }) = setting.kind else {
+                continue;
+            };
             let mut settings = info.settings();
             settings.set(setting.key, &max.to_string()).unwrap();
             for stream in [Stream::Scan, Stream::Reused] {

@@ -117,7 +117,8 @@ fn naive_hits(touches: &[Touch], room: usize) -> u64 {
 proptest! {
     #[test]
     fn a_recording_is_replayed_with_its_future(requests in any_requests(VMS, 200), room in 1u32..20) {
-        let (recording, options) = (record(&requests), options(room));
+        // Each VM has its part of the level.
+        let (recording, options) = (record(&requests), options(room * VMS as u32));
         let future = Future::of(&recording, &options, ENOUGH_BYTES).expect("no errors").expect("enough memory");
         let report =
             replay_foreseeing(recording.play(), &options, Some(VMS), Some(&future), &mut |_, _| {}).expect("a report");
