@@ -293,11 +293,6 @@ impl Settings {
         self.values.contains_key(ASSOC).then(|| self.integer(ASSOC))
     }
 
-    /// Whether somebody said how many blocks a set has.
-    pub fn is_assoc_given(&self) -> bool {
-        self.given.contains(ASSOC)
-    }
-
     /// The same settings without sets, unless they were asked for; those of a scheme that knows none, as they are.
     pub fn without_sets(mut self) -> Settings {
         let (key, value) = UNDIVIDED;
@@ -429,12 +424,12 @@ mod tests {
             source: "",
         }];
         let settings = Settings::new("x", &[SETS]);
-        assert_eq!((settings.assoc(), settings.is_assoc_given()), (Some(512), false));
+        assert_eq!(settings.assoc(), Some(512));
         let without = settings.clone().without_sets();
-        assert_eq!((without.assoc(), without.is_assoc_given()), (Some(0), false));
+        assert_eq!(without.assoc(), Some(0));
         let mut given = settings;
         given.set(ASSOC, "512").unwrap();
-        assert_eq!((given.is_assoc_given(), given.without_sets().assoc()), (true, Some(512)));
+        assert_eq!(given.without_sets().assoc(), Some(512));
         assert_eq!(Settings::new("x", &[TABLE]).without_sets().assoc(), None);
     }
 
