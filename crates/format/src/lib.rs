@@ -14,6 +14,7 @@ mod journal;
 mod layout;
 mod page;
 mod read_ssd;
+mod record_buffer;
 mod superblock;
 mod table;
 
@@ -24,6 +25,9 @@ pub use journal::{JournalPage, RECORDS_PER_PAGE, Record, RecordKind};
 pub use layout::{DeviceLayout, ExtentLayout, SlotNo};
 pub use page::{CacheId, PAGE_BYTES};
 pub use read_ssd::ReadSsdLabel;
+pub use record_buffer::{
+    BUFFERED_RECORD_BYTES, BootId, Buffered, FoundRecords, RecordBufferHeader, encode_buffered,
+};
 pub use superblock::Superblock;
 pub use table::{ENTRIES_PER_PAGE, Entry, EntryState, TablePage};
 
