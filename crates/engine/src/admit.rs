@@ -102,8 +102,10 @@ impl Engine {
     fn decide(&mut self, request: GuestRequest) {
         let ends_access = request.ends_access();
         let GuestRequest { token, op, now_ns, .. } = request;
-        let new =
-            |buf, durable| Request { token, buf, parts_left: 1, durable, error: None, served: Served::Dram };
+        let new = |buf, durable| {
+            let served = Served::Dram;
+            Request { token, buf, parts_left: 1, durable, kept_version: 0, error: None, served }
+        };
         match op {
             GuestOp::Read { offset_bytes, length_bytes } => {
                 self.issue_overlapped_again(offset_bytes, length_bytes);

@@ -14,7 +14,7 @@ use crate::blocks::Place;
 use crate::command::{CommandKind, DeviceId};
 use crate::engine::Engine;
 use crate::io::{Io, Owner, Want};
-use crate::journal::Journal;
+use crate::journal::{Journal, Written};
 use crate::slots::Slots;
 
 const PAGES_IN_FLIGHT: usize = 16;
@@ -78,36 +78,63 @@ impl SsdState {
         self.tag
     }
 
+    /// The cache, the volume and its journal ring.
+    pub(crate) fn identity(&self) -> (CacheId, VolumeTag, u64) {
+        (self.cache, self.tag, self.journal.ring())
+    }
+
     /// Offset on the device of a place.
     pub(crate) fn offset(&self, place: Place) -> u64 {
         let (extent, within) = (place / self.layout.extent.slots, place % self.layout.extent.slots);
         self.layout.extent_start(self.extents[extent as usize]) + self.layout.extent.slot(within)
     }
 
-    /// Starts a commit if one is wanted and none is in flight.
-    pub(crate) fn commit(&mut self, io: &mut Io, waited_for: u64) {
-        let wanted = self.commit_wanted
-            || waited_for > self.journal.durable_version()
+    /// Starts a commit if one is wanted and none is in flight: of what is to be durable, with a flush at its end, or only
+    /// of what is to outlive the process, without.
+    pub(crate) fn commit(&mut self, io: &mut Io, durable_wanted: u64, kept_wanted: u64) {
+        let checkpoint_ends =
+            self.checkpoint.as_ref().is_some_and(|c| c.pages.is_empty() && c.in_flight == 0);
+        let durably = self.commit_wanted
+            || durable_wanted > self.journal.durable_version()
             || self.slots.records.len() >= MANY_RECORDS
-            || self.checkpoint.as_ref().is_some_and(|c| c.pages.is_empty() && c.in_flight == 0)
+            || checkpoint_ends
             || (self.journal.has_news() && !self.slots.records.is_empty());
-        if !wanted || self.journal.is_committing() {
+        let is_wanted = durably || kept_wanted > self.kept_version();
+        if !is_wanted || self.journal.is_committing() {
             return;
         }
-        self.commit_wanted = false;
-        for record in &mut self.slots.records {
-            record.slot = global_slot(&self.layout, &self.extents, record.slot);
+        let version = self.slots.version();
+        let mut pages = Vec::new();
+        if !durably {
+            pages = self.journal.start_unflushed(&mut self.slots.records, version);
         }
-        let mut records = std::mem::take(&mut self.slots.records);
-        let pages = self.journal.start(&mut records, self.slots.version());
-        for record in &mut records {
-            record.slot = local_place(&self.layout, &self.extents, record.slot).unwrap_or(record.slot);
+        // Without room in the ring only a flush makes some.
+        if pages.is_empty() {
+            self.commit_wanted = false;
+            pages = self.journal.start(&mut self.slots.records, version);
+            if pages.is_empty() {
+                self.flush(io);
+            }
         }
-        self.slots.records = records;
         for (offset_bytes, buf) in pages {
             let (device, owner, len) = (DeviceId::Ssd, Owner::JournalPage, buf.len());
             io.want(Want { device, offset_bytes, len, data: Some(buf), owner });
         }
+    }
+
+    /// The version up to which everything outlives the process.
+    pub(crate) fn kept_version(&self) -> u64 {
+        self.slots.kept_version(self.journal.written_version())
+    }
+
+    /// A page of the commit is written. True: all are, and what they say outlives the process.
+    pub(crate) fn journal_page_written(&mut self, io: &mut Io) -> bool {
+        match self.journal.page_written() {
+            Written::Some => return false,
+            Written::AllToFlush => self.flush(io),
+            Written::All => {}
+        }
+        true
     }
 
     /// All pages of the commit are written: flush them, and whatever a checkpoint has written.
@@ -183,12 +210,6 @@ impl SsdState {
     }
 }
 
-/// The device's number of a volume's place.
-pub(crate) fn global_slot(layout: &DeviceLayout, extents: &[u32], place: Place) -> u32 {
-    let slots = layout.extent.slots;
-    extents[(place / slots) as usize] * slots + place % slots
-}
-
 /// The volume's place of a device's slot number; `None` when the extent is not the volume's.
 pub(crate) fn local_place(layout: &DeviceLayout, extents: &[u32], slot: u32) -> Option<Place> {
     let slots = layout.extent.slots;
@@ -199,11 +220,12 @@ pub(crate) fn local_place(layout: &DeviceLayout, extents: &[u32], slot: u32) -> 
 impl Engine {
     /// Commits the journal if anybody waits for it or space runs short.
     pub(crate) fn drive_journal(&mut self) {
-        let waited_for = self.durable.version_waited_for().max(self.range_version());
+        let durable_wanted = self.durable.version_waited_for().max(self.range_version());
+        let kept_wanted = self.durable.kept_waited_for();
         let pressed = self.admission_is_blocked() || self.copies.wants_places();
         if let Some(ssd) = &mut self.ssd {
             ssd.commit_wanted |= pressed && ssd.slots.waiting() > 0;
-            ssd.commit(&mut self.io, waited_for);
+            ssd.commit(&mut self.io, durable_wanted, kept_wanted);
         }
     }
 }

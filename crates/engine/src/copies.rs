@@ -180,7 +180,9 @@ impl Engine {
                 return;
             }
             (Stage::Read(Source::ReadSsd | Source::Ssd), _) => return self.start_copy(block),
-            (Stage::WriteSsd { place, crc }, Ok(())) => self.put_on_ssd(block, place, crc, false),
+            (Stage::WriteSsd { place, crc }, Ok(())) => {
+                self.put_on_ssd(block, place, crc, false);
+            }
             (Stage::WriteSsd { place, .. }, Err(_)) => self.place_failed(place),
             (Stage::WriteReadSsd { place, crc }, Ok(())) => {
                 self.read_ssd.note(result);

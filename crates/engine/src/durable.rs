@@ -1,8 +1,10 @@
-//! Who waits for durability: guests that asked for it, and blocks whose next step needs it.
+//! Who waits for durability: guests that asked for it, and blocks whose next step needs it. And who waits for less: a
+//! guest's plain write is acknowledged when a death of the process cannot lose it any more.
 
 use lode_types::BlockNo;
 
 use crate::blocks::{Op, Stage};
+use crate::checkpoint::SsdState;
 use crate::engine::Engine;
 use crate::guest::GuestError;
 
@@ -18,6 +20,8 @@ struct Waiter {
 #[derive(Debug, Default)]
 pub(crate) struct Durable {
     waiters: Vec<Waiter>,
+    /// Requests that are answered once this version outlives the process.
+    keepers: Vec<(u64, usize)>,
     gates: Vec<(u64, BlockNo)>,
 }
 
@@ -28,18 +32,24 @@ impl Durable {
         waiters.chain(self.gates.iter().map(|gate| gate.0)).max().unwrap_or(0)
     }
 
+    /// The version that somebody waits to outlive the process; 0 if nobody does.
+    pub(crate) fn kept_waited_for(&self) -> u64 {
+        self.keepers.iter().map(|keeper| keeper.0).max().unwrap_or(0)
+    }
+
     /// The backing mark that somebody waits for; 0 if nobody does.
     pub(crate) fn mark_waited_for(&self) -> u64 {
         self.waiters.iter().map(|waiter| waiter.mark).max().unwrap_or(0)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.waiters.is_empty() && self.gates.is_empty()
+        self.waiters.is_empty() && self.keepers.is_empty() && self.gates.is_empty()
     }
 
     /// The requests that wait, because nothing will become durable any more.
     pub(crate) fn give_up_waiters(&mut self) -> Vec<usize> {
-        self.waiters.drain(..).map(|waiter| waiter.request).collect()
+        let keepers = self.keepers.drain(..).map(|(_, request)| request);
+        self.waiters.drain(..).map(|waiter| waiter.request).chain(keepers).collect()
     }
 
     /// The blocks that wait, because nothing will become durable any more.
@@ -75,6 +85,30 @@ impl Engine {
         let mark = self.backing.mark();
         self.durable.waiters.push(Waiter { request, version, mark });
         self.release_waiters();
+    }
+
+    /// Answers a request once everything up to `version` outlives the process, which usually it does already.
+    pub(crate) fn answer_when_kept(&mut self, request: usize, version: u64) {
+        if version <= self.kept_version() {
+            self.answer(request);
+        } else if self.alarms.failed {
+            self.fail_request(request, GuestError::Io);
+            self.answer(request);
+        } else {
+            self.durable.keepers.push((version, request));
+        }
+    }
+
+    fn kept_version(&self) -> u64 {
+        self.ssd.as_ref().map_or(u64::MAX, SsdState::kept_version)
+    }
+
+    /// Journal pages were written: answers those who waited for no more.
+    pub(crate) fn release_keepers(&mut self) {
+        let kept = self.kept_version();
+        let is_kept = |&mut (version, _): &mut (u64, usize)| version <= kept;
+        let released: Vec<_> = self.durable.keepers.extract_if(.., is_kept).collect();
+        released.into_iter().for_each(|(_, request)| self.answer(request));
     }
 
     /// Answers the requests whose durability has been reached.

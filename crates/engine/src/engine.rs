@@ -91,6 +91,9 @@ pub struct Alarms {
     pub damaged_mirrored: u64,
     /// Cached blocks that were damaged and that nothing else held: guests get errors for them.
     pub damaged_dirty: u64,
+    /// Blocks newer than the backing disk that could not be read during the start, or were not what they had been: guests
+    /// get errors for them while that is so, until they are overwritten.
+    pub unreadable_at_start: u64,
     /// Failed commands on the SSD.
     pub ssd_errors: u64,
     /// Failed commands on the read SSD.
@@ -101,6 +104,10 @@ pub struct Alarms {
     pub backing_errors: u64,
     /// The journal or a flush failed: nothing is acknowledged as durable any more.
     pub failed: bool,
+    /// It was the SSD that failed, for this volume or for another one on it.
+    pub ssd_failed: bool,
+    /// It was the backing disk that failed, for this volume or for another one on it.
+    pub backing_failed: bool,
 }
 
 /// What is in the cache and under way now.
@@ -159,6 +166,8 @@ pub(crate) struct Request {
     pub(crate) buf: Option<Buf>,
     pub(crate) parts_left: u32,
     pub(crate) durable: bool,
+    /// What must outlive the process before the answer: the version of the latest dirty copy that it made; 0 without one.
+    pub(crate) kept_version: u64,
     pub(crate) error: Option<crate::GuestError>,
     pub(crate) served: crate::Served,
 }
@@ -237,6 +246,7 @@ impl Engine {
             config,
         };
         if let Some(attached) = attached {
+            engine.alarms.unreadable_at_start = attached.unreadable_blocks;
             let (ssd, recovered) = attached.into_state();
             engine.ssd = Some(ssd);
             engine.take_over(recovered);
@@ -316,8 +326,8 @@ impl Engine {
         let Some(ssd) = &mut self.ssd else { return };
         match owner {
             Owner::JournalPage => {
-                if ssd.journal.page_written() {
-                    ssd.flush(&mut self.io);
+                if ssd.journal_page_written(&mut self.io) {
+                    self.release_keepers();
                 }
             }
             Owner::TablePage => ssd.table_page_written(&mut self.io),
@@ -459,10 +469,13 @@ impl Engine {
         if entry.durable && self.alarms.failed {
             entry.error.get_or_insert(crate::GuestError::Io);
         }
-        if entry.durable && entry.error.is_none() {
-            self.answer_when_durable(request);
-        } else {
-            self.answer(request);
+        match (entry.durable, entry.error) {
+            (true, None) => self.answer_when_durable(request),
+            (false, None) if entry.kept_version > 0 => {
+                let version = entry.kept_version;
+                self.answer_when_kept(request, version);
+            }
+            _ => self.answer(request),
         }
     }
 

@@ -14,6 +14,19 @@ struct Commit {
     version: u64,
     page: u64,
     tail: u64,
+    /// A flush ends it.
+    durably: bool,
+}
+
+/// How far the pages of a commit have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// Some are not written yet.
+    Some,
+    /// All are, and the SSD must be flushed.
+    AllToFlush,
+    /// All are, which is all that was wanted.
+    All,
 }
 
 /// The ring and the commit in flight.
@@ -34,8 +47,13 @@ pub(crate) struct Journal {
     reusable: u64,
     durable_page: u64,
     durable_version: u64,
-    /// The durable version that the latest page written speaks of.
+    /// Everything up to this version is in pages that were written, flushed or not.
+    written_version: u64,
+    /// Pages were written that no flush covers. The last of them is full, so that it is not written again before one does.
+    unflushed: bool,
+    /// The durable version and the tail that the latest page written speaks of.
     told: u64,
+    told_tail: u64,
     commit: Option<Commit>,
 }
 
@@ -64,13 +82,21 @@ impl Journal {
             reusable: 1,
             durable_page: 0,
             durable_version: version,
+            written_version: version,
+            unflushed: false,
             told: version,
+            told_tail: 1,
             commit: None,
         }
     }
 
     pub(crate) fn durable_version(&self) -> u64 {
         self.durable_version
+    }
+
+    /// The version up to which a kill of the process loses nothing, because the SSD was given it.
+    pub(crate) fn written_version(&self) -> u64 {
+        self.written_version
     }
 
     /// Whether no page written says how much is durable: at a restart the latest commit would be believed
@@ -81,6 +107,11 @@ impl Journal {
 
     pub(crate) fn is_committing(&self) -> bool {
         self.commit.is_some()
+    }
+
+    /// The ring that this life writes.
+    pub(crate) fn ring(&self) -> u64 {
+        self.ring
     }
 
     /// The page being filled: pages below it are complete.
@@ -102,39 +133,74 @@ impl Journal {
         self.tail != self.reusable
     }
 
-    /// Starts a commit of as many of `pending` as there is room for, and returns the pages to write.
+    /// Starts a commit of as many of `pending` as there is room for, and returns the pages to write before the flush.
     /// `version` is the latest of the volume: with all of `pending` committed, everything up to it is.
-    /// Without records, or without room, the page being filled is written once more, for its header.
+    /// Without records, or without room, the page being filled is written once more, for its header; a page that no
+    /// flush covers is not, because its other side may be the durable one. Then there is only the flush.
     pub(crate) fn start(&mut self, pending: &mut Vec<Record>, version: u64) -> Vec<(u64, Buf)> {
+        if self.unflushed && (pending.is_empty() || !self.has_room()) {
+            self.begin(0, self.written_version, true);
+            return Vec::new();
+        }
+        let (mut writes, version) = self.fill_pages(pending, version, false);
+        if writes.is_empty() {
+            writes.push(self.write_page());
+        }
+        self.begin(writes.len(), version, true);
+        writes
+    }
+
+    /// Starts a commit without a flush, for what is to outlive the process and not more. Its last page is filled up with
+    /// its last record, which says nothing new, so that the next commit takes the next page: the only sides that a kill
+    /// or a power cut may find are never written over. Without room nothing is started.
+    pub(crate) fn start_unflushed(&mut self, pending: &mut Vec<Record>, version: u64) -> Vec<(u64, Buf)> {
+        let (writes, version) = self.fill_pages(pending, version, true);
+        if !writes.is_empty() {
+            self.begin(writes.len(), version, false);
+        }
+        writes
+    }
+
+    fn begin(&mut self, pages_left: usize, version: u64, durably: bool) {
         debug_assert!(self.commit.is_none());
+        self.commit = Some(Commit { pages_left, version, page: self.page, tail: self.told_tail, durably });
+    }
+
+    /// Takes as many of `pending` as there is room for into pages. Returns these, and the version up to which they and
+    /// those before say everything.
+    fn fill_pages(
+        &mut self,
+        pending: &mut Vec<Record>,
+        version: u64,
+        fill_up: bool,
+    ) -> (Vec<(u64, Buf)>, u64) {
         let mut writes = Vec::new();
         let mut taken = 0;
-        while writes.len() < MAX_PAGES_PER_COMMIT {
-            if self.records.len() == RECORDS_PER_PAGE && taken < pending.len() && !self.advance() {
+        while writes.len() < MAX_PAGES_PER_COMMIT && taken < pending.len() {
+            if self.records.len() == RECORDS_PER_PAGE && !self.advance() {
                 break;
             }
             let room = RECORDS_PER_PAGE - self.records.len();
             let next = (taken + room).min(pending.len());
             self.records.extend_from_slice(&pending[taken..next]);
             taken = next;
-            writes.push(self.write_page());
-            if taken == pending.len() {
-                break;
+            if let Some(&last) = self.records.last().filter(|_| fill_up) {
+                self.records.resize(RECORDS_PER_PAGE, last);
             }
-        }
-        if writes.is_empty() {
             writes.push(self.write_page());
         }
         pending.drain(..taken);
         let last = self.records.last().map_or(0, |record| record.version);
-        let version = if pending.is_empty() { version } else { last.max(self.durable_version) };
-        self.commit = Some(Commit { pages_left: writes.len(), version, page: self.page, tail: self.tail });
-        writes
+        (writes, if pending.is_empty() { version } else { last.max(self.written_version) })
+    }
+
+    fn has_room(&self) -> bool {
+        self.page + 1 - self.reusable < self.pairs
     }
 
     /// Goes on to the next page, if the ring has room for it.
     fn advance(&mut self) -> bool {
-        if self.page + 1 - self.reusable >= self.pairs {
+        if !self.has_room() {
             return false;
         }
         self.page += 1;
@@ -144,7 +210,7 @@ impl Journal {
     }
 
     fn write_page(&mut self) -> (u64, Buf) {
-        self.told = self.durable_version;
+        (self.told, self.told_tail) = (self.durable_version, self.tail);
         let page = JournalPage {
             volume: self.tag,
             ring: self.ring,
@@ -163,19 +229,29 @@ impl Journal {
         page_offset(&self.layout, &self.extents, page % self.pairs, side)
     }
 
-    /// One page of the commit is written. True: all are, and the SSD must be flushed.
-    pub(crate) fn page_written(&mut self) -> bool {
+    /// One page of the commit is written.
+    pub(crate) fn page_written(&mut self) -> Written {
         let commit = self.commit.as_mut().expect("a page belongs to a commit");
         commit.pages_left -= 1;
-        commit.pages_left == 0
+        if commit.pages_left > 0 {
+            return Written::Some;
+        }
+        self.written_version = commit.version;
+        if commit.durably {
+            return Written::AllToFlush;
+        }
+        self.commit = None;
+        self.unflushed = true;
+        Written::All
     }
 
-    /// The flush after the commit's pages is done. Returns the version that is now durable.
+    /// The flush at the end of the commit is done. Returns the version that is now durable.
     pub(crate) fn flushed(&mut self) -> u64 {
         let commit = self.commit.take().expect("the flush belongs to a commit");
         self.durable_version = commit.version;
         self.durable_page = commit.page;
         self.reusable = commit.tail;
+        self.unflushed = false;
         commit.version
     }
 }

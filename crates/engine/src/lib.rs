@@ -31,11 +31,15 @@ mod op_read;
 mod op_write;
 mod range;
 mod read_ssd;
+mod record_buffer;
 mod reissue;
 mod rescue;
+mod shared;
 mod slots;
 pub mod store;
 
 pub use buf::{Buf, PAGE_BYTES};
 pub use engine::{Alarms, Engine, EngineConfig, Gauges};
 pub use guest::{Event, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
+pub use record_buffer::{RecordMemory, RecordStorage};
+pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};

@@ -222,9 +222,10 @@ impl Engine {
             }
             return;
         }
-        self.put_on_ssd(block, place, crc, waits_for_it);
+        let version = self.put_on_ssd(block, place, crc, waits_for_it);
         if waits_for_it {
             self.renew_spares(block);
+            self.requests[op.request].kept_version = version;
             self.request_part_done(op.request, Served::Ssd);
         }
         self.op_done(block);
@@ -242,16 +243,18 @@ impl Engine {
         self.runnable.push_back(block);
     }
 
-    /// Notes a new copy on the SSD; it supersedes the block's old one.
-    pub(crate) fn put_on_ssd(&mut self, block: BlockNo, place: Place, crc: u32, dirty: bool) {
+    /// Notes a new copy on the SSD; it supersedes the block's old one. Returns its version.
+    pub(crate) fn put_on_ssd(&mut self, block: BlockNo, place: Place, crc: u32, dirty: bool) -> u64 {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         let old = std::mem::replace(&mut flight.copy, SsdCopy::Whole(place)).place();
         let volatile = !dirty && self.backing.is_unstable(block);
         let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
         slots.put(place, block, crc, dirty, volatile, old);
+        let version = slots.version();
         if volatile {
-            self.backing.remember_volatile(place, slots.version());
+            self.backing.remember_volatile(place, version);
         }
+        version
     }
 
     /// A write to this place failed: it is not used again, and the share shrinks by it.

@@ -210,8 +210,9 @@ impl Engine {
         let Some((place, crc)) = write.copy.take() else { return };
         // After a failure there must come nothing more that is newer than the backing disk.
         let ok = result.is_ok() && !self.alarms.failed;
+        let mut version = 0;
         if ok {
-            self.put_on_ssd(block, place, crc, true);
+            version = self.put_on_ssd(block, place, crc, true);
         } else {
             self.place_failed(place);
         }
@@ -222,6 +223,7 @@ impl Engine {
                 if error.is_some() {
                     self.forget_disk_write(block);
                 }
+                self.requests[op.request].kept_version = version;
                 self.request_part_done(op.request, Served::Ssd);
                 self.op_done(block);
             }

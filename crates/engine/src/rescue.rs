@@ -8,6 +8,7 @@
 //! because nothing was after the failure, and until everything is on the disk they may be all that a power cut
 //! leaves. When everything is there, they are out of date too, and that is remembered as well.
 
+use crate::command::DeviceId;
 use crate::engine::Engine;
 use crate::store::Distrust;
 
@@ -26,8 +27,33 @@ pub(crate) enum Rescue {
 }
 
 impl Engine {
+    /// A device that others use as well has failed one of them (see [`crate::SharedDevice`]), and so all of them: what this
+    /// engine was told of its flushes is worth no more than what the other one was told.
+    pub fn device_failed(&mut self, device: DeviceId) {
+        if self.has_failed(device) {
+            return;
+        }
+        match device {
+            DeviceId::Ssd if self.ssd.is_some() => self.fail_ssd(),
+            DeviceId::Backing => self.fail_backing(),
+            // What the read SSD holds is promised to nobody.
+            DeviceId::Ssd | DeviceId::ReadSsd => return,
+        }
+        self.run();
+    }
+
+    /// Whether a device failed in a way that ends durability, so that it has failed all who use it.
+    pub fn has_failed(&self, device: DeviceId) -> bool {
+        match device {
+            DeviceId::Ssd => self.alarms.ssd_failed,
+            DeviceId::Backing => self.alarms.backing_failed,
+            DeviceId::ReadSsd => false,
+        }
+    }
+
     /// The SSD failed, and not only a place of it.
     pub(crate) fn fail_ssd(&mut self) {
+        self.alarms.ssd_failed = true;
         if !self.alarms.failed {
             self.rescue = Rescue::Wanted;
         }
@@ -39,6 +65,7 @@ impl Engine {
 
     /// What the backing disk was told to keep may be lost: nothing more is brought to it.
     pub(crate) fn fail_backing(&mut self) {
+        self.alarms.backing_failed = true;
         self.rescue = Rescue::Off;
         self.fail();
     }

@@ -6,11 +6,12 @@
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
-use lode_format::{Entry, EntryState, Record, RecordKind, VolumeTag, data_checksum};
+use lode_format::{Buffered, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum};
 use lode_types::BlockNo;
 
 use crate::blocks::Place;
 use crate::dram::{NONE, settle};
+use crate::record_buffer::RecordBuffer;
 
 /// What a place holds.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +43,14 @@ pub(crate) struct Slots {
     entries_per_page: u32,
     slots_per_extent: u32,
     pages_per_extent: u32,
+    /// The volume's extents, ascending.
+    extents: Vec<u32>,
     /// Records not yet handed to the journal.
     pub(crate) records: Vec<Record>,
+    /// The same records where they outlive the process.
+    buffer: RecordBuffer,
     next_version: u64,
+    durable_version: u64,
     /// Places that failed: what they hold may still count, but they are not used again.
     distrusted: HashSet<Place>,
     dirty: u32,
@@ -52,15 +58,19 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// `entries` is what was recovered, one a place; versions continue above all of them.
+    /// `entries` is what was recovered, one a place, and durable; versions continue above `version`. Of the places no more
+    /// are used than `most`, if those that hold something leave any free.
     pub(crate) fn new(
         tag: VolumeTag,
         entries: Vec<Entry>,
-        next_version: u64,
-        slots_per_extent: u32,
-        pages_per_extent: u32,
+        version: u64,
+        (slots_per_extent, pages_per_extent): (u32, u32),
+        extents: Vec<u32>,
+        most: u64,
     ) -> Slots {
         let free = entries.iter().enumerate().filter(|(_, entry)| entry.state == EntryState::Free);
+        let held = entries.len() - free.clone().count();
+        let free = free.take((most as usize).saturating_sub(held));
         let words =
             (entries.len() / slots_per_extent.max(1) as usize * pages_per_extent as usize).div_ceil(64);
         let dirty = entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u32;
@@ -79,12 +89,30 @@ impl Slots {
             entries_per_page: lode_format::ENTRIES_PER_PAGE as u32,
             slots_per_extent,
             pages_per_extent,
+            extents,
             records: Vec::new(),
-            next_version,
+            buffer: RecordBuffer::default(),
+            next_version: version + 1,
+            durable_version: version,
             distrusted: HashSet::new(),
             dirty,
             journal_failed: false,
         }
+    }
+
+    /// From now on records outlive the process here.
+    pub(crate) fn keep_records_in(&mut self, buffer: RecordBuffer) {
+        self.buffer = buffer;
+    }
+
+    /// Whether records outlive the process.
+    pub(crate) fn keeps_records(&self) -> bool {
+        self.buffer.has_memory()
+    }
+
+    /// The version up to which everything outlives the process, when journal pages up to `written` are on the SSD.
+    pub(crate) fn kept_version(&self, written: u64) -> u64 {
+        self.buffer.kept(written)
     }
 
     /// Places that nobody uses or has reserved.
@@ -160,14 +188,12 @@ impl Slots {
         volatile: bool,
         old: Option<Place>,
     ) {
-        let version = self.next_version;
-        self.next_version += 1;
-        let state = if dirty { EntryState::Dirty } else { EntryState::Clean };
+        let (state, kind) = match dirty {
+            true => (EntryState::Dirty, RecordKind::Dirty),
+            false => (EntryState::Clean, RecordKind::Clean),
+        };
+        let version = if volatile { self.skip_version() } else { self.record(kind, place, block, crc) };
         self.hold(place, Held { entry: Entry { state, block, version, crc }, volatile });
-        if !volatile {
-            let kind = if dirty { RecordKind::Dirty } else { RecordKind::Clean };
-            self.records.push(Record { kind, slot: place, block, version, crc });
-        }
         match old {
             Some(old) if self.is_dirty(old) && self.journal_failed => self.clean_unrecorded(old),
             Some(old) if self.is_dirty(old) => self.waiting.push_back((version, old)),
@@ -182,10 +208,8 @@ impl Slots {
         if held.volatile && held.entry.version == version && held.entry.state == EntryState::Clean {
             held.volatile = false;
             let Entry { block, crc, .. } = held.entry;
-            let version = self.next_version;
-            self.next_version += 1;
+            let version = self.record(RecordKind::Clean, place, block, crc);
             self.held[place as usize].entry.version = version;
-            self.records.push(Record { kind: RecordKind::Clean, slot: place, block, version, crc });
             self.mark_changed(place);
         }
     }
@@ -214,10 +238,8 @@ impl Slots {
     /// clean. Until then it stays dirty here and in the tables: a clean place may be given up and overwritten at once,
     /// and a restart that still found it dirty would miss its bytes.
     pub(crate) fn clean(&mut self, place: Place) -> u64 {
-        let version = self.next_version;
-        self.next_version += 1;
         let Entry { block, crc, .. } = *self.entry(place);
-        self.records.push(Record { kind: RecordKind::Clean, slot: place, block, version, crc });
+        let version = self.record(RecordKind::Clean, place, block, crc);
         self.cleaning.push_back((version, place));
         version
     }
@@ -237,11 +259,32 @@ impl Slots {
     }
 
     fn free_record(&mut self, place: Place) -> u64 {
+        let block = self.entry(place).block;
+        self.record(RecordKind::Free, place, block, 0)
+    }
+
+    /// Makes the next record, and returns its version.
+    fn record(&mut self, kind: RecordKind, place: Place, block: BlockNo, crc: u32) -> u64 {
         let version = self.next_version;
         self.next_version += 1;
-        let block = self.entry(place).block;
-        self.records.push(Record { kind: RecordKind::Free, slot: place, block, version, crc: 0 });
+        let record = Record { kind, slot: self.slot_no(place), block, version, crc };
+        self.records.push(record);
+        self.buffer.append(&Buffered::Record(record), self.durable_version);
         version
+    }
+
+    /// A version of which the journal is to know nothing.
+    fn skip_version(&mut self) -> u64 {
+        let version = self.next_version;
+        self.next_version += 1;
+        self.buffer.append(&Buffered::Empty { version }, self.durable_version);
+        version
+    }
+
+    /// The device's number of a place.
+    fn slot_no(&self, place: Place) -> SlotNo {
+        let (ordinal, within) = (place / self.slots_per_extent, place % self.slots_per_extent);
+        self.extents[ordinal as usize] * self.slots_per_extent + within
     }
 
     fn clear(&mut self, place: Place) {
@@ -253,6 +296,7 @@ impl Slots {
 
     /// The journal is durable up to `version`.
     pub(crate) fn durable(&mut self, version: u64) {
+        self.durable_version = version;
         while let Some(&(at, place)) = self.waiting.front()
             && at <= version
         {
@@ -355,7 +399,7 @@ mod tests {
     /// A clean place is given up and overwritten at once, so that it must not be clean before the journal says so.
     #[test]
     fn a_cleaned_place_is_dirty_until_the_journal_knows() {
-        let mut slots = Slots::new(VolumeTag(1), vec![Entry::default(); 4], 1, 4, 1);
+        let mut slots = Slots::new(VolumeTag(1), vec![Entry::default(); 4], 0, (4, 1), vec![5], 4);
         slots.reserve();
         let place = slots.take_reserved();
         slots.put(place, 7, 99, true, false, None);
@@ -363,7 +407,7 @@ mod tests {
         let version = slots.clean(place);
         assert_eq!(
             slots.records,
-            [Record { kind: RecordKind::Clean, slot: place, block: 7, version, crc: 99 }]
+            [Record { kind: RecordKind::Clean, slot: 20 + place, block: 7, version, crc: 99 }]
         );
         slots.durable(version - 1);
         assert!(slots.is_dirty(place) && slots.dirty() == 1);

@@ -1,7 +1,8 @@
 //! A device that remembers what a power cut could take away.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
+use lode_engine::SharedDevice;
 use lode_engine::command::MediaError;
 use lode_engine::store::Bytes;
 
@@ -20,6 +21,19 @@ struct Unsettled {
     write: u64,
     sector: usize,
     before: [u8; SECTOR],
+    /// A flush that covered it failed: no later one covers it.
+    dropped: bool,
+}
+
+/// What a power cut leaves of a write.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Whole,
+    Nothing,
+    /// So many of its first sectors.
+    Prefix(usize),
+    /// Each sector for itself.
+    Sectors,
 }
 
 /// A simulated device. See the crate's documentation for what it may lose.
@@ -30,15 +44,30 @@ pub struct SimDisk {
     /// In the order of the writes.
     unsettled: VecDeque<Unsettled>,
     writes: u64,
-    /// Writes and flushes until one fails, for surprise-shutdown tests; `None`: none fails.
+    /// A flush failed, and some of what it covered has not been written again.
+    has_dropped: bool,
+    /// Writes and flushes until all fail, for surprise-shutdown tests; `None`: none fails.
     pub fail_after: Option<u64>,
+    /// Reads of a start until one fails, once; `None`: none fails.
+    pub fail_read_after: Option<u64>,
+    /// What the flushes of all who use it are worth.
+    pub shared: SharedDevice,
 }
 
 impl SimDisk {
     /// A device of zeroes. Its size is a multiple of 512 bytes.
     pub fn new(bytes: u64) -> SimDisk {
         let chunks = bytes.div_ceil((SECTOR * SECTORS_PER_CHUNK) as u64) as usize;
-        SimDisk { chunks: vec![None; chunks], bytes, unsettled: VecDeque::new(), writes: 0, fail_after: None }
+        SimDisk {
+            chunks: vec![None; chunks],
+            bytes,
+            unsettled: VecDeque::new(),
+            writes: 0,
+            has_dropped: false,
+            fail_after: None,
+            fail_read_after: None,
+            shared: SharedDevice::default(),
+        }
     }
 
     fn sector(&self, sector: usize) -> &[u8; SECTOR] {
@@ -69,7 +98,7 @@ impl SimDisk {
             let sector = (offset_bytes / SECTOR as u64) as usize + i;
             let new: [u8; SECTOR] = new.try_into().expect("a sector");
             let before = std::mem::replace(self.sector_mut(sector), new);
-            self.unsettled.push_back(Unsettled { write: self.writes, sector, before });
+            self.unsettled.push_back(Unsettled { write: self.writes, sector, before, dropped: false });
         }
     }
 
@@ -80,28 +109,101 @@ impl SimDisk {
 
     /// A flush that covers everything up to `mark` is complete.
     pub fn settle(&mut self, mark: u64) {
-        let settled = self.unsettled.partition_point(|unsettled| unsettled.write <= mark);
-        self.unsettled.drain(..settled);
+        let covered = self.unsettled.partition_point(|unsettled| unsettled.write <= mark);
+        if !self.has_dropped {
+            self.unsettled.drain(..covered);
+            return;
+        }
+        // What was dropped stays undecided until its sector is durably written again.
+        let mut settled: HashMap<usize, u64> = HashMap::new();
+        for unsettled in self.unsettled.range(..covered).filter(|unsettled| !unsettled.dropped) {
+            settled.insert(unsettled.sector, unsettled.write);
+        }
+        self.unsettled.retain(|one| settled.get(&one.sector).is_none_or(|&write| one.write > write));
+        self.has_dropped = self.unsettled.iter().any(|unsettled| unsettled.dropped);
+    }
+
+    /// A flush that should have covered everything up to `mark` failed. What it should have covered can be read, and no
+    /// later flush makes it durable: the system has told once that it is lost.
+    pub fn drop_covered(&mut self, mark: u64) {
+        let covered = self.unsettled.partition_point(|unsettled| unsettled.write <= mark);
+        self.has_dropped |= covered > 0;
+        self.unsettled.range_mut(..covered).for_each(|unsettled| unsettled.dropped = true);
+    }
+
+    /// Whether a flush failed and what it covered is still undecided.
+    pub fn has_dropped(&self) -> bool {
+        self.has_dropped
     }
 
     /// The power goes and comes back.
     pub fn power_cut(&mut self, rng: &mut Rng) {
-        // For each sector what is durable, and what each write but the last put there; that one's is there now.
-        let mut contents: BTreeMap<usize, Vec<[u8; SECTOR]>> = BTreeMap::new();
-        for Unsettled { sector, before, .. } in std::mem::take(&mut self.unsettled) {
-            contents.entry(sector).or_default().push(before);
+        self.decide(rng, |_| true);
+    }
+
+    /// What was dropped by flushes that failed is there for good or not, sector by sector.
+    pub fn decide_dropped(&mut self, rng: &mut Rng) {
+        if self.has_dropped {
+            let dropped: HashSet<usize> =
+                self.unsettled.iter().filter(|one| one.dropped).map(|one| one.sector).collect();
+            self.decide(rng, |sector| dropped.contains(&sector));
         }
-        for (sector, contents) in contents {
-            let pick = rng.below(contents.len() as u64 + 1) as usize;
-            if let Some(content) = contents.get(pick) {
-                *self.sector_mut(sector) = *content;
+    }
+
+    /// Decides what becomes durable of these sectors: some cuts decide each sector for itself, most each write, whole, in
+    /// part or not at all.
+    fn decide(&mut self, rng: &mut Rng, is_due: impl Fn(usize) -> bool) {
+        let by_sector = rng.chance(25);
+        let mut fates: HashMap<u64, (Fate, usize)> = HashMap::new();
+        // For each sector the contents that it was given, oldest first, and whether that write got so far.
+        let mut histories: BTreeMap<usize, Vec<([u8; SECTOR], bool)>> = BTreeMap::new();
+        let mut left = VecDeque::new();
+        for one in std::mem::take(&mut self.unsettled) {
+            if !is_due(one.sector) {
+                left.push_back(one);
+                continue;
             }
+            let fate = |rng: &mut Rng| match rng.below(4) {
+                _ if by_sector => Fate::Sectors,
+                0 => Fate::Whole,
+                1 => Fate::Nothing,
+                2 => Fate::Prefix(rng.below(9) as usize),
+                _ => Fate::Sectors,
+            };
+            let (fate, seen) = fates.entry(one.write).or_insert_with(|| (fate(rng), 0));
+            *seen += 1;
+            let arrives = match *fate {
+                Fate::Whole => true,
+                Fate::Nothing => false,
+                Fate::Prefix(sectors) => *seen <= sectors,
+                Fate::Sectors => rng.chance(50),
+            };
+            histories.entry(one.sector).or_default().push((one.before, arrives));
+        }
+        self.unsettled = left;
+        self.has_dropped = false;
+        for (sector, history) in histories {
+            let content = self.outcome(rng, sector, &history);
+            *self.sector_mut(sector) = content;
+        }
+    }
+
+    /// What a sector holds after its writes arrived or did not: mostly the last one that did, now and then an older one,
+    /// because devices reorder.
+    fn outcome(&self, rng: &mut Rng, sector: usize, history: &[([u8; SECTOR], bool)]) -> [u8; SECTOR] {
+        // What a write put there is what the next one found.
+        let given = |at: usize| history.get(at + 1).map_or(*self.sector(sector), |next| next.0);
+        let arrived: Vec<usize> = (0..history.len()).filter(|&at| history[at].1).collect();
+        match arrived.last() {
+            None => history[0].0,
+            Some(_) if rng.chance(20) => given(arrived[rng.below(arrived.len() as u64) as usize]),
+            Some(&last) => given(last),
         }
     }
 
     /// What a power cut now could leave.
     pub fn after_power_cut(&self, rng: &mut Rng) -> SimDisk {
-        let mut copy = SimDisk { fail_after: None, ..self.clone() };
+        let mut copy = SimDisk { fail_after: None, fail_read_after: None, ..self.clone() };
         copy.power_cut(rng);
         copy
     }
@@ -136,6 +238,14 @@ impl Bytes for SimDisk {
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         self.check(offset_bytes, buf.len())?;
+        match &mut self.fail_read_after {
+            Some(0) => {
+                self.fail_read_after = None;
+                return Err(MediaError::Io);
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
         self.peek(offset_bytes, buf);
         Ok(())
     }
@@ -148,7 +258,10 @@ impl Bytes for SimDisk {
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
-        self.count_down()?;
+        if let Err(error) = self.count_down() {
+            self.drop_covered(self.writes);
+            return Err(error);
+        }
         self.settle(self.writes);
         Ok(())
     }
@@ -178,5 +291,43 @@ mod tests {
             seen.insert(bytes[512]);
         }
         assert_eq!(seen, [1, 2].into());
+    }
+
+    #[test]
+    fn what_a_failed_flush_covered_is_lost_to_later_ones_until_it_is_written_again() {
+        let mut seen = std::collections::HashSet::new();
+        for seed in 0..50 {
+            let mut disk = SimDisk::new(4096);
+            disk.put(0, &[1; 512]);
+            disk.settle(disk.flush_mark());
+            disk.put(0, &[2; 512]);
+            disk.put(512, &[2; 512]);
+            disk.drop_covered(disk.flush_mark());
+            disk.put(512, &[3; 512]);
+            disk.settle(disk.flush_mark());
+            disk.power_cut(&mut Rng::new(seed));
+            let mut bytes = [0; 1024];
+            disk.peek(0, &mut bytes);
+            assert_eq!(bytes[512..], [3; 512]);
+            seen.insert(bytes[0]);
+        }
+        assert_eq!(seen, [1, 2].into());
+    }
+
+    #[test]
+    fn writes_survive_whole_in_part_or_not_at_all() {
+        let mut outcomes = std::collections::HashSet::new();
+        for seed in 0..200 {
+            let mut disk = SimDisk::new(8192);
+            disk.put(0, &[1; 4096]);
+            disk.power_cut(&mut Rng::new(seed));
+            let mut bytes = [0; 4096];
+            disk.peek(0, &mut bytes);
+            let there: Vec<bool> = bytes.chunks(SECTOR).map(|sector| sector[0] == 1).collect();
+            let count = there.iter().filter(|&&is_there| is_there).count();
+            let is_prefix = there.iter().take(count).all(|&is_there| is_there);
+            outcomes.insert((count == 8, count == 0, is_prefix));
+        }
+        assert_eq!(outcomes.len(), 4, "{outcomes:?}");
     }
 }

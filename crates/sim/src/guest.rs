@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
+use lode_engine::store::StoreError;
 use lode_engine::{Buf, Event, GuestError, GuestOp, GuestRequest};
 use lode_policy::{CounterReport, Counters};
 
 use crate::model::{Change, Model, SECTOR, Version};
 use crate::rng::Rng;
 use crate::run::{Crash, Plan, Tally};
-use crate::world::{Faults, World};
+use crate::world::{Faults, Machine, World};
 
 /// A guest's request on its way.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ enum Asked {
 
 /// Writes and flushes at which a start may be cut short.
 pub(crate) const MOST_WRITES_OF_A_START: u64 = 40;
+/// Reads of a start of which one may fail.
+pub(crate) const MOST_READS_OF_A_START: u64 = 60;
 
 /// How much of a life is left.
 #[derive(Debug)]
@@ -39,10 +42,18 @@ fn conserved(counters: &Counters) -> Result<(), String> {
     }
 }
 
+/// Longest that a request may take while all devices work, in virtual time: some hundred times what the slowest of them
+/// takes for one command.
+const MOST_LATENCY_NS: u64 = 4_000_000_000;
+
 pub(crate) struct Guest {
     requests_may_fail: bool,
+    /// Requests may wait for the engine's next tick, because something failed.
+    may_wait: bool,
+    /// A read failed during the latest start.
+    start_had_read_error: bool,
     model: Model,
-    asked: HashMap<u64, Asked>,
+    asked: HashMap<u64, (Asked, u64)>,
     token: u64,
     pub(crate) tally: Tally,
 }
@@ -50,7 +61,11 @@ pub(crate) struct Guest {
 impl Guest {
     pub(crate) fn new(plan: &Plan, volume: u32) -> Guest {
         Guest {
-            requests_may_fail: plan.faults != Faults::default() || plan.flips > 0,
+            requests_may_fail: plan.faults != Faults::default()
+                || plan.flips > 0
+                || plan.start_read_errors > 0,
+            may_wait: plan.faults != Faults::default() || plan.flips > 0 || plan.start_read_errors > 0,
+            start_had_read_error: false,
             model: Model::new(plan.machines[0].config.volume_bytes, volume),
             asked: HashMap::new(),
             token: 0,
@@ -70,7 +85,10 @@ impl Guest {
         while self.live_on(plan, world, rng, &mut life)? {}
         let crash = plan.crash.pick(rng);
         self.end(plan, world, crash)?;
-        self.crash(world, crash);
+        let disk_failed = world.backing.has_dropped();
+        // What was stopped in order is durable, unless a device failed.
+        let is_durable = crash == Crash::Stop && !world.engine().alarms().failed;
+        self.crash(world, crash, disk_failed);
         world.damage(plan.flips);
         let next = plan.machine(round + 1);
         for _ in 0..rng.below(u64::from(plan.failed_starts) + 1) {
@@ -78,12 +96,41 @@ impl Guest {
             let started = world.restart(next.clone());
             world.ssd.fail_after = None;
             self.tally.failed_starts += u64::from(started.is_err());
-            world.go_down(true);
+            world.go_down(crash == Crash::Power || is_durable);
         }
-        world.restart(next).map_err(|error| error.to_string())?;
+        self.restart(plan, world, rng, next).map_err(|error| error.to_string())?;
         self.look(plan, world).map_err(|error| format!("after {crash:?}: {error}"))?;
-        world.go_down(false);
+        self.crash(world, Crash::Kill, false);
         Ok(())
+    }
+
+    /// The start that is to succeed. One during which a read fails may be refused, and succeeds when it is tried again.
+    fn restart(
+        &mut self,
+        plan: &Plan,
+        world: &mut World,
+        rng: &mut Rng,
+        machine: Machine,
+    ) -> Result<(), StoreError> {
+        let mut failed = false;
+        if rng.chance(plan.start_read_errors) {
+            world.ssd.fail_read_after = Some(rng.below(MOST_READS_OF_A_START));
+            let started = world.restart(machine.clone());
+            failed = world.ssd.fail_read_after.take().is_none();
+            self.note_start(failed);
+            if started.is_ok() {
+                return Ok(());
+            }
+            world.go_down(false);
+        }
+        self.note_start(failed);
+        world.restart(machine)
+    }
+
+    /// Whether a read failed during the latest starts.
+    pub(crate) fn note_start(&mut self, read_failed: bool) {
+        self.start_had_read_error = read_failed;
+        self.tally.start_read_errors += u64::from(read_failed);
     }
 
     pub(crate) fn begin(&self, plan: &Plan, world: &World, rng: &mut Rng) -> Life {
@@ -108,7 +155,7 @@ impl Guest {
             if life.left <= life.sound {
                 world.faults = plan.faults;
             }
-            let request = self.ask(plan, rng);
+            let request = self.ask(plan, world.now_ns(), rng);
             world.submit(request);
         }
         if rng.chance(2) {
@@ -140,10 +187,15 @@ impl Guest {
         Ok(())
     }
 
-    /// The host goes down.
-    pub(crate) fn crash(&mut self, world: &mut World, crash: Crash) {
+    /// The host goes down. Where a flush of the backing disk failed, what it covered and guests were told is written may be
+    /// gone, as with every disk.
+    pub(crate) fn crash(&mut self, world: &mut World, crash: Crash, disk_failed: bool) {
         self.asked.clear();
-        self.model.crash();
+        match crash {
+            Crash::Power => self.model.crash(),
+            _ if disk_failed => self.model.crash(),
+            _ => self.model.killed(),
+        }
         world.go_down(crash == Crash::Power);
     }
 
@@ -152,21 +204,30 @@ impl Guest {
         self.tally.crashes += 1;
         // What a kill left unflushed is only settled by a flush.
         self.flush(world)?;
-        self.read_everything(world, plan.flips > 0)
+        self.read_everything(world, plan.flips > 0, self.start_had_read_error)
     }
 
     fn wait_for_one(&mut self, world: &mut World) -> Result<(), String> {
         let before = self.asked.len();
         while self.asked.len() == before {
-            if !world.step_or_tick() {
-                return Err(format!("{} requests are never answered", self.asked.len()));
+            if !world.step() {
+                if world.is_held() {
+                    // Others have to end before this one goes on.
+                    return Ok(());
+                }
+                if !self.may_wait && world.stands_still() {
+                    return Err(format!("{} requests wait, and no device is at anything", self.asked.len()));
+                }
+                if !world.step_or_tick() {
+                    return Err(format!("{} requests are never answered", self.asked.len()));
+                }
             }
             self.collect(world)?;
         }
         Ok(())
     }
 
-    fn ask(&mut self, plan: &Plan, rng: &mut Rng) -> GuestRequest {
+    fn ask(&mut self, plan: &Plan, now_ns: u64, rng: &mut Rng) -> GuestRequest {
         self.token += 1;
         let total = self.model.sectors() as u64;
         let hot = rng.chance(70);
@@ -200,20 +261,23 @@ impl Guest {
             let write = self.model.submit(sectors, Change::Trim);
             (GuestOp::Trim { offset_bytes, length_bytes }, Asked::Write { write, fua: false })
         };
-        self.asked.insert(self.token, asked);
+        self.asked.insert(self.token, (asked, now_ns));
         GuestRequest { token: self.token, op, last: true, now_ns: 0 }
     }
 
     fn collect(&mut self, world: &mut World) -> Result<(), String> {
         for event in world.take_events() {
-            self.answered(event)?;
+            self.answered(event, world.now_ns())?;
         }
         Ok(())
     }
 
-    fn answered(&mut self, event: Event) -> Result<(), String> {
-        let asked = self.asked.remove(&event.token).ok_or("an answer to nothing")?;
+    fn answered(&mut self, event: Event, now_ns: u64) -> Result<(), String> {
+        let (asked, since_ns) = self.asked.remove(&event.token).ok_or("an answer to nothing")?;
         self.tally.answered += 1;
+        if !self.may_wait && now_ns - since_ns > MOST_LATENCY_NS {
+            return Err(format!("{asked:?} took {} ms", (now_ns - since_ns) / 1_000_000));
+        }
         match (asked, event.result) {
             (asked, Err(error)) if !self.requests_may_fail => {
                 return Err(format!("{asked:?} failed with {error:?}"));
@@ -290,7 +354,7 @@ impl Guest {
         let disk = world.backing.after_power_cut(&mut Rng::new(world.steps()));
         for sector in 0..self.model.sectors() {
             let mut bytes = [0; SECTOR];
-            disk.peek((sector * SECTOR) as u64, &mut bytes);
+            disk.peek(world.backing_start + (sector * SECTOR) as u64, &mut bytes);
             let on_disk = self.model.may_hold(sector, &bytes);
             on_disk.map_err(|error| format!("on the drained disk alone: {error}"))?;
         }
@@ -305,8 +369,13 @@ impl Guest {
     }
 
     /// Reads the whole volume twice: what is there must be allowed, and must stay.
-    fn read_everything(&mut self, world: &mut World, damaged: bool) -> Result<(), String> {
-        let piece_sectors = if damaged { 8 } else { 128 };
+    fn read_everything(
+        &mut self,
+        world: &mut World,
+        damaged: bool,
+        start_had_read_error: bool,
+    ) -> Result<(), String> {
+        let piece_sectors = if damaged || start_had_read_error { 8 } else { 128 };
         for _ in 0..2 {
             for first in (0..self.model.sectors()).step_by(piece_sectors) {
                 let last = (first + piece_sectors).min(self.model.sectors());
@@ -319,6 +388,11 @@ impl Guest {
                 let event = event.ok_or("a read after a crash is never answered")?;
                 if damaged && event.result.is_err() {
                     self.tally.failed_reads += 1;
+                    continue;
+                }
+                // What could not be read at the start may be something that never arrived.
+                if start_had_read_error && event.result.is_err() && !self.model.is_settled(first..last) {
+                    self.tally.unreadable += 1;
                     continue;
                 }
                 event.result.map_err(|error| format!("a read after a crash failed: {error:?}"))?;

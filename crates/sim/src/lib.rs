@@ -23,8 +23,10 @@
 
 #![forbid(unsafe_code)]
 
+mod attack;
 mod disk;
 mod guest;
+mod memory;
 mod model;
 pub mod requests;
 mod rng;
@@ -33,6 +35,7 @@ pub mod scenario;
 mod together;
 mod world;
 
+pub use attack::{attack, attack_plans};
 pub use disk::SimDisk;
 pub use model::{Change, Model, SECTOR, Version};
 pub use rng::Rng;

@@ -164,6 +164,17 @@ impl Model {
         self.writes.clear();
     }
 
+    /// The daemon died and the host lives: nothing that was acknowledged is lost, flushed or not.
+    pub fn killed(&mut self) {
+        self.flushed(u64::MAX);
+        self.crash();
+    }
+
+    /// Whether these sectors have one content each that they must have.
+    pub fn is_settled(&self, sectors: std::ops::Range<usize>) -> bool {
+        self.sectors[sectors].iter().all(|versions| versions.len() == 1)
+    }
+
     /// Whether a crash now could leave these bytes in a sector.
     pub fn may_hold(&self, sector: usize, bytes: &[u8]) -> Result<(), String> {
         Self::complaint(sector, bytes, &self.sectors[sector]).map_or(Ok(()), Err)

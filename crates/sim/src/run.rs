@@ -52,6 +52,11 @@ pub struct Plan {
     /// Most starts after every life in which the SSD stops writing somewhere on the way and the power
     /// fails.
     pub failed_starts: u32,
+    /// In how many of a hundred starts a read fails, once. The start is refused then and tried again, or it succeeds, and
+    /// what could not be read may fail to be read later; older bytes must not come in its place.
+    pub start_read_errors: u64,
+    /// With other volumes: their backing disks are one device, whose flushes cover and fail all.
+    pub shares_backing: bool,
     /// In how many of a hundred steps a drain begins, or a few times ends early.
     pub drains: u64,
     /// Every life ends with a drain, after which the backing disk alone is looked at.
@@ -79,6 +84,10 @@ pub struct Tally {
     pub failed_writes: u64,
     /// Starts that failed.
     pub failed_starts: u64,
+    /// Starts during which a read failed.
+    pub start_read_errors: u64,
+    /// Blocks that could not be read after a start during which a read failed.
+    pub unreadable: u64,
     /// Damaged blocks that were noticed.
     pub damaged: u64,
     /// Commands on the SSD that failed.
@@ -99,6 +108,13 @@ pub struct Tally {
     pub drained: u64,
 }
 
+/// The command that shows a failure again.
+pub(crate) fn repeat(seed: u64) -> String {
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main").unwrap_or("NAME_OF_THE_TEST").to_owned();
+    format!("repeat with: LODE_SIM_SEED={seed} cargo test -p lode-sim {test}")
+}
+
 /// Runs a plan. The error names what a guest read that it must not, with the seed that repeats it.
 pub fn run(plan: &Plan) -> Result<Tally, String> {
     let mut tallies = run_on_one_ssd(std::slice::from_ref(plan))?;
@@ -113,8 +129,7 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<Tally>, String> {
     let mut volumes: Vec<Option<(World, Guest, Rng)>> = plans.iter().map(|_| None).collect();
     for round in 0..plans.iter().map(|plan| plan.rounds).max().unwrap_or(0) {
         for (i, (plan, volume)) in plans.iter().zip(&mut volumes).enumerate() {
-            let fault =
-                |error: String| format!("volume {i}, life {round}: {error}; repeat with seed {}", plan.seed);
+            let fault = |error: String| format!("volume {i}, life {round}: {error}; {}", repeat(plan.seed));
             let machine = plan.machine(round);
             if let Some((world, ..)) = volume {
                 std::mem::swap(&mut world.ssd, &mut ssd);

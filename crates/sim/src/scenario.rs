@@ -23,7 +23,8 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
         reserve: Quota::new(24, 24).with(Level::ReadSsd, quota.read_ssd_blocks.min(24)),
         read_ssd_start_bytes: 0,
     };
-    Machine { config, settings, name: "vm".to_owned(), ssd_bytes: 3 << 20, extent_bytes: 1 << 20 }
+    let (ssd_bytes, extent_bytes) = (3 << 20, 1 << 20);
+    Machine { config, settings, name: "vm".to_owned(), ssd_bytes, extent_bytes, keeps_records: true }
 }
 
 /// One machine for each way of caching that there is.
@@ -110,9 +111,18 @@ pub fn tica_schemes() -> Vec<(&'static str, Machine)> {
     all
 }
 
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
 /// How many seeds a test tries: `LODE_SIM_SEEDS`, or few enough for every day.
 pub fn seeds() -> u64 {
-    std::env::var("LODE_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
+    number("LODE_SIM_SEEDS").unwrap_or(8)
+}
+
+/// The first so many seeds; or with `LODE_SIM_SEED` that one alone, to see a failure again.
+pub fn first_seeds(count: u64) -> std::ops::Range<u64> {
+    number("LODE_SIM_SEED").map_or(0..count, |seed| seed..seed + 1)
 }
 
 /// A plan with the usual sizes.
@@ -128,6 +138,8 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         faults: Faults::default(),
         flips: 0,
         failed_starts: 0,
+        start_read_errors: 0,
+        shares_backing: false,
         drains: 0,
         ends_drained: false,
         most_steps: None,

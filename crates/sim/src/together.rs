@@ -1,18 +1,21 @@
 //! Several volumes that use one SSD at the same time, each with its own engine, guest and backing disk, as in a
 //! daemon: their commands on the SSD interleave, one flush covers the writes of all, and one crash ends them all.
 
-use lode_engine::store::{Store, StoreError, VolumeSpec};
+use lode_engine::SharedDevice;
+use lode_engine::store::{Store, StoreError, StoreView, VolumeSpec};
 
 use crate::disk::SimDisk;
-use crate::guest::{Guest, Life, MOST_WRITES_OF_A_START};
+use crate::guest::{Guest, Life, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START};
 use crate::rng::Rng;
-use crate::run::{Crash, Plan, Tally};
-use crate::world::World;
+use crate::run::{Crash, Plan, Tally, repeat};
+use crate::world::{Machine, World};
 
 /// The host's SSD and its volumes.
 struct Host<'p> {
     plans: &'p [Plan],
     ssd: SimDisk,
+    /// The device of all backing disks, where they are on one.
+    backing: Option<SimDisk>,
     volumes: Vec<Volume>,
     rng: Rng,
 }
@@ -28,14 +31,22 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<Tally>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
     let ssd = World::formatted_ssd(&first.machines[0]).map_err(|error| error.to_string())?;
     let mut rng = Rng::new(first.seed);
-    let volume = |(number, plan): (usize, &Plan)| Volume {
-        world: World::down(plan.machine(0), rng.bits()),
-        guest: Guest::new(plan, number as u32),
+    let mut backing_bytes = 0;
+    let volume = |(number, plan): (usize, &Plan)| {
+        let machine = plan.machine(0);
+        let volume_bytes = machine.config.volume_bytes;
+        let mut world = World::down(machine, rng.bits());
+        if first.shares_backing {
+            world.backing_start = backing_bytes;
+            backing_bytes += volume_bytes;
+        }
+        Volume { world, guest: Guest::new(plan, number as u32) }
     };
     let volumes = plans.iter().enumerate().map(volume).collect();
-    let mut host = Host { plans, ssd, volumes, rng };
+    let backing = first.shares_backing.then(|| SimDisk::new(backing_bytes));
+    let mut host = Host { plans, ssd, backing, volumes, rng };
     for round in 0..first.rounds {
-        let fault = |error: String| format!("life {round}: {error}; repeat with seed {}", first.seed);
+        let fault = |error: String| format!("life {round}: {error}; {}", repeat(first.seed));
         host.round(first, round).map_err(fault)?;
     }
     Ok(host.volumes.into_iter().map(|volume| volume.guest.tally).collect())
@@ -47,46 +58,113 @@ impl Host<'_> {
         self.start(round).map_err(|error| error.to_string())?;
         self.live()?;
         let crash = first.crash.pick(&mut self.rng);
+        self.end_flushes();
         for at in 0..self.volumes.len() {
             self.with(at, |plan, volume, _| volume.guest.end(plan, &mut volume.world, crash))?;
+            self.end_flushes();
         }
-        for at in 0..self.volumes.len() {
-            self.with(at, |_, volume, _| volume.guest.crash(&mut volume.world, crash));
-        }
+        // What was stopped in order is durable, unless a device failed.
+        let is_durable =
+            crash == Crash::Stop && self.volumes.iter().all(|volume| !volume.world.engine().alarms().failed);
+        self.crash(crash);
         self.with(0, |plan, volume, _| volume.world.damage(plan.flips));
         for _ in 0..self.rng.below(u64::from(first.failed_starts) + 1) {
             self.ssd.fail_after = Some(self.rng.below(MOST_WRITES_OF_A_START));
             let started = self.start(round + 1);
             self.ssd.fail_after = None;
             self.volumes[0].guest.tally.failed_starts += u64::from(started.is_err());
-            self.go_down(Crash::Power);
+            self.go_down(if is_durable { Crash::Power } else { crash });
         }
-        self.start(round + 1).map_err(|error| error.to_string())?;
+        self.restart(first, round + 1).map_err(|error| error.to_string())?;
+        self.end_flushes();
         for at in 0..self.volumes.len() {
             let looked = self.with(at, |plan, volume, _| volume.guest.look(plan, &mut volume.world));
             looked.map_err(|error| format!("volume {at} after {crash:?}: {error}"))?;
+            self.end_flushes();
         }
-        self.go_down(Crash::Kill);
+        self.crash(Crash::Kill);
         Ok(())
+    }
+
+    /// The start that is to succeed. One during which a read fails may be refused, and succeeds when it is tried again.
+    fn restart(&mut self, first: &Plan, round: u32) -> Result<(), StoreError> {
+        let fails = self.rng.chance(first.start_read_errors);
+        let mut failed = false;
+        if fails {
+            self.ssd.fail_read_after = Some(self.rng.below(MOST_READS_OF_A_START));
+            let started = self.start(round);
+            failed = self.ssd.fail_read_after.take().is_none();
+            if started.is_err() {
+                self.go_down(Crash::Kill);
+            }
+            self.volumes.iter_mut().for_each(|volume| volume.guest.note_start(failed));
+            if started.is_ok() {
+                return Ok(());
+            }
+        }
+        self.volumes.iter_mut().for_each(|volume| volume.guest.note_start(failed));
+        self.start(round)
+    }
+
+    /// All go down at once.
+    fn crash(&mut self, crash: Crash) {
+        let shared_failed = self.backing.as_ref().is_some_and(SimDisk::has_dropped);
+        for at in 0..self.volumes.len() {
+            self.with(at, |_, volume, _| {
+                let disk_failed = shared_failed || volume.world.backing.has_dropped();
+                volume.guest.crash(&mut volume.world, crash, disk_failed);
+            });
+        }
+    }
+
+    /// Lets flushes end that are under way, for which others may wait.
+    fn end_flushes(&mut self) {
+        while let Some(at) = (0..self.volumes.len())
+            .find(|&at| self.volumes[at].world.has_flushes() || self.volumes[at].world.is_held())
+        {
+            let moved = self.with(at, |_, volume, _| volume.world.step());
+            if !moved {
+                // It waits for one that comes later in the order.
+                let others = at + 1..self.volumes.len();
+                for other in others {
+                    self.with(other, |_, volume, _| volume.world.step());
+                }
+            }
+        }
     }
 
     /// Does something on one volume, which has the SSD meanwhile.
     fn with<T>(&mut self, at: usize, act: impl FnOnce(&Plan, &mut Volume, &mut Rng) -> T) -> T {
         let volume = &mut self.volumes[at];
-        std::mem::swap(&mut volume.world.ssd, &mut self.ssd);
+        let mut swap = |volume: &mut Volume| {
+            std::mem::swap(&mut volume.world.ssd, &mut self.ssd);
+            if let Some(backing) = &mut self.backing {
+                std::mem::swap(&mut volume.world.backing, backing);
+            }
+        };
+        swap(volume);
         let outcome = act(&self.plans[at], volume, &mut self.rng);
-        std::mem::swap(&mut volume.world.ssd, &mut self.ssd);
+        swap(volume);
         outcome
     }
 
     /// Opens the SSD once and attaches all volumes, those first that give space back.
     fn start(&mut self, round: u32) -> Result<(), StoreError> {
         let machines: Vec<_> = self.plans.iter().map(|plan| plan.machine(round)).collect();
-        let specs: Vec<VolumeSpec> = machines.iter().map(|machine| machine.spec()).collect();
-        let mut store = Store::open(&mut self.ssd)?;
+        let specs: Vec<VolumeSpec> = machines.iter().map(Machine::spec).collect();
+        let mut view = StoreView::read(&mut self.ssd)?;
+        for (volume, machine) in self.volumes.iter().zip(&machines) {
+            volume.world.offer_records(&mut view, &machine.name);
+        }
+        let mut store = Store::begin(&mut self.ssd, view)?;
         for at in store.view().attach_order(&specs) {
             self.volumes[at].world.restart_on(machines[at].clone(), &mut store, &mut self.ssd)?;
         }
+        self.ssd.shared = SharedDevice::default();
+        if let Some(backing) = &mut self.backing {
+            backing.shared = SharedDevice::default();
+        }
+        (0..self.volumes.len()).for_each(|at| self.with(at, |_, volume, _| volume.world.take_commands()));
         Ok(())
     }
 
@@ -102,6 +180,10 @@ impl Host<'_> {
             let life = &mut lives[at];
             let gets_on =
                 self.with(at, |plan, volume, rng| volume.guest.live_on(plan, &mut volume.world, rng, life));
+            if over[at] {
+                // Others may wait for what it has under way.
+                self.with(at, |_, volume, _| volume.world.step());
+            }
             over[at] = !gets_on.map_err(|error| format!("volume {at}: {error}"))?;
         }
         Ok(())

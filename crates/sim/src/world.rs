@@ -1,14 +1,15 @@
 //! One host: an engine, its devices, and a clock that jumps from event to event.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::store::{Bytes, Distrust, Store, StoreError, VolumeSpec};
-use lode_engine::{Engine, EngineConfig, Event, GuestRequest};
+use lode_engine::store::{Attached, Bytes, Distrust, Store, StoreError, StoreView, VolumeSpec};
+use lode_engine::{EndedFlush, Engine, EngineConfig, Event, FlushTicket, GuestRequest, SharedDevice, Worth};
 use lode_policy::{Settings, Sizer};
 
 use crate::disk::SimDisk;
+use crate::memory::HostMemory;
 use crate::model::SECTOR;
 use crate::rng::Rng;
 
@@ -25,6 +26,8 @@ pub struct Machine {
     pub ssd_bytes: u64,
     /// Extents of the SSD.
     pub extent_bytes: u64,
+    /// The host has memory in which journal records outlive the daemon.
+    pub keeps_records: bool,
 }
 
 impl Machine {
@@ -71,8 +74,19 @@ pub struct Faults {
 #[derive(Debug)]
 struct Pending {
     command: Command,
-    /// For a flush: what it covers.
+    /// For a flush: what it covers, what those who share the device know it by, and how it ended if the device is through
+    /// with it and has not said so yet.
     mark: u64,
+    ticket: Option<FlushTicket>,
+    flushed: Option<Result<(), MediaError>>,
+}
+
+/// A flush that ended well, while it is not known how those beside it end.
+#[derive(Debug)]
+struct Held {
+    device: DeviceId,
+    ended: EndedFlush,
+    completion: Completion,
 }
 
 /// Devices, clock and engine.
@@ -84,8 +98,11 @@ pub struct World {
     pub ssd: SimDisk,
     /// The second SSD, of the size that the volume needs.
     pub read_ssd: SimDisk,
-    /// The backing disk.
+    /// The backing disk, perhaps together with those of other volumes.
     pub backing: SimDisk,
+    /// Where the volume's own begins.
+    pub(crate) backing_start: u64,
+    memory: HostMemory,
     /// The SSD failed, and the next start is not to believe this of it. Outlives everything.
     fenced: Option<Distrust>,
     engine: Engine,
@@ -93,7 +110,8 @@ pub struct World {
     sizer: Sizer,
     now_ns: u64,
     due: BinaryHeap<Reverse<(u64, u64)>>,
-    pending: std::collections::HashMap<u64, Pending>,
+    pending: HashMap<u64, Pending>,
+    held: VecDeque<Held>,
     arrivals: u64,
     steps: u64,
     events: Vec<Event>,
@@ -119,10 +137,10 @@ impl World {
     }
 
     /// Starts on this SSD and a zeroed backing disk.
-    pub fn on(machine: Machine, seed: u64, mut ssd: SimDisk) -> Result<World, StoreError> {
-        let engine = start(&machine, &machine.spec(), &mut ssd)?;
-        let mut world = World::down(machine, seed);
-        (world.engine, world.ssd) = (engine, ssd);
+    pub fn on(machine: Machine, seed: u64, ssd: SimDisk) -> Result<World, StoreError> {
+        let mut world = World::down(machine.clone(), seed);
+        world.ssd = ssd;
+        world.restart(machine)?;
         Ok(world)
     }
 
@@ -135,12 +153,15 @@ impl World {
             read_ssd: SimDisk::new(machine.config.read_ssd_bytes()),
             fenced: None,
             backing: SimDisk::new(machine.config.volume_bytes),
+            backing_start: 0,
+            memory: HostMemory::default(),
             engine: Engine::new(machine.config, &machine.settings, None),
             sizer: Sizer::new(&machine.settings, machine.config.quota),
             machine,
             now_ns: 0,
             due: BinaryHeap::new(),
-            pending: std::collections::HashMap::new(),
+            pending: HashMap::new(),
+            held: VecDeque::new(),
             arrivals: 0,
             steps: 0,
             events: Vec::new(),
@@ -180,6 +201,7 @@ impl World {
 
     /// Submits a guest's request.
     pub fn submit(&mut self, request: GuestRequest) {
+        self.notice_failures();
         let counts = request.ends_access();
         let now_ns = request.now_ns;
         self.engine.submit(request);
@@ -191,18 +213,69 @@ impl World {
 
     /// Lets one device finish something. False: nothing is under way.
     pub fn step(&mut self) -> bool {
-        let Some(Reverse((at, arrival))) = self.due.pop() else { return false };
-        self.now_ns = self.now_ns.max(at);
+        self.notice_failures();
+        let completion = match self.next_decided() {
+            Some(completion) => Some(completion),
+            None => {
+                let Some(Reverse((at, arrival))) = self.due.pop() else { return false };
+                self.now_ns = self.now_ns.max(at);
+                let pending = self.pending.remove(&arrival).expect("what is due is pending");
+                self.carry_out(pending)
+            }
+        };
         self.steps += 1;
-        let pending = self.pending.remove(&arrival).expect("what is due is pending");
-        let completion = self.carry_out(pending);
-        self.engine.complete(completion);
+        if let Some(completion) = completion {
+            self.engine.complete(completion);
+        }
         self.take_commands();
         true
     }
 
+    /// What failed another volume on the same device has failed this one, and the other way round.
+    fn notice_failures(&mut self) {
+        for device in [DeviceId::Ssd, DeviceId::Backing] {
+            if self.disk(device).shared.has_failed() {
+                self.engine.device_failed(device);
+            }
+        }
+    }
+
+    /// The end of a flush that waited for those beside it.
+    fn next_decided(&mut self) -> Option<Completion> {
+        let worth = |held: &Held| self.shared_disk(held.device).shared.worth(held.ended);
+        let at = self.held.iter().position(|held| worth(held) != Worth::Open)?;
+        let is_durable = worth(&self.held[at]) == Worth::Durable;
+        let Held { completion, .. } = self.held.remove(at)?;
+        let result = if is_durable { completion.result } else { Err(MediaError::Gone) };
+        Some(Completion { result, ..completion })
+    }
+
+    fn shared_disk(&self, device: DeviceId) -> &SimDisk {
+        match device {
+            DeviceId::Ssd => &self.ssd,
+            DeviceId::ReadSsd => &self.read_ssd,
+            DeviceId::Backing => &self.backing,
+        }
+    }
+
+    /// Whether it waits for flushes of others.
+    pub(crate) fn is_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether flushes are under way, for which others may wait.
+    pub(crate) fn has_flushes(&self) -> bool {
+        self.pending.values().any(|pending| pending.ticket.is_some())
+    }
+
+    /// Whether no device has anything to do, and no answer is left to be taken.
+    pub(crate) fn stands_still(&self) -> bool {
+        self.due.is_empty() && self.held.is_empty() && self.events.is_empty()
+    }
+
     /// Lets the engine do what it does now and then.
     pub fn tick(&mut self) {
+        self.notice_failures();
         self.engine.tick();
         self.take_commands();
     }
@@ -266,6 +339,7 @@ impl World {
         let mut under_way: Vec<_> = std::mem::take(&mut self.pending).into_iter().collect();
         under_way.sort_unstable_by_key(|(arrival, _)| *arrival);
         self.due.clear();
+        self.held.clear();
         self.events.clear();
         for (_, pending) in under_way {
             if !self.is_gone(pending.command.device) && (power_cut || self.rng.chance(50)) {
@@ -277,7 +351,9 @@ impl World {
             self.ssd.power_cut(&mut self.rng);
             self.read_ssd.power_cut(&mut self.rng);
             self.backing.power_cut(&mut self.rng);
+            self.memory.power_cut(&mut self.rng);
         }
+        self.backing.decide_dropped(&mut self.rng);
     }
 
     /// Flips one bit in each of so many blocks of data on the SSD.
@@ -303,8 +379,17 @@ impl World {
     /// configuration may change.
     pub fn restart(&mut self, machine: Machine) -> Result<(), StoreError> {
         self.machine = machine;
-        self.engine = start(&self.machine, &self.spec(), &mut self.ssd)?;
-        self.begin_life();
+        let attached = match self.machine.ssd_bytes {
+            0 => None,
+            _ => {
+                let mut view = StoreView::read(&mut self.ssd)?;
+                self.offer_records(&mut view, &self.machine.name);
+                let mut store = Store::begin(&mut self.ssd, view)?;
+                let spec = self.spec();
+                Some(store.attach(&mut self.ssd, &spec)?)
+            }
+        };
+        self.begin_life(attached);
         self.take_commands();
         Ok(())
     }
@@ -318,12 +403,13 @@ impl World {
     ) -> Result<(), StoreError> {
         self.machine = machine;
         let attached = store.attach(ssd, &self.spec())?;
-        self.engine = Engine::new(self.machine.config, &self.machine.settings, Some(attached));
-        self.begin_life();
-        std::mem::swap(&mut self.ssd, ssd);
-        self.take_commands();
-        std::mem::swap(&mut self.ssd, ssd);
+        self.begin_life(Some(attached));
         Ok(())
+    }
+
+    /// Has a start take over what the volume's last life left in the host's memory.
+    pub(crate) fn offer_records(&self, view: &mut StoreView, volume: &str) {
+        self.memory.offer(view, volume);
     }
 
     /// What the volume asks of the cache SSD after what happened to it.
@@ -332,7 +418,16 @@ impl World {
     }
 
     /// A start has succeeded. What an earlier life left on the read SSD is still there, and nobody's.
-    fn begin_life(&mut self) {
+    fn begin_life(&mut self, mut attached: Option<Attached>) {
+        if let Some(attached) = &mut attached
+            && self.machine.keeps_records
+        {
+            attached.keep_records_in(self.memory.renew());
+        }
+        for disk in [&mut self.ssd, &mut self.backing] {
+            disk.shared = SharedDevice::default();
+        }
+        self.engine = Engine::new(self.machine.config, &self.machine.settings, attached);
         self.fenced = None;
         self.sizer = Sizer::new(&self.machine.settings, self.machine.config.quota);
         let needed = self.machine.config.read_ssd_bytes();
@@ -368,21 +463,47 @@ impl World {
         }
     }
 
-    fn take_commands(&mut self) {
+    pub(crate) fn take_commands(&mut self) {
         self.fence();
+        for device in [DeviceId::Ssd, DeviceId::Backing] {
+            if self.engine.has_failed(device) {
+                self.disk(device).shared.fail();
+            }
+        }
         while let Some(command) = self.engine.next_command() {
-            let mark = self.disk(command.device).flush_mark();
             let service_ns = match command.device {
                 DeviceId::Ssd | DeviceId::ReadSsd => 20_000 + self.rng.below(200_000),
                 DeviceId::Backing => 100_000 + self.rng.below(8_000_000),
             };
             self.arrivals += 1;
             self.due.push(Reverse((self.now_ns + service_ns, self.arrivals)));
-            self.pending.insert(self.arrivals, Pending { command, mark });
+            let pending = self.send(command);
+            self.pending.insert(self.arrivals, pending);
         }
         while let Some(event) = self.engine.next_event() {
             self.events.push(event);
         }
+    }
+
+    /// Hands a command to its device. By chance that is through with a flush long before it says so.
+    fn send(&mut self, command: Command) -> Pending {
+        let disk = self.disk(command.device);
+        let mark = disk.flush_mark();
+        let is_flush = matches!(command.kind, CommandKind::Flush);
+        let ticket = is_flush.then(|| disk.shared.begin_flush());
+        let flushed = (is_flush && self.rng.chance(50)).then(|| self.flush(&command, mark));
+        Pending { command, mark, ticket, flushed }
+    }
+
+    fn flush(&mut self, command: &Command, mark: u64) -> Result<(), MediaError> {
+        let error = self.fails(command);
+        let disk = self.disk(command.device);
+        match error {
+            None => disk.settle(mark),
+            Some(MediaError::Gone) => {}
+            Some(_) => disk.drop_covered(mark),
+        }
+        error.map_or(Ok(()), Err)
     }
 
     fn fails(&mut self, command: &Command) -> Option<MediaError> {
@@ -409,6 +530,7 @@ impl World {
     /// A write that failed may have reached any of its sectors.
     fn apply_in_part(&mut self, command: &Command) {
         let CommandKind::Write { offset_bytes, buf } = &command.kind else { return };
+        let offset_bytes = self.start_of(command.device) + offset_bytes;
         for (i, sector) in buf.as_slice().chunks(SECTOR).enumerate() {
             if self.rng.chance(50) {
                 self.disk(command.device).put(offset_bytes + (i * SECTOR) as u64, sector);
@@ -416,9 +538,17 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, pending: Pending) -> Completion {
-        let Pending { command, mark } = pending;
-        let id = command.id;
+    /// The end of a command, unless it is that of a flush of which nobody knows yet what it is worth.
+    fn carry_out(&mut self, pending: Pending) -> Option<Completion> {
+        let Pending { command, mark, ticket, flushed } = pending;
+        let (id, device) = (command.id, command.device);
+        if let Some(ticket) = ticket {
+            let result = flushed.unwrap_or_else(|| self.flush(&command, mark));
+            let completion = Completion { id, result, buf: None };
+            let ended = self.disk(device).shared.end_flush(ticket, result.is_ok());
+            self.held.push_back(Held { device, ended, completion });
+            return self.next_decided();
+        }
         if let Some(error) = self.fails(&command) {
             if error != MediaError::Gone {
                 self.apply_in_part(&command);
@@ -427,23 +557,24 @@ impl World {
                 CommandKind::Read { buf, .. } | CommandKind::Write { buf, .. } => Some(buf),
                 _ => None,
             };
-            return Completion { id, result: Err(error), buf };
+            return Some(Completion { id, result: Err(error), buf });
         }
         self.apply(&command);
-        let disk = self.disk(command.device);
+        let start = self.start_of(device);
+        let disk = self.disk(device);
         let buf = match command.kind {
             CommandKind::Read { offset_bytes, mut buf } => {
-                disk.peek(offset_bytes, buf.as_mut_slice());
+                disk.peek(start + offset_bytes, buf.as_mut_slice());
                 Some(buf)
             }
             CommandKind::Write { buf, .. } => Some(buf),
-            CommandKind::Flush => {
-                disk.settle(mark);
-                None
-            }
-            CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => None,
+            _ => None,
         };
-        Completion { id, result: Ok(()), buf }
+        Some(Completion { id, result: Ok(()), buf })
+    }
+
+    fn start_of(&self, device: DeviceId) -> u64 {
+        if device == DeviceId::Backing { self.backing_start } else { 0 }
     }
 
     /// What a command changes on its device. A trim does something or does not.
@@ -451,12 +582,13 @@ impl World {
         if matches!(command.kind, CommandKind::Trim { .. }) && self.rng.chance(50) {
             return;
         }
+        let start = self.start_of(command.device);
         let disk = self.disk(command.device);
         match &command.kind {
-            CommandKind::Write { offset_bytes, buf } => disk.put(*offset_bytes, buf.as_slice()),
+            CommandKind::Write { offset_bytes, buf } => disk.put(start + offset_bytes, buf.as_slice()),
             CommandKind::Trim { offset_bytes, length_bytes }
             | CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
-                disk.put(*offset_bytes, &vec![0; *length_bytes as usize]);
+                disk.put(start + offset_bytes, &vec![0; *length_bytes as usize]);
             }
             CommandKind::Read { .. } | CommandKind::Flush => {}
         }
@@ -465,12 +597,4 @@ impl World {
 
 fn is_metadata(bytes: &[u8]) -> bool {
     bytes.starts_with(b"LODE")
-}
-
-fn start(machine: &Machine, spec: &VolumeSpec, ssd: &mut SimDisk) -> Result<Engine, StoreError> {
-    let attached = match machine.ssd_bytes {
-        0 => None,
-        _ => Some(Store::open(ssd)?.attach(ssd, spec)?),
-    };
-    Ok(Engine::new(machine.config, &machine.settings, attached))
 }

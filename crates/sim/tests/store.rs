@@ -4,7 +4,7 @@
 use lode_engine::store::{Bytes, Store, StoreErrorKind};
 use lode_engine::{GuestOp, GuestRequest};
 use lode_policy::Quota;
-use lode_sim::scenario::{BLOCK, flush, machine, pattern, plan, read, seeds, write};
+use lode_sim::scenario::{BLOCK, first_seeds, flush, machine, pattern, plan, read, seeds, write};
 use lode_sim::{Crash, Machine, Plan, Rng, SimDisk, World, run, run_on_one_ssd, run_together};
 use lode_types::BlockSize;
 use proptest::prelude::*;
@@ -97,7 +97,7 @@ fn g6_starts_are_cut_short_anywhere() {
 fn g6_starts_are_cut_short_after_crashes() {
     let machines = vec![large("vm"), small("vm"), large("vm"), volume("vm", 100)];
     let mut failed_starts = 0;
-    for seed in 0..seeds() * 8 {
+    for seed in first_seeds(seeds() * 8) {
         let plan = Plan {
             rounds: 6,
             requests: 100,
@@ -204,7 +204,7 @@ fn g6_formatting_is_cut_short_anywhere() {
 /// Guarantee 4: extents wander between two volumes, and nothing else does.
 #[test]
 fn g4_volumes_share_an_ssd() {
-    for seed in 0..seeds() * 4 {
+    for seed in first_seeds(seeds() * 4) {
         let usual = |name: &str, machines: Vec<Machine>| Plan {
             rounds: 6,
             requests: 120,
@@ -230,7 +230,7 @@ fn g4_volumes_use_an_ssd_at_once() {
         ("lru", &["write_policy=wt"]),
         ("etica", &["promotion_interval=10", "sizing_interval=100", "assoc=8"]),
     ];
-    for seed in 0..seeds() * 4 {
+    for seed in first_seeds(seeds() * 4) {
         let faulty = seed % 4 == 3;
         let plan_of = |number: usize| {
             let share = |blocks| {

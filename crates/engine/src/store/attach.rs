@@ -2,13 +2,15 @@
 //! that every life starts with.
 
 use lode_format::{
-    DeviceLayout, ENTRIES_PER_PAGE, Entry, EntryState, PAGE_BYTES, TablePage, Volume, VolumeTag,
+    DeviceLayout, ENTRIES_PER_PAGE, Entry, EntryState, PAGE_BYTES, RecordBufferHeader, TablePage, Volume,
+    VolumeTag, data_checksum,
 };
 
 use super::recover::Recovered;
 use super::{Bytes, Store, StoreError, flush, new_tag, read, refusals, write};
 use crate::checkpoint::SsdState;
 use crate::journal::Journal;
+use crate::record_buffer::{RecordBuffer, RecordStorage};
 use crate::slots::Slots;
 
 /// A volume as the configuration wants it.
@@ -41,17 +43,39 @@ pub enum Distrust {
 pub struct Attached {
     state: SsdState,
     recovered: Vec<(u32, Entry)>,
+    /// Records that were taken over from the last life's buffer, because the SSD did not have them.
+    pub taken_over_records: u64,
+    /// Blocks newer than the backing disk whose bytes could not be read, or are not what they were: guests get errors for
+    /// them until they are overwritten or can be read again.
+    pub unreadable_blocks: u64,
+    version: u64,
+    epoch: u64,
 }
 
 impl Attached {
+    /// Keeps the volume's records where a death of the process does not lose them. Without it writes are acknowledged
+    /// once the SSD was given their records.
+    pub fn keep_records_in(&mut self, storage: RecordStorage) {
+        let (cache, volume, ring) = self.state.identity();
+        let (boot, slots) = (storage.boot, RecordStorage::RECORDS);
+        let header = RecordBufferHeader { cache, boot, volume, ring, epoch: self.epoch, slots };
+        let buffer = RecordBuffer::new(storage, &header, self.version);
+        self.state.slots.keep_records_in(buffer);
+    }
+
     /// Blocks that came back, and how many of them are newer than the backing disk.
     pub fn recovered_blocks(&self) -> (usize, usize) {
         let dirty = self.recovered.iter().filter(|(_, entry)| entry.state == EntryState::Dirty);
         (self.recovered.len(), dirty.count())
     }
 
+    /// Whether the volume's records are kept where a death of the process does not lose them.
+    pub fn keeps_records(&self) -> bool {
+        self.state.slots.keeps_records()
+    }
+
     /// What stands for the volume in every checksum.
-    pub(crate) fn tag(&self) -> VolumeTag {
+    pub fn tag(&self) -> VolumeTag {
         self.state.tag()
     }
 
@@ -90,18 +114,42 @@ impl Store {
         let wanted = view.wanted(spec);
         let places = view.places(wanted.min(space.extents.len() as u64));
         refusals::dirty(spec, space.found.dirty(), places)?;
+        self.write_again(device, tag, &mut space)?;
         self.shrink(device, &mut space, wanted)?;
         self.grow(device, spec, tag, &mut space, wanted)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
         self.commit_volume(device, number, (tag, ring), spec, &space.extents)?;
-        Ok(self.attached(tag, ring, space))
+        Ok(self.attached(tag, ring, space, spec.places))
     }
 
     fn free_number(&self) -> Result<u16, StoreError> {
         let volumes = &self.view.directory.volumes;
         let number = volumes.iter().position(Option::is_none).unwrap_or(volumes.len());
         if self.view.free_numbers() > 0 { Ok(number as u16) } else { Err(refusals::volumes()) }
+    }
+
+    /// Writes once more, to where they are, the dirty blocks that no flush is known to cover. The flush before the death of
+    /// the last life may have failed, which the system says only once; without being written again they would stay as
+    /// volatile as they are, whatever flush follows.
+    fn write_again(
+        &self,
+        device: &mut dyn Bytes,
+        tag: VolumeTag,
+        space: &mut Space,
+    ) -> Result<(), StoreError> {
+        let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
+        let mut unreadable = 0;
+        for (place, entry) in space.found.tentative_dirty() {
+            let offset = self.offset(&space.extents, place);
+            if device.read(offset, &mut buf).is_ok() && data_checksum(tag, entry.block, &buf) == entry.crc {
+                write(device, offset, &buf)?;
+            } else {
+                unreadable += 1;
+            }
+        }
+        space.found.unreadable = space.found.unreadable.max(unreadable);
+        Ok(())
     }
 
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks
@@ -274,7 +322,7 @@ impl Store {
         self.write_directory(device, next)
     }
 
-    fn attached(&self, tag: VolumeTag, ring: u64, space: Space) -> Attached {
+    fn attached(&self, tag: VolumeTag, ring: u64, space: Space, places: u64) -> Attached {
         let Space { extents, found } = space;
         let layout: DeviceLayout = self.view.layout;
         let mut recovered: Vec<(u32, Entry)> = found
@@ -286,10 +334,18 @@ impl Store {
             .collect();
         recovered.sort_by_key(|(_, entry)| entry.version);
         let (per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
-        let slots = Slots::new(tag, found.entries, found.version + 1, per_extent, pages);
+        let slots =
+            Slots::new(tag, found.entries, found.version, (per_extent, pages), extents.clone(), places);
         let cache = self.view.superblock.cache;
         let journal = Journal::new(cache, tag, ring, layout, extents.clone(), found.version);
         let state = SsdState::new(cache, tag, layout, extents, found.sequences, slots, journal);
-        Attached { state, recovered }
+        Attached {
+            state,
+            recovered,
+            taken_over_records: found.buffered,
+            unreadable_blocks: found.unreadable,
+            version: found.version,
+            epoch: self.view.superblock.epoch,
+        }
     }
 }

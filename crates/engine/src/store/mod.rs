@@ -4,6 +4,7 @@
 //! says what is behind it.
 
 mod attach;
+mod buffered;
 mod error;
 mod read_ssd;
 mod recover;
@@ -15,6 +16,7 @@ use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, Volu
 use lode_types::BlockSize;
 
 pub use attach::{Attached, Distrust, VolumeSpec};
+pub use buffered::{BufferIgnored, TakenOver};
 pub use error::{StoreError, StoreErrorKind};
 pub use read_ssd::{format_read_ssd, probe_read_ssd};
 pub use view::{BlockCounts, StoreView, VolumeInfo};
@@ -89,7 +91,8 @@ impl Store {
         Store::begin(device, view)
     }
 
-    fn begin(device: &mut dyn Bytes, view: StoreView) -> Result<Store, StoreError> {
+    /// As [`Store::open`], for whoever has looked at the device already, and perhaps taken over record buffers.
+    pub fn begin(device: &mut dyn Bytes, view: StoreView) -> Result<Store, StoreError> {
         let mut store = Store { view };
         store.raise_epoch(device)?;
         Ok(store)

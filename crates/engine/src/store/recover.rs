@@ -1,10 +1,13 @@
 //! From the bytes of a volume's extents to what its places hold.
 //!
-//! The slot tables give a state, the journal what came after. Records and entries that are not known to
-//! have been durable are believed only if the bytes they speak of are there; otherwise the version
-//! before them counts, which is still whole because its place was not used again.
+//! The slot tables give a state, the journal what came after, and a record buffer of the same boot what the journal
+//! does not have because the process died. Records and entries of the SSD alone that are not known to have been durable
+//! are believed only if the bytes they speak of are there; otherwise the version before them counts, which is still
+//! whole because its place was not used again. Bytes that cannot be read are not bytes that are not there: the entry
+//! stays, and whoever reads the block gets its bytes or an error, never older ones. What the buffer holds was
+//! acknowledged on this boot, and is believed as the journal is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lode_format::{
     CacheId, DeviceLayout, Entry, EntryState, JournalPage, PAGE_BYTES, RECORDS_PER_PAGE, Record, RecordKind,
@@ -37,12 +40,26 @@ pub(super) struct Recovered {
     pub(super) sequences: Vec<u64>,
     /// The highest version ever seen.
     pub(super) version: u64,
+    /// Above this version nothing is known to be durable.
+    pub(super) durable: u64,
+    /// Records that only the record buffer had.
+    pub(super) buffered: u64,
+    /// Blocks newer than the backing disk whose bytes could not be read.
+    pub(super) unreadable: u64,
 }
 
 impl Recovered {
     /// Blocks newer than the backing disk.
     pub(super) fn dirty(&self) -> u64 {
         self.entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u64
+    }
+
+    /// Places of dirty blocks that are not known to be durable.
+    pub(super) fn tentative_dirty(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        let places = self.entries.iter().enumerate();
+        places.filter(|(place, entry)| {
+            entry.state == EntryState::Dirty && entry.version > self.durable.max(self.stamps[*place])
+        })
     }
 
     /// Forgets blocks that must not be believed.
@@ -62,6 +79,16 @@ pub(super) struct Source<'a> {
     pub(super) extents: &'a [u32],
     /// Blocks of the volume.
     pub(super) blocks: u64,
+    /// What the last life's record buffer has, in ascending order of their versions.
+    pub(super) buffered: &'a [Record],
+}
+
+/// Whether a place holds the bytes that an entry speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Evidence {
+    There,
+    NotThere,
+    Unreadable,
 }
 
 #[derive(Default)]
@@ -78,15 +105,18 @@ pub(super) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Reco
     let in_tables = tables.entries.clone();
     let journal = read_journal(device, &source)?;
     let durable = journal.iter().map(|page| page.durable_version).max().unwrap_or(0);
+    let (records, buffered) = merge(&journal, source.buffered, durable);
     let versions = tables.entries.iter().map(|entry| entry.version);
-    let mut version = versions.chain(tables.stamps.iter().copied()).max().unwrap_or(0).max(durable);
-    check_tentative(device, &source, &mut tables, durable);
-    // Versions at which older entries of a block stopped counting.
-    let mut superseded: HashMap<u64, u64> = HashMap::new();
-    for record in journal.iter().flat_map(|page| &page.records) {
-        version = version.max(record.version);
-        apply(device, &source, &mut tables, &mut superseded, record, durable)?;
+    let versions = versions.chain(tables.stamps.iter().copied()).chain(records.iter().map(|r| r.version));
+    let version = versions.max().unwrap_or(0).max(durable);
+    let kept = source.buffered.last().map_or(0, |record| record.version);
+    let mut replay =
+        Replay { device, source, durable, kept, superseded: HashMap::new(), unreadable: HashSet::new() };
+    replay.check_tentative(&mut tables);
+    for record in &records {
+        replay.apply(&mut tables, record)?;
     }
+    let Replay { superseded, unreadable, .. } = replay;
     keep_newest(&mut tables.entries, &superseded);
     let is_sane = |entry: &Entry| entry.state == EntryState::Free || entry.block < source.blocks;
     if version > MOST || !tables.entries.iter().all(is_sane) {
@@ -99,7 +129,23 @@ pub(super) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Reco
         ));
     }
     let Tables { entries, stamps, sequences, settled } = tables;
-    Ok(Recovered { entries, in_tables, settled, stamps, sequences, version })
+    let stays = |&&(place, version): &&(u32, u64)| entries[place as usize].version == version;
+    let unreadable = unreadable.iter().filter(stays).count() as u64;
+    Ok(Recovered { entries, in_tables, settled, stamps, sequences, version, durable, buffered, unreadable })
+}
+
+/// The records of the journal and those of the buffer that the journal does not have, in order, and how many these are.
+fn merge(journal: &[JournalPage], buffered: &[Record], durable: u64) -> (Vec<Record>, u64) {
+    let mut records: Vec<Record> = journal.iter().flat_map(|page| &page.records).copied().collect();
+    // A page may be filled up with its last record.
+    records.dedup();
+    let in_journal: HashSet<u64> = records.iter().map(|record| record.version).collect();
+    let before = records.len();
+    let is_news = |record: &&Record| record.version > durable && !in_journal.contains(&record.version);
+    records.extend(buffered.iter().filter(is_news));
+    records.sort_by_key(|record| record.version);
+    let news = records.len() - before;
+    (records, news as u64)
 }
 
 fn read_tables(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Tables, StoreError> {
@@ -191,62 +237,89 @@ fn read_journal(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Vec<Journ
     }
 }
 
-fn bytes_are_there(device: &mut dyn Bytes, source: &Source<'_>, place: u32, entry: &Entry) -> bool {
+/// Records as they are applied to what the tables say.
+struct Replay<'a> {
+    device: &'a mut dyn Bytes,
+    source: Source<'a>,
+    /// The journal knows everything up to this version to be durable.
+    durable: u64,
+    /// Up to this version everything was acknowledged, or may have been, on this boot.
+    kept: u64,
+    /// Versions at which older entries of a block stopped counting.
+    superseded: HashMap<u64, u64>,
+    /// Dirty entries that stay because their bytes could not be read: places and versions.
+    unreadable: HashSet<(u32, u64)>,
+}
+
+impl Replay<'_> {
+    /// Whether the bytes of an entry that is not known to be durable are there. Those of a clean copy are on the backing
+    /// disk as well: one that cannot be read is not needed.
+    fn is_there(&mut self, place: u32, entry: &Entry) -> bool {
+        match look_for(self.device, &self.source, place, entry) {
+            Evidence::There => true,
+            Evidence::NotThere => false,
+            Evidence::Unreadable if entry.state == EntryState::Clean => false,
+            Evidence::Unreadable => {
+                self.unreadable.insert((place, entry.version));
+                true
+            }
+        }
+    }
+
+    /// Frees entries that are not known to be durable and whose bytes are not there.
+    fn check_tentative(&mut self, tables: &mut Tables) {
+        for (place, entry) in tables.entries.iter_mut().enumerate() {
+            let known = self.durable.max(self.kept).max(tables.stamps[place]);
+            let tentative = entry.state != EntryState::Free && entry.version > known;
+            if tentative && !self.is_there(place as u32, entry) {
+                *entry = Entry::default();
+            }
+        }
+    }
+
+    fn apply(&mut self, tables: &mut Tables, record: &Record) -> Result<(), StoreError> {
+        let layout = &self.source.layout;
+        let place = local_place(layout, self.source.extents, record.slot).ok_or_else(|| {
+            StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
+        })?;
+        let state = match record.kind {
+            RecordKind::Clean => EntryState::Clean,
+            RecordKind::Dirty => EntryState::Dirty,
+            RecordKind::Free => EntryState::Free,
+        };
+        let entry = Entry { state, block: record.block, version: record.version, crc: record.crc };
+        let known = record.version <= tables.stamps[place as usize];
+        let is_certain = record.version <= self.durable.max(self.kept);
+        let is_there = state == EntryState::Free || known || is_certain || self.is_there(place, &entry);
+        // A clean copy was put down when the backing disk durably held its bytes, so that what is older does not count,
+        // whatever became of the copy: a block that was written back and stayed may have left its place since. A dirty
+        // copy that is not known to be durable never was, unless its bytes are there. A start that was cut short may
+        // have found that they are not: then the table knows of the record and does not speak of it, and what is older
+        // stays.
+        let counts = state != EntryState::Dirty || record.version <= self.durable || (!known && is_there);
+        if counts {
+            let at = self.superseded.entry(record.block).or_default();
+            *at = record.version.max(*at);
+        }
+        let current = &mut tables.entries[place as usize];
+        if is_there && !known && record.version > current.version {
+            *current = if state == EntryState::Free { Entry::default() } else { entry };
+        }
+        Ok(())
+    }
+}
+
+/// Reads a place, and compares what is there with what the entry says.
+fn look_for(device: &mut dyn Bytes, source: &Source<'_>, place: u32, entry: &Entry) -> Evidence {
     let layout = &source.layout;
     let (ordinal, within) = (place / layout.extent.slots, place % layout.extent.slots);
     let offset = layout.extent_start(source.extents[ordinal as usize]) + layout.extent.slot(within);
     let mut buf = vec![0; layout.extent.block.bytes() as usize];
-    device.read(offset, &mut buf).is_ok() && data_checksum(source.tag, entry.block, &buf) == entry.crc
-}
-
-/// Frees entries that are not known to be durable and whose bytes are not there.
-fn check_tentative(device: &mut dyn Bytes, source: &Source<'_>, tables: &mut Tables, durable: u64) {
-    for (place, entry) in tables.entries.iter_mut().enumerate() {
-        let known = durable.max(tables.stamps[place]);
-        let tentative = entry.state != EntryState::Free && entry.version > known;
-        if tentative && !bytes_are_there(device, source, place as u32, entry) {
-            *entry = Entry::default();
-        }
+    match device.read(offset, &mut buf) {
+        Err(_) => Evidence::Unreadable,
+        Ok(()) if data_checksum(source.tag, entry.block, &buf) == entry.crc => Evidence::There,
+        Ok(()) => Evidence::NotThere,
     }
-}
-
-fn apply(
-    device: &mut dyn Bytes,
-    source: &Source<'_>,
-    tables: &mut Tables,
-    superseded: &mut HashMap<u64, u64>,
-    record: &Record,
-    durable: u64,
-) -> Result<(), StoreError> {
-    let place = local_place(&source.layout, source.extents, record.slot).ok_or_else(|| {
-        StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
-    })?;
-    let state = match record.kind {
-        RecordKind::Clean => EntryState::Clean,
-        RecordKind::Dirty => EntryState::Dirty,
-        RecordKind::Free => EntryState::Free,
-    };
-    let entry = Entry { state, block: record.block, version: record.version, crc: record.crc };
-    let known = record.version <= tables.stamps[place as usize];
-    let is_tentative = state != EntryState::Free && !known && record.version > durable;
-    let is_there = !is_tentative || bytes_are_there(device, source, place, &entry);
-    // A clean copy was put down when the backing disk durably held its bytes, so that what is older does not count,
-    // whatever became of the copy: a block that was written back and stayed may have left its place since. A dirty
-    // copy that is not known to be durable never was, unless its bytes are there. A start that was cut short may have
-    // found that they are not: then the table knows of the record and does not speak of it, and what is older stays.
-    let counts = state != EntryState::Dirty || record.version <= durable || (!known && is_there);
-    if counts {
-        let at = superseded.entry(record.block).or_default();
-        *at = record.version.max(*at);
-    }
-    if !is_there {
-        return Ok(());
-    }
-    let current = &mut tables.entries[place as usize];
-    if !known && record.version > current.version {
-        *current = if state == EntryState::Free { Entry::default() } else { entry };
-    }
-    Ok(())
 }
 
 /// Of several places that hold the same block, keeps the newest; an older one may also have been

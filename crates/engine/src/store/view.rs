@@ -1,9 +1,12 @@
 //! What a cache SSD holds, read without a byte written: its volumes, what is in them, and whether a start with a
 //! given configuration would be refused. Starts, looks from outside and removals all begin here.
 
-use lode_format::{DeviceLayout, Directory, EntryState, Superblock, Volume};
+use std::collections::HashMap;
+
+use lode_format::{BootId, DeviceLayout, Directory, EntryState, Record, Superblock, Volume, VolumeTag};
 
 use super::attach::VolumeSpec;
+use super::buffered::{BufferIgnored, TakenOver, read_buffer};
 use super::recover::{Recovered, Source, recover};
 use super::{Bytes, Store, StoreError, StoreErrorKind, read, refusals};
 
@@ -13,6 +16,8 @@ pub struct StoreView {
     pub(super) superblock: Superblock,
     pub(super) layout: DeviceLayout,
     pub(super) directory: Directory,
+    /// What the record buffers of volumes hold that the SSD may not have.
+    buffered: HashMap<VolumeTag, Vec<Record>>,
 }
 
 /// A volume that has space on the cache.
@@ -20,6 +25,8 @@ pub struct StoreView {
 pub struct VolumeInfo {
     /// Its name in the configuration.
     pub name: String,
+    /// What stands for it in every checksum, and is never given to another one.
+    pub tag: VolumeTag,
     /// Bytes of its backing disk when it was last attached.
     pub backing_bytes: u64,
     /// Extents it owns.
@@ -58,7 +65,19 @@ impl StoreView {
             read(device, DeviceLayout::directory(copy as u8), buf)?;
         }
         let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])?;
-        Ok(StoreView { superblock, layout, directory })
+        Ok(StoreView { superblock, layout, directory, buffered: HashMap::new() })
+    }
+
+    /// Takes over what a volume's record buffer holds, if it is the one of the volume's last life on this boot: from now
+    /// on it is as good as what the journal holds. What comes of it is said; nothing is lost by asking twice.
+    pub fn take_over(&mut self, name: &str, boot: BootId, bytes: &[u8]) -> Result<TakenOver, BufferIgnored> {
+        let Some((number, volume)) = self.directory.find(name) else { return Err(BufferIgnored::NoVolume) };
+        let (tag, ring) = (volume.tag, volume.ring);
+        let extents = self.directory.extents_of(number);
+        let (records, found) =
+            read_buffer(bytes, boot, self.superblock.cache, (tag, ring), &self.layout, &extents)?;
+        self.buffered.insert(tag, records);
+        Ok(found)
     }
 
     /// Identity, epoch and geometry.
@@ -149,6 +168,7 @@ impl StoreView {
         let extents = self.directory.extents_of(number).len() as u32;
         VolumeInfo {
             name: volume.name.clone(),
+            tag: volume.tag,
             backing_bytes: volume.backing_bytes,
             extents,
             space_bytes: u64::from(extents) * self.layout.extent.extent_bytes,
@@ -186,6 +206,7 @@ impl StoreView {
             layout: self.layout,
             extents: &extents,
             blocks: backing_bytes.div_ceil(self.layout.extent.block.bytes()),
+            buffered: self.buffered.get(&volume.tag).map_or(&[], Vec::as_slice),
         };
         let found = recover(device, source)?;
         Ok((extents, found))

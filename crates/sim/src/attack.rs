@@ -1,0 +1,91 @@
+//! A host made of a seed: its volumes, schemes, faults and the way in which it goes down, mixed at random. What the tests
+//! of single guarantees leave out by being about one thing each is found here.
+
+use lode_policy::Quota;
+
+use crate::rng::Rng;
+use crate::run::{Crash, Plan, Tally};
+use crate::scenario::{VOLUME_BYTES, all_schemes, machine, plan};
+use crate::together::run_together;
+use crate::world::{Faults, Machine};
+
+/// Most volumes of a host.
+const MOST_VOLUMES: u64 = 3;
+
+/// The plans of a host's volumes. It goes down so, or at random.
+pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
+    let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let volumes = 1 + rng.below(MOST_VOLUMES);
+    let schemes = all_schemes();
+    let keeps_records = rng.chance(75);
+    let ssd_bytes = (2 + 2 * volumes) << 20;
+    let common = common_plan(&mut rng, seed, crash);
+    let plan_of = |number: u64| {
+        let lives = if rng.chance(30) { 2 } else { 1 };
+        let mut machine_of = |_| {
+            let mut machine = schemes[rng.below(schemes.len() as u64) as usize].1.clone();
+            if rng.chance(10) {
+                machine = large();
+            }
+            Machine { name: format!("vm{number}"), ssd_bytes, keeps_records, ..machine }
+        };
+        let machines = (0..lives).map(&mut machine_of).collect();
+        let requests = (10 + rng.below(240)) as u32;
+        let depth = 1 + rng.below(24) as usize;
+        let longest_sectors = 1 + rng.below(80);
+        Plan { machines, requests, depth, longest_sectors, ..common.clone() }
+    };
+    (0..volumes).map(plan_of).collect()
+}
+
+/// What concerns the host as a whole.
+fn common_plan(rng: &mut Rng, seed: u64, crash: Crash) -> Plan {
+    let mut plan = Plan { crash, rounds: 4, ..plan(Vec::new(), seed) };
+    if rng.chance(35) {
+        plan.faults = faults(rng);
+    }
+    plan.failed_starts = rng.below(3) as u32;
+    plan.start_read_errors = if rng.chance(25) { 60 } else { 0 };
+    plan.shares_backing = rng.chance(50);
+    plan.drains = if rng.chance(25) { 1 + rng.below(5) } else { 0 };
+    plan.ends_drained = rng.chance(10);
+    plan.most_steps = rng.chance(50).then(|| 1 + rng.below(400));
+    // A medium that damages just what no flush has covered makes it look as if it had never been written.
+    if crash == Crash::Stop && rng.chance(50) {
+        plan.flips = rng.below(16) as u32;
+    }
+    plan
+}
+
+fn faults(rng: &mut Rng) -> Faults {
+    let mut percent = |most: u64| if rng.chance(30) { 1 + rng.below(most) } else { 0 };
+    Faults {
+        ssd_read_errors: percent(4),
+        ssd_write_errors: percent(4),
+        ssd_metadata_errors: percent(3),
+        ssd_flush_errors: percent(5),
+        backing_read_errors: percent(4),
+        backing_write_errors: percent(10),
+        backing_flush_errors: percent(5),
+        read_ssd_read_errors: percent(4),
+        read_ssd_write_errors: percent(4),
+        ssd_gone: percent(1) > 0 && percent(1) > 0,
+        read_ssd_gone: percent(1) > 0 && percent(1) > 0,
+    }
+}
+
+/// A volume with another number of extents.
+fn large() -> Machine {
+    let mut large = machine("lru", &["write_policy=wb"], Quota::new(0, 300));
+    large.config.reserve = Quota::new(0, 40);
+    debug_assert!(VOLUME_BYTES / 4096 > 340);
+    large
+}
+
+/// Runs the host of a seed.
+///
+/// # Errors
+/// What a guest saw that it must not see, with the command that shows it again.
+pub fn attack(seed: u64, crash: Crash) -> Result<Vec<Tally>, String> {
+    run_together(&attack_plans(seed, crash))
+}

@@ -1,0 +1,58 @@
+//! Hosts of seeds that nobody has tried before, for as long as is wished: `LODE_SIM_SECONDS`, a few seconds unless it is
+//! set. The first seed is printed, and a failure prints the command that shows it again. `LODE_SIM_COUNT` asks for so many
+//! crashes instead.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use lode_sim::{Crash, attack};
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn attack_with_fresh_seeds(name: &str, crash: Crash) {
+    const USUAL_SECONDS: u64 = 4;
+    if let Some(seed) = number("LODE_SIM_SEED") {
+        attack(seed, crash).unwrap_or_else(|error| panic!("{error}"));
+        return;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let first = number("LODE_SIM_FIRST_SEED").unwrap_or(now ^ u64::from(std::process::id()) << 40);
+    let limit = Duration::from_secs(number("LODE_SIM_SECONDS").unwrap_or(USUAL_SECONDS));
+    let count = number("LODE_SIM_COUNT");
+    let began = Instant::now();
+    let (mut seed, mut crashes, mut volumes, mut sectors) = (first, 0, 0, 0);
+    while count.map_or(began.elapsed() < limit, |count| crashes < count) {
+        let tallies = attack(seed, crash).unwrap_or_else(|error| panic!("{name}: {error}"));
+        crashes += tallies.iter().map(|tally| tally.crashes).max().unwrap_or(0);
+        volumes += tallies.len();
+        sectors += tallies.iter().map(|tally| tally.sectors_checked).sum::<u64>();
+        seed = seed.wrapping_add(1);
+    }
+    println!(
+        "{name}: seeds {first} to {}: {crashes} crashes of {volumes} volumes, {sectors} sectors right, {:.0} s",
+        seed.wrapping_sub(1),
+        began.elapsed().as_secs_f64()
+    );
+    assert!(crashes > 0);
+}
+
+#[test]
+fn fresh_power_cuts() {
+    attack_with_fresh_seeds("power cuts", Crash::Power);
+}
+
+#[test]
+fn fresh_kills() {
+    attack_with_fresh_seeds("kills", Crash::Kill);
+}
+
+#[test]
+fn fresh_stops() {
+    attack_with_fresh_seeds("stops", Crash::Stop);
+}
+
+#[test]
+fn fresh_ends_of_all_kinds() {
+    attack_with_fresh_seeds("ends of all kinds", Crash::Any);
+}
