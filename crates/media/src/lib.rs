@@ -8,6 +8,7 @@
 
 mod blocking;
 mod delay;
+mod disks;
 mod driver;
 mod error;
 mod file;
@@ -18,6 +19,7 @@ mod op;
 mod outbox;
 mod pool;
 mod port;
+mod shared_memory;
 mod signature;
 mod socket;
 mod spin;
@@ -27,10 +29,12 @@ mod uring;
 mod waker;
 
 pub use delay::{Access, HddModel, Spindle};
+pub use disks::disks_under;
 pub use driver::{AnyDriver, Driver, DriverChoice, SPIN_LIMIT, Which, open_driver};
 pub use error::{FaultKind, MediaFault};
 pub use file::{Direct, Lock, MediaFile, OpenOptions};
 pub use op::{Done, FileId, Op, Payload, Piece, SocketId};
 pub use pool::POOL_THREADS;
+pub use shared_memory::{SharedMemory, is_in_memory};
 pub use signature::identify;
 pub use waker::Waker;
