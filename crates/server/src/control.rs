@@ -18,6 +18,7 @@ use crate::config::Limits;
 use crate::connection::Permit;
 use crate::ending::end;
 use crate::error::{ServerError, ServerErrorKind};
+use crate::identity::LastEnd;
 use crate::listen::Listener;
 use crate::opening::{End, Opening};
 use crate::shard::{NewConnection, ToShard};
@@ -48,6 +49,7 @@ pub(crate) struct Door {
 /// The control thread's state. See the module's documentation.
 pub(crate) struct Control {
     pub name: String,
+    pub last_end: LastEnd,
     pub limits: Limits,
     pub cache: Option<CacheView>,
     pub read_ssd: Option<ReadSsdView>,
@@ -230,6 +232,7 @@ impl Control {
             name: self.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: self.start.elapsed().as_secs(),
+            last_end: self.last_end,
             cache: self.cache.clone(),
             read_ssd: self.read_ssd.clone(),
             vms,

@@ -22,8 +22,55 @@ struct Remembered {
     uuid: String,
     epoch: u64,
     ssd: PathBuf,
+    /// The latest run; none in files of older versions.
+    run: Option<Run>,
     #[serde(default)]
     backings: Backings,
+}
+
+/// One run of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    /// The host's boot.
+    pub boot: Option<String>,
+    /// Where its records outlive it.
+    pub shm: Option<PathBuf>,
+    /// It ended in order, with everything saved.
+    pub ended: bool,
+}
+
+/// How the run before this one ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LastEnd {
+    /// There was none that is remembered.
+    None,
+    /// It was stopped.
+    Orderly,
+    /// It was killed or crashed, and the host has been up since.
+    Killed,
+    /// The host went down with it.
+    HostLost,
+}
+
+impl Run {
+    /// How the latest run ended, as the boot after it sees it.
+    pub(crate) fn end_of(last: Option<&Run>, boot: Option<&str>) -> LastEnd {
+        match last {
+            None => LastEnd::None,
+            Some(run) if run.ended => LastEnd::Orderly,
+            Some(run) if run.boot.is_some() && run.boot.as_deref() == boot => LastEnd::Killed,
+            Some(_) => LastEnd::HostLost,
+        }
+    }
+}
+
+/// What is remembered of a cache beside its identity.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub backings: Backings,
+    pub run: Option<Run>,
 }
 
 /// What each volume's backing disk is known by.
@@ -45,8 +92,8 @@ impl StateFile {
     }
 
     /// Refuses an SSD that is not the expected one. To be called before anything is written to it. Returns the
-    /// backing disks that its volumes were used with.
-    pub(crate) fn check(&self, ssd: &SsdConfig, found: &Superblock) -> Result<Backings, ServerError> {
+    /// backing disks that its volumes were used with, and what is known of the latest run.
+    pub(crate) fn check(&self, ssd: &SsdConfig, found: &Superblock) -> Result<Known, ServerError> {
         let device = ssd.path.display();
         let refuse = |text: String| Err(ServerError::new(ServerErrorKind::Identity, text));
         if let Some(wanted) = ssd.uuid
@@ -57,7 +104,7 @@ impl StateFile {
                 found.cache
             ));
         }
-        let Some(remembered) = self.read()? else { return Ok(Backings::new()) };
+        let Some(remembered) = self.read()? else { return Ok(Known::default()) };
         let known: CacheId = remembered.uuid.parse().map_err(|error| self.damaged(error))?;
         if known != found.cache {
             return refuse(format!(
@@ -75,7 +122,7 @@ impl StateFile {
                 found.epoch, remembered.epoch
             ));
         }
-        Ok(remembered.backings)
+        Ok(Known { backings: remembered.backings, run: remembered.run })
     }
 
     /// Refuses to go without an SSD where there was one.
@@ -93,15 +140,21 @@ impl StateFile {
     }
 
     /// Remembers the SSD as it is now. When this returns, a crash cannot undo it.
-    pub(crate) fn update(
-        &self,
-        ssd: &SsdConfig,
-        now: &Superblock,
-        backings: Backings,
-    ) -> Result<(), ServerError> {
+    pub(crate) fn update(&self, ssd: &SsdConfig, now: &Superblock, known: Known) -> Result<(), ServerError> {
         let (uuid, epoch) = (now.cache.to_string(), now.epoch);
-        let remembered = Remembered { uuid, epoch, ssd: ssd.path.clone(), backings };
-        let text = toml::to_string(&remembered).map_err(|error| self.damaged(error))?;
+        let Known { backings, run } = known;
+        self.write(&Remembered { uuid, epoch, ssd: ssd.path.clone(), run, backings })
+    }
+
+    /// Remembers that the run ended in order.
+    pub(crate) fn end_run(&self) -> Result<(), ServerError> {
+        let Some(mut remembered) = self.read()? else { return Ok(()) };
+        remembered.run.iter_mut().for_each(|run| run.ended = true);
+        self.write(&remembered)
+    }
+
+    fn write(&self, remembered: &Remembered) -> Result<(), ServerError> {
+        let text = toml::to_string(remembered).map_err(|error| self.damaged(error))?;
         self.replace(&text).map_err(|error| {
             let what = format!("Cannot write the state file {}; check `state_dir`", self.path.display());
             ServerError::because(ServerErrorKind::Identity, what, error)

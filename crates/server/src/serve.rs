@@ -12,6 +12,7 @@ use tracing::info;
 use crate::config::{Address, Config};
 use crate::control::{Control, Door, Signals};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::identity::StateFile;
 use crate::listen::Listener;
 use crate::start::{Prepared, Start};
 use crate::status::{CacheView, ReadSsdView};
@@ -45,6 +46,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let now = Instant::now();
     let control = Control {
         name: config.name.clone(),
+        last_end: recovered.last_end,
         limits: config.limits,
         cache: recovered.superblock.as_ref().map(view),
         read_ssd: recovered.read_ssd.as_ref().map(view_read_ssd),
@@ -61,7 +63,13 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         accept_after: None,
         complain_after: now,
     };
-    control.run()
+    control.run()?;
+    // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
+    if let Some(records) = recovered.records {
+        StateFile::of(config).end_run()?;
+        records.remove(recovered.tags);
+    }
+    Ok(())
 }
 
 /// One listening socket for each address, for all VMs that name it.

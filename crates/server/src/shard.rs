@@ -296,6 +296,7 @@ impl Shard {
 
     /// Carries an engine's commands to its devices and its answers to their connections.
     fn pump(&mut self, at: usize) {
+        self.volumes[at].note_shared_devices();
         self.volumes[at].look_after_fence();
         while let Some((id, op)) = self.volumes[at].next_command() {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;

@@ -1,6 +1,8 @@
 //! The cache SSD of a configuration: finding it, making sure that it is the right one, and beginning a new life of
 //! it. It must not know what volumes are for.
 
+use std::path::Path;
+
 use lode_engine::store::{Attached, Store, StoreErrorKind, StoreView, VolumeSpec, probe_read_ssd};
 use lode_media::{MediaFile, OpenOptions};
 use tracing::{info, warn};
@@ -10,13 +12,18 @@ use crate::bytes::DeviceBytes;
 use crate::config::{Config, Size, SsdConfig, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
-use crate::identity::{Backings, StateFile};
+use crate::identity::{Known, LastEnd, Run, StateFile};
+use crate::records::Records;
 
 /// A cache SSD that is the right one, and has not been changed yet.
 pub(crate) struct FoundSsd<'c> {
     pub file: MediaFile,
     pub view: StoreView,
-    backings: Backings,
+    /// Where journal records outlive the daemon.
+    pub records: Records,
+    /// How the run before ended.
+    pub last_end: LastEnd,
+    known: Known,
     config: &'c Config,
     ssd: &'c SsdConfig,
 }
@@ -25,6 +32,7 @@ pub(crate) struct FoundSsd<'c> {
 pub(crate) struct OpenSsd {
     pub file: MediaFile,
     pub store: Store,
+    pub records: Records,
 }
 
 impl<'c> FoundSsd<'c> {
@@ -50,10 +58,18 @@ impl<'c> FoundSsd<'c> {
             _ => ServerError::store(path, error),
         })?;
         // Before anything more is read of it: what another cache holds would only confuse.
-        let backings = StateFile::of(config).check(ssd, &superblock)?;
-        let view = StoreView::read(&mut DeviceBytes(&file))
+        let known = StateFile::of(config).check(ssd, &superblock)?;
+        let mut view = StoreView::read(&mut DeviceBytes(&file))
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
-        Ok(Some(FoundSsd { file, view, backings, config, ssd }))
+        let records = Records::of(config, superblock.cache)?;
+        let last_end = Run::end_of(known.run.as_ref(), records.boot_text());
+        records.offer(&mut view, last_end == LastEnd::Killed);
+        // The configuration may name another folder by now.
+        let before = known.run.as_ref().and_then(|run| run.shm.as_deref());
+        if let Some(before) = before.filter(|before| records.folder() != Some(*before)) {
+            records.in_folder(before).offer(&mut view, last_end == LastEnd::Killed);
+        }
+        Ok(Some(FoundSsd { file, view, records, last_end, known, config, ssd }))
     }
 
     /// Refuses volumes for which a new life would have no room, or which would lose something.
@@ -66,7 +82,7 @@ impl<'c> FoundSsd<'c> {
     pub(crate) fn check_backing(&mut self, vm: &VmConfig) -> Result<(), ServerError> {
         let Some(now) = identify(&vm.backing) else { return Ok(()) };
         let is_used = self.view.volumes().any(|volume| volume.name == vm.name);
-        match self.backings.get(&vm.name) {
+        match self.known.backings.get(&vm.name) {
             Some(before) if is_used && *before != now => {
                 let text = format!(
                     "VM {name}: the backing disk {} is another one than when its cache was last used ({now}; before: \
@@ -80,7 +96,7 @@ impl<'c> FoundSsd<'c> {
                 Err(ServerError::new(ServerErrorKind::Identity, text))
             }
             _ => {
-                self.backings.insert(vm.name.clone(), now);
+                self.known.backings.insert(vm.name.clone(), now);
                 Ok(())
             }
         }
@@ -91,16 +107,26 @@ impl<'c> FoundSsd<'c> {
     pub(crate) fn check_strangers(&self) -> Result<(), ServerError> {
         for volume in self.view.volumes().filter(|volume| !self.config.has_vm(&volume.name)) {
             let name = volume.name;
-            let dirty = match self.view.count_blocks(&mut DeviceBytes(&self.file), &name) {
-                Ok(counts) => counts.dirty,
-                Err(error) => {
+            let disk = self.known.backings.get(&name);
+            let serves_it = |vm: &&VmConfig| disk.is_some() && self.known.backings.get(&vm.name) == disk;
+            let heir = self.config.vms.iter().find(serves_it);
+            let dirty = match (self.view.count_blocks(&mut DeviceBytes(&self.file), &name), heir) {
+                (Ok(counts), _) => counts.dirty,
+                (Err(error), None) => {
                     warn!("The cache holds volume '{name}', which is not configured. {error}");
                     continue;
                 }
+                // What cannot be counted is not nothing.
+                (Err(error), Some(heir)) => {
+                    let text = format!(
+                        "VM {}: its backing disk was served as '{name}' before, and it cannot be told whether the cache \
+                         holds blocks of that volume that are newer than the disk. `lode volume remove --force` gives it \
+                         up, with such blocks",
+                        heir.name
+                    );
+                    return Err(ServerError::because(ServerErrorKind::Identity, text, error));
+                }
             };
-            let disk = self.backings.get(&name);
-            let heir =
-                self.config.vms.iter().find(|vm| disk.is_some() && self.backings.get(&vm.name) == disk);
             if let Some(heir) = heir.filter(|_| dirty > 0) {
                 let text = format!(
                     "VM {}: its backing disk was served as '{name}' before, and the cache holds {dirty} blocks of that \
@@ -120,11 +146,13 @@ impl<'c> FoundSsd<'c> {
 
     /// Begins a new life: raises the epoch and remembers it.
     pub(crate) fn open(self) -> Result<OpenSsd, ServerError> {
-        let FoundSsd { file, backings, config, ssd, .. } = self;
-        let store = Store::open(&mut DeviceBytes(&file))
+        let FoundSsd { file, view, records, known, config, ssd, .. } = self;
+        let store = Store::begin(&mut DeviceBytes(&file), view)
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
         let superblock = store.superblock();
-        StateFile::of(config).update(ssd, superblock, backings)?;
+        let (boot, shm) = (records.boot_text().map(str::to_owned), records.folder().map(Path::to_path_buf));
+        let run = Some(Run { boot, shm, ended: false });
+        StateFile::of(config).update(ssd, superblock, Known { run, ..known })?;
         info!(
             "Cache {} on {}, epoch {}, {} with blocks of {}{}",
             superblock.cache,
@@ -134,7 +162,7 @@ impl<'c> FoundSsd<'c> {
             Size(superblock.block.bytes()),
             if file.is_direct() { "" } else { "; direct I/O does not work there, the page cache is used" }
         );
-        Ok(OpenSsd { file, store })
+        Ok(OpenSsd { file, store, records })
     }
 
     /// Takes a volume off the SSD. What this host remembers of it follows.
@@ -152,16 +180,22 @@ impl<'c> FoundSsd<'c> {
         })?;
         let superblock =
             Store::probe(&mut device).map_err(|error| ServerError::store(self.ssd.path.display(), error))?;
-        self.backings.remove(name);
-        StateFile::of(self.config).update(self.ssd, &superblock, self.backings)?;
+        self.known.backings.remove(name);
+        StateFile::of(self.config).update(self.ssd, &superblock, self.known)?;
+        self.records.remove([removed.tag]);
         Ok(removed.space_bytes)
     }
 }
 
 impl OpenSsd {
-    /// Recovers a volume, or makes it.
+    /// Recovers a volume, or makes it. From then on its records outlive the daemon, if there is memory for them.
     pub(crate) fn attach(&mut self, spec: &VolumeSpec) -> Result<Attached, ServerError> {
         let attached = self.store.attach(&mut DeviceBytes(&self.file), spec);
-        attached.map_err(|error| ServerError::store(format!("VM {}", spec.name), error))
+        let mut attached =
+            attached.map_err(|error| ServerError::store(format!("VM {}", spec.name), error))?;
+        if let Some(storage) = self.records.storage(attached.tag()) {
+            attached.keep_records_in(storage);
+        }
+        Ok(attached)
     }
 }

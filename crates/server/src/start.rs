@@ -2,11 +2,12 @@
 //! all of it has succeeded.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::Instant;
 
 use lode_engine::store::{Attached, Distrust, VolumeSpec};
-use lode_engine::{Engine, EngineConfig};
-use lode_format::{ReadSsdLabel, Superblock};
+use lode_engine::{Engine, EngineConfig, RecordStorage};
+use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
 use lode_policy::{Quota, SchemeInfo, Sizer};
@@ -17,8 +18,12 @@ use crate::config::{Config, Size, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::fence::Fence;
 use crate::files::{check_disk, check_files, open_backing};
+use crate::identity::LastEnd;
 use crate::read_ssd::ReadSsd;
+use crate::records::Records;
+use crate::shared::{Disks, DisksOf};
 use crate::ssd::{FoundSsd, OpenSsd};
+use crate::status::ShmView;
 
 /// One VM's disk, ready to be served by any thread.
 pub(crate) struct Prepared {
@@ -30,8 +35,18 @@ pub(crate) struct Prepared {
     pub backing: MediaFile,
     pub ssd: Option<MediaFile>,
     pub read_ssd: Option<MediaFile>,
+    /// What the files lie on, and whose flushes concern each other.
+    pub disks: VmDisks,
+    pub shm: ShmView,
     /// What its next start is to know of a failed SSD.
     pub fence: Fence,
+}
+
+/// The disks under a VM's files.
+#[derive(Clone, Debug)]
+pub(crate) struct VmDisks {
+    pub ssd: Option<DisksOf>,
+    pub backing: DisksOf,
 }
 
 /// A VM whose backing disk is open and checked.
@@ -102,6 +117,10 @@ impl<'c> Start<'c> {
     /// Begins a new life of the cache and recovers what it holds. Returns the identities of the SSDs as well.
     pub(crate) fn recover(self) -> Result<Recovered, ServerError> {
         let Start { plans, ssd, read_ssd } = self;
+        let last_end = ssd.as_ref().map_or(LastEnd::None, |ssd| ssd.last_end);
+        let mut disks = Disks::default();
+        let ssd_disks = ssd.as_ref().and_then(|ssd| ssd.file.path()).map(|path| disks_of(&mut disks, path));
+        let ssd_disks = ssd_disks.transpose()?;
         let mut ssd = ssd.map(FoundSsd::open).transpose()?;
         let specs: Vec<_> = plans.iter().map(Plan::spec).collect();
         let order = match &ssd {
@@ -112,10 +131,17 @@ impl<'c> Start<'c> {
         let mut prepared: Vec<_> = plans.iter().map(|_| None).collect();
         for at in order {
             let plan = plans[at].take().expect("an order names everything once");
-            prepared[at] = Some(prepare_vm(plan, &specs[at], ssd.as_mut(), read_ssd.as_ref())?);
+            let backing = disks_of(&mut disks, &plan.vm.backing)?;
+            let disks = VmDisks { ssd: ssd_disks.clone(), backing };
+            prepared[at] = Some(prepare_vm(plan, &specs[at], ssd.as_mut(), read_ssd.as_ref(), disks)?);
         }
+        let vms: Vec<Prepared> = prepared.into_iter().flatten().collect();
+        tell_last_end(last_end, &vms);
         Ok(Recovered {
-            vms: prepared.into_iter().flatten().collect(),
+            last_end,
+            records: ssd.as_ref().map(|ssd| ssd.records.clone()),
+            tags: ssd.iter().flat_map(|ssd| ssd.store.view().volumes()).map(|volume| volume.tag).collect(),
+            vms,
             superblock: ssd.as_ref().map(|ssd| *ssd.store.superblock()),
             read_ssd: read_ssd.map(|read_ssd| read_ssd.label),
         })
@@ -125,6 +151,10 @@ impl<'c> Start<'c> {
 /// What is ready to be served, and the identities of the SSDs.
 pub(crate) struct Recovered {
     pub vms: Vec<Prepared>,
+    pub last_end: LastEnd,
+    /// Where journal records outlive the daemon, and the volumes that have some.
+    pub records: Option<Records>,
+    pub tags: Vec<VolumeTag>,
     pub superblock: Option<Superblock>,
     pub read_ssd: Option<ReadSsdLabel>,
 }
@@ -155,7 +185,8 @@ fn plan_vm(
 
 /// Refuses caches that this host has no memory for.
 fn check_memory(plans: &[Plan<'_>]) -> Result<(), ServerError> {
-    let needed_bytes: u64 = plans.iter().map(|plan| plan.config.most_memory_bytes()).sum();
+    let records = |plan: &Plan<'_>| if plan.has_space { RecordStorage::BYTES as u64 } else { 0 };
+    let needed_bytes: u64 = plans.iter().map(|plan| plan.config.most_memory_bytes() + records(plan)).sum();
     let found = rustix::system::sysinfo();
     let has_bytes = (found.totalram as u64).saturating_mul(u64::from(found.mem_unit));
     if needed_bytes <= has_bytes {
@@ -175,6 +206,7 @@ fn prepare_vm(
     spec: &VolumeSpec,
     ssd: Option<&mut OpenSsd>,
     read_ssd: Option<&ReadSsd>,
+    disks: VmDisks,
 ) -> Result<Prepared, ServerError> {
     let began = Instant::now();
     let Plan { vm, backing, config, export, has_space, fence, .. } = plan;
@@ -191,6 +223,19 @@ fn prepare_vm(
         fence.take_down()?;
     }
     let (recovered, dirty) = attached.as_ref().map_or((0, 0), Attached::recovered_blocks);
+    let unreadable = attached.as_ref().map_or(0, |attached| attached.unreadable_blocks);
+    if unreadable > 0 {
+        warn!(
+            "VM {}: {unreadable} blocks that are newer than the backing disk cannot be read on the SSD, or are not what they \
+             were: guests get I/O errors for them until they are overwritten; see the system log, and restart if the SSD \
+             can be read again",
+            vm.name
+        );
+    }
+    let shm = attached.as_ref().map_or(ShmView::default(), |attached| ShmView {
+        bytes: if attached.keeps_records() { RecordStorage::BYTES as u64 } else { 0 },
+        records_taken_over: attached.taken_over_records,
+    });
     let engine = Engine::new(config, &vm.settings, attached);
     info!(
         "VM {}: {} disk, {} recovered blocks ({dirty} newer than the disk) in {:.1} s; takes at most {} of memory",
@@ -204,5 +249,28 @@ fn prepare_vm(
     let sizer = Sizer::new(&vm.settings, config.quota);
     let read_ssd = read_ssd.filter(|_| config.quota.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
     let scheme = vm.settings.scheme();
-    Ok(Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, fence })
+    Ok(Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence })
+}
+
+fn disks_of(disks: &mut Disks, path: &Path) -> Result<DisksOf, ServerError> {
+    disks.under(path).map_err(|error| {
+        let what = format!("Cannot find out on which disk {} is", path.display());
+        ServerError::because(ServerErrorKind::Media, what, error)
+    })
+}
+
+/// Says what became of the last run's writes, unless it was stopped in order.
+fn tell_last_end(last_end: LastEnd, vms: &[Prepared]) {
+    let taken_over: u64 = vms.iter().map(|vm| vm.shm.records_taken_over).sum();
+    match last_end {
+        LastEnd::None | LastEnd::Orderly => {}
+        LastEnd::Killed => warn!(
+            "The last run was killed or crashed, and this host has been up since: {taken_over} journal records that the SSD \
+             did not have were taken over from memory"
+        ),
+        LastEnd::HostLost => warn!(
+            "The last run ended with this host (power failure, reset): what guests wrote and did not flush may be missing, \
+             as after every power failure"
+        ),
+    }
 }

@@ -4,6 +4,7 @@ use lode_engine::{Alarms, Engine, Gauges};
 use lode_policy::{CounterReport, Quota, Tenant};
 use serde::Serialize;
 
+use crate::identity::LastEnd;
 use crate::latency::LatenciesView;
 
 /// The whole answer.
@@ -12,6 +13,8 @@ pub(crate) struct Status {
     pub name: String,
     pub version: &'static str,
     pub uptime_s: u64,
+    /// How the run before this one ended.
+    pub last_end: LastEnd,
     pub cache: Option<CacheView>,
     pub read_ssd: Option<ReadSsdView>,
     pub vms: Vec<VmView>,
@@ -50,6 +53,16 @@ pub(crate) struct VmView {
     pub gauges: GaugesView,
     pub alarms: AlarmsView,
     pub latency: LatenciesView,
+    pub shm: ShmView,
+}
+
+/// The memory in which a VM's journal records outlive the daemon.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct ShmView {
+    /// 0: there is none, and records are on the SSD before a write is acknowledged.
+    pub bytes: u64,
+    /// Records that the last start found there and not on the SSD.
+    pub records_taken_over: u64,
 }
 
 /// Blocks of each level.
@@ -89,6 +102,7 @@ pub(crate) struct GaugesView {
 /// See [`Alarms`].
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct AlarmsView {
+    unreadable_at_start: u64,
     damaged_clean: u64,
     damaged_mirrored: u64,
     damaged_dirty: u64,
@@ -97,6 +111,8 @@ pub(crate) struct AlarmsView {
     read_ssd_gone: bool,
     backing_errors: u64,
     failed: bool,
+    ssd_failed: bool,
+    backing_failed: bool,
 }
 
 impl LevelBlocks {
@@ -138,6 +154,7 @@ impl From<Gauges> for GaugesView {
 impl From<Alarms> for AlarmsView {
     fn from(alarms: Alarms) -> AlarmsView {
         AlarmsView {
+            unreadable_at_start: alarms.unreadable_at_start,
             damaged_clean: alarms.damaged_clean,
             damaged_mirrored: alarms.damaged_mirrored,
             damaged_dirty: alarms.damaged_dirty,
@@ -146,6 +163,8 @@ impl From<Alarms> for AlarmsView {
             read_ssd_gone: alarms.read_ssd_gone,
             backing_errors: alarms.backing_errors,
             failed: alarms.failed,
+            ssd_failed: alarms.ssd_failed,
+            backing_failed: alarms.backing_failed,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lode_engine::command::{Command as DeviceCommand, Completion, DeviceId, MediaError};
+use lode_engine::command::{Command as DeviceCommand, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::store::Distrust;
 use lode_engine::{
     Buf, Engine, Event, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served,
@@ -16,9 +16,10 @@ use lode_policy::Sizer;
 use slab::Slab;
 
 use crate::fence::Fence;
+use crate::flushes::{Flushes, Verdict};
 use crate::latency::Latencies;
 use crate::start::Prepared;
-use crate::status::{LevelBlocks, VmView};
+use crate::status::{LevelBlocks, ShmView, VmView};
 
 /// What a piece counts towards limits beside its bytes.
 pub(crate) const PIECE_COST_BYTES: u64 = 1024;
@@ -85,6 +86,8 @@ pub(crate) struct Volume {
     backing: FileId,
     ssd: Option<FileId>,
     read_ssd: Option<FileId>,
+    flushes: Flushes,
+    shm: ShmView,
     fence: Fence,
     /// It could not be put up, and is tried again at the next tick.
     fence_failed: bool,
@@ -136,7 +139,8 @@ pub(crate) fn cost_bytes(request: &Request) -> u64 {
 
 impl Volume {
     pub(crate) fn new(vm: Prepared, driver: &mut impl Driver, connections: Arc<AtomicU32>) -> Volume {
-        let Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, fence } = vm;
+        let Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence } = vm;
+        let flushes = Flushes::new(disks.ssd, disks.backing, driver.waker());
         let backing = driver.add_file(backing);
         let [ssd, read_ssd] = [ssd, read_ssd].map(|ssd| ssd.map(|ssd| driver.add_file(ssd)));
         Volume {
@@ -148,6 +152,8 @@ impl Volume {
             backing,
             ssd,
             read_ssd,
+            flushes,
+            shm,
             fence,
             fence_failed: false,
             requests: Slab::new(),
@@ -315,6 +321,9 @@ impl Volume {
     /// The next device command: its number, and what is to be done.
     pub(crate) fn next_command(&mut self) -> Option<(u64, Op)> {
         let DeviceCommand { id, device, kind } = self.engine.next_command()?;
+        if matches!(kind, CommandKind::Flush) {
+            self.flushes.begin(id, device);
+        }
         let file = match device {
             DeviceId::Backing => self.backing,
             DeviceId::Ssd => self.ssd.expect("an engine without an SSD does not use one"),
@@ -344,7 +353,37 @@ impl Volume {
             }
         }
         let buf = if let Payload::Buf(buf) = done.payload { Some(buf) } else { None };
-        self.engine.complete(Completion { id, result: done.result.map(drop), buf });
+        let result = done.result.map(drop);
+        match self.flushes.end(id, result.is_ok()) {
+            Some(verdict) if result.is_ok() => self.flush_decided(id, verdict),
+            _ => self.engine.complete(Completion { id, result, buf }),
+        }
+        for device in [DeviceId::Ssd, DeviceId::Backing] {
+            if self.engine.has_failed(device) {
+                self.flushes.fail(device);
+            }
+        }
+    }
+
+    fn flush_decided(&mut self, id: u64, verdict: Verdict) {
+        let result = match verdict {
+            Verdict::Open => return,
+            Verdict::Durable => Ok(()),
+            Verdict::Failed => Err(MediaError::Gone),
+        };
+        self.engine.complete(Completion { id, result, buf: None });
+    }
+
+    /// Tells the engine what is known by now of devices that others use as well.
+    pub(crate) fn note_shared_devices(&mut self) {
+        while let Some((id, verdict)) = self.flushes.next_decided() {
+            self.flush_decided(id, verdict);
+        }
+        for device in [DeviceId::Ssd, DeviceId::Backing] {
+            if self.flushes.has_failed(device) {
+                self.engine.device_failed(device);
+            }
+        }
     }
 
     pub(crate) fn tick(&mut self) {
@@ -438,6 +477,7 @@ impl Volume {
             gauges: self.engine.gauges().into(),
             alarms: self.engine.alarms().into(),
             latency: self.latencies.view(),
+            shm: self.shm,
         }
     }
 }

@@ -8,6 +8,7 @@ use lode_server::Config;
 use tracing_subscriber::EnvFilter;
 
 use crate::error::CliError;
+use crate::output::write;
 
 /// Serve the disks of virtual machines, cached, until stopped.
 #[derive(Args)]
@@ -26,7 +27,8 @@ impl ServeCommand {
     pub fn run(&self) -> Result<(), CliError> {
         let config = Config::load(&self.config)?;
         if self.check {
-            return Ok(lode_server::check_disks(&config)?);
+            lode_server::check_disks(&config)?;
+            return write(&format!("{}\n", lode_server::describe_records(&config)?));
         }
         let filter =
             EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();

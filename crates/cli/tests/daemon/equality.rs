@@ -138,7 +138,8 @@ fn in_simulation(case: &Case<'_>) -> Vec<u64> {
     let quota = Quota::new(blocks(dram_mib), blocks(ssd_mib)).with(Level::ReadSsd, blocks(read_ssd_mib));
     let config = EngineConfig::new(BlockSize::KIB_4, disk_bytes, quota);
     let name = "vm1".to_owned();
-    let machine = Machine { name, config, settings, ssd_bytes: 128 << 20, extent_bytes: 1 << 20 };
+    let (ssd_bytes, extent_bytes) = (128 << 20, 1 << 20);
+    let machine = Machine { name, config, settings, ssd_bytes, extent_bytes, keeps_records: true };
     let mut world = World::new(machine, 1).unwrap();
     for (token, request) in all.iter().enumerate() {
         let (offset_bytes, length) = (request.offset_bytes, u64::from(request.length_bytes));

@@ -44,6 +44,8 @@ pub struct Config {
     pub name: String,
     /// Where the identity of the cache is remembered.
     pub state_dir: PathBuf,
+    /// Where journal records outlive the daemon.
+    pub shm_dir: ShmDir,
     /// The control socket.
     pub control: PathBuf,
     /// Number of shard threads.
@@ -60,6 +62,17 @@ pub struct Config {
     pub vms: Vec<VmConfig>,
     /// What clients may take.
     pub limits: Limits,
+}
+
+/// Where journal records outlive the daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShmDir {
+    /// In the state folder if that is in memory, or where Linux usually has a file system in memory.
+    Usual,
+    /// In this folder, which must be in memory.
+    At(PathBuf),
+    /// Nowhere.
+    Off,
 }
 
 /// The cache SSD, or the read SSD.

@@ -12,7 +12,7 @@ use lode_types::{BlockSize, Level, OriginFields};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use super::{Address, Config, Limits, Size, SsdConfig, VmConfig};
+use super::{Address, Config, Limits, ShmDir, Size, SsdConfig, VmConfig};
 use super::{
     DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_STATE_DIR, DEFAULT_VM_BYTES, MAX_LEVEL_BYTES,
     MAX_SHARDS, MAX_SPIN_US, MAX_VMS,
@@ -35,6 +35,7 @@ impl Fault {
 struct RawConfig {
     name: Spanned<String>,
     state_dir: Option<Spanned<PathBuf>>,
+    shm_dir: Option<Spanned<PathBuf>>,
     control: Option<Spanned<PathBuf>>,
     shards: Option<Spanned<u32>>,
     #[serde(default)]
@@ -158,11 +159,20 @@ pub(super) fn parse(text: &str) -> Result<Config, Fault> {
             RawIo::Uring => DriverChoice::Uring,
             RawIo::Threads => DriverChoice::Threads,
         },
+        shm_dir: check_shm_dir(raw.shm_dir)?,
         name,
         state_dir,
         control,
         vms,
     })
+}
+
+fn check_shm_dir(path: Option<Spanned<PathBuf>>) -> Result<ShmDir, Fault> {
+    const NOWHERE: &str = "none";
+    if path.as_ref().is_some_and(|path| path.get_ref().as_os_str() == NOWHERE) {
+        return Ok(ShmDir::Off);
+    }
+    Ok(check_path("shm_dir", path)?.map_or(ShmDir::Usual, ShmDir::At))
 }
 
 /// Names become file names and NBD export names.

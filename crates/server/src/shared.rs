@@ -1,0 +1,170 @@
+//! The disks that volumes share, and what the flushes of one mean to the others, on whatever thread these are. A lock is
+//! taken by flushes alone. It must not know engines.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use lode_engine::{EndedFlush, FlushTicket, SharedDevice, Worth};
+use lode_media::{Waker, disks_under};
+
+/// One disk, or the whole of a file that several volumes use.
+#[derive(Debug, Default)]
+struct Disk {
+    device: Mutex<SharedDevice>,
+    has_failed: AtomicBool,
+    /// Flushes that ended well and of which it is open what they are worth.
+    open: AtomicUsize,
+}
+
+impl Disk {
+    fn device(&self) -> MutexGuard<'_, SharedDevice> {
+        // Nothing that holds it can panic half way.
+        self.device.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// All disks of the daemon, by their numbers.
+#[derive(Default)]
+pub(crate) struct Disks {
+    by_number: BTreeMap<u64, Arc<Disk>>,
+    wakers: Arc<Mutex<Vec<Waker>>>,
+}
+
+impl Disks {
+    /// The disks under a file or device.
+    pub(crate) fn under(&mut self, path: &Path) -> std::io::Result<DisksOf> {
+        let numbers = disks_under(path)?;
+        let disks = numbers.into_iter().map(|number| Arc::clone(self.by_number.entry(number).or_default()));
+        Ok(DisksOf { file: Arc::default(), disks: disks.collect(), wakers: Arc::clone(&self.wakers) })
+    }
+}
+
+/// What a volume's file lies on. Clones are of the same file.
+#[derive(Clone)]
+pub(crate) struct DisksOf {
+    /// What fails of the file itself does not concern others on the same disks.
+    file: Arc<Disk>,
+    disks: Vec<Arc<Disk>>,
+    wakers: Arc<Mutex<Vec<Waker>>>,
+}
+
+impl std::fmt::Debug for DisksOf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DisksOf").field("disks", &self.disks.len()).finish_non_exhaustive()
+    }
+}
+
+/// A flush under way.
+#[derive(Debug)]
+pub(crate) struct Flushing(Vec<FlushTicket>);
+
+/// A flush that ended well.
+#[derive(Debug)]
+pub(crate) struct Flushed(Vec<EndedFlush>);
+
+impl DisksOf {
+    /// A thread that uses it is woken when it is decided what an open flush is worth, and when a disk fails.
+    pub(crate) fn wakes(&self, waker: Waker) {
+        self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(waker);
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Disk>> {
+        std::iter::once(&self.file).chain(&self.disks)
+    }
+
+    pub(crate) fn begin_flush(&self) -> Flushing {
+        Flushing(self.all().map(|disk| disk.device().begin_flush()).collect())
+    }
+
+    pub(crate) fn end_flush(&self, Flushing(tickets): Flushing, ok: bool) -> Flushed {
+        let (mut ended, mut wakes) = (Vec::new(), !ok);
+        for (disk, ticket) in self.all().zip(tickets) {
+            ended.push(disk.device().end_flush(ticket, ok));
+            if !ok {
+                disk.has_failed.store(true, Ordering::Release);
+            }
+            wakes |= disk.open.load(Ordering::Acquire) > 0;
+        }
+        if wakes {
+            self.wake_all();
+        }
+        Flushed(ended)
+    }
+
+    /// What a flush that ended well is worth.
+    pub(crate) fn worth(&self, Flushed(ended): &Flushed) -> Worth {
+        let each: Vec<Worth> =
+            self.all().zip(ended).map(|(disk, &ended)| disk.device().worth(ended)).collect();
+        match [Worth::Nothing, Worth::Open].into_iter().find(|worth| each.contains(worth)) {
+            Some(worth) => worth,
+            None => Worth::Durable,
+        }
+    }
+
+    /// Somebody waits to know what a flush is worth, or (`waits` is false) does no more.
+    pub(crate) fn note_open(&self, waits: bool) {
+        for disk in self.all() {
+            match waits {
+                true => disk.open.fetch_add(1, Ordering::AcqRel),
+                false => disk.open.fetch_sub(1, Ordering::AcqRel),
+            };
+        }
+    }
+
+    /// The file failed one of its volumes in another way than by a flush.
+    pub(crate) fn fail_file(&self) {
+        if !self.file.has_failed.swap(true, Ordering::AcqRel) {
+            self.file.device().fail();
+            self.wake_all();
+        }
+    }
+
+    /// Whether the file, or a disk that it lies on, has failed anybody.
+    pub(crate) fn have_failed(&self) -> bool {
+        self.all().any(|disk| disk.has_failed.load(Ordering::Acquire))
+    }
+
+    fn wake_all(&self) {
+        let wakers = self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        wakers.iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flush_that_fails_for_one_file_fails_the_disk_of_another() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let [one, other] = ["one", "other"].map(|name| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, name).unwrap();
+            path
+        });
+        let mut disks = Disks::default();
+        let (one, other) = (disks.under(&one).unwrap(), disks.under(&other).unwrap());
+        let (first, second) = (one.begin_flush(), other.begin_flush());
+        let second = other.end_flush(second, true);
+        assert_eq!(other.worth(&second), Worth::Open);
+        let _ = one.end_flush(first, false);
+        assert_eq!(other.worth(&second), Worth::Nothing);
+        assert!(one.have_failed() && other.have_failed());
+    }
+
+    #[test]
+    fn what_fails_of_a_file_alone_is_its_own() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let paths = ["one", "other"].map(|name| folder.path().join(name));
+        paths.iter().for_each(|path| std::fs::write(path, "").unwrap());
+        let mut disks = Disks::default();
+        let [one, other] = paths.map(|path| disks.under(&path).unwrap());
+        one.fail_file();
+        assert!(one.clone().have_failed() && !other.have_failed());
+        let flush = one.begin_flush();
+        let flush = one.end_flush(flush, true);
+        assert_eq!(one.worth(&flush), Worth::Nothing);
+    }
+}
