@@ -1,9 +1,10 @@
 //! Daemons to test, in folders of their own.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::StatVfs;
 use tempfile::TempDir;
@@ -39,6 +40,9 @@ pub fn lode_fails(arguments: &[&str]) -> String {
 /// A folder with a cache SSD, two disks and a configuration.
 pub struct Site {
     pub folder: TempDir,
+    /// The state folder. It is in memory where there is such a file system, and so are the records that daemons keep there
+    /// for their next life: those of a killed one go with the site.
+    pub memory: TempDir,
 }
 
 impl Site {
@@ -57,7 +61,9 @@ impl Site {
     }
 
     fn in_folder(folder: TempDir) -> Site {
-        let site = Site { folder };
+        let memory = TempDir::new_in(MEMORY).or_else(|_| TempDir::new()).unwrap();
+        symlink(memory.path(), folder.path().join("state")).unwrap();
+        let site = Site { folder, memory };
         lode_ok(&["format", site.text("ssd.img").as_str(), "--create", &format!("{SSD_MIB}MiB")]);
         for disk in ["vm1.img", "vm2.img"] {
             File::create(site.path(disk)).unwrap().set_len(DISK_MIB * MIB).unwrap();
@@ -105,6 +111,15 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
         self.path(name).to_str().unwrap().to_owned()
     }
 
+    /// Takes away what the end of the host would: all that was in its memory only.
+    pub fn lose_memory(&self) {
+        for entry in fs::read_dir(self.memory.path()).unwrap().map(Result::unwrap) {
+            if entry.file_name().to_str().unwrap().starts_with("lodestore-") {
+                fs::remove_dir_all(entry.path()).unwrap();
+            }
+        }
+    }
+
     pub fn serve(&self) -> Daemon<'_> {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_lode"))
@@ -132,7 +147,7 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
                 child.kill().unwrap();
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -181,14 +196,14 @@ impl Daemon<'_> {
                 break status;
             }
             assert!(Instant::now() < deadline, "the daemon does not end");
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         };
         let log = std::fs::read_to_string(self.site.path("log")).unwrap();
         assert!(status.success(), "{status}\n{log}");
         assert!(log.contains("everything is saved"), "{log}");
     }
 
-    /// Ends it as a power cut would.
+    /// Ends it in the middle of whatever it does. Its host goes on.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -8,5 +8,6 @@ mod equality;
 mod guards;
 mod hostile;
 mod killing;
+mod known;
 mod tools;
 mod two_ssds;
