@@ -2,8 +2,9 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::StatVfs;
@@ -120,6 +121,21 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
         }
     }
 
+    /// Adds a line to the configuration that belongs to no section.
+    pub fn configure_top(&self, line: &str) {
+        let text = fs::read_to_string(self.path("test.toml")).unwrap();
+        fs::write(self.path("test.toml"), format!("{line}\n{text}")).unwrap();
+    }
+
+    /// Serves, and waits until it does: at once a failure when it ends instead.
+    pub fn serve_up(&self) -> Daemon<'_> {
+        let mut daemon = self.serve();
+        if let Some(status) = daemon.wait_until_up() {
+            panic!("it does not serve: {status}");
+        }
+        daemon
+    }
+
     pub fn serve(&self) -> Daemon<'_> {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_lode"))
@@ -167,6 +183,19 @@ pub struct Daemon<'s> {
 }
 
 impl Daemon<'_> {
+    /// Waits until it answers, or until it ends and with what.
+    pub fn wait_until_up(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + PATIENCE;
+        while UnixStream::connect(self.site.path("state/test.sock")).is_err() {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            assert!(Instant::now() < deadline, "the daemon neither serves nor ends");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
     pub fn client(&self, vm: &str) -> Client {
         Client::connect(&self.site.path(&format!("{vm}.sock")), vm, true)
     }
