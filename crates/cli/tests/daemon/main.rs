@@ -11,5 +11,6 @@ mod guards;
 mod hostile;
 mod killing;
 mod known;
+mod reconnecting;
 mod tools;
 mod two_ssds;
