@@ -112,12 +112,17 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
         self.path(name).to_str().unwrap().to_owned()
     }
 
+    /// The folder where daemons keep the records of what they acknowledged, if there is one.
+    pub fn records(&self) -> Option<PathBuf> {
+        let entries = fs::read_dir(self.memory.path()).unwrap().map(|entry| entry.unwrap().path());
+        let is_it = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("lodestore-");
+        entries.into_iter().find(is_it)
+    }
+
     /// Takes away what the end of the host would: all that was in its memory only.
     pub fn lose_memory(&self) {
-        for entry in fs::read_dir(self.memory.path()).unwrap().map(Result::unwrap) {
-            if entry.file_name().to_str().unwrap().starts_with("lodestore-") {
-                fs::remove_dir_all(entry.path()).unwrap();
-            }
+        if let Some(folder) = self.records() {
+            fs::remove_dir_all(folder).unwrap();
         }
     }
 
@@ -125,6 +130,10 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
     pub fn configure_top(&self, line: &str) {
         let text = fs::read_to_string(self.path("test.toml")).unwrap();
         fs::write(self.path("test.toml"), format!("{line}\n{text}")).unwrap();
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap()
     }
 
     /// Serves, and waits until it does: at once a failure when it ends instead.

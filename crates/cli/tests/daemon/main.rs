@@ -12,5 +12,6 @@ mod hostile;
 mod killing;
 mod known;
 mod reconnecting;
+mod records;
 mod tools;
 mod two_ssds;
