@@ -138,7 +138,15 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
 
     /// Serves, and waits until it does: at once a failure when it ends instead.
     pub fn serve_up(&self) -> Daemon<'_> {
-        let mut daemon = self.serve();
+        self.up(self.serve())
+    }
+
+    /// The same with a command of one's own.
+    pub fn spawn_up(&self, command: Command) -> Daemon<'_> {
+        self.up(self.spawn(command))
+    }
+
+    fn up<'s>(&'s self, mut daemon: Daemon<'s>) -> Daemon<'s> {
         if let Some(status) = daemon.wait_until_up() {
             panic!("it does not serve: {status}");
         }
@@ -146,15 +154,15 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
     }
 
     pub fn serve(&self) -> Daemon<'_> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lode"));
+        command.args(["serve", &self.text("test.toml")]);
+        self.spawn(command)
+    }
+
+    fn spawn(&self, mut command: Command) -> Daemon<'_> {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_lode"))
-            .args(["serve", &self.text("test.toml")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Daemon { child, site: self }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        Daemon { child: command.spawn().unwrap(), site: self }
     }
 
     /// What `lode serve` says when it refuses to start.
@@ -256,6 +264,29 @@ impl Drop for Daemon<'_> {
         if std::thread::panicking() {
             println!("{}", std::fs::read_to_string(self.site.path("log")).unwrap_or_default());
         }
+    }
+}
+
+/// A folder with room for this many bytes, unmounted when dropped.
+pub struct SmallFolder(pub PathBuf);
+
+impl SmallFolder {
+    pub fn new(path: PathBuf, bytes: u64) -> Option<SmallFolder> {
+        fs::create_dir(&path).unwrap();
+        let size = format!("size={bytes}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&path).output();
+        let is_mounted = mounted.is_ok_and(|output| output.status.success());
+        if !is_mounted {
+            println!("skipped: file systems can be mounted by root only");
+        }
+        is_mounted.then_some(SmallFolder(path))
+    }
+}
+
+impl Drop for SmallFolder {
+    fn drop(&mut self) {
+        // A daemon that a failed test leaves behind may still be using it.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 

@@ -11,6 +11,7 @@ mod guards;
 mod hostile;
 mod killing;
 mod known;
+mod lives;
 mod reconnecting;
 mod records;
 mod tools;
