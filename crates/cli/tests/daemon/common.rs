@@ -1,9 +1,11 @@
 //! Daemons to test, in folders of their own.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Instant;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::fs::StatVfs;
 use tempfile::TempDir;
@@ -39,6 +41,9 @@ pub fn lode_fails(arguments: &[&str]) -> String {
 /// A folder with a cache SSD, two disks and a configuration.
 pub struct Site {
     pub folder: TempDir,
+    /// The state folder. It is in memory where there is such a file system, and so are the records that daemons keep there
+    /// for their next life: those of a killed one go with the site.
+    pub memory: TempDir,
 }
 
 impl Site {
@@ -57,7 +62,9 @@ impl Site {
     }
 
     fn in_folder(folder: TempDir) -> Site {
-        let site = Site { folder };
+        let memory = TempDir::new_in(MEMORY).or_else(|_| TempDir::new()).unwrap();
+        symlink(memory.path(), folder.path().join("state")).unwrap();
+        let site = Site { folder, memory };
         lode_ok(&["format", site.text("ssd.img").as_str(), "--create", &format!("{SSD_MIB}MiB")]);
         for disk in ["vm1.img", "vm2.img"] {
             File::create(site.path(disk)).unwrap().set_len(DISK_MIB * MIB).unwrap();
@@ -105,16 +112,57 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
         self.path(name).to_str().unwrap().to_owned()
     }
 
+    /// The folder where daemons keep the records of what they acknowledged, if there is one.
+    pub fn records(&self) -> Option<PathBuf> {
+        let entries = fs::read_dir(self.memory.path()).unwrap().map(|entry| entry.unwrap().path());
+        let is_it = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("lodestore-");
+        entries.into_iter().find(is_it)
+    }
+
+    /// Takes away what the end of the host would: all that was in its memory only.
+    pub fn lose_memory(&self) {
+        if let Some(folder) = self.records() {
+            fs::remove_dir_all(folder).unwrap();
+        }
+    }
+
+    /// Adds a line to the configuration that belongs to no section.
+    pub fn configure_top(&self, line: &str) {
+        let text = fs::read_to_string(self.path("test.toml")).unwrap();
+        fs::write(self.path("test.toml"), format!("{line}\n{text}")).unwrap();
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap()
+    }
+
+    /// Serves, and waits until it does: at once a failure when it ends instead.
+    pub fn serve_up(&self) -> Daemon<'_> {
+        self.up(self.serve())
+    }
+
+    /// The same with a command of one's own.
+    pub fn spawn_up(&self, command: Command) -> Daemon<'_> {
+        self.up(self.spawn(command))
+    }
+
+    fn up<'s>(&'s self, mut daemon: Daemon<'s>) -> Daemon<'s> {
+        if let Some(status) = daemon.wait_until_up() {
+            panic!("it does not serve: {status}");
+        }
+        daemon
+    }
+
     pub fn serve(&self) -> Daemon<'_> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lode"));
+        command.args(["serve", &self.text("test.toml")]);
+        self.spawn(command)
+    }
+
+    fn spawn(&self, mut command: Command) -> Daemon<'_> {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_lode"))
-            .args(["serve", &self.text("test.toml")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Daemon { child, site: self }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        Daemon { child: command.spawn().unwrap(), site: self }
     }
 
     /// What `lode serve` says when it refuses to start.
@@ -132,7 +180,7 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
                 child.kill().unwrap();
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -152,6 +200,19 @@ pub struct Daemon<'s> {
 }
 
 impl Daemon<'_> {
+    /// Waits until it answers, or until it ends and with what.
+    pub fn wait_until_up(&mut self) -> Option<ExitStatus> {
+        let deadline = Instant::now() + PATIENCE;
+        while UnixStream::connect(self.site.path("state/test.sock")).is_err() {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            assert!(Instant::now() < deadline, "the daemon neither serves nor ends");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
     pub fn client(&self, vm: &str) -> Client {
         Client::connect(&self.site.path(&format!("{vm}.sock")), vm, true)
     }
@@ -181,14 +242,14 @@ impl Daemon<'_> {
                 break status;
             }
             assert!(Instant::now() < deadline, "the daemon does not end");
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         };
         let log = std::fs::read_to_string(self.site.path("log")).unwrap();
         assert!(status.success(), "{status}\n{log}");
         assert!(log.contains("everything is saved"), "{log}");
     }
 
-    /// Ends it as a power cut would.
+    /// Ends it in the middle of whatever it does. Its host goes on.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -203,6 +264,29 @@ impl Drop for Daemon<'_> {
         if std::thread::panicking() {
             println!("{}", std::fs::read_to_string(self.site.path("log")).unwrap_or_default());
         }
+    }
+}
+
+/// A folder with room for this many bytes, unmounted when dropped.
+pub struct SmallFolder(pub PathBuf);
+
+impl SmallFolder {
+    pub fn new(path: PathBuf, bytes: u64) -> Option<SmallFolder> {
+        fs::create_dir(&path).unwrap();
+        let size = format!("size={bytes}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&path).output();
+        let is_mounted = mounted.is_ok_and(|output| output.status.success());
+        if !is_mounted {
+            println!("skipped: file systems can be mounted by root only");
+        }
+        is_mounted.then_some(SmallFolder(path))
+    }
+}
+
+impl Drop for SmallFolder {
+    fn drop(&mut self) {
+        // A daemon that a failed test leaves behind may still be using it.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 

@@ -1,12 +1,11 @@
 //! Writing back what only the SSD has, while guests are served and at the end.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{Daemon, MIB, Site, lode, lode_fails, lode_ok, pattern};
+use crate::common::{Daemon, MIB, Site, SmallFolder, lode, lode_fails, lode_ok, pattern};
 
 /// A status' number for a VM.
 fn gauge(status: &Value, vm: usize, key: &str) -> u64 {
@@ -194,29 +193,6 @@ fn dirty_blocks_are_not_left_behind() {
     // It answers once it is up.
     drop(daemon.client("vm1"));
     daemon.stop_drained();
-}
-
-/// A folder with room for this many bytes, unmounted when dropped.
-struct SmallFolder(PathBuf);
-
-impl SmallFolder {
-    fn new(path: PathBuf, bytes: u64) -> Option<SmallFolder> {
-        fs::create_dir(&path).unwrap();
-        let size = format!("size={bytes}");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&path).output();
-        let is_mounted = mounted.is_ok_and(|output| output.status.success());
-        if !is_mounted {
-            println!("skipped: file systems can be mounted by root only");
-        }
-        is_mounted.then_some(SmallFolder(path))
-    }
-}
-
-impl Drop for SmallFolder {
-    fn drop(&mut self) {
-        // A daemon that a failed test leaves behind may still be using it.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }
 
 /// A backing disk in a file system without room for what is to be written back.

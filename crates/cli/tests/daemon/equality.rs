@@ -259,7 +259,7 @@ fn lru_ro_is_the_same_everywhere() {
 }
 
 /// Settings with which more happens in these requests, of schemes that need them for that.
-fn eventful(scheme: &str) -> &'static [&'static str] {
+pub fn eventful(scheme: &str) -> &'static [&'static str] {
     match scheme {
         "s-rac-like" => &["write_policy=wt"],
         "fast-cache-like" => &["promote_after=2"],

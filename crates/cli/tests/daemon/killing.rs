@@ -1,4 +1,5 @@
-//! kill -9 in the middle of traffic: what a flush was acknowledged for is there afterwards.
+//! kill -9 in the middle of traffic: what was acknowledged is there afterwards, and if the host's memory was lost as well, what
+//! a flush was acknowledged for.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,28 +8,17 @@ use std::process::{Command as Process, Stdio};
 use lode_nbd::{Command, CommandFlags};
 
 use crate::client::Client;
-use crate::common::{Daemon, Numbers, Site, pattern, version_of};
+use crate::common::{Daemon, Numbers, Site};
+use crate::known::{KnownDisk, Older, SECTOR_BYTES};
 
 /// Few enough that writes meet each other's blocks, and more than the level of DRAM holds.
 const SECTORS: u64 = 1 << 15;
-const SECTOR_BYTES: u64 = 512;
 const VMS: [&str; 2] = ["vm1", "vm2"];
 
-/// What a sector may hold: the version that was durable, or a later one that was sent.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    durable: u64,
-    acknowledged: u64,
-    sent: u64,
-}
-
-/// One VM's disk as its guest knows it.
+/// One VM's guest, and its disk as it knows it.
 struct Guest {
-    vm: &'static str,
-    known: Vec<Known>,
+    disk: KnownDisk,
     numbers: Numbers,
-    version: u64,
-    answered: u64,
 }
 
 /// A write that is not answered.
@@ -39,9 +29,8 @@ struct InFlight {
 }
 
 impl Guest {
-    fn new(vm: &'static str, seed: u64) -> Guest {
-        let known = vec![Known::default(); SECTORS as usize];
-        Guest { vm, known, numbers: Numbers(seed), version: 0, answered: 0 }
+    fn new(vm: &str, seed: u64) -> Guest {
+        Guest { disk: KnownDisk::new(vm, SECTORS), numbers: Numbers(seed) }
     }
 
     /// A place for a write: one sector to a few blocks, aligned to blocks or not.
@@ -67,14 +56,11 @@ impl Guest {
                 if in_flight.values().any(meets) {
                     continue;
                 }
-                self.version += 1;
-                let (version, fua) = (self.version, self.numbers.below(8) == 0);
+                let fua = self.numbers.below(8) == 0;
                 let flags = if fua { CommandFlags::FUA } else { CommandFlags::NONE };
-                let offset = sectors.start * SECTOR_BYTES;
-                let length = (sectors.end - sectors.start) * SECTOR_BYTES;
-                let bytes = pattern(offset, version, length as usize);
-                self.known_of(&sectors).iter_mut().for_each(|sector| sector.sent = version);
-                let Some(cookie) = client.send(Command::Write, offset, length as u32, flags, &bytes) else {
+                let (version, bytes) = self.disk.send(&sectors);
+                let (offset, length) = (sectors.start * SECTOR_BYTES, bytes.len() as u32);
+                let Some(cookie) = client.send(Command::Write, offset, length, flags, &bytes) else {
                     return;
                 };
                 in_flight.insert(cookie, InFlight { sectors, version, fua });
@@ -82,69 +68,25 @@ impl Guest {
             while !in_flight.is_empty() {
                 let Some((cookie, result)) = client.wait() else { return };
                 result.unwrap();
-                self.answered += 1;
                 let InFlight { sectors, version, fua } = in_flight.remove(&cookie).unwrap();
-                for sector in self.known_of(&sectors) {
-                    sector.acknowledged = version;
-                    if fua {
-                        sector.durable = version;
-                    }
-                }
+                self.disk.acknowledge(&sectors, version, fua);
             }
             if self.numbers.below(3) == 0 {
                 match client.ask(Command::Flush, 0, 0, false, &[]) {
                     None => return,
                     Some(result) => drop(result.unwrap()),
                 }
-                self.known.iter_mut().for_each(|sector| sector.durable = sector.acknowledged);
+                self.disk.flushed();
             }
         }
     }
-
-    fn known_of(&mut self, sectors: &Range<u64>) -> &mut [Known] {
-        &mut self.known[sectors.start as usize..sectors.end as usize]
-    }
-
-    fn verify(&mut self, mut client: Client, round: u64) {
-        const SECTORS_PER_READ: usize = 2048;
-        for (at, known) in self.known.chunks_mut(SECTORS_PER_READ).enumerate() {
-            let first = (at * SECTORS_PER_READ) as u64;
-            let bytes = client.read(first * SECTOR_BYTES, (known.len() as u64 * SECTOR_BYTES) as u32);
-            let sectors = bytes.chunks(SECTOR_BYTES as usize).zip(known).zip(first..);
-            for ((bytes, known), sector) in sectors {
-                let version = found_version(bytes, sector, known).unwrap_or_else(|| {
-                    panic!(
-                        "round {round}, {} sector {sector}: neither version {} nor one up to {}, but {:?}",
-                        self.vm,
-                        known.durable,
-                        known.sent,
-                        &bytes[..32]
-                    )
-                });
-                *known = Known { durable: version, acknowledged: version, sent: version };
-            }
-        }
-        // What was read once may not change back: the next kill starts from here.
-        client.flush();
-    }
-}
-
-/// Which of the versions that a sector may hold it does hold.
-fn found_version(bytes: &[u8], sector: u64, known: &Known) -> Option<u64> {
-    // Zeroes say version 0. Where a write began makes no difference to what it put into a sector.
-    let version = version_of(bytes);
-    let is_it = match version {
-        0 => bytes == [0; SECTOR_BYTES as usize],
-        version => bytes == pattern(sector * SECTOR_BYTES, version, bytes.len()),
-    };
-    (is_it && (known.durable..=known.sent).contains(&version)).then_some(version)
 }
 
 /// Traffic of all guests until the daemon is killed, in some rounds while the caches are drained.
 fn round(site: &Site, daemon: Daemon<'_>, guests: &mut [Guest], numbers: &mut Numbers) {
     let delay = std::time::Duration::from_millis(100 + numbers.below(400));
     let draining = numbers.below(3) == 0;
-    let clients: Vec<Client> = guests.iter().map(|guest| daemon.client(guest.vm)).collect();
+    let clients: Vec<Client> = guests.iter().map(|guest| daemon.client(&guest.disk.vm)).collect();
     std::thread::scope(|scope| {
         for (guest, client) in guests.iter_mut().zip(clients) {
             scope.spawn(move || guest.traffic(client));
@@ -164,32 +106,58 @@ fn round(site: &Site, daemon: Daemon<'_>, guests: &mut [Guest], numbers: &mut Nu
     });
 }
 
+/// What ended: the daemon alone, or its host with all that was in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Daemon,
+    Host,
+}
+
 /// Most of a round is waiting, so that several hosts at once take little longer than one.
 const HOSTS: u64 = 3;
 
 #[test]
-fn flushed_data_survives_kills() {
-    let rounds = std::env::var("LODE_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(50u64);
+fn flushed_data_survives_the_end_of_the_host() {
+    on_several_hosts(&[End::Host]);
+}
+
+#[test]
+fn acknowledged_data_survives_kills() {
+    // One kind of end after the other finds what the other left behind.
+    on_several_hosts(&[End::Daemon, End::Daemon, End::Host]);
+}
+
+fn on_several_hosts(ends: &[End]) {
+    let rounds = std::env::var("LODE_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(36u64);
     std::thread::scope(|scope| {
         for host in 1..=HOSTS {
-            scope.spawn(move || survive_kills(rounds.div_ceil(HOSTS), host));
+            scope.spawn(move || survive_kills(rounds.div_ceil(HOSTS), host, ends));
         }
     });
 }
 
-fn survive_kills(rounds: u64, seed: u64) {
+fn survive_kills(rounds: u64, seed: u64, ends: &[End]) {
     let site = Site::new();
     let mut guests = [Guest::new(VMS[0], 0x1234_5678 * seed), Guest::new(VMS[1], 0x8765_4321 * seed)];
     let mut numbers = Numbers(0x5555_1234 * seed);
     for number in 0..rounds {
         round(&site, site.serve(), &mut guests, &mut numbers);
+        let end = ends[numbers.below(ends.len() as u64) as usize];
+        if end == End::Host {
+            site.lose_memory();
+        }
         let daemon = site.serve();
-        for guest in &mut guests {
-            guest.verify(daemon.client(guest.vm), number);
+        for Guest { disk, .. } in &mut guests {
+            let older = disk.compare(&mut daemon.client(&disk.vm));
+            let allowed = match end {
+                End::Daemon => Older::default(),
+                End::Host => Older { than_durable: 0, ..older },
+            };
+            assert_eq!(older, allowed, "round {number}, end of {end:?}, blocks of {}", disk.vm);
         }
         daemon.kill();
     }
-    for guest in &guests {
-        assert!(guest.answered > 100 * rounds, "{}: there was traffic: {}", guest.vm, guest.answered);
+    for Guest { disk, .. } in &guests {
+        assert!(disk.answered > 100 * rounds, "{}: there was traffic: {}", disk.vm, disk.answered);
     }
 }

@@ -1,12 +1,18 @@
 //! `lode serve` as its users see it: real processes, real sockets, real clients.
 
+mod acknowledged;
 mod client;
 mod common;
 mod draining;
 mod end_to_end;
 mod equality;
+mod fleet;
 mod guards;
 mod hostile;
 mod killing;
+mod known;
+mod lives;
+mod reconnecting;
+mod records;
 mod tools;
 mod two_ssds;
