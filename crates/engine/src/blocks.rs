@@ -333,9 +333,11 @@ impl Blocks {
         self.kept.len()
     }
 
-    /// Blocks in flight or kept within a range, in no order.
+    /// Blocks in flight or kept within a range, in ascending order.
     pub(crate) fn within(&self, range: &std::ops::Range<BlockNo>) -> Vec<BlockNo> {
         let known = self.keys.keys().chain(self.kept.keys());
-        known.copied().filter(|block| range.contains(block)).collect()
+        let mut within: Vec<BlockNo> = known.copied().filter(|block| range.contains(block)).collect();
+        within.sort_unstable();
+        within
     }
 }

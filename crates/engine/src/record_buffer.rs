@@ -17,36 +17,48 @@ pub trait RecordMemory: std::fmt::Debug + Send {
 /// Where a volume's records go until the journal has them.
 #[derive(Debug)]
 pub struct RecordStorage {
-    /// Memory of [`RecordStorage::BYTES`], of zeroes.
+    /// Memory of [`RecordStorage::bytes`], of zeroes.
     pub memory: Box<dyn RecordMemory>,
+    /// Room for so many records.
+    pub records: u32,
     /// The host's boot, during which it lasts.
     pub boot: BootId,
 }
 
 impl RecordStorage {
-    /// Records of one volume's buffer: what a flush of 50 ms leaves undone at 100,000 writes a second, and more.
-    pub const RECORDS: u32 = 8192;
-    /// Bytes of one volume's buffer.
-    pub const BYTES: usize =
-        lode_format::PAGE_BYTES + Self::RECORDS as usize * lode_format::BUFFERED_RECORD_BYTES;
+    /// Records of a volume's buffer in a daemon: what a flush of 50 ms leaves undone at 100,000 writes a second, and more.
+    pub const USUAL_RECORDS: u32 = 8192;
+
+    /// Bytes of a buffer with room for so many records.
+    pub fn bytes(records: u32) -> usize {
+        RecordBufferHeader::bytes(records)
+    }
 }
 
 /// The window of records. Without memory it keeps nothing.
 #[derive(Debug, Default)]
 pub(crate) struct RecordBuffer {
-    memory: Option<(Box<dyn RecordMemory>, u32)>,
+    memory: Option<Memory>,
     /// Every version from here to `last` is in the buffer. Empty when `first` is above `last`.
     first: u64,
     last: u64,
 }
 
+#[derive(Debug)]
+struct Memory {
+    memory: Box<dyn RecordMemory>,
+    records: u32,
+    /// What the records' checksums begin with.
+    seed: u32,
+}
+
 impl RecordBuffer {
     /// An empty buffer for what comes after `version`.
     pub(crate) fn new(storage: RecordStorage, header: &RecordBufferHeader, version: u64) -> RecordBuffer {
-        let RecordStorage { mut memory, .. } = storage;
+        let RecordStorage { mut memory, records, .. } = storage;
         let (page, seed) = header.encode();
         memory.put(0, &page[..]);
-        RecordBuffer { memory: Some((memory, seed)), first: version + 1, last: version }
+        RecordBuffer { memory: Some(Memory { memory, records, seed }), first: version + 1, last: version }
     }
 
     pub(crate) fn has_memory(&self) -> bool {
@@ -57,14 +69,13 @@ impl RecordBuffer {
     pub(crate) fn append(&mut self, buffered: &Buffered, durable: u64) {
         let version = buffered.version();
         debug_assert!(self.last == 0 || version == self.last + 1, "versions come in order");
-        let Some((memory, seed)) = &mut self.memory else { return };
+        let Some(Memory { memory, records, seed }) = &mut self.memory else { return };
         self.last = version;
-        if version - durable > u64::from(RecordStorage::RECORDS) {
+        if version - durable > u64::from(*records) {
             self.first = version + 1;
             return;
         }
-        let at = RecordBufferHeader::offset(RecordStorage::RECORDS, version);
-        memory.put(at, &encode_buffered(*seed, buffered));
+        memory.put(RecordBufferHeader::offset(*records, version), &encode_buffered(*seed, buffered));
     }
 
     /// The version up to which everything outlives the process, when journal pages up to `written` are on the SSD.
@@ -92,10 +103,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_kept_once_the_journal_has_it() {
-        let bytes = Arc::new(Mutex::new(vec![0; RecordStorage::BYTES]));
+        let slots = 64;
+        let bytes = Arc::new(Mutex::new(vec![0; RecordStorage::bytes(slots)]));
         let boot = BootId([1; 16]);
-        let storage = RecordStorage { memory: Box::new(Shared(Arc::clone(&bytes))), boot };
-        let slots = RecordStorage::RECORDS;
+        let storage = RecordStorage { memory: Box::new(Shared(Arc::clone(&bytes))), records: slots, boot };
         let (cache, volume) = (CacheId([2; 16]), VolumeTag(3));
         let header = RecordBufferHeader { cache, boot, volume, ring: 4, epoch: 5, slots };
         let mut buffer = RecordBuffer::new(storage, &header, 100);
@@ -107,8 +118,8 @@ mod tests {
         buffer.append(&Buffered::Empty { version: 101 + room }, 100);
         assert_eq!(buffer.kept(100), 100, "the journal's own pages say how much is kept");
         // There is room again, and still a gap before it.
-        buffer.append(&Buffered::Empty { version: 102 + room }, 200);
-        assert_eq!((buffer.kept(200), buffer.kept(100 + room)), (200, 100 + room));
+        buffer.append(&Buffered::Empty { version: 102 + room }, 110);
+        assert_eq!((buffer.kept(110), buffer.kept(100 + room)), (110, 100 + room));
         assert_eq!(buffer.kept(101 + room), 102 + room);
         let found = header.records(&bytes.lock().unwrap()).unwrap();
         assert_eq!(found.records.len(), slots as usize);

@@ -3,11 +3,9 @@
 
 use std::collections::HashMap;
 
+use crate::shared::{DisksOf, Flushed, Flushing};
 use lode_engine::Worth;
 use lode_engine::command::DeviceId;
-use lode_media::Waker;
-
-use crate::shared::{DisksOf, Flushed, Flushing};
 
 /// What a volume lies on, and its flushes. See the module's documentation.
 #[derive(Debug)]
@@ -31,8 +29,7 @@ pub(crate) enum Verdict {
 }
 
 impl Flushes {
-    pub(crate) fn new(ssd: Option<DisksOf>, backing: DisksOf, waker: Waker) -> Flushes {
-        backing.wakes(waker);
+    pub(crate) fn new(ssd: Option<DisksOf>, backing: DisksOf) -> Flushes {
         Flushes { ssd, backing, under_way: HashMap::new(), open: Vec::new() }
     }
 
@@ -101,10 +98,74 @@ impl Flushes {
     }
 }
 
+impl Drop for Flushes {
+    /// Nobody will know how a flush ended that is still under way, so that those beside it cannot count on it.
+    fn drop(&mut self) {
+        for (_, (device, flushing)) in std::mem::take(&mut self.under_way) {
+            if let Some(disks) = self.disks(device) {
+                disks.end_flush(flushing, false);
+            }
+        }
+        for (_, device, _) in std::mem::take(&mut self.open) {
+            if let Some(disks) = self.disks(device) {
+                disks.note_open(false);
+            }
+        }
+    }
+}
+
 fn verdict(worth: Worth) -> Verdict {
     match worth {
         Worth::Durable => Verdict::Durable,
         Worth::Nothing => Verdict::Failed,
         Worth::Open => Verdict::Open,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::Disks;
+
+    /// Two volumes with files in one folder, and so on one disk.
+    fn two() -> [Flushes; 2] {
+        let folder = tempfile::TempDir::new().unwrap();
+        let mut disks = Disks::default();
+        [0, 1].map(|number| {
+            let path = folder.path().join(number.to_string());
+            std::fs::write(&path, "").unwrap();
+            Flushes::new(None, disks.under(&path).unwrap())
+        })
+    }
+
+    #[test]
+    fn a_flush_waits_for_the_one_beside_it() {
+        for (ok, expected) in [(true, Verdict::Durable), (false, Verdict::Failed)] {
+            let [mut one, mut other] = two();
+            one.begin(1, DeviceId::Backing);
+            other.begin(2, DeviceId::Backing);
+            assert_eq!(other.end(2, true), Some(Verdict::Open));
+            assert_eq!(other.next_decided(), None);
+            assert_eq!(one.end(1, ok), Some(expected));
+            assert_eq!(other.next_decided(), Some((2, expected)));
+            assert_eq!((other.next_decided(), other.has_failed(DeviceId::Backing)), (None, !ok));
+        }
+    }
+
+    #[test]
+    fn a_flush_whose_end_nobody_will_know_has_failed() {
+        let [mut one, mut other] = two();
+        one.begin(1, DeviceId::Backing);
+        other.begin(2, DeviceId::Backing);
+        assert_eq!(other.end(2, true), Some(Verdict::Open));
+        drop(one);
+        assert_eq!(other.next_decided(), Some((2, Verdict::Failed)));
+    }
+
+    #[test]
+    fn other_commands_and_the_read_ssd_are_none_of_its_business() {
+        let [mut one, _] = two();
+        one.begin(1, DeviceId::ReadSsd);
+        assert_eq!((one.end(1, true), one.end(7, false)), (None, None));
     }
 }

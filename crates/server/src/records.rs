@@ -18,6 +18,8 @@ use crate::error::{ServerError, ServerErrorKind};
 
 /// Where every Linux system has a file system in memory.
 const USUAL_FOLDER: &str = "/dev/shm";
+/// Most that is read of a file: what a lode with larger buffers may have left.
+const MOST_BYTES: u64 = 64 << 20;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The records of one cache's volumes. See the module's documentation.
@@ -27,6 +29,11 @@ pub(crate) struct Records {
     folder: Option<PathBuf>,
     boot: Option<BootId>,
     boot_text: Option<String>,
+}
+
+/// Memory of one volume's records.
+pub(crate) fn records_bytes() -> u64 {
+    RecordStorage::bytes(RecordStorage::USUAL_RECORDS) as u64
 }
 
 /// The folder that a configuration means, if what is written there stays in memory.
@@ -65,7 +72,7 @@ pub(crate) fn shm_dir(config: &Config) -> Result<Option<PathBuf>, ServerError> {
 /// When `shm_dir` cannot be used.
 pub fn describe_records(config: &Config) -> Result<String, ServerError> {
     let volumes = config.vms.iter().filter(|vm| vm.ssd_bytes > 0).count();
-    let (each, all) = (RecordStorage::BYTES as u64, (RecordStorage::BYTES * volumes) as u64);
+    let (each, all) = (records_bytes(), records_bytes() * volumes as u64);
     Ok(match shm_dir(config)? {
         Some(folder) => format!(
             "Journal records outlive the daemon in {} (shm_dir): {all} bytes of memory, {} for each of {volumes} VMs with \
@@ -152,9 +159,12 @@ impl Records {
         let (Some(folder), Some(path), Some(boot)) = (&self.folder, self.path(tag), self.boot) else {
             return None;
         };
-        let made = make_folder(folder).and_then(|()| SharedMemory::create(&path, RecordStorage::BYTES));
+        let made = make_folder(folder).and_then(|()| SharedMemory::create(&path, records_bytes() as usize));
         match made {
-            Ok(memory) => Some(RecordStorage { memory: Box::new(memory), boot }),
+            Ok(memory) => {
+                let records = RecordStorage::USUAL_RECORDS;
+                Some(RecordStorage { memory: Box::new(memory), records, boot })
+            }
             Err(error) => {
                 warn!(
                     "Cannot use shm file {}: {error}. Every write waits until its journal record is on the SSD; make room \
@@ -217,7 +227,6 @@ fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     }
     check_owner(&found)?;
     let mut bytes = Vec::new();
-    // One byte more, so that a longer file is not taken for a whole one.
-    file.take(RecordStorage::BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -110,6 +110,9 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn new(seat: Seat, mut driver: AnyDriver, prepared: Vec<(Prepared, Arc<AtomicU32>)>) -> Shard {
+        if let Some((vm, _)) = prepared.first() {
+            vm.disks.backing.wakes(driver.waker());
+        }
         let volumes = prepared.into_iter().map(|(vm, connections)| Volume::new(vm, &mut driver, connections));
         let volumes = volumes.collect();
         Shard {

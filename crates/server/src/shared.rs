@@ -65,7 +65,7 @@ pub(crate) struct Flushing(Vec<FlushTicket>);
 pub(crate) struct Flushed(Vec<EndedFlush>);
 
 impl DisksOf {
-    /// A thread that uses it is woken when it is decided what an open flush is worth, and when a disk fails.
+    /// This thread is woken when it is decided what an open flush on any disk is worth, and when a disk fails.
     pub(crate) fn wakes(&self, waker: Waker) {
         self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(waker);
     }

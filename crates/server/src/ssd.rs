@@ -168,7 +168,7 @@ impl<'c> FoundSsd<'c> {
     /// Takes a volume off the SSD. What this host remembers of it follows.
     pub(crate) fn remove(mut self, name: &str, force: bool) -> Result<u64, ServerError> {
         let mut device = DeviceBytes(&self.file);
-        let removed = Store::remove(&mut device, name, force).map_err(|error| {
+        let removed = Store::remove(&mut device, self.view.clone(), name, force).map_err(|error| {
             let what = self.ssd.path.display();
             match error.kind() {
                 StoreErrorKind::HoldsDirty { blocks } => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use lode_engine::store::{Attached, Distrust, VolumeSpec};
-use lode_engine::{Engine, EngineConfig, RecordStorage};
+use lode_engine::{Engine, EngineConfig};
 use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
@@ -20,7 +20,7 @@ use crate::fence::Fence;
 use crate::files::{check_disk, check_files, open_backing};
 use crate::identity::LastEnd;
 use crate::read_ssd::ReadSsd;
-use crate::records::Records;
+use crate::records::{Records, records_bytes};
 use crate::shared::{Disks, DisksOf};
 use crate::ssd::{FoundSsd, OpenSsd};
 use crate::status::ShmView;
@@ -185,7 +185,7 @@ fn plan_vm(
 
 /// Refuses caches that this host has no memory for.
 fn check_memory(plans: &[Plan<'_>]) -> Result<(), ServerError> {
-    let records = |plan: &Plan<'_>| if plan.has_space { RecordStorage::BYTES as u64 } else { 0 };
+    let records = |plan: &Plan<'_>| if plan.has_space { records_bytes() } else { 0 };
     let needed_bytes: u64 = plans.iter().map(|plan| plan.config.most_memory_bytes() + records(plan)).sum();
     let found = rustix::system::sysinfo();
     let has_bytes = (found.totalram as u64).saturating_mul(u64::from(found.mem_unit));
@@ -233,7 +233,7 @@ fn prepare_vm(
         );
     }
     let shm = attached.as_ref().map_or(ShmView::default(), |attached| ShmView {
-        bytes: if attached.keeps_records() { RecordStorage::BYTES as u64 } else { 0 },
+        bytes: if attached.keeps_records() { records_bytes() } else { 0 },
         records_taken_over: attached.taken_over_records,
     });
     let engine = Engine::new(config, &vm.settings, attached);

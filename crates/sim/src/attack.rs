@@ -5,7 +5,7 @@ use lode_policy::Quota;
 
 use crate::rng::Rng;
 use crate::run::{Crash, Plan, Tally};
-use crate::scenario::{VOLUME_BYTES, all_schemes, machine, plan};
+use crate::scenario::{all_schemes, machine, plan};
 use crate::together::run_together;
 use crate::world::{Faults, Machine};
 
@@ -17,7 +17,8 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
     let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let volumes = 1 + rng.below(MOST_VOLUMES);
     let schemes = all_schemes();
-    let keeps_records = rng.chance(75);
+    // None, too few, and more than are ever needed.
+    let kept_records = [0, 2 + rng.below(40) as u32, 1024, 1024][rng.below(4) as usize];
     let ssd_bytes = (2 + 2 * volumes) << 20;
     let common = common_plan(&mut rng, seed, crash);
     let plan_of = |number: u64| {
@@ -27,7 +28,7 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
             if rng.chance(10) {
                 machine = large();
             }
-            Machine { name: format!("vm{number}"), ssd_bytes, keeps_records, ..machine }
+            Machine { name: format!("vm{number}"), ssd_bytes, kept_records, ..machine }
         };
         let machines = (0..lives).map(&mut machine_of).collect();
         let requests = (10 + rng.below(240)) as u32;
@@ -51,7 +52,7 @@ fn common_plan(rng: &mut Rng, seed: u64, crash: Crash) -> Plan {
     plan.ends_drained = rng.chance(10);
     plan.most_steps = rng.chance(50).then(|| 1 + rng.below(400));
     // A medium that damages just what no flush has covered makes it look as if it had never been written.
-    if crash == Crash::Stop && rng.chance(50) {
+    if crash == Crash::Stop && plan.faults == Faults::default() && rng.chance(50) {
         plan.flips = rng.below(16) as u32;
     }
     plan
@@ -78,7 +79,6 @@ fn faults(rng: &mut Rng) -> Faults {
 fn large() -> Machine {
     let mut large = machine("lru", &["write_policy=wb"], Quota::new(0, 300));
     large.config.reserve = Quota::new(0, 40);
-    debug_assert!(VOLUME_BYTES / 4096 > 340);
     large
 }
 

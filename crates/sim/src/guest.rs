@@ -50,7 +50,8 @@ pub(crate) struct Guest {
     requests_may_fail: bool,
     /// Requests may wait for the engine's next tick, because something failed.
     may_wait: bool,
-    /// A read failed during the latest start.
+    /// A read failed during a start. What was kept then may be something that never arrived, and is an error for whoever
+    /// reads it until it is overwritten.
     start_had_read_error: bool,
     model: Model,
     asked: HashMap<u64, (Asked, u64)>,
@@ -127,9 +128,9 @@ impl Guest {
         world.restart(machine)
     }
 
-    /// Whether a read failed during the latest starts.
+    /// Whether a read failed during a start.
     pub(crate) fn note_start(&mut self, read_failed: bool) {
-        self.start_had_read_error = read_failed;
+        self.start_had_read_error |= read_failed;
         self.tally.start_read_errors += u64::from(read_failed);
     }
 
@@ -390,7 +391,6 @@ impl Guest {
                     self.tally.failed_reads += 1;
                     continue;
                 }
-                // What could not be read at the start may be something that never arrived.
                 if start_had_read_error && event.result.is_err() && !self.model.is_settled(first..last) {
                     self.tally.unreadable += 1;
                     continue;
@@ -407,6 +407,7 @@ impl Guest {
     }
 
     fn note(&mut self, world: &World) {
+        self.tally.digest = world.digest();
         let counters = world.engine().counters();
         self.tally.read_hits += counters.read_hits.iter().sum::<u64>();
         self.tally.write_backs += counters.write_backs;

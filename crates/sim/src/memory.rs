@@ -33,11 +33,11 @@ impl HostMemory {
         BootId((1 + u128::from(self.boot)).to_le_bytes())
     }
 
-    /// Memory for the next life.
-    pub(crate) fn renew(&mut self) -> RecordStorage {
-        let buffer = Arc::new(Mutex::new(vec![0; RecordStorage::BYTES]));
+    /// Memory for so many records of the next life.
+    pub(crate) fn renew(&mut self, records: u32) -> RecordStorage {
+        let buffer = Arc::new(Mutex::new(vec![0; RecordStorage::bytes(records)]));
         self.buffer = Some(Arc::clone(&buffer));
-        RecordStorage { memory: Box::new(Writer(buffer)), boot: self.boot() }
+        RecordStorage { memory: Box::new(Writer(buffer)), records, boot: self.boot() }
     }
 
     /// The host starts anew. What it finds in its memory is nothing, or of an earlier boot.

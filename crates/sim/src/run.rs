@@ -68,6 +68,8 @@ pub struct Plan {
 /// What happened, for tests that must know that something did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
+    /// What tells the commands of a run and their order from another's.
+    pub digest: u64,
     /// Requests answered.
     pub answered: u64,
     /// Sectors read and found right.

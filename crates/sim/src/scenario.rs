@@ -24,7 +24,7 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
         read_ssd_start_bytes: 0,
     };
     let (ssd_bytes, extent_bytes) = (3 << 20, 1 << 20);
-    Machine { config, settings, name: "vm".to_owned(), ssd_bytes, extent_bytes, keeps_records: true }
+    Machine { config, settings, name: "vm".to_owned(), ssd_bytes, extent_bytes, kept_records: 1024 }
 }
 
 /// One machine for each way of caching that there is.

@@ -26,8 +26,8 @@ pub struct Machine {
     pub ssd_bytes: u64,
     /// Extents of the SSD.
     pub extent_bytes: u64,
-    /// The host has memory in which journal records outlive the daemon.
-    pub keeps_records: bool,
+    /// Journal records for which the host has memory that outlives the daemon; 0: none.
+    pub kept_records: u32,
 }
 
 impl Machine {
@@ -114,6 +114,8 @@ pub struct World {
     held: VecDeque<Held>,
     arrivals: u64,
     steps: u64,
+    /// Of all commands so far, in their order.
+    digest: u64,
     events: Vec<Event>,
     /// How often devices fail from now on.
     pub faults: Faults,
@@ -164,6 +166,7 @@ impl World {
             held: VecDeque::new(),
             arrivals: 0,
             steps: 0,
+            digest: 0,
             events: Vec::new(),
             faults: Faults::default(),
         }
@@ -192,6 +195,24 @@ impl World {
     /// Commands completed so far.
     pub fn steps(&self) -> u64 {
         self.steps
+    }
+
+    /// What tells this run's commands and their order from another's.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    fn note_in_digest(&mut self, command: &Command) {
+        let (kind, offset, length) = match &command.kind {
+            CommandKind::Read { offset_bytes, buf } => (0, *offset_bytes, buf.len() as u64),
+            CommandKind::Write { offset_bytes, buf } => (1, *offset_bytes, buf.len() as u64),
+            CommandKind::Flush => (2, 0, 0),
+            CommandKind::Trim { offset_bytes, length_bytes } => (3, *offset_bytes, *length_bytes),
+            CommandKind::WriteZeroes { offset_bytes, length_bytes } => (4, *offset_bytes, *length_bytes),
+        };
+        for word in [command.device as u64, kind, offset, length, self.now_ns] {
+            self.digest = Rng::new(self.digest ^ word).bits();
+        }
     }
 
     /// The virtual time.
@@ -420,9 +441,9 @@ impl World {
     /// A start has succeeded. What an earlier life left on the read SSD is still there, and nobody's.
     fn begin_life(&mut self, mut attached: Option<Attached>) {
         if let Some(attached) = &mut attached
-            && self.machine.keeps_records
+            && self.machine.kept_records > 0
         {
-            attached.keep_records_in(self.memory.renew());
+            attached.keep_records_in(self.memory.renew(self.machine.kept_records));
         }
         for disk in [&mut self.ssd, &mut self.backing] {
             disk.shared = SharedDevice::default();
@@ -487,6 +508,7 @@ impl World {
 
     /// Hands a command to its device. By chance that is through with a flush long before it says so.
     fn send(&mut self, command: Command) -> Pending {
+        self.note_in_digest(&command);
         let disk = self.disk(command.device);
         let mark = disk.flush_mark();
         let is_flush = matches!(command.kind, CommandKind::Flush);

@@ -38,13 +38,22 @@ fn g10_acknowledged_writes_survive_kills() {
 
 /// Where nothing outlives the daemon but the SSD.
 fn without_memory_for_records() -> Vec<(&'static str, Machine)> {
-    let without = |(name, machine)| (name, Machine { keeps_records: false, ..machine });
+    let without = |(name, machine)| (name, Machine { kept_records: 0, ..machine });
     all_schemes().into_iter().map(without).collect()
 }
 
 #[test]
 fn g10_acknowledged_writes_survive_kills_without_memory_for_records() {
     run_machines(without_memory_for_records(), Crash::Kill, 16);
+}
+
+/// Where there is memory for fewer records than a flush leaves undone.
+#[test]
+fn g10_acknowledged_writes_survive_kills_with_little_memory_for_records() {
+    for kept_records in [3, 24] {
+        let little = |(name, machine)| (name, Machine { kept_records, ..machine });
+        run_machines(all_schemes().into_iter().map(little).collect(), Crash::Kill, 16);
+    }
 }
 
 #[test]

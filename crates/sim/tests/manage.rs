@@ -1,7 +1,9 @@
 //! Guarantees 4 and 6 of `docs/design.md` for looking, refusing and removing: a refusal writes nothing, a removal is
 //! whole or has not been, and nothing of a removed volume comes back.
 
-use lode_engine::store::{BlockCounts, Bytes, Store, StoreErrorKind, StoreView, VolumeSpec};
+use lode_engine::store::{
+    BlockCounts, Bytes, Store, StoreError, StoreErrorKind, StoreView, VolumeInfo, VolumeSpec,
+};
 use lode_format::DeviceLayout;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, VOLUME_BYTES, first_seeds, flush, machine, pattern, read, seeds, write};
@@ -66,6 +68,11 @@ fn attach_all(ssd: &mut SimDisk, specs: &[VolumeSpec]) -> Option<StoreErrorKind>
     };
     let order = store.view().attach_order(specs);
     order.into_iter().find_map(|at| store.attach(ssd, &specs[at]).err().map(|error| error.kind()))
+}
+
+fn remove(ssd: &mut SimDisk, name: &str, force: bool) -> Result<VolumeInfo, StoreError> {
+    let view = StoreView::read(ssd)?;
+    Store::remove(ssd, view, name, force)
 }
 
 #[test]
@@ -162,9 +169,9 @@ fn g6_looking_changes_nothing() {
 fn g6_a_removal_discards_dirty_blocks_only_by_force() {
     let mut world = used(BLOCKS);
     let before = bytes_of(&world.ssd);
-    let error = Store::remove(&mut world.ssd, "vm", false).unwrap_err();
+    let error = remove(&mut world.ssd, "vm", false).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::HoldsDirty { blocks: BLOCKS });
-    let error = Store::remove(&mut world.ssd, "other", true).unwrap_err();
+    let error = remove(&mut world.ssd, "other", true).unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::NoSuchVolume);
     assert!(bytes_of(&world.ssd) == before, "a refusal writes nothing");
     // After a drain it goes without force.
@@ -174,7 +181,7 @@ fn g6_a_removal_discards_dirty_blocks_only_by_force() {
     drained.settle();
     drained.go_down(false);
     for (world, force) in [(&mut world, true), (&mut drained, false)] {
-        let removed = Store::remove(&mut world.ssd, "vm", force).unwrap();
+        let removed = remove(&mut world.ssd, "vm", force).unwrap();
         assert_eq!((removed.name.as_str(), removed.extents), ("vm", 3));
         let view = StoreView::read(&mut world.ssd).unwrap();
         assert_eq!((view.volumes().count(), view.free_extents()), (0, 4));
@@ -190,7 +197,7 @@ fn g4_removals_are_cut_short_anywhere() {
         for seed in first_seeds(seeds()) {
             let mut world = used(BLOCKS);
             world.ssd.fail_after = Some(writes);
-            let removed = Store::remove(&mut world.ssd, "vm", true);
+            let removed = remove(&mut world.ssd, "vm", true);
             world.ssd.fail_after = None;
             world.ssd.power_cut(&mut Rng::new(seed));
             let is_there = StoreView::read(&mut world.ssd).unwrap().volumes().count() == 1;
@@ -245,7 +252,7 @@ fn g4_later_owners_see_nothing_of_removed_volumes() {
             if life > 0 && rng.chance(50) {
                 lose_newest_superblock(&mut world.ssd);
             }
-            Store::remove(&mut world.ssd, names[0], true).unwrap();
+            remove(&mut world.ssd, names[0], true).unwrap();
             world = owner_of(world.ssd, names[1], seed);
             for block in 0..VOLUME_BYTES / BLOCK - 1 {
                 assert_eq!(read(&mut world, block * BLOCK, BLOCK), Ok(vec![0; BLOCK as usize]), "a leak");

@@ -43,9 +43,20 @@ impl StatusCommand {
 struct Status {
     name: String,
     uptime_s: u64,
+    last_end: LastEnd,
     cache: Option<Cache>,
     read_ssd: Option<ReadSsd>,
     vms: Vec<Vm>,
+}
+
+/// How the run before this one ended.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum LastEnd {
+    None,
+    Orderly,
+    Killed,
+    HostLost,
 }
 
 #[derive(Deserialize)]
@@ -71,6 +82,12 @@ struct Vm {
     gauges: Gauges,
     alarms: Alarms,
     latency: Latencies,
+    shm: Shm,
+}
+
+#[derive(Deserialize)]
+struct Shm {
+    records_taken_over: u64,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +122,7 @@ struct Gauges {
 
 #[derive(Deserialize)]
 struct Alarms {
+    unreadable_at_start: u64,
     damaged_clean: u64,
     damaged_mirrored: u64,
     damaged_dirty: u64,
@@ -154,13 +172,30 @@ impl Status {
         };
         let read_ssd = self.read_ssd.as_ref();
         let cache = cache + &read_ssd.map(|ssd| format!(", read SSD {}", ssd.uuid)).unwrap_or_default();
-        let mut text = format!("Cache {}, {cache}, up {uptime}\n\n{}\n", self.name, self.table());
+        let last_end = self.last_end().map(|line| format!("{line}\n")).unwrap_or_default();
+        let mut text = format!("Cache {}, {cache}, up {uptime}\n{last_end}\n{}\n", self.name, self.table());
         let told = [Vm::drain, Vm::unmirrored, Vm::alarm];
         let lines: Vec<_> = told.iter().flat_map(|tell| self.vms.iter().filter_map(tell)).collect();
         if !lines.is_empty() {
             text += &format!("\n{}\n", lines.join("\n"));
         }
         text
+    }
+
+    /// What became of the run before, unless it was stopped in order.
+    fn last_end(&self) -> Option<String> {
+        let taken_over: u64 = self.vms.iter().map(|vm| vm.shm.records_taken_over).sum();
+        match self.last_end {
+            LastEnd::None | LastEnd::Orderly => None,
+            LastEnd::Killed => Some(format!(
+                "The run before was killed or crashed; {} taken over from memory",
+                show_count(taken_over, "journal record")
+            )),
+            LastEnd::HostLost => Some(
+                "The run before ended with the host; writes that guests did not flush may be missing"
+                    .to_owned(),
+            ),
+        }
     }
 
     fn table(&self) -> comfy_table::Table {
@@ -261,6 +296,11 @@ impl Vm {
             );
         }
         let counted = [
+            (
+                self.alarms.unreadable_at_start,
+                "unreadable on the SSD during the start: guests get I/O errors for these blocks until they overwrite them \
+                 or the SSD can read them again; look at it in the kernel's log",
+            ),
             (
                 self.alarms.damaged_dirty,
                 "damaged on the SSD where no other copy is: guests get I/O errors for these blocks until they \

@@ -57,7 +57,7 @@ impl Attached {
     /// once the SSD was given their records.
     pub fn keep_records_in(&mut self, storage: RecordStorage) {
         let (cache, volume, ring) = self.state.identity();
-        let (boot, slots) = (storage.boot, RecordStorage::RECORDS);
+        let (boot, slots) = (storage.boot, storage.records);
         let header = RecordBufferHeader { cache, boot, volume, ring, epoch: self.epoch, slots };
         let buffer = RecordBuffer::new(storage, &header, self.version);
         self.state.slots.keep_records_in(buffer);
