@@ -59,8 +59,31 @@ impl Engine {
         self.blocks.get(block).is_some_and(Flight::is_waited_for)
     }
 
-    /// Starts copies while there is a turn for them, and finishes those that wait for places.
+    /// Starts copies while there is a turn for them, and gives places to those that wait for one: those that DRAM is the
+    /// source of do so at once. Giving one up makes a turn.
     pub(crate) fn drive_copies(&mut self) {
+        loop {
+            self.start_copies();
+            let under_way = self.copies.under_way;
+            self.place_copies();
+            if self.copies.under_way == under_way {
+                break;
+            }
+        }
+    }
+
+    fn start_copies(&mut self) {
+        while let Some(&block) = self.copies.turn.front() {
+            if self.copies.under_way >= MAX_UNDER_WAY && !self.is_waited_for(block) {
+                break;
+            }
+            self.copies.turn.pop_front();
+            self.copies.under_way += 1;
+            self.start_copy(block);
+        }
+    }
+
+    fn place_copies(&mut self) {
         for level in [Level::Ssd, Level::ReadSsd] {
             if self.is_hopeless(level) {
                 for block in std::mem::take(&mut self.copies.place[level.index()]) {
@@ -72,14 +95,6 @@ impl Engine {
                 let Stage::Place(data) = std::mem::replace(&mut flight.stage, Stage::Start) else { continue };
                 self.place_copy(block, level, data);
             }
-        }
-        while let Some(&block) = self.copies.turn.front() {
-            if self.copies.under_way >= MAX_UNDER_WAY && !self.is_waited_for(block) {
-                break;
-            }
-            self.copies.turn.pop_front();
-            self.copies.under_way += 1;
-            self.start_copy(block);
         }
     }
 

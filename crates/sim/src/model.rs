@@ -159,9 +159,13 @@ impl Model {
         Some(format!("sector {sector} holds {head:#x} (write {}), and may hold {allowed:?}", head >> 32))
     }
 
-    /// The host crashed: any of the contents a sector may have is as good as another, until it is read.
+    /// The host crashed: any of the contents a sector may have is as good as another, until it is read. A later flush
+    /// says nothing of which one it is.
     pub fn crash(&mut self) {
         self.writes.clear();
+        for versions in self.sectors.iter_mut().filter(|versions| versions.len() > 1) {
+            versions.iter_mut().for_each(|version| version.acknowledged = None);
+        }
     }
 
     /// The daemon died and the host lives: nothing that was acknowledged is lost, flushed or not.
