@@ -457,3 +457,22 @@ fn an_admission_by_who_asks_needs_a_trace_that_tells() {
         std::fs::remove_file(folder.path("report.json")).expect("it is there");
     }
 }
+
+#[test]
+fn what_a_trace_was_taken_for_is_told_where_that_is_in_doubt() {
+    let folder = Folder::new();
+    let line = "373.94074 0 720749690880 1024 1\n";
+    let (text, warning) = good(&["trace", "info", &folder.file("short.trace", line)]);
+    assert!(text.starts_with("Format heimdall"), "{text}");
+    assert!(warning.contains("taken for heimdall; disksim would fit, too"), "{warning}");
+    let long = folder.file("long.trace", line.repeat(8));
+    assert_eq!(good(&["trace", "info", &long]).1, "");
+    let (text, warning) = good(&["trace", "info", &long, "--format", "disksim"]);
+    assert!(text.contains("requests of 512 KiB to 512 KiB"), "{text}");
+    assert!(warning.contains("half of the first requests are of 512 KiB or more"), "{warning}");
+    let input = &json(&["trace", "info", &long, "--format", "disksim"])["input"];
+    assert_eq!((&input["implausible_bytes"], &input["also_fits"]), (&524_288.into(), &Value::Array(vec![])));
+    // Block numbers have units of their own to be wrong in.
+    let numbers = folder.file("n.lis", "1 1 0 1\n2 1 0 2\n");
+    assert_eq!(good(&["trace", "info", &numbers, "--unit", "1MiB"]).1, "");
+}
