@@ -124,7 +124,7 @@ pub fn warn_of(input: &InputReport) {
         let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+,:=@%".contains(char);
         let path = if input.path.chars().all(plain) { path_word(&input.path) } else { "TRACE".to_owned() };
         warn(&format!(
-            "{}: {requests} earlier than the one before; to put them in order: lode trace sort {path} --out SORTED.lode",
+            "{}: {requests} earlier than the one before; to put them in order: lode trace sort {path} -o SORTED.lode",
             input.path
         ));
     }

@@ -22,14 +22,6 @@ pub fn write(text: &str) -> Result<(), CliError> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| CliError::output(&error))
 }
 
-/// Writes one JSON value and a line end.
-///
-/// # Errors
-/// As [`write`].
-pub fn write_json(value: &impl Serialize) -> Result<(), CliError> {
-    write(&json_text(value)?)
-}
-
 /// One JSON value and a line end.
 ///
 /// # Errors

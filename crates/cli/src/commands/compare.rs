@@ -11,12 +11,13 @@ use lode_plan::{
 };
 use lode_replay::InputReport;
 
-use super::planning::{DeviceArgs, PictureArgs, TraceArgs, parse_scheme};
+use super::planning::{DeviceArgs, TraceArgs, parse_scheme};
 use crate::amounts::{parse_size, show_life, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
+use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
 
 /// Replay several schemes over several sizes, and show them side by side
 ///
@@ -63,9 +64,8 @@ pub struct CompareCommand {
     #[command(flatten)]
     devices: DeviceArgs,
 
-    /// Write JSON instead of tables.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    table: TableArgs,
 
     #[command(flatten)]
     pictures: PictureArgs,
@@ -74,7 +74,8 @@ pub struct CompareCommand {
 impl CompareCommand {
     /// Compares and shows.
     pub fn run(&self) -> Result<(), CliError> {
-        self.traces.check(&self.pictures, &[], self.devices.file())?;
+        let outputs: Vec<_> = self.table.outputs().chain(self.pictures.outputs()).collect();
+        self.traces.check(&outputs, self.devices.file())?;
         if !self.traces.can_be_read_again() {
             return Err(CliError::Usage(
                 "The traces are read more than once, which standard input and pipes cannot be; write them to a file"
@@ -103,13 +104,12 @@ impl CompareCommand {
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
         // What can be shown is shown even where the pictures fail, and the other way round.
-        let shown = if self.json {
-            output::write_json(&report)
-        } else {
-            output::write(&(text_of(&report) + &notes_text(&report.notes) + &inputs_text(&report.inputs)))
-        };
+        let is_shown = !outputs.into_iter().any(is_to_standard_output);
+        let text = || text_of(&report) + &notes_text(&report.notes) + &inputs_text(&report.inputs);
+        let shown = if is_shown { output::write(&text()) } else { Ok(()) };
+        let tables = self.table.write(&report, || csv_rows(&report));
         self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
-        shown
+        shown.and(tables)
     }
 
     /// The shares of the plan in `path`.
@@ -169,6 +169,30 @@ impl CompareCommand {
             None => Ok(sizes),
         }
     }
+}
+
+/// A row for each scheme at each size.
+fn csv_rows(report: &CompareReport) -> Rows {
+    let row = |one: &CellReport| {
+        vec![
+            ("scheme", report.schemes[one.scheme].label.clone()),
+            ("dram_bytes", one.levels.dram_bytes.to_string()),
+            ("ssd_bytes", one.levels.ssd_bytes.to_string()),
+            ("read_ssd_bytes", one.levels.read_ssd_bytes.to_string()),
+            ("cost_usd", one.cost_usd.to_string()),
+            ("hit_ratio", cell(one.hit_ratio)),
+            ("read_hit_ratio", cell(one.read_hit_ratio)),
+            ("mean_latency_us", cell(one.mean_latency_us)),
+            ("ssd_written_bytes", one.ssd_written_bytes.to_string()),
+            ("read_ssd_written_bytes", one.read_ssd_written_bytes.to_string()),
+            ("ssd_life_years", cell(one.ssd_life_years)),
+            ("read_ssd_life_years", cell(one.read_ssd_life_years)),
+            ("energy_j", cell(one.energy_j)),
+            ("dirty_loss_per_year", cell(one.dirty_loss_per_year)),
+            ("cwf", cell(one.cwf)),
+        ]
+    };
+    report.cells.iter().map(row).collect()
 }
 
 fn text_of(report: &CompareReport) -> String {

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use lode_hardware::Host;
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{
-    Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, count_vms,
-    level_blocks, replay, replay_foreseeing,
+    Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, VmReport,
+    count_vms, level_blocks, replay, replay_foreseeing,
 };
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
@@ -19,7 +19,8 @@ use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Bar, future_text};
-use crate::target::{check_outputs, write_file};
+use crate::results::{Rows, TableArgs, cell, is_to_standard_output};
+use crate::target::check_traces;
 
 /// Replay block traces through a caching scheme and count what follows
 ///
@@ -29,7 +30,7 @@ use crate::target::{check_outputs, write_file};
 #[command(after_help = "\
 Examples:
   lode replay web.csv.gz mail.csv.gz --scheme etica --dram 64MiB --ssd 1GiB
-  lode replay web.csv.gz --scheme lru --ssd 1GiB --set write_policy=wt --json report.json
+  lode replay web.csv.gz --scheme lru --ssd 1GiB --set write_policy=wt --json=report.json
   lode replay web.csv.gz --scheme tica-adaptive --dram 64MiB --ssd 1GiB --read-ssd 1GiB --devices tica
 
 Sizes take K, M, G, T or KiB, MiB, GiB, TiB, all powers of 1024.")]
@@ -70,9 +71,8 @@ pub struct ReplayCommand {
     #[arg(long, value_name = "DISKS", conflicts_with = "devices")]
     backing: Option<Backing>,
 
-    /// Write the whole report as JSON to this file; - is standard output, in place of the table.
-    #[arg(long, value_name = "OUT")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    table: TableArgs,
 
     /// Memory for the traces and their future, with a scheme that needs to know what comes next.
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = parse_size)]
@@ -106,24 +106,16 @@ impl ReplayCommand {
         let report = self.replay(&options)?;
         report.warnings.iter().for_each(|warning| output::warn(warning));
         report.inputs.iter().for_each(warn_of);
-        match &self.json {
-            Some(path) if path.as_os_str() == "-" => output::write_json(&report),
-            Some(path) => {
-                let text = output::json_text(&report)?;
-                output::write(&report_text(&report)).and(write_file(path, &text))
-            }
-            None => output::write(&report_text(&report)),
-        }
+        let is_shown = !self.table.outputs().any(is_to_standard_output);
+        let shown = if is_shown { output::write(&report_text(&report)) } else { Ok(()) };
+        shown.and(self.table.write(&report, || csv_rows(&report)))
     }
 
     /// That the report can be written where it shall be, and not over what is read.
     fn check_outputs(&self) -> Result<(), CliError> {
         let inputs: Vec<&Path> =
             self.files.iter().map(PathBuf::as_path).chain(profile_file(&self.devices)).collect();
-        match &self.json {
-            Some(path) if path.as_os_str() != "-" => check_outputs(&inputs, &[("--json", path)]),
-            _ => Ok(()),
-        }
+        check_traces(&inputs, &self.table.outputs().collect::<Vec<_>>())
     }
 
     fn options(&self) -> Result<Options, CliError> {
@@ -131,9 +123,6 @@ impl ReplayCommand {
         let mut settings = info.settings();
         for pair in &self.set {
             settings.set_pair(pair)?;
-        }
-        if self.files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
-            return Err(CliError::Usage("Standard input can be read once only; name - once".to_owned()));
         }
         let mut physical = Quota::default();
         for level in Level::ALL {
@@ -232,7 +221,7 @@ fn report_text(report: &Report) -> String {
     text += &format!("\n{table}\n");
     if report.vms.len() > MAX_TABLE_VMS {
         let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
-        text += &format!("{more}; --json OUT has them all.\n");
+        text += &format!("{more}; --json=FILE has them all.\n");
     }
     let model = &report.model;
     text += &format!(
@@ -291,6 +280,33 @@ fn mirrors_text(mirrors: &MirrorReport, devices: &DevicesReport) -> String {
         );
     }
     text
+}
+
+/// A row for each VM.
+fn csv_rows(report: &Report) -> Rows {
+    let row = |vm: &VmReport| {
+        let Counts { counters, read_requests, read_request_hits, mean_latency_us, .. } = &vm.counts;
+        vec![
+            ("name", vm.name.clone()),
+            ("requests", counters.requests.to_string()),
+            ("read_requests", read_requests.to_string()),
+            ("read_request_hits", read_request_hits.to_string()),
+            ("block_reads", counters.block_reads.to_string()),
+            ("block_writes", counters.block_writes.to_string()),
+            ("dram_read_hits", counters.read_hits.dram.to_string()),
+            ("ssd_read_hits", counters.read_hits.ssd.to_string()),
+            ("read_ssd_read_hits", counters.read_hits.read_ssd.to_string()),
+            ("read_misses", counters.read_misses.to_string()),
+            ("ssd_write_hits", counters.write_hits.ssd.to_string()),
+            ("ssd_writes", counters.ssd_writes.total.to_string()),
+            ("read_ssd_writes", counters.read_ssd_writes.to_string()),
+            ("backing_reads", counters.backing_reads.to_string()),
+            ("backing_writes", counters.backing_writes.to_string()),
+            ("mean_latency_us", cell(*mean_latency_us)),
+            ("cwf", cell(counters.cwf)),
+        ]
+    };
+    report.vms.iter().map(row).collect()
 }
 
 /// One row, with the titles of its columns.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::amounts::{exact_size, show_count};
 use crate::error::CliError;
 use crate::output;
-use crate::target::write_file;
+use crate::target::write_result;
 
 /// Shares in a configuration are whole multiples of this.
 pub const SHARE_GRANULE_BYTES: u64 = 64 << 10;
@@ -37,7 +37,7 @@ const VM: &str = "{vm}";
 /// Writing a configuration file.
 #[derive(Args)]
 pub struct ConfigArgs {
-    /// Also write a configuration file for `lode serve` with these shares.
+    /// Also write a configuration file for `lode serve` with these shares; - is standard output, in place of the text.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -61,8 +61,8 @@ pub struct ConfigArgs {
 
 impl ConfigArgs {
     /// What was asked for, by option.
-    pub fn outputs(&self) -> Vec<(&'static str, &Path)> {
-        self.config.iter().map(|path| ("--config", path.as_path())).collect()
+    pub fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.config.iter().map(|path| ("--config", path.as_path()))
     }
 
     /// Writes the configuration, if one was asked for.
@@ -73,7 +73,7 @@ impl ConfigArgs {
         let Some(path) = &self.config else { return Ok(()) };
         let text = self.text(report)?;
         differences(report).iter().for_each(|difference| output::warn(difference));
-        write_file(path, &text)
+        write_result(path, &text)
     }
 
     /// That so many VMs fit a configuration, if one was asked for.

@@ -1,6 +1,7 @@
 //! `lode size`: how much of each level every VM should get, and why.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::{Args, ValueEnum};
@@ -11,16 +12,15 @@ use lode_plan::{
 };
 use lode_reuse::sizing::{Objective, Solver};
 
-use super::planning::{
-    DeviceArgs, Followed, PictureArgs, TraceArgs, auto_method, memory_word, parse_sampling,
-};
+use super::planning::{DeviceArgs, Followed, TraceArgs, auto_method, memory_word, parse_sampling};
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
-use super::size_text::{PLAN_FILE, outcome_text, plan_text};
+use super::size_text::{PLAN_FILE, csv_rows, outcome_text, plan_text};
 use crate::amounts::{command_line, parse_size, show_size, size_word};
 use crate::arguments::warn_of;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Bar, Meter};
+use crate::results::{PictureArgs, TableArgs, is_to_standard_output};
 
 /// What `--floor` and `--least` are unless said otherwise; their help says so.
 const DEFAULT_FLOOR: f64 = 0.9;
@@ -94,9 +94,8 @@ pub struct SizeCommand {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// Write JSON instead of tables.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    table: TableArgs,
 
     #[command(flatten)]
     pictures: PictureArgs,
@@ -226,8 +225,9 @@ impl SizeCommand {
         plan.inputs.iter().for_each(warn_of);
         plan.warnings.iter().for_each(|warning| output::warn(warning));
         // Replays can take long, and a plan is an answer without them.
-        let planned = if self.json { Ok(()) } else { output::write(&plan_text(&plan)) };
-        if planned.is_err() && self.pictures.outputs().chain(self.config.outputs()).next().is_none() {
+        let is_shown = !self.outputs().any(is_to_standard_output);
+        let planned = if is_shown { output::write(&plan_text(&plan)) } else { Ok(()) };
+        if planned.is_err() && self.outputs().next().is_none() {
             // Nobody reads on.
             return planned;
         }
@@ -240,11 +240,11 @@ impl SizeCommand {
             instead.command = command;
         }
         // What can be shown is shown even where files fail, and the other way round.
-        let shown =
-            if self.json { output::write_json(&report) } else { output::write(&outcome_text(&report)) };
+        let shown = if is_shown { output::write(&outcome_text(&report)) } else { Ok(()) };
+        let tables = self.table.write(&report, || csv_rows(&report));
         self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
         self.config.write(&report)?;
-        planned.and(shown)
+        planned.and(shown).and(tables)
     }
 
     /// Replays the plan, as far as it can be; says why, where not all was replayed.
@@ -278,9 +278,14 @@ impl SizeCommand {
         }))
     }
 
+    /// Where results go beside the text or in place of it, by option.
+    fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.table.outputs().chain(self.pictures.outputs()).chain(self.config.outputs())
+    }
+
     /// What can be found wrong before traces are read.
     fn check(&self) -> Result<(), CliError> {
-        self.traces.check(&self.pictures, &self.config.outputs(), self.devices.file())?;
+        self.traces.check(&self.outputs().collect::<Vec<_>>(), self.devices.file())?;
         let levels = [("--dram", self.dram), ("--ssd", self.ssd)];
         if self.budget.is_none() && levels.iter().all(|(_, bytes)| bytes.unwrap_or(0) == 0) {
             return Err(CliError::Usage(

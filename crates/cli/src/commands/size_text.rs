@@ -7,6 +7,7 @@ use super::planning::{MAX_TABLE_VMS, SAMPLED};
 use crate::amounts::{show_count, show_life, show_size};
 use crate::arguments::inputs_text;
 use crate::output::{self, dollars, number, percent};
+use crate::results::{Rows, cell};
 
 /// What the file with the plan's JSON is called in the command that needs it.
 pub const PLAN_FILE: &str = "plan.json";
@@ -62,6 +63,27 @@ pub fn plan_text(report: &SizeReport) -> String {
     text
 }
 
+/// A row for each VM's part of the plan.
+pub fn csv_rows(report: &SizeReport) -> Rows {
+    let row = |vm: &VmSizeReport| {
+        vec![
+            ("name", vm.name.clone()),
+            ("requests", vm.requests.to_string()),
+            ("dram_blocks", vm.share.dram_blocks.to_string()),
+            ("ssd_blocks", vm.share.ssd_blocks.to_string()),
+            ("dram_demand_blocks", vm.demand.dram_blocks.to_string()),
+            ("ssd_demand_blocks", vm.demand.ssd_blocks.to_string()),
+            ("block_reads", vm.outcome.block_reads.to_string()),
+            ("block_writes", vm.outcome.block_writes.to_string()),
+            ("dram_hits", vm.outcome.dram_hits.to_string()),
+            ("ssd_hits", vm.outcome.ssd_hits.to_string()),
+            ("read_hit_ratio", cell(vm.outcome.read_hit_ratio)),
+            ("mean_latency_us", cell(vm.outcome.mean_latency_us)),
+        ]
+    };
+    report.vms.iter().map(row).collect()
+}
+
 /// What the plan and the same money on one level led to when they were replayed, and what there is to do.
 pub fn outcome_text(report: &SizeReport) -> String {
     let mut text = replayed_text(report);
@@ -115,7 +137,7 @@ fn one_level_text(instead: &OneLevelReport) -> String {
 /// How to see what was said.
 fn seen_by(command: &str) -> String {
     let first = if command.ends_with(PLAN_FILE) {
-        format!("write this plan with --json > {PLAN_FILE}, then ")
+        format!("write this plan with --json={PLAN_FILE}, then ")
     } else {
         String::new()
     };

@@ -39,7 +39,7 @@ fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
             // As ARC knows no sets.
             replay.extend(["--set", "assoc=0"]);
         }
-        replay.extend(["--json", "-"]);
+        replay.extend(["--json"]);
         let alone: serde_json::Value = serde_json::from_str(&good(&replay)).expect("JSON");
         assert_eq!(cell["mean_latency_us"], alone["total"]["mean_latency_us"], "{}", schemes[scheme]);
         assert_eq!(cell["cwf"], alone["total"]["cwf"]);
@@ -160,7 +160,7 @@ fn a_scheme_that_needs_the_future_is_told_it() {
         }
         assert!(hits(0, size) > hits(2, size), "more than LRU");
     }
-    let replay = ["replay", &trace, "--scheme", "belady", "--ssd", "1MiB", "--json", "-"];
+    let replay = ["replay", &trace, "--scheme", "belady", "--ssd", "1MiB", "--json"];
     let alone: Value = serde_json::from_str(&good(&replay)).expect("JSON");
     let total = &alone["total"];
     let found = whole(&total["read_hits"]["ssd"]) + whole(&total["write_hits"]["ssd"]);

@@ -7,7 +7,7 @@ fn walk(folder: &Folder, csv: &str, dram: &str, ssd: &str) -> String {
     let at = |name: &str| folder.path(name);
     assert!(good(&["trace", "info", csv]).contains("requests"));
     let trace = at("trace.lode.zst");
-    good(&["trace", "convert", csv, &trace]);
+    good(&["trace", "convert", csv, "-o", &trace]);
     let page = at("curves.html");
     good(&["curve", &trace, "--metric", "pod", "--policy", "ro", "--html", &page]);
     assert!(std::fs::read_to_string(&page).expect("a page").contains("</html>"));
@@ -131,6 +131,7 @@ fn the_commands_of_the_page_exist() {
         let depth = if words[0] == "trace" { 2 } else { 1 };
         let help = good(&[&words[..depth], &["--help"]].concat());
         for option in words.iter().filter(|word| word.starts_with("--")) {
+            let option = option.split('=').next().unwrap_or_default();
             assert!(help.contains(option), "{option} of {line}");
         }
         commands += 1;
