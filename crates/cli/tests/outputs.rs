@@ -144,6 +144,21 @@ fn several_traces_are_described_one_by_one() {
     assert!(refused(&["trace", "info", "-", "-"]).contains("name - once"));
 }
 
+#[test]
+fn a_filter_that_matches_nothing_says_so() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", TRACE);
+    let out = folder.path("out.lode");
+    let filter = |more: &[&str]| good(&[&["trace", "filter", &trace, "-o", &out], more].concat()).1;
+    let warning = filter(&["--volume", "a", "--from", "1h"]);
+    assert!(
+        warning
+            .contains("Nothing matches: all 3 requests are left out, 1 by --volume, 2 by --from and --until"),
+        "{warning}"
+    );
+    assert_eq!(filter(&["--op", "write"]), "");
+}
+
 /// Waits until `is_there` holds.
 fn wait_for(child: &mut Child, is_there: impl Fn() -> bool) {
     let began = Instant::now();

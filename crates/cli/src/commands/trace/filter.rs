@@ -94,6 +94,20 @@ struct DroppedRequests {
     time: u64,
 }
 
+impl DroppedRequests {
+    /// That nothing is left, and which option took how many.
+    fn in_words(&self, count: u64) -> String {
+        let by_option = [("--volume", self.volume), ("--op", self.op), ("--from and --until", self.time)];
+        let taken = by_option.into_iter().filter(|(_, requests)| *requests > 0);
+        let taken: Vec<_> = taken.map(|(option, requests)| format!("{requests} by {option}")).collect();
+        format!(
+            "Nothing matches: all {} are left out, {}; lode trace info shows volumes and times",
+            show_count(count, "request"),
+            taken.join(", ")
+        )
+    }
+}
+
 impl FilterCommand {
     /// Reads, chooses and writes.
     pub fn run(&self) -> Result<(), CliError> {
@@ -145,6 +159,9 @@ impl FilterCommand {
         let dropped =
             DroppedRequests { volume: facts.other_volumes, op: facts.other_ops, time: facts.other_times };
         let count = dropped.volume + dropped.op + dropped.time;
+        if facts.kept == 0 && count > 0 {
+            warn(&dropped.in_words(count));
+        }
         let more = format!(", without {}", show_count(count, "other"));
         let volumes = filter.volumes().len();
         let start_ns = facts.start_ns.filter(|_| merge.has_times());
