@@ -193,12 +193,21 @@ impl<'a> Adviser<'a> {
             });
         }
         if demand_blocks < capacity_blocks {
-            return Some(format!(
-                "{name} of {} is enough for every hit: the other {} of {} add none.",
-                size(demand_blocks),
-                size(capacity_blocks - demand_blocks),
-                size(capacity_blocks)
-            ));
+            let given: u64 = offer.shares_blocks[level.index()].iter().sum();
+            let for_writes = given.saturating_sub(demand_blocks);
+            let idle = capacity_blocks - demand_blocks - for_writes;
+            let mut text = format!("{name} of {} is enough for every hit", size(demand_blocks));
+            if for_writes > 0 {
+                text += &format!("; {} more keep what VMs write off the disk", size(for_writes));
+            }
+            if idle > 0 {
+                let why = match level {
+                    Level::Ssd => "all that is written fits already",
+                    _ => "no block is read again, unwritten, after more than fits already",
+                };
+                text += &format!("; {} of {} are of no use: {why}", size(idle), size(capacity_blocks));
+            }
+            return Some(text + ".");
         }
         Some(format!(
             "All VMs together could use {} of {name}; there is {} of that.",

@@ -8,6 +8,7 @@
 
 mod advice;
 mod answer;
+mod choice;
 mod compare;
 mod curves;
 mod division;
@@ -20,16 +21,17 @@ mod load;
 mod mapping;
 mod memory;
 mod mini;
-mod mode;
 mod one_level;
 mod pages;
 mod pieces;
 mod planned;
 mod pool;
+mod recommend;
 mod report;
 mod served;
 mod streams;
 mod totals;
+mod words;
 
 pub use answer::{Answer, MODES, Means, PLAN_SETTINGS, REPLAYS, SCHEME, answer};
 pub use compare::{Cell, CompareOptions, CompareProgress, MAX_CELLS, compare};
@@ -45,7 +47,9 @@ pub use pages::{
     MAX_PAGE_VMS, compare_page, compare_picture, curve_page, curve_picture, size_page, size_picture,
 };
 pub use planned::{MAX_PLAN_BYTES, PlannedShares};
+pub use recommend::{RecommendedReport, RecommendedVm, Wish};
 pub use report::*;
 pub use served::{LeftAway, ServeOptions};
 pub use streams::{Interval, MAX_INTERVALS, Sampling, StreamFacts, StreamOptions};
 pub use totals::{LevelTotals, Totals, totals};
+pub use words::show_life;

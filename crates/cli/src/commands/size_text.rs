@@ -1,5 +1,6 @@
 //! What `lode size` found, as tables and sentences. It must not know how it was found.
 
+use comfy_table::Table;
 use lode_plan::{FrontReport, LevelReport, OneLevelReport, SizeReport, VmSizeReport, WearReport};
 use lode_replay::InputReport;
 
@@ -86,11 +87,34 @@ pub fn csv_rows(report: &SizeReport) -> Rows {
 
 /// What the plan and the same money on one level led to when they were replayed, and what there is to do.
 pub fn outcome_text(report: &SizeReport) -> String {
-    let mut text = replayed_text(report);
+    let recommended = &report.recommended;
+    let mut text = format!("Recommended: {}\n", recommended.sentence);
+    text += &format!("Why {}: {}.\n", recommended.label, recommended.reason);
+    if recommended.mean_latency_us.is_some() {
+        text += &format!("{}\n", recommended_table(report));
+    }
+    text += &replayed_text(report);
     for sentence in &report.advice {
         text += &format!("- {sentence}\n");
     }
     text + &inputs_text(&report.inputs)
+}
+
+/// What each VM has and sees, as it was replayed.
+fn recommended_table(report: &SizeReport) -> Table {
+    let size = |blocks: u64| show_size(blocks.saturating_mul(report.block_bytes));
+    let has_dram = report.recommended.levels.dram_bytes > 0;
+    let mut titles = vec!["VM", "DRAM", "SSD", "hits % of block reads", "us a request"];
+    titles.retain(|title| has_dram || *title != "DRAM");
+    let mut table = output::table(&titles, 1);
+    for vm in report.recommended.vms.iter().take(MAX_TABLE_VMS) {
+        let mut row = vec![vm.name.clone()];
+        row.extend(has_dram.then(|| size(vm.share.dram_blocks)));
+        row.push(size(vm.share.ssd_blocks));
+        row.extend([percent(vm.read_hit_ratio), number(vm.mean_latency_us, 1)]);
+        table.add_row(row);
+    }
+    table
 }
 
 fn replayed_text(report: &SizeReport) -> String {
@@ -104,9 +128,6 @@ fn replayed_text(report: &SizeReport) -> String {
             number(replayed.mean_latency_us, 1),
             wear_text(&replayed.wear)
         );
-    }
-    if let Some((mode, reason)) = report.mode.zip(report.mode_reason.as_ref()) {
-        text += &format!("Taken: mode={mode}; {reason}.\n");
     }
     if let Some(instead) = &report.one_level {
         text += &one_level_text(instead);

@@ -93,6 +93,10 @@ fn of_sizes() {
         }
         assert_keys(&section, &report["wear"], WEAR);
         assert_keys(&section, &report["ssd_rating"], "drive_writes_per_day years");
+        let recommended = &report["recommended"];
+        let fields = "label scheme settings levels cost_usd vms read_hit_ratio mean_latency_us wear utilisation reason sentence";
+        assert_keys(&section, recommended, fields);
+        assert_keys(&section, &recommended["vms"][0], "name share read_hit_ratio mean_latency_us");
     }
     assert_keys(&section, &sized["vms"][0]["split"], "dram ssd");
     assert_keys(&section, &sized["vms"][0]["split"]["ssd"], "smaller_blocks larger_blocks smaller_share");

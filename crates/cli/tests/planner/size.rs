@@ -302,7 +302,10 @@ fn a_real_trace_is_sized_alike_by_any_number_of_threads() {
 fn a_plan_is_shown_where_its_replay_does_not_fit_the_memory() {
     let folder = Folder::new();
     let trace = folder.file("long.csv", msr_csv(&TWO, 20_000));
-    let arguments = ["size", &trace, "--dram", "1MiB", "--ssd", "2MiB", "--sample", "size=64", "--memory"];
+    let arguments = [
+        "size", &trace, "--dram", "1MiB", "--ssd", "2MiB", "--sample", "size=64", "--scheme", "etica",
+        "--memory",
+    ];
     let (text, errors) = both(&[&arguments[..], &["128KiB"]].concat());
     assert!(text.contains("web_0") && text.contains("At most ") && !text.contains("Replayed"), "{text}");
     assert!(
@@ -318,9 +321,10 @@ fn a_plan_is_shown_where_its_replay_does_not_fit_the_memory() {
     let (text, errors) = both(&[&arguments[..], &[enough]].concat());
     assert_eq!(errors, "");
     // First the plan, then what it led to, then what there is to do.
-    let places: Vec<usize> = ["web_0", "The levels cost", "Replayed with etica", "The same money", "\n- "]
-        .map(|part| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}")))
-        .to_vec();
+    let places: Vec<usize> =
+        ["web_0", "The levels cost", "Recommended: ", "Replayed with etica", "The same money", "\n- "]
+            .map(|part| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}")))
+            .to_vec();
     assert!(places.is_sorted(), "{places:?}: {text}");
     assert!(json(&[&arguments[..], &[enough]].concat())["not_replayed"].is_null());
 }

@@ -110,8 +110,8 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
 
 /// Which mode was taken and why, and what one level does better for the same money.
 pub(super) fn about_replays(report: &SizeReport) -> Vec<String> {
-    let taken = report.mode.zip(report.mode_reason.as_ref());
-    let taken = taken.map(|(mode, reason)| format!("Taken: mode={mode}; {reason}."));
+    let mode = report.mode.zip(report.mode_reason.as_ref());
+    let taken = mode.map(|(mode, reason)| format!("Of both levels with etica, mode={mode}: {reason}."));
     let instead = report.one_level.as_ref().and_then(|instead| Some((instead.sentence.clone()?, instead)));
     let (sentence, command) = instead.map_or((None, None), |(sentence, instead)| {
         (
