@@ -15,7 +15,7 @@ use crate::load::{Load, VmLoad};
 /// What a VM may have of the levels, whatever its curve says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VmRule {
-    /// The VM's name; a `*` at the end stands for anything.
+    /// The VM's name, with or without that of its trace; a `*` at the end stands for anything.
     pub name: String,
     /// How much it counts; 1 unless set otherwise.
     pub weight: Option<f64>,
@@ -27,9 +27,11 @@ pub struct VmRule {
 
 impl VmRule {
     fn is_for(&self, name: &str) -> bool {
+        // Of several traces, the trace's name stands before the volume's own.
+        let own = name.split_once(':').map_or(name, |(_, own)| own);
         match self.name.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => self.name == name,
+            Some(start) => name.starts_with(start) || own.starts_with(start),
+            None => self.name == name || self.name == own,
         }
     }
 

@@ -18,6 +18,11 @@ pub(crate) fn show_usd(usd: f64) -> String {
     format!("{usd:.0$}", zeros + 2)
 }
 
+/// A VM's name as the subject of a sentence: a number alone is none.
+pub(crate) fn show_vm(name: &str) -> String {
+    if name.contains(|c: char| c.is_alphabetic()) { name.to_owned() } else { format!("VM {name}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +34,11 @@ mod tests {
         {
             assert_eq!(show_life(years), expected);
         }
+    }
+
+    #[test]
+    fn a_number_is_no_subject() {
+        assert_eq!(["1", "web_1", "a:1"].map(show_vm), ["VM 1", "web_1", "a:1"]);
     }
 
     #[test]

@@ -354,3 +354,22 @@ fn money_that_buys_nothing_is_said() {
     );
     assert!(!said(&json(&budget("1usd"))));
 }
+
+/// Of several traces each VM says which it is of; rules may leave that away.
+#[test]
+fn vms_of_several_traces_carry_their_traces_names() {
+    let folder = Folder::new();
+    let traces = ["one.csv", "two.csv"].map(|name| folder.file(name, msr_csv(&TWO, 500)));
+    let arguments = |rule| ["size", &traces[0], &traces[1], "--dram", "512KiB", "--no-replay", "--vm", rule];
+    for (rule, most) in [("web_0:max-dram=64KiB", [true, true]), ("two:web_0:max-dram=64KiB", [false, true])]
+    {
+        let plan = json(&arguments(rule));
+        let names: Vec<&str> = list(&plan["vms"]).iter().filter_map(|vm| vm["name"].as_str()).collect();
+        assert_eq!(names, ["one:web_0", "two:web_0", "one:db_0", "two:db_0"]);
+        let bound = [0, 1].map(|vm| whole(&plan["vms"][vm]["demand"]["dram_blocks"]) <= 16);
+        assert_eq!(bound, most, "{rule}");
+    }
+    assert!(
+        bad(&arguments("three:web_0:weight=2"), 2).contains("No VM of these traces is called three:web_0")
+    );
+}
