@@ -6,22 +6,37 @@ use lode_reuse::sizing::Objective;
 
 use crate::division::{SizeOptions, weight_of};
 use crate::load::{Load, VmLoad};
+use crate::report::WearReport;
+use crate::words::show_life;
 
 /// How much worse a replay may be and still count as equally good: a smaller difference is not worth anything else.
 const EQUALLY_GOOD: f64 = 0.01;
+
+/// What the objective `latency` looks at.
+const LATENCY: &str = "mean latency";
 
 /// One way that was replayed.
 pub(crate) struct Candidate<'a> {
     /// The scheme with its settings, for people.
     pub(crate) name: String,
     pub(crate) report: &'a Report,
-    /// What wears the SSD: bytes a day, or in all where no times are known.
-    pub(crate) worn: f64,
+    /// What writing does to the SSD.
+    pub(crate) wear: WearReport,
 }
 
 impl Candidate<'_> {
     fn latency_us(&self) -> f64 {
         self.report.total.mean_latency_us.unwrap_or(0.0)
+    }
+
+    /// How much of the SSD's life goes: what a year takes of it, or what is written in all where no times are known.
+    fn worn(&self) -> f64 {
+        let WearReport { life_years, bytes_per_day, written_bytes, .. } = self.wear;
+        match (life_years, bytes_per_day) {
+            (Some(years), _) => 1.0 / years,
+            (None, Some(_)) => 0.0,
+            (None, None) => written_bytes as f64,
+        }
     }
 }
 
@@ -42,7 +57,7 @@ pub(crate) fn choose(load: &Load, options: &SizeOptions, candidates: &[Candidate
     let is_close = |&at: &usize| values[at] >= values[best] - EQUALLY_GOOD * values[best].abs();
     let close: Vec<usize> = (0..values.len()).filter(is_close).collect();
     let fast = nearly_least(&close, |at| candidates[at].latency_us());
-    let sparing = nearly_least(&fast, |at| candidates[at].worn);
+    let sparing = nearly_least(&fast, |at| candidates[at].worn());
     let &at = sparing.first()?;
     let stages = Stages { candidates, values: &values, best, at, what: measured(options.objective) };
     let reason = if candidates.len() == 1 {
@@ -54,8 +69,9 @@ pub(crate) fn choose(load: &Load, options: &SizeOptions, candidates: &[Candidate
     } else if fast.len() < close.len() {
         stages.by_latency(&close, &fast)
     } else {
-        let what = stages.what;
-        format!("no other is better by 1 % in {what}, latency or SSD writes, and it is the simplest of these")
+        let what =
+            if stages.what == LATENCY { LATENCY.to_owned() } else { format!("{}, latency", stages.what) };
+        format!("no other is better by 1 % in {what} or wear, and it is the simplest of these")
     };
     Some(Choice { at, reason })
 }
@@ -119,12 +135,17 @@ impl Stages<'_> {
         let rival =
             rival.reduce(|one, other| if self.values[other] > self.values[one] { other } else { one });
         let rival = rival.unwrap_or(self.best);
-        let less = saved(self.candidates[self.at].worn, self.candidates[rival].worn);
+        let [own, theirs] = [self.at, rival].map(|at| &self.candidates[at]);
+        let least = match (own.wear.life_years, theirs.wear.life_years) {
+            (Some(own), Some(theirs)) => {
+                format!("lasts longest: {} instead of {} with", show_life(own), show_life(theirs))
+            }
+            _ => {
+                format!("is spared most: {} less is written to it than by", saved(own.worn(), theirs.worn()))
+            }
+        };
         let standing = self.standing(rival);
-        format!(
-            "{standing} and no slower, and with it the SSD lasts longest: {less} less is written to it than by {}",
-            self.name(rival)
-        )
+        format!("{standing} and no slower, and with it the SSD {least} {}", self.name(rival))
     }
 
     fn name(&self, at: usize) -> &str {
@@ -145,7 +166,7 @@ fn saved(own: f64, theirs: f64) -> String {
 /// What an objective looks at, for people.
 fn measured(objective: Objective) -> &'static str {
     match objective {
-        Objective::Latency { .. } => "mean latency",
+        Objective::Latency { .. } => LATENCY,
         Objective::Hits => "read hits",
         Objective::SumHitRatio | Objective::PpcTotal { .. } | Objective::PpcLiteral { .. } => {
             "the sum of the VMs' hit ratios"

@@ -225,8 +225,7 @@ fn chosen(load: &Load, host: &Host, options: &SizeOptions, ways: &[Way<'_>]) -> 
     for way in ways {
         let report = way.replayed?;
         let wear = ReplayFigures::of(load, host, way.levels, report).wear;
-        let worn = wear.bytes_per_day.unwrap_or(wear.written_bytes as f64);
-        candidates.push(Candidate { name: label_of(&way.settings), report, worn });
+        candidates.push(Candidate { name: label_of(&way.settings), report, wear });
     }
     choose(load, options, &candidates)
 }
