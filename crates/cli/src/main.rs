@@ -13,6 +13,7 @@ mod commands;
 mod demo;
 mod devices;
 mod error;
+mod heading;
 mod interrupt;
 mod output;
 mod progress;

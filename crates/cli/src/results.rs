@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lode_plan::PlanError;
+use lode_plan::{Made, PlanError};
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::heading::made;
 use crate::output::{self, json_text};
 use crate::target::{is_standard_output, write_result};
 
@@ -100,15 +101,13 @@ impl PictureArgs {
     pub fn write<T>(
         &self,
         report: &T,
-        page: fn(&T) -> Result<String, PlanError>,
+        page: fn(&T, &Made) -> Result<String, PlanError>,
         picture: fn(&T) -> Result<String, PlanError>,
     ) -> Result<(), CliError> {
-        for (path, draw) in [(&self.html, page), (&self.svg, picture)] {
-            if let Some(path) = path {
-                write_result(path, &draw(report)?)?;
-            }
+        if let Some(path) = &self.html {
+            write_result(path, &page(report, &made())?)?;
         }
-        Ok(())
+        self.svg.as_deref().map_or(Ok(()), |path| write_result(path, &picture(report)?))
     }
 }
 

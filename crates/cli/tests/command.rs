@@ -77,9 +77,13 @@ fn a_replay_prints_a_table() {
     let output = lode(&replay(&trace, &[]));
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
     let table = stdout(&output);
-    for expected in
-        ["etica, blocks of 4 KiB, DRAM 64 KiB, SSD 1 MiB", "read hits %", "\n a ", "\n b ", "\n all "]
-    {
+    for expected in [
+        "etica, blocks of 4 KiB, DRAM 64 KiB, SSD 1 MiB",
+        "hits % of block reads",
+        "\n a ",
+        "\n b ",
+        "\n all ",
+    ] {
         assert!(table.contains(expected), "{expected:?} in {table}");
     }
 }
@@ -97,7 +101,7 @@ fn json_goes_to_standard_output_or_a_file() {
     assert_eq!(report["vms"].as_array().map(Vec::len), Some(2));
     let out = text(&folder.path("report.json"));
     let table = good(&replay(&trace, &[&format!("--json={out}"), "--vm-by", "file", "--align", "start"]));
-    assert!(table.contains("read hits %"), "{table}");
+    assert!(table.contains("hits % of block reads"), "{table}");
     let report = json(&std::fs::read_to_string(out).expect("the report"));
     assert_eq!(report["vms"][0]["name"], "t");
     let nowhere = text(&folder.path("nowhere/report.json"));

@@ -84,7 +84,11 @@ fn json_and_csv_go_in_place_of_the_text_or_beside_it() {
         );
         let [json_file, csv_file] = ["r.json", "r.csv"].map(|name| folder.path(name));
         let shown = run(&[&format!("--json={json_file}"), &format!("--csv={csv_file}")]);
-        assert_eq!(shown, table, "{command:?}");
+        // The heading has the command itself.
+        let body = |text: &str| {
+            text.lines().filter(|line| !line.contains(": lode ")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(body(&shown), body(&table), "{command:?}");
         assert_eq!(std::fs::read_to_string(&json_file).expect("JSON"), json);
         assert_eq!(std::fs::read_to_string(&csv_file).expect("CSV"), csv);
         let message = refused(&[command, &[&trace, "--json", "--csv"]].concat());
@@ -93,6 +97,42 @@ fn json_and_csv_go_in_place_of_the_text_or_beside_it() {
             &[command, &[&trace, &format!("--json={json_file}"), &format!("--csv={json_file}")]].concat(),
         );
         assert!(message.contains("--json and --csv are both"), "{message}");
+    }
+}
+
+/// Title, date, program, command, and the result in one sentence.
+#[test]
+fn a_report_says_how_it_was_made_and_what_came_of_it() {
+    let folder = Folder::new();
+    let trace = folder.file("t.iolog", TRACE);
+    for ((command, _), (title, sentence)) in TABLES[1..].iter().zip([
+        ("Replay", "A request takes "),
+        ("Hits by cache size", " of all block accesses"),
+        ("Cache plan", "Recommended: "),
+        ("Schemes side by side", "lru with 1 MiB of SSD is fastest: a request takes "),
+    ]) {
+        let run = |more: &[&str]| {
+            let output = Command::new(env!("CARGO_BIN_EXE_lode"))
+                .args(
+                    [command, &[&trace, "--threads", "1"][..usize::from(title != "Replay") * 2 + 1], more]
+                        .concat(),
+                )
+                .env("SOURCE_DATE_EPOCH", "951782400")
+                .output()
+                .expect("it starts");
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+            text(&output.stdout)
+        };
+        let told = run(&[]);
+        let made = format!("2000-02-29, Lodestore {}: lode {}", env!("CARGO_PKG_VERSION"), command[0]);
+        assert!(told.starts_with(&format!("{title}\n{made}")), "{told}");
+        assert!(told.contains(sentence) && told.contains(&trace), "{told}");
+        if title != "Replay" {
+            let page = run(&["--html", "-"]);
+            for part in [title, "2000-02-29, Lodestore", &sentence.replace("Recommended: ", "")] {
+                assert!(page.contains(part), "{part}");
+            }
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod division;
 mod error;
 mod foreseen;
 mod front;
+mod heading;
 mod jobs;
 mod levels;
 mod load;
@@ -39,6 +40,7 @@ pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_WORKING_SET_BLOCK
 pub use division::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, size};
 pub use error::PlanError;
 pub use front::{FrontPoint, MAX_BUDGET_USD, Prices, best, front};
+pub use heading::{Made, PROGRAM};
 pub use levels::{LevelBlockCounts, LevelBytes};
 pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
 pub use mapping::{ComparedSchemes, Mapping, MappingKind};

@@ -15,6 +15,7 @@ use super::planning::{DeviceArgs, TraceArgs, parse_scheme};
 use crate::amounts::{parse_size, show_life, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
+use crate::heading::heading;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
 use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
@@ -105,7 +106,8 @@ impl CompareCommand {
         report.warnings.iter().for_each(|warning| output::warn(warning));
         // What can be shown is shown even where the pictures fail, and the other way round.
         let is_shown = !outputs.into_iter().any(is_to_standard_output);
-        let text = || text_of(&report) + &notes_text(&report.notes) + &inputs_text(&report.inputs);
+        let head = || heading("Schemes side by side", report.in_short());
+        let text = || head() + &text_of(&report) + &notes_text(&report.notes) + &inputs_text(&report.inputs);
         let shown = if is_shown { output::write(&text()) } else { Ok(()) };
         let tables = self.table.write(&report, || csv_rows(&report));
         self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
@@ -241,9 +243,9 @@ fn columns(cell: &CellReport, label: &str, shape: Shape) -> Vec<(&'static str, S
         row.push(("read SSD", level(cell.levels.read_ssd_bytes)));
     }
     row.extend([
-        ("hits %", percent(cell.hit_ratio)),
-        ("read hits %", percent(cell.read_hit_ratio)),
-        ("latency us", number(cell.mean_latency_us, 1)),
+        ("accesses hit %", percent(cell.hit_ratio)),
+        ("reads hit %", percent(cell.read_hit_ratio)),
+        ("us/request", number(cell.mean_latency_us, 1)),
         ("SSD written", show_size(cell.ssd_written_bytes)),
     ]);
     if shape.has_read_ssd {

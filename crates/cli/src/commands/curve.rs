@@ -16,6 +16,7 @@ use super::planning::{
 use crate::amounts::{parse_size, show_count, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
+use crate::heading::heading;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
 use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
@@ -111,7 +112,8 @@ impl CurveCommand {
         report.warnings.iter().for_each(|warning| output::warn(warning));
         // What can be shown is shown even where the pictures fail, and the other way round.
         let is_shown = !outputs.into_iter().any(is_to_standard_output);
-        let text = || self.text_of(&report) + &inputs_text(&report.inputs);
+        let head = || heading("Hits by cache size", report.in_short());
+        let text = || head() + &self.text_of(&report) + &inputs_text(&report.inputs);
         let shown = if is_shown { output::write(&text()) } else { Ok(()) };
         let tables = self.table.write(&report, || csv_rows(&report));
         self.pictures.write(&report, lode_plan::curve_page, lode_plan::curve_picture)?;
@@ -257,7 +259,7 @@ const ERROR_SHARE: f64 = 0.1;
 fn measured<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveReport) -> Table {
     let shares = PART_SHARES.map(|share| format!("at {} %", 100.0 * share));
     let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
-    let mut titles = vec!["VM", "requests", "needed", "hits %"];
+    let mut titles = vec!["VM", "requests", "needed", "hits % of accesses"];
     titles.extend(shares.iter().map(String::as_str));
     let has_times = InputReport::all_have_times(&report.inputs);
     if has_times {
@@ -300,7 +302,7 @@ fn followed_note(vms: &[VmCurveReport]) -> String {
 
 /// The sizes that were simulated.
 fn simulated<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, block_bytes: u64) -> Table {
-    let mut table = output::table(&["VM", "size", "hits %", "SSD writes per access"], 1);
+    let mut table = output::table(&["VM", "size", "hits % of accesses", "SSD writes per access"], 1);
     for vm in vms {
         let writes = vm.ssd_writes_per_access.iter().flatten();
         for (&(blocks, hit_ratio), &writes) in vm.curve.iter().zip(writes).skip(1) {

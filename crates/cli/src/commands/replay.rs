@@ -13,10 +13,11 @@ use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
 
 use super::planning::{Align, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
-use crate::amounts::{parse_size, show_count, show_size};
+use crate::amounts::{parse_size, show_count, show_life, show_size};
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
+use crate::heading::heading;
 use crate::output;
 use crate::progress::{Bar, future_text};
 use crate::results::{Rows, TableArgs, cell, is_to_standard_output};
@@ -199,9 +200,22 @@ impl ReplayCommand {
     }
 }
 
+/// The replay in one sentence; none without requests.
+fn in_short(report: &Report) -> Option<String> {
+    let Counts { counters, mean_latency_us, .. } = &report.total;
+    let mut text = format!("A request takes {:.0} us on average with {}", (*mean_latency_us)?, report.scheme);
+    if counters.block_reads > 0 {
+        let share = counters.read_hits.total() as f64 / counters.block_reads as f64;
+        text += &format!(", {:.0} % of the blocks read come from the cache", 100.0 * share);
+    }
+    let life = report.devices.ssd_life_years.map(|years| format!(", and the SSD lasts {}", show_life(years)));
+    Some(text + &life.unwrap_or_default() + ".")
+}
+
 fn report_text(report: &Report) -> String {
     let block = report.block_bytes;
-    let mut text = format!("{}, blocks of {}", report.scheme, show_size(block));
+    let mut text = heading("Replay", in_short(report));
+    text += &format!("{}, blocks of {}", report.scheme, show_size(block));
     let has_read_ssd = report.physical.read_ssd_blocks > 0;
     for (level, blocks) in [("DRAM", report.physical.dram_blocks), ("SSD", report.physical.ssd_blocks)] {
         text += &format!(", {level} {}", show_size(u64::from(blocks) * block));
@@ -318,8 +332,8 @@ fn columns(name: &str, counts: &Counts, has_read_ssd: bool) -> Vec<(&'static str
     let mut row = vec![
         ("VM", name.to_owned()),
         ("requests", counters.requests.to_string()),
-        ("reads %", output::percent(share(*read_requests, counters.requests))),
-        ("read hits %", of_reads(hits.total())),
+        ("reads % of requests", output::percent(share(*read_requests, counters.requests))),
+        ("hits % of block reads", of_reads(hits.total())),
         ("of DRAM %", of_reads(hits.dram)),
         ("of SSD %", of_reads(hits.ssd)),
     ];
@@ -331,6 +345,6 @@ fn columns(name: &str, counts: &Counts, has_read_ssd: bool) -> Vec<(&'static str
         row.push(("read SSD writes", counters.read_ssd_writes.to_string()));
     }
     row.push(("per write", output::number(counters.cwf, 3)));
-    row.push(("latency us", output::number(*mean_latency_us, 1)));
+    row.push(("us a request", output::number(*mean_latency_us, 1)));
     row
 }

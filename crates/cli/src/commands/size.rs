@@ -22,6 +22,7 @@ use super::size_text::{PLAN_FILE, csv_rows, outcome_text, plan_text};
 use crate::amounts::{command_line, parse_size, show_size, size_word};
 use crate::arguments::warn_of;
 use crate::error::CliError;
+use crate::heading::heading;
 use crate::output;
 use crate::progress::{Bar, Meter};
 use crate::results::{PictureArgs, TableArgs, is_to_standard_output};
@@ -257,7 +258,8 @@ impl SizeCommand {
         plan.warnings.iter().for_each(|warning| output::warn(warning));
         // Replays can take long, and a plan is an answer without them.
         let is_shown = !self.outputs().any(is_to_standard_output);
-        let planned = if is_shown { output::write(&plan_text(&plan)) } else { Ok(()) };
+        let planned =
+            if is_shown { output::write(&(heading("Cache plan", None) + &plan_text(&plan))) } else { Ok(()) };
         if planned.is_err() && self.outputs().next().is_none() {
             // Nobody reads on.
             return planned;

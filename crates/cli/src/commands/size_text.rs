@@ -28,10 +28,9 @@ pub fn plan_text(report: &SizeReport) -> String {
         "of useful",
         "SSD",
         "of useful",
-        "read hits %",
+        "hits % of reads",
         "of DRAM %",
         "of SSD %",
-        "latency us",
     ];
     let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
     if is_sampled {
@@ -51,10 +50,8 @@ pub fn plan_text(report: &SizeReport) -> String {
         text += &format!("{more}; --json shows them all.\n");
     }
     text += &format!(
-        "All VMs: {} % of reads hit, {} us a block access; without a cache {} us (devices '{}', each access alone).\n",
+        "All VMs: {} % of block reads hit, by their curves. Devices '{}'.\n",
         percent(report.total.read_hit_ratio),
-        number(report.total.mean_latency_us, 1),
-        number(report.without_cache.mean_latency_us, 1),
         report.devices,
     );
     text += &format!("The levels cost {} usd.\n", dollars(report.cost_usd));
@@ -88,7 +85,7 @@ pub fn csv_rows(report: &SizeReport) -> Rows {
 /// What the plan and the same money on one level led to when they were replayed, and what there is to do.
 pub fn outcome_text(report: &SizeReport) -> String {
     let recommended = &report.recommended;
-    let mut text = format!("Recommended: {}\n", recommended.sentence);
+    let mut text = format!("\nRecommended: {}\n", recommended.sentence);
     text += &format!("Why {}: {}.\n", recommended.label, recommended.reason);
     if recommended.mean_latency_us.is_some() {
         text += &format!("{}\n", recommended_table(report));
@@ -121,7 +118,7 @@ fn replayed_text(report: &SizeReport) -> String {
     let mut text = String::new();
     for replayed in &report.replayed {
         text += &format!(
-            "Replayed with {} mode={}: {} % of reads hit, {} us a request; {}\n",
+            "Replayed with {} mode={}: {} % of block reads hit, {} us a request; {}\n",
             replayed.scheme,
             replayed.mode,
             percent(replayed.read_hit_ratio),
@@ -132,7 +129,13 @@ fn replayed_text(report: &SizeReport) -> String {
     if let Some(instead) = &report.one_level {
         text += &one_level_text(instead);
     }
+    // Beside what was replayed, which counts requests and knows sequential runs, it would be taken for the same.
     if report.replayed.is_empty() {
+        text += &format!(
+            "By the curves, {} us a block access, each alone and on disk a random one; without a cache {} us.\n",
+            number(report.total.mean_latency_us, 1),
+            number(report.without_cache.mean_latency_us, 1)
+        );
         text += &format!("At most {}\n", wear_text(&report.wear));
     }
     text
@@ -141,7 +144,7 @@ fn replayed_text(report: &SizeReport) -> String {
 /// What the same money would do as one SSD level.
 fn one_level_text(instead: &OneLevelReport) -> String {
     let mut text = format!(
-        "The same money on one SSD level of {}, replayed with {}: {} % of reads hit, {} us a request; {}\n",
+        "The same money on one SSD level of {}, replayed with {}: {} % of block reads hit, {} us a request; {}\n",
         show_size(instead.levels.ssd_bytes),
         instead.label,
         percent(instead.read_hit_ratio),
@@ -178,7 +181,7 @@ fn level_text(name: &str, level: &LevelReport, size: &dyn Fn(u64) -> String) -> 
     )
 }
 
-fn row(vm: &VmSizeReport, size: &dyn Fn(u64) -> String) -> [String; 10] {
+fn row(vm: &VmSizeReport, size: &dyn Fn(u64) -> String) -> [String; 9] {
     let of_reads = |hits: u64| {
         let reads = vm.outcome.block_reads;
         percent((reads > 0).then(|| hits as f64 / reads as f64))
@@ -193,7 +196,6 @@ fn row(vm: &VmSizeReport, size: &dyn Fn(u64) -> String) -> [String; 10] {
         percent(vm.outcome.read_hit_ratio),
         of_reads(vm.outcome.dram_hits),
         of_reads(vm.outcome.ssd_hits),
-        number(vm.outcome.mean_latency_us, 1),
     ]
 }
 
@@ -209,7 +211,7 @@ fn wear_text(wear: &WearReport) -> String {
 
 /// Every write of a VM with a share of the SSD counts, so that what is said of the SSD is an upper bound.
 fn front_text(front: &[FrontReport], has_times: bool) -> String {
-    let mut titles = vec!["cost usd", "DRAM", "SSD", "read hits %", "latency us"];
+    let mut titles = vec!["cost usd", "DRAM", "SSD", "hits % of reads", "us a block access"];
     if has_times {
         titles.extend(["SSD written a day at most", "SSD life at least"]);
     } else {

@@ -6,15 +6,16 @@ use lode_draw::{
 
 use lode_replay::InputReport;
 
-use super::{FOOTER, subtitle};
+use super::{lead, subtitle};
 use crate::error::PlanError;
+use crate::heading::{Made, PROGRAM};
 use crate::report::{CellReport, CompareReport};
 
 /// A page: every measure over the size, and all numbers.
 ///
 /// # Errors
 /// [`PlanError::Draw`] for more than a page can show.
-pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
+pub fn compare_page(report: &CompareReport, made: &Made) -> Result<String, PlanError> {
     let charts = vec![
         chart(report, "Hits", "Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio),
         chart(report, "Latency of a request", "Mean latency", Unit::Microseconds, |cell| {
@@ -33,9 +34,10 @@ pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
     }
     let page = Page {
         title: "Schemes side by side".to_owned(),
+        lead: lead(report.in_short(), made),
         subtitle: subtitle(&report.inputs, &what(report)),
         sections,
-        footer: FOOTER.to_owned(),
+        footer: PROGRAM.to_owned(),
         ..Page::default()
     };
     Ok(page.html()?)

@@ -9,9 +9,10 @@ use lode_replay::InputReport;
 use lode_types::Level;
 
 use super::money::{about_replays, front_chart, front_table, replayed_table};
-use super::{FOOTER, MAX_PAGE_VMS, shown_vms, size_axis, staircase, subtitle};
+use super::{MAX_PAGE_VMS, lead, shown_vms, size_axis, staircase, subtitle};
 use crate::answer::SCHEME;
 use crate::error::PlanError;
+use crate::heading::{Made, PROGRAM};
 use crate::levels::title;
 use crate::recommend::RecommendedVm;
 use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
@@ -20,7 +21,7 @@ use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
 ///
 /// # Errors
 /// [`PlanError::Draw`] for more than a page can show; [`PlanError::Request`] for a report that was not made for a page.
-pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
+pub fn size_page(report: &SizeReport, made: &Made) -> Result<String, PlanError> {
     let Some(advice_at) = &report.advice_at else {
         return Err(PlanError::Request("This report was made without what a page of it shows".to_owned()));
     };
@@ -58,13 +59,14 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
     }
     let page = Page {
         title: "Cache plan".to_owned(),
+        lead: lead(Some(report.recommended.sentence.clone()), made),
         subtitle: subtitle(&report.inputs, &view.what()),
         sliders: view.sliders.list(),
         // Nothing else depends on them.
         fields: if view.written_per_day().is_some() { wear_fields(report.ssd_rating) } else { Vec::new() },
         figures: view.figures(),
         sections,
-        footer: FOOTER.to_owned(),
+        footer: PROGRAM.to_owned(),
     };
     Ok(page.html()?)
 }
@@ -73,7 +75,7 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
 /// where the sliders of these are.
 fn recommended(report: &SizeReport, vms: &[usize], two_levels: bool) -> Vec<Item> {
     let what = &report.recommended;
-    let mut sentences = vec![what.sentence.clone(), format!("Why {}: {}.", what.label, what.reason)];
+    let mut sentences = vec![format!("{}: {}.", what.label, what.reason)];
     if !two_levels {
         sentences.extend_from_slice(&report.advice);
     }
@@ -397,8 +399,9 @@ impl View<'_> {
             let useful = move |vm: &VmSizeReport| Some(self.bytes(vm.demand.of(level)));
             columns.push(fixed(&format!("{} useful", title(level)), Unit::Bytes, &useful));
         }
-        columns.push(fixed("Read hits", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));
-        columns.push(fixed("Latency", Unit::Microseconds, &|vm| vm.outcome.mean_latency_us));
+        columns.push(fixed("Hits of block reads", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));
+        columns
+            .push(fixed("Latency of a block access", Unit::Microseconds, &|vm| vm.outcome.mean_latency_us));
         Table { title: "Every VM; hits and latency are those at the sizes asked for".to_owned(), columns }
     }
 }

@@ -2,7 +2,7 @@
 
 use lode_hardware::Host;
 use lode_plan::{
-    Answer, LevelBytes, Load, Means, ReplayedReport, ServeOptions, SizeOptions, SizeReport, VmRule,
+    Answer, LevelBytes, Load, Made, Means, ReplayedReport, ServeOptions, SizeOptions, SizeReport, VmRule,
     WearReport, Wish, answer, measure, size, size_page,
 };
 use lode_reuse::Method;
@@ -227,7 +227,7 @@ fn the_page_starts_from_the_rating_of_the_profile() {
             .report(&load, &options, &host, String::new(), &merge_paced(&traces), true)
             .expect("a report");
         let rating = report.ssd_rating;
-        let page = size_page(&report).expect("a page");
+        let page = size_page(&report, &Made::default()).expect("a page");
         for value in [rating.drive_writes_per_day, rating.years] {
             // Four digits are more than a life is shown with.
             let shown: f64 = format!("{value:.3e}").parse().expect("a number");
