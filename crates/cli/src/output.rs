@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::error::CliError;
 
 /// Characters of a table's line when standard output is no terminal.
-const WIDTH_AWAY_FROM_TERMINALS: u16 = 132;
+const WIDTH_AWAY_FROM_TERMINALS: u16 = 150;
 
 /// Characters of a table's line on a terminal that does not know its width, as serial consoles do not.
 const WIDTH_OF_UNKNOWN_TERMINALS: u16 = 80;
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_terminal_without_columns_counts_as_80() {
         for (is_terminal, reported, expected) in
-            [(true, Some(0), 80), (true, None, 80), (true, Some(33), 33), (false, None, 132)]
+            [(true, Some(0), 80), (true, None, 80), (true, Some(33), 33), (false, None, 150)]
         {
             assert_eq!(width(is_terminal, reported), expected, "{is_terminal} {reported:?}");
         }

@@ -67,9 +67,12 @@ impl CompareReport {
         let least_us = timed().map(|(_, us)| us).reduce(f64::min)?;
         let (worst, worst_us) = timed().max_by(|one, other| one.1.total_cmp(&other.1))?;
         let close = || timed().filter(|(_, us)| *us <= least_us * (1.0 + ALIKE));
-        let (best, best_us) = close().min_by(|one, other| one.0.cost_usd.total_cmp(&other.0.cost_usd))?;
+        let by_cost = |one: &(&CellReport, f64), other: &(&CellReport, f64)| {
+            one.0.cost_usd.total_cmp(&other.0.cost_usd).then(one.1.total_cmp(&other.1))
+        };
+        let (best, best_us) = close().min_by(by_cost)?;
         let what = match close().count() {
-            1 => "is fastest",
+            _ if best_us <= least_us => "is fastest",
             count if count == timed().count() => "is the cheapest of these, which are alike within 1 %",
             _ => "is as fast as any within 1 %, and the cheapest of those",
         };

@@ -247,3 +247,42 @@ fn comparisons_that_cannot_be_are_refused() {
         assert!(message.contains(expected), "{more:?}: {message}");
     }
 }
+
+#[test]
+fn schemes_are_measured_against_one_of_them() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let arguments = ["compare", &trace, "--schemes", "lru,arc", "--ssd", "1MiB,2MiB", "--baseline", "lru"];
+    let report = json(&arguments);
+    assert_eq!(report["baseline"], "lru");
+    let cells = list(&report["cells"]);
+    let saved = |cell: &Value, base: &Value, key: &str, of: fn(f64) -> f64| {
+        let [own, base] = [cell, base].map(|cell| of(real(&cell[key])));
+        (base - own) / base
+    };
+    for size in 0..2 {
+        let (base, other) = (&cells[size], &cells[2 + size]);
+        assert_eq!(real(&base["against"]["miss_ratio_reduction"]), 0.0);
+        let misses = |ratio| 1.0 - ratio;
+        let (found, expected) =
+            (real(&other["against"]["miss_ratio_reduction"]), saved(other, base, "hit_ratio", misses));
+        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        let found = real(&other["against"]["latency_reduction"]);
+        assert!((found - saved(other, base, "mean_latency_us", |us| us)).abs() < 1e-12);
+        let of_vms = [0, 1].map(|vm| saved(&other["vms"][vm], &base["vms"][vm], "hit_ratio", misses));
+        let over = &other["against"]["over_vms"];
+        assert_eq!(whole(&over["count"]), 2);
+        assert!((real(&over["mean"]) - of_vms.iter().sum::<f64>() / 2.0).abs() < 1e-12);
+        for (percentile, expected) in [("p10", of_vms[0].min(of_vms[1])), ("p90", of_vms[0].max(of_vms[1]))] {
+            assert!((real(&over[percentile]) - expected).abs() < 1e-12, "{over}");
+        }
+    }
+    let text = good(&arguments);
+    for expected in ["fewer misses %", "less time %", "Fewer misses than with lru, over the VMs"] {
+        assert!(text.contains(expected), "{text}");
+    }
+    let page = good(&[&arguments[..], &["--html", "-"]].concat());
+    assert!(page.contains("Fewer misses than lru"));
+    let message = bad(&["compare", &trace, "--schemes", "arc", "--ssd", "1MiB", "--baseline", "lru"], 2);
+    assert!(message.contains("add it to --schemes"), "{message}");
+}

@@ -90,15 +90,20 @@ fn table(report: &CompareReport) -> Table {
         Column { title: "Scheme".to_owned(), cells: Cells::Text(report.cells.iter().map(label).collect()) },
         numbers("DRAM", Unit::Bytes, |cell| Some(cell.levels.dram_bytes as f64)),
         numbers("SSD", Unit::Bytes, |cell| Some(cell.levels.ssd_bytes as f64)),
-        numbers("Hits", Unit::Ratio, |cell| cell.hit_ratio),
-        numbers("Read hits", Unit::Ratio, |cell| cell.read_hit_ratio),
-        numbers("Latency", Unit::Microseconds, |cell| cell.mean_latency_us),
+        numbers("Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio),
+        numbers("Hits of block reads", Unit::Ratio, |cell| cell.read_hit_ratio),
+        numbers("Latency of a request", Unit::Microseconds, |cell| cell.mean_latency_us),
         numbers("SSD written", Unit::Bytes, |cell| Some(cell.ssd_written_bytes as f64)),
         numbers("Per write", Unit::Count, |cell| cell.cwf),
     ];
     if InputReport::all_have_times(&report.inputs) {
         columns.push(numbers("Life", Unit::Years, |cell| cell.ssd_life_years));
         columns.push(numbers("Energy", Unit::Named("J"), |cell| cell.energy_j));
+    }
+    if let Some(baseline) = &report.baseline {
+        let fewer = format!("Fewer misses than {baseline}");
+        let against = |cell: &CellReport| cell.against.as_ref().and_then(|one| one.miss_ratio_reduction);
+        columns.push(numbers(&fewer, Unit::Ratio, against));
     }
     columns.push(numbers("Cost", Unit::Dollars, |cell| Some(cell.cost_usd)));
     Table { title: "Every scheme with every size".to_owned(), columns }
