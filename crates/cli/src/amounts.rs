@@ -1,22 +1,13 @@
 //! Amounts in words: sizes, which are those of the whole project, and counts.
 
-use lode_hardware::time::{DAYS_PER_YEAR, HOURS_PER_DAY};
+pub use lode_plan::show_life;
 pub use lode_types::{parse_size, show_size};
 
-/// Years, or days or hours where those would be none.
-pub fn show_life(years: f64) -> String {
-    let days = years * DAYS_PER_YEAR;
-    match days {
-        _ if years >= 1.0 => format!("{years:.1} years"),
-        _ if days >= 1.0 => format!("{days:.0} days"),
-        _ => format!("{:.2} hours", days * HOURS_PER_DAY),
-    }
-}
-
-/// A size as short as it can be written exactly.
+/// A size in the largest unit in which it is a whole number.
 pub fn exact_size(bytes: u64) -> String {
-    let shown = show_size(bytes);
-    if shown.contains('.') { bytes.to_string() } else { shown }
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let whole = units.into_iter().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+    whole.map_or_else(|| format!("{bytes} B"), |(unit, shift)| format!("{} {unit}", bytes >> shift))
 }
 
 /// The same as one word, for a command line.
@@ -68,18 +59,9 @@ mod tests {
 
     #[test]
     fn exact_sizes_are_read_as_the_same_bytes() {
-        for (bytes, shown) in [(1 << 20, "1MiB"), (4096 * 257, "1052672"), (5, "5B"), (0, "0B")] {
+        for (bytes, shown) in [(1 << 20, "1MiB"), (4096 * 257, "1028KiB"), (5, "5B"), (0, "0B")] {
             assert_eq!((size_word(bytes).as_str(), parse_size(shown)), (shown, Ok(bytes)));
             assert_eq!(parse_size(&exact_size(bytes)), Ok(bytes));
-        }
-    }
-
-    #[test]
-    fn a_short_life_is_told_in_days_or_hours() {
-        for (years, expected) in
-            [(28.74, "28.7 years"), (1.0, "1.0 years"), (0.5, "182 days"), (0.000_018_02, "0.16 hours")]
-        {
-            assert_eq!(show_life(years), expected);
         }
     }
 }

@@ -115,7 +115,7 @@ pub fn inputs_text(inputs: &[InputReport]) -> String {
     text
 }
 
-/// Tells what did not become a request, or came out of order.
+/// Tells what did not become a request, came out of order, or is not what a disk has.
 pub fn warn_of(input: &InputReport) {
     warn_of_skips(input);
     if input.backwards > 0 {
@@ -124,14 +124,38 @@ pub fn warn_of(input: &InputReport) {
         let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+,:=@%".contains(char);
         let path = if input.path.chars().all(plain) { path_word(&input.path) } else { "TRACE".to_owned() };
         warn(&format!(
-            "{}: {requests} earlier than the one before; to put them in order: lode trace sort {path} --out SORTED.lode",
+            "{}: {requests} earlier than the one before; to put them in order: lode trace sort {path} -o SORTED.lode",
             input.path
         ));
     }
 }
 
-/// Tells what did not become a request.
+/// Tells that the format, or what it counts in, is in doubt.
+fn warn_of_doubts(input: &InputReport) {
+    let InputReport { path, format, also_fits, .. } = input;
+    if !also_fits.is_empty() {
+        let others = also_fits.join(" and ");
+        warn(&format!(
+            "{path}: taken for {format}; {others} would fit, too, but with requests that no disk has; --format NAME \
+             says otherwise"
+        ));
+    }
+    if let Some(bytes) = input.implausible_bytes {
+        let size = show_size(bytes.into());
+        let change = if input.unit_assumed {
+            "a smaller --unit may be right"
+        } else {
+            "another --format may be right, one that counts bytes or other sectors"
+        };
+        warn(&format!(
+            "{path}: implausible: read as {format}, half of the first requests are of {size} or more; {change}"
+        ));
+    }
+}
+
+/// Tells what did not become a request, and that what did is in doubt.
 pub fn warn_of_skips(input: &InputReport) {
+    warn_of_doubts(input);
     for records in &input.bad_records {
         let places: Vec<_> = records
             .first

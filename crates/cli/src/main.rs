@@ -13,8 +13,12 @@ mod commands;
 mod demo;
 mod devices;
 mod error;
+mod heading;
+mod interrupt;
 mod output;
 mod progress;
+mod results;
+mod spelling;
 mod target;
 
 use std::process::ExitCode;
@@ -36,6 +40,9 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    if let Some(new) = spelling::out_of_use(&std::env::args_os().collect::<Vec<_>>()) {
+        return error::CliError::Usage(new).report();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return error::report_usage(&error),

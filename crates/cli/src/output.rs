@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::error::CliError;
 
 /// Characters of a table's line when standard output is no terminal.
-const WIDTH_AWAY_FROM_TERMINALS: u16 = 120;
+const WIDTH_AWAY_FROM_TERMINALS: u16 = 150;
 
 /// Characters of a table's line on a terminal that does not know its width, as serial consoles do not.
 const WIDTH_OF_UNKNOWN_TERMINALS: u16 = 80;
@@ -20,14 +20,6 @@ const WIDTH_OF_UNKNOWN_TERMINALS: u16 = 80;
 pub fn write(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| CliError::output(&error))
-}
-
-/// Writes one JSON value and a line end.
-///
-/// # Errors
-/// As [`write`].
-pub fn write_json(value: &impl Serialize) -> Result<(), CliError> {
-    write(&json_text(value)?)
 }
 
 /// One JSON value and a line end.
@@ -101,7 +93,7 @@ mod tests {
     #[test]
     fn a_terminal_without_columns_counts_as_80() {
         for (is_terminal, reported, expected) in
-            [(true, Some(0), 80), (true, None, 80), (true, Some(33), 33), (false, None, 120)]
+            [(true, Some(0), 80), (true, None, 80), (true, Some(33), 33), (false, None, 150)]
         {
             assert_eq!(width(is_terminal, reported), expected, "{is_terminal} {reported:?}");
         }

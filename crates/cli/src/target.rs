@@ -10,6 +10,7 @@ use clap::Args;
 use lode_trace::is_compact_name;
 
 use crate::error::CliError;
+use crate::interrupt::Unfinished;
 use crate::output;
 
 /// What to say of an output that would not be taken for what is in it.
@@ -22,7 +23,7 @@ fn misnamed(wanted: &Path) -> String {
     let plain = if has_ending(&["gz", "xz", "zst"]) { wanted.with_extension("") } else { wanted.to_owned() };
     let better = plain.with_extension(if has_ending(&["zst"]) { "lode.zst" } else { "lode" });
     format!(
-        "OUT is '{}', but what is written is the compact format, plain in NAME.lode or compressed in NAME.lode.zst; \
+        "--output is '{}', but what is written is the compact format, plain in NAME.lode or compressed in NAME.lode.zst; \
          write to '{}'",
         wanted.display(),
         better.display()
@@ -32,10 +33,21 @@ fn misnamed(wanted: &Path) -> String {
 /// Where an output goes.
 #[derive(Args)]
 pub struct OutArgs {
-    /// The file to write: NAME.lode, or NAME.lode.zst to be compressed. It appears, or is replaced, only once it is
-    /// complete.
-    #[arg(long, short, value_name = "OUT")]
-    pub out: PathBuf,
+    /// The file to write: NAME.lode, or NAME.lode.zst to be compressed; - is standard output. It appears, or is replaced,
+    /// only once it is complete.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// Stands for standard input among what is read.
+const STANDARD_INPUT: &str = "-";
+
+/// Stands for standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+/// Whether an output goes to standard output.
+pub fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == STANDARD_OUTPUT
 }
 
 /// Where the output is written until it is complete, and where it goes then.
@@ -43,6 +55,8 @@ pub struct Target {
     /// The file to write.
     pub written: PathBuf,
     wanted: PathBuf,
+    /// Removes what is written when the program is told to end; none of a device or pipe.
+    unfinished: Option<Unfinished>,
 }
 
 impl Target {
@@ -52,10 +66,11 @@ impl Target {
     /// # Errors
     /// As [`Target::new`], for a file that is read, and for a name that would not be taken for what is in it.
     pub fn compact(wanted: &Path, inputs: &[impl AsRef<Path>]) -> Result<Target, CliError> {
+        let wanted = if is_standard_output(wanted) { Path::new("/dev/stdout") } else { wanted };
         let target = Target::new(wanted)?;
         if target.would_spoil(wanted, inputs) {
             return Err(CliError::Usage(format!(
-                "OUT is '{}', whose writing would replace a file that is read; name another to write",
+                "--output is '{}', whose writing would replace a file that is read; name another to write",
                 wanted.display()
             )));
         }
@@ -73,7 +88,7 @@ impl Target {
         let name = wanted.file_name().filter(|name| *name != "-");
         if name.is_none() || wanted.is_dir() {
             return Err(CliError::Usage(format!(
-                "OUT is '{}', which is no file; write a file name",
+                "The output is '{}', which is no file; write a file name",
                 wanted.display()
             )));
         }
@@ -81,13 +96,15 @@ impl Target {
         let of_system = ["/dev", "/proc"].iter().any(|folder| wanted.starts_with(folder));
         let metadata = wanted.metadata();
         if of_system || metadata.as_ref().is_ok_and(|metadata| !metadata.is_file()) {
-            return Ok(Target { written: wanted.to_owned(), wanted: wanted.to_owned() });
+            return Ok(Target { written: wanted.to_owned(), wanted: wanted.to_owned(), unfinished: None });
         }
         // A link stays one; what it leads to is replaced.
         let wanted = wanted.canonicalize().unwrap_or_else(|_| wanted.to_owned());
         let mut partial = std::ffi::OsString::from(".partial-");
         partial.extend(wanted.file_name());
-        Ok(Target { written: wanted.with_file_name(partial), wanted })
+        let written = wanted.with_file_name(partial);
+        let unfinished = Some(Unfinished::new(&written));
+        Ok(Target { written, wanted, unfinished })
     }
 
     fn is_file(&self) -> bool {
@@ -99,7 +116,7 @@ impl Target {
         let mut inputs = inputs.iter().map(AsRef::as_ref);
         inputs.any(|input| {
             // Where standard input comes from a file, it is that file that is read.
-            let input = if input.as_os_str() == "-" { Path::new("/dev/stdin") } else { input };
+            let input = if input.as_os_str() == STANDARD_INPUT { Path::new("/dev/stdin") } else { input };
             is_same(input, wanted) || is_same(input, &self.written)
         })
     }
@@ -128,10 +145,8 @@ impl Target {
 
     /// Makes what was written appear under its name.
     pub fn publish(&self) -> Result<(), CliError> {
-        if !self.is_file() {
-            return Ok(());
-        }
-        std::fs::rename(&self.written, &self.wanted).map_err(|error| {
+        let Some(unfinished) = &self.unfinished else { return Ok(()) };
+        unfinished.settle(|| std::fs::rename(&self.written, &self.wanted)).map_err(|error| {
             CliError::Failure(format!(
                 "Cannot create {}: {error}; check folder and rights",
                 self.wanted.display()
@@ -150,12 +165,32 @@ impl Target {
     }
 }
 
+/// That standard input is no more than one of the traces, and that results can be written where they shall be, see
+/// [`check_outputs`].
+///
+/// # Errors
+/// When it is not so.
+pub fn check_traces(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<(), CliError> {
+    if inputs.iter().filter(|input| input.as_os_str() == STANDARD_INPUT).count() > 1 {
+        return Err(CliError::Usage("Standard input can be read once only; name - once".to_owned()));
+    }
+    check_outputs(inputs, outputs)
+}
+
 /// That results can be written where they shall be, before anything is read: to files that are neither among those read
 /// nor each other. `outputs` are options with their paths.
 ///
 /// # Errors
 /// When they cannot.
 pub fn check_outputs(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<(), CliError> {
+    let shown: Vec<&str> =
+        outputs.iter().filter(|(_, path)| is_standard_output(path)).map(|(option, _)| *option).collect();
+    if let [one, other, ..] = shown[..] {
+        return Err(CliError::Usage(format!(
+            "{one} and {other} both go to standard output; name a file for one of them"
+        )));
+    }
+    let outputs: Vec<_> = outputs.iter().filter(|(_, path)| !is_standard_output(path)).collect();
     for (at, (option, path)) in outputs.iter().enumerate() {
         let target = Target::new(path)?;
         if target.would_spoil(path, inputs) {
@@ -179,11 +214,19 @@ pub fn check_outputs(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<(), 
     Ok(())
 }
 
+/// Writes a result to standard output or to a file.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_result(path: &Path, text: &str) -> Result<(), CliError> {
+    if is_standard_output(path) { output::write(text) } else { write_file(path, text) }
+}
+
 /// Writes a file that people asked for by name; it appears, or is replaced, only once it is complete.
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
+fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
     Target::new(path)?.fill(|written| {
         let write = || File::create(written)?.write_all(text.as_bytes());
         write().map_err(|error| cannot_write(path, &error))

@@ -77,9 +77,13 @@ fn a_replay_prints_a_table() {
     let output = lode(&replay(&trace, &[]));
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
     let table = stdout(&output);
-    for expected in
-        ["etica, blocks of 4 KiB, DRAM 64 KiB, SSD 1 MiB", "read hits %", "\n a ", "\n b ", "\n all "]
-    {
+    for expected in [
+        "etica, blocks of 4 KiB, DRAM 64 KiB, SSD 1 MiB",
+        "hits % of block reads",
+        "\n a ",
+        "\n b ",
+        "\n all ",
+    ] {
         assert!(table.contains(expected), "{expected:?} in {table}");
     }
 }
@@ -88,7 +92,7 @@ fn a_replay_prints_a_table() {
 fn json_goes_to_standard_output_or_a_file() {
     let folder = Folder::new();
     let trace = folder.file("t.iolog", GOOD);
-    let report = json(&good(&replay(&trace, &["--json", "-", "--set", "mode=npe", "--backing", "raid5"])));
+    let report = json(&good(&replay(&trace, &["--json", "--set", "mode=npe", "--backing", "raid5"])));
     assert_eq!(report["scheme"], "etica");
     assert_eq!(report["settings"]["mode"], "npe");
     assert_eq!(report["model"]["disk_small_write_factor"], 2.0);
@@ -96,18 +100,18 @@ fn json_goes_to_standard_output_or_a_file() {
     assert_eq!((&report["total"]["requests"], &report["total"]["flushes"]), (&3.into(), &1.into()));
     assert_eq!(report["vms"].as_array().map(Vec::len), Some(2));
     let out = text(&folder.path("report.json"));
-    let table = good(&replay(&trace, &["--json", &out, "--vm-by", "file", "--align", "start"]));
-    assert!(table.contains("read hits %"), "{table}");
+    let table = good(&replay(&trace, &[&format!("--json={out}"), "--vm-by", "file", "--align", "start"]));
+    assert!(table.contains("hits % of block reads"), "{table}");
     let report = json(&std::fs::read_to_string(out).expect("the report"));
     assert_eq!(report["vms"][0]["name"], "t");
     let nowhere = text(&folder.path("nowhere/report.json"));
-    assert!(lode(&replay(&trace, &["--json", &nowhere])).status.code() == Some(1));
+    assert!(lode(&replay(&trace, &[&format!("--json={nowhere}")])).status.code() == Some(1));
 }
 
 #[test]
 fn standard_input_is_a_trace() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_lode"))
-        .args(replay("-", &["--json", "-"]))
+        .args(replay("-", &["--json"]))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -125,16 +129,16 @@ const PROFILE: &str =
 fn devices_are_chosen_by_name_or_file() {
     let folder = Folder::new();
     let trace = folder.file("t.iolog", GOOD);
-    let plain = json(&good(&replay(&trace, &["--json", "-"])));
+    let plain = json(&good(&replay(&trace, &["--json"])));
     assert_eq!((&plain["model"]["host"], &plain["devices"]["host"]), (&"default".into(), &"default".into()));
     assert_eq!(plain["model"]["disk_random_us"], 8000.0);
-    let named = json(&good(&replay(&trace, &["--json", "-", "--devices", "nvme-cluster"])));
+    let named = json(&good(&replay(&trace, &["--json", "--devices", "nvme-cluster"])));
     assert_eq!(
         (&named["model"]["host"], &named["model"]["ssd_read_us"]),
         (&"nvme-cluster".into(), &80.0.into())
     );
     let profile = folder.file("mine.toml", PROFILE);
-    let own = json(&good(&replay(&trace, &["--json", "-", "--devices", &profile])));
+    let own = json(&good(&replay(&trace, &["--json", "--devices", &profile])));
     assert_eq!((&own["model"]["host"], &own["model"]["disk_by_distance"]), (&"mine".into(), &true.into()));
     assert_eq!(plain["total"]["ssd_writes"], own["total"]["ssd_writes"]);
     let table = good(&replay(&trace, &["--devices", &profile]));
@@ -225,7 +229,7 @@ fn a_bad_line_is_named_or_skipped_and_counted() {
     assert!(message.contains(&trace) && message.contains("line 3"), "{message}");
     let message = bad(&["trace", "info", &trace], 1);
     assert!(message.contains(&trace) && message.contains("line 3"), "{message}");
-    let output = lode(&replay(&trace, &["--on-error", "skip", "--json", "-"]));
+    let output = lode(&replay(&trace, &["--on-error", "skip", "--json"]));
     assert_eq!(output.status.code(), Some(0));
     let warning = stderr(&output);
     assert!(warning.starts_with("lode: warning: ") && warning.contains("1 skipped"), "{warning}");
@@ -245,7 +249,7 @@ fn a_truncated_or_missing_trace_is_a_failure() {
         [("t.lode", "cut.lode", "ends too early"), ("t.lode.zst", "cut.lode.zst", "fetch")]
     {
         let compact = text(&folder.path(name));
-        good(&["trace", "convert", &whole, &compact]);
+        good(&["trace", "convert", &whole, "-o", &compact]);
         let bytes = std::fs::read(&compact).expect("the compact trace");
         let cut = folder.file(cut_name, &bytes[..bytes.len() - 5]);
         let message = bad(&replay(&cut, &[]), 1);
@@ -263,14 +267,16 @@ fn a_converted_trace_replays_the_same() {
     let trace = folder.file("t.iolog", GOOD);
     for name in ["t.lode", "t.lode.zst"] {
         let converted = text(&folder.path(name));
-        assert!(good(&["trace", "convert", &trace, &converted]).contains("4 requests of 2 volumes"));
+        assert!(good(&["trace", "convert", &trace, "-o", &converted]).contains("4 requests of 2 volumes"));
         let totals =
-            [&trace, &converted].map(|trace| json(&good(&replay(trace, &["--json", "-"])))["total"].clone());
+            [&trace, &converted].map(|trace| json(&good(&replay(trace, &["--json"])))["total"].clone());
         assert_eq!(totals[0], totals[1], "{name}");
     }
     // What is read is never replaced.
     let misnamed = folder.file("misnamed.lode", GOOD);
-    assert!(bad(&["trace", "convert", &misnamed, &misnamed], 2).contains("replace a file that is read"));
+    assert!(
+        bad(&["trace", "convert", &misnamed, "-o", &misnamed], 2).contains("replace a file that is read")
+    );
     assert_eq!(std::fs::read(&misnamed).expect("it is there"), GOOD.as_bytes());
 }
 
@@ -279,7 +285,7 @@ fn a_failed_conversion_leaves_nothing_and_harms_nothing() {
     let folder = Folder::new();
     let trace = folder.file("t.iolog", BAD_LINE);
     let out = folder.file("out.lode", "precious");
-    assert!(bad(&["trace", "convert", &trace, &out], 1).contains("line 3"));
+    assert!(bad(&["trace", "convert", &trace, "-o", &out], 1).contains("line 3"));
     assert_eq!(std::fs::read(&out).expect("it is there"), b"precious");
     let mut names: Vec<_> = std::fs::read_dir(folder.0.path())
         .expect("the folder")
@@ -287,10 +293,10 @@ fn a_failed_conversion_leaves_nothing_and_harms_nothing() {
         .collect();
     names.sort();
     assert_eq!(names, ["out.lode", "t.iolog"]);
-    let output = lode(&["trace", "convert", &trace, &out, "--on-error", "skip"]);
+    let output = lode(&["trace", "convert", &trace, "-o", &out, "--on-error", "skip"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains("1 skipped"));
-    assert!(bad(&["trace", "convert", &trace, &text(folder.0.path())], 2).contains("no file"));
+    assert!(bad(&["trace", "convert", &trace, "-o", &text(folder.0.path())], 2).contains("no file"));
 }
 
 #[test]
@@ -305,15 +311,15 @@ fn a_conversion_writes_only_to_names_that_say_what_is_in_them() {
         ("x.lode.xz", "x.lode'"),
         ("t.iolog", "replace a file that is read"),
     ] {
-        let message = bad(&["trace", "convert", &trace, &text(&folder.path(name))], 2);
+        let message = bad(&["trace", "convert", &trace, "-o", &text(&folder.path(name))], 2);
         assert!(message.contains(better), "{name}: {message}");
         assert!(name == "t.iolog" || !folder.path(name).exists(), "{name}");
     }
     assert_eq!(std::fs::read(&trace).expect("it is there"), GOOD.as_bytes());
     for name in ["X.LODE", "x.lode.ZST"] {
-        good(&["trace", "convert", &trace, &text(&folder.path(name))]);
+        good(&["trace", "convert", &trace, "-o", &text(&folder.path(name))]);
     }
-    good(&["trace", "convert", &trace, "/dev/null"]);
+    good(&["trace", "convert", &trace, "-o", "/dev/null"]);
 }
 
 #[test]
@@ -327,15 +333,13 @@ fn what_a_cut_compressed_trace_still_gives_is_used_and_the_cut_is_told() {
         lines += &format!("{i} a read {offset} 4096\n");
     }
     let whole = text(&folder.path("whole.lode.zst"));
-    good(&["trace", "convert", &folder.file("t.iolog", lines), &whole]);
+    good(&["trace", "convert", &folder.file("t.iolog", lines), "-o", &whole]);
     let packed = std::fs::read(whole).expect("the compact trace");
     let cut = folder.file("cut.lode.zst", &packed[..packed.len() / 2]);
     let message = bad(&["trace", "info", &cut], 1);
     assert!(message.contains("ends too early") && message.contains("--on-error skip"), "{message}");
     let skip = ["--on-error", "skip", "--json"];
-    for command in
-        [[&["trace", "info", &cut], &skip[..]].concat(), [&replay(&cut, &skip)[..], &["-"]].concat()]
-    {
+    for command in [[&["trace", "info", &cut], &skip[..]].concat(), replay(&cut, &skip)] {
         let output = lode(&command);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let warning = stderr(&output);

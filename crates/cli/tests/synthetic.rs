@@ -34,12 +34,12 @@ fn what_is_made_is_called_synthetic_everywhere() {
     let folder = tempfile::tempdir().expect("a folder");
     let [made, again, copy] =
         ["made.lode", "again.lode", "copy.lode.zst"].map(|name| in_folder(&folder, name));
-    let text = good(&["trace", "synth", "hm_1", &made, "--scale", "0.01"]);
+    let text = good(&["trace", "synth", "hm_1", "-o", &made, "--scale", "0.01"]);
     assert!(text.starts_with("Wrote 6093 synthetic requests of synthetic:hm_1 to "), "{text}");
-    good(&["trace", "synth", "hm_1", &again, "--scale", "0.01"]);
+    good(&["trace", "synth", "hm_1", "-o", &again, "--scale", "0.01"]);
     assert_eq!(std::fs::read(&made).expect("a file"), std::fs::read(&again).expect("a file"));
-    good(&["trace", "synth", "hm_1", &again, "--scale", "0.01", "--seed", "2", "--requests", "7000"]);
-    good(&["trace", "convert", &made, &copy]);
+    good(&["trace", "synth", "hm_1", "-o", &again, "--scale", "0.01", "--seed", "2", "--requests", "7000"]);
+    good(&["trace", "convert", &made, "-o", &copy]);
     let info: Value = serde_json::from_str(&good(&["trace", "info", "--json", &copy])).expect("JSON");
     assert_eq!(
         (&info["input"]["synthetic"], &info["total"]["requests"]),
@@ -49,7 +49,7 @@ fn what_is_made_is_called_synthetic_everywhere() {
     assert!(good(&["trace", "info", &copy]).contains("synthetic:hm_1"));
     let replay = ["replay", copy.as_str(), "--scheme", "lru", "--ssd", "1MiB"];
     assert!(good(&replay).contains("synthetic:hm_1"));
-    let report: Value = serde_json::from_str(&good(&[&replay[..], &["--json", "-"]].concat())).expect("JSON");
+    let report: Value = serde_json::from_str(&good(&[&replay[..], &["--json"]].concat())).expect("JSON");
     assert_eq!(report["inputs"][0]["synthetic"], Value::Bool(true));
     let info: Value = serde_json::from_str(&good(&["trace", "info", "--json", &again])).expect("JSON");
     assert_eq!(info["total"]["requests"], Value::from(7000));
@@ -59,11 +59,11 @@ fn what_is_made_is_called_synthetic_everywhere() {
 fn a_fitted_profile_makes_a_trace() {
     let folder = tempfile::tempdir().expect("a folder");
     let [made, profile, like] = ["made.lode", "made.toml", "like.lode"].map(|name| in_folder(&folder, name));
-    good(&["trace", "synth", "devtoolrel", &made, "--scale", "0.02"]);
+    good(&["trace", "synth", "devtoolrel", "-o", &made, "--scale", "0.02"]);
     let text = good(&["trace", "fit", &made, "-o", &profile]);
     assert!(text.starts_with("Wrote the profile of 3211 requests to "), "{text}");
     assert_eq!(good(&["trace", "fit", &made, "-o", "-"]), std::fs::read_to_string(&profile).expect("text"));
-    good(&["trace", "synth", &profile, &like]);
+    good(&["trace", "synth", &profile, "-o", &like]);
     assert!(good(&["trace", "info", &like]).contains("synthetic:made"));
 }
 
@@ -78,23 +78,27 @@ fn profiles_are_listed_shown_and_refused() {
     std::fs::write(&profile, text.replace("read_share = 0", "read_share = 7")).expect("a file");
     for (arguments, code, expected) in [
         (
-            vec!["trace", "synth", "nothing", &out],
+            vec!["trace", "synth", "nothing", "-o", &out],
             2,
             "No profile is called nothing; see lode trace synth --list",
         ),
         (vec!["trace", "synth", "--show", "nothing"], 2, "No profile is called nothing"),
-        (vec!["trace", "synth", "none.toml", &out], 1, "Cannot read the profile none.toml"),
-        (vec!["trace", "synth", &profile, &out], 1, "read_share is 7"),
-        (vec!["trace", "synth", "hm_1", &out, "--scale=-1"], 2, "--scale is -1; write a number above 0"),
+        (vec!["trace", "synth", "none.toml", "-o", &out], 1, "Cannot read the profile none.toml"),
+        (vec!["trace", "synth", &profile, "-o", &out], 1, "read_share is 7"),
         (
-            vec!["trace", "synth", "hm_1", &out, "--scale", "1e300"],
+            vec!["trace", "synth", "hm_1", "-o", &out, "--scale=-1"],
+            2,
+            "--scale is -1; write a number above 0",
+        ),
+        (
+            vec!["trace", "synth", "hm_1", "-o", &out, "--scale", "1e300"],
             1,
             "requests is 18446744073709551615; write 1 to",
         ),
-        (vec!["trace", "synth", "hm_1", &out, "--scale", "1e-9"], 1, "hm_1"),
-        (vec!["trace", "synth", "hm_1", &out, "--requests", "0"], 2, "--requests"),
-        (vec!["trace", "synth", "hm_1", &in_folder(&folder, "out.csv")], 2, "OUT is"),
-        (vec!["trace", "synth", "hm_1"], 2, "OUT"),
+        (vec!["trace", "synth", "hm_1", "-o", &out, "--scale", "1e-9"], 1, "hm_1"),
+        (vec!["trace", "synth", "hm_1", "-o", &out, "--requests", "0"], 2, "--requests"),
+        (vec!["trace", "synth", "hm_1", "-o", &in_folder(&folder, "out.csv")], 2, "--output is"),
+        (vec!["trace", "synth", "hm_1"], 2, "--output <FILE>"),
         (vec!["trace", "fit", &profile, "-o", &out], 1, "no known format"),
     ] {
         let message = bad(&arguments, code);

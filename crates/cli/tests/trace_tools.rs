@@ -94,19 +94,19 @@ fn backwards_times_are_told_with_the_way_to_repair_them() {
     let out = folder.path("t.lode");
     for command in [
         &["trace", "info", &trace][..],
-        &["trace", "convert", &trace, &out],
-        &["trace", "head", &trace, "-n", "9", "--out", &out],
-        &["trace", "filter", &trace, "--out", &out],
-        &["trace", "split", &trace, "--out", &folder.path("split")],
+        &["trace", "convert", &trace, "-o", &out],
+        &["trace", "head", &trace, "-n", "9", "--output", &out],
+        &["trace", "filter", &trace, "--output", &out],
+        &["trace", "split", &trace, "--output", &folder.path("split")],
         &["replay", &trace, "--scheme", "lru", "--ssd", "1MiB"],
     ] {
         let (_, warning) = good(command);
         let expected = format!(
-            "1 request earlier than the one before; to put them in order: lode trace sort {trace} --out SORTED.lode"
+            "1 request earlier than the one before; to put them in order: lode trace sort {trace} -o SORTED.lode"
         );
         assert!(warning.contains(&expected), "{command:?}: {warning}");
     }
-    let sort = ["trace", "sort", &trace, "--out", &out];
+    let sort = ["trace", "sort", &trace, "--output", &out];
     let (text, warning) = good(&sort);
     assert!(text.contains("5 requests of 2 volumes") && text.contains("1 request came earlier"), "{text}");
     assert_eq!(warning, "");
@@ -114,7 +114,7 @@ fn backwards_times_are_told_with_the_way_to_repair_them() {
     assert_eq!(good(&["trace", "info", &out]).1, "");
     // What would need quotes in a shell is not put into a command to be copied.
     let odd = folder.file("t $(x).iolog", BACKWARDS);
-    assert!(good(&["trace", "info", &odd]).1.contains("lode trace sort TRACE --out"));
+    assert!(good(&["trace", "info", &odd]).1.contains("lode trace sort TRACE -o"));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_trace_is_split_into_its_volumes() {
         "fio version 3 iolog\n9 /dev/sda read 0 512\n1 _dev_sda read 512 512\n2 /dev/sda read 1024 512\n";
     let trace = folder.file("t.iolog", lines);
     let out = folder.path("deep/er");
-    let summary = json(&["trace", "split", &trace, "--out", &out]);
+    let summary = json(&["trace", "split", &trace, "--output", &out]);
     assert_eq!(names_in(Path::new(&out)), ["_dev_sda-2.lode", "_dev_sda.lode"]);
     assert_eq!((&summary["volumes"], &summary["requests"]), (&2.into(), &3.into()));
     let files = &summary["files"];
@@ -231,21 +231,21 @@ fn a_trace_is_split_into_its_volumes() {
 
     let before = std::fs::read(first).expect("a file");
     std::fs::remove_file(files[1]["path"].as_str().expect("a path")).expect("it was there");
-    let message = bad(&["trace", "split", &trace, "--out", &out], 2);
+    let message = bad(&["trace", "split", &trace, "--output", &out], 2);
     assert!(message.contains("is there already; --force"), "{message}");
     assert_eq!(names_in(Path::new(&out)), ["_dev_sda.lode"]);
     assert_eq!(std::fs::read(first).expect("a file"), before);
     // What else is there is replaced, but not what is read.
     folder.file("deep/er/_dev_sda-2.lode", "other");
-    good(&["trace", "split", &trace, "--out", &out, "--force"]);
+    good(&["trace", "split", &trace, "--output", &out, "--force"]);
     assert_eq!(brief(&folder.path("deep/er/_dev_sda-2.lode")), of(&[(1, "_dev_sda")]));
     std::fs::remove_file(folder.path("deep/er/_dev_sda-2.lode")).expect("it was there");
-    let message = bad(&["trace", "split", first, "--out", &out, "--force"], 2);
+    let message = bad(&["trace", "split", first, "--output", &out, "--force"], 2);
     assert!(message.contains("a file that is read"), "{message}");
     assert_eq!(brief(first), of(&[(9, "/dev/sda"), (2, "/dev/sda")]));
-    good(&["trace", "split", first, "--out", &out, "--zstd"]);
+    good(&["trace", "split", first, "--output", &out, "--zstd"]);
     assert_eq!(names_in(Path::new(&out)), ["_dev_sda.lode", "_dev_sda.lode.zst"]);
-    assert!(bad(&["trace", "split", &trace, "--out", &trace], 1).contains("folder"));
+    assert!(bad(&["trace", "split", &trace, "--output", &trace], 1).contains("folder"));
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn more_volumes_than_open_files_are_split() {
     let trace = folder.file("t.iolog", lines);
     let out = folder.path("out");
     let command =
-        format!("ulimit -n 64; exec '{}' trace split '{trace}' --out '{out}'", env!("CARGO_BIN_EXE_lode"));
+        format!("ulimit -n 64; exec '{}' trace split '{trace}' --output '{out}'", env!("CARGO_BIN_EXE_lode"));
     let output = Command::new("sh").args(["-c", &command]).output().expect("a shell");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(names_in(Path::new(&out)).len(), 1500);
@@ -282,7 +282,7 @@ fn a_bad_trace_or_a_full_disk_leaves_nothing() {
     for command in [
         &["trace", "sort", &trace, "-o", "/dev/full"][..],
         &["trace", "filter", &trace, "-o", "/dev/full"],
-        &["trace", "convert", &trace, "/dev/full"],
+        &["trace", "convert", &trace, "-o", "/dev/full"],
     ] {
         let message = bad(command, 1);
         assert!(message.contains("No space left on device") && message.contains("check space"), "{message}");
@@ -295,7 +295,7 @@ fn a_bad_trace_or_a_full_disk_leaves_nothing() {
 fn what_is_read_is_never_replaced() {
     let folder = Folder::new();
     let trace = folder.path("t.lode");
-    good(&["trace", "convert", &folder.file("t.iolog", BACKWARDS), &trace]);
+    good(&["trace", "convert", &folder.file("t.iolog", BACKWARDS), "-o", &trace]);
     let other = folder.path("other.lode");
     std::fs::copy(&trace, &other).expect("a copy");
     let linked = folder.path("linked.lode");
@@ -312,8 +312,8 @@ fn what_is_read_is_never_replaced() {
         &["trace", "head", &partial, "-n", "2", "-o", &beside],
         &["trace", "filter", &other, &trace, "--op", "read", "-o", &trace],
         &["trace", "sort", &other, &trace, "-o", &trace],
-        &["trace", "convert", &trace, &trace],
-        &["replay", &trace, "--scheme", "lru", "--ssd", "1MiB", "--json", &trace],
+        &["trace", "convert", &trace, "-o", &trace],
+        &["replay", &trace, "--scheme", "lru", "--ssd", "1MiB", &format!("--json={trace}")],
     ] {
         let message = bad(command, 2);
         assert!(message.contains("a file that is read"), "{command:?}: {message}");
@@ -326,7 +326,7 @@ fn what_is_read_is_never_replaced() {
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("a file that is read"), "{}", stderr(&output));
     let profile = folder.file("p.lode", good(&["trace", "synth", "--show", "hm_1"]).0);
-    assert!(bad(&["trace", "synth", &profile, &profile], 2).contains("a file that is read"));
+    assert!(bad(&["trace", "synth", &profile, "-o", &profile], 2).contains("a file that is read"));
     std::fs::remove_file(profile).expect("it was there");
     assert_eq!(folder.names(), names);
     for path in [&trace, &other, &partial] {
@@ -393,7 +393,7 @@ fn tools_keep_who_asked() {
     ];
     let only = |kept: &[usize]| kept.iter().map(|&at| told[at]).collect::<Vec<_>>();
     assert_eq!(origins(&text), told);
-    good(&["trace", "convert", &text, &compact]);
+    good(&["trace", "convert", &text, "-o", &compact]);
     for trace in [&text, &compact] {
         let made = |tool: &[&str]| {
             good(&[&["trace", tool[0], trace], &tool[1..]].concat());
@@ -401,14 +401,14 @@ fn tools_keep_who_asked() {
             assert_eq!(tells, serde_json::json!(["process", "sync", "critical"]), "{tool:?}");
             origins(&out)
         };
-        assert_eq!(made(&["convert", &out]), told);
+        assert_eq!(made(&["convert", "-o", &out]), told);
         assert_eq!(made(&["sort", "-o", &out]), only(&[1, 2, 0, 3, 4]));
         let volume_b = ["filter", "-o", &out, "--volume", "b"];
         assert_eq!(made(&volume_b), only(&[1, 3]));
         assert_eq!(made(&["filter", "-o", &out, "--op", "write,flush"]), only(&[0, 1, 2]));
         assert_eq!(made(&["head", "-o", &out, "-n", "3"]), only(&[0, 1, 2]));
         let parts = folder.path("parts");
-        good(&["trace", "split", trace, "--out", &parts, "--force"]);
+        good(&["trace", "split", trace, "--output", &parts, "--force"]);
         let part = |name: &str| origins(&format!("{parts}/{name}.lode"));
         assert_eq!((part("a"), part("b")), (only(&[0, 2, 4]), only(&[1, 3])));
     }
@@ -435,8 +435,7 @@ fn an_admission_by_who_asks_needs_a_trace_that_tells() {
             "1MiB",
             "--set",
             &set,
-            "--json",
-            &report,
+            &format!("--json={report}"),
         ];
         let output = lode(&arguments);
         (output.status.code(), stderr(&output), Path::new(&report).exists())
@@ -456,4 +455,23 @@ fn an_admission_by_who_asks_needs_a_trace_that_tells() {
         assert!(code == Some(0) && is_reported, "{admission}: {said}");
         std::fs::remove_file(folder.path("report.json")).expect("it is there");
     }
+}
+
+#[test]
+fn what_a_trace_was_taken_for_is_told_where_that_is_in_doubt() {
+    let folder = Folder::new();
+    let line = "373.94074 0 720749690880 1024 1\n";
+    let (text, warning) = good(&["trace", "info", &folder.file("short.trace", line)]);
+    assert!(text.starts_with("Format heimdall"), "{text}");
+    assert!(warning.contains("taken for heimdall; disksim would fit, too"), "{warning}");
+    let long = folder.file("long.trace", line.repeat(8));
+    assert_eq!(good(&["trace", "info", &long]).1, "");
+    let (text, warning) = good(&["trace", "info", &long, "--format", "disksim"]);
+    assert!(text.contains("requests of 512 KiB to 512 KiB"), "{text}");
+    assert!(warning.contains("half of the first requests are of 512 KiB or more"), "{warning}");
+    let input = &json(&["trace", "info", &long, "--format", "disksim"])["input"];
+    assert_eq!((&input["implausible_bytes"], &input["also_fits"]), (&524_288.into(), &Value::Array(vec![])));
+    // Block numbers have units of their own to be wrong in.
+    let numbers = folder.file("n.lis", "1 1 0 1\n2 1 0 2\n");
+    assert_eq!(good(&["trace", "info", &numbers, "--unit", "1MiB"]).1, "");
 }

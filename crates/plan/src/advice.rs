@@ -7,6 +7,7 @@ use crate::division::{SizeOptions, SizePlan, demand_of, granule_blocks, hits_of_
 use crate::levels::title;
 use crate::load::{Load, VmLoad};
 use crate::totals::Totals;
+use crate::words::show_vm;
 
 /// VMs that are named for one kind of advice.
 const MOST_NAMED: usize = 3;
@@ -193,12 +194,21 @@ impl<'a> Adviser<'a> {
             });
         }
         if demand_blocks < capacity_blocks {
-            return Some(format!(
-                "{name} of {} is enough for every hit: the other {} of {} add none.",
-                size(demand_blocks),
-                size(capacity_blocks - demand_blocks),
-                size(capacity_blocks)
-            ));
+            let given: u64 = offer.shares_blocks[level.index()].iter().sum();
+            let for_writes = given.saturating_sub(demand_blocks);
+            let idle = capacity_blocks - demand_blocks - for_writes;
+            let mut text = format!("{name} of {} is enough for every hit", size(demand_blocks));
+            if for_writes > 0 {
+                text += &format!("; {} more keep what VMs write off the disk", size(for_writes));
+            }
+            if idle > 0 {
+                let why = match level {
+                    Level::Ssd => "all that is written fits already",
+                    _ => "no block is read again, unwritten, after more than fits already",
+                };
+                text += &format!("; {} of {} are of no use: {why}", size(idle), size(capacity_blocks));
+            }
+            return Some(text + ".");
         }
         Some(format!(
             "All VMs together could use {} of {name}; there is {} of that.",
@@ -209,7 +219,7 @@ impl<'a> Adviser<'a> {
 
     /// VMs that would gain most from a larger share.
     fn gains(&self, offer: &Offer<'_>, level: Level, hits: &HitsBySize) -> Vec<String> {
-        let mut found: Vec<(f64, u64, &str)> = Vec::new();
+        let mut found: Vec<(f64, u64, String)> = Vec::new();
         for (vm, name) in self.names().enumerate() {
             let (sizes, share) = (&self.sizes[vm][level.index()], offer.shares_blocks[level.index()][vm]);
             // What the other level serves already is no gain.
@@ -222,7 +232,7 @@ impl<'a> Adviser<'a> {
         }
         // By what a block brings; of equals the first VM.
         found.sort_by(|a, b| by_block(&(b.0, b.1)).total_cmp(&by_block(&(a.0, a.1))));
-        let sentence = |&(gain, more, name): &(f64, u64, &str)| {
+        let sentence = |(gain, more, name): &(f64, u64, String)| {
             let size = show_size(more.saturating_mul(self.load.block_bytes));
             format!("{name} gains {:.1} % read hits from {size} more {}.", 100.0 * gain, title(level))
         };
@@ -231,7 +241,7 @@ impl<'a> Adviser<'a> {
 
     /// VMs that could give most for nearly nothing.
     fn gifts(&self, offer: &Offer<'_>, level: Level, hits: &HitsBySize) -> Vec<String> {
-        let mut found: Vec<(u64, f64, &str)> = Vec::new();
+        let mut found: Vec<(u64, f64, String)> = Vec::new();
         for (vm, name) in self.names().enumerate() {
             let (sizes, share) = (&self.sizes[vm][level.index()], offer.shares_blocks[level.index()][vm]);
             let loss = |at: usize| offer.hits[vm] - hits[vm][at];
@@ -252,9 +262,9 @@ impl<'a> Adviser<'a> {
             }
         }
         found.sort_by_key(|gift| std::cmp::Reverse(gift.0));
-        let sentence = |&(given, loss, name): &(u64, f64, &str)| {
+        let sentence = |(given, loss, name): &(u64, f64, String)| {
             let size = show_size(given.saturating_mul(self.load.block_bytes));
-            let loss = if loss < 0.0005 { "no".to_owned() } else { format!("{:.1} %", 100.0 * loss) };
+            let loss = if *loss < 0.0005 { "no".to_owned() } else { format!("{:.1} %", 100.0 * loss) };
             format!("{name} loses {loss} read hits by giving {size} of {}.", title(level))
         };
         found.iter().take(MOST_NAMED).map(sentence).collect()
@@ -266,7 +276,7 @@ impl<'a> Adviser<'a> {
         if offer.capacity_blocks[ssd] < self.granule {
             return Vec::new();
         }
-        let mut found: Vec<(u128, [f64; 2], &str)> = Vec::new();
+        let mut found: Vec<(u128, [f64; 2], String)> = Vec::new();
         for (vm, load) in self.load.vms.iter().enumerate() {
             let [dram, 0] = offer.shares_blocks.map(|shares| shares[vm]) else { continue };
             if self.limits[vm][ssd].most < self.granule {
@@ -278,13 +288,13 @@ impl<'a> Adviser<'a> {
             });
             let means = [without, with].map(|outcome| outcome.mean_latency_us().unwrap_or(0.0));
             if load.profile.writes() > 0 && means[1] < (1.0 - NOTABLE_LATENCY) * means[0] {
-                found.push((without.latency_ns - with.latency_ns, means, &load.facts.name));
+                found.push((without.latency_ns - with.latency_ns, means, show_vm(&load.facts.name)));
             }
         }
         // By what it saves; of equals the first VM.
         found.sort_by_key(|saving| std::cmp::Reverse(saving.0));
         let size = show_size(self.granule.saturating_mul(self.load.block_bytes));
-        let sentence = |(_, means, name): &(u128, [f64; 2], &str)| {
+        let sentence = |(_, means, name): &(u128, [f64; 2], String)| {
             format!(
                 "{size} of SSD would buffer the writes of {name}: its mean latency would be {:.1} us instead of {:.1}.",
                 means[1], means[0]
@@ -295,7 +305,8 @@ impl<'a> Adviser<'a> {
 
     fn about_vms_without_use(&self) -> Option<String> {
         let is_idle = |vm: &&VmLoad| Level::SIZED.iter().all(|&level| vm.curve(level).blocks_needed() == 0);
-        let idle: Vec<&str> = self.load.vms.iter().filter(is_idle).map(|vm| vm.facts.name.as_str()).collect();
+        let idle: Vec<String> =
+            self.load.vms.iter().filter(is_idle).map(|vm| show_vm(&vm.facts.name)).collect();
         (!idle.is_empty()).then(|| {
             format!(
                 "{} would gain no read hits from any cache of these kinds: no useful re-reads.",
@@ -304,8 +315,8 @@ impl<'a> Adviser<'a> {
         })
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.plan.vms.iter().map(|vm| vm.name.as_str())
+    fn names(&self) -> impl Iterator<Item = String> {
+        self.plan.vms.iter().map(|vm| show_vm(&vm.name))
     }
 }
 
@@ -325,12 +336,12 @@ fn about_writers(load: &Load, offer: &Offer<'_>) -> Option<String> {
         let accesses = vm.profile.reads() + vm.profile.writes();
         accesses > 0 && vm.profile.writes() as f64 > MOSTLY_WRITES * accesses as f64
     };
-    let writers: Vec<&str> = load
+    let writers: Vec<String> = load
         .vms
         .iter()
         .zip(offer.shares_blocks[Level::Ssd.index()])
         .filter(|(vm, ssd_blocks)| is_writer(vm) && **ssd_blocks > 0)
-        .map(|(vm, _)| vm.facts.name.as_str())
+        .map(|(vm, _)| show_vm(&vm.facts.name))
         .collect();
     (!writers.is_empty()).then(|| {
         format!(
@@ -342,7 +353,7 @@ fn about_writers(load: &Load, offer: &Offer<'_>) -> Option<String> {
 }
 
 /// The first names, and how many more there are.
-fn named(names: &[&str]) -> String {
+fn named(names: &[String]) -> String {
     let shown = names[..names.len().min(MOST_NAMED)].join(", ");
     match names.len().saturating_sub(MOST_NAMED) {
         0 => shown,

@@ -1,7 +1,7 @@
 //! From a request for sizes to everything that there is to say of it. It must not know how it is shown.
 
 use lode_hardware::Host;
-use lode_policy::UNDIVIDED;
+use lode_policy::{Settings, UNDIVIDED};
 use lode_replay::{Report, Source};
 use lode_trace::Merge;
 use lode_types::{Level, show_size};
@@ -12,13 +12,15 @@ use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
 use crate::levels::LevelBytes;
 use crate::load::Load;
-use crate::mode::choose;
-use crate::one_level;
+use crate::one_level::{self, OneLevel};
+use crate::recommend::{RecommendedReport, Wish, label_of};
 use crate::report::{
     FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, TotalsReport, VmSizeReport,
     WearReport,
 };
+use crate::served::settings;
 use crate::totals::{Totals, totals};
+use crate::words::show_usd;
 
 /// The scheme that serves a plan.
 pub const SCHEME: &str = "etica";
@@ -31,8 +33,8 @@ pub const PLAN_SETTINGS: [(&str, &str); 2] = [("sizing", "off"), UNDIVIDED];
 /// them away, which spares the SSD; the second takes them all.
 pub const MODES: [&str; 2] = ["full-hybrid", "npe"];
 
-/// Replays of a plan: one for each of [`MODES`], and one of one SSD level for the same money.
-pub const REPLAYS: usize = MODES.len() + 1;
+/// Replays of a plan: one for each of [`MODES`], one of one SSD level for the same money, and one without a cache.
+pub const REPLAYS: usize = MODES.len() + 2;
 
 /// What there is to divide.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,6 +68,12 @@ pub struct Answer {
     /// What one SSD level for the plan's money led to, with what that level is; none if it was not replayed, or where the
     /// money buys no block.
     pub one_level: Option<(LevelBytes, Report)>,
+    /// What there is without any cache; none if that was not replayed.
+    pub uncached: Option<Report>,
+    /// Which scheme the plan shall be for.
+    pub wish: Wish,
+    /// Shares are whole multiples of this many bytes, where they can be.
+    granule_bytes: u64,
 }
 
 /// Finds the best division. Of a budget's front, that is [`best`].
@@ -90,10 +98,36 @@ pub fn answer(load: &Load, means: Means, options: &SizeOptions) -> Result<Answer
     let mut without_cache = Outcome::default();
     load.vms.iter().for_each(|vm| without_cache.add(&outcome_without_cache(vm, &options.times)));
     let totals = totals(load, &plan, options)?;
-    Ok(Answer { means, plan, totals, front, without_cache, replayed: Vec::new(), one_level: None })
+    Ok(Answer {
+        means,
+        plan,
+        totals,
+        front,
+        without_cache,
+        replayed: Vec::new(),
+        one_level: None,
+        uncached: None,
+        wish: Wish::default(),
+        granule_bytes: options.granule_bytes,
+    })
 }
 
 impl Answer {
+    /// The scheme that one SSD level has.
+    pub(crate) fn one_level_settings(&self) -> Result<Settings, PlanError> {
+        match &self.wish {
+            Wish::OneLevel(settings) => Ok(settings.clone()),
+            Wish::Best | Wish::TwoLevels => settings(one_level::SCHEME, one_level::SETTINGS),
+        }
+    }
+
+    /// The SSD level that the plan's money buys; none where that is less than a block.
+    pub(crate) fn money_on_one_level(&self, block_bytes: u64, host: &Host) -> Option<OneLevel> {
+        let shares: Vec<[u64; 2]> = self.plan.vms.iter().map(|vm| vm.share_blocks).collect();
+        let granule_blocks = (self.granule_bytes / block_bytes).max(1);
+        OneLevel::for_money_of(self.plan.levels, &shares, &Prices::of(host), (block_bytes, granule_blocks))
+    }
+
     /// What a budget buys of SSD beyond what VMs can use.
     fn about_spare_ssd(&self, load: &Load, host: &Host) -> Option<String> {
         let plan = &self.plan;
@@ -124,7 +158,7 @@ impl Answer {
         let price_of = |level: Level| prices.cost_usd(LevelBytes::default().with(level, share_bytes));
         let is_too_little = Level::SIZED.into_iter().all(|level| usd < price_of(level));
         is_too_little.then(|| {
-            let [dram, ssd] = Level::SIZED.map(|level| small_usd(price_of(level)));
+            let [dram, ssd] = Level::SIZED.map(|level| show_usd(price_of(level)));
             format!(
                 "{usd} usd buy nothing: the smallest share, {}, costs {ssd} usd of SSD and {dram} usd of DRAM.",
                 show_size(share_bytes)
@@ -132,8 +166,45 @@ impl Answer {
         })
     }
 
+    /// What there is to say of what is recommended.
+    fn advice(
+        &self,
+        load: &Load,
+        host: &Host,
+        options: &SizeOptions,
+        recommended: &RecommendedReport,
+    ) -> Vec<String> {
+        let mut own = recommended.about_busy_devices();
+        if recommended.scheme == SCHEME {
+            own.extend(advice(load, &self.plan, &self.totals, options));
+            own.extend(self.about_spare_ssd(load, host));
+        }
+        own.extend(self.about_too_little_money(load, options));
+        own
+    }
+
+    /// The same for two levels of each of the sizes that a page offers.
+    fn advice_at(
+        &self,
+        load: &Load,
+        options: &SizeOptions,
+        own: &[String],
+        recommended: &RecommendedReport,
+    ) -> Vec<Vec<Vec<String>>> {
+        let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
+        let mut all = advice_everywhere(load, &self.plan, &self.totals, options);
+        // What is said of one level is not said of the two that a page's sliders divide.
+        if recommended.scheme == SCHEME {
+            all[asked[0]][asked[1]] = own.to_vec();
+        }
+        all
+    }
+
     /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces. Only `for_page` has it
     /// what [`crate::size_page`] shows for other sizes.
+    ///
+    /// # Errors
+    /// [`PlanError::Request`] where the money does not buy the one level that was wished for.
     pub fn report(
         &self,
         load: &Load,
@@ -142,31 +213,26 @@ impl Answer {
         method: String,
         merge: &Merge,
         for_page: bool,
-    ) -> SizeReport {
+    ) -> Result<SizeReport, PlanError> {
         let plan = &self.plan;
         let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
         let replayed = |(mode, report): &(&'static str, Report)| {
             ReplayedReport::new(load, host, plan.levels, mode, report)
         };
         let replayed: Vec<ReplayedReport> = self.replayed.iter().map(replayed).collect();
-        let choice = choose(load, options, &self.replayed, &replayed);
-        let taken = choice.as_ref().and_then(|choice| replayed.iter().find(|one| one.mode == choice.mode));
+        let choice = self.mode(load, host, options);
+        let taken = choice.as_ref().and_then(|(mode, _)| replayed.iter().find(|one| one.mode == *mode));
+        let recommended = self.recommended(load, host, options)?;
+        let label = label_of(&self.one_level_settings()?);
         let one_level = self
             .one_level
             .as_ref()
-            .map(|(levels, report)| one_level::report(load, host, *levels, report, taken));
-        let mut own: Vec<String> = taken.map(ReplayedReport::about_busy_devices).unwrap_or_default();
-        own.extend(advice(load, plan, &self.totals, options));
-        own.extend(self.about_spare_ssd(load, host));
-        own.extend(self.about_too_little_money(load, options));
-        let everywhere = || {
-            let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
-            let mut all = advice_everywhere(load, plan, &self.totals, options);
-            all[asked[0]][asked[1]].clone_from(&own);
-            all
-        };
-        SizeReport {
+            .map(|(levels, report)| one_level::report(load, host, (label, *levels), report, taken));
+        let own = self.advice(load, host, options, &recommended);
+        let advice_at = for_page.then(|| self.advice_at(load, options, &own, &recommended));
+        Ok(SizeReport {
             block_bytes: load.block_bytes,
+            granule_bytes: self.granule_bytes,
             method,
             objective: options.objective.name(),
             devices: host.name.clone(),
@@ -179,12 +245,14 @@ impl Answer {
             without_cache: OutcomeReport::from(&self.without_cache),
             wear: WearReport::of_plan(load, host, plan),
             ssd_rating: host.ssd.rating(),
-            mode: choice.as_ref().map(|choice| choice.mode),
-            mode_reason: choice.map(|choice| choice.reason),
+            recommended,
+            without_cache_us: self.without_cache_us(),
+            mode: choice.as_ref().map(|(mode, _)| *mode),
+            mode_reason: choice.map(|(_, reason)| reason),
             replayed,
             one_level,
             not_replayed: None,
-            advice_at: for_page.then(everywhere),
+            advice_at,
             advice: own,
             totals: TotalsReport::new(load, &self.totals),
             front: self
@@ -194,12 +262,6 @@ impl Answer {
             shrinks: load.shrinks,
             inputs: merge.inputs(),
             warnings: Source::warnings(merge).into_iter().chain(self.totals.warnings()).collect(),
-        }
+        })
     }
-}
-
-/// A small amount of money to two digits, without an exponent.
-fn small_usd(usd: f64) -> String {
-    let zeros = if usd > 0.0 { (-usd.log10()).floor().max(0.0) as usize } else { 0 };
-    format!("{usd:.0$}", zeros + 2)
 }

@@ -15,7 +15,7 @@ use crate::load::{Load, VmLoad};
 /// What a VM may have of the levels, whatever its curve says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VmRule {
-    /// The VM's name; a `*` at the end stands for anything.
+    /// The VM's name, with or without that of its trace; a `*` at the end stands for anything.
     pub name: String,
     /// How much it counts; 1 unless set otherwise.
     pub weight: Option<f64>,
@@ -27,9 +27,11 @@ pub struct VmRule {
 
 impl VmRule {
     fn is_for(&self, name: &str) -> bool {
+        // Of several traces, the trace's name stands before the volume's own.
+        let own = name.split_once(':').map_or(name, |(_, own)| own);
         match self.name.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => self.name == name,
+            Some(start) => name.starts_with(start) || own.starts_with(start),
+            None => self.name == name || self.name == own,
         }
     }
 
@@ -281,9 +283,38 @@ pub(crate) fn try_to_divide_level(
         }
         Err(error) => return Err(error),
     };
+    let division = match level {
+        Level::Ssd => with_room_for_writes(load, division, &demands, capacity_blocks, granule),
+        _ => division,
+    };
     let given_blocks = division.sizes.iter().sum();
     let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
     Ok((plan, division))
+}
+
+/// Gives what hits leave of an SSD to the VMs that write, as far as all that they write: what has room there is not turned
+/// away, nor written back for room. Whoever writes most for each block comes first.
+fn with_room_for_writes(
+    load: &Load,
+    division: Division,
+    demands: &[VmDemand],
+    capacity_blocks: u64,
+    granule: u64,
+) -> Division {
+    let Division { mut sizes, .. } = division;
+    let mut left = capacity_blocks.saturating_sub(sizes.iter().sum());
+    let writes_per_block =
+        |vm: &VmLoad| vm.profile.writes() as f64 / vm.profile.written_blocks().max(1) as f64;
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by(|&a, &b| writes_per_block(&load.vms[b]).total_cmp(&writes_per_block(&load.vms[a])));
+    for vm in order {
+        let written = load.vms[vm].profile.written_blocks().min(load.vms[vm].profile.writes());
+        let room = written.div_ceil(granule).saturating_mul(granule).min(demands[vm].max_blocks);
+        let more = room.saturating_sub(sizes[vm]).min(left) / granule * granule;
+        sizes[vm] += more;
+        left -= more;
+    }
+    Division { sizes, ..division }
 }
 
 /// The demand in granules: of each size the hits that whole granules have, and limits that whole granules keep.

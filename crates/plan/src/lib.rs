@@ -8,28 +8,31 @@
 
 mod advice;
 mod answer;
+mod choice;
 mod compare;
 mod curves;
 mod division;
 mod error;
 mod foreseen;
 mod front;
+mod heading;
 mod jobs;
 mod levels;
 mod load;
 mod mapping;
 mod memory;
 mod mini;
-mod mode;
 mod one_level;
 mod pages;
 mod pieces;
 mod planned;
 mod pool;
+mod recommend;
 mod report;
 mod served;
 mod streams;
 mod totals;
+mod words;
 
 pub use answer::{Answer, MODES, Means, PLAN_SETTINGS, REPLAYS, SCHEME, answer};
 pub use compare::{Cell, CompareOptions, CompareProgress, MAX_CELLS, compare};
@@ -37,6 +40,7 @@ pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_WORKING_SET_BLOCK
 pub use division::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, size};
 pub use error::PlanError;
 pub use front::{FrontPoint, MAX_BUDGET_USD, Prices, best, front};
+pub use heading::{Made, PROGRAM};
 pub use levels::{LevelBlockCounts, LevelBytes};
 pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
 pub use mapping::{ComparedSchemes, Mapping, MappingKind};
@@ -45,7 +49,9 @@ pub use pages::{
     MAX_PAGE_VMS, compare_page, compare_picture, curve_page, curve_picture, size_page, size_picture,
 };
 pub use planned::{MAX_PLAN_BYTES, PlannedShares};
+pub use recommend::{RecommendedReport, RecommendedVm, Wish};
 pub use report::*;
 pub use served::{LeftAway, ServeOptions};
 pub use streams::{Interval, MAX_INTERVALS, Sampling, StreamFacts, StreamOptions};
 pub use totals::{LevelTotals, Totals, totals};
+pub use words::show_life;

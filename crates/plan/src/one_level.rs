@@ -31,13 +31,14 @@ pub(crate) struct OneLevel {
 }
 
 impl OneLevel {
-    /// The SSD that is to be had for what a plan's levels cost, in whole blocks; none where that is less than one. `shares_blocks`
-    /// is what each VM has of them, by [`Level::index`].
+    /// The SSD that is to be had for what a plan's levels cost, in whole granules of so many blocks, or in blocks where no VM
+    /// would have a granule; none where that is less than one. `shares_blocks` is what each VM has of them, by
+    /// [`Level::index`].
     pub(crate) fn for_money_of(
         levels: LevelBytes,
         shares_blocks: &[[u64; 2]],
         prices: &Prices,
-        block_bytes: u64,
+        (block_bytes, granule_blocks): (u64, u64),
     ) -> Option<OneLevel> {
         let bytes = |blocks: u64| blocks.saturating_mul(block_bytes);
         let LevelBytes { dram_bytes, ssd_bytes, .. } = levels;
@@ -55,7 +56,7 @@ impl OneLevel {
         let all_usd: f64 = usd.iter().sum();
         // A share of one VM alone is all of it, to the last block.
         let share = |usd: &f64| ((blocks as f64 * (usd / all_usd)) as u64).min(blocks);
-        let shares: Vec<u64> = usd.iter().map(share).collect();
+        let shares = in_granules(usd.iter().map(share).collect(), granule_blocks);
         let given: u64 = shares.iter().sum();
         let quota = |&blocks: &u64| u32::try_from(blocks).ok().map(|blocks| Quota::new(0, blocks));
         let shares = shares.iter().map(quota).collect::<Option<Vec<_>>>()?;
@@ -66,16 +67,27 @@ impl OneLevel {
     }
 }
 
-/// How the level was called when it was replayed, as `lode compare` calls it.
-pub(crate) fn label() -> String {
-    SETTINGS.iter().fold(SCHEME.to_owned(), |label, (key, value)| format!("{label}:{key}={value}"))
+/// Shares rounded down to whole granules, as a daemon takes them; what that leaves goes, granule by granule, to those that
+/// lost most.
+fn in_granules(shares: Vec<u64>, granule: u64) -> Vec<u64> {
+    let mut whole: Vec<u64> = shares.iter().map(|share| share / granule * granule).collect();
+    let mut left = (shares.iter().sum::<u64>() - whole.iter().sum::<u64>()) / granule;
+    let mut by_loss: Vec<usize> = (0..shares.len()).collect();
+    by_loss.sort_by_key(|&vm| std::cmp::Reverse(shares[vm] % granule));
+    for vm in by_loss {
+        if left > 0 && !shares[vm].is_multiple_of(granule) {
+            whole[vm] += granule;
+            left -= 1;
+        }
+    }
+    if whole.iter().all(|&share| share == 0) { shares } else { whole }
 }
 
 /// What the level led to, beside the plan as it was `taken`.
 pub(crate) fn report(
     load: &Load,
     host: &Host,
-    levels: LevelBytes,
+    (label, levels): (String, LevelBytes),
     replayed: &Report,
     taken: Option<&ReplayedReport>,
 ) -> OneLevelReport {
@@ -99,11 +111,11 @@ pub(crate) fn report(
             "For the same money, one SSD level of {} with {}{each} {verdict}: {own_us:.1} us a request instead of \
              {taken_us:.1}, and {own_bytes} written to the SSD instead of {taken_bytes}.",
             show_size(levels.of(Level::Ssd)),
-            label(),
+            label,
         )
     });
     OneLevelReport {
-        label: label(),
+        label,
         levels,
         cost_usd: Prices::of(host).cost_usd(levels),
         read_hit_ratio: own.read_hit_ratio,

@@ -19,6 +19,9 @@ pub const MAX_PLAN_BYTES: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct PlannedShares {
     block_bytes: u64,
+    /// Bytes that its shares are multiples of; older plans do not tell.
+    #[serde(default)]
+    granule_bytes: u64,
     levels: LevelBytes,
     vms: Vec<PlannedVm>,
 }
@@ -77,7 +80,11 @@ impl PlannedShares {
             let quotas = shares.iter().map(|&share| quota(share)).collect::<Result<_, _>>()?;
             return Ok((self.levels, quotas));
         }
-        let level = OneLevel::for_money_of(self.levels, &shares, &Prices::of(host), self.block_bytes);
+        let level = {
+            let granule_blocks = (self.granule_bytes / self.block_bytes.max(1)).max(1);
+            let blocks = (self.block_bytes, granule_blocks);
+            OneLevel::for_money_of(self.levels, &shares, &Prices::of(host), blocks)
+        };
         level.map(|OneLevel { levels, shares }| (levels, shares)).ok_or_else(|| {
             let message =
                 "The plan's money does not buy a block of SSD; compare with a larger plan".to_owned();

@@ -2,14 +2,13 @@
 //! about, nor what is made of the reports.
 
 use lode_hardware::Host;
-use lode_policy::{SchemeInfo, Settings};
+use lode_policy::{Quota, SchemeInfo, Settings};
 use lode_replay::{MAX_LEVEL_BLOCKS, Options, ReplayError, Report, most_memory_bytes, replay};
 use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level, show_size};
 
 use crate::answer::{Answer, MODES, PLAN_SETTINGS, SCHEME};
 use crate::error::PlanError;
-use crate::front::Prices;
 use crate::jobs::in_parallel;
 use crate::load::{Load, VmLoad};
 use crate::memory::at_once;
@@ -51,6 +50,8 @@ enum What {
     Plan(&'static str),
     /// Of one SSD level for its money.
     OneLevel(OneLevel),
+    /// Of no cache at all, to compare with.
+    NoCache,
 }
 
 impl Answer {
@@ -68,7 +69,7 @@ impl Answer {
         options: &ServeOptions<'_>,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Option<LeftAway>, PlanError> {
-        (self.replayed, self.one_level) = (Vec::new(), None);
+        (self.replayed, self.one_level, self.uncached) = (Vec::new(), None, None);
         let jobs = match self.jobs(load, options) {
             Err(PlanError::Request(why)) => return Ok(Some(LeftAway::of_plan(&why))),
             jobs => jobs?,
@@ -90,6 +91,7 @@ impl Answer {
             match job.what {
                 What::Plan(mode) => self.replayed.push((mode, report)),
                 What::OneLevel(OneLevel { levels, .. }) => self.one_level = Some((levels, report)),
+                What::NoCache => self.uncached = Some(report),
             }
         }
         Ok(left_away)
@@ -113,15 +115,15 @@ impl Answer {
             let set = settings(SCHEME, PLAN_SETTINGS.into_iter().chain([("mode", mode)]))?;
             jobs.push(job(What::Plan(mode), set, physical, shares.clone()));
         }
-        let all: Vec<[u64; 2]> = self.plan.vms.iter().map(|vm| vm.share_blocks).collect();
-        if let Some(instead) =
-            OneLevel::for_money_of(self.plan.levels, &all, &Prices::of(host), block_size.bytes())
-        {
+        let set = self.one_level_settings()?;
+        if let Some(instead) = self.money_on_one_level(block_size.bytes(), host) {
             let given = quota([0, instead.levels.ssd_bytes / block_size.bytes()])?;
             let shares = instead.shares.clone();
-            let set = settings(one_level::SCHEME, one_level::SETTINGS)?;
             jobs.push(job(What::OneLevel(instead), set, given, shares));
         }
+        let set = settings(one_level::SCHEME, one_level::SETTINGS)?;
+        let none = vec![Quota::default(); self.plan.vms.len()];
+        jobs.push(job(What::NoCache, set, Quota::default(), none));
         Ok(jobs)
     }
 }
@@ -138,6 +140,11 @@ impl LeftAway {
         );
         let left = if has_plan {
             LeftAway::of_plan(&why)
+        } else if jobs.iter().all(|job| matches!(job.what, What::NoCache)) {
+            LeftAway {
+                reason: format!("the traces without a cache are not replayed: {why}"),
+                needed_bytes: None,
+            }
         } else {
             let reason = format!("one SSD level for the same money is not replayed: {why}");
             LeftAway { reason, needed_bytes: None }
@@ -152,7 +159,7 @@ impl LeftAway {
 }
 
 /// A scheme's settings: its defaults, and those that are `set`.
-fn settings(
+pub(crate) fn settings(
     scheme: &str,
     set: impl IntoIterator<Item = (&'static str, &'static str)>,
 ) -> Result<Settings, PlanError> {

@@ -11,6 +11,11 @@ pub struct InputReport {
     pub path: String,
     /// Name of its format.
     pub format: &'static str,
+    /// Formats that the content fits as well, but for requests that no disk has.
+    pub also_fits: Vec<&'static str>,
+    /// The size that half of the first requests have at least, where that is implausible and another format, or a unit of
+    /// block numbers, could make it smaller.
+    pub implausible_bytes: Option<u32>,
     /// Whether the times were recorded. If not, nothing that depends on them is told.
     pub has_times: bool,
     /// Bytes that a block number was taken to count; none in formats that state their units.
@@ -74,6 +79,8 @@ impl InputReport {
         InputReport {
             path: reader.path().display().to_string(),
             format: reader.format(),
+            also_fits: reader.also_fits().to_vec(),
+            implausible_bytes: reader.implausible_bytes(),
             has_times: reader.has_times(),
             unit_bytes: reader.unit().map(|unit| unit.bytes),
             unit_assumed: reader.unit().is_some_and(|unit| unit.assumed),

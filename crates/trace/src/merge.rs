@@ -43,7 +43,7 @@ pub struct MergeOptions {
 /// One VM of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vm {
-    /// Unique among the VMs: the volume's name, with the file's stem before it where two would be the same.
+    /// Unique among the VMs: the volume's name, with the file's stem before it where there are several traces.
     pub name: String,
     /// Which of the merged traces it comes from.
     pub input: usize,
@@ -207,6 +207,7 @@ impl Merge {
 
     fn vm_of(&mut self, input: usize, volume: u32) -> Result<u32, TraceError> {
         let by_file = self.options.vm_by == VmBy::File;
+        let has_others = self.lanes.len() > 1;
         let lane = &mut self.lanes[input];
         if by_file && volume >= MAX_VM_VOLUMES {
             let message =
@@ -227,7 +228,11 @@ impl Merge {
         lane.vm_of[slot] = Some(vm);
         let stem = lane.reader.stem();
         let plain = if by_file { stem } else { &lane.reader.volumes()[slot] };
-        let name = unique_name(&self.names, plain, stem);
+        let plain = match has_others && plain != stem {
+            true => format!("{stem}:{plain}"),
+            false => plain.to_owned(),
+        };
+        let name = unique_name(&self.names, &plain);
         self.names.insert(name.clone());
         self.vms.push(Vm { name, input, volume: (!by_file).then_some(volume) });
         Ok(vm)
@@ -303,12 +308,11 @@ fn without_overlap(spans: &[Option<(u64, u64)>]) -> Vec<usize> {
     inputs
 }
 
-/// `plain`, or with `stem` before it, or with a number after it: the first that is not taken.
-fn unique_name(taken: &HashSet<String>, plain: &str, stem: &str) -> String {
-    let with_stem = if plain == stem { plain.to_owned() } else { format!("{stem}:{plain}") };
-    let numbered = (2_u64..).map(|number| format!("{with_stem}#{number}"));
-    let mut names = [plain.to_owned(), with_stem.clone()].into_iter().chain(numbered);
-    names.find(|name| !taken.contains(name)).unwrap_or(with_stem)
+/// `plain`, or with a number after it: the first that is not taken.
+fn unique_name(taken: &HashSet<String>, plain: &str) -> String {
+    let numbered = (2_u64..).map(|number| format!("{plain}#{number}"));
+    let mut names = std::iter::once(plain.to_owned()).chain(numbered);
+    names.find(|name| !taken.contains(name)).unwrap_or_else(|| plain.to_owned())
 }
 
 impl Lane {
@@ -361,15 +365,10 @@ mod tests {
     #[test]
     fn names_become_unique() {
         let mut taken = HashSet::new();
-        for (plain, stem, expected) in [
-            ("hm_0", "a", "hm_0"),
-            ("hm_0", "b", "b:hm_0"),
-            ("hm_0", "b", "b:hm_0#2"),
-            ("a", "a", "a"),
-            ("a", "a", "a#2"),
-            ("a", "a", "a#3"),
-        ] {
-            let name = unique_name(&taken, plain, stem);
+        for (plain, expected) in
+            [("a:hm_0", "a:hm_0"), ("a:hm_0", "a:hm_0#2"), ("a", "a"), ("a:hm_0", "a:hm_0#3")]
+        {
+            let name = unique_name(&taken, plain);
             assert_eq!(name, expected);
             taken.insert(name);
         }

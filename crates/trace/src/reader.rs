@@ -11,7 +11,7 @@ use lode_types::TraceRequest;
 use crate::compact::Recorded;
 use crate::error::{ErrorKind, TraceError};
 use crate::feed::{Feed, More, with_short_numbers, without_signs};
-use crate::formats::{self, Decoder, Format};
+use crate::formats::{self, Decoder, Format, Found};
 use crate::input::Input;
 use crate::limits::{BATCH_REQUESTS, HEAD_BYTES, MAX_UNIT_BYTES, MIN_UNIT_BYTES};
 use crate::skips::Skips;
@@ -60,11 +60,21 @@ pub struct Unit {
     pub assumed: bool,
 }
 
+/// What the first batch of requests is.
+#[derive(Clone, Copy)]
+struct FirstRequests {
+    /// The size that half of them have at least, if that is implausibly large.
+    large_bytes: Option<u32>,
+}
+
 /// A trace being read.
 pub struct Reader {
     feed: Feed,
     decoder: Box<dyn Decoder>,
     format: &'static Format,
+    also_fits: Vec<&'static str>,
+    /// What its first requests are, once there are some.
+    first: Option<FirstRequests>,
     unit: Option<Unit>,
     recorded: Recorded,
     raw_bytes: Arc<AtomicU64>,
@@ -106,12 +116,13 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
     let mut input = Input::new(reader);
     input.look_ahead(HEAD_BYTES);
     let head = input.available();
-    let format = match &options.format {
+    let Found { format, also_fits } = match &options.format {
         Some(name) => {
-            formats::by_name(name).ok_or_else(|| no_format(path, &format!("No format is called {name}")))?
+            let named = formats::by_name(name).map(Found::sure);
+            named.ok_or_else(|| no_format(path, &format!("No format is called {name}")))?
         }
         None => match detect(head, path) {
-            Ok(Some(format)) => format,
+            Ok(Some(found)) => found,
             Ok(None) if head.is_empty() => {
                 // The reason for having nothing may be a read error.
                 let mut feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
@@ -140,6 +151,8 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
         feed,
         decoder,
         format,
+        also_fits,
+        first: None,
         unit: format
             .default_unit_bytes
             .map(|_| Unit { bytes: unit_bytes, assumed: options.unit_bytes.is_none() }),
@@ -155,9 +168,8 @@ fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, T
 
 /// The format of a trace that starts with `head`. One that is recognised only without its minus signs, or with shorter
 /// numbers, is taken for what it then is, as its decoder says best what is negative or too large, and where.
-fn detect(head: &[u8], path: &Path) -> Result<Option<&'static Format>, Vec<&'static Format>> {
-    let found = formats::detect(head, path);
-    let (mut found, mut text) = (found, Cow::Borrowed(head));
+fn detect(head: &[u8], path: &Path) -> Result<Option<Found>, Vec<&'static Format>> {
+    let (mut found, mut text) = (formats::detect(head, path), Cow::Borrowed(head));
     for simpler in [without_signs, with_short_numbers] {
         if let (Ok(None), Some(simple)) = (&found, simpler(&text)) {
             found = formats::detect(&simple, path);
@@ -236,6 +248,11 @@ impl Reader {
         }
         debug_assert!(out.len() <= BATCH_REQUESTS);
         self.count_backwards(out);
+        if self.first.is_none() && !out.is_empty() {
+            let is_sure = self.format.units_told || self.unit.is_some_and(|unit| !unit.assumed);
+            let large_bytes = formats::usual_size_if_large(out).filter(|_| !is_sure);
+            self.first = Some(FirstRequests { large_bytes });
+        }
         Ok(out.len())
     }
 
@@ -270,6 +287,17 @@ impl Reader {
     /// Name of the format.
     pub fn format(&self) -> &'static str {
         self.format.name
+    }
+
+    /// Names of the formats that the content fits as well as [`Reader::format`], but for requests that no disk has.
+    pub fn also_fits(&self) -> &[&'static str] {
+        &self.also_fits
+    }
+
+    /// The size that half of the first batch of requests have at least, where that is implausibly large and another format,
+    /// or a unit of block numbers, could make it smaller; `None` before the first batch.
+    pub fn implausible_bytes(&self) -> Option<u32> {
+        self.first?.large_bytes
     }
 
     /// What block numbers were taken to count, in formats of bare block numbers.

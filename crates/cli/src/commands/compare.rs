@@ -11,12 +11,14 @@ use lode_plan::{
 };
 use lode_replay::InputReport;
 
-use super::planning::{DeviceArgs, PictureArgs, TraceArgs, parse_scheme};
+use super::planning::{DeviceArgs, TraceArgs, parse_scheme};
 use crate::amounts::{parse_size, show_life, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
+use crate::heading::heading;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
+use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
 
 /// Replay several schemes over several sizes, and show them side by side
 ///
@@ -32,6 +34,7 @@ Examples:
   lode compare *.lode --schemes lru,arc,s3-fifo --ssd 256MiB,1GiB,4GiB --html compare.html
   lode compare web.lode --schemes etica:mode=npe,etica --dram 64MiB,128MiB --ssd 1GiB,2GiB --json
   lode compare *.lode --schemes etica,lru --plan plan.json
+  lode compare *.lode --schemes lru,arc,s3-fifo --ssd 1GiB --baseline lru
   lode compare web.lode --schemes lru,tica-ef --dram 64MiB --ssd 1GiB --read-ssd 1GiB --devices tica
 
 A scheme's settings follow its name: NAME:KEY=VALUE:KEY=VALUE.")]
@@ -60,12 +63,15 @@ pub struct CompareCommand {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dram", "ssd", "read_ssd"])]
     plan: Option<PathBuf>,
 
+    /// Which of the schemes the others are measured against: how many of its misses and how much of its time they save.
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+
     #[command(flatten)]
     devices: DeviceArgs,
 
-    /// Write JSON instead of tables.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    table: TableArgs,
 
     #[command(flatten)]
     pictures: PictureArgs,
@@ -74,7 +80,8 @@ pub struct CompareCommand {
 impl CompareCommand {
     /// Compares and shows.
     pub fn run(&self) -> Result<(), CliError> {
-        self.traces.check(&self.pictures, &[], self.devices.file())?;
+        let outputs: Vec<_> = self.table.outputs().chain(self.pictures.outputs()).collect();
+        self.traces.check(&outputs, self.devices.file())?;
         if !self.traces.can_be_read_again() {
             return Err(CliError::Usage(
                 "The traces are read more than once, which standard input and pipes cannot be; write them to a file"
@@ -82,6 +89,11 @@ impl CompareCommand {
             ));
         }
         let twice = self.schemes.iter().enumerate().find(|(at, scheme)| self.schemes[..*at].contains(scheme));
+        if let Some(baseline) = self.baseline.as_ref().filter(|name| !self.schemes.contains(name)) {
+            return Err(CliError::Usage(format!(
+                "--baseline {baseline} is none of the schemes that are compared; add it to --schemes as it is written here"
+            )));
+        }
         if let Some((_, scheme)) = twice {
             return Err(CliError::Usage(format!("--schemes has '{scheme}' twice; name each scheme once")));
         }
@@ -99,17 +111,26 @@ impl CompareCommand {
         let meter = Meter::new();
         let cells = compare(&|| self.traces.open(), &options, &|progress| meter.update(progress))?;
         drop(meter);
-        let report = CompareReport::new(&cells, &options);
+        let mut report = CompareReport::new(&cells, &options);
+        if let Some(baseline) = &self.baseline {
+            report.set_baseline(baseline)?;
+        }
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
         // What can be shown is shown even where the pictures fail, and the other way round.
-        let shown = if self.json {
-            output::write_json(&report)
-        } else {
-            output::write(&(text_of(&report) + &notes_text(&report.notes) + &inputs_text(&report.inputs)))
+        let is_shown = !outputs.into_iter().any(is_to_standard_output);
+        let head = || heading("Schemes side by side", report.in_short());
+        let text = || {
+            head()
+                + &text_of(&report)
+                + &spread_text(&report)
+                + &notes_text(&report.notes)
+                + &inputs_text(&report.inputs)
         };
+        let shown = if is_shown { output::write(&text()) } else { Ok(()) };
+        let tables = self.table.write(&report, || csv_rows(&report));
         self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
-        shown
+        shown.and(tables)
     }
 
     /// The shares of the plan in `path`.
@@ -171,6 +192,33 @@ impl CompareCommand {
     }
 }
 
+/// A row for each scheme at each size.
+fn csv_rows(report: &CompareReport) -> Rows {
+    let against = |one: &CellReport| one.against.clone();
+    let row = |one: &CellReport| {
+        vec![
+            ("scheme", report.schemes[one.scheme].label.clone()),
+            ("dram_bytes", one.levels.dram_bytes.to_string()),
+            ("ssd_bytes", one.levels.ssd_bytes.to_string()),
+            ("read_ssd_bytes", one.levels.read_ssd_bytes.to_string()),
+            ("cost_usd", one.cost_usd.to_string()),
+            ("hit_ratio", cell(one.hit_ratio)),
+            ("read_hit_ratio", cell(one.read_hit_ratio)),
+            ("mean_latency_us", cell(one.mean_latency_us)),
+            ("ssd_written_bytes", one.ssd_written_bytes.to_string()),
+            ("read_ssd_written_bytes", one.read_ssd_written_bytes.to_string()),
+            ("ssd_life_years", cell(one.ssd_life_years)),
+            ("read_ssd_life_years", cell(one.read_ssd_life_years)),
+            ("energy_j", cell(one.energy_j)),
+            ("dirty_loss_per_year", cell(one.dirty_loss_per_year)),
+            ("cwf", cell(one.cwf)),
+            ("miss_ratio_reduction", cell(against(one).and_then(|one| one.miss_ratio_reduction))),
+            ("latency_reduction", cell(against(one).and_then(|one| one.latency_reduction))),
+        ]
+    };
+    report.cells.iter().map(row).collect()
+}
+
 fn text_of(report: &CompareReport) -> String {
     let shape = Shape {
         has_times: InputReport::all_have_times(&report.inputs),
@@ -191,6 +239,29 @@ fn text_of(report: &CompareReport) -> String {
         show_size(report.block_bytes),
         report.mapping.in_words()
     )
+}
+
+/// How the reduction of misses is spread over the VMs, where there are several.
+fn spread_text(report: &CompareReport) -> String {
+    let Some(baseline) = &report.baseline else { return String::new() };
+    let titles = ["scheme", "DRAM", "SSD", "VMs", "mean %", "p10 %", "p50 %", "p90 %"];
+    let mut table = output::table(&titles, 1);
+    let mut has_rows = false;
+    for one in report.cells.iter().filter(|one| report.schemes[one.scheme].label != *baseline) {
+        let spread = one.against.as_ref().and_then(|against| against.over_vms);
+        let Some(spread) = spread.filter(|spread| spread.count > 1) else { continue };
+        has_rows = true;
+        let size = |bytes: u64| if bytes == 0 { "-".to_owned() } else { show_size(bytes) };
+        let shares = [spread.mean, spread.p10, spread.p50, spread.p90].map(|share| percent(Some(share)));
+        let mut row = vec![report.schemes[one.scheme].label.clone()];
+        row.extend([size(one.levels.dram_bytes), size(one.levels.ssd_bytes), spread.count.to_string()]);
+        row.extend(shares);
+        table.add_row(row);
+    }
+    if !has_rows {
+        return String::new();
+    }
+    format!("Fewer misses than with {baseline}, over the VMs, each counting the same:\n{table}\n")
 }
 
 fn notes_text(notes: &[String]) -> String {
@@ -217,9 +288,9 @@ fn columns(cell: &CellReport, label: &str, shape: Shape) -> Vec<(&'static str, S
         row.push(("read SSD", level(cell.levels.read_ssd_bytes)));
     }
     row.extend([
-        ("hits %", percent(cell.hit_ratio)),
-        ("read hits %", percent(cell.read_hit_ratio)),
-        ("latency us", number(cell.mean_latency_us, 1)),
+        ("accesses hit %", percent(cell.hit_ratio)),
+        ("reads hit %", percent(cell.read_hit_ratio)),
+        ("us/request", number(cell.mean_latency_us, 1)),
         ("SSD written", show_size(cell.ssd_written_bytes)),
     ]);
     if shape.has_read_ssd {
@@ -232,6 +303,10 @@ fn columns(cell: &CellReport, label: &str, shape: Shape) -> Vec<(&'static str, S
             row.push(("read SSD life", life(cell.read_ssd_life_years)));
         }
         row.push(("energy J", number(cell.energy_j, 0)));
+    }
+    if let Some(against) = &cell.against {
+        row.push(("fewer misses %", percent(against.miss_ratio_reduction)));
+        row.push(("less time %", percent(against.latency_reduction)));
     }
     row.push(("cost usd", dollars(cell.cost_usd)));
     row

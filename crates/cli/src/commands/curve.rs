@@ -10,14 +10,16 @@ use lode_replay::InputReport;
 use lode_reuse::CurveKind;
 
 use super::planning::{
-    Followed, MAX_TABLE_VMS, PictureArgs, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method,
-    parse_scheme, rate_note,
+    Followed, MAX_TABLE_VMS, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme,
+    rate_note,
 };
 use crate::amounts::{parse_size, show_count, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
+use crate::heading::heading;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
+use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
 
 /// Sizes that a simulation has when none are named: powers of two, in bytes.
 const SIMULATED_POWERS: std::ops::RangeInclusive<u32> = 20..=40;
@@ -30,7 +32,7 @@ const SIMULATED_POWERS: std::ops::RangeInclusive<u32> = 20..=40;
 #[command(after_help = "\
 Examples:
   lode curve web.csv.gz --metric pod --policy ro
-  lode curve *.lode --metric trd --sample rate=0.01 --json > curves.json
+  lode curve *.lode --metric trd --sample rate=0.01 --json=curves.json
   lode curve web.lode --html curves.html")]
 pub struct CurveCommand {
     #[command(flatten)]
@@ -73,9 +75,8 @@ pub struct CurveCommand {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..))]
     points: u32,
 
-    /// Write JSON instead of the table.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    table: TableArgs,
 
     #[command(flatten)]
     pictures: PictureArgs,
@@ -101,7 +102,8 @@ enum PolicyName {
 impl CurveCommand {
     /// Measures and shows.
     pub fn run(&self) -> Result<(), CliError> {
-        self.traces.check(&self.pictures, &[], None)?;
+        let outputs: Vec<_> = self.table.outputs().chain(self.pictures.outputs()).collect();
+        self.traces.check(&outputs, None)?;
         let report = match &self.scheme {
             Some(scheme) => self.simulate(scheme)?,
             None => self.measure()?,
@@ -109,13 +111,13 @@ impl CurveCommand {
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
         // What can be shown is shown even where the pictures fail, and the other way round.
-        let shown = if self.json {
-            output::write_json(&report)
-        } else {
-            output::write(&(self.text_of(&report) + &inputs_text(&report.inputs)))
-        };
+        let is_shown = !outputs.into_iter().any(is_to_standard_output);
+        let head = || heading("Hits by cache size", report.in_short());
+        let text = || head() + &self.text_of(&report) + &inputs_text(&report.inputs);
+        let shown = if is_shown { output::write(&text()) } else { Ok(()) };
+        let tables = self.table.write(&report, || csv_rows(&report));
         self.pictures.write(&report, lode_plan::curve_page, lode_plan::curve_picture)?;
-        shown
+        shown.and(tables)
     }
 
     /// Cuts the work by time if there is one trace and several threads; where its exact tables exceed the memory, once
@@ -230,6 +232,26 @@ impl CurveCommand {
     }
 }
 
+/// A row for each point of each VM's curve.
+fn csv_rows(report: &CurveReport) -> Rows {
+    let mut rows = Vec::new();
+    for vm in &report.vms {
+        for (at, (blocks, hit_ratio)) in vm.curve.iter().enumerate() {
+            let at_point =
+                |values: &Option<Vec<f64>>| cell(values.as_ref().and_then(|values| values.get(at)));
+            rows.push(vec![
+                ("name", vm.name.clone()),
+                ("blocks", blocks.to_string()),
+                ("bytes", blocks.saturating_mul(report.block_bytes).to_string()),
+                ("hit_ratio", hit_ratio.to_string()),
+                ("standard_error", at_point(&vm.standard_error)),
+                ("ssd_writes_per_access", at_point(&vm.ssd_writes_per_access)),
+            ]);
+        }
+    }
+    rows
+}
+
 /// The part of what is needed whose error is shown.
 const ERROR_SHARE: f64 = 0.1;
 
@@ -237,7 +259,7 @@ const ERROR_SHARE: f64 = 0.1;
 fn measured<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, report: &CurveReport) -> Table {
     let shares = PART_SHARES.map(|share| format!("at {} %", 100.0 * share));
     let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
-    let mut titles = vec!["VM", "requests", "needed", "hits %"];
+    let mut titles = vec!["VM", "requests", "needed", "hits % of accesses"];
     titles.extend(shares.iter().map(String::as_str));
     let has_times = InputReport::all_have_times(&report.inputs);
     if has_times {
@@ -280,7 +302,7 @@ fn followed_note(vms: &[VmCurveReport]) -> String {
 
 /// The sizes that were simulated.
 fn simulated<'a>(vms: impl Iterator<Item = &'a VmCurveReport>, block_bytes: u64) -> Table {
-    let mut table = output::table(&["VM", "size", "hits %", "SSD writes per access"], 1);
+    let mut table = output::table(&["VM", "size", "hits % of accesses", "SSD writes per access"], 1);
     for vm in vms {
         let writes = vm.ssd_writes_per_access.iter().flatten();
         for (&(blocks, hit_ratio), &writes) in vm.curve.iter().zip(writes).skip(1) {

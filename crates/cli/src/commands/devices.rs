@@ -6,9 +6,11 @@ use lode_hardware::{Catalogue, Host};
 use lode_types::BlockSize;
 use serde::Serialize;
 
-use crate::devices::find_host;
+use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
 use crate::output;
+use crate::results::JsonArgs;
+use crate::target::check_outputs;
 
 /// List the device profiles, or show one with all its figures and their sources
 #[derive(Args)]
@@ -22,9 +24,8 @@ pub struct DevicesCommand {
     #[arg(value_name = "NAME|FILE.toml")]
     host: Option<String>,
 
-    /// Write JSON instead of text.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// A host's profile and what follows from it, at blocks of 4 KiB.
@@ -63,11 +64,14 @@ impl DevicesCommand {
             }
         };
         let entries: Vec<_> = hosts.into_iter().map(host_entry).collect();
-        match (&entries[..], &self.host) {
-            _ if self.json => output::write_json(&entries),
-            ([entry], Some(_)) => output::write(&host_text(entry)),
-            _ => output::write(&list_text(&entries)),
-        }
+        check_outputs(
+            &self.host.as_deref().and_then(profile_file).into_iter().collect::<Vec<_>>(),
+            &self.json.outputs().collect::<Vec<_>>(),
+        )?;
+        self.json.write(&entries, || match (&entries[..], &self.host) {
+            ([entry], Some(_)) => host_text(entry),
+            _ => list_text(&entries),
+        })
     }
 }
 

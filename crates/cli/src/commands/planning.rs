@@ -16,7 +16,7 @@ use crate::arguments::{OnError, ReadArgs};
 use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
 use crate::output::note;
-use crate::target::{check_outputs, write_file};
+use crate::target::check_traces;
 
 /// VMs shown in tables; the JSON forms have all of them.
 pub const MAX_TABLE_VMS: usize = 40;
@@ -58,49 +58,6 @@ pub struct TraceArgs {
     /// How the clocks of several traces are brought together.
     #[arg(long, value_name = "HOW", default_value = "absolute")]
     pub align: Align,
-}
-
-/// Where results are drawn.
-#[derive(Args)]
-pub struct PictureArgs {
-    /// Also write a page that shows the results in a browser, without a network, to this file.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-
-    /// Also write a picture, for a paper, to this file.
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-}
-
-impl PictureArgs {
-    /// Whether there is to be a page.
-    pub fn has_page(&self) -> bool {
-        self.html.is_some()
-    }
-
-    /// What was asked for, by option.
-    pub fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let both = [("--html", &self.html), ("--svg", &self.svg)];
-        both.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
-    }
-
-    /// Draws what was asked for.
-    ///
-    /// # Errors
-    /// When it cannot be drawn or written.
-    pub fn write<T>(
-        &self,
-        report: &T,
-        page: fn(&T) -> Result<String, PlanError>,
-        picture: fn(&T) -> Result<String, PlanError>,
-    ) -> Result<(), CliError> {
-        for (path, draw) in [(&self.html, page), (&self.svg, picture)] {
-            if let Some(path) = path {
-                write_file(path, &draw(report)?)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Which devices the model is of.
@@ -171,23 +128,13 @@ pub fn parse_block(text: &str) -> Result<BlockSize, String> {
 
 impl TraceArgs {
     /// That standard input is no more than one of the traces, and that results can be written where they shall be:
-    /// `pictures` and `others`, which are options with their paths, but never over `read`, which is what is read besides
-    /// the traces.
+    /// `outputs`, which are options with their paths, but never over `read`, which is what is read besides the traces.
     ///
     /// # Errors
     /// When standard input is named more than once; when an output cannot be written, or would replace what is read.
-    pub fn check(
-        &self,
-        pictures: &PictureArgs,
-        others: &[(&'static str, &Path)],
-        read: Option<&Path>,
-    ) -> Result<(), CliError> {
-        if self.files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
-            return Err(CliError::Usage("Standard input can be read once only; name - once".to_owned()));
-        }
+    pub fn check(&self, outputs: &[(&'static str, &Path)], read: Option<&Path>) -> Result<(), CliError> {
         let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).chain(read).collect();
-        let outputs: Vec<_> = pictures.outputs().chain(others.iter().copied()).collect();
-        check_outputs(&inputs, &outputs)
+        check_traces(&inputs, outputs)
     }
 
     /// Starts all traces as one.

@@ -6,20 +6,22 @@ use clap::{Args, ValueEnum};
 use lode_hardware::Host;
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{
-    Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, count_vms,
-    level_blocks, replay, replay_foreseeing,
+    Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, VmReport,
+    count_vms, level_blocks, replay, replay_foreseeing,
 };
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
 
 use super::planning::{Align, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
-use crate::amounts::{parse_size, show_count, show_size};
+use crate::amounts::{parse_size, show_count, show_life, show_size};
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
+use crate::heading::heading;
 use crate::output;
 use crate::progress::{Bar, future_text};
-use crate::target::{check_outputs, write_file};
+use crate::results::{Rows, TableArgs, cell, is_to_standard_output};
+use crate::target::check_traces;
 
 /// Replay block traces through a caching scheme and count what follows
 ///
@@ -29,7 +31,7 @@ use crate::target::{check_outputs, write_file};
 #[command(after_help = "\
 Examples:
   lode replay web.csv.gz mail.csv.gz --scheme etica --dram 64MiB --ssd 1GiB
-  lode replay web.csv.gz --scheme lru --ssd 1GiB --set write_policy=wt --json report.json
+  lode replay web.csv.gz --scheme lru --ssd 1GiB --set write_policy=wt --json=report.json
   lode replay web.csv.gz --scheme tica-adaptive --dram 64MiB --ssd 1GiB --read-ssd 1GiB --devices tica
 
 Sizes take K, M, G, T or KiB, MiB, GiB, TiB, all powers of 1024.")]
@@ -70,9 +72,8 @@ pub struct ReplayCommand {
     #[arg(long, value_name = "DISKS", conflicts_with = "devices")]
     backing: Option<Backing>,
 
-    /// Write the whole report as JSON to this file; - is standard output, in place of the table.
-    #[arg(long, value_name = "OUT")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    table: TableArgs,
 
     /// Memory for the traces and their future, with a scheme that needs to know what comes next.
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = parse_size)]
@@ -106,24 +107,16 @@ impl ReplayCommand {
         let report = self.replay(&options)?;
         report.warnings.iter().for_each(|warning| output::warn(warning));
         report.inputs.iter().for_each(warn_of);
-        match &self.json {
-            Some(path) if path.as_os_str() == "-" => output::write_json(&report),
-            Some(path) => {
-                let text = output::json_text(&report)?;
-                output::write(&report_text(&report)).and(write_file(path, &text))
-            }
-            None => output::write(&report_text(&report)),
-        }
+        let is_shown = !self.table.outputs().any(is_to_standard_output);
+        let shown = if is_shown { output::write(&report_text(&report)) } else { Ok(()) };
+        shown.and(self.table.write(&report, || csv_rows(&report)))
     }
 
     /// That the report can be written where it shall be, and not over what is read.
     fn check_outputs(&self) -> Result<(), CliError> {
         let inputs: Vec<&Path> =
             self.files.iter().map(PathBuf::as_path).chain(profile_file(&self.devices)).collect();
-        match &self.json {
-            Some(path) if path.as_os_str() != "-" => check_outputs(&inputs, &[("--json", path)]),
-            _ => Ok(()),
-        }
+        check_traces(&inputs, &self.table.outputs().collect::<Vec<_>>())
     }
 
     fn options(&self) -> Result<Options, CliError> {
@@ -131,9 +124,6 @@ impl ReplayCommand {
         let mut settings = info.settings();
         for pair in &self.set {
             settings.set_pair(pair)?;
-        }
-        if self.files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
-            return Err(CliError::Usage("Standard input can be read once only; name - once".to_owned()));
         }
         let mut physical = Quota::default();
         for level in Level::ALL {
@@ -210,9 +200,22 @@ impl ReplayCommand {
     }
 }
 
+/// The replay in one sentence; none without requests.
+fn in_short(report: &Report) -> Option<String> {
+    let Counts { counters, mean_latency_us, .. } = &report.total;
+    let mut text = format!("A request takes {:.0} us on average with {}", (*mean_latency_us)?, report.scheme);
+    if counters.block_reads > 0 {
+        let share = counters.read_hits.total() as f64 / counters.block_reads as f64;
+        text += &format!(", {:.0} % of the blocks read come from the cache", 100.0 * share);
+    }
+    let life = report.devices.ssd_life_years.map(|years| format!(", and the SSD lasts {}", show_life(years)));
+    Some(text + &life.unwrap_or_default() + ".")
+}
+
 fn report_text(report: &Report) -> String {
     let block = report.block_bytes;
-    let mut text = format!("{}, blocks of {}", report.scheme, show_size(block));
+    let mut text = heading("Replay", in_short(report));
+    text += &format!("{}, blocks of {}", report.scheme, show_size(block));
     let has_read_ssd = report.physical.read_ssd_blocks > 0;
     for (level, blocks) in [("DRAM", report.physical.dram_blocks), ("SSD", report.physical.ssd_blocks)] {
         text += &format!(", {level} {}", show_size(u64::from(blocks) * block));
@@ -232,7 +235,7 @@ fn report_text(report: &Report) -> String {
     text += &format!("\n{table}\n");
     if report.vms.len() > MAX_TABLE_VMS {
         let more = show_count((report.vms.len() - MAX_TABLE_VMS) as u64, "more VM");
-        text += &format!("{more}; --json OUT has them all.\n");
+        text += &format!("{more}; --json=FILE has them all.\n");
     }
     let model = &report.model;
     text += &format!(
@@ -293,6 +296,33 @@ fn mirrors_text(mirrors: &MirrorReport, devices: &DevicesReport) -> String {
     text
 }
 
+/// A row for each VM.
+fn csv_rows(report: &Report) -> Rows {
+    let row = |vm: &VmReport| {
+        let Counts { counters, read_requests, read_request_hits, mean_latency_us, .. } = &vm.counts;
+        vec![
+            ("name", vm.name.clone()),
+            ("requests", counters.requests.to_string()),
+            ("read_requests", read_requests.to_string()),
+            ("read_request_hits", read_request_hits.to_string()),
+            ("block_reads", counters.block_reads.to_string()),
+            ("block_writes", counters.block_writes.to_string()),
+            ("dram_read_hits", counters.read_hits.dram.to_string()),
+            ("ssd_read_hits", counters.read_hits.ssd.to_string()),
+            ("read_ssd_read_hits", counters.read_hits.read_ssd.to_string()),
+            ("read_misses", counters.read_misses.to_string()),
+            ("ssd_write_hits", counters.write_hits.ssd.to_string()),
+            ("ssd_writes", counters.ssd_writes.total.to_string()),
+            ("read_ssd_writes", counters.read_ssd_writes.to_string()),
+            ("backing_reads", counters.backing_reads.to_string()),
+            ("backing_writes", counters.backing_writes.to_string()),
+            ("mean_latency_us", cell(*mean_latency_us)),
+            ("cwf", cell(counters.cwf)),
+        ]
+    };
+    report.vms.iter().map(row).collect()
+}
+
 /// One row, with the titles of its columns.
 fn columns(name: &str, counts: &Counts, has_read_ssd: bool) -> Vec<(&'static str, String)> {
     let Counts { counters, read_requests, mean_latency_us, .. } = counts;
@@ -302,8 +332,8 @@ fn columns(name: &str, counts: &Counts, has_read_ssd: bool) -> Vec<(&'static str
     let mut row = vec![
         ("VM", name.to_owned()),
         ("requests", counters.requests.to_string()),
-        ("reads %", output::percent(share(*read_requests, counters.requests))),
-        ("read hits %", of_reads(hits.total())),
+        ("reads % of requests", output::percent(share(*read_requests, counters.requests))),
+        ("hits % of block reads", of_reads(hits.total())),
         ("of DRAM %", of_reads(hits.dram)),
         ("of SSD %", of_reads(hits.ssd)),
     ];
@@ -315,6 +345,6 @@ fn columns(name: &str, counts: &Counts, has_read_ssd: bool) -> Vec<(&'static str
         row.push(("read SSD writes", counters.read_ssd_writes.to_string()));
     }
     row.push(("per write", output::number(counters.cwf, 3)));
-    row.push(("latency us", output::number(*mean_latency_us, 1)));
+    row.push(("us a request", output::number(*mean_latency_us, 1)));
     row
 }

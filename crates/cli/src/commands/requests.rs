@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::amounts::{parse_size, show_size};
 use crate::error::CliError;
 use crate::output;
+use crate::results::JsonArgs;
 
 /// The part of a run that is not counted.
 const WARM_UP_PART: u64 = 6;
@@ -62,9 +63,8 @@ pub struct RequestsCommand {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Write JSON instead of tables.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum, Serialize)]
@@ -102,18 +102,17 @@ impl RequestsCommand {
     /// Simulates each policy and shows them side by side.
     pub fn run(&self) -> Result<(), CliError> {
         let reports = self.policies.iter().map(|name| self.simulate(name)).collect::<Result<Vec<_>, _>>()?;
-        if self.json {
-            return output::write_json(&Comparison {
-                synthetic: true,
-                model: self.model,
-                nvwc_bytes: self.nvwc,
-                device: self.device,
-                seconds: self.seconds,
-                seed: self.seed,
-                policies: reports,
-            });
-        }
-        output::write(&self.text(&reports))
+        let text = self.text(&reports);
+        let comparison = Comparison {
+            synthetic: true,
+            model: self.model,
+            nvwc_bytes: self.nvwc,
+            device: self.device,
+            seconds: self.seconds,
+            seed: self.seed,
+            policies: reports,
+        };
+        self.json.write(&comparison, || text)
     }
 
     fn simulate(&self, policy: &str) -> Result<RequestsReport, CliError> {

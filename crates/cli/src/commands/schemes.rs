@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::output;
+use crate::results::JsonArgs;
 
 /// List the caching schemes and their settings
 #[derive(Args)]
 #[command(after_help = "Example: lode schemes --json | jq '.[].name'")]
 pub struct SchemesCommand {
-    /// Write JSON instead of text.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// Explains the mark in the table of settings.
@@ -49,11 +49,8 @@ impl SchemesCommand {
     /// Lists every scheme of the registry.
     pub fn run(&self) -> Result<(), CliError> {
         let schemes: Vec<_> = all_schemes().iter().map(scheme_entry).collect();
-        if self.json {
-            return output::write_json(&schemes);
-        }
-        let texts: Vec<_> = schemes.iter().map(scheme_text).collect();
-        output::write(&texts.join("\n"))
+        let text = || schemes.iter().map(scheme_text).collect::<Vec<_>>().join("\n");
+        self.json.write(&schemes, text)
     }
 }
 

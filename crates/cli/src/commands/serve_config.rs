@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lode_plan::{MODES, PLAN_SETTINGS, SCHEME, SizeReport, SplitReport};
+use lode_plan::{SCHEME, SizeReport, SplitReport};
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
 use crate::amounts::{exact_size, show_count};
 use crate::error::CliError;
 use crate::output;
-use crate::target::write_file;
+use crate::target::write_result;
 
 /// Shares in a configuration are whole multiples of this.
 pub const SHARE_GRANULE_BYTES: u64 = 64 << 10;
@@ -21,9 +21,6 @@ const MAX_VMS: usize = 1024;
 
 /// Longest name of a VM in a configuration.
 const MAX_NAME: usize = 64;
-
-/// The mode of a plan that was not replayed: the one that spares the SSD.
-const UNTRIED_MODE: &str = MODES[0];
 
 /// Tells whoever opens the file what is left to do.
 const HEADER: &str = "\
@@ -37,7 +34,7 @@ const VM: &str = "{vm}";
 /// Writing a configuration file.
 #[derive(Args)]
 pub struct ConfigArgs {
-    /// Also write a configuration file for `lode serve` with these shares.
+    /// Also write a configuration file for `lode serve` with these shares; - is standard output, in place of the text.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -61,8 +58,8 @@ pub struct ConfigArgs {
 
 impl ConfigArgs {
     /// What was asked for, by option.
-    pub fn outputs(&self) -> Vec<(&'static str, &Path)> {
-        self.config.iter().map(|path| ("--config", path.as_path())).collect()
+    pub fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.config.iter().map(|path| ("--config", path.as_path()))
     }
 
     /// Writes the configuration, if one was asked for.
@@ -73,7 +70,7 @@ impl ConfigArgs {
         let Some(path) = &self.config else { return Ok(()) };
         let text = self.text(report)?;
         differences(report).iter().for_each(|difference| output::warn(difference));
-        write_file(path, &text)
+        write_result(path, &text)
     }
 
     /// That so many VMs fit a configuration, if one was asked for.
@@ -97,18 +94,18 @@ impl ConfigArgs {
 
     fn text(&self, report: &SizeReport) -> Result<String, CliError> {
         self.check_vms(report.vms.len())?;
-        let mode = ("mode", report.mode.unwrap_or(UNTRIED_MODE));
-        let settings: BTreeMap<_, _> = PLAN_SETTINGS.into_iter().chain([mode]).collect();
+        let recommended = &report.recommended;
         let [drams, ssds] = Level::SIZED.map(|level| shares_bytes(report, level));
         let mut taken = HashSet::new();
-        let vms = report.vms.iter().zip(drams.iter().zip(&ssds)).map(|(vm, (&dram, &ssd))| {
+        let has_dram = drams.iter().any(|&bytes| bytes > 0);
+        let vms = recommended.vms.iter().zip(drams.iter().zip(&ssds)).map(|(vm, (&dram, &ssd))| {
             let name = unique_name(&vm.name, &mut taken);
             VmSection {
                 backing: Device { path: self.backing.replace(VM, &name) },
-                dram: exact_size(dram),
+                dram: has_dram.then(|| exact_size(dram)),
                 ssd: exact_size(ssd),
-                scheme: SCHEME,
-                settings: settings.clone(),
+                scheme: recommended.scheme.clone(),
+                settings: recommended.settings.clone(),
                 listen: [self.listen.replace(VM, &name)],
                 name,
             }
@@ -121,7 +118,7 @@ impl ConfigArgs {
         let text = toml::to_string(&file).map_err(|error| {
             CliError::Failure(format!("Cannot write the configuration: {error}; please report this"))
         })?;
-        Ok(format!("{HEADER}{text}"))
+        Ok(format!("{HEADER}# {}\n{text}", recommended.sentence))
     }
 }
 
@@ -140,25 +137,28 @@ struct Device {
 #[derive(Serialize)]
 struct VmSection {
     name: String,
-    dram: String,
+    /// None where no VM has any.
+    dram: Option<String>,
     ssd: String,
-    scheme: &'static str,
+    scheme: String,
     listen: [String; 1],
     backing: Device,
-    settings: BTreeMap<&'static str, &'static str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    settings: BTreeMap<String, String>,
 }
 
 /// Each VM's share of a level as the configuration has it.
 fn shares_bytes(report: &SizeReport, level: Level) -> Vec<u64> {
-    let blocks: Vec<u64> = report.vms.iter().map(|vm| vm.share.of(level)).collect();
-    in_granules(&blocks, report.block_bytes, report.levels.of(level))
+    let recommended = &report.recommended;
+    let blocks: Vec<u64> = recommended.vms.iter().map(|vm| vm.share.of(level)).collect();
+    in_granules(&blocks, report.block_bytes, recommended.levels.of(level))
 }
 
 /// In what a daemon with the configuration is not the plan.
 fn differences(report: &SizeReport) -> Vec<String> {
     let mut found = Vec::new();
     for level in Level::SIZED {
-        for (vm, bytes) in report.vms.iter().zip(shares_bytes(report, level)) {
+        for (vm, bytes) in report.recommended.vms.iter().zip(shares_bytes(report, level)) {
             let planned = vm.share.of(level).saturating_mul(report.block_bytes);
             if planned != bytes {
                 let (name, granule) = (level.name(), show_size(SHARE_GRANULE_BYTES));
@@ -174,17 +174,17 @@ fn differences(report: &SizeReport) -> Vec<String> {
     let is_cut = |split: &SplitReport| split.smaller_share > 0.0 && split.smaller_share < 1.0;
     let cut = report.vms.iter().filter_map(|vm| vm.split.as_ref());
     let cut = cut.filter(|split| is_cut(&split.dram) || is_cut(&split.ssd)).count();
-    if cut > 0 {
+    if cut > 0 && report.recommended.scheme == SCHEME {
         found.push(format!(
             "the plan cuts the caches of {} in two, and a daemon does not: it will serve what the replay says, not what \
              the plan promises; leave --solver talus away for shares that need no cut",
             show_count(cut as u64, "VM")
         ));
     }
-    if report.mode.is_none() {
+    if report.recommended.mean_latency_us.is_none() && report.replayed.is_empty() {
         found.push(format!(
-            "the plan was not replayed, so that no mode is known to be the best; the configuration has {UNTRIED_MODE}, \
-             which spares the SSD"
+            "the plan was not replayed, so that no scheme is known to be the best; the configuration has {}",
+            report.recommended.label
         ));
     }
     found

@@ -1,26 +1,31 @@
 //! `lode size`: how much of each level every VM should get, and why.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::{Host, ServiceTimes};
 use lode_plan::{
     Answer, LevelBytes, Load, MAX_BUDGET_USD, Means, PLAN_SETTINGS, Prices, REPLAYS, SCHEME, ServeOptions,
-    SizeOptions, SizeReport, VmRule, answer, measure, method_used,
+    SizeOptions, SizeReport, VmRule, Wish, answer, measure, method_used,
 };
+use lode_policy::SchemeInfo;
 use lode_reuse::sizing::{Objective, Solver};
+use lode_types::Level;
 
 use super::planning::{
-    DeviceArgs, Followed, PictureArgs, TraceArgs, auto_method, memory_word, parse_sampling,
+    DeviceArgs, Followed, TraceArgs, auto_method, memory_word, parse_sampling, parse_scheme,
 };
 use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
-use super::size_text::{PLAN_FILE, outcome_text, plan_text};
+use super::size_text::{PLAN_FILE, csv_rows, outcome_text, plan_text};
 use crate::amounts::{command_line, parse_size, show_size, size_word};
 use crate::arguments::warn_of;
 use crate::error::CliError;
+use crate::heading::heading;
 use crate::output;
 use crate::progress::{Bar, Meter};
+use crate::results::{PictureArgs, TableArgs, is_to_standard_output};
 
 /// What `--floor` and `--least` are unless said otherwise; their help says so.
 const DEFAULT_FLOOR: f64 = 0.9;
@@ -59,8 +64,13 @@ pub struct SizeCommand {
     budget: Option<f64>,
 
     /// What the division maximises.
-    #[arg(long, value_name = "WHAT", default_value = "sum-hit-ratio")]
+    #[arg(long, value_name = "WHAT", default_value = "latency")]
     objective: ObjectiveName,
+
+    /// The scheme that the plan is for: etica, which divides both levels, a scheme with one SSD level, which has what both
+    /// cost (settings follow its name as in NAME:KEY=VALUE), or best, which is the better one of etica and lru.
+    #[arg(long, value_name = "NAME", default_value = "best")]
+    scheme: String,
 
     /// With --objective ppc-total: the part of its best hit ratio that every VM keeps, 0 to 1 [default: 0.9].
     #[arg(long, value_name = "SHARE")]
@@ -94,9 +104,8 @@ pub struct SizeCommand {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// Write JSON instead of tables.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    table: TableArgs,
 
     #[command(flatten)]
     pictures: PictureArgs,
@@ -108,7 +117,7 @@ enum ObjectiveName {
     SumHitRatio,
     /// Every access counts the same.
     Hits,
-    /// Mean latency of the VMs.
+    /// Mean latency of the VMs' reads and writes at the given devices.
     Latency,
     /// Hit ratios for each block of cache, each VM keeping --floor of its best.
     PpcTotal,
@@ -143,6 +152,27 @@ fn parse_money(text: &str) -> Result<f64, String> {
         }
         _ => Err("Write an amount above 0 in US dollars, such as 500usd".to_owned()),
     }
+}
+
+/// `best`, the scheme that divides both levels, or one with one SSD level.
+fn parse_wish(text: &str) -> Result<Wish, CliError> {
+    if text == "best" {
+        return Ok(Wish::Best);
+    }
+    if text == SCHEME {
+        return Ok(Wish::TwoLevels);
+    }
+    let (_, settings) = parse_scheme(text)?;
+    let info = SchemeInfo::find(settings.scheme())?;
+    if info.levels != [Level::Ssd] || info.needs_future {
+        return Err(CliError::Usage(format!(
+            "--scheme {text}: a plan is for {SCHEME} without settings, or for a scheme that has one SSD level and can be served; \
+             lode compare --plan shows others for its money"
+        )));
+    }
+    // The plan gives the shares, and no sets, unless they are asked for.
+    let settings = settings.without_sizing();
+    Ok(Wish::OneLevel(if text.contains(":assoc=") { settings } else { settings.without_sets() }))
 }
 
 fn parse_rule(text: &str) -> Result<VmRule, String> {
@@ -218,33 +248,36 @@ impl SizeCommand {
         drop(bar);
         let options = self.options(host.service_times(self.traces.block));
         let mut answer = answer(&load, self.means(&host), &options)?;
+        answer.wish = parse_wish(&self.scheme)?;
         let method = method_used(method, load.shrinks, load.vms.iter().map(|vm| vm.profile.rate()));
         let report_of = |answer: &Answer, for_page| {
             answer.report(&load, &options, &host, method.clone(), &merge, for_page)
         };
-        let plan = report_of(&answer, false);
+        let plan = report_of(&answer, false)?;
         plan.inputs.iter().for_each(warn_of);
         plan.warnings.iter().for_each(|warning| output::warn(warning));
         // Replays can take long, and a plan is an answer without them.
-        let planned = if self.json { Ok(()) } else { output::write(&plan_text(&plan)) };
-        if planned.is_err() && self.pictures.outputs().chain(self.config.outputs()).next().is_none() {
+        let is_shown = !self.outputs().any(is_to_standard_output);
+        let planned =
+            if is_shown { output::write(&(heading("Cache plan", None) + &plan_text(&plan))) } else { Ok(()) };
+        if planned.is_err() && self.outputs().next().is_none() {
             // Nobody reads on.
             return planned;
         }
         let not_replayed = self.replay(&mut answer, &load, &host)?;
         not_replayed.iter().for_each(|reason| output::warn(reason));
-        let mut report = report_of(&answer, self.pictures.has_page());
+        let mut report = report_of(&answer, self.pictures.has_page())?;
         report.not_replayed = not_replayed;
         let command = self.comparison(&report);
         if let Some(instead) = &mut report.one_level {
             instead.command = command;
         }
         // What can be shown is shown even where files fail, and the other way round.
-        let shown =
-            if self.json { output::write_json(&report) } else { output::write(&outcome_text(&report)) };
+        let shown = if is_shown { output::write(&outcome_text(&report)) } else { Ok(()) };
+        let tables = self.table.write(&report, || csv_rows(&report));
         self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
         self.config.write(&report)?;
-        planned.and(shown)
+        planned.and(shown).and(tables)
     }
 
     /// Replays the plan, as far as it can be; says why, where not all was replayed.
@@ -278,9 +311,15 @@ impl SizeCommand {
         }))
     }
 
+    /// Where results go beside the text or in place of it, by option.
+    fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.table.outputs().chain(self.pictures.outputs()).chain(self.config.outputs())
+    }
+
     /// What can be found wrong before traces are read.
     fn check(&self) -> Result<(), CliError> {
-        self.traces.check(&self.pictures, &self.config.outputs(), self.devices.file())?;
+        self.traces.check(&self.outputs().collect::<Vec<_>>(), self.devices.file())?;
+        parse_wish(&self.scheme)?;
         let levels = [("--dram", self.dram), ("--ssd", self.ssd)];
         if self.budget.is_none() && levels.iter().all(|(_, bytes)| bytes.unwrap_or(0) == 0) {
             return Err(CliError::Usage(

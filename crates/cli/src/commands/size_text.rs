@@ -1,5 +1,6 @@
 //! What `lode size` found, as tables and sentences. It must not know how it was found.
 
+use comfy_table::Table;
 use lode_plan::{FrontReport, LevelReport, OneLevelReport, SizeReport, VmSizeReport, WearReport};
 use lode_replay::InputReport;
 
@@ -7,6 +8,7 @@ use super::planning::{MAX_TABLE_VMS, SAMPLED};
 use crate::amounts::{show_count, show_life, show_size};
 use crate::arguments::inputs_text;
 use crate::output::{self, dollars, number, percent};
+use crate::results::{Rows, cell};
 
 /// What the file with the plan's JSON is called in the command that needs it.
 pub const PLAN_FILE: &str = "plan.json";
@@ -26,10 +28,9 @@ pub fn plan_text(report: &SizeReport) -> String {
         "of useful",
         "SSD",
         "of useful",
-        "read hits %",
+        "hits % of reads",
         "of DRAM %",
         "of SSD %",
-        "latency us",
     ];
     let is_sampled = report.vms.iter().any(|vm| vm.rate < 1.0);
     if is_sampled {
@@ -49,10 +50,8 @@ pub fn plan_text(report: &SizeReport) -> String {
         text += &format!("{more}; --json shows them all.\n");
     }
     text += &format!(
-        "All VMs: {} % of reads hit, {} us a block access; without a cache {} us (devices '{}', each access alone).\n",
+        "All VMs: {} % of block reads hit, by their curves. Devices '{}'.\n",
         percent(report.total.read_hit_ratio),
-        number(report.total.mean_latency_us, 1),
-        number(report.without_cache.mean_latency_us, 1),
         report.devices,
     );
     text += &format!("The levels cost {} usd.\n", dollars(report.cost_usd));
@@ -62,20 +61,64 @@ pub fn plan_text(report: &SizeReport) -> String {
     text
 }
 
+/// A row for each VM's part of the plan.
+pub fn csv_rows(report: &SizeReport) -> Rows {
+    let row = |vm: &VmSizeReport| {
+        vec![
+            ("name", vm.name.clone()),
+            ("requests", vm.requests.to_string()),
+            ("dram_blocks", vm.share.dram_blocks.to_string()),
+            ("ssd_blocks", vm.share.ssd_blocks.to_string()),
+            ("dram_demand_blocks", vm.demand.dram_blocks.to_string()),
+            ("ssd_demand_blocks", vm.demand.ssd_blocks.to_string()),
+            ("block_reads", vm.outcome.block_reads.to_string()),
+            ("block_writes", vm.outcome.block_writes.to_string()),
+            ("dram_hits", vm.outcome.dram_hits.to_string()),
+            ("ssd_hits", vm.outcome.ssd_hits.to_string()),
+            ("read_hit_ratio", cell(vm.outcome.read_hit_ratio)),
+            ("mean_latency_us", cell(vm.outcome.mean_latency_us)),
+        ]
+    };
+    report.vms.iter().map(row).collect()
+}
+
 /// What the plan and the same money on one level led to when they were replayed, and what there is to do.
 pub fn outcome_text(report: &SizeReport) -> String {
-    let mut text = replayed_text(report);
+    let recommended = &report.recommended;
+    let mut text = format!("\nRecommended: {}\n", recommended.sentence);
+    text += &format!("Why {}: {}.\n", recommended.label, recommended.reason);
+    if recommended.mean_latency_us.is_some() {
+        text += &format!("{}\n", recommended_table(report));
+    }
+    text += &replayed_text(report);
     for sentence in &report.advice {
         text += &format!("- {sentence}\n");
     }
     text + &inputs_text(&report.inputs)
 }
 
+/// What each VM has and sees, as it was replayed.
+fn recommended_table(report: &SizeReport) -> Table {
+    let size = |blocks: u64| show_size(blocks.saturating_mul(report.block_bytes));
+    let has_dram = report.recommended.levels.dram_bytes > 0;
+    let mut titles = vec!["VM", "DRAM", "SSD", "hits % of block reads", "us a request"];
+    titles.retain(|title| has_dram || *title != "DRAM");
+    let mut table = output::table(&titles, 1);
+    for vm in report.recommended.vms.iter().take(MAX_TABLE_VMS) {
+        let mut row = vec![vm.name.clone()];
+        row.extend(has_dram.then(|| size(vm.share.dram_blocks)));
+        row.push(size(vm.share.ssd_blocks));
+        row.extend([percent(vm.read_hit_ratio), number(vm.mean_latency_us, 1)]);
+        table.add_row(row);
+    }
+    table
+}
+
 fn replayed_text(report: &SizeReport) -> String {
     let mut text = String::new();
     for replayed in &report.replayed {
         text += &format!(
-            "Replayed with {} mode={}: {} % of reads hit, {} us a request; {}\n",
+            "Replayed with {} mode={}: {} % of block reads hit, {} us a request; {}\n",
             replayed.scheme,
             replayed.mode,
             percent(replayed.read_hit_ratio),
@@ -83,13 +126,16 @@ fn replayed_text(report: &SizeReport) -> String {
             wear_text(&replayed.wear)
         );
     }
-    if let Some((mode, reason)) = report.mode.zip(report.mode_reason.as_ref()) {
-        text += &format!("Taken: mode={mode}; {reason}.\n");
-    }
     if let Some(instead) = &report.one_level {
         text += &one_level_text(instead);
     }
+    // Beside what was replayed, which counts requests and knows sequential runs, it would be taken for the same.
     if report.replayed.is_empty() {
+        text += &format!(
+            "By the curves, {} us a block access, each alone and on disk a random one; without a cache {} us.\n",
+            number(report.total.mean_latency_us, 1),
+            number(report.without_cache.mean_latency_us, 1)
+        );
         text += &format!("At most {}\n", wear_text(&report.wear));
     }
     text
@@ -98,7 +144,7 @@ fn replayed_text(report: &SizeReport) -> String {
 /// What the same money would do as one SSD level.
 fn one_level_text(instead: &OneLevelReport) -> String {
     let mut text = format!(
-        "The same money on one SSD level of {}, replayed with {}: {} % of reads hit, {} us a request; {}\n",
+        "The same money on one SSD level of {}, replayed with {}: {} % of block reads hit, {} us a request; {}\n",
         show_size(instead.levels.ssd_bytes),
         instead.label,
         percent(instead.read_hit_ratio),
@@ -115,7 +161,7 @@ fn one_level_text(instead: &OneLevelReport) -> String {
 /// How to see what was said.
 fn seen_by(command: &str) -> String {
     let first = if command.ends_with(PLAN_FILE) {
-        format!("write this plan with --json > {PLAN_FILE}, then ")
+        format!("write this plan with --json={PLAN_FILE}, then ")
     } else {
         String::new()
     };
@@ -135,7 +181,7 @@ fn level_text(name: &str, level: &LevelReport, size: &dyn Fn(u64) -> String) -> 
     )
 }
 
-fn row(vm: &VmSizeReport, size: &dyn Fn(u64) -> String) -> [String; 10] {
+fn row(vm: &VmSizeReport, size: &dyn Fn(u64) -> String) -> [String; 9] {
     let of_reads = |hits: u64| {
         let reads = vm.outcome.block_reads;
         percent((reads > 0).then(|| hits as f64 / reads as f64))
@@ -150,7 +196,6 @@ fn row(vm: &VmSizeReport, size: &dyn Fn(u64) -> String) -> [String; 10] {
         percent(vm.outcome.read_hit_ratio),
         of_reads(vm.outcome.dram_hits),
         of_reads(vm.outcome.ssd_hits),
-        number(vm.outcome.mean_latency_us, 1),
     ]
 }
 
@@ -166,7 +211,7 @@ fn wear_text(wear: &WearReport) -> String {
 
 /// Every write of a VM with a share of the SSD counts, so that what is said of the SSD is an upper bound.
 fn front_text(front: &[FrontReport], has_times: bool) -> String {
-    let mut titles = vec!["cost usd", "DRAM", "SSD", "read hits %", "latency us"];
+    let mut titles = vec!["cost usd", "DRAM", "SSD", "hits % of reads", "us a block access"];
     if has_times {
         titles.extend(["SSD written a day at most", "SSD life at least"]);
     } else {

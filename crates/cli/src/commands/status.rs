@@ -7,7 +7,8 @@ use serde::Deserialize;
 use crate::amounts::show_count;
 use crate::arguments::Daemon;
 use crate::error::CliError;
-use crate::output::{number, table, write};
+use crate::output::{number, table};
+use crate::results::{JsonArgs, is_to_standard_output};
 
 /// Of the status table, the first column of numbers.
 const FIRST_NUMBER: usize = 2;
@@ -21,9 +22,8 @@ pub struct StatusCommand {
     #[command(flatten)]
     daemon: Daemon,
 
-    /// Write JSON instead of a table.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 impl StatusCommand {
@@ -31,10 +31,12 @@ impl StatusCommand {
         let answer = lode_server::status(&self.daemon.control()?)?;
         let value: serde_json::Value = serde_json::from_str(&answer)
             .map_err(|error| CliError::Failure(format!("The daemon's answer is not JSON: {error}")))?;
-        if self.json {
-            return write(&format!("{value:#}\n"));
+        if self.json.outputs().any(is_to_standard_output) {
+            return self.json.write(&value, String::new);
         }
-        write(&Status::new(value)?.text())
+        // A table needs more of an answer than JSON does.
+        let text = Status::new(value.clone())?.text();
+        self.json.write(&value, || text)
     }
 }
 

@@ -7,7 +7,8 @@ use lode_server::{Config, VolumeView, Volumes};
 
 use crate::amounts::show_size;
 use crate::error::CliError;
-use crate::output::{table, write, write_json};
+use crate::output::{table, write};
+use crate::results::JsonArgs;
 
 /// Look at the volumes of a cache SSD that no daemon serves, or remove one.
 #[derive(Args)]
@@ -29,9 +30,8 @@ struct List {
     #[arg(value_name = "CONFIG.toml")]
     config: PathBuf,
 
-    /// Write JSON instead of a table.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// Remove a volume and give its space back.
@@ -55,7 +55,7 @@ impl VolumeCommand {
         match &self.action {
             Action::List(list) => {
                 let volumes = lode_server::volumes(&Config::load(&list.config)?)?;
-                if list.json { write_json(&volumes) } else { write(&text(&volumes)) }
+                list.json.write(&volumes, || text(&volumes))
             }
             Action::Remove(Remove { config, name, force }) => {
                 let space_bytes = lode_server::remove_volume(&Config::load(config)?, name, *force)?;

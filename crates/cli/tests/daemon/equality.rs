@@ -108,7 +108,7 @@ fn in_replay(site: &Site, case: &Case<'_>) -> Vec<u64> {
     writer.close().unwrap();
     let [dram, ssd, read_ssd] = [dram_mib, ssd_mib, read_ssd_mib].map(|mib| format!("{mib}MiB"));
     let path = path.to_str().unwrap();
-    let mut arguments = vec!["replay", path, "--scheme", scheme, "--ssd", &ssd, "--json", "-"];
+    let mut arguments = vec!["replay", path, "--scheme", scheme, "--ssd", &ssd, "--json"];
     if dram_mib > 0 {
         arguments.extend(["--dram", &dram]);
     }

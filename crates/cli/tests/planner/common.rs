@@ -123,6 +123,11 @@ pub fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
 }
 
+/// A report without the lines that have the command it was made with.
+pub fn without_command(text: &str) -> String {
+    text.lines().filter(|line| !line.contains(": lode ")).collect::<Vec<_>>().join("\n")
+}
+
 /// Points of a curve, from its JSON form.
 pub fn points(curve: &Value) -> Vec<(u64, f64)> {
     list(curve).iter().map(|point| (whole(&point[0]), real(&point[1]))).collect()

@@ -12,7 +12,7 @@ fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
     let joined = schemes.join(",");
     let arguments = ["compare", &trace, "--schemes", &joined, "--dram", "512KiB,1MiB", "--ssd", "2MiB,4MiB"];
     let (table, errors) = both(&arguments);
-    assert_eq!((errors.as_str(), table.lines().count()), ("", 2 + 6 + 2));
+    assert_eq!((errors.as_str(), table.lines().count()), ("", 4 + 2 + 6 + 2));
     assert!(table.contains("as not all schemes know them: etica:mode=npe, lru;"), "{table}");
     assert!(table.contains("DRAM and SSD for etica:mode=npe; SSD for lru, arc;"), "{table}");
     assert!(table.contains("SSD life") && (table.contains(" years ") || table.contains(" days ")), "{table}");
@@ -39,7 +39,7 @@ fn every_scheme_meets_every_size_and_replays_as_lode_replay_does() {
             // As ARC knows no sets.
             replay.extend(["--set", "assoc=0"]);
         }
-        replay.extend(["--json", "-"]);
+        replay.extend(["--json"]);
         let alone: serde_json::Value = serde_json::from_str(&good(&replay)).expect("JSON");
         assert_eq!(cell["mean_latency_us"], alone["total"]["mean_latency_us"], "{}", schemes[scheme]);
         assert_eq!(cell["cwf"], alone["total"]["cwf"]);
@@ -70,7 +70,7 @@ fn schemes_map_blocks_alike_unless_told_otherwise() {
         assert_eq!(report["mapping"], serde_json::from_str::<Value>(mapping).expect("JSON"), "{schemes}");
         let page = std::fs::read_to_string(&page).expect("a page");
         let text = good(&arguments);
-        assert!(text.lines().next().is_some_and(|line| line.ends_with(word)), "{text}");
+        assert!(text.lines().nth(4).is_some_and(|line| line.ends_with(word)), "{text}");
         assert!(page.contains(word), "{schemes}");
         for note in list(&report["notes"]) {
             let note = note.as_str().expect("a text");
@@ -160,7 +160,7 @@ fn a_scheme_that_needs_the_future_is_told_it() {
         }
         assert!(hits(0, size) > hits(2, size), "more than LRU");
     }
-    let replay = ["replay", &trace, "--scheme", "belady", "--ssd", "1MiB", "--json", "-"];
+    let replay = ["replay", &trace, "--scheme", "belady", "--ssd", "1MiB", "--json"];
     let alone: Value = serde_json::from_str(&good(&replay)).expect("JSON");
     let total = &alone["total"];
     let found = whole(&total["read_hits"]["ssd"]) + whole(&total["write_hits"]["ssd"]);
@@ -246,4 +246,43 @@ fn comparisons_that_cannot_be_are_refused() {
         let message = bad(&[&["compare", &trace][..], more].concat(), 2);
         assert!(message.contains(expected), "{more:?}: {message}");
     }
+}
+
+#[test]
+fn schemes_are_measured_against_one_of_them() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let arguments = ["compare", &trace, "--schemes", "lru,arc", "--ssd", "1MiB,2MiB", "--baseline", "lru"];
+    let report = json(&arguments);
+    assert_eq!(report["baseline"], "lru");
+    let cells = list(&report["cells"]);
+    let saved = |cell: &Value, base: &Value, key: &str, of: fn(f64) -> f64| {
+        let [own, base] = [cell, base].map(|cell| of(real(&cell[key])));
+        (base - own) / base
+    };
+    for size in 0..2 {
+        let (base, other) = (&cells[size], &cells[2 + size]);
+        assert_eq!(real(&base["against"]["miss_ratio_reduction"]), 0.0);
+        let misses = |ratio| 1.0 - ratio;
+        let (found, expected) =
+            (real(&other["against"]["miss_ratio_reduction"]), saved(other, base, "hit_ratio", misses));
+        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        let found = real(&other["against"]["latency_reduction"]);
+        assert!((found - saved(other, base, "mean_latency_us", |us| us)).abs() < 1e-12);
+        let of_vms = [0, 1].map(|vm| saved(&other["vms"][vm], &base["vms"][vm], "hit_ratio", misses));
+        let over = &other["against"]["over_vms"];
+        assert_eq!(whole(&over["count"]), 2);
+        assert!((real(&over["mean"]) - of_vms.iter().sum::<f64>() / 2.0).abs() < 1e-12);
+        for (percentile, expected) in [("p10", of_vms[0].min(of_vms[1])), ("p90", of_vms[0].max(of_vms[1]))] {
+            assert!((real(&over[percentile]) - expected).abs() < 1e-12, "{over}");
+        }
+    }
+    let text = good(&arguments);
+    for expected in ["fewer misses %", "less time %", "Fewer misses than with lru, over the VMs"] {
+        assert!(text.contains(expected), "{text}");
+    }
+    let page = good(&[&arguments[..], &["--html", "-"]].concat());
+    assert!(page.contains("Fewer misses than lru"));
+    let message = bad(&["compare", &trace, "--schemes", "arc", "--ssd", "1MiB", "--baseline", "lru"], 2);
+    assert!(message.contains("add it to --schemes"), "{message}");
 }

@@ -83,10 +83,10 @@ fn times_below_zero_and_times_that_go_back() {
         assert!(message.contains("below.csv, line 2"), "{message}");
         let (_, errors) = both(&[command, &[&back]].concat());
         assert!(errors.contains("back.csv: 19 requests earlier than the one before"), "{errors}");
-        assert!(errors.contains(&format!("lode trace sort {back} --out ")), "{errors}");
+        assert!(errors.contains(&format!("lode trace sort {back} -o ")), "{errors}");
     }
     let sorted = folder.path("sorted.lode");
-    good(&["trace", "sort", &back, "--out", &sorted]);
+    good(&["trace", "sort", &back, "--output", &sorted]);
     assert_eq!(both(&["curve", &sorted]).1, "");
 }
 
@@ -222,7 +222,7 @@ fn what_is_read_is_never_written_over() {
     let both = folder.file("both", "");
     refused(&[&size[..], &["--config", &both, "--svg", &both]].concat(), "--svg and --config are both");
     let replay = ["replay", &trace, "--scheme", "lru", "--ssd", "1MiB"];
-    refused(&[&replay[..], &["--json", &trace]].concat(), "a file that is read");
+    refused(&[&replay[..], &[&format!("--json={trace}")]].concat(), "a file that is read");
     refused(&["trace", "fit", &trace, "--output", &trace], "a file that is read");
 }
 

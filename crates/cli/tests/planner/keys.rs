@@ -93,6 +93,10 @@ fn of_sizes() {
         }
         assert_keys(&section, &report["wear"], WEAR);
         assert_keys(&section, &report["ssd_rating"], "drive_writes_per_day years");
+        let recommended = &report["recommended"];
+        let fields = "label scheme settings levels cost_usd vms read_hit_ratio mean_latency_us wear utilisation reason sentence";
+        assert_keys(&section, recommended, fields);
+        assert_keys(&section, &recommended["vms"][0], "name share read_hit_ratio mean_latency_us");
     }
     assert_keys(&section, &sized["vms"][0]["split"], "dram ssd");
     assert_keys(&section, &sized["vms"][0]["split"]["ssd"], "smaller_blocks larger_blocks smaller_share");
@@ -112,14 +116,28 @@ fn of_comparisons() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
     let section = section("compare");
-    let report = json(&["compare", &trace, "--schemes", "etica,arc", "--dram", "1MiB", "--ssd", "2MiB"]);
+    let report = json(&[
+        "compare",
+        &trace,
+        "--schemes",
+        "etica,arc",
+        "--dram",
+        "1MiB",
+        "--ssd",
+        "2MiB",
+        "--baseline",
+        "arc",
+    ]);
+    let against = &report["cells"][0]["against"];
+    assert_keys(&section, against, "miss_ratio_reduction latency_reduction over_vms");
+    assert_keys(&section, &against["over_vms"], "count mean p10 p50 p90");
     assert_eq!(keys(&report), fields(&section, 0));
     assert_keys(&section, &report["schemes"][0], "label scheme settings");
     assert_keys(&section, &report["sizes"][0], "dram_bytes ssd_bytes");
     let cell = "scheme size levels cost_usd hit_ratio read_hit_ratio mean_latency_us ssd_written_bytes \
-                read_ssd_written_bytes ssd_life_years read_ssd_life_years dirty_loss_per_year energy_j cwf vms";
+                read_ssd_written_bytes ssd_life_years read_ssd_life_years dirty_loss_per_year energy_j cwf against vms";
     assert_keys(&section, &report["cells"][1], cell);
-    let vm = "name read_hit_ratio mean_latency_us ssd_written_bytes read_ssd_written_bytes";
+    let vm = "name hit_ratio read_hit_ratio mean_latency_us ssd_written_bytes read_ssd_written_bytes";
     assert_keys(&section, &report["cells"][1]["vms"][0], vm);
 }
 

@@ -89,9 +89,11 @@ fn it_costs_what_the_plan_costs() {
             let plan = json(&arguments);
             let instead = &plan["one_level"];
             let (ours, theirs) = (real(&instead["cost_usd"]), real(&plan["cost_usd"]));
-            let block = ours / (whole(&instead["levels"]["ssd_bytes"]) / BLOCK) as f64;
+            let granule =
+                ours / (whole(&instead["levels"]["ssd_bytes"]) / whole(&plan["granule_bytes"])) as f64;
+            assert_eq!(whole(&instead["levels"]["ssd_bytes"]) % (64 << 10), 0, "as a daemon has it");
             assert!(
-                ours <= theirs * (1.0 + 1e-12) && theirs - ours < (vms as f64 + 1.0) * block,
+                ours <= theirs * (1.0 + 1e-12) && theirs - ours < (vms as f64 + 1.0) * granule,
                 "{ours} {theirs}"
             );
             assert_eq!(whole(&instead["levels"]["dram_bytes"]), 0);

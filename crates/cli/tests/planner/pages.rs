@@ -178,7 +178,7 @@ fn a_page_of_a_hundred_vms_stays_small() {
 fn synthetic_is_said_in_every_page_and_picture() {
     let folder = Folder::new();
     let trace = folder.path("made.lode");
-    good(&["trace", "synth", "hm_1", &trace, "--requests", "3000"]);
+    good(&["trace", "synth", "hm_1", "-o", &trace, "--requests", "3000"]);
     for (name, arguments) in [
         ("c", &["curve", &trace][..]),
         ("s", &["size", &trace, "--dram", "128KiB", "--ssd", "256KiB", "--no-replay"]),

@@ -3,11 +3,11 @@
 use crate::common::*;
 
 /// Goes the whole way with one trace; gives the configuration's text.
-fn walk(folder: &Folder, csv: &str, dram: &str, ssd: &str) -> String {
+fn walk(folder: &Folder, csv: &str, dram: &str, ssd: &str, scheme: &str) -> String {
     let at = |name: &str| folder.path(name);
     assert!(good(&["trace", "info", csv]).contains("requests"));
     let trace = at("trace.lode.zst");
-    good(&["trace", "convert", csv, &trace]);
+    good(&["trace", "convert", csv, "-o", &trace]);
     let page = at("curves.html");
     good(&["curve", &trace, "--metric", "pod", "--policy", "ro", "--html", &page]);
     assert!(std::fs::read_to_string(&page).expect("a page").contains("</html>"));
@@ -20,6 +20,8 @@ fn walk(folder: &Folder, csv: &str, dram: &str, ssd: &str) -> String {
         dram,
         "--ssd",
         ssd,
+        "--scheme",
+        scheme,
         "--config",
         &config,
         "--ssd-device",
@@ -33,10 +35,13 @@ fn walk(folder: &Folder, csv: &str, dram: &str, ssd: &str) -> String {
     let text = std::fs::read_to_string(&config).expect("a configuration");
     let file: toml::Table = text.parse().expect("TOML");
     let sections = file["vm"].as_array().expect("VMs");
-    assert_eq!(sections.len(), list(&plan["vms"]).len());
-    for (section, vm) in sections.iter().zip(list(&plan["vms"])) {
+    let recommended = &plan["recommended"];
+    assert_eq!(sections.len(), list(&recommended["vms"]).len());
+    for (section, vm) in sections.iter().zip(list(&recommended["vms"])) {
+        assert_eq!(section["scheme"].as_str(), recommended["scheme"].as_str());
         for (key, blocks) in [("dram", &vm["share"]["dram_blocks"]), ("ssd", &vm["share"]["ssd_blocks"])] {
-            let share = lode_types::parse_size(section[key].as_str().expect("a size")).expect("a size");
+            let text_of = section.get(key).map_or("0", |size| size.as_str().expect("a size"));
+            let share = lode_types::parse_size(text_of).expect("a size");
             assert_eq!(share % (64 << 10), 0, "{text}");
             assert_eq!(share, whole(blocks) * BLOCK, "what was planned is what is served: {text}");
         }
@@ -52,9 +57,22 @@ fn walk(folder: &Folder, csv: &str, dram: &str, ssd: &str) -> String {
 fn a_made_trace_becomes_a_configuration() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
-    let text = walk(&folder, &trace, "512KiB", "2MiB");
-    for expected in ["web_0", "db_0", "[ssd]", "lode serve --check"] {
-        assert!(text.contains(expected), "{text}");
+    for (scheme, expected, absent) in [
+        ("best", "scheme = \"lru\"", "dram ="),
+        ("etica", "mode = \"npe\"", "full-hybrid"),
+        ("arc", "scheme = \"arc\"", "settings"),
+        ("lru:write_policy=wt", "write_policy = \"wt\"", "mode"),
+    ] {
+        let text = walk(&folder, &trace, "512KiB", "2MiB", scheme);
+        for expected in ["web_0", "db_0", "[ssd]", "lode serve --check", expected] {
+            assert!(text.contains(expected), "{scheme}: {text}");
+        }
+        assert!(!text.contains(absent), "{scheme}: {text}");
+        std::fs::remove_file(folder.path("cache.img")).expect("it is there");
+    }
+    for scheme in ["tica-ef", "belady", "etica:mode=npe"] {
+        let message = bad(&["size", &trace, "--dram", "1MiB", "--ssd", "1MiB", "--scheme", scheme], 2);
+        assert!(message.contains("has one SSD level and can be served"), "{message}");
     }
 }
 
@@ -62,7 +80,7 @@ fn a_made_trace_becomes_a_configuration() {
 fn a_downloaded_trace_becomes_a_configuration() {
     let Some(trace) = shared("msr-hm_0-sample1k.csv.zst") else { return };
     let folder = Folder::new();
-    walk(&folder, &trace, "8MiB", "64MiB");
+    walk(&folder, &trace, "8MiB", "64MiB", "best");
 }
 
 #[test]
@@ -71,7 +89,7 @@ fn names_are_made_fit_for_a_configuration() {
     let names = ["a b/c", "a-b/c", "ü", "x"];
     let guests = names.map(|name| Guest { name, blocks: 50, reads: 60 });
     let trace = folder.file("odd.csv", msr_csv(&guests, 400));
-    let text = walk(&folder, &trace, "1MiB", "2MiB");
+    let text = walk(&folder, &trace, "1MiB", "2MiB", "etica");
     for expected in ["\"a-b-c_0\"", "\"a-b-c_0-2\"", "\"x_0\""] {
         assert!(text.contains(expected), "{expected} in {text}");
     }
@@ -92,7 +110,7 @@ fn few_granules_are_planned_as_they_are_served() {
     let names = ["a", "b", "c", "d", "e", "f", "g"];
     let guests = names.map(|name| Guest { name, blocks: 60, reads: 50 });
     let trace = folder.file("seven.csv", msr_csv(&guests, 2100));
-    let text = walk(&folder, &trace, "256KiB", "320KiB");
+    let text = walk(&folder, &trace, "256KiB", "320KiB", "etica");
     assert!(text.contains("ssd = \"0 B\"") && text.contains("ssd = \"64 KiB\""), "{text}");
 }
 
@@ -112,11 +130,12 @@ fn a_configuration_that_is_not_the_plan_says_so() {
         let errors = errors(more);
         assert!(errors.contains(expected), "{expected} in {errors}");
     };
-    errors_of(&["--no-replay"], "no mode is known to be the best; the configuration has full-hybrid");
-    assert_eq!(file().matches("mode = \"full-hybrid\"").count(), 2, "{}", file());
-    errors_of(&["--solver", "talus"], "the plan cuts the caches of");
+    errors_of(&["--no-replay"], "no scheme is known to be the best; the configuration has etica:");
+    assert_eq!(file().matches("scheme = \"etica\"").count(), 2, "{}", file());
+    assert!(!file().contains("mode = "), "what is at its default is left away: {}", file());
+    errors_of(&["--solver", "talus", "--scheme", "etica"], "the plan cuts the caches of");
     // Between 72 and 80 KiB there are no whole 64 KiB, and the rule comes first.
-    let rule = ["--vm", "db_0:min-ssd=72KiB,max-ssd=80KiB"];
+    let rule = ["--vm", "db_0:min-ssd=72KiB,max-ssd=80KiB", "--scheme", "etica"];
     errors_of(&rule, "db_0: the plan gives it 80 KiB of ssd, the configuration");
 }
 
@@ -131,6 +150,7 @@ fn the_commands_of_the_page_exist() {
         let depth = if words[0] == "trace" { 2 } else { 1 };
         let help = good(&[&words[..depth], &["--help"]].concat());
         for option in words.iter().filter(|word| word.starts_with("--")) {
+            let option = option.split('=').next().unwrap_or_default();
             assert!(help.contains(option), "{option} of {line}");
         }
         commands += 1;

@@ -302,7 +302,10 @@ fn a_real_trace_is_sized_alike_by_any_number_of_threads() {
 fn a_plan_is_shown_where_its_replay_does_not_fit_the_memory() {
     let folder = Folder::new();
     let trace = folder.file("long.csv", msr_csv(&TWO, 20_000));
-    let arguments = ["size", &trace, "--dram", "1MiB", "--ssd", "2MiB", "--sample", "size=64", "--memory"];
+    let arguments = [
+        "size", &trace, "--dram", "1MiB", "--ssd", "2MiB", "--sample", "size=64", "--scheme", "etica",
+        "--memory",
+    ];
     let (text, errors) = both(&[&arguments[..], &["128KiB"]].concat());
     assert!(text.contains("web_0") && text.contains("At most ") && !text.contains("Replayed"), "{text}");
     assert!(
@@ -318,9 +321,10 @@ fn a_plan_is_shown_where_its_replay_does_not_fit_the_memory() {
     let (text, errors) = both(&[&arguments[..], &[enough]].concat());
     assert_eq!(errors, "");
     // First the plan, then what it led to, then what there is to do.
-    let places: Vec<usize> = ["web_0", "The levels cost", "Replayed with etica", "The same money", "\n- "]
-        .map(|part| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}")))
-        .to_vec();
+    let places: Vec<usize> =
+        ["web_0", "The levels cost", "Recommended: ", "Replayed with etica", "The same money", "\n- "]
+            .map(|part| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}")))
+            .to_vec();
     assert!(places.is_sorted(), "{places:?}: {text}");
     assert!(json(&[&arguments[..], &[enough]].concat())["not_replayed"].is_null());
 }
@@ -349,4 +353,23 @@ fn money_that_buys_nothing_is_said() {
         good(&budget("0.00001usd")).contains("- 0.00001 usd buy nothing: the smallest share, 64 KiB, costs")
     );
     assert!(!said(&json(&budget("1usd"))));
+}
+
+/// Of several traces each VM says which it is of; rules may leave that away.
+#[test]
+fn vms_of_several_traces_carry_their_traces_names() {
+    let folder = Folder::new();
+    let traces = ["one.csv", "two.csv"].map(|name| folder.file(name, msr_csv(&TWO, 500)));
+    let arguments = |rule| ["size", &traces[0], &traces[1], "--dram", "512KiB", "--no-replay", "--vm", rule];
+    for (rule, most) in [("web_0:max-dram=64KiB", [true, true]), ("two:web_0:max-dram=64KiB", [false, true])]
+    {
+        let plan = json(&arguments(rule));
+        let names: Vec<&str> = list(&plan["vms"]).iter().filter_map(|vm| vm["name"].as_str()).collect();
+        assert_eq!(names, ["one:web_0", "two:web_0", "one:db_0", "two:db_0"]);
+        let bound = [0, 1].map(|vm| whole(&plan["vms"][vm]["demand"]["dram_blocks"]) <= 16);
+        assert_eq!(bound, most, "{rule}");
+    }
+    assert!(
+        bad(&arguments("three:web_0:weight=2"), 2).contains("No VM of these traces is called three:web_0")
+    );
 }

@@ -29,7 +29,7 @@ fn tables_leave_out_what_needs_times_and_tell_the_unit() {
     let folder = Folder::new();
     let trace = lis(&folder, "a.lis", 500);
     let compact = folder.path("a.lis.lode");
-    let written = good(&["trace", "convert", &trace, &compact]);
+    let written = good(&["trace", "convert", &trace, "-o", &compact]);
     assert!(written.contains("block numbers taken as 512 B each"), "{written}");
     let config = ["--dram", "1MiB", "--ssd", "1MiB", "--scheme", "etica"];
     for file in [&trace, &compact] {
@@ -83,7 +83,17 @@ fn in_json_what_needs_times_is_null() {
     let compared = json(&[&["compare", &trace][..], &COMPARE].concat());
     assert_null(&compared["cells"][0], &["energy_j", "ssd_life_years"]);
     let out = folder.path("replay.json");
-    good(&["replay", &trace, "--dram", "1MiB", "--ssd", "1MiB", "--scheme", "etica", "--json", &out]);
+    good(&[
+        "replay",
+        &trace,
+        "--dram",
+        "1MiB",
+        "--ssd",
+        "1MiB",
+        "--scheme",
+        "etica",
+        &format!("--json={out}"),
+    ]);
     let replayed: Value =
         serde_json::from_str(&std::fs::read_to_string(out).expect("a report")).expect("JSON");
     let devices = &replayed["devices"];
@@ -134,16 +144,16 @@ fn what_is_asked_of_times_that_are_not_there_is_refused() {
     let message = bad(&["curve", &trace, "--interval", "10min"], 2);
     assert!(message.contains("a.lis has no times") && message.contains("number of requests"), "{message}");
     let out = folder.path("out.lode");
-    let message = bad(&["trace", "filter", &trace, "--from", "1ms", "--out", &out], 2);
+    let message = bad(&["trace", "filter", &trace, "--from", "1ms", "--output", &out], 2);
     assert!(message.contains("a.lis has no times; leave --from and --until away"), "{message}");
     let profile = good(&["trace", "fit", &trace, "-o", "-"]);
     assert!(profile.contains("The trace has no times: one request a microsecond"), "{profile}");
     // What is made of it says so, too.
     for tool in [&["head", "--requests", "100"][..], &["filter"], &["sort"]] {
-        good(&[&["trace"], tool, &[trace.as_str(), "--out", &out]].concat());
+        good(&[&["trace"], tool, &[trace.as_str(), "--output", &out]].concat());
         assert_eq!(json(&["trace", "info", &out])["input"]["has_times"], false, "{tool:?}");
     }
     let parts = folder.path("parts");
-    good(&["trace", "split", &trace, "--out", &parts]);
+    good(&["trace", "split", &trace, "--output", &parts]);
     assert_eq!(json(&["trace", "info", &format!("{parts}/a.lode")])["input"]["has_times"], false);
 }

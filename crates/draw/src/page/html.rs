@@ -90,8 +90,8 @@ pub(super) fn write(page: &Page, counts: &[usize], positions: &[usize]) -> Resul
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{title}</title>\n<style>\n{SHEET}</style>\n</head>\n<body>\n<header>\n<h1>{title}</h1>\n"
     );
-    if !page.subtitle.is_empty() {
-        out.push_str(&format!("<p>{}</p>\n", escape(&clean_text(&page.subtitle))));
+    for paragraph in page.lead.iter().chain([&page.subtitle]).filter(|text| !text.is_empty()) {
+        out.push_str(&format!("<p>{}</p>\n", escape(&clean_text(paragraph))));
     }
     out.push_str("</header>\n");
     write_controls(&mut out, page, counts, positions);

@@ -113,7 +113,9 @@ pub struct Section {
 pub struct Page {
     /// The heading and the name of the window.
     pub title: String,
-    /// What stands below the heading: where the data come from, whether they are synthetic.
+    /// What comes first below the heading, a paragraph each: what whoever reads no further should know.
+    pub lead: Vec<String>,
+    /// What stands below that: where the data come from, whether they are synthetic.
     pub subtitle: String,
     /// Sliders, which [`States`] name by their index here.
     pub sliders: Vec<Slider>,

@@ -6,15 +6,16 @@ use lode_draw::{
 
 use lode_replay::InputReport;
 
-use super::{FOOTER, subtitle};
+use super::{lead, subtitle};
 use crate::error::PlanError;
+use crate::heading::{Made, PROGRAM};
 use crate::report::{CellReport, CompareReport};
 
 /// A page: every measure over the size, and all numbers.
 ///
 /// # Errors
 /// [`PlanError::Draw`] for more than a page can show.
-pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
+pub fn compare_page(report: &CompareReport, made: &Made) -> Result<String, PlanError> {
     let charts = vec![
         chart(report, "Hits", "Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio),
         chart(report, "Latency of a request", "Mean latency", Unit::Microseconds, |cell| {
@@ -33,9 +34,10 @@ pub fn compare_page(report: &CompareReport) -> Result<String, PlanError> {
     }
     let page = Page {
         title: "Schemes side by side".to_owned(),
+        lead: lead(report.in_short(), made),
         subtitle: subtitle(&report.inputs, &what(report)),
         sections,
-        footer: FOOTER.to_owned(),
+        footer: PROGRAM.to_owned(),
         ..Page::default()
     };
     Ok(page.html()?)
@@ -88,15 +90,20 @@ fn table(report: &CompareReport) -> Table {
         Column { title: "Scheme".to_owned(), cells: Cells::Text(report.cells.iter().map(label).collect()) },
         numbers("DRAM", Unit::Bytes, |cell| Some(cell.levels.dram_bytes as f64)),
         numbers("SSD", Unit::Bytes, |cell| Some(cell.levels.ssd_bytes as f64)),
-        numbers("Hits", Unit::Ratio, |cell| cell.hit_ratio),
-        numbers("Read hits", Unit::Ratio, |cell| cell.read_hit_ratio),
-        numbers("Latency", Unit::Microseconds, |cell| cell.mean_latency_us),
+        numbers("Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio),
+        numbers("Hits of block reads", Unit::Ratio, |cell| cell.read_hit_ratio),
+        numbers("Latency of a request", Unit::Microseconds, |cell| cell.mean_latency_us),
         numbers("SSD written", Unit::Bytes, |cell| Some(cell.ssd_written_bytes as f64)),
         numbers("Per write", Unit::Count, |cell| cell.cwf),
     ];
     if InputReport::all_have_times(&report.inputs) {
         columns.push(numbers("Life", Unit::Years, |cell| cell.ssd_life_years));
         columns.push(numbers("Energy", Unit::Named("J"), |cell| cell.energy_j));
+    }
+    if let Some(baseline) = &report.baseline {
+        let fewer = format!("Fewer misses than {baseline}");
+        let against = |cell: &CellReport| cell.against.as_ref().and_then(|one| one.miss_ratio_reduction);
+        columns.push(numbers(&fewer, Unit::Ratio, against));
     }
     columns.push(numbers("Cost", Unit::Dollars, |cell| Some(cell.cost_usd)));
     Table { title: "Every scheme with every size".to_owned(), columns }

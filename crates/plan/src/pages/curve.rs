@@ -2,24 +2,26 @@
 
 use lode_draw::{Axis, Cells, Column, Item, LineChart, Page, Section, States, Style, Table, Unit};
 
-use super::{FOOTER, shown_vms, size_axis, staircase, subtitle};
+use super::{lead, shown_vms, size_axis, staircase, subtitle};
 use crate::error::PlanError;
+use crate::heading::{Made, PROGRAM};
 use crate::report::{CurveReport, VmCurveReport};
 
 /// A page with every VM's curve.
 ///
 /// # Errors
 /// [`PlanError::Draw`] for more than a page can show.
-pub fn curve_page(report: &CurveReport) -> Result<String, PlanError> {
+pub fn curve_page(report: &CurveReport, made: &Made) -> Result<String, PlanError> {
     let vms = shown(report);
     let page = Page {
         title: "Hits by cache size".to_owned(),
+        lead: lead(report.in_short(), made),
         subtitle: subtitle(&report.inputs, &what(report)),
         sections: vec![
             Section { title: "Curves".to_owned(), items: vec![Item::Lines(vec![chart(report)])] },
             Section { title: "VMs".to_owned(), items: vec![Item::Table(table(report, &vms))] },
         ],
-        footer: FOOTER.to_owned(),
+        footer: PROGRAM.to_owned(),
         ..Page::default()
     };
     Ok(page.html()?)

@@ -15,11 +15,15 @@ use lode_draw::{Axis, Series, Shape, Unit};
 use lode_replay::InputReport;
 use lode_types::show_size;
 
+use crate::heading::Made;
+
 /// VMs that pages and pictures show, those with most accesses; the JSON forms have all.
 pub const MAX_PAGE_VMS: usize = 256;
 
-/// What stands below every page.
-const FOOTER: &str = concat!("Lodestore ", env!("CARGO_PKG_VERSION"));
+/// What comes first on every page: the result in one sentence, and how it came about.
+fn lead(in_short: Option<String>, made: &Made) -> Vec<String> {
+    in_short.into_iter().chain([made.line()]).collect()
+}
 
 /// Where the numbers come from; it says so when they are synthetic.
 fn subtitle(inputs: &[InputReport], more: &str) -> String {

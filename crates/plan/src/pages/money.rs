@@ -16,7 +16,7 @@ pub(super) fn front_chart(front: &[FrontReport], levels: LevelBytes) -> LineChar
         "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats; without the \
          writing back to the disk, of which a small SSD has much",
         Axis::linear("Cost of both levels", Unit::Dollars),
-        Axis::linear("Mean latency", Unit::Microseconds),
+        Axis::linear("Mean latency of a block access", Unit::Microseconds),
     );
     let label = |point: &FrontReport| {
         let LevelBytes { dram_bytes, ssd_bytes, .. } = point.levels;
@@ -51,8 +51,8 @@ pub(super) fn front_table(front: &[FrontReport], has_times: bool) -> Table {
         numbers("Cost", Unit::Dollars, |point| Some(point.cost_usd)),
         numbers("DRAM", Unit::Bytes, |point| Some(point.levels.dram_bytes as f64)),
         numbers("SSD", Unit::Bytes, |point| Some(point.levels.ssd_bytes as f64)),
-        numbers("Read hits", Unit::Ratio, |point| point.outcome.read_hit_ratio),
-        numbers("Latency", Unit::Microseconds, |point| point.outcome.mean_latency_us),
+        numbers("Hits of block reads", Unit::Ratio, |point| point.outcome.read_hit_ratio),
+        numbers("Latency of a block access", Unit::Microseconds, |point| point.outcome.mean_latency_us),
     ];
     if has_times {
         columns.push(numbers("SSD written, at most", Unit::BytesPerDay, |point| point.wear.bytes_per_day));
@@ -95,7 +95,7 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
         Column { title: "Scheme".to_owned(), cells: Cells::Text(names) },
         numbers("DRAM", Unit::Bytes, |one| Some(one.levels.dram_bytes as f64)),
         numbers("SSD", Unit::Bytes, |one| Some(one.levels.ssd_bytes as f64)),
-        numbers("Read hits", Unit::Ratio, |one| one.read_hit_ratio),
+        numbers("Hits of block reads", Unit::Ratio, |one| one.read_hit_ratio),
         numbers("Latency of a request", Unit::Microseconds, |one| one.mean_latency_us),
         numbers("SSD written", Unit::Bytes, |one| Some(one.wear.written_bytes as f64)),
     ];
@@ -110,8 +110,8 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
 
 /// Which mode was taken and why, and what one level does better for the same money.
 pub(super) fn about_replays(report: &SizeReport) -> Vec<String> {
-    let taken = report.mode.zip(report.mode_reason.as_ref());
-    let taken = taken.map(|(mode, reason)| format!("Taken: mode={mode}; {reason}."));
+    let mode = report.mode.zip(report.mode_reason.as_ref());
+    let taken = mode.map(|(mode, reason)| format!("Of both levels with etica, mode={mode}: {reason}."));
     let instead = report.one_level.as_ref().and_then(|instead| Some((instead.sentence.clone()?, instead)));
     let (sentence, command) = instead.map_or((None, None), |(sentence, instead)| {
         (

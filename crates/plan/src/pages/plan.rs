@@ -9,26 +9,34 @@ use lode_replay::InputReport;
 use lode_types::Level;
 
 use super::money::{about_replays, front_chart, front_table, replayed_table};
-use super::{FOOTER, MAX_PAGE_VMS, shown_vms, size_axis, staircase, subtitle};
+use super::{MAX_PAGE_VMS, lead, shown_vms, size_axis, staircase, subtitle};
+use crate::answer::SCHEME;
 use crate::error::PlanError;
+use crate::heading::{Made, PROGRAM};
 use crate::levels::title;
+use crate::recommend::RecommendedVm;
 use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
 
 /// A page: curves, shares, sliders of the levels' sizes, wear, advice.
 ///
 /// # Errors
 /// [`PlanError::Draw`] for more than a page can show; [`PlanError::Request`] for a report that was not made for a page.
-pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
+pub fn size_page(report: &SizeReport, made: &Made) -> Result<String, PlanError> {
     let Some(advice_at) = &report.advice_at else {
         return Err(PlanError::Request("This report was made without what a page of it shows".to_owned()));
     };
     let vms = shown(report);
     let view = View { report, vms: &vms, sliders: Sliders::of(report) };
     let has_times = InputReport::all_have_times(&report.inputs);
-    let mut sections = vec![Section {
-        title: "Advice".to_owned(),
-        items: vec![Item::Sentences(view.sliders.by_both(|dram, ssd| advice_at[dram][ssd].clone()))],
-    }];
+    let two_levels = report.recommended.scheme == SCHEME;
+    let advice = if two_levels { "Advice" } else { "Advice for two levels, which are not recommended" };
+    let mut sections = vec![
+        Section { title: "Recommended".to_owned(), items: recommended(report, &vms, two_levels) },
+        Section {
+            title: advice.to_owned(),
+            items: vec![Item::Sentences(view.sliders.by_both(|dram, ssd| advice_at[dram][ssd].clone()))],
+        },
+    ];
     // Without VMs, or without a level, there is nothing to draw.
     if !vms.is_empty() && view.levels().next().is_some() {
         sections.push(Section { title: "Shares".to_owned(), items: vec![Item::Bars(view.bars())] });
@@ -47,19 +55,48 @@ pub fn size_page(report: &SizeReport) -> Result<String, PlanError> {
         // Without an access no pair has a latency, and there is nothing to draw.
         let drawn = (!chart.series.is_empty()).then(|| Item::Lines(vec![chart]));
         let items = drawn.into_iter().chain([Item::Table(front_table(front, has_times))]).collect();
-        sections.insert(1, Section { title: "What money buys".to_owned(), items });
+        sections.insert(2, Section { title: "What money buys".to_owned(), items });
     }
     let page = Page {
         title: "Cache plan".to_owned(),
+        lead: lead(Some(report.recommended.sentence.clone()), made),
         subtitle: subtitle(&report.inputs, &view.what()),
         sliders: view.sliders.list(),
         // Nothing else depends on them.
         fields: if view.written_per_day().is_some() { wear_fields(report.ssd_rating) } else { Vec::new() },
         figures: view.figures(),
         sections,
-        footer: FOOTER.to_owned(),
+        footer: PROGRAM.to_owned(),
     };
     Ok(page.html()?)
+}
+
+/// What to serve: a sentence, why, and what each VM has of it as it was replayed. What there is to say of two levels stands
+/// where the sliders of these are.
+fn recommended(report: &SizeReport, vms: &[usize], two_levels: bool) -> Vec<Item> {
+    let what = &report.recommended;
+    let mut sentences = vec![format!("{}: {}.", what.label, what.reason)];
+    if !two_levels {
+        sentences.extend_from_slice(&report.advice);
+    }
+    let vms = || vms.iter().map(|&vm| &what.vms[vm]);
+    let numbers = |title: &str, unit: Unit, value: &dyn Fn(&RecommendedVm) -> Option<f64>| Column {
+        title: title.to_owned(),
+        cells: Cells::Numbers(unit, States::fixed(vms().map(value).collect())),
+    };
+    let mut columns = vec![Column {
+        title: "VM".to_owned(),
+        cells: Cells::Text(vms().map(|vm| vm.name.clone()).collect()),
+    }];
+    for level in Level::SIZED.into_iter().filter(|level| what.levels.of(*level) > 0) {
+        let bytes = move |vm: &RecommendedVm| Some(vm.share.of(level) as f64 * report.block_bytes as f64);
+        columns.push(numbers(title(level), Unit::Bytes, &bytes));
+    }
+    columns.push(numbers("Hits of block reads", Unit::Ratio, &|vm| vm.read_hit_ratio));
+    columns.push(numbers("Latency of a request", Unit::Microseconds, &|vm| vm.mean_latency_us));
+    let table = Table { title: "Every VM, replayed".to_owned(), columns };
+    let replayed = what.mean_latency_us.map(|_| Item::Table(table));
+    [Item::Sentences(States::fixed(sentences))].into_iter().chain(replayed).collect()
 }
 
 /// The shares as SVG, for a paper.
@@ -362,8 +399,9 @@ impl View<'_> {
             let useful = move |vm: &VmSizeReport| Some(self.bytes(vm.demand.of(level)));
             columns.push(fixed(&format!("{} useful", title(level)), Unit::Bytes, &useful));
         }
-        columns.push(fixed("Read hits", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));
-        columns.push(fixed("Latency", Unit::Microseconds, &|vm| vm.outcome.mean_latency_us));
+        columns.push(fixed("Hits of block reads", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));
+        columns
+            .push(fixed("Latency of a block access", Unit::Microseconds, &|vm| vm.outcome.mean_latency_us));
         Table { title: "Every VM; hits and latency are those at the sizes asked for".to_owned(), columns }
     }
 }

@@ -7,6 +7,7 @@ use lode_replay::{Counts, InputReport};
 use lode_types::Level;
 use serde::Serialize;
 
+use super::baseline::Against;
 use crate::compare::{Cell, CompareOptions};
 use crate::levels::{LevelBytes, title};
 use crate::mapping::Mapping;
@@ -20,6 +21,8 @@ pub struct CompareReport {
     pub devices: String,
     /// The schemes.
     pub schemes: Vec<SchemeEntry>,
+    /// Which of them the others are measured against, if one was named.
+    pub baseline: Option<String>,
     /// The sizes asked for, in their order.
     pub sizes: Vec<LevelBytes>,
     /// Every scheme with every size, scheme by scheme.
@@ -78,6 +81,8 @@ pub struct CellReport {
     pub dirty_loss_per_year: Option<f64>,
     /// Blocks written to both SSDs for each block that guests wrote; none without those.
     pub cwf: Option<f64>,
+    /// What it saves of the baseline's with the same size; none without a baseline.
+    pub against: Option<Against>,
     /// Each VM, in order of appearance.
     pub vms: Vec<CellVm>,
 }
@@ -87,6 +92,8 @@ pub struct CellReport {
 pub struct CellVm {
     /// Its name.
     pub name: String,
+    /// Share of its block accesses that a level serves, write hits included; none without accesses.
+    pub hit_ratio: Option<f64>,
     /// Share of its block reads that a level serves; none without reads.
     pub read_hit_ratio: Option<f64>,
     /// Mean time of its requests; none without requests.
@@ -110,6 +117,7 @@ impl CompareReport {
             block_bytes: options.block_size.bytes(),
             devices: options.host.name.clone(),
             schemes: schemes.collect(),
+            baseline: None,
             sizes: options.sizes.clone(),
             cells: cells.iter().map(CellReport::new).collect(),
             inputs: first.map_or_else(Vec::new, |report| report.inputs.clone()),
@@ -180,6 +188,7 @@ impl CellReport {
         let devices = &report.devices;
         let vms = report.vms.iter().map(|vm| CellVm {
             name: vm.name.clone(),
+            hit_ratio: hit_ratio(&vm.counts),
             read_hit_ratio: read_hit_ratio(&vm.counts),
             mean_latency_us: vm.counts.mean_latency_us,
             ssd_written_bytes: vm.devices.ssd_written_bytes,
@@ -203,6 +212,7 @@ impl CellReport {
             read_ssd_life_years: devices.read_ssd_life_years,
             dirty_loss_per_year: devices.mirrors.and_then(|mirrors| mirrors.loss_per_year),
             cwf: report.total.counters.cwf,
+            against: None,
             vms: vms.collect(),
         }
     }

@@ -1,9 +1,11 @@
 //! Results in the shape that `docs/reports.md` describes, whose names are stable.
 
+mod baseline;
 mod compare;
 mod curve;
 mod plan;
 
+pub use baseline::{Against, Spread};
 pub use compare::{CellReport, CellVm, CompareReport, SchemeEntry};
 pub use curve::{
     CurveReport, IntervalReport, PART_SHARES, PartReport, VmCurveReport, method_used, rate_text,

@@ -12,6 +12,7 @@ use crate::division::{LevelPlan, Outcome, SizePlan, VmPlan};
 use crate::front::FrontPoint;
 use crate::levels::{LevelBlockCounts, LevelBytes};
 use crate::load::{Load, VmLoad};
+use crate::recommend::RecommendedReport;
 use crate::totals::{LevelTotals, Totals};
 
 use super::curve::{points, thinned};
@@ -24,6 +25,8 @@ const CURVE_POINTS: usize = 200;
 pub struct SizeReport {
     /// Bytes of a block.
     pub block_bytes: u64,
+    /// Bytes that shares are multiples of, where they can be.
+    pub granule_bytes: u64,
     /// How the curves were obtained.
     pub method: String,
     /// What the division maximises.
@@ -48,6 +51,10 @@ pub struct SizeReport {
     pub wear: WearReport,
     /// What the devices' profile says may be written to an SSD.
     pub ssd_rating: SsdRating,
+    /// What to serve in the end.
+    pub recommended: RecommendedReport,
+    /// Mean time of a request without any cache, replayed; none without requests, or if it was not.
+    pub without_cache_us: Option<f64>,
     /// The mode of the scheme that serves it with which the plan was best by the objective when it was replayed; of those
     /// about as good, that with which the SSD lasts longest. None if it was not replayed.
     pub mode: Option<&'static str>,
@@ -350,26 +357,6 @@ impl ReplayedReport {
         let ReplayFigures { read_hit_ratio, mean_latency_us, wear, utilisation } = figures;
         let scheme = report.scheme.clone();
         ReplayedReport { scheme, mode, read_hit_ratio, mean_latency_us, wear, utilisation }
-    }
-
-    /// That devices could not keep up, in sentences.
-    pub(crate) fn about_busy_devices(&self) -> Vec<String> {
-        let Some(Utilisation { ssd, backing, .. }) = self.utilisation else { return Vec::new() };
-        let mut sentences = Vec::new();
-        if backing > 1.0 {
-            sentences.push(format!(
-                "The backing disks could not keep up: with mode={} they would work {backing:.2} times as long as the traces \
-                 take, each block that is written back being a write of its own; no latency here counts waiting for them.",
-                self.mode
-            ));
-        }
-        if ssd > 1.0 {
-            sentences.push(format!(
-                "The SSD could not keep up: with mode={} it would work {ssd:.2} times as long as the traces take.",
-                self.mode
-            ));
-        }
-        sentences
     }
 }
 

@@ -35,7 +35,7 @@ fn load(requests: &[Request]) -> Load {
 fn report(requests: &[Request], levels: LevelBytes, options: &SizeOptions) -> SizeReport {
     let load = load(requests);
     let answer = answer(&load, Means::Levels(levels), options).expect("an answer");
-    answer.report(&load, options, &host(), "exact".to_owned(), &merge(requests), true)
+    answer.report(&load, options, &host(), "exact".to_owned(), &merge(requests), true).expect("a report")
 }
 
 fn request(op: AccessOp, block: u64, blocks: u64) -> Request {
@@ -122,26 +122,26 @@ fn the_advice_of_a_page_has_the_advice_of_the_plan() {
     }
 }
 
-/// A VM that writes and never reads that again has no use for hits, and one for a buffer.
+/// A VM that writes and never reads that again has no use for hits, and one for a buffer. Another could use all of the SSD.
 #[test]
 fn latency_buys_write_buffers_and_other_objectives_say_what_they_would_save() {
     let requests: Vec<Request> = (0..300).map(|at| request(Write, at * 5 % 97, 1)).collect();
-    let buffered = report(&requests, levels(0, 100), &options(LATENCY, Solver::Auto, Vec::new()));
-    assert_eq!((buffered.vms[0].share.ssd_blocks, buffered.ssd.demand_blocks), (4, 4));
-    assert!(buffered.total.mean_latency_us.expect("accesses") < 100.0);
-    assert!(!buffered.advice.iter().any(|line| line.contains("No VM")), "{:?}", buffered.advice);
-    let hits = report(&requests, levels(0, 100), &options(Objective::Hits, Solver::Auto, Vec::new()));
+    let other = |at: u64| Request {
+        vm: 1,
+        ..request(if (at / 100).is_multiple_of(2) { Write } else { Read }, at % 100, 1)
+    };
+    let both = [requests.clone(), (0..2000).map(other).collect()].concat();
+    let buffered = report(&both, levels(0, 100), &options(LATENCY, Solver::Auto, Vec::new()));
+    assert_eq!((buffered.vms[0].share.ssd_blocks, buffered.ssd.demand_blocks), (4, 104));
+    assert!(buffered.vms[0].outcome.mean_latency_us.expect("accesses") < 100.0);
+    let hits = report(&both, levels(0, 100), &options(Objective::Hits, Solver::Auto, Vec::new()));
     assert_eq!(hits.vms[0].share.ssd_blocks, 0);
-    for expected in [
-        "No VM gains read hits from SSD: no block is read again in the way that it serves.".to_owned(),
-        format!(
-            "16 KiB of SSD would buffer the writes of host_0: its mean latency would be {:.1} us instead of {:.1}.",
-            buffered.total.mean_latency_us.expect("accesses"),
-            hits.total.mean_latency_us.expect("accesses")
-        ),
-    ] {
-        assert!(hits.advice.contains(&expected), "{expected} in {:?}", hits.advice);
-    }
+    let expected = format!(
+        "16 KiB of SSD would buffer the writes of host_0: its mean latency would be {:.1} us instead of {:.1}.",
+        buffered.vms[0].outcome.mean_latency_us.expect("accesses"),
+        hits.vms[0].outcome.mean_latency_us.expect("accesses")
+    );
+    assert!(hits.advice.contains(&expected), "{expected} in {:?}", hits.advice);
     // A guarantee gives it a share; that is no reason to say that it is of no use.
     let guaranteed = VmRule { ssd_bytes: (Some(4 * BLOCK_BYTES), None), ..ssd_rule(0) };
     let told = report(&requests, levels(0, 100), &options(Objective::Hits, Solver::Auto, vec![guaranteed]));
@@ -149,6 +149,33 @@ fn latency_buys_write_buffers_and_other_objectives_say_what_they_would_save() {
     // Where it may have less than a granule there is no buffer to have.
     let bound = report(&requests, levels(0, 100), &options(LATENCY, Solver::Auto, vec![ssd_rule(3)]));
     assert_eq!((bound.vms[0].share.ssd_blocks, bound.ssd.demand_blocks), (0, 0));
+}
+
+/// What no hit has a use for keeps writes, where there are any, and is said to be of no use where all of them fit.
+#[test]
+fn what_is_left_over_keeps_writes_or_is_said_to_be_of_no_use() {
+    let writes = |vm: usize, count: u64, blocks: u64| {
+        (0..count).map(move |at| Request { vm, ..request(Write, at * 7 % blocks, 1) })
+    };
+    // The first writes each of its blocks ten times, the second once.
+    let requests: Vec<Request> = writes(0, 400, 40).chain(writes(1, 60, 60)).collect();
+    for objective in [Objective::Hits, LATENCY] {
+        let shares = |ssd_blocks: u64| {
+            let plan =
+                report(&requests, levels(64, ssd_blocks), &options(objective, Solver::Auto, Vec::new()));
+            let shares: Vec<u64> = plan.vms.iter().map(|vm| vm.share.ssd_blocks).collect();
+            assert_eq!(plan.ssd.given_blocks, shares.iter().sum::<u64>());
+            (shares, plan.advice.join(" "))
+        };
+        let (few, _) = shares(48);
+        assert_eq!(few, [40, 8], "whoever writes most for a block");
+        let (all, said) = shares(200);
+        assert_eq!(all, [40, 60]);
+        assert_eq!(
+            said.contains("400 KiB of 800 KiB are of no use: all that is written fits"),
+            objective == LATENCY
+        );
+    }
 }
 
 /// What an objective guarantees of a level that is not there is nothing.

@@ -184,7 +184,7 @@ fn sizes_that_are_too_large_for_the_exact_solver_are_named() {
     let host = Host::find("default").expect("a host");
     let report = |options| {
         let answer = answer(&load, Means::Levels(levels), options).expect("an answer");
-        answer.report(&load, options, &host, String::new(), &merge(&requests), false)
+        answer.report(&load, options, &host, String::new(), &merge(&requests), false).expect("a report")
     };
     let (all, some) = (report(&options(Objective::Hits)), report(&exact));
     let missing = all.totals.dram.sizes_bytes.len() - some.totals.dram.sizes_bytes.len();

@@ -1,7 +1,7 @@
 //! One SSD level for a plan's money: what it costs, and that it was replayed as it is said.
 
 use lode_hardware::Host;
-use lode_plan::{LevelBytes, Means, Prices, answer};
+use lode_plan::{LevelBytes, Means, Prices, SizeOptions, VmRule, answer};
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{Options, replay};
 use lode_reuse::sizing::Objective;
@@ -70,12 +70,15 @@ fn money_that_buys_nothing_is_divided_evenly() {
     let load = load_of(&traces);
     let host = Host::find("default").expect("a host");
     let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 101 * BLOCK_BYTES, ..LevelBytes::default() };
-    let options = options(Objective::Hits);
+    let rule =
+        VmRule { name: "*".to_owned(), weight: None, dram_bytes: (None, None), ssd_bytes: (None, Some(0)) };
+    let options = SizeOptions { rules: vec![rule], ..options(Objective::Hits) };
     let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
     assert!(answer.plan.vms.iter().all(|vm| vm.share_blocks == [0, 0]));
     answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 1), &|_| {}).expect("replays");
     assert_eq!(answer.one_level.as_ref().expect("some money").0.ssd_bytes, 100 * BLOCK_BYTES);
-    let report = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), false);
+    let report =
+        answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), false).expect("a report");
     let instead = report.one_level.expect("some money");
     // Writes that the plan leaves to the disk are what an SSD takes.
     assert!(instead.is_faster && !instead.writes_far_less);

@@ -2,8 +2,8 @@
 
 use lode_hardware::Host;
 use lode_plan::{
-    LevelBytes, Load, Means, ServeOptions, SizeOptions, SizeReport, VmRule, WearReport, answer, measure,
-    size, size_page,
+    Answer, LevelBytes, Load, Made, Means, ReplayedReport, ServeOptions, SizeOptions, SizeReport, VmRule,
+    WearReport, Wish, answer, measure, size, size_page,
 };
 use lode_reuse::Method;
 use lode_reuse::sizing::Objective;
@@ -65,7 +65,7 @@ fn replayed(traces: &[(u64, Vec<Request>)], levels: LevelBytes, options: &SizeOp
     let host = Host::find("default").expect("a host");
     let open = || Ok(merge_paced(traces));
     answer.replay(&load, &open, &serve(&host, 1), &|_| {}).expect("replays");
-    answer.report(&load, options, &host, String::new(), &merge_paced(traces), false)
+    answer.report(&load, options, &host, String::new(), &merge_paced(traces), false).expect("a report")
 }
 
 /// Blocks of the SSD that are read over and over, and writes elsewhere that drive them out when they are all taken. A
@@ -106,27 +106,78 @@ fn the_mode_follows_the_objective() {
     }
 }
 
-/// Blocks that are read all the time stay, whether a few writes elsewhere are taken or turned away.
+/// Blocks that are read all the time stay, whether a few writes elsewhere are taken or turned away. So the modes are alike in
+/// hits; writes that wait for the disk make one slower, unless reads that do are most of the time anyway.
 #[test]
-fn of_equally_good_modes_the_one_that_spares_the_ssd_is_taken() {
+fn near_ties_are_decided_by_latency_and_then_by_wear() {
     let one = |op, block| Request { vm: 0, op, block, blocks: 1 };
-    let mut requests: Vec<Request> = (0..8).map(|block| one(AccessOp::Write, block)).collect();
-    for round in 0..50 {
-        requests.extend((0..40).map(|at| one(AccessOp::Read, at * 3 % 8)));
-        requests.push(one(AccessOp::Write, 1000 + round * 7));
-    }
-    let traces = [(1_000, requests)];
+    let requests = |cold_reads: u64, rounds: u64| {
+        let mut requests: Vec<Request> = (0..8).map(|block| one(AccessOp::Write, block)).collect();
+        for round in 0..rounds {
+            requests.extend((0..40).map(|at| one(AccessOp::Read, at * 3 % 8)));
+            requests.push(one(AccessOp::Write, 1000 + round * 7));
+        }
+        requests.extend((0..cold_reads).map(|at| one(AccessOp::Read, 100_000 + at * 9)));
+        requests
+    };
     let levels = LevelBytes { ssd_bytes: 16 * BLOCK_BYTES, ..LevelBytes::default() };
     for objective in [Objective::Hits, Objective::SumHitRatio, Objective::MaxMin] {
-        let report = replayed(&traces, levels, &options(objective));
-        let least = report.replayed.iter().map(|one| one.wear.written_bytes).min();
-        let most = report.replayed.iter().map(|one| one.wear.written_bytes).max();
-        assert!(least < most, "the modes differ");
-        let taken = report.replayed.iter().find(|one| Some(one.mode) == report.mode);
-        assert_eq!(taken.map(|one| one.wear.written_bytes), least);
-        let reason = report.mode_reason.expect("a reason");
-        assert!(reason.contains("lasts longest"), "{reason}");
+        for (cold_reads, rounds, expected) in
+            [(0, 50, "less time than those of"), (10_000, 50, "lasts longest")]
+        {
+            let report = replayed(&[(1_000, requests(cold_reads, rounds))], levels, &options(objective));
+            let least = |figure: fn(&ReplayedReport) -> f64| {
+                report.replayed.iter().map(figure).fold(f64::INFINITY, f64::min)
+            };
+            let taken = report.replayed.iter().find(|one| Some(one.mode) == report.mode).expect("a mode");
+            let other = report.replayed.iter().find(|one| Some(one.mode) != report.mode).expect("a mode");
+            let latency = |one: &ReplayedReport| one.mean_latency_us.unwrap_or(0.0);
+            let written = |one: &ReplayedReport| one.wear.written_bytes as f64;
+            assert!(written(taken) != written(other), "the modes differ");
+            if cold_reads == 0 {
+                assert_eq!(latency(taken), least(latency));
+                assert!(written(taken) > written(other), "speed comes before wear");
+            } else {
+                assert_eq!(written(taken), least(written));
+            }
+            let reason = report.mode_reason.as_ref().expect("a reason");
+            assert!(reason.contains(expected) && reason.contains(" %"), "{reason}");
+        }
     }
+}
+
+/// What is recommended is the one level where that is better, and the two levels where they are asked for.
+#[test]
+fn the_better_one_is_recommended_unless_another_is_wished_for() {
+    // Blocks read again and again, more of them than DRAM holds: an SSD that keeps what is read has the hits.
+    let one = |op, block| Request { vm: 0, op, block, blocks: 1 };
+    let read: Vec<Request> = (0..6000).map(|at| one(AccessOp::Read, at * 7 % 300)).collect();
+    let traces = [(1_000, read)];
+    let levels =
+        LevelBytes { dram_bytes: 64 * BLOCK_BYTES, ssd_bytes: 64 * BLOCK_BYTES, ..LevelBytes::default() };
+    let load = load_of(&traces);
+    let host = Host::find("default").expect("a host");
+    let options = options(Objective::Latency { cache_us: 120.0, backing_us: 8000.0 });
+    let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
+    answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 1), &|_| {}).expect("replays");
+    let report = |answer: &Answer| {
+        let merge = merge_paced(&traces);
+        answer.report(&load, &options, &host, String::new(), &merge, false).expect("a report")
+    };
+    let best = report(&answer);
+    let instead = best.one_level.as_ref().expect("some money");
+    let recommended = &best.recommended;
+    assert_eq!((&recommended.label, &recommended.levels), (&instead.label, &instead.levels));
+    assert_eq!(recommended.mean_latency_us, instead.mean_latency_us);
+    assert!(recommended.reason.contains(" % better than etica"), "{}", recommended.reason);
+    assert!(recommended.sentence.contains("a request takes") && recommended.sentence.contains("instead of"));
+    assert!(best.without_cache_us > recommended.mean_latency_us);
+    // Nothing is advised about levels that nobody is told to buy.
+    assert!(!best.advice.iter().any(|text| text.contains("DRAM")), "{:?}", best.advice);
+    answer.wish = Wish::TwoLevels;
+    let two = report(&answer);
+    assert_eq!((two.recommended.scheme.as_str(), two.recommended.levels), ("etica", levels));
+    assert!(two.advice.iter().any(|text| text.contains("DRAM")), "{:?}", two.advice);
 }
 
 /// A full SSD that takes every write sends as many back to the disk, which the latency of a request does not show.
@@ -172,9 +223,11 @@ fn the_page_starts_from_the_rating_of_the_profile() {
         let options = options(Objective::Hits);
         let host = Host::find(name).expect("a host");
         let answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
-        let report = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), true);
+        let report = answer
+            .report(&load, &options, &host, String::new(), &merge_paced(&traces), true)
+            .expect("a report");
         let rating = report.ssd_rating;
-        let page = size_page(&report).expect("a page");
+        let page = size_page(&report, &Made::default()).expect("a page");
         for value in [rating.drive_writes_per_day, rating.years] {
             // Four digits are more than a life is shown with.
             let shown: f64 = format!("{value:.3e}").parse().expect("a number");

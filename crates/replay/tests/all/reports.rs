@@ -113,6 +113,8 @@ fn the_keys_are_those_of_the_documentation() {
     let of_input = [
         "path",
         "format",
+        "also_fits",
+        "implausible_bytes",
         "has_times",
         "unit_bytes",
         "unit_assumed",

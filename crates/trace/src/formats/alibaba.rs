@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Alibaba block CSV: device,R|W,offset,length (bytes),time (us)",
     endings: &["alibaba"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| lines::have_requests(head, parse),

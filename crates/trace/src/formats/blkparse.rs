@@ -22,6 +22,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "blkparse default text; Q events if there are any at the start, else D",
     endings: &["blkparse"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields { process: true, sync: true, critical: false },
     detect: |head| head_lines(head).any(|line| event_of(line).is_ok()),

@@ -23,6 +23,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "blktrace binary, version 7; Q events if there are any at the start, else D",
     endings: &["blktrace"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields { process: true, sync: true, critical: false },
     detect: |head| Order::of(head).is_some(),

@@ -3,10 +3,10 @@
 //! Arrival is in milliseconds, start and size in 512-byte sectors, flags are in hexadecimal: bit 0 set is a read, else
 //! it is a write; the other bits (how urgent it is) are not used. Each device is a volume, under its number.
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Op, OriginFields};
 
 use super::columns::{Columns, Row};
-use super::fields::{TimeUnit, sectors};
+use super::fields::TimeUnit;
 use super::{Format, lines};
 use crate::error::Fault;
 use crate::feed::Parsed;
@@ -18,13 +18,10 @@ pub(crate) static FORMAT: Format = Format {
     about: "DiskSim ASCII: arrival (ms) device start size (sectors) flags (bit 0: read)",
     endings: &["disksim"],
     default_unit_bytes: None,
+    units_told: false,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
-    detect: |head| {
-        let flags = |line: &[u8]| matches!(Row::of(line), Ok(Some(row)) if hex(row.op).is_none());
-        Columns::of(head).is_some_and(|columns| columns.may_be_disksim())
-            && !super::head_lines(head).any(flags)
-    },
+    detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_disksim()),
     decoder: |_| lines::decoder(parse),
 };
 
@@ -32,22 +29,15 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
     let expected = "an arrival time of zero or more milliseconds, below 2^64 ns, as first field";
     let time_ns = TimeUnit::Milliseconds.ns(Some(row.time), expected)?;
-    let (offset_bytes, length_bytes) = sectors(row.start, row.size)?;
     let flags = hex(row.op).ok_or(Fault::malformed("flags in hexadecimal as fifth field"))?;
     let op = if flags & 1 == 1 { Op::Read } else { Op::Write };
-    let volume = row.volume(volumes)?;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes,
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
+    row.in_sectors(time_ns, op, volumes)
 }
 
 #[cfg(test)]
 mod tests {
+    use lode_types::{Origin, TraceRequest};
+
     use super::*;
     use crate::error::ErrorKind;
 

@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "FIU blkparse text: time (ns) pid process start size (512 B) R|W major minor MD5",
     endings: &["fiu"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields { process: true, ..OriginFields::NONE },
     detect: |head| lines::have_requests(head, parse),

@@ -20,6 +20,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "fio I/O log, versions 2 and 3",
     endings: &["iolog"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| head_lines(head).next().is_some_and(|line| version_of(line).is_some()),

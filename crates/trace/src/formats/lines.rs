@@ -37,6 +37,14 @@ where
     matches!(parse(line, &mut VolumeTable::default()), Ok(Parsed::Request(_)))
 }
 
+/// Up to one line in so many may be bad without a text being something else.
+const SINGLE: usize = 64;
+
+/// Whether so few of the `lines` are bad that it is for the decoder to name them.
+pub(super) fn are_single(bad: usize, lines: usize) -> bool {
+    bad.saturating_mul(SINGLE) <= lines
+}
+
 /// Whether any of the first lines is a request to `parse`.
 pub(super) fn have_requests<P>(head: &[u8], parse: P) -> bool
 where

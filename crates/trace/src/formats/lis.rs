@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "ARC block lists: first count ignored number; blocks of --unit (512 B); all reads, no times",
     endings: &["lis"],
     default_unit_bytes: Some(SECTOR_BYTES),
+    units_told: false,
     has_times: |_| false,
     origins: |_| OriginFields::NONE,
     detect: |_| false,

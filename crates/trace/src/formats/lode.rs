@@ -19,6 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Lodestore's compact binary format, at most 16 bytes a request",
     endings: &["lode"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: layout::has_times,
     origins: layout::origins,
     detect: |head| head.starts_with(&FILE_MAGIC),

@@ -2,7 +2,8 @@
 //!
 //! A new format is a file here and a line in [`FORMATS`]. Detection asks every format about the content. One that
 //! alone claims it has it. The file name's ending decides when none does, or among several that do; without a telling
-//! ending nothing is guessed.
+//! ending the one whose requests are plausible has it, see [`plausible`], and the others are remembered. Where several are,
+//! nothing is guessed.
 
 mod alibaba;
 mod blkparse;
@@ -11,6 +12,7 @@ mod columns;
 mod disksim;
 mod fields;
 mod fiu;
+mod heimdall;
 mod iolog;
 mod lines;
 mod lis;
@@ -21,6 +23,7 @@ mod oracle_general;
 mod oracle_general_csv;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod plausible;
 mod requests_csv;
 mod spc;
 mod srt;
@@ -40,11 +43,14 @@ use crate::error::TraceError;
 use crate::feed::{BYTE_ORDER_MARK, Feed, More};
 use crate::limits::HEAD_BYTES;
 
+pub(crate) use plausible::usual_size_if_large;
+
 /// Every format there is.
 static FORMATS: &[&Format] = &[
     &lode::FORMAT,
     &msr::FORMAT,
     &msr_cut::FORMAT,
+    &heimdall::FORMAT,
     &vscsi::FORMAT,
     &vscsi_csv::FORMAT,
     &blkparse::FORMAT,
@@ -85,6 +91,9 @@ pub(crate) struct Format {
     pub endings: &'static [&'static str],
     /// Bytes that a block number counts unless the user says otherwise; `None` in formats that state their units.
     pub default_unit_bytes: Option<u64>,
+    /// Whether a trace shows that its sizes are in this format's units. If not, one of the same shape may count
+    /// differently, and what comes out is looked at, see [`plausible`].
+    pub units_told: bool,
     /// Whether the times of a trace that starts with these bytes were recorded; else they only keep the order.
     pub has_times: fn(&[u8]) -> bool,
     /// What a trace that starts with these bytes tells of who asks.
@@ -124,16 +133,32 @@ pub(crate) fn by_name(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
 }
 
+/// A format that was found out.
+pub(crate) struct Found {
+    pub format: &'static Format,
+    /// Names of the formats that the content fits as well, but for requests that are not plausible.
+    pub also_fits: Vec<&'static str>,
+}
+
+impl Found {
+    pub(crate) fn sure(format: &'static Format) -> Found {
+        Found { format, also_fits: Vec::new() }
+    }
+}
+
 /// The format of a trace that starts with `head`, if one is known.
 ///
 /// # Errors
-/// The candidates, when there are several and the name's ending is none of theirs.
-pub(crate) fn detect(head: &[u8], path: &Path) -> Result<Option<&'static Format>, Vec<&'static Format>> {
+/// The candidates, when there are several, the name's ending is none of theirs, and not one alone is plausible.
+pub(crate) fn detect(head: &[u8], path: &Path) -> Result<Option<Found>, Vec<&'static Format>> {
     let claimed: Vec<_> = FORMATS.iter().copied().filter(|format| (format.detect)(head)).collect();
     match claimed[..] {
-        [] => Ok(by_ending(path, FORMATS)),
-        [format] => Ok(Some(format)),
-        _ => by_ending(path, &claimed).map(Some).ok_or(claimed),
+        [] => Ok(by_ending(path, FORMATS).map(Found::sure)),
+        [format] => Ok(Some(Found::sure(format))),
+        _ => match by_ending(path, &claimed) {
+            Some(format) => Ok(Some(Found::sure(format))),
+            None => plausible::only_one(&claimed, head).map(Some).ok_or(claimed),
+        },
     }
 }
 
@@ -155,14 +180,12 @@ pub(crate) fn is_compression_ending(ending: &OsStr) -> bool {
     ["gz", "xz", "zst"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
-/// Lines looked at in detection.
-const DETECT_LINES: usize = 64;
-
-/// The first whole lines of `head`, without the mark that text may begin with. The last line counts only when the trace is so short that it ends in it.
+/// The whole lines of `head`, without the mark that text may begin with. The last line counts only when the trace is so
+/// short that it ends in it.
 fn head_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let end = if head.len() < HEAD_BYTES { head.len() } else { memchr::memrchr(b'\n', head).unwrap_or(0) };
     let text = head[..end].strip_prefix(BYTE_ORDER_MARK).unwrap_or(&head[..end]);
-    text.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).take(DETECT_LINES)
+    text.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
 #[cfg(test)]
@@ -185,24 +208,51 @@ mod tests {
             ("plain", None),
             ("", None),
         ] {
-            assert_eq!(detect(b"", Path::new(name)).ok().flatten().map(|f| f.name), format, "{name}");
+            assert_eq!(detect(b"", Path::new(name)).ok().flatten().map(|f| f.format.name), format, "{name}");
         }
         assert!(formats().all(|format| by_name(format.name).is_some()));
         assert!(by_name("nothing").is_none());
     }
 
+    /// The format and those that fit as well, or the candidates.
+    fn names(head: &str, name: &str) -> Result<Vec<&'static str>, Vec<&'static str>> {
+        match detect(head.as_bytes(), Path::new(name)) {
+            Ok(found) => {
+                Ok(found.into_iter().flat_map(|f| [vec![f.format.name], f.also_fits].concat()).collect())
+            }
+            Err(several) => Err(several.iter().map(|format| format.name).collect()),
+        }
+    }
+
     #[test]
-    fn among_several_claims_the_ending_decides_and_no_ending_is_no_guess() {
-        // Nanoseconds and sectors, or milliseconds and bytes.
-        let head = b"0 0 4096 4096 1\n1 0 8192 4096 0\n";
-        let names = |name: &str| match detect(head, Path::new(name)) {
-            Ok(found) => found.map(|format| format.name).into_iter().collect(),
-            Err(several) => several.iter().map(|format| format.name).collect::<Vec<_>>(),
-        };
-        assert_eq!(names("a.trace"), ["msr-cut", "disksim", "ssdsim"]);
-        assert_eq!(names("a.lis"), ["msr-cut", "disksim", "ssdsim"]);
-        assert_eq!(names("a.ssdsim"), ["ssdsim"]);
-        assert_eq!(names("a.msr-cut.gz"), ["msr-cut"]);
+    fn among_several_claims_the_ending_decides_then_what_is_plausible() {
+        // Milliseconds and bytes; nanoseconds or milliseconds and sectors would be requests of 2 MiB.
+        let head = "0 0 4096 4096 1\n1 0 8192 4096 0\n";
+        assert_eq!(names(head, "a.trace"), Ok(vec!["msr-cut", "disksim", "ssdsim"]));
+        assert_eq!(names(head, "a.lis"), Ok(vec!["msr-cut", "disksim", "ssdsim"]));
+        assert_eq!(names(head, "a.ssdsim"), Ok(vec!["ssdsim"]));
+        assert_eq!(names(head, "a.msr-cut.gz"), Ok(vec!["msr-cut"]));
+    }
+
+    #[test]
+    fn among_several_that_are_plausible_nothing_is_guessed() {
+        // Seven sectors, whatever the clock counts.
+        assert_eq!(names("26214 0 303567 7 0\n", "a.trace"), Err(vec!["disksim", "ssdsim"]));
+        // Seven sectors a nanosecond apart are one too many: they are milliseconds.
+        let lines: String = (0..100).map(|at| format!("{at} 0 {} 7 0\n", 7 * at)).collect();
+        assert_eq!(names(&lines, "a.trace"), Ok(vec!["disksim", "ssdsim"]));
+    }
+
+    #[test]
+    fn more_than_the_first_lines_tell() {
+        // Only beyond the first hundred lines are there sizes that no whole sectors are.
+        let even: String = (0..100).map(|at| format!("{at}.000 0 0 512 1\n")).collect();
+        assert_eq!(names(&even, "a.trace"), Ok(vec!["msr-cut"]));
+        assert_eq!(names(&(even + "100.000 0 0 7 1\n"), "a.trace"), Ok(vec!["disksim"]));
+        // A bad line among many is for the decoder to name.
+        let many: String = (0..100).map(|at| format!("{at}000000 0 8 7 1\n")).collect();
+        assert_eq!(names(&(many + "rubbish\n"), "a.trace"), Ok(vec!["ssdsim"]));
+        assert_eq!(names("1000000 0 8 7 1\nrubbish\n", "a.trace"), Ok(vec![]));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "MSR Cambridge CSV: filetime,host,disk,Read|Write,offset,size,response",
     endings: &["msr"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| lines::have_requests(head, parse),

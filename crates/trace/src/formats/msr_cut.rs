@@ -4,10 +4,10 @@
 //! Time is in milliseconds from the window's start, offset and size in bytes, op is 1 for a read and 0 for a write. Each
 //! device is a volume, under its number.
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Op, OriginFields};
 
 use super::columns::{Columns, Row};
-use super::fields::{TimeUnit, length};
+use super::fields::TimeUnit;
 use super::{Format, lines};
 use crate::error::Fault;
 use crate::feed::Parsed;
@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Heimdall's cuts of MSR traces: time (ms) device offset size (bytes) 1|0 (read|write)",
     endings: &["msr-cut"],
     default_unit_bytes: None,
+    units_told: false,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_msr_cut()),
@@ -28,21 +29,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
     let expected = "a time of zero or more milliseconds, below 2^64 ns, as first field";
     let time_ns = TimeUnit::Milliseconds.ns(Some(row.time), expected)?;
-    let length_bytes = length(row.size)?;
-    let op = if row.is_read()? { Op::Read } else { Op::Write };
-    let volume = row.volume(volumes)?;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes: row.start,
-        length_bytes,
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
+    let op = if row.bit()? { Op::Read } else { Op::Write };
+    row.in_bytes(time_ns, op, volumes)
 }
 
 #[cfg(test)]
 mod tests {
+    use lode_types::{Origin, TraceRequest};
+
     use super::*;
     use crate::error::ErrorKind;
 

@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "libCacheSim oracleGeneral binary; object numbers count --unit (4 KiB); all reads",
     endings: &["oraclegeneral", "oraclegeneral.bin"],
     default_unit_bytes: Some(UNIT_BYTES),
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect,

@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "libCacheSim CSV: time (s),object,size (bytes)[,next access]; --unit as above; all reads",
     endings: &["oraclegeneral.csv"],
     default_unit_bytes: Some(UNIT_BYTES),
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| head_lines(head).next().is_some_and(is_header),

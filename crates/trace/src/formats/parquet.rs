@@ -38,6 +38,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Parquet with columns such as time_ns, offset_bytes, length_bytes, op, volume",
     endings: &["parquet"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| head.starts_with(super::PARQUET_MAGIC),

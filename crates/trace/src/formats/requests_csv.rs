@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Lodestore's CSV with the columns time_ns, volume, op, offset_bytes, length_bytes; and process, sync, critical",
     endings: &[],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |head| titles_in(head).map_or(OriginFields::NONE, |titles| titles.origins()),
     detect: |head| titles_in(head).is_some(),

@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "SPC ASCII, as UMass's traces: ASU,LBA (512 B),size (bytes),R|W,time (s)",
     endings: &["spc"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| lines::have_requests(head, parse),

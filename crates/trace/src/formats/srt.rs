@@ -22,6 +22,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "HP SRT 1.3 binary: text header, then 56-byte big-endian records",
     endings: &["srt"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| head.starts_with(MAGIC),

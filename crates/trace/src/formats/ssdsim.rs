@@ -3,10 +3,10 @@
 //! Time is in nanoseconds, start and size in 512-byte sectors, op is 1 for a read and 0 for a write. Each device is a
 //! volume, under its number.
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Op, OriginFields};
 
 use super::columns::{Columns, Row};
-use super::fields::{TimeUnit, sectors};
+use super::fields::TimeUnit;
 use super::{Format, lines};
 use crate::error::Fault;
 use crate::feed::Parsed;
@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "SSDsim and MQSim text: time (ns) device start size (sectors) 1|0 (read|write)",
     endings: &["ssdsim", "mqsim"],
     default_unit_bytes: None,
+    units_told: false,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| Columns::of(head).is_some_and(|columns| columns.may_be_ssdsim()),
@@ -27,21 +28,14 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
     let time_ns =
         TimeUnit::Nanoseconds.ns(Some(row.time), "a time from 0 to below 2^64 ns as first field")?;
-    let (offset_bytes, length_bytes) = sectors(row.start, row.size)?;
-    let op = if row.is_read()? { Op::Read } else { Op::Write };
-    let volume = row.volume(volumes)?;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes,
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
+    let op = if row.bit()? { Op::Read } else { Op::Write };
+    row.in_sectors(time_ns, op, volumes)
 }
 
 #[cfg(test)]
 mod tests {
+    use lode_types::{Origin, TraceRequest};
+
     use super::*;
     use crate::error::ErrorKind;
 

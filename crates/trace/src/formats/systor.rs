@@ -18,6 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "SYSTOR'17 CSV: time (s),response,R|W,LUN,offset,size (bytes)",
     endings: &["systor"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| head_lines(head).any(|line| is_title(line, &TITLES) || lines::is_request(line, parse)),

@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Tencent CBS CSV: time (s),offset,size (512 B),0|1 (read|write),volume",
     endings: &["tencent"],
     default_unit_bytes: None,
+    units_told: false,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect,
@@ -26,14 +27,16 @@ pub(crate) static FORMAT: Format = Format {
 /// Times that are taken for Unix seconds: 10^9 (2001) to 2^32 (2106).
 const DETECT_TIMES_NS: std::ops::Range<u64> = 1_000_000_000_000_000_000..(1 << 32) * 1_000_000_000;
 
-/// Whether all lines are requests at plausible times: five numbers alone could be anything.
+/// Whether the first line and nearly all others are requests at plausible times: five numbers alone could be anything.
 fn detect(head: &[u8]) -> bool {
-    let mut lines = head_lines(head).filter(|line| !line.is_empty()).peekable();
-    lines.peek().is_some()
-        && lines.all(|line| match parse(line, &mut VolumeTable::default()) {
-            Ok(Parsed::Request(request)) => DETECT_TIMES_NS.contains(&request.time_ns),
-            _ => false,
-        })
+    let is_plausible = |line: &[u8]| match parse(line, &mut VolumeTable::default()) {
+        Ok(Parsed::Request(request)) => DETECT_TIMES_NS.contains(&request.time_ns),
+        _ => false,
+    };
+    let mut lines = head_lines(head).filter(|line| !line.is_empty());
+    let begins = lines.next().is_some_and(is_plausible);
+    let (all, bad) = lines.fold((1, 0), |(all, bad), line| (all + 1, bad + usize::from(!is_plausible(line))));
+    begins && lines::are_single(bad, all)
 }
 
 fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {

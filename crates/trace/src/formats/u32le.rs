@@ -17,6 +17,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "Block numbers, 4 bytes little-endian each; blocks of --unit (4 KiB); all reads, no times",
     endings: &["u32le"],
     default_unit_bytes: Some(4096),
+    units_told: false,
     has_times: |_| false,
     origins: |_| OriginFields::NONE,
     detect: |_| false,

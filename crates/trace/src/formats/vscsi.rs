@@ -16,6 +16,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "CloudPhysics VMware binary: 32-byte records, version 1",
     endings: &["vscsi"],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect,

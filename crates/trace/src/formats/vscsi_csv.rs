@@ -16,6 +16,7 @@ pub(crate) static FORMAT: Format = Format {
     about: "CloudPhysics VMware CSV with the header version,time,op,size,lbn",
     endings: &[],
     default_unit_bytes: None,
+    units_told: true,
     has_times: |_| true,
     origins: |_| OriginFields::NONE,
     detect: |head| head_lines(head).next().is_some_and(is_header),

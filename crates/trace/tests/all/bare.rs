@@ -104,20 +104,41 @@ fn nothing_and_a_piece_of_a_record() {
 
 #[test]
 fn content_that_fits_several_formats_is_an_error_with_their_names() {
-    let text = b"0.000 0 4096 4096 1\n";
+    let text = b"26214 0 303567 7 0\n";
     let error = read(text, "a.trace", None).1.expect("an error");
     assert_eq!(error.kind(), ErrorKind::UnknownFormat);
-    assert!(error.to_string().contains("msr-cut, disksim"), "{error}");
+    assert!(error.to_string().contains("disksim, ssdsim"), "{error}");
     assert!(error.to_string().contains("--format"), "{error}");
-    for (name, offset_bytes) in [("a.msr-cut", 4096), ("a.disksim.gz", 4096 * 512)] {
+    for (name, time_ns) in [("a.ssdsim", 26_214), ("a.disksim.gz", 26_214_000_000)] {
         let (requests, error) = read(text, name, None);
         assert!(error.is_none(), "{error:?}");
-        assert_eq!(requests[0].offset_bytes, offset_bytes, "{name}");
+        assert_eq!(requests[0].time_ns, time_ns, "{name}");
     }
     let named =
         ReadOptions { format: Some("disksim".to_owned()), on_error: OnError::Stop, ..ReadOptions::default() };
-    let mut reader = read_trace(&text[..], "a.msr-cut", &named).expect("a trace");
-    assert_eq!(drain(&mut reader).0[0].offset_bytes, 4096 * 512);
+    let mut reader = read_trace(&text[..], "a.ssdsim", &named).expect("a trace");
+    assert_eq!(drain(&mut reader).0[0].time_ns, 26_214_000_000);
+}
+
+#[test]
+fn of_several_formats_the_one_of_plausible_requests_is_taken_and_the_others_are_told() {
+    let open = |format: Option<&str>, text: &str| {
+        let options = ReadOptions { format: format.map(str::to_owned), ..ReadOptions::default() };
+        let mut reader =
+            read_trace(std::io::Cursor::new(text.to_owned()), "a.trace", &options).expect("a trace");
+        let requests = drain(&mut reader).0;
+        let facts = (reader.format(), reader.also_fits().to_vec(), reader.implausible_bytes());
+        (facts, requests[0].length_bytes)
+    };
+    let short = "373.94074 0 720749690880 1024 1\n";
+    assert_eq!(open(None, short), (("heimdall", vec!["disksim"], None), 1024));
+    assert_eq!(open(None, &short.repeat(8)), (("heimdall", vec![], None), 1024));
+    // Whoever names a format gets it, and hears what comes of it.
+    let expected = (("disksim", vec![], Some(512 << 10)), 512 << 10);
+    assert_eq!(open(Some("disksim"), &short.repeat(8)), expected);
+    // A format whose units nobody can mistake may have requests of any size.
+    let log = "fio version 3 iolog\n5 a read 0 1048576\n";
+    assert_eq!(open(None, log), (("iolog", vec![], None), 1 << 20));
 }
 
 #[test]

@@ -114,9 +114,9 @@ fn volumes_become_vms_with_unique_names() {
     let expected = [
         ("b", 2, Some(0)),
         ("b#2", 3, Some(0)),
-        ("hm_0", 0, Some(0)),
+        ("a:hm_0", 0, Some(0)),
         ("b:hm_0", 1, Some(0)),
-        ("hm_1", 0, Some(1)),
+        ("a:hm_1", 0, Some(1)),
     ];
     assert_eq!(names, expected);
     assert_eq!(

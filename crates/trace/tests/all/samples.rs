@@ -93,12 +93,12 @@ pub fn with_origins(format: &str, requests: &[TraceRequest]) -> Vec<TraceRequest
 }
 
 /// How many there are.
-pub const FORMATS: usize = 17;
+pub const FORMATS: usize = 18;
 
 /// The formats of one line a request, without a header that they need.
 fn line_formats(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {
     type Line = fn(&TraceRequest) -> String;
-    let formats: [(&'static str, Line); 7] = [
+    let formats: [(&'static str, Line); 8] = [
         ("spc", |r| {
             format!(
                 "0,{},{},{},{}\n",
@@ -122,6 +122,10 @@ fn line_formats(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {
         }),
         ("msr-cut", |r| {
             format!("{} 0 {} {} {}\n", decimal(r.time_ns, 6, 3), r.offset_bytes, r.length_bytes, flag(r))
+        }),
+        ("heimdall", |r| {
+            let op = 1 - flag(r);
+            format!("{} 0 {} {} {op}\n", decimal(r.time_ns, 3, 5), r.offset_bytes, r.length_bytes)
         }),
         ("systor", |r| {
             let time = decimal(r.time_ns, 9, 9);
@@ -147,7 +151,8 @@ fn flag(request: &TraceRequest) -> u32 {
 
 /// Nanoseconds in a unit of 10^`power` of them, with some of its decimals.
 fn decimal(ns: u64, power: u32, decimals: u32) -> String {
-    let fraction = ns % 10_u64.pow(power) / 10_u64.pow(power - decimals);
+    let part = ns % 10_u64.pow(power);
+    let fraction = part * 10_u64.pow(decimals) / 10_u64.pow(power);
     format!("{}.{fraction:0width$}", ns / 10_u64.pow(power), width = decimals as usize)
 }
 

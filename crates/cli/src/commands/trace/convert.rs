@@ -6,30 +6,27 @@ use clap::Args;
 use lode_replay::InputReport;
 use lode_trace::{Reader, create_compact_with, open_trace};
 
-use super::summary::{Nothing, Summary};
+use super::summary::{Nothing, Summary, check_summary};
 use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::progress::Bar;
-use crate::target::Target;
+use crate::results::JsonArgs;
+use crate::target::{OutArgs, Target};
 
 /// Convert a trace to the compact format, which is read many times faster
 #[derive(Args)]
 #[command(after_help = "\
-Example: lode trace convert web.csv.gz web.lode.zst
-
-OUT is named NAME.lode, or NAME.lode.zst to be compressed. It appears, or is replaced, only once it is complete.")]
+Example: lode trace convert web.csv.gz -o web.lode.zst")]
 pub struct ConvertCommand {
     /// The trace to read, compressed or not; - is standard input.
-    #[arg(value_name = "IN")]
+    #[arg(value_name = "TRACE")]
     input: PathBuf,
 
-    /// The file to write: NAME.lode or NAME.lode.zst.
-    #[arg(value_name = "OUT")]
-    output: PathBuf,
+    #[command(flatten)]
+    out: OutArgs,
 
-    /// Write a summary as JSON instead of text.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 
     #[command(flatten)]
     read: ReadArgs,
@@ -38,13 +35,14 @@ pub struct ConvertCommand {
 impl ConvertCommand {
     /// Reads one and writes the other.
     pub fn run(&self) -> Result<(), CliError> {
-        let target = Target::compact(&self.output, &[&self.input])?;
+        let target = Target::compact(&self.out.output, &[&self.input])?;
+        check_summary(&self.json, &self.out.output, &[&self.input])?;
         let mut reader = open_trace(&self.input, &self.read.options())?;
         let requests = target.fill(|path| convert(&mut reader, path))?;
         let input = InputReport::of(&reader);
         warn_of(&input);
         let volumes = reader.volumes().len();
-        Summary::new(&self.output, requests, volumes, vec![input], Nothing {}).write(self.json, "")
+        Summary::new(&self.out.output, requests, volumes, vec![input], Nothing {}).write(&self.json, "")
     }
 }
 

@@ -10,20 +10,21 @@ use lode_trace::{
 use lode_types::Op;
 use serde::Serialize;
 
-use super::summary::{Summary, warn_of_shared};
+use super::summary::{Summary, check_summary, warn_of_shared};
 use crate::amounts::show_count;
 use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::output::warn;
 use crate::progress::Bar;
+use crate::results::JsonArgs;
 use crate::target::{OutArgs, Target};
 
 /// Write the requests of some time, volumes or operations; several traces are merged by time
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  lode trace filter web.csv.gz --from 1h --until 2h --out hour.lode
-  lode trace filter day1.csv day2.csv --volume 'src*' --volume hm_0 --op write --out writes.lode
+  lode trace filter web.csv.gz --from 1h --until 2h -o hour.lode
+  lode trace filter day1.csv day2.csv --volume 'src*' --volume hm_0 --op write -o writes.lode
 
 A time is a number with ns, us, ms, s, min, h or d after the first request, or with @ before it on the trace's own
 clock, as 'lode trace info --json' shows it: @1266874889.5s. Volumes of the same name in several traces become one.")]
@@ -51,9 +52,8 @@ pub struct FilterCommand {
     #[command(flatten)]
     out: OutArgs,
 
-    /// Write a summary as JSON instead of text.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 
     #[command(flatten)]
     read: ReadArgs,
@@ -94,11 +94,26 @@ struct DroppedRequests {
     time: u64,
 }
 
+impl DroppedRequests {
+    /// That nothing is left, and which option took how many.
+    fn in_words(&self, count: u64) -> String {
+        let by_option = [("--volume", self.volume), ("--op", self.op), ("--from and --until", self.time)];
+        let taken = by_option.into_iter().filter(|(_, requests)| *requests > 0);
+        let taken: Vec<_> = taken.map(|(option, requests)| format!("{requests} by {option}")).collect();
+        format!(
+            "Nothing matches: all {} are left out, {}; lode trace info shows volumes and times",
+            show_count(count, "request"),
+            taken.join(", ")
+        )
+    }
+}
+
 impl FilterCommand {
     /// Reads, chooses and writes.
     pub fn run(&self) -> Result<(), CliError> {
         self.check_range()?;
-        let target = Target::compact(&self.out.out, &self.traces)?;
+        let target = Target::compact(&self.out.output, &self.traces)?;
+        check_summary(&self.json, &self.out.output, &self.traces)?;
         let mut filter = Filter::new(FilterOptions {
             from: self.from,
             until: self.until,
@@ -144,11 +159,14 @@ impl FilterCommand {
         let dropped =
             DroppedRequests { volume: facts.other_volumes, op: facts.other_ops, time: facts.other_times };
         let count = dropped.volume + dropped.op + dropped.time;
+        if facts.kept == 0 && count > 0 {
+            warn(&dropped.in_words(count));
+        }
         let more = format!(", without {}", show_count(count, "other"));
         let volumes = filter.volumes().len();
         let start_ns = facts.start_ns.filter(|_| merge.has_times());
         let added = Dropped { start_ns, dropped, unmatched };
-        Summary::new(&self.out.out, facts.kept, volumes, inputs, added).write(self.json, &more)
+        Summary::new(&self.out.output, facts.kept, volumes, inputs, added).write(&self.json, &more)
     }
 }
 

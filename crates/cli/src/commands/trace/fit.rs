@@ -12,12 +12,12 @@ use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Bar;
-use crate::target::{check_outputs, write_file};
+use crate::target::{check_outputs, is_standard_output, write_result};
 
 /// Derive a profile from a trace, for synthetic traces like it
 #[derive(Args)]
 #[command(after_help = "\
-Example: lode trace fit web.csv.gz -o web.toml, and then lode trace synth web.toml like-web.lode
+Example: lode trace fit web.csv.gz -o web.toml, and then lode trace synth web.toml -o like-web.lode
 
 All volumes of the trace become one. docs/profiles.md says what a profile keeps of a trace and what not.")]
 pub struct FitCommand {
@@ -36,9 +36,7 @@ pub struct FitCommand {
 impl FitCommand {
     /// Reads the trace and writes the profile.
     pub fn run(&self) -> Result<(), CliError> {
-        if self.output.as_os_str() != "-" {
-            check_outputs(&[&self.trace], &[("--output", &self.output)])?;
-        }
+        check_outputs(&[&self.trace], &[("--output", &self.output)])?;
         let mut reader = open_trace(&self.trace, &self.read.options())?;
         let name = reader.stem().to_owned();
         let (mut fitter, mut batch) = (Fitter::default(), Vec::new());
@@ -54,10 +52,10 @@ impl FitCommand {
             profile.assumed.push("The trace has no times: one request a microsecond".to_owned());
         }
         let text = profile.to_toml()?;
-        if self.output.as_os_str() == "-" {
-            return output::write(&text);
+        write_result(&self.output, &text)?;
+        if is_standard_output(&self.output) {
+            return Ok(());
         }
-        write_file(&self.output, &text)?;
         output::write(&format!(
             "Wrote the profile of {} to {}\n",
             show_count(profile.requests, "request"),

@@ -7,15 +7,16 @@ use lode_replay::InputReport;
 use lode_trace::{Head, Reader, create_compact_with, open_trace};
 use serde::Serialize;
 
-use super::summary::Summary;
+use super::summary::{Summary, check_summary};
 use crate::arguments::{ReadArgs, warn_of};
 use crate::error::CliError;
 use crate::progress::Bar;
+use crate::results::JsonArgs;
 use crate::target::{OutArgs, Target};
 
 /// Write the first requests of a trace
 #[derive(Args)]
-#[command(after_help = "Example: lode trace head web.csv.gz -n 100000 --out start.lode")]
+#[command(after_help = "Example: lode trace head web.csv.gz -n 100000 -o start.lode")]
 pub struct HeadCommand {
     /// The trace to read, compressed or not; - is standard input.
     #[arg(value_name = "TRACE")]
@@ -28,9 +29,8 @@ pub struct HeadCommand {
     #[command(flatten)]
     out: OutArgs,
 
-    /// Write a summary as JSON instead of text.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 
     #[command(flatten)]
     read: ReadArgs,
@@ -46,7 +46,8 @@ struct Shortage {
 impl HeadCommand {
     /// Reads as far as needed, and writes.
     pub fn run(&self) -> Result<(), CliError> {
-        let target = Target::compact(&self.out.out, &[&self.trace])?;
+        let target = Target::compact(&self.out.output, &[&self.trace])?;
+        check_summary(&self.json, &self.out.output, &[&self.trace])?;
         let mut reader = open_trace(&self.trace, &self.read.options())?;
         let mut head = Head::new(self.requests);
         target.fill(|path| copy(&mut reader, &mut head, path))?;
@@ -56,8 +57,8 @@ impl HeadCommand {
         let more = if missing > 0 { ", which is all there are" } else { "" };
         let volumes = head.volumes().len();
         let requests = self.requests - missing;
-        Summary::new(&self.out.out, requests, volumes, vec![input], Shortage { missing })
-            .write(self.json, more)
+        Summary::new(&self.out.output, requests, volumes, vec![input], Shortage { missing })
+            .write(&self.json, more)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `lode trace info`: what a trace holds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_replay::InputReport;
@@ -12,30 +12,56 @@ use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
+use crate::results::{Rows, TableArgs, cell, is_to_standard_output};
+use crate::target::check_traces;
 
 /// Volumes shown in the table; the JSON form has all of them.
 const MAX_TABLE_VOLUMES: usize = 40;
 
 /// Describe a trace: requests, sizes, footprint, re-references, time span
 #[derive(Args)]
-#[command(after_help = "Example: lode trace info web.csv.gz")]
+#[command(after_help = "\
+Examples:
+  lode trace info web.csv.gz
+  lode trace info *.csv.gz --csv=traces.csv")]
 pub struct InfoCommand {
-    /// The trace, compressed or not; - is standard input.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The traces, each by itself, compressed or not; - is standard input.
+    #[arg(value_name = "TRACE", required = true)]
+    files: Vec<PathBuf>,
 
-    /// Write JSON instead of text.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    table: TableArgs,
 
     #[command(flatten)]
     read: ReadArgs,
 }
 
 impl InfoCommand {
-    /// Reads the trace and tells.
+    /// Reads the traces and tells.
     pub fn run(&self) -> Result<(), CliError> {
-        let mut reader = open_trace(&self.file, &self.read.options())?;
+        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
+        check_traces(&inputs, &self.table.outputs().collect::<Vec<_>>())?;
+        let is_shown = !self.table.outputs().any(is_to_standard_output);
+        let mut described = Vec::with_capacity(self.files.len());
+        for file in &self.files {
+            let (info, input) = self.describe(file)?;
+            warn_of(&input);
+            // A long trace does not hold back what is known of the others.
+            if is_shown {
+                output::write(&self.text(&info, &input, described.is_empty()))?;
+            }
+            described.push((info, input));
+        }
+        let entries: Vec<_> = described.iter().map(|(info, input)| InfoEntry::new(info, input)).collect();
+        let rows = || described.iter().flat_map(|(info, input)| csv_rows(info, &input.path)).collect();
+        match &entries[..] {
+            [entry] => self.table.write(entry, rows),
+            entries => self.table.write(&entries, rows),
+        }
+    }
+
+    fn describe(&self, file: &Path) -> Result<(TraceInfo, InputReport), CliError> {
+        let mut reader = open_trace(file, &self.read.options())?;
         let mut collector = InfoCollector::default();
         let mut batch = Vec::new();
         let mut bar = Bar::new("Reading");
@@ -44,21 +70,21 @@ impl InfoCommand {
             bar.update([reader.progress()].into_iter());
         }
         drop(bar);
-        let info = collector.finish(&reader);
-        let input = InputReport::of(&reader);
-        warn_of(&input);
-        if self.json {
-            output::write_json(&InfoEntry::new(&info, input))
-        } else {
-            output::write(&(info_text(&info) + &inputs_text(&[input])))
-        }
+        Ok((collector.finish(&reader), InputReport::of(&reader)))
+    }
+
+    /// What is told of one trace; of several, each has its name above it.
+    fn text(&self, info: &TraceInfo, input: &InputReport, is_first: bool) -> String {
+        let gap = if is_first { "" } else { "\n" };
+        let heading = if self.files.len() > 1 { format!("{gap}{}\n", input.path) } else { String::new() };
+        heading + &info_text(info) + &inputs_text(std::slice::from_ref(input))
     }
 }
 
 /// The JSON form of `lode trace info`, as `docs/reports.md` describes it.
 #[derive(Serialize)]
 struct InfoEntry<'a> {
-    input: InputReport,
+    input: &'a InputReport,
     /// What it tells of who asks.
     tells: Vec<&'static str>,
     first_ns: Option<u64>,
@@ -104,8 +130,8 @@ struct VolumeEntry<'a> {
     re_reference_share: Option<f64>,
 }
 
-impl InfoEntry<'_> {
-    fn new(info: &TraceInfo, input: InputReport) -> InfoEntry<'_> {
+impl<'a> InfoEntry<'a> {
+    fn new(info: &'a TraceInfo, input: &'a InputReport) -> InfoEntry<'a> {
         let sizes = info.sizes.as_ref().map(|sizes| SizesEntry {
             min_bytes: sizes.min_bytes,
             mean_bytes: sizes.mean_bytes,
@@ -147,6 +173,30 @@ impl VolumeEntry<'_> {
             re_reference_share: info.re_reference_share(),
         }
     }
+}
+
+/// A row for each volume of a trace.
+fn csv_rows(info: &TraceInfo, path: &str) -> Rows {
+    let row = |volume: &VolumeInfo| {
+        vec![
+            ("path", path.to_owned()),
+            ("format", info.format.to_owned()),
+            ("name", volume.name.clone()),
+            ("requests", volume.requests.to_string()),
+            ("reads", volume.reads.to_string()),
+            ("writes", volume.writes.to_string()),
+            ("trims", volume.trims.to_string()),
+            ("flushes", volume.flushes.to_string()),
+            ("read_bytes", volume.read_bytes.to_string()),
+            ("written_bytes", volume.written_bytes.to_string()),
+            ("trimmed_bytes", volume.trimmed_bytes.to_string()),
+            ("block_touches", volume.block_touches.to_string()),
+            ("distinct_blocks", volume.distinct_blocks.to_string()),
+            ("footprint_bytes", volume.footprint_bytes().to_string()),
+            ("re_reference_share", cell(volume.re_reference_share())),
+        ]
+    };
+    info.volumes.iter().map(row).collect()
 }
 
 fn info_text(info: &TraceInfo) -> String {

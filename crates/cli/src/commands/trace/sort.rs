@@ -7,17 +7,18 @@ use lode_replay::InputReport;
 use lode_trace::{Progress, SortBy, Sorted, Sorter, create_compact_with, open_trace};
 use serde::Serialize;
 
-use super::summary::{Summary, warn_of_shared};
+use super::summary::{Summary, check_summary, warn_of_shared};
 use crate::amounts::{parse_size, show_count, show_size};
 use crate::arguments::{ReadArgs, warn_of_skips};
 use crate::error::CliError;
 use crate::progress::{Bar, Steps};
+use crate::results::JsonArgs;
 use crate::target::{OutArgs, Target};
 
 /// Put the requests of one or more traces in order of time
 #[derive(Args)]
 #[command(after_help = "\
-Example: lode trace sort day1.csv.gz day2.csv.gz --out days.lode
+Example: lode trace sort day1.csv.gz day2.csv.gz -o days.lode
 
 Requests of the same time keep the order in which they are read, one trace after the other. What does not fit the memory
 goes to a temporary file of about 8 bytes a request. Volumes of the same name in several traces become one.")]
@@ -32,9 +33,8 @@ pub struct SortCommand {
     #[command(flatten)]
     space: SpaceArgs,
 
-    /// Write a summary as JSON instead of text.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 
     #[command(flatten)]
     read: ReadArgs,
@@ -72,7 +72,8 @@ struct Effort {
 impl SortCommand {
     /// Reads, sorts and writes.
     pub fn run(&self) -> Result<(), CliError> {
-        let target = Target::compact(&self.out.out, &self.traces)?;
+        let target = Target::compact(&self.out.output, &self.traces)?;
+        check_summary(&self.json, &self.out.output, &self.traces)?;
         let mut sorter = self.space.sorter(SortBy::Time, &target.folder())?;
         let inputs = read_all(&mut sorter, &self.traces, &self.read)?;
         let mut bar = Steps::new("Merging");
@@ -89,7 +90,7 @@ impl SortCommand {
             more += &format!("; {} in {bytes} of temporary data", show_count(sorted.runs(), "sorted run"));
         }
         let effort = Effort { runs: sorted.runs(), temporary_bytes: sorted.temporary_bytes() };
-        Summary::new(&self.out.out, sorted.requests(), volumes, inputs, effort).write(self.json, &more)
+        Summary::new(&self.out.output, sorted.requests(), volumes, inputs, effort).write(&self.json, &more)
     }
 }
 

@@ -11,14 +11,15 @@ use super::sort::{SpaceArgs, read_all};
 use crate::amounts::show_count;
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::error::CliError;
-use crate::output;
+use crate::interrupt::Unfinished;
 use crate::progress::Steps;
-use crate::target::Target;
+use crate::results::JsonArgs;
+use crate::target::{Target, check_outputs};
 
 /// Write each volume of a trace to a file of its own
 #[derive(Args)]
 #[command(after_help = "\
-Example: lode trace split host.csv.gz --out volumes/
+Example: lode trace split host.csv.gz -o volumes/
 
 Files are named after the volumes, with _ for characters that are not safe in file names, and a number where two would
 be the same. They appear when all are complete; if one cannot be written, none of them does.")]
@@ -29,7 +30,7 @@ pub struct SplitCommand {
 
     /// The folder to write to, which is made if it is not there.
     #[arg(long, short, value_name = "FOLDER")]
-    out: PathBuf,
+    output: PathBuf,
 
     /// Replace files that are there.
     #[arg(long)]
@@ -42,9 +43,8 @@ pub struct SplitCommand {
     #[command(flatten)]
     space: SpaceArgs,
 
-    /// Write a summary as JSON instead of text.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 
     #[command(flatten)]
     read: ReadArgs,
@@ -70,23 +70,25 @@ struct FileEntry<'a> {
 impl SplitCommand {
     /// Reads, puts the volumes apart and writes them.
     pub fn run(&self) -> Result<(), CliError> {
-        let made = !self.out.exists();
-        std::fs::create_dir_all(&self.out).map_err(|error| {
+        check_outputs(&[&self.trace], &self.json.outputs().collect::<Vec<_>>())?;
+        let made = !self.output.exists();
+        let _unfinished = made.then(|| Unfinished::new(&self.output));
+        std::fs::create_dir_all(&self.output).map_err(|error| {
             CliError::Failure(format!(
                 "Cannot make the folder {}: {error}; check its path and rights",
-                self.out.display()
+                self.output.display()
             ))
         })?;
         let done = self.split();
         if made && done.is_err() {
             // Only an empty folder goes; one that something else was put into stays.
-            std::fs::remove_dir(&self.out).ok();
+            std::fs::remove_dir(&self.output).ok();
         }
         done
     }
 
     fn split(&self) -> Result<(), CliError> {
-        let mut sorter = self.space.sorter(SortBy::Volume, &self.out)?;
+        let mut sorter = self.space.sorter(SortBy::Volume, &self.output)?;
         let inputs = read_all(&mut sorter, std::slice::from_ref(&self.trace), &self.read)?;
         let mut bar = Steps::new("Splitting");
         let mut sorted = sorter.finish(|progress| bar.update(progress))?;
@@ -105,7 +107,7 @@ impl SplitCommand {
             if requests == 0 {
                 return Ok(None);
             }
-            let path = self.out.join(format!("{name}.{ending}"));
+            let path = self.output.join(format!("{name}.{ending}"));
             let target = Target::compact(&path, &[&self.trace])?;
             if !self.force && path.symlink_metadata().is_ok() {
                 let message = format!("{} is there already; --force replaces it", path.display());
@@ -130,10 +132,7 @@ impl SplitCommand {
             }
         }
         let (output, requests, volumes) =
-            (self.out.display().to_string(), sorted.requests(), files.len() as u64);
-        if self.json {
-            return output::write_json(&SplitSummary { output, requests, volumes, inputs, files });
-        }
+            (self.output.display().to_string(), sorted.requests(), files.len() as u64);
         let text = format!(
             "Wrote {} of {} to {} in {output}\n{}",
             show_count(requests, "request"),
@@ -141,7 +140,7 @@ impl SplitCommand {
             show_count(volumes, "file"),
             inputs_text(&inputs)
         );
-        output::write(&text)
+        self.json.write(&SplitSummary { output, requests, volumes, inputs, files }, || text)
     }
 }
 

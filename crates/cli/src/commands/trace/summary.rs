@@ -9,6 +9,8 @@ use crate::amounts::show_count;
 use crate::arguments::inputs_text;
 use crate::error::CliError;
 use crate::output;
+use crate::results::JsonArgs;
+use crate::target::{check_outputs, is_standard_output};
 
 /// A trace that was written, as `docs/reports.md` describes it; what the command adds stands beside it.
 #[derive(Serialize)]
@@ -19,6 +21,16 @@ pub struct Summary<T> {
     inputs: Vec<InputReport>,
     #[serde(flatten)]
     more: T,
+}
+
+/// That the summary can be written where it shall be, and not where the trace goes or over what is read.
+///
+/// # Errors
+/// When it cannot.
+pub fn check_summary(json: &JsonArgs, trace: &Path, inputs: &[impl AsRef<Path>]) -> Result<(), CliError> {
+    let inputs: Vec<&Path> = inputs.iter().map(AsRef::as_ref).collect();
+    let outputs: Vec<_> = std::iter::once(("--output", trace)).chain(json.outputs()).collect();
+    check_outputs(&inputs, &outputs)
 }
 
 /// What a command that has nothing to add adds.
@@ -41,17 +53,19 @@ impl<T: Serialize> Summary<T> {
     ///
     /// # Errors
     /// When standard output takes no more.
-    pub fn write(&self, json: bool, more: &str) -> Result<(), CliError> {
-        if json {
-            return output::write_json(self);
-        }
-        output::write(&format!(
-            "Wrote {} of {} to {}{more}\n{}",
-            show_count(self.requests, "request"),
-            show_count(self.volumes, "volume"),
-            self.output,
-            inputs_text(&self.inputs)
-        ))
+    pub fn write(&self, json: &JsonArgs, more: &str) -> Result<(), CliError> {
+        // The trace has standard output for itself.
+        let is_taken = is_standard_output(Path::new(&self.output));
+        json.write(self, || match is_taken {
+            true => String::new(),
+            false => format!(
+                "Wrote {} of {} to {}{more}\n{}",
+                show_count(self.requests, "request"),
+                show_count(self.volumes, "volume"),
+                self.output,
+                inputs_text(&self.inputs)
+            ),
+        })
     }
 }
 

@@ -11,12 +11,12 @@ use crate::amounts::{show_count, show_size};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::Counter;
-use crate::target::Target;
+use crate::target::{Target, is_standard_output};
 
 /// Make a synthetic trace from a profile
 #[derive(Args)]
 #[command(after_help = "\
-Example: lode trace synth hm_1 hm_1.lode.zst --requests 100000
+Example: lode trace synth hm_1 -o hm_1.lode.zst --requests 100000
 
 PROFILE is a TOML file or the name of a profile that comes with lode. The trace's volume is called synthetic:NAME, and
 keeps that name wherever the trace is converted. docs/profiles.md describes the profiles and their format.")]
@@ -25,8 +25,8 @@ pub struct SynthCommand {
     #[arg(value_name = "PROFILE", required_unless_present_any = ["list", "show"])]
     profile: Option<String>,
 
-    /// The file to write: NAME.lode or NAME.lode.zst.
-    #[arg(value_name = "OUT", required_unless_present_any = ["list", "show"])]
+    /// The file to write: NAME.lode, or NAME.lode.zst to be compressed; - is standard output.
+    #[arg(long, short, value_name = "FILE", required_unless_present_any = ["list", "show"])]
     output: Option<PathBuf>,
 
     /// Stop after so many requests, or go on up to as many, instead of the profile's own number.
@@ -61,13 +61,16 @@ impl SynthCommand {
             return output::write(text.ok_or_else(|| unknown(name))?);
         }
         let (Some(profile), Some(wanted)) = (&self.profile, &self.output) else {
-            return Err(CliError::Usage("Give a profile and the file to write".to_owned()));
+            return Err(CliError::Usage("Give a profile, and the file to write with -o".to_owned()));
         };
         let mut generator = Generator::new(&self.adjusted(load(profile)?)?)?;
         let requests = self.requests.unwrap_or(generator.requests());
         let target = Target::compact(wanted, &[profile])?;
         let made = make(&mut generator, requests, &target.written).and_then(|()| target.publish());
         made.inspect_err(|_| target.discard())?;
+        if is_standard_output(wanted) {
+            return Ok(());
+        }
         output::write(&format!(
             "Wrote {} of {} to {}\n",
             show_count(requests, "synthetic request"),

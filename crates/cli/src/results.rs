@@ -1,0 +1,150 @@
+//! Where results go beside or in place of the text: JSON, CSV, pages and pictures, by options that are the same everywhere.
+//! It must not know what is in them.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use lode_plan::{Made, PlanError};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::heading::made;
+use crate::output::{self, json_text};
+use crate::target::{is_standard_output, write_result};
+
+/// The result as JSON.
+#[derive(Args)]
+pub struct JsonArgs {
+    /// Write JSON to standard output in place of the text, or with =FILE to that file beside it.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+impl JsonArgs {
+    /// What was asked for, by option.
+    pub fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.json.iter().map(|path| ("--json", path.as_path()))
+    }
+
+    /// Writes the JSON, and the text unless something else has its place.
+    ///
+    /// # Errors
+    /// When standard output takes no more, or the file cannot be written.
+    pub fn write(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), CliError> {
+        // What can be shown is shown even where the file fails, and the other way round.
+        let shown = if self.outputs().any(is_to_standard_output) { Ok(()) } else { output::write(&text()) };
+        self.write_file(value).and(shown)
+    }
+
+    fn write_file(&self, value: &impl Serialize) -> Result<(), CliError> {
+        self.json.as_deref().map_or(Ok(()), |path| write_result(path, &json_text(value)?))
+    }
+}
+
+/// The result as JSON and its table as CSV.
+#[derive(Args)]
+pub struct TableArgs {
+    #[command(flatten)]
+    json: JsonArgs,
+
+    /// Write CSV to standard output in place of the text, or with =FILE to that file beside it.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    csv: Option<PathBuf>,
+}
+
+impl TableArgs {
+    /// What was asked for, by option.
+    pub fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.json.outputs().chain(self.csv.iter().map(|path| ("--csv", path.as_path())))
+    }
+
+    /// Writes what was asked for.
+    ///
+    /// # Errors
+    /// When standard output takes no more, or a file cannot be written.
+    pub fn write(&self, value: &impl Serialize, rows: impl FnOnce() -> Rows) -> Result<(), CliError> {
+        let csv = || self.csv.as_deref().map_or(Ok(()), |path| write_result(path, &csv_text(rows())));
+        let json = self.json.write_file(value);
+        csv().and(json)
+    }
+}
+
+/// Where results are drawn.
+#[derive(Args)]
+pub struct PictureArgs {
+    /// Also write a page that shows the results in a browser, without a network, to this file; - is standard output, in place
+    /// of the text.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Also write a picture, for a paper, to this file; - is standard output, in place of the text.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl PictureArgs {
+    /// Whether there is to be a page.
+    pub fn has_page(&self) -> bool {
+        self.html.is_some()
+    }
+
+    /// What was asked for, by option.
+    pub fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let both = [("--html", &self.html), ("--svg", &self.svg)];
+        both.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
+    }
+
+    /// Draws what was asked for.
+    ///
+    /// # Errors
+    /// When it cannot be drawn or written.
+    pub fn write<T>(
+        &self,
+        report: &T,
+        page: fn(&T, &Made) -> Result<String, PlanError>,
+        picture: fn(&T) -> Result<String, PlanError>,
+    ) -> Result<(), CliError> {
+        if let Some(path) = &self.html {
+            write_result(path, &page(report, &made())?)?;
+        }
+        self.svg.as_deref().map_or(Ok(()), |path| write_result(path, &picture(report)?))
+    }
+}
+
+/// Whether one of these outputs has the place of the text.
+pub fn is_to_standard_output((_, path): (&str, &Path)) -> bool {
+    is_standard_output(path)
+}
+
+/// Rows of a table for programs: names of columns and their values, the same columns in every row.
+pub type Rows = Vec<Vec<(&'static str, String)>>;
+
+/// A value of such a row; nothing where there is none.
+pub fn cell(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// Comma-separated values by RFC 4180, but for the line ends, with a title line.
+fn csv_text(rows: Rows) -> String {
+    let line = |fields: Vec<String>| fields.join(",") + "\n";
+    let titles = rows.first().map(|row| line(row.iter().map(|(title, _)| (*title).to_owned()).collect()));
+    let rows = rows.into_iter().map(|row| line(row.into_iter().map(|(_, value)| quoted(value)).collect()));
+    titles.into_iter().chain(rows).collect()
+}
+
+fn quoted(value: String) -> String {
+    if value.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", value.replace('"', "\"\"")) } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_quoted_where_they_must_be() {
+        let row = |name: &str, share: Option<f64>| vec![("name", name.to_owned()), ("share", cell(share))];
+        let rows = vec![row("plain", Some(0.5)), row("a,\"b\"", None), row("two\nlines", Some(1.0))];
+        assert_eq!(csv_text(rows), "name,share\nplain,0.5\n\"a,\"\"b\"\"\",\n\"two\nlines\",1\n");
+        assert_eq!(csv_text(Vec::new()), "");
+    }
+}
