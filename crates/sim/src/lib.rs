@@ -5,14 +5,21 @@
 //! A device is an array of 512-byte sectors. A write becomes visible when it completes and durable when a
 //! flush that was issued after that completes. Until then:
 //!
-//! * **Power cut**: every sector written since keeps, independently of all others, any one of the
-//!   contents it was given, or the durable one. Writes are so torn at any sector and reordered at will.
-//!   Writes still under way at the cut count as written. Host memory is gone.
-//! * **Kill**: the devices keep all that completed, and each write under way happens or does not. Host
-//!   memory is gone.
+//! * **Power cut**: in some cuts every sector for itself, in most every write as a whole arrives wholly, not at all, as a
+//!   prefix or in some of its sectors. A sector then has the content of the latest write that arrived there, now and then
+//!   of an older one, or the durable one. Writes are so torn at any sector and reordered at will. Writes still under way at
+//!   the cut count as written. Host memory is gone, or of an earlier boot.
+//! * **Kill**: the devices keep all that completed, and each write under way happens or does not. Host memory is gone, but
+//!   for the record buffer ([`lode_engine::RecordStorage`]). Nothing that was acknowledged may be lost.
+//! * **Failed flush**: what it should have covered can still be read, and no later flush covers it until it is written again.
+//!   A device may be through with a flush, well or not, long before it says so. Several volumes may share the SSD, and
+//!   the device of their backing disks.
 //! * **Bad block**: a block of the cache SSD reads back with flipped bits.
 //! * **Device error**: a command fails and has no effect (a failed write may have any effect on its own
-//!   sectors).
+//!   sectors). During a start one read, or every write and flush from one on, fails.
+//!
+//! A volume owns no more places on the SSD than its share and reserve. While all devices work, a request that waits
+//! while none of them is at anything is a failure, and so is one that takes hundreds of times what a device takes.
 //!
 //! Commands are carried out in any order that the service times happen to give. Nothing else goes wrong:
 //! what a flush covered stays, and a device never returns an older content of a sector by itself.
