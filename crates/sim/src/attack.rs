@@ -3,11 +3,11 @@
 
 use lode_policy::Quota;
 
+use crate::machine::{Faults, Machine};
 use crate::rng::Rng;
 use crate::run::{Crash, Plan, Tally};
 use crate::scenario::{all_schemes, machine, plan};
 use crate::together::run_together;
-use crate::world::{Faults, Machine};
 
 /// Most volumes of a host.
 const MOST_VOLUMES: u64 = 3;

@@ -6,10 +6,11 @@ use lode_engine::store::StoreError;
 use lode_engine::{Buf, Event, GuestError, GuestOp, GuestRequest};
 use lode_policy::{CounterReport, Counters};
 
+use crate::machine::{Faults, Machine};
 use crate::model::{Change, Model, SECTOR, Version};
 use crate::rng::Rng;
 use crate::run::{Crash, Plan, Tally};
-use crate::world::{Faults, Machine, World};
+use crate::world::World;
 
 /// A guest's request on its way.
 #[derive(Debug)]

@@ -33,6 +33,7 @@
 mod attack;
 mod disk;
 mod guest;
+mod machine;
 mod memory;
 mod model;
 pub mod requests;
@@ -44,8 +45,9 @@ mod world;
 
 pub use attack::{attack, attack_plans};
 pub use disk::SimDisk;
+pub use machine::{Faults, Machine};
 pub use model::{Change, Model, SECTOR, Version};
 pub use rng::Rng;
 pub use run::{Crash, Plan, Tally, run, run_on_one_ssd};
 pub use together::run_together;
-pub use world::{Faults, Machine, World};
+pub use world::World;

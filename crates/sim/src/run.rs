@@ -2,8 +2,9 @@
 
 use crate::disk::SimDisk;
 use crate::guest::Guest;
+use crate::machine::{Faults, Machine};
 use crate::rng::Rng;
-use crate::world::{Faults, Machine, World};
+use crate::world::World;
 
 /// How the host goes down between two rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,10 @@ use lode_engine::store::{Store, StoreError, StoreView, VolumeSpec};
 
 use crate::disk::SimDisk;
 use crate::guest::{Guest, Life, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START};
+use crate::machine::Machine;
 use crate::rng::Rng;
 use crate::run::{Crash, Plan, Tally, repeat};
-use crate::world::{Machine, World};
+use crate::world::World;
 
 /// The host's SSD and its volumes.
 struct Host<'p> {
