@@ -18,7 +18,8 @@ fn to_settings(choices: &Choices, sizing: &str) -> Settings {
             ("assoc", &choices.assoc.to_string()),
             ("map", choices.map),
             ("promotion_interval", &choices.promotion_interval.to_string()),
-            ("queue_percent", &choices.queue_percent.to_string()),
+            ("queue_percent", &(choices.queue_share as f64 / 100.0).to_string()),
+            ("queues", choices.queues),
             ("evict", choices.evict),
             ("popularity", choices.popularity),
             ("ageing", &choices.ageing.to_string()),
@@ -38,7 +39,8 @@ fn any_choices() -> impl Strategy<Value = Choices> {
     );
     let promotion = (
         1u32..6,
-        prop::sample::select(vec![5.0, 20.0, 50.0, 100.0]),
+        prop::sample::select(vec![1usize, 500, 700, 2_000, 5_000, 10_000]),
+        prop::sample::select(vec!["exact", "exact", "classes"]),
         prop::sample::select(vec!["swap", "literal"]),
         prop::sample::select(vec!["wbwo", "wb", "any"]),
         prop::sample::select(vec![0.0f32, 1e-20, 1e-6, 0.5, 0.9, 1.0]),
@@ -50,11 +52,12 @@ fn any_choices() -> impl Strategy<Value = Choices> {
         assoc: place.1,
         map: place.2,
         promotion_interval: promotion.0,
-        queue_percent: promotion.1,
-        evict: promotion.2,
-        popularity: promotion.3,
-        ageing: promotion.4,
-        score_floor: promotion.5,
+        queue_share: promotion.1,
+        queues: promotion.2,
+        evict: promotion.3,
+        popularity: promotion.4,
+        ageing: promotion.5,
+        score_floor: promotion.6,
         window: streams.0,
         chained: streams.1,
         ro_ignore_writes: streams.2,
@@ -115,7 +118,7 @@ proptest! {
     fn equals_the_oracle_when_blocks_are_lost(
         choices in any_choices(), ssd in 20u32..40, steps in prop::collection::vec(any_losing_step(50), 0..400),
     ) {
-        let choices = Choices { mode: "full-hybrid", assoc: 0, popularity: "any", queue_percent: 100.0, ..choices };
+        let choices = Choices { mode: "full-hybrid", assoc: 0, popularity: "any", queue_share: 10_000, ..choices };
         let mut steps: Vec<_> = steps.into_iter().map(Some).collect();
         steps.extend((0..ssd).rev().map(|blocks| Some(Step::Resize(Quota::new(0, blocks)))));
         compare(&choices, "off", Quota::new(0, ssd), &steps);

@@ -1,5 +1,6 @@
 //! ETICA's settings.
 
+use super::popularity::Share;
 use crate::geometry::Geometry;
 use crate::interval::Interval;
 use crate::quota::Quota;
@@ -39,6 +40,14 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         about: "share of the tracked blocks outside the SSD that may be promoted, and of the blocks inside \
                 that may be evicted, in one interval",
         source: "ETICA 4.2.2",
+    },
+    SettingInfo {
+        key: "queues",
+        default: "exact",
+        kind: SettingKind::Choice(&["exact", "classes"]),
+        about: "exact: so many blocks, rounded up, of equal ones those with the oldest access; classes: with them all blocks \
+                whose scores are as high to a sixteenth of an octave, such as all without one",
+        source: "ETICA 4.2.2 (exact); classes: ours",
     },
     SettingInfo {
         key: "evict",
@@ -128,7 +137,8 @@ pub(super) enum PopularityOf {
 #[derive(Debug)]
 pub(super) struct Config {
     pub(super) mode: Mode,
-    pub(super) queue_share: f64,
+    pub(super) queue_share: Share,
+    pub(super) whole_classes: bool,
     pub(super) evict_literally: bool,
     pub(super) popularity: PopularityOf,
     pub(super) ageing: f32,
@@ -149,7 +159,8 @@ impl Config {
                 "full-strict" => Mode::FullStrict,
                 _ => Mode::FullHybrid,
             },
-            queue_share: settings.number("queue_percent") / 100.0,
+            queue_share: Share::of_percent(settings.number("queue_percent")),
+            whole_classes: settings.text("queues") == "classes",
             evict_literally: settings.text("evict") == "literal",
             popularity: match settings.text("popularity") {
                 "wb" => PopularityOf::Wb,
