@@ -135,6 +135,10 @@ pub trait Scheme {
     /// looked at when the intervals are set to follow time.
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S);
 
+    /// The host's own interval ended, after the request that ended it: all of its VMs hear of it, those that asked for
+    /// nothing, too. Nothing from schemes whose intervals are each VM's own.
+    fn end_host_interval<S: Sink>(&mut self, _: &mut S) {}
+
     /// Decides accesses that were announced, one after the other, and ends their requests. Whoever has many of them at
     /// hand asks once which scheme this is, and not at every access. A function of each scheme's own, so that its loop has the
     /// processor's registers for itself.

@@ -20,7 +20,7 @@ mod worst;
 
 use lode_types::{Access, AccessOp, BlockNo, Level};
 
-pub(crate) use config::TABLES;
+pub(crate) use config::{NAME, TABLES, check_alone, host_interval};
 
 use self::config::{Config, Mode};
 use self::pod::Pods;
@@ -279,6 +279,10 @@ impl Scheme for Etica {
         if self.promotions.ends_with(now_ns) {
             self.end_interval(sink);
         }
+    }
+
+    fn end_host_interval<S: Sink>(&mut self, sink: &mut S) {
+        self.end_interval(sink);
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {

@@ -132,7 +132,9 @@ impl Worst {
         self.keep_risen(records);
         if !self.raise(wanted, records) {
             let kept = (wanted + count / SPARE_PART + 1).min(count);
-            self.sort(kept, all().collect());
+            let mut places = Vec::with_capacity(count);
+            places.extend(all());
+            self.sort(kept, places);
             self.raise(wanted, records);
         }
         self.lower(wanted, records);

@@ -233,6 +233,11 @@ impl PlainEtica {
         }
     }
 
+    /// The end of a promotion interval.
+    pub fn end_interval(&mut self) -> Vec<Said> {
+        if self.is_npe() { Vec::new() } else { self.promote() }
+    }
+
     fn promote(&mut self) -> Vec<Said> {
         let floor = self.choices.score_floor * self.inflation;
         let ssd = &self.ssd;
@@ -321,7 +326,7 @@ impl PlainEtica {
                     return Vec::new();
                 }
                 self.requests = 0;
-                if self.is_npe() { Vec::new() } else { self.promote() }
+                self.end_interval()
             }
             Step::Discard(block) => {
                 let dram = self.dram.remove(block).map(|_| Said::Invalidate(Level::Dram));
