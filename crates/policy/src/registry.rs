@@ -47,8 +47,8 @@ type Build = fn(&Settings, Quota, Quota) -> AnyScheme;
 static SCHEMES: &[SchemeInfo] = &[
     SchemeInfo::new(
         etica::NAME,
-        "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance, \
-         promotion and eviction by popularity",
+        "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance; in its full \
+         modes promotion and eviction by popularity",
         "ETICA",
         etica::TABLES,
         |settings, physical, quota| {

@@ -25,7 +25,7 @@ const ON_OFF: SettingKind = SettingKind::Choice(&["on", "off"]);
 pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "mode",
-        default: "full-hybrid",
+        default: NPE,
         kind: SettingKind::Choice(&[NPE, "full-hybrid", "full-strict"]),
         about: "a write to a block the SSD lacks: npe allocates and evicts on demand; full-hybrid allocates \
                 only in a free way; full-strict never. The full modes promote and evict by popularity",
