@@ -9,7 +9,8 @@ use crate::quota::Quota;
 /// What one VM could use of a level in the window that just ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LevelDemand {
-    /// Blocks needed so that every useful re-reference of the window hits; 0: nothing would.
+    /// ETICA's demand: the largest useful distance of the window plus one, so that every useful re-reference hits; 0: nothing
+    /// would. A read-only level may need fewer, because writes make room in it.
     pub blocks: u32,
     /// Where the hit curve rises, ascending.
     pub curve: Vec<CurvePoint>,
