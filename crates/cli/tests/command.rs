@@ -405,7 +405,7 @@ fn schemes_and_help_are_complete() {
     let settings = etica.and_then(|etica| etica["settings"].as_array()).expect("a list");
     let marked: Vec<_> = settings.iter().filter(|setting| setting["reproduction_only"] == true).collect();
     let marked: Vec<_> = marked.iter().filter_map(|setting| setting["key"].as_str()).collect();
-    assert_eq!(marked, ["evict", "popularity", "window"]);
+    assert_eq!(marked, ["promotion_clock", "evict", "popularity", "window"]);
     let text = good(&["schemes"]);
     assert!(text.contains("window* ") && text.contains("* Only to reproduce"), "{text}");
     assert!(text.contains("promotion_interval") && text.contains("write_policy"), "{text}");

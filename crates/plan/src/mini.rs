@@ -99,6 +99,8 @@ pub fn miniature(
         info.check_sample(&options.settings).map_err(ReplayError::from)?;
     }
     check_clock(&options.settings)?;
+    // Every VM is followed by itself.
+    info.check_alone(&options.settings).map_err(ReplayError::from)?;
     // Streams of blocks have lost who asks.
     info.check_origins(&options.settings, OriginFields::NONE, RequestSource::Trace)
         .map_err(ReplayError::from)?;

@@ -59,6 +59,11 @@ impl Interval {
         Interval { by_time, most_requests, length_ns, requests: 0, since: Since::default() }
     }
 
+    /// One that never ends.
+    pub(crate) fn never() -> Interval {
+        Interval::new(false, u64::MAX, 0.0)
+    }
+
     /// Notes one request. Whether the interval ends with it; the next one then begins.
     #[inline(always)]
     pub(crate) fn ends_with(&mut self, now_ns: u64) -> bool {

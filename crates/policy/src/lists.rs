@@ -103,6 +103,11 @@ impl<T: Copy> SetLists<T> {
         self.nodes[slot as usize].value
     }
 
+    /// The caller's values in all occupied slots.
+    pub fn values(&self) -> impl Iterator<Item = T> {
+        self.nodes.iter().filter(|node| node.newer != FREE).map(|node| node.value)
+    }
+
     /// The caller's values in all slots, also in those that are not occupied any more.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|node| &mut node.value)

@@ -5,7 +5,7 @@ use lode_types::{Level, OriginFields};
 
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::schemes::{l2arc, write_cache};
+use crate::schemes::{etica, l2arc, write_cache};
 use crate::settings::{SettingError, Settings};
 
 /// What schemes decide by that lies in how blocks are beside each other: the setting, its value that turns it off, and what
@@ -35,7 +35,16 @@ impl SchemeInfo {
         if self.needs_future { Err(SettingError::NeedsFuture { scheme: self.name }) } else { Ok(()) }
     }
 
-    /// Refuses settings under which the scheme decides by who asks, where requests of `source` tell only what `told` names.
+    /// Refuses settings under which the scheme goes by what other VMs ask, for those who see one VM by itself.
+    ///
+    /// # Errors
+    /// [`SettingError::Origins`].
+    pub fn check_alone(&self, settings: &Settings) -> Result<(), SettingError> {
+        etica::check_alone(settings)
+    }
+
+    /// Refuses settings under which the scheme decides by who asks, where requests of `source` tell only what `told` names. A
+    /// guest tells nothing of other VMs.
     ///
     /// # Errors
     /// [`SettingError::Origins`].
@@ -45,6 +54,9 @@ impl SchemeInfo {
         told: OriginFields,
         source: RequestSource,
     ) -> Result<(), SettingError> {
+        if source == RequestSource::Guest {
+            self.check_alone(settings)?;
+        }
         if self.name == write_cache::NAME { write_cache::check(settings, told, source) } else { Ok(()) }
     }
 

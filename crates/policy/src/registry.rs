@@ -46,9 +46,9 @@ type Build = fn(&Settings, Quota, Quota) -> AnyScheme;
 
 static SCHEMES: &[SchemeInfo] = &[
     SchemeInfo::new(
-        "etica",
-        "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance, \
-         promotion and eviction by popularity",
+        etica::NAME,
+        "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance; in its full \
+         modes promotion and eviction by popularity",
         "ETICA",
         etica::TABLES,
         |settings, physical, quota| {
@@ -57,7 +57,7 @@ static SCHEMES: &[SchemeInfo] = &[
     )
     .taking(Footprint::new(88 << 10, 96).with_sets(128))
     .on(&[Level::Dram, Level::Ssd])
-    .with_variants(&["evict", "popularity", "window"]),
+    .with_variants(&["promotion_clock", "evict", "popularity", "window"]),
     SchemeInfo::new(
         "lru",
         "one SSD level that gives up the least recently used block",
@@ -514,6 +514,10 @@ impl Scheme for AnyScheme {
     #[inline]
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         each!(self, scheme => scheme.end_request(now_ns, sink))
+    }
+
+    fn end_host_interval<S: Sink>(&mut self, sink: &mut S) {
+        each!(self, scheme => scheme.end_host_interval(sink))
     }
 
     fn decide_all<'a, W: Watcher>(&mut self, arrivals: impl Iterator<Item = &'a Arrival>, watcher: &mut W) {

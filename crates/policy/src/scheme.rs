@@ -9,7 +9,8 @@ use crate::quota::Quota;
 /// What one VM could use of a level in the window that just ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LevelDemand {
-    /// Blocks needed so that every useful re-reference of the window hits; 0: nothing would.
+    /// ETICA's demand: the largest useful distance of the window plus one, so that every useful re-reference hits; 0: nothing
+    /// would. A read-only level may need fewer, because writes make room in it.
     pub blocks: u32,
     /// Where the hit curve rises, ascending.
     pub curve: Vec<CurvePoint>,
@@ -134,6 +135,10 @@ pub trait Scheme {
     /// intervals happens here. `now_ns` is the time of the request on the caller's clock; it is only
     /// looked at when the intervals are set to follow time.
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S);
+
+    /// The host's own interval ended, after the request that ended it: all of its VMs hear of it, those that asked for
+    /// nothing, too. Nothing from schemes whose intervals are each VM's own.
+    fn end_host_interval<S: Sink>(&mut self, _: &mut S) {}
 
     /// Decides accesses that were announced, one after the other, and ends their requests. Whoever has many of them at
     /// hand asks once which scheme this is, and not at every access. A function of each scheme's own, so that its loop has the

@@ -10,6 +10,7 @@ use crate::effect::Sink;
 use crate::interval::Interval;
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points, Scheme};
+use crate::schemes::etica;
 use crate::settings::{OFF, ON, SIZING, SettingInfo, SettingKind, Settings};
 
 /// The settings of every scheme whose shares follow demand.
@@ -111,6 +112,10 @@ pub trait Tenant {
 
     /// Changes its share.
     fn resize(&mut self, quota: Quota);
+
+    /// Does what is due at the end of the host's own interval; see [`Scheme::end_host_interval`]. Nothing for those that are
+    /// one VM by themselves: [`SchemeInfo::check_alone`](crate::SchemeInfo::check_alone) refuses them settings that need it.
+    fn end_host_interval(&mut self) {}
 }
 
 /// A scheme, and what takes its effects.
@@ -125,6 +130,10 @@ impl<T: Scheme, S: Sink> Tenant for (T, S) {
 
     fn resize(&mut self, quota: Quota) {
         self.0.resize(quota, &mut self.1);
+    }
+
+    fn end_host_interval(&mut self) {
+        self.0.end_host_interval(&mut self.1);
     }
 }
 
@@ -146,6 +155,8 @@ pub struct Sizer {
     rule: Rule,
     min_blocks: u32,
     interval: Interval,
+    /// From when to when all VMs work together, where they do.
+    host_interval: Option<Interval>,
     shrink_rate: u32,
     /// Shares still to be reached, where a VM has to give up blocks slowly first.
     targets: Vec<Quota>,
@@ -159,7 +170,7 @@ impl Sizer {
         let integer = |key| if declared { settings.integer(key) } else { 0 };
         let interval = match declared {
             true => interval(settings, "sizing_interval", "sizing_interval_s"),
-            false => Interval::new(false, u64::MAX, 0.0),
+            false => Interval::never(),
         };
         let rule = if declares(CHUNK_PERCENT.key) {
             Rule::Chunk(settings.number(CHUNK_PERCENT.key) / 100.0)
@@ -174,14 +185,20 @@ impl Sizer {
             rule,
             min_blocks: integer("min_blocks") as u32,
             interval,
+            host_interval: etica::host_interval(settings),
             shrink_rate: integer("shrink_rate") as u32,
             targets: Vec::new(),
         }
     }
 
-    /// Whether shares ever change; if not, nobody has to be asked after a request.
+    /// Whether shares ever change.
     pub fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// Whether it has to hear of every request, because shares change or VMs work together.
+    pub fn follows_requests(&self) -> bool {
+        self.on || self.host_interval.is_some()
     }
 
     /// The share each of `vms` VMs starts with, and without sizing keeps: equal parts, so that with any scheme the VMs have
@@ -191,10 +208,15 @@ impl Sizer {
         self.physical.map(|_, blocks| blocks / parts)
     }
 
-    /// Notes one request of any of the VMs and, when the interval ends, gives every VM its new share.
-    /// Says whether an interval ended.
+    /// Notes one request of any of the VMs. When the host's own interval ends, every VM hears of it; then, when the sizing
+    /// interval ends, gives every VM its new share. Says whether a sizing interval ended.
     #[inline]
     pub fn after_request<V: Tenant>(&mut self, now_ns: u64, vms: &mut [V]) -> bool {
+        if let Some(interval) = &mut self.host_interval
+            && interval.ends_with(now_ns)
+        {
+            vms.iter_mut().for_each(Tenant::end_host_interval);
+        }
         if !self.on {
             return false;
         }

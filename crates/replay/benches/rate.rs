@@ -94,6 +94,8 @@ fn main() {
         bench.run(info.name, &settings, physical, any(&settings, physical));
     }
     bench.belady(ssd);
+    let hybrid = settings("etica", &["mode=full-hybrid"]);
+    bench.run("etica, full-hybrid", &hybrid, both, any(&hybrid, both));
     let etica = settings("etica", &[]);
     bench.run("etica, concrete", &etica, both, {
         let etica = etica.clone();
@@ -123,6 +125,7 @@ fn real(only: &str) {
     let ssd = Quota::new(0, REAL_SSD_BLOCKS);
     let levels = Quota::new(REAL_DRAM_BLOCKS, REAL_SSD_BLOCKS).with(Level::ReadSsd, REAL_SSD_BLOCKS);
     let mut rows = vec![("lru, one set", settings("lru", &["assoc=0"]), ssd)];
+    rows.push(("etica, full-hybrid", settings("etica", &["mode=full-hybrid"]), levels));
     rows.extend(others().map(|info| (info.name, info.settings(), info.part_of(levels))));
     rows.push(("flashcache, one set", settings("flashcache", &["assoc=0"]), ssd));
     let lru = settings("lru", &[]);

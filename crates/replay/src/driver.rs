@@ -239,7 +239,7 @@ impl<T: Scheme> Driver<T> {
         let (scheme, tally) = &mut self.vms[way.vm as usize];
         if way.is_discard {
             run.iter().for_each(|arrival| scheme.discard(arrival.access.block, tally));
-        } else if self.sizer.is_on() {
+        } else if self.sizer.follows_requests() {
             run.split_inclusive(|arrival| arrival.last)
                 .for_each(|request| self.decide_request(way.vm, request));
         } else {
@@ -247,7 +247,7 @@ impl<T: Scheme> Driver<T> {
         }
     }
 
-    /// Decides blocks of one request where shares follow demand, and may change after any request.
+    /// Decides blocks of one request where the sizer follows requests: after any of them it may do something.
     fn decide_request(&mut self, vm: u32, blocks: &[Arrival]) {
         let (scheme, tally) = &mut self.vms[vm as usize];
         scheme.decide_all(blocks.iter(), tally);

@@ -114,13 +114,13 @@ impl Curve {
         })
     }
 
-    /// The largest distance of a useful access, in blocks; `None` when no access is useful. An estimate where
-    /// sampled.
+    /// The largest depth of a useful access, in blocks; `None` when no access is useful. An estimate where sampled. Of a
+    /// read-only cache it is the depth in a stack with holes, which may be less than the largest POD(RO).
     pub fn max_distance(&self) -> Option<u64> {
         self.points.last().map(|point| point.size_blocks - 1)
     }
 
-    /// The smallest size that gives all hits there are: the largest distance plus one, or 0.
+    /// The least demand: the smallest size that gives all hits there are, which is the largest depth plus one, or 0.
     pub fn blocks_needed(&self) -> u64 {
         self.points.last().map_or(0, |point| point.size_blocks)
     }

@@ -51,8 +51,9 @@ impl Histogram {
         self.max
     }
 
-    /// The smallest cache, in blocks, for which every recorded access is a hit: the largest distance plus one,
-    /// or 0 when there is none (ETICA, section 4.3.2, with the block itself counted).
+    /// A cache, in blocks, for which every recorded access is a hit: the largest distance plus one, or 0 when there is none
+    /// (ETICA, section 4.3.2, with the block itself counted). Of depths in a stack it is the smallest one, the least demand; of
+    /// POD(RO) it is ETICA's demand, which is enough, and more than the least where writes make room.
     pub fn blocks_needed(&self) -> u64 {
         self.max.map_or(0, |distance| u64::from(distance) + 1)
     }

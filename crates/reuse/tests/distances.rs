@@ -183,6 +183,15 @@ proptest! {
         prop_assert_eq!(wbwo.tally().curve(), wbwo_depths(&trace).1.curve());
     }
 
+    /// ETICA's demand is enough; of a write-only cache it is the least, too.
+    #[test]
+    fn the_largest_distance_is_enough(trace in trace(14, 160)) {
+        let least = ro_depths(&trace).1.blocks_needed();
+        prop_assert!(least <= distances(Metric::PodRo, &trace).1.blocks_needed());
+        let least = wbwo_depths(&trace).1.blocks_needed();
+        prop_assert_eq!(least, distances(Metric::PodWbwo, &trace).1.blocks_needed());
+    }
+
     #[test]
     fn windows_forget_or_carry_over(seed in any::<u64>(), metric in 0usize..6) {
         let metric = Metric::ALL[metric];
@@ -325,6 +334,15 @@ fn blocks_follow_from_the_largest_distance() {
         let size = block_size.as_u64();
         assert_eq!(distance.zip(size).map(|(distance, size)| distance * size), printed[key].as_u64());
     }
+}
+
+/// A write makes room in a read-only cache, of which distances know nothing.
+#[test]
+fn a_read_only_cache_may_need_less_than_the_largest_distance_says() {
+    let trace = [(Read, 1), (Read, 2), (Write, 2), (Read, 3), (Read, 1)];
+    assert_eq!(distances(Metric::PodRo, &trace).1.blocks_needed(), 3);
+    assert_eq!(ro_depths(&trace).1.blocks_needed(), 2);
+    assert_eq!((1..4).map(|size| cache_hits(Policy::Ro, size, &trace).0).collect::<Vec<_>>(), [0, 1, 1]);
 }
 
 #[test]

@@ -21,8 +21,11 @@ fn run_seeds(name: &str, machine: &Machine, change: impl Fn(Plan) -> Plan) {
 fn g1_g2_other_block_sizes_and_a_short_last_block() {
     for (kib, quota, reserve) in [(8, 40, 40), (64, 12, 20)] {
         for scheme in ["etica", "lru"] {
-            let pairs: &[&str] =
-                if scheme == "etica" { &["promotion_interval=10"] } else { &["write_policy=wb"] };
+            let pairs: &[&str] = if scheme == "etica" {
+                &["mode=full-hybrid", "promotion_interval=10"]
+            } else {
+                &["write_policy=wb"]
+            };
             let mut machine = machine(scheme, &[pairs, &["assoc=4"]].concat(), Quota::new(quota, quota));
             machine.config.block = BlockSize::new(kib << 10).unwrap();
             machine.config.volume_bytes = VOLUME_BYTES - 512;
@@ -38,7 +41,7 @@ fn g1_g2_without_an_ssd_without_dram_without_both() {
     for (dram_blocks, ssd_bytes) in [(20, 0), (0, 3 << 20), (0, 0)] {
         let ssd_blocks = if ssd_bytes == 0 { 0 } else { 60 };
         let quota = Quota::new(dram_blocks, ssd_blocks);
-        let mut machine = machine("etica", &["promotion_interval=10", "assoc=4"], quota);
+        let mut machine = machine("etica", &["mode=full-hybrid", "promotion_interval=10", "assoc=4"], quota);
         machine.ssd_bytes = ssd_bytes;
         run_seeds("etica", &machine, |plan| Plan { rounds: 2, ..plan });
     }

@@ -228,7 +228,7 @@ fn g4_volumes_use_an_ssd_at_once() {
     let pairs: [(&str, &[&str]); 3] = [
         ("lru", &["write_policy=wb"]),
         ("lru", &["write_policy=wt"]),
-        ("etica", &["promotion_interval=10", "sizing_interval=100", "assoc=8"]),
+        ("etica", &["mode=full-hybrid", "promotion_interval=10", "sizing_interval=100", "assoc=8"]),
     ];
     for seed in first_seeds(seeds() * 4) {
         let faulty = seed % 4 == 3;

@@ -32,7 +32,7 @@ use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
 Examples:
   lode compare web.lode --schemes etica,lru --dram 64MiB --ssd 1GiB
   lode compare *.lode --schemes lru,arc,s3-fifo --ssd 256MiB,1GiB,4GiB --html compare.html
-  lode compare web.lode --schemes etica:mode=npe,etica --dram 64MiB,128MiB --ssd 1GiB,2GiB --json
+  lode compare web.lode --schemes etica,etica:mode=full-hybrid --dram 64MiB,128MiB --ssd 1GiB,2GiB --json
   lode compare *.lode --schemes etica,lru --plan plan.json
   lode compare *.lode --schemes lru,arc,s3-fifo --ssd 1GiB --baseline lru
   lode compare web.lode --schemes lru,tica-ef --dram 64MiB --ssd 1GiB --read-ssd 1GiB --devices tica

@@ -228,9 +228,9 @@ fn three_worlds_agree_on(
     replay
 }
 
-/// With intervals so short that blocks are promoted and shares change many times.
+/// With intervals so short, and queues so long, that blocks are promoted and shares change many times.
 fn etica_agrees(mode: &str) {
-    let sets = [mode, "sizing=on", "sizing_interval=1000", "promotion_interval=100"];
+    let sets = [mode, "sizing=on", "sizing_interval=1000", "promotion_interval=100", "queue_percent=50"];
     let Some(counters) = three_worlds_agree("etica", &sets, TWO_LEVELS) else { return };
     let count = |pointer| counters[COUNTERS.iter().position(|known| *known == pointer).unwrap()];
     assert_eq!(count("/ssd_writes/promotion") > 0, mode != "mode=npe", "{counters:?}");

@@ -179,6 +179,7 @@ fn what_a_sample_or_a_curve_cannot_tell_is_refused() {
         ("opencas-like", ("seq_policy", "full"), 0.5, 0.1, "sequential streams"),
         ("flashcache", ("skip_seq_blocks", "8"), 0.5, 0.1, "set skip_seq_blocks=0"),
         ("etica", ("trigger", "time"), 1.0, 0.1, "trigger=time"),
+        ("etica", ("promotion_clock", "host"), 1.0, 0.1, "set promotion_clock=vm"),
         ("l2arc-like", ("headroom", "2"), 1.0, 0.0, "l2arc-like needs DRAM"),
         ("tica-ef", ("write_percent", "25"), 1.0, 1.0, "tica-ef needs SSD"),
         ("ucache-like", ("worth_hits", "1"), 1.0, 0.0, ""),

@@ -229,10 +229,27 @@ impl Driver {
                 self.note_quota();
             }
         }
-        for effect in &effects {
+        self.book_all(step, block, &effects, said)
+    }
+
+    /// Takes the end of the host's interval.
+    pub fn end_host_interval(&mut self) -> Vec<Said> {
+        let mut effects: Vec<Effect> = Vec::new();
+        self.scheme.end_host_interval(&mut effects);
+        self.book_all(Step::EndRequest, None, &effects, Vec::new())
+    }
+
+    fn book_all(
+        &mut self,
+        step: Step,
+        accessed: Option<BlockNo>,
+        effects: &[Effect],
+        mut said: Vec<Said>,
+    ) -> Vec<Said> {
+        for effect in effects {
             self.counters.effect(effect);
             self.half().effect(effect);
-            said.push(self.book(effect, block));
+            said.push(self.book(effect, accessed));
         }
         self.ending = self.ledger.note(step, &said);
         self.check_levels();

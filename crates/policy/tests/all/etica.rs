@@ -1,11 +1,11 @@
 //! ETICA against plain structures, effect by effect, and its demand against the exact analysers.
 
-use lode_policy::{Points, Quota, Scheme, Settings};
+use lode_policy::{LevelDemand, Points, Quota, RequestSource, Scheme, SchemeInfo, Settings, Sizer, Tenant};
 use lode_reuse::{CurvePoint, Distances, Metric};
-use lode_types::{AccessOp, Level, Origin};
+use lode_types::{AccessOp, Level, Origin, OriginFields};
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Step, any_blocks, any_losing_step, any_step, settings};
+use crate::driver::{Driver, Said, Step, any_blocks, any_losing_step, any_step, settings};
 use crate::oracle::etica::{Choices, PlainEtica};
 
 fn to_settings(choices: &Choices, sizing: &str) -> Settings {
@@ -18,7 +18,8 @@ fn to_settings(choices: &Choices, sizing: &str) -> Settings {
             ("assoc", &choices.assoc.to_string()),
             ("map", choices.map),
             ("promotion_interval", &choices.promotion_interval.to_string()),
-            ("queue_percent", &choices.queue_percent.to_string()),
+            ("queue_percent", &(choices.queue_share as f64 / 100.0).to_string()),
+            ("queues", choices.queues),
             ("evict", choices.evict),
             ("popularity", choices.popularity),
             ("ageing", &choices.ageing.to_string()),
@@ -38,7 +39,8 @@ fn any_choices() -> impl Strategy<Value = Choices> {
     );
     let promotion = (
         1u32..6,
-        prop::sample::select(vec![5.0, 20.0, 50.0, 100.0]),
+        prop::sample::select(vec![1usize, 500, 700, 2_000, 5_000, 10_000]),
+        prop::sample::select(vec!["exact", "exact", "classes"]),
         prop::sample::select(vec!["swap", "literal"]),
         prop::sample::select(vec!["wbwo", "wb", "any"]),
         prop::sample::select(vec![0.0f32, 1e-20, 1e-6, 0.5, 0.9, 1.0]),
@@ -50,11 +52,12 @@ fn any_choices() -> impl Strategy<Value = Choices> {
         assoc: place.1,
         map: place.2,
         promotion_interval: promotion.0,
-        queue_percent: promotion.1,
-        evict: promotion.2,
-        popularity: promotion.3,
-        ageing: promotion.4,
-        score_floor: promotion.5,
+        queue_share: promotion.1,
+        queues: promotion.2,
+        evict: promotion.3,
+        popularity: promotion.4,
+        ageing: promotion.5,
+        score_floor: promotion.6,
         window: streams.0,
         chained: streams.1,
         ro_ignore_writes: streams.2,
@@ -115,11 +118,90 @@ proptest! {
     fn equals_the_oracle_when_blocks_are_lost(
         choices in any_choices(), ssd in 20u32..40, steps in prop::collection::vec(any_losing_step(50), 0..400),
     ) {
-        let choices = Choices { mode: "full-hybrid", assoc: 0, popularity: "any", queue_percent: 100.0, ..choices };
+        let choices = Choices { mode: "full-hybrid", assoc: 0, popularity: "any", queue_share: 10_000, ..choices };
         let mut steps: Vec<_> = steps.into_iter().map(Some).collect();
         steps.extend((0..ssd).rev().map(|blocks| Some(Step::Resize(Quota::new(0, blocks)))));
         compare(&choices, "off", Quota::new(0, ssd), &steps);
     }
+}
+
+/// One of several VMs of a host.
+struct Vm {
+    driver: Driver,
+    said: Vec<Said>,
+}
+
+impl Tenant for Vm {
+    fn quota(&self) -> Quota {
+        self.driver.scheme.quota()
+    }
+
+    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
+        self.driver.scheme.demand(points)
+    }
+
+    fn resize(&mut self, quota: Quota) {
+        let said = self.driver.step(Step::Resize(quota));
+        self.said.extend(said);
+    }
+
+    fn end_host_interval(&mut self) {
+        let said = self.driver.end_host_interval();
+        self.said.extend(said);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// By the host's clock every VM promotes after so many requests of all of them.
+    #[test]
+    fn intervals_of_the_host_are_those_of_all_vms(
+        choices in any_choices(),
+        quota in any_quota(),
+        requests in prop::collection::vec((0usize..3, any_step(40, any_quota().boxed())), 0..300),
+    ) {
+        let interval = choices.promotion_interval;
+        let mut settings = to_settings(&choices, "off");
+        settings.set("promotion_clock", "host").unwrap();
+        let choices = Choices { promotion_interval: u32::MAX, ..choices };
+        let mut sizer = Sizer::new(&settings, Quota::new(64, 64));
+        let vm = |_| Vm { driver: Driver::new(&settings, Quota::new(64, 64), quota), said: Vec::new() };
+        let mut vms: Vec<Vm> = (0..3).map(vm).collect();
+        let mut oracles: Vec<_> = (0..3).map(|_| PlainEtica::new(choices.clone(), quota)).collect();
+        let mut since_promotion = 0;
+        for (vm, step) in requests {
+            let mut expected = vec![Vec::new(); 3];
+            let said = vms[vm].driver.step(step);
+            vms[vm].said.extend(said);
+            expected[vm].extend(oracles[vm].step(step));
+            if matches!(step, Step::EndRequest) {
+                prop_assert!(!sizer.after_request(0, &mut vms));
+                since_promotion += 1;
+                if since_promotion == interval {
+                    since_promotion = 0;
+                    for (oracle, expected) in oracles.iter_mut().zip(&mut expected) {
+                        expected.extend(oracle.end_interval());
+                    }
+                }
+            }
+            let said: Vec<_> = vms.iter_mut().map(|vm| std::mem::take(&mut vm.said)).collect();
+            prop_assert_eq!(said, expected);
+        }
+    }
+}
+
+#[test]
+fn the_clock_of_the_host_is_refused_where_a_vm_is_by_itself() {
+    let info = SchemeInfo::find("etica").unwrap();
+    let check = |clock, source| {
+        let settings = settings("etica", &[("promotion_clock", clock)]);
+        info.check_origins(&settings, OriginFields::NONE, source).map_err(|error| error.to_string())
+    };
+    assert_eq!(check("vm", RequestSource::Guest), Ok(()));
+    assert_eq!(check("host", RequestSource::Trace), Ok(()));
+    let refused = check("host", RequestSource::Guest).unwrap_err();
+    assert!(refused.contains("set promotion_clock=vm"), "{refused}");
 }
 
 proptest! {

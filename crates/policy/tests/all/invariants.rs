@@ -118,7 +118,13 @@ fn hold_of_every_scheme_under_any_settings() {
 fn history_is_bounded_and_cheap_to_bound() {
     let settings = settings(
         "etica",
-        &[("trigger", "time"), ("track_blocks", "50000"), ("popularity", "wb"), ("assoc", "8")],
+        &[
+            ("mode", "full-hybrid"),
+            ("trigger", "time"),
+            ("track_blocks", "50000"),
+            ("popularity", "wb"),
+            ("assoc", "8"),
+        ],
     );
     let quota = Quota::new(1000, 4000);
     let mut scheme = build(&settings, quota, quota);
@@ -141,7 +147,7 @@ fn history_is_bounded_and_cheap_to_bound() {
 /// Blocks that come and go by discards take no more memory than those that are there.
 #[test]
 fn discards_give_records_back() {
-    let settings = settings("etica", &[("sizing", "off"), ("popularity", "wb")]);
+    let settings = settings("etica", &[("mode", "full-hybrid"), ("sizing", "off"), ("popularity", "wb")]);
     let quota = Quota::new(100, 400);
     let mut scheme = build(&settings, quota, quota);
     let mut bytes = 0;

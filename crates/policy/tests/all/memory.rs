@@ -13,6 +13,13 @@ const SMALL_TABLES_BYTES: u64 = 131_072;
 /// How many times its blocks a level sees others.
 const TURNOVERS: u64 = 5;
 
+/// The defaults, in each mode of ETICA that keeps other tables.
+pub fn modes(info: &SchemeInfo) -> Vec<Settings> {
+    let mut promoting = info.settings();
+    let promotes = promoting.set("mode", "full-hybrid").is_ok();
+    std::iter::once(info.settings()).chain(promotes.then_some(promoting)).collect()
+}
+
 /// Settings beside the defaults.
 fn variants(info: &SchemeInfo) -> Vec<Settings> {
     let keys = ["assoc", "ghost_percent", "out_percent", "stack_percent", "evicted_percent"];
@@ -23,12 +30,13 @@ fn variants(info: &SchemeInfo) -> Vec<Settings> {
         &["1000"],
         &["1000"],
     ];
-    let mut all = vec![info.settings()];
+    let mut all = modes(info);
     for (key, values) in keys.iter().zip(values) {
         for value in values {
-            let mut settings = info.settings();
-            if settings.set(key, value).is_ok() {
-                all.push(settings);
+            for mut settings in modes(info) {
+                if settings.set(key, value).is_ok() {
+                    all.push(settings);
+                }
             }
         }
     }
@@ -128,31 +136,37 @@ fn of_every_scheme_is_bounded() {
 #[test]
 fn does_not_grow_when_all_blocks_change() {
     const BLOCKS: u32 = 20_000;
-    const WINDOW: usize = 30_000;
     for info in all_schemes() {
-        let (settings, quota) = (info.settings(), quota_of(info, BLOCKS));
-        let ghosts = ghosts(info, &settings, quota);
+        let quota = quota_of(info, BLOCKS);
+        let ghosts = ghosts(info, &info.settings(), quota);
         if ghosts == u64::MAX {
             continue;
         }
         let known = u64::from(quota.dram_blocks) + u64::from(BLOCKS) + ghosts;
         let accesses = accesses(TURNOVERS * known, BLOCKS.into(), 2);
-        let mut scheme = built(&settings, quota, &accesses);
-        let mut bytes_of = |accesses: &[Access]| {
-            for window in accesses.chunks(WINDOW) {
-                for &access in window {
-                    scheme.access(access, &mut Nothing);
-                    scheme.end_request(0, &mut Nothing);
-                }
-                scheme.demand(Points::LastWithin(quota));
-            }
-            scheme.memory_bytes() as u64
-        };
-        // A level that takes only writes, every other block, needs two turns to fill.
-        let (first, then) = accesses.split_at(accesses.len() / 5 * 3);
-        let (at_first, bytes) = (bytes_of(first), bytes_of(then));
-        let name = info.name;
-        assert!(!are_too_many(bytes, known), "{name}: {bytes} bytes for {known} blocks");
-        assert!(bytes <= at_first + at_first / 20, "{name}: {at_first}, later {bytes} bytes");
+        for settings in modes(info) {
+            does_not_grow(&settings, quota, known, &accesses);
+        }
     }
+}
+
+fn does_not_grow(settings: &Settings, quota: Quota, known: u64, accesses: &[Access]) {
+    const WINDOW: usize = 30_000;
+    let mut scheme = built(settings, quota, accesses);
+    let mut bytes_of = |accesses: &[Access]| {
+        for window in accesses.chunks(WINDOW) {
+            for &access in window {
+                scheme.access(access, &mut Nothing);
+                scheme.end_request(0, &mut Nothing);
+            }
+            scheme.demand(Points::LastWithin(quota));
+        }
+        scheme.memory_bytes() as u64
+    };
+    // A level that takes only writes, every other block, needs two turns to fill.
+    let (first, then) = accesses.split_at(accesses.len() / 5 * 3);
+    let (at_first, bytes) = (bytes_of(first), bytes_of(then));
+    let name = settings.scheme();
+    assert!(!are_too_many(bytes, known), "{name}: {bytes} bytes for {known} blocks");
+    assert!(bytes <= at_first + at_first / 20, "{name}: {at_first}, later {bytes} bytes");
 }

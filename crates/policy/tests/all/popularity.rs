@@ -38,7 +38,7 @@ proptest! {
         seed in prop::collection::vec((0u64..20, any::<bool>()), 40..90),
     ) {
         let settings = settings("etica", &[
-            ("sizing", "off"), ("assoc", "0"), ("score_floor", "0"),
+            ("mode", "full-hybrid"), ("sizing", "off"), ("assoc", "0"), ("score_floor", "0"),
             ("promotion_interval", "3"), ("ageing", &ageing.to_string()),
         ]);
         let quota = Quota::new(0, 20);
@@ -74,7 +74,13 @@ proptest! {
 fn far_and_near(ageing: &str) -> Vec<BlockNo> {
     let settings = settings(
         "etica",
-        &[("sizing", "off"), ("promotion_interval", "1"), ("ageing", ageing), ("assoc", "0")],
+        &[
+            ("mode", "full-hybrid"),
+            ("sizing", "off"),
+            ("promotion_interval", "1"),
+            ("ageing", ageing),
+            ("assoc", "0"),
+        ],
     );
     let quota = Quota::new(0, 2);
     let mut driver = Driver::new(&settings, quota, quota);
@@ -99,7 +105,8 @@ fn every_ageing_factor_leaves_a_popular_block_inside() {
 
 #[test]
 fn a_discarded_block_is_not_promoted() {
-    let settings = settings("etica", &[("sizing", "off"), ("promotion_interval", "1")]);
+    let settings =
+        settings("etica", &[("mode", "full-hybrid"), ("sizing", "off"), ("promotion_interval", "1")]);
     let quota = Quota::new(0, 4);
     let mut driver = Driver::new(&settings, quota, quota);
     for step in [Step::Write(1, false), Step::Read(1), Step::Read(1), Step::Discard(1)] {
@@ -116,6 +123,7 @@ fn promotion_intervals_follow_time_when_told_to() {
     let settings = settings(
         "etica",
         &[
+            ("mode", "full-hybrid"),
             ("trigger", "time"),
             ("promotion_interval_s", "5"),
             ("promotion_interval", "1"),

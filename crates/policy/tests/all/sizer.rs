@@ -81,7 +81,7 @@ proptest! {
         let settings = settings("etica", &[
             ("sizing_interval", &interval.to_string()), ("shrink_rate", &rate.to_string()),
             ("min_blocks", &min_blocks.to_string()), ("objective", objective), ("assoc", "4"),
-            ("promotion_interval", "7"),
+            ("promotion_interval", "7"), ("mode", "full-hybrid"),
         ]);
         let mut host = Host::new(&settings, physical, 4);
         for request in requests {
@@ -219,7 +219,12 @@ fn intervals_follow_time_when_told_to() {
 fn a_share_grows_only_as_fast_as_the_others_shrink() {
     let settings = settings(
         "etica",
-        &[("sizing_interval", "30"), ("shrink_rate", "2"), ("promotion_interval", "1000000000")],
+        &[
+            ("mode", "full-hybrid"),
+            ("sizing_interval", "30"),
+            ("shrink_rate", "2"),
+            ("promotion_interval", "1000000000"),
+        ],
     );
     let physical = Quota::new(0, 20);
     let mut host = Host::new(&settings, physical, 2);

@@ -6,7 +6,7 @@ use lode_policy::{
 };
 use lode_types::{Access, Level};
 
-use crate::memory::MOST_BYTES_PER_BLOCK;
+use crate::memory::{MOST_BYTES_PER_BLOCK, modes};
 
 /// How often each block comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,10 +58,11 @@ fn no_setting_makes_a_scheme_take_more_than_was_said() {
             let (SettingKind::Integer { max, .. } | SettingKind::Scaled { max, .. }) = setting.kind else {
                 continue;
             };
-            let mut settings = info.settings();
-            settings.set(setting.key, &max.to_string()).unwrap();
-            for stream in [Stream::Scan, Stream::Reused] {
-                excesses.extend(excess(&settings, quota_of(info, 1000, 3000), 20_000, stream));
+            for mut settings in modes(info) {
+                settings.set(setting.key, &max.to_string()).unwrap();
+                for stream in [Stream::Scan, Stream::Reused] {
+                    excesses.extend(excess(&settings, quota_of(info, 1000, 3000), 20_000, stream));
+                }
             }
         }
     }
@@ -74,11 +75,12 @@ fn no_scheme_takes_more_memory_than_was_said() {
     for info in all_schemes() {
         for (dram, ssd, blocks) in [(2000, 6000, 30_000), (100_000, 400_000, 25_000)] {
             let quota = quota_of(info, dram, ssd);
-            let mut settings = info.settings();
-            excesses.extend(excess(&settings, quota, blocks, Stream::Reused));
-            for assoc in ["1", "9"] {
-                if settings.set("assoc", assoc).is_ok() {
-                    excesses.extend(excess(&settings, quota, blocks, Stream::Reused));
+            for mut settings in modes(info) {
+                excesses.extend(excess(&settings, quota, blocks, Stream::Reused));
+                for assoc in ["1", "9"] {
+                    if settings.set("assoc", assoc).is_ok() {
+                        excesses.extend(excess(&settings, quota, blocks, Stream::Reused));
+                    }
                 }
             }
         }
@@ -89,27 +91,32 @@ fn no_scheme_takes_more_memory_than_was_said() {
 /// Windows so long that every distance comes in one, many times. All of it together is within what a block may take.
 #[test]
 fn no_window_makes_a_scheme_take_more_than_was_said() {
-    const BLOCKS: u64 = 8_000;
     for info in all_schemes() {
-        let quota = quota_of(info, BLOCKS as u32 / 4, BLOCKS as u32);
-        let settings = info.settings();
-        let mut scheme = build_foreseeing(&settings, quota, quota, &Foresight::default());
-        let most = most_memory_bytes(&settings, quota, quota, BLOCKS);
-        let mut state = 1_u64;
-        for at in 0..BLOCKS * 8 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let block = (state >> 33) % BLOCKS;
-            let access = if state >> 62 == 0 { Access::write(block) } else { Access::read(block) };
-            scheme.access(access, &mut Nothing);
-            scheme.end_request(0, &mut Nothing);
-            if at % 512 == 0 {
-                let bytes = scheme.memory_bytes() as u64;
-                assert!(bytes <= most, "{}: {bytes} bytes, and {most} were said", info.name);
-            }
+        for settings in modes(info) {
+            no_window_is_too_long(info, &settings);
         }
-        let bytes = scheme.memory_bytes() as u64;
-        assert!(bytes <= MOST_BYTES_PER_BLOCK * BLOCKS, "{}: {bytes} bytes for {BLOCKS} blocks", info.name);
     }
+}
+
+fn no_window_is_too_long(info: &SchemeInfo, settings: &Settings) {
+    const BLOCKS: u64 = 8_000;
+    let quota = quota_of(info, BLOCKS as u32 / 4, BLOCKS as u32);
+    let mut scheme = build_foreseeing(settings, quota, quota, &Foresight::default());
+    let most = most_memory_bytes(settings, quota, quota, BLOCKS);
+    let mut state = 1_u64;
+    for at in 0..BLOCKS * 8 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let block = (state >> 33) % BLOCKS;
+        let access = if state >> 62 == 0 { Access::write(block) } else { Access::read(block) };
+        scheme.access(access, &mut Nothing);
+        scheme.end_request(0, &mut Nothing);
+        if at % 512 == 0 {
+            let bytes = scheme.memory_bytes() as u64;
+            assert!(bytes <= most, "{}: {bytes} bytes, and {most} were said", info.name);
+        }
+    }
+    let bytes = scheme.memory_bytes() as u64;
+    assert!(bytes <= MOST_BYTES_PER_BLOCK * BLOCKS, "{}: {bytes} bytes for {BLOCKS} blocks", info.name);
 }
 
 /// How many times as much as their tables take may be said of many small VMs: replays would be left away that fit the memory.

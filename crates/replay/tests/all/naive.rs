@@ -273,6 +273,7 @@ const EVENTFUL: &[(&str, &str)] = &[
     ("tica-adaptive", "sample_size=20"),
     ("request-oriented", "dirty_thresh_pct=10"),
     ("etica", "promotion_interval=15"),
+    ("etica", "promotion_clock=host"),
     ("etica", "queue_percent=50"),
     ("etica", "popularity=any"),
 ];

@@ -1,19 +1,32 @@
 //! ETICA's settings.
 
+use super::popularity::Share;
 use crate::geometry::Geometry;
 use crate::interval::Interval;
 use crate::quota::Quota;
 use crate::schemes::mapping;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingError, SettingInfo, SettingKind, Settings};
 use crate::sizer;
+
+/// The name of the scheme.
+pub(crate) const NAME: &str = "etica";
+
+/// The setting that says whose requests count.
+pub(crate) const PROMOTION_CLOCK: &str = "promotion_clock";
+
+/// Its value for those of all VMs.
+pub(crate) const BY_HOST: &str = "host";
+
+/// The mode that promotes nothing.
+const NPE: &str = "npe";
 
 const ON_OFF: SettingKind = SettingKind::Choice(&["on", "off"]);
 
 pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo {
         key: "mode",
-        default: "full-hybrid",
-        kind: SettingKind::Choice(&["npe", "full-hybrid", "full-strict"]),
+        default: NPE,
+        kind: SettingKind::Choice(&[NPE, "full-hybrid", "full-strict"]),
         about: "a write to a block the SSD lacks: npe allocates and evicts on demand; full-hybrid allocates \
                 only in a free way; full-strict never. The full modes promote and evict by popularity",
         source: "ETICA 4.1 and Fig. 5 (npe), Fig. 6b (full-strict); full-hybrid is our reading",
@@ -22,8 +35,16 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         key: "promotion_interval",
         default: "1000",
         kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
-        about: "requests of the VM between two promotions",
+        about: "requests between two promotions",
         source: "ETICA 5.6, Fig. 17",
+    },
+    SettingInfo {
+        key: PROMOTION_CLOCK,
+        default: "vm",
+        kind: SettingKind::Choice(&[BY_HOST, "vm"]),
+        about: "whose requests or time the promotion interval counts: vm: the VM's own; host: those of all VMs, which all \
+                promote together, in a replay of all of them",
+        source: "ETICA 5.6: requests processed by the system (host); vm: ours",
     },
     SettingInfo {
         key: "promotion_interval_s",
@@ -39,6 +60,14 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         about: "share of the tracked blocks outside the SSD that may be promoted, and of the blocks inside \
                 that may be evicted, in one interval",
         source: "ETICA 4.2.2",
+    },
+    SettingInfo {
+        key: "queues",
+        default: "exact",
+        kind: SettingKind::Choice(&["exact", "classes"]),
+        about: "exact: so many blocks, rounded up, of equal ones those with the oldest access; classes: with them all blocks \
+                whose scores are as high to a sixteenth of an octave, such as all without one",
+        source: "ETICA 4.2.2 (exact); classes: ours",
     },
     SettingInfo {
         key: "evict",
@@ -105,6 +134,33 @@ static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("sum_hit_ratio"),
 
 pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, OBJECTIVES, sizer::SETTINGS, SETTINGS];
 
+/// The host's interval from promotion to promotion, for whoever sees the requests of all VMs; `None` where each VM counts its
+/// own, or nothing is promoted.
+pub(crate) fn host_interval(settings: &Settings) -> Option<Interval> {
+    let is_etica = settings.scheme() == NAME;
+    (is_etica && is_by_host(settings) && settings.text("mode") != NPE).then(|| promotion_interval(settings))
+}
+
+/// Refuses the host's clock where only one VM's requests are seen.
+pub(crate) fn check_alone(settings: &Settings) -> Result<(), SettingError> {
+    if settings.scheme() != NAME || !is_by_host(settings) {
+        return Ok(());
+    }
+    let message = format!(
+        "Setting {PROMOTION_CLOCK}={BY_HOST} counts the requests of all VMs, and here each VM is by itself; set \
+         {PROMOTION_CLOCK}=vm, or replay all of them together"
+    );
+    Err(SettingError::Origins { key: PROMOTION_CLOCK, message })
+}
+
+fn is_by_host(settings: &Settings) -> bool {
+    settings.text(PROMOTION_CLOCK) == BY_HOST
+}
+
+fn promotion_interval(settings: &Settings) -> Interval {
+    sizer::interval(settings, "promotion_interval", "promotion_interval_s")
+}
+
 /// What the SSD does with a write to a block it does not hold, and whether popularity rules it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -128,7 +184,8 @@ pub(super) enum PopularityOf {
 #[derive(Debug)]
 pub(super) struct Config {
     pub(super) mode: Mode,
-    pub(super) queue_share: f64,
+    pub(super) queue_share: Share,
+    pub(super) whole_classes: bool,
     pub(super) evict_literally: bool,
     pub(super) popularity: PopularityOf,
     pub(super) ageing: f32,
@@ -145,11 +202,12 @@ impl Config {
     pub(super) fn new(settings: &Settings) -> Config {
         Config {
             mode: match settings.text("mode") {
-                "npe" => Mode::Npe,
+                NPE => Mode::Npe,
                 "full-strict" => Mode::FullStrict,
                 _ => Mode::FullHybrid,
             },
-            queue_share: settings.number("queue_percent") / 100.0,
+            queue_share: Share::of_percent(settings.number("queue_percent")),
+            whole_classes: settings.text("queues") == "classes",
             evict_literally: settings.text("evict") == "literal",
             popularity: match settings.text("popularity") {
                 "wb" => PopularityOf::Wb,
@@ -171,9 +229,9 @@ impl Config {
         mapping::geometry(&self.settings, blocks)
     }
 
-    /// From promotion to promotion.
+    /// From promotion to promotion, unless the host says when.
     pub(super) fn promotion_interval(&self) -> Interval {
-        sizer::interval(&self.settings, "promotion_interval", "promotion_interval_s")
+        if is_by_host(&self.settings) { Interval::never() } else { promotion_interval(&self.settings) }
     }
 
     /// Whether popularity decides what the SSD holds.

@@ -4,25 +4,26 @@
 
 use lode_reuse::prefetch_slice;
 
+use super::records::Standing;
+
 const CHILDREN: usize = 4;
 
-/// One block in a set's heap. `score` is a lower bound: scores only grow while a block is resident, so
-/// an entry is brought up to date when it reaches the top, and not at every access.
+/// One block in a set's heap. Its standing is a lower bound: it only rises while a block is resident, so that an entry is
+/// brought up to date when it reaches the top, and not at every access.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Not negative.
+    /// The score of the standing.
     pub(super) score: f32,
-    /// Order of arrival; among equals the older leaves first.
-    pub(super) arrival: u32,
+    /// The last access of the standing.
+    pub(super) seen: u32,
     /// Of the record.
     pub(super) id: u32,
 }
 
 impl Entry {
-    /// In the order of score, then arrival: numbers that are not negative are in the order of their bits.
     #[inline(always)]
-    fn key(&self) -> u64 {
-        u64::from(self.score.to_bits()) << 32 | u64::from(self.arrival)
+    pub(super) fn standing(&self) -> Standing {
+        Standing::new(self.score, self.seen)
     }
 }
 
@@ -53,10 +54,11 @@ impl Heap {
         }
     }
 
-    /// Raises the score of the entry at the top, which there is.
+    /// Raises the standing of the entry at the top, which there is.
     #[inline]
-    pub(super) fn raise_top(&mut self, score: f32) {
-        self.entries[0].score = score;
+    pub(super) fn raise_top(&mut self, score: f32, seen: u32) {
+        let top = &mut self.entries[0];
+        (top.score, top.seen) = (score, seen);
         self.sink(0);
     }
 
@@ -74,7 +76,7 @@ impl Heap {
             inexact |= entry.score > 0.0 && score < f32::MIN_POSITIVE;
             entry.score = score;
         }
-        // Scores that became too small to be told apart are in the order of arrival from now on.
+        // Scores that became too small to be told apart are in the order of the last access from now on.
         if inexact {
             (0..self.entries.len().div_ceil(CHILDREN)).rev().for_each(|at| self.sink(at));
         }
@@ -95,7 +97,7 @@ impl Heap {
         let entry = self.entries[at];
         while at > 0 {
             let parent = (at - 1) / CHILDREN;
-            if self.entries[parent].key() <= entry.key() {
+            if self.entries[parent].standing() <= entry.standing() {
                 break;
             }
             self.entries[at] = self.entries[parent];
@@ -113,11 +115,11 @@ impl Heap {
             (0..CHILDREN).for_each(|child| prefetch_slice(&self.entries, below + CHILDREN * child));
             let end = (first + CHILDREN).min(self.entries.len());
             let Some(children) = self.entries.get(first..end) else { break };
-            let Some((child, least)) = children.iter().enumerate().min_by_key(|(_, child)| child.key())
+            let Some((child, least)) = children.iter().enumerate().min_by_key(|(_, child)| child.standing())
             else {
                 break;
             };
-            if entry.key() <= least.key() {
+            if entry.standing() <= least.standing() {
                 break;
             }
             self.entries[at] = *least;
@@ -137,7 +139,7 @@ mod tests {
         fn the_top_is_the_least_of_a_list(steps in prop::collection::vec((0u8..8, 0u32..50, 0u8..6), 0..300)) {
             let mut heap = Heap::default();
             let mut list: Vec<(u32, u32, u32)> = Vec::new();
-            for (arrival, (action, id, score)) in (0u32..).zip(steps) {
+            for (number, (action, id, score)) in (1u32..).zip(steps) {
                 let known = list.iter().position(|entry| entry.2 == id);
                 match (action, known) {
                     (0, _) => {
@@ -147,8 +149,8 @@ mod tests {
                     (1, _) if !list.is_empty() => {
                         let least = list.iter_mut().min().expect("it is not empty");
                         let score = f32::from_bits(least.0) + f32::from(score);
-                        least.0 = score.to_bits();
-                        heap.raise_top(score);
+                        (least.0, least.1) = (score.to_bits(), number);
+                        heap.raise_top(score, number);
                     }
                     (2, _) => {
                         // To nothing, or to numbers too small to be exact.
@@ -157,12 +159,12 @@ mod tests {
                         list.iter_mut().for_each(|entry| entry.0 = (f32::from_bits(entry.0) * factor).to_bits());
                     }
                     (_, None) => {
-                        heap.push(Entry { score: f32::from(score), arrival, id });
-                        list.push((f32::from(score).to_bits(), arrival, id));
+                        heap.push(Entry { score: f32::from(score), seen: number, id });
+                        list.push((f32::from(score).to_bits(), number, id));
                     }
                     _ => {}
                 }
-                let top = heap.top().map(|entry| (entry.score.to_bits(), entry.arrival, entry.id));
+                let top = heap.top().map(|entry| (entry.score.to_bits(), entry.seen, entry.id));
                 prop_assert_eq!(top, list.iter().min().copied());
             }
         }

@@ -16,14 +16,16 @@ mod promote;
 mod records;
 mod sets;
 mod table;
+mod worst;
 
 use lode_types::{Access, AccessOp, BlockNo, Level};
 
-pub(crate) use config::TABLES;
+pub(crate) use config::{NAME, TABLES, check_alone, host_interval};
 
 use self::config::{Config, Mode};
 use self::pod::Pods;
 use self::popularity::Popularity;
+use self::records::LAST_NUMBER;
 use self::sets::SsdSets;
 use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
@@ -49,8 +51,10 @@ pub struct Etica {
     quota: Quota,
     accesses_in_window: u64,
     promotions: Interval,
-    /// The number of the promotion interval.
-    interval: u32,
+    /// Number of the latest access, from 1.
+    now: u32,
+    /// Number of the first access of the promotion interval.
+    interval_start: u32,
 }
 
 impl Etica {
@@ -68,7 +72,8 @@ impl Etica {
             quota,
             accesses_in_window: 0,
             promotions: config.promotion_interval(),
-            interval: 0,
+            now: 0,
+            interval_start: 1,
             config,
         }
     }
@@ -81,11 +86,31 @@ impl Etica {
             return id;
         }
         if self.table.is_at_limit()
-            && let Some(old) = self.table.oldest_outside(self.interval)
+            && let Some(old) = self.table.oldest_outside(self.interval_start)
         {
             self.forget_record(old);
         }
         self.table.insert(hint.hash, block)
+    }
+
+    /// Gives an access the next number.
+    #[inline]
+    fn note_access(&mut self, id: u32) {
+        if self.now == LAST_NUMBER {
+            self.renumber();
+        }
+        self.now += 1;
+        let record = &mut self.table.records[id as usize];
+        self.popularity.inside.access(record, id);
+        record.set_seen(self.now);
+    }
+
+    /// Gives last accesses new numbers, in the same order, when there are no more.
+    #[cold]
+    fn renumber(&mut self) {
+        (self.now, self.interval_start) = self.table.renumber(self.interval_start);
+        self.popularity.inside.clear();
+        self.ssd.fill_heaps(&self.table.records);
     }
 
     /// Forgets all that is known of a block that neither level holds.
@@ -193,7 +218,7 @@ impl Etica {
     fn put_in_ssd(&mut self, id: u32) -> Slot {
         self.popularity.enter(&mut self.table.records, id);
         let record = &mut self.table.records[id as usize];
-        let slot = self.ssd.insert(record.block, id, record.score);
+        let slot = self.ssd.insert(record, id);
         record.set_ssd_slot(slot);
         slot
     }
@@ -215,7 +240,7 @@ impl Etica {
 
     #[inline(never)]
     fn end_interval<S: Sink>(&mut self, sink: &mut S) {
-        self.interval = self.interval.wrapping_add(1);
+        self.interval_start = self.now + 1;
         if self.config.promotes() {
             self.promote(sink);
         }
@@ -242,7 +267,7 @@ impl Scheme for Etica {
         self.pods.make_room(&mut self.table.records);
         self.accesses_in_window += 1;
         let id = self.record_of(access.block, hint);
-        self.table.records[id as usize].set_interval(self.interval);
+        self.note_access(id);
         match access.op {
             AccessOp::Read => self.read(id, sink),
             AccessOp::Write => self.write(id, access.partial, sink),
@@ -254,6 +279,10 @@ impl Scheme for Etica {
         if self.promotions.ends_with(now_ns) {
             self.end_interval(sink);
         }
+    }
+
+    fn end_host_interval<S: Sink>(&mut self, sink: &mut S) {
+        self.end_interval(sink);
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
@@ -295,6 +324,7 @@ impl Scheme for Etica {
             return None;
         }
         let id = self.record_of(block, Hint::new(block));
+        self.note_access(id);
         let slot = self.put_in_ssd(id);
         self.table.records[id as usize].set_dirty(dirty);
         Some(slot)
@@ -396,5 +426,51 @@ impl Etica {
     #[inline]
     fn dram_victim(&self, block: BlockNo) -> Slot {
         self.dram.next_to_leave(self.dram.geometry().set_of(block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::SchemeInfo;
+
+    fn popular(evict: &str) -> Etica {
+        let mut settings = SchemeInfo::find("etica").expect("a scheme").settings();
+        let pairs =
+            ["mode=full-hybrid", "popularity=any", "promotion_interval=20", "assoc=16", "queue_percent=20"];
+        pairs.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));
+        settings.set("evict", evict).expect("a setting");
+        let quota = Quota::new(10, 40);
+        Etica::new(&settings, quota, quota)
+    }
+
+    /// One that has counted nearly as many accesses as it can gives them new numbers soon, and many times, and does the same
+    /// as one that does not have to.
+    #[test]
+    fn new_numbers_of_accesses_change_nothing() {
+        for evict in ["swap", "literal"] {
+            let (mut young, mut old) = (popular(evict), popular(evict));
+            let (mut random, mut promoted) = (1u64, 0);
+            for access in 0..6000 {
+                if access % 700 == 600 {
+                    // As if so many others had passed.
+                    old.now += LAST_NUMBER - old.now - 50;
+                }
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let block = ((random >> 33) % 150) * ((random >> 50) % 2) + (random >> 40) % 60;
+                let access = if (random >> 60) < 6 { Access::write(block) } else { Access::read(block) };
+                let effects = [&mut young, &mut old].map(|etica| {
+                    let mut effects = Vec::new();
+                    etica.access(access, &mut effects);
+                    etica.end_request(0, &mut effects);
+                    effects
+                });
+                assert_eq!(effects[0], effects[1]);
+                promoted += effects[0].iter().filter(|effect| matches!(effect, Effect::Copy { .. })).count();
+            }
+            assert!(promoted > 100, "{promoted}");
+            assert!(old.now < 10_000, "{}", old.now);
+        }
     }
 }

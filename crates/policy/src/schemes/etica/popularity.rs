@@ -5,13 +5,14 @@
 //! by `1 / ageing` an interval ("inflation"): the order of the scores is the same and an interval costs
 //! nothing. When the inflation gets large, all scores are scaled down by a power of two, exactly.
 //!
-//! The best and the worst few percent are found by counting scores in classes of a sixteenth of an
-//! octave (six percent), kept up to date at every change; a queue is made of whole classes.
+//! Where the best few percent of the candidates begin is found by counting scores in classes of a sixteenth of an octave
+//! (six percent), kept up to date at every change.
 
 use lode_types::BlockNo;
 
 use super::config::Config;
 use super::records::{Record, Records};
+use super::worst::Worst;
 use crate::growth;
 
 /// A power of two: scaling by it is exact. A score is at most a few billion times as large, which still is a number.
@@ -79,39 +80,47 @@ impl Classes {
         self.total = 0;
     }
 
-    fn wanted(&self, share: f64) -> u64 {
-        (f64::from(self.total) * share).ceil() as u64
-    }
-
-    /// The lowest class that the best `share` of the blocks reaches; `None` without blocks.
-    pub(super) fn best(&self, share: f64) -> Option<u32> {
-        let classes = self.counts.iter().enumerate().rev();
-        Self::reach(classes, self.wanted(share))
-    }
-
-    /// The highest class that the worst `share` of the blocks reaches; `None` without blocks.
-    pub(super) fn worst(&self, share: f64) -> Option<u32> {
-        Self::reach(self.counts.iter().enumerate(), self.wanted(share))
-    }
-
-    fn reach<'a>(classes: impl Iterator<Item = (usize, &'a u32)>, wanted: u64) -> Option<u32> {
-        let mut seen = 0;
-        for (class, &count) in classes {
-            seen += u64::from(count);
-            if seen >= wanted && count > 0 {
-                return Some(class as u32);
+    /// The lowest class that the best `share` of the blocks reaches, and how many of its blocks are among them; `None`
+    /// without blocks.
+    pub(super) fn best(&self, share: Share) -> Option<(u32, usize)> {
+        let mut wanted = share.of(self.total as usize);
+        for (class, &count) in self.counts.iter().enumerate().rev() {
+            let count = count as usize;
+            if count >= wanted && count > 0 {
+                return Some((class as u32, wanted));
             }
+            wanted -= count;
         }
         None
     }
 }
 
-/// Scores' surroundings: who is a candidate, and how the scores are spread inside and outside the SSD.
+/// A part of some blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    percent: f64,
+}
+
+impl Share {
+    /// A product this little above a whole number is one that was not rounded well.
+    const ROUNDING: f64 = 1e-12;
+
+    pub(super) fn of_percent(percent: f64) -> Share {
+        Share { percent }
+    }
+
+    /// So many of `count` blocks, rounded up.
+    pub(super) fn of(self, count: usize) -> usize {
+        (count as f64 * self.percent / 100.0 * (1.0 - Self::ROUNDING)).ceil() as usize
+    }
+}
+
+/// Scores' surroundings: who is a candidate, how candidates' scores are spread, and who is worst in the SSD.
 #[derive(Debug)]
 pub(super) struct Popularity {
     pub(super) candidates: Vec<Candidate>,
     pub(super) outside: Classes,
-    pub(super) inside: Classes,
+    pub(super) inside: Worst,
     inflation: f32,
     ageing: f32,
     floor: f32,
@@ -123,7 +132,7 @@ impl Popularity {
         Popularity {
             candidates: Vec::new(),
             outside: Classes::new(),
-            inside: Classes::new(),
+            inside: Worst::default(),
             inflation: 1.0,
             ageing: if config.ageing < LEAST_AGEING { 0.0 } else { config.ageing },
             floor: config.score_floor,
@@ -142,8 +151,9 @@ impl Popularity {
         let before = record.score;
         record.score = before + worth;
         if record.ssd_slot().is_some() {
-            self.inside.change(before, record.score);
-        } else if let Some(place) = record.candidate() {
+            return;
+        }
+        if let Some(place) = record.candidate() {
             self.outside.change(before, record.score);
             self.candidates[place as usize].score = record.score;
         } else {
@@ -156,7 +166,7 @@ impl Popularity {
     pub(super) fn enter(&mut self, records: &mut Records, id: u32) {
         if self.on {
             self.untrack(records, id);
-            self.inside.add(records[id as usize].score);
+            self.inside.enter(records[id as usize].standing(), id);
         }
     }
 
@@ -164,7 +174,7 @@ impl Popularity {
     pub(super) fn leave(&mut self, records: &mut Records, id: u32) {
         if self.on {
             let record = &mut records[id as usize];
-            self.inside.remove(record.score);
+            self.inside.leave(record.standing());
             self.track(record, id);
         }
     }
@@ -221,17 +231,8 @@ impl Popularity {
 
     fn scale(&mut self, records: &mut Records, factor: f32) {
         self.inside.clear();
-        let mut residents = Vec::new();
         for slice in records.slices_mut() {
-            // Which blocks are in the SSD nothing foretells: their places are noted without a branch.
-            residents.resize(slice.len(), 0);
-            let mut count = 0;
-            for (at, record) in (0u32..).zip(&mut *slice) {
-                record.score *= factor;
-                residents[count] = at;
-                count += usize::from(record.ssd_slot().is_some());
-            }
-            residents[..count].iter().for_each(|&at| self.inside.add(slice[at as usize].score));
+            slice.iter_mut().for_each(|record| record.score *= factor);
         }
         self.outside.clear();
         for Candidate { id, .. } in std::mem::take(&mut self.candidates) {
@@ -243,6 +244,7 @@ impl Popularity {
 
     pub(super) fn memory_bytes(&self) -> usize {
         self.candidates.capacity() * size_of::<Candidate>()
-            + (self.inside.counts.len() + self.outside.counts.len()) * size_of::<u32>()
+            + self.outside.counts.len() * size_of::<u32>()
+            + self.inside.memory_bytes()
     }
 }

@@ -1,10 +1,13 @@
 //! Promotion: at the end of an interval the most popular blocks outside the SSD take free ways, or the
 //! places of the least popular blocks inside (ETICA section 4.2.2).
 
+use std::cmp::Ordering;
+
 use lode_types::Level;
 
 use super::Etica;
 use super::popularity::{Candidate, Classes};
+use super::records::Standing;
 use crate::effect::{CopyReason, CopySource, Effect, Sink};
 
 /// Candidates that are looked ahead at together: enough that memory has answered one look when the next one comes.
@@ -14,8 +17,8 @@ impl Etica {
     /// One promotion interval's work.
     pub(super) fn promote<S: Sink>(&mut self, sink: &mut S) {
         self.popularity.drop_faded(&mut self.table.records);
-        let evictable = self.popularity.inside.worst(self.config.queue_share);
-        let queue = self.promotion_queue();
+        let evictable = self.mark_the_worst();
+        let queue = self.promotion_queue(evictable);
         if self.config.evict_literally {
             self.evict_the_worst(sink);
         }
@@ -28,19 +31,46 @@ impl Etica {
         }
     }
 
-    /// The candidates of the best classes, most popular first, less those whose set holds nothing that
-    /// is less popular.
-    fn promotion_queue(&self) -> Vec<Candidate> {
-        let Some(class) = self.popularity.outside.best(self.config.queue_share) else {
+    /// Finds the eviction queue, and says up to which standing blocks may leave for others.
+    fn mark_the_worst(&mut self) -> Standing {
+        let count = self.ssd.lists.len() as usize;
+        let wanted = self.config.queue_share.of(count);
+        let all = || self.ssd.standings(&self.table.records);
+        let mark = self.popularity.inside.mark((wanted, count), self.now + 1, &self.table.records, all);
+        match (self.config.evict_literally, self.config.whole_classes && wanted > 0) {
+            // They leave before anything asks for their places, and nothing else does.
+            (true, _) => Standing::default(),
+            (false, true) => Standing::new(class_floor(Classes::of(mark.score()) + 1), 0),
+            (false, false) => mark,
+        }
+    }
+
+    /// The promotion queue, most popular first, less those whose set holds nothing that is less popular.
+    fn promotion_queue(&self, evictable: Standing) -> Vec<Candidate> {
+        let Some((class, wanted)) = self.popularity.outside.best(self.config.queue_share) else {
             return Vec::new();
         };
-        let least = class_floor(class);
-        let candidates = self.popularity.candidates.iter().copied();
-        let mut queue: Vec<Candidate> = candidates.filter(|candidate| candidate.score >= least).collect();
+        let (least, above) = (class_floor(class), class_floor(class + 1));
+        let (mut queue, mut last) = (Vec::new(), Vec::new());
+        for candidate in self.popularity.candidates.iter().filter(|candidate| candidate.score >= least) {
+            let of_class = if candidate.score < above { &mut last } else { &mut queue };
+            of_class.push(*candidate);
+        }
+        if wanted < last.len() && !self.config.whole_classes {
+            last.select_nth_unstable_by(wanted, |a, b| self.in_turn(a, b));
+            last.truncate(wanted);
+        }
+        queue.append(&mut last);
         queue.iter().for_each(|candidate| self.ssd.prefetch_bound(self.ssd_set(candidate)));
-        queue.retain(|candidate| self.has_a_chance(candidate));
-        queue.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.block.cmp(&b.block)));
+        queue.retain(|candidate| self.has_a_chance(candidate, evictable));
+        queue.sort_unstable_by(|a, b| self.in_turn(a, b));
         queue
+    }
+
+    /// The order of promotion: by score, of equal ones the oldest access first. A later one is more likely in DRAM.
+    fn in_turn(&self, a: &Candidate, b: &Candidate) -> Ordering {
+        let seen = |candidate: &Candidate| self.table.records[candidate.id as usize].seen();
+        b.score.total_cmp(&a.score).then_with(|| seen(a).cmp(&seen(b)))
     }
 
     /// Brings nearer what the decisions about these candidates need, look by look as in [`Scheme::announce`].
@@ -57,25 +87,22 @@ impl Etica {
         self.ssd.lists.geometry().set_of(candidate.block)
     }
 
-    /// Whether the candidate's set has a free way or may hold something less popular. Under literal
+    /// Whether the candidate's set has a free way or may hold something less popular that may leave. Under literal
     /// eviction room is made after this question is asked, so that every candidate has a chance.
-    fn has_a_chance(&self, candidate: &Candidate) -> bool {
+    fn has_a_chance(&self, candidate: &Candidate, evictable: Standing) -> bool {
         let set = self.ssd_set(candidate);
-        let below =
-            self.ssd.lower_bound(set, &self.table.records).is_some_and(|bound| candidate.score > bound);
+        let is_above = |bound: Standing| bound <= evictable && bound.score() < candidate.score;
+        let below = self.ssd.lower_bound(set, &self.table.records).is_some_and(is_above);
         !self.ssd.lists.is_closed(set)
             && (below || self.config.evict_literally || !self.ssd.lists.is_full(set))
     }
 
-    fn try_promote<S: Sink>(&mut self, candidate: Candidate, evictable: Option<u32>, sink: &mut S) {
+    fn try_promote<S: Sink>(&mut self, candidate: Candidate, evictable: Standing, sink: &mut S) {
         let Candidate { block, score, id } = candidate;
         let set = self.ssd_set(&candidate);
         if self.ssd.lists.is_full(set) {
-            let victim = self.ssd.least_wanted(set, &self.table.records);
-            let may_leave = evictable.is_some_and(|class| Classes::of(victim.score) <= class);
-            if !may_leave || score <= victim.score {
-                return;
-            }
+            let may_leave = |standing: Standing| standing <= evictable && standing.score() < score;
+            let Some(victim) = self.ssd.least_below(set, &self.table.records, may_leave) else { return };
             self.evict_from_ssd(victim.slot, sink);
         }
         let slot = self.put_in_ssd(id);
@@ -89,17 +116,10 @@ impl Etica {
 
     /// `evict=literal`: the worst share of the SSD's blocks leaves whether or not anything wants in.
     fn evict_the_worst<S: Sink>(&mut self, sink: &mut S) {
-        let count = (f64::from(self.ssd.lists.len()) * self.config.queue_share).ceil() as usize;
-        let mut all: Vec<(f32, u64, u32)> = (0..self.ssd.lists.geometry().sets())
-            .flat_map(|set| self.ssd.lists.from_oldest(set))
-            .map(|slot| {
-                let record = &self.table.records[self.ssd.lists.value(slot) as usize];
-                (record.score, record.block, slot)
-            })
-            .collect();
-        all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        for (_, _, slot) in all.into_iter().take(count) {
-            self.evict_from_ssd(slot, sink);
+        for id in self.popularity.inside.marked(&self.table.records) {
+            if let Some(slot) = self.table.records[id as usize].ssd_slot() {
+                self.evict_from_ssd(slot, sink);
+            }
         }
     }
 }

@@ -19,6 +19,41 @@ const CANDIDATE: u32 = 0x8000_0000;
 /// In `Record::seen`: the SSD's copy is newer than the backing disk.
 const DIRTY: u32 = 0x8000_0000;
 
+/// The highest number that an access can have.
+pub(super) const LAST_NUMBER: u32 = DIRTY - 1;
+
+/// How wanted a block is beside others that the SSD holds: by its score, and of equal ones by its last access. The lowest
+/// leaves first. No two blocks have the same; the default is below all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Standing(u64);
+
+impl Standing {
+    /// Above all.
+    pub(super) const HIGHEST: Standing = Standing(u64::MAX);
+
+    /// Of a score that is not negative: such numbers are in the order of their bits.
+    #[inline(always)]
+    pub(super) fn new(score: f32, seen: u32) -> Standing {
+        Standing(u64::from(score.to_bits()) << 32 | u64::from(seen))
+    }
+
+    /// The standing next below, with nothing in between; of one that is not the lowest.
+    pub(super) fn just_below(self) -> Standing {
+        Standing(self.0 - 1)
+    }
+
+    /// The number of the last access.
+    #[inline(always)]
+    pub(super) fn seen(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn score(self) -> f32 {
+        f32::from_bits((self.0 >> 32) as u32)
+    }
+}
+
 /// What is known of one block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
@@ -29,8 +64,8 @@ pub(super) struct Record {
     ssd: u32,
     /// Popularity in the inflated units of [`super::popularity`].
     pub(super) score: f32,
-    /// Promotion interval of the last access, 31 bits, and `DIRTY`: it belongs to the SSD's copy and stands here
-    /// because an access has this line at hand.
+    /// Number of the last access, 31 bits, and `DIRTY`: it belongs to the SSD's copy and stands here because an access
+    /// has this line at hand.
     seen: u32,
     /// Position in the POD(RO) timeline; the top bit says that a write came since.
     pub(super) ro: u32,
@@ -96,15 +131,26 @@ impl Record {
         self.seen = (self.seen & !DIRTY) | (u32::from(dirty) * DIRTY);
     }
 
-    /// Notes an access in a promotion interval.
+    /// Notes an access, by its number, at most [`LAST_NUMBER`].
     #[inline]
-    pub(super) fn set_interval(&mut self, interval: u32) {
-        self.seen = (self.seen & DIRTY) | (interval & !DIRTY);
+    pub(super) fn set_seen(&mut self, number: u32) {
+        self.seen = (self.seen & DIRTY) | number;
     }
 
+    /// The number of the last access.
     #[inline]
-    pub(super) fn was_seen_in(&self, interval: u32) -> bool {
-        (self.seen ^ interval) & !DIRTY == 0
+    pub(super) fn seen(&self) -> u32 {
+        self.seen & !DIRTY
+    }
+
+    #[inline(always)]
+    pub(super) fn standing(&self) -> Standing {
+        Standing::new(self.score, self.seen())
+    }
+
+    /// The standing of a block in the SSD, and of others the highest.
+    pub(super) fn standing_inside(&self) -> Standing {
+        if self.ssd_slot().is_some() { self.standing() } else { Standing::HIGHEST }
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //! sets are small, a look at all of them.
 
 use super::heap::{Entry, Heap};
-use super::records::Records;
+use super::records::{Record, Records, Standing};
 use crate::effect::Slot;
 use crate::geometry::Geometry;
 use crate::lists::SetLists;
@@ -16,7 +16,7 @@ const LARGEST_ASSOC_WITHOUT_HEAP: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Victim {
     pub(super) slot: Slot,
-    pub(super) score: f32,
+    pub(super) standing: Standing,
 }
 
 /// The sets of the SSD level. A slot's value is the record's id.
@@ -26,13 +26,12 @@ pub(super) struct SsdSets {
     /// One heap a set in the `full` modes. Empty where sets are small, and under NPE, where the list's order decides.
     heaps: Vec<Heap>,
     by_popularity: bool,
-    arrivals: u32,
 }
 
 impl SsdSets {
     pub(super) fn new(geometry: Geometry, by_popularity: bool) -> SsdSets {
         let lists = SetLists::new(geometry);
-        let mut sets = SsdSets { lists, heaps: Vec::new(), by_popularity, arrivals: 0 };
+        let mut sets = SsdSets { lists, heaps: Vec::new(), by_popularity };
         sets.provide_heaps();
         sets
     }
@@ -55,17 +54,16 @@ impl SsdSets {
         }
     }
 
-    pub(super) fn insert(&mut self, block: BlockNo, id: u32, score: f32) -> Slot {
-        let set = self.lists.geometry().set_of(block);
+    pub(super) fn insert(&mut self, record: &Record, id: u32) -> Slot {
+        let set = self.lists.geometry().set_of(record.block);
         let slot = self.lists.insert(set, id);
-        self.push(set, score, id);
+        self.push(set, record, id);
         slot
     }
 
-    fn push(&mut self, set: u32, score: f32, id: u32) {
+    fn push(&mut self, set: u32, record: &Record, id: u32) {
         if let Some(heap) = self.heaps.get_mut(set as usize) {
-            heap.push(Entry { score, arrival: self.arrivals, id });
-            self.arrivals = self.arrivals.wrapping_add(1);
+            heap.push(Entry { score: record.score, seen: record.seen(), id });
         }
     }
 
@@ -78,41 +76,56 @@ impl SsdSets {
         }
     }
 
-    /// A score that no block of `set` is below, if there is a heap without looking at the records; none when the set is empty.
-    pub(super) fn lower_bound(&self, set: u32, records: &Records) -> Option<f32> {
+    /// A standing that no block of `set` is below, if there is a heap without looking at the records; none when the set is
+    /// empty.
+    pub(super) fn lower_bound(&self, set: u32, records: &Records) -> Option<Standing> {
         match self.heaps.get(set as usize) {
-            Some(heap) => heap.top().map(|entry| entry.score),
-            None => self.least_of_all(set, records).map(|victim| victim.score),
+            Some(heap) => heap.top().map(Entry::standing),
+            None => self.least_of_all(set, records).map(|victim| victim.standing),
         }
     }
 
-    /// The block with the lowest score, of equal ones the first to come; none when the set is empty. Hits do not change the order of
-    /// the list, which therefore is that of arrival.
+    /// The block with the lowest standing; none when the set is empty.
     fn least_of_all(&self, set: u32, records: &Records) -> Option<Victim> {
-        let score = |slot: Slot| records[self.lists.value(slot) as usize].score;
-        let blocks = self.lists.from_oldest(set).map(|slot| Victim { slot, score: score(slot) });
-        blocks.min_by(|a, b| a.score.total_cmp(&b.score))
+        let standing = |slot: Slot| records[self.lists.value(slot) as usize].standing();
+        let blocks = self.lists.from_oldest(set).map(|slot| Victim { slot, standing: standing(slot) });
+        blocks.min_by_key(|victim| victim.standing)
     }
 
-    /// The least wanted block of a set that is not empty: the lowest score, then the longest resident;
-    /// under NPE the least recently used.
+    /// Every block, with its standing.
+    pub(super) fn standings(&self, records: &Records) -> impl Iterator<Item = (Standing, u32)> {
+        self.lists.values().map(|id| (records[id as usize].standing(), id))
+    }
+
+    /// The least wanted block of a set that is not empty: the lowest standing; under NPE the least recently used.
     pub(super) fn least_wanted(&mut self, set: u32, records: &Records) -> Victim {
         if !self.by_popularity {
             let slot = self.lists.oldest(set).expect("the set is not empty");
-            return Victim { slot, score: 0.0 };
+            return Victim { slot, standing: Standing::default() };
         }
+        self.least_below(set, records, |_| true).expect("the set is not empty")
+    }
+
+    /// The block of `set` with the lowest standing in the `full` modes, if such a standing `may_leave`; with it, all lower ones
+    /// may. Nothing is looked at for longer than it takes to know.
+    pub(super) fn least_below(
+        &mut self,
+        set: u32,
+        records: &Records,
+        may_leave: impl Fn(Standing) -> bool,
+    ) -> Option<Victim> {
         let Some(heap) = self.heaps.get_mut(set as usize) else {
-            return self.least_of_all(set, records).expect("the set is not empty");
+            return self.least_of_all(set, records).filter(|victim| may_leave(victim.standing));
         };
         loop {
-            let top = heap.top().expect("the set is not empty");
+            let top = heap.top().filter(|top| may_leave(top.standing()))?;
             let record = &records[top.id as usize];
-            if record.score == top.score {
-                let slot = record.ssd_slot().expect("the set's blocks are in the SSD");
-                return Victim { slot, score: record.score };
+            let standing = record.standing();
+            if standing == top.standing() {
+                return record.ssd_slot().map(|slot| Victim { slot, standing });
             }
             heap.below_top().iter().for_each(|next| records.prefetch(next.id));
-            heap.raise_top(record.score);
+            heap.raise_top(record.score, record.seen());
         }
     }
 
@@ -167,13 +180,13 @@ impl SsdSets {
         self.heaps.get(set as usize)?.top().and_then(|top| records[top.id as usize].ssd_slot())
     }
 
-    /// Fills every heap anew from the lists, after the sets changed.
-    fn fill_heaps(&mut self, records: &Records) {
+    /// Fills every heap anew from the lists, after the sets or the numbers of accesses changed.
+    pub(super) fn fill_heaps(&mut self, records: &Records) {
         self.provide_heaps();
         for set in 0..self.heaps.len() as u32 {
             let ids: Vec<u32> = self.lists.from_oldest(set).map(|slot| self.lists.value(slot)).collect();
             for id in ids {
-                self.push(set, records[id as usize].score, id);
+                self.push(set, &records[id as usize], id);
             }
         }
     }

@@ -65,9 +65,9 @@ impl Table {
         self.free.push(id);
     }
 
-    /// A block that no level holds and that was not accessed in the interval `now`, in the order of a
-    /// clock hand; failing that within the hand's reach, the first block it met that no level holds.
-    pub(super) fn oldest_outside(&mut self, now: u32) -> Option<u32> {
+    /// A block that no level holds and that was last accessed before the access numbered `since`, in the order of a clock
+    /// hand; failing that within the hand's reach, the first block it met that no level holds.
+    pub(super) fn oldest_outside(&mut self, since: u32) -> Option<u32> {
         let count = self.records.len() as u32;
         let mut any = None;
         for passed in 0..count {
@@ -80,13 +80,26 @@ impl Table {
             }
             let record = &self.records[self.hand as usize];
             if record.dram_slot().is_none() && record.ssd_slot().is_none() {
-                if !record.was_seen_in(now) {
+                if record.seen() < since {
                     return Some(self.hand);
                 }
                 any = any.or(Some(self.hand));
             }
         }
         any
+    }
+
+    /// Numbers all last accesses anew, from 1 and in the same order. Says which is the highest number now, and which would
+    /// be the next after those of accesses before the one that was numbered `since`.
+    pub(super) fn renumber(&mut self, since: u32) -> (u32, u32) {
+        let records = self.records.slices_mut().flatten();
+        let mut by_access: Vec<&mut Record> = records.filter(|record| !record.is_free()).collect();
+        by_access.sort_unstable_by_key(|record| record.seen());
+        let before = by_access.partition_point(|record| record.seen() < since) as u32;
+        for (number, record) in (1..).zip(&mut by_access) {
+            record.set_seen(number);
+        }
+        (by_access.len() as u32, before + 1)
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

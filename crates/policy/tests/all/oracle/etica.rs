@@ -1,5 +1,6 @@
 //! ETICA from plain vectors, a log of the stream and a table of scores.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use lode_policy::{LevelDemand, Quota};
@@ -16,7 +17,9 @@ pub struct Choices {
     pub assoc: u32,
     pub map: &'static str,
     pub promotion_interval: u32,
-    pub queue_percent: f64,
+    /// In hundredths of a per cent.
+    pub queue_share: usize,
+    pub queues: &'static str,
     pub evict: &'static str,
     pub popularity: &'static str,
     pub ageing: f32,
@@ -36,6 +39,9 @@ pub struct PlainEtica {
     useful: [Vec<u32>; 2],
     accesses: u64,
     scores: BTreeMap<BlockNo, f32>,
+    /// When each block was last accessed, or restored.
+    last: BTreeMap<BlockNo, u64>,
+    now: u64,
     inflation: f32,
     requests: u32,
 }
@@ -55,12 +61,6 @@ fn class(score: f32) -> (i32, u32) {
         octave += 1;
     }
     (octave, ((score / 2f64.powi(octave) - 1.0) * 16.0) as u32)
-}
-
-/// The class that the first `percent` of the classes, in this order, reach.
-fn reached(classes: &[(i32, u32)], percent: f64) -> Option<(i32, u32)> {
-    let wanted = (classes.len() as f64 * (percent / 100.0)).ceil() as usize;
-    classes.get(wanted.max(1) - 1).copied()
 }
 
 fn demand(mut distances: Vec<u32>, accesses: u64) -> LevelDemand {
@@ -87,6 +87,8 @@ impl PlainEtica {
             useful: [Vec::new(), Vec::new()],
             accesses: 0,
             scores: BTreeMap::new(),
+            last: BTreeMap::new(),
+            now: 0,
             inflation: 1.0,
             requests: 0,
         }
@@ -98,6 +100,17 @@ impl PlainEtica {
 
     fn score(&self, block: BlockNo) -> f32 {
         self.scores.get(&block).copied().unwrap_or(0.0)
+    }
+
+    fn note(&mut self, block: BlockNo) {
+        self.now += 1;
+        self.last.insert(block, self.now);
+    }
+
+    /// The worst first: by score, then the oldest access.
+    fn worst_first(&self, a: BlockNo, b: BlockNo) -> Ordering {
+        let by_score = self.score(a).total_cmp(&self.score(b));
+        by_score.then(self.last[&a].cmp(&self.last[&b]))
     }
 
     fn add_popularity(&mut self, block: BlockNo, pod: Option<u32>) {
@@ -198,49 +211,63 @@ impl PlainEtica {
         said
     }
 
-    /// The lowest score of the block's set, then the longest resident; under NPE the least recently used.
+    /// The lowest score of the set, then the oldest access; under NPE the least recently used.
     fn least_wanted(&self, set: usize) -> BlockNo {
-        let mut best = self.ssd.rows[set][0].block;
-        for entry in self.ssd.rows[set].iter().skip(1).filter(|_| !self.is_npe()) {
-            if self.score(entry.block) < self.score(best) {
-                best = entry.block;
-            }
+        let blocks = self.ssd.rows[set].iter().map(|entry| entry.block);
+        if self.is_npe() {
+            self.ssd.rows[set][0].block
+        } else {
+            blocks.min_by(|a, b| self.worst_first(*a, *b)).expect("a block")
         }
-        best
+    }
+
+    /// How many of these, sorted, are queued; with whole classes all whose class the last one has.
+    fn queued(&self, sorted: &[BlockNo]) -> usize {
+        let wanted = (sorted.len() * self.choices.queue_share).div_ceil(10_000);
+        let class_of = |block: &BlockNo| class(self.score(*block));
+        match sorted[..wanted].last() {
+            Some(last) if self.choices.queues == "classes" => {
+                wanted + sorted[wanted..].iter().take_while(|block| class_of(block) == class_of(last)).count()
+            }
+            _ => wanted,
+        }
+    }
+
+    /// The end of a promotion interval.
+    pub fn end_interval(&mut self) -> Vec<Said> {
+        if self.is_npe() { Vec::new() } else { self.promote() }
     }
 
     fn promote(&mut self) -> Vec<Said> {
-        let percent = self.choices.queue_percent;
         let floor = self.choices.score_floor * self.inflation;
         let ssd = &self.ssd;
         self.scores.retain(|block, score| *score >= floor && *score > 0.0 || ssd.find(*block).is_some());
-        let mut inside: Vec<_> = self.ssd.all().map(|entry| class(self.score(entry.block))).collect();
-        inside.sort_unstable();
-        let worst = reached(&inside, percent);
-        let outside = |block: &BlockNo| self.ssd.find(*block).is_none();
-        let mut queue: Vec<(f32, BlockNo)> =
-            self.scores.iter().filter(|(block, _)| outside(block)).map(|(b, s)| (*s, *b)).collect();
-        queue.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let best = reached(&queue.iter().map(|entry| class(entry.0)).collect::<Vec<_>>(), percent);
-        queue.retain(|entry| best.is_some_and(|best| class(entry.0) >= best));
+        let mut evictable: Vec<BlockNo> = self.ssd.all().map(|entry| entry.block).collect();
+        evictable.sort_by(|a, b| self.worst_first(*a, *b));
+        let mut queue: Vec<BlockNo> =
+            self.scores.keys().copied().filter(|block| ssd.find(*block).is_none()).collect();
+        queue.sort_by(|a, b| self.score(*b).total_cmp(&self.score(*a)).then(self.last[a].cmp(&self.last[b])));
+        queue.truncate(self.queued(&queue));
         let mut said = Vec::new();
         if self.choices.evict == "literal" {
-            let mut all: Vec<_> = self.ssd.all().map(|e| (self.score(e.block), e.block)).collect();
-            all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            let count = (all.len() as f64 * (percent / 100.0)).ceil() as usize;
-            said.extend(all[..count].iter().map(|entry| self.evict_ssd(entry.1)));
+            let count = (evictable.len() * self.choices.queue_share).div_ceil(10_000);
+            said.extend(evictable.drain(..count).map(|block| self.evict_ssd(block)).collect::<Vec<_>>());
+            evictable.clear();
         }
-        for (score, block) in queue {
+        evictable.truncate(self.queued(&evictable));
+        for block in queue {
             if self.ssd.is_closed(block) {
                 continue;
             }
             if self.ssd.is_full(block) {
-                let victim = self.least_wanted(self.ssd.set_of(block));
-                let may_leave = worst.is_some_and(|worst| class(self.score(victim)) <= worst);
-                if !may_leave || score <= self.score(victim) {
+                let set = self.ssd.set_of(block);
+                let Some(at) = evictable.iter().position(|victim| self.ssd.set_of(*victim) == set) else {
+                    continue;
+                };
+                if self.score(block) <= self.score(evictable[at]) {
                     continue;
                 }
-                said.push(self.evict_ssd(victim));
+                said.push(self.evict_ssd(evictable.remove(at)));
             }
             self.ssd.push(block, false);
             said.push(Said::Promote { block, from_dram: self.dram.find(block).is_some() });
@@ -285,10 +312,12 @@ impl PlainEtica {
         match step {
             Step::Read(block) => {
                 self.accesses += 1;
+                self.note(block);
                 self.read(block)
             }
             Step::Write(block, partial) => {
                 self.accesses += 1;
+                self.note(block);
                 self.write(block, partial)
             }
             Step::EndRequest => {
@@ -297,7 +326,7 @@ impl PlainEtica {
                     return Vec::new();
                 }
                 self.requests = 0;
-                if self.is_npe() { Vec::new() } else { self.promote() }
+                self.end_interval()
             }
             Step::Discard(block) => {
                 let dram = self.dram.remove(block).map(|_| Said::Invalidate(Level::Dram));
@@ -321,6 +350,7 @@ impl PlainEtica {
             Step::Restore(block, dirty) => {
                 let fits = !self.ssd.is_full(block) && self.ssd.find(block).is_none();
                 if fits {
+                    self.note(block);
                     self.ssd.push(block, dirty);
                 }
                 vec![Said::Restored(fits)]
