@@ -22,10 +22,10 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
     let ssd_bytes = (2 + 2 * volumes) << 20;
     let common = common_plan(&mut rng, seed, crash);
     let plan_of = |number: u64| {
-        let lives = if rng.chance(30) { 2 } else { 1 };
+        let lives = if rng.chance(50) { 2 } else { 1 };
         let mut machine_of = |_| {
             let mut machine = schemes[rng.below(schemes.len() as u64) as usize].1.clone();
-            if rng.chance(10) {
+            if rng.chance(25) {
                 machine = large();
             }
             Machine { name: format!("vm{number}"), ssd_bytes, kept_records, ..machine }

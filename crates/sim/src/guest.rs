@@ -90,15 +90,17 @@ impl Guest {
         let disk_failed = world.backing.has_dropped();
         // What was stopped in order is durable, unless a device failed.
         let is_durable = crash == Crash::Stop && !world.engine().alarms().failed;
-        self.crash(world, crash, disk_failed);
+        let failed_starts = rng.below(u64::from(plan.failed_starts) + 1);
+        let then_power = Guest::power_fails_during_starts(crash, failed_starts, rng);
+        self.crash(world, crash, disk_failed || then_power);
         world.damage(plan.flips);
         let next = plan.machine(round + 1);
-        for _ in 0..rng.below(u64::from(plan.failed_starts) + 1) {
+        for _ in 0..failed_starts {
             world.ssd.fail_after = Some(rng.below(MOST_WRITES_OF_A_START));
             let started = world.restart(next.clone());
             world.ssd.fail_after = None;
             self.tally.failed_starts += u64::from(started.is_err());
-            world.go_down(crash == Crash::Power || is_durable);
+            world.go_down(crash == Crash::Power || is_durable || then_power);
         }
         self.restart(plan, world, rng, next).map_err(|error| error.to_string())?;
         self.look(plan, world).map_err(|error| format!("after {crash:?}: {error}"))?;
@@ -127,6 +129,12 @@ impl Guest {
         }
         self.note_start(failed);
         world.restart(machine)
+    }
+
+    /// Whether the power fails while a start takes over what a kill left: then no more need be there than after a power cut,
+    /// and no less.
+    pub(crate) fn power_fails_during_starts(crash: Crash, failed_starts: u64, rng: &mut Rng) -> bool {
+        crash == Crash::Kill && failed_starts > 0 && rng.chance(50)
     }
 
     /// Whether a read failed during a start.
@@ -189,13 +197,13 @@ impl Guest {
         Ok(())
     }
 
-    /// The host goes down. Where a flush of the backing disk failed, what it covered and guests were told is written may be
-    /// gone, as with every disk.
-    pub(crate) fn crash(&mut self, world: &mut World, crash: Crash, disk_failed: bool) {
+    /// The host goes down. `may_lose`: what guests were told is written and no flush covers may be gone, although it was a
+    /// kill. So it is where a flush of the backing disk failed, as with every disk.
+    pub(crate) fn crash(&mut self, world: &mut World, crash: Crash, may_lose: bool) {
         self.asked.clear();
         match crash {
             Crash::Power => self.model.crash(),
-            _ if disk_failed => self.model.crash(),
+            _ if may_lose => self.model.crash(),
             _ => self.model.killed(),
         }
         world.go_down(crash == Crash::Power);

@@ -67,14 +67,16 @@ impl Host<'_> {
         // What was stopped in order is durable, unless a device failed.
         let is_durable =
             crash == Crash::Stop && self.volumes.iter().all(|volume| !volume.world.engine().alarms().failed);
-        self.crash(crash);
+        let failed_starts = self.rng.below(u64::from(first.failed_starts) + 1);
+        let then_power = Guest::power_fails_during_starts(crash, failed_starts, &mut self.rng);
+        self.crash(crash, then_power);
         self.with(0, |plan, volume, _| volume.world.damage(plan.flips));
-        for _ in 0..self.rng.below(u64::from(first.failed_starts) + 1) {
+        for _ in 0..failed_starts {
             self.ssd.fail_after = Some(self.rng.below(MOST_WRITES_OF_A_START));
             let started = self.start(round + 1);
             self.ssd.fail_after = None;
             self.volumes[0].guest.tally.failed_starts += u64::from(started.is_err());
-            self.go_down(if is_durable { Crash::Power } else { crash });
+            self.go_down(if is_durable || then_power { Crash::Power } else { crash });
         }
         self.restart(first, round + 1).map_err(|error| error.to_string())?;
         self.end_flushes();
@@ -83,7 +85,7 @@ impl Host<'_> {
             looked.map_err(|error| format!("volume {at} after {crash:?}: {error}"))?;
             self.end_flushes();
         }
-        self.crash(Crash::Kill);
+        self.crash(Crash::Kill, false);
         Ok(())
     }
 
@@ -108,12 +110,12 @@ impl Host<'_> {
     }
 
     /// All go down at once.
-    fn crash(&mut self, crash: Crash) {
+    fn crash(&mut self, crash: Crash, may_lose: bool) {
         let shared_failed = self.backing.as_ref().is_some_and(SimDisk::has_dropped);
         for at in 0..self.volumes.len() {
             self.with(at, |_, volume, _| {
                 let disk_failed = shared_failed || volume.world.backing.has_dropped();
-                volume.guest.crash(&mut volume.world, crash, disk_failed);
+                volume.guest.crash(&mut volume.world, crash, disk_failed || may_lose);
             });
         }
     }

@@ -1,6 +1,8 @@
 //! Giving a volume its space: recovery, growth and shrinkage by whole extents, and the new journal ring
 //! that every life starts with.
 
+use std::ops::Range;
+
 use lode_format::{
     DeviceLayout, ENTRIES_PER_PAGE, Entry, EntryState, PAGE_BYTES, RecordBufferHeader, TablePage, Volume,
     VolumeTag, data_checksum,
@@ -115,7 +117,14 @@ impl Store {
         let places = view.places(wanted.min(space.extents.len() as u64));
         refusals::dirty(spec, space.found.dirty(), places)?;
         self.write_again(device, tag, &mut space)?;
-        self.shrink(device, &mut space, wanted)?;
+        if (space.extents.len() as u64) > wanted {
+            // Before anything moves: what is free now may hold the only durable copy of a block whose newer one is only
+            // believed.
+            self.write_tables(device, tag, &mut space)?;
+            flush(device)?;
+            space.found.durable = space.found.version;
+            self.shrink(device, &mut space, wanted)?;
+        }
         self.grow(device, spec, tag, &mut space, wanted)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
@@ -156,8 +165,8 @@ impl Store {
     /// move to places of the others, which have room for them.
     fn shrink(&self, device: &mut dyn Bytes, space: &mut Space, wanted: u64) -> Result<(), StoreError> {
         let slots = self.view.layout.extent.slots as usize;
-        // Places whose blocks were superseded are free now and are written over here: what superseded them
-        // was made durable by the flush of `Store::open`.
+        // Places whose blocks were superseded are free now and are written over here: what superseded them is durable, and
+        // so are the tables that say so.
         while space.extents.len() as u64 > wanted {
             let dirty_in = |ordinal: usize| {
                 let entries = &space.found.entries[ordinal * slots..(ordinal + 1) * slots];
@@ -250,41 +259,84 @@ impl Store {
 
     /// Brings both copies of the table pages up to what was recovered, one after the other, so that the
     /// old ring is not needed any more.
+    ///
+    /// Where something is believed that only memory, or a journal page that no flush covers, says, a power cut in between must
+    /// not find the page that gives an older copy of a block up and not yet the one with its newer copy. So first pages say
+    /// what is believed *and* what they said before; of two copies the newer one counts.
     fn write_tables(
         &self,
         device: &mut dyn Bytes,
         tag: VolumeTag,
         space: &mut Space,
     ) -> Result<(), StoreError> {
-        let (slots, pages) =
-            (self.view.layout.extent.slots as usize, self.view.layout.extent.table_pages as usize);
-        let Space { extents, found } = space;
-        let mut stale = Vec::new();
-        for index in 0..extents.len() * pages {
-            let (ordinal, page) = (index / pages, index % pages);
-            let first = ordinal * slots + page * ENTRIES_PER_PAGE;
-            let range = first..(first + ENTRIES_PER_PAGE).min((ordinal + 1) * slots);
-            if !found.settled[index] || found.entries[range.clone()] != found.in_tables[range.clone()] {
-                stale.push((index, range));
-            }
+        let stale = self.stale_pages(space);
+        let found = &space.found;
+        if found.version > found.durable {
+            let both = |place: usize| match found.entries[place].state {
+                EntryState::Free => found.in_tables[place],
+                _ => found.entries[place],
+            };
+            let entries: Vec<Entry> = (0..found.entries.len()).map(both).collect();
+            // Records of the journal go on counting: pages speak of no more than before as durable.
+            let stamps = found.stamps.clone();
+            flush(device)?;
+            self.write_pages(device, tag, space, &stale, (&entries, &stamps))?;
         }
+        let stamps = vec![space.found.version; space.found.entries.len()];
+        let entries = space.found.entries.clone();
         for _copy in 0..2 {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
             // before the other is touched.
             flush(device)?;
-            for (index, range) in &stale {
-                let sequence = &mut found.sequences[*index];
-                *sequence += 1;
-                let table = TablePage {
-                    volume: tag,
-                    extent: extents[index / pages],
-                    page: (index % pages) as u32,
-                    sequence: *sequence,
-                    stamp: found.version,
-                    entries: found.entries[range.clone()].to_vec(),
-                };
-                self.write_table(device, &table)?;
-            }
+            self.write_pages(device, tag, space, &stale, (&entries, &stamps))?;
+        }
+        let found = &mut space.found;
+        for (index, range) in stale {
+            found.settled[index] = true;
+            found.stamps[range.clone()].fill(found.version);
+            found.in_tables[range.clone()].copy_from_slice(&found.entries[range]);
+        }
+        Ok(())
+    }
+
+    /// Pages whose copies do not both say what was recovered, with their places.
+    fn stale_pages(&self, Space { extents, found }: &Space) -> Vec<(usize, Range<usize>)> {
+        let (slots, pages) =
+            (self.view.layout.extent.slots as usize, self.view.layout.extent.table_pages as usize);
+        let places = |index: usize| {
+            let (ordinal, page) = (index / pages, index % pages);
+            let first = ordinal * slots + page * ENTRIES_PER_PAGE;
+            first..(first + ENTRIES_PER_PAGE).min((ordinal + 1) * slots)
+        };
+        let all = (0..extents.len() * pages).map(|index| (index, places(index)));
+        let is_stale = |(index, range): &(usize, Range<usize>)| {
+            !found.settled[*index] || found.entries[range.clone()] != found.in_tables[range.clone()]
+        };
+        all.filter(is_stale).collect()
+    }
+
+    /// Writes pages to their older copies.
+    fn write_pages(
+        &self,
+        device: &mut dyn Bytes,
+        tag: VolumeTag,
+        Space { extents, found }: &mut Space,
+        stale: &[(usize, Range<usize>)],
+        (entries, stamps): (&[Entry], &[u64]),
+    ) -> Result<(), StoreError> {
+        let pages = self.view.layout.extent.table_pages as usize;
+        for (index, range) in stale {
+            let sequence = &mut found.sequences[*index];
+            *sequence += 1;
+            let table = TablePage {
+                volume: tag,
+                extent: extents[index / pages],
+                page: (index % pages) as u32,
+                sequence: *sequence,
+                stamp: stamps[range.start],
+                entries: entries[range.clone()].to_vec(),
+            };
+            self.write_table(device, &table)?;
         }
         Ok(())
     }
