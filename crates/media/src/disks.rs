@@ -2,7 +2,7 @@
 //! lost what anybody wrote there.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,15 @@ const MOST_LAYERS: u32 = 16;
 
 /// The disks under a file or device, by their numbers. Where the system tells nothing it is the device of the file.
 pub fn disks_under(path: &Path) -> std::io::Result<BTreeSet<u64>> {
-    let found = fs::metadata(path)?;
-    let device = if found.file_type().is_block_device() { found.rdev() } else { found.dev() };
+    let device = device_of(&fs::metadata(path)?);
     let mut disks = BTreeSet::new();
     add_disks(Path::new("/sys/dev/block"), device, MOST_LAYERS, &mut disks);
     Ok(disks)
+}
+
+/// The device that a file lies on, or that it is.
+fn device_of(found: &Metadata) -> u64 {
+    if found.file_type().is_block_device() { found.rdev() } else { found.dev() }
 }
 
 fn add_disks(sys: &Path, device: u64, layers: u32, disks: &mut BTreeSet<u64>) {
@@ -38,7 +42,7 @@ fn devices_below(sys: &Path, device: u64) -> Vec<u64> {
         return disk.into_iter().collect();
     }
     if let Ok(file) = fs::read_to_string(about.join("loop/backing_file")) {
-        let below = fs::metadata(file.trim_end()).ok().map(|found| found.dev());
+        let below = fs::metadata(file.trim_end()).ok().map(|found| device_of(&found));
         return below.into_iter().filter(|&below| below != device).collect();
     }
     let slaves = fs::read_dir(about.join("slaves")).into_iter().flatten().flatten();

@@ -34,14 +34,19 @@ struct Remembered {
 pub(crate) struct Run {
     /// The host's boot.
     pub boot: Option<String>,
-    /// Where its records outlive it.
-    pub shm: Option<PathBuf>,
+    /// How the run before it ended.
+    pub before: LastEnd,
+    /// It came to serve guests: until then what the run before it left counts.
+    pub served: bool,
     /// It ended in order, with everything saved.
     pub ended: bool,
+    /// Folders in which there may be records that count.
+    #[serde(default)]
+    pub shm: Vec<PathBuf>,
 }
 
 /// How the run before this one ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LastEnd {
     /// There was none that is remembered.
@@ -55,14 +60,16 @@ pub(crate) enum LastEnd {
 }
 
 impl Run {
-    /// How the latest run ended, as the boot after it sees it.
+    /// How the latest run that served ended, as the boot after it sees it.
     pub(crate) fn end_of(last: Option<&Run>, boot: Option<&str>) -> LastEnd {
-        match last {
-            None => LastEnd::None,
-            Some(run) if run.ended => LastEnd::Orderly,
-            Some(run) if run.boot.is_some() && run.boot.as_deref() == boot => LastEnd::Killed,
-            Some(_) => LastEnd::HostLost,
-        }
+        let Some(run) = last else { return LastEnd::None };
+        let end = match (run.ended, run.served) {
+            (true, _) => LastEnd::Orderly,
+            (false, true) => LastEnd::Killed,
+            (false, false) => run.before,
+        };
+        let is_this_boot = run.boot.is_some() && run.boot.as_deref() == boot;
+        if end == LastEnd::Killed && !is_this_boot { LastEnd::HostLost } else { end }
     }
 }
 
@@ -146,10 +153,12 @@ impl StateFile {
         self.write(&Remembered { uuid, epoch, ssd: ssd.path.clone(), run, backings })
     }
 
-    /// Remembers that the run ended in order.
-    pub(crate) fn end_run(&self) -> Result<(), ServerError> {
+    /// Remembers something more of the run.
+    pub(crate) fn note_run(&self, note: impl FnOnce(&mut Run)) -> Result<(), ServerError> {
         let Some(mut remembered) = self.read()? else { return Ok(()) };
-        remembered.run.iter_mut().for_each(|run| run.ended = true);
+        if let Some(run) = &mut remembered.run {
+            note(run);
+        }
         self.write(&remembered)
     }
 
@@ -189,5 +198,33 @@ impl StateFile {
             self.path.display()
         );
         ServerError::because(ServerErrorKind::Identity, what, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_came_to_nothing_changes_nothing_of_how_the_last_run_ended() {
+        let run = |before, served, ended| Run {
+            boot: Some("this".to_owned()),
+            before,
+            served,
+            ended,
+            shm: Vec::new(),
+        };
+        let cases = [
+            (run(LastEnd::Orderly, true, true), LastEnd::Orderly, LastEnd::Orderly),
+            (run(LastEnd::Orderly, true, false), LastEnd::Killed, LastEnd::HostLost),
+            (run(LastEnd::Orderly, false, false), LastEnd::Orderly, LastEnd::Orderly),
+            (run(LastEnd::Killed, false, false), LastEnd::Killed, LastEnd::HostLost),
+            (run(LastEnd::HostLost, false, false), LastEnd::HostLost, LastEnd::HostLost),
+        ];
+        for (run, same_boot, other_boot) in cases {
+            assert_eq!(Run::end_of(Some(&run), Some("this")), same_boot, "{run:?}");
+            assert_eq!(Run::end_of(Some(&run), Some("other")), other_boot, "{run:?}");
+        }
+        assert_eq!(Run::end_of(None, Some("this")), LastEnd::None);
     }
 }

@@ -11,7 +11,7 @@ use lode_engine::store::StoreView;
 use lode_format::{BootId, CacheId, VolumeTag};
 use lode_media::{SharedMemory, is_in_memory};
 use rustix::fs::OFlags;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::config::{Config, ShmDir, Size};
 use crate::error::{ServerError, ServerErrorKind};
@@ -99,11 +99,6 @@ impl Records {
         Ok(Records { folder, boot, boot_text })
     }
 
-    /// Those in another folder.
-    pub(crate) fn in_folder(&self, folder: &Path) -> Records {
-        Records { folder: Some(folder.to_path_buf()), ..self.clone() }
-    }
-
     /// The host's boot, as the system writes it.
     pub(crate) fn boot_text(&self) -> Option<&str> {
         self.boot_text.as_deref()
@@ -114,51 +109,31 @@ impl Records {
         self.folder.as_deref()
     }
 
-    fn path(&self, tag: VolumeTag) -> Option<PathBuf> {
-        self.folder.as_ref().map(|folder| folder.join(format!("{:016x}.records", tag.0)))
-    }
-
-    /// Has a start take over what the last run left, volume by volume. `killed`: the last run did not end in order, and
-    /// the host has been up since, so that there should be something.
-    pub(crate) fn offer(&self, view: &mut StoreView, killed: bool) {
-        let (Some(folder), Some(boot)) = (&self.folder, self.boot) else { return };
-        if let Err(error) = check_folder(folder) {
-            if error.kind() != ErrorKind::NotFound {
-                warn!("Records in shm folder {} are ignored: {error}", folder.display());
-            }
-            return;
-        }
+    /// Has a start take over what the last run left, volume by volume, in one of these folders or in its own. Says so where
+    /// there is nothing of a volume although `expects` it.
+    pub(crate) fn offer(&self, view: &mut StoreView, folders: &[PathBuf], expects: impl Fn(&str) -> bool) {
+        let Some(boot) = self.boot else { return };
+        let own = self.folder.iter().filter(|own| !folders.contains(own));
+        let folders: Vec<&PathBuf> = folders.iter().chain(own).filter(|folder| is_usable(folder)).collect();
         let volumes: Vec<_> = view.volumes().collect();
         for volume in volumes {
-            let Some(path) = self.path(volume.tag) else { continue };
-            let (name, shown) = (&volume.name, path.display());
-            let outcome = match read_own(&path) {
-                Ok(bytes) => view.take_over(name, boot, &bytes).map_err(|ignored| ignored.to_string()),
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    if killed {
-                        info!("VM {name}: there are no records of the last run in shm ({shown})");
-                    }
-                    continue;
-                }
-                Err(error) => Err(format!("{error}; what guests wrote and did not flush may be missing")),
-            };
-            match outcome {
-                Ok(found) if found.damaged > 0 => warn!(
-                    "VM {name}: {} of the records in shm file {shown} are damaged: the blocks they spoke of may be older \
-                     than guests were told",
-                    found.damaged
-                ),
-                Ok(_) => {}
-                Err(reason) => warn!("VM {name}: shm file {shown} is ignored: {reason}"),
+            let paths = folders.iter().map(|folder| path_of(folder, volume.tag));
+            let found =
+                paths.map(|path| take_over(view, &volume.name, boot, &path)).fold(false, |a, b| a | b);
+            if !found && expects(&volume.name) {
+                warn!(
+                    "VM {}: the last run was killed or crashed, and its records in shm are not there: what guests wrote \
+                     and did not flush before that may be missing",
+                    volume.name
+                );
             }
         }
     }
 
     /// Memory for a volume's records. Without it the volume is served all the same.
     pub(crate) fn storage(&self, tag: VolumeTag) -> Option<RecordStorage> {
-        let (Some(folder), Some(path), Some(boot)) = (&self.folder, self.path(tag), self.boot) else {
-            return None;
-        };
+        let (Some(folder), Some(boot)) = (&self.folder, self.boot) else { return None };
+        let path = path_of(folder, tag);
         let made = make_folder(folder).and_then(|()| SharedMemory::create(&path, records_bytes() as usize));
         match made {
             Ok(memory) => {
@@ -176,16 +151,69 @@ impl Records {
         }
     }
 
-    /// Nothing is left that only these records say.
-    pub(crate) fn remove(&self, tags: impl IntoIterator<Item = VolumeTag>) {
-        for path in tags.into_iter().filter_map(|tag| self.path(tag)) {
-            // What is left over is of a start that the next one does not ask about.
-            let _ = fs::remove_file(path);
-        }
-        if let Some(folder) = &self.folder {
-            let _ = fs::remove_dir(folder);
+    /// Removes the records of these volumes, of which nothing is left that only they say, wherever they are.
+    pub(crate) fn remove(&self, folders: &[PathBuf], tags: &[VolumeTag]) {
+        for folder in folders.iter().chain(&self.folder) {
+            remove_files(folder, tags);
         }
     }
+
+    /// Removes what these volumes have left in folders of earlier runs. Returns those that still hold something, and the
+    /// own one.
+    pub(crate) fn leave(&self, folders: &[PathBuf], tags: &[VolumeTag]) -> Vec<PathBuf> {
+        let earlier = folders.iter().filter(|folder| Some(*folder) != self.folder.as_ref());
+        let held = earlier.filter(|folder| {
+            remove_files(folder, tags);
+            folder.exists()
+        });
+        held.chain(&self.folder).cloned().collect()
+    }
+}
+
+fn path_of(folder: &Path, tag: VolumeTag) -> PathBuf {
+    folder.join(format!("{:016x}.records", tag.0))
+}
+
+fn remove_files(folder: &Path, tags: &[VolumeTag]) {
+    for &tag in tags {
+        // A file that stays is of an earlier start of its volume, which no later one believes.
+        let _ = fs::remove_file(path_of(folder, tag));
+    }
+    // It stays while other volumes have something there.
+    let _ = fs::remove_dir(folder);
+}
+
+/// Whether nobody else can have put files there; says so where somebody can.
+fn is_usable(folder: &Path) -> bool {
+    match check_folder(folder) {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() != ErrorKind::NotFound {
+                warn!("Records in shm folder {} are ignored: {error}", folder.display());
+            }
+            false
+        }
+    }
+}
+
+/// Has a start take over the records of a volume. Whether there are any that it takes.
+fn take_over(view: &mut StoreView, name: &str, boot: BootId, path: &Path) -> bool {
+    let shown = path.display();
+    let outcome = match read_own(path) {
+        Ok(bytes) => view.take_over(name, boot, &bytes).map_err(|ignored| ignored.to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return false,
+        Err(error) => Err(format!("{error}; what guests wrote and did not flush may be missing")),
+    };
+    match &outcome {
+        Ok(found) if found.damaged > 0 => warn!(
+            "VM {name}: {} of the records in shm file {shown} are damaged: the blocks they spoke of may be older than guests \
+             were told",
+            found.damaged
+        ),
+        Ok(_) => {}
+        Err(reason) => warn!("VM {name}: shm file {shown} is ignored: {reason}"),
+    }
+    outcome.is_ok()
 }
 
 /// Whether nobody else may change what is there.

@@ -63,11 +63,20 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         accept_after: None,
         complain_after: now,
     };
+    let (records, tags) = (recovered.records, recovered.tags);
+    // What earlier runs left is on the SSD, durably: from here on it is this one's records that count.
+    let state = StateFile::of(config);
+    if let Some(records) = &records {
+        state.note_run(|run| {
+            run.shm = records.leave(&run.shm, &tags);
+            run.served = true;
+        })?;
+    }
     control.run()?;
     // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
-    if let Some(records) = recovered.records {
-        StateFile::of(config).end_run()?;
-        records.remove(recovered.tags);
+    if let Some(records) = &records {
+        state.note_run(|run| run.ended = true)?;
+        records.remove(&[], &tags);
     }
     Ok(())
 }

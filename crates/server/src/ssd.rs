@@ -63,12 +63,10 @@ impl<'c> FoundSsd<'c> {
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
         let records = Records::of(config, superblock.cache)?;
         let last_end = Run::end_of(known.run.as_ref(), records.boot_text());
-        records.offer(&mut view, last_end == LastEnd::Killed);
         // The configuration may name another folder by now.
-        let before = known.run.as_ref().and_then(|run| run.shm.as_deref());
-        if let Some(before) = before.filter(|before| records.folder() != Some(*before)) {
-            records.in_folder(before).offer(&mut view, last_end == LastEnd::Killed);
-        }
+        let before = known.run.as_ref().map_or(&[][..], |run| &run.shm);
+        let expects = |name: &str| last_end == LastEnd::Killed && !before.is_empty() && config.has_vm(name);
+        records.offer(&mut view, before, expects);
         Ok(Some(FoundSsd { file, view, records, last_end, known, config, ssd }))
     }
 
@@ -146,12 +144,16 @@ impl<'c> FoundSsd<'c> {
 
     /// Begins a new life: raises the epoch and remembers it.
     pub(crate) fn open(self) -> Result<OpenSsd, ServerError> {
-        let FoundSsd { file, view, records, known, config, ssd, .. } = self;
+        let FoundSsd { file, view, records, last_end, known, config, ssd } = self;
         let store = Store::begin(&mut DeviceBytes(&file), view)
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
         let superblock = store.superblock();
-        let (boot, shm) = (records.boot_text().map(str::to_owned), records.folder().map(Path::to_path_buf));
-        let run = Some(Run { boot, shm, ended: false });
+        let mut shm = known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());
+        shm.extend(
+            records.folder().filter(|folder| !shm.iter().any(|one| one == folder)).map(Path::to_path_buf),
+        );
+        let boot = records.boot_text().map(str::to_owned);
+        let run = Some(Run { boot, before: last_end, served: false, ended: false, shm });
         StateFile::of(config).update(ssd, superblock, Known { run, ..known })?;
         info!(
             "Cache {} on {}, epoch {}, {} with blocks of {}{}",
@@ -181,8 +183,9 @@ impl<'c> FoundSsd<'c> {
         let superblock =
             Store::probe(&mut device).map_err(|error| ServerError::store(self.ssd.path.display(), error))?;
         self.known.backings.remove(name);
+        let folders = self.known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());
         StateFile::of(self.config).update(self.ssd, &superblock, self.known)?;
-        self.records.remove([removed.tag]);
+        self.records.remove(&folders, &[removed.tag]);
         Ok(removed.space_bytes)
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Prepared {
     /// What the files lie on, and whose flushes concern each other.
     pub disks: VmDisks,
     pub shm: ShmView,
+    /// Its volume on the SSD, if it has one.
+    pub tag: Option<VolumeTag>,
     /// What its next start is to know of a failed SSD.
     pub fence: Fence,
 }
@@ -140,7 +142,7 @@ impl<'c> Start<'c> {
         Ok(Recovered {
             last_end,
             records: ssd.as_ref().map(|ssd| ssd.records.clone()),
-            tags: ssd.iter().flat_map(|ssd| ssd.store.view().volumes()).map(|volume| volume.tag).collect(),
+            tags: vms.iter().filter_map(|vm| vm.tag).collect(),
             vms,
             superblock: ssd.as_ref().map(|ssd| *ssd.store.superblock()),
             read_ssd: read_ssd.map(|read_ssd| read_ssd.label),
@@ -152,7 +154,7 @@ impl<'c> Start<'c> {
 pub(crate) struct Recovered {
     pub vms: Vec<Prepared>,
     pub last_end: LastEnd,
-    /// Where journal records outlive the daemon, and the volumes that have some.
+    /// Where journal records outlive the daemon, and the volumes that are served.
     pub records: Option<Records>,
     pub tags: Vec<VolumeTag>,
     pub superblock: Option<Superblock>,
@@ -236,6 +238,7 @@ fn prepare_vm(
         bytes: if attached.keeps_records() { records_bytes() } else { 0 },
         records_taken_over: attached.taken_over_records,
     });
+    let tag = attached.as_ref().map(Attached::tag);
     let engine = Engine::new(config, &vm.settings, attached);
     info!(
         "VM {}: {} disk, {} recovered blocks ({dirty} newer than the disk) in {:.1} s; takes at most {} of memory",
@@ -249,7 +252,7 @@ fn prepare_vm(
     let sizer = Sizer::new(&vm.settings, config.quota);
     let read_ssd = read_ssd.filter(|_| config.quota.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
     let scheme = vm.settings.scheme();
-    Ok(Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence })
+    Ok(Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, tag, fence })
 }
 
 fn disks_of(disks: &mut Disks, path: &Path) -> Result<DisksOf, ServerError> {

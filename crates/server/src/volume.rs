@@ -139,7 +139,7 @@ pub(crate) fn cost_bytes(request: &Request) -> u64 {
 
 impl Volume {
     pub(crate) fn new(vm: Prepared, driver: &mut impl Driver, connections: Arc<AtomicU32>) -> Volume {
-        let Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence } = vm;
+        let Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence, .. } = vm;
         let flushes = Flushes::new(disks.ssd, disks.backing);
         let backing = driver.add_file(backing);
         let [ssd, read_ssd] = [ssd, read_ssd].map(|ssd| ssd.map(|ssd| driver.add_file(ssd)));

@@ -108,6 +108,35 @@ fn records_are_where_they_were_wanted_and_nobody_elses_business() {
     assert_eq!(records_in(&folder), None);
 }
 
+/// Starts with another folder than the one in which the last run left its records, some of them cut short.
+#[test]
+fn a_folder_that_changes_loses_nothing() {
+    let site = Site::new();
+    let config = fs::read_to_string(site.path("test.toml")).unwrap();
+    let mut disks = known_disks();
+    let mut numbers = Numbers(81);
+    for round in 0..6 {
+        let folder = site.memory.path().join(format!("shm{}", round % 3));
+        fs::create_dir_all(&folder).unwrap();
+        let shm_dir = if round == 4 { "none".to_owned() } else { folder.display().to_string() };
+        fs::write(site.path("test.toml"), format!("shm_dir = \"{shm_dir}\"\n{config}")).unwrap();
+        for _ in 0..3 {
+            let daemon = site.serve();
+            std::thread::sleep(std::time::Duration::from_millis(numbers.below(40)));
+            daemon.kill();
+        }
+        let daemon = site.serve_up();
+        assert_eq!(compare(&mut disks, &daemon), [], "round {round}: older than what was acknowledged");
+        write(&mut disks, daemon, 90 + round).kill();
+    }
+    let daemon = site.serve_up();
+    assert_eq!(compare(&mut disks, &daemon), []);
+    daemon.stop();
+    for number in 0..3 {
+        assert_eq!(records_in(&site.memory.path().join(format!("shm{number}"))), None, "folder {number}");
+    }
+}
+
 fn is_in_memory(folder: &Path) -> bool {
     const TMPFS: u64 = 0x0102_1994;
     rustix::fs::statfs(folder).unwrap().f_type as u64 == TMPFS
