@@ -216,7 +216,9 @@ fn an_interrupted_command_leaves_no_partial_file() {
     let out = folder.file("out.lode", "precious");
     for signal in ["INT", "TERM", "HUP"] {
         // Standard input that says no more: the command waits for the rest of its trace.
-        let mut child = Command::new(env!("CARGO_BIN_EXE_lode"))
+        // Whoever runs the tests may ignore these signals, and programs inherit that.
+        let mut child = Command::new("env")
+            .args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_lode")])
             .args(["trace", "convert", "-", "-o", &out])
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())

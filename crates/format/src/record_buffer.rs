@@ -5,8 +5,8 @@
 //! volume's journal ring: after a reboot, a later start or an exchange of the device nothing of it is believed. Every
 //! record carries a checksum that begins with the header's own, because the writer may die in the middle of one.
 //!
-//! A version for which the journal has no record (a copy that it is not to know yet) has an empty record here, so that
-//! a reader can tell that nothing is missing.
+//! A version for which the journal has no record (a copy that it is not to know yet) has an empty record here: every
+//! version has its slot.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -399,18 +399,20 @@ mod tests {
                 },
                 "write": latency(3, 33.0, 444.0), "flush": latency(0, 0.0, 0.0),
             },
+            "shm": {"bytes": 266_240, "records_taken_over": 3},
         })
     }
 
     fn alarms(damaged_dirty: u64, failed: bool) -> serde_json::Value {
         serde_json::json!({
-            "damaged_clean": 0, "damaged_mirrored": 0, "damaged_dirty": damaged_dirty, "ssd_errors": 0,
+            "unreadable_at_start": 0, "damaged_clean": 0, "damaged_mirrored": 0, "damaged_dirty": damaged_dirty, "ssd_errors": 0,
             "read_ssd_errors": 0, "read_ssd_gone": false, "backing_errors": 0, "failed": failed
         })
     }
 
     fn status(cache: serde_json::Value, vms: &[serde_json::Value]) -> String {
-        let answer = serde_json::json!({"name": "host1", "version": "1", "uptime_s": 7500, "cache": cache, "vms": vms});
+        let answer = serde_json::json!({"name": "host1", "version": "1", "uptime_s": 7500, "last_end": "orderly",
+            "cache": cache, "vms": vms});
         Status::new(answer).unwrap().text()
     }
 
