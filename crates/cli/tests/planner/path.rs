@@ -59,7 +59,7 @@ fn a_made_trace_becomes_a_configuration() {
     let trace = two_vms(&folder);
     for (scheme, expected, absent) in [
         ("best", "scheme = \"lru\"", "dram ="),
-        ("etica", "mode = \"npe\"", "full-hybrid"),
+        ("etica", "scheme = \"etica\"", "mode = "),
         ("arc", "scheme = \"arc\"", "settings"),
         ("lru:write_policy=wt", "write_policy = \"wt\"", "mode"),
     ] {
@@ -132,7 +132,8 @@ fn a_configuration_that_is_not_the_plan_says_so() {
     };
     errors_of(&["--no-replay"], "no scheme is known to be the best; the configuration has etica:");
     assert_eq!(file().matches("scheme = \"etica\"").count(), 2, "{}", file());
-    assert!(!file().contains("mode = "), "what is at its default is left away: {}", file());
+    assert!(file().contains("mode = \"full-hybrid\""), "it is not the default: {}", file());
+    assert!(!file().contains("popularity"), "what is at its default is left away: {}", file());
     errors_of(&["--solver", "talus", "--scheme", "etica"], "the plan cuts the caches of");
     // Between 72 and 80 KiB there are no whole 64 KiB, and the rule comes first.
     let rule = ["--vm", "db_0:min-ssd=72KiB,max-ssd=80KiB", "--scheme", "etica"];
