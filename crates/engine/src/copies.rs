@@ -25,6 +25,8 @@ pub(crate) struct Copies {
     /// The bytes are there and wait for a place, by level.
     place: [VecDeque<BlockNo>; Level::COUNT],
     under_way: u32,
+    /// At the last tick some waited for a place while no device was at anything.
+    starving: bool,
 }
 
 impl Copies {
@@ -86,9 +88,7 @@ impl Engine {
     fn place_copies(&mut self) {
         for level in [Level::Ssd, Level::ReadSsd] {
             if self.is_hopeless(level) {
-                for block in std::mem::take(&mut self.copies.place[level.index()]) {
-                    self.copy_done(block);
-                }
+                self.give_up_copies(level);
             }
             while let Some(block) = self.next_to_place(level) {
                 let flight = self.blocks.get_mut(block).expect("a copied block is in flight");
@@ -96,6 +96,22 @@ impl Engine {
                 self.place_copy(block, level, data);
             }
         }
+    }
+
+    fn give_up_copies(&mut self, to: Level) {
+        for block in std::mem::take(&mut self.copies.place[to.index()]) {
+            self.copy_done(block);
+        }
+    }
+
+    /// Looks once a tick whether a place can still come free for the copies that wait for one, which is in vain where too
+    /// many places of the SSD failed. Two ticks without, and they are given up.
+    pub(crate) fn note_starving_copies(&mut self) {
+        let starving = self.io.is_idle() && self.copies.wants_places();
+        if starving && self.copies.starving {
+            [Level::Ssd, Level::ReadSsd].into_iter().for_each(|level| self.give_up_copies(level));
+        }
+        self.copies.starving = starving;
     }
 
     /// Places of a level that copies may take.

@@ -356,6 +356,7 @@ impl Engine {
             ssd.commit_wanted |= !ssd.is_saved();
         }
         self.note_starvation();
+        self.note_starving_copies();
         if self.writes_back() {
             for block in self.blocks.to_write_back() {
                 self.push_op(block, Op::Evict(Level::Ssd));

@@ -42,8 +42,7 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
 /// What concerns the host as a whole.
 fn common_plan(rng: &mut Rng, seed: u64, crash: Crash) -> Plan {
     let mut plan = Plan { crash, rounds: 4, ..plan(Vec::new(), seed) };
-    // A stop with devices that fail does not always come to rest (seed 1765495520316568889 of all ends, with any faults).
-    if matches!(crash, Crash::Power | Crash::Kill) && rng.chance(35) {
+    if rng.chance(35) {
         plan.faults = faults(rng);
     }
     plan.failed_starts = rng.below(3) as u32;
