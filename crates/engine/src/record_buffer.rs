@@ -53,12 +53,13 @@ struct Memory {
 }
 
 impl RecordBuffer {
-    /// An empty buffer for what comes after `version`.
-    pub(crate) fn new(storage: RecordStorage, header: &RecordBufferHeader, version: u64) -> RecordBuffer {
+    /// An empty buffer for what comes after the header's version.
+    pub(crate) fn new(storage: RecordStorage, header: &RecordBufferHeader) -> RecordBuffer {
         let RecordStorage { mut memory, records, .. } = storage;
         let (page, seed) = header.encode();
         memory.put(0, &page[..]);
-        RecordBuffer { memory: Some(Memory { memory, records, seed }), first: version + 1, last: version }
+        let (first, last) = (header.after + 1, header.after);
+        RecordBuffer { memory: Some(Memory { memory, records, seed }), first, last }
     }
 
     pub(crate) fn has_memory(&self) -> bool {
@@ -108,8 +109,8 @@ mod tests {
         let boot = BootId([1; 16]);
         let storage = RecordStorage { memory: Box::new(Shared(Arc::clone(&bytes))), records: slots, boot };
         let (cache, volume) = (CacheId([2; 16]), VolumeTag(3));
-        let header = RecordBufferHeader { cache, boot, volume, ring: 4, epoch: 5, slots };
-        let mut buffer = RecordBuffer::new(storage, &header, 100);
+        let header = RecordBufferHeader { cache, boot, volume, ring: 4, epoch: 5, after: 100, slots };
+        let mut buffer = RecordBuffer::new(storage, &header);
         let room = u64::from(slots);
         for version in 101..=100 + room {
             buffer.append(&Buffered::Empty { version }, 100);

@@ -45,6 +45,8 @@ pub struct RecordBufferHeader {
     pub ring: u64,
     /// The cache's epoch when the buffer was made.
     pub epoch: u64,
+    /// The buffer begins after this version: the SSD has everything up to it.
+    pub after: u64,
     /// Room for so many records.
     pub slots: u32,
 }
@@ -57,6 +59,7 @@ struct Raw {
     volume: U64,
     ring: U64,
     epoch: U64,
+    after: U64,
     slots: U32,
 }
 
@@ -98,8 +101,8 @@ impl Buffered {
 pub struct FoundRecords {
     /// In ascending order of their versions, each of which is there once.
     pub records: Vec<Buffered>,
-    /// Slots that hold neither zeroes nor a record, but for the one after the latest record: the writer may have died
-    /// there.
+    /// Slots that do not hold the record that was put there, but for the one after the latest record: the writer may have
+    /// died there.
     pub damaged: u32,
 }
 
@@ -122,6 +125,7 @@ impl RecordBufferHeader {
             volume: U64::new(self.volume.0),
             ring: U64::new(self.ring),
             epoch: U64::new(self.epoch),
+            after: U64::new(self.after),
             slots: U32::new(self.slots),
         });
         page::seal(&mut page);
@@ -142,6 +146,7 @@ impl RecordBufferHeader {
             volume: VolumeTag(raw.volume.get()),
             ring: raw.ring.get(),
             epoch: raw.epoch.get(),
+            after: raw.after.get(),
             slots,
         })
     }
@@ -152,19 +157,31 @@ impl RecordBufferHeader {
             return Err(FormatError { what: WHAT, wrong: Wrong::Length });
         }
         let seed = crc32c::crc32c(&bytes[..PAGE_BYTES]);
-        let (mut records, mut damaged) = (Vec::new(), Vec::new());
+        let (mut records, mut damaged, mut empty) = (Vec::new(), Vec::new(), Vec::new());
         for (slot, bytes) in (0..).zip(bytes[PAGE_BYTES..].chunks_exact(BUFFERED_RECORD_BYTES)) {
             match decode_record(seed, bytes) {
                 Some(record) if record.version() % u64::from(self.slots) == slot => records.push(record),
                 _ if bytes.iter().any(|&byte| byte != 0) => damaged.push(slot),
-                _ => {}
+                _ => empty.push(slot),
             }
         }
         records.sort_unstable_by_key(Buffered::version);
-        let next_slot = records.last().map(|last| (last.version() + 1) % u64::from(self.slots));
+        let last = records.last().map(Buffered::version);
+        let next_slot = last.map(|last| last.wrapping_add(1) % u64::from(self.slots));
+        damaged.extend(empty.into_iter().filter(|&slot| last.is_some_and(|last| self.was_put(slot, last))));
         let torn = damaged.iter().copied().find(|&slot| next_slot.is_none_or(|next| next == slot));
         damaged.retain(|&slot| Some(slot) != torn);
         Ok(FoundRecords { records, damaged: damaged.len() as u32 })
+    }
+}
+
+impl RecordBufferHeader {
+    /// Whether a record was put into a slot before that of version `last` was: versions come one after the other, and those
+    /// that were left out for want of room came after all slots had been written to.
+    fn was_put(&self, slot: u64, last: u64) -> bool {
+        let slots = u64::from(self.slots);
+        let back = (last % slots + slots - slot) % slots;
+        last.checked_sub(back).is_some_and(|version| version > self.after)
     }
 }
 
@@ -215,7 +232,7 @@ mod tests {
 
     fn header() -> RecordBufferHeader {
         let (cache, boot) = (CacheId([1; 16]), BootId([2; 16]));
-        RecordBufferHeader { cache, boot, volume: VolumeTag(3), ring: 4, epoch: 5, slots: 8 }
+        RecordBufferHeader { cache, boot, volume: VolumeTag(3), ring: 4, epoch: 5, after: 0, slots: 8 }
     }
 
     fn record(version: u64) -> Buffered {
@@ -265,5 +282,25 @@ mod tests {
         let mut moved = buffer(&header, &[record(1)]);
         moved.copy_within(PAGE_BYTES + 32..PAGE_BYTES + 64, PAGE_BYTES + 96);
         assert_eq!(header.records(&moved).unwrap().damaged, 1);
+    }
+
+    #[test]
+    fn a_stretch_of_zeroes_before_the_latest_record_is_damaged() {
+        let header = RecordBufferHeader { after: 5, ..header() };
+        let versions = 6..=11;
+        let whole: Vec<Buffered> = versions.map(record).collect();
+        assert_eq!(header.records(&buffer(&header, &whole)).unwrap().damaged, 0, "two were never put");
+        let found = header.records(&buffer(&header, &[record(6), record(10), record(11)])).unwrap();
+        assert_eq!((found.records.len(), found.damaged), (3, 3));
+        // What is missing at the end cannot be told from what never came.
+        assert_eq!(header.records(&buffer(&header, &whole[..3])).unwrap().damaged, 0);
+        let wrapped: Vec<Buffered> = (7..=19).filter(|version| *version != 15).map(record).collect();
+        assert_eq!(
+            header.records(&buffer(&header, &wrapped)).unwrap().damaged,
+            0,
+            "the one before it is there"
+        );
+        let wrapped: Vec<Buffered> = (12..=19).filter(|version| *version != 15).map(record).collect();
+        assert_eq!(header.records(&buffer(&header, &wrapped)).unwrap().damaged, 1);
     }
 }

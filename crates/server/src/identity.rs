@@ -40,6 +40,9 @@ pub(crate) struct Run {
     pub served: bool,
     /// It ended in order, with everything saved.
     pub ended: bool,
+    /// The boot on which the cache SSD was written to since everything there was known to be durable; empty where it is not
+    /// known which boot that was.
+    pub unflushed_boot: Option<String>,
     /// Folders in which there may be records that count.
     #[serde(default)]
     pub shm: Vec<PathBuf>,
@@ -70,6 +73,16 @@ impl Run {
         };
         let is_this_boot = run.boot.is_some() && run.boot.as_deref() == boot;
         if end == LastEnd::Killed && !is_this_boot { LastEnd::HostLost } else { end }
+    }
+
+    /// Whether all that can be read of the SSD is known to be durable. A flush that failed on another boot does not matter
+    /// any more: what it lost cannot be read.
+    pub(crate) fn left_all_durable(&self, boot: Option<&str>) -> bool {
+        match (self.unflushed_boot.as_deref(), boot) {
+            (None, _) => true,
+            (Some(""), _) | (_, None) => false,
+            (Some(before), Some(now)) => before != now,
+        }
     }
 }
 
@@ -129,7 +142,12 @@ impl StateFile {
                 found.epoch, remembered.epoch
             ));
         }
-        Ok(Known { backings: remembered.backings, run: remembered.run })
+        let mut run = remembered.run;
+        if let Some(run) = run.as_mut().filter(|_| found.epoch > remembered.epoch) {
+            // Somebody else wrote to it since.
+            run.unflushed_boot.get_or_insert_default();
+        }
+        Ok(Known { backings: remembered.backings, run })
     }
 
     /// Refuses to go without an SSD where there was one.
@@ -212,6 +230,7 @@ mod tests {
             before,
             served,
             ended,
+            unflushed_boot: None,
             shm: Vec::new(),
         };
         let cases = [
@@ -226,5 +245,23 @@ mod tests {
             assert_eq!(Run::end_of(Some(&run), Some("other")), other_boot, "{run:?}");
         }
         assert_eq!(Run::end_of(None, Some("this")), LastEnd::None);
+    }
+
+    #[test]
+    fn what_can_be_read_is_durable_after_an_orderly_end_and_on_another_boot() {
+        let run = |unflushed_boot: Option<&str>| Run {
+            boot: Some("this".to_owned()),
+            before: LastEnd::Orderly,
+            served: true,
+            ended: unflushed_boot.is_none(),
+            unflushed_boot: unflushed_boot.map(str::to_owned),
+            shm: Vec::new(),
+        };
+        assert!(run(None).left_all_durable(Some("this")));
+        assert!(run(None).left_all_durable(None));
+        assert!(run(Some("other")).left_all_durable(Some("this")));
+        assert!(!run(Some("this")).left_all_durable(Some("this")));
+        assert!(!run(Some("")).left_all_durable(Some("this")));
+        assert!(!run(Some("this")).left_all_durable(None));
     }
 }

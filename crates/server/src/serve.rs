@@ -75,7 +75,11 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     control.run()?;
     // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
     if let Some(records) = &records {
-        state.note_run(|run| run.ended = true)?;
+        let has_failed = recovered.ssd_disks.is_some_and(|disks| disks.have_failed());
+        state.note_run(|run| {
+            run.ended = true;
+            run.unflushed_boot.take_if(|_| !has_failed);
+        })?;
         records.remove(&[], &tags);
     }
     Ok(())

@@ -67,6 +67,9 @@ impl<'c> FoundSsd<'c> {
         let before = known.run.as_ref().map_or(&[][..], |run| &run.shm);
         let expects = |name: &str| last_end == LastEnd::Killed && !before.is_empty() && config.has_vm(name);
         records.offer(&mut view, before, expects);
+        if known.run.as_ref().is_some_and(|run| run.left_all_durable(records.boot_text())) {
+            view.count_as_durable();
+        }
         Ok(Some(FoundSsd { file, view, records, last_end, known, config, ssd }))
     }
 
@@ -145,16 +148,21 @@ impl<'c> FoundSsd<'c> {
     /// Begins a new life: raises the epoch and remembers it.
     pub(crate) fn open(self) -> Result<OpenSsd, ServerError> {
         let FoundSsd { file, view, records, last_end, known, config, ssd } = self;
-        let store = Store::begin(&mut DeviceBytes(&file), view)
-            .map_err(|error| ServerError::store(ssd.path.display(), error))?;
-        let superblock = store.superblock();
         let mut shm = known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());
         shm.extend(
             records.folder().filter(|folder| !shm.iter().any(|one| one == folder)).map(Path::to_path_buf),
         );
         let boot = records.boot_text().map(str::to_owned);
-        let run = Some(Run { boot, before: last_end, served: false, ended: false, shm });
-        StateFile::of(config).update(ssd, superblock, Known { run, ..known })?;
+        let unflushed_boot = Some(boot.clone().unwrap_or_default());
+        let run = Run { boot, before: last_end, served: false, ended: false, unflushed_boot, shm };
+        let known = Known { run: Some(run), ..known };
+        let state = StateFile::of(config);
+        // Before the first write: should its flush fail, the next start knows that not all need be durable.
+        state.update(ssd, view.superblock(), known.clone())?;
+        let store = Store::begin(&mut DeviceBytes(&file), view)
+            .map_err(|error| ServerError::store(ssd.path.display(), error))?;
+        let superblock = store.superblock();
+        state.update(ssd, superblock, known)?;
         info!(
             "Cache {} on {}, epoch {}, {} with blocks of {}{}",
             superblock.cache,
@@ -170,6 +178,10 @@ impl<'c> FoundSsd<'c> {
     /// Takes a volume off the SSD. What this host remembers of it follows.
     pub(crate) fn remove(mut self, name: &str, force: bool) -> Result<u64, ServerError> {
         let mut device = DeviceBytes(&self.file);
+        let state = StateFile::of(self.config);
+        let boot = self.records.boot_text().unwrap_or_default().to_owned();
+        // Before the first write, as at a start; a removal that succeeds leaves everything as durable as it was.
+        state.note_run(|run| run.unflushed_boot = Some(boot))?;
         let removed = Store::remove(&mut device, self.view.clone(), name, force).map_err(|error| {
             let what = self.ssd.path.display();
             match error.kind() {
@@ -184,7 +196,7 @@ impl<'c> FoundSsd<'c> {
             Store::probe(&mut device).map_err(|error| ServerError::store(self.ssd.path.display(), error))?;
         self.known.backings.remove(name);
         let folders = self.known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());
-        StateFile::of(self.config).update(self.ssd, &superblock, self.known)?;
+        state.update(self.ssd, &superblock, self.known)?;
         self.records.remove(&folders, &[removed.tag]);
         Ok(removed.space_bytes)
     }

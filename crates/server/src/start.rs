@@ -141,6 +141,7 @@ impl<'c> Start<'c> {
         tell_last_end(last_end, &vms);
         Ok(Recovered {
             last_end,
+            ssd_disks,
             records: ssd.as_ref().map(|ssd| ssd.records.clone()),
             tags: vms.iter().filter_map(|vm| vm.tag).collect(),
             vms,
@@ -154,6 +155,8 @@ impl<'c> Start<'c> {
 pub(crate) struct Recovered {
     pub vms: Vec<Prepared>,
     pub last_end: LastEnd,
+    /// What the cache SSD lies on.
+    pub ssd_disks: Option<DisksOf>,
     /// Where journal records outlive the daemon, and the volumes that are served.
     pub records: Option<Records>,
     pub tags: Vec<VolumeTag>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use lode_engine::SharedDevice;
 use lode_engine::command::MediaError;
-use lode_engine::store::Bytes;
+use lode_engine::store::{Bytes, StoreError, StoreView};
 
 use crate::rng::Rng;
 
@@ -52,6 +52,8 @@ pub struct SimDisk {
     pub fail_read_after: Option<u64>,
     /// What the flushes of all who use it are worth.
     pub shared: SharedDevice,
+    /// What the host remembers: no flush has failed since it went down or since the last life began.
+    pub(crate) counts_as_durable: bool,
 }
 
 impl SimDisk {
@@ -67,6 +69,7 @@ impl SimDisk {
             fail_after: None,
             fail_read_after: None,
             shared: SharedDevice::default(),
+            counts_as_durable: false,
         }
     }
 
@@ -139,6 +142,16 @@ impl SimDisk {
     /// The power goes and comes back.
     pub fn power_cut(&mut self, rng: &mut Rng) {
         self.decide(rng, |_| true);
+        self.counts_as_durable = true;
+    }
+
+    /// What a start finds here. From now on the host does not know that it is durable.
+    pub(crate) fn view(&mut self) -> Result<StoreView, StoreError> {
+        let mut view = StoreView::read(self)?;
+        if std::mem::take(&mut self.counts_as_durable) {
+            view.count_as_durable();
+        }
+        Ok(view)
     }
 
     /// What was dropped by flushes that failed is there for good or not, sector by sector.

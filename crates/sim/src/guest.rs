@@ -90,6 +90,7 @@ impl Guest {
         let disk_failed = world.backing.has_dropped();
         // What was stopped in order is durable, unless a device failed.
         let is_durable = crash == Crash::Stop && !world.engine().alarms().failed;
+        world.ssd.counts_as_durable = is_durable;
         let failed_starts = rng.below(u64::from(plan.failed_starts) + 1);
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, rng);
         self.crash(world, crash, disk_failed || then_power);

@@ -2,7 +2,7 @@
 //! daemon: their commands on the SSD interleave, one flush covers the writes of all, and one crash ends them all.
 
 use lode_engine::SharedDevice;
-use lode_engine::store::{Store, StoreError, StoreView, VolumeSpec};
+use lode_engine::store::{Store, StoreError, VolumeSpec};
 
 use crate::disk::SimDisk;
 use crate::guest::{Guest, Life, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START};
@@ -67,6 +67,7 @@ impl Host<'_> {
         // What was stopped in order is durable, unless a device failed.
         let is_durable =
             crash == Crash::Stop && self.volumes.iter().all(|volume| !volume.world.engine().alarms().failed);
+        self.ssd.counts_as_durable = is_durable;
         let failed_starts = self.rng.below(u64::from(first.failed_starts) + 1);
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, &mut self.rng);
         self.crash(crash, then_power);
@@ -155,7 +156,7 @@ impl Host<'_> {
     fn start(&mut self, round: u32) -> Result<(), StoreError> {
         let machines: Vec<_> = self.plans.iter().map(|plan| plan.machine(round)).collect();
         let specs: Vec<VolumeSpec> = machines.iter().map(Machine::spec).collect();
-        let mut view = StoreView::read(&mut self.ssd)?;
+        let mut view = self.ssd.view()?;
         for (volume, machine) in self.volumes.iter().zip(&machines) {
             volume.world.offer_records(&mut view, &machine.name);
         }

@@ -347,7 +347,7 @@ impl World {
         let attached = match self.machine.ssd_bytes {
             0 => None,
             _ => {
-                let mut view = StoreView::read(&mut self.ssd)?;
+                let mut view = self.ssd.view()?;
                 self.offer_records(&mut view, &self.machine.name);
                 let mut store = Store::begin(&mut self.ssd, view)?;
                 let spec = self.spec();

@@ -81,3 +81,71 @@ fn write_durably(world: &mut World, name: u8) {
     let event = world.serve(GuestRequest { token: 7, op, last: true, now_ns: 0 }).unwrap();
     event.result.unwrap();
 }
+
+/// What a start wrote before one of its flushes failed can be read by the next one, and no later flush covers it. The next
+/// start must not rely on it when it writes over other copies: a power cut would take both.
+#[test]
+fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next() {
+    let lru = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60));
+    let mut outcomes = [0, 0];
+    for kept_records in [0, 1024] {
+        let machine = Machine { kept_records, ..lru.clone() };
+        for (first, second) in
+            (0..MOST_WRITES).flat_map(|first| (0..MOST_WRITES).map(move |second| (first, second)))
+        {
+            let mut world = World::new(machine.clone(), first * MOST_WRITES + second).unwrap();
+            write_durably(&mut world, 1);
+            write(&mut world, 9 * BLOCK, BLOCK, 1).unwrap();
+            write_durably(&mut world, 2);
+            world.go_down(false);
+            for (failing, then_power) in [(first, false), (second, true)] {
+                world.ssd.fail_after = Some(failing);
+                outcomes[usize::from(then_power)] += u32::from(world.restart(machine.clone()).is_err());
+                world.ssd.fail_after = None;
+                world.go_down(then_power);
+            }
+            world.restart(machine.clone()).unwrap_or_else(|error| panic!("{first}, {second}: {error}"));
+            assert!(
+                read(&mut world, 5 * BLOCK, BLOCK).unwrap() == pattern(2, BLOCK as usize),
+                "{first}, {second}"
+            );
+        }
+    }
+    println!("{outcomes:?}");
+    assert!(outcomes.iter().all(|&failed| failed > 50), "starts fail, of both kinds: {outcomes:?}");
+}
+
+/// As above for the slot tables, whose copies a start leaves alone where they are settled, so that a checkpoint is the first
+/// to write over one.
+#[test]
+fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next_checkpoint() {
+    let machine = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60));
+    // The first checkpoint of a life comes between.
+    let (first_life, tries) = (20, 12);
+    for (failing, at) in (0..MOST_WRITES).flat_map(|failing| (0..10 * tries).map(move |at| (failing, at))) {
+        let (life, seed) = (first_life + at / tries, failing * 1000 + at);
+        let mut world = World::new(machine.clone(), seed).unwrap();
+        write(&mut world, 100 * BLOCK, 40 * BLOCK, 1).unwrap();
+        flush(&mut world).unwrap();
+        world.settle();
+        world.go_down(false);
+        world.ssd.fail_after = Some(failing);
+        let _ = world.restart(machine.clone());
+        world.ssd.fail_after = None;
+        world.go_down(false);
+        world.restart(machine.clone()).unwrap();
+        for _ in 0..life {
+            write(&mut world, 5 * BLOCK, 16 * BLOCK, 2).unwrap();
+            flush(&mut world).unwrap();
+        }
+        world.go_down(true);
+        world.restart(machine.clone()).unwrap_or_else(|error| panic!("{failing}, {life}: {error}"));
+        for (block, name, blocks) in [(100, 1, 40), (5, 2, 16)].into_iter() {
+            let found = read(&mut world, block * BLOCK, blocks * BLOCK).unwrap();
+            assert!(found == pattern(name, (blocks * BLOCK) as usize), "{failing}, {life}: block {block}");
+        }
+    }
+}
+
+/// Writes and flushes of a start, and some more.
+const MOST_WRITES: u64 = 20;

@@ -60,8 +60,9 @@ impl Attached {
     pub fn keep_records_in(&mut self, storage: RecordStorage) {
         let (cache, volume, ring) = self.state.identity();
         let (boot, slots) = (storage.boot, storage.records);
-        let header = RecordBufferHeader { cache, boot, volume, ring, epoch: self.epoch, slots };
-        let buffer = RecordBuffer::new(storage, &header, self.version);
+        let (epoch, after) = (self.epoch, self.version);
+        let header = RecordBufferHeader { cache, boot, volume, ring, epoch, after, slots };
+        let buffer = RecordBuffer::new(storage, &header);
         self.state.slots.keep_records_in(buffer);
     }
 
@@ -116,7 +117,8 @@ impl Store {
         let wanted = view.wanted(spec);
         let places = view.places(wanted.min(space.extents.len() as u64));
         refusals::dirty(spec, space.found.dirty(), places)?;
-        self.write_again(device, tag, &mut space)?;
+        self.write_blocks_again(device, tag, &mut space)?;
+        self.write_tables_again(device, tag, &space)?;
         if (space.extents.len() as u64) > wanted {
             // Before anything moves: what is free now may hold the only durable copy of a block whose newer one is only
             // believed.
@@ -141,7 +143,7 @@ impl Store {
     /// Writes once more, to where they are, the dirty blocks that no flush is known to cover. The flush before the death of
     /// the last life may have failed, which the system says only once; without being written again they would stay as
     /// volatile as they are, whatever flush follows.
-    fn write_again(
+    fn write_blocks_again(
         &self,
         device: &mut dyn Bytes,
         tag: VolumeTag,
@@ -158,6 +160,26 @@ impl Store {
             }
         }
         space.found.unreadable = space.found.unreadable.max(unreadable);
+        Ok(())
+    }
+
+    /// Writes the newer copies of the slot tables once more to where they are, for the same reason: the older ones are
+    /// about to be written over, here or by a checkpoint.
+    fn write_tables_again(
+        &self,
+        device: &mut dyn Bytes,
+        tag: VolumeTag,
+        space: &Space,
+    ) -> Result<(), StoreError> {
+        if self.view.is_durable {
+            return Ok(());
+        }
+        let found = &space.found;
+        for (index, range) in self.all_pages(space) {
+            let stamp = found.stamps[range.start];
+            let table = self.table(tag, space, index, (stamp, &found.in_tables[range]));
+            self.write_table(device, &table)?;
+        }
         Ok(())
     }
 
@@ -299,20 +321,28 @@ impl Store {
         Ok(())
     }
 
-    /// Pages whose copies do not both say what was recovered, with their places.
-    fn stale_pages(&self, Space { extents, found }: &Space) -> Vec<(usize, Range<usize>)> {
+    /// All table pages, with their places.
+    fn all_pages(
+        &self,
+        Space { extents, .. }: &Space,
+    ) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
         let (slots, pages) =
             (self.view.layout.extent.slots as usize, self.view.layout.extent.table_pages as usize);
-        let places = |index: usize| {
+        let places = move |index: usize| {
             let (ordinal, page) = (index / pages, index % pages);
             let first = ordinal * slots + page * ENTRIES_PER_PAGE;
             first..(first + ENTRIES_PER_PAGE).min((ordinal + 1) * slots)
         };
-        let all = (0..extents.len() * pages).map(|index| (index, places(index)));
+        (0..extents.len() * pages).map(move |index| (index, places(index)))
+    }
+
+    /// Pages whose copies do not both say what was recovered.
+    fn stale_pages(&self, space: &Space) -> Vec<(usize, Range<usize>)> {
+        let found = &space.found;
         let is_stale = |(index, range): &(usize, Range<usize>)| {
             !found.settled[*index] || found.entries[range.clone()] != found.in_tables[range.clone()]
         };
-        all.filter(is_stale).collect()
+        self.all_pages(space).filter(is_stale).collect()
     }
 
     /// Writes pages to their older copies.
@@ -320,25 +350,35 @@ impl Store {
         &self,
         device: &mut dyn Bytes,
         tag: VolumeTag,
-        Space { extents, found }: &mut Space,
+        space: &mut Space,
         stale: &[(usize, Range<usize>)],
         (entries, stamps): (&[Entry], &[u64]),
     ) -> Result<(), StoreError> {
-        let pages = self.view.layout.extent.table_pages as usize;
         for (index, range) in stale {
-            let sequence = &mut found.sequences[*index];
-            *sequence += 1;
-            let table = TablePage {
-                volume: tag,
-                extent: extents[index / pages],
-                page: (index % pages) as u32,
-                sequence: *sequence,
-                stamp: stamps[range.start],
-                entries: entries[range.clone()].to_vec(),
-            };
+            space.found.sequences[*index] += 1;
+            let table = self.table(tag, space, *index, (stamps[range.start], &entries[range.clone()]));
             self.write_table(device, &table)?;
         }
         Ok(())
+    }
+
+    /// A table page of a volume, by its number over all extents, in its latest sequence.
+    fn table(
+        &self,
+        tag: VolumeTag,
+        Space { extents, found }: &Space,
+        index: usize,
+        (stamp, entries): (u64, &[Entry]),
+    ) -> TablePage {
+        let pages = self.view.layout.extent.table_pages as usize;
+        TablePage {
+            volume: tag,
+            extent: extents[index / pages],
+            page: (index % pages) as u32,
+            sequence: found.sequences[index],
+            stamp,
+            entries: entries.to_vec(),
+        }
     }
 
     fn write_table(&self, device: &mut dyn Bytes, table: &TablePage) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 //! past that the SSD knows better.
 
 use lode_format::{
-    BootId, Buffered, CacheId, DeviceLayout, FormatError, Record, RecordBufferHeader, VolumeTag,
+    BootId, Buffered, DeviceLayout, FormatError, Record, RecordBufferHeader, Superblock, VolumeTag,
 };
 
 use crate::checkpoint::local_place;
@@ -52,17 +52,17 @@ pub struct TakenOver {
 pub(super) fn read_buffer(
     bytes: &[u8],
     boot: BootId,
-    cache: CacheId,
+    superblock: &Superblock,
     (tag, ring): (VolumeTag, u64),
     layout: &DeviceLayout,
     extents: &[u32],
 ) -> Result<(Vec<Record>, TakenOver), BufferIgnored> {
     let header = RecordBufferHeader::decode(bytes)?;
     let refusals = [
-        (header.cache != cache, BufferIgnored::OtherCache),
+        (header.cache != superblock.cache, BufferIgnored::OtherCache),
         (header.boot != boot, BufferIgnored::OtherBoot),
         (header.volume != tag, BufferIgnored::OtherVolume),
-        (header.ring != ring, BufferIgnored::OtherStart),
+        (header.ring != ring || header.epoch > superblock.epoch, BufferIgnored::OtherStart),
     ];
     if let Some((_, refusal)) = refusals.into_iter().find(|(is_so, _)| *is_so) {
         return Err(refusal);
@@ -78,4 +78,49 @@ pub(super) fn read_buffer(
     }
     let taken = TakenOver { records: records.len() as u64, damaged: u64::from(found.damaged) };
     Ok((records, taken))
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_format::CacheId;
+    use lode_types::BlockSize;
+
+    use super::*;
+
+    #[test]
+    fn only_the_buffer_of_the_last_life_on_this_boot_is_believed() {
+        let (cache, boot, volume) = (CacheId([1; 16]), BootId([2; 16]), VolumeTag(3));
+        let superblock = Superblock {
+            cache,
+            generation: 1,
+            epoch: 5,
+            device_bytes: 4 << 20,
+            extent_bytes: 1 << 20,
+            block: BlockSize::KIB_4,
+        };
+        let layout = superblock.layout().unwrap();
+        let last = RecordBufferHeader { cache, boot, volume, ring: 4, epoch: 5, after: 0, slots: 8 };
+        let read = |header: RecordBufferHeader| {
+            let mut bytes = vec![0; RecordBufferHeader::bytes(header.slots)];
+            bytes[..lode_format::PAGE_BYTES].copy_from_slice(&header.encode().0[..]);
+            read_buffer(&bytes, boot, &superblock, (volume, 4), &layout, &[0]).map(|(_, taken)| taken)
+        };
+        assert_eq!(read(last), Ok(TakenOver::default()));
+        assert_eq!(
+            read(RecordBufferHeader { epoch: 4, ..last }),
+            Ok(TakenOver::default()),
+            "a start came to nothing since"
+        );
+        let refused = [
+            (RecordBufferHeader { cache: CacheId([9; 16]), ..last }, BufferIgnored::OtherCache),
+            (RecordBufferHeader { boot: BootId([9; 16]), ..last }, BufferIgnored::OtherBoot),
+            (RecordBufferHeader { volume: VolumeTag(9), ..last }, BufferIgnored::OtherVolume),
+            (RecordBufferHeader { ring: 3, ..last }, BufferIgnored::OtherStart),
+            (RecordBufferHeader { ring: 5, ..last }, BufferIgnored::OtherStart),
+            (RecordBufferHeader { epoch: 6, ..last }, BufferIgnored::OtherStart),
+        ];
+        for (header, refusal) in refused {
+            assert_eq!(read(header), Err(refusal));
+        }
+    }
 }

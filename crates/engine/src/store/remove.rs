@@ -4,8 +4,9 @@ use super::{Bytes, Store, StoreError, StoreView, VolumeInfo, refusals};
 
 impl Store {
     /// Gives a volume's space back, and with it everything that it has there. A volume with blocks newer than its
-    /// backing disk is refused with [`HoldsDirty`](super::StoreErrorKind::HoldsDirty), unless `force` discards them; a refusal writes
-    /// nothing. `view` is what was found there, with the record buffers that it took over. Cut short anywhere, the volume is still there as a whole or is gone.
+    /// backing disk is refused with [`HoldsDirty`](super::StoreErrorKind::HoldsDirty), unless `force` discards them; a
+    /// refusal writes nothing. `view` is what was found there, with the record buffers that it took over. Cut short
+    /// anywhere, the volume is still there as a whole or is gone.
     ///
     /// Its bytes stay where they are until a later owner overwrites them. They are never believed, because
     /// whoever gets an extent first writes tables of its own there, and because no later volume has the same tag.

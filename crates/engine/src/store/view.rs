@@ -18,6 +18,8 @@ pub struct StoreView {
     pub(super) directory: Directory,
     /// What the record buffers of volumes hold that the SSD may not have.
     buffered: HashMap<VolumeTag, Vec<Record>>,
+    /// See [`StoreView::count_as_durable`].
+    pub(super) is_durable: bool,
 }
 
 /// A volume that has space on the cache.
@@ -65,7 +67,7 @@ impl StoreView {
             read(device, DeviceLayout::directory(copy as u8), buf)?;
         }
         let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])?;
-        Ok(StoreView { superblock, layout, directory, buffered: HashMap::new() })
+        Ok(StoreView { superblock, layout, directory, buffered: HashMap::new(), is_durable: false })
     }
 
     /// Takes over what a volume's record buffer holds, if it is the one of the volume's last life on this boot: from now
@@ -75,9 +77,16 @@ impl StoreView {
         let (tag, ring) = (volume.tag, volume.ring);
         let extents = self.directory.extents_of(number);
         let (records, found) =
-            read_buffer(bytes, boot, self.superblock.cache, (tag, ring), &self.layout, &extents)?;
+            read_buffer(bytes, boot, &self.superblock, (tag, ring), &self.layout, &extents)?;
         self.buffered.insert(tag, records);
         Ok(found)
+    }
+
+    /// Says that no flush of the SSD has failed since the host went down or the last run began: that run ended in order,
+    /// or it was on another boot, and no start has come to nothing since. Without it a start takes nothing that it reads
+    /// for durable, and writes metadata once more before it writes over their other copies.
+    pub fn count_as_durable(&mut self) {
+        self.is_durable = true;
     }
 
     /// Identity, epoch and geometry.
