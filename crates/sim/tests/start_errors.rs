@@ -1,4 +1,5 @@
-//! Guarantees 2 and 5 of `docs/design.md` when reads fail during a start: an error is not an absence.
+//! Guarantees 2 and 5 of `docs/design.md` where reads, flushes or the power fail during a start, or a flush is cut short: an
+//! error is not an absence, and one whole copy is always there.
 
 use lode_engine::{GuestError, GuestOp, GuestRequest};
 use lode_policy::Quota;
@@ -149,3 +150,56 @@ fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next_checkpoint(
 
 /// Writes and flushes of a start, and some more.
 const MOST_WRITES: u64 = 20;
+
+/// The power fails while a start takes over what a kill left. A table page that gives an older, flushed copy of a block up
+/// must not be durable before the page that has the newer one, which only memory knew.
+#[test]
+fn g2_a_power_cut_during_a_start_after_a_kill_leaves_one_copy_or_the_other() {
+    const BLOCKS: u64 = 250;
+    const REWRITTEN: u64 = 24;
+    let large = machine("lru", &["write_policy=wb"], Quota::new(0, 300));
+    for (failing, seed) in
+        (REWRITTEN..REWRITTEN + 30).flat_map(|failing| (0..6).map(move |seed| (failing, seed)))
+    {
+        let mut world = World::new(large.clone(), seed).unwrap();
+        (0..BLOCKS).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 1).unwrap());
+        flush(&mut world).unwrap();
+        world.settle();
+        (0..REWRITTEN).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 2).unwrap());
+        world.go_down(false);
+        world.ssd.fail_after = Some(failing);
+        let _ = world.restart(large.clone());
+        world.ssd.fail_after = None;
+        world.go_down(true);
+        world.restart(large.clone()).unwrap();
+        for block in 0..BLOCKS {
+            let found = read(&mut world, block * BLOCK, BLOCK).unwrap();
+            let is_version = |name| found == pattern(name, BLOCK as usize);
+            assert!(
+                is_version(1) || (block < REWRITTEN && is_version(2)),
+                "{failing}, {seed}: block {block}"
+            );
+        }
+    }
+}
+
+/// Without memory for records a page of the journal is written before a write is acknowledged, and the flush comes later. A
+/// power cut during that flush finds one side of the page whole.
+#[test]
+fn g2_a_journal_page_that_no_flush_covers_keeps_its_durable_side() {
+    let lru = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60));
+    let machine = Machine { kept_records: 0, ..lru };
+    for seed in 0..400 {
+        let mut world = World::new(machine.clone(), seed).unwrap();
+        write_durably(&mut world, 1);
+        write(&mut world, 9 * BLOCK, BLOCK, 1).unwrap();
+        let flush = GuestRequest { token: 8, op: GuestOp::Flush, last: true, now_ns: world.now_ns() };
+        world.submit(flush);
+        (0..seed % 4).for_each(|_| {
+            world.step();
+        });
+        world.go_down(true);
+        world.restart(machine.clone()).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        assert!(read(&mut world, 5 * BLOCK, BLOCK).unwrap() == pattern(1, BLOCK as usize), "{seed}");
+    }
+}
