@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::store::{Bytes, Store, VolumeSpec};
 use lode_engine::{Buf, Engine, EngineConfig, GuestOp, GuestRequest};
 use lode_policy::{Quota, SchemeInfo};
+use lode_store::{Bytes, Store, VolumeSpec};
 use lode_types::BlockSize;
 
 const BLOCK: u64 = 4096;

@@ -96,7 +96,8 @@ impl Engine {
         let blocks = blocks_of(self.config.block, offset, length).len() as u32;
         let frames = self.config.quota.dram_blocks == 0 || self.dram.available() >= blocks;
         let needs_places = self.scheme.quota().ssd_blocks > 0;
-        frames && self.ssd.as_ref().is_none_or(|ssd| !needs_places || ssd.slots.available() >= blocks)
+        frames
+            && self.ssd.as_ref().is_none_or(|ssd| !needs_places || ssd.store.places().available() >= blocks)
     }
 
     fn decide(&mut self, request: GuestRequest) {
@@ -303,9 +304,9 @@ impl Engine {
         if (op.fill_ssd || op.to_ssd.is_some())
             && !self.alarms.failed
             && let Some(ssd) = &mut self.ssd
-            && ssd.slots.available() > 0
+            && ssd.store.places().available() > 0
         {
-            ssd.slots.reserve();
+            ssd.store.places_mut().reserve();
             op.holds_place = true;
         }
     }
@@ -322,7 +323,7 @@ impl Engine {
         match level {
             Level::Dram => flight.frame = self.dram.claim(slot).or(flight.frame),
             Level::Ssd => {
-                let place = self.ssd.as_mut().and_then(|ssd| ssd.slots.claim(slot));
+                let place = self.ssd.as_mut().and_then(|ssd| ssd.shelf.claim(slot));
                 flight.copy = place.map_or(flight.copy, SsdCopy::Whole);
             }
             Level::ReadSsd => flight.mirror = self.read_ssd.claim(slot).or(flight.mirror),
@@ -362,7 +363,7 @@ impl Engine {
             let Some(slot) = slots[level.index()] else { continue };
             let held = match level {
                 Level::Dram => self.dram.block_in(slot),
-                Level::Ssd => self.ssd.as_ref().and_then(|ssd| ssd.slots.block_in(slot)),
+                Level::Ssd => self.ssd.as_ref().and_then(|ssd| ssd.block_in(slot)),
                 Level::ReadSsd => self.read_ssd.block_in(slot),
             };
             if held == Some(block) {

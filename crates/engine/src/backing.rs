@@ -132,7 +132,7 @@ impl Engine {
         let stable = self.backing.flush_done();
         if let Some(ssd) = &mut self.ssd {
             for (place, version) in stable {
-                ssd.slots.make_known(place, version);
+                ssd.store.places_mut().make_known(place, version);
             }
         }
         self.finish_write_backs();

@@ -15,8 +15,7 @@ use crate::Buf;
 use crate::dram::Frame;
 use crate::reissue::DiskWrite;
 
-/// A place on an SSD: an index into the volume's places there.
-pub(crate) type Place = u32;
+pub(crate) use lode_store::Place;
 
 /// Where the bytes of a read, a merge or a copy come from. Fast to slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,8 @@
 
 use crate::Buf;
 
+pub use lode_types::{CommandKind, MediaError};
+
 /// Which of an engine's devices a command is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeviceId {
@@ -16,41 +18,6 @@ pub enum DeviceId {
     ReadSsd,
 }
 
-/// What a device is asked to do. Offsets and lengths are in bytes and multiples of 512.
-#[derive(Debug)]
-pub enum CommandKind {
-    /// Fill the whole of `buf` from `offset_bytes`.
-    Read {
-        /// First byte on the device.
-        offset_bytes: u64,
-        /// Where the bytes go; its length is the length of the read.
-        buf: Buf,
-    },
-    /// Write the whole of `buf` at `offset_bytes`. Durable only after a later completed `Flush`.
-    Write {
-        /// First byte on the device.
-        offset_bytes: u64,
-        /// The bytes.
-        buf: Buf,
-    },
-    /// Make every write that completed before this command was issued durable.
-    Flush,
-    /// The bytes are no longer needed; reading them back gives old bytes or zeroes.
-    Trim {
-        /// First byte on the device.
-        offset_bytes: u64,
-        /// Number of bytes.
-        length_bytes: u64,
-    },
-    /// The bytes must read back as zeroes.
-    WriteZeroes {
-        /// First byte on the device.
-        offset_bytes: u64,
-        /// Number of bytes.
-        length_bytes: u64,
-    },
-}
-
 /// One device command. `id` is unique among the engine's commands in flight.
 #[derive(Debug)]
 pub struct Command {
@@ -60,17 +27,6 @@ pub struct Command {
     pub device: DeviceId,
     /// What to do.
     pub kind: CommandKind,
-}
-
-/// Why a device command failed, as far as the engine acts on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MediaError {
-    /// The device could not read or write these bytes.
-    Io,
-    /// The device is gone or fenced off.
-    Gone,
-    /// The device has no room for the write.
-    NoSpace,
 }
 
 /// The end of a command.

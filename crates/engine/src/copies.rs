@@ -119,7 +119,7 @@ impl Engine {
         match level {
             Level::Dram => 0,
             Level::Ssd if self.alarms.failed => 0,
-            Level::Ssd => self.ssd.as_ref().map_or(0, |ssd| ssd.slots.available()),
+            Level::Ssd => self.ssd.as_ref().map_or(0, |ssd| ssd.store.places().available()),
             Level::ReadSsd => self.read_ssd.available(),
         }
     }
@@ -175,9 +175,9 @@ impl Engine {
             let place = self.read_ssd.take().expect("a free place was seen");
             self.write_read_ssd(block, place, data);
         } else {
-            let slots = &mut self.ssd.as_mut().expect("a free place was seen").slots;
-            slots.reserve();
-            let place = slots.take_reserved();
+            let places = self.ssd.as_mut().expect("a free place was seen").store.places_mut();
+            places.reserve();
+            let place = places.take_reserved();
             self.write_ssd(block, place, data);
         }
     }

@@ -236,7 +236,7 @@ impl Engine {
     fn is_written_back(&mut self, block: BlockNo) {
         let flight = self.blocks.get_mut(block).expect("a block is written back in flight");
         let place = flight.copy.place().expect("a block is written back from its place");
-        let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
+        let places = self.ssd.as_mut().expect("a place is on an SSD").store.places_mut();
         let stays = matches!(flight.queue.front(), Some(Op::Clean { .. })) && !flight.copy.is_lost();
         self.drain.cleaned += u64::from(stays);
         if !stays {
@@ -244,11 +244,11 @@ impl Engine {
         }
         if self.alarms.failed {
             // The journal takes nothing any more.
-            slots.clean_unrecorded(place);
+            places.clean_unrecorded(place);
             self.op_done(block);
             return;
         }
-        let version = if stays { slots.clean(place) } else { slots.give_up_dirty(place) };
+        let version = if stays { places.clean(place) } else { places.give_up_dirty(place) };
         self.gate(version, block);
     }
 }

@@ -131,7 +131,7 @@ impl Engine {
     /// meanwhile; what they make dirty from here on is left out. Begins anew when a drain is under way. Takes a look
     /// at every block of the SSD at once.
     pub fn drain(&mut self) {
-        self.drain_up_to(self.ssd.as_ref().map_or(0, |ssd| ssd.slots.version()));
+        self.drain_up_to(self.ssd.as_ref().map_or(0, |ssd| ssd.store.places().version()));
     }
 
     /// As [`Engine::drain`], of the copies up to this version.
@@ -155,9 +155,10 @@ impl Engine {
     /// Dirty copies up to this version, in ascending order of their blocks.
     fn take_stock(&self, version: u64) -> Vec<Target> {
         let Some(ssd) = &self.ssd else { return Vec::new() };
-        let is_due = |place| ssd.slots.is_dirty(place) && ssd.slots.entry(place).version <= version;
-        let settled = ssd.slots.settled().filter(|&(_, place)| is_due(place));
-        let settled = settled.map(|(slot, place)| (ssd.slots.entry(place).block, Some(slot)));
+        let is_due =
+            |place| ssd.store.places().is_dirty(place) && ssd.store.places().entry(place).version <= version;
+        let settled = ssd.shelf.iter().filter(|&(_, place)| is_due(place));
+        let settled = settled.map(|(slot, place)| (ssd.store.places().entry(place).block, Some(slot)));
         let elsewhere = self.blocks.readable_copies().filter(|&(_, place)| is_due(place));
         let elsewhere = elsewhere.map(|(block, _)| (block, None));
         let mut stock: Vec<Target> =
@@ -210,7 +211,7 @@ impl Engine {
 
     fn start_cleaning(&mut self, Target { block, slot }: Target, asked: bool) {
         let Some(ssd) = &self.ssd else { return };
-        match slot.filter(|&slot| ssd.slots.block_in(slot) == Some(block)) {
+        match slot.filter(|&slot| ssd.block_in(slot) == Some(block)) {
             Some(slot) => self.claim(block, Level::Ssd, slot),
             None if self.blocks.is_known(block) => {}
             // The slot has another block by now; this one was written back then.
@@ -245,7 +246,7 @@ impl Engine {
     pub(crate) fn dirty_copy(&self, block: BlockNo) -> Option<Place> {
         let flight = self.blocks.get(block)?;
         let place = flight.copy.readable(flight.has_spare())?;
-        self.ssd.as_ref()?.slots.is_dirty(place).then_some(place)
+        self.ssd.as_ref()?.store.places().is_dirty(place).then_some(place)
     }
 }
 

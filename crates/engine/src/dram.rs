@@ -3,12 +3,10 @@
 use lode_types::BlockNo;
 
 use crate::Buf;
+use crate::shelf::Shelf;
 
 /// A place in the DRAM level.
 pub(crate) type Frame = u32;
-
-/// In place of a frame or a slot: none.
-pub(crate) const NONE: u32 = u32::MAX;
 
 const FRAMES_PER_CHUNK: u32 = 256;
 
@@ -22,7 +20,7 @@ pub(crate) struct Dram {
     free: Vec<Frame>,
     limit: u32,
     reserved: u32,
-    settled: Vec<Frame>,
+    shelf: Shelf,
 }
 
 impl Dram {
@@ -34,7 +32,7 @@ impl Dram {
             free: Vec::new(),
             limit,
             reserved: 0,
-            settled: Vec::new(),
+            shelf: Shelf::default(),
         }
     }
 
@@ -98,7 +96,7 @@ impl Dram {
 
     /// The frame of a slot whose block is not in flight, without taking it.
     pub(crate) fn peek(&self, slot: u32) -> Option<Frame> {
-        self.settled.get(slot as usize).copied().filter(|&frame| frame != NONE)
+        self.shelf.get(slot)
     }
 
     /// The block that a slot holds, when it is not in flight.
@@ -108,30 +106,18 @@ impl Dram {
 
     /// Takes the frame of a slot whose block comes into flight.
     pub(crate) fn claim(&mut self, slot: u32) -> Option<Frame> {
-        let place = self.settled.get_mut(slot as usize)?;
-        let frame = std::mem::replace(place, NONE);
-        (frame != NONE).then_some(frame)
+        self.shelf.claim(slot)
     }
 
     /// Gives a slot the frame of its block that is no longer in flight.
     pub(crate) fn settle(&mut self, slot: u32, frame: Frame) {
-        settle(&mut self.settled, slot, frame);
+        self.shelf.settle(slot, frame);
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
         self.chunks.iter().map(Buf::len).sum::<usize>()
             + self.owners.capacity() * 8
-            + self.settled.capacity() * 4
+            + self.shelf.memory_bytes()
             + self.free.capacity() * 4
     }
-}
-
-/// Puts `value` at `slot` of a table that grows as needed.
-pub(crate) fn settle(table: &mut Vec<u32>, slot: u32, value: u32) {
-    let at = slot as usize;
-    if table.len() <= at {
-        table.resize(at + 1, NONE);
-    }
-    debug_assert_eq!(table[at], NONE, "a slot has one block");
-    table[at] = value;
 }

@@ -4,7 +4,6 @@
 use lode_types::BlockNo;
 
 use crate::blocks::{Op, Stage};
-use crate::checkpoint::SsdState;
 use crate::engine::Engine;
 use crate::guest::GuestError;
 
@@ -81,7 +80,7 @@ impl Engine {
 
     /// Answers a request once everything acknowledged so far is durable.
     pub(crate) fn answer_when_durable(&mut self, request: usize) {
-        let version = self.ssd.as_ref().map_or(0, |ssd| ssd.slots.version());
+        let version = self.ssd.as_ref().map_or(0, |ssd| ssd.store.places().version());
         let mark = self.backing.mark();
         self.durable.waiters.push(Waiter { request, version, mark });
         self.release_waiters();
@@ -100,7 +99,7 @@ impl Engine {
     }
 
     fn kept_version(&self) -> u64 {
-        self.ssd.as_ref().map_or(u64::MAX, SsdState::kept_version)
+        self.ssd.as_ref().map_or(u64::MAX, |ssd| ssd.store.kept_version())
     }
 
     /// Journal pages were written: answers those who waited for no more.
@@ -113,7 +112,7 @@ impl Engine {
 
     /// Answers the requests whose durability has been reached.
     pub(crate) fn release_waiters(&mut self) {
-        let version = self.ssd.as_ref().map_or(u64::MAX, |ssd| ssd.journal.durable_version());
+        let version = self.ssd.as_ref().map_or(u64::MAX, |ssd| ssd.store.durable_version());
         let mut at = 0;
         while let Some(&waiter) = self.durable.waiters.get(at) {
             if waiter.version <= version && self.backing.is_flushed(waiter.mark) {

@@ -9,7 +9,6 @@ use slab::Slab;
 
 use crate::backing::Backing;
 use crate::blocks::{Blocks, Op, SsdCopy};
-use crate::checkpoint::SsdState;
 use crate::command::{Command, Completion, DeviceId, MediaError};
 use crate::copies::Copies;
 use crate::destage::Destage;
@@ -22,8 +21,10 @@ use crate::range::RangeOp;
 use crate::read_ssd::ReadSsd;
 use crate::reissue::Reissues;
 use crate::rescue::Rescue;
-use crate::store::Attached;
+use crate::shelf::Shelf;
+use crate::ssd::Ssd;
 use crate::{Buf, admit};
+use lode_store::Attached;
 
 /// What an engine is made for.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +184,7 @@ pub struct Engine {
     pub(crate) admission: VecDeque<GuestRequest>,
     pub(crate) blocks: Blocks,
     pub(crate) dram: Dram,
-    pub(crate) ssd: Option<SsdState>,
+    pub(crate) ssd: Option<Ssd>,
     pub(crate) read_ssd: ReadSsd,
     pub(crate) io: Io,
     pub(crate) backing: Backing,
@@ -247,8 +248,8 @@ impl Engine {
         };
         if let Some(attached) = attached {
             engine.alarms.unreadable_at_start = attached.unreadable_blocks;
-            let (ssd, recovered) = attached.into_state();
-            engine.ssd = Some(ssd);
+            let (store, recovered) = attached.into_store();
+            engine.ssd = Some(Ssd { store, shelf: Shelf::default() });
             engine.take_over(recovered);
         }
         engine.run();
@@ -265,12 +266,12 @@ impl Engine {
             let slot = if i < excess { None } else { self.scheme.restore(entry.block, dirty) };
             let ssd = self.ssd.as_mut().expect("something was recovered from an SSD");
             match slot {
-                Some(slot) => ssd.slots.settle(slot, place),
+                Some(slot) => ssd.shelf.settle(slot, place),
                 None if dirty => {
                     self.blocks.enter(entry.block).copy = SsdCopy::Whole(place);
                     self.push_op(entry.block, Op::Evict(Level::Ssd));
                 }
-                None => ssd.slots.give_up_clean(place),
+                None => ssd.store.places_mut().give_up_clean(place),
             }
         }
     }
@@ -317,24 +318,8 @@ impl Engine {
             Owner::Range => self.range_io_done(result),
             Owner::BackingFlush if result.is_ok() => self.backing_flushed(),
             Owner::BackingFlush => self.fail_backing(),
-            Owner::JournalPage | Owner::JournalFlush | Owner::TablePage if result.is_err() => self.fail_ssd(),
-            Owner::JournalPage | Owner::JournalFlush | Owner::TablePage => self.metadata_written(owner),
-        }
-    }
-
-    fn metadata_written(&mut self, owner: Owner) {
-        let Some(ssd) = &mut self.ssd else { return };
-        match owner {
-            Owner::JournalPage => {
-                if ssd.journal_page_written(&mut self.io) {
-                    self.release_keepers();
-                }
-            }
-            Owner::TablePage => ssd.table_page_written(&mut self.io),
-            _ => {
-                let version = ssd.committed(&mut self.io);
-                self.journal_durable(version);
-            }
+            Owner::Metadata(_) if result.is_err() => self.fail_ssd(),
+            Owner::Metadata(what) => self.metadata_done(what),
         }
     }
 
@@ -352,8 +337,8 @@ impl Engine {
     /// Called now and then (about once a second): what waits for company goes now, what failed is tried
     /// again.
     pub fn tick(&mut self) {
-        if let Some(ssd) = &mut self.ssd {
-            ssd.commit_wanted |= !ssd.is_saved();
+        if let Some(ssd) = self.ssd.as_mut().filter(|ssd| !ssd.store.is_saved()) {
+            ssd.store.want_commit();
         }
         self.note_starvation();
         self.note_starving_copies();
@@ -380,7 +365,7 @@ impl Engine {
 
     /// Whether the journal knows everything; with [`Engine::is_idle`], a stop loses nothing but time.
     pub fn is_saved(&self) -> bool {
-        self.ssd.as_ref().is_none_or(SsdState::is_saved)
+        self.ssd.as_ref().is_none_or(|ssd| ssd.store.is_saved())
     }
 
     /// Decisions counted, as replay counts them.
@@ -395,19 +380,19 @@ impl Engine {
 
     /// What is in the cache and under way.
     pub fn gauges(&self) -> Gauges {
-        let slots = self.ssd.as_ref().map(|ssd| &ssd.slots);
+        let places = self.ssd.as_ref().map(|ssd| ssd.store.places());
         let tables = self.scheme.memory_bytes()
             + self.dram.memory_bytes()
             + self.io.memory_bytes()
             + self.drain.memory_bytes()
             + self.read_ssd.memory_bytes()
-            + self.ssd.as_ref().map_or(0, SsdState::memory_bytes);
+            + self.ssd.as_ref().map_or(0, |ssd| ssd.store.memory_bytes() + ssd.shelf.memory_bytes());
         Gauges {
             dram_blocks: self.scheme.resident_blocks(Level::Dram),
             ssd_blocks: self.scheme.resident_blocks(Level::Ssd),
             read_ssd_blocks: self.scheme.resident_blocks(Level::ReadSsd),
             unmirrored_blocks: self.scheme.mirrors().map_or(0, |mirrors| mirrors.missing_blocks),
-            dirty_blocks: slots.map_or(0, crate::slots::Slots::dirty),
+            dirty_blocks: places.map_or(0, lode_store::Places::dirty),
             write_backs_waiting: self.destage.waiting() + self.blocks.kept() as u32,
             promotions_waiting: self.copies.waiting(),
             lost_blocks: self.blocks.lost() as u32,
@@ -416,7 +401,7 @@ impl Engine {
             refused_reissues: self.reissues.refused,
             discarded_completions: self.reissues.discarded,
             cleaned_blocks: self.drain.cleaned,
-            quarantined: slots.map_or(0, crate::slots::Slots::quarantined),
+            quarantined: places.map_or(0, lode_store::Places::quarantined),
             read_ssd_quarantined: self.read_ssd.quarantined(),
             memory_bytes: tables as u64,
             ..self.gauges

@@ -1,6 +1,7 @@
 //! From what the parts of the engine want read and written to device commands: neighbours are merged,
 //! and a merged command that fails is tried again part by part, so that one bad sector fails one block.
 
+use lode_store::Metadata;
 use slab::Slab;
 
 use crate::Buf;
@@ -23,12 +24,8 @@ pub(crate) enum Owner {
     Reissue(u64),
     /// The write-back job with this key; the block is its `place`th.
     Destage { job: usize, place: u32 },
-    /// A journal page of the commit in flight.
-    JournalPage,
-    /// The flush that ends the commit in flight.
-    JournalFlush,
-    /// A page of the slot table, for the checkpoint in flight.
-    TablePage,
+    /// A write or flush of the volume store.
+    Metadata(Metadata),
     /// The flush of the backing disk in flight.
     BackingFlush,
     /// The trim or zeroing in flight.

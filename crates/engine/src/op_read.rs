@@ -59,7 +59,7 @@ impl Engine {
         if op.holds_place
             && let Some(ssd) = &mut self.ssd
         {
-            ssd.slots.unreserve();
+            ssd.store.places_mut().unreserve();
         }
     }
 
@@ -79,10 +79,10 @@ impl Engine {
         let mut kept = Kept::default();
         match (flight.slot(Level::Ssd), flight.copy, &mut self.ssd) {
             (_, SsdCopy::Lost(_), _) => kept.copy = flight.copy,
-            (Some(slot), SsdCopy::Whole(place), Some(ssd)) => ssd.slots.settle(slot, place),
+            (Some(slot), SsdCopy::Whole(place), Some(ssd)) => ssd.shelf.settle(slot, place),
             (Some(_), SsdCopy::None, _) => self.scheme.forget(Level::Ssd, block),
-            (None, SsdCopy::Whole(place), Some(ssd)) if !ssd.slots.is_dirty(place) => {
-                ssd.slots.give_up_clean(place);
+            (None, SsdCopy::Whole(place), Some(ssd)) if !ssd.store.places().is_dirty(place) => {
+                ssd.store.places_mut().give_up_clean(place);
             }
             // A dirty copy without a slot could not be written back.
             (None, SsdCopy::Whole(_), _) => kept.copy = flight.copy,
@@ -110,7 +110,7 @@ impl Engine {
     /// Whether the block's newest bytes may soon be nowhere else than in the copies beside the one on the SSD: that one
     /// is dirty, and damaged, on its way out, or on an SSD that failed.
     fn stands_in(&self, flight: &Flight) -> bool {
-        let is_dirty = |place| self.ssd.as_ref().is_some_and(|ssd| ssd.slots.is_dirty(place));
+        let is_dirty = |place| self.ssd.as_ref().is_some_and(|ssd| ssd.store.places().is_dirty(place));
         match flight.copy {
             SsdCopy::None => false,
             SsdCopy::Lost(_) => true,
@@ -175,7 +175,7 @@ impl Engine {
         let whole = self.config.block.bytes() as usize;
         match (source, flight.copy.whole(), flight.mirror, &self.ssd) {
             (Source::ReadSsd, _, Some(place), _) => (DeviceId::ReadSsd, self.read_ssd.offset(place), whole),
-            (Source::Ssd, Some(place), _, Some(ssd)) => (DeviceId::Ssd, ssd.offset(place), whole),
+            (Source::Ssd, Some(place), _, Some(ssd)) => (DeviceId::Ssd, ssd.store.offset(place), whole),
             (Source::Backing, ..) => {
                 (DeviceId::Backing, self.config.block.start_of(block), self.block_len(block))
             }
@@ -225,14 +225,14 @@ impl Engine {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         let place = flight.copy.place().expect("its copy was read");
         let ssd = self.ssd.as_mut().expect("a place is on an SSD");
-        if result.is_ok() && ssd.slots.is_intact(place, data) {
+        if result.is_ok() && ssd.store.places().is_intact(place, data) {
             return true;
         }
-        ssd.slots.distrust(place);
+        ssd.store.places_mut().distrust(place);
         self.lost_places += 1;
-        if !ssd.slots.is_dirty(place) {
+        if !ssd.store.places().is_dirty(place) {
             flight.copy = SsdCopy::None;
-            ssd.slots.give_up_clean(place);
+            ssd.store.places_mut().give_up_clean(place);
             self.alarms.damaged_clean += 1;
         } else {
             flight.copy = SsdCopy::Lost(place);
@@ -311,7 +311,7 @@ impl Engine {
     }
 
     pub(crate) fn take_place(&mut self) -> Place {
-        self.ssd.as_mut().expect("the scheme uses the SSD").slots.take_reserved()
+        self.ssd.as_mut().expect("the scheme uses the SSD").store.places_mut().take_reserved()
     }
 
     /// Stores what changed in the operation at the head.
@@ -325,10 +325,10 @@ impl Engine {
     /// Writes a whole block to a place on the SSD.
     pub(crate) fn write_ssd(&mut self, block: BlockNo, place: Place, data: Buf) {
         let ssd = self.ssd.as_ref().expect("a place is on an SSD");
-        let crc = ssd.slots.checksum(block, data.as_slice());
+        let crc = ssd.store.places().checksum(block, data.as_slice());
         let want = Want {
             device: DeviceId::Ssd,
-            offset_bytes: ssd.offset(place),
+            offset_bytes: ssd.store.offset(place),
             len: data.len(),
             data: Some(data),
             owner: Owner::Block(block),

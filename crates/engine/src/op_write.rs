@@ -127,11 +127,11 @@ impl Engine {
             SsdCopy::Lost(_) => return None,
             SsdCopy::Whole(place) => {
                 flight.copy = SsdCopy::None;
-                ssd.slots.give_up_clean(place);
+                ssd.store.places_mut().give_up_clean(place);
             }
             SsdCopy::None => {}
         }
-        ssd.slots.may_come_back(block).then(|| ssd.slots.version())
+        ssd.store.places().may_come_back(block).then(|| ssd.store.places().version())
     }
 
     pub(crate) fn payload(&self, op: &AccessOp) -> &[u8] {
@@ -248,9 +248,9 @@ impl Engine {
         let flight = self.blocks.get_mut(block).expect("the block is in flight");
         let old = std::mem::replace(&mut flight.copy, SsdCopy::Whole(place)).place();
         let volatile = !dirty && self.backing.is_unstable(block);
-        let slots = &mut self.ssd.as_mut().expect("a place is on an SSD").slots;
-        slots.put(place, block, crc, dirty, volatile, old);
-        let version = slots.version();
+        let places = self.ssd.as_mut().expect("a place is on an SSD").store.places_mut();
+        places.put(place, block, crc, dirty, volatile, old);
+        let version = places.version();
         if volatile {
             self.backing.remember_volatile(place, version);
         }
@@ -260,7 +260,7 @@ impl Engine {
     /// A write to this place failed: it is not used again, and the share shrinks by it.
     pub(crate) fn place_failed(&mut self, place: Place) {
         if let Some(ssd) = &mut self.ssd {
-            ssd.slots.distrust(place);
+            ssd.store.places_mut().distrust(place);
             self.lost_places += 1;
         }
     }
@@ -276,7 +276,7 @@ impl Engine {
         }
         if let (Some(place), Some(ssd)) = (flight.copy.whole(), &mut self.ssd) {
             flight.copy = SsdCopy::None;
-            ssd.slots.give_up_clean(place);
+            ssd.store.places_mut().give_up_clean(place);
         }
         self.op_done(block);
     }
@@ -295,10 +295,10 @@ impl Engine {
     pub(crate) fn write_back(&mut self, block: BlockNo, place: Place) {
         debug_assert!(!self.is_destage_held(block), "block {block} waits for an older write");
         let ssd = self.ssd.as_ref().expect("a place is on an SSD");
-        let version = ssd.slots.entry(place).version;
+        let version = ssd.store.places().entry(place).version;
         if !self.writes_back() {
             self.op_done(block);
-        } else if version > ssd.journal.durable_version() && !self.alarms.failed {
+        } else if version > ssd.store.durable_version() && !self.alarms.failed {
             self.gate(version, block);
         } else {
             self.set_stage(block, Stage::Destage);

@@ -111,10 +111,10 @@ impl Engine {
         flight.stage = Stage::Held;
         self.range.as_mut().expect("a range operation holds").holds_left -= 1;
         if let (Some(place), Some(ssd)) = (flight.copy.whole(), &mut self.ssd)
-            && !ssd.slots.is_dirty(place)
+            && !ssd.store.places().is_dirty(place)
         {
             flight.copy = SsdCopy::None;
-            ssd.slots.give_up_clean(place);
+            ssd.store.places_mut().give_up_clean(place);
         }
     }
 
@@ -124,8 +124,8 @@ impl Engine {
         if range.step != Step::Gather || range.holds_left > 0 {
             return;
         }
-        let version = self.ssd.as_ref().map_or(0, |ssd| ssd.slots.version());
-        let durable = self.ssd.as_ref().is_none_or(|ssd| ssd.journal.durable_version() >= version);
+        let version = self.ssd.as_ref().map_or(0, |ssd| ssd.store.places().version());
+        let durable = self.ssd.as_ref().is_none_or(|ssd| ssd.store.durable_version() >= version);
         range.step = Step::Forget(version);
         if durable {
             self.range_to_device();
@@ -183,10 +183,10 @@ impl Engine {
         for &block in &held {
             let flight = self.blocks.get_mut(block).expect("a held block is in flight");
             if let Some(place) = std::mem::take(&mut flight.copy).place() {
-                ssd.slots.give_up_dirty(place);
+                ssd.store.places_mut().give_up_dirty(place);
             }
         }
-        range.step = Step::Free(ssd.slots.version());
+        range.step = Step::Free(ssd.store.places().version());
         for block in held {
             self.drop_frame(block);
             self.drop_mirror(block);

@@ -7,7 +7,7 @@ use lode_types::{BlockNo, BlockSize};
 
 use crate::blocks::Place;
 use crate::command::MediaError;
-use crate::dram::{NONE, settle};
+use crate::shelf::Shelf;
 
 /// Commands that fail one after the other before the device is given up for this life.
 const MOST_FAILURES: u32 = 16;
@@ -29,7 +29,7 @@ pub(crate) struct ReadSsd {
     /// Every place that was ever taken.
     held: Vec<Held>,
     free: Vec<Place>,
-    settled: Vec<Place>,
+    shelf: Shelf,
     /// Places that failed and are not used again.
     quarantined: u32,
     failures: u32,
@@ -46,7 +46,7 @@ impl ReadSsd {
             limit,
             held: Vec::new(),
             free: Vec::new(),
-            settled: Vec::new(),
+            shelf: Shelf::default(),
             quarantined: 0,
             failures: 0,
             is_gone: false,
@@ -114,24 +114,21 @@ impl ReadSsd {
 
     /// The block that a slot holds, when it is not in flight.
     pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
-        let place = self.settled.get(slot as usize).copied().filter(|&place| place != NONE)?;
-        Some(self.held[place as usize].block)
+        Some(self.held[self.shelf.get(slot)? as usize].block)
     }
 
     /// Takes the place of a slot whose block comes into flight.
     pub(crate) fn claim(&mut self, slot: u32) -> Option<Place> {
-        let at = self.settled.get_mut(slot as usize)?;
-        let place = std::mem::replace(at, NONE);
-        (place != NONE).then_some(place)
+        self.shelf.claim(slot)
     }
 
     /// Gives a slot the place of its block that is no longer in flight.
     pub(crate) fn settle(&mut self, slot: u32, place: Place) {
-        settle(&mut self.settled, slot, place);
+        self.shelf.settle(slot, place);
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.held.capacity() * size_of::<Held>() + (self.settled.capacity() + self.free.capacity()) * 4
+        self.held.capacity() * size_of::<Held>() + self.shelf.memory_bytes() + self.free.capacity() * 4
     }
 }
 

@@ -131,7 +131,7 @@ impl Engine {
         let is_whole = op.len as usize >= self.block_len(block);
         let is_newest = queue.all(|op| matches!(op, Op::Access(op) if !op.is_write));
         let is_alone = flight.copy == SsdCopy::None;
-        let has_room = self.ssd.as_ref().is_some_and(|ssd| ssd.slots.available() > places_needed);
+        let has_room = self.ssd.as_ref().is_some_and(|ssd| ssd.store.places().available() > places_needed);
         (is_whole && is_newest && is_alone && has_room && !self.alarms.failed).then_some(*op)
     }
 
@@ -157,12 +157,12 @@ impl Engine {
     fn write_again(&mut self, block: BlockNo, op: &AccessOp) {
         let data = padded(self.payload(op), self.config.block.bytes() as usize);
         let ssd = self.ssd.as_mut().expect("it has a place available");
-        ssd.slots.reserve();
-        let place = ssd.slots.take_reserved();
-        let crc = ssd.slots.checksum(block, data.as_slice());
+        ssd.store.places_mut().reserve();
+        let place = ssd.store.places_mut().take_reserved();
+        let crc = ssd.store.places().checksum(block, data.as_slice());
         let want = Want {
             device: DeviceId::Ssd,
-            offset_bytes: ssd.offset(place),
+            offset_bytes: ssd.store.offset(place),
             len: data.len(),
             data: Some(data),
             owner: Owner::Reissue(block),

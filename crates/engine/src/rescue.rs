@@ -10,7 +10,7 @@
 
 use crate::command::DeviceId;
 use crate::engine::Engine;
-use crate::store::Distrust;
+use lode_store::Distrust;
 
 /// Whether dirty blocks of an SSD that failed are brought to the backing disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Engine {
             self.rescue = Rescue::Wanted;
         }
         if let Some(ssd) = &mut self.ssd {
-            ssd.slots.note_journal_failed();
+            ssd.store.places_mut().note_journal_failed();
         }
         self.fail();
     }
@@ -75,7 +75,7 @@ impl Engine {
         !self.alarms.failed || matches!(self.rescue, Rescue::On | Rescue::Over)
     }
 
-    /// After the SSD failed: what must be remembered durably for the next start ([`crate::store::VolumeSpec::distrusts`])
+    /// After the SSD failed: what must be remembered durably for the next start ([`lode_store::VolumeSpec`])
     /// before the engine goes on. Then [`Engine::fenced`] is to be called.
     pub fn wants_fence(&self) -> Option<Distrust> {
         match self.rescue {
@@ -112,6 +112,6 @@ impl Engine {
     }
 
     fn dirty_blocks(&self) -> u32 {
-        self.ssd.as_ref().map_or(0, |ssd| ssd.slots.dirty())
+        self.ssd.as_ref().map_or(0, |ssd| ssd.store.places().dirty())
     }
 }

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use lode_engine::Buf;
 use lode_media::{Direct, Driver, DriverChoice, Lock, MediaFile, Op, OpenOptions, Payload, open_driver};
+use lode_types::Buf;
 
 const BLOCK_BYTES: u64 = 4096;
 const FILE_BYTES: u64 = 256 << 20;
@@ -60,10 +60,10 @@ fn main() {
     // Real extents, so that reads reach the device.
     for offset_bytes in (0..FILE_BYTES).step_by(1 << 20) {
         let buf = Buf::copy_of(&vec![(offset_bytes >> 20) as u8 | 1; 1 << 20]);
-        let (result, _) = file.run_now(lode_engine::command::CommandKind::Write { offset_bytes, buf });
+        let (result, _) = file.run_now(lode_types::CommandKind::Write { offset_bytes, buf });
         assert_eq!(result, Ok(1 << 20));
     }
-    file.run_now(lode_engine::command::CommandKind::Flush).0.expect("a flush");
+    file.run_now(lode_types::CommandKind::Flush).0.expect("a flush");
     println!("4 KiB random reads, direct: {}, {FILE_BYTES} bytes", file.is_direct());
     for choice in [DriverChoice::Uring, DriverChoice::Threads] {
         match open_driver(choice, lode_media::SPIN_LIMIT) {

@@ -1,8 +1,8 @@
 //! File commands by ordinary system calls on the calling thread: what the thread pool runs, and what the
 //! control thread uses for a read or two. It must not know about queues.
 
-use lode_engine::Buf;
-use lode_engine::command::CommandKind;
+use lode_types::Buf;
+use lode_types::CommandKind;
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 

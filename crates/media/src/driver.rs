@@ -23,14 +23,14 @@ pub trait Driver {
     fn add_file(&mut self, file: MediaFile) -> FileId;
 
     /// Removes a file. Operations in flight finish and are reported; later ones fail with
-    /// [`Gone`](lode_engine::command::MediaError::Gone). The file is closed when the last has finished.
+    /// [`Gone`](lode_types::MediaError::Gone). The file is closed when the last has finished.
     fn remove_file(&mut self, file: FileId);
 
     /// Adds a connected stream socket. Its blocking mode is the driver's business from here on.
     fn add_socket(&mut self, socket: OwnedFd) -> SocketId;
 
     /// Hangs up and removes a socket. Operations in flight end soon, usually with
-    /// [`Gone`](lode_engine::command::MediaError::Gone), as do later ones.
+    /// [`Gone`](lode_types::MediaError::Gone), as do later ones.
     fn remove_socket(&mut self, socket: SocketId);
 
     /// Queues an operation. No system call is made before `wait`, but a pool thread may begin at once.

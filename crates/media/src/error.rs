@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use lode_engine::command::MediaError;
+use lode_types::MediaError;
 use rustix::io::Errno;
 
 /// What kind of fault it was, to match on.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use lode_engine::command::{CommandKind, MediaError};
-use lode_engine::{Buf, PAGE_BYTES};
+use lode_types::{Buf, PAGE_BYTES};
+use lode_types::{CommandKind, MediaError};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, flock, fstat, fsync, ftruncate,

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use lode_engine::command::CommandKind;
+use lode_types::CommandKind;
 use rustix::io::Errno;
 
 /// The bytes live as long as any handle on the file; they do not survive the process.

@@ -1,8 +1,8 @@
 //! The vocabulary of a driver: operations in, completions out. Every buffer moves in with its operation
 //! and comes back with its completion.
 
-use lode_engine::Buf;
-use lode_engine::command::{CommandKind, MediaError};
+use lode_types::Buf;
+use lode_types::{CommandKind, MediaError};
 
 use crate::table::Key;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use lode_engine::command::CommandKind;
+use lode_types::CommandKind;
 use rustix::io::Errno;
 
 use crate::blocking;

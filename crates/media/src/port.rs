@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lode_engine::command::CommandKind;
+use lode_types::CommandKind;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use lode_engine::RecordMemory;
+use lode_store::RecordMemory;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, open, statfs};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 

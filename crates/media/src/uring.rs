@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{Builder, IoUring, opcode, squeue};
-use lode_engine::command::CommandKind;
+use lode_types::CommandKind;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::{Errno, ioctl_fionbio};
 

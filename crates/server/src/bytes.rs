@@ -2,8 +2,8 @@
 
 use lode_engine::Buf;
 use lode_engine::command::{CommandKind, MediaError};
-use lode_engine::store::Bytes;
 use lode_media::MediaFile;
+use lode_store::Bytes;
 
 /// A [`MediaFile`] as [`Bytes`].
 pub(crate) struct DeviceBytes<'a>(pub &'a MediaFile);

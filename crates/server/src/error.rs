@@ -1,7 +1,7 @@
 //! Why the daemon, or a command to it, failed.
 
-use lode_engine::store::{StoreError, StoreErrorKind};
 use lode_media::MediaFault;
+use lode_store::{StoreError, StoreErrorKind};
 
 /// What a caller may act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

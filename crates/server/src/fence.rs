@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use lode_engine::store::Distrust;
+use lode_store::Distrust;
 
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};

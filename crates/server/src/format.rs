@@ -5,9 +5,9 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use lode_engine::store::{self as engine_store, Store};
 use lode_format::{CacheId, DeviceLayout, ExtentLayout, ReadSsdLabel, Superblock};
 use lode_media::{MediaFile, OpenOptions};
+use lode_store::{self as engine_store, Store};
 use lode_types::BlockSize;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};

@@ -2,9 +2,9 @@
 //! it outlives a stop, so that every start divides it anew. It must not know what is put there.
 
 use lode_engine::EngineConfig;
-use lode_engine::store::{Store, StoreErrorKind, probe_read_ssd};
 use lode_format::ReadSsdLabel;
 use lode_media::{MediaFile, OpenOptions};
+use lode_store::{Store, StoreErrorKind, probe_read_ssd};
 use tracing::info;
 
 use crate::bytes::DeviceBytes;

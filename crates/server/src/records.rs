@@ -6,10 +6,10 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use lode_engine::RecordStorage;
-use lode_engine::store::StoreView;
 use lode_format::{BootId, CacheId, VolumeTag};
 use lode_media::{SharedMemory, is_in_memory};
+use lode_store::RecordStorage;
+use lode_store::StoreView;
 use rustix::fs::OFlags;
 use tracing::warn;
 

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use lode_engine::store::{Attached, Store, StoreErrorKind, StoreView, VolumeSpec, probe_read_ssd};
 use lode_media::{MediaFile, OpenOptions};
+use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeSpec, probe_read_ssd};
 use tracing::{info, warn};
 
 use crate::backing::identify;

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Instant;
 
-use lode_engine::store::{Attached, Distrust, VolumeSpec};
 use lode_engine::{Engine, EngineConfig};
 use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
 use lode_policy::{Quota, SchemeInfo, Sizer};
+use lode_store::{Attached, Distrust, VolumeSpec};
 use lode_types::{BlockSize, Level};
 use tracing::{info, warn};
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lode_engine::command::{Command as DeviceCommand, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::store::Distrust;
 use lode_engine::{
     Buf, Engine, Event, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served,
 };
 use lode_media::{Done, Driver, FileId, Op, Payload};
 use lode_nbd::{Command, ExportInfo, Request};
 use lode_policy::Sizer;
+use lode_store::Distrust;
 use slab::Slab;
 
 use crate::fence::Fence;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use lode_engine::SharedDevice;
-use lode_engine::command::MediaError;
-use lode_engine::store::{Bytes, StoreError, StoreView};
+use lode_store::{Bytes, StoreError, StoreView};
+use lode_types::MediaError;
 
 use crate::rng::Rng;
 

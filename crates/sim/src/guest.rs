@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use lode_engine::store::StoreError;
 use lode_engine::{Buf, Event, GuestError, GuestOp, GuestRequest};
 use lode_policy::{CounterReport, Counters};
+use lode_store::StoreError;
 
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Model, SECTOR, Version};

@@ -1,8 +1,8 @@
 //! What is simulated, and how often it fails.
 
 use lode_engine::EngineConfig;
-use lode_engine::store::VolumeSpec;
 use lode_policy::Settings;
+use lode_store::VolumeSpec;
 
 /// What is simulated.
 #[derive(Clone, Debug)]

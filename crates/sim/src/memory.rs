@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use lode_engine::store::StoreView;
-use lode_engine::{RecordMemory, RecordStorage};
 use lode_format::BootId;
+use lode_store::StoreView;
+use lode_store::{RecordMemory, RecordStorage};
 
 use crate::rng::Rng;
 

@@ -2,7 +2,7 @@
 //! daemon: their commands on the SSD interleave, one flush covers the writes of all, and one crash ends them all.
 
 use lode_engine::SharedDevice;
-use lode_engine::store::{Store, StoreError, VolumeSpec};
+use lode_store::{Store, StoreError, VolumeSpec};
 
 use crate::disk::SimDisk;
 use crate::guest::{Guest, Life, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START};

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::store::{Attached, Bytes, Distrust, Store, StoreError, StoreView, VolumeSpec};
 use lode_engine::{EndedFlush, Engine, Event, FlushTicket, GuestRequest, SharedDevice, Worth};
 use lode_policy::Sizer;
+use lode_store::{Attached, Bytes, Distrust, Store, StoreError, StoreView, VolumeSpec};
 
 use crate::disk::SimDisk;
 use crate::machine::{Faults, Machine};

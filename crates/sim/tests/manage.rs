@@ -1,13 +1,11 @@
 //! Guarantees 4 and 6 of `docs/design.md` for looking, refusing and removing: a refusal writes nothing, a removal is
 //! whole or has not been, and nothing of a removed volume comes back.
 
-use lode_engine::store::{
-    BlockCounts, Bytes, Store, StoreError, StoreErrorKind, StoreView, VolumeInfo, VolumeSpec,
-};
 use lode_format::DeviceLayout;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, VOLUME_BYTES, first_seeds, flush, machine, pattern, read, seeds, write};
 use lode_sim::{Machine, Rng, SimDisk, World};
+use lode_store::{BlockCounts, Bytes, Store, StoreError, StoreErrorKind, StoreView, VolumeInfo, VolumeSpec};
 
 const SSD_BYTES: u64 = 5 << 20;
 const BLOCKS: u64 = 100;

@@ -2,11 +2,11 @@
 //! at every step.
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::store::Store;
 use lode_engine::{Buf, Engine, Event, Gauges, GuestError, GuestOp, GuestRequest, Served};
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, machine, pattern, plan, reissuing, seeds};
 use lode_sim::{Crash, Faults, Machine, Plan, SimDisk, Tally, World, run};
+use lode_store::Store;
 
 /// The block that the tests by hand are about, and its bytes.
 const B: u64 = 5;

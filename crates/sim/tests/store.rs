@@ -1,11 +1,11 @@
 //! Guarantees 2, 4 and 6 of `docs/design.md` for management: formatting, starting, growing and shrinking cut
 //! short anywhere, several volumes on one SSD, damaged metadata.
 
-use lode_engine::store::{Bytes, Store, StoreErrorKind};
 use lode_engine::{GuestOp, GuestRequest};
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, first_seeds, flush, machine, pattern, plan, read, seeds, write};
 use lode_sim::{Crash, Machine, Plan, Rng, SimDisk, World, run, run_on_one_ssd, run_together};
+use lode_store::{Bytes, Store, StoreErrorKind};
 use lode_types::BlockSize;
 use proptest::prelude::*;
 

@@ -1,16 +1,21 @@
-//! Words that every room shares: operations, requests, block accesses, levels and units.
+//! Words that every crate shares: operations, requests, block accesses, levels, units, and the buffers and errors of device
+//! commands.
 //!
 //! This crate owns vocabulary and nothing else. It must not know any policy, format, device or clock.
 
 #![forbid(unsafe_code)]
 
 mod access;
+mod buf;
+mod command;
 mod origin;
 mod request;
 mod size;
 mod span;
 
 pub use access::{Access, AccessOp, Level};
+pub use buf::{Buf, PAGE_BYTES};
+pub use command::{CommandKind, MediaError};
 pub use origin::{Origin, OriginFields};
 pub use request::{Op, TraceRequest};
 pub use size::{SizeError, parse_size, show_size};

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
-use lode_engine::Buf;
+use lode_types::Buf;
 use rustix::fd::AsRawFd;
 use rustix::net::SendFlags;
 

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lode_engine::Buf;
+use lode_types::Buf;
 
 use super::{SETUPS, SUBMIT_ENTRIES, Uring};
 use crate::driver::SPIN_LIMIT as SPIN;
@@ -16,7 +16,7 @@ use crate::port::Backend;
 use crate::socket::{RecvJob, Socket};
 use crate::spin::Spin;
 use crate::{Direct, OpenOptions};
-use lode_engine::command::CommandKind;
+use lode_types::CommandKind;
 
 fn open() -> Option<Uring> {
     match Uring::open(Spin::new(SPIN)) {

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::both;
 use crate::common::{self, gather, open};
-use lode_engine::Buf;
-use lode_engine::command::{CommandKind, MediaError};
 use lode_media::{
     AnyDriver, Direct, Driver, DriverChoice, FileId, HddModel, Lock, MediaFile, Op, OpenOptions, Payload,
 };
+use lode_types::Buf;
+use lode_types::{CommandKind, MediaError};
 use proptest::prelude::*;
 
 const BLOCK: u64 = 4096;

@@ -5,11 +5,11 @@ use std::process::Command;
 
 use crate::both;
 use crate::common::{self, gather};
-use lode_engine::Buf;
-use lode_engine::command::{CommandKind, MediaError};
 use lode_media::{
     AnyDriver, Direct, Driver, FaultKind, Lock, MediaFault, MediaFile, Op, OpenOptions, Payload,
 };
+use lode_types::Buf;
+use lode_types::{CommandKind, MediaError};
 
 fn fault(path: &Path, options: &OpenOptions) -> MediaFault {
     match MediaFile::open(path, options) {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::both;
 use crate::common::{self, LONG, gather};
-use lode_engine::Buf;
-use lode_engine::command::MediaError;
 use lode_media::{AnyDriver, Done, Driver, DriverChoice, Op, Payload, Piece, SocketId};
+use lode_types::Buf;
+use lode_types::MediaError;
 
 const CLOSED: Result<usize, MediaError> = Ok(0);
 const GONE: Result<usize, MediaError> = Err(MediaError::Gone);

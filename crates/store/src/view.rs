@@ -5,21 +5,23 @@ use std::collections::HashMap;
 
 use lode_format::{BootId, DeviceLayout, Directory, EntryState, Record, Superblock, Volume, VolumeTag};
 
-use super::attach::VolumeSpec;
-use super::buffered::{BufferIgnored, TakenOver, read_buffer};
-use super::recover::{Recovered, Source, recover};
-use super::{Bytes, Store, StoreError, StoreErrorKind, read, refusals};
+use crate::attach::VolumeSpec;
+use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::recover::{Recovered, Source, recover};
+use crate::refusals;
+use crate::store::{Bytes, Store, read};
 
 /// A cache SSD as it is. It need not be the only one who reads it, but nobody may write to it meanwhile.
 #[derive(Clone, Debug)]
 pub struct StoreView {
-    pub(super) superblock: Superblock,
-    pub(super) layout: DeviceLayout,
-    pub(super) directory: Directory,
+    pub(crate) superblock: Superblock,
+    pub(crate) layout: DeviceLayout,
+    pub(crate) directory: Directory,
     /// What the record buffers of volumes hold that the SSD may not have.
     buffered: HashMap<VolumeTag, Vec<Record>>,
     /// See [`StoreView::count_as_durable`].
-    pub(super) is_durable: bool,
+    pub(crate) is_durable: bool,
 }
 
 /// A volume that has space on the cache.
@@ -151,16 +153,16 @@ impl StoreView {
     }
 
     /// Extents that a volume should have.
-    pub(super) fn wanted(&self, spec: &VolumeSpec) -> u64 {
+    pub(crate) fn wanted(&self, spec: &VolumeSpec) -> u64 {
         self.layout.extents_for(spec.places.max(1))
     }
 
     /// Places in so many extents.
-    pub(super) fn places(&self, extents: u64) -> u64 {
+    pub(crate) fn places(&self, extents: u64) -> u64 {
         extents * u64::from(self.layout.extent.slots)
     }
 
-    pub(super) fn free_numbers(&self) -> usize {
+    pub(crate) fn free_numbers(&self) -> usize {
         Directory::MAX_VOLUMES - self.directory.volumes.iter().flatten().count()
     }
 
@@ -169,11 +171,11 @@ impl StoreView {
         found.map_or(0, |(number, _)| self.directory.extents_of(number).len() as u64)
     }
 
-    pub(super) fn find(&self, name: &str) -> Result<(u16, &Volume), StoreError> {
+    pub(crate) fn find(&self, name: &str) -> Result<(u16, &Volume), StoreError> {
         self.directory.find(name).ok_or_else(|| refusals::unknown(name, &self.directory))
     }
 
-    pub(super) fn info(&self, number: u16, volume: &Volume) -> VolumeInfo {
+    pub(crate) fn info(&self, number: u16, volume: &Volume) -> VolumeInfo {
         let extents = self.directory.extents_of(number).len() as u32;
         VolumeInfo {
             name: volume.name.clone(),
@@ -185,7 +187,7 @@ impl StoreView {
     }
 
     /// A volume's extents, and of what they hold what a start may believe.
-    pub(super) fn recover_for(
+    pub(crate) fn recover_for(
         &self,
         device: &mut dyn Bytes,
         number: u16,

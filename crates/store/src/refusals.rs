@@ -2,15 +2,15 @@
 
 use lode_format::{DeviceLayout, Directory, Volume};
 
-use super::attach::VolumeSpec;
-use super::{StoreError, StoreErrorKind};
+use crate::attach::VolumeSpec;
+use crate::error::{StoreError, StoreErrorKind};
 
 /// How to be rid of dirty blocks while the guests' data stays whole.
 const HOW_TO_DRAIN: &str = "write them back first: `lode drain CONFIG` while the volume is served as it was, or `lode \
                             stop --drain CONFIG`, which stops the daemon afterwards (blocks that are damaged cannot be \
                             written back: guests overwrite them, or `lode volume remove --force` gives the volume up)";
 
-pub(super) fn name(name: &str) -> Result<(), StoreError> {
+pub(crate) fn name(name: &str) -> Result<(), StoreError> {
     if !name.is_empty() && name.len() <= Volume::MAX_NAME_BYTES {
         return Ok(());
     }
@@ -18,12 +18,12 @@ pub(super) fn name(name: &str) -> Result<(), StoreError> {
     Err(StoreError::new(StoreErrorKind::Geometry, advice))
 }
 
-pub(super) fn twice(name: &str) -> StoreError {
+pub(crate) fn twice(name: &str) -> StoreError {
     let advice = format!("volume '{name}' is asked for twice; give one of the two another name");
     StoreError::new(StoreErrorKind::Geometry, advice)
 }
 
-pub(super) fn unknown(name: &str, directory: &Directory) -> StoreError {
+pub(crate) fn unknown(name: &str, directory: &Directory) -> StoreError {
     let names: Vec<&str> = directory.volumes.iter().flatten().map(|volume| volume.name.as_str()).collect();
     let known = if names.is_empty() { "no volumes".to_owned() } else { names.join(", ") };
     StoreError::new(
@@ -32,7 +32,7 @@ pub(super) fn unknown(name: &str, directory: &Directory) -> StoreError {
     )
 }
 
-pub(super) fn volumes() -> StoreError {
+pub(crate) fn volumes() -> StoreError {
     let advice = format!(
         "a cache has at most {} volumes; remove one that is not needed any more",
         Directory::MAX_VOLUMES
@@ -40,7 +40,7 @@ pub(super) fn volumes() -> StoreError {
     StoreError::new(StoreErrorKind::NoSpace, advice)
 }
 
-pub(super) fn backing(volume: &Volume, spec: &VolumeSpec) -> Result<(), StoreError> {
+pub(crate) fn backing(volume: &Volume, spec: &VolumeSpec) -> Result<(), StoreError> {
     if spec.backing_bytes >= volume.backing_bytes {
         return Ok(());
     }
@@ -55,7 +55,7 @@ pub(super) fn backing(volume: &Volume, spec: &VolumeSpec) -> Result<(), StoreErr
 }
 
 /// `places` is what the volume will have for blocks that must be kept.
-pub(super) fn dirty(spec: &VolumeSpec, dirty: u64, places: u64) -> Result<(), StoreError> {
+pub(crate) fn dirty(spec: &VolumeSpec, dirty: u64, places: u64) -> Result<(), StoreError> {
     let VolumeSpec { name, read_only, .. } = spec;
     if *read_only && dirty > 0 {
         return Err(StoreError::new(
@@ -78,7 +78,7 @@ pub(super) fn dirty(spec: &VolumeSpec, dirty: u64, places: u64) -> Result<(), St
     Ok(())
 }
 
-pub(super) fn removal(name: &str, dirty: u64) -> StoreError {
+pub(crate) fn removal(name: &str, dirty: u64) -> StoreError {
     StoreError::new(
         StoreErrorKind::HoldsDirty { blocks: dirty },
         format!(
@@ -88,7 +88,7 @@ pub(super) fn removal(name: &str, dirty: u64) -> StoreError {
     )
 }
 
-pub(super) fn space(layout: &DeviceLayout, spec: &VolumeSpec, missing: u64, free: u64) -> StoreError {
+pub(crate) fn space(layout: &DeviceLayout, spec: &VolumeSpec, missing: u64, free: u64) -> StoreError {
     let mib = |extents: u64| extents * (layout.extent.extent_bytes >> 10) / 1024;
     StoreError::new(
         StoreErrorKind::NoSpace,

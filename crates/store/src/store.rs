@@ -3,25 +3,11 @@
 //! All of this happens before guests are served, one step after the other, through [`Bytes`]; the caller
 //! says what is behind it.
 
-mod attach;
-mod buffered;
-mod error;
-mod read_ssd;
-mod recover;
-mod refusals;
-mod remove;
-mod view;
-
 use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
-use lode_types::BlockSize;
+use lode_types::{BlockSize, MediaError};
 
-pub use attach::{Attached, Distrust, VolumeSpec};
-pub use buffered::{BufferIgnored, TakenOver};
-pub use error::{StoreError, StoreErrorKind};
-pub use read_ssd::{format_read_ssd, probe_read_ssd};
-pub use view::{BlockCounts, StoreView, VolumeInfo};
-
-use crate::command::MediaError;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::view::StoreView;
 
 /// A device, byte by byte and in order: what start-up needs. Offsets and lengths are multiples of 4 KiB.
 pub trait Bytes {
@@ -38,7 +24,7 @@ pub trait Bytes {
 /// An open cache SSD.
 #[derive(Debug)]
 pub struct Store {
-    view: StoreView,
+    pub(crate) view: StoreView,
 }
 
 impl Store {
@@ -136,7 +122,11 @@ impl Store {
 
     /// Replaces both copies, one after the other: an older directory must never stand in for this one,
     /// because extents may have changed hands. On an error the old one still counts.
-    fn write_directory(&mut self, device: &mut dyn Bytes, mut next: Directory) -> Result<(), StoreError> {
+    pub(crate) fn write_directory(
+        &mut self,
+        device: &mut dyn Bytes,
+        mut next: Directory,
+    ) -> Result<(), StoreError> {
         for _ in 0..2 {
             next.generation += 1;
             let bytes = next.encode(self.view.superblock.cache)?;
@@ -148,21 +138,21 @@ impl Store {
     }
 }
 
-fn read(device: &mut dyn Bytes, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+pub(crate) fn read(device: &mut dyn Bytes, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
     device.read(offset, buf).map_err(|error| StoreError::media("read", offset, error))
 }
 
-fn write(device: &mut dyn Bytes, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+pub(crate) fn write(device: &mut dyn Bytes, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
     device.write(offset, bytes).map_err(|error| StoreError::media("write", offset, error))
 }
 
-fn flush(device: &mut dyn Bytes) -> Result<(), StoreError> {
+pub(crate) fn flush(device: &mut dyn Bytes) -> Result<(), StoreError> {
     device.flush().map_err(|error| StoreError::media("flush", 0, error))
 }
 
 /// Identity of a volume that is new to the cache: from the cache, the epoch and the volume's number, so
 /// that no two volumes of a cache ever share one.
-fn new_tag(superblock: &Superblock, number: u16) -> VolumeTag {
+pub(crate) fn new_tag(superblock: &Superblock, number: u16) -> VolumeTag {
     let low = u64::from_le_bytes(superblock.cache.0[..8].try_into().expect("eight of sixteen bytes"));
     let unique = (superblock.epoch << 16) | u64::from(number);
     VolumeTag(low.rotate_left(17) ^ unique.wrapping_mul(0x9e37_79b9_7f4a_7c15))

@@ -2,7 +2,7 @@
 
 use lode_format::{CacheId, DeviceLayout, JournalPage, RECORDS_PER_PAGE, Record, VolumeTag};
 
-use crate::Buf;
+use lode_types::Buf;
 
 /// Most pages of one commit, so that a commit's waiters are not held up by an endless one.
 const MAX_PAGES_PER_COMMIT: usize = 64;

@@ -1,21 +1,20 @@
-//! The SSD of one volume: places, journal, and the checkpoints that keep the journal short.
+//! A volume while it is served: places, journal, and the checkpoints that keep the journal short.
 //!
 //! A checkpoint writes the table pages that changed since the last one or in the interval before, each to
 //! its older copy, and after a flush lets go of the journal before the last one. So either copy of a page,
 //! with the journal that is left, says everything, should the other be unreadable. Pages say what holds
 //! *now*; that is safe because a change that destroys an entry waits until the journal is durable
-//! ([`crate::slots`]), and an entry whose record is not durable yet is checked against its bytes at
+//! ([`crate::places`]), and an entry whose record is not durable yet is checked against its bytes at
 //! recovery.
 
-use lode_format::{CacheId, DeviceLayout, TablePage, VolumeTag};
+use std::collections::VecDeque;
 
-use crate::Buf;
-use crate::blocks::Place;
-use crate::command::{CommandKind, DeviceId};
-use crate::engine::Engine;
-use crate::io::{Io, Owner, Want};
+use lode_format::{CacheId, DeviceLayout, TablePage, VolumeTag};
+use lode_types::Buf;
+
 use crate::journal::{Journal, Written};
-use crate::slots::Slots;
+use crate::places::{Place, Places};
+use crate::record_buffer::RecordBuffer;
 
 const PAGES_IN_FLIGHT: usize = 16;
 /// Records that are committed even though nobody waits for them.
@@ -32,11 +31,49 @@ struct Checkpoint {
     covered: bool,
 }
 
+/// What a write or flush of the volume store is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metadata {
+    /// A journal page of the commit in flight.
+    JournalPage,
+    /// The flush that ends the commit in flight.
+    JournalFlush,
+    /// A page of the slot table, for the checkpoint in flight.
+    TablePage,
+}
+
+/// What the volume store wants done on the SSD.
+#[derive(Debug)]
+pub enum Output {
+    /// To write a page.
+    Write {
+        /// What is to be told when it is written.
+        what: Metadata,
+        /// Offset on the device.
+        offset_bytes: u64,
+        /// The page.
+        buf: Buf,
+    },
+    /// To flush the device, and to tell of [`Metadata::JournalFlush`] then.
+    Flush,
+}
+
+/// What came of a write or flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing that anybody waits for.
+    None,
+    /// More outlives the process than before, see [`VolumeStore::kept_version`].
+    Kept,
+    /// Everything up to this version is durable.
+    Durable(u64),
+}
+
 /// What a volume has on the SSD.
 #[derive(Debug)]
-pub(crate) struct SsdState {
-    pub(crate) slots: Slots,
-    pub(crate) journal: Journal,
+pub struct VolumeStore {
+    places: Places,
+    journal: Journal,
     cache: CacheId,
     tag: VolumeTag,
     layout: DeviceLayout,
@@ -47,22 +84,23 @@ pub(crate) struct SsdState {
     /// The journal's page when the latest complete checkpoint began.
     previous_start: u64,
     /// The journal is committed as soon as possible, whether or not anybody waits.
-    pub(crate) commit_wanted: bool,
+    commit_wanted: bool,
+    outputs: VecDeque<Output>,
 }
 
-impl SsdState {
+impl VolumeStore {
     pub(crate) fn new(
         cache: CacheId,
         tag: VolumeTag,
         layout: DeviceLayout,
         extents: Vec<u32>,
         sequences: Vec<u64>,
-        slots: Slots,
+        places: Places,
         journal: Journal,
-    ) -> SsdState {
-        SsdState {
+    ) -> VolumeStore {
+        VolumeStore {
             previous_start: journal.page(),
-            slots,
+            places,
             journal,
             cache,
             tag,
@@ -71,10 +109,12 @@ impl SsdState {
             sequences,
             checkpoint: None,
             commit_wanted: false,
+            outputs: VecDeque::new(),
         }
     }
 
-    pub(crate) fn tag(&self) -> VolumeTag {
+    /// What stands for the volume in every checksum.
+    pub fn tag(&self) -> VolumeTag {
         self.tag
     }
 
@@ -84,93 +124,133 @@ impl SsdState {
     }
 
     /// Offset on the device of a place.
-    pub(crate) fn offset(&self, place: Place) -> u64 {
+    pub fn offset(&self, place: Place) -> u64 {
         let (extent, within) = (place / self.layout.extent.slots, place % self.layout.extent.slots);
         self.layout.extent_start(self.extents[extent as usize]) + self.layout.extent.slot(within)
     }
 
+    /// The volume's places.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The volume's places, to use them. What changes is journalled in the next commit.
+    pub fn places_mut(&mut self) -> &mut Places {
+        &mut self.places
+    }
+
+    /// From now on records outlive the process here.
+    pub(crate) fn keep_records_in(&mut self, buffer: RecordBuffer) {
+        self.places.keep_records_in(buffer);
+    }
+
+    /// The next thing to do on the SSD.
+    pub fn next_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The journal is to be committed at the next [`VolumeStore::commit`], whether or not anybody waits.
+    pub fn want_commit(&mut self) {
+        self.commit_wanted = true;
+    }
+
     /// Starts a commit if one is wanted and none is in flight: of what is to be durable, with a flush at its end, or only
     /// of what is to outlive the process, without.
-    pub(crate) fn commit(&mut self, io: &mut Io, durable_wanted: u64, kept_wanted: u64) {
+    pub fn commit(&mut self, durable_wanted: u64, kept_wanted: u64) {
         let checkpoint_ends =
             self.checkpoint.as_ref().is_some_and(|c| c.pages.is_empty() && c.in_flight == 0);
         let durably = self.commit_wanted
             || durable_wanted > self.journal.durable_version()
-            || self.slots.records.len() >= MANY_RECORDS
+            || self.places.records.len() >= MANY_RECORDS
             || checkpoint_ends
-            || (self.journal.has_news() && !self.slots.records.is_empty());
+            || (self.journal.has_news() && !self.places.records.is_empty());
         let is_wanted = durably || kept_wanted > self.kept_version();
         if !is_wanted || self.journal.is_committing() {
             return;
         }
-        let version = self.slots.version();
+        let version = self.places.version();
         let mut pages = Vec::new();
         if !durably {
-            pages = self.journal.start_unflushed(&mut self.slots.records, version);
+            pages = self.journal.start_unflushed(&mut self.places.records, version);
         }
         // Without room in the ring only a flush makes some.
         if pages.is_empty() {
             self.commit_wanted = false;
-            pages = self.journal.start(&mut self.slots.records, version);
+            pages = self.journal.start(&mut self.places.records, version);
             if pages.is_empty() {
-                self.flush(io);
+                self.flush();
             }
         }
-        for (offset_bytes, buf) in pages {
-            let (device, owner, len) = (DeviceId::Ssd, Owner::JournalPage, buf.len());
-            io.want(Want { device, offset_bytes, len, data: Some(buf), owner });
+        let write = |(offset_bytes, buf)| Output::Write { what: Metadata::JournalPage, offset_bytes, buf };
+        self.outputs.extend(pages.into_iter().map(write));
+    }
+
+    /// What was wanted is done, without an error. After an error nothing more is to be told: no version will be durable
+    /// any more, see [`Places::note_journal_failed`].
+    pub fn done(&mut self, what: Metadata) -> Progress {
+        match what {
+            Metadata::JournalPage => self.journal_page_written(),
+            Metadata::JournalFlush => Progress::Durable(self.committed()),
+            Metadata::TablePage => {
+                self.table_page_written();
+                Progress::None
+            }
         }
+    }
+
+    /// Everything up to this version is durable.
+    pub fn durable_version(&self) -> u64 {
+        self.journal.durable_version()
     }
 
     /// The version up to which everything outlives the process.
-    pub(crate) fn kept_version(&self) -> u64 {
-        self.slots.kept_version(self.journal.written_version())
+    pub fn kept_version(&self) -> u64 {
+        self.places.kept_version(self.journal.written_version())
     }
 
-    /// A page of the commit is written. True: all are, and what they say outlives the process.
-    pub(crate) fn journal_page_written(&mut self, io: &mut Io) -> bool {
+    fn journal_page_written(&mut self) -> Progress {
         match self.journal.page_written() {
-            Written::Some => return false,
-            Written::AllToFlush => self.flush(io),
+            Written::Some => return Progress::None,
+            Written::AllToFlush => self.flush(),
             Written::All => {}
         }
-        true
+        Progress::Kept
     }
 
     /// All pages of the commit are written: flush them, and whatever a checkpoint has written.
-    pub(crate) fn flush(&mut self, io: &mut Io) {
+    fn flush(&mut self) {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.covered = checkpoint.pages.is_empty() && checkpoint.in_flight == 0;
         }
-        io.command(DeviceId::Ssd, CommandKind::Flush, Owner::JournalFlush);
+        self.outputs.push_back(Output::Flush);
     }
 
     /// The commit is durable. Returns its version.
-    pub(crate) fn committed(&mut self, io: &mut Io) -> u64 {
+    fn committed(&mut self) -> u64 {
         let version = self.journal.flushed();
-        self.slots.durable(version);
+        self.places.durable(version);
         if let Some(checkpoint) = self.checkpoint.take_if(|checkpoint| checkpoint.covered) {
             self.journal.set_tail(self.previous_start);
             self.previous_start = checkpoint.start;
             self.commit_wanted = true;
         }
         if self.checkpoint.is_none() && self.journal.wants_checkpoint() && !self.journal.has_news() {
-            let pages = self.slots.take_changed_pages();
+            let pages = self.places.take_changed_pages();
             let start = self.journal.page();
             self.checkpoint = Some(Checkpoint { pages, in_flight: 0, start, covered: false });
-            self.write_table_pages(io);
+            self.write_table_pages();
         }
         version
     }
 
-    pub(crate) fn table_page_written(&mut self, io: &mut Io) {
+    fn table_page_written(&mut self) {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.in_flight -= 1;
-            self.write_table_pages(io);
+            self.write_table_pages();
         }
     }
 
-    fn write_table_pages(&mut self, io: &mut Io) {
+    fn write_table_pages(&mut self) {
         let Some(checkpoint) = &mut self.checkpoint else { return };
         while checkpoint.in_flight < PAGES_IN_FLIGHT
             && let Some(page) = checkpoint.pages.pop()
@@ -186,27 +266,23 @@ impl SsdState {
                 page: page % per_extent,
                 sequence: *sequence,
                 stamp: self.journal.durable_version(),
-                entries: self.slots.page_entries(page),
+                entries: self.places.page_entries(page),
             };
             let within = self.layout.extent.table_page(table.page, table.copy());
             let buf = Buf::copy_of(&table.encode(self.cache)[..]);
-            io.want(Want {
-                device: DeviceId::Ssd,
-                offset_bytes: self.layout.extent_start(extent) + within,
-                len: buf.len(),
-                data: Some(buf),
-                owner: Owner::TablePage,
-            });
+            let offset_bytes = self.layout.extent_start(extent) + within;
+            self.outputs.push_back(Output::Write { what: Metadata::TablePage, offset_bytes, buf });
         }
     }
 
     /// Whether the journal on the SSD knows everything, also how far it is durable.
-    pub(crate) fn is_saved(&self) -> bool {
-        self.slots.records.is_empty() && !self.journal.is_behind()
+    pub fn is_saved(&self) -> bool {
+        self.places.records.is_empty() && !self.journal.is_behind()
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.slots.memory_bytes() + self.sequences.capacity() * 8
+    /// Bytes of memory that this takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.places.memory_bytes() + self.sequences.capacity() * 8
     }
 }
 
@@ -215,17 +291,4 @@ pub(crate) fn local_place(layout: &DeviceLayout, extents: &[u32], slot: u32) -> 
     let slots = layout.extent.slots;
     let ordinal = extents.binary_search(&(slot / slots)).ok()?;
     Some(ordinal as u32 * slots + slot % slots)
-}
-
-impl Engine {
-    /// Commits the journal if anybody waits for it or space runs short.
-    pub(crate) fn drive_journal(&mut self) {
-        let durable_wanted = self.durable.version_waited_for().max(self.range_version());
-        let kept_wanted = self.durable.kept_waited_for();
-        let pressed = self.admission_is_blocked() || self.copies.wants_places();
-        if let Some(ssd) = &mut self.ssd {
-            ssd.commit_wanted |= pressed && ssd.slots.waiting() > 0;
-            ssd.commit(&mut self.io, durable_wanted, kept_wanted);
-        }
-    }
 }

@@ -14,9 +14,11 @@ use lode_format::{
     TablePage, VolumeTag, data_checksum,
 };
 
-use super::{Bytes, Distrust, StoreError, StoreErrorKind, read};
-use crate::checkpoint::local_place;
+use crate::attach::Distrust;
+use crate::error::{StoreError, StoreErrorKind};
 use crate::journal::page_offset;
+use crate::store::{Bytes, read};
+use crate::volume::local_place;
 
 /// What can be done about metadata that is damaged.
 const HOW_TO_GO_ON: &str =
@@ -27,35 +29,35 @@ const MOST: u64 = u64::MAX / 2;
 
 /// What a volume's extents say.
 #[derive(Debug, Default)]
-pub(super) struct Recovered {
+pub(crate) struct Recovered {
     /// One entry a place; every block at most once.
-    pub(super) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     /// What the slot tables alone say, to know which pages are out of date.
-    pub(super) in_tables: Vec<Entry>,
+    pub(crate) in_tables: Vec<Entry>,
     /// For each table page, over all extents: both copies say the same and all of it is durable.
-    pub(super) settled: Vec<bool>,
+    pub(crate) settled: Vec<bool>,
     /// Version up to which each place's table page speaks of durable things only.
-    pub(super) stamps: Vec<u64>,
+    pub(crate) stamps: Vec<u64>,
     /// Sequence of the newest copy of each table page, over all extents.
-    pub(super) sequences: Vec<u64>,
+    pub(crate) sequences: Vec<u64>,
     /// The highest version ever seen.
-    pub(super) version: u64,
+    pub(crate) version: u64,
     /// Above this version nothing is known to be durable.
-    pub(super) durable: u64,
+    pub(crate) durable: u64,
     /// Records that only the record buffer had.
-    pub(super) buffered: u64,
+    pub(crate) buffered: u64,
     /// Blocks newer than the backing disk whose bytes could not be read.
-    pub(super) unreadable: u64,
+    pub(crate) unreadable: u64,
 }
 
 impl Recovered {
     /// Blocks newer than the backing disk.
-    pub(super) fn dirty(&self) -> u64 {
+    pub(crate) fn dirty(&self) -> u64 {
         self.entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u64
     }
 
     /// Places of dirty blocks that are not known to be durable.
-    pub(super) fn tentative_dirty(&self) -> impl Iterator<Item = (usize, &Entry)> {
+    pub(crate) fn tentative_dirty(&self) -> impl Iterator<Item = (usize, &Entry)> {
         let places = self.entries.iter().enumerate();
         places.filter(|(place, entry)| {
             entry.state == EntryState::Dirty && entry.version > self.durable.max(self.stamps[*place])
@@ -63,7 +65,7 @@ impl Recovered {
     }
 
     /// Forgets blocks that must not be believed.
-    pub(super) fn drop_distrusted(&mut self, distrust: Distrust) {
+    pub(crate) fn drop_distrusted(&mut self, distrust: Distrust) {
         let goes = |entry: &&mut Entry| distrust == Distrust::All || entry.state == EntryState::Clean;
         self.entries.iter_mut().filter(goes).for_each(|entry| *entry = Entry::default());
     }
@@ -71,16 +73,16 @@ impl Recovered {
 
 /// Where to recover from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'a> {
-    pub(super) cache: CacheId,
-    pub(super) tag: VolumeTag,
-    pub(super) ring: u64,
-    pub(super) layout: DeviceLayout,
-    pub(super) extents: &'a [u32],
+pub(crate) struct Source<'a> {
+    pub(crate) cache: CacheId,
+    pub(crate) tag: VolumeTag,
+    pub(crate) ring: u64,
+    pub(crate) layout: DeviceLayout,
+    pub(crate) extents: &'a [u32],
     /// Blocks of the volume.
-    pub(super) blocks: u64,
+    pub(crate) blocks: u64,
     /// What the last life's record buffer has, in ascending order of their versions.
-    pub(super) buffered: &'a [Record],
+    pub(crate) buffered: &'a [Record],
 }
 
 /// Whether a place holds the bytes that an entry speaks of.
@@ -100,7 +102,7 @@ struct Tables {
 }
 
 /// Reads a volume's extents.
-pub(super) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Recovered, StoreError> {
+pub(crate) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Recovered, StoreError> {
     let mut tables = read_tables(device, &source)?;
     let in_tables = tables.entries.clone();
     let journal = read_journal(device, &source)?;

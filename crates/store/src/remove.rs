@@ -1,10 +1,13 @@
 //! Taking a volume off the cache: its extents become free, and nothing of it is ever found again.
 
-use super::{Bytes, Store, StoreError, StoreView, VolumeInfo, refusals};
+use crate::error::StoreError;
+use crate::refusals;
+use crate::store::{Bytes, Store};
+use crate::view::{StoreView, VolumeInfo};
 
 impl Store {
     /// Gives a volume's space back, and with it everything that it has there. A volume with blocks newer than its
-    /// backing disk is refused with [`HoldsDirty`](super::StoreErrorKind::HoldsDirty), unless `force` discards them; a
+    /// backing disk is refused with [`HoldsDirty`](crate::StoreErrorKind::HoldsDirty), unless `force` discards them; a
     /// refusal writes nothing. `view` is what was found there, with the record buffers that it took over. Cut short
     /// anywhere, the volume is still there as a whole or is gone.
     ///

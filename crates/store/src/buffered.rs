@@ -5,7 +5,7 @@ use lode_format::{
     BootId, Buffered, DeviceLayout, FormatError, Record, RecordBufferHeader, Superblock, VolumeTag,
 };
 
-use crate::checkpoint::local_place;
+use crate::volume::local_place;
 
 /// Why a record buffer is not believed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +49,7 @@ pub struct TakenOver {
     pub damaged: u64,
 }
 
-pub(super) fn read_buffer(
+pub(crate) fn read_buffer(
     bytes: &[u8],
     boot: BootId,
     superblock: &Superblock,

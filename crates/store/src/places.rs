@@ -9,21 +9,22 @@ use hashbrown::{HashMap, HashSet};
 use lode_format::{Buffered, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum};
 use lode_types::BlockNo;
 
-use crate::blocks::Place;
-use crate::dram::{NONE, settle};
 use crate::record_buffer::RecordBuffer;
+
+/// A place on the SSD: an index into the volume's places there.
+pub type Place = u32;
 
 /// What a place holds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    pub(crate) entry: Entry,
+struct Held {
+    entry: Entry,
     /// Not in the journal: the backing disk is not known to hold the same bytes durably.
-    pub(crate) volatile: bool,
+    volatile: bool,
 }
 
 /// All places of the volume.
 #[derive(Debug)]
-pub(crate) struct Slots {
+pub struct Places {
     tag: VolumeTag,
     held: Vec<Held>,
     free: VecDeque<Place>,
@@ -35,7 +36,6 @@ pub(crate) struct Slots {
     /// Blocks whose clean copy was given up, with the version that says so, until it is durable.
     given_up: HashMap<BlockNo, u64>,
     given_up_order: VecDeque<(u64, BlockNo)>,
-    settled: Vec<Place>,
     /// Table pages that changed since the last checkpoint, and those that changed before it and since the
     /// one before: every change is written to both copies of its page.
     changed: Vec<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct Slots {
     journal_failed: bool,
 }
 
-impl Slots {
+impl Places {
     /// `entries` is what was recovered, one a place, and durable; versions continue above `version`. Of the places no more
     /// are used than `most`, if those that hold something leave any free.
     pub(crate) fn new(
@@ -67,14 +67,14 @@ impl Slots {
         (slots_per_extent, pages_per_extent): (u32, u32),
         extents: Vec<u32>,
         most: u64,
-    ) -> Slots {
+    ) -> Places {
         let free = entries.iter().enumerate().filter(|(_, entry)| entry.state == EntryState::Free);
         let held = entries.len() - free.clone().count();
         let free = free.take((most as usize).saturating_sub(held));
         let words =
             (entries.len() / slots_per_extent.max(1) as usize * pages_per_extent as usize).div_ceil(64);
         let dirty = entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u32;
-        Slots {
+        Places {
             tag,
             free: free.map(|(place, _)| place as Place).collect(),
             held: entries.into_iter().map(|entry| Held { entry, volatile: false }).collect(),
@@ -83,7 +83,6 @@ impl Slots {
             cleaning: VecDeque::new(),
             given_up: HashMap::new(),
             given_up_order: VecDeque::new(),
-            settled: Vec::new(),
             changed: vec![0; words],
             half_written: vec![0; words],
             entries_per_page: lode_format::ENTRIES_PER_PAGE as u32,
@@ -116,35 +115,38 @@ impl Slots {
     }
 
     /// Places that nobody uses or has reserved.
-    pub(crate) fn available(&self) -> u32 {
+    pub fn available(&self) -> u32 {
         (self.free.len() as u32).saturating_sub(self.reserved)
     }
 
     /// Places that become available when the journal is committed.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    pub(crate) fn reserve(&mut self) {
+    /// Keeps one of the available places for [`Places::take_reserved`].
+    pub fn reserve(&mut self) {
         self.reserved += 1;
     }
 
-    pub(crate) fn unreserve(&mut self) {
+    /// A reserved place is not needed.
+    pub fn unreserve(&mut self) {
         self.reserved -= 1;
     }
 
     /// A reserved place to write to.
-    pub(crate) fn take_reserved(&mut self) -> Place {
+    pub fn take_reserved(&mut self) -> Place {
         self.reserved -= 1;
         self.free.pop_front().expect("a reserved place is always there")
     }
 
     /// The place's medium failed: it is not used again once what it holds is given up.
-    pub(crate) fn distrust(&mut self, place: Place) {
+    pub fn distrust(&mut self, place: Place) {
         self.distrusted.insert(place);
     }
 
-    pub(crate) fn quarantined(&self) -> u32 {
+    /// Places that failed.
+    pub fn quarantined(&self) -> u32 {
         self.distrusted.len() as u32
     }
 
@@ -155,31 +157,34 @@ impl Slots {
         self.mark_changed(place);
     }
 
-    pub(crate) fn entry(&self, place: Place) -> &Entry {
+    /// What a place holds.
+    pub fn entry(&self, place: Place) -> &Entry {
         &self.held[place as usize].entry
     }
 
-    pub(crate) fn is_dirty(&self, place: Place) -> bool {
+    /// Whether a place holds a block that is newer than the backing disk.
+    pub fn is_dirty(&self, place: Place) -> bool {
         self.entry(place).state == EntryState::Dirty
     }
 
-    pub(crate) fn checksum(&self, block: BlockNo, bytes: &[u8]) -> u32 {
+    /// The checksum of these bytes as the volume's block.
+    pub fn checksum(&self, block: BlockNo, bytes: &[u8]) -> u32 {
         data_checksum(self.tag, block, bytes)
     }
 
     /// Whether these bytes are the ones the place was given.
-    pub(crate) fn is_intact(&self, place: Place, bytes: &[u8]) -> bool {
+    pub fn is_intact(&self, place: Place, bytes: &[u8]) -> bool {
         let entry = self.entry(place);
         data_checksum(self.tag, entry.block, bytes) == entry.crc
     }
 
     /// Version of the latest record.
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.next_version - 1
     }
 
     /// A place taken for `block` has been written. `old` is the block's place before.
-    pub(crate) fn put(
+    pub fn put(
         &mut self,
         place: Place,
         block: BlockNo,
@@ -203,7 +208,7 @@ impl Slots {
     }
 
     /// The backing disk durably holds what this volatile place holds: the journal may know it.
-    pub(crate) fn make_known(&mut self, place: Place, version: u64) {
+    pub fn make_known(&mut self, place: Place, version: u64) {
         let held = &mut self.held[place as usize];
         if held.volatile && held.entry.version == version && held.entry.state == EntryState::Clean {
             held.volatile = false;
@@ -216,7 +221,7 @@ impl Slots {
 
     /// Gives up a clean copy. The place can be used at once: should the journal not survive, the bytes
     /// no longer fit their checksum and the copy is not believed.
-    pub(crate) fn give_up_clean(&mut self, place: Place) {
+    pub fn give_up_clean(&mut self, place: Place) {
         let held = self.held[place as usize];
         if !held.volatile {
             let version = self.free_record(place);
@@ -228,7 +233,7 @@ impl Slots {
 
     /// Gives up a dirty copy that the backing disk now durably holds, or that the guest trimmed. Returns
     /// the version at which it is durably gone; the place stays unused until then.
-    pub(crate) fn give_up_dirty(&mut self, place: Place) -> u64 {
+    pub fn give_up_dirty(&mut self, place: Place) -> u64 {
         let version = self.free_record(place);
         self.waiting.push_back((version, place));
         version
@@ -237,21 +242,21 @@ impl Slots {
     /// The backing disk durably holds what this dirty place holds. Returns the version at which the place is durably
     /// clean. Until then it stays dirty here and in the tables: a clean place may be given up and overwritten at once,
     /// and a restart that still found it dirty would miss its bytes.
-    pub(crate) fn clean(&mut self, place: Place) -> u64 {
+    pub fn clean(&mut self, place: Place) -> u64 {
         let Entry { block, crc, .. } = *self.entry(place);
         let version = self.record(RecordKind::Clean, place, block, crc);
         self.cleaning.push_back((version, place));
         version
     }
 
-    /// As [`Slots::clean`], where no journal can say so: for whoever looks at this life, and at no other.
-    pub(crate) fn clean_unrecorded(&mut self, place: Place) {
+    /// As [`Places::clean`], where no journal can say so: for whoever looks at this life, and at no other.
+    pub fn clean_unrecorded(&mut self, place: Place) {
         let entry = Entry { state: EntryState::Clean, ..*self.entry(place) };
         self.hold(place, Held { entry, volatile: false });
     }
 
     /// No version will be durable any more. Places that wait for one stay unused, and what they hold counts no longer.
-    pub(crate) fn note_journal_failed(&mut self) {
+    pub fn note_journal_failed(&mut self) {
         self.journal_failed = true;
         for (_, place) in std::mem::take(&mut self.waiting) {
             self.clean_unrecorded(place);
@@ -321,30 +326,8 @@ impl Slots {
     }
 
     /// Whether a restart could still find a clean copy of `block` that was given up.
-    pub(crate) fn may_come_back(&self, block: BlockNo) -> bool {
+    pub fn may_come_back(&self, block: BlockNo) -> bool {
         self.given_up.contains_key(&block)
-    }
-
-    pub(crate) fn claim(&mut self, slot: u32) -> Option<Place> {
-        let at = self.settled.get_mut(slot as usize)?;
-        let place = std::mem::replace(at, NONE);
-        (place != NONE).then_some(place)
-    }
-
-    pub(crate) fn settle(&mut self, slot: u32, place: Place) {
-        settle(&mut self.settled, slot, place);
-    }
-
-    /// Slots whose blocks are not in flight, with their places.
-    pub(crate) fn settled(&self) -> impl Iterator<Item = (u32, Place)> {
-        let slots = (0..).zip(&self.settled).map(|(slot, &place)| (slot, place));
-        slots.filter(|&(_, place)| place != NONE)
-    }
-
-    /// The block that a slot holds, when it is not in flight.
-    pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
-        let place = self.settled.get(slot as usize).copied().filter(|&place| place != NONE)?;
-        Some(self.entry(place).block)
     }
 
     fn table_page(&self, place: Place) -> u32 {
@@ -383,12 +366,13 @@ impl Slots {
     }
 
     /// Dirty places.
-    pub(crate) fn dirty(&self) -> u32 {
+    pub fn dirty(&self) -> u32 {
         self.dirty
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.held.capacity() * size_of::<Held>() + self.settled.capacity() * 4 + self.free.capacity() * 4
+    /// Bytes of memory that this takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.held.capacity() * size_of::<Held>() + self.free.capacity() * 4
     }
 }
 
@@ -399,24 +383,24 @@ mod tests {
     /// A clean place is given up and overwritten at once, so that it must not be clean before the journal says so.
     #[test]
     fn a_cleaned_place_is_dirty_until_the_journal_knows() {
-        let mut slots = Slots::new(VolumeTag(1), vec![Entry::default(); 4], 0, (4, 1), vec![5], 4);
-        slots.reserve();
-        let place = slots.take_reserved();
-        slots.put(place, 7, 99, true, false, None);
-        slots.records.clear();
-        let version = slots.clean(place);
+        let mut places = Places::new(VolumeTag(1), vec![Entry::default(); 4], 0, (4, 1), vec![5], 4);
+        places.reserve();
+        let place = places.take_reserved();
+        places.put(place, 7, 99, true, false, None);
+        places.records.clear();
+        let version = places.clean(place);
         assert_eq!(
-            slots.records,
+            places.records,
             [Record { kind: RecordKind::Clean, slot: 20 + place, block: 7, version, crc: 99 }]
         );
-        slots.durable(version - 1);
-        assert!(slots.is_dirty(place) && slots.dirty() == 1);
-        assert_eq!(slots.page_entries(0)[place as usize].state, EntryState::Dirty);
-        slots.take_changed_pages();
-        slots.take_changed_pages();
-        assert_eq!(slots.take_changed_pages(), [] as [u32; 0]);
-        slots.durable(version);
-        assert_eq!(*slots.entry(place), Entry { state: EntryState::Clean, block: 7, version, crc: 99 });
-        assert_eq!((slots.dirty(), slots.take_changed_pages()), (0, vec![0]));
+        places.durable(version - 1);
+        assert!(places.is_dirty(place) && places.dirty() == 1);
+        assert_eq!(places.page_entries(0)[place as usize].state, EntryState::Dirty);
+        places.take_changed_pages();
+        places.take_changed_pages();
+        assert_eq!(places.take_changed_pages(), [] as [u32; 0]);
+        places.durable(version);
+        assert_eq!(*places.entry(place), Entry { state: EntryState::Clean, block: 7, version, crc: 99 });
+        assert_eq!((places.dirty(), places.take_changed_pages()), (0, vec![0]));
     }
 }

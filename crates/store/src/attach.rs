@@ -8,12 +8,14 @@ use lode_format::{
     VolumeTag, data_checksum,
 };
 
-use super::recover::Recovered;
-use super::{Bytes, Store, StoreError, flush, new_tag, read, refusals, write};
-use crate::checkpoint::SsdState;
+use crate::error::StoreError;
 use crate::journal::Journal;
+use crate::places::Places;
 use crate::record_buffer::{RecordBuffer, RecordStorage};
-use crate::slots::Slots;
+use crate::recover::Recovered;
+use crate::refusals;
+use crate::store::{Bytes, Store, flush, new_tag, read, write};
+use crate::volume::VolumeStore;
 
 /// A volume as the configuration wants it.
 #[derive(Clone, Debug)]
@@ -43,7 +45,7 @@ pub enum Distrust {
 /// A volume's space on the SSD, recovered and ready for an engine.
 #[derive(Debug)]
 pub struct Attached {
-    state: SsdState,
+    store: VolumeStore,
     recovered: Vec<(u32, Entry)>,
     /// Records that were taken over from the last life's buffer, because the SSD did not have them.
     pub taken_over_records: u64,
@@ -58,12 +60,12 @@ impl Attached {
     /// Keeps the volume's records where a death of the process does not lose them. Without it writes are acknowledged
     /// once the SSD was given their records.
     pub fn keep_records_in(&mut self, storage: RecordStorage) {
-        let (cache, volume, ring) = self.state.identity();
+        let (cache, volume, ring) = self.store.identity();
         let (boot, slots) = (storage.boot, storage.records);
         let (epoch, after) = (self.epoch, self.version);
         let header = RecordBufferHeader { cache, boot, volume, ring, epoch, after, slots };
         let buffer = RecordBuffer::new(storage, &header);
-        self.state.slots.keep_records_in(buffer);
+        self.store.keep_records_in(buffer);
     }
 
     /// Blocks that came back, and how many of them are newer than the backing disk.
@@ -74,17 +76,17 @@ impl Attached {
 
     /// Whether the volume's records are kept where a death of the process does not lose them.
     pub fn keeps_records(&self) -> bool {
-        self.state.slots.keeps_records()
+        self.store.places().keeps_records()
     }
 
     /// What stands for the volume in every checksum.
     pub fn tag(&self) -> VolumeTag {
-        self.state.tag()
+        self.store.tag()
     }
 
     /// Journal and places, and what was recovered from least to most recent.
-    pub(crate) fn into_state(self) -> (SsdState, Vec<(u32, Entry)>) {
-        (self.state, self.recovered)
+    pub fn into_store(self) -> (VolumeStore, Vec<(u32, Entry)>) {
+        (self.store, self.recovered)
     }
 }
 
@@ -426,13 +428,13 @@ impl Store {
             .collect();
         recovered.sort_by_key(|(_, entry)| entry.version);
         let (per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
-        let slots =
-            Slots::new(tag, found.entries, found.version, (per_extent, pages), extents.clone(), places);
+        let places =
+            Places::new(tag, found.entries, found.version, (per_extent, pages), extents.clone(), places);
         let cache = self.view.superblock.cache;
         let journal = Journal::new(cache, tag, ring, layout, extents.clone(), found.version);
-        let state = SsdState::new(cache, tag, layout, extents, found.sequences, slots, journal);
+        let store = VolumeStore::new(cache, tag, layout, extents, found.sequences, places, journal);
         Attached {
-            state,
+            store,
             recovered,
             taken_over_records: found.buffered,
             unreadable_blocks: found.unreadable,

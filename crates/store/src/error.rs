@@ -2,7 +2,7 @@
 
 use lode_format::FormatError;
 
-use crate::command::MediaError;
+use lode_types::MediaError;
 
 /// What a caller may act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,22 +36,22 @@ pub enum StoreErrorKind {
 #[error("Cache SSD: {context}")]
 pub struct StoreError {
     kind: StoreErrorKind,
-    pub(super) context: String,
+    pub(crate) context: String,
 }
 
 impl StoreError {
-    pub(super) fn new(kind: StoreErrorKind, context: impl Into<String>) -> StoreError {
+    pub(crate) fn new(kind: StoreErrorKind, context: impl Into<String>) -> StoreError {
         StoreError { kind, context: context.into() }
     }
 
-    pub(super) fn media(what: &str, offset: u64, error: MediaError) -> StoreError {
+    pub(crate) fn media(what: &str, offset: u64, error: MediaError) -> StoreError {
         StoreError::new(
             StoreErrorKind::Media,
             format!("{what} at byte {offset} failed ({error:?}); see the system log"),
         )
     }
 
-    pub(super) fn geometry(error: FormatError) -> StoreError {
+    pub(crate) fn geometry(error: FormatError) -> StoreError {
         let advice = "choose a larger device, or an --extent size that divides it into 1 to 16384 extents";
         StoreError::new(StoreErrorKind::Geometry, format!("{error}; {advice}"))
     }

@@ -2,7 +2,8 @@
 
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, ReadSsdLabel};
 
-use super::{Bytes, StoreError, StoreErrorKind, flush, read, write};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::{Bytes, flush, read, write};
 
 /// Labels a device as a read SSD. Whatever it holds is lost.
 ///

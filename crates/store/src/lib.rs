@@ -1,0 +1,36 @@
+//! The durable truth about places on the cache SSD: which volume owns which space, what every place holds, and how far that
+//! survives a kill of the process or a power cut.
+//!
+//! Before guests are served, [`StoreView`] and [`Store`] look, recover, hand out and take back space, one step after the
+//! other through [`Bytes`]. While they are served, each volume has a [`VolumeStore`]: its places, the journal of their
+//! changes and the checkpoints of its slot tables, sans I/O. What the volume store wants written is taken from
+//! [`VolumeStore::next_output`], and [`VolumeStore::done`] is told when it is.
+//!
+//! This crate must not know guests, requests, schemes, logical slots or backing disks, nor who waits for a version to be
+//! durable. Its users must not know the formats of pages and records.
+
+#![forbid(unsafe_code)]
+
+mod attach;
+mod buffered;
+mod error;
+mod journal;
+mod places;
+mod read_ssd;
+mod record_buffer;
+mod recover;
+mod refusals;
+mod remove;
+mod store;
+mod view;
+mod volume;
+
+pub use attach::{Attached, Distrust, VolumeSpec};
+pub use buffered::{BufferIgnored, TakenOver};
+pub use error::{StoreError, StoreErrorKind};
+pub use places::{Place, Places};
+pub use read_ssd::{format_read_ssd, probe_read_ssd};
+pub use record_buffer::{RecordMemory, RecordStorage};
+pub use store::{Bytes, Store};
+pub use view::{BlockCounts, StoreView, VolumeInfo};
+pub use volume::{Metadata, Output, Progress, VolumeStore};
