@@ -14,6 +14,9 @@ use crate::op_read::padded;
 
 /// Copies under way at once.
 const MAX_UNDER_WAY: u32 = 8;
+/// Ticks for which copies wait while no place comes free, and while no device is at anything either.
+const TICKS_TO_WAIT: u32 = 30;
+const IDLE_TICKS_TO_WAIT: u32 = 1;
 /// Part of the reserve of the SSD's places that copies leave to guests.
 const LEFT_TO_GUESTS: u32 = 2;
 
@@ -25,8 +28,8 @@ pub(crate) struct Copies {
     /// The bytes are there and wait for a place, by level.
     place: [VecDeque<BlockNo>; Level::COUNT],
     under_way: u32,
-    /// At the last tick some waited for a place while no device was at anything.
-    starving: bool,
+    /// Ticks since a place was found for one, while some wait for one.
+    ticks_without_place: u32,
 }
 
 impl Copies {
@@ -104,14 +107,15 @@ impl Engine {
         }
     }
 
-    /// Looks once a tick whether a place can still come free for the copies that wait for one, which is in vain where too
-    /// many places of the SSD failed. Two ticks without, and they are given up.
+    /// Looks once a tick whether places come free for the copies that wait for one, which is in vain where too many places
+    /// of the SSD failed. When none did for so long, or no device is at anything that could free one, they are given up.
     pub(crate) fn note_starving_copies(&mut self) {
-        let starving = self.io.is_idle() && self.copies.wants_places();
-        if starving && self.copies.starving {
+        let copies = &mut self.copies;
+        copies.ticks_without_place = if copies.wants_places() { copies.ticks_without_place + 1 } else { 0 };
+        let most_ticks = if self.io.is_idle() { IDLE_TICKS_TO_WAIT } else { TICKS_TO_WAIT };
+        if copies.ticks_without_place > most_ticks {
             [Level::Ssd, Level::ReadSsd].into_iter().for_each(|level| self.give_up_copies(level));
         }
-        self.copies.starving = starving;
     }
 
     /// Places of a level that copies may take.
@@ -171,6 +175,7 @@ impl Engine {
     }
 
     fn place_copy(&mut self, block: BlockNo, level: Level, data: Buf) {
+        self.copies.ticks_without_place = 0;
         if level == Level::ReadSsd {
             let place = self.read_ssd.take().expect("a free place was seen");
             self.write_read_ssd(block, place, data);

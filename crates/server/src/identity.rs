@@ -40,9 +40,12 @@ pub(crate) struct Run {
     pub served: bool,
     /// It ended in order, with everything saved.
     pub ended: bool,
-    /// The boot on which the cache SSD was written to since everything there was known to be durable; empty where it is not
-    /// known which boot that was.
-    pub unflushed_boot: Option<String>,
+    /// Everything on the cache SSD is durable: it ended in order, no flush failed, and no volume was left out.
+    #[serde(default)]
+    pub all_durable: bool,
+    /// VMs whose records outlive it.
+    #[serde(default)]
+    pub keeps_records_of: Vec<String>,
     /// Folders in which there may be records that count.
     #[serde(default)]
     pub shm: Vec<PathBuf>,
@@ -78,11 +81,8 @@ impl Run {
     /// Whether all that can be read of the SSD is known to be durable. A flush that failed on another boot does not matter
     /// any more: what it lost cannot be read.
     pub(crate) fn left_all_durable(&self, boot: Option<&str>) -> bool {
-        match (self.unflushed_boot.as_deref(), boot) {
-            (None, _) => true,
-            (Some(""), _) | (_, None) => false,
-            (Some(before), Some(now)) => before != now,
-        }
+        let is_other_boot = self.boot.is_some() && boot.is_some() && self.boot.as_deref() != boot;
+        self.all_durable || is_other_boot
     }
 }
 
@@ -144,8 +144,8 @@ impl StateFile {
         }
         let mut run = remembered.run;
         if let Some(run) = run.as_mut().filter(|_| found.epoch > remembered.epoch) {
-            // Somebody else wrote to it since.
-            run.unflushed_boot.get_or_insert_default();
+            // Somebody else wrote to it since, perhaps on this boot.
+            (run.all_durable, run.boot) = (false, None);
         }
         Ok(Known { backings: remembered.backings, run })
     }
@@ -230,7 +230,8 @@ mod tests {
             before,
             served,
             ended,
-            unflushed_boot: None,
+            all_durable: ended,
+            keeps_records_of: Vec::new(),
             shm: Vec::new(),
         };
         let cases = [
@@ -249,19 +250,22 @@ mod tests {
 
     #[test]
     fn what_can_be_read_is_durable_after_an_orderly_end_and_on_another_boot() {
-        let run = |unflushed_boot: Option<&str>| Run {
-            boot: Some("this".to_owned()),
+        let run = |boot: Option<&str>, all_durable| Run {
+            boot: boot.map(str::to_owned),
             before: LastEnd::Orderly,
             served: true,
-            ended: unflushed_boot.is_none(),
-            unflushed_boot: unflushed_boot.map(str::to_owned),
+            ended: all_durable,
+            all_durable,
+            keeps_records_of: Vec::new(),
             shm: Vec::new(),
         };
-        assert!(run(None).left_all_durable(Some("this")));
-        assert!(run(None).left_all_durable(None));
-        assert!(run(Some("other")).left_all_durable(Some("this")));
-        assert!(!run(Some("this")).left_all_durable(Some("this")));
-        assert!(!run(Some("")).left_all_durable(Some("this")));
-        assert!(!run(Some("this")).left_all_durable(None));
+        assert!(run(Some("this"), true).left_all_durable(Some("this")));
+        assert!(run(None, true).left_all_durable(None));
+        assert!(run(Some("other"), false).left_all_durable(Some("this")));
+        assert!(!run(Some("this"), false).left_all_durable(Some("this")));
+        assert!(!run(None, false).left_all_durable(Some("this")));
+        assert!(!run(Some("this"), false).left_all_durable(None));
+        let older = "boot = 'this'\nbefore = 'orderly'\nserved = true\nended = true\n";
+        assert!(!toml::from_str::<Run>(older).unwrap().left_all_durable(Some("this")), "it does not say so");
     }
 }

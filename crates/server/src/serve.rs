@@ -69,17 +69,14 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     if let Some(records) = &records {
         state.note_run(|run| {
             run.shm = records.leave(&run.shm, &tags);
-            run.served = true;
+            (run.served, run.keeps_records_of) = (true, recovered.keeps_records_of);
         })?;
     }
     control.run()?;
     // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
     if let Some(records) = &records {
         let has_failed = recovered.ssd_disks.is_some_and(|disks| disks.have_failed());
-        state.note_run(|run| {
-            run.ended = true;
-            run.unflushed_boot.take_if(|_| !has_failed);
-        })?;
+        state.note_run(|run| (run.ended, run.all_durable) = (true, recovered.serves_all && !has_failed))?;
         records.remove(&[], &tags);
     }
     Ok(())

@@ -65,7 +65,8 @@ impl<'c> FoundSsd<'c> {
         let last_end = Run::end_of(known.run.as_ref(), records.boot_text());
         // The configuration may name another folder by now.
         let before = known.run.as_ref().map_or(&[][..], |run| &run.shm);
-        let expects = |name: &str| last_end == LastEnd::Killed && !before.is_empty() && config.has_vm(name);
+        let kept = known.run.as_ref().map_or(&[][..], |run| &run.keeps_records_of);
+        let expects = |name: &str| last_end == LastEnd::Killed && kept.iter().any(|one| one == name);
         records.offer(&mut view, before, expects);
         if known.run.as_ref().is_some_and(|run| run.left_all_durable(records.boot_text())) {
             view.count_as_durable();
@@ -153,8 +154,16 @@ impl<'c> FoundSsd<'c> {
             records.folder().filter(|folder| !shm.iter().any(|one| one == folder)).map(Path::to_path_buf),
         );
         let boot = records.boot_text().map(str::to_owned);
-        let unflushed_boot = Some(boot.clone().unwrap_or_default());
-        let run = Run { boot, before: last_end, served: false, ended: false, unflushed_boot, shm };
+        let keeps_records_of = known.run.as_ref().map_or_else(Vec::new, |run| run.keeps_records_of.clone());
+        let run = Run {
+            boot,
+            before: last_end,
+            served: false,
+            ended: false,
+            all_durable: false,
+            keeps_records_of,
+            shm,
+        };
         let known = Known { run: Some(run), ..known };
         let state = StateFile::of(config);
         // Before the first write: should its flush fail, the next start knows that not all need be durable.
@@ -179,9 +188,8 @@ impl<'c> FoundSsd<'c> {
     pub(crate) fn remove(mut self, name: &str, force: bool) -> Result<u64, ServerError> {
         let mut device = DeviceBytes(&self.file);
         let state = StateFile::of(self.config);
-        let boot = self.records.boot_text().unwrap_or_default().to_owned();
         // Before the first write, as at a start; a removal that succeeds leaves everything as durable as it was.
-        state.note_run(|run| run.unflushed_boot = Some(boot))?;
+        state.note_run(|run| (run.all_durable, run.boot) = (false, None))?;
         let removed = Store::remove(&mut device, self.view.clone(), name, force).map_err(|error| {
             let what = self.ssd.path.display();
             match error.kind() {

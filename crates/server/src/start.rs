@@ -139,7 +139,11 @@ impl<'c> Start<'c> {
         }
         let vms: Vec<Prepared> = prepared.into_iter().flatten().collect();
         tell_last_end(last_end, &vms);
+        let serves = |tag| vms.iter().any(|vm| vm.tag == Some(tag));
+        let keeps = vms.iter().filter(|vm| vm.shm.bytes > 0).map(|vm| vm.export.name().to_owned());
         Ok(Recovered {
+            serves_all: ssd.as_ref().is_none_or(|ssd| ssd.store.view().volumes().all(|one| serves(one.tag))),
+            keeps_records_of: keeps.collect(),
             last_end,
             ssd_disks,
             records: ssd.as_ref().map(|ssd| ssd.records.clone()),
@@ -155,6 +159,10 @@ impl<'c> Start<'c> {
 pub(crate) struct Recovered {
     pub vms: Vec<Prepared>,
     pub last_end: LastEnd,
+    /// Every volume that has space on the cache SSD is served.
+    pub serves_all: bool,
+    /// VMs whose records outlive the daemon.
+    pub keeps_records_of: Vec<String>,
     /// What the cache SSD lies on.
     pub ssd_disks: Option<DisksOf>,
     /// Where journal records outlive the daemon, and the volumes that are served.

@@ -56,3 +56,16 @@ fn fresh_stops() {
 fn fresh_ends_of_all_kinds() {
     attack_with_fresh_seeds("ends of all kinds", Crash::Any);
 }
+
+/// Hosts that once showed a fault: a copy that waits for ever, a read error during a start after a flush that failed.
+#[test]
+fn seeds_that_once_failed() {
+    for (seed, crash) in [
+        (1765495520316568889, Crash::Any),
+        (1774407060863392904, Crash::Stop),
+        (1797680922471718306, Crash::Any),
+        (1797681037601858241, Crash::Kill),
+    ] {
+        attack(seed, crash).unwrap_or_else(|error| panic!("{error}"));
+    }
+}

@@ -17,6 +17,9 @@ use crate::refusals;
 use crate::store::{Bytes, Store, flush, new_tag, read, write};
 use crate::volume::VolumeStore;
 
+/// How often a block is read before its start is refused.
+const READ_TRIES: usize = 3;
+
 /// A volume as the configuration wants it.
 #[derive(Clone, Debug)]
 pub struct VolumeSpec {
@@ -24,7 +27,7 @@ pub struct VolumeSpec {
     pub name: String,
     /// Bytes of its backing disk.
     pub backing_bytes: u64,
-    /// Places it needs, see [`crate::EngineConfig::ssd_places`].
+    /// Places it needs: its share and what it takes to replace blocks safely.
     pub places: u64,
     /// Nothing may be written to its backing disk, so that a volume with dirty blocks is refused.
     pub read_only: bool,
@@ -120,7 +123,7 @@ impl Store {
         let places = view.places(wanted.min(space.extents.len() as u64));
         refusals::dirty(spec, space.found.dirty(), places)?;
         self.write_blocks_again(device, tag, &mut space)?;
-        self.write_tables_again(device, tag, &space)?;
+        self.write_tables_again(device, &space)?;
         if (space.extents.len() as u64) > wanted {
             // Before anything moves: what is free now may hold the only durable copy of a block whose newer one is only
             // believed.
@@ -144,43 +147,46 @@ impl Store {
 
     /// Writes once more, to where they are, the dirty blocks that no flush is known to cover. The flush before the death of
     /// the last life may have failed, which the system says only once; without being written again they would stay as
-    /// volatile as they are, whatever flush follows.
+    /// volatile as they are, whatever flush follows. A block that cannot be read cannot be written again, and what nobody
+    /// can tell whether it is durable must not be called so: the start is refused.
     fn write_blocks_again(
         &self,
         device: &mut dyn Bytes,
         tag: VolumeTag,
         space: &mut Space,
     ) -> Result<(), StoreError> {
-        let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
-        let mut unreadable = 0;
-        for (place, entry) in space.found.tentative_dirty() {
-            let offset = self.offset(&space.extents, place);
-            if device.read(offset, &mut buf).is_ok() && data_checksum(tag, entry.block, &buf) == entry.crc {
-                write(device, offset, &buf)?;
-            } else {
-                unreadable += 1;
-            }
-        }
-        space.found.unreadable = space.found.unreadable.max(unreadable);
-        Ok(())
-    }
-
-    /// Writes the newer copies of the slot tables once more to where they are, for the same reason: the older ones are
-    /// about to be written over, here or by a checkpoint.
-    fn write_tables_again(
-        &self,
-        device: &mut dyn Bytes,
-        tag: VolumeTag,
-        space: &Space,
-    ) -> Result<(), StoreError> {
         if self.view.is_durable {
             return Ok(());
         }
-        let found = &space.found;
-        for (index, range) in self.all_pages(space) {
-            let stamp = found.stamps[range.start];
-            let table = self.table(tag, space, index, (stamp, &found.in_tables[range]));
-            self.write_table(device, &table)?;
+        let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
+        let mut damaged = 0;
+        for (place, entry) in space.found.tentative_dirty() {
+            let offset = self.offset(&space.extents, place);
+            let tries = (0..READ_TRIES).map(|_| device.read(offset, &mut buf));
+            if let Some(error) = tries.take_while(Result::is_err).nth(READ_TRIES - 1).and_then(Result::err) {
+                return Err(refusals::unreadable(entry.block, offset, error));
+            }
+            if data_checksum(tag, entry.block, &buf) == entry.crc {
+                write(device, offset, &buf)?;
+            } else {
+                damaged += 1;
+            }
+        }
+        space.found.unreadable = damaged;
+        Ok(())
+    }
+
+    /// Writes the slot tables once more to where they are, for the same reason: with the older copy of a page written over,
+    /// here or by a checkpoint, a power cut could take both. The older copies are written along, because they lie between.
+    fn write_tables_again(&self, device: &mut dyn Bytes, space: &Space) -> Result<(), StoreError> {
+        if self.view.is_durable {
+            return Ok(());
+        }
+        let layout = &self.view.layout;
+        let mut bytes = vec![0; layout.extent.table_pages as usize * 2 * PAGE_BYTES];
+        for &extent in &space.extents {
+            read(device, layout.extent_start(extent), &mut bytes)?;
+            write(device, layout.extent_start(extent), &bytes)?;
         }
         Ok(())
     }
@@ -323,28 +329,20 @@ impl Store {
         Ok(())
     }
 
-    /// All table pages, with their places.
-    fn all_pages(
-        &self,
-        Space { extents, .. }: &Space,
-    ) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
+    /// Pages whose copies do not both say what was recovered.
+    fn stale_pages(&self, Space { extents, found }: &Space) -> Vec<(usize, Range<usize>)> {
         let (slots, pages) =
             (self.view.layout.extent.slots as usize, self.view.layout.extent.table_pages as usize);
-        let places = move |index: usize| {
+        let places = |index: usize| {
             let (ordinal, page) = (index / pages, index % pages);
             let first = ordinal * slots + page * ENTRIES_PER_PAGE;
             first..(first + ENTRIES_PER_PAGE).min((ordinal + 1) * slots)
         };
-        (0..extents.len() * pages).map(move |index| (index, places(index)))
-    }
-
-    /// Pages whose copies do not both say what was recovered.
-    fn stale_pages(&self, space: &Space) -> Vec<(usize, Range<usize>)> {
-        let found = &space.found;
+        let all = (0..extents.len() * pages).map(|index| (index, places(index)));
         let is_stale = |(index, range): &(usize, Range<usize>)| {
             !found.settled[*index] || found.entries[range.clone()] != found.in_tables[range.clone()]
         };
-        self.all_pages(space).filter(is_stale).collect()
+        all.filter(is_stale).collect()
     }
 
     /// Writes pages to their older copies.
@@ -352,35 +350,25 @@ impl Store {
         &self,
         device: &mut dyn Bytes,
         tag: VolumeTag,
-        space: &mut Space,
+        Space { extents, found }: &mut Space,
         stale: &[(usize, Range<usize>)],
         (entries, stamps): (&[Entry], &[u64]),
     ) -> Result<(), StoreError> {
+        let pages = self.view.layout.extent.table_pages as usize;
         for (index, range) in stale {
-            space.found.sequences[*index] += 1;
-            let table = self.table(tag, space, *index, (stamps[range.start], &entries[range.clone()]));
+            let sequence = &mut found.sequences[*index];
+            *sequence += 1;
+            let table = TablePage {
+                volume: tag,
+                extent: extents[index / pages],
+                page: (index % pages) as u32,
+                sequence: *sequence,
+                stamp: stamps[range.start],
+                entries: entries[range.clone()].to_vec(),
+            };
             self.write_table(device, &table)?;
         }
         Ok(())
-    }
-
-    /// A table page of a volume, by its number over all extents, in its latest sequence.
-    fn table(
-        &self,
-        tag: VolumeTag,
-        Space { extents, found }: &Space,
-        index: usize,
-        (stamp, entries): (u64, &[Entry]),
-    ) -> TablePage {
-        let pages = self.view.layout.extent.table_pages as usize;
-        TablePage {
-            volume: tag,
-            extent: extents[index / pages],
-            page: (index % pages) as u32,
-            sequence: found.sequences[index],
-            stamp,
-            entries: entries.to_vec(),
-        }
     }
 
     fn write_table(&self, device: &mut dyn Bytes, table: &TablePage) -> Result<(), StoreError> {

@@ -47,7 +47,9 @@ impl StoreError {
     pub(crate) fn media(what: &str, offset: u64, error: MediaError) -> StoreError {
         StoreError::new(
             StoreErrorKind::Media,
-            format!("{what} at byte {offset} failed ({error:?}); see the system log"),
+            format!(
+                "{what} at byte {offset} failed ({error:?}); see the system log, and start again when that is mended"
+            ),
         )
     }
 

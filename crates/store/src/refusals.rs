@@ -2,6 +2,8 @@
 
 use lode_format::{DeviceLayout, Directory, Volume};
 
+use lode_types::{BlockNo, MediaError};
+
 use crate::attach::VolumeSpec;
 use crate::error::{StoreError, StoreErrorKind};
 
@@ -30,6 +32,16 @@ pub(crate) fn unknown(name: &str, directory: &Directory) -> StoreError {
         StoreErrorKind::NoSuchVolume,
         format!("there is no volume '{name}'; the cache holds {known}"),
     )
+}
+
+/// After a kill, of a block of the last moments before it.
+pub(crate) fn unreadable(block: BlockNo, offset_bytes: u64, error: MediaError) -> StoreError {
+    let advice = format!(
+        "block {block}, which is newer than its backing disk and may not be durable yet, cannot be read at byte \
+         {offset_bytes} ({error:?}); see the system log, and start again. If it stays so, restart the host: the volume is \
+         served then, and guests get I/O errors for this block until they overwrite it"
+    );
+    StoreError::new(StoreErrorKind::Media, advice)
 }
 
 pub(crate) fn volumes() -> StoreError {
