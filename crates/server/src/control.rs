@@ -18,9 +18,9 @@ use crate::config::Limits;
 use crate::connection::Permit;
 use crate::ending::end;
 use crate::error::{ServerError, ServerErrorKind};
+use crate::handshake::{End, PendingHandshake};
 use crate::identity::LastEnd;
 use crate::listen::Listener;
-use crate::opening::{End, Opening};
 use crate::shard::{NewConnection, ToShard};
 use crate::status::{CacheView, ReadSsdView, Status};
 use crate::threads::ShardThread;
@@ -39,7 +39,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where guests connect, and what they find there.
-pub(crate) struct Door {
+pub(crate) struct Endpoint {
     pub listener: Listener,
     /// The VMs, in the order of `exports`.
     pub vms: Vec<usize>,
@@ -53,7 +53,7 @@ pub(crate) struct Control {
     pub limits: Limits,
     pub cache: Option<CacheView>,
     pub read_ssd: Option<ReadSsdView>,
-    pub doors: Vec<Door>,
+    pub endpoints: Vec<Endpoint>,
     pub commands: Listener,
     /// VM `i` is volume `i / shards.len()` of shard `i % shards.len()`.
     pub shards: Vec<ShardThread>,
@@ -61,7 +61,7 @@ pub(crate) struct Control {
     pub connections: Vec<Arc<AtomicU32>>,
     /// Readable once the process is asked to end.
     pub signals: UnixStream,
-    pub openings: Vec<Opening>,
+    pub handshakes: Vec<PendingHandshake>,
     pub sessions: Vec<Session>,
     /// Those who asked to stop; they are told how it ended.
     pub stoppers: Vec<Session>,
@@ -77,8 +77,8 @@ struct Ready {
     signal: bool,
     shard_ended: bool,
     command: bool,
-    doors: Vec<bool>,
-    openings: Vec<bool>,
+    endpoints: Vec<bool>,
+    handshakes: Vec<bool>,
     sessions: Vec<bool>,
 }
 
@@ -86,9 +86,18 @@ impl Control {
     /// Serves until asked to stop, then ends everything.
     pub(crate) fn run(mut self) -> Result<(), ServerError> {
         let outcome = self.serve();
-        let Control { doors, commands, openings, sessions, stoppers, shards, signals, drain_at_stop, .. } =
-            self;
-        drop((doors, commands, openings, sessions));
+        let Control {
+            endpoints,
+            commands,
+            handshakes,
+            sessions,
+            stoppers,
+            shards,
+            signals,
+            drain_at_stop,
+            ..
+        } = self;
+        drop((endpoints, commands, handshakes, sessions));
         end(shards, stoppers, drain_at_stop, &signals, outcome.err())
     }
 
@@ -103,7 +112,7 @@ impl Control {
                 return Ok(());
             }
             let now = Instant::now();
-            self.advance_openings(&ready.openings, now);
+            self.advance_handshakes(&ready.handshakes, now);
             if self.advance_sessions(&ready.sessions, now) {
                 tracing::info!("Asked to stop over the control socket");
                 return Ok(());
@@ -118,8 +127,10 @@ impl Control {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.shards.iter().map(|shard| PollFd::new(shard, PollFlags::IN)));
         fds.push(PollFd::new(&self.commands, interest(accepting)));
-        fds.extend(self.doors.iter().map(|door| PollFd::new(&door.listener, interest(accepting))));
-        fds.extend(self.openings.iter().map(|o| PollFd::from_borrowed_fd(o.fd(), o.waits_for())));
+        fds.extend(
+            self.endpoints.iter().map(|endpoint| PollFd::new(&endpoint.listener, interest(accepting))),
+        );
+        fds.extend(self.handshakes.iter().map(|one| PollFd::from_borrowed_fd(one.fd(), one.waits_for())));
         fds.extend(self.sessions.iter().map(|s| PollFd::from_borrowed_fd(s.fd(), s.waits_for())));
         let pause = self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
         let pause = pause.and_then(|pause| Timespec::try_from(pause).ok());
@@ -136,48 +147,48 @@ impl Control {
             signal: take(1)[0],
             shard_ended: take(self.shards.len()).contains(&true),
             command: take(1)[0],
-            doors: take(self.doors.len()),
-            openings: take(self.openings.len()),
+            endpoints: take(self.endpoints.len()),
+            handshakes: take(self.handshakes.len()),
             sessions: take(self.sessions.len()),
         })
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let openings = self.openings.iter().map(|opening| opening.deadline);
+        let handshakes = self.handshakes.iter().map(|handshake| handshake.deadline);
         let sessions = self.sessions.iter().map(|session| session.deadline);
-        openings.chain(sessions).chain(self.accept_after).min()
+        handshakes.chain(sessions).chain(self.accept_after).min()
     }
 
-    fn advance_openings(&mut self, ready: &[bool], now: Instant) {
+    fn advance_handshakes(&mut self, ready: &[bool], now: Instant) {
         let mut ready = ready.iter();
-        for mut opening in std::mem::take(&mut self.openings) {
-            let door = &self.doors[opening.listener];
+        for mut handshake in std::mem::take(&mut self.handshakes) {
+            let endpoint = &self.endpoints[handshake.listener];
             let is_ready = ready.next() == Some(&true);
-            match if is_ready { opening.advance(&door.exports) } else { None } {
-                None if now < opening.deadline => self.openings.push(opening),
+            match if is_ready { handshake.advance(&endpoint.exports) } else { None } {
+                None if now < handshake.deadline => self.handshakes.push(handshake),
                 None => self.complain("A client took too long for its handshake"),
                 Some(End::Closed(None)) => {}
                 Some(End::Closed(Some(reason))) => self.complain(&format!("A handshake failed. {reason}")),
-                Some(End::Done(negotiated, early)) => self.hand_over(opening, negotiated, early),
+                Some(End::Done(negotiated, early)) => self.hand_over(handshake, negotiated, early),
             }
         }
     }
 
     /// Gives a connection to the shard of its VM.
-    fn hand_over(&mut self, opening: Opening, negotiated: Negotiated, early: Vec<u8>) {
-        let door = &self.doors[opening.listener];
-        let vm = door.vms[negotiated.export];
+    fn hand_over(&mut self, handshake: PendingHandshake, negotiated: Negotiated, early: Vec<u8>) {
+        let endpoint = &self.endpoints[handshake.listener];
+        let vm = endpoint.vms[negotiated.export];
         let Some(permit) = Permit::take(&self.connections[vm], self.limits.connections) else {
             let text = format!(
                 "VM {} has {} connections already, and gets no more; see `limits.connections`",
-                door.exports[negotiated.export].name(),
+                endpoint.exports[negotiated.export].name(),
                 self.limits.connections
             );
             return self.complain(&text);
         };
         let volume = vm / self.shards.len();
         let structured = negotiated.structured;
-        let new = NewConnection { socket: opening.socket, volume, structured, early, permit };
+        let new = NewConnection { socket: handshake.socket, volume, structured, early, permit };
         self.shards[vm % self.shards.len()].tell(ToShard::Connect(new));
     }
 
@@ -241,7 +252,8 @@ impl Control {
 
     /// Begins or cancels the drain of these VMs, or of all when none are named.
     fn answer_drain(&self, session: &mut Session, names: &[String], cancel: bool) {
-        let exports = || self.doors.iter().flat_map(|door| door.vms.iter().copied().zip(&door.exports));
+        let exports =
+            || self.endpoints.iter().flat_map(|endpoint| endpoint.vms.iter().copied().zip(&endpoint.exports));
         let mut wanted = BTreeSet::new();
         for name in names {
             let Some((vm, _)) = exports().find(|(_, export)| export.name() == name) else {
@@ -283,9 +295,9 @@ impl Control {
         if ready.command {
             self.accept_session(now);
         }
-        for (door, is_ready) in ready.doors.iter().enumerate() {
+        for (endpoint, is_ready) in ready.endpoints.iter().enumerate() {
             for _ in 0..ACCEPTS_PER_TURN {
-                if !is_ready || !self.accept_opening(door, now) {
+                if !is_ready || !self.accept_client(endpoint, now) {
                     break;
                 }
             }
@@ -306,18 +318,18 @@ impl Control {
     }
 
     /// Whether there may be more clients.
-    fn accept_opening(&mut self, door: usize, now: Instant) -> bool {
-        match self.doors[door].listener.accept() {
+    fn accept_client(&mut self, endpoint: usize, now: Instant) -> bool {
+        match self.endpoints[endpoint].listener.accept() {
             Ok(Some(socket)) => {
-                let mut here = self.openings.iter().enumerate().filter(|(_, o)| o.listener == door);
+                let mut here = self.handshakes.iter().enumerate().filter(|(_, one)| one.listener == endpoint);
                 let oldest = here.next().map(|(at, _)| at);
                 if here.count() + 1 >= MAX_OPENINGS
                     && let Some(oldest) = oldest
                 {
-                    self.openings.remove(oldest);
+                    self.handshakes.remove(oldest);
                     self.complain("Many handshakes at once; the slowest client was dropped");
                 }
-                self.openings.push(Opening::new(socket, door, now));
+                self.handshakes.push(PendingHandshake::new(socket, endpoint, now));
                 true
             }
             Ok(None) => false,

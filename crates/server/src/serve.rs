@@ -10,7 +10,7 @@ use lode_nbd::ExportInfo;
 use tracing::info;
 
 use crate::config::{Address, Config};
-use crate::control::{Control, Door, Signals};
+use crate::control::{Control, Endpoint, Signals};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::identity::StateFile;
 use crate::listen::Listener;
@@ -36,12 +36,12 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let commands = Listener::open(&Address::Unix(config.control.clone()))?;
     let start = Start::plan(config)?;
     // Before anything on the SSD changes. Clients that come early wait for the recovery.
-    let doors = open_doors(config, &start.exports())?;
+    let endpoints = open_endpoints(config, &start.exports())?;
     let recovered = start.recover()?;
     let connections: Vec<_> = recovered.vms.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
     let shards = start_shards(config, recovered.vms, &connections)?;
-    for door in &doors {
-        info!("Serving {} on {}", names(&door.exports), door.listener.address());
+    for endpoint in &endpoints {
+        info!("Serving {} on {}", names(&endpoint.exports), endpoint.listener.address());
     }
     let now = Instant::now();
     let control = Control {
@@ -50,12 +50,12 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         limits: config.limits,
         cache: recovered.superblock.as_ref().map(view),
         read_ssd: recovered.read_ssd.as_ref().map(view_read_ssd),
-        doors,
+        endpoints,
         commands,
         shards,
         connections,
         signals,
-        openings: Vec::new(),
+        handshakes: Vec::new(),
         sessions: Vec::new(),
         stoppers: Vec::new(),
         drain_at_stop: false,
@@ -83,7 +83,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
 }
 
 /// One listening socket for each address, for all VMs that name it.
-fn open_doors(config: &Config, exports: &[ExportInfo]) -> Result<Vec<Door>, ServerError> {
+fn open_endpoints(config: &Config, exports: &[ExportInfo]) -> Result<Vec<Endpoint>, ServerError> {
     let mut by_address: BTreeMap<&Address, Vec<usize>> = BTreeMap::new();
     for (at, vm) in config.vms.iter().enumerate() {
         for address in &vm.listen {
@@ -93,11 +93,11 @@ fn open_doors(config: &Config, exports: &[ExportInfo]) -> Result<Vec<Door>, Serv
             }
         }
     }
-    let doors = by_address.into_iter().map(|(address, vms)| {
+    let endpoints = by_address.into_iter().map(|(address, vms)| {
         let exports = vms.iter().map(|vm| exports[*vm].clone()).collect();
-        Ok(Door { listener: Listener::open(address)?, vms, exports })
+        Ok(Endpoint { listener: Listener::open(address)?, vms, exports })
     });
-    doors.collect()
+    endpoints.collect()
 }
 
 fn start_shards(

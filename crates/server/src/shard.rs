@@ -63,7 +63,7 @@ pub(crate) struct Ended {
 }
 
 /// A shard's place in the daemon.
-pub(crate) struct Seat {
+pub(crate) struct ShardContext {
     pub number: usize,
     pub limits: Limits,
     pub inbox: Receiver<ToShard>,
@@ -97,7 +97,7 @@ enum Stopping {
 
 /// A shard. See the module's documentation.
 pub(crate) struct Shard {
-    seat: Seat,
+    context: ShardContext,
     driver: AnyDriver,
     volumes: Vec<Volume>,
     connections: Slab<Connection>,
@@ -109,14 +109,18 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    pub(crate) fn new(seat: Seat, mut driver: AnyDriver, prepared: Vec<(Prepared, Arc<AtomicU32>)>) -> Shard {
+    pub(crate) fn new(
+        context: ShardContext,
+        mut driver: AnyDriver,
+        prepared: Vec<(Prepared, Arc<AtomicU32>)>,
+    ) -> Shard {
         if let Some((vm, _)) = prepared.first() {
             vm.disks.backing.wakes(driver.waker());
         }
         let volumes = prepared.into_iter().map(|(vm, connections)| Volume::new(vm, &mut driver, connections));
         let volumes = volumes.collect();
         Shard {
-            seat,
+            context,
             driver,
             volumes,
             connections: Slab::new(),
@@ -160,7 +164,7 @@ impl Shard {
 
     fn read_inbox(&mut self) {
         loop {
-            let message = match self.seat.inbox.try_recv() {
+            let message = match self.context.inbox.try_recv() {
                 Ok(message) => message,
                 Err(TryRecvError::Empty) => break,
                 // Nobody is left who could ask for anything.
@@ -169,7 +173,7 @@ impl Shard {
             match message {
                 ToShard::Connect(new) => self.connect(new),
                 ToShard::Status(answer) => {
-                    let views = self.volumes.iter().map(|volume| volume.view(self.seat.number)).collect();
+                    let views = self.volumes.iter().map(|volume| volume.view(self.context.number)).collect();
                     // Whoever asked may have given up waiting.
                     let _ = answer.try_send(views);
                 }
@@ -243,7 +247,7 @@ impl Shard {
     fn parse(&mut self, key: usize) {
         let connection = &mut self.connections[key];
         let volume = &mut self.volumes[connection.volume];
-        take_requests(connection, volume, key, &self.seat.limits, self.now_ns);
+        take_requests(connection, volume, key, &self.context.limits, self.now_ns);
     }
 
     /// Takes no more requests from a connection.
@@ -293,14 +297,14 @@ impl Shard {
             }
         }
         while let Some(key) = self.touched.pop() {
-            self.look_after(key);
+            self.advance(key);
         }
     }
 
     /// Carries an engine's commands to its devices and its answers to their connections.
     fn pump(&mut self, at: usize) {
         self.volumes[at].note_shared_devices();
-        self.volumes[at].look_after_fence();
+        self.volumes[at].advance_fence();
         while let Some((id, op)) = self.volumes[at].next_command() {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
             self.driver.submit(token, op);
@@ -326,7 +330,7 @@ impl Shard {
         let mut resumed = false;
         for _ in 0..self.volumes[at].stalled.len() {
             let volume = &mut self.volumes[at];
-            if volume.working_bytes() >= self.seat.limits.vm_bytes {
+            if volume.working_bytes() >= self.context.limits.vm_bytes {
                 break;
             }
             let Some(key) = volume.stalled.pop_front() else { break };
@@ -339,7 +343,7 @@ impl Shard {
     }
 
     /// Sends, receives, hangs up and forgets, whatever is due on a connection.
-    fn look_after(&mut self, key: usize) {
+    fn advance(&mut self, key: usize) {
         let connection = &mut self.connections[key];
         connection.touched = false;
         if let Some(bufs) = connection.next_send() {
@@ -408,7 +412,7 @@ impl Shard {
             }
             Stopping::Draining { deadline, least } => {
                 let left = self.draining_blocks();
-                self.seat.draining_blocks.store(left, Ordering::Relaxed);
+                self.context.draining_blocks.store(left, Ordering::Relaxed);
                 if left == 0 || now >= deadline && left >= least {
                     self.begin_end(now);
                 } else if left < least {
@@ -431,7 +435,7 @@ impl Shard {
 
     /// The last step of a stop: the engines save what they have.
     fn begin_end(&mut self, now: Instant) {
-        self.seat.draining_blocks.store(0, Ordering::Relaxed);
+        self.context.draining_blocks.store(0, Ordering::Relaxed);
         for volume in &mut self.volumes {
             volume.begin_end(self.now_ns);
             volume.tick();

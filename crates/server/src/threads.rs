@@ -12,7 +12,7 @@ use lode_media::{DriverChoice, MediaFault, Waker, open_driver};
 
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
-use crate::shard::{Ended, Seat, Shard, ToShard};
+use crate::shard::{Ended, Shard, ShardContext, ToShard};
 use crate::start::Prepared;
 
 /// VMs of a shard, with the number of connections to each.
@@ -41,12 +41,16 @@ impl ShardThread {
         let (sender, inbox) = channel();
         let (ready, opened) = channel();
         let draining_blocks = Arc::new(AtomicU64::new(0));
-        let seat =
-            Seat { number, limits: config.limits, inbox, draining_blocks: Arc::clone(&draining_blocks) };
+        let context = ShardContext {
+            number,
+            limits: config.limits,
+            inbox,
+            draining_blocks: Arc::clone(&draining_blocks),
+        };
         let (io, spin_limit) = (config.io, config.spin_limit);
         let body = move || {
             let _alive = theirs;
-            run(seat, (io, spin_limit), vms, &ready)
+            run(context, (io, spin_limit), vms, &ready)
         };
         let thread =
             std::thread::Builder::new().name(format!("shard-{number}")).spawn(body).map_err(failed)?;
@@ -88,17 +92,17 @@ impl AsFd for ShardThread {
 }
 
 fn run(
-    seat: Seat,
+    context: ShardContext,
     (io, spin_limit): (DriverChoice, Duration),
     vms: ShardVms,
     ready: &Sender<Waker>,
 ) -> Result<Ended, MediaFault> {
     let (driver, which) = open_driver(io, spin_limit)?;
     let names: Vec<_> = vms.iter().map(|(vm, _)| vm.export.name()).collect();
-    tracing::info!("Shard {} serves {}; {which}", seat.number, names.join(", "));
+    tracing::info!("Shard {} serves {}; {which}", context.number, names.join(", "));
     // The other side waits for it, unless the whole start has failed.
     let _ = ready.send(lode_media::Driver::waker(&driver));
-    Shard::new(seat, driver, vms).run()
+    Shard::new(context, driver, vms).run()
 }
 
 fn ended(number: usize) -> ServerError {

@@ -400,7 +400,7 @@ impl Volume {
     }
 
     /// After the SSD failed: remembers for the next start what the engine wants remembered, so that it can go on.
-    pub(crate) fn look_after_fence(&mut self) {
+    pub(crate) fn advance_fence(&mut self) {
         let Some(distrust) = self.engine.wants_fence().filter(|_| !self.fence_failed) else { return };
         let (name, path) = (self.export.name(), self.fence.path().display());
         match (self.fence.put_up(distrust), distrust) {

@@ -182,13 +182,13 @@ impl Host<'_> {
         while over.contains(&false) {
             let at = self.rng.below(lives.len() as u64) as usize;
             let life = &mut lives[at];
-            let gets_on =
+            let made_progress =
                 self.with(at, |plan, volume, rng| volume.guest.live_on(plan, &mut volume.world, rng, life));
             if over[at] {
                 // Others may wait for what it has under way.
                 self.with(at, |_, volume, _| volume.world.step());
             }
-            over[at] = !gets_on.map_err(|error| format!("volume {at}: {error}"))?;
+            over[at] = !made_progress.map_err(|error| format!("volume {at}: {error}"))?;
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(crate) enum End {
 }
 
 /// A handshake under way.
-pub(crate) struct Opening {
+pub(crate) struct PendingHandshake {
     pub socket: OwnedFd,
     /// Which listener it came from.
     pub listener: usize,
@@ -36,11 +36,11 @@ pub(crate) struct Opening {
     outcome: Option<Progress>,
 }
 
-impl Opening {
-    pub(crate) fn new(socket: OwnedFd, listener: usize, now: Instant) -> Opening {
+impl PendingHandshake {
+    pub(crate) fn new(socket: OwnedFd, listener: usize, now: Instant) -> PendingHandshake {
         let mut output = Vec::new();
         let handshake = Handshake::start(&mut output);
-        Opening {
+        PendingHandshake {
             socket,
             listener,
             deadline: now + HANDSHAKE_LIMIT,
