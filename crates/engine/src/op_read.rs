@@ -228,7 +228,7 @@ impl Engine {
         if result.is_ok() && ssd.store.places().is_intact(place, data) {
             return true;
         }
-        ssd.store.places_mut().distrust(place);
+        ssd.store.places_mut().quarantine(place);
         self.lost_places += 1;
         if !ssd.store.places().is_dirty(place) {
             flight.copy = SsdCopy::None;

@@ -260,7 +260,7 @@ impl Engine {
     /// A write to this place failed: it is not used again, and the share shrinks by it.
     pub(crate) fn place_failed(&mut self, place: Place) {
         if let Some(ssd) = &mut self.ssd {
-            ssd.store.places_mut().distrust(place);
+            ssd.store.places_mut().quarantine(place);
             self.lost_places += 1;
         }
     }

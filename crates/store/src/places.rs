@@ -52,7 +52,7 @@ pub struct Places {
     next_version: u64,
     durable_version: u64,
     /// Places that failed: what they hold may still count, but they are not used again.
-    distrusted: HashSet<Place>,
+    quarantined: HashSet<Place>,
     dirty: u32,
     journal_failed: bool,
 }
@@ -93,7 +93,7 @@ impl Places {
             buffer: RecordBuffer::default(),
             next_version: version + 1,
             durable_version: version,
-            distrusted: HashSet::new(),
+            quarantined: HashSet::new(),
             dirty,
             journal_failed: false,
         }
@@ -141,13 +141,13 @@ impl Places {
     }
 
     /// The place's medium failed: it is not used again once what it holds is given up.
-    pub fn distrust(&mut self, place: Place) {
-        self.distrusted.insert(place);
+    pub fn quarantine(&mut self, place: Place) {
+        self.quarantined.insert(place);
     }
 
     /// Places that failed.
     pub fn quarantined(&self) -> u32 {
-        self.distrusted.len() as u32
+        self.quarantined.len() as u32
     }
 
     fn hold(&mut self, place: Place, held: Held) {
@@ -294,7 +294,7 @@ impl Places {
 
     fn clear(&mut self, place: Place) {
         self.hold(place, Held { entry: Entry::default(), volatile: false });
-        if !self.distrusted.contains(&place) {
+        if !self.quarantined.contains(&place) {
             self.free.push_back(place);
         }
     }
