@@ -15,7 +15,7 @@ pub(crate) fn admit_next(engine: &mut Engine) -> bool {
     let Some(next) = engine.admission.front() else { return false };
     let refusal = if !engine.is_valid(&next.op) {
         Some(GuestError::Invalid)
-    } else if engine.alarms.failed && !matches!(next.op, GuestOp::Read { .. }) {
+    } else if !engine.health.is_well() && !matches!(next.op, GuestOp::Read { .. }) {
         // Without durability there is nothing to promise a writer.
         Some(GuestError::Io)
     } else {
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     pub(crate) fn does_without_room(&self) -> bool {
-        self.starved || self.alarms.failed
+        self.starved || !self.health.is_well()
     }
 
     /// Looks once a tick whether anything can still make room. Two ticks without, and it is given up
@@ -126,7 +126,7 @@ impl Engine {
             GuestOp::Flush => {
                 self.issue_all_again();
                 let request = self.requests.insert(new(None, true));
-                if self.alarms.failed {
+                if !self.health.is_well() {
                     self.fail_request(request, GuestError::Io);
                 }
                 self.request_part_done(request, Served::Dram);
@@ -302,7 +302,7 @@ impl Engine {
             op.holds_frame = true;
         }
         if (op.fill_ssd || op.to_ssd.is_some())
-            && !self.alarms.failed
+            && self.health.is_well()
             && let Some(ssd) = &mut self.ssd
             && ssd.store.places().available() > 0
         {
@@ -392,7 +392,7 @@ impl Engine {
             }
             Effect::Evict { level, slot, block, .. } => {
                 // After a failure it may be what stands in for the SSD.
-                if self.blocks.is_known(block) || self.alarms.failed {
+                if self.blocks.is_known(block) || !self.health.is_well() {
                     self.release(block, level, slot);
                     self.push_op(block, Op::Evict(level));
                 } else {

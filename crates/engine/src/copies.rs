@@ -122,7 +122,7 @@ impl Engine {
     fn places_for_copies(&self, level: Level) -> u32 {
         match level {
             Level::Dram => 0,
-            Level::Ssd if self.alarms.failed => 0,
+            Level::Ssd if !self.health.is_well() => 0,
             Level::Ssd => self.ssd.as_ref().map_or(0, |ssd| ssd.store.places().available()),
             Level::ReadSsd => self.read_ssd.available(),
         }
@@ -155,7 +155,7 @@ impl Engine {
         let Some(&Op::Copy { to, from }) = flight.queue.front() else { return };
         let is_there = match to {
             Level::Dram => true,
-            Level::Ssd => flight.copy.place().is_some() || self.alarms.failed,
+            Level::Ssd => flight.copy.place().is_some() || !self.health.is_well(),
             Level::ReadSsd => flight.mirror.is_some() || self.read_ssd.is_gone(),
         };
         match (flight.source(from), flight.frame) {

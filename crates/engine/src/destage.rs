@@ -242,7 +242,7 @@ impl Engine {
         if !stays {
             flight.copy = SsdCopy::None;
         }
-        if self.alarms.failed {
+        if !self.health.is_well() {
             // The journal takes nothing any more.
             places.clean_unrecorded(place);
             self.op_done(block);

@@ -185,7 +185,7 @@ impl Engine {
     /// disk is slower than guests overwrite what was cleaned, the block stays dirty until it leaves.
     pub(crate) fn ask_to_clean(&mut self, block: BlockNo, slot: u32) {
         let has_room = self.drain.asked.len() < self.config.quota.ssd_blocks as usize;
-        if has_room && !self.alarms.failed {
+        if has_room && self.health.is_well() {
             self.drain.asked.push_back(Target { block, slot: Some(slot) });
         }
     }

@@ -61,7 +61,7 @@ impl Engine {
     /// Holds the operation at the head of `block`'s queue until `version` is durable.
     pub(crate) fn gate(&mut self, version: u64, block: BlockNo) {
         self.set_stage(block, Stage::Gate);
-        if self.alarms.failed {
+        if !self.health.is_well() {
             self.gate_failed(block);
         } else {
             self.durable.gates.push((version, block));
@@ -90,7 +90,7 @@ impl Engine {
     pub(crate) fn answer_when_kept(&mut self, request: usize, version: u64) {
         if version <= self.kept_version() {
             self.answer(request);
-        } else if self.alarms.failed {
+        } else if !self.health.is_well() {
             self.fail_request(request, GuestError::Io);
             self.answer(request);
         } else {

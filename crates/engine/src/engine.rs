@@ -16,11 +16,11 @@ use crate::drain::Drain;
 use crate::dram::Dram;
 use crate::durable::Durable;
 use crate::guest::{Event, GuestRequest};
+use crate::health::Health;
 use crate::io::{Io, Owner};
 use crate::range::RangeOp;
 use crate::read_ssd::ReadSsd;
 use crate::reissue::Reissues;
-use crate::rescue::Rescue;
 use crate::shelf::Shelf;
 use crate::ssd::Ssd;
 use crate::{Buf, admit};
@@ -191,7 +191,7 @@ pub struct Engine {
     pub(crate) durable: Durable,
     pub(crate) destage: Destage,
     pub(crate) drain: Drain,
-    pub(crate) rescue: Rescue,
+    pub(crate) health: Health,
     pub(crate) copies: Copies,
     pub(crate) reissues: Reissues,
     pub(crate) range: Option<RangeOp>,
@@ -233,7 +233,7 @@ impl Engine {
             durable: Durable::default(),
             destage: Destage::default(),
             drain: Drain::default(),
-            rescue: Rescue::default(),
+            health: Health::default(),
             copies: Copies::default(),
             reissues: Reissues::default(),
             range: None,
@@ -375,7 +375,13 @@ impl Engine {
 
     /// What went wrong so far.
     pub fn alarms(&self) -> Alarms {
-        Alarms { read_ssd_gone: self.read_ssd.is_gone(), ..self.alarms }
+        Alarms {
+            read_ssd_gone: self.read_ssd.is_gone(),
+            failed: !self.health.is_well(),
+            ssd_failed: self.health.has_failed(DeviceId::Ssd),
+            backing_failed: self.health.has_failed(DeviceId::Backing),
+            ..self.alarms
+        }
     }
 
     /// What is in the cache and under way.
@@ -431,8 +437,7 @@ impl Engine {
 
     /// Durability is lost: everybody who waits for it is told, and nobody is promised it again. A failed
     /// flush is final, because what it should have covered may be gone without another error.
-    pub(crate) fn fail(&mut self) {
-        self.alarms.failed = true;
+    pub(crate) fn end_durability(&mut self) {
         for request in self.durable.give_up_waiters() {
             self.fail_request(request, crate::GuestError::Io);
             self.answer(request);
@@ -452,7 +457,7 @@ impl Engine {
         if entry.parts_left > 0 {
             return;
         }
-        if entry.durable && self.alarms.failed {
+        if entry.durable && !self.health.is_well() {
             entry.error.get_or_insert(crate::GuestError::Io);
         }
         match (entry.durable, entry.error) {

@@ -23,6 +23,7 @@ mod dram;
 mod durable;
 mod engine;
 mod guest;
+mod health;
 mod io;
 mod op_read;
 mod op_write;

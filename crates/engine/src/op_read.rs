@@ -115,7 +115,7 @@ impl Engine {
             SsdCopy::None => false,
             SsdCopy::Lost(_) => true,
             SsdCopy::Whole(place) => {
-                is_dirty(place) && (flight.slot(Level::Ssd).is_none() || self.alarms.failed)
+                is_dirty(place) && (flight.slot(Level::Ssd).is_none() || !self.health.is_well())
             }
         }
     }
@@ -299,7 +299,7 @@ impl Engine {
         }
         // A dirty copy that could not be written back stays the one that counts.
         let has_copy = self.blocks.get(block).is_some_and(|flight| flight.copy.place().is_some());
-        if op.holds_place && !has_copy && !self.alarms.failed {
+        if op.holds_place && !has_copy && self.health.is_well() {
             op.holds_place = false;
             let place = self.take_place();
             self.update_head(block, op);

@@ -24,7 +24,7 @@ impl Engine {
         let is_hopeless = (source.is_none() && !whole)
             || (flight.backing_failed && must_write_back)
             || (!op.holds_place && !op.to_backing);
-        if is_hopeless || self.alarms.failed {
+        if is_hopeless || !self.health.is_well() {
             self.access_failed(block, &op, GuestError::Io);
             return;
         }
@@ -179,7 +179,7 @@ impl Engine {
         let is_lost = self.blocks.get(block).is_some_and(|flight| flight.copy.is_lost());
         if !is_lost {
             self.backing_has_it(block, op);
-        } else if self.alarms.failed {
+        } else if !self.health.is_well() {
             self.access_failed(block, &op, GuestError::Io);
         } else {
             self.update_head(block, AccessOp { on_backing: true, ..op });
@@ -213,7 +213,7 @@ impl Engine {
     ) {
         let waits_for_it = op.is_write && !op.to_backing;
         // After a failure there must come nothing more that is newer than the backing disk.
-        if result.is_err() || (waits_for_it && self.alarms.failed) {
+        if result.is_err() || (waits_for_it && !self.health.is_well()) {
             self.place_failed(place);
             if waits_for_it {
                 self.write_to_disk_instead(block, op);
@@ -298,7 +298,7 @@ impl Engine {
         let version = ssd.store.places().entry(place).version;
         if !self.writes_back() {
             self.op_done(block);
-        } else if version > ssd.store.durable_version() && !self.alarms.failed {
+        } else if version > ssd.store.durable_version() && self.health.is_well() {
             self.gate(version, block);
         } else {
             self.set_stage(block, Stage::Destage);

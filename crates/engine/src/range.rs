@@ -129,7 +129,7 @@ impl Engine {
         range.step = Step::Forget(version);
         if durable {
             self.range_to_device();
-        } else if self.alarms.failed {
+        } else if !self.health.is_well() {
             self.range_failed();
         }
     }
@@ -164,7 +164,7 @@ impl Engine {
             .iter()
             .any(|&block| self.blocks.get(block).is_some_and(|flight| flight.copy.place().is_some()));
         range.step = Step::Flush(self.backing.mark());
-        if result.is_err() || (holds_dirty && self.alarms.failed) {
+        if result.is_err() || (holds_dirty && !self.health.is_well()) {
             self.range_failed();
         } else if !holds_dirty {
             self.range_done();

@@ -132,7 +132,7 @@ impl Engine {
         let is_newest = queue.all(|op| matches!(op, Op::Access(op) if !op.is_write));
         let is_alone = flight.copy == SsdCopy::None;
         let has_room = self.ssd.as_ref().is_some_and(|ssd| ssd.store.places().available() > places_needed);
-        (is_whole && is_newest && is_alone && has_room && !self.alarms.failed).then_some(*op)
+        (is_whole && is_newest && is_alone && has_room && self.health.is_well()).then_some(*op)
     }
 
     /// Asks the scheme to cache the block, and carries out what follows. False: it has no room.
@@ -209,7 +209,7 @@ impl Engine {
         let (id, error) = (write.id, write.error);
         let Some((place, crc)) = write.copy.take() else { return };
         // After a failure there must come nothing more that is newer than the backing disk.
-        let ok = result.is_ok() && !self.alarms.failed;
+        let ok = result.is_ok() && self.health.is_well();
         let mut version = 0;
         if ok {
             version = self.put_on_ssd(block, place, crc, true);

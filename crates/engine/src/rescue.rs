@@ -12,20 +12,6 @@ use crate::command::DeviceId;
 use crate::engine::Engine;
 use lode_store::Distrust;
 
-/// Whether dirty blocks of an SSD that failed are brought to the backing disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Rescue {
-    /// Nothing failed, or the backing disk did.
-    #[default]
-    Off,
-    /// The next start is to be told first.
-    Wanted,
-    /// It may begin.
-    On,
-    /// The next start knows that the disk has everything.
-    Over,
-}
-
 impl Engine {
     /// A device that others use as well has failed one of them (see [`crate::SharedDevice`]), and so all of them: what this
     /// engine was told of its flushes is worth no more than what the other one was told.
@@ -44,56 +30,41 @@ impl Engine {
 
     /// Whether a device failed in a way that ends durability, so that it has failed all who use it.
     pub fn has_failed(&self, device: DeviceId) -> bool {
-        match device {
-            DeviceId::Ssd => self.alarms.ssd_failed,
-            DeviceId::Backing => self.alarms.backing_failed,
-            DeviceId::ReadSsd => false,
-        }
+        self.health.has_failed(device)
     }
 
     /// The SSD failed, and not only a place of it.
     pub(crate) fn fail_ssd(&mut self) {
-        self.alarms.ssd_failed = true;
-        if !self.alarms.failed {
-            self.rescue = Rescue::Wanted;
-        }
+        self.health.ssd_failed();
         if let Some(ssd) = &mut self.ssd {
             ssd.store.places_mut().note_journal_failed();
         }
-        self.fail();
+        self.end_durability();
     }
 
     /// What the backing disk was told to keep may be lost: nothing more is brought to it.
     pub(crate) fn fail_backing(&mut self) {
-        self.alarms.backing_failed = true;
-        self.rescue = Rescue::Off;
-        self.fail();
+        self.health.backing_failed();
+        self.end_durability();
     }
 
     /// Whether dirty blocks may be written to the backing disk.
     pub(crate) fn writes_back(&self) -> bool {
-        !self.alarms.failed || matches!(self.rescue, Rescue::On | Rescue::Over)
+        self.health.writes_back()
     }
 
     /// After the SSD failed: what must be remembered durably for the next start ([`lode_store::VolumeSpec`])
     /// before the engine goes on. Then [`Engine::fenced`] is to be called.
     pub fn wants_fence(&self) -> Option<Distrust> {
-        match self.rescue {
-            Rescue::Wanted if self.dirty_blocks() > 0 => Some(Distrust::Clean),
-            Rescue::On if self.dirty_blocks() == 0 => Some(Distrust::All),
-            _ => None,
-        }
+        self.health.wants_fence(self.dirty_blocks())
     }
 
     /// What [`Engine::wants_fence`] asked for is remembered.
     pub fn fenced(&mut self) {
-        match self.wants_fence() {
-            Some(Distrust::Clean) => {
-                self.rescue = Rescue::On;
-                self.drain_up_to(u64::MAX);
-            }
-            Some(Distrust::All) => self.rescue = Rescue::Over,
-            None => {}
+        let Some(distrust) = self.wants_fence() else { return };
+        self.health.fenced(distrust);
+        if self.health.is_rescue_on() {
+            self.drain_up_to(u64::MAX);
         }
     }
 
@@ -101,12 +72,12 @@ impl Engine {
     /// host stops may be lost.
     pub fn is_rescuing(&self) -> bool {
         let is_left = || self.dirty_blocks() > self.blocks.lost() as u32;
-        self.wants_fence().is_some() || (self.rescue == Rescue::On && is_left())
+        self.wants_fence().is_some() || (self.health.is_rescue_on() && is_left())
     }
 
     /// Goes on with what was left.
     pub(crate) fn resume_rescue(&mut self) {
-        if self.rescue == Rescue::On && self.drain.left().is_none() && self.is_rescuing() {
+        if self.health.is_rescue_on() && self.drain.left().is_none() && self.is_rescuing() {
             self.drain_up_to(u64::MAX);
         }
     }

@@ -1,0 +1,146 @@
+//! The health of a volume: what can still be promised after a device failed, and what is done about it. A table of its
+//! transitions is in `docs/design.md`. It must not know what failed devices held, or who waits.
+
+use lode_store::Distrust;
+
+use crate::command::DeviceId;
+
+/// What can be promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// Everything.
+    #[default]
+    Well,
+    /// Nothing is durable on the SSD any more: what it held dirty is brought to the backing disk.
+    SsdFailed(Rescue),
+    /// What the backing disk was told to keep may be lost: nothing more is brought to it.
+    BackingFailed {
+        /// The SSD failed as well, before or after.
+        ssd_too: bool,
+    },
+}
+
+/// How far dirty blocks of an SSD that failed have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rescue {
+    /// The next start is to be told first, if there are any.
+    Wanted,
+    /// They are written to the backing disk.
+    On,
+    /// The next start knows that the disk has everything.
+    Over,
+}
+
+impl Health {
+    /// Whether what is acknowledged as durable is.
+    pub(crate) fn is_well(self) -> bool {
+        self == Health::Well
+    }
+
+    /// Whether a device failed in a way that ends durability.
+    pub(crate) fn has_failed(self, device: DeviceId) -> bool {
+        match (device, self) {
+            (DeviceId::Ssd, Health::SsdFailed(_) | Health::BackingFailed { ssd_too: true }) => true,
+            (DeviceId::Backing, Health::BackingFailed { .. }) => true,
+            // What the read SSD holds is promised to nobody.
+            _ => false,
+        }
+    }
+
+    /// Whether dirty blocks may be written to the backing disk.
+    pub(crate) fn writes_back(self) -> bool {
+        matches!(self, Health::Well | Health::SsdFailed(Rescue::On | Rescue::Over))
+    }
+
+    /// Whether dirty blocks of an SSD that failed are on their way to the backing disk.
+    pub(crate) fn is_rescue_on(self) -> bool {
+        self == Health::SsdFailed(Rescue::On)
+    }
+
+    /// What the next start must be told before anything more is done, with so many dirty blocks left.
+    pub(crate) fn wants_fence(self, dirty_blocks: u32) -> Option<Distrust> {
+        match self {
+            Health::SsdFailed(Rescue::Wanted) if dirty_blocks > 0 => Some(Distrust::Clean),
+            Health::SsdFailed(Rescue::On) if dirty_blocks == 0 => Some(Distrust::All),
+            _ => None,
+        }
+    }
+
+    /// The SSD failed.
+    pub(crate) fn ssd_failed(&mut self) {
+        *self = match *self {
+            Health::Well => Health::SsdFailed(Rescue::Wanted),
+            Health::BackingFailed { .. } => Health::BackingFailed { ssd_too: true },
+            failed => failed,
+        };
+    }
+
+    /// The backing disk failed.
+    pub(crate) fn backing_failed(&mut self) {
+        let ssd_too = self.has_failed(DeviceId::Ssd);
+        *self = Health::BackingFailed { ssd_too };
+    }
+
+    /// The next start will not believe this of the SSD.
+    pub(crate) fn fenced(&mut self, distrust: Distrust) {
+        *self = match (*self, distrust) {
+            (Health::SsdFailed(Rescue::Wanted), Distrust::Clean) => Health::SsdFailed(Rescue::On),
+            (Health::SsdFailed(Rescue::On), Distrust::All) => Health::SsdFailed(Rescue::Over),
+            (health, _) => health,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Health; 6] = [
+        Health::Well,
+        Health::SsdFailed(Rescue::Wanted),
+        Health::SsdFailed(Rescue::On),
+        Health::SsdFailed(Rescue::Over),
+        Health::BackingFailed { ssd_too: false },
+        Health::BackingFailed { ssd_too: true },
+    ];
+
+    fn after(mut health: Health, event: impl FnOnce(&mut Health)) -> Health {
+        event(&mut health);
+        health
+    }
+
+    #[test]
+    fn transitions_are_those_of_the_table() {
+        let [well, wanted, on, over, backing, both] = ALL;
+        let events: [(fn(&mut Health), [Health; 6]); 4] = [
+            (Health::ssd_failed, [wanted, wanted, on, over, both, both]),
+            (Health::backing_failed, [backing, both, both, both, backing, both]),
+            (|health| health.fenced(Distrust::Clean), [well, on, on, over, backing, both]),
+            (|health| health.fenced(Distrust::All), [well, wanted, over, over, backing, both]),
+        ];
+        for (event, expected) in events {
+            assert_eq!(ALL.map(|health| after(health, event)), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_that_failed_is_well_again_or_forgotten() {
+        let events: [fn(&mut Health); 4] = [
+            Health::ssd_failed,
+            Health::backing_failed,
+            |health| health.fenced(Distrust::Clean),
+            |health| health.fenced(Distrust::All),
+        ];
+        for health in ALL {
+            for event in events {
+                let then = after(health, event);
+                assert!(health.is_well() || !then.is_well());
+                for device in [DeviceId::Ssd, DeviceId::Backing] {
+                    assert!(then.has_failed(device) || !health.has_failed(device));
+                }
+                // Once the backing disk has failed nothing is brought to it any more.
+                assert!(!(then.has_failed(DeviceId::Backing) && then.writes_back()));
+            }
+        }
+    }
+}
