@@ -1,15 +1,19 @@
-//! Where tests and benches find their data: what is committed in `testdata/`, and real traces, which are too large for
-//! the repository and are read from a folder outside of it. Only tests, benches and examples depend on this crate; it must
-//! not know what the data means.
+//! Where tests and benches find their data: what is committed in `testdata/`, the corpora of the fuzz targets, and real
+//! traces, which are too large for the repository and are read from a folder outside of it. Only tests, benches and
+//! examples depend on this crate; it must not know what the data means.
 //!
 //! What is committed has to be there: a missing file fails the test. A real trace may be missing: the test says in one
 //! line that it is skipped.
 
 #![forbid(unsafe_code)]
 
+mod corpus;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+
+pub use corpus::{check_corpus, targets};
 
 /// Names the folder with real traces.
 const TRACES_VARIABLE: &str = "LODE_TRACES";
