@@ -4,6 +4,7 @@
 pub mod config;
 pub mod format;
 pub mod nbd;
+pub mod nbd_client;
 mod trace;
 
 pub use trace::{Outcome, check};
