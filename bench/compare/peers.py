@@ -7,6 +7,7 @@ had a processor. The peer gets the format it reads fastest and the hash table si
 import argparse
 import json
 import lzma
+import os
 import statistics
 import subprocess
 import sys
@@ -19,7 +20,8 @@ import numpy
 import zstandard
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TRACES = ROOT.parent / "shared" / "traces"
+# The folder of real traces, found as crates/testdata finds it.
+TRACES = Path(os.environ.get("LODE_TRACES", ROOT.parent / "shared" / "traces"))
 WRITE = 1 << 31
 BLOCK_MASK = WRITE - 1
 HASHPOWERS = (20, 21, 22)
@@ -91,11 +93,11 @@ class Trace:
         return libcachesim.TraceReader(str(path or self.oracle), libcachesim.TraceType.ORACLE_GENERAL_TRACE, parameters)
 
 
-def shared(name):
-    """The bytes of a trace that is kept beside the repository; None without it."""
+def real_trace(name):
+    """The bytes of a real trace; None without it."""
     path = TRACES / name
     if not path.exists():
-        print(f"skipped: {path.name} is not in {TRACES}")
+        print(f"skipped: {path.name} is not in {TRACES}; set LODE_TRACES to the folder with the real traces")
         return None
     if path.suffix == ".xz":
         return lzma.decompress(path.read_bytes())
@@ -103,7 +105,7 @@ def shared(name):
 
 
 def cloudphysics(folder):
-    data = shared("cloudphysics-w106-lbn.u32le.xz")
+    data = real_trace("cloudphysics-w106-lbn.u32le.xz")
     if data is None:
         return None
     words = numpy.frombuffer(data, dtype="<u4").copy()
@@ -118,7 +120,7 @@ def cloudphysics(folder):
 
 def arc(name, folder):
     """A trace of runs: first block, number of blocks, two more columns."""
-    data = shared(f"{name}.lis.zst")
+    data = real_trace(f"{name}.lis.zst")
     if data is None:
         return None
     rows = numpy.array(data.split(), dtype="<i8").reshape(-1, 4)

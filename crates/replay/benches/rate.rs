@@ -34,8 +34,7 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const LEAST_OF_LRU: f64 = 20.0;
 /// Those of which less is asked, and how much.
 const LEAST_OF_SOME: (&[&str], f64) = (&["belady", "lirs"], 10.0);
-const REAL_TRACE: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/cloudphysics-2h.vscsi.zst");
+const REAL_TRACE: &str = "cloudphysics-2h.vscsi.zst";
 /// A tenth of the real trace's distinct blocks, and a quarter of that.
 const REAL_SSD_BLOCKS: u32 = 26_880;
 const REAL_DRAM_BLOCKS: u32 = REAL_SSD_BLOCKS / 4;
@@ -108,11 +107,8 @@ fn main() {
 
 /// The share of LRU's rate on a real trace.
 fn real(only: &str) {
-    if !std::path::Path::new(REAL_TRACE).exists() {
-        println!("skipped: {REAL_TRACE} is not there, and so no table of a real trace");
-        return;
-    }
-    let mut reader = open_trace(REAL_TRACE, &ReadOptions::default()).expect("the trace");
+    let Some(path) = lode_testdata::trace(REAL_TRACE) else { return };
+    let mut reader = open_trace(path, &ReadOptions::default()).expect("the trace");
     let (mut requests, mut batch) = (Vec::new(), Vec::new());
     while reader.next_batch(&mut batch).expect("good requests") > 0 {
         requests.append(&mut batch);

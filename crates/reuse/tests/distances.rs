@@ -6,8 +6,6 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-mod common;
-
 type Trace = Vec<(AccessOp, u64)>;
 
 /// The definition, word by word: reference stream, useful accesses, distinct blocks strictly between.
@@ -246,7 +244,7 @@ fn check_curve(name: &str, expected: &Value, curve: &Curve) {
 
 #[test]
 fn worked_examples_of_the_paper() {
-    let Some(vectors) = common::vectors() else { return };
+    let vectors = lode_testdata::vectors();
     let examples: Vec<_> = vectors
         .as_object()
         .expect("vectors by name")
@@ -285,7 +283,7 @@ fn worked_examples_of_the_paper() {
 /// What the paper prints under its figures 8 and 9, and other readings of the definitions, which do not give that.
 #[test]
 fn figures_8_and_9_say_what_is_stated() {
-    let Some(vectors) = common::vectors() else { return };
+    let vectors = lode_testdata::vectors();
     let largest = |metric, trace: &Trace| {
         let tally = distances(metric, trace).1;
         (tally.max().map(u64::from), Some(tally.blocks_needed()))
@@ -318,7 +316,7 @@ fn figures_8_and_9_say_what_is_stated() {
 
 #[test]
 fn blocks_follow_from_the_largest_distance() {
-    let Some(vector) = common::vector("etica_eq2") else { return };
+    let vector = lode_testdata::vector("etica_eq2");
     let (block_size, expected) = (&vector["block_size"], &vector["expected"]);
     let bytes = |trace: &[(AccessOp, u64)]| {
         Some(distances(Metric::PodWb, trace).1.blocks_needed() * block_size.as_u64().expect("a size"))
@@ -347,7 +345,7 @@ fn a_read_only_cache_may_need_less_than_the_largest_distance_says() {
 
 #[test]
 fn popularity_follows_equation_1() {
-    let Some(vector) = common::vector("etica_eq1_popularity") else { return };
+    let vector = lode_testdata::vector("etica_eq1_popularity");
     let examples = vector.as_array().expect("examples");
     assert_eq!(examples.len(), 4);
     for example in examples {

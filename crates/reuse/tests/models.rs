@@ -3,7 +3,6 @@
 use lode_reuse::{CounterStacksConfig, Curve, CurveKind, Method, Profiler, ReuseError};
 use lode_types::AccessOp::{self, Read, Write};
 
-mod common;
 #[path = "common/traces.rs"]
 mod traces;
 
@@ -36,7 +35,7 @@ fn zipf_trace(blocks: u64, len: usize) -> Vec<(AccessOp, u64)> {
 
 #[test]
 fn aet_of_a_cyclic_scan() {
-    let Some(vector) = common::vector("aet_cyclic") else { return };
+    let vector = lode_testdata::vector("aet_cyclic");
     let trace: Vec<_> = (0..40).map(|at| (Read, at % 4)).collect();
     let curve = profiler(CurveKind::Trd, Method::Aet, &trace).curve();
     let ratios = vector["miss_ratio"].as_object().expect("miss ratios by size");

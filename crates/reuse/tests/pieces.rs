@@ -7,8 +7,6 @@ use lode_types::AccessOp::{self, Read, Write};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-mod common;
-
 type Trace = Vec<(AccessOp, u64)>;
 
 fn trace(blocks: u64, len: usize) -> impl Strategy<Value = Trace> {
@@ -179,7 +177,7 @@ fn intensity_is_accesses_a_second_and_block() {
 /// RPAC, Table 2: how many of a workload's blocks are both read and written.
 #[test]
 fn working_sets_of_reads_and_writes_overlap_as_in_table_2() {
-    let Some(vector) = common::vector("rpac_table2_overlap") else { return };
+    let vector = lode_testdata::vector("rpac_table2_overlap");
     let workloads = vector.as_object().expect("workloads");
     let mut compared = 0;
     for workload in workloads.values().filter(|workload| workload.is_object()) {

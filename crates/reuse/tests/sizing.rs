@@ -6,8 +6,6 @@ use lode_types::AccessOp;
 use proptest::prelude::*;
 use serde_json::Value;
 
-mod common;
-
 /// A demand from the hits at 0, 1, 2 ... blocks.
 fn demand(hits_by_size: &[u64], accesses: u64) -> VmDemand {
     let mut vm = VmDemand::new(&Curve::default());
@@ -187,7 +185,7 @@ fn plain_marginal(vms: &[VmDemand], capacity: u64) -> Vec<u64> {
 
 #[test]
 fn both_solvers_find_the_cliff() {
-    let Some(vector) = common::vector("alloc_small") else { return };
+    let vector = lode_testdata::vector("alloc_small");
     let curve = |name: &str| demand(&numbers(&vector["curves"][name]), 100);
     let vms = [curve("vm0"), curve("vm1"), curve("vm2")];
     let capacity = vector["capacity"].as_u64().expect("a number");
@@ -218,7 +216,7 @@ fn exponential_vm(largest: u64) -> VmDemand {
 
 #[test]
 fn printed_equation_3_prefers_starving() {
-    let Some(vector) = common::vector("etica_eq3_ppc") else { return };
+    let vector = lode_testdata::vector("etica_eq3_ppc");
     let vms = [exponential_vm(1000), exponential_vm(1000)];
     let literal = Objective::PpcLiteral { min_blocks: 1 };
     for (objective, key, argmax) in

@@ -4,8 +4,6 @@ use lode_reuse::sizing::{Hull, Method, Objective, Solver, Split, VmDemand, divid
 use lode_reuse::{Curve, CurvePoint, ReuseError};
 use proptest::prelude::*;
 
-mod common;
-
 fn demand(hits_by_size: &[u64], accesses: u64) -> VmDemand {
     let mut vm = VmDemand::new(&Curve::default());
     let rises = |&size: &usize| hits_by_size[size] > hits_by_size[size - 1];
@@ -42,7 +40,7 @@ fn best_mixture(vm: &VmDemand, size: u64, largest: u64) -> f64 {
 
 #[test]
 fn the_worked_example() {
-    let Some(vector) = common::vector("talus") else { return };
+    let vector = lode_testdata::vector("talus");
     let point = |key: &str| {
         let size = vector[key][0].as_u64().expect("a size");
         (size, vector[key][1].as_f64().expect("misses"))

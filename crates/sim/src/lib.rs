@@ -10,7 +10,7 @@
 //!   of an older one, or the durable one. Writes are so torn at any sector and reordered at will. Writes still under way at
 //!   the cut count as written. Host memory is gone, or of an earlier boot.
 //! * **Kill**: the devices keep all that completed, and each write under way happens or does not. Host memory is gone, but
-//!   for the record buffer ([`lode_engine::RecordStorage`]). Nothing that was acknowledged may be lost.
+//!   for the record buffer ([`lode_store::RecordStorage`]). Nothing that was acknowledged may be lost.
 //! * **Failed flush**: what it should have covered can still be read, and no later flush covers it until it is written again.
 //!   A device may be through with a flush, well or not, long before it says so. Several volumes may share the SSD, and
 //!   the device of their backing disks.

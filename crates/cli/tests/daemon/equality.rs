@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::num::NonZero;
-use std::path::Path;
 use std::sync::Mutex;
 
 use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
@@ -16,7 +15,7 @@ use serde_json::Value;
 
 use crate::common::{Site, lode_ok};
 
-const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/cloudphysics-2h.vscsi.zst");
+const TRACE: &str = "cloudphysics-2h.vscsi.zst";
 
 /// How many requests of the trace, and what caches.
 #[derive(Clone, Copy)]
@@ -62,11 +61,7 @@ const FIRST_REQUEST: usize = 20_000;
 
 /// Requests of the trace, and the size of the disk they were made for; `None` without the trace.
 fn requests(count: usize) -> Option<(Vec<TraceRequest>, u64)> {
-    if !Path::new(TRACE).exists() {
-        println!("skipped: ../shared is absent");
-        return None;
-    }
-    let mut reader = open_trace(Path::new(TRACE), &ReadOptions::default()).unwrap();
+    let mut reader = open_trace(lode_testdata::trace(TRACE)?, &ReadOptions::default()).unwrap();
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     while all.len() < FIRST_REQUEST + count && reader.next_batch(&mut batch).unwrap() > 0 {
         all.append(&mut batch);

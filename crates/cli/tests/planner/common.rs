@@ -1,6 +1,6 @@
 //! Running the program, and traces to run it on.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -102,13 +102,8 @@ pub fn two_vms(folder: &Folder) -> String {
 }
 
 /// A trace that many papers use, where it is there.
-pub fn shared(name: &str) -> Option<String> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces").join(name);
-    if path.exists() {
-        return path.to_str().map(str::to_owned);
-    }
-    println!("skipped: ../shared/traces/{name} is not there");
-    None
+pub fn real_trace(name: &str) -> Option<String> {
+    lode_testdata::trace(name)?.to_str().map(str::to_owned)
 }
 
 pub fn whole(value: &Value) -> u64 {

@@ -285,7 +285,7 @@ fn schemes_are_simulated() {
 
 #[test]
 fn a_real_trace_is_measured_alike_by_any_number_of_threads() {
-    let Some(trace) = shared("cloudphysics-2h.csv.zst") else { return };
+    let Some(trace) = real_trace("cloudphysics-2h.csv.zst") else { return };
     let run = |threads: &str| {
         good(&["curve", &trace, "--metric", "pod", "--policy", "ro", "--threads", threads, "--json"])
     };

@@ -78,7 +78,7 @@ fn a_made_trace_becomes_a_configuration() {
 
 #[test]
 fn a_downloaded_trace_becomes_a_configuration() {
-    let Some(trace) = shared("msr-hm_0-sample1k.csv.zst") else { return };
+    let Some(trace) = real_trace("msr-hm_0-sample1k.csv.zst") else { return };
     let folder = Folder::new();
     walk(&folder, &trace, "8MiB", "64MiB", "best");
 }

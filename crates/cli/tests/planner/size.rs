@@ -272,7 +272,7 @@ fn advice_is_true() {
 
 #[test]
 fn a_real_trace_is_sized_alike_by_any_number_of_threads() {
-    let Some(trace) = shared("cloudphysics-2h.csv.zst") else { return };
+    let Some(trace) = real_trace("cloudphysics-2h.csv.zst") else { return };
     let run = |threads: &str| {
         good(&[
             "size",

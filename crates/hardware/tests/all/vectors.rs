@@ -5,21 +5,8 @@ use lode_hardware::{
     Catalogue, Host, MirrorReadings, PowerW, energy_j, unreliability, unreliability_hybrid,
     unreliability_pair,
 };
+use lode_testdata::vector;
 use serde_json::Value;
-
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
-
-/// The worked example of this name; `None` without the file.
-fn vector(key: &str) -> Option<Value> {
-    let Ok(text) = std::fs::read_to_string(PATH) else {
-        println!("skipped: ../shared is absent");
-        return None;
-    };
-    let all: Value = serde_json::from_str(&text).expect("vectors.json is JSON");
-    let vector = all[key].clone();
-    assert!(!vector.is_null(), "{key} is not in {PATH}");
-    Some(vector)
-}
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
@@ -32,7 +19,7 @@ fn same(found: f64, expected: f64) {
 
 #[test]
 fn energy_is_that_of_equation_2() {
-    let Some(vector) = vector("tica_energy_eq2") else { return };
+    let vector = vector("tica_energy_eq2");
     let given = |key: &str| number(&vector["input"][key]);
     let ssd = |kind: &str, power: PowerW| {
         let spent = |count: &str, latency: &str| {
@@ -57,7 +44,7 @@ fn energy_is_that_of_equation_2() {
 
 #[test]
 fn reliability_is_that_of_equations_3_to_5() {
-    let Some(vector) = vector("tica_reliability") else { return };
+    let vector = vector("tica_reliability");
     let mission_h = number(&vector["mission_h"]);
     assert_eq!(mission_h, HOURS_PER_YEAR);
     let alpha = number(&vector["alpha"]);
@@ -95,7 +82,7 @@ fn reliability_is_that_of_equations_3_to_5() {
 
 #[test]
 fn the_catalogue_has_the_failure_rates_of_table_1() {
-    let Some(vector) = vector("tica_reliability") else { return };
+    let vector = vector("tica_reliability");
     let host = |name| Host::find(name).expect("a built-in host");
     let (wo, ro) = (host("tica-wo"), host("tica-ro"));
     assert_eq!(wo.ssd.mttf_h, number(&vector["mttf_h"]["WO"]));
@@ -113,7 +100,7 @@ fn the_catalogue_has_the_failure_rates_of_table_1() {
 
 #[test]
 fn cost_is_that_of_table_1() {
-    let Some(vector) = vector("tica_cost") else { return };
+    let vector = vector("tica_cost");
     const GB: f64 = 1e9;
     let host = |name| Host::find(name).expect("a built-in host");
     let (ro, wo, ucache) = (host("tica-ro"), host("tica-wo"), host("ucache"));
@@ -129,7 +116,7 @@ fn cost_is_that_of_table_1() {
     let saving_percent = 100.0 * (1.0 - tica / mirrored);
     assert!((saving_percent - number(&vector["saving_pct"])).abs() < 1e-3);
     // The paper's headline is not what its table gives, but no more than a per cent above.
-    let Some(headlines) = self::vector("headlines") else { return };
+    let headlines = lode_testdata::vector("headlines");
     let stated_percent = number(&headlines["TICA"]["cost_pct"]);
     assert_eq!(stated_percent, number(&vector["stated_pct"]));
     assert!((saving_percent..saving_percent + 1.0).contains(&stated_percent));

@@ -2,6 +2,7 @@
 //! other.
 
 mod client;
+mod corpus;
 mod handshake;
 mod roundtrip;
 mod streams;

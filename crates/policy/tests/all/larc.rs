@@ -9,7 +9,7 @@ use crate::one_level::compare_with;
 use crate::oracle::larc::PlainLarc;
 use crate::oracle::one_level::PlainOneLevel;
 use crate::replacements::{any_policy, any_steps, hits_beside_a_scan};
-use crate::vectors::vector;
+use lode_testdata::vector;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
@@ -40,7 +40,7 @@ fn outcome(driver: &mut Driver, block: u64) -> &'static str {
 
 #[test]
 fn the_worked_example() {
-    let Some(vector) = vector("larc_small") else { return };
+    let vector = vector("larc_small");
     let quota = Quota::new(0, vector["C"].as_u64().unwrap() as u32);
     let mut driver = Driver::new(&settings("larc", &[]), quota, quota);
     let blocks = vector["blocks"].as_array().unwrap().iter().map(|block| block.as_u64().unwrap());

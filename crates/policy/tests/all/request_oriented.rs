@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::oracle::request_oriented::Oracle;
-use crate::vectors::vector;
+use lode_testdata::vector;
 
 const PROCESSES: u32 = 6;
 const LOCKS: u32 = 3;
@@ -273,7 +273,7 @@ fn admitted(policy: AdmissionPolicy, mix: &[(bool, f64)]) -> f64 {
 
 #[test]
 fn table_1_sync_admits_the_synchronous_share() {
-    let Some(table) = vector("reqorient_table1") else { return };
+    let table = vector("reqorient_table1");
     let column = |key: &str, sync: bool| -> Vec<(bool, f64)> {
         table[key].as_array().unwrap().iter().map(|percent| (sync, percent.as_f64().unwrap())).collect()
     };
@@ -312,7 +312,7 @@ fn table_3_share(table: &Value, options: AdmissionOptions) -> f64 {
 
 #[test]
 fn table_3_each_step_admits_its_column() {
-    let Some(table) = vector("reqorient_table3") else { return };
+    let table = vector("reqorient_table3");
     let mut sums = Vec::new();
     for column in ["CP", "PI", "IOI"] {
         let rows = table["rows"][column].as_object().unwrap();

@@ -12,7 +12,7 @@ use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainOneLevel;
 use crate::oracle::rpac::{PlainRpac, RpacSettings};
 use crate::replacements::{any_policy, any_steps};
-use crate::vectors::vector;
+use lode_testdata::vector;
 
 fn any_rpac(region_blocks: impl Strategy<Value = u64>) -> impl Strategy<Value = RpacSettings> {
     let decay_interval = prop_oneof![2 => 1u64..40, 1 => 40u64..600, 1 => Just(u64::MAX)];
@@ -156,7 +156,7 @@ fn the_prototypes_defaults() {
 
 #[test]
 fn the_worked_example() {
-    let Some(vector) = vector("rpac_trace") else { return };
+    let vector = vector("rpac_trace");
     let config = &vector["config"];
     assert_eq!(config["sets"], 1);
     let settings = settings(
@@ -263,7 +263,7 @@ fn integers(value: &Value) -> Vec<u64> {
 
 #[test]
 fn the_worked_inequalities() {
-    let Some(cases) = vector("rpac_inequality") else { return };
+    let cases = vector("rpac_inequality");
     for case in cases.as_array().unwrap() {
         let parameters = Parameters { factor: case["c"].as_f64().unwrap(), ..SIMULATOR };
         let number = |key: &str| case[key].as_u64().unwrap() as u32;
@@ -273,7 +273,7 @@ fn the_worked_inequalities() {
 
 #[test]
 fn the_worked_decay() {
-    let Some(vector) = vector("rpac_decay") else { return };
+    let vector = vector("rpac_decay");
     assert_eq!(vector["integer_floor"], true);
     let alpha = vector["alpha"].as_f64().unwrap();
     let sequence = integers(&vector["sequence"]);
@@ -305,7 +305,7 @@ fn the_worked_decay() {
 
 #[test]
 fn the_worked_trace_counts_regions() {
-    let Some(vector) = vector("rpac_trace") else { return };
+    let vector = vector("rpac_trace");
     let mut regions = Regions::new(SIMULATOR);
     for block in integers(&vector["blocks"]) {
         regions.count(block);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
 use crate::oracle::tica::{PlainAdaptive, PlainChoice, PlainConfig, PlainTica};
-use crate::vectors::vector;
+use lode_testdata::vector;
 
 const SCHEMES: [&str; 3] = ["tica-ef", "tica-wed", "tica-adaptive"];
 
@@ -164,7 +164,7 @@ fn windows(vector: &Value) -> &Vec<Value> {
 
 #[test]
 fn the_write_partition_grows_and_shrinks_as_worked_out() {
-    let Some(vector) = vector("tica_partition") else { return };
+    let vector = vector("tica_partition");
     let reading = &vector["unit_reading"];
     let default_blocks = whole(&reading["def_"]) as u32;
     let unit_parts = default_blocks / whole(&reading["U"]) as u32;
@@ -188,7 +188,7 @@ fn the_write_partition_grows_and_shrinks_as_worked_out() {
 /// What is printed, with a page as the unit: a million full partitions in a row gain 19 pages, and one shrink takes all.
 #[test]
 fn the_printed_partition_hardly_grows() {
-    let Some(vector) = vector("tica_partition") else { return };
+    let vector = vector("tica_partition");
     let number = |value: &Value| value.as_f64().expect("a number");
     let literal = vector["literal_after_n_grow_events"].as_object().expect("sizes by events");
     assert_eq!(literal.len(), 8);
@@ -220,7 +220,7 @@ fn a_partition_leaves_reads_a_block() {
 
 #[test]
 fn the_identifier_decides_as_worked_out() {
-    let Some(vector) = vector("tica_alg2") else { return };
+    let vector = vector("tica_alg2");
     let number = |key: &str| vector[key].as_f64().expect("a threshold");
     for window in windows(&vector) {
         let known = Window {
@@ -245,7 +245,7 @@ fn policy_name(policy: Policy) -> &'static str {
 
 #[test]
 fn the_state_machine_goes_as_worked_out() {
-    let Some(vector) = vector("tica_smbi") else { return };
+    let vector = vector("tica_smbi");
     let number = |key: &str| vector[key].as_f64().expect("a threshold");
     let steps = whole(&vector["steps"]) as u32;
     let mut machine = StateMachine::new(Reading::Text, number("thdd"), number("tread"), steps);

@@ -1,24 +1,11 @@
 //! The papers' worked examples.
 
 use lode_policy::Quota;
+use lode_testdata::vector;
 use serde_json::Value;
 
 use crate::driver::{Driver, Said, Step, settings};
 use lode_types::Level;
-
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
-
-/// The worked example of this name; `None` without the file.
-pub fn vector(key: &str) -> Option<Value> {
-    let Ok(text) = std::fs::read_to_string(PATH) else {
-        println!("skipped: ../shared is absent");
-        return None;
-    };
-    let all: Value = serde_json::from_str(&text).unwrap();
-    let vector = all[key].clone();
-    assert!(!vector.is_null(), "{key} is not in {PATH}");
-    Some(vector)
-}
 
 fn steps(vector: &Value) -> Vec<Step> {
     let step = |entry: &Value| {
@@ -50,7 +37,7 @@ fn replay(driver: &mut Driver, steps: &[Step]) -> Vec<&'static str> {
 
 #[test]
 fn figure_5_lru() {
-    let Some(vector) = vector("etica_fig5") else { return };
+    let vector = vector("etica_fig5");
     let expected = &vector["expected"]["one_level_WB_LRU"];
     let settings = settings("lru", &[("write_policy", "wb")]);
     let quota = Quota::new(0, capacity(&vector, "ssd"));
@@ -73,7 +60,7 @@ fn figure_5_lru() {
 
 #[test]
 fn figure_5_etica() {
-    let Some(vector) = vector("etica_fig5") else { return };
+    let vector = vector("etica_fig5");
     for (mode, key) in [
         ("npe", "etica_NPE"),
         ("full-hybrid", "etica_Full_hybrid_no_promotion"),

@@ -1,7 +1,5 @@
 //! Belady's scheme over recordings, against a loop that looks through all that is to come.
 
-use std::path::Path;
-
 use lode_policy::{Quota, SchemeInfo, Settings, all_schemes};
 use lode_replay::{Future, Host, Options, Recording, ReplayError, Source, replay, replay_foreseeing};
 use lode_trace::{ReadOptions, TraceError, open_trace};
@@ -152,16 +150,12 @@ fn a_future_beyond_the_memory_is_not_told() {
     assert!((1 << 20..2 << 20).contains(&future.memory_bytes()), "{}", future.memory_bytes());
 }
 
-const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/arc-oltp.lis.zst");
+const TRACE: &str = "arc-oltp.lis.zst";
 
 /// The first requests of a recorded trace without writes, if it is there.
 fn recorded_reads(count: usize) -> Option<Vec<(u32, TraceRequest)>> {
-    if !Path::new(TRACE).exists() {
-        println!("skipped: ../shared is absent");
-        return None;
-    }
     let options = ReadOptions { unit_bytes: Some(BLOCK_BYTES), ..ReadOptions::default() };
-    let mut reader = open_trace(Path::new(TRACE), &options).expect("the trace");
+    let mut reader = open_trace(lode_testdata::trace(TRACE)?, &options).expect("the trace");
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     while all.len() < count && reader.next_batch(&mut batch).expect("good requests") > 0 {
         all.extend(batch.drain(..).map(|request| (0, request)));

@@ -2,9 +2,9 @@
 
 mod belady;
 mod naive;
+mod real_traces;
 mod reports;
 mod requests;
-mod shared_traces;
 mod vector_keys;
 mod vectors;
 mod vms;

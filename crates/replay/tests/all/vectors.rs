@@ -1,30 +1,13 @@
 //! TICA's cache write factor as a report has it, and the workloads of its Table 2.
 
 use lode_policy::{CounterReport, Counters, SsdWrites};
+use lode_testdata::vector;
 use lode_trace::synth::{Profile, builtin};
 use serde_json::Value;
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
-
-/// The worked examples; `None` without the file.
-pub fn vectors() -> Option<Value> {
-    let Ok(text) = std::fs::read_to_string(PATH) else {
-        println!("skipped: ../shared is absent");
-        return None;
-    };
-    Some(serde_json::from_str(&text).expect("vectors.json is JSON"))
-}
-
-/// That of this name.
-fn vector(key: &str) -> Option<Value> {
-    let vector = vectors()?[key].take();
-    assert!(!vector.is_null(), "{key} is not in {PATH}");
-    Some(vector)
-}
-
 #[test]
 fn the_cache_write_factor_is_that_of_equation_1() {
-    let Some(vector) = vector("tica_cwf") else { return };
+    let vector = vector("tica_cwf");
     let examples = vector["examples"].as_array().expect("examples");
     assert!(!examples.is_empty());
     for example in examples {
@@ -42,7 +25,7 @@ fn the_cache_write_factor_is_that_of_equation_1() {
 /// The counts of Table 2, from which some of its percentages do not follow, are those of the built-in profiles.
 #[test]
 fn every_workload_of_table_2_has_its_profile() {
-    let Some(vector) = vector("tica_table2") else { return };
+    let vector = vector("tica_table2");
     let rows = vector.as_array().expect("rows");
     assert_eq!(rows.len(), 17);
     for row in rows {

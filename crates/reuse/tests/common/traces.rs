@@ -8,29 +8,24 @@ pub type Trace = Vec<(AccessOp, u64)>;
 
 const SECTORS_A_BLOCK: u64 = 8;
 
-/// One of the traces with more than 100,000 requests, or `None` (and one line) where the traces are not installed.
+/// One of the traces with more than 100,000 requests, or `None` (and one line) where the real traces are not there.
 pub fn trace(name: &str) -> Option<Trace> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces");
-    if !Path::new(folder).exists() {
-        println!("skipped: ../shared is absent");
-        return None;
-    }
+    let folder = lode_testdata::traces()?;
     Some(match name {
-        "cloudphysics-2h" => vscsi(&unpacked(folder, "cloudphysics-2h.vscsi.zst")),
+        "cloudphysics-2h" => vscsi(&unpacked(&folder, "cloudphysics-2h.vscsi.zst")),
         "cloudphysics-w106" => {
-            let bytes = unpacked(folder, "cloudphysics-w106-lbn.u32le.xz");
+            let bytes = unpacked(&folder, "cloudphysics-w106-lbn.u32le.xz");
             bytes.chunks_exact(4).map(|b| (Read, u64::from(number(b) as u32))).collect()
         }
-        "arc-oltp" => lis(&unpacked(folder, "arc-oltp.lis.zst"), 1),
-        "arc-p3" => lis(&unpacked(folder, "arc-p3.lis.zst"), SECTORS_A_BLOCK),
-        "arc-p6" => lis(&unpacked(folder, "arc-p6.lis.zst"), SECTORS_A_BLOCK),
+        "arc-oltp" => lis(&unpacked(&folder, "arc-oltp.lis.zst"), 1),
+        "arc-p3" => lis(&unpacked(&folder, "arc-p3.lis.zst"), SECTORS_A_BLOCK),
+        "arc-p6" => lis(&unpacked(&folder, "arc-p6.lis.zst"), SECTORS_A_BLOCK),
         _ => panic!("{name} is not among the traces"),
     })
 }
 
-fn unpacked(folder: &str, name: &str) -> Vec<u8> {
-    let file =
-        BufReader::new(std::fs::File::open(format!("{folder}/{name}")).expect("the trace is readable"));
+fn unpacked(folder: &Path, name: &str) -> Vec<u8> {
+    let file = BufReader::new(std::fs::File::open(folder.join(name)).expect("the trace is readable"));
     let mut bytes = Vec::new();
     if name.ends_with(".xz") {
         liblzma::read::XzDecoder::new(file).read_to_end(&mut bytes).expect("the trace is whole");

@@ -5,11 +5,9 @@ use lode_sim::requests::{
     DataKind, DeviceModel, IoTarget, Mode, Op, Primitive, RequestsError, RequestsReport, RunConfig, WriteOp,
     run_script,
 };
-use serde_json::Value;
 
 use crate::{options, script};
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");
 const MS: f64 = 1_000_000.0;
 const P1: usize = 0;
 
@@ -62,13 +60,7 @@ fn config(policy: AdmissionPolicy, disk_ms: f64, cache_ms: f64) -> RunConfig {
 
 #[test]
 fn figure_3_exactly() {
-    let Ok(text) = std::fs::read_to_string(PATH) else {
-        println!("skipped: ../shared is absent");
-        return;
-    };
-    let all: Value = serde_json::from_str(&text).unwrap();
-    let figure = &all["reqorient_fig3"];
-    assert!(!figure.is_null(), "reqorient_fig3 is not in {PATH}");
+    let figure = lode_testdata::vector("reqorient_fig3");
     let ms = |key: &str| figure[key].as_f64().unwrap();
     let names = [
         ("ALL", AdmissionPolicy::All),

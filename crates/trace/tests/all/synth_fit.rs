@@ -1,9 +1,10 @@
 //! Profiles fitted to real traces: what is made of them has the traces' reuse, mix and lengths.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lode_reuse::{Distances, Metric};
+use lode_testdata::traces;
 use lode_trace::synth::{Fitter, Generator, Profile};
 use lode_trace::{ErrorKind, ReadOptions, open_trace, vm_block};
 use lode_types::{AccessOp, BlockSize, Op, Origin, TraceRequest, blocks_of};
@@ -15,15 +16,6 @@ const MOST_DIFFERENCE: f64 = 0.05;
 /// What is made of a trace with several volumes has one, in which their streams are mixed: its requests are sequential
 /// when they start where one of so many before ended.
 const MIXED: usize = 32;
-
-fn traces() -> Option<PathBuf> {
-    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
-    if !folder.is_dir() {
-        println!("skipped: ../shared is absent");
-        return None;
-    }
-    Some(folder)
-}
 
 fn request(time_ns: u64, volume: u32, offset_bytes: u64, length_bytes: u32, reads: bool) -> TraceRequest {
     let op = if reads { Op::Read } else { Op::Write };

@@ -5,16 +5,12 @@ use lode_replay::{Counts, Host, Options, Report, replay};
 use lode_trace::{CompactWriter, Merge, MergeOptions, ReadOptions, open_trace, read_trace};
 use lode_types::{BlockSize, Level};
 
-const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces/cloudphysics-2h.vscsi.zst");
+const TRACE: &str = "cloudphysics-2h.vscsi.zst";
 const REQUESTS: usize = 20_000;
 
 /// The first requests of the trace in the compact format, if the trace is there.
 fn head_of_trace() -> Option<Vec<u8>> {
-    if !std::path::Path::new(TRACE).exists() {
-        println!("skipped: ../shared is absent");
-        return None;
-    }
-    let mut reader = open_trace(TRACE, &ReadOptions::default()).expect("the trace");
+    let mut reader = open_trace(lode_testdata::trace(TRACE)?, &ReadOptions::default()).expect("the trace");
     let mut writer = CompactWriter::new(Vec::new(), "memory").expect("memory");
     let (mut batch, mut left) = (Vec::new(), REQUESTS);
     while left > 0 && reader.next_batch(&mut batch).expect("good requests") > 0 {

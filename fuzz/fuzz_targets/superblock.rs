@@ -1,0 +1,7 @@
+//! Fuzzes the superblock.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    lode_fuzz::format::check_superblock(data);
+});

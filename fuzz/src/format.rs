@@ -1,0 +1,166 @@
+//! What must hold when pages of the on-disk format are read from any bytes.
+//!
+//! A page's checksum would stop nearly every input, so that the bytes are tried as they are and once more with the
+//! checksum made to fit. Inputs are the front of a page; the rest of it is zero. Each check says whether the sealed page
+//! was accepted.
+
+use lode_format::{
+    BUFFERED_RECORD_BYTES, CacheId, DeviceLayout, Directory, ENTRIES_PER_PAGE, JournalPage, PAGE_BYTES,
+    RECORDS_PER_PAGE, RecordBufferHeader, Superblock, TablePage, Volume, VolumeTag,
+};
+
+const CRC: std::ops::Range<usize> = 8..12;
+const CACHE: std::ops::Range<usize> = 16..32;
+/// Bytes of the fields at the front of a record buffer.
+const BUFFER_HEADER_BYTES: usize = 0x54;
+/// Most records of a buffer that is made here.
+const MOST_RECORDS: u32 = 1 << 12;
+
+/// A page that begins with these bytes.
+fn page(data: &[u8]) -> Vec<u8> {
+    let mut page = vec![0; PAGE_BYTES];
+    let count = data.len().min(PAGE_BYTES);
+    page[..count].copy_from_slice(&data[..count]);
+    page
+}
+
+fn seal(page: &mut [u8]) {
+    page[CRC].fill(0);
+    let crc = crc32c::crc32c(page);
+    page[CRC].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn sealed(data: &[u8]) -> Vec<u8> {
+    let mut page = page(data);
+    seal(&mut page);
+    page
+}
+
+/// The cache that a page says it is of.
+fn cache_of(page: &[u8]) -> CacheId {
+    CacheId(page[CACHE].try_into().expect("16 bytes"))
+}
+
+fn u32_at(page: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(page[at..at + 4].try_into().expect("4 bytes"))
+}
+
+fn u64_at(page: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"))
+}
+
+/// What is read is written again and read as the same, and divides its device without going beyond its end.
+pub fn check_superblock(data: &[u8]) -> bool {
+    let _ = Superblock::decode(data);
+    let Ok(superblock) = Superblock::decode(&sealed(data)) else { return false };
+    assert_eq!(Superblock::decode(&superblock.encode()[..]), Ok(superblock));
+    let layout = superblock.layout().expect("what was read was checked");
+    assert!(layout.extents > 0 && layout.extents <= DeviceLayout::MAX_EXTENTS);
+    assert!(layout.extent_start(layout.extents) <= superblock.device_bytes);
+    let extent = layout.extent;
+    assert!(extent.slots > 0 && extent.slot(extent.slots - 1) + extent.block.bytes() <= extent.extent_bytes);
+    true
+}
+
+/// A directory is 27 pages, too many for a fuzzer. The input is a list of patches to one with two volumes, each a page, a
+/// place (2 bytes), a length and so many bytes. Pages that were patched are sealed.
+pub fn check_directory(data: &[u8]) -> bool {
+    let cache = CacheId([7; 16]);
+    let _ = Directory::decode(cache, data);
+    let mut bytes = usual_directory().encode(cache).expect("a good directory");
+    let mut rest = data;
+    while let [number, low, high, length, tail @ ..] = rest {
+        let (patch, tail) = tail.split_at(tail.len().min(usize::from(*length)));
+        let pages = bytes.len() / PAGE_BYTES;
+        let page = &mut bytes[usize::from(*number) % pages * PAGE_BYTES..][..PAGE_BYTES];
+        let place = usize::from(u16::from_le_bytes([*low, *high])) % PAGE_BYTES;
+        let count = patch.len().min(PAGE_BYTES - place);
+        page[place..place + count].copy_from_slice(&patch[..count]);
+        seal(page);
+        rest = tail;
+    }
+    let Ok(directory) = Directory::decode(cache, &bytes) else { return false };
+    assert!(directory.volumes.len() <= Directory::MAX_VOLUMES);
+    assert!(directory.owners.len() <= DeviceLayout::MAX_EXTENTS as usize);
+    for owner in directory.owners.iter().flatten() {
+        assert!(directory.volumes[usize::from(*owner)].is_some(), "an extent of nobody");
+    }
+    let again = directory.encode(cache).expect("what was read can be written");
+    assert_eq!(Directory::decode(cache, &again), Ok(directory));
+    true
+}
+
+fn usual_directory() -> Directory {
+    let volume = |name: &str, tag| {
+        Some(Volume { name: name.to_owned(), tag: VolumeTag(tag), backing_bytes: 1 << 30, ring: 3 })
+    };
+    let mut directory = Directory::empty(64);
+    directory.volumes = vec![volume("vm1", 1), None, volume("vm3", 3)];
+    directory.owners[0] = Some(0);
+    directory.owners[7] = Some(2);
+    directory
+}
+
+/// A page is read at the place it says it is of, and at no other one.
+pub fn check_table(data: &[u8]) -> bool {
+    let page = sealed(data);
+    let (cache, volume) = (cache_of(&page), u64_at(&page, 0x20));
+    let (extent, number) = (u32_at(&page, 0x38), u32_at(&page, 0x3c));
+    let read = |volume: u64, extent, number, bytes: &[u8]| {
+        TablePage::decode(cache, VolumeTag(volume), extent, number, bytes)
+    };
+    let _ = read(volume, extent, number, data);
+    let Ok(table) = read(volume, extent, number, &page) else { return false };
+    assert_eq!(table.entries.len(), ENTRIES_PER_PAGE);
+    assert!(read(!volume, extent, number, &page).is_err());
+    assert!(read(volume, !extent, number, &page).is_err());
+    assert!(read(volume, extent, !number, &page).is_err());
+    assert_eq!(read(volume, extent, number, &table.encode(cache)[..]), Ok(table));
+    true
+}
+
+/// A page has no more records than fit, and only its own cache reads it.
+pub fn check_journal(data: &[u8]) -> bool {
+    let page = sealed(data);
+    let cache = cache_of(&page);
+    let _ = JournalPage::decode(cache, data);
+    let Ok(journal) = JournalPage::decode(cache, &page) else { return false };
+    assert!(journal.records.len() <= RECORDS_PER_PAGE);
+    assert!(JournalPage::decode(CacheId(cache.0.map(|byte| !byte)), &page).is_err());
+    assert_eq!(JournalPage::decode(cache, &journal.encode(cache)[..]), Ok(journal));
+    true
+}
+
+/// The input is the fields of the page at the front, then records. The checksum of a record is made to fit unless the
+/// byte after its kind is set.
+pub fn check_record_buffer(data: &[u8]) -> bool {
+    let _ = RecordBufferHeader::decode(data);
+    let (fields, records) = data.split_at(data.len().min(BUFFER_HEADER_BYTES));
+    let mut bytes = sealed(fields);
+    let Ok(header) = RecordBufferHeader::decode(&bytes) else { return false };
+    let (encoded, seed) = header.encode();
+    assert_eq!(RecordBufferHeader::decode(&encoded[..]), Ok(header));
+    if header.slots > MOST_RECORDS {
+        assert!(header.records(&bytes).is_err(), "a buffer without its records");
+        return true;
+    }
+    bytes[..PAGE_BYTES].copy_from_slice(&encoded[..]);
+    bytes.extend(records);
+    bytes.resize(RecordBufferHeader::bytes(header.slots), 0);
+    for record in bytes[PAGE_BYTES..].chunks_exact_mut(BUFFERED_RECORD_BYTES) {
+        if record[1] == 0 && record.iter().any(|&byte| byte != 0) {
+            record[4..8].fill(0);
+            let check = crc32c::crc32c_append(seed, record);
+            record[4..8].copy_from_slice(&check.to_le_bytes());
+        }
+    }
+    let found = header.records(&bytes).expect("a buffer of this length");
+    assert!(found.records.is_sorted_by_key(|record| record.version()));
+    let slots = u64::from(header.slots);
+    let mut places: Vec<u64> = found.records.iter().map(|record| record.version() % slots).collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), found.records.len(), "two records of one slot");
+    assert!(found.records.len() as u64 + u64::from(found.damaged) <= slots);
+    true
+}
