@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use lode_hardware::HardwareError;
 use lode_policy::SettingError;
+use lode_processes::RequestsError;
 use lode_replay::ReplayError;
 use lode_server::{ServerError, ServerErrorKind};
-use lode_sim::requests::RequestsError;
 use lode_trace::TraceError;
 
 use crate::output::{note, say};

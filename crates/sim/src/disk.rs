@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use lode_engine::SharedDevice;
 use lode_engine::command::MediaError;
 use lode_engine::store::{Bytes, StoreError, StoreView};
-
-use crate::rng::Rng;
+use lode_types::Rng;
 
 const SECTOR: usize = 512;
 const SECTORS_PER_CHUNK: usize = 128;

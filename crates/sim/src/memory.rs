@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 use lode_engine::store::StoreView;
 use lode_engine::{RecordMemory, RecordStorage};
 use lode_format::BootId;
-
-use crate::rng::Rng;
+use lode_types::Rng;
 
 type Shared = Arc<Mutex<Vec<u8>>>;
 

@@ -1,4 +1,5 @@
-//! Words that every room shares: operations, requests, block accesses, levels and units.
+//! Words that every room shares: operations, requests, block accesses, levels and units,
+//! and the seeded generator.
 //!
 //! This crate owns vocabulary and nothing else. It must not know any policy, format, device or clock.
 
@@ -7,12 +8,14 @@
 mod access;
 mod origin;
 mod request;
+mod rng;
 mod size;
 mod span;
 
 pub use access::{Access, AccessOp, Level};
 pub use origin::{Origin, OriginFields};
 pub use request::{Op, TraceRequest};
+pub use rng::Rng;
 pub use size::{SizeError, parse_size, show_size};
 pub use span::{BlockPart, BlockSize, BlockSizeError, blocks_of};
 

@@ -1,7 +1,7 @@
 //! The paper's figure 3, and scripts that cannot run.
 
 use lode_policy::request_oriented::AdmissionPolicy;
-use lode_sim::requests::{
+use lode_processes::{
     DataKind, DeviceModel, IoTarget, Mode, Op, Primitive, RequestsError, RequestsReport, RunConfig, WriteOp,
     run_script,
 };

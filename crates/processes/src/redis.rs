@@ -1,10 +1,11 @@
 //! A key-value store like Redis before ext4, after the paper's sections 6 and 7.3: one thread an instance serves all
 //! clients in turn and makes their updates durable before it answers; snapshots are written beside it. It is a model.
 
-use super::background::{Journal, Rounds, about_ns, cpu_us};
-use super::script::{DataKind, EventInfo, Mode, Op, Primitive, Program, Script, WriteOp};
-use super::{RequestsError, check};
-use crate::rng::Rng;
+use lode_types::Rng;
+
+use crate::background::{Journal, Rounds, about_ns, cpu_us};
+use crate::script::{DataKind, EventInfo, Mode, Op, Primitive, Program, Script, WriteOp};
+use crate::{RequestsError, check};
 
 /// How the model works. Values are [assumed] where nothing else is said.
 #[derive(Clone, Copy, Debug)]

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 
 use lode_policy::request_oriented::ProcessId;
 
-use super::script::Mode;
+use crate::script::Mode;
 
 /// How somebody wants a lock.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Want {
+pub(crate) enum Want {
     Own(Mode),
     /// To own it alone, or to have its work done by another owner.
     Join {
@@ -27,14 +27,14 @@ struct Waiter {
 
 /// Who goes on after a release, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(crate) enum Woken {
     Owns(ProcessId),
     Joined { process: ProcessId, skip_ops: u32 },
 }
 
 /// A lock that is given in order of arrival; neighbouring readers get it together.
 #[derive(Debug, Default)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     owners: Vec<ProcessId>,
     shared: bool,
     queue: VecDeque<Waiter>,
@@ -91,7 +91,7 @@ impl Lock {
 
 /// An event: a counter of signals, and a service that one process does for all who ask.
 #[derive(Debug, Default)]
-pub(super) struct Event {
+pub(crate) struct Event {
     signals: u64,
     waiters: VecDeque<ProcessId>,
     callers: Vec<ProcessId>,

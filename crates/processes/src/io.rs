@@ -6,20 +6,19 @@ use std::collections::{HashMap, VecDeque};
 use lode_policy::request_oriented::{
     AdmissionPolicy, Completion, Device as By, ProcessId, Stall, SubmittedWrite, Verdict, WriteId,
 };
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Rng};
 use slab::Slab;
 
-use super::RunConfig;
-use super::cache::{Cache, Version};
-use super::device::{CommandId, Device, Extent};
-use super::recovery::Contents;
-use super::script::{IoTarget, Primitive, Script, WriteOp};
-use super::world::{Happening, World};
-use crate::rng::Rng;
+use crate::RunConfig;
+use crate::cache::{Cache, Version};
+use crate::device::{CommandId, Device, Extent};
+use crate::recovery::Contents;
+use crate::script::{IoTarget, Primitive, Script, WriteOp};
+use crate::world::{Happening, World};
 
 /// What a device is asked to do.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Work {
+pub(crate) enum Work {
     /// The blocks of a write that go to the cache.
     Cache(WriteId),
     /// Its other blocks go to the disk.
@@ -41,7 +40,7 @@ struct Command {
 
 /// A write under way.
 #[derive(Debug)]
-pub(super) struct Write {
+pub(crate) struct Write {
     process: ProcessId,
     op: WriteOp,
     verdict: Verdict,
@@ -71,7 +70,7 @@ impl Write {
 
 /// Devices, the cache's map, and all that is under way.
 #[derive(Debug)]
-pub(super) struct Io {
+pub(crate) struct Io {
     pub cache: Cache,
     pub contents: Option<Contents>,
     writes: Slab<Write>,
@@ -287,7 +286,7 @@ impl Io {
 
 impl World {
     /// A process writes. True: it goes on at once.
-    pub(super) fn write(&mut self, process: ProcessId, op: &WriteOp) -> bool {
+    pub(crate) fn write(&mut self, process: ProcessId, op: &WriteOp) -> bool {
         let id = self.io.insert(process, op);
         let submitted = self.io.writes[id as usize].as_submitted(id, self.io.log_first_block);
         let verdict = self.admission.on_submit(process, &submitted);
@@ -367,7 +366,7 @@ impl World {
     }
 
     /// Somebody critical waits for a write that is on its way to the disk.
-    pub(super) fn reissue(&mut self, id: WriteId) {
+    pub(crate) fn reissue(&mut self, id: WriteId) {
         let write = &self.io.writes[id as usize];
         let blocks: Vec<BlockNo> = write.blocks(false).collect();
         // A newer write of the same block waits for the disk behind this one. A copy in the cache would count as newer
@@ -391,7 +390,7 @@ impl World {
     }
 
     /// A device is through with a command.
-    pub(super) fn command_done(&mut self, command: CommandId) {
+    pub(crate) fn command_done(&mut self, command: CommandId) {
         let Command { work, extent, .. } = self.io.commands.remove(command as usize);
         let now_ns = self.clock.now_ns;
         match work {

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::script::{DataKind, Primitive};
+use crate::script::{DataKind, Primitive};
 
 /// Longest latency that is told apart: one hour.
 const MAX_LATENCY_US: u64 = 3_600_000_000;
@@ -68,7 +68,7 @@ pub struct Reasons {
 }
 
 impl Reasons {
-    pub(super) fn add(&mut self, data: DataKind, sync: bool) {
+    pub(crate) fn add(&mut self, data: DataKind, sync: bool) {
         let count = match data {
             DataKind::Db => &mut self.db,
             DataKind::Log => &mut self.log,
@@ -133,7 +133,7 @@ struct Waits {
 
 /// Counts that begin anew when the warm-up is over.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     pub writes: WriteCounts,
     pub critical: [Reasons; 3],
     pub inheritances: u64,

@@ -1,13 +1,13 @@
 //! Power cuts at random moments of random scripts: every acknowledged write is found, and the newest wins.
 
 use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};
-use lode_sim::Rng;
-use lode_sim::requests::{
+use lode_processes::{
     DataKind, DeviceModel, IoTarget, Mode, Op, Primitive, RunConfig, Script, WriteCounts, WriteOp, cut_power,
     run_script,
 };
+use lode_types::Rng;
 
-use crate::script;
+use crate::{script, seeds};
 
 const PROCESSES: u32 = 5;
 const BLOCKS: u64 = 12;
@@ -92,7 +92,7 @@ fn random_config(rng: &mut Rng) -> RunConfig {
 fn every_acknowledged_write_is_found_and_the_newest_wins() {
     let mut sum = WriteCounts::default();
     let mut torn = 0;
-    let seeds = lode_sim::scenario::seeds() * 400;
+    let seeds = seeds() * 400;
     for seed in 0..seeds {
         let mut rng = Rng::new(seed);
         let config = random_config(&mut rng);
@@ -120,7 +120,7 @@ fn every_acknowledged_write_is_found_and_the_newest_wins() {
 
 #[test]
 fn at_the_end_everything_is_acknowledged_once_and_nothing_is_left() {
-    for seed in 0..lode_sim::scenario::seeds() * 40 {
+    for seed in 0..seeds() * 40 {
         let config = random_config(&mut Rng::new(seed));
         let report = run_script(random_script(seed), &config).unwrap();
         assert_eq!(report.left, (0, 0), "seed {seed}");

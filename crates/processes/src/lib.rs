@@ -14,7 +14,9 @@
 //! * A power cut keeps, of every block that was being written, the old or the new contents. Devices have no volatile
 //!   cache. The map's own writes are not modelled.
 //!
-//! It must not know the engine, nor the schemes.
+//! It must not know the engine, the schemes, real files or devices.
+
+#![forbid(unsafe_code)]
 
 mod background;
 mod cache;

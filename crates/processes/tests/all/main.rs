@@ -1,11 +1,16 @@
-//! The simulation of requests before a write cache.
+//! Processes before a write cache: the paper's figure, models of applications, power cuts.
 
 mod figure_3;
 mod models;
 mod power;
 
 use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};
-use lode_sim::requests::{EventInfo, Op, Primitive, Program, Script};
+use lode_processes::{EventInfo, Op, Primitive, Program, Script};
+
+/// How many seeds a test tries: `LODE_SIM_SEEDS`, or few enough for every day.
+fn seeds() -> u64 {
+    std::env::var("LODE_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
+}
 
 fn options(policy: AdmissionPolicy) -> AdmissionOptions {
     AdmissionOptions { policy, pi_sync_only: false, stall: Stall::Bypass, reissue: policy.reissues() }

@@ -5,23 +5,23 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use lode_policy::request_oriented::{Admission, Consequence, Object, ProcessId, WriteId};
 
-use super::device::CommandId;
-use super::io::Io;
-use super::report::{RequestsReport, Tally};
-use super::script::{DataKind, Op, Primitive, Script, WriteOp};
-use super::sync::{Event, Lock, Want, Woken};
-use super::{MAX_CACHE_BLOCKS, MAX_OPS_AT_ONCE, RequestsError, RunConfig, check};
+use crate::device::CommandId;
+use crate::io::Io;
+use crate::report::{RequestsReport, Tally};
+use crate::script::{DataKind, Op, Primitive, Script, WriteOp};
+use crate::sync::{Event, Lock, Want, Woken};
+use crate::{MAX_CACHE_BLOCKS, MAX_OPS_AT_ONCE, RequestsError, RunConfig, check};
 
 /// What happens at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Happening {
+pub(crate) enum Happening {
     Resume(ProcessId),
     Done(CommandId),
 }
 
 /// Happenings in order of time, and of their making when the times are equal.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     pub now_ns: u64,
     heap: BinaryHeap<Reverse<(u64, u64, Happening)>>,
     made: u64,
@@ -45,7 +45,7 @@ struct Process {
 }
 
 /// Processes, what they share, and the machine below.
-pub(super) struct World {
+pub(crate) struct World {
     pub script: Script,
     pub config: RunConfig,
     pub clock: Clock,

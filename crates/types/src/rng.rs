@@ -1,4 +1,8 @@
-//! A small seeded generator (SplitMix64): the whole world's only source of chance.
+//! The seeded generator of everything that takes chances: models, simulations, made workloads. It must not know what
+//! its numbers decide.
+//!
+//! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): whole numbers only, so
+//! that a seed gives the same ones on every machine.
 
 /// Random numbers that a seed determines.
 #[derive(Clone, Debug)]

@@ -3,12 +3,10 @@
 
 use std::collections::VecDeque;
 
-use lode_types::BlockNo;
-
-use crate::rng::Rng;
+use lode_types::{BlockNo, Rng};
 
 /// A command's number.
-pub(super) type CommandId = u32;
+pub(crate) type CommandId = u32;
 
 /// Service times.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +65,7 @@ impl DeviceModel {
 
 /// A device with its queue, which is served in order of arrival.
 #[derive(Debug)]
-pub(super) struct Device {
+pub(crate) struct Device {
     model: DeviceModel,
     queue: VecDeque<(CommandId, Extent)>,
     busy: u32,
@@ -78,7 +76,7 @@ pub(super) struct Device {
 
 /// What a command moves.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Extent {
+pub(crate) struct Extent {
     pub first_block: BlockNo,
     pub blocks: u32,
     pub write: bool,

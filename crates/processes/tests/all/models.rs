@@ -1,7 +1,7 @@
 //! Models of applications: the order of the policies that the paper reports, where the models show it.
 
 use lode_policy::request_oriented::AdmissionPolicy;
-use lode_sim::requests::{
+use lode_processes::{
     PostgresSettings, RedisSettings, RequestsError, RequestsReport, RunConfig, Script, run_script,
 };
 

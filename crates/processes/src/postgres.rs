@@ -4,10 +4,11 @@
 
 use std::collections::VecDeque;
 
-use super::background::{Journal, Rounds, about_ns, cpu_us};
-use super::script::{DataKind, EventInfo, IoTarget, Mode, Op, Primitive, Program, Script, WriteOp};
-use super::{MAX_SCRIPT_ITEMS, RequestsError, check};
-use crate::rng::Rng;
+use lode_types::Rng;
+
+use crate::background::{Journal, Rounds, about_ns, cpu_us};
+use crate::script::{DataKind, EventInfo, IoTarget, Mode, Op, Primitive, Program, Script, WriteOp};
+use crate::{MAX_SCRIPT_ITEMS, RequestsError, check};
 
 /// How the model works. Values are [assumed] where nothing else is said.
 #[derive(Clone, Copy, Debug)]

@@ -5,18 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use lode_policy::request_oriented::Device;
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Rng};
 
-use super::cache::Version;
-use super::report::WriteCounts;
-use super::script::Script;
-use super::world::World;
-use super::{RequestsError, RunConfig};
-use crate::rng::Rng;
+use crate::cache::Version;
+use crate::report::WriteCounts;
+use crate::script::Script;
+use crate::world::World;
+use crate::{RequestsError, RunConfig};
 
 /// What the disk holds, and what was promised.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
+pub(crate) struct Contents {
     disk: HashMap<BlockNo, Version>,
     sent: BTreeMap<BlockNo, Version>,
     acknowledged: BTreeMap<BlockNo, Version>,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use lode_types::BlockNo;
 
 /// Versions of blocks ascend in the order in which their writes were sent to devices; 0: none.
-pub(super) type Version = u64;
+pub(crate) type Version = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum List {
@@ -30,7 +30,7 @@ struct Entry {
 
 /// The map.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     capacity_blocks: usize,
     entries: HashMap<BlockNo, Entry>,
     /// Blocks at rest, in order of becoming so.

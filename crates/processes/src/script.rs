@@ -3,7 +3,7 @@
 use lode_policy::request_oriented::{EventId, LockId, Population, ProcessId};
 use lode_types::BlockNo;
 
-use super::{RequestsError, check};
+use crate::{RequestsError, check};
 
 /// Most processes, locks, events or tags of a script.
 pub const MAX_SCRIPT_ITEMS: usize = 1 << 16;
@@ -269,7 +269,7 @@ impl Script {
     }
 
     /// Why an operation cannot be carried out.
-    pub(super) fn complaint(&self, op: &Op) -> Option<&'static str> {
+    pub(crate) fn complaint(&self, op: &Op) -> Option<&'static str> {
         let lock =
             |lock: LockId| (lock as usize >= self.locks.len()).then_some("use a lock that does not exist");
         let event = |event: EventId| {

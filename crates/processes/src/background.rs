@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 
 use lode_policy::request_oriented::{EventId, LockId};
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Rng};
 
-use super::script::{DataKind, IoTarget, Mode, Op, Primitive, Program, WriteOp};
-use crate::rng::Rng;
+use crate::script::{DataKind, IoTarget, Mode, Op, Primitive, Program, WriteOp};
 
 /// A program that fills its list of operations anew whenever it is empty.
-pub(super) struct Rounds<F> {
+pub(crate) struct Rounds<F> {
     ops: VecDeque<Op>,
     rng: Rng,
     round: u64,
@@ -34,18 +33,18 @@ impl<F: FnMut(u64, &mut Rng, &mut VecDeque<Op>)> Program for Rounds<F> {
 }
 
 /// Between half of the mean and one and a half.
-pub(super) fn about_ns(mean_us: u64, rng: &mut Rng) -> u64 {
+pub(crate) fn about_ns(mean_us: u64, rng: &mut Rng) -> u64 {
     mean_us * 500 + rng.below(mean_us * 1000 + 1)
 }
 
 /// Nanoseconds of microseconds, as processor time.
-pub(super) fn cpu_us(us: u64) -> Op {
+pub(crate) fn cpu_us(us: u64) -> Op {
     Op::Cpu { ns: us * 1000 }
 }
 
 /// A file system's journal, like ext4's with jbd2 in ordered mode.
 #[derive(Clone, Copy)]
-pub(super) struct Journal {
+pub(crate) struct Journal {
     /// Held shared while something is changed in the transaction, alone while it is closed.
     pub transaction: LockId,
     /// Asks for a commit.
