@@ -15,7 +15,7 @@ mod span;
 pub use access::{Access, AccessOp, Level};
 pub use origin::{Origin, OriginFields};
 pub use request::{Op, TraceRequest};
-pub use rng::Rng;
+pub use rng::{Rng, mix};
 pub use size::{SizeError, parse_size, show_size};
 pub use span::{BlockPart, BlockSize, BlockSizeError, blocks_of};
 

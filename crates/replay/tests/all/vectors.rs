@@ -1,7 +1,7 @@
 //! TICA's cache write factor as a report has it, and the workloads of its Table 2.
 
 use lode_policy::{CounterReport, Counters, SsdWrites};
-use lode_trace::synth::{Profile, builtin};
+use lode_synth::{Profile, builtin};
 use serde_json::Value;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/vectors.json");

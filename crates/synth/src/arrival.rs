@@ -1,8 +1,9 @@
 //! When requests come. It must not know what they ask.
 
-use super::alias::Alias;
-use super::profile::Arrival;
-use super::rng::Rng;
+use lode_types::Rng;
+
+use crate::alias::Alias;
+use crate::profile::Arrival;
 
 const NS_PER_S: f64 = 1e9;
 const NS_PER_US: f64 = 1e3;
@@ -11,7 +12,7 @@ const GAP_FROM: f64 = 2.0 / 3.0;
 
 /// Draws the time from one request to the next.
 #[derive(Clone, Debug)]
-pub(super) enum Clock {
+pub(crate) enum Clock {
     Constant { gap_ns: f64 },
     Poisson { gap_ns: f64 },
     OnOff { gap_ns: f64, on_ns: f64, off_ns: f64, left_ns: f64 },
@@ -19,7 +20,7 @@ pub(super) enum Clock {
 }
 
 impl Clock {
-    pub(super) fn new(arrival: &Arrival) -> Clock {
+    pub(crate) fn new(arrival: &Arrival) -> Clock {
         match arrival {
             Arrival::Constant { requests_per_s } => Clock::Constant { gap_ns: NS_PER_S / requests_per_s },
             Arrival::Poisson { requests_per_s } => Clock::Poisson { gap_ns: NS_PER_S / requests_per_s },
@@ -38,21 +39,21 @@ impl Clock {
 
     /// Nanoseconds to the next request.
     #[inline]
-    pub(super) fn gap_ns(&mut self, rng: &mut Rng) -> f64 {
+    pub(crate) fn gap_ns(&mut self, rng: &mut Rng) -> f64 {
         match self {
             Clock::Constant { gap_ns } => *gap_ns,
-            Clock::Poisson { gap_ns } => rng.exponential(*gap_ns),
+            Clock::Poisson { gap_ns } => exponential(rng, *gap_ns),
             Clock::OnOff { gap_ns, on_ns, off_ns, left_ns } => {
                 let mut passed_ns = 0.0;
                 loop {
                     // What is left of a burst says nothing of when the next request comes, so that drawing again is fair.
-                    let next_ns = rng.exponential(*gap_ns);
+                    let next_ns = exponential(rng, *gap_ns);
                     if next_ns <= *left_ns {
                         *left_ns -= next_ns;
                         return passed_ns + next_ns;
                     }
-                    passed_ns += *left_ns + rng.exponential(*off_ns);
-                    *left_ns = rng.exponential(*on_ns);
+                    passed_ns += *left_ns + exponential(rng, *off_ns);
+                    *left_ns = exponential(rng, *on_ns);
                 }
             }
             Clock::Gaps { alias, means_ns } => {
@@ -61,6 +62,13 @@ impl Clock {
             }
         }
     }
+}
+
+/// An exponentially distributed number with this mean. The logarithm is the `libm` crate's, whose results do not depend on
+/// the machine.
+#[inline]
+fn exponential(rng: &mut Rng, mean: f64) -> f64 {
+    -mean * libm::log(1.0 - rng.unit())
 }
 
 #[cfg(test)]

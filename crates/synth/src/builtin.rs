@@ -1,12 +1,12 @@
 //! The profiles that come with the program. It must not know what is in them.
 
-use super::profile::Profile;
-use crate::error::TraceError;
+use crate::error::SynthError;
+use crate::profile::Profile;
 
 /// A file of `profiles/`, by its name.
 macro_rules! profile {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../profiles/", $name, ".toml")))
+        ($name, include_str!(concat!("../profiles/", $name, ".toml")))
     };
 }
 
@@ -45,6 +45,6 @@ pub fn builtins() -> impl Iterator<Item = (&'static str, &'static str)> {
 ///
 /// # Errors
 /// As [`Profile::parse`]; a test parses them all.
-pub fn builtin(name: &str) -> Result<Option<Profile>, TraceError> {
+pub fn builtin(name: &str) -> Result<Option<Profile>, SynthError> {
     builtins().find(|(known, _)| *known == name).map(|(name, text)| Profile::parse(text, name)).transpose()
 }

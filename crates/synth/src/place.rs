@@ -1,17 +1,18 @@
 //! Where in its range a stream's blocks are. It must not know how blocks are chosen.
 
-use super::profile::Sizes;
-use super::rng::mix;
+use lode_types::mix;
+
+use crate::profile::Sizes;
 
 /// Numbers 0 to n - 1 in another order, that of multiples of a number without a common divisor.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scatter {
+pub(crate) struct Scatter {
     count: u64,
     factor: u64,
 }
 
 impl Scatter {
-    pub(super) fn new(count: u64) -> Scatter {
+    pub(crate) fn new(count: u64) -> Scatter {
         let count = count.max(1);
         // Near the golden section, so that neighbours come to lie far apart.
         let mut factor = (count as f64 * 0.618_033_988_749_895) as u64;
@@ -22,7 +23,7 @@ impl Scatter {
     }
 
     #[inline]
-    pub(super) fn of(&self, number: u64) -> u64 {
+    pub(crate) fn of(&self, number: u64) -> u64 {
         (u128::from(number) * u128::from(self.factor) % u128::from(self.count)) as u64
     }
 }
@@ -36,16 +37,16 @@ fn common_divisor(mut a: u64, mut b: u64) -> u64 {
 
 /// A stream's range, and where requests start inside blocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) first_bytes: u64,
-    pub(super) block_bytes: u64,
+pub(crate) struct Place {
+    pub(crate) first_bytes: u64,
+    pub(crate) block_bytes: u64,
     alignment_bytes: u64,
     /// Of 2^64, how many hashes mean that requests start with the block.
     aligned: u64,
 }
 
 impl Place {
-    pub(super) fn new(first_bytes: u64, block_bytes: u64, sizes: &Sizes) -> Place {
+    pub(crate) fn new(first_bytes: u64, block_bytes: u64, sizes: &Sizes) -> Place {
         let aligned = if sizes.alignment_bytes == block_bytes { 1.0 } else { sizes.aligned_share };
         // A float beyond the range becomes the largest number.
         let aligned = (aligned * (1u64 << 32) as f64 * (1u64 << 32) as f64) as u64;
@@ -55,7 +56,7 @@ impl Place {
     /// Bytes from the block's start to where its requests start: always the same for one block, as files and records
     /// do not move.
     #[inline]
-    pub(super) fn inside(&self, block: u64) -> u64 {
+    pub(crate) fn inside(&self, block: u64) -> u64 {
         let hash = mix(block ^ self.first_bytes);
         if hash <= self.aligned && self.aligned > 0 {
             return 0;

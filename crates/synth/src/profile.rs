@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::refused;
+use crate::error::SynthError;
+
 /// A workload: `docs/profiles.md` describes every key. Lengths are bytes, and shares are numbers from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -229,13 +232,10 @@ impl Profile {
     /// The profile as TOML, which [`Profile::parse`] reads.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Profile`] when a number has no form in TOML.
-    pub fn to_toml(&self) -> Result<String, crate::TraceError> {
+    /// [`SynthErrorKind::Profile`] when a number has no form in TOML.
+    pub fn to_toml(&self) -> Result<String, SynthError> {
         toml::to_string(self).map_err(|error| {
-            super::check::refused(
-                &self.name,
-                format!("Cannot write the profile as TOML: {error}; correct its numbers"),
-            )
+            refused(&self.name, format!("Cannot write the profile as TOML: {error}; correct its numbers"))
         })
     }
 

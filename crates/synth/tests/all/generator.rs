@@ -1,14 +1,12 @@
 //! Requests made from profiles: the same from the same seed, what the profile says, and nothing from a bad one.
 
+use std::io::Cursor;
+
 use lode_reuse::{Distances, Metric};
-use lode_trace::synth::{
-    Again, Arrival, Generator, Pattern, Phase, Profile, Reuse, Sizes, Stream, is_synthetic,
-};
-use lode_trace::{CompactWriter, ErrorKind, OnError};
+use lode_synth::{Again, Arrival, Generator, Pattern, Phase, Profile, Reuse, Sizes, Stream, SynthErrorKind};
+use lode_trace::{CompactWriter, ReadOptions, is_synthetic, read_trace};
 use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
 use proptest::prelude::*;
-
-use crate::samples::{drain, open};
 
 const SMALL: &str = r#"
 name = "small"
@@ -157,9 +155,13 @@ fn what_is_made_says_that_it_is_synthetic_wherever_it_is_converted() {
         let mut writer = CompactWriter::new(Vec::new(), "memory").expect("memory");
         writer.write(&names, &batch).expect("good requests");
         bytes = writer.finish().expect("memory");
-        let mut reader = open(bytes.clone(), "x.lode", OnError::Stop).expect("the format");
-        let (read, error) = drain(&mut reader);
-        assert!(error.is_none() && read == batch);
+        let mut reader =
+            read_trace(Cursor::new(bytes.clone()), "x.lode", &ReadOptions::default()).expect("the format");
+        let (mut read, mut some) = (Vec::new(), Vec::new());
+        while reader.next_batch(&mut some).expect("good requests") > 0 {
+            read.append(&mut some);
+        }
+        assert_eq!(read, batch);
         names = reader.volumes().to_vec();
         assert!(names.iter().all(|name| is_synthetic(name)));
     }
@@ -259,7 +261,7 @@ fn blocks_read_after_writes_follow_the_profile() {
         Reuse {
             run_bytes: 1 << 16,
             new_by_reads_share: 0.5,
-            read: [(lode_trace::synth::After::Read, 0.3), (lode_trace::synth::After::Write, 0.7)]
+            read: [(lode_synth::After::Read, 0.3), (lode_synth::After::Write, 0.7)]
                 .map(|(after, share)| Again { after: Some(after), share, distances: vec![(500, 1.0)] })
                 .to_vec(),
             write: vec![Again { after: None, share: 1.0, distances: vec![(800, 1.0)] }],
@@ -288,7 +290,7 @@ fn bad_profiles_are_refused_with_their_place() {
         assert!(SMALL.contains(from), "{from}");
         let text = SMALL.replacen(from, to, 1);
         let error = Profile::parse(&text, "bad.toml").map(|_| ()).expect_err(&format!("{from} -> {to}"));
-        assert_eq!(error.kind(), ErrorKind::Profile);
+        assert_eq!(error.kind(), SynthErrorKind::Profile);
         error.to_string()
     };
     for (from, to, expected) in [
@@ -340,7 +342,7 @@ fn bad_profiles_are_refused_with_their_place() {
         let message = replaced(from, to);
         assert!(message.contains(expected) && message.ends_with("(bad.toml)"), "{from} -> {to}: {message}");
     }
-    let long = "#".repeat(lode_trace::synth::check::MAX_PROFILE_BYTES + 1);
+    let long = "#".repeat(lode_synth::check::MAX_PROFILE_BYTES + 1);
     assert!(Profile::parse(&long, "x").is_err());
     // What only shows when the requests are counted.
     let mut profile = small();

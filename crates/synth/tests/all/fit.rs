@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use lode_reuse::{Distances, Metric};
-use lode_trace::synth::{Fitter, Generator, Profile};
-use lode_trace::{ErrorKind, ReadOptions, open_trace, vm_block};
+use lode_synth::{Fitter, Generator, Profile, SynthErrorKind};
+use lode_trace::{ReadOptions, open_trace, vm_block};
 use lode_types::{AccessOp, BlockSize, Op, Origin, TraceRequest, blocks_of};
 use proptest::prelude::*;
 
@@ -213,7 +213,7 @@ proptest! {
         let counted: Vec<_> =
             requests.iter().filter(|request| matches!(request.op, Op::Read | Op::Write)).collect();
         match fitter.finish("any") {
-            Err(error) => prop_assert!(error.kind() == ErrorKind::Profile && counted.is_empty(), "{}", error),
+            Err(error) => prop_assert!(error.kind() == SynthErrorKind::Profile && counted.is_empty(), "{}", error),
             Ok(profile) => {
                 let made: Vec<_> = Generator::new(&profile)
                     .map_err(|error| TestCaseError::fail(error.to_string()))?
@@ -235,6 +235,6 @@ proptest! {
 #[test]
 fn what_no_profile_can_say_is_refused() {
     let error = |request: TraceRequest| Fitter::default().add("x", &[request]).expect_err("too much").kind();
-    assert_eq!(error(request(0, 0, 0, (64 << 20) + 1, true)), ErrorKind::OutOfRange);
-    assert_eq!(error(request(0, 4096, 0, 512, true)), ErrorKind::Limit);
+    assert_eq!(error(request(0, 0, 0, (64 << 20) + 1, true)), SynthErrorKind::OutOfRange);
+    assert_eq!(error(request(0, 4096, 0, 512, true)), SynthErrorKind::Limit);
 }

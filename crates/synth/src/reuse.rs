@@ -5,11 +5,12 @@
 //! Blocks lie in runs. A run fills from its start on, and runs are scattered over the range, so that blocks that became
 //! known one after the other are neighbours, as files are.
 
-use super::place::{Place, Scatter};
-use super::profile::Reuse;
-use super::rng::Rng;
-use super::stack::Stack;
-use super::steer::{Aim, Steer};
+use lode_types::Rng;
+
+use crate::place::{Place, Scatter};
+use crate::profile::Reuse;
+use crate::stack::Stack;
+use crate::steer::{Aim, Steer};
 
 /// Runs that one operation fills at the same time.
 const OPEN_RUNS: usize = 4;
@@ -22,7 +23,7 @@ const MAX_BACK: u32 = 1024;
 
 /// The state of one stream.
 #[derive(Clone, Debug)]
-pub(super) struct ReuseStream {
+pub(crate) struct ReuseStream {
     place: Place,
     scatter: Scatter,
     run_blocks: u32,
@@ -42,7 +43,7 @@ pub(super) struct ReuseStream {
 
 impl ReuseStream {
     /// A stream over the `blocks` of `place`, of so many reads and writes.
-    pub(super) fn new(
+    pub(crate) fn new(
         reuse: &Reuse,
         place: Place,
         blocks: u64,
@@ -71,7 +72,7 @@ impl ReuseStream {
     }
 
     /// Where a request that starts where the last one of this place ended is, if there may be one.
-    pub(super) fn follow(&mut self, from: usize, writes: bool, bytes: u32) -> Option<u64> {
+    pub(crate) fn follow(&mut self, from: usize, writes: bool, bytes: u32) -> Option<u64> {
         let (run, at) = self.ends[from]?;
         let end = at + u64::from(bytes);
         let blocks = end.div_ceil(self.place.block_bytes);
@@ -81,7 +82,7 @@ impl ReuseStream {
     }
 
     /// Where the next request goes, from which that place goes on.
-    pub(super) fn choose(&mut self, from: usize, writes: bool, bytes: u32, rng: &mut Rng) -> u64 {
+    pub(crate) fn choose(&mut self, from: usize, writes: bool, bytes: u32, rng: &mut Rng) -> u64 {
         let mut block = None;
         for _ in 0..AIMS {
             let known = self.stack.len();

@@ -1,17 +1,17 @@
 //! A profile's requests, one after the other. It must not know where they go.
 
-use lode_types::{Op, Origin, TraceRequest};
+use lode_trace::SYNTHETIC_PREFIX;
+use lode_types::{Op, Origin, Rng, TraceRequest};
 
-use super::alias::Alias;
-use super::arrival::Clock;
-use super::check::refused;
-use super::place::Place;
-use super::plain::PlainStream;
-use super::profile::{Pattern, Phase, Profile, Sizes, Stream};
-use super::quota::Quota;
-use super::reuse::ReuseStream;
-use super::rng::Rng;
-use crate::error::TraceError;
+use crate::alias::Alias;
+use crate::arrival::Clock;
+use crate::check::refused;
+use crate::error::SynthError;
+use crate::place::Place;
+use crate::plain::PlainStream;
+use crate::profile::{Pattern, Phase, Profile, Sizes, Stream};
+use crate::quota::Quota;
+use crate::reuse::ReuseStream;
 
 /// Parts of a seed: one for each thing that chance decides, and streams from the last on.
 const ARRIVALS: u64 = 0;
@@ -89,9 +89,9 @@ impl Generator {
     /// Starts the profile with its own seed.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Profile`] when the profile [does not check](Profile::check), or its requests are too few to
+    /// [`SynthErrorKind::Profile`] when the profile [does not check](Profile::check), or its requests are too few to
     /// touch its footprint.
-    pub fn new(profile: &Profile) -> Result<Generator, TraceError> {
+    pub fn new(profile: &Profile) -> Result<Generator, SynthError> {
         profile.check()?;
         let shares: Vec<_> = profile.phase.iter().map(|phase| phase.share).collect();
         let requests = Quota::of(profile.requests, &shares);
@@ -106,7 +106,7 @@ impl Generator {
         }
         let left = phases.first().map_or(0, |phase| phase.requests);
         Ok(Generator {
-            name: super::volume_name(&profile.name),
+            name: format!("{SYNTHETIC_PREFIX}{}", profile.name),
             requests: profile.requests,
             phases,
             now: 0,

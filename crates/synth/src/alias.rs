@@ -1,7 +1,7 @@
 //! Draws from a finite distribution in constant time (Vose, "A linear algorithm for generating random numbers with a
 //! given distribution", IEEE TSE 17(9), 1991). It must not know what is drawn.
 
-use super::rng::Rng;
+use lode_types::Rng;
 
 /// One place: what it gives below the threshold, in 2^32nds, is itself, and above it the other.
 #[derive(Clone, Copy, Debug)]
@@ -12,13 +12,13 @@ struct Place {
 
 /// A table to draw from.
 #[derive(Clone, Debug)]
-pub(super) struct Alias {
+pub(crate) struct Alias {
     places: Vec<Place>,
 }
 
 impl Alias {
     /// Item `i` is drawn in proportion to weight `i`; weights are finite and not negative, and one is positive.
-    pub(super) fn new(weights: &[f64]) -> Alias {
+    pub(crate) fn new(weights: &[f64]) -> Alias {
         let sum: f64 = weights.iter().sum();
         let mut left: Vec<f64> = weights.iter().map(|weight| weight / sum * weights.len() as f64).collect();
         let mut places: Vec<_> =
@@ -39,8 +39,8 @@ impl Alias {
     }
 
     #[inline]
-    pub(super) fn draw(&self, rng: &mut Rng) -> usize {
-        let number = rng.next();
+    pub(crate) fn draw(&self, rng: &mut Rng) -> usize {
+        let number = rng.bits();
         let at = (((number >> 32) * self.places.len() as u64) >> 32) as usize;
         let place = self.places[at];
         if number & 0xffff_ffff < place.threshold { at } else { place.other as usize }

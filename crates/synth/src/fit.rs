@@ -4,13 +4,13 @@
 
 use hashbrown::HashMap;
 use lode_reuse::{Distances, Metric};
+use lode_trace::limits::MAX_DISTINCT_SIZES;
+use lode_trace::{SYNTHETIC_PREFIX, vm_block};
 use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
 
-use super::check::{MAX_NAME_BYTES, MAX_PLACES, MAX_REQUEST_BYTES, refused};
-use super::profile::{After, Again, Arrival, Pattern, Phase, Profile, Reuse, Sizes, Stream};
-use crate::error::{ErrorKind, TraceError};
-use crate::limits::MAX_DISTINCT_SIZES;
-use crate::merge::vm_block;
+use crate::check::{MAX_NAME_BYTES, MAX_PLACES, MAX_REQUEST_BYTES, refused};
+use crate::error::{SynthError, SynthErrorKind};
+use crate::profile::{After, Again, Arrival, Pattern, Phase, Profile, Reuse, Sizes, Stream};
 
 /// Most blocks of 4 KiB in a trace that is fitted, about 70 bytes of memory each.
 pub const MAX_FIT_BLOCKS: usize = 1 << 26;
@@ -120,10 +120,10 @@ impl Fitter {
     /// Adds requests in their order; `name` stands for the trace in messages.
     ///
     /// # Errors
-    /// [`ErrorKind::Limit`] for more than [`MAX_FIT_BLOCKS`] different blocks or [`MAX_DISTINCT_SIZES`] lengths, more volumes than
-    /// [`crate::limits::MAX_VM_VOLUMES`] or blocks beyond [`crate::limits::MAX_VM_BLOCKS`], and [`ErrorKind::OutOfRange`]
-    /// for a request longer than a profile's may be.
-    pub fn add(&mut self, name: &str, requests: &[TraceRequest]) -> Result<(), TraceError> {
+    /// [`SynthErrorKind::Limit`] for more than [`MAX_FIT_BLOCKS`] different blocks or [`MAX_DISTINCT_SIZES`] lengths, more
+    /// volumes than [`lode_trace::limits::MAX_VM_VOLUMES`] or blocks beyond [`lode_trace::limits::MAX_VM_BLOCKS`], and
+    /// [`SynthErrorKind::OutOfRange`] for a request longer than a profile's may be.
+    pub fn add(&mut self, name: &str, requests: &[TraceRequest]) -> Result<(), SynthError> {
         for request in requests {
             match request.op {
                 Op::Read | Op::Write => self.add_request(name, request)?,
@@ -133,13 +133,13 @@ impl Fitter {
         Ok(())
     }
 
-    fn add_request(&mut self, name: &str, request: &TraceRequest) -> Result<(), TraceError> {
+    fn add_request(&mut self, name: &str, request: &TraceRequest) -> Result<(), SynthError> {
         if request.length_bytes > MAX_REQUEST_BYTES {
             let message = format!(
                 "A request has {} bytes, but a profile's may have {MAX_REQUEST_BYTES}; leave it out of the trace",
                 request.length_bytes
             );
-            return Err(TraceError::new(ErrorKind::OutOfRange, name.as_ref(), message));
+            return Err(SynthError::new(SynthErrorKind::OutOfRange, name.as_ref(), message));
         }
         if let Some(last_ns) = self.last_ns {
             self.gaps.add(request.time_ns.saturating_sub(last_ns));
@@ -161,12 +161,12 @@ impl Fitter {
         if counts.lengths.len() > MAX_DISTINCT_SIZES {
             let message =
                 format!("More than {MAX_DISTINCT_SIZES} different request lengths; fit a part of the trace");
-            return Err(TraceError::new(ErrorKind::Limit, name.as_ref(), message));
+            return Err(SynthError::new(SynthErrorKind::Limit, name.as_ref(), message));
         }
         for part in blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into()) {
             let limit = |what: &str| {
                 let message = format!("{what}; fit one volume or a part of the trace");
-                TraceError::new(ErrorKind::Limit, name.as_ref(), message)
+                SynthError::new(SynthErrorKind::Limit, name.as_ref(), message)
             };
             let block = vm_block(request.volume, part.block)
                 .ok_or_else(|| limit("Too many volumes or too large offsets for one profile"))?;
@@ -194,8 +194,8 @@ impl Fitter {
     /// The profile, with a name made of `name`, and the seed 0.
     ///
     /// # Errors
-    /// [`ErrorKind::Profile`] when there were no reads or writes.
-    pub fn finish(&self, name: &str) -> Result<Profile, TraceError> {
+    /// [`SynthErrorKind::Profile`] when there were no reads or writes.
+    pub fn finish(&self, name: &str) -> Result<Profile, SynthError> {
         let [reads, writes] = &self.ops;
         let requests = reads.requests + writes.requests;
         if requests == 0 {
@@ -352,7 +352,7 @@ fn rounded(number: f64) -> f64 {
 
 /// A profile's name from a trace's.
 fn profile_name(name: &str) -> String {
-    let name = name.strip_prefix(super::VOLUME_PREFIX).unwrap_or(name).to_ascii_lowercase();
+    let name = name.strip_prefix(SYNTHETIC_PREFIX).unwrap_or(name).to_ascii_lowercase();
     let good =
         |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() || "_-.".contains(c) { c } else { '-' };
     let name: String = name.chars().map(good).take(MAX_NAME_BYTES).collect();

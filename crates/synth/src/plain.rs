@@ -1,10 +1,11 @@
 //! Streams that need no memory of what they accessed: random, loop, sequential and zipf. It must not know sizes' and
 //! arrivals' distributions.
 
-use super::alias::Alias;
-use super::place::{Place, Scatter};
-use super::profile::Pattern;
-use super::rng::Rng;
+use lode_types::Rng;
+
+use crate::alias::Alias;
+use crate::place::{Place, Scatter};
+use crate::profile::Pattern;
 
 /// Writes that a read may go after.
 const REMEMBERED_WRITES: usize = 1024;
@@ -14,7 +15,7 @@ const ZIPF_STEPS: u64 = 64;
 
 /// The state of one stream.
 #[derive(Clone, Debug)]
-pub(super) struct PlainStream {
+pub(crate) struct PlainStream {
     place: Place,
     blocks: u64,
     choice: Choice,
@@ -34,7 +35,7 @@ enum Choice {
 
 impl PlainStream {
     /// A stream over the `blocks` of `place`; `None` for the pattern with a memory.
-    pub(super) fn new(pattern: &Pattern, place: Place, blocks: u64, places: u32) -> Option<PlainStream> {
+    pub(crate) fn new(pattern: &Pattern, place: Place, blocks: u64, places: u32) -> Option<PlainStream> {
         let choice = match pattern {
             Pattern::Random => Choice::Random,
             Pattern::Loop => Choice::Loop,
@@ -54,14 +55,14 @@ impl PlainStream {
 
     /// Where a request that starts where the last one of this place ended is, if there may be one.
     #[inline]
-    pub(super) fn follow(&mut self, from: usize, writes: bool, bytes: u32) -> Option<u64> {
+    pub(crate) fn follow(&mut self, from: usize, writes: bool, bytes: u32) -> Option<u64> {
         let at = self.ends[from].filter(|end| end + u64::from(bytes) <= self.range_bytes())?;
         Some(self.touch(from, at, bytes, writes))
     }
 
     /// Where the next request goes, from which that place goes on; a read goes after a write with the chance given.
     #[inline]
-    pub(super) fn choose(
+    pub(crate) fn choose(
         &mut self,
         from: usize,
         writes: bool,
@@ -153,8 +154,8 @@ impl Zipf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::profile::Sizes;
     use super::*;
+    use crate::profile::Sizes;
 
     fn place() -> Place {
         let sizes = Sizes { read: vec![], write: vec![], aligned_share: 1.0, alignment_bytes: 4096 };

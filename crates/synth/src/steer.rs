@@ -6,9 +6,10 @@
 //! there too often already is drawn again: the counts follow their shares, whatever the others do to them. This method
 //! is ours.
 
-use super::alias::Alias;
-use super::profile::{After, Again};
-use super::rng::Rng;
+use lode_types::Rng;
+
+use crate::alias::Alias;
+use crate::profile::{After, Again};
 
 /// Touches by which a count may be ahead of its share.
 const AHEAD: f64 = 256.0;
@@ -19,7 +20,7 @@ const NEW_BEHIND: f64 = 64.0;
 
 /// Where the next request of the operation should start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Aim {
+pub(crate) enum Aim {
     New,
     /// At a block with a distance from `from` to below `to`, whose latest touch was of this kind (wrote it or not).
     Again {
@@ -41,7 +42,7 @@ struct Bin {
 
 /// The counts of one operation.
 #[derive(Clone, Debug)]
-pub(super) struct Steer {
+pub(crate) struct Steer {
     bins: Vec<Bin>,
     alias: Option<Alias>,
     /// For touches after reads and after writes: the bins from there on, and where each ends.
@@ -55,7 +56,7 @@ pub(super) struct Steer {
 
 impl Steer {
     /// `new` blocks are to become known over `requests`.
-    pub(super) fn new(list: &[Again], new: f64, requests: u64) -> Steer {
+    pub(crate) fn new(list: &[Again], new: f64, requests: u64) -> Steer {
         let mut bins = Vec::new();
         let mut rows = [(0, Vec::new()), (0, Vec::new())];
         for again in list {
@@ -83,7 +84,7 @@ impl Steer {
 
     /// Where the operation's next request should start, when `known` blocks have been touched and there are new
     /// ones or not.
-    pub(super) fn aim(&mut self, known: u32, is_new_left: bool, rng: &mut Rng) -> Aim {
+    pub(crate) fn aim(&mut self, known: u32, is_new_left: bool, rng: &mut Rng) -> Aim {
         let behind = (self.requests + 1) as f64 * self.new_per_request - self.new as f64;
         if known == 0 || is_new_left && NEW_BEHIND * rng.unit() < behind {
             return Aim::New;
@@ -109,19 +110,19 @@ impl Steer {
 
     /// A request is over, whose touches have been told.
     #[inline]
-    pub(super) fn met_request(&mut self) {
+    pub(crate) fn met_request(&mut self) {
         self.requests += 1;
     }
 
     /// A touch turned out to be of a new block.
     #[inline]
-    pub(super) fn met_new(&mut self) {
+    pub(crate) fn met_new(&mut self) {
         self.new += 1;
     }
 
     /// A touch turned out to be of a block with this distance, whose latest touch wrote it or not.
     #[inline]
-    pub(super) fn met_again(&mut self, distance: u32, after_write: bool) {
+    pub(crate) fn met_again(&mut self, distance: u32, after_write: bool) {
         self.again += 1;
         let (first, ends) = &self.rows[usize::from(after_write)];
         let at = ends.partition_point(|&end| end <= distance);

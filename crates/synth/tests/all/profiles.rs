@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lode_reuse::{Distances, Metric};
-use lode_trace::synth::{Generator, Profile, builtin, builtins};
+use lode_synth::{Generator, Profile, builtin, builtins};
 use lode_types::{AccessOp, Op, TraceRequest};
 
 /// TICA, table 2: profile, reads, writes, total size in GB of 2^30 bytes.

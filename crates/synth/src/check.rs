@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use super::profile::{After, Again, Arrival, Pattern, Phase, Profile, Reuse, Sizes, Stream};
-use crate::error::{ErrorKind, TraceError};
+use crate::error::{SynthError, SynthErrorKind};
+use crate::profile::{After, Again, Arrival, Pattern, Phase, Profile, Reuse, Sizes, Stream};
 
 /// Longest text of a profile.
 pub const MAX_PROFILE_BYTES: usize = 4 << 20;
@@ -42,16 +42,16 @@ const SUM_TOLERANCE: f64 = 1e-6;
 /// What is wrong and where, or nothing.
 type Checked = Result<(), String>;
 
-pub(super) fn refused(name: impl AsRef<Path>, message: String) -> TraceError {
-    TraceError::new(ErrorKind::Profile, name.as_ref(), message)
+pub(crate) fn refused(name: impl AsRef<Path>, message: String) -> SynthError {
+    SynthError::new(SynthErrorKind::Profile, name.as_ref(), message)
 }
 
 impl Profile {
     /// Reads a profile from TOML and checks it; `path` stands for it in messages.
     ///
     /// # Errors
-    /// [`ErrorKind::Profile`] with the line, or the key, of what is wrong.
-    pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Profile, TraceError> {
+    /// [`SynthErrorKind::Profile`] with the line, or the key, of what is wrong.
+    pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Profile, SynthError> {
         let path = path.as_ref();
         if text.len() > MAX_PROFILE_BYTES {
             let message = format!("Profile longer than {MAX_PROFILE_BYTES} bytes; shorten its lists");
@@ -73,12 +73,12 @@ impl Profile {
     /// Checks every number.
     ///
     /// # Errors
-    /// [`ErrorKind::Profile`] with the key of the first one out of its range.
-    pub fn check(&self) -> Result<(), TraceError> {
+    /// [`SynthErrorKind::Profile`] with the key of the first one out of its range.
+    pub fn check(&self) -> Result<(), SynthError> {
         self.check_as(Path::new(&self.name))
     }
 
-    fn check_as(&self, path: &Path) -> Result<(), TraceError> {
+    fn check_as(&self, path: &Path) -> Result<(), SynthError> {
         self.check_all().map_err(|fault| refused(path, format!("Profile {:?}: {fault}", self.name)))
     }
 
@@ -179,14 +179,14 @@ impl Profile {
     }
 
     /// First block and number of blocks of a stream.
-    pub(super) fn blocks_of(&self, stream: &Stream) -> (u64, u64) {
+    pub(crate) fn blocks_of(&self, stream: &Stream) -> (u64, u64) {
         let blocks = (self.footprint_bytes / self.block_bytes) as f64;
         let at = |share: f64| libm::round(blocks * share) as u64;
         (at(stream.range.0), at(stream.range.1).saturating_sub(at(stream.range.0)))
     }
 
     /// The longest request that there may be, in bytes.
-    pub(super) fn longest_bytes(&self) -> u64 {
+    pub(crate) fn longest_bytes(&self) -> u64 {
         self.sizes.read.iter().chain(&self.sizes.write).map(|&(bytes, _)| bytes.into()).max().unwrap_or(0)
     }
 }

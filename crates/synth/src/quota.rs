@@ -1,11 +1,11 @@
 //! Chance that adds up: choices drawn without putting them back, so that the counts come out exactly. It must not know
 //! what is chosen.
 
-use super::rng::Rng;
+use lode_types::Rng;
 
 /// How often each choice is to be drawn, and how often it is left.
 #[derive(Clone, Debug)]
-pub(super) struct Quota {
+pub(crate) struct Quota {
     whole: Vec<u64>,
     left: Vec<u64>,
     sum: u64,
@@ -13,7 +13,7 @@ pub(super) struct Quota {
 
 impl Quota {
     /// `count` draws divided by these shares, which add up to 1: rounded down, and the rest to the largest remainders.
-    pub(super) fn of(count: u64, shares: &[f64]) -> Quota {
+    pub(crate) fn of(count: u64, shares: &[f64]) -> Quota {
         let exact: Vec<f64> = shares.iter().map(|share| share * count as f64).collect();
         let mut whole: Vec<u64> = exact.iter().map(|number| libm::floor(*number) as u64).collect();
         let remainder = |at: usize| exact[at] - libm::floor(exact[at]);
@@ -29,13 +29,13 @@ impl Quota {
     }
 
     /// How often this choice is drawn in all.
-    pub(super) fn whole(&self, at: usize) -> u64 {
+    pub(crate) fn whole(&self, at: usize) -> u64 {
         self.whole[at]
     }
 
     /// Draws a choice; when all are used up they are all there again.
     #[inline]
-    pub(super) fn draw(&mut self, rng: &mut Rng) -> usize {
+    pub(crate) fn draw(&mut self, rng: &mut Rng) -> usize {
         if self.sum == 0 {
             self.refill();
         }
@@ -55,7 +55,7 @@ impl Quota {
 
     /// Takes one of this choice, if one is left.
     #[inline]
-    pub(super) fn take(&mut self, at: usize) -> bool {
+    pub(crate) fn take(&mut self, at: usize) -> bool {
         if self.sum == 0 {
             self.refill();
         }

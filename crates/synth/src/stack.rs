@@ -8,7 +8,7 @@ const WRITTEN: u32 = 1 << 31;
 
 /// Blocks by recency; blocks are numbered from 0.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stack {
+pub(crate) struct Stack {
     timeline: Timeline,
     /// For each block its position in the timeline, and [`WRITTEN`].
     words: Vec<u32>,
@@ -19,13 +19,13 @@ pub(super) struct Stack {
 impl Stack {
     /// Number of blocks touched so far.
     #[inline]
-    pub(super) fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.timeline.live()
     }
 
     /// The block with `distance` blocks touched after it, and whether its latest touch wrote it.
     #[inline]
-    pub(super) fn at(&self, distance: u32) -> Option<(u32, bool)> {
+    pub(crate) fn at(&self, distance: u32) -> Option<(u32, bool)> {
         let position = self.timeline.at_distance(distance)?;
         let block = self.owners[position as usize];
         Some((block, self.is_written(block)))
@@ -33,13 +33,13 @@ impl Stack {
 
     /// Whether the latest touch of a block that has been touched wrote it.
     #[inline]
-    pub(super) fn is_written(&self, block: u32) -> bool {
+    pub(crate) fn is_written(&self, block: u32) -> bool {
         self.words.get(block as usize).is_some_and(|word| word & WRITTEN != 0)
     }
 
     /// Puts the block on top; says how deep it was and whether it had been written last, or `None` when it is new.
     #[inline]
-    pub(super) fn touch(&mut self, block: u32, writes: bool) -> Option<(u32, bool)> {
+    pub(crate) fn touch(&mut self, block: u32, writes: bool) -> Option<(u32, bool)> {
         if self.timeline.is_full() {
             self.make_room();
         }
@@ -88,7 +88,7 @@ mod tests {
         #[test]
         fn is_a_list_by_recency(seed in any::<u64>(), blocks in 1u64..400) {
             let (mut stack, mut list) = (Stack::default(), Vec::<(u32, bool)>::new());
-            let mut rng = super::super::rng::Rng::new(seed);
+            let mut rng = lode_types::Rng::new(seed);
             for _ in 0..12_000 {
                 let (block, writes) = (rng.below(blocks) as u32, rng.below(2) == 0);
                 let place = list.iter().rev().position(|&(other, _)| other == block);
