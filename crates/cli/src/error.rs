@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use lode_hardware::HardwareError;
 use lode_policy::SettingError;
+use lode_processes::RequestsError;
 use lode_replay::ReplayError;
 use lode_server::{ServerError, ServerErrorKind};
-use lode_sim::requests::RequestsError;
+use lode_synth::SynthError;
 use lode_trace::TraceError;
 
 use crate::output::{note, say};
@@ -89,6 +90,12 @@ impl From<ServerError> for CliError {
 
 impl From<TraceError> for CliError {
     fn from(error: TraceError) -> CliError {
+        CliError::Failure(error.to_string())
+    }
+}
+
+impl From<SynthError> for CliError {
+    fn from(error: SynthError) -> CliError {
         CliError::Failure(error.to_string())
     }
 }

@@ -18,7 +18,7 @@
 
 use lode_policy::Effect;
 use lode_policy::request_oriented::{Admission, Completion, Consequence, Device, Verdict, WriteId};
-use lode_policy::schemes::write_cache::WAITED_FOR;
+use lode_policy::schemes::request_oriented::WAITED_FOR;
 use lode_types::{Access, AccessOp as Direction, BlockNo, blocks_of};
 use slab::Slab;
 

@@ -35,7 +35,7 @@ pub use hdd::Hdd;
 pub use host::{Host, Run, Sheet, Utilisation};
 pub use profile::{Catalogue, Figure, MAX_PROFILE_BYTES};
 pub use raid::Raid;
-pub use reliability::{MirrorReadings, unreliability, unreliability_hybrid, unreliability_pair};
+pub use reliability::{unreliability, unreliability_hybrid, unreliability_pair};
 pub use service::{BackingTimes, Command, ServiceTimes};
 pub use ssd::{Ssd, SsdRating};
 

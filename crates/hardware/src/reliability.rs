@@ -15,24 +15,8 @@ pub fn unreliability_hybrid(alpha: f64, write_ssd: f64, read_ssd: f64, dram: f64
     alpha * write_ssd * dram + (1.0 - alpha) * write_ssd * read_ssd
 }
 
-/// Chance of losing dirty data that are on two SSDs of one kind (TICA, Eq. 5, for uCache).
+/// Chance of losing dirty data that are on two SSDs of one kind (TICA, Eq. 5, for uCache; the paper's number for it follows
+/// from Eq. 4, see `docs/hardware.md`).
 pub fn unreliability_pair(ssd: f64) -> f64 {
     ssd * ssd
-}
-
-/// Both readings of the chance that uCache, which has DRAM and two SSDs of one kind, loses dirty data. The paper's
-/// number follows from Eq. 4, although it says Eq. 5: see `docs/hardware.md`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MirrorReadings {
-    /// By Eq. 4, with a second SSD of the same kind in place of the read-optimised one.
-    pub eq4: f64,
-    /// By Eq. 5.
-    pub eq5: f64,
-}
-
-impl MirrorReadings {
-    /// Of these chances of failure.
-    pub fn new(alpha: f64, ssd: f64, dram: f64) -> MirrorReadings {
-        MirrorReadings { eq4: unreliability_hybrid(alpha, ssd, ssd, dram), eq5: unreliability_pair(ssd) }
-    }
 }

@@ -65,8 +65,6 @@ pub struct MiniVm {
     pub accesses: u64,
     /// Of these, reads.
     pub reads: u64,
-    /// Block accesses that were simulated.
-    pub followed_accesses: u64,
     /// What each size led to.
     pub points: Vec<MiniPoint>,
 }
@@ -343,7 +341,6 @@ impl MiniFollower {
             followed_blocks: self.blocks.len() as u64,
             accesses: self.accesses,
             reads: self.reads,
-            followed_accesses: self.followed,
         }
     }
 

@@ -17,6 +17,8 @@ mod growth;
 mod interval;
 mod lists;
 mod needs;
+#[macro_use]
+mod parts;
 mod quota;
 mod registry;
 pub mod request_oriented;

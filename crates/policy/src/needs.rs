@@ -5,7 +5,7 @@ use lode_types::{Level, OriginFields};
 
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::schemes::{etica, l2arc, write_cache};
+use crate::schemes::request_oriented::WriteCache;
 use crate::settings::{SettingError, Settings};
 
 /// What schemes decide by that lies in how blocks are beside each other: the setting, its value that turns it off, and what
@@ -40,7 +40,7 @@ impl SchemeInfo {
     /// # Errors
     /// [`SettingError::Origins`].
     pub fn check_alone(&self, settings: &Settings) -> Result<(), SettingError> {
-        etica::check_alone(settings)
+        (self.alone)(settings)
     }
 
     /// Refuses settings under which the scheme decides by who asks, where requests of `source` tell only what `told` names. A
@@ -57,7 +57,7 @@ impl SchemeInfo {
         if source == RequestSource::Guest {
             self.check_alone(settings)?;
         }
-        if self.name == write_cache::NAME { write_cache::check(settings, told, source) } else { Ok(()) }
+        (self.origins)(settings, told, source)
     }
 
     /// Refuses settings under which the scheme decides by what a sample of the blocks does not have, as no block in it has its
@@ -81,7 +81,7 @@ impl SchemeInfo {
     /// # Errors
     /// [`SettingError::BeyondDisk`].
     pub fn check_disk(&self, settings: &Settings, disk_blocks: u64) -> Result<(), SettingError> {
-        if self.name == write_cache::NAME { write_cache::check_log(settings, disk_blocks) } else { Ok(()) }
+        (self.disk)(settings, disk_blocks)
     }
 
     /// Of what there is, the levels that the scheme uses.
@@ -89,15 +89,9 @@ impl SchemeInfo {
         physical.map(|level, blocks| if self.levels.contains(&level) { blocks } else { 0 })
     }
 
-    /// Fewest blocks of a level with which the scheme can work. A scheme with a read SSD keeps every dirty block on two devices,
-    /// and has none to spare; its DRAM is for reads and for writes. What feeds an SSD from DRAM alone caches nothing without.
+    /// Fewest blocks of a level with which the scheme can work.
     pub fn least_blocks(&self, level: Level) -> u32 {
-        match (self.levels.contains(&Level::ReadSsd), level) {
-            (true, Level::Dram) => 2,
-            (true, Level::Ssd | Level::ReadSsd) => 1,
-            (false, Level::Dram) if self.name == l2arc::NAME => 1,
-            (false, _) => 0,
-        }
+        self.least.of(level)
     }
 
     /// Refuses a run that lacks a level without which the scheme cannot work, or has too little of it.
@@ -137,7 +131,7 @@ impl SchemeInfo {
 
 impl AnyScheme {
     /// The scheme if it issues writes again that are on their way to the disk: then it needs a caller that calls its hooks.
-    pub fn reissuing(&mut self) -> Option<&mut write_cache::WriteCache> {
+    pub fn reissuing(&mut self) -> Option<&mut WriteCache> {
         match self {
             AnyScheme::RequestOriented(cache) if cache.reissues() => Some(cache),
             _ => None,

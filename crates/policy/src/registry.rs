@@ -1,16 +1,18 @@
-//! The list of schemes. A scheme that has its line here exists in replay, in simulation and in the daemon.
+//! The table of schemes. A scheme that has its line here exists in replay, in simulation and in the daemon; what is asked of a
+//! scheme before it is built, it declares in its own `INFO`. This module must not know how any of them decides.
 
-use lode_types::{Access, BlockNo, Level};
+use lode_types::{Access, BlockNo, Level, OriginFields};
 
 use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
+use crate::interval::Interval;
+use crate::needs::RequestSource;
 use crate::quota::Quota;
 use crate::scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
-use crate::schemes::sized::eci_cache::EciCacheLike;
-use crate::schemes::tica::choice::Policy;
 use crate::schemes::{
-    arc, belady, etica, fast_cache, flashcache, l2arc, larc, lirs, mq, opencas, rpac, s3_fifo, sets, sieve,
-    sized, tica, two_q, ucache, w_tinylfu, write_cache,
+    arc, belady, centaur_like, eci_cache_like, etica, fast_cache_like, fifo, flashcache, l2arc_like, larc,
+    lirs, lru, mq, opencas_like, request_oriented, rpac, s_cave_like, s_rac_like, s3_fifo, sieve, tica,
+    two_q, ucache_like, vcacheshare_like, w_tinylfu,
 };
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 use crate::tracked::Footprint;
@@ -33,289 +35,79 @@ pub struct SchemeInfo {
     variants: &'static [&'static str],
     /// What its tables take.
     pub(crate) footprint: Footprint,
+    /// Fewest blocks of each level with which it can work.
+    pub(crate) least: Quota,
+    /// The host's interval, for whoever sees the requests of all VMs.
+    pub(crate) host_interval: fn(&Settings) -> Option<Interval>,
+    /// Refuses settings where one VM is seen by itself.
+    pub(crate) alone: fn(&Settings) -> Result<(), SettingError>,
+    /// Refuses settings where requests do not tell what they need.
+    pub(crate) origins: fn(&Settings, OriginFields, RequestSource) -> Result<(), SettingError>,
+    /// Refuses settings on a disk of so many blocks.
+    pub(crate) disk: fn(&Settings, u64) -> Result<(), SettingError>,
     build: Build,
 }
 
 /// What a few tables take once they hold anything.
-const LEAN: u64 = 4 << 10;
+pub(crate) const LEAN: u64 = 4 << 10;
 /// That of reuse distances, besides.
-const MEASURED: u64 = 16 << 10;
+pub(crate) const MEASURED: u64 = 16 << 10;
 
 /// Builds a scheme from settings, what the host has, and the VM's first share.
-type Build = fn(&Settings, Quota, Quota) -> AnyScheme;
+pub(crate) type Build = fn(&Settings, Quota, Quota) -> AnyScheme;
 
-static SCHEMES: &[SchemeInfo] = &[
-    SchemeInfo::new(
-        etica::NAME,
-        "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance; in its full \
-         modes promotion and eviction by popularity",
-        "ETICA",
-        etica::TABLES,
-        |settings, physical, quota| {
-            AnyScheme::Etica(Box::new(etica::Etica::new(settings, physical, quota)))
-        },
-    )
-    .taking(Footprint::new(88 << 10, 96).with_sets(128))
-    .on(&[Level::Dram, Level::Ssd])
-    .with_variants(&["promotion_clock", "evict", "popularity", "window"]),
-    SchemeInfo::new(
-        "lru",
-        "one SSD level that gives up the least recently used block",
-        "ETICA section 3; textbook",
-        sets::TABLES,
-        |settings, _, quota| AnyScheme::Lru(sets::Lru::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 48).with_sets(16)),
-    SchemeInfo::new(
-        "fifo",
-        "one SSD level that gives up the longest resident block",
-        "textbook",
-        sets::TABLES,
-        |settings, _, quota| AnyScheme::Fifo(sets::Fifo::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 48).with_sets(16)),
-    SchemeInfo::new(
-        "arc",
-        "one SSD level that divides itself between blocks seen once and blocks seen more often",
-        "Megiddo and Modha, FAST 2003",
-        arc::TABLES,
-        |settings, _, quota| AnyScheme::Arc(arc::Arc::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 64).with_ghosts()),
-    SchemeInfo::new(
-        "s3-fifo",
-        "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
-        "Yang et al., SOSP 2023",
-        s3_fifo::TABLES,
-        |settings, _, quota| AnyScheme::S3Fifo(s3_fifo::S3Fifo::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 64))
-    .with_variants(&["warm_up"]),
-    SchemeInfo::new(
-        "sieve",
-        "one SSD level, one FIFO queue, and a hand that spares what was visited",
-        "Zhang et al., NSDI 2024",
-        sieve::TABLES,
-        |settings, _, quota| AnyScheme::Sieve(sieve::Sieve::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 64)),
-    SchemeInfo::new(
-        "lirs",
-        "one SSD level for the blocks with the shortest time between their last two accesses, and a small queue \
-         for all others",
-        "Jiang and Zhang, SIGMETRICS 2002",
-        lirs::TABLES,
-        |settings, _, quota| AnyScheme::Lirs(lirs::Lirs::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 64)),
-    SchemeInfo::new(
-        "w-tinylfu",
-        "one SSD level with a small window for newcomers and a main part that lets in only who was accessed \
-         more often than who would leave",
-        "Einziger, Friedman and Manes, ACM TOS 13(4), 2017",
-        w_tinylfu::TABLES,
-        |settings, _, quota| AnyScheme::WTinyLfu(w_tinylfu::WTinyLfu::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 80)),
-    SchemeInfo::new(
-        "belady",
-        "the bound: one SSD level that knows what comes next, and gives up the block whose next use is farthest",
-        "Belady, IBM Systems Journal 5(2), 1966",
-        belady::TABLES,
-        |settings, _, quota| AnyScheme::Belady(belady::Belady::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 80))
-    .foreseeing(),
-    SchemeInfo::new(
-        "larc",
-        "one SSD level that a block enters when it is missed again while it is remembered",
-        "Huang et al., MSST 2013",
-        larc::TABLES,
-        |settings, _, quota| AnyScheme::Larc(larc::Larc::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 64).with_ghosts()),
-    SchemeInfo::new(
-        "s-rac-like",
-        "LARC, and a second chance for blocks that were hit",
-        "S-RAC, of which little is known; Huang et al., MSST 2013",
-        larc::TABLES,
-        |settings, _, quota| AnyScheme::SRacLike(larc::SRacLike::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 64).with_ghosts()),
-    SchemeInfo::new(
-        "2q",
-        "one SSD level of a FIFO queue for newcomers, ghosts, and a recency queue for what came back",
-        "Johnson and Shasha, VLDB 1994",
-        two_q::TABLES,
-        |settings, _, quota| AnyScheme::TwoQ(two_q::TwoQ::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 64)),
-    SchemeInfo::new(
-        "mq",
-        "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
-        "Zhou et al., USENIX ATC 2001",
-        mq::TABLES,
-        |settings, _, quota| AnyScheme::Mq(mq::Mq::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 80)),
-    SchemeInfo::new(
-        "fast-cache-like",
-        "one SSD level that a block enters with its third access",
-        "EMC FAST Cache, recalled",
-        fast_cache::TABLES,
-        |settings, _, quota| AnyScheme::FastCacheLike(fast_cache::FastCacheLike::new(settings, quota)),
-    )
-    .taking(Footprint::new(LEAN, 64)),
-    SchemeInfo::new(
-        "rpac",
-        "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular region, \
-         or stays outside",
-        "RPAC (Ye et al.)",
-        rpac::TABLES,
-        |settings, _, quota| AnyScheme::Rpac(Box::new(rpac::Rpac::new(settings, quota))),
-    )
-    .taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts()),
-    SchemeInfo::new(
-        "rpac-prototype",
-        "rpac with the parameters of its paper's prototype: large regions whose popularity is short-lived",
-        "RPAC (Ye et al.)",
-        rpac::PROTOTYPE_TABLES,
-        |settings, _, quota| AnyScheme::Rpac(Box::new(rpac::Rpac::new(settings, quota))),
-    )
-    .taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts()),
-    SchemeInfo::new(
-        "eci-cache-like",
-        "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
-         overwrites",
-        "ECI-Cache: its abstract and ETICA's text; the rest recalled",
-        sized::ECI_CACHE,
-        |settings, physical, quota| {
-            AnyScheme::EciCacheLike(Box::new(EciCacheLike::new(settings, physical, quota)))
-        },
-    )
-    .taking(Footprint::new(MEASURED, 96).with_sets(16))
-    .with_variants(&["window"]),
-    SchemeInfo::new(
-        "centaur-like",
-        "one SSD level whose share follows reuse distances over all accesses, write-back",
-        "Centaur: its abstract and ETICA's text; the rest recalled",
-        sized::CENTAUR,
-        |settings, physical, quota| {
-            AnyScheme::CentaurLike(Box::new(sized::CentaurLike::new(settings, physical, quota)))
-        },
-    )
-    .taking(Footprint::new(MEASURED, 96).with_sets(16))
-    .with_variants(&["window"]),
-    SchemeInfo::new(
-        "s-cave-like",
-        "one SSD level that grows by chunks where most of it is in use, and shrinks where least is; write-through",
-        "S-CAVE: its abstract and ETICA's text; the rest recalled",
-        sized::S_CAVE,
-        |settings, physical, quota| {
-            AnyScheme::SCaveLike(Box::new(sized::SCaveLike::new(settings, physical, quota)))
-        },
-    )
-    .taking(Footprint::new(LEAN, 64).with_sets(16)),
-    SchemeInfo::new(
-        "vcacheshare-like",
-        "one SSD level whose share follows hit ratio and reuse intensity of the reads; write-around",
-        "vCacheShare, recalled",
-        sized::VCACHESHARE,
-        |settings, physical, quota| {
-            AnyScheme::VCacheShareLike(Box::new(sized::VCacheShareLike::new(settings, physical, quota)))
-        },
-    )
-    .taking(Footprint::new(MEASURED, 96).with_sets(16))
-    .with_variants(&["window", "intensity"]),
-    SchemeInfo::new(
-        "flashcache",
-        "one SSD level of sets in which only clean blocks give way, and dirty ones are written back when they are many \
-         or idle",
-        "flashcache, its administrator's guide",
-        flashcache::TABLES,
-        |settings, _, quota| {
-            AnyScheme::Flashcache(Box::new(flashcache::Flashcache::new(settings, quota)))
-        },
-    )
-    .taking(Footprint::new(LEAN, 64).with_sets(256)),
-    SchemeInfo::new(
-        "opencas-like",
-        "one SSD level under LRU that cleans what was not written for long, admits what comes several times, and lets \
-         sequential streams pass by",
-        "Open CAS, its documentation; recalled where that is silent",
-        opencas::TABLES,
-        |settings, _, quota| {
-            AnyScheme::OpencasLike(Box::new(opencas::OpencasLike::new(settings, quota)))
-        },
-    )
-    .taking(Footprint::new(3 * LEAN, 64).with_ghosts()),
-    SchemeInfo::new(
-        l2arc::NAME,
-        "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
-         disk",
-        "ZFS's L2ARC, recalled",
-        l2arc::TABLES,
-        |settings, _, quota| AnyScheme::L2arcLike(Box::new(l2arc::L2arcLike::new(settings, quota))),
-    )
-    .taking(Footprint::new(2 * LEAN, 96).with_ghosts())
-    .on(&[Level::Dram, Level::Ssd]),
-    SchemeInfo::new(
-        "ucache-like",
-        "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
-        "uCache: its abstract and TICA's text; the rest recalled",
-        ucache::TABLES,
-        |settings, _, quota| AnyScheme::UcacheLike(Box::new(ucache::UcacheLike::new(settings, quota))),
-    )
-    .taking(Footprint::new(2 * LEAN, 96).with_ghosts())
-    .on(&[Level::Dram, Level::Ssd]),
-    SchemeInfo::new(
-        "tica-ef",
-        "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves DRAM is \
-         dropped, which spares the SSDs",
-        "TICA (Salkhordeh et al.)",
-        tica::TABLES,
-        |settings, _, quota| {
-            tica_scheme(tica::Tica::fixed(settings, quota, Policy::EnduranceFriendly))
-        },
-    )
-    .taking(Footprint::new(2 * LEAN, 96))
-    .on(&Level::ALL),
-    SchemeInfo::new(
-        "tica-wed",
-        "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
-        "TICA (Salkhordeh et al.)",
-        tica::TABLES,
-        |settings, _, quota| {
-            tica_scheme(tica::Tica::fixed(settings, quota, Policy::WriteToEnduranceDisk))
-        },
-    )
-    .taking(Footprint::new(2 * LEAN, 96))
-    .on(&Level::ALL),
-    SchemeInfo::new(
-        "tica-adaptive",
-        "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what nobody uses",
-        "TICA (Salkhordeh et al.)",
-        tica::ADAPTIVE_TABLES,
-        |settings, _, quota| tica_scheme(tica::Tica::adaptive(settings, quota)),
-    )
-    .taking(Footprint::new(2 * LEAN, 96))
-    .on(&Level::ALL)
-    .with_variants(&["identifier", "state_machine"]),
-    SchemeInfo::new(
-        write_cache::NAME,
-        "one SSD level that takes only writes, and of these all, those that somebody waits for, those of critical \
-         processes, or the log",
-        "Kim et al., USENIX ATC 2015",
-        write_cache::TABLES,
-        |settings, _, quota| {
-            AnyScheme::RequestOriented(Box::new(write_cache::WriteCache::new(settings, quota)))
-        },
-    )
-    .taking(Footprint::new(LEAN, 64).with_sets(256)),
-];
+/// Makes of the table of schemes the list of what is known of each, the type of any of them, and the way to call the one that
+/// it is.
+macro_rules! register {
+    ($($variant:ident($scheme:ty): $($info:expr),+;)*) => {
+        static SCHEMES: &[SchemeInfo] = &[$($($info),+),*];
 
-fn tica_scheme(tica: tica::Tica) -> AnyScheme {
-    AnyScheme::Tica(Box::new(tica))
+        /// Any scheme of the registry, for callers that choose at run time.
+        #[derive(Debug)]
+        pub enum AnyScheme {
+            $(
+                #[doc = concat!("`", stringify!($scheme), "`")]
+                $variant($scheme),
+            )*
+        }
+
+        macro_rules! each {
+            ($any:expr, $this:ident => $call:expr) => {
+                match $any {
+                    $(AnyScheme::$variant($this) => $call,)*
+                }
+            };
+        }
+    };
+}
+
+// The table, in the order to show them. Large schemes are boxed.
+register! {
+    Etica(Box<etica::Etica>): etica::INFO;
+    Lru(lru::Lru): lru::INFO;
+    Fifo(fifo::Fifo): fifo::INFO;
+    Arc(arc::Arc): arc::INFO;
+    S3Fifo(s3_fifo::S3Fifo): s3_fifo::INFO;
+    Sieve(sieve::Sieve): sieve::INFO;
+    Lirs(lirs::Lirs): lirs::INFO;
+    WTinyLfu(w_tinylfu::WTinyLfu): w_tinylfu::INFO;
+    Belady(belady::Belady): belady::INFO;
+    Larc(larc::Larc): larc::INFO;
+    SRacLike(s_rac_like::SRacLike): s_rac_like::INFO;
+    TwoQ(two_q::TwoQ): two_q::INFO;
+    Mq(mq::Mq): mq::INFO;
+    FastCacheLike(fast_cache_like::FastCacheLike): fast_cache_like::INFO;
+    Rpac(Box<rpac::Rpac>): rpac::INFO, rpac::PROTOTYPE_INFO;
+    EciCacheLike(Box<eci_cache_like::EciCacheLike>): eci_cache_like::INFO;
+    CentaurLike(Box<centaur_like::CentaurLike>): centaur_like::INFO;
+    SCaveLike(Box<s_cave_like::SCaveLike>): s_cave_like::INFO;
+    VCacheShareLike(Box<vcacheshare_like::VCacheShareLike>): vcacheshare_like::INFO;
+    Flashcache(Box<flashcache::Flashcache>): flashcache::INFO;
+    OpencasLike(Box<opencas_like::OpencasLike>): opencas_like::INFO;
+    L2arcLike(Box<l2arc_like::L2arcLike>): l2arc_like::INFO;
+    UcacheLike(Box<ucache_like::UcacheLike>): ucache_like::INFO;
+    Tica(Box<tica::Tica>): tica::EF_INFO, tica::WED_INFO, tica::ADAPTIVE_INFO;
+    RequestOriented(Box<request_oriented::WriteCache>): request_oriented::INFO;
 }
 
 /// Every scheme, in the order to show them.
@@ -325,7 +117,7 @@ pub fn schemes() -> &'static [SchemeInfo] {
 
 impl SchemeInfo {
     /// A scheme of one SSD level, with settings that are all meant to be used.
-    const fn new(
+    pub(crate) const fn new(
         name: &'static str,
         about: &'static str,
         source: &'static str,
@@ -341,24 +133,55 @@ impl SchemeInfo {
             tables,
             variants: &[],
             footprint: Footprint::LARGEST,
+            least: Quota::new(0, 0),
+            host_interval: |_| None,
+            alone: |_| Ok(()),
+            origins: |_, _, _| Ok(()),
+            disk: |_, _| Ok(()),
             build,
         }
     }
 
-    const fn on(self, levels: &'static [Level]) -> SchemeInfo {
+    pub(crate) const fn on(self, levels: &'static [Level]) -> SchemeInfo {
         SchemeInfo { levels, ..self }
     }
 
-    const fn with_variants(self, variants: &'static [&'static str]) -> SchemeInfo {
+    pub(crate) const fn with_variants(self, variants: &'static [&'static str]) -> SchemeInfo {
         SchemeInfo { variants, ..self }
     }
 
-    const fn taking(self, footprint: Footprint) -> SchemeInfo {
+    pub(crate) const fn taking(self, footprint: Footprint) -> SchemeInfo {
         SchemeInfo { footprint, ..self }
     }
 
-    const fn foreseeing(self) -> SchemeInfo {
+    pub(crate) const fn foreseeing(self) -> SchemeInfo {
         SchemeInfo { needs_future: true, ..self }
+    }
+
+    pub(crate) const fn needing(self, least: Quota) -> SchemeInfo {
+        SchemeInfo { least, ..self }
+    }
+
+    pub(crate) const fn by_host(self, host_interval: fn(&Settings) -> Option<Interval>) -> SchemeInfo {
+        SchemeInfo { host_interval, ..self }
+    }
+
+    pub(crate) const fn checked_alone(self, alone: fn(&Settings) -> Result<(), SettingError>) -> SchemeInfo {
+        SchemeInfo { alone, ..self }
+    }
+
+    pub(crate) const fn checked_origins(
+        self,
+        origins: fn(&Settings, OriginFields, RequestSource) -> Result<(), SettingError>,
+    ) -> SchemeInfo {
+        SchemeInfo { origins, ..self }
+    }
+
+    pub(crate) const fn checked_disk(
+        self,
+        disk: fn(&Settings, u64) -> Result<(), SettingError>,
+    ) -> SchemeInfo {
+        SchemeInfo { disk, ..self }
     }
 
     /// The scheme of this name.
@@ -405,93 +228,6 @@ pub fn build_foreseeing(settings: &Settings, physical: Quota, quota: Quota, futu
         belady.foresee(future.clone());
     }
     scheme
-}
-
-/// Any scheme of the registry, for callers that choose at run time.
-#[derive(Debug)]
-pub enum AnyScheme {
-    /// See [`etica::Etica`].
-    Etica(Box<etica::Etica>),
-    /// See [`sets::Lru`].
-    Lru(sets::Lru),
-    /// See [`sets::Fifo`].
-    Fifo(sets::Fifo),
-    /// See [`arc::Arc`].
-    Arc(arc::Arc),
-    /// See [`s3_fifo::S3Fifo`].
-    S3Fifo(s3_fifo::S3Fifo),
-    /// See [`sieve::Sieve`].
-    Sieve(sieve::Sieve),
-    /// See [`belady::Belady`].
-    Belady(belady::Belady),
-    /// See [`lirs::Lirs`].
-    Lirs(lirs::Lirs),
-    /// See [`w_tinylfu::WTinyLfu`].
-    WTinyLfu(w_tinylfu::WTinyLfu),
-    /// See [`larc::Larc`].
-    Larc(larc::Larc),
-    /// See [`larc::SRacLike`].
-    SRacLike(larc::SRacLike),
-    /// See [`two_q::TwoQ`].
-    TwoQ(two_q::TwoQ),
-    /// See [`mq::Mq`].
-    Mq(mq::Mq),
-    /// See [`fast_cache::FastCacheLike`].
-    FastCacheLike(fast_cache::FastCacheLike),
-    /// See [`rpac::Rpac`].
-    Rpac(Box<rpac::Rpac>),
-    /// See [`EciCacheLike`].
-    EciCacheLike(Box<EciCacheLike>),
-    /// See [`sized::CentaurLike`].
-    CentaurLike(Box<sized::CentaurLike>),
-    /// See [`sized::SCaveLike`].
-    SCaveLike(Box<sized::SCaveLike>),
-    /// See [`sized::VCacheShareLike`].
-    VCacheShareLike(Box<sized::VCacheShareLike>),
-    /// See [`flashcache::Flashcache`].
-    Flashcache(Box<flashcache::Flashcache>),
-    /// See [`opencas::OpencasLike`].
-    OpencasLike(Box<opencas::OpencasLike>),
-    /// See [`l2arc::L2arcLike`].
-    L2arcLike(Box<l2arc::L2arcLike>),
-    /// See [`ucache::UcacheLike`].
-    UcacheLike(Box<ucache::UcacheLike>),
-    /// See [`tica::Tica`].
-    Tica(Box<tica::Tica>),
-    /// See [`write_cache::WriteCache`].
-    RequestOriented(Box<write_cache::WriteCache>),
-}
-
-macro_rules! each {
-    ($self:expr, $scheme:ident => $call:expr) => {
-        match $self {
-            AnyScheme::Etica($scheme) => $call,
-            AnyScheme::Lru($scheme) => $call,
-            AnyScheme::Fifo($scheme) => $call,
-            AnyScheme::Arc($scheme) => $call,
-            AnyScheme::S3Fifo($scheme) => $call,
-            AnyScheme::Sieve($scheme) => $call,
-            AnyScheme::Belady($scheme) => $call,
-            AnyScheme::Lirs($scheme) => $call,
-            AnyScheme::WTinyLfu($scheme) => $call,
-            AnyScheme::Larc($scheme) => $call,
-            AnyScheme::SRacLike($scheme) => $call,
-            AnyScheme::TwoQ($scheme) => $call,
-            AnyScheme::Mq($scheme) => $call,
-            AnyScheme::FastCacheLike($scheme) => $call,
-            AnyScheme::Rpac($scheme) => $call,
-            AnyScheme::EciCacheLike($scheme) => $call,
-            AnyScheme::CentaurLike($scheme) => $call,
-            AnyScheme::SCaveLike($scheme) => $call,
-            AnyScheme::VCacheShareLike($scheme) => $call,
-            AnyScheme::Flashcache($scheme) => $call,
-            AnyScheme::OpencasLike($scheme) => $call,
-            AnyScheme::L2arcLike($scheme) => $call,
-            AnyScheme::UcacheLike($scheme) => $call,
-            AnyScheme::Tica($scheme) => $call,
-            AnyScheme::RequestOriented($scheme) => $call,
-        }
-    };
 }
 
 /// What is asked seldom is compiled here, once, and not for each sink of each user.

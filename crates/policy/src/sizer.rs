@@ -9,8 +9,8 @@ use lode_types::Level;
 use crate::effect::Sink;
 use crate::interval::Interval;
 use crate::quota::Quota;
+use crate::registry::SchemeInfo;
 use crate::scheme::{LevelDemand, Points, Scheme};
-use crate::schemes::etica;
 use crate::settings::{OFF, ON, SIZING, SettingInfo, SettingKind, Settings};
 
 /// The settings of every scheme whose shares follow demand.
@@ -185,7 +185,9 @@ impl Sizer {
             rule,
             min_blocks: integer("min_blocks") as u32,
             interval,
-            host_interval: etica::host_interval(settings),
+            host_interval: SchemeInfo::find(settings.scheme())
+                .ok()
+                .and_then(|info| (info.host_interval)(settings)),
             shrink_rate: integer("shrink_rate") as u32,
             targets: Vec::new(),
         }

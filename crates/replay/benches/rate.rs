@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use lode_policy::schemes::etica::Etica;
-use lode_policy::schemes::sets::Lru;
+use lode_policy::schemes::lru::Lru;
 use lode_policy::{
     AnyScheme, Counters, ForesightBuilder, Quota, Scheme, SchemeInfo, Settings, all_schemes, build,
     build_foreseeing,

@@ -1,7 +1,6 @@
 //! What reading a trace passed over, for reports. It must not know caches.
 
-use lode_trace::synth::is_synthetic;
-use lode_trace::{ErrorKind, Reader};
+use lode_trace::{ErrorKind, Reader, is_synthetic};
 use serde::Serialize;
 
 /// One trace: what it is and everything in it that did not become a request in order.
@@ -109,7 +108,6 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Checksum => "checksum",
         ErrorKind::Truncated => "truncated",
         ErrorKind::Version => "version",
-        ErrorKind::Profile => "profile",
         ErrorKind::Limit => "limit",
     }
 }

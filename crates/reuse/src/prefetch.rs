@@ -28,12 +28,6 @@ pub fn prefetch_within<T>(slice: &[T], index: usize) {
     let _ = (slice, index);
 }
 
-/// Asks the processor to load the cache line of `item`.
-#[inline(always)]
-pub fn prefetch_item<T>(item: &T) {
-    prefetch_slice(std::slice::from_ref(item), 0);
-}
-
 #[cfg(test)]
 mod tests {
     use super::{prefetch_slice, prefetch_within};

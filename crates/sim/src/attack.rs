@@ -2,9 +2,9 @@
 //! of single guarantees leave out by being about one thing each is found here.
 
 use lode_policy::Quota;
+use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
-use crate::rng::Rng;
 use crate::run::{Crash, Plan, Tally};
 use crate::scenario::{all_schemes, machine, plan};
 use crate::together::run_together;

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use lode_engine::SharedDevice;
 use lode_store::{Bytes, StoreError, StoreView};
-use lode_types::MediaError;
-
-use crate::rng::Rng;
+use lode_types::{MediaError, Rng};
 
 const SECTOR: usize = 512;
 const SECTORS_PER_CHUNK: usize = 128;

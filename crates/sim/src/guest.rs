@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use lode_engine::{Buf, Event, GuestError, GuestOp, GuestRequest};
 use lode_policy::{CounterReport, Counters};
 use lode_store::StoreError;
+use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Model, SECTOR, Version};
-use crate::rng::Rng;
 use crate::run::{Crash, Plan, Tally};
 use crate::world::World;
 

@@ -4,10 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use lode_format::BootId;
-use lode_store::StoreView;
-use lode_store::{RecordMemory, RecordStorage};
-
-use crate::rng::Rng;
+use lode_store::{RecordMemory, RecordStorage, StoreView};
+use lode_types::Rng;
 
 type Shared = Arc<Mutex<Vec<u8>>>;
 

@@ -1,9 +1,10 @@
 //! Random guests against a world, with crashes in between, held against the model.
 
+use lode_types::Rng;
+
 use crate::disk::SimDisk;
 use crate::guest::Guest;
 use crate::machine::{Faults, Machine};
-use crate::rng::Rng;
 use crate::world::World;
 
 /// How the host goes down between two rounds.

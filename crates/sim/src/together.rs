@@ -3,11 +3,11 @@
 
 use lode_engine::SharedDevice;
 use lode_store::{Store, StoreError, VolumeSpec};
+use lode_types::Rng;
 
 use crate::disk::SimDisk;
 use crate::guest::{Guest, Life, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START};
 use crate::machine::Machine;
-use crate::rng::Rng;
 use crate::run::{Crash, Plan, Tally, repeat};
 use crate::world::World;
 

@@ -7,12 +7,12 @@ use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaErro
 use lode_engine::{EndedFlush, Engine, Event, FlushTicket, GuestRequest, SharedDevice, Worth};
 use lode_policy::Sizer;
 use lode_store::{Attached, Bytes, Distrust, Store, StoreError, StoreView, VolumeSpec};
+use lode_types::Rng;
 
 use crate::disk::SimDisk;
 use crate::machine::{Faults, Machine};
 use crate::memory::HostMemory;
 use crate::model::SECTOR;
-use crate::rng::Rng;
 
 /// A command on its way.
 #[derive(Debug)]

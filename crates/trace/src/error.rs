@@ -35,8 +35,6 @@ pub enum ErrorKind {
     Truncated,
     /// A version of the compact format that this program does not know.
     Version,
-    /// A profile that is not TOML, or describes no workload that there can be.
-    Profile,
     /// Another named limit of [`crate::limits`] was reached.
     Limit,
 }

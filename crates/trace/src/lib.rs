@@ -21,7 +21,6 @@ mod scan;
 mod skips;
 mod source;
 mod span;
-pub mod synth;
 mod tools;
 mod volumes;
 #[cfg(feature = "parquet")]
@@ -41,3 +40,4 @@ pub use tools::{
     Filter, FilterFacts, FilterOptions, Head, Moment, MomentError, SortBy, SortProgress, Sorted, Sorter,
     VolumePattern, file_names, write_each_volume,
 };
+pub use volumes::{SYNTHETIC_PREFIX, is_synthetic};

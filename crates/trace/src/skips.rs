@@ -24,11 +24,6 @@ pub struct Skips {
 }
 
 impl Skips {
-    /// Number of bad records of every kind.
-    pub fn fault_count(&self) -> u64 {
-        self.faults.iter().map(|fault| fault.count).sum()
-    }
-
     pub(crate) fn record(&mut self, fault: Fault, position: Position) {
         let index = match self.faults.iter().position(|known| known.kind == fault.kind) {
             Some(index) => index,

@@ -5,6 +5,14 @@ use std::collections::HashMap;
 use crate::error::{ErrorKind, Fault};
 use crate::limits::{MAX_VOLUME_NAME_BYTES, MAX_VOLUMES};
 
+/// What the names of volumes start with whose requests were made from a profile, and not recorded.
+pub const SYNTHETIC_PREFIX: &str = "synthetic:";
+
+/// Whether a volume's requests were made from a profile, by its name, which every conversion keeps.
+pub fn is_synthetic(volume: &str) -> bool {
+    volume.starts_with(SYNTHETIC_PREFIX)
+}
+
 /// Names by index, and indices by the bytes that denote a volume in the trace.
 #[derive(Default)]
 pub(crate) struct VolumeTable {

@@ -1,5 +1,5 @@
-//! Words that every crate shares: operations, requests, block accesses, levels, units, and the buffers and errors of device
-//! commands.
+//! Words that every crate shares: operations, requests, block accesses, levels, units, buffers and errors of device commands,
+//! and the seeded generator.
 //!
 //! This crate owns vocabulary and nothing else. It must not know any policy, format, device or clock.
 
@@ -10,6 +10,7 @@ mod buf;
 mod command;
 mod origin;
 mod request;
+mod rng;
 mod size;
 mod span;
 
@@ -18,6 +19,7 @@ pub use buf::{Buf, PAGE_BYTES};
 pub use command::{CommandKind, MediaError};
 pub use origin::{Origin, OriginFields};
 pub use request::{Op, TraceRequest};
+pub use rng::{Rng, mix};
 pub use size::{SizeError, parse_size, show_size};
 pub use span::{BlockPart, BlockSize, BlockSizeError, blocks_of};
 

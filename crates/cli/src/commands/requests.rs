@@ -3,7 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy};
-use lode_sim::requests::{
+use lode_processes::{
     DeviceModel, MAX_CACHE_BLOCKS, PostgresSettings, RedisSettings, RequestsError, RequestsReport, RunConfig,
     Script, run_script,
 };

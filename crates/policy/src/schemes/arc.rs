@@ -6,12 +6,24 @@
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::schemes::queue_level::{QueueLevel, QueuePolicy};
-use crate::schemes::queues::Queues;
-use crate::schemes::ssd_level::{self, Id, SsdLevel};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy};
+use crate::parts::queues::Queues;
+use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
+use crate::tracked::Footprint;
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
+static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "arc",
+    "one SSD level that divides itself between blocks seen once and blocks seen more often",
+    "Megiddo and Modha, FAST 2003",
+    TABLES,
+    |settings, _, quota| AnyScheme::Arc(Arc::new(settings, quota)),
+)
+.taking(Footprint::new(LEAN, 64).with_ghosts());
 
 /// One VM's SSD level under ARC.
 pub type Arc = SsdLevel<QueueLevel<Division, 4>>;

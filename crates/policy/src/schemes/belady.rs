@@ -13,9 +13,11 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::foresight::Foresight;
 use crate::growth;
+use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::scheme::Hint;
-use crate::schemes::ssd_level::{self, Id, Replacement, SsdLevel};
 use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::tracked::Footprint;
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
@@ -27,7 +29,18 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
              what may leave a block out)",
 }];
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "belady",
+    "the bound: one SSD level that knows what comes next, and gives up the block whose next use is farthest",
+    "Belady, IBM Systems Journal 5(2), 1966",
+    TABLES,
+    |settings, _, quota| AnyScheme::Belady(Belady::new(settings, quota)),
+)
+.taking(Footprint::new(LEAN, 80))
+.foreseeing();
 
 /// One VM's SSD level under MIN.
 pub type Belady = SsdLevel<Clairvoyance>;

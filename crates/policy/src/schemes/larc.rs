@@ -7,18 +7,27 @@
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::schemes::queue_level::{QueueLevel, QueuePolicy};
-use crate::schemes::queues::Queues;
-use crate::schemes::ssd_level::{self, Id, SsdLevel};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy};
+use crate::parts::queues::Queues;
+use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
+use crate::tracked::Footprint;
 
 pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
 
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "larc",
+    "one SSD level that a block enters when it is missed again while it is remembered",
+    "Huang et al., MSST 2013",
+    TABLES,
+    |settings, _, quota| AnyScheme::Larc(Larc::new(settings, quota)),
+)
+.taking(Footprint::new(LEAN, 64).with_ghosts());
+
 /// One VM's SSD level under LARC.
 pub type Larc = SsdLevel<QueueLevel<Lazy<false>, 2>>;
-
-/// One VM's SSD level under LARC with a second chance for what was hit: as much as is known of S-RAC.
-pub type SRacLike = SsdLevel<QueueLevel<Lazy<true>, 2>>;
 
 /// The paper's Q and Qr.
 const CACHED: usize = 0;

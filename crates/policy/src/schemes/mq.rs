@@ -9,10 +9,12 @@ use lode_types::BlockNo;
 
 use crate::effect::Sink;
 use crate::growth;
-use crate::schemes::queue_level::{QueueLevel, QueuePolicy, percent_of};
-use crate::schemes::queues::Queues;
-use crate::schemes::ssd_level::{self, Id, SsdLevel};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy, percent_of};
+use crate::parts::queues::Queues;
+use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::tracked::Footprint;
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
@@ -39,7 +41,17 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     },
 ];
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "mq",
+    "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
+    "Zhou et al., USENIX ATC 2001",
+    TABLES,
+    |settings, _, quota| AnyScheme::Mq(Mq::new(settings, quota)),
+)
+.taking(Footprint::new(LEAN, 80));
 
 /// One VM's SSD level under MQ.
 pub type Mq = SsdLevel<QueueLevel<Ladder, QUEUES>>;

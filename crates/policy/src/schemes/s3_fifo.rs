@@ -7,10 +7,12 @@
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::schemes::queue_level::{QueueLevel, QueuePolicy, percent_of};
-use crate::schemes::queues::Queues;
-use crate::schemes::ssd_level::{self, Id, SsdLevel};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy, percent_of};
+use crate::parts::queues::Queues;
+use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::tracked::Footprint;
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
@@ -45,7 +47,18 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     },
 ];
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "s3-fifo",
+    "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
+    "Yang et al., SOSP 2023",
+    TABLES,
+    |settings, _, quota| AnyScheme::S3Fifo(S3Fifo::new(settings, quota)),
+)
+.taking(Footprint::new(LEAN, 64))
+.with_variants(&["warm_up"]);
 
 /// One VM's SSD level under S3-FIFO.
 pub type S3Fifo = SsdLevel<QueueLevel<S3Rules, 4>>;

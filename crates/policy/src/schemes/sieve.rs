@@ -6,12 +6,24 @@
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::schemes::queue_level::{QueueLevel, QueuePolicy};
-use crate::schemes::queues::Queues;
-use crate::schemes::ssd_level::{self, Id, SsdLevel};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy};
+use crate::parts::queues::Queues;
+use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
+use crate::tracked::Footprint;
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
+static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "sieve",
+    "one SSD level, one FIFO queue, and a hand that spares what was visited",
+    "Zhang et al., NSDI 2024",
+    TABLES,
+    |settings, _, quota| AnyScheme::Sieve(Sieve::new(settings, quota)),
+)
+.taking(Footprint::new(LEAN, 64));
 
 /// One VM's SSD level under SIEVE.
 pub type Sieve = SsdLevel<QueueLevel<Hand, 1>>;

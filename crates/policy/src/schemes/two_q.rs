@@ -7,10 +7,12 @@
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::schemes::queue_level::{QueueLevel, QueuePolicy, percent_of};
-use crate::schemes::queues::Queues;
-use crate::schemes::ssd_level::{self, Id, SsdLevel};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy, percent_of};
+use crate::parts::queues::Queues;
+use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::tracked::Footprint;
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
@@ -30,7 +32,17 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     },
 ];
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "2q",
+    "one SSD level of a FIFO queue for newcomers, ghosts, and a recency queue for what came back",
+    "Johnson and Shasha, VLDB 1994",
+    TABLES,
+    |settings, _, quota| AnyScheme::TwoQ(TwoQ::new(settings, quota)),
+)
+.taking(Footprint::new(LEAN, 64));
 
 /// One VM's SSD level under 2Q.
 pub type TwoQ = SsdLevel<QueueLevel<TwoQRules, 4>>;

@@ -1,6 +1,6 @@
 //! RPAC against its oracle, the worked example, and what the paper promises.
 
-use lode_policy::schemes::regions::{Parameters, Regions};
+use lode_policy::schemes::rpac::regions::{Parameters, Regions};
 use lode_policy::{Nothing, Quota, Scheme, build};
 use lode_types::{Access, Level};
 use proptest::prelude::*;

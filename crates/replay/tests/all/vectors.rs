@@ -1,8 +1,8 @@
 //! TICA's cache write factor as a report has it, and the workloads of its Table 2.
 
 use lode_policy::{CounterReport, Counters, SsdWrites};
+use lode_synth::{Profile, builtin};
 use lode_testdata::vector;
-use lode_trace::synth::{Profile, builtin};
 use serde_json::Value;
 
 #[test]

@@ -12,6 +12,3 @@ mod merging;
 mod parquet;
 mod samples;
 mod sources;
-mod synth;
-mod synth_fit;
-mod synth_profiles;

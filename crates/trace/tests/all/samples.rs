@@ -2,7 +2,7 @@
 
 use std::io::{Cursor, Write};
 
-use lode_trace::{CompactWriter, OnError, ReadOptions, Reader, TraceError, read_trace};
+use lode_trace::{CompactWriter, OnError, ReadOptions, Reader, Skips, TraceError, read_trace};
 use lode_types::{Op, Origin, TraceRequest};
 
 /// Requests that every format can hold: 512-byte units, whole microseconds, no trims.
@@ -239,6 +239,11 @@ pub fn options(on_error: OnError) -> ReadOptions {
 
 pub fn open(bytes: Vec<u8>, name: &str, on_error: OnError) -> Result<Reader, TraceError> {
     read_trace(Cursor::new(bytes), name, &options(on_error))
+}
+
+/// Bad records of every kind.
+pub fn fault_count(skips: &Skips) -> u64 {
+    skips.faults.iter().map(|fault| fault.count).sum()
 }
 
 /// Every request, and the error that ended the reading.

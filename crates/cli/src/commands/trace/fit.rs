@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lode_replay::InputReport;
+use lode_synth::Fitter;
 use lode_trace::open_trace;
-use lode_trace::synth::Fitter;
 
 use crate::amounts::show_count;
 use crate::arguments::{ReadArgs, warn_of};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lode_trace::synth::check::{MAX_PROFILE_BYTES, MAX_REQUESTS};
-use lode_trace::synth::{Generator, Profile, builtin, builtins};
+use lode_synth::check::{MAX_PROFILE_BYTES, MAX_REQUESTS};
+use lode_synth::{Generator, Profile, builtin, builtins};
 use lode_trace::{create_compact, limits};
 
 use crate::amounts::{show_count, show_size};

@@ -3,13 +3,10 @@
 use super::popularity::Share;
 use crate::geometry::Geometry;
 use crate::interval::Interval;
+use crate::parts::mapping;
 use crate::quota::Quota;
-use crate::schemes::mapping;
 use crate::settings::{SettingError, SettingInfo, SettingKind, Settings};
 use crate::sizer;
-
-/// The name of the scheme.
-pub(crate) const NAME: &str = "etica";
 
 /// The setting that says whose requests count.
 pub(crate) const PROMOTION_CLOCK: &str = "promotion_clock";
@@ -137,13 +134,12 @@ pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, OBJECTIVES, s
 /// The host's interval from promotion to promotion, for whoever sees the requests of all VMs; `None` where each VM counts its
 /// own, or nothing is promoted.
 pub(crate) fn host_interval(settings: &Settings) -> Option<Interval> {
-    let is_etica = settings.scheme() == NAME;
-    (is_etica && is_by_host(settings) && settings.text("mode") != NPE).then(|| promotion_interval(settings))
+    (is_by_host(settings) && settings.text("mode") != NPE).then(|| promotion_interval(settings))
 }
 
 /// Refuses the host's clock where only one VM's requests are seen.
 pub(crate) fn check_alone(settings: &Settings) -> Result<(), SettingError> {
-    if settings.scheme() != NAME || !is_by_host(settings) {
+    if !is_by_host(settings) {
         return Ok(());
     }
     let message = format!(

@@ -20,7 +20,7 @@ mod worst;
 
 use lode_types::{Access, AccessOp, BlockNo, Level};
 
-pub(crate) use config::{NAME, TABLES, check_alone, host_interval};
+use config::{TABLES, check_alone, host_interval};
 
 use self::config::{Config, Mode};
 use self::pod::Pods;
@@ -32,8 +32,25 @@ use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Interval;
 use crate::lists::SetLists;
 use crate::quota::Quota;
+use crate::registry::{AnyScheme, SchemeInfo};
 use crate::scheme::{Hint, LevelDemand, Points, Scheme};
 use crate::settings::Settings;
+use crate::tracked::Footprint;
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "etica",
+    "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance; in its full \
+     modes promotion and eviction by popularity",
+    "ETICA",
+    TABLES,
+    |settings, physical, quota| AnyScheme::Etica(Box::new(Etica::new(settings, physical, quota))),
+)
+.taking(Footprint::new(88 << 10, 96).with_sets(128))
+.on(&[Level::Dram, Level::Ssd])
+.with_variants(&["promotion_clock", "evict", "popularity", "window"])
+.checked_alone(check_alone)
+.by_host(host_interval);
 
 /// Blocks whose history the processor's caches keep near by themselves: following their links ahead of time would cost more
 /// than it brings. Measured, see `docs/performance.md`.

@@ -8,8 +8,8 @@ use lode_reuse::timeline::{NEVER, Timeline};
 
 use super::config::{Config, PopularityOf};
 use super::records::{Record, Records};
+use crate::parts::distance_log::DistanceLog;
 use crate::scheme::{LevelDemand, Points};
-use crate::schemes::distance_log::DistanceLog;
 
 /// In `Record::ro`: a write came since the read at this position, so the next read is not read-after-read.
 const WRITTEN_SINCE: u32 = 0x8000_0000;

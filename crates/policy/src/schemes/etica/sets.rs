@@ -1,12 +1,13 @@
 //! The SSD level: the lists of its sets and, in the `full` modes, what finds each set's least wanted block: a heap or, where
 //! sets are small, a look at all of them.
 
+use lode_types::BlockNo;
+
 use super::heap::{Entry, Heap};
 use super::records::{Record, Records, Standing};
 use crate::effect::Slot;
 use crate::geometry::Geometry;
 use crate::lists::SetLists;
-use lode_types::BlockNo;
 
 /// Up to so many blocks a set has no heap: it would take more memory than its blocks' records, and a look at all of them,
 /// fewer than twice as many, is soon done.

@@ -16,14 +16,59 @@ use lode_types::{Access, AccessOp, BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::quota::Quota;
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::scheme::{Hint, Mirrors, Scheme};
 use crate::settings::Settings;
+use crate::tracked::Footprint;
 use choice::Policy;
 use config::{Adaptive, COPY_PARTS, Config};
 use partition::Partition;
 use table::{Id, List, Table};
 
-pub(crate) use config::{ADAPTIVE_TABLES, TABLES};
+use config::{ADAPTIVE_TABLES, TABLES};
+
+/// Every dirty block is on two devices, which have none to spare; DRAM is for reads and for writes.
+const LEAST: Quota = Quota::new(2, 1).with(Level::ReadSsd, 1);
+
+/// The endurance-friendly policy.
+pub(crate) const EF_INFO: SchemeInfo = SchemeInfo::new(
+    "tica-ef",
+    "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves DRAM is \
+     dropped, which spares the SSDs",
+    "TICA (Salkhordeh et al.)",
+    TABLES,
+    |settings, _, quota| AnyScheme::Tica(Box::new(Tica::fixed(settings, quota, Policy::EnduranceFriendly))),
+)
+.taking(Footprint::new(2 * LEAN, 96))
+.on(&Level::ALL)
+.needing(LEAST);
+
+/// The policy that writes to the endurance disk.
+pub(crate) const WED_INFO: SchemeInfo = SchemeInfo::new(
+    "tica-wed",
+    "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
+    "TICA (Salkhordeh et al.)",
+    TABLES,
+    |settings, _, quota| {
+        AnyScheme::Tica(Box::new(Tica::fixed(settings, quota, Policy::WriteToEnduranceDisk)))
+    },
+)
+.taking(Footprint::new(2 * LEAN, 96))
+.on(&Level::ALL)
+.needing(LEAST);
+
+/// The one of the two that fits.
+pub(crate) const ADAPTIVE_INFO: SchemeInfo = SchemeInfo::new(
+    "tica-adaptive",
+    "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what nobody uses",
+    "TICA (Salkhordeh et al.)",
+    ADAPTIVE_TABLES,
+    |settings, _, quota| AnyScheme::Tica(Box::new(Tica::adaptive(settings, quota))),
+)
+.taking(Footprint::new(2 * LEAN, 96))
+.on(&Level::ALL)
+.with_variants(&["identifier", "state_machine"])
+.needing(LEAST);
 
 /// Who decides what happens to blocks that leave the read partition.
 #[derive(Debug)]

@@ -1,0 +1,63 @@
+//! What several schemes are made of: levels, queues, logs of distances. A part must not know which scheme it is in.
+
+/// The methods of [`crate::Scheme`] that a scheme leaves to its field `level`, which is another scheme or has methods of these
+/// names. What is left to write are the decisions that it makes itself.
+macro_rules! forward_to_level {
+    () => {
+        fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
+            self.level.discard(block, sink);
+        }
+
+        fn forget(&mut self, level: Level, block: BlockNo) {
+            self.level.forget(level, block);
+        }
+
+        fn cleaned(&mut self, block: BlockNo) {
+            self.level.cleaned(block);
+        }
+
+        fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
+            self.level.restore(block, dirty)
+        }
+
+        fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
+            self.level.resize(quota, sink);
+        }
+
+        fn quota(&self) -> Quota {
+            self.level.quota()
+        }
+
+        fn resident_blocks(&self, level: Level) -> u32 {
+            self.level.resident_blocks(level)
+        }
+
+        #[inline]
+        fn announce(&self, block: BlockNo) -> Hint {
+            self.level.announce(block)
+        }
+
+        #[inline]
+        fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+            self.level.locate(blocks);
+        }
+
+        #[inline]
+        fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+            self.level.follow(blocks);
+        }
+    };
+}
+
+pub mod cut_off;
+pub mod distance_log;
+pub mod mapping;
+pub mod queue_level;
+pub mod queues;
+pub mod radix;
+pub mod sets;
+pub mod sized;
+pub mod ssd_level;
+pub mod ssd_queue;
+pub mod streams;
+pub mod two_levels;

@@ -1,0 +1,196 @@
+//! One SSD level whose replacement works on a few queues: what ARC, S3-FIFO, SIEVE and their like have in common.
+//!
+//! It must not know which queue means what; a [`QueuePolicy`] does, and must not know slots.
+
+use lode_types::{BlockNo, Level};
+
+use crate::effect::{Sink, Slot};
+use crate::parts::queues::Queues;
+use crate::parts::ssd_level::{Id, Replacement};
+use crate::scheme::Hint;
+use crate::settings::Settings;
+
+/// What a replacement algorithm over `N` queues decides. A block with a slot is cached, one without is a ghost; slots are
+/// given by [`QueueLevel`] and lost by [`Queues::evict`] and its variants.
+pub trait QueuePolicy<const N: usize> {
+    /// A hit moves blocks within or between queues, so that their neighbours' records are worth fetching ahead.
+    const HIT_MOVES: bool;
+
+    /// For a level of `blocks`.
+    fn new(settings: &Settings, blocks: u32) -> Self;
+
+    /// A block with this hash will soon be accessed.
+    #[inline(always)]
+    fn prefetch_by_hash(&self, _hash: u32) {}
+
+    /// Any access, before what it asks for, also when it neither hits nor allocates.
+    #[inline(always)]
+    fn note(&mut self, _hash: u32) {}
+
+    /// A cached block was hit.
+    fn touch(&mut self, queues: &mut Queues<N>, id: Id);
+
+    /// Puts a block that is not cached into the queue where it belongs once it is, after as many others were evicted as
+    /// that takes; `ghost` is its record if it has one. `None`: the block does not enter the cache, though it may be a
+    /// ghost from now on. The level has room for at least one block.
+    fn admit<S: Sink>(
+        &mut self,
+        queues: &mut Queues<N>,
+        hash: u32,
+        block: BlockNo,
+        ghost: Option<Id>,
+        sink: &mut S,
+    ) -> Option<Id>;
+
+    /// Puts a block that is not known into a queue, at a restart; there is room for it.
+    fn restore(&mut self, queues: &mut Queues<N>, hash: u32, block: BlockNo) -> Id;
+
+    /// A known block is about to be forgotten, wherever it is now.
+    fn forget(&mut self, _queues: &mut Queues<N>, _id: Id) {}
+
+    /// The level has `blocks` from now on. What is too much leaves by the next two.
+    fn set_blocks(&mut self, queues: &mut Queues<N>, blocks: u32);
+
+    /// Evicts one block, if one is cached.
+    fn evict<S: Sink>(&mut self, queues: &mut Queues<N>, sink: &mut S);
+
+    /// Forgets ghosts that there are too many of.
+    fn bound_ghosts(&mut self, _queues: &mut Queues<N>) {}
+
+    /// Asks for what tables of its own say of a record, which need not exist.
+    #[inline]
+    fn prefetch(&self, _id: Id) {}
+
+    /// Bytes of tables of its own.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// The queues, and the policy over them.
+#[derive(Debug)]
+pub struct QueueLevel<P, const N: usize> {
+    queues: Queues<N>,
+    policy: P,
+    capacity: u32,
+}
+
+impl<P: QueuePolicy<N>, const N: usize> QueueLevel<P, N> {
+    /// Of blocks of any level.
+    pub(crate) fn of(level: Level, settings: &Settings, blocks: u32) -> Self {
+        QueueLevel { queues: Queues::of(level), policy: P::new(settings, blocks), capacity: blocks }
+    }
+
+    /// For whoever looks at what will leave next.
+    pub(crate) fn queues(&self) -> &Queues<N> {
+        &self.queues
+    }
+}
+
+impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
+    fn new(settings: &Settings, blocks: u32) -> Self {
+        QueueLevel::of(Level::Ssd, settings, blocks)
+    }
+
+    #[inline(always)]
+    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+        self.queues.find(hint, block)
+    }
+
+    #[inline(always)]
+    fn slot(&self, id: Id) -> Option<Slot> {
+        self.queues.slot(id)
+    }
+
+    #[inline(always)]
+    fn note(&mut self, hint: Hint) {
+        self.policy.note(hint.hash);
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, _: BlockNo, id: Id) {
+        self.policy.touch(&mut self.queues, id);
+    }
+
+    #[inline(always)]
+    fn set_dirty(&mut self, id: Id, dirty: bool) {
+        self.queues.set_dirty(id, dirty);
+    }
+
+    #[inline]
+    fn admit<S: Sink>(
+        &mut self,
+        hash: u32,
+        block: BlockNo,
+        ghost: Option<Id>,
+        sink: &mut S,
+    ) -> Option<(Id, Slot)> {
+        if self.capacity == 0 {
+            return None;
+        }
+        let id = self.policy.admit(&mut self.queues, hash, block, ghost, sink)?;
+        Some((id, self.queues.give_slot(id)))
+    }
+
+    fn restore(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>) -> Option<(Id, Slot)> {
+        if self.cached() >= self.capacity {
+            return None;
+        }
+        if let Some(ghost) = ghost {
+            self.remove(block, ghost);
+        }
+        let id = self.policy.restore(&mut self.queues, hash, block);
+        Some((id, self.queues.give_slot(id)))
+    }
+
+    fn remove(&mut self, _: BlockNo, id: Id) {
+        self.policy.forget(&mut self.queues, id);
+        self.queues.remove(id);
+    }
+
+    fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
+        self.capacity = blocks;
+        self.policy.set_blocks(&mut self.queues, blocks);
+        while self.queues.cached() > blocks {
+            self.policy.evict(&mut self.queues, sink);
+        }
+        self.policy.bound_ghosts(&mut self.queues);
+    }
+
+    fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    #[inline]
+    fn cached(&self) -> u32 {
+        self.queues.cached()
+    }
+
+    #[inline]
+    fn announce(&self, block: BlockNo) -> Hint {
+        let hint = self.queues.announce(block);
+        self.policy.prefetch_by_hash(hint.hash);
+        hint
+    }
+
+    #[inline]
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        self.queues.locate(blocks);
+    }
+
+    #[inline]
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        if P::HIT_MOVES {
+            self.queues.follow(blocks.inspect(|(_, hint)| self.policy.prefetch(hint.place)));
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.queues.memory_bytes() + self.policy.memory_bytes()
+    }
+}
+
+/// `percent` of `blocks`, rounded down.
+pub(crate) fn percent_of(blocks: u32, percent: u64) -> u64 {
+    u64::from(blocks) * percent / 100
+}

@@ -1,0 +1,188 @@
+//! One SSD level of sets, or one set of everything, where the least recently used or the longest resident block leaves.
+//!
+//! It must not know what reads and writes ask for; see [`ssd_level`].
+
+use std::hint::select_unpredictable;
+
+use lode_reuse::index::BlockIndex;
+use lode_types::{BlockNo, Level};
+
+use crate::effect::{Effect, Sink, Slot};
+use crate::lists::SetLists;
+use crate::parts::mapping;
+use crate::parts::ssd_level::{self, Id, Replacement};
+use crate::scheme::Hint;
+use crate::settings::{SettingInfo, Settings};
+
+pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS];
+
+/// Up to so many blocks the lists stay in the processor's near caches, and looking ahead at what will leave and along links
+/// costs more than it saves.
+const NEAR_BLOCKS: u32 = 1 << 16;
+
+/// In a hint's place: the block is not cached, and the slot is the one that it would take from the oldest of its set.
+const VICTIM: u32 = 0x8000_0000;
+
+/// The slot whose value `is_it`, where a hint, which may be out of date, and the index say that it could be.
+#[inline(always)]
+pub(crate) fn find<V: Copy>(
+    index: &BlockIndex,
+    lists: &SetLists<V>,
+    hint: Hint,
+    is_it: impl Fn(V) -> bool,
+) -> Option<Slot> {
+    if lists.value_if_occupied(hint.place).is_some_and(&is_it) {
+        return Some(hint.place);
+    }
+    // Mostly it is not there now, and this is the fast way to see it.
+    if index.candidate(hint.hash) == BlockIndex::NO_ID {
+        return None;
+    }
+    index.find(hint.hash, |slot| is_it(lists.value(slot)))
+}
+
+/// Order within each set: of the last uses (`BY_USE`), or of arrival. A block's number here is its slot.
+#[derive(Debug)]
+pub struct Sets<const BY_USE: bool> {
+    index: BlockIndex,
+    lists: SetLists<BlockNo>,
+}
+
+impl<const BY_USE: bool> Sets<BY_USE> {
+    fn is_near(&self) -> bool {
+        self.lists.len() <= NEAR_BLOCKS
+    }
+
+    /// Writes back all that is dirty, set by set, the oldest first; it stays as clean copies.
+    pub(crate) fn clean_all<S: Sink>(&mut self, sink: &mut S) {
+        for set in 0..self.lists.geometry().sets() {
+            let dirty: Vec<Slot> =
+                self.lists.from_oldest(set).filter(|&slot| self.lists.flag(slot)).collect();
+            for slot in dirty {
+                self.lists.set_flag(slot, false);
+                sink.effect(Effect::Clean { slot, block: self.lists.value(slot) });
+            }
+        }
+    }
+}
+
+impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
+    fn new(settings: &Settings, blocks: u32) -> Self {
+        Sets { index: BlockIndex::new(), lists: SetLists::new(mapping::geometry(settings, blocks)) }
+    }
+
+    #[inline]
+    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+        find(&self.index, &self.lists, hint, |value| value == block)
+    }
+
+    #[inline(always)]
+    fn slot(&self, id: Id) -> Option<Slot> {
+        Some(id)
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, block: BlockNo, slot: Id) {
+        if BY_USE {
+            self.lists.touch(self.lists.geometry().set_of(block), slot);
+        }
+    }
+
+    #[inline(always)]
+    fn set_dirty(&mut self, slot: Id, dirty: bool) {
+        self.lists.set_flag(slot, dirty);
+    }
+
+    fn admit<S: Sink>(
+        &mut self,
+        hash: u32,
+        block: BlockNo,
+        _: Option<Id>,
+        sink: &mut S,
+    ) -> Option<(Id, Slot)> {
+        let set = self.lists.geometry().set_of(block);
+        let slot = if self.lists.is_full(set) {
+            let (slot, old, dirty) = self.lists.replace_oldest(set, block)?;
+            self.index.remove(BlockIndex::hash(old), slot);
+            sink.effect(Effect::Evict { level: Level::Ssd, slot, block: old, dirty });
+            slot
+        } else {
+            self.lists.insert(set, block)
+        };
+        self.index.insert(hash, slot);
+        Some((slot, slot))
+    }
+
+    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+        let set = self.lists.geometry().set_of(block);
+        if self.lists.is_full(set) {
+            return None;
+        }
+        let slot = self.lists.insert(set, block);
+        self.index.insert(hash, slot);
+        Some((slot, slot))
+    }
+
+    fn remove(&mut self, block: BlockNo, slot: Id) {
+        self.index.remove(BlockIndex::hash(block), slot);
+        self.lists.remove(self.lists.geometry().set_of(block), slot);
+    }
+
+    fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
+        let geometry = self.lists.geometry().resized(blocks);
+        self.lists.regroup(geometry, |&block| geometry.set_of(block));
+        for set in 0..geometry.sets() {
+            while let Some(slot) = self.lists.surplus(set) {
+                let (block, dirty) = (self.lists.value(slot), self.lists.flag(slot));
+                self.remove(block, slot);
+                sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
+            }
+        }
+    }
+
+    fn capacity(&self) -> u32 {
+        self.lists.geometry().blocks()
+    }
+
+    fn cached(&self) -> u32 {
+        self.lists.len()
+    }
+
+    #[inline]
+    fn announce(&self, block: BlockNo) -> Hint {
+        Hint::announced(&self.index, block)
+    }
+
+    #[inline]
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        if self.is_near() {
+            for (_, hint) in blocks {
+                hint.place = self.index.candidate(hint.hash);
+                self.lists.prefetch(hint.place);
+            }
+            return;
+        }
+        for (block, hint) in blocks {
+            let slot = self.index.candidate(hint.hash);
+            let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
+            hint.place = select_unpredictable(slot == BlockIndex::NO_ID, oldest | VICTIM, slot);
+            self.lists.prefetch(hint.place & !VICTIM);
+        }
+    }
+
+    #[inline]
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        if self.is_near() {
+            return;
+        }
+        for (_, hint) in blocks {
+            if let Some(moved) = self.lists.prefetch_neighbours(hint.place & !VICTIM) {
+                self.index.prefetch(BlockIndex::hash(moved));
+            }
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes() + self.lists.memory_bytes()
+    }
+}

@@ -1,0 +1,192 @@
+//! One SSD level of sets under LRU whose share follows a measure of the VM's stream: the sizing schemes before ETICA.
+//!
+//! A [`Measure`] looks at one VM and says what it could use; it must not know the others. Who gets what is the
+//! [`Sizer`](crate::Sizer)'s to say.
+
+mod history;
+pub(crate) mod reuse;
+
+use lode_types::{Access, BlockNo, Level};
+
+use crate::effect::{Effect, Sink, Slot};
+use crate::parts::sets::Sets;
+use crate::parts::ssd_level::SsdLevel;
+use crate::quota::Quota;
+use crate::scheme::{Hint, LevelDemand, Points, Scheme};
+use crate::settings::{SIZING, SettingInfo, SettingKind, Settings};
+
+/// The settings of those that measure reuse distances.
+pub(crate) static HISTORY: &[SettingInfo] = &[
+    SettingInfo {
+        key: "window",
+        default: "carry",
+        kind: SettingKind::Choice(&["carry", "reset"]),
+        about: "what reuse distances see at the start of a sizing interval: carry: the history before it; reset: nothing",
+        source: "the papers look at each interval by itself (reset); carry is better in production",
+    },
+    SettingInfo {
+        key: "track_blocks",
+        default: "0",
+        kind: SettingKind::Scaled { min: 0, max: 1 << 30 },
+        about: "blocks a VM's history may hold, at least as many as the host has; 0: twice what the host has, plus 16384",
+        source: "ours: no distance beyond the level's size can change a share",
+    },
+];
+
+/// Blocks whose history is kept.
+fn track_limit(settings: &Settings, physical: Quota) -> u32 {
+    const SMALLEST: u64 = 16_384;
+    const TIMES_PHYSICAL: u64 = 2;
+    const LARGEST: u64 = 1 << 30;
+    let physical = u64::from(physical.ssd_blocks);
+    let blocks = match settings.integer("track_blocks") {
+        0 => SMALLEST + TIMES_PHYSICAL * physical,
+        blocks => blocks.max(physical),
+    };
+    blocks.min(LARGEST) as u32
+}
+
+/// The level of every sizing scheme.
+type Lru = SsdLevel<Sets<true>>;
+
+/// What one VM could use, from its stream and from what its level does.
+pub trait Measure {
+    /// Nothing seen yet; `physical` bounds what the VM may ever get.
+    fn new(settings: &Settings, physical: Quota) -> Self;
+
+    /// An access comes, to a block with this hash.
+    fn access(&mut self, _access: Access, _hash: u32) {}
+
+    /// The level does this.
+    fn effect(&mut self, _effect: &Effect) {}
+
+    /// The guest no longer needs the block.
+    fn discard(&mut self, _block: BlockNo) {}
+
+    /// The level lost what was in this slot.
+    fn lost(&mut self, _slot: Slot) {}
+
+    /// Ends the window and says what the VM could have used of the SSD.
+    fn demand(&mut self, points: Points) -> LevelDemand;
+
+    /// See [`Scheme::announce`]; looks are by the hash of the block.
+    fn announce(&self, _hash: u32) {}
+
+    /// See [`Scheme::locate`].
+    fn locate(&self, _hash: u32) {}
+
+    /// See [`Scheme::follow`].
+    fn follow(&self, _hash: u32) {}
+
+    /// Bytes of memory.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// One VM's SSD level and its measure.
+#[derive(Debug)]
+pub struct Measured<M> {
+    pub(crate) level: Lru,
+    pub(crate) measure: M,
+    /// Whether anybody will ask for demands.
+    sizing: bool,
+}
+
+/// Shows effects to a measure on their way.
+struct Watched<'a, M, S> {
+    measure: &'a mut M,
+    sink: &'a mut S,
+}
+
+impl<M: Measure, S: Sink> Sink for Watched<'_, M, S> {
+    #[inline(always)]
+    fn effect(&mut self, effect: Effect) {
+        self.measure.effect(&effect);
+        self.sink.effect(effect);
+    }
+}
+
+impl<M: Measure> Measured<M> {
+    /// A cache of `quota.ssd_blocks` on a host that has `physical`; the scheme uses no DRAM.
+    pub fn new(settings: &Settings, physical: Quota, quota: Quota) -> Measured<M> {
+        Measured::over(Lru::new(settings, quota), settings, physical)
+    }
+
+    /// Over this level.
+    pub(crate) fn over(level: Lru, settings: &Settings, physical: Quota) -> Measured<M> {
+        Measured { level, measure: M::new(settings, physical), sizing: settings.is_on(SIZING) }
+    }
+}
+
+impl<M: Measure> Scheme for Measured<M> {
+    #[inline]
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        self.measure.access(access, hint.hash);
+        let mut sink = Watched { measure: &mut self.measure, sink };
+        self.level.access_foreseen(access, hint, &mut sink);
+    }
+
+    #[inline]
+    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
+
+    fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
+        self.measure.discard(block);
+        self.level.discard(block, &mut Watched { measure: &mut self.measure, sink });
+    }
+
+    fn forget(&mut self, level: Level, block: BlockNo) {
+        if level == Level::Ssd
+            && let Some(slot) = self.level.slot_of(block)
+        {
+            self.measure.lost(slot);
+            self.level.forget(level, block);
+        }
+    }
+
+    fn cleaned(&mut self, block: BlockNo) {
+        self.level.cleaned(block);
+    }
+
+    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
+        self.level.restore(block, dirty)
+    }
+
+    fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
+        self.level.resize(quota, &mut Watched { measure: &mut self.measure, sink });
+    }
+
+    fn quota(&self) -> Quota {
+        self.level.quota()
+    }
+
+    fn resident_blocks(&self, level: Level) -> u32 {
+        self.level.resident_blocks(level)
+    }
+
+    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
+        let demand = self.measure.demand(points);
+        let mut demands = <[LevelDemand; 2]>::default();
+        demands[Level::Ssd.index()] = demand;
+        self.sizing.then_some(demands)
+    }
+
+    #[inline]
+    fn announce(&self, block: BlockNo) -> Hint {
+        let hint = self.level.announce(block);
+        self.measure.announce(hint.hash);
+        hint
+    }
+
+    #[inline]
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        self.level.locate(blocks.inspect(|(_, hint)| self.measure.locate(hint.hash)));
+    }
+
+    #[inline]
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        self.level.follow(blocks.inspect(|(_, hint)| self.measure.follow(hint.hash)));
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.level.memory_bytes() + self.measure.memory_bytes()
+    }
+}

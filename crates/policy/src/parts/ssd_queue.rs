@@ -1,0 +1,130 @@
+//! One queue of blocks on the SSD below a level of DRAM, where the oldest gives way: what L2ARC and uCache have in common.
+//!
+//! It must not know what DRAM holds, nor what makes a block worth a place here.
+
+use lode_types::{BlockNo, Level};
+
+use crate::effect::{Effect, Sink, Slot};
+use crate::parts::queues::Queues;
+use crate::parts::ssd_level::Id;
+use crate::scheme::Hint;
+
+const QUEUE: usize = 0;
+
+/// The SSD's blocks, in order of arrival or, where the scheme calls [`SsdQueue::touch`], of use.
+#[derive(Debug)]
+pub struct SsdQueue {
+    queue: Queues<1>,
+    blocks: u32,
+}
+
+impl SsdQueue {
+    /// An empty queue that may hold `blocks`.
+    pub(crate) fn new(blocks: u32) -> SsdQueue {
+        SsdQueue { queue: Queues::new(), blocks }
+    }
+
+    /// Where a block is. What looking ahead found is of DRAM: here its hash alone counts.
+    #[inline]
+    pub(crate) fn find(&self, hash: u32, block: BlockNo) -> Option<(Id, Slot)> {
+        let id = self.queue.find(Hint { hash, place: Hint::NO_PLACE }, block)?;
+        self.queue.slot(id).map(|slot| (id, slot))
+    }
+
+    /// A block is the newest from now on.
+    #[inline]
+    pub(crate) fn touch(&mut self, id: Id) {
+        self.queue.move_to_front(QUEUE, id);
+    }
+
+    #[inline]
+    pub(crate) fn set_dirty(&mut self, id: Id, dirty: bool) {
+        self.queue.set_dirty(id, dirty);
+    }
+
+    /// Takes a block that is not here, clean, in the place of the oldest one. There is room for at least one.
+    pub(crate) fn put<S: Sink>(&mut self, hash: u32, block: BlockNo, sink: &mut S) -> (Id, Slot) {
+        if self.queue.cached() >= self.blocks {
+            self.evict(sink);
+        }
+        self.insert(hash, block)
+    }
+
+    fn insert(&mut self, hash: u32, block: BlockNo) -> (Id, Slot) {
+        let id = self.queue.insert(QUEUE, hash, block);
+        (id, self.queue.give_slot(id))
+    }
+
+    fn evict<S: Sink>(&mut self, sink: &mut S) {
+        if let Some(oldest) = self.queue.oldest(QUEUE) {
+            self.queue.evict(oldest, sink);
+            self.queue.fetch_behind(QUEUE);
+        }
+    }
+
+    /// The accessed block's copy is unwanted.
+    pub(crate) fn invalidate<S: Sink>(&mut self, hash: u32, block: BlockNo, sink: &mut S) {
+        if let Some(slot) = self.forget(hash, block) {
+            sink.effect(Effect::Invalidate { level: Level::Ssd, slot });
+        }
+    }
+
+    /// Forgets a block, and says where it was.
+    pub(crate) fn forget(&mut self, hash: u32, block: BlockNo) -> Option<Slot> {
+        let (id, slot) = self.find(hash, block)?;
+        self.queue.remove(id);
+        Some(slot)
+    }
+
+    /// See [`Scheme::restore`](crate::Scheme::restore).
+    pub(crate) fn restore(&mut self, hash: u32, block: BlockNo, dirty: bool) -> Option<Slot> {
+        if self.queue.cached() >= self.blocks || self.find(hash, block).is_some() {
+            return None;
+        }
+        let (id, slot) = self.insert(hash, block);
+        self.queue.set_dirty(id, dirty);
+        Some(slot)
+    }
+
+    /// Holds `blocks` from now on.
+    pub(crate) fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
+        self.blocks = blocks;
+        while self.queue.cached() > blocks {
+            self.evict(sink);
+        }
+    }
+
+    /// Blocks that there is room for.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Blocks that are here.
+    pub(crate) fn cached(&self) -> u32 {
+        self.queue.cached()
+    }
+
+    /// See [`Scheme::announce`](crate::Scheme::announce); the hint is DRAM's.
+    #[inline]
+    pub(crate) fn announce(&self, block: BlockNo) {
+        self.queue.announce(block);
+    }
+
+    /// Locates blocks here when DRAM, which the hints are for, takes them out of the iterator.
+    #[inline]
+    pub(crate) fn locate_too<'a>(
+        &self,
+        blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>,
+    ) -> impl Iterator<Item = (BlockNo, &'a mut Hint)> {
+        blocks.inspect(|(block, hint)| {
+            let mut here = **hint;
+            self.queue.locate(std::iter::once((*block, &mut here)));
+        })
+    }
+
+    /// Bytes that everything takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.queue.memory_bytes()
+    }
+}

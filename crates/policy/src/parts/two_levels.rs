@@ -1,0 +1,133 @@
+//! DRAM over one queue of blocks on the SSD: what L2ARC and uCache have in common.
+//!
+//! It must not know which blocks leave DRAM, which come to the SSD, nor where writes go. What is not such a decision it does as
+//! [`Scheme`](crate::Scheme) asks for it.
+
+use lode_types::{BlockNo, Level};
+
+use crate::effect::{CopyReason, CopySource, Effect, Sink, Slot};
+use crate::parts::ssd_level::{Id, Replacement};
+use crate::parts::ssd_queue::SsdQueue;
+use crate::quota::Quota;
+use crate::scheme::Hint;
+
+/// DRAM with replacement `D`, and the SSD below it.
+#[derive(Debug)]
+pub struct TwoLevels<D> {
+    pub(crate) dram: D,
+    pub(crate) ssd: SsdQueue,
+    /// Whether the SSD may hold what is newer than the disk. Then a block is in one of the levels only.
+    keeps_dirty: bool,
+}
+
+impl<D: Replacement> TwoLevels<D> {
+    pub(crate) fn new(dram: D, ssd_blocks: u32, keeps_dirty: bool) -> TwoLevels<D> {
+        TwoLevels { dram, ssd: SsdQueue::new(ssd_blocks), keeps_dirty }
+    }
+
+    /// What DRAM knows of a block, and where it holds it.
+    #[inline]
+    pub(crate) fn in_dram(&self, hint: Hint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
+        let known = self.dram.find(hint, block);
+        (known, known.and_then(|id| self.dram.slot(id).map(|slot| (id, slot))))
+    }
+
+    /// Brings the accessed block into DRAM, if there is room at all; `ghost` is what DRAM knows of it.
+    #[inline]
+    pub(crate) fn fill_dram<S: Sink>(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>, sink: &mut S) {
+        if let Some((_, slot)) = self.dram.admit(hash, block, ghost, sink) {
+            sink.effect(Effect::Fill { level: Level::Dram, slot });
+        }
+    }
+
+    /// Copies a block, which is in this slot of DRAM and not on the SSD, to the place of the oldest there. There is room for
+    /// at least one.
+    pub(crate) fn copy_to_ssd<S: Sink>(&mut self, hash: u32, block: BlockNo, from: Slot, sink: &mut S) {
+        let (_, slot) = self.ssd.put(hash, block, sink);
+        let from = CopySource::Level { level: Level::Dram, slot: from };
+        let reason = CopyReason::Move;
+        sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from, reason });
+    }
+
+    /// The accessed block's copy in DRAM is unwanted, if there is one.
+    #[inline]
+    pub(crate) fn invalidate_in_dram<S: Sink>(&mut self, hint: Hint, block: BlockNo, sink: &mut S) {
+        if let (_, Some((id, slot))) = self.in_dram(hint, block) {
+            self.dram.remove(block, id);
+            sink.effect(Effect::Invalidate { level: Level::Dram, slot });
+        }
+    }
+
+    /// The accessed block's copies are unwanted.
+    pub(crate) fn invalidate<S: Sink>(&mut self, hint: Hint, block: BlockNo, sink: &mut S) {
+        self.invalidate_in_dram(hint, block, sink);
+        self.ssd.invalidate(hint.hash, block, sink);
+    }
+
+    pub(crate) fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
+        let hint = Hint::new(block);
+        self.invalidate(hint, block, sink);
+        if let Some(ghost) = self.dram.find(hint, block) {
+            self.dram.remove(block, ghost);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, level: Level, block: BlockNo) {
+        let hint = Hint::new(block);
+        match (level, self.in_dram(hint, block).1) {
+            (Level::Dram, Some((id, _))) => self.dram.remove(block, id),
+            (Level::Ssd, _) => _ = self.ssd.forget(hint.hash, block),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn cleaned(&mut self, block: BlockNo) {
+        if let Some((id, _)) = self.ssd.find(Hint::new(block).hash, block) {
+            self.ssd.set_dirty(id, false);
+        }
+    }
+
+    pub(crate) fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
+        let hint = Hint::new(block);
+        let is_in_dram = self.in_dram(hint, block).1.is_some();
+        let is_unwelcome = if self.keeps_dirty { is_in_dram } else { dirty };
+        if is_unwelcome { None } else { self.ssd.restore(hint.hash, block, dirty) }
+    }
+
+    pub(crate) fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
+        self.dram.resize(quota.dram_blocks, sink);
+        self.ssd.resize(quota.ssd_blocks, sink);
+    }
+
+    pub(crate) fn quota(&self) -> Quota {
+        Quota::new(self.dram.capacity(), self.ssd.capacity())
+    }
+
+    pub(crate) fn resident_blocks(&self, level: Level) -> u32 {
+        match level {
+            Level::Dram => self.dram.cached(),
+            Level::Ssd => self.ssd.cached(),
+            Level::ReadSsd => 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn announce(&self, block: BlockNo) -> Hint {
+        self.ssd.announce(block);
+        self.dram.announce(block)
+    }
+
+    #[inline]
+    pub(crate) fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        self.dram.locate(self.ssd.locate_too(blocks));
+    }
+
+    #[inline]
+    pub(crate) fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        self.dram.follow(blocks);
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.dram.memory_bytes() + self.ssd.memory_bytes()
+    }
+}

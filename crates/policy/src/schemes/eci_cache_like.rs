@@ -1,0 +1,142 @@
+//! ECI-Cache, as far as it is known (Ahmadian et al., "ECI-Cache: A High-Endurance and Cost-Efficient I/O Caching Scheme for
+//! Virtualized Platforms", POMACS 2(1), 2018: its abstract, and what ETICA says of it; the rest is recalled): shares by useful
+//! reuse distances, and for each VM write-back or read-only, by how much of its stream overwrites.
+//!
+//! It must not know how distances are found.
+
+use lode_types::{Access, BlockNo, Level};
+
+use crate::effect::{Sink, Slot};
+use crate::interval::Interval;
+use crate::parts::mapping;
+use crate::parts::sized::reuse::{Counts, Reading, Reuse, Stream};
+use crate::parts::sized::{HISTORY, Measured};
+use crate::parts::ssd_level::WritePolicy;
+use crate::quota::Quota;
+use crate::registry::{AnyScheme, MEASURED, SchemeInfo};
+use crate::scheme::{Hint, LevelDemand, Points, Scheme};
+use crate::schemes::lru::Lru;
+use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::sizer;
+use crate::tracked::Footprint;
+
+static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        key: "write_threshold",
+        default: "0.5",
+        kind: SettingKind::Number { min: 0.0, max: 1.0 },
+        about: "from this part of writes to known blocks (WAW and WAR) among all accesses on, the VM's cache is read-only; \
+                below, write-back",
+        source: "ECI-Cache (recalled); the value is ours",
+    },
+    SettingInfo {
+        key: "policy_interval",
+        default: "10000",
+        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
+        about: "requests of the VM between two choices of its write policy",
+        source: "as sizing_interval: ECI-Cache chooses both at once",
+    },
+    SettingInfo {
+        key: "policy_interval_s",
+        default: "600",
+        kind: SettingKind::Number { min: 0.001, max: 86_400.0 },
+        about: "seconds between two choices of the write policy, with trigger=time",
+        source: "as sizing_interval_s",
+    },
+];
+
+static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];
+
+static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "eci-cache-like",
+    "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
+     overwrites",
+    "ECI-Cache: its abstract and ETICA's text; the rest recalled",
+    TABLES,
+    |settings, physical, quota| {
+        AnyScheme::EciCacheLike(Box::new(EciCacheLike::new(settings, physical, quota)))
+    },
+)
+.taking(Footprint::new(MEASURED, 96).with_sets(16))
+.with_variants(&["window"]);
+
+/// The demand is that of the distances; the history is needed for the write policy, too.
+#[derive(Debug)]
+pub struct Useful;
+
+impl Reading for Useful {
+    const STREAM: Stream = Stream::Useful;
+    const ALWAYS: bool = true;
+
+    fn new(_: &Settings) -> Useful {
+        Useful
+    }
+}
+
+/// One VM's cache sized by useful reuse distances, write-back or read-only.
+#[derive(Debug)]
+pub struct EciCacheLike {
+    level: Measured<Reuse<Useful>>,
+    policy: WritePolicy,
+    threshold: f64,
+    interval: Interval,
+    /// What had come when it began.
+    start: Counts,
+}
+
+impl EciCacheLike {
+    /// A cache of `quota.ssd_blocks` on a host that has `physical`; the scheme uses no DRAM. It begins with write-back.
+    pub fn new(settings: &Settings, physical: Quota, quota: Quota) -> EciCacheLike {
+        let policy = WritePolicy::WriteBack;
+        EciCacheLike {
+            level: Measured::over(Lru::with_policy(settings, quota, policy), settings, physical),
+            policy,
+            threshold: settings.number("write_threshold"),
+            interval: sizer::interval(settings, "policy_interval", "policy_interval_s"),
+            start: Counts::default(),
+        }
+    }
+
+    #[inline(never)]
+    fn choose_policy<S: Sink>(&mut self, sink: &mut S) {
+        let now = self.level.measure.counts();
+        let Counts { accesses, rewrites, .. } = now.since(&std::mem::replace(&mut self.start, now));
+        let overwrites = rewrites as f64 >= self.threshold * accesses as f64;
+        let policy = if overwrites { WritePolicy::ReadOnly } else { WritePolicy::WriteBack };
+        if accesses == 0 || policy == self.policy {
+            return;
+        }
+        if policy == WritePolicy::ReadOnly {
+            self.level.level.replacement_mut().clean_all(sink);
+        }
+        self.level.level.set_policy(policy);
+        self.policy = policy;
+    }
+}
+
+impl Scheme for EciCacheLike {
+    #[inline]
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        self.level.access_foreseen(access, hint, sink);
+    }
+
+    #[inline]
+    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        if self.interval.ends_with(now_ns) {
+            self.choose_policy(sink);
+        }
+    }
+
+    forward_to_level!();
+
+    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
+        self.level.demand(points)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.level.memory_bytes()
+    }
+}

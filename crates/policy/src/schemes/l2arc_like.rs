@@ -1,0 +1,157 @@
+//! The second level of ZFS's cache, as its documentation and common knowledge have it: an ARC in DRAM, and on the SSD a FIFO
+//! of clean copies that is fed, at a limited rate, with what will leave the ARC next.
+//!
+//! It must not know how the ARC divides itself; see [`arc`](crate::schemes::arc).
+
+use lode_types::{Access, AccessOp, BlockNo, Level};
+
+use crate::effect::{Effect, Sink, Slot};
+use crate::interval::Interval;
+use crate::parts::queue_level::QueueLevel;
+use crate::parts::ssd_level::Replacement;
+use crate::parts::two_levels::TwoLevels;
+use crate::quota::Quota;
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
+use crate::scheme::{Hint, Scheme};
+use crate::schemes::arc::{Division, T1, T2};
+use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::sizer;
+use crate::tracked::Footprint;
+
+pub(crate) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        key: "trigger",
+        default: "requests",
+        kind: SettingKind::Choice(&["requests", "time"]),
+        about: "whether feeding counts requests of the VM or seconds",
+        source: "ours: ZFS counts seconds; with requests no decision depends on the clock",
+    },
+    SettingInfo {
+        key: "feed_interval",
+        default: "1000",
+        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
+        about: "requests from feed to feed",
+        source: "ours",
+    },
+    SettingInfo {
+        key: "feed_interval_s",
+        default: "1",
+        kind: SettingKind::Number { min: 0.001, max: 86_400.0 },
+        about: "seconds from feed to feed, with trigger=time",
+        source: "ZFS: l2arc_feed_secs, 1",
+    },
+    SettingInfo {
+        key: "feed_blocks",
+        default: "512",
+        kind: SettingKind::Scaled { min: 1, max: 1 << 20 },
+        about: "most blocks that one feed copies to the SSD",
+        source: "ZFS: l2arc_write_max, 8 MiB a second, at 4000 requests a second",
+    },
+    SettingInfo {
+        key: "headroom",
+        default: "2",
+        kind: SettingKind::Integer { min: 1, max: 1 << 10 },
+        about: "how many times as many blocks a feed looks at, from the end of each list of the ARC",
+        source: "ZFS: l2arc_headroom, 2",
+    },
+];
+
+static TABLES: &[&[SettingInfo]] = &[SETTINGS];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "l2arc-like",
+    "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
+     disk",
+    "ZFS's L2ARC, recalled",
+    TABLES,
+    |settings, _, quota| AnyScheme::L2arcLike(Box::new(L2arcLike::new(settings, quota))),
+)
+.taking(Footprint::new(2 * LEAN, 96).with_ghosts())
+.on(&[Level::Dram, Level::Ssd])
+    // What feeds an SSD from DRAM alone caches nothing without.
+.needing(Quota::new(1, 0));
+
+/// One VM's ARC in DRAM over a fed SSD, which is in order of arrival.
+#[derive(Debug)]
+pub struct L2arcLike {
+    level: TwoLevels<QueueLevel<Division, 4>>,
+    feed: Interval,
+    feed_blocks: u32,
+    headroom: u32,
+}
+
+impl L2arcLike {
+    /// A cache with this share.
+    pub fn new(settings: &Settings, quota: Quota) -> L2arcLike {
+        let arc = QueueLevel::of(Level::Dram, settings, quota.dram_blocks);
+        L2arcLike {
+            level: TwoLevels::new(arc, quota.ssd_blocks, false),
+            feed: sizer::interval(settings, "feed_interval", "feed_interval_s"),
+            feed_blocks: settings.integer("feed_blocks") as u32,
+            headroom: settings.integer("headroom") as u32,
+        }
+    }
+
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
+        let (known, cached) = self.level.in_dram(hint, block);
+        if let Some((id, slot)) = cached {
+            self.level.dram.touch(block, id);
+            sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
+            return;
+        }
+        sink.effect(match self.level.ssd.find(hint.hash, block) {
+            Some((_, slot)) => Effect::ReadLevel { level: Level::Ssd, slot },
+            None => Effect::ReadBacking,
+        });
+        self.level.fill_dram(hint.hash, block, known, sink);
+    }
+
+    /// Copies what will leave the ARC next: first from the blocks seen more often, then from those seen once.
+    #[inline(never)]
+    fn feed<S: Sink>(&mut self, sink: &mut S) {
+        let levels = &mut self.level;
+        let mut left = self.feed_blocks.min(levels.ssd.capacity());
+        for list in [T2, T1] {
+            let mut at = levels.dram.queues().oldest(list);
+            for _ in 0..u64::from(self.headroom) * u64::from(self.feed_blocks) {
+                let Some(id) = at.filter(|_| left > 0) else { break };
+                let block = levels.dram.queues().block(id);
+                at = levels.dram.queues().newer(id);
+                let hash = Hint::new(block).hash;
+                if let Some(from) = levels.dram.slot(id)
+                    && levels.ssd.find(hash, block).is_none()
+                {
+                    levels.copy_to_ssd(hash, block, from, sink);
+                    left -= 1;
+                }
+            }
+        }
+    }
+}
+
+impl Scheme for L2arcLike {
+    #[inline]
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        match access.op {
+            AccessOp::Read => self.read(access.block, hint, sink),
+            AccessOp::Write => {
+                self.level.invalidate(hint, access.block, sink);
+                sink.effect(Effect::WriteBacking);
+            }
+        }
+    }
+
+    #[inline]
+    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        if self.feed.ends_with(now_ns) {
+            self.feed(sink);
+        }
+    }
+
+    forward_to_level!();
+
+    fn memory_bytes(&self) -> usize {
+        self.level.memory_bytes()
+    }
+}

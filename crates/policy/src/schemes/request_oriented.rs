@@ -1,0 +1,261 @@
+//! request-oriented: an SSD level that takes only writes, and of these only those that the admission lets in. After Kim
+//! et al., USENIX ATC 2015, whose write cache is flashcache.
+//!
+//! What is admitted, and which writes on their way to the disk are issued again, the hooks of
+//! [`crate::request_oriented`] say. This module must not know who waits for whom: accesses do not tell it. Which blocks
+//! leave and which are written back, [`flashcache`] knows.
+
+use lode_types::{Access, AccessOp, BlockNo, Level, OriginFields};
+
+use crate::effect::{Effect, Sink, Slot};
+use crate::needs::RequestSource;
+use crate::parts::cut_off::Cleaner;
+use crate::parts::mapping;
+use crate::parts::ssd_level::{Replacement, SsdLevel, WritePolicy};
+use crate::quota::Quota;
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
+use crate::request_oriented::{
+    Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
+    WriteId,
+};
+use crate::scheme::{Hint, Scheme};
+use crate::schemes::flashcache::{self, CleanedSets};
+use crate::settings::{SettingError, SettingInfo, SettingKind, Settings};
+use crate::tracked::Footprint;
+
+/// The setting that says which writes are cached.
+const ADMISSION: &str = "admission";
+
+/// The setting that says where the log begins.
+const LOG_FIRST_BLOCK: &str = "log_first_block";
+
+static SETTINGS: &[SettingInfo] = &[
+    SettingInfo {
+        key: ADMISSION,
+        default: "all",
+        kind: SettingKind::Choice(&["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"]),
+        about: "which writes are cached: all, synchronous ones, those to the log, synchronous ones of critical \
+                processes; the last two are for `lode requests` alone",
+        source: "paper, section 7.1",
+    },
+    SettingInfo {
+        key: LOG_FIRST_BLOCK,
+        default: "0",
+        kind: SettingKind::Integer { min: 0, max: 1 << 40 },
+        about: "first block of the log on the VM's first volume, with admission=wal",
+        source: "ours: the paper's log has a device of its own",
+    },
+    SettingInfo {
+        key: "log_blocks",
+        default: "0",
+        kind: SettingKind::Integer { min: 0, max: 1 << 40 },
+        about: "blocks of the log, with admission=wal",
+        source: "ours",
+    },
+    SettingInfo {
+        key: "reissue",
+        default: "off",
+        kind: SettingKind::Choice(&["on", "off"]),
+        about: "whether a write on its way to the disk is issued again to the SSD when somebody comes to wait for it; \
+                nothing in a replay, where no two requests are under way at once",
+        source: "paper, section 4.2.2, as far as a guest tells; off is the paper's SYNC and WAL",
+    },
+];
+
+static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, flashcache::CLEANING];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "request-oriented",
+    "one SSD level that takes only writes, and of these all, those that somebody waits for, those of critical \
+     processes, or the log",
+    "Kim et al., USENIX ATC 2015",
+    TABLES,
+    |settings, _, quota| {
+        AnyScheme::RequestOriented(Box::new(WriteCache::new(settings, quota)))
+    },
+)
+.taking(Footprint::new(LEAN, 64).with_sets(256))
+    .checked_origins(check)
+    .checked_disk(check_log);
+
+/// To the hooks a guest is two processes: whoever somebody waits for, who is critical, and whoever nobody waits for. They
+/// own no locks and wait for no events, because no guest tells, so that neither ever inherits anything.
+const PROCESSES: u32 = 2;
+/// Who issues what somebody waits for.
+pub const WAITED_FOR: ProcessId = 0;
+/// Who issues the rest.
+pub const IN_BACKGROUND: ProcessId = 1;
+
+/// The hooks for a guest.
+fn hooks(settings: &Settings) -> Admission {
+    let reissue = settings.is_on("reissue");
+    let policy = AdmissionPolicy::from_name(settings.text(ADMISSION)).unwrap_or(AdmissionPolicy::All);
+    let options = AdmissionOptions { policy, pi_sync_only: false, stall: Stall::Bypass, reissue };
+    let mut hooks = Admission::new(options, Population { processes: PROCESSES, ..Population::default() });
+    // Nobody waits for anything yet, so that nothing follows.
+    hooks.set_critical(WAITED_FOR, true, &mut Vec::new());
+    hooks
+}
+
+/// Refuses an admission that cannot do its work where `told` is all that requests of `source` tell.
+pub(crate) fn check(
+    settings: &Settings,
+    told: OriginFields,
+    source: RequestSource,
+) -> Result<(), SettingError> {
+    let admission = settings.text(ADMISSION);
+    let refused = |message: String| {
+        let message = format!("Setting {ADMISSION}={admission} needs {message}");
+        Err(SettingError::Origins { key: ADMISSION, message })
+    };
+    let needed = match admission {
+        "cp-pi" | "cp-pi-ioi" => {
+            let (teller, others) = match source {
+                RequestSource::Trace => ("trace", "all, sync, wal or cp"),
+                RequestSource::Guest => ("guest", "all, sync or wal"),
+            };
+            return refused(format!(
+                "to know who waits for whom, which no {teller} tells; simulate it with `lode requests`, or set {others}; \
+                 with reissue=on writes under way are issued again where single requests tell of waiting"
+            ));
+        }
+        "wal" if settings.integer("log_blocks") == 0 => {
+            return refused("to know where the log is; set log_first_block and log_blocks".to_owned());
+        }
+        "sync" => OriginFields { sync: true, ..OriginFields::NONE },
+        "cp" => OriginFields { sync: true, critical: true, ..OriginFields::NONE },
+        _ => OriginFields::NONE,
+    };
+    if needed.and(told) == needed {
+        return Ok(());
+    }
+    let told_names = match told.names() {
+        names if names.is_empty() => "nothing of who asks".to_owned(),
+        names => format!("only '{}'", names.join("', '")),
+    };
+    let needed_names = needed.names().join("' and '");
+    refused(match source {
+        RequestSource::Trace => format!(
+            "requests that tell '{needed_names}', and these tell {told_names}; set {ADMISSION} to all or wal, or take \
+             traces that tell (`lode trace info` names what they do)"
+        ),
+        RequestSource::Guest => {
+            let others = if told.sync { "all, sync or wal" } else { "all or wal" };
+            format!(
+                "requests that tell '{needed_names}', and guests tell {told_names}; set {ADMISSION} to {others}"
+            )
+        }
+    })
+}
+
+/// Refuses a log of which nothing is on the disk: no write would ever be admitted.
+pub(crate) fn check_log(settings: &Settings, disk_blocks: u64) -> Result<(), SettingError> {
+    let value = settings.integer(LOG_FIRST_BLOCK);
+    if settings.text(ADMISSION) == "wal" && value >= disk_blocks {
+        return Err(SettingError::BeyondDisk { key: LOG_FIRST_BLOCK, value, disk_blocks });
+    }
+    Ok(())
+}
+
+/// One VM's write cache.
+#[derive(Debug)]
+pub struct WriteCache {
+    level: SsdLevel<CleanedSets>,
+    hooks: Admission,
+    log_first_block: BlockNo,
+    log_blocks: u64,
+}
+
+impl WriteCache {
+    /// A cache of `quota.ssd_blocks`; the scheme uses no DRAM.
+    pub fn new(settings: &Settings, quota: Quota) -> WriteCache {
+        WriteCache {
+            level: SsdLevel::with_policy(settings, quota, WritePolicy::WriteBackWriteOnly),
+            hooks: hooks(settings),
+            log_first_block: settings.integer(LOG_FIRST_BLOCK),
+            log_blocks: settings.integer("log_blocks"),
+        }
+    }
+
+    /// Whether writes are issued again: then the caller has to call the hooks.
+    pub fn reissues(&self) -> bool {
+        self.hooks.options().reissue
+    }
+
+    /// The hooks, for whoever carries writes out: accesses call [`Admission::on_submit`] by themselves.
+    pub fn hooks(&mut self) -> &mut Admission {
+        &mut self.hooks
+    }
+
+    /// A write as the hooks see it. One that does not tell whether it is synchronous counts as not so.
+    #[inline]
+    pub fn submitted(&self, id: WriteId, access: &Access) -> SubmittedWrite {
+        SubmittedWrite {
+            id,
+            first_block: access.block,
+            blocks: 1,
+            sync: access.origin.sync() == Some(true),
+            log: access.block.checked_sub(self.log_first_block).is_some_and(|at| at < self.log_blocks),
+        }
+    }
+
+    /// Where a write goes when there is room. One that does not tell whether it is critical counts as not so.
+    #[inline]
+    pub fn on_submit(&self, access: &Access) -> Verdict {
+        let critical = access.origin.critical() == Some(true);
+        let process = if critical { WAITED_FOR } else { IN_BACKGROUND };
+        self.hooks.on_submit(process, &self.submitted(0, access))
+    }
+
+    /// A write of the whole block that is on its way to the disk is issued again: the block is cached, dirty. Without an
+    /// [`Effect::WriteLevel`] there was no room, or the block is cached already.
+    pub fn take_in<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
+        let hint = Hint::new(block);
+        if self.level.cached(hint, block).is_some() {
+            return;
+        }
+        let sets = self.level.replacement_mut();
+        let Some((id, slot)) = sets.admit(hint.hash, block, None, sink) else { return };
+        sets.set_dirty(id, true);
+        sink.effect(Effect::WriteLevel { level: Level::Ssd, slot, hit: false, dirty: true });
+    }
+
+    /// A write that is not let in. What is newer here than on the disk must stay the newest; a clean copy gives way.
+    #[inline]
+    fn write_outside<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        match self.level.cached(hint, access.block) {
+            Some((id, _)) if self.level.replacement_mut().is_dirty(id) => {
+                return self.level.access_foreseen(access, hint, sink);
+            }
+            Some((id, slot)) => {
+                self.level.replacement_mut().remove(access.block, id);
+                sink.effect(Effect::Invalidate { level: Level::Ssd, slot });
+            }
+            None => {}
+        }
+        sink.effect(Effect::WriteBacking);
+    }
+}
+
+impl Scheme for WriteCache {
+    #[inline]
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        if access.op == AccessOp::Write && self.on_submit(&access) == Verdict::Disk {
+            self.write_outside(access, hint, sink);
+        } else {
+            self.level.access_foreseen(access, hint, sink);
+        }
+    }
+
+    #[inline]
+    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        self.level.replacement_mut().clean(now_ns, sink);
+    }
+
+    forward_to_level!();
+
+    fn memory_bytes(&self) -> usize {
+        self.level.memory_bytes()
+    }
+}

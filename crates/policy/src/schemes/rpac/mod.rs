@@ -1,0 +1,456 @@
+//! RPAC: sets in order of arrival, where a newcomer replaces the oldest block whose region is clearly less popular than its
+//! own, and stays outside when there is none (Ye et al., "A Regional Popularity-Aware Cache Replacement Algorithm to Improve
+//! the Performance and Lifetime of SSD-based Disk Cache", Fig. 4).
+//!
+//! It must not know what reads and writes ask for, see [`ssd_level`]; nor how popularity is kept, see [`regions`](self::regions).
+
+mod arrivals;
+mod divisor;
+mod expiries;
+mod part_lists;
+pub mod regions;
+
+use lode_reuse::index::BlockIndex;
+use lode_types::{BlockNo, Level};
+
+use self::arrivals::Arrivals;
+use self::part_lists::PartLists;
+use self::regions::{MOST_DEPTH, MOST_REGION_BLOCKS, NEVER, Parameters, Part, Place, Regions};
+use crate::effect::{Effect, Sink, Slot};
+use crate::geometry::Geometry;
+use crate::lists::SetLists;
+use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::parts::{mapping, sets};
+use crate::registry::{AnyScheme, SchemeInfo};
+use crate::scheme::Hint;
+use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::tracked::Footprint;
+
+/// The defaults of one of the paper's two worlds.
+struct World {
+    region_blocks: &'static str,
+    decay_interval: &'static str,
+    factor: &'static str,
+}
+
+/// Settings beside `assoc`, `map` and `write_policy`.
+const fn settings(world: World) -> [SettingInfo; 6] {
+    [
+        SettingInfo {
+            key: "region_blocks",
+            default: world.region_blocks,
+            kind: SettingKind::Integer { min: 1, max: MOST_REGION_BLOCKS as u64 },
+            about: "blocks of a region",
+            source: "RPAC: 4 (Webvm), 8 (Mail) in simulation; 160 MB, 40960 blocks of 4 KiB, in the prototype",
+        },
+        SettingInfo {
+            key: "tree_depth",
+            default: "2",
+            kind: SettingKind::Integer { min: 0, max: MOST_DEPTH as u64 },
+            about: "how often a region is halved into parts whose popularity is counted; 0: never",
+            source: "RPAC: 2",
+        },
+        SettingInfo {
+            key: "decay_interval",
+            default: world.decay_interval,
+            kind: SettingKind::Scaled { min: 1, max: u64::MAX },
+            about: "block accesses from decay to decay, the paper's T",
+            source: "RPAC: 1600000 (Webvm), 800000 (Mail) in simulation; 600 (Webproxy), 200 (Varmail) in the prototype",
+        },
+        SettingInfo {
+            key: "alpha",
+            default: "0.5",
+            kind: SettingKind::Number { min: 0.0, max: 0.99 },
+            about: "what popularity is multiplied by when it decays, rounded down",
+            source: "RPAC: 0.5",
+        },
+        SettingInfo {
+            key: "factor",
+            default: world.factor,
+            kind: SettingKind::Number { min: 1.0, max: 100.0 },
+            about: "how many times as popular as the block that leaves the newcomer has to be, or more; the paper's c",
+            source: "RPAC: 1.4 in simulation, 1.5 in the prototype",
+        },
+        SettingInfo {
+            key: "most_regions",
+            default: "1048576",
+            kind: SettingKind::Scaled { min: 1, max: 1 << 28 },
+            about: "regions that have a popularity at a time; when there would be more, all decay ahead of time",
+            source: "ours: the paper has no limit",
+        },
+    ]
+}
+
+static SIMULATOR: &[SettingInfo] =
+    &settings(World { region_blocks: "4", decay_interval: "1600000", factor: "1.4" });
+static PROTOTYPE: &[SettingInfo] =
+    &settings(World { region_blocks: "40960", decay_interval: "600", factor: "1.5" });
+
+/// Of `rpac`: the paper's simulator with Webvm.
+static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, SIMULATOR];
+
+/// Of `rpac-prototype`: the paper's prototype with Webproxy.
+static PROTOTYPE_TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, PROTOTYPE];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "rpac",
+    "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular region, \
+     or stays outside",
+    "RPAC (Ye et al.)",
+    TABLES,
+    |settings, _, quota| AnyScheme::Rpac(Box::new(Rpac::new(settings, quota))),
+)
+.taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts());
+
+/// The same with the prototype's parameters.
+pub(crate) const PROTOTYPE_INFO: SchemeInfo = SchemeInfo::new(
+    "rpac-prototype",
+    "rpac with the parameters of its paper's prototype: large regions whose popularity is short-lived",
+    "RPAC (Ye et al.)",
+    PROTOTYPE_TABLES,
+    |settings, _, quota| AnyScheme::Rpac(Box::new(Rpac::new(settings, quota))),
+)
+.taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts());
+
+/// One VM's SSD level under RPAC.
+pub type Rpac = SsdLevel<RegionSets>;
+
+/// Up to so many blocks of a region are looked up one by one to see which are cached; lists of them would take more memory
+/// than they save time.
+const FEW_BLOCKS: u32 = 16;
+
+/// Sets of up to so many blocks are walked: what leads past unpopular blocks would take more memory than they do.
+const FEW_WAYS: u32 = 64;
+
+/// Of up to so many blocks nothing is looked at ahead beside their own records.
+const NEAR_BLOCKS: u32 = 1 << 16;
+
+/// A block in a slot.
+#[derive(Clone, Copy, Debug)]
+struct Resident {
+    place: Place,
+    /// Among the arrivals of its set.
+    position: u32,
+}
+
+/// FIFO order within each set, and the popularity of regions. A block's number here is its slot.
+#[derive(Debug)]
+pub struct RegionSets {
+    index: BlockIndex,
+    lists: SetLists<Resident>,
+    /// By set: the order of its list again, in which unpopular blocks are found. Empty where sets are walked.
+    arrivals: Vec<Arrivals>,
+    /// For regions of many blocks: those of each part, of which only the first is found among the arrivals.
+    parts: Option<PartLists>,
+    regions: Regions,
+}
+
+/// For these sets, without their blocks.
+fn arrivals_of(geometry: &Geometry) -> Vec<Arrivals> {
+    // The first set is one of the widest.
+    let sets = if geometry.ways(0) > FEW_WAYS { geometry.sets() } else { 0 };
+    vec![Arrivals::default(); sets as usize]
+}
+
+/// For the list of the blocks of a set that are in one part of a region.
+#[inline]
+fn list_hash(set: u32, part: Part) -> u32 {
+    BlockIndex::hash(u64::from(set) << Part::NUMBER_BITS | part.number())
+}
+
+/// Whether the block of a slot is in this set and part.
+#[inline]
+fn is_in(lists: &SetLists<Resident>, regions: &Regions, set: u32, part: Part) -> impl Fn(Slot) -> bool {
+    move |slot| {
+        let place = lists.value(slot).place;
+        place.part() == part && lists.geometry().set_of(regions.block(place)) == set
+    }
+}
+
+impl RegionSets {
+    /// Whether all that is kept of the blocks is in the processor's near memory anyway.
+    fn is_near(&self) -> bool {
+        self.lists.len() <= NEAR_BLOCKS
+    }
+
+    /// Which slot of a full set gives way to a newcomer: the oldest that it may replace.
+    fn victim(&mut self, set: u32, newcomer: Place) -> Option<Slot> {
+        let RegionSets { lists, arrivals, regions, .. } = self;
+        let popularity = regions.popularity(newcomer.region);
+        // Below it there is no block of the newcomer's own region.
+        let limit = regions.parameters().first_not_outranked(popularity);
+        let mut gives_way = |slot: &Slot| {
+            let place = lists.value(*slot).place;
+            let is_kin = place.region == newcomer.region;
+            if is_kin {
+                regions.outranks_kin(newcomer, place)
+            } else {
+                regions.popularity(place.region) < limit
+            }
+        };
+        if arrivals.is_empty() {
+            return lists.from_oldest(set).find(gives_way);
+        }
+        // Often enough the oldest does.
+        let oldest = lists.oldest(set).filter(&mut gives_way);
+        if oldest.is_some() {
+            return oldest;
+        }
+        let now = regions.now();
+        let popularity_of = |slot| regions.popularity(lists.value(slot).place.region);
+        let stranger = arrivals[set as usize].first_below(limit, now, popularity_of);
+        let found = self.kin_before(stranger.unwrap_or(u32::MAX), set, newcomer).or(stranger);
+        found.map(|position| self.arrivals[set as usize].slot(position))
+    }
+
+    /// The first position before `end` with a block of the newcomer's own region that gives way to it.
+    fn kin_before(&self, end: u32, set: u32, newcomer: Place) -> Option<u32> {
+        let RegionSets { lists, regions, .. } = self;
+        let position = |slot| lists.value(slot).position;
+        if !regions.is_cached(newcomer.region) || lists.oldest(set).is_none_or(|slot| position(slot) >= end) {
+            return None;
+        }
+        let mut outranked = regions.parts_outranked(newcomer);
+        let first = match &self.parts {
+            Some(parts) => outranked
+                .filter_map(|part| parts.first(list_hash(set, part), is_in(lists, regions, set, part)))
+                .map(position)
+                .min(),
+            None => {
+                outranked.next()?;
+                self.kin_of_few(set, newcomer).map(position).min()
+            }
+        };
+        first.filter(|&first| first < end)
+    }
+
+    /// The blocks of the newcomer's own small region that give way to it in a set.
+    fn kin_of_few(&self, set: u32, newcomer: Place) -> impl Iterator<Item = Slot> + '_ {
+        let regions = &self.regions;
+        // A region may lie in several sets.
+        let may_be_here = move |block| self.lists.geometry().set_of(block) == set;
+        let giving_way =
+            regions.kin(newcomer).filter(move |&(_, place)| regions.outranks_kin(newcomer, place));
+        giving_way
+            .filter(move |&(block, _)| may_be_here(block))
+            .filter_map(|(block, _)| self.slot_of(BlockIndex::hash(block), block))
+    }
+
+    #[inline]
+    fn slot_of(&self, hash: u32, block: BlockNo) -> Option<Slot> {
+        self.index.find(hash, |slot| self.regions.block(self.lists.value(slot).place) == block)
+    }
+
+    fn insert(&mut self, set: u32, hash: u32, place: Place) -> Slot {
+        let slot = self.lists.insert(set, Resident { place, position: 0 });
+        self.index.insert(hash, slot);
+        self.regions.cache(place);
+        if !self.arrivals.is_empty() {
+            let popularity = self.regions.popularity(place.region);
+            self.arrive(set, slot, popularity);
+        }
+        slot
+    }
+
+    /// A block that is the newest of its list is the last to have arrived, too.
+    fn arrive(&mut self, set: u32, slot: Slot, popularity: u32) {
+        let RegionSets { lists, arrivals, parts, regions, .. } = self;
+        let part = lists.value(slot).place.part();
+        let is_first = parts.as_mut().is_none_or(|parts| {
+            let most = lists.geometry().blocks();
+            parts.push(list_hash(set, part), slot, most, is_in(lists, regions, set, part))
+        });
+        let bound = if is_first { popularity } else { NEVER };
+        let position = arrivals[set as usize].push(slot, bound, regions.now(), |slot, position| {
+            lists.value_mut(slot).position = position;
+        });
+        lists.value_mut(slot).position = position;
+    }
+
+    /// The block of a slot leaves the arrivals of its set.
+    fn depart(&mut self, set: u32, slot: Slot) {
+        let RegionSets { lists, arrivals, parts, regions, .. } = self;
+        let Some(arrivals) = arrivals.get_mut(set as usize) else { return };
+        let Resident { place, position } = lists.value(slot);
+        let next = parts.as_mut().and_then(|parts| parts.remove(list_hash(set, place.part()), slot));
+        if let Some(next) = next {
+            let popularity = regions.popularity(place.region);
+            arrivals.set_bound(lists.value(next).position, popularity, regions.now());
+        }
+        // Last, for the least bound is mostly that of the next one now.
+        arrivals.remove(position, regions.now());
+    }
+
+    /// Asks at once for what taking a block out takes step by step.
+    #[inline]
+    fn prepare_eviction(&self, slot: Slot) {
+        self.lists.prefetch_neighbours(slot);
+        let place = self.lists.value(slot).place;
+        let block = self.regions.block(place);
+        self.index.prefetch(BlockIndex::hash(block));
+        if let Some(parts) = &self.parts {
+            parts.prefetch_link(slot);
+            parts.prefetch(list_hash(self.lists.geometry().set_of(block), place.part()));
+        }
+    }
+
+    fn evict<S: Sink>(&mut self, slot: Slot, sink: &mut S) {
+        let (block, dirty) = (self.regions.block(self.lists.value(slot).place), self.lists.flag(slot));
+        self.remove(block, slot);
+        sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
+    }
+}
+
+impl Replacement for RegionSets {
+    fn new(settings: &Settings, blocks: u32) -> RegionSets {
+        let geometry = mapping::geometry(settings, blocks);
+        let region_blocks = settings.integer("region_blocks") as u32;
+        let regions = Regions::new(Parameters {
+            region_blocks,
+            depth: settings.integer("tree_depth") as u32,
+            alpha: settings.number("alpha"),
+            interval: settings.integer("decay_interval"),
+            factor: settings.number("factor"),
+            most: settings.integer("most_regions") as u32,
+        });
+        RegionSets {
+            index: BlockIndex::new(),
+            lists: SetLists::new(geometry),
+            arrivals: arrivals_of(&geometry),
+            parts: (region_blocks > FEW_BLOCKS).then(PartLists::default),
+            regions,
+        }
+    }
+
+    #[inline]
+    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+        sets::find(&self.index, &self.lists, hint, |resident| self.regions.block(resident.place) == block)
+    }
+
+    #[inline(always)]
+    fn slot(&self, id: Id) -> Option<Slot> {
+        Some(id)
+    }
+
+    #[inline]
+    fn touch(&mut self, _: BlockNo, slot: Id) {
+        self.regions.count_cached(self.lists.value(slot).place);
+    }
+
+    #[inline(always)]
+    fn set_dirty(&mut self, slot: Id, dirty: bool) {
+        self.lists.set_flag(slot, dirty);
+    }
+
+    fn admit<S: Sink>(
+        &mut self,
+        hash: u32,
+        block: BlockNo,
+        _: Option<Id>,
+        sink: &mut S,
+    ) -> Option<(Id, Slot)> {
+        let place = self.regions.count(block);
+        let set = self.lists.geometry().set_of(block);
+        if self.lists.is_full(set) {
+            let victim = self.victim(set, place)?;
+            if !self.is_near() {
+                self.prepare_eviction(victim);
+            }
+            self.evict(victim, sink);
+        }
+        let slot = self.insert(set, hash, place);
+        Some((slot, slot))
+    }
+
+    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+        let set = self.lists.geometry().set_of(block);
+        if self.lists.is_full(set) {
+            return None;
+        }
+        let place = self.regions.place(block);
+        let slot = self.insert(set, hash, place);
+        Some((slot, slot))
+    }
+
+    fn remove(&mut self, block: BlockNo, slot: Id) {
+        let set = self.lists.geometry().set_of(block);
+        self.regions.uncache(self.lists.value(slot).place);
+        self.depart(set, slot);
+        self.lists.remove(set, slot);
+        // Last, for its bucket is the longest on its way.
+        self.index.remove(BlockIndex::hash(block), slot);
+    }
+
+    fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
+        let (sets, geometry) = (self.lists.geometry().sets(), self.lists.geometry().resized(blocks));
+        let regions = &self.regions;
+        self.lists.regroup(geometry, |resident| geometry.set_of(regions.block(resident.place)));
+        let arrivals = arrivals_of(&geometry);
+        if geometry.sets() != sets || arrivals.len() != self.arrivals.len() {
+            self.arrivals = arrivals;
+            self.parts = self.parts.take().map(|_| PartLists::default());
+            for set in 0..self.arrivals.len() as u32 {
+                let slots: Vec<Slot> = self.lists.from_oldest(set).collect();
+                // Nothing is less popular than that: a search finds out.
+                slots.into_iter().for_each(|slot| self.arrive(set, slot, 0));
+            }
+        }
+        for set in 0..geometry.sets() {
+            while let Some(oldest) = self.lists.surplus(set) {
+                self.evict(oldest, sink);
+            }
+        }
+    }
+
+    fn capacity(&self) -> u32 {
+        self.lists.geometry().blocks()
+    }
+
+    fn cached(&self) -> u32 {
+        self.lists.len()
+    }
+
+    #[inline]
+    fn announce(&self, block: BlockNo) -> Hint {
+        self.regions.announce(block);
+        Hint::announced(&self.index, block)
+    }
+
+    #[inline]
+    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
+        for (block, hint) in blocks {
+            hint.place = self.index.candidate(hint.hash);
+            self.lists.prefetch(hint.place);
+            self.regions.locate(block);
+            if hint.place == BlockIndex::NO_ID && !self.is_near() {
+                self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
+            }
+        }
+    }
+
+    /// A hit moves nothing; a miss mostly takes the place of the oldest block.
+    #[inline]
+    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+        if self.is_near() {
+            return;
+        }
+        for (block, _) in blocks.filter(|(_, hint)| hint.place == BlockIndex::NO_ID) {
+            let set = self.lists.geometry().set_of(block);
+            if let Some(oldest) = self.lists.prefetch_neighbours(self.lists.next_to_leave(set)) {
+                self.regions.prefetch(oldest.place.region);
+            }
+            if let Some(parts) = &self.parts {
+                parts.prefetch(list_hash(set, self.regions.candidate(block).part()));
+            }
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes()
+            + self.lists.memory_bytes()
+            + self.regions.memory_bytes()
+            + self.arrivals.iter().map(Arrivals::memory_bytes).sum::<usize>()
+            + self.parts.as_ref().map_or(0, PartLists::memory_bytes)
+    }
+}

@@ -1,0 +1,185 @@
+//! uCache, as far as it is known (its abstract, and what TICA section 5 says of it): DRAM filters what is worth a place on the
+//! SSD, and the SSD holds that and the writes, under LRU.
+//!
+//! It must not know device mirrors: TICA's comparison puts the SSD on two devices, which is a matter of counting them.
+
+use lode_types::{Access, AccessOp, BlockNo, Level};
+
+use crate::effect::{Effect, Sink, Slot};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy};
+use crate::parts::queues::Queues;
+use crate::parts::ssd_level::{Id, Replacement};
+use crate::parts::two_levels::TwoLevels;
+use crate::quota::Quota;
+use crate::registry::{AnyScheme, LEAN, SchemeInfo};
+use crate::scheme::{Hint, Scheme};
+use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::tracked::Footprint;
+
+pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
+    key: "worth_hits",
+    default: "1",
+    kind: SettingKind::Integer { min: 0, max: u8::MAX as u64 },
+    about: "hits of a block while it was in DRAM that make it worth a place on the SSD when it leaves",
+    source: "ours; uCache's rule is not known to us",
+}];
+
+static TABLES: &[&[SettingInfo]] = &[SETTINGS];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
+    "ucache-like",
+    "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
+    "uCache: its abstract and TICA's text; the rest recalled",
+    TABLES,
+    |settings, _, quota| AnyScheme::UcacheLike(Box::new(UcacheLike::new(settings, quota))),
+)
+.taking(Footprint::new(2 * LEAN, 96).with_ghosts())
+.on(&[Level::Dram, Level::Ssd]);
+
+/// DRAM's only queue, by recency. A block's mark is the number of its hits.
+const LRU: usize = 0;
+
+/// LRU that counts hits.
+#[derive(Debug)]
+struct CountedLru {
+    capacity: u32,
+}
+
+impl QueuePolicy<1> for CountedLru {
+    const HIT_MOVES: bool = true;
+
+    fn new(_: &Settings, blocks: u32) -> CountedLru {
+        CountedLru { capacity: blocks }
+    }
+
+    #[inline(always)]
+    fn touch(&mut self, queue: &mut Queues<1>, id: Id) {
+        queue.set_mark(id, queue.mark(id).saturating_add(1));
+        queue.move_to_front(LRU, id);
+    }
+
+    #[inline]
+    fn admit<S: Sink>(
+        &mut self,
+        queue: &mut Queues<1>,
+        hash: u32,
+        block: BlockNo,
+        _: Option<Id>,
+        sink: &mut S,
+    ) -> Option<Id> {
+        if queue.cached() >= self.capacity {
+            self.evict(queue, sink);
+        }
+        Some(queue.insert(LRU, hash, block))
+    }
+
+    fn restore(&mut self, queue: &mut Queues<1>, hash: u32, block: BlockNo) -> Id {
+        queue.insert(LRU, hash, block)
+    }
+
+    fn set_blocks(&mut self, _: &mut Queues<1>, blocks: u32) {
+        self.capacity = blocks;
+    }
+
+    fn evict<S: Sink>(&mut self, queue: &mut Queues<1>, sink: &mut S) {
+        if let Some(oldest) = queue.oldest(LRU) {
+            queue.evict(oldest, sink);
+            queue.fetch_behind(LRU);
+        }
+    }
+}
+
+/// One VM's DRAM filter over an SSD that is by recency, too.
+#[derive(Debug)]
+pub struct UcacheLike {
+    level: TwoLevels<QueueLevel<CountedLru, 1>>,
+    worth_hits: u8,
+}
+
+impl UcacheLike {
+    /// A cache with this share.
+    pub fn new(settings: &Settings, quota: Quota) -> UcacheLike {
+        let lru = QueueLevel::of(Level::Dram, settings, quota.dram_blocks);
+        UcacheLike {
+            level: TwoLevels::new(lru, quota.ssd_blocks, true),
+            worth_hits: settings.integer("worth_hits") as u8,
+        }
+    }
+
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
+        if let (_, Some((id, slot))) = self.level.in_dram(hint, block) {
+            self.level.dram.touch(block, id);
+            sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
+            return;
+        }
+        if let Some((id, slot)) = self.level.ssd.find(hint.hash, block) {
+            self.level.ssd.touch(id);
+            sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
+            return;
+        }
+        sink.effect(Effect::ReadBacking);
+        self.filter(sink);
+        self.level.fill_dram(hint.hash, block, None, sink);
+    }
+
+    /// If a block has to leave DRAM now, it goes to the SSD if it is worth that.
+    fn filter<S: Sink>(&mut self, sink: &mut S) {
+        let (dram, queue) = (&self.level.dram, self.level.dram.queues());
+        if dram.cached() >= dram.capacity()
+            && let Some(oldest) = queue.oldest(LRU)
+            && queue.mark(oldest) >= self.worth_hits
+            && self.level.ssd.capacity() > 0
+            && let Some(from) = queue.slot(oldest)
+        {
+            let block = queue.block(oldest);
+            self.level.copy_to_ssd(Hint::new(block).hash, block, from, sink);
+        }
+    }
+
+    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: Hint, sink: &mut S) {
+        let ssd = &mut self.level.ssd;
+        let in_ssd = ssd.find(hint.hash, block);
+        let target = match in_ssd {
+            None if ssd.capacity() > 0 => Some(ssd.put(hint.hash, block, sink)),
+            known => known,
+        };
+        if let Some((id, _)) = target {
+            ssd.touch(id);
+            ssd.set_dirty(id, true);
+            if partial {
+                sink.effect(match (self.level.in_dram(hint, block).1, in_ssd) {
+                    (Some((_, slot)), _) => Effect::MergeLevel { level: Level::Dram, slot },
+                    (None, Some((_, slot))) => Effect::MergeLevel { level: Level::Ssd, slot },
+                    (None, None) => Effect::MergeBacking,
+                });
+            }
+        }
+        self.level.invalidate_in_dram(hint, block, sink);
+        sink.effect(match target {
+            Some((_, slot)) => {
+                Effect::WriteLevel { level: Level::Ssd, slot, hit: in_ssd.is_some(), dirty: true }
+            }
+            None => Effect::WriteBacking,
+        });
+    }
+}
+
+impl Scheme for UcacheLike {
+    #[inline]
+    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+        match access.op {
+            AccessOp::Read => self.read(access.block, hint, sink),
+            AccessOp::Write => self.write(access.block, access.partial, hint, sink),
+        }
+    }
+
+    #[inline]
+    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
+
+    forward_to_level!();
+
+    fn memory_bytes(&self) -> usize {
+        self.level.memory_bytes()
+    }
+}

@@ -1,0 +1,160 @@
+//! Processes that serve requests, before a write cache and its disks: a deterministic simulation of admission.
+//!
+//! Processes run lists of operations ([`Script`]): they use the processor, take locks, wait for events, write
+//! synchronously or not, and wait for writes. The hooks of [`lode_policy::request_oriented`] are called as a kernel would
+//! call them. Everything follows from the script, the configuration and one seed.
+//!
+//! # What is modelled, and what is not
+//!
+//! * Reads never reach the devices: the paper warms the page cache first. There are as many processors as processes.
+//! * The cache is one device, a map and a list of dirty blocks. When more than a share of it is dirty, the oldest are
+//!   destaged: a read of the cache, then a write of the disk, which compete with everything else.
+//! * A write to the disk waits for an older one of the same block. A block that is newer in the cache than on the disk is
+//!   never written to the disk around the cache.
+//! * A power cut keeps, of every block that was being written, the old or the new contents. Devices have no volatile
+//!   cache. The map's own writes are not modelled.
+//!
+//! It must not know the engine, the schemes, real files or devices.
+
+#![forbid(unsafe_code)]
+
+mod background;
+mod cache;
+mod device;
+mod io;
+mod postgres;
+mod recovery;
+mod redis;
+mod report;
+mod script;
+mod sync;
+mod world;
+
+pub use device::DeviceModel;
+pub use postgres::PostgresSettings;
+pub use recovery::{PowerCut, cut_power};
+pub use redis::RedisSettings;
+pub use report::{Latency, Reasons, RequestsReport, WaitReport, WriteCounts};
+pub use script::{
+    DataKind, EventInfo, IoTarget, MAX_CPU_NS, MAX_SCRIPT_ITEMS, MAX_WRITE_BLOCKS, Mode, Op, Primitive,
+    Program, Script, WriteOp,
+};
+
+use lode_policy::request_oriented::{AdmissionOptions, ProcessId};
+
+/// Largest cache, in blocks: 64 GiB of 4 KiB.
+pub const MAX_CACHE_BLOCKS: usize = 1 << 24;
+/// Most operations of a process without any time passing.
+pub const MAX_OPS_AT_ONCE: u32 = 1 << 16;
+
+/// Why a simulation cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestsError {
+    /// The script is too large.
+    #[error("The script has {count} {what}; at most {most} can be simulated")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// An operation makes no sense.
+    #[error("Process {process} cannot {what}; correct the script")]
+    BadOp {
+        /// Whose operation.
+        process: ProcessId,
+        /// What it tries.
+        what: &'static str,
+    },
+    /// A process never lets time pass.
+    #[error(
+        "Process {process} does {} operations and no time passes; let it use the processor",
+        MAX_OPS_AT_ONCE
+    )]
+    NeverWaits {
+        /// Which.
+        process: ProcessId,
+    },
+    /// Nobody can go on.
+    #[error("Processes {processes:?} wait for each other; correct the script")]
+    Deadlock {
+        /// Those that wait.
+        processes: Vec<ProcessId>,
+    },
+    /// A setting is outside its range.
+    #[error("'{key}' cannot be {value}: it takes {range}")]
+    BadSetting {
+        /// Which.
+        key: &'static str,
+        /// What it is.
+        value: u64,
+        /// What it may be.
+        range: &'static str,
+    },
+}
+
+/// Refuses a value outside a range.
+pub(crate) fn check(
+    key: &'static str,
+    value: u64,
+    allowed: std::ops::RangeInclusive<u64>,
+    range: &'static str,
+) -> Result<(), RequestsError> {
+    if allowed.contains(&value) { Ok(()) } else { Err(RequestsError::BadSetting { key, value, range }) }
+}
+
+/// The machine below the processes.
+#[derive(Clone, Copy, Debug)]
+pub struct RunConfig {
+    /// What is admitted.
+    pub admission: AdmissionOptions,
+    /// Blocks of the write cache.
+    pub cache_blocks: usize,
+    /// The write cache.
+    pub cache: DeviceModel,
+    /// Each disk.
+    pub disk: DeviceModel,
+    /// Destaging starts when more than this share of the cache is dirty.
+    pub dirty_percent: u32,
+    /// Blocks being destaged at a time.
+    pub destages: u32,
+    /// In how many of a hundred cases the cache fails a write that was issued again.
+    pub reissue_failures_percent: u64,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// When the simulation ends, if the script does not end before.
+    pub end_ns: u64,
+    /// Nothing is counted before.
+    pub warm_up_ns: u64,
+}
+
+impl RunConfig {
+    /// A ramdisk of 512 MiB before 10K disks, for 60 s of which the first ten do not count. Destaging starts at 20 %
+    /// (FlashCache's default as recalled), 32 blocks at a time [assumed].
+    pub fn new(admission: AdmissionOptions) -> RunConfig {
+        RunConfig {
+            admission,
+            cache_blocks: 131_072,
+            cache: DeviceModel::RAM,
+            disk: DeviceModel::DISK_10K,
+            dirty_percent: 20,
+            destages: 32,
+            reissue_failures_percent: 0,
+            seed: 1,
+            end_ns: 60_000_000_000,
+            warm_up_ns: 10_000_000_000,
+        }
+    }
+}
+
+/// Runs a script to its end, or to the end of the configured time.
+///
+/// # Errors
+/// When the script is too large or makes no sense, or a setting is outside its range.
+pub fn run_script(script: Script, config: &RunConfig) -> Result<RequestsReport, RequestsError> {
+    let mut world = world::World::new(script, config, false)?;
+    world.run(u64::MAX)?;
+    Ok(world.report())
+}
