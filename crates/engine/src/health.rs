@@ -95,6 +95,8 @@ impl Health {
 mod tests {
     use super::*;
 
+    type Event = fn(&mut Health);
+
     const ALL: [Health; 6] = [
         Health::Well,
         Health::SsdFailed(Rescue::Wanted),
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn transitions_are_those_of_the_table() {
         let [well, wanted, on, over, backing, both] = ALL;
-        let events: [(fn(&mut Health), [Health; 6]); 4] = [
+        let events: [(Event, [Health; 6]); 4] = [
             (Health::ssd_failed, [wanted, wanted, on, over, both, both]),
             (Health::backing_failed, [backing, both, both, both, backing, both]),
             (|health| health.fenced(Distrust::Clean), [well, on, on, over, backing, both]),
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn nothing_that_failed_is_well_again_or_forgotten() {
-        let events: [fn(&mut Health); 4] = [
+        let events: [Event; 4] = [
             Health::ssd_failed,
             Health::backing_failed,
             |health| health.fenced(Distrust::Clean),
