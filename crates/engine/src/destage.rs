@@ -167,7 +167,7 @@ impl Engine {
         }
     }
 
-    /// Once all blocks of a job are read, writes them; the I/O room merges the neighbours.
+    /// Once all blocks of a job are read, writes them; `io` merges the neighbours.
     fn write_job(&mut self, job: usize) {
         let entry = &mut self.destage.jobs[job];
         if entry.reads_left > 0 {

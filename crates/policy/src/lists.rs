@@ -39,7 +39,7 @@ const EMPTY: Ends = Ends { front: END, back: END, len: 0 };
 /// The lists of one level: every occupied slot is in the list of its block's set, newest at the front.
 ///
 /// `T` is what the caller wants to find in a slot. Each slot also carries one flag bit (dirty). The
-/// caller passes the set with every call, because it knows the block and this room does not.
+/// caller passes the set with every call, because it knows the block and this module does not.
 #[derive(Debug)]
 pub struct SetLists<T> {
     nodes: Vec<Node<T>>,

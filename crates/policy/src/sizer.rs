@@ -1,6 +1,6 @@
 //! When the VMs' shares are worked out anew, and the working out (ETICA section 4.3).
 //!
-//! The demands come from the schemes, the best division from `lode-reuse`; this room keeps the interval, the rule that a share
+//! The demands come from the schemes, the best division from `lode-reuse`; this module keeps the interval, the rule that a share
 //! can grow only into space that is free, and the one division that is no maximum of anything: a chunk that moves.
 
 use lode_reuse::sizing::{Objective, VmDemand, divide};
