@@ -53,7 +53,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
 .by_host(host_interval);
 
 /// Blocks whose history the processor's caches keep near by themselves: following their links ahead of time would cost more
-/// than it brings. Measured, see `docs/performance.md`.
+/// than it brings. Measured, see `docs/performance/2026-11-22.md`.
 const NEAR_BLOCKS: usize = 1 << 18;
 
 /// One VM's ETICA cache.
