@@ -8,7 +8,7 @@ use lode_types::Level;
 use proptest::prelude::*;
 
 use crate::driver::{
-    Driver, Said, Step, any_blocks, any_scheme, any_settings, any_step, for_each_case, settings,
+    Driver, Observed, Step, any_blocks, any_scheme, any_settings, any_step, for_each_case, settings,
 };
 use crate::one_level::compare_with;
 use crate::oracle::belady::PlainMin;
@@ -24,7 +24,11 @@ fn hits_on_demand(settings: &Settings, blocks: u32, steps: &[Step]) -> Option<u6
 fn hits_of_levels(settings: &Settings, quota: Quota, steps: &[Step]) -> Option<u64> {
     let mut driver = Driver::foreseeing(settings, quota, quota, steps);
     for &step in steps {
-        if driver.step(step).iter().any(|said| matches!(said, Said::Promote { from_dram: false, .. })) {
+        if driver
+            .step(step)
+            .iter()
+            .any(|observed| matches!(observed, Observed::Promote { from_dram: false, .. }))
+        {
             return None;
         }
     }

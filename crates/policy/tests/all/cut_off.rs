@@ -4,7 +4,7 @@ use lode_policy::{Quota, Settings};
 use lode_types::Level;
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
+use crate::driver::{Driver, Observed, Step, any_blocks, any_step, settings};
 use crate::oracle::cut_off::{PlainCleaner, PlainCutOff, PlainFlash, PlainStreams};
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainOneLevel;
@@ -152,10 +152,10 @@ proptest! {
 }
 
 /// One request of one block.
-fn request(driver: &mut Driver, step: Step) -> Vec<Said> {
-    let mut said = driver.step(step);
-    said.extend(driver.step(Step::EndRequest));
-    said
+fn request(driver: &mut Driver, step: Step) -> Vec<Observed> {
+    let mut observed = driver.step(step);
+    observed.extend(driver.step(Step::EndRequest));
+    observed
 }
 
 fn dirty_blocks(driver: &Driver) -> usize {
@@ -167,9 +167,9 @@ fn a_set_keeps_its_dirty_blocks_below_the_threshold() {
     let quota = Quota::new(0, 10);
     let mut driver = Driver::new(&settings("flashcache", &[]), quota, quota);
     for block in 0..10 {
-        let said = request(&mut driver, Step::Write(block, false));
+        let observed = request(&mut driver, Step::Write(block, false));
         assert_eq!(dirty_blocks(&driver), (block as usize + 1).min(2));
-        assert_eq!(said.contains(&Said::Clean(block.wrapping_sub(2))), block >= 2, "{said:?}");
+        assert_eq!(observed.contains(&Observed::Clean(block.wrapping_sub(2))), block >= 2, "{observed:?}");
     }
     // What was cleaned gives way, what is dirty stays, although it is not the newest.
     request(&mut driver, Step::Write(9, false));
@@ -190,13 +190,13 @@ fn what_is_idle_is_cleaned_by_requests_or_by_time() {
     ] {
         let mut driver = Driver::new(&settings("flashcache", &pairs), quota, quota);
         driver.step(Step::Write(1, false));
-        let cleaned = (1..20).find(|_| driver.step(Step::EndRequest) == [Said::Clean(1)]);
+        let cleaned = (1..20).find(|_| driver.step(Step::EndRequest) == [Observed::Clean(1)]);
         assert_eq!(cleaned, Some(requests), "{pairs:?}");
     }
     let pairs = [("write_policy", "wb"), ("trigger", "time"), ("staleness_s", "6"), ("wake_up_s", "3")];
     let mut driver = Driver::new(&settings("opencas-like", &pairs), quota, quota);
     driver.step(Step::Write(1, false));
-    let cleaned = (1..20).find(|_| driver.step(Step::EndRequest) == [Said::Clean(1)]);
+    let cleaned = (1..20).find(|_| driver.step(Step::EndRequest) == [Observed::Clean(1)]);
     assert_eq!(cleaned, Some(7));
 }
 
@@ -224,9 +224,12 @@ fn a_dirty_block_that_is_written_past_the_cache_reaches_the_disk_first() {
     let pairs = [("write_policy", "wb"), ("seq_policy", "always"), ("seq_threshold_blocks", "4")];
     let mut cas = Driver::new(&settings("opencas-like", &pairs), quota, quota);
     cas.step(Step::Write(13, false));
-    let said: Vec<_> = (10..14).map(|block| cas.step(Step::Write(block, true))).collect();
+    let observed: Vec<_> = (10..14).map(|block| cas.step(Step::Write(block, true))).collect();
     // A part of it: the rest is nowhere else.
-    assert_eq!(said[3], [Said::Evict { level: Level::Ssd, block: 13, dirty: true }, Said::WriteBacking]);
+    assert_eq!(
+        observed[3],
+        [Observed::Evict { level: Level::Ssd, block: 13, dirty: true }, Observed::WriteBacking]
+    );
     // Neither is there a copy left that would be stale now.
     assert!(!cas.residents(Level::Ssd).contains_key(&13));
 }
@@ -237,10 +240,10 @@ fn with_nhit_the_third_access_is_admitted() {
     let pairs = [("promotion", "nhit"), ("nhit_trigger_percent", "50"), ("seq_policy", "never")];
     let mut driver = Driver::new(&settings("opencas-like", &pairs), quota, quota);
     for block in 0..5 {
-        assert_eq!(driver.step(Step::Read(block)), [Said::ReadBacking, Said::Fill(Level::Ssd)]);
+        assert_eq!(driver.step(Step::Read(block)), [Observed::ReadBacking, Observed::Fill(Level::Ssd)]);
     }
     for _ in 0..2 {
-        assert_eq!(driver.step(Step::Read(9)), [Said::ReadBacking]);
+        assert_eq!(driver.step(Step::Read(9)), [Observed::ReadBacking]);
     }
-    assert_eq!(driver.step(Step::Read(9)), [Said::ReadBacking, Said::Fill(Level::Ssd)]);
+    assert_eq!(driver.step(Step::Read(9)), [Observed::ReadBacking, Observed::Fill(Level::Ssd)]);
 }

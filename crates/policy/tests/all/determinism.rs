@@ -7,7 +7,7 @@ use lode_types::{Access, AccessOp, Level, Origin};
 use proptest::prelude::*;
 
 use crate::driver::{
-    Driver, Said, Step, any_scheme, any_settings, any_share, any_step, future_of, look_ahead, settings,
+    Driver, Observed, Step, any_scheme, any_settings, any_share, any_step, future_of, look_ahead, settings,
 };
 
 const PHYSICAL: Quota = Quota::new(12, 20).with(Level::ReadSsd, 20);
@@ -84,7 +84,7 @@ proptest! {
         let residents = lived.residents(Level::Ssd);
         for block in last_use {
             if let Some(&dirty) = residents.get(&block) {
-                prop_assert_eq!(restored.step(Step::Restore(block, dirty)), [Said::Restored(true)]);
+                prop_assert_eq!(restored.step(Step::Restore(block, dirty)), [Observed::Restored(true)]);
             }
         }
         prop_assert_eq!(restored.residents(Level::Ssd), residents);

@@ -29,7 +29,7 @@ pub enum Step {
 
 /// An effect without its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Observed {
     ReadLevel(Level),
     ReadBacking,
     Fill(Level),
@@ -114,13 +114,13 @@ pub struct Driver {
     old_hints: BTreeMap<BlockNo, Hint>,
 }
 
-fn said_of_copy(block: BlockNo, to: Level, from: Option<Level>, reason: CopyReason) -> Said {
+fn observed_of_copy(block: BlockNo, to: Level, from: Option<Level>, reason: CopyReason) -> Observed {
     match (to, from, reason) {
         (Level::Ssd, from, CopyReason::Promotion) => {
-            Said::Promote { block, from_dram: from == Some(Level::Dram) }
+            Observed::Promote { block, from_dram: from == Some(Level::Dram) }
         }
-        (Level::Ssd, Some(Level::Dram), CopyReason::Move) => Said::Move(block),
-        (Level::ReadSsd, Some(from), CopyReason::Move) => Said::Mirror { block, from },
+        (Level::Ssd, Some(Level::Dram), CopyReason::Move) => Observed::Move(block),
+        (Level::ReadSsd, Some(from), CopyReason::Move) => Observed::Mirror { block, from },
         copy => panic!("no scheme makes {copy:?}"),
     }
 }
@@ -178,9 +178,9 @@ impl Driver {
     }
 
     /// Takes one step, books its effects and returns them.
-    pub fn step(&mut self, step: Step) -> Vec<Said> {
+    pub fn step(&mut self, step: Step) -> Vec<Observed> {
         let mut effects: Vec<Effect> = Vec::new();
-        let mut said = Vec::new();
+        let mut observed = Vec::new();
         self.steps += 1;
         let block = match step {
             Step::Read(block) | Step::Write(block, _) | Step::Discard(block) => Some(block),
@@ -218,7 +218,7 @@ impl Driver {
             }
             Step::Restore(block, dirty) => {
                 let slot = self.scheme.restore(block, dirty);
-                said.push(Said::Restored(slot.is_some()));
+                observed.push(Observed::Restored(slot.is_some()));
                 if let Some(slot) = slot {
                     self.books[Level::Ssd.index()].take(slot, block, dirty);
                     self.ledger.restored(dirty);
@@ -229,11 +229,11 @@ impl Driver {
                 self.note_quota();
             }
         }
-        self.book_all(step, block, &effects, said)
+        self.book_all(step, block, &effects, observed)
     }
 
     /// Takes the end of the host's interval.
-    pub fn end_host_interval(&mut self) -> Vec<Said> {
+    pub fn end_host_interval(&mut self) -> Vec<Observed> {
         let mut effects: Vec<Effect> = Vec::new();
         self.scheme.end_host_interval(&mut effects);
         self.book_all(Step::EndRequest, None, &effects, Vec::new())
@@ -244,16 +244,16 @@ impl Driver {
         step: Step,
         accessed: Option<BlockNo>,
         effects: &[Effect],
-        mut said: Vec<Said>,
-    ) -> Vec<Said> {
+        mut observed: Vec<Observed>,
+    ) -> Vec<Observed> {
         for effect in effects {
             self.counters.effect(effect);
             self.half().effect(effect);
-            said.push(self.book(effect, accessed));
+            observed.push(self.book(effect, accessed));
         }
-        self.ending = self.ledger.note(step, &said);
+        self.ending = self.ledger.note(step, &observed);
         self.check_levels();
-        said
+        observed
     }
 
     fn half(&mut self) -> &mut Counters {
@@ -273,19 +273,19 @@ impl Driver {
     }
 
     /// `accessed` is the block of the access or discard under way.
-    fn book(&mut self, effect: &Effect, accessed: Option<BlockNo>) -> Said {
+    fn book(&mut self, effect: &Effect, accessed: Option<BlockNo>) -> Observed {
         let this = || accessed.expect("only accesses and discards speak of the accessed block");
         let books = &mut self.books;
         match *effect {
             Effect::ReadLevel { level, slot } => {
                 assert!(books[level.index()].holds(slot, this()));
-                Said::ReadLevel(level)
+                Observed::ReadLevel(level)
             }
-            Effect::ReadBacking => Said::ReadBacking,
+            Effect::ReadBacking => Observed::ReadBacking,
             Effect::Fill { level, slot } => {
                 books[level.index()].take(slot, this(), false);
                 self.ledger.came(level);
-                Said::Fill(level)
+                Observed::Fill(level)
             }
             Effect::WriteLevel { level, slot, hit, dirty } => {
                 let book = &mut books[level.index()];
@@ -299,32 +299,32 @@ impl Driver {
                     self.ledger.dirtied(was_dirty);
                 }
                 match level {
-                    Level::Dram => Said::WriteDram { hit },
-                    Level::Ssd => Said::WriteLevel { hit, dirty },
+                    Level::Dram => Observed::WriteDram { hit },
+                    Level::Ssd => Observed::WriteLevel { hit, dirty },
                     Level::ReadSsd => panic!("the read SSD is never written to by guests"),
                 }
             }
-            Effect::WriteBacking => Said::WriteBacking,
+            Effect::WriteBacking => Observed::WriteBacking,
             Effect::MergeLevel { level, slot } => {
                 assert!(books[level.index()].holds(slot, this()));
-                Said::MergeLevel(level)
+                Observed::MergeLevel(level)
             }
-            Effect::MergeBacking => Said::MergeBacking,
+            Effect::MergeBacking => Observed::MergeBacking,
             Effect::Invalidate { level, slot } => {
                 let dirty = books[level.index()].free(slot, this());
                 self.ledger.left(level, Leaving::Invalidated, dirty);
-                Said::Invalidate(level)
+                Observed::Invalidate(level)
             }
             Effect::Evict { level, slot, block, dirty } => {
                 assert_eq!(books[level.index()].free(slot, block), dirty);
                 self.ledger.left(level, Leaving::Evicted, dirty);
-                Said::Evict { level, block, dirty }
+                Observed::Evict { level, block, dirty }
             }
             Effect::Clean { slot, block } => {
                 assert!(books[Level::Ssd.index()].free(slot, block), "only what is dirty is cleaned");
                 books[Level::Ssd.index()].take(slot, block, false);
                 self.ledger.cleaned();
-                Said::Clean(block)
+                Observed::Clean(block)
             }
             Effect::Copy { to, slot, block, from, reason } => {
                 if let CopySource::Level { level, slot } = from {
@@ -335,7 +335,7 @@ impl Driver {
                 if from.level().is_none() {
                     self.ledger.copied_from_disk();
                 }
-                said_of_copy(block, to, from.level(), reason)
+                observed_of_copy(block, to, from.level(), reason)
             }
         }
     }

@@ -5,7 +5,7 @@ use lode_reuse::{CurvePoint, Distances, Metric};
 use lode_types::{AccessOp, Level, Origin, OriginFields};
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_blocks, any_losing_step, any_step, settings};
+use crate::driver::{Driver, Observed, Step, any_blocks, any_losing_step, any_step, settings};
 use crate::oracle::etica::{Choices, PlainEtica};
 
 fn to_settings(choices: &Choices, sizing: &str) -> Settings {
@@ -128,7 +128,7 @@ proptest! {
 /// One of several VMs of a host.
 struct Vm {
     driver: Driver,
-    said: Vec<Said>,
+    observed: Vec<Observed>,
 }
 
 impl Tenant for Vm {
@@ -141,13 +141,13 @@ impl Tenant for Vm {
     }
 
     fn resize(&mut self, quota: Quota) {
-        let said = self.driver.step(Step::Resize(quota));
-        self.said.extend(said);
+        let observed = self.driver.step(Step::Resize(quota));
+        self.observed.extend(observed);
     }
 
     fn end_host_interval(&mut self) {
-        let said = self.driver.end_host_interval();
-        self.said.extend(said);
+        let observed = self.driver.end_host_interval();
+        self.observed.extend(observed);
     }
 }
 
@@ -166,14 +166,14 @@ proptest! {
         settings.set("promotion_clock", "host").unwrap();
         let choices = Choices { promotion_interval: u32::MAX, ..choices };
         let mut sizer = Sizer::new(&settings, Quota::new(64, 64));
-        let vm = |_| Vm { driver: Driver::new(&settings, Quota::new(64, 64), quota), said: Vec::new() };
+        let vm = |_| Vm { driver: Driver::new(&settings, Quota::new(64, 64), quota), observed: Vec::new() };
         let mut vms: Vec<Vm> = (0..3).map(vm).collect();
         let mut oracles: Vec<_> = (0..3).map(|_| PlainEtica::new(choices.clone(), quota)).collect();
         let mut since_promotion = 0;
         for (vm, step) in requests {
             let mut expected = vec![Vec::new(); 3];
-            let said = vms[vm].driver.step(step);
-            vms[vm].said.extend(said);
+            let observed = vms[vm].driver.step(step);
+            vms[vm].observed.extend(observed);
             expected[vm].extend(oracles[vm].step(step));
             if matches!(step, Step::EndRequest) {
                 prop_assert!(!sizer.after_request(0, &mut vms));
@@ -185,8 +185,8 @@ proptest! {
                     }
                 }
             }
-            let said: Vec<_> = vms.iter_mut().map(|vm| std::mem::take(&mut vm.said)).collect();
-            prop_assert_eq!(said, expected);
+            let observed: Vec<_> = vms.iter_mut().map(|vm| std::mem::take(&mut vm.observed)).collect();
+            prop_assert_eq!(observed, expected);
         }
     }
 }

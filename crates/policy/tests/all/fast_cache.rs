@@ -3,7 +3,7 @@
 use lode_policy::Quota;
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_blocks, settings};
+use crate::driver::{Driver, Observed, Step, any_blocks, settings};
 use crate::one_level::compare_with;
 use crate::oracle::fast_cache::PlainFastCache;
 use crate::oracle::one_level::PlainOneLevel;
@@ -32,10 +32,15 @@ fn the_third_access_promotes() {
     let quota = Quota::new(0, 4);
     let mut driver = Driver::new(&settings("fast-cache-like", &[]), quota, quota);
     for step in [Step::Read(9), Step::Write(9, false)] {
-        assert!(driver.step(step).iter().all(|said| matches!(said, Said::ReadBacking | Said::WriteBacking)));
+        assert!(
+            driver
+                .step(step)
+                .iter()
+                .all(|observed| matches!(observed, Observed::ReadBacking | Observed::WriteBacking))
+        );
     }
-    assert_eq!(driver.step(Step::Read(9)), [Said::ReadBacking, Said::Fill(Level::Ssd)]);
-    assert_eq!(driver.step(Step::Read(9)), [Said::ReadLevel(Level::Ssd)]);
+    assert_eq!(driver.step(Step::Read(9)), [Observed::ReadBacking, Observed::Fill(Level::Ssd)]);
+    assert_eq!(driver.step(Step::Read(9)), [Observed::ReadLevel(Level::Ssd)]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use lode_policy::{
 use lode_types::{Access, Level};
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_settings, any_share, any_step, for_each_case, settings};
+use crate::driver::{Driver, Observed, Step, any_settings, any_share, any_step, for_each_case, settings};
 use crate::write_policies::keeps_dirty;
 
 const PHYSICAL: Quota = Quota::new(16, 24).with(Level::ReadSsd, 24);
@@ -41,8 +41,8 @@ impl Sets {
     }
 }
 
-fn leaves_ssd(said: &Said) -> bool {
-    matches!(said, Said::Evict { level: Level::Ssd, .. })
+fn leaves_ssd(observed: &Observed) -> bool {
+    matches!(observed, Observed::Evict { level: Level::Ssd, .. })
 }
 
 /// Cases of each scheme.
@@ -70,7 +70,7 @@ fn check_case(
     let never_on_demand = info.name == "etica" && settings.text("mode") != "npe";
     let mut has_lost_copies = false;
     for step in steps {
-        let said = driver.step(step);
+        let observed = driver.step(step);
         if let Step::Resize(quota) = step {
             sets.resize(quota);
         }
@@ -85,8 +85,8 @@ fn check_case(
             prop_assert!(alone == 0 || has_lost_copies, "{:?}", step);
         }
         let is_access = matches!(step, Step::Read(_) | Step::Write(..));
-        prop_assert!(!(never_on_demand && is_access && said.iter().any(leaves_ssd)));
-        let promotes = said.iter().any(|s| matches!(s, Said::Promote { .. } | Said::Move(_)));
+        prop_assert!(!(never_on_demand && is_access && observed.iter().any(leaves_ssd)));
+        let promotes = observed.iter().any(|s| matches!(s, Observed::Promote { .. } | Observed::Move(_)));
         // uCache moves what leaves DRAM for what a read brings in; what leaves the DRAM of TICA is copied when it leaves.
         let on_demand = info.name == "ucache-like" && matches!(step, Step::Read(_))
             || info.levels.contains(&Level::ReadSsd);

@@ -4,7 +4,7 @@
 use lode_policy::{CounterReport, Counters};
 use lode_types::Level;
 
-use crate::driver::{Residents, Said, Step};
+use crate::driver::{Observed, Residents, Step};
 
 /// How a block write of the guest ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,42 +112,48 @@ impl Ledger {
 
     /// Counts a step by what was said of it. A read is served once, a write ends in one way, and nothing else touches what
     /// a guest reads or writes. Returns how a write ended.
-    pub fn note(&mut self, step: Step, said: &[Said]) -> Option<Ending> {
-        let count = |is: fn(&Said) -> bool| said.iter().filter(|said| is(said)).count() as u64;
-        let served = count(|said| matches!(said, Said::ReadLevel(_) | Said::ReadBacking));
-        let fills = Level::ALL.map(|level| said.contains(&Said::Fill(level)));
-        let all_fills = count(|said| matches!(said, Said::Fill(_)));
-        let to_disk = count(|said| matches!(said, Said::WriteBacking));
-        let to_ssd = count(|said| matches!(said, Said::WriteLevel { .. }));
-        let dirty = said.iter().any(|said| matches!(said, Said::WriteLevel { dirty: true, .. }));
-        let to_dram = count(|said| matches!(said, Said::WriteDram { .. }));
-        let merges = count(|said| matches!(said, Said::MergeLevel(_) | Said::MergeBacking));
+    pub fn note(&mut self, step: Step, observed: &[Observed]) -> Option<Ending> {
+        let count =
+            |is: fn(&Observed) -> bool| observed.iter().filter(|observed| is(observed)).count() as u64;
+        let served = count(|observed| matches!(observed, Observed::ReadLevel(_) | Observed::ReadBacking));
+        let fills = Level::ALL.map(|level| observed.contains(&Observed::Fill(level)));
+        let all_fills = count(|observed| matches!(observed, Observed::Fill(_)));
+        let to_disk = count(|observed| matches!(observed, Observed::WriteBacking));
+        let to_ssd = count(|observed| matches!(observed, Observed::WriteLevel { .. }));
+        let dirty =
+            observed.iter().any(|observed| matches!(observed, Observed::WriteLevel { dirty: true, .. }));
+        let to_dram = count(|observed| matches!(observed, Observed::WriteDram { .. }));
+        let merges = count(|observed| matches!(observed, Observed::MergeLevel(_) | Observed::MergeBacking));
         for level in Level::ALL {
             self.put[level.index()] += u64::from(fills[level.index()]);
         }
-        let promoted = count(|said| matches!(said, Said::Promote { .. }));
-        let moved = count(|said| matches!(said, Said::Move(_)));
+        let promoted = count(|observed| matches!(observed, Observed::Promote { .. }));
+        let moved = count(|observed| matches!(observed, Observed::Move(_)));
         self.promoted += promoted;
         self.moved += moved;
         self.put[Level::Ssd.index()] += to_ssd + promoted + moved;
         self.put[Level::Dram.index()] += to_dram;
-        self.put[Level::ReadSsd.index()] += count(|said| matches!(said, Said::Mirror { .. }));
-        self.merges_from_disk += count(|said| matches!(said, Said::MergeBacking));
-        assert_eq!(all_fills, fills.iter().map(|&fill| u64::from(fill)).sum::<u64>(), "{step:?}: {said:?}");
+        self.put[Level::ReadSsd.index()] += count(|observed| matches!(observed, Observed::Mirror { .. }));
+        self.merges_from_disk += count(|observed| matches!(observed, Observed::MergeBacking));
+        assert_eq!(
+            all_fills,
+            fills.iter().map(|&fill| u64::from(fill)).sum::<u64>(),
+            "{step:?}: {observed:?}"
+        );
         let is_read = matches!(step, Step::Read(_));
-        assert_eq!(served, u64::from(is_read), "{step:?}: {said:?}");
-        assert!(is_read || all_fills == 0, "{step:?}: {said:?}");
+        assert_eq!(served, u64::from(is_read), "{step:?}: {observed:?}");
+        assert!(is_read || all_fills == 0, "{step:?}: {observed:?}");
         self.reads += served;
         let Step::Write(_, partial) = step else {
-            assert_eq!(to_disk + to_ssd + to_dram + merges, 0, "{step:?}: {said:?}");
+            assert_eq!(to_disk + to_ssd + to_dram + merges, 0, "{step:?}: {observed:?}");
             return None;
         };
-        assert!(merges <= u64::from(partial) && to_dram <= 1, "{step:?}: {said:?}");
+        assert!(merges <= u64::from(partial) && to_dram <= 1, "{step:?}: {observed:?}");
         let ending = match (to_ssd, dirty, to_disk) {
             (1, true, 0) => Ending::Kept,
             (1, false, 1) => Ending::Through,
             (0, _, 1) => Ending::Around,
-            _ => panic!("{step:?} ends in no way or in two: {said:?}"),
+            _ => panic!("{step:?} ends in no way or in two: {observed:?}"),
         };
         self.endings[ending as usize] += 1;
         Some(ending)

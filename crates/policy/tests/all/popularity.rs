@@ -7,7 +7,7 @@ use lode_reuse::popularity::contribution;
 use lode_types::{BlockNo, Level};
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, settings};
+use crate::driver::{Driver, Observed, Step, settings};
 use crate::oracle::pod::{Log, Seen};
 
 /// Relative error of single precision over some hundred intervals, with room to spare.
@@ -18,9 +18,11 @@ fn drain(driver: &mut Driver) -> Vec<BlockNo> {
     let mut order = Vec::new();
     while driver.scheme.resident_blocks(Level::Ssd) > 0 {
         let next = driver.scheme.quota().ssd_blocks - 1;
-        order.extend(driver.step(Step::Resize(Quota::new(0, next))).iter().filter_map(|said| match said {
-            Said::Evict { block, .. } => Some(*block),
-            _ => None,
+        order.extend(driver.step(Step::Resize(Quota::new(0, next))).iter().filter_map(|observed| {
+            match observed {
+                Observed::Evict { block, .. } => Some(*block),
+                _ => None,
+            }
         }));
     }
     order

@@ -183,14 +183,14 @@ impl Pair {
         expected.extend(inherited.difference(&self.inherited).map(|p| told(Consequence::Inherits(*p))));
         expected.extend(self.inherited.difference(&inherited).map(|p| told(Consequence::Ends(*p))));
         expected.extend(reissues.iter().map(|id| told(Consequence::Reissue(*id))));
-        let mut said: Vec<String> = out.into_iter().map(told).collect();
+        let mut observed: Vec<String> = out.into_iter().map(told).collect();
         if matches!(step, Step::Submit(..)) {
             // Several hooks were called; what began and ended between them is not compared.
             self.inherited = inherited;
         } else {
             expected.sort();
-            said.sort();
-            assert_eq!(said, expected, "after {step:?}");
+            observed.sort();
+            assert_eq!(observed, expected, "after {step:?}");
             self.inherited = inherited;
         }
         for process in 0..PROCESSES {

@@ -6,7 +6,7 @@ use lode_types::{Access, Level};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
+use crate::driver::{Driver, Observed, Step, any_blocks, any_step, settings};
 use crate::one_level::compare_with;
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainOneLevel;
@@ -174,15 +174,17 @@ fn the_worked_example() {
     let mut outcomes = Vec::new();
     let mut arrivals = Vec::new();
     for block in vector["blocks"].as_array().unwrap().iter().map(|block| block.as_u64().unwrap()) {
-        let said = driver.step(Step::Read(block));
-        outcomes.push(match said[..] {
-            [Said::ReadLevel(_)] => "hit".to_owned(),
-            [Said::ReadBacking, Said::Fill(_)] => "insert".to_owned(),
-            [Said::ReadBacking, Said::Evict { block, .. }, Said::Fill(_)] => format!("replace:{block}"),
-            [Said::ReadBacking] => "bypass".to_owned(),
-            _ => panic!("{said:?}"),
+        let observed = driver.step(Step::Read(block));
+        outcomes.push(match observed[..] {
+            [Observed::ReadLevel(_)] => "hit".to_owned(),
+            [Observed::ReadBacking, Observed::Fill(_)] => "insert".to_owned(),
+            [Observed::ReadBacking, Observed::Evict { block, .. }, Observed::Fill(_)] => {
+                format!("replace:{block}")
+            }
+            [Observed::ReadBacking] => "bypass".to_owned(),
+            _ => panic!("{observed:?}"),
         });
-        if said.contains(&Said::Fill(Level::Ssd)) {
+        if observed.contains(&Observed::Fill(Level::Ssd)) {
             arrivals.push(block);
         }
     }
@@ -205,12 +207,12 @@ fn a_scan_replaces_nothing() {
     let mut driver = Driver::new(&settings("rpac", &[]), quota, quota);
     for round in 0..3 {
         for block in 0..1024 {
-            let hit = driver.step(Step::Read(block)) == [Said::ReadLevel(Level::Ssd)];
+            let hit = driver.step(Step::Read(block)) == [Observed::ReadLevel(Level::Ssd)];
             assert_eq!(hit, round > 0);
         }
     }
     for block in 1024..20_000 {
-        assert_eq!(driver.step(Step::Read(block)), [Said::ReadBacking]);
+        assert_eq!(driver.step(Step::Read(block)), [Observed::ReadBacking]);
     }
 }
 

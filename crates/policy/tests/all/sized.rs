@@ -4,7 +4,7 @@ use lode_policy::{AnyScheme, Nothing, Points, Quota, Scheme, Settings, Sizer, bu
 use lode_types::{Access, Level};
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
+use crate::driver::{Driver, Observed, Step, any_blocks, any_step, settings};
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainSets;
 use crate::oracle::sized::{Kind, PlainSized};
@@ -118,7 +118,7 @@ fn a_read_only_cache_holds_nothing_dirty() {
         let dirty = driver.residents(Level::Ssd).values().filter(|&&dirty| dirty).count();
         assert_eq!(dirty == 0, request >= 9, "request {request}");
     }
-    assert_eq!(cleaned, [0, 1, 2, 3, 4].map(Said::Clean));
+    assert_eq!(cleaned, [0, 1, 2, 3, 4].map(Observed::Clean));
     // They were cached and clean until they were written again.
     assert_eq!(driver.residents(Level::Ssd).len(), 0);
     for request in 0..10u64 {

@@ -7,7 +7,7 @@ use lode_types::Level;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
+use crate::driver::{Driver, Observed, Step, any_blocks, any_step, settings};
 use crate::oracle::tica::{PlainAdaptive, PlainChoice, PlainConfig, PlainTica};
 use lode_testdata::vector;
 
@@ -139,7 +139,7 @@ proptest! {
         let quota = Quota::new(8, 40).with(Level::ReadSsd, 40);
         let mut driver = Driver::new(&to_settings(&config), quota, quota);
         for (&block, &dirty) in &blocks {
-            prop_assert_eq!(driver.step(Step::Restore(block, dirty)), [Said::Restored(true)]);
+            prop_assert_eq!(driver.step(Step::Restore(block, dirty)), [Observed::Restored(true)]);
         }
         let dirty = blocks.values().filter(|dirty| **dirty).count();
         prop_assert_eq!(driver.dirty_on_one_device(), dirty);
@@ -324,10 +324,10 @@ fn a_burst_of_writes_takes_room_from_reads_and_gives_it_back() {
     // 8 blocks by default, a unit of 1: one block of reads leaves at a time.
     assert_eq!(evicted, [[0; 8], [1; 8]].concat());
     assert_eq!((driver.residents(Level::Dram).len(), driver.counters.read_ssd_writes), (32, 0));
-    let said = driver.step(Step::Read(50));
-    let copied = Said::Mirror { block: 100, from: Level::Dram };
-    let left = Said::Evict { level: Level::Dram, block: 100, dirty: false };
-    assert_eq!(said, [Said::ReadBacking, copied, left, Said::Fill(Level::Dram)]);
+    let observed = driver.step(Step::Read(50));
+    let copied = Observed::Mirror { block: 100, from: Level::Dram };
+    let left = Observed::Evict { level: Level::Dram, block: 100, dirty: false };
+    assert_eq!(observed, [Observed::ReadBacking, copied, left, Observed::Fill(Level::Dram)]);
 }
 
 /// Reads of more blocks than DRAM has, fewer than the SSD: EF reads all from the disk, WED finds them on the SSD, and

@@ -143,11 +143,11 @@ fn many_small_vms_are_not_taken_for_large_ones() {
                 scheme.memory_bytes() as u64
             })
             .sum();
-        let said = most_memory_bytes_of_all(&settings, physical, &distinct_blocks);
+        let estimate = most_memory_bytes_of_all(&settings, physical, &distinct_blocks);
         let name = info.name;
         assert!(
-            (taken..=MOST_TOO_HIGH * taken).contains(&said),
-            "{name}: {said} bytes said, and {taken} taken; see its `taking` in the registry"
+            (taken..=MOST_TOO_HIGH * taken).contains(&estimate),
+            "{name}: {estimate} bytes estimated, and {taken} taken; see its `taking` in the registry"
         );
     }
 }

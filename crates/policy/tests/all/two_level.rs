@@ -4,7 +4,7 @@ use lode_policy::{Quota, SchemeInfo, Settings};
 use lode_types::Level;
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_blocks, any_step, settings};
+use crate::driver::{Driver, Observed, Step, any_blocks, any_step, settings};
 use crate::oracle::two_level::{PlainL2arc, PlainTwoLevel, PlainUcache};
 
 fn any_quota() -> impl Strategy<Value = Quota> {
@@ -70,13 +70,13 @@ fn what_will_leave_the_arc_is_on_the_ssd_before() {
         driver.step(Step::Read(block));
     }
     driver.step(Step::EndRequest);
-    assert_eq!(driver.step(Step::EndRequest), [Said::Move(0)]);
+    assert_eq!(driver.step(Step::EndRequest), [Observed::Move(0)]);
     driver.step(Step::Read(9));
     // It left host memory, and the disk is spared.
-    assert_eq!(driver.step(Step::Read(0))[0], Said::ReadLevel(Level::Ssd));
+    assert_eq!(driver.step(Step::Read(0))[0], Observed::ReadLevel(Level::Ssd));
     assert_eq!(
         driver.step(Step::Write(0, true)),
-        [Said::Invalidate(Level::Dram), Said::Invalidate(Level::Ssd), Said::WriteBacking]
+        [Observed::Invalidate(Level::Dram), Observed::Invalidate(Level::Ssd), Observed::WriteBacking]
     );
 }
 

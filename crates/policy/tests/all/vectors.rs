@@ -4,7 +4,7 @@ use lode_policy::Quota;
 use lode_testdata::vector;
 use serde_json::Value;
 
-use crate::driver::{Driver, Said, Step, settings};
+use crate::driver::{Driver, Observed, Step, settings};
 use lode_types::Level;
 
 fn steps(vector: &Value) -> Vec<Step> {
@@ -23,12 +23,12 @@ fn capacity(vector: &Value, level: &str) -> u32 {
 fn replay(driver: &mut Driver, steps: &[Step]) -> Vec<&'static str> {
     let mut served = Vec::new();
     for &step in steps {
-        let said = driver.step(step);
+        let observed = driver.step(step);
         driver.step(Step::EndRequest);
-        served.push(match said {
-            said if said.contains(&Said::ReadLevel(Level::Dram)) => "dram",
-            said if said.contains(&Said::ReadLevel(Level::Ssd)) => "ssd",
-            said if said.iter().any(|s| matches!(s, Said::WriteLevel { dirty: true, .. })) => "ssd",
+        served.push(match observed {
+            said if said.contains(&Observed::ReadLevel(Level::Dram)) => "dram",
+            said if said.contains(&Observed::ReadLevel(Level::Ssd)) => "ssd",
+            said if said.iter().any(|s| matches!(s, Observed::WriteLevel { dirty: true, .. })) => "ssd",
             _ => "disk",
         });
     }

@@ -5,7 +5,7 @@ use lode_policy::{AnyScheme, Effect, Quota, RequestSource, Scheme, SchemeInfo, S
 use lode_types::{Access, AccessOp, Level, Origin, OriginFields};
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_blocks, settings};
+use crate::driver::{Driver, Observed, Step, any_blocks, settings};
 use crate::oracle::cut_off::PlainFlash;
 use crate::oracle::level::PlainLevel;
 use crate::oracle::one_level::PlainOneLevel;
@@ -66,16 +66,19 @@ fn a_write_that_is_kept_out_leaves_the_newest_bytes_where_they_are() {
     let mut driver = Driver::new(&settings(SCHEME, &[("admission", "sync")]), quota, quota);
     let sync = Origin::UNKNOWN.with_sync(true);
     // Nobody waits, or nobody knows: to the disk.
-    assert_eq!(driver.step(Step::Write(1, false)), [Said::WriteBacking]);
+    assert_eq!(driver.step(Step::Write(1, false)), [Observed::WriteBacking]);
     driver.origin = sync;
-    assert_eq!(driver.step(Step::Write(1, false)), [Said::WriteLevel { hit: false, dirty: true }]);
+    assert_eq!(driver.step(Step::Write(1, false)), [Observed::WriteLevel { hit: false, dirty: true }]);
     driver.origin = Origin::UNKNOWN.with_sync(false);
-    assert_eq!(driver.step(Step::Write(1, false)), [Said::WriteLevel { hit: true, dirty: true }]);
+    assert_eq!(driver.step(Step::Write(1, false)), [Observed::WriteLevel { hit: true, dirty: true }]);
     driver.step(Step::Cleaned(1));
-    assert_eq!(driver.step(Step::Read(1)), [Said::ReadLevel(Level::Ssd)]);
-    assert_eq!(driver.step(Step::Write(1, false)), [Said::Invalidate(Level::Ssd), Said::WriteBacking]);
+    assert_eq!(driver.step(Step::Read(1)), [Observed::ReadLevel(Level::Ssd)]);
+    assert_eq!(
+        driver.step(Step::Write(1, false)),
+        [Observed::Invalidate(Level::Ssd), Observed::WriteBacking]
+    );
     // What is read is never brought in.
-    assert_eq!(driver.step(Step::Read(1)), [Said::ReadBacking]);
+    assert_eq!(driver.step(Step::Read(1)), [Observed::ReadBacking]);
 }
 
 #[test]
@@ -85,11 +88,14 @@ fn without_a_clean_block_an_admitted_write_goes_to_the_disk() {
     let mut driver = Driver::new(&settings(SCHEME, &pairs), quota, quota);
     driver.step(Step::Write(1, false));
     driver.step(Step::Write(2, false));
-    assert_eq!(driver.step(Step::Write(3, false)), [Said::WriteBacking], "the stall");
+    assert_eq!(driver.step(Step::Write(3, false)), [Observed::WriteBacking], "the stall");
     // A request's end makes room for the next one.
-    assert_eq!(driver.step(Step::EndRequest), [Said::Clean(1)]);
-    let evicted = Said::Evict { level: Level::Ssd, block: 1, dirty: false };
-    assert_eq!(driver.step(Step::Write(3, false)), [evicted, Said::WriteLevel { hit: false, dirty: true }]);
+    assert_eq!(driver.step(Step::EndRequest), [Observed::Clean(1)]);
+    let evicted = Observed::Evict { level: Level::Ssd, block: 1, dirty: false };
+    assert_eq!(
+        driver.step(Step::Write(3, false)),
+        [evicted, Observed::WriteLevel { hit: false, dirty: true }]
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use lode_policy::{Quota, SchemeInfo, SettingKind, Settings, all_schemes};
 use lode_types::Level;
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Said, Step, any_settings, any_step, for_each_case, settings};
+use crate::driver::{Driver, Observed, Step, any_settings, any_step, for_each_case, settings};
 use crate::ledger::{Ending, Leaving};
 
 const KEY: &str = "write_policy";
@@ -96,17 +96,17 @@ impl Seen {
 
 fn check_step(driver: &mut Driver, step: Step, promise: Promise) {
     let before = driver.residents(Level::Ssd);
-    let said = driver.step(step);
+    let observed = driver.step(step);
     let after = driver.residents(Level::Ssd);
     if let Some(ending) = driver.ending {
         let Step::Write(block, _) = step else { panic!("{step:?} ended as {ending:?}") };
         let expected = if before.contains_key(&block) { promise.hit } else { promise.miss };
-        assert!(ending == expected || ending == Ending::Around, "{step:?}: {said:?}");
+        assert!(ending == expected || ending == Ending::Around, "{step:?}: {observed:?}");
         // An older copy beside a newer disk would be read.
-        assert_eq!(after.contains_key(&block), ending != Ending::Around, "{step:?}: {said:?}");
+        assert_eq!(after.contains_key(&block), ending != Ending::Around, "{step:?}: {observed:?}");
     }
-    assert!(promise.fills || !said.contains(&Said::Fill(Level::Ssd)), "{step:?}: {said:?}");
-    assert!(promise.hit == Ending::Kept || after.values().all(|dirty| !dirty), "{step:?}: {said:?}");
+    assert!(promise.fills || !observed.contains(&Observed::Fill(Level::Ssd)), "{step:?}: {observed:?}");
+    assert!(promise.hit == Ending::Kept || after.values().all(|dirty| !dirty), "{step:?}: {observed:?}");
 }
 
 fn any_case(info: &'static SchemeInfo, word: &'static str) -> impl Strategy<Value = (Settings, Vec<Step>)> {
@@ -190,11 +190,11 @@ fn pass_through_caches_nothing() {
     let quota = Quota::new(0, 8);
     let mut driver = Driver::new(&settings("opencas-like", &[(KEY, "pt")]), quota, quota);
     driver.step(Step::Restore(1, false));
-    assert_eq!(driver.step(Step::Read(1)), [Said::ReadLevel(Level::Ssd)]);
-    assert_eq!(driver.step(Step::Write(1, true)), [Said::Invalidate(Level::Ssd), Said::WriteBacking]);
+    assert_eq!(driver.step(Step::Read(1)), [Observed::ReadLevel(Level::Ssd)]);
+    assert_eq!(driver.step(Step::Write(1, true)), [Observed::Invalidate(Level::Ssd), Observed::WriteBacking]);
     for _ in 0..4 {
-        assert_eq!(driver.step(Step::Read(1)), [Said::ReadBacking]);
-        assert_eq!(driver.step(Step::Write(1, true)), [Said::WriteBacking]);
+        assert_eq!(driver.step(Step::Read(1)), [Observed::ReadBacking]);
+        assert_eq!(driver.step(Step::Write(1, true)), [Observed::WriteBacking]);
     }
     assert_eq!((driver.ledger.ssd_admissions(), driver.residents(Level::Ssd).len()), (0, 0));
     driver.check_counters();

@@ -7,7 +7,7 @@ use lode_types::{BlockNo, Level};
 
 use super::level::{Entry, PlainLevel};
 use super::one_level::{PlainOneLevel, PlainReplacement};
-use crate::driver::{Residents, Said, Step};
+use crate::driver::{Observed, Residents, Step};
 
 /// A replacement that cleans after each request.
 pub trait PlainCleaner: PlainReplacement {
@@ -19,13 +19,13 @@ pub trait PlainCleaner: PlainReplacement {
 
 impl<R: PlainCleaner> PlainOneLevel<R> {
     /// Takes a step, and cleans after a request.
-    pub fn step_and_clean(&mut self, step: Step) -> Vec<Said> {
-        let mut said = self.step(step);
+    pub fn step_and_clean(&mut self, step: Step) -> Vec<Observed> {
+        let mut observed = self.step(step);
         if let Step::EndRequest = step {
             let cleaned = self.replacement.clean();
-            said.extend(self.cleaned(cleaned));
+            observed.extend(self.cleaned(cleaned));
         }
-        said
+        observed
     }
 }
 
@@ -87,35 +87,35 @@ impl<R: PlainCleaner> PlainCutOff<R> {
         is_long && (self.streams.when == "always" || is_full)
     }
 
-    fn pass_by(&mut self, block: BlockNo, is_read: bool) -> Vec<Said> {
+    fn pass_by(&mut self, block: BlockNo, is_read: bool) -> Vec<Observed> {
         let copy = self.residents().get(&block).copied();
         if is_read {
             self.counters().block_reads += 1;
             if copy.is_some() {
                 self.counters().read_hits[Level::Ssd.index()] += 1;
                 self.level.replacement.touch(block);
-                return vec![Said::ReadLevel(Level::Ssd)];
+                return vec![Observed::ReadLevel(Level::Ssd)];
             }
             self.counters().read_misses += 1;
             self.counters().backing_reads += 1;
-            return vec![Said::ReadBacking];
+            return vec![Observed::ReadBacking];
         }
         self.counters().block_writes += 1;
         self.counters().backing_writes += 1;
-        let mut said = Vec::new();
+        let mut observed = Vec::new();
         if let Some(dirty) = copy {
             self.level.replacement.remove(block);
             if dirty {
-                said.extend(self.level.evicted(vec![Entry { block, dirty }]));
+                observed.extend(self.level.evicted(vec![Entry { block, dirty }]));
             } else {
-                said.push(Said::Invalidate(Level::Ssd));
+                observed.push(Observed::Invalidate(Level::Ssd));
             }
         }
-        said.push(Said::WriteBacking);
-        said
+        observed.push(Observed::WriteBacking);
+        observed
     }
 
-    pub fn step(&mut self, step: Step) -> Vec<Said> {
+    pub fn step(&mut self, step: Step) -> Vec<Observed> {
         match step {
             Step::Read(block) if self.passes_by(block, true) => self.pass_by(block, true),
             Step::Write(block, _) if self.passes_by(block, false) => self.pass_by(block, false),

@@ -9,7 +9,7 @@ use lode_types::{BlockNo, Level};
 
 use super::level::PlainLevel;
 use super::pod::{Log, Seen};
-use crate::driver::{Said, Step};
+use crate::driver::{Observed, Step};
 
 #[derive(Clone, Debug)]
 pub struct Choices {
@@ -123,7 +123,7 @@ impl PlainEtica {
         }
     }
 
-    fn read(&mut self, block: BlockNo) -> Vec<Said> {
+    fn read(&mut self, block: BlockNo) -> Vec<Observed> {
         let dram_hit = self.dram.find(block).is_some();
         self.useful[0].extend(self.log.ro(block, self.choices.ro_ignore_writes));
         let seen_by_ssd = !(self.choices.chained && dram_hit);
@@ -134,22 +134,22 @@ impl PlainEtica {
         self.log.note(Seen { is_read: true, block, dram_hit });
         if dram_hit {
             self.dram.touch(block);
-            return vec![Said::ReadLevel(Level::Dram)];
+            return vec![Observed::ReadLevel(Level::Dram)];
         }
-        let mut said = if self.ssd.find(block).is_some() {
+        let mut observed = if self.ssd.find(block).is_some() {
             self.touch_ssd(block);
-            vec![Said::ReadLevel(Level::Ssd)]
+            vec![Observed::ReadLevel(Level::Ssd)]
         } else {
-            vec![Said::ReadBacking]
+            vec![Observed::ReadBacking]
         };
         if !self.dram.is_closed(block) {
             if self.dram.is_full(block) {
-                said.push(self.evict_dram(self.dram.set_of(block)));
+                observed.push(self.evict_dram(self.dram.set_of(block)));
             }
             self.dram.push(block, false);
-            said.push(Said::Fill(Level::Dram));
+            observed.push(Observed::Fill(Level::Dram));
         }
-        said
+        observed
     }
 
     fn touch_ssd(&mut self, block: BlockNo) {
@@ -158,24 +158,24 @@ impl PlainEtica {
         }
     }
 
-    fn evict_dram(&mut self, set: usize) -> Said {
+    fn evict_dram(&mut self, set: usize) -> Observed {
         let entry = self.dram.rows[set].remove(0);
-        Said::Evict { level: Level::Dram, block: entry.block, dirty: false }
+        Observed::Evict { level: Level::Dram, block: entry.block, dirty: false }
     }
 
-    fn evict_ssd(&mut self, block: BlockNo) -> Said {
+    fn evict_ssd(&mut self, block: BlockNo) -> Observed {
         let entry = self.ssd.remove(block).expect("a victim is resident");
-        Said::Evict { level: Level::Ssd, block, dirty: entry.dirty }
+        Observed::Evict { level: Level::Ssd, block, dirty: entry.dirty }
     }
 
-    fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Said> {
+    fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Observed> {
         let popular = match self.choices.popularity {
             "any" => self.log.wbwo(block, self.choices.chained),
             _ => None,
         };
         self.add_popularity(block, popular);
         self.log.note(Seen { is_read: false, block, dram_hit: false });
-        let mut said = Vec::new();
+        let mut observed = Vec::new();
         let hit = self.ssd.find(block).is_some();
         let mut to_ssd = hit;
         if !hit && !self.ssd.is_closed(block) {
@@ -186,7 +186,7 @@ impl PlainEtica {
             };
             if to_ssd {
                 if self.ssd.is_full(block) {
-                    said.push(self.evict_ssd(self.ssd.row_of(block)[0].block));
+                    observed.push(self.evict_ssd(self.ssd.row_of(block)[0].block));
                 }
                 self.ssd.push(block, false);
             }
@@ -194,10 +194,10 @@ impl PlainEtica {
         let in_dram = self.dram.find(block).is_some();
         if to_ssd {
             if partial {
-                said.push(match (in_dram, hit) {
-                    (true, _) => Said::MergeLevel(Level::Dram),
-                    (false, true) => Said::MergeLevel(Level::Ssd),
-                    (false, false) => Said::MergeBacking,
+                observed.push(match (in_dram, hit) {
+                    (true, _) => Observed::MergeLevel(Level::Dram),
+                    (false, true) => Observed::MergeLevel(Level::Ssd),
+                    (false, false) => Observed::MergeBacking,
                 });
             }
             self.touch_ssd(block);
@@ -205,10 +205,14 @@ impl PlainEtica {
         }
         if in_dram {
             self.dram.remove(block);
-            said.push(Said::Invalidate(Level::Dram));
+            observed.push(Observed::Invalidate(Level::Dram));
         }
-        said.push(if to_ssd { Said::WriteLevel { hit, dirty: true } } else { Said::WriteBacking });
-        said
+        observed.push(if to_ssd {
+            Observed::WriteLevel { hit, dirty: true }
+        } else {
+            Observed::WriteBacking
+        });
+        observed
     }
 
     /// The lowest score of the set, then the oldest access; under NPE the least recently used.
@@ -234,11 +238,11 @@ impl PlainEtica {
     }
 
     /// The end of a promotion interval.
-    pub fn end_interval(&mut self) -> Vec<Said> {
+    pub fn end_interval(&mut self) -> Vec<Observed> {
         if self.is_npe() { Vec::new() } else { self.promote() }
     }
 
-    fn promote(&mut self) -> Vec<Said> {
+    fn promote(&mut self) -> Vec<Observed> {
         let floor = self.choices.score_floor * self.inflation;
         let ssd = &self.ssd;
         self.scores.retain(|block, score| *score >= floor && *score > 0.0 || ssd.find(*block).is_some());
@@ -248,10 +252,10 @@ impl PlainEtica {
             self.scores.keys().copied().filter(|block| ssd.find(*block).is_none()).collect();
         queue.sort_by(|a, b| self.score(*b).total_cmp(&self.score(*a)).then(self.last[a].cmp(&self.last[b])));
         queue.truncate(self.queued(&queue));
-        let mut said = Vec::new();
+        let mut observed = Vec::new();
         if self.choices.evict == "literal" {
             let count = (evictable.len() * self.choices.queue_share).div_ceil(10_000);
-            said.extend(evictable.drain(..count).map(|block| self.evict_ssd(block)).collect::<Vec<_>>());
+            observed.extend(evictable.drain(..count).map(|block| self.evict_ssd(block)).collect::<Vec<_>>());
             evictable.clear();
         }
         evictable.truncate(self.queued(&evictable));
@@ -267,13 +271,13 @@ impl PlainEtica {
                 if self.score(block) <= self.score(evictable[at]) {
                     continue;
                 }
-                said.push(self.evict_ssd(evictable.remove(at)));
+                observed.push(self.evict_ssd(evictable.remove(at)));
             }
             self.ssd.push(block, false);
-            said.push(Said::Promote { block, from_dram: self.dram.find(block).is_some() });
+            observed.push(Observed::Promote { block, from_dram: self.dram.find(block).is_some() });
         }
         self.age();
-        said
+        observed
     }
 
     fn age(&mut self) {
@@ -290,25 +294,25 @@ impl PlainEtica {
         }
     }
 
-    fn resize(&mut self, quota: Quota) -> Vec<Said> {
+    fn resize(&mut self, quota: Quota) -> Vec<Observed> {
         self.quota = quota;
         self.dram.regroup(quota.dram_blocks);
         self.ssd.regroup(quota.ssd_blocks);
-        let mut said = Vec::new();
+        let mut observed = Vec::new();
         for set in 0..self.dram.rows.len() {
             while self.dram.rows[set].len() > self.dram.ways(set) {
-                said.push(self.evict_dram(set));
+                observed.push(self.evict_dram(set));
             }
         }
         for set in 0..self.ssd.rows.len() {
             while self.ssd.rows[set].len() > self.ssd.ways(set) {
-                said.push(self.evict_ssd(self.least_wanted(set)));
+                observed.push(self.evict_ssd(self.least_wanted(set)));
             }
         }
-        said
+        observed
     }
 
-    pub fn step(&mut self, step: Step) -> Vec<Said> {
+    pub fn step(&mut self, step: Step) -> Vec<Observed> {
         match step {
             Step::Read(block) => {
                 self.accesses += 1;
@@ -329,8 +333,8 @@ impl PlainEtica {
                 self.end_interval()
             }
             Step::Discard(block) => {
-                let dram = self.dram.remove(block).map(|_| Said::Invalidate(Level::Dram));
-                let ssd = self.ssd.remove(block).map(|_| Said::Invalidate(Level::Ssd));
+                let dram = self.dram.remove(block).map(|_| Observed::Invalidate(Level::Dram));
+                let ssd = self.ssd.remove(block).map(|_| Observed::Invalidate(Level::Ssd));
                 self.log.discard(block);
                 self.scores.remove(&block);
                 dram.into_iter().chain(ssd).collect()
@@ -353,7 +357,7 @@ impl PlainEtica {
                     self.note(block);
                     self.ssd.push(block, dirty);
                 }
-                vec![Said::Restored(fits)]
+                vec![Observed::Restored(fits)]
             }
             Step::Resize(quota) => self.resize(quota),
         }

@@ -4,7 +4,7 @@ use lode_policy::Counters;
 use lode_types::{BlockNo, Level};
 
 use super::level::{Entry, PlainLevel};
-use crate::driver::{Residents, Said, Step};
+use crate::driver::{Observed, Residents, Step};
 
 /// Which blocks there are and which one leaves, by scans.
 pub trait PlainReplacement {
@@ -94,7 +94,7 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
     }
 
     /// Writes back what is dirty and leaves it there, in the order of the entries.
-    pub fn clean_all(&mut self) -> Vec<Said> {
+    pub fn clean_all(&mut self) -> Vec<Observed> {
         let dirty = self.replacement.entries().into_iter().filter(|entry| entry.dirty);
         let cleaned = dirty
             .map(|entry| {
@@ -106,10 +106,10 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
     }
 
     /// Counts blocks that were marked clean, because they are written back.
-    pub fn cleaned(&mut self, blocks: Vec<BlockNo>) -> Vec<Said> {
+    pub fn cleaned(&mut self, blocks: Vec<BlockNo>) -> Vec<Observed> {
         self.counters.write_backs += blocks.len() as u64;
         self.counters.backing_writes += blocks.len() as u64;
-        blocks.into_iter().map(Said::Clean).collect()
+        blocks.into_iter().map(Observed::Clean).collect()
     }
 
     fn is(&self, policies: &[&str]) -> bool {
@@ -129,78 +129,79 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
     }
 
     /// Counts entries that gave way.
-    pub fn evicted(&mut self, gone: Vec<Entry>) -> Vec<Said> {
+    pub fn evicted(&mut self, gone: Vec<Entry>) -> Vec<Observed> {
         self.counters.evictions[Level::Ssd.index()] += gone.len() as u64;
         let dirty = gone.iter().filter(|entry| entry.dirty).count() as u64;
         self.counters.write_backs += dirty;
         self.counters.backing_writes += dirty;
-        let said = |entry: Entry| Said::Evict { level: Level::Ssd, block: entry.block, dirty: entry.dirty };
-        gone.into_iter().map(said).collect()
+        let observed =
+            |entry: Entry| Observed::Evict { level: Level::Ssd, block: entry.block, dirty: entry.dirty };
+        gone.into_iter().map(observed).collect()
     }
 
     /// Puts the block there, if there is room at all.
-    fn allocate(&mut self, block: BlockNo, said: &mut Vec<Said>) -> bool {
+    fn allocate(&mut self, block: BlockNo, observed: &mut Vec<Observed>) -> bool {
         let Some(gone) = self.replacement.admit(block) else { return false };
-        said.extend(self.evicted(gone));
+        observed.extend(self.evicted(gone));
         true
     }
 
-    fn read(&mut self, block: BlockNo) -> Vec<Said> {
+    fn read(&mut self, block: BlockNo) -> Vec<Observed> {
         self.counters.block_reads += 1;
         if self.holds(block) {
             self.counters.read_hits[Level::Ssd.index()] += 1;
             self.replacement.touch(block);
-            return vec![Said::ReadLevel(Level::Ssd)];
+            return vec![Observed::ReadLevel(Level::Ssd)];
         }
         self.counters.read_misses += 1;
         self.counters.backing_reads += 1;
-        let mut said = vec![Said::ReadBacking];
-        if !self.is(&["wbwo", "pt"]) && self.allocate(block, &mut said) {
+        let mut observed = vec![Observed::ReadBacking];
+        if !self.is(&["wbwo", "pt"]) && self.allocate(block, &mut observed) {
             self.counters.ssd_writes.fill += 1;
-            said.push(Said::Fill(Level::Ssd));
+            observed.push(Observed::Fill(Level::Ssd));
         }
-        said
+        observed
     }
 
-    fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Said> {
+    fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Observed> {
         self.counters.block_writes += 1;
-        let mut said = Vec::new();
+        let mut observed = Vec::new();
         let hit = self.holds(block);
         let dirty = self.is(&["wb", "wbwo"]);
         let mut into_cache = false;
         if self.is(&["ro", "pt"]) {
             if hit {
                 self.replacement.remove(block);
-                said.push(Said::Invalidate(Level::Ssd));
+                observed.push(Observed::Invalidate(Level::Ssd));
             }
         } else if hit {
             into_cache = true;
             self.replacement.touch(block);
         } else if !self.is(&["wa"]) {
-            into_cache = self.allocate(block, &mut said);
+            into_cache = self.allocate(block, &mut observed);
         }
         if into_cache {
             if partial && hit {
-                said.push(Said::MergeLevel(Level::Ssd));
+                observed.push(Observed::MergeLevel(Level::Ssd));
             } else if partial {
                 self.counters.backing_reads += 1;
-                said.push(Said::MergeBacking);
+                observed.push(Observed::MergeBacking);
             }
             if dirty {
                 self.set_dirty(block, true);
             }
             self.counters.ssd_writes.write += 1;
             self.counters.write_hits_ssd += u64::from(hit);
-            said.push(Said::WriteLevel { hit, dirty });
+            observed.push(Observed::WriteLevel { hit, dirty });
         }
         if !(into_cache && dirty) {
             self.counters.backing_writes += 1;
-            said.push(Said::WriteBacking);
+            observed.push(Observed::WriteBacking);
         }
-        said
+        observed
     }
 
-    pub fn step(&mut self, step: Step) -> Vec<Said> {
+    pub fn step(&mut self, step: Step) -> Vec<Observed> {
         if let Step::Read(block) | Step::Write(block, _) = step {
             self.replacement.note(block);
         }
@@ -214,7 +215,7 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
             Step::Discard(block) => {
                 let hit = self.holds(block);
                 self.replacement.remove(block);
-                hit.then_some(Said::Invalidate(Level::Ssd)).into_iter().collect()
+                hit.then_some(Observed::Invalidate(Level::Ssd)).into_iter().collect()
             }
             Step::Forget(level, block) => {
                 if level == Level::Ssd && self.holds(block) {
@@ -232,7 +233,7 @@ impl<R: PlainReplacement> PlainOneLevel<R> {
                 if fits {
                     self.set_dirty(block, dirty);
                 }
-                vec![Said::Restored(fits)]
+                vec![Observed::Restored(fits)]
             }
             Step::Resize(quota) => {
                 let gone = self.replacement.resize(quota.ssd_blocks);

@@ -7,7 +7,7 @@ use lode_reuse::CurvePoint;
 use lode_types::BlockNo;
 
 use super::one_level::{PlainOneLevel, PlainSets};
-use crate::driver::{Residents, Said, Step};
+use crate::driver::{Observed, Residents, Step};
 
 /// What the schemes differ in.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,15 +129,17 @@ impl PlainSized {
     }
 
     /// Blocks that were hit and are still there.
-    fn note_hit(&mut self, block: BlockNo, said: &[Said]) {
-        let is_hit = |said: &Said| matches!(said, Said::ReadLevel(_) | Said::WriteLevel { hit: true, .. });
-        if said.iter().any(is_hit) {
+    fn note_hit(&mut self, block: BlockNo, observed: &[Observed]) {
+        let is_hit = |observed: &Observed| {
+            matches!(observed, Observed::ReadLevel(_) | Observed::WriteLevel { hit: true, .. })
+        };
+        if observed.iter().any(is_hit) {
             self.hit.insert(block);
             self.hits += 1;
         }
     }
 
-    fn choose_policy(&mut self) -> Vec<Said> {
+    fn choose_policy(&mut self) -> Vec<Observed> {
         let Kind::Eci { threshold, interval } = self.kind else { return Vec::new() };
         self.requests += 1;
         if self.requests < interval {
@@ -154,7 +156,7 @@ impl PlainSized {
         if policy == "ro" { self.level.clean_all() } else { Vec::new() }
     }
 
-    pub fn step(&mut self, step: Step) -> Vec<Said> {
+    pub fn step(&mut self, step: Step) -> Vec<Observed> {
         match step {
             Step::Read(block) => self.note(block, true),
             Step::Write(block, _) => self.note(block, false),
@@ -165,15 +167,15 @@ impl PlainSized {
             }
             _ => {}
         }
-        let mut said = self.level.step(step);
+        let mut observed = self.level.step(step);
         match step {
-            Step::Read(block) | Step::Write(block, _) => self.note_hit(block, &said),
-            Step::EndRequest => said.extend(self.choose_policy()),
+            Step::Read(block) | Step::Write(block, _) => self.note_hit(block, &observed),
+            Step::EndRequest => observed.extend(self.choose_policy()),
             _ => {}
         }
         let residents = self.residents();
         self.hit.retain(|block| residents.contains_key(block));
-        said
+        observed
     }
 
     pub fn demand(&mut self) -> LevelDemand {

@@ -3,7 +3,7 @@
 use lode_policy::{Counters, Quota};
 use lode_types::{BlockNo, Level};
 
-use crate::driver::{Residents, Said, Step};
+use crate::driver::{Observed, Residents, Step};
 
 /// Which of the three schemes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +91,7 @@ pub struct PlainTica {
     identified_wed: bool,
     state: State,
     copy_credit: u32,
-    said: Vec<Said>,
+    observed: Vec<Observed>,
     /// Sums over requests: dirty blocks with a second copy in DRAM, on the read SSD, and nowhere.
     pub sums: [u64; 3],
 }
@@ -126,7 +126,7 @@ impl PlainTica {
             identified_wed: false,
             state: State::Initial,
             copy_credit: 0,
-            said: Vec::new(),
+            observed: Vec::new(),
             sums: [0; 3],
         };
         plain.fit_partition();
@@ -201,19 +201,19 @@ impl PlainTica {
         self.request.reads.push((level, self.evicted.contains(&block)));
         match level {
             Some(level) => {
-                self.said.push(Said::ReadLevel(level));
+                self.observed.push(Observed::ReadLevel(level));
                 match level {
                     Level::Dram => to_front(&mut self.read, block),
                     _ => self.use_ssds(block),
                 }
             }
             None => {
-                self.said.push(Said::ReadBacking);
+                self.observed.push(Observed::ReadBacking);
                 if self.quota.dram_blocks > 0 {
                     remove(&mut self.evicted, block);
                     self.make_room_for_read();
                     self.read.insert(0, block);
-                    self.said.push(Said::Fill(Level::Dram));
+                    self.observed.push(Observed::Fill(Level::Dram));
                 }
             }
         }
@@ -243,19 +243,19 @@ impl PlainTica {
                 self.discard(block);
             }
             remove(&mut self.evicted, block);
-            self.said.push(Said::WriteBacking);
+            self.observed.push(Observed::WriteBacking);
             return;
         }
         if partial {
-            self.said.push(self.nearest(block).map_or(Said::MergeBacking, Said::MergeLevel));
+            self.observed.push(self.nearest(block).map_or(Observed::MergeBacking, Observed::MergeLevel));
         }
         remove(&mut self.evicted, block);
         remove(&mut self.missing, block);
         if remove(&mut self.read, block) || remove(&mut self.pending, block) {
-            self.said.push(Said::Invalidate(Level::Dram));
+            self.observed.push(Observed::Invalidate(Level::Dram));
         }
         if remove(&mut self.read_ssd, block) {
-            self.said.push(Said::Invalidate(Level::ReadSsd));
+            self.observed.push(Observed::Invalidate(Level::ReadSsd));
         }
         if self.pending.len() as u32 == self.write_blocks {
             let step = (self.unit() * 2f64.powf(-self.excess())).round().max(1.0);
@@ -277,8 +277,8 @@ impl PlainTica {
         }
         self.ssd.insert(0, (block, true));
         self.pending.insert(0, block);
-        self.said.push(Said::WriteDram { hit: false });
-        self.said.push(Said::WriteLevel { hit: hit.is_some(), dirty: true });
+        self.observed.push(Observed::WriteDram { hit: false });
+        self.observed.push(Observed::WriteLevel { hit: hit.is_some(), dirty: true });
     }
 
     fn make_room_on_ssd(&mut self) {
@@ -292,13 +292,13 @@ impl PlainTica {
         remove(&mut self.missing, block);
         if let Some(at) = self.on_ssd(block) {
             let (block, dirty) = self.ssd.remove(at);
-            self.said.push(Said::Evict { level: Level::Ssd, block, dirty });
+            self.observed.push(Observed::Evict { level: Level::Ssd, block, dirty });
         }
         if remove(&mut self.read_ssd, block) {
-            self.said.push(Said::Evict { level: Level::ReadSsd, block, dirty: false });
+            self.observed.push(Observed::Evict { level: Level::ReadSsd, block, dirty: false });
         }
         if remove(&mut self.read, block) || remove(&mut self.pending, block) {
-            self.said.push(Said::Evict { level: Level::Dram, block, dirty: false });
+            self.observed.push(Observed::Evict { level: Level::Dram, block, dirty: false });
         }
     }
 
@@ -310,10 +310,10 @@ impl PlainTica {
             if self.quota.ssd_blocks > u32::from(held.is_some()) {
                 self.make_room_on_ssd();
                 self.ssd.insert(0, (block, false));
-                self.said.push(Said::Move(block));
+                self.observed.push(Observed::Move(block));
             }
         }
-        self.said.push(Said::Evict { level: Level::Dram, block, dirty: false });
+        self.observed.push(Observed::Evict { level: Level::Dram, block, dirty: false });
         if matches!(self.config.choice, PlainChoice::Adaptive(_)) {
             self.evicted.insert(0, block);
             self.trim_evicted();
@@ -336,10 +336,10 @@ impl PlainTica {
             }
             self.make_room_on_read_ssd();
             self.read_ssd.insert(0, block);
-            self.said.push(Said::Mirror { block, from: Level::Dram });
+            self.observed.push(Observed::Mirror { block, from: Level::Dram });
         }
         self.pending.pop();
-        self.said.push(Said::Evict { level: Level::Dram, block, dirty: false });
+        self.observed.push(Observed::Evict { level: Level::Dram, block, dirty: false });
     }
 
     fn copy_missing(&mut self) {
@@ -351,7 +351,7 @@ impl PlainTica {
         self.make_room_on_read_ssd();
         self.read_ssd.insert(0, block);
         self.missing.pop();
-        self.said.push(Said::Mirror { block, from: Level::Ssd });
+        self.observed.push(Observed::Mirror { block, from: Level::Ssd });
     }
 
     fn make_room_on_read_ssd(&mut self) {
@@ -366,7 +366,7 @@ impl PlainTica {
             self.give_up(block);
         } else {
             self.read_ssd.pop();
-            self.said.push(Said::Evict { level: Level::ReadSsd, block, dirty: false });
+            self.observed.push(Observed::Evict { level: Level::ReadSsd, block, dirty: false });
         }
     }
 
@@ -374,14 +374,14 @@ impl PlainTica {
         remove(&mut self.evicted, block);
         remove(&mut self.missing, block);
         if remove(&mut self.read, block) || remove(&mut self.pending, block) {
-            self.said.push(Said::Invalidate(Level::Dram));
+            self.observed.push(Observed::Invalidate(Level::Dram));
         }
         if let Some(at) = self.on_ssd(block) {
             self.ssd.remove(at);
-            self.said.push(Said::Invalidate(Level::Ssd));
+            self.observed.push(Observed::Invalidate(Level::Ssd));
         }
         if remove(&mut self.read_ssd, block) {
-            self.said.push(Said::Invalidate(Level::ReadSsd));
+            self.observed.push(Observed::Invalidate(Level::ReadSsd));
         }
     }
 
@@ -515,7 +515,7 @@ impl PlainTica {
     }
 
     /// What the scheme has to say to this step, and counts.
-    pub fn step(&mut self, step: Step) -> Vec<Said> {
+    pub fn step(&mut self, step: Step) -> Vec<Observed> {
         match step {
             Step::Read(block) => self.read(block),
             Step::Write(block, partial) => self.write(block, partial),
@@ -528,16 +528,16 @@ impl PlainTica {
             }
             Step::Restore(block, dirty) => {
                 let restored = self.restore(block, dirty);
-                self.said.push(Said::Restored(restored));
+                self.observed.push(Observed::Restored(restored));
             }
             Step::Resize(quota) => self.resize(quota),
         }
-        let said = std::mem::take(&mut self.said);
-        self.count(step, &said);
-        said
+        let observed = std::mem::take(&mut self.observed);
+        self.count(step, &observed);
+        observed
     }
 
-    fn count(&mut self, step: Step, said: &[Said]) {
+    fn count(&mut self, step: Step, observed: &[Observed]) {
         let counters = &mut self.counters;
         match step {
             Step::Read(_) => counters.block_reads += 1,
@@ -545,24 +545,29 @@ impl PlainTica {
             Step::EndRequest => counters.requests += 1,
             _ => {}
         }
-        let count = |is_it: fn(&Said) -> bool| said.iter().filter(|said| is_it(said)).count() as u64;
+        let count =
+            |is_it: fn(&Observed) -> bool| observed.iter().filter(|observed| is_it(observed)).count() as u64;
         for level in Level::ALL {
-            let served = said.iter().filter(|&&said| said == Said::ReadLevel(level)).count();
+            let served = observed.iter().filter(|&&observed| observed == Observed::ReadLevel(level)).count();
             counters.read_hits[level.index()] += served as u64;
-            let left =
-                said.iter().filter(|said| matches!(said, Said::Evict { level: from, .. } if *from == level));
+            let left = observed
+                .iter()
+                .filter(|observed| matches!(observed, Observed::Evict { level: from, .. } if *from == level));
             counters.evictions[level.index()] += left.count() as u64;
         }
-        counters.read_misses += count(|said| *said == Said::ReadBacking);
-        counters.backing_reads += count(|said| matches!(said, Said::ReadBacking | Said::MergeBacking));
-        counters.dram_writes += count(|said| matches!(said, Said::Fill(_) | Said::WriteDram { .. }));
-        counters.ssd_writes.write += count(|said| matches!(said, Said::WriteLevel { .. }));
-        counters.write_hits_ssd += count(|said| matches!(said, Said::WriteLevel { hit: true, .. }));
-        counters.ssd_writes.moved += count(|said| matches!(said, Said::Move(_)));
-        counters.read_ssd_writes += count(|said| matches!(said, Said::Mirror { .. }));
-        let backs = count(|said| matches!(said, Said::Evict { dirty: true, .. }));
+        counters.read_misses += count(|observed| *observed == Observed::ReadBacking);
+        counters.backing_reads +=
+            count(|observed| matches!(observed, Observed::ReadBacking | Observed::MergeBacking));
+        counters.dram_writes +=
+            count(|observed| matches!(observed, Observed::Fill(_) | Observed::WriteDram { .. }));
+        counters.ssd_writes.write += count(|observed| matches!(observed, Observed::WriteLevel { .. }));
+        counters.write_hits_ssd +=
+            count(|observed| matches!(observed, Observed::WriteLevel { hit: true, .. }));
+        counters.ssd_writes.moved += count(|observed| matches!(observed, Observed::Move(_)));
+        counters.read_ssd_writes += count(|observed| matches!(observed, Observed::Mirror { .. }));
+        let backs = count(|observed| matches!(observed, Observed::Evict { dirty: true, .. }));
         counters.write_backs += backs;
-        counters.backing_writes += backs + count(|said| *said == Said::WriteBacking);
+        counters.backing_writes += backs + count(|observed| *observed == Observed::WriteBacking);
     }
 
     /// What a level holds.

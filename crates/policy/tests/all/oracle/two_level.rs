@@ -6,14 +6,14 @@ use lode_types::{BlockNo, Level};
 use super::arc::PlainArc;
 use super::level::Entry;
 use super::one_level::PlainReplacement;
-use crate::driver::{Residents, Said, Step};
+use crate::driver::{Observed, Residents, Step};
 
 fn residents_of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Residents {
     entries.into_iter().map(|entry| (entry.block, entry.dirty)).collect()
 }
 
-fn evicted(level: Level, entry: Entry) -> Said {
-    Said::Evict { level, block: entry.block, dirty: entry.dirty }
+fn evicted(level: Level, entry: Entry) -> Observed {
+    Observed::Evict { level, block: entry.block, dirty: entry.dirty }
 }
 
 fn remove(entries: &mut Vec<Entry>, block: BlockNo) -> Option<Entry> {
@@ -23,7 +23,7 @@ fn remove(entries: &mut Vec<Entry>, block: BlockNo) -> Option<Entry> {
 
 /// What both have in common.
 pub trait PlainTwoLevel {
-    fn step(&mut self, step: Step) -> Vec<Said>;
+    fn step(&mut self, step: Step) -> Vec<Observed>;
     fn residents(&mut self) -> [Residents; 2];
 }
 
@@ -52,67 +52,68 @@ impl PlainL2arc {
         self.ssd.iter().any(|entry| entry.block == block)
     }
 
-    fn read(&mut self, block: BlockNo) -> Vec<Said> {
+    fn read(&mut self, block: BlockNo) -> Vec<Observed> {
         if self.in_dram(block) {
             self.dram.touch(block);
-            return vec![Said::ReadLevel(Level::Dram)];
+            return vec![Observed::ReadLevel(Level::Dram)];
         }
-        let mut said = vec![if self.in_ssd(block) { Said::ReadLevel(Level::Ssd) } else { Said::ReadBacking }];
+        let mut observed =
+            vec![if self.in_ssd(block) { Observed::ReadLevel(Level::Ssd) } else { Observed::ReadBacking }];
         if let Some(gone) = self.dram.admit(block) {
-            said.extend(gone.into_iter().map(|entry| evicted(Level::Dram, entry)));
-            said.push(Said::Fill(Level::Dram));
+            observed.extend(gone.into_iter().map(|entry| evicted(Level::Dram, entry)));
+            observed.push(Observed::Fill(Level::Dram));
         }
-        said
+        observed
     }
 
-    fn invalidate(&mut self, block: BlockNo) -> Vec<Said> {
-        let mut said = Vec::new();
+    fn invalidate(&mut self, block: BlockNo) -> Vec<Observed> {
+        let mut observed = Vec::new();
         if self.in_dram(block) {
             self.dram.remove(block);
-            said.push(Said::Invalidate(Level::Dram));
+            observed.push(Observed::Invalidate(Level::Dram));
         }
         if remove(&mut self.ssd, block).is_some() {
-            said.push(Said::Invalidate(Level::Ssd));
+            observed.push(Observed::Invalidate(Level::Ssd));
         }
-        said
+        observed
     }
 
-    fn feed(&mut self) -> Vec<Said> {
-        let mut said = Vec::new();
+    fn feed(&mut self) -> Vec<Observed> {
+        let mut observed = Vec::new();
         let mut left = self.feed_blocks.min(self.ssd_blocks);
         for list in [self.dram.seen_more_often(), self.dram.seen_once()] {
             for block in list.into_iter().take(self.headroom * self.feed_blocks) {
                 if left > 0 && !self.in_ssd(block) {
                     if self.ssd.len() >= self.ssd_blocks {
-                        said.push(evicted(Level::Ssd, self.ssd.remove(0)));
+                        observed.push(evicted(Level::Ssd, self.ssd.remove(0)));
                     }
                     self.ssd.push(Entry { block, dirty: false });
-                    said.push(Said::Move(block));
+                    observed.push(Observed::Move(block));
                     left -= 1;
                 }
             }
         }
-        said
+        observed
     }
 }
 
 impl PlainTwoLevel for PlainL2arc {
-    fn step(&mut self, step: Step) -> Vec<Said> {
+    fn step(&mut self, step: Step) -> Vec<Observed> {
         match step {
             Step::Read(block) => self.read(block),
             Step::Write(block, _) => {
-                let mut said = self.invalidate(block);
-                said.push(Said::WriteBacking);
-                said
+                let mut observed = self.invalidate(block);
+                observed.push(Observed::WriteBacking);
+                observed
             }
             Step::EndRequest => {
                 self.requests += 1;
                 if self.requests.is_multiple_of(self.interval) { self.feed() } else { Vec::new() }
             }
             Step::Discard(block) => {
-                let said = self.invalidate(block);
+                let observed = self.invalidate(block);
                 self.dram.remove(block);
-                said
+                observed
             }
             Step::Forget(Level::Dram, block) => {
                 if self.in_dram(block) {
@@ -131,7 +132,7 @@ impl PlainTwoLevel for PlainL2arc {
                 if fits {
                     self.ssd.push(Entry { block, dirty: false });
                 }
-                vec![Said::Restored(fits)]
+                vec![Observed::Restored(fits)]
             }
             Step::Resize(quota) => {
                 let gone = self.dram.resize(quota.dram_blocks);
@@ -167,71 +168,75 @@ impl PlainUcache {
         Some(self.dram.remove(at))
     }
 
-    fn put_in_ssd(&mut self, entry: Entry, said: &mut Vec<Said>) {
+    fn put_in_ssd(&mut self, entry: Entry, observed: &mut Vec<Observed>) {
         if self.ssd.len() >= self.quota.ssd_blocks as usize {
-            said.push(evicted(Level::Ssd, self.ssd.remove(0)));
+            observed.push(evicted(Level::Ssd, self.ssd.remove(0)));
         }
         self.ssd.push(entry);
     }
 
-    fn read(&mut self, block: BlockNo) -> Vec<Said> {
+    fn read(&mut self, block: BlockNo) -> Vec<Observed> {
         if let Some((_, hits)) = self.take_from_dram(block) {
             self.dram.push((block, hits + 1));
-            return vec![Said::ReadLevel(Level::Dram)];
+            return vec![Observed::ReadLevel(Level::Dram)];
         }
         if let Some(entry) = remove(&mut self.ssd, block) {
             self.ssd.push(entry);
-            return vec![Said::ReadLevel(Level::Ssd)];
+            return vec![Observed::ReadLevel(Level::Ssd)];
         }
-        let mut said = vec![Said::ReadBacking];
+        let mut observed = vec![Observed::ReadBacking];
         if self.quota.dram_blocks == 0 {
-            return said;
+            return observed;
         }
         if self.dram.len() >= self.quota.dram_blocks as usize {
             let (gone, hits) = self.dram.remove(0);
             if hits >= self.worth_hits && self.quota.ssd_blocks > 0 {
-                self.put_in_ssd(Entry { block: gone, dirty: false }, &mut said);
-                said.push(Said::Move(gone));
+                self.put_in_ssd(Entry { block: gone, dirty: false }, &mut observed);
+                observed.push(Observed::Move(gone));
             }
-            said.push(Said::Evict { level: Level::Dram, block: gone, dirty: false });
+            observed.push(Observed::Evict { level: Level::Dram, block: gone, dirty: false });
         }
         self.dram.push((block, 0));
-        said.push(Said::Fill(Level::Dram));
-        said
+        observed.push(Observed::Fill(Level::Dram));
+        observed
     }
 
-    fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Said> {
-        let mut said = Vec::new();
+    fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Observed> {
+        let mut observed = Vec::new();
         let hit = remove(&mut self.ssd, block).is_some();
         let in_dram = self.take_from_dram(block).is_some();
         let to_ssd = self.quota.ssd_blocks > 0;
         if to_ssd {
-            self.put_in_ssd(Entry { block, dirty: true }, &mut said);
+            self.put_in_ssd(Entry { block, dirty: true }, &mut observed);
         }
         if to_ssd && partial {
-            said.push(match (in_dram, hit) {
-                (true, _) => Said::MergeLevel(Level::Dram),
-                (false, true) => Said::MergeLevel(Level::Ssd),
-                (false, false) => Said::MergeBacking,
+            observed.push(match (in_dram, hit) {
+                (true, _) => Observed::MergeLevel(Level::Dram),
+                (false, true) => Observed::MergeLevel(Level::Ssd),
+                (false, false) => Observed::MergeBacking,
             });
         }
         if in_dram {
-            said.push(Said::Invalidate(Level::Dram));
+            observed.push(Observed::Invalidate(Level::Dram));
         }
-        said.push(if to_ssd { Said::WriteLevel { hit, dirty: true } } else { Said::WriteBacking });
-        said
+        observed.push(if to_ssd {
+            Observed::WriteLevel { hit, dirty: true }
+        } else {
+            Observed::WriteBacking
+        });
+        observed
     }
 }
 
 impl PlainTwoLevel for PlainUcache {
-    fn step(&mut self, step: Step) -> Vec<Said> {
+    fn step(&mut self, step: Step) -> Vec<Observed> {
         match step {
             Step::Read(block) => self.read(block),
             Step::Write(block, partial) => self.write(block, partial),
             Step::EndRequest => Vec::new(),
             Step::Discard(block) => {
-                let dram = self.take_from_dram(block).map(|_| Said::Invalidate(Level::Dram));
-                let ssd = remove(&mut self.ssd, block).map(|_| Said::Invalidate(Level::Ssd));
+                let dram = self.take_from_dram(block).map(|_| Observed::Invalidate(Level::Dram));
+                let ssd = remove(&mut self.ssd, block).map(|_| Observed::Invalidate(Level::Ssd));
                 dram.into_iter().chain(ssd).collect()
             }
             Step::Forget(Level::Dram, block) => {
@@ -255,14 +260,15 @@ impl PlainTwoLevel for PlainUcache {
                 if fits {
                     self.ssd.push(Entry { block, dirty });
                 }
-                vec![Said::Restored(fits)]
+                vec![Observed::Restored(fits)]
             }
             Step::Resize(quota) => {
                 self.quota = quota;
                 let from_dram = self.dram.len().saturating_sub(quota.dram_blocks as usize);
                 let from_ssd = self.ssd.len().saturating_sub(quota.ssd_blocks as usize);
                 let dram = self.dram.drain(..from_dram);
-                let dram = dram.map(|known| Said::Evict { level: Level::Dram, block: known.0, dirty: false });
+                let dram =
+                    dram.map(|known| Observed::Evict { level: Level::Dram, block: known.0, dirty: false });
                 let ssd = self.ssd.drain(..from_ssd).map(|entry| evicted(Level::Ssd, entry));
                 dram.chain(ssd).collect()
             }

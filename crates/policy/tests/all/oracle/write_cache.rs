@@ -4,7 +4,7 @@ use lode_types::{BlockNo, Level, Origin};
 
 use super::cut_off::PlainFlash;
 use super::one_level::{PlainOneLevel, PlainReplacement};
-use crate::driver::{Said, Step};
+use crate::driver::{Observed, Step};
 
 #[derive(Debug)]
 pub struct PlainWriteCache {
@@ -25,7 +25,7 @@ impl PlainWriteCache {
         }
     }
 
-    pub fn step(&mut self, step: Step, origin: Origin) -> Vec<Said> {
+    pub fn step(&mut self, step: Step, origin: Origin) -> Vec<Observed> {
         if let Step::Write(block, _) = step
             && !self.admits(block, origin)
         {
@@ -33,13 +33,13 @@ impl PlainWriteCache {
             if copy != Some(true) {
                 self.level.counters.block_writes += 1;
                 self.level.counters.backing_writes += 1;
-                let mut said = Vec::new();
+                let mut observed = Vec::new();
                 if copy == Some(false) {
                     self.level.replacement.remove(block);
-                    said.push(Said::Invalidate(Level::Ssd));
+                    observed.push(Observed::Invalidate(Level::Ssd));
                 }
-                said.push(Said::WriteBacking);
-                return said;
+                observed.push(Observed::WriteBacking);
+                return observed;
             }
         }
         self.level.step_and_clean(step)
