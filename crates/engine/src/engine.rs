@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use lode_format::VolumeTag;
 use lode_policy::{AnyScheme, Counters, Effect, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
+use lode_store::Attached;
 use lode_types::{BlockNo, BlockSize, Level};
 use slab::Slab;
 
@@ -24,7 +25,6 @@ use crate::reissue::Reissues;
 use crate::shelf::Shelf;
 use crate::ssd::Ssd;
 use crate::{Buf, admit};
-use lode_store::Attached;
 
 /// What an engine is made for.
 #[derive(Clone, Copy, Debug)]

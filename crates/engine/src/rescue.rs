@@ -8,9 +8,10 @@
 //! because nothing was after the failure, and until everything is on the disk they may be all that a power cut
 //! leaves. When everything is there, they are out of date too, and that is remembered as well.
 
+use lode_store::Distrust;
+
 use crate::command::DeviceId;
 use crate::engine::Engine;
-use lode_store::Distrust;
 
 impl Engine {
     /// A device that others use as well has failed one of them (see [`crate::SharedDevice`]), and so all of them: what this

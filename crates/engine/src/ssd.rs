@@ -2,6 +2,7 @@
 //! what came of them is told to those who wait for it.
 
 use lode_store::{Metadata, Output, Progress, VolumeStore};
+use lode_types::BlockNo;
 
 use crate::command::{CommandKind, DeviceId};
 use crate::engine::Engine;
@@ -17,7 +18,7 @@ pub(crate) struct Ssd {
 
 impl Ssd {
     /// The block that a slot holds, when it is not in flight.
-    pub(crate) fn block_in(&self, slot: u32) -> Option<u64> {
+    pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
         Some(self.store.places().entry(self.shelf.get(slot)?).block)
     }
 

@@ -303,4 +303,16 @@ mod tests {
         let wrapped: Vec<Buffered> = (12..=19).filter(|version| *version != 15).map(record).collect();
         assert_eq!(header.records(&buffer(&header, &wrapped)).unwrap().damaged, 1);
     }
+
+    #[test]
+    fn a_buffer_of_another_version_is_refused_by_its_name() {
+        let mut bytes = buffer(&header(), &[record(1)]);
+        let page: &mut [u8; PAGE_BYTES] = (&mut bytes[..PAGE_BYTES]).try_into().unwrap();
+        // Behind the magic number and the checksum.
+        let at = 12;
+        page[at..at + 4].copy_from_slice(&(crate::FORMAT_VERSION + 1).to_le_bytes());
+        page::seal(page);
+        let refusal = RecordBufferHeader::decode(&bytes).unwrap_err();
+        assert_eq!(refusal.wrong, Wrong::Version(crate::FORMAT_VERSION + 1));
+    }
 }

@@ -99,7 +99,7 @@ pub fn best(front: &[FrontPoint]) -> Option<&FrontPoint> {
 /// are about equally fast, the cheapest stays. There is none where nothing within the budget gives VMs what they are guaranteed.
 ///
 /// # Errors
-/// [`PlanError::Request`] for a budget or price out of range; those of [`size`].
+/// [`PlanError::Request`] for a budget or price out of range; those of [`size`](crate::size).
 pub fn front(
     load: &Load,
     prices: &Prices,

@@ -55,7 +55,7 @@ pub fn format(path: &Path, options: &FormatOptions) -> Result<Superblock, Server
 /// Makes a device or file a read SSD. A file that this call created does not outlive a failure.
 ///
 /// # Errors
-/// As [`format`].
+/// As [`format()`].
 pub fn format_read_ssd(
     path: &Path,
     create_bytes: Option<u64>,

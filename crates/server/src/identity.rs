@@ -43,6 +43,9 @@ pub(crate) struct Run {
     /// Everything on the cache SSD is durable: it ended in order, no flush failed, and no volume was left out.
     #[serde(default)]
     pub all_durable: bool,
+    /// The boot on which this host last wrote to the cache SSD, by this run or a removal; none where that is not known, or
+    /// somebody else wrote to it since.
+    pub written_boot: Option<String>,
     /// VMs whose records outlive it.
     #[serde(default)]
     pub keeps_records_of: Vec<String>,
@@ -81,7 +84,8 @@ impl Run {
     /// Whether all that can be read of the SSD is known to be durable. A flush that failed on another boot does not matter
     /// any more: what it lost cannot be read.
     pub(crate) fn left_all_durable(&self, boot: Option<&str>) -> bool {
-        let is_other_boot = self.boot.is_some() && boot.is_some() && self.boot.as_deref() != boot;
+        let written = self.written_boot.as_deref();
+        let is_other_boot = written.is_some() && boot.is_some() && written != boot;
         self.all_durable || is_other_boot
     }
 }
@@ -145,7 +149,7 @@ impl StateFile {
         let mut run = remembered.run;
         if let Some(run) = run.as_mut().filter(|_| found.epoch > remembered.epoch) {
             // Somebody else wrote to it since, perhaps on this boot.
-            (run.all_durable, run.boot) = (false, None);
+            (run.all_durable, run.written_boot) = (false, None);
         }
         Ok(Known { backings: remembered.backings, run })
     }
@@ -231,6 +235,7 @@ mod tests {
             served,
             ended,
             all_durable: ended,
+            written_boot: None,
             keeps_records_of: Vec::new(),
             shm: Vec::new(),
         };
@@ -250,12 +255,13 @@ mod tests {
 
     #[test]
     fn what_can_be_read_is_durable_after_an_orderly_end_and_on_another_boot() {
-        let run = |boot: Option<&str>, all_durable| Run {
-            boot: boot.map(str::to_owned),
+        let run = |written_boot: Option<&str>, all_durable| Run {
+            boot: Some("this".to_owned()),
             before: LastEnd::Orderly,
             served: true,
             ended: all_durable,
             all_durable,
+            written_boot: written_boot.map(str::to_owned),
             keeps_records_of: Vec::new(),
             shm: Vec::new(),
         };

@@ -156,6 +156,7 @@ impl<'c> FoundSsd<'c> {
         let boot = records.boot_text().map(str::to_owned);
         let keeps_records_of = known.run.as_ref().map_or_else(Vec::new, |run| run.keeps_records_of.clone());
         let run = Run {
+            written_boot: boot.clone(),
             boot,
             before: last_end,
             served: false,
@@ -189,7 +190,8 @@ impl<'c> FoundSsd<'c> {
         let mut device = DeviceBytes(&self.file);
         let state = StateFile::of(self.config);
         // Before the first write, as at a start; a removal that succeeds leaves everything as durable as it was.
-        state.note_run(|run| (run.all_durable, run.boot) = (false, None))?;
+        let boot = self.records.boot_text().map(str::to_owned);
+        state.note_run(|run| (run.all_durable, run.written_boot) = (false, boot))?;
         let removed = Store::remove(&mut device, self.view.clone(), name, force).map_err(|error| {
             let what = self.ssd.path.display();
             match error.kind() {

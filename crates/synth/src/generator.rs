@@ -89,7 +89,7 @@ impl Generator {
     /// Starts the profile with its own seed.
     ///
     /// # Errors
-    /// [`SynthErrorKind::Profile`] when the profile [does not check](Profile::check), or its requests are too few to
+    /// [`SynthErrorKind::Profile`](crate::SynthErrorKind::Profile) when the profile [does not check](Profile::check), or its requests are too few to
     /// touch its footprint.
     pub fn new(profile: &Profile) -> Result<Generator, SynthError> {
         profile.check()?;

@@ -232,7 +232,7 @@ impl Profile {
     /// The profile as TOML, which [`Profile::parse`] reads.
     ///
     /// # Errors
-    /// [`SynthErrorKind::Profile`] when a number has no form in TOML.
+    /// [`SynthErrorKind::Profile`](crate::SynthErrorKind::Profile) when a number has no form in TOML.
     pub fn to_toml(&self) -> Result<String, SynthError> {
         toml::to_string(self).map_err(|error| {
             refused(&self.name, format!("Cannot write the profile as TOML: {error}; correct its numbers"))
