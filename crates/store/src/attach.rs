@@ -10,14 +10,14 @@ use lode_format::{
 
 use crate::error::StoreError;
 use crate::journal::Journal;
-use crate::places::Places;
+use crate::places::{Place, Places};
 use crate::record_buffer::{RecordBuffer, RecordStorage};
 use crate::recover::Recovered;
 use crate::refusals;
 use crate::store::{Bytes, Store, flush, new_tag, read, write};
-use crate::volume::VolumeStore;
+use crate::volume::{VolumeStore, place_offset};
 
-/// How often a block is read before its start is refused.
+/// How often a block is read before the start is refused.
 const READ_TRIES: usize = 3;
 
 /// A volume as the configuration wants it.
@@ -161,7 +161,7 @@ impl Store {
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
         let mut damaged = 0;
         for (place, entry) in space.found.tentative_dirty() {
-            let offset = self.offset(&space.extents, place);
+            let offset = place_offset(&self.view.layout, &space.extents, place as Place);
             let tries = (0..READ_TRIES).map(|_| device.read(offset, &mut buf));
             if let Some(error) = tries.take_while(Result::is_err).nth(READ_TRIES - 1).and_then(Result::err) {
                 return Err(refusals::unreadable(entry.block, offset, error));
@@ -223,7 +223,8 @@ impl Store {
         space: &mut Space,
         leaving: usize,
     ) -> Result<(), StoreError> {
-        let slots = self.view.layout.extent.slots as usize;
+        let layout = &self.view.layout;
+        let slots = layout.extent.slots as usize;
         let inside = leaving * slots..(leaving + 1) * slots;
         let entries = &mut space.found.entries;
         let dirty: Vec<usize> =
@@ -235,17 +236,11 @@ impl Store {
         room.sort_by_key(|&place| (entries[place].state == EntryState::Clean, entries[place].version));
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
         for (from, to) in dirty.into_iter().zip(room) {
-            read(device, self.offset(&space.extents, from), &mut buf)?;
-            write(device, self.offset(&space.extents, to), &buf)?;
+            read(device, place_offset(layout, &space.extents, from as Place), &mut buf)?;
+            write(device, place_offset(layout, &space.extents, to as Place), &buf)?;
             entries[to] = std::mem::take(&mut entries[from]);
         }
         Ok(())
-    }
-
-    fn offset(&self, extents: &[u32], place: usize) -> u64 {
-        let slots = self.view.layout.extent.slots;
-        let (ordinal, within) = (place as u32 / slots, place as u32 % slots);
-        self.view.layout.extent_start(extents[ordinal as usize]) + self.view.layout.extent.slot(within)
     }
 
     /// Takes free extents up to `wanted` and writes empty tables to them, both copies, so that nothing of

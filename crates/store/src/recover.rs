@@ -18,7 +18,7 @@ use crate::attach::Distrust;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::journal::page_offset;
 use crate::store::{Bytes, read};
-use crate::volume::local_place;
+use crate::volume::{local_place, place_offset};
 
 /// What can be done about metadata that is damaged.
 const HOW_TO_GO_ON: &str =
@@ -314,8 +314,7 @@ impl Replay<'_> {
 /// Reads a place, and compares what is there with what the entry says.
 fn look_for(device: &mut dyn Bytes, source: &Source<'_>, place: u32, entry: &Entry) -> Evidence {
     let layout = &source.layout;
-    let (ordinal, within) = (place / layout.extent.slots, place % layout.extent.slots);
-    let offset = layout.extent_start(source.extents[ordinal as usize]) + layout.extent.slot(within);
+    let offset = place_offset(layout, source.extents, place);
     let mut buf = vec![0; layout.extent.block.bytes() as usize];
     match device.read(offset, &mut buf) {
         Err(_) => Evidence::Unreadable,

@@ -125,8 +125,7 @@ impl VolumeStore {
 
     /// Offset on the device of a place.
     pub fn offset(&self, place: Place) -> u64 {
-        let (extent, within) = (place / self.layout.extent.slots, place % self.layout.extent.slots);
-        self.layout.extent_start(self.extents[extent as usize]) + self.layout.extent.slot(within)
+        place_offset(&self.layout, &self.extents, place)
     }
 
     /// The volume's places.
@@ -284,6 +283,12 @@ impl VolumeStore {
     pub fn memory_bytes(&self) -> usize {
         self.places.memory_bytes() + self.sequences.capacity() * 8
     }
+}
+
+/// Offset on the device of a place of a volume that has these extents.
+pub(crate) fn place_offset(layout: &DeviceLayout, extents: &[u32], place: Place) -> u64 {
+    let (ordinal, within) = (place / layout.extent.slots, place % layout.extent.slots);
+    layout.extent_start(extents[ordinal as usize]) + layout.extent.slot(within)
 }
 
 /// The volume's place of a device's slot number; `None` when the extent is not the volume's.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use lode_types::Rng;
+
 use crate::repository;
 
 /// Seconds for which files that were changed at random are tried, beside the few of every run.
@@ -65,7 +67,7 @@ fn try_changed(target: &str, files: &[Vec<u8>], mut accepts: impl FnMut(&[u8]) -
     let usual = USUAL_CHANGES * files.len() as u64;
     let mut tried = 0;
     while tried < usual || Instant::now() < end {
-        let input = Tried { target, bytes: changed(files, &mut Random(first_seed + tried)) };
+        let input = Tried { target, bytes: changed(files, &mut Rng::new(first_seed + tried)) };
         accepts(&input.bytes);
         tried += 1;
     }
@@ -92,26 +94,26 @@ impl Drop for Tried<'_> {
 }
 
 /// One of the files with bytes set, bits flipped, pieces of others put in, repeated or left out.
-fn changed(files: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+fn changed(files: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     const EDGES: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
-    let mut bytes = files[random.below(files.len())].clone();
-    for _ in 0..1 + random.next() % MOST_PLACES {
-        let at = random.below(bytes.len().max(1)).min(bytes.len());
-        let length = random.below(bytes.len() - at + 1).min(1 << random.below(9));
-        match random.below(6) {
-            0 => bytes[at..at + length.min(8)].fill(EDGES[random.below(EDGES.len())]),
+    let mut bytes = files[below(rng, files.len())].clone();
+    for _ in 0..1 + rng.below(MOST_PLACES) {
+        let at = below(rng, bytes.len().max(1)).min(bytes.len());
+        let length = below(rng, bytes.len() - at + 1).min(1 << below(rng, 9));
+        match below(rng, 6) {
+            0 => bytes[at..at + length.min(8)].fill(EDGES[below(rng, EDGES.len())]),
             1 => bytes.truncate(at),
             2 => drop(bytes.drain(at..at + length)),
             3 => bytes.extend_from_within(at..at + length),
             4 => {
-                let other = &files[random.below(files.len())];
-                let from = random.below(other.len().max(1)).min(other.len());
+                let other = &files[below(rng, files.len())];
+                let from = below(rng, other.len().max(1)).min(other.len());
                 let piece = other[from..].iter().copied().take(length + 1);
                 bytes.splice(at..at + length, piece);
             }
             _ => {
                 if let Some(byte) = bytes.get_mut(at) {
-                    *byte ^= 1 << random.below(8);
+                    *byte ^= 1 << below(rng, 8);
                 }
             }
         }
@@ -119,20 +121,8 @@ fn changed(files: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
+fn below(rng: &mut Rng, end: usize) -> usize {
+    rng.below(end as u64) as usize
 }
 
 #[cfg(test)]
@@ -159,8 +149,8 @@ mod tests {
     #[test]
     fn seeds_give_the_same_changes() {
         let files = [vec![7; 100], b"other".to_vec()];
-        let tried: Vec<Vec<u8>> = (0..200).map(|seed| changed(&files, &mut Random(seed))).collect();
-        assert_eq!(tried[3], changed(&files, &mut Random(3)));
+        let tried: Vec<Vec<u8>> = (0..200).map(|seed| changed(&files, &mut Rng::new(seed))).collect();
+        assert_eq!(tried[3], changed(&files, &mut Rng::new(3)));
         assert!(tried.iter().any(|bytes| bytes.len() > 100) && tried.iter().any(Vec::is_empty));
     }
 }
