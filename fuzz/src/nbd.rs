@@ -4,8 +4,8 @@
 
 use lode_nbd::proto::{self, Greeting, OptionReplyHeader, RequestHeader};
 use lode_nbd::{
-    Command, Error, Event, ExportInfo, Handshake, MAX_OPTIONS, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES, Progress,
-    Refusal, ReplyEncoder, Request, Transmission,
+    Command, Error, ExportInfo, Handshake, MAX_OPTIONS, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES, Progress,
+    Received, Refusal, ReplyEncoder, Request, Transmission,
 };
 
 const SIZE_BYTES: u64 = 1 << 30;
@@ -115,13 +115,15 @@ fn run_requests(export: &ExportInfo, structured: bool, data: &[u8], most: usize)
         };
         rest = &rest[consumed..];
         match event {
-            Some(Event::WriteData(piece)) => match seen.last_mut() {
+            Some(Received::WriteData(piece)) => match seen.last_mut() {
                 Some(Seen::Payload(payload)) => payload.extend_from_slice(piece),
                 _ => seen.push(Seen::Payload(piece.to_vec())),
             },
-            Some(Event::Request(request) | Event::WriteStart(request)) => seen.push(Seen::Request(request)),
-            Some(Event::Refused { cookie, refusal }) => seen.push(Seen::Refused(cookie, refusal)),
-            Some(Event::Disconnect) => seen.push(Seen::Disconnect),
+            Some(Received::Request(request) | Received::WriteStart(request)) => {
+                seen.push(Seen::Request(request))
+            }
+            Some(Received::Refused { cookie, refusal }) => seen.push(Seen::Refused(cookie, refusal)),
+            Some(Received::Disconnect) => seen.push(Seen::Disconnect),
             None => assert_eq!(consumed, slice.len(), "input is left"),
         }
         if rest.is_empty() && event.is_none() {
@@ -172,15 +174,15 @@ fn run_headers(export: &ExportInfo, structured: bool, data: &[u8]) {
             event = transmission.advance(&ZEROES).expect("a payload is no fault").1;
         }
         match event {
-            Some(Event::WriteStart(request)) => {
+            Some(Received::WriteStart(request)) => {
                 check_request(&request, export);
                 assert_eq!(transmission.payload_remaining_bytes(), request.length_bytes);
                 assert!(transmission.payload_received(request.length_bytes + 1).is_err());
                 transmission.payload_received(request.length_bytes).expect("so many are due");
             }
-            Some(Event::Request(request)) => check_request(&request, export),
-            Some(Event::Refused { refusal, .. }) => check_refusal(refusal, structured),
-            Some(Event::Disconnect) | Some(Event::WriteData(_)) | None => return,
+            Some(Received::Request(request)) => check_request(&request, export),
+            Some(Received::Refused { refusal, .. }) => check_refusal(refusal, structured),
+            Some(Received::Disconnect) | Some(Received::WriteData(_)) | None => return,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::io::Cursor;
 
 use lode_trace::{ErrorKind, OnError, ReadOptions, Reader, TraceError, read_trace};
-use lode_types::{Op, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 
 /// Requests that a byte of a trace may become at most: a block of the compact format holds up to 4,096.
 const MAX_REQUESTS_PER_BYTE: usize = 128;
@@ -63,7 +63,7 @@ fn read(data: &[u8], options: &ReadOptions) -> (Vec<TraceRequest>, Option<TraceE
 fn check_request(request: &TraceRequest, reader: &Reader) {
     assert!((request.volume as usize) < reader.volumes().len(), "a volume without a name");
     assert!(request.end_bytes().is_some(), "a request beyond 2^64 bytes");
-    assert!(request.length_bytes > 0 || request.op == Op::Flush, "a request of no bytes");
+    assert!(request.length_bytes > 0 || request.op == RequestOp::Flush, "a request of no bytes");
 }
 
 /// Gzip, xz or zstd, by their magic bytes.

@@ -16,7 +16,7 @@ use lode_policy::{AnyScheme, Foresight, ForesightBuilder, Quota, Scheme, SchemeI
 use lode_replay::Driver;
 use lode_reuse::{Distances, Metric};
 use lode_trace::{ReadOptions, create_compact, open_trace};
-use lode_types::{AccessOp, BlockSize, TraceRequest};
+use lode_types::{Direction, BlockSize, TraceRequest};
 
 use clock::Clock;
 use trace::{BATCH, Ops, Words, request};
@@ -118,7 +118,7 @@ fn curve(path: &str) -> Outcome {
     let mut total = 0;
     while let Some(batch) = words.next()? {
         accesses.clear();
-        accesses.extend(batch.map(|word| (AccessOp::Read, trace::block(word))));
+        accesses.extend(batch.map(|word| (Direction::Read, trace::block(word))));
         distances.access_all(&accesses)?;
         total += accesses.len();
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use lode_types::{Op, Origin, TraceRequest};
+use lode_types::{RequestOp, Origin, TraceRequest};
 
 /// Words of one piece.
 pub const BATCH: usize = 1 << 16;
@@ -81,7 +81,7 @@ pub fn request(time_ns: u64, word: u32, ops: Ops) -> TraceRequest {
         offset_bytes: block(word) * u64::from(BLOCK_BYTES),
         length_bytes: BLOCK_BYTES,
         volume: 0,
-        op: if is_write { Op::Write } else { Op::Read },
+        op: if is_write { RequestOp::Write } else { RequestOp::Read },
         origin: Origin::UNKNOWN,
     }
 }

@@ -2,11 +2,11 @@
 //! arrival. After that no operation waits for space, so nothing can lock up.
 
 use lode_policy::{CopySource, Effect, Scheme, Slot};
-use lode_types::{Access, AccessOp as Direction, BlockNo, BlockPart, Level, Origin, SECTOR_BYTES, blocks_of};
+use lode_types::{Access, BlockNo, BlockPart, Direction, Level, Origin, SECTOR_BYTES, blocks_of};
 
 use crate::Buf;
 use crate::blocks::{AccessOp, Flight, Op, Source, SsdCopy, Stage};
-use crate::engine::{Engine, Request};
+use crate::engine::{Engine, PendingRequest};
 use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
 
 /// Decides the next waiting request if there is room for it. True: one was taken.
@@ -38,7 +38,7 @@ impl Engine {
     fn refuse_next(&mut self, error: GuestError) {
         let Some(GuestRequest { token, op, .. }) = self.admission.pop_front() else { return };
         let buf = if let GuestOp::Write { buf, .. } = op { Some(buf) } else { None };
-        self.events.push_back(crate::Event { token, result: Err(error), buf, served: Served::Dram });
+        self.events.push_back(crate::Answer { token, result: Err(error), buf, served: Served::Dram });
     }
 
     /// Whether the request at the front waits for room. When there will be none, it waits no longer and
@@ -105,7 +105,7 @@ impl Engine {
         let GuestRequest { token, op, now_ns, .. } = request;
         let new = |buf, durable| {
             let served = Served::Dram;
-            Request { token, buf, parts_left: 1, durable, kept_version: 0, error: None, served }
+            PendingRequest { token, buf, parts_left: 1, durable, kept_version: 0, error: None, served }
         };
         match op {
             GuestOp::Read { offset_bytes, length_bytes } => {
@@ -447,7 +447,7 @@ impl Engine {
 }
 
 /// Copies bytes into a request's buffer.
-pub(crate) fn copy_to(request: &mut Request, at: u32, bytes: &[u8]) {
+pub(crate) fn copy_to(request: &mut PendingRequest, at: u32, bytes: &[u8]) {
     if let Some(buf) = &mut request.buf {
         buf.as_mut_slice()[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
     }

@@ -16,7 +16,7 @@ use crate::destage::Destage;
 use crate::drain::Drain;
 use crate::dram::Dram;
 use crate::durable::Durable;
-use crate::guest::{Event, GuestRequest};
+use crate::guest::{Answer, GuestRequest};
 use crate::health::Health;
 use crate::io::{Io, Owner};
 use crate::range::RangeOp;
@@ -162,7 +162,7 @@ pub struct Gauges {
 
 /// A guest's request on its way.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct PendingRequest {
     pub(crate) token: u64,
     pub(crate) buf: Option<Buf>,
     pub(crate) parts_left: u32,
@@ -180,7 +180,7 @@ pub struct Engine {
     pub(crate) scheme: AnyScheme,
     pub(crate) counters: Counters,
     pub(crate) effects: Vec<Effect>,
-    pub(crate) requests: Slab<Request>,
+    pub(crate) requests: Slab<PendingRequest>,
     pub(crate) admission: VecDeque<GuestRequest>,
     pub(crate) blocks: Blocks,
     pub(crate) dram: Dram,
@@ -195,7 +195,7 @@ pub struct Engine {
     pub(crate) copies: Copies,
     pub(crate) reissues: Reissues,
     pub(crate) range: Option<RangeOp>,
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) events: VecDeque<Answer>,
     pub(crate) alarms: Alarms,
     pub(crate) gauges: Gauges,
     /// Blocks whose head operation is to be looked at: a list instead of recursion.
@@ -276,7 +276,7 @@ impl Engine {
         }
     }
 
-    /// Takes a guest's request. Every request is answered by exactly one [`Event`].
+    /// Takes a guest's request. Every request is answered by exactly one [`Answer`].
     pub fn submit(&mut self, request: GuestRequest) {
         self.admission.push_back(request);
         self.run();
@@ -330,7 +330,7 @@ impl Engine {
     }
 
     /// The next answer to a guest, if there is one.
-    pub fn next_event(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<Answer> {
         self.events.pop_front()
     }
 
@@ -475,8 +475,8 @@ impl Engine {
     }
 
     pub(crate) fn answer(&mut self, request: usize) {
-        let Request { token, buf, error, served, .. } = self.requests.remove(request);
-        self.events.push_back(Event { token, result: error.map_or(Ok(()), Err), buf, served });
+        let PendingRequest { token, buf, error, served, .. } = self.requests.remove(request);
+        self.events.push_back(Answer { token, result: error.map_or(Ok(()), Err), buf, served });
     }
 
     /// Bytes of a block that lie within the volume; the last block may be shorter than the others.

@@ -13,7 +13,7 @@ pub const MAX_RANGE_BYTES: u64 = 64 * 1024 * 1024;
 /// One request, or one piece of a request.
 #[derive(Debug)]
 pub struct GuestRequest {
-    /// Comes back in the [`Event`].
+    /// Comes back in the [`Answer`].
     pub token: u64,
     /// What is asked.
     pub op: GuestOp,
@@ -104,7 +104,7 @@ impl From<MediaError> for GuestError {
 
 /// A request is done.
 #[derive(Debug)]
-pub struct Event {
+pub struct Answer {
     /// The request's token.
     pub token: u64,
     /// How it ended.

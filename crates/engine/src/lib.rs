@@ -36,6 +36,6 @@ mod shelf;
 mod ssd;
 
 pub use engine::{Alarms, Engine, EngineConfig, Gauges};
-pub use guest::{Event, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
+pub use guest::{Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
 pub use lode_types::{Buf, PAGE_BYTES};
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use lode_policy::{Effect, Scheme};
-use lode_types::{AccessOp as Direction, BlockNo, BlockPart, blocks_of};
+use lode_types::{BlockNo, BlockPart, Direction, blocks_of};
 
 use crate::blocks::{Op, SsdCopy, Stage};
 use crate::command::{CommandKind, DeviceId, MediaError};

@@ -19,7 +19,7 @@
 use lode_policy::Effect;
 use lode_policy::request_oriented::{Admission, Completion, Consequence, Device, Verdict, WriteId};
 use lode_policy::schemes::request_oriented::WAITED_FOR;
-use lode_types::{Access, AccessOp as Direction, BlockNo, blocks_of};
+use lode_types::{Access, BlockNo, Direction, blocks_of};
 use slab::Slab;
 
 use crate::blocks::{AccessOp, Flight, Op, Place, SsdCopy, Stage};

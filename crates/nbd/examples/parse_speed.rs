@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use lode_nbd::proto::{self, RequestHeader};
-use lode_nbd::{Event, ExportInfo, ReplyEncoder, Transmission};
+use lode_nbd::{ExportInfo, Received, ReplyEncoder, Transmission};
 
 const REQUESTS: u64 = 2048;
 const ROUNDS: u64 = 2000;
@@ -40,7 +40,7 @@ fn measure(stream: &[u8], slice_bytes: usize, encoder: Option<ReplyEncoder>) -> 
                 let (used, event) = transmission.advance(piece)?;
                 piece = &piece[used..];
                 match black_box(event) {
-                    Some(Event::Request(request)) => {
+                    Some(Received::Request(request)) => {
                         parsed += 1;
                         if let Some(encoder) = encoder {
                             encoder.read_data(
@@ -51,7 +51,7 @@ fn measure(stream: &[u8], slice_bytes: usize, encoder: Option<ReplyEncoder>) -> 
                             );
                         }
                     }
-                    Some(Event::WriteStart(request)) => {
+                    Some(Received::WriteStart(request)) => {
                         parsed += 1;
                         if let Some(encoder) = encoder {
                             encoder.success(&mut out, request.cookie);

@@ -62,4 +62,4 @@ pub use handshake::{
 };
 pub use reply::{MAX_MESSAGE_BYTES, ReplyEncoder};
 pub use request::{Command, CommandFlags, Refusal, Request};
-pub use transmission::{Event, MAX_DRAINED_BYTES, Transmission};
+pub use transmission::{MAX_DRAINED_BYTES, Received, Transmission};

@@ -89,7 +89,7 @@ impl ReplyEncoder {
         }
     }
 
-    /// The answer to [`crate::Event::Refused`].
+    /// The answer to [`crate::Received::Refused`].
     pub fn refused(&self, out: &mut Vec<u8>, cookie: u64, refusal: Refusal) {
         self.error(out, cookie, refusal.error(), refusal.message());
     }

@@ -14,12 +14,12 @@ pub const MAX_DRAINED_BYTES: u32 = 64 << 20;
 
 /// What a client sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'i> {
+pub enum Received<'i> {
     /// A valid request without payload.
     Request(Request),
-    /// A valid write; its payload follows in [`Event::WriteData`].
+    /// A valid write; its payload follows in [`Received::WriteData`].
     WriteStart(Request),
-    /// The next piece of the payload of the last [`Event::WriteStart`]; never empty.
+    /// The next piece of the payload of the last [`Received::WriteStart`]; never empty.
     WriteData(&'i [u8]),
     /// A request that must be answered with [`crate::ReplyEncoder::refused`] and nothing else. The payload of
     /// a refused write is dropped before this event, so that the client has sent all of its request.
@@ -72,7 +72,7 @@ impl Transmission {
     /// [`ErrorKind::BadMagic`] or [`ErrorKind::PayloadTooLong`]: close the connection. Later calls return the
     /// same error.
     #[inline]
-    pub fn advance<'i>(&mut self, input: &'i [u8]) -> Result<(usize, Option<Event<'i>>), Error> {
+    pub fn advance<'i>(&mut self, input: &'i [u8]) -> Result<(usize, Option<Received<'i>>), Error> {
         let mut rest = input;
         let event = match &mut self.state {
             State::Header => match self.header.take(&mut rest) {
@@ -84,7 +84,7 @@ impl Transmission {
                 if *remaining_bytes == 0 {
                     self.state = State::Header;
                 }
-                (!piece.is_empty()).then_some(Event::WriteData(piece))
+                (!piece.is_empty()).then_some(Received::WriteData(piece))
             }
             State::Drain { .. } => self.drain(&mut rest),
             State::Ended => {
@@ -128,7 +128,7 @@ impl Transmission {
         &mut self,
         bytes: &[u8; RequestHeader::BYTES],
         rest: &mut &[u8],
-    ) -> Result<Option<Event<'static>>, Error> {
+    ) -> Result<Option<Received<'static>>, Error> {
         let Some(header) = RequestHeader::decode(bytes) else {
             return self.fail(ErrorKind::BadMagic, "where a request was due".to_string());
         };
@@ -136,11 +136,11 @@ impl Transmission {
             Some(command) => command,
             None if header.command == proto::CMD_DISC => {
                 self.state = State::Ended;
-                return Ok(Some(Event::Disconnect));
+                return Ok(Some(Received::Disconnect));
             }
             None => {
                 let refusal = Refusal::UnknownCommand;
-                return Ok(Some(Event::Refused { cookie: header.cookie, refusal }));
+                return Ok(Some(Received::Refused { cookie: header.cookie, refusal }));
             }
         };
         let request = Request {
@@ -153,9 +153,9 @@ impl Transmission {
         match self.limits.check(&request) {
             Ok(()) if command == Command::Write => {
                 self.state = State::Payload { remaining_bytes: request.length_bytes };
-                Ok(Some(Event::WriteStart(request)))
+                Ok(Some(Received::WriteStart(request)))
             }
-            Ok(()) => Ok(Some(Event::Request(request))),
+            Ok(()) => Ok(Some(Received::Request(request))),
             Err(refusal) => self.refuse(&request, refusal, rest),
         }
     }
@@ -166,10 +166,10 @@ impl Transmission {
         request: &Request,
         refusal: Refusal,
         rest: &mut &[u8],
-    ) -> Result<Option<Event<'static>>, Error> {
+    ) -> Result<Option<Received<'static>>, Error> {
         let cookie = request.cookie;
         if request.command != Command::Write {
-            return Ok(Some(Event::Refused { cookie, refusal }));
+            return Ok(Some(Received::Refused { cookie, refusal }));
         }
         let remaining_bytes = request.length_bytes;
         if remaining_bytes > MAX_DRAINED_BYTES {
@@ -180,13 +180,13 @@ impl Transmission {
         Ok(self.drain(rest))
     }
 
-    fn drain(&mut self, rest: &mut &[u8]) -> Option<Event<'static>> {
+    fn drain(&mut self, rest: &mut &[u8]) -> Option<Received<'static>> {
         let State::Drain { remaining_bytes, cookie, refusal } = &mut self.state else { return None };
         split_payload(rest, remaining_bytes);
         if *remaining_bytes > 0 {
             return None;
         }
-        let event = Event::Refused { cookie: *cookie, refusal: *refusal };
+        let event = Received::Refused { cookie: *cookie, refusal: *refusal };
         self.state = State::Header;
         Some(event)
     }

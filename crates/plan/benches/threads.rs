@@ -10,7 +10,7 @@ use std::time::Instant;
 use lode_plan::{CurveOptions, Cut, StreamOptions, curves, measure};
 use lode_reuse::{CurveKind, Method};
 use lode_trace::{CompactWriter, Merge, MergeOptions, ReadOptions, create_compact, open_trace};
-use lode_types::{BlockSize, Op, Origin, TraceRequest};
+use lode_types::{BlockSize, Origin, RequestOp, TraceRequest};
 
 const VMS: u64 = 12;
 const ROUNDS: usize = 3;
@@ -102,7 +102,7 @@ fn write(folder: &Path, vm: u64, requests: u64) -> PathBuf {
     };
     let mut batch = Vec::with_capacity(BATCH);
     for number in 0..requests {
-        let op = if next() < 0.3 { Op::Write } else { Op::Read };
+        let op = if next() < 0.3 { RequestOp::Write } else { RequestOp::Read };
         let block = (next().powi(3) * 200_000.0) as u64;
         let request = TraceRequest {
             time_ns: number * 1000 + vm,

@@ -2,7 +2,7 @@
 
 use lode_hardware::Host;
 use lode_policy::{Settings, UNDIVIDED};
-use lode_replay::{Report, Source};
+use lode_replay::{Report, RequestStream};
 use lode_trace::Merge;
 use lode_types::{Level, show_size};
 
@@ -261,7 +261,7 @@ impl Answer {
                 .map(|front| front.iter().map(|point| FrontReport::new(load, host, point)).collect()),
             shrinks: load.shrinks,
             inputs: merge.inputs(),
-            warnings: Source::warnings(merge).into_iter().chain(self.totals.warnings()).collect(),
+            warnings: RequestStream::warnings(merge).into_iter().chain(self.totals.warnings()).collect(),
         })
     }
 }

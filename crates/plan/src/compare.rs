@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use lode_hardware::Host;
 use lode_policy::{Quota, RequestSource, SchemeInfo};
 use lode_replay::{
-    Future, Options, Recording, ReplayError, Report, Source, count_distinct_blocks, level_blocks,
+    Future, Options, Recording, ReplayError, Report, RequestStream, count_distinct_blocks, level_blocks,
     most_memory_bytes, replay_foreseeing,
 };
 use lode_trace::{Merge, TraceError};
@@ -310,7 +310,7 @@ impl Meter<'_> {
     }
 }
 
-fn run_cell<S: Source>(
+fn run_cell<S: RequestStream>(
     source: S,
     job: &Job,
     known_vms: usize,

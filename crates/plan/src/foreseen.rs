@@ -49,18 +49,18 @@ pub(crate) fn least_bytes(blocks: u64, rate: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lode_types::{Op, Origin};
+    use lode_types::{Origin, RequestOp};
 
     #[test]
     fn blocks_count_once_a_volume() {
         let batch: Vec<_> = [
-            (0, 0, Op::Read, 0, 1_000_000),
-            (0, 0, Op::Write, 500_000, 1_000_000),
-            (0, 0, Op::Trim, 7_000_000, 1_000_000),
-            (0, 1, Op::Read, 0, 1_000_000),
-            (2, 0, Op::Read, 10_000_000, 1_000_000),
-            (2, 0, Op::Read, 10_000_000, 1_000_000),
-            (2, 0, Op::Read, 10_900_000, 100),
+            (0, 0, RequestOp::Read, 0, 1_000_000),
+            (0, 0, RequestOp::Write, 500_000, 1_000_000),
+            (0, 0, RequestOp::Trim, 7_000_000, 1_000_000),
+            (0, 1, RequestOp::Read, 0, 1_000_000),
+            (2, 0, RequestOp::Read, 10_000_000, 1_000_000),
+            (2, 0, RequestOp::Read, 10_000_000, 1_000_000),
+            (2, 0, RequestOp::Read, 10_900_000, 100),
         ]
         .map(|(vm, volume, op, first, blocks)| {
             let (offset_bytes, length_bytes) = (first * 4096, blocks * 4096);

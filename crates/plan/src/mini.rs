@@ -19,7 +19,7 @@ use lode_policy::{
 use lode_replay::{MAX_LEVEL_BLOCKS, ReplayError};
 use lode_reuse::{LEAST_BLOCKS, ReuseError, Sample};
 use lode_trace::Merge;
-use lode_types::{Access, AccessOp, BlockNo, Level, Origin, OriginFields};
+use lode_types::{Access, BlockNo, Direction, Level, Origin, OriginFields};
 
 use crate::error::PlanError;
 use crate::levels::title;
@@ -189,7 +189,7 @@ impl Watcher for Counted {
         self.0.access(access);
     }
 
-    fn end_request(&mut self, _: AccessOp) {}
+    fn end_request(&mut self, _: Direction) {}
 }
 
 /// What is the same for all VMs.
@@ -247,7 +247,7 @@ impl MiniFollower {
 
     fn take_batch(&mut self, accesses: &[BlockAccess]) -> Result<(), ReuseError> {
         self.accesses += accesses.len() as u64;
-        self.reads += accesses.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
+        self.reads += accesses.iter().filter(|access| access.0 == Direction::Read).count() as u64;
         let followed = || accesses.iter().filter(|access| self.sample.follows(access.1)).copied();
         self.blocks.extend(followed().map(|access| access.1));
         if let Some(sims) = &mut self.sims {

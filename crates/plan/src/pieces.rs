@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use lode_reuse::parallel::{ChunkScan, join};
 use lode_reuse::{CurveKind, ReuseError};
 use lode_trace::Merge;
-use lode_types::{Op, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 
 use crate::error::PlanError;
 use crate::foreseen::{distinct_blocks, least_bytes};
@@ -149,7 +149,7 @@ impl Cutter {
             self.facts.resize_with(vm + 1, || StreamFacts::new(0));
         }
         let Some(op) = access_op(request.op) else {
-            self.facts[vm].trims += u64::from(request.op == Op::Trim);
+            self.facts[vm].trims += u64::from(request.op == RequestOp::Trim);
             return Ok(0);
         };
         self.facts[vm].add(request);
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use lode_reuse::{Method, Profiler};
     use lode_trace::{MergeOptions, ReadOptions, read_trace};
-    use lode_types::{AccessOp, BlockSize};
+    use lode_types::{BlockSize, Direction};
     use std::fmt::Write;
     use std::io::Cursor;
 
@@ -229,7 +229,7 @@ mod tests {
         for time in 0..5000_u64 {
             let vm = usize::from(time % 7 == 6);
             let (op, name) =
-                if time % 3 == 0 { (AccessOp::Write, "Write") } else { (AccessOp::Read, "Read") };
+                if time % 3 == 0 { (Direction::Write, "Write") } else { (Direction::Read, "Read") };
             let block = time * time % 613 % (40 + time / 50);
             writeln!(text, "{time},host,{vm},{name},{},4096,1", block * 4096).expect("memory");
             streams[vm].push((op, block));

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// One block access.
-pub(crate) type BlockAccess = (AccessOp, BlockNo);
+pub(crate) type BlockAccess = (Direction, BlockNo);
 
 /// Batches that may wait for each thread, so that the reader does not run ahead without end.
 const WAITING_PER_THREAD: usize = 32;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     fn batch(blocks: std::ops::Range<u64>) -> Vec<BlockAccess> {
-        blocks.map(|block| (AccessOp::Read, block)).collect()
+        blocks.map(|block| (Direction::Read, block)).collect()
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use lode_policy::Since;
 use lode_reuse::{Method, ReuseError};
 use lode_trace::{Merge, QuickSpan, vm_block};
-use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
+use lode_types::{BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
 
 use crate::error::PlanError;
 use crate::foreseen::{distinct_blocks, least_bytes};
@@ -234,7 +234,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             self.lanes.push(Lane { facts: StreamFacts::new(self.interval), waiting: Vec::new() });
         }
         let Some(op) = op else {
-            self.lanes[vm].facts.trims += u64::from(request.op == Op::Trim);
+            self.lanes[vm].facts.trims += u64::from(request.op == RequestOp::Trim);
             return Ok(());
         };
         self.lanes[vm].facts.add(request);
@@ -338,7 +338,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
 
 /// The blocks of a read or write of a VM whose name is `name`.
 pub(crate) fn accesses_of(
-    op: AccessOp,
+    op: Direction,
     request: &TraceRequest,
     block_size: BlockSize,
     name: impl FnOnce() -> String,
@@ -351,11 +351,11 @@ pub(crate) fn accesses_of(
 }
 
 /// Whether a request is a read or a write; curves know no other ones.
-pub(crate) fn access_op(op: Op) -> Option<AccessOp> {
+pub(crate) fn access_op(op: RequestOp) -> Option<Direction> {
     match op {
-        Op::Read => Some(AccessOp::Read),
-        Op::Write => Some(AccessOp::Write),
-        Op::Trim | Op::Flush => None,
+        RequestOp::Read => Some(Direction::Read),
+        RequestOp::Write => Some(Direction::Write),
+        RequestOp::Trim | RequestOp::Flush => None,
     }
 }
 
@@ -426,7 +426,7 @@ impl StreamFacts {
     pub(crate) fn add(&mut self, request: &TraceRequest) {
         let bytes = u64::from(request.length_bytes);
         self.requests += 1;
-        if request.op == Op::Read {
+        if request.op == RequestOp::Read {
             self.read_requests += 1;
             self.read_bytes = self.read_bytes.saturating_add(bytes);
         } else {

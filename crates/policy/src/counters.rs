@@ -1,7 +1,7 @@
 //! Counts of decisions. Replay, simulation and daemon count with this one type, so that they can be
 //! held equal.
 
-use lode_types::{Access, AccessOp, Level};
+use lode_types::{Access, Direction, Level};
 use serde::Serialize;
 
 use crate::effect::{CopyReason, Effect};
@@ -67,8 +67,8 @@ impl Counters {
     #[inline]
     pub fn access(&mut self, access: &Access) {
         // Without a branch, for which of the two comes next is anyone's guess.
-        self.block_reads += u64::from(access.op == AccessOp::Read);
-        self.block_writes += u64::from(access.op == AccessOp::Write);
+        self.block_reads += u64::from(access.op == Direction::Read);
+        self.block_writes += u64::from(access.op == Direction::Write);
     }
 
     /// Counts one effect.

@@ -1,7 +1,7 @@
 //! The interface between one VM's cache policy and whoever drives it.
 
 use lode_reuse::{BlockIndex, CurvePoint};
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
@@ -114,7 +114,7 @@ pub trait Watcher: Sink {
     fn begin_access(&mut self, access: &Access);
 
     /// The request, which is in direction `op`, is over.
-    fn end_request(&mut self, op: AccessOp);
+    fn end_request(&mut self, op: Direction);
 }
 
 /// One VM's cache policy.

@@ -5,25 +5,25 @@ use std::collections::VecDeque;
 use lode_policy::request_oriented::{EventId, LockId};
 use lode_types::{BlockNo, Rng};
 
-use crate::script::{DataKind, IoTarget, Mode, Op, Primitive, Program, WriteOp};
+use crate::script::{DataKind, IoTarget, Mode, Primitive, Program, Step, WriteOp};
 
 /// A program that fills its list of operations anew whenever it is empty.
 pub(crate) struct Rounds<F> {
-    ops: VecDeque<Op>,
+    ops: VecDeque<Step>,
     rng: Rng,
     round: u64,
     fill: F,
 }
 
-impl<F: FnMut(u64, &mut Rng, &mut VecDeque<Op>) + 'static> Rounds<F> {
+impl<F: FnMut(u64, &mut Rng, &mut VecDeque<Step>) + 'static> Rounds<F> {
     /// `fill` gets the number of the round.
     pub fn boxed(rng: Rng, fill: F) -> Box<dyn Program> {
         Box::new(Rounds { ops: VecDeque::new(), rng, round: 0, fill })
     }
 }
 
-impl<F: FnMut(u64, &mut Rng, &mut VecDeque<Op>)> Program for Rounds<F> {
-    fn next(&mut self) -> Option<Op> {
+impl<F: FnMut(u64, &mut Rng, &mut VecDeque<Step>)> Program for Rounds<F> {
+    fn next(&mut self) -> Option<Step> {
         if self.ops.is_empty() {
             (self.fill)(self.round, &mut self.rng, &mut self.ops);
             self.round += 1;
@@ -38,8 +38,8 @@ pub(crate) fn about_ns(mean_us: u64, rng: &mut Rng) -> u64 {
 }
 
 /// Nanoseconds of microseconds, as processor time.
-pub(crate) fn cpu_us(us: u64) -> Op {
-    Op::Cpu { ns: us * 1000 }
+pub(crate) fn cpu_us(us: u64) -> Step {
+    Step::Cpu { ns: us * 1000 }
 }
 
 /// A file system's journal, like ext4's with jbd2 in ordered mode.
@@ -68,7 +68,7 @@ impl Journal {
         Rounds::boxed(rng, move |round, _, ops| {
             let first = self.first_block + round * length % (self.blocks / length * length);
             let write = |tag, at: u64, waits| {
-                Op::Write(WriteOp {
+                Step::Write(WriteOp {
                     tag,
                     first_block: first + at,
                     blocks: 1,
@@ -77,35 +77,35 @@ impl Journal {
                     data: DataKind::Journal,
                 })
             };
-            ops.push_back(Op::Collect { event: self.commit });
-            ops.push_back(Op::Lock { lock: self.transaction, mode: Mode::Write });
+            ops.push_back(Step::Collect { event: self.commit });
+            ops.push_back(Step::Lock { lock: self.transaction, mode: Mode::Write });
             ops.push_back(cpu_us(20));
-            ops.push_back(Op::Unlock { lock: self.transaction });
+            ops.push_back(Step::Unlock { lock: self.transaction });
             if let Some(tag) = self.ordered_tag {
-                ops.push_back(Op::WaitIo { target: IoTarget::Tag(tag), primitive: Primitive::LockPage });
+                ops.push_back(Step::WaitIo { target: IoTarget::Tag(tag), primitive: Primitive::LockPage });
             }
             ops.push_back(write(None, 0, false));
             ops.extend((0..self.files).map(|file| write(Some(file), 1 + u64::from(file), false)));
-            ops.push_back(Op::Fsync);
+            ops.push_back(Step::Fsync);
             ops.push_back(write(None, length - 1, true));
-            ops.push_back(Op::Deliver { event: self.commit });
+            ops.push_back(Step::Deliver { event: self.commit });
         })
     }
 
     /// Asks for a commit every so often.
     pub fn timer(self, interval_us: u64, rng: Rng) -> Box<dyn Program> {
         Rounds::boxed(rng, move |_, _, ops| {
-            ops.extend([cpu_us(interval_us), Op::Call { event: self.commit }]);
+            ops.extend([cpu_us(interval_us), Step::Call { event: self.commit }]);
         })
     }
 
     /// Changes a file's inode buffer, as a write to the file does.
-    pub fn change(self, file: u32, ops: &mut VecDeque<Op>) {
+    pub fn change(self, file: u32, ops: &mut VecDeque<Step>) {
         ops.extend([
-            Op::Lock { lock: self.transaction, mode: Mode::Read },
-            Op::WaitIo { target: IoTarget::Tag(file), primitive: Primitive::ShadowBuffer },
+            Step::Lock { lock: self.transaction, mode: Mode::Read },
+            Step::WaitIo { target: IoTarget::Tag(file), primitive: Primitive::ShadowBuffer },
             cpu_us(5),
-            Op::Unlock { lock: self.transaction },
+            Step::Unlock { lock: self.transaction },
         ]);
     }
 }

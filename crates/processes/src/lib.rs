@@ -36,8 +36,8 @@ pub use recovery::{PowerCut, cut_power};
 pub use redis::RedisSettings;
 pub use report::{Latency, Reasons, RequestsReport, WaitReport, WriteCounts};
 pub use script::{
-    DataKind, EventInfo, IoTarget, MAX_CPU_NS, MAX_SCRIPT_ITEMS, MAX_WRITE_BLOCKS, Mode, Op, Primitive,
-    Program, Script, WriteOp,
+    DataKind, EventInfo, IoTarget, MAX_CPU_NS, MAX_SCRIPT_ITEMS, MAX_WRITE_BLOCKS, Mode, Primitive, Program,
+    Script, Step, WriteOp,
 };
 
 use lode_policy::request_oriented::{AdmissionOptions, ProcessId};

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use lode_types::Rng;
 
 use crate::background::{Journal, Rounds, about_ns, cpu_us};
-use crate::script::{DataKind, EventInfo, IoTarget, Mode, Op, Primitive, Program, Script, WriteOp};
+use crate::script::{DataKind, EventInfo, IoTarget, Mode, Primitive, Program, Script, Step, WriteOp};
 use crate::{MAX_SCRIPT_ITEMS, RequestsError, check};
 
 /// How the model works. Values are [assumed] where nothing else is said.
@@ -157,40 +157,40 @@ impl PostgresSettings {
         let (settings, journal) = (*self, self.journal());
         Rounds::boxed(rng, move |round, rng, ops| {
             if round == 0 {
-                ops.push_back(Op::SetCritical(true));
+                ops.push_back(Step::SetCritical(true));
                 // So that they do not all come at once.
-                ops.push_back(Op::Cpu { ns: rng.below(settings.transaction_cpu_us * 1000) });
+                ops.push_back(Step::Cpu { ns: rng.below(settings.transaction_cpu_us * 1000) });
             }
-            ops.push_back(Op::RequestBegin);
-            ops.push_back(Op::Cpu { ns: about_ns(settings.transaction_cpu_us, rng) });
+            ops.push_back(Step::RequestBegin);
+            ops.push_back(Step::Cpu { ns: about_ns(settings.transaction_cpu_us, rng) });
             for _ in 0..Self::times(settings.evictions_percent, rng) {
                 let page = settings.page(rng);
                 settings.evict(page, journal, ops);
             }
             ops.extend([
-                Op::LockOrJoin { lock: WAL, skip_ops: 2 },
-                Op::Append { blocks: settings.commit_blocks },
-                Op::Unlock { lock: WAL },
-                Op::RequestEnd { requests: 1 },
+                Step::LockOrJoin { lock: WAL, skip_ops: 2 },
+                Step::Append { blocks: settings.commit_blocks },
+                Step::Unlock { lock: WAL },
+                Step::RequestEnd { requests: 1 },
             ]);
             let due = |every| (round + 1).is_multiple_of(every);
             if due(WRITEBACK_TRANSACTIONS) {
-                ops.push_back(Op::Signal { event: WRITEBACK });
+                ops.push_back(Step::Signal { event: WRITEBACK });
             }
             if due(settings.checkpoint_transactions) {
-                ops.push_back(Op::Signal { event: CHECKPOINT });
+                ops.push_back(Step::Signal { event: CHECKPOINT });
             }
         })
     }
 
     /// A page goes to the kernel: under the file's mutex, when it is not being written.
-    fn evict(&self, page: u64, journal: Journal, ops: &mut VecDeque<Op>) {
+    fn evict(&self, page: u64, journal: Journal, ops: &mut VecDeque<Step>) {
         let file = (page % u64::from(self.files)) as u32;
-        ops.push_back(Op::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
+        ops.push_back(Step::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
         journal.change(file, ops);
-        ops.push_back(Op::WaitIo { target: IoTarget::Block(page), primitive: Primitive::LockPage });
+        ops.push_back(Step::WaitIo { target: IoTarget::Block(page), primitive: Primitive::LockPage });
         ops.push_back(cpu_us(5));
-        ops.push_back(Op::Unlock { lock: FIRST_FILE + file });
+        ops.push_back(Step::Unlock { lock: FIRST_FILE + file });
     }
 
     /// Writes many pages synchronously, in order and file by file, when every backend has done its share of transactions.
@@ -198,21 +198,21 @@ impl PostgresSettings {
         let (settings, journal) = (*self, self.journal());
         let pages = u64::from(self.backends) * self.checkpoint_transactions * self.checkpoint_percent / 100;
         Rounds::boxed(rng, move |_, rng, ops| {
-            ops.extend((0..settings.backends).map(|_| Op::Wait { event: CHECKPOINT }));
+            ops.extend((0..settings.backends).map(|_| Step::Wait { event: CHECKPOINT }));
             let mut dirty: Vec<u64> = (0..pages).map(|_| settings.page(rng)).collect();
             let file_of = |page: u64| (page % u64::from(settings.files)) as u32;
             dirty.sort_unstable_by_key(|&page| (file_of(page), page));
             for of_file in dirty.chunk_by(|a, b| file_of(*a) == file_of(*b)) {
                 let file = file_of(of_file[0]);
                 for run in of_file.chunks(settings.checkpoint_run as usize) {
-                    ops.push_back(Op::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
+                    ops.push_back(Step::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
                     journal.change(file, ops);
                     ops.extend(run.iter().map(|&page| page_write(page, true)));
-                    ops.push_back(Op::Unlock { lock: FIRST_FILE + file });
+                    ops.push_back(Step::Unlock { lock: FIRST_FILE + file });
                     ops.push_back(cpu_us(50));
                 }
             }
-            ops.push_back(Op::Call { event: COMMIT });
+            ops.push_back(Step::Call { event: COMMIT });
             // The checkpoint's record.
             ops.extend(log_write(1));
         })
@@ -223,11 +223,11 @@ impl PostgresSettings {
         let settings = *self;
         let pages = u64::from(self.backends) * WRITEBACK_TRANSACTIONS * self.writeback_percent / 100;
         Rounds::boxed(rng, move |_, rng, ops| {
-            ops.extend((0..settings.backends).map(|_| Op::Wait { event: WRITEBACK }));
+            ops.extend((0..settings.backends).map(|_| Step::Wait { event: WRITEBACK }));
             let mut dirty: Vec<u64> = (0..pages).map(|_| settings.page(rng)).collect();
             dirty.sort_unstable();
             ops.extend(dirty.iter().map(|&page| page_write(page, false)));
-            ops.push_back(Op::Fsync);
+            ops.push_back(Step::Fsync);
         })
     }
 
@@ -240,17 +240,17 @@ impl PostgresSettings {
     }
 }
 
-fn page_write(page: u64, sync: bool) -> Op {
-    Op::Write(WriteOp { tag: None, first_block: page, blocks: 1, sync, waits: sync, data: DataKind::Db })
+fn page_write(page: u64, sync: bool) -> Step {
+    Step::Write(WriteOp { tag: None, first_block: page, blocks: 1, sync, waits: sync, data: DataKind::Db })
 }
 
 /// Whoever holds the lock of the log is critical (paper, section 6).
-fn log_write(blocks: u32) -> [Op; 5] {
+fn log_write(blocks: u32) -> [Step; 5] {
     [
-        Op::Lock { lock: WAL, mode: Mode::Write },
-        Op::SetCritical(true),
-        Op::Append { blocks },
-        Op::SetCritical(false),
-        Op::Unlock { lock: WAL },
+        Step::Lock { lock: WAL, mode: Mode::Write },
+        Step::SetCritical(true),
+        Step::Append { blocks },
+        Step::SetCritical(false),
+        Step::Unlock { lock: WAL },
     ]
 }

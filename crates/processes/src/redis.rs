@@ -4,7 +4,7 @@
 use lode_types::Rng;
 
 use crate::background::{Journal, Rounds, about_ns, cpu_us};
-use crate::script::{DataKind, EventInfo, Mode, Op, Primitive, Program, Script, WriteOp};
+use crate::script::{DataKind, EventInfo, Mode, Primitive, Program, Script, Step, WriteOp};
 use crate::{RequestsError, check};
 
 /// How the model works. Values are [assumed] where nothing else is said.
@@ -126,27 +126,27 @@ impl RedisSettings {
         let (settings, journal) = (*self, self.journal());
         Rounds::boxed(rng, move |round, rng, ops| {
             if round == 0 {
-                ops.push_back(Op::SetCritical(true));
+                ops.push_back(Step::SetCritical(true));
             }
-            ops.push_back(Op::RequestBegin);
-            ops.push_back(Op::Cpu {
+            ops.push_back(Step::RequestBegin);
+            ops.push_back(Step::Cpu {
                 ns: about_ns(settings.request_cpu_us * u64::from(settings.clients), rng),
             });
             let updates =
                 (0..settings.clients).filter(|_| rng.chance(settings.updates_percent)).count() as u64;
             let mut blocks = updates.div_ceil(settings.updates_per_block);
             if blocks > 0 {
-                ops.push_back(Op::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
+                ops.push_back(Step::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
                 journal.change(file, ops);
-                ops.push_back(Op::Unlock { lock: FIRST_FILE + file });
+                ops.push_back(Step::Unlock { lock: FIRST_FILE + file });
                 while blocks > 0 {
                     let now = blocks.min(64);
-                    ops.push_back(Op::Append { blocks: now as u32 });
+                    ops.push_back(Step::Append { blocks: now as u32 });
                     blocks -= now;
                 }
-                ops.push_back(Op::Call { event: COMMIT });
+                ops.push_back(Step::Call { event: COMMIT });
             }
-            ops.push_back(Op::RequestEnd { requests: settings.clients });
+            ops.push_back(Step::RequestEnd { requests: settings.clients });
         })
     }
 
@@ -155,15 +155,15 @@ impl RedisSettings {
         let settings = *self;
         let pieces = self.snapshot_blocks / (u64::from(self.writeback_blocks) * self.writeback_depth);
         Rounds::boxed(rng, move |_, rng, ops| {
-            ops.push_back(Op::Cpu { ns: about_ns(settings.snapshot_interval_us, rng) });
+            ops.push_back(Step::Cpu { ns: about_ns(settings.snapshot_interval_us, rng) });
             for _ in 0..pieces {
                 ops.push_back(cpu_us(1000));
-                ops.push_back(Op::Signal { event: WRITEBACK });
-                ops.push_back(Op::Wait { event: WRITTEN });
+                ops.push_back(Step::Signal { event: WRITEBACK });
+                ops.push_back(Step::Wait { event: WRITTEN });
             }
             let first = JOURNAL_BLOCKS + rng.below(settings.snapshot_blocks);
             ops.extend((0..SNAPSHOT_TAIL).map(|i| {
-                Op::Write(WriteOp {
+                Step::Write(WriteOp {
                     tag: None,
                     first_block: first + i,
                     blocks: 1,
@@ -172,7 +172,7 @@ impl RedisSettings {
                     data: DataKind::Db,
                 })
             }));
-            ops.push_back(Op::Call { event: COMMIT });
+            ops.push_back(Step::Call { event: COMMIT });
         })
     }
 
@@ -182,10 +182,10 @@ impl RedisSettings {
         let (blocks, depth) = (u64::from(self.writeback_blocks), self.writeback_depth);
         let area = self.snapshot_blocks.max(blocks) * u64::from(self.instances);
         Rounds::boxed(rng, move |round, _, ops| {
-            ops.push_back(Op::Wait { event: WRITEBACK });
+            ops.push_back(Step::Wait { event: WRITEBACK });
             for i in 0..depth {
                 let first_block = JOURNAL_BLOCKS + (round * depth + i) % (area / blocks) * blocks;
-                ops.push_back(Op::Write(WriteOp {
+                ops.push_back(Step::Write(WriteOp {
                     tag: Some(settings.instances),
                     first_block,
                     blocks: settings.writeback_blocks,
@@ -194,8 +194,8 @@ impl RedisSettings {
                     data: DataKind::Db,
                 }));
             }
-            ops.push_back(Op::Fsync);
-            ops.push_back(Op::Signal { event: WRITTEN });
+            ops.push_back(Step::Fsync);
+            ops.push_back(Step::Signal { event: WRITTEN });
         })
     }
 }

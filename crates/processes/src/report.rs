@@ -133,7 +133,7 @@ struct Waits {
 
 /// Counts that begin anew when the warm-up is over.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct ProcessCounts {
     pub writes: WriteCounts,
     pub critical: [Reasons; 3],
     pub inheritances: u64,
@@ -141,9 +141,9 @@ pub(crate) struct Tally {
     waits: [Waits; Primitive::ALL.len()],
 }
 
-impl Tally {
-    pub fn new() -> Tally {
-        Tally {
+impl ProcessCounts {
+    pub fn new() -> ProcessCounts {
+        ProcessCounts {
             writes: WriteCounts::default(),
             critical: Default::default(),
             inheritances: 0,

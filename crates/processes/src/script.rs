@@ -117,7 +117,7 @@ pub enum IoTarget {
 
 /// One operation of a process.
 #[derive(Clone, Copy, Debug)]
-pub enum Op {
+pub enum Step {
     /// Uses the processor, or sleeps.
     Cpu {
         /// For so long.
@@ -199,11 +199,11 @@ pub enum Op {
 /// the same work.
 pub trait Program {
     /// The next operation; `None`: the process ends.
-    fn next(&mut self) -> Option<Op>;
+    fn next(&mut self) -> Option<Step>;
 }
 
-impl Program for std::vec::IntoIter<Op> {
-    fn next(&mut self) -> Option<Op> {
+impl Program for std::vec::IntoIter<Step> {
+    fn next(&mut self) -> Option<Step> {
         Iterator::next(self)
     }
 }
@@ -269,7 +269,7 @@ impl Script {
     }
 
     /// Why an operation cannot be carried out.
-    pub(crate) fn complaint(&self, op: &Op) -> Option<&'static str> {
+    pub(crate) fn complaint(&self, op: &Step) -> Option<&'static str> {
         let lock =
             |lock: LockId| (lock as usize >= self.locks.len()).then_some("use a lock that does not exist");
         let event = |event: EventId| {
@@ -277,14 +277,16 @@ impl Script {
         };
         let tag = |tag: u32| (tag >= self.tags).then_some("use a tag that does not exist");
         match *op {
-            Op::Cpu { ns } => (ns > MAX_CPU_NS).then_some("use the processor for more than an hour"),
-            Op::Lock { lock: id, .. } | Op::LockOrJoin { lock: id, .. } | Op::Unlock { lock: id } => lock(id),
-            Op::Wait { event: id }
-            | Op::Signal { event: id }
-            | Op::Call { event: id }
-            | Op::Collect { event: id }
-            | Op::Deliver { event: id } => event(id),
-            Op::Write(WriteOp { first_block, blocks, tag: name, .. }) => {
+            Step::Cpu { ns } => (ns > MAX_CPU_NS).then_some("use the processor for more than an hour"),
+            Step::Lock { lock: id, .. } | Step::LockOrJoin { lock: id, .. } | Step::Unlock { lock: id } => {
+                lock(id)
+            }
+            Step::Wait { event: id }
+            | Step::Signal { event: id }
+            | Step::Call { event: id }
+            | Step::Collect { event: id }
+            | Step::Deliver { event: id } => event(id),
+            Step::Write(WriteOp { first_block, blocks, tag: name, .. }) => {
                 if blocks == 0 || blocks > MAX_WRITE_BLOCKS {
                     Some("write no block, or more than 64")
                 } else if first_block.checked_add(u64::from(blocks)).is_none() {
@@ -293,14 +295,16 @@ impl Script {
                     name.and_then(tag)
                 }
             }
-            Op::Append { blocks } => {
+            Step::Append { blocks } => {
                 let fits = blocks > 0 && blocks <= MAX_WRITE_BLOCKS && u64::from(blocks) <= self.log_blocks;
                 (!fits).then_some("append no block, more than 64, or more than the log has")
             }
-            Op::WaitIo { target: IoTarget::Tag(id), .. } => tag(id),
-            Op::WaitIo { .. } | Op::Fsync | Op::RequestBegin | Op::RequestEnd { .. } | Op::SetCritical(_) => {
-                None
-            }
+            Step::WaitIo { target: IoTarget::Tag(id), .. } => tag(id),
+            Step::WaitIo { .. }
+            | Step::Fsync
+            | Step::RequestBegin
+            | Step::RequestEnd { .. }
+            | Step::SetCritical(_) => None,
         }
     }
 }

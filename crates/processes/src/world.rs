@@ -7,8 +7,8 @@ use lode_policy::request_oriented::{Admission, Consequence, Object, ProcessId, W
 
 use crate::device::CommandId;
 use crate::io::Io;
-use crate::report::{RequestsReport, Tally};
-use crate::script::{DataKind, Op, Primitive, Script, WriteOp};
+use crate::report::{ProcessCounts, RequestsReport};
+use crate::script::{DataKind, Primitive, Script, Step, WriteOp};
 use crate::sync::{Event, Lock, Want, Woken};
 use crate::{MAX_CACHE_BLOCKS, MAX_OPS_AT_ONCE, RequestsError, RunConfig, check};
 
@@ -50,7 +50,7 @@ pub(crate) struct World {
     pub config: RunConfig,
     pub clock: Clock,
     pub admission: Admission,
-    pub tally: Tally,
+    pub tally: ProcessCounts,
     pub io: Io,
     processes: Vec<Process>,
     locks: Vec<Lock>,
@@ -77,7 +77,7 @@ impl World {
             config: *config,
             clock: Clock::default(),
             admission,
-            tally: Tally::new(),
+            tally: ProcessCounts::new(),
             io: Io::new(config, &script, tracks_contents),
             processes: script.programs.iter().map(|_| Process::default()).collect(),
             locks: script.locks.iter().map(|_| Lock::default()).collect(),
@@ -112,7 +112,7 @@ impl World {
             happened += 1;
             if !self.warm && at_ns >= self.config.warm_up_ns {
                 self.warm = true;
-                self.tally = Tally::new();
+                self.tally = ProcessCounts::new();
             }
             match happening {
                 Happening::Resume(process) => self.ready.push_back(process),
@@ -149,61 +149,61 @@ impl World {
     }
 
     /// True: the process goes on at once.
-    fn execute(&mut self, process: ProcessId, op: Op) -> Result<bool, RequestsError> {
+    fn execute(&mut self, process: ProcessId, op: Step) -> Result<bool, RequestsError> {
         let now_ns = self.clock.now_ns;
         match op {
-            Op::Cpu { ns } => {
+            Step::Cpu { ns } => {
                 self.clock.after(ns, Happening::Resume(process));
                 return Ok(false);
             }
-            Op::Lock { lock, mode } => return Ok(self.lock(process, lock, Want::Own(mode))),
-            Op::LockOrJoin { lock, skip_ops } => {
+            Step::Lock { lock, mode } => return Ok(self.lock(process, lock, Want::Own(mode))),
+            Step::LockOrJoin { lock, skip_ops } => {
                 return Ok(self.lock(process, lock, Want::Join { skip_ops }));
             }
-            Op::Unlock { lock } => self.unlock(process, lock)?,
-            Op::Wait { event } => {
+            Step::Unlock { lock } => self.unlock(process, lock)?,
+            Step::Wait { event } => {
                 if !self.events[event as usize].wait(process) {
                     self.block(process, Object::Event(event), self.script.events[event as usize].primitive);
                     return Ok(false);
                 }
             }
-            Op::Signal { event } => {
+            Step::Signal { event } => {
                 if let Some(next) = self.events[event as usize].signal() {
                     self.unblock(next);
                 }
             }
-            Op::Call { event } => {
+            Step::Call { event } => {
                 let server = self.events[event as usize].call(process);
                 self.block(process, Object::Event(event), self.script.events[event as usize].primitive);
                 self.ready.extend(server);
                 return Ok(false);
             }
-            Op::Collect { event } => return Ok(self.events[event as usize].collect(process)),
-            Op::Deliver { event } => {
+            Step::Collect { event } => return Ok(self.events[event as usize].collect(process)),
+            Step::Deliver { event } => {
                 let served = self.events[event as usize].deliver();
                 served.into_iter().for_each(|caller| self.unblock(caller));
             }
-            Op::Write(write) => return Ok(self.write(process, &write)),
-            Op::Append { blocks } => {
+            Step::Write(write) => return Ok(self.write(process, &write)),
+            Step::Append { blocks } => {
                 let first_block = self.io.append(blocks);
                 let write =
                     WriteOp { tag: None, first_block, blocks, sync: true, waits: true, data: DataKind::Log };
                 return Ok(self.write(process, &write));
             }
-            Op::WaitIo { target, primitive } => {
+            Step::WaitIo { target, primitive } => {
                 if let Some(write) = self.io.find(target) {
                     self.wait_for_write(process, write, primitive);
                     return Ok(false);
                 }
             }
-            Op::Fsync => return Ok(self.fsync(process)),
-            Op::RequestBegin => self.processes[process as usize].request_ns = Some(now_ns),
-            Op::RequestEnd { requests } => {
+            Step::Fsync => return Ok(self.fsync(process)),
+            Step::RequestBegin => self.processes[process as usize].request_ns = Some(now_ns),
+            Step::RequestEnd { requests } => {
                 if let Some(since_ns) = self.processes[process as usize].request_ns.take() {
                     self.tally.served(now_ns - since_ns, requests);
                 }
             }
-            Op::SetCritical(critical) => {
+            Step::SetCritical(critical) => {
                 self.admission.set_critical(process, critical, &mut self.out);
                 self.follow();
             }

@@ -23,7 +23,7 @@ use lode_policy::{
 };
 use lode_replay::{Driver, ServiceTimes};
 use lode_trace::{ReadOptions, open_trace};
-use lode_types::{BlockSize, Level, Op, Origin, TraceRequest};
+use lode_types::{BlockSize, Level, Origin, RequestOp, TraceRequest};
 
 /// Replays of each scheme; odd.
 const ROUNDS: usize = 3;
@@ -316,7 +316,7 @@ fn unpack(time_ns: u64, packed: u32) -> TraceRequest {
         offset_bytes: u64::from(packed & !WRITE) * 4096,
         length_bytes: 4096,
         volume: 0,
-        op: if packed & WRITE == 0 { Op::Read } else { Op::Write },
+        op: if packed & WRITE == 0 { RequestOp::Read } else { RequestOp::Write },
         origin: Origin::UNKNOWN,
     }
 }

@@ -3,7 +3,7 @@
 use lode_hardware::ServiceTimes;
 use lode_policy::{Arrival, Hint, Mirrors, Quota, Scheme, Settings, Sizer};
 use lode_trace::vm_block;
-use lode_types::{Access, AccessOp, BlockPart, BlockSize, Op, TraceRequest, blocks_of};
+use lode_types::{Access, BlockPart, BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
 
 use crate::error::ReplayError;
 use crate::intervals::Intervals;
@@ -154,19 +154,19 @@ impl<T: Scheme> Driver<T> {
             self.add_vms(vm as usize + 1, Quota::default());
         }
         let op = match request.op {
-            Op::Read => AccessOp::Read,
-            Op::Write => AccessOp::Write,
-            Op::Trim => {
+            RequestOp::Read => Direction::Read,
+            RequestOp::Write => Direction::Write,
+            RequestOp::Trim => {
                 self.vms[vm as usize].1.trims += 1;
-                AccessOp::Write
+                Direction::Write
             }
-            Op::Flush => {
+            RequestOp::Flush => {
                 self.vms[vm as usize].1.flushes += 1;
                 return Ok(());
             }
         };
         let TraceRequest { time_ns, offset_bytes, length_bytes, origin, .. } = *request;
-        let (size, way) = (self.block_size, Way { vm, is_discard: request.op == Op::Trim });
+        let (size, way) = (self.block_size, Way { vm, is_discard: request.op == RequestOp::Trim });
         // Most requests are one whole block.
         let block = size.block_of(offset_bytes);
         let access = Access { block: first_block | block, op, partial: false, origin };

@@ -9,7 +9,7 @@ use lode_types::{Access, BlockNo, Level};
 use crate::driver::Driver;
 use crate::error::ReplayError;
 use crate::recording::Recording;
-use crate::run::{Options, Source};
+use crate::run::{Options, RequestStream};
 
 /// The future of every VM of a recording, by number.
 #[derive(Clone, Debug)]

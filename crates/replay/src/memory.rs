@@ -4,9 +4,9 @@
 use lode_policy::{most_memory_bytes as most_memory_bytes_of_vm, most_memory_bytes_of_all};
 use lode_reuse::DistinctBlocks;
 use lode_trace::{TraceError, vm_block};
-use lode_types::{BlockSize, Op, blocks_of};
+use lode_types::{BlockSize, RequestOp, blocks_of};
 
-use crate::run::{Options, Source};
+use crate::run::{Options, RequestStream};
 
 /// Bytes that the tables of a replay take at most, when its VMs have so many different blocks each, by number; no VM has
 /// more than the scheme keeps track of, so that [`u64::MAX`] stands for what is not known. The traces are not in it, nor their future.
@@ -27,14 +27,16 @@ pub fn most_memory_bytes(options: &Options, distinct_blocks: &[u64]) -> u64 {
 ///
 /// # Errors
 /// Those of reading a trace.
-pub fn count_distinct_blocks<S: Source>(
+pub fn count_distinct_blocks<S: RequestStream>(
     mut source: S,
     block_size: BlockSize,
     progress: &mut dyn FnMut(&S, usize),
 ) -> Result<Vec<u64>, TraceError> {
     let (mut vms, mut batch) = (Vec::new(), Vec::new());
     while source.next_batch(&mut batch)? > 0 {
-        for (vm, request) in batch.iter().filter(|(_, request)| matches!(request.op, Op::Read | Op::Write)) {
+        for (vm, request) in
+            batch.iter().filter(|(_, request)| matches!(request.op, RequestOp::Read | RequestOp::Write))
+        {
             if *vm as usize >= vms.len() {
                 vms.resize_with(*vm as usize + 1, DistinctBlocks::new);
             }

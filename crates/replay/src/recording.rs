@@ -4,7 +4,7 @@ use lode_trace::TraceError;
 use lode_types::{OriginFields, TraceRequest};
 
 use crate::inputs::InputReport;
-use crate::run::Source;
+use crate::run::RequestStream;
 
 /// Requests given at once.
 const BATCH: usize = 4096;
@@ -26,7 +26,7 @@ impl Recording {
     ///
     /// # Errors
     /// Those of reading a trace.
-    pub fn of<S: Source>(
+    pub fn of<S: RequestStream>(
         mut source: S,
         most_bytes: u64,
         progress: &mut dyn FnMut(&S, usize),
@@ -82,7 +82,7 @@ pub struct Playback<'a> {
     at: usize,
 }
 
-impl Source for Playback<'_> {
+impl RequestStream for Playback<'_> {
     fn next_batch(&mut self, out: &mut Vec<(u32, TraceRequest)>) -> Result<usize, TraceError> {
         let rest = &self.recording.requests[self.at..];
         let next = &rest[..rest.len().min(BATCH)];

@@ -35,7 +35,7 @@ pub struct Options {
 }
 
 /// Where requests come from, by time.
-pub trait Source {
+pub trait RequestStream {
     /// Replaces `out` by the next requests with the numbers of their VMs, and says how many; zero at the end.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ pub trait Source {
     fn warnings(&self) -> Vec<String>;
 }
 
-impl Source for Merge {
+impl RequestStream for Merge {
     fn next_batch(&mut self, out: &mut Vec<(u32, TraceRequest)>) -> Result<usize, TraceError> {
         Merge::next_batch(self, out)
     }
@@ -143,7 +143,7 @@ fn is_file(path: &Path) -> bool {
 /// [`ReplayError::Setting`] when the scheme does not use a level that there is, needs one that there is not, needs the
 /// future, or to know more of who asks than the traces tell;
 /// [`ReplayError::Trace`].
-pub fn replay<S: Source>(
+pub fn replay<S: RequestStream>(
     source: S,
     options: &Options,
     known_vms: Option<usize>,
@@ -156,7 +156,7 @@ pub fn replay<S: Source>(
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_foreseeing<S: Source>(
+pub fn replay_foreseeing<S: RequestStream>(
     mut source: S,
     options: &Options,
     known_vms: Option<usize>,
@@ -204,7 +204,7 @@ impl Run {
         Ok(Run { driver, span: QuickSpan::default(), input_spans: Vec::new(), vm_inputs: Vec::new() })
     }
 
-    fn take(&mut self, batch: &[(u32, TraceRequest)], source: &dyn Source) -> Result<(), ReplayError> {
+    fn take(&mut self, batch: &[(u32, TraceRequest)], source: &dyn RequestStream) -> Result<(), ReplayError> {
         for (vm, request) in batch {
             self.span.add(request.time_ns);
             let vm_number = *vm as usize;
@@ -262,7 +262,7 @@ fn length_ns(span: &QuickSpan) -> Option<u64> {
     span.usual_ns().map(|(first, last)| last - first)
 }
 
-fn report(run: &Run, source: &dyn Source, options: &Options) -> Report {
+fn report(run: &Run, source: &dyn RequestStream, options: &Options) -> Report {
     let driver = &run.driver;
     let late = late_warning(run, options);
     let names = source.vm_names();

@@ -8,7 +8,7 @@
 
 use lode_hardware::{Disk, Operations, ServiceTimes};
 use lode_policy::{CopySource, Counters, Effect, Sink, Watcher};
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 /// Takes one VM's effects.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,7 +89,7 @@ impl Tally {
 
     /// Requests that were reads; the others were writes.
     pub fn read_requests(&self) -> u64 {
-        self.requests[AccessOp::Read as usize]
+        self.requests[Direction::Read as usize]
     }
 
     /// Read requests of which no block came from the backing disk.
@@ -100,7 +100,7 @@ impl Tally {
     /// Adds another VM's counts and times, but not the work of its devices.
     pub fn add(&mut self, other: &Tally) {
         self.decided.add(&other.decided);
-        for op in [AccessOp::Read, AccessOp::Write] {
+        for op in [Direction::Read, Direction::Write] {
             self.accesses[op as usize] += other.accesses[op as usize];
             self.requests[op as usize] += other.requests[op as usize];
         }
@@ -127,7 +127,7 @@ impl Watcher for Tally {
     }
 
     #[inline]
-    fn end_request(&mut self, op: AccessOp) {
+    fn end_request(&mut self, op: Direction) {
         self.requests[op as usize] += 1;
         self.latency_ns = self.latency_ns.saturating_add(std::mem::take(&mut self.request_ns));
         self.read_request_misses += u64::from(std::mem::take(&mut self.request_missed));
@@ -193,7 +193,7 @@ mod tests {
     use lode_policy::CopyReason;
     use lode_types::{Level, Origin};
 
-    fn request(tally: &mut Tally, op: AccessOp, parts: &[(u64, &[Effect])]) -> u64 {
+    fn request(tally: &mut Tally, op: Direction, parts: &[(u64, &[Effect])]) -> u64 {
         let before = tally.latency_ns;
         for &(block, effects) in parts {
             tally.begin_access(&Access { block, op, partial: false, origin: Origin::UNKNOWN });
@@ -209,17 +209,17 @@ mod tests {
         let mut tally = Tally::new(times);
         let dram = Effect::ReadLevel { level: Level::Dram, slot: 0 };
         let ssd = Effect::ReadLevel { level: Level::Ssd, slot: 0 };
-        let ns = request(&mut tally, AccessOp::Read, &[(0, &[dram]), (1, &[ssd]), (2, &[dram])]);
+        let ns = request(&mut tally, Direction::Read, &[(0, &[dram]), (1, &[ssd]), (2, &[dram])]);
         assert_eq!(ns, times.ssd_read_ns);
         assert_eq!(
-            request(&mut tally, AccessOp::Read, &[(3, &[Effect::ReadBacking])]),
+            request(&mut tally, Direction::Read, &[(3, &[Effect::ReadBacking])]),
             times.backing.random_read.ns
         );
         assert_eq!(
-            request(&mut tally, AccessOp::Read, &[(4, &[Effect::ReadBacking])]),
+            request(&mut tally, Direction::Read, &[(4, &[Effect::ReadBacking])]),
             times.backing.sequential_read.ns
         );
-        assert_eq!(request(&mut tally, AccessOp::Read, &[(0, &[dram])]), times.dram_ns);
+        assert_eq!(request(&mut tally, Direction::Read, &[(0, &[dram])]), times.dram_ns);
         assert_eq!((tally.read_requests(), tally.read_request_hits(), tally.counters().requests), (4, 2, 4));
     }
 
@@ -235,18 +235,18 @@ mod tests {
             evict(Level::Ssd, 4, false),
             evict(Level::ReadSsd, 4, false),
         ];
-        request(&mut tally, AccessOp::Read, &[(0, &effects)]);
+        request(&mut tally, Direction::Read, &[(0, &effects)]);
         let from = CopySource::Level { level: Level::Dram, slot: 0 };
         let reason = CopyReason::Move;
         let copy = Effect::Copy { to: Level::ReadSsd, slot: 0, block: 5, from, reason };
-        request(&mut tally, AccessOp::Read, &[(0, &[copy])]);
+        request(&mut tally, Direction::Read, &[(0, &[copy])]);
         let done = tally.operations();
         assert_eq!((done.ssd_reads, done.read_ssd_reads, done.backing_writes), (1, 1, 2));
         assert_eq!((done.dram_reads, done.read_ssd_writes, done.ssd_writes), (1, 1, 0));
         // From DRAM where the second copy is there; not when it comes and goes later.
         request(
             &mut tally,
-            AccessOp::Write,
+            Direction::Write,
             &[
                 (0, &[evict(Level::Ssd, 6, true), evict(Level::Dram, 6, false)]),
                 (0, &[evict(Level::Ssd, 7, true)]),
@@ -264,13 +264,13 @@ mod tests {
         let write = Effect::WriteLevel { level: Level::Ssd, slot: 0, hit: true, dirty: true };
         let merge = Effect::MergeLevel { level: Level::Ssd, slot: 0 };
         let evict = Effect::Evict { level: Level::Ssd, slot: 1, block: 9, dirty: true };
-        assert_eq!(request(&mut tally, AccessOp::Write, &[(0, &[evict, write])]), times.ssd_write_ns);
-        let merged = request(&mut tally, AccessOp::Write, &[(0, &[merge, write])]);
+        assert_eq!(request(&mut tally, Direction::Write, &[(0, &[evict, write])]), times.ssd_write_ns);
+        let merged = request(&mut tally, Direction::Write, &[(0, &[merge, write])]);
         assert_eq!(merged, times.ssd_read_ns + times.ssd_write_ns);
-        let both = request(&mut tally, AccessOp::Write, &[(5, &[write, Effect::WriteBacking])]);
+        let both = request(&mut tally, Direction::Write, &[(5, &[write, Effect::WriteBacking])]);
         assert_eq!(both, times.backing.random_read.ns);
         // The write-back above did not move the head, the write to the backing disk did.
-        let next = request(&mut tally, AccessOp::Write, &[(6, &[Effect::WriteBacking])]);
+        let next = request(&mut tally, Direction::Write, &[(6, &[Effect::WriteBacking])]);
         assert_eq!(next, times.backing.sequential_read.ns);
         assert_eq!((tally.read_requests(), tally.counters().requests), (0, 4));
     }

@@ -6,7 +6,7 @@
 use common::{WRITES_PERCENT, ZIPF_EXPONENT, zipf_trace};
 use lode_reuse::parallel::{ChunkScan, join};
 use lode_reuse::{CounterStacksConfig, Curve, CurveKind, JointProfiler, Method, Profiler};
-use lode_types::AccessOp;
+use lode_types::Direction;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ const BATCH: usize = 4096;
 /// Sizes, evenly spaced, at which curves are compared.
 const SIZES: u64 = 200;
 
-type Trace = [(AccessOp, u64)];
+type Trace = [(Direction, u64)];
 
 fn curve(kind: CurveKind, method: Method, salt: u64, trace: &Trace) -> Curve {
     let mut profiler = Profiler::new(kind, method, salt).expect("the parameters are in range");

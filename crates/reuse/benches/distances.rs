@@ -5,7 +5,7 @@
 
 use common::{WRITES_PERCENT, ZIPF_EXPONENT, zipf_trace};
 use lode_reuse::{Distances, Metric, RoStack, WbwoStack};
-use lode_types::AccessOp;
+use lode_types::Direction;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ fn seconds(run: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-fn yardstick(trace: &[(AccessOp, u64)]) -> f64 {
+fn yardstick(trace: &[(Direction, u64)]) -> f64 {
     seconds(|| {
         let mut ids: hashbrown::HashMap<u64, u32> = hashbrown::HashMap::new();
         let mut sum = 0u64;

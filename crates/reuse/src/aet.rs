@@ -13,7 +13,7 @@ use crate::error::ReuseError;
 use crate::log_bins::LogBins;
 use crate::sample::{FILTERED, Sample};
 use crate::tracker::{Seen, Tracker};
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// Bins of reuse times: exact up to 512 accesses, then 256 an octave.
 type Times = LogBins<8>;
@@ -56,7 +56,7 @@ impl Aet {
     }
 
     /// Adds the next accesses of the stream.
-    pub(crate) fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    pub(crate) fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         for first in (0..batch.len()).step_by(FILTERED) {
             let mut filtered = self.sample.filter(batch, first);
             self.make_time();
@@ -72,10 +72,10 @@ impl Aet {
         Ok(())
     }
 
-    fn follow(&mut self, op: AccessOp, block: BlockNo, now: u64) -> Result<(), ReuseError> {
+    fn follow(&mut self, op: Direction, block: BlockNo, now: u64) -> Result<(), ReuseError> {
         let seen = Seen::of(block);
         let weight = 1.0 / self.sample.rate();
-        let may_hit = if self.counts_writes || op == AccessOp::Read { weight } else { 0.0 };
+        let may_hit = if self.counts_writes || op == Direction::Read { weight } else { 0.0 };
         let word = (now >> self.unit_bits) as u32;
         match self.tracker.find(seen) {
             Some((place, before)) => {
@@ -171,7 +171,7 @@ impl Aet {
 mod tests {
     use super::*;
     use crate::profiler::Method;
-    use lode_types::AccessOp::{Read, Write};
+    use lode_types::Direction::{Read, Write};
     use proptest::prelude::*;
     use std::collections::HashMap;
 
@@ -180,7 +180,7 @@ mod tests {
     }
 
     /// The formula word by word: hits of a cache of `size` blocks.
-    fn hits(trace: &[(AccessOp, u64)], size: u64, counts: impl Fn(AccessOp) -> bool) -> u64 {
+    fn hits(trace: &[(Direction, u64)], size: u64, counts: impl Fn(Direction) -> bool) -> u64 {
         let mut last = HashMap::new();
         let times: Vec<Option<usize>> =
             (0..trace.len()).map(|at| last.insert(trace[at].1, at).map(|before| at - before)).collect();

@@ -5,10 +5,10 @@
 use crate::distance::Distances;
 use crate::error::ReuseError;
 use crate::ro_stack::RoStack;
-use crate::tally::Tally;
+use crate::tally::DistanceTally;
 use crate::tracker::{Follow, distances_of_all};
 use crate::wbwo_stack::WbwoStack;
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// An exact analyser of one stream of block accesses.
 ///
@@ -18,13 +18,13 @@ pub trait Analyser {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the access is then not counted.
-    fn access(&mut self, op: AccessOp, block: BlockNo) -> Result<Option<u32>, ReuseError>;
+    fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<u32>, ReuseError>;
 
     /// Adds many accesses, faster than one at a time.
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
-    fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError>;
+    fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError>;
 
     /// The same, and replaces `depths` by what [`Analyser::access`] would give for each of them.
     ///
@@ -32,18 +32,18 @@ pub trait Analyser {
     /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted and have depths.
     fn depths_of_all(
         &mut self,
-        batch: &[(AccessOp, BlockNo)],
+        batch: &[(Direction, BlockNo)],
         depths: &mut Vec<Option<u32>>,
     ) -> Result<(), ReuseError>;
 
     /// Counts so far.
-    fn tally(&self) -> &Tally;
+    fn tally(&self) -> &DistanceTally;
 
     /// Starts the counts again and keeps the history.
     fn clear_tally(&mut self);
 
     /// Starts the counts again, keeps the history, and hands over the counts so far with their memory.
-    fn take_tally(&mut self) -> Tally;
+    fn take_tally(&mut self) -> DistanceTally;
 
     /// Starts everything again and keeps the memory.
     fn forget(&mut self);
@@ -59,24 +59,24 @@ pub trait Analyser {
 }
 
 impl Analyser for Distances {
-    fn access(&mut self, op: AccessOp, block: BlockNo) -> Result<Option<u32>, ReuseError> {
+    fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<u32>, ReuseError> {
         let reuse = Distances::access(self, op, block)?;
         Ok(reuse.filter(|reuse| reuse.useful).map(|reuse| reuse.distance))
     }
 
-    fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         Distances::access_all(self, batch)
     }
 
     fn depths_of_all(
         &mut self,
-        batch: &[(AccessOp, BlockNo)],
+        batch: &[(Direction, BlockNo)],
         depths: &mut Vec<Option<u32>>,
     ) -> Result<(), ReuseError> {
         distances_of_all(self, batch, depths)
     }
 
-    fn tally(&self) -> &Tally {
+    fn tally(&self) -> &DistanceTally {
         Distances::tally(self)
     }
 
@@ -84,7 +84,7 @@ impl Analyser for Distances {
         Distances::clear_tally(self);
     }
 
-    fn take_tally(&mut self) -> Tally {
+    fn take_tally(&mut self) -> DistanceTally {
         std::mem::take(self.tally_mut())
     }
 
@@ -109,23 +109,23 @@ impl Analyser for Distances {
 macro_rules! stack_is_analyser {
     ($stack:ty) => {
         impl Analyser for $stack {
-            fn access(&mut self, op: AccessOp, block: BlockNo) -> Result<Option<u32>, ReuseError> {
+            fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<u32>, ReuseError> {
                 <$stack>::access(self, op, block)
             }
 
-            fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+            fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
                 <$stack>::access_all(self, batch)
             }
 
             fn depths_of_all(
                 &mut self,
-                batch: &[(AccessOp, BlockNo)],
+                batch: &[(Direction, BlockNo)],
                 depths: &mut Vec<Option<u32>>,
             ) -> Result<(), ReuseError> {
                 distances_of_all(self, batch, depths)
             }
 
-            fn tally(&self) -> &Tally {
+            fn tally(&self) -> &DistanceTally {
                 <$stack>::tally(self)
             }
 
@@ -133,7 +133,7 @@ macro_rules! stack_is_analyser {
                 <$stack>::clear_tally(self);
             }
 
-            fn take_tally(&mut self) -> Tally {
+            fn take_tally(&mut self) -> DistanceTally {
                 std::mem::take(self.tally_mut())
             }
 

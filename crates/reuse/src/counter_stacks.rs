@@ -21,7 +21,7 @@ use crate::error::ReuseError;
 use crate::hyper_log_log::{HyperLogLog, PRECISION_BITS};
 use crate::log_bins::LogBins;
 use crate::ordered::mix;
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 use std::ops::RangeInclusive;
 
 /// Bins of sizes: an error of at most one in 512.
@@ -172,13 +172,13 @@ impl<C: Counter> CounterStacks<C> {
     }
 
     /// Adds the next accesses of the stream.
-    pub(crate) fn access_all(&mut self, mut batch: &[(AccessOp, BlockNo)]) {
+    pub(crate) fn access_all(&mut self, mut batch: &[(Direction, BlockNo)]) {
         while !batch.is_empty() {
             let room = (self.steps.accesses - self.in_step) as usize;
             let (now, later) = batch.split_at(room.min(batch.len()));
             for &(op, block) in now {
                 self.step.add(block);
-                self.reads += u64::from(op == AccessOp::Read);
+                self.reads += u64::from(op == Direction::Read);
             }
             self.in_step += now.len() as u32;
             self.accesses += now.len() as u64;
@@ -272,7 +272,7 @@ impl<C: Counter> CounterStacks<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lode_types::AccessOp::Read;
+    use lode_types::Direction::Read;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -331,7 +331,7 @@ mod tests {
         hits
     }
 
-    fn reads(trace: &[u64]) -> Vec<(AccessOp, u64)> {
+    fn reads(trace: &[u64]) -> Vec<(Direction, u64)> {
         trace.iter().map(|&block| (Read, block)).collect()
     }
 

@@ -6,10 +6,10 @@
 //! with the distances.
 
 use crate::error::ReuseError;
-use crate::tally::Tally;
+use crate::tally::DistanceTally;
 use crate::timeline::{NEVER, Timeline};
 use crate::tracker::{Follow, Seen, Tracker, follow_all};
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// Which accesses count, and which of them are useful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,7 +72,7 @@ pub struct Distances {
     metric: Metric,
     tracker: Tracker,
     timeline: Timeline,
-    tally: Tally,
+    tally: DistanceTally,
 }
 
 impl Distances {
@@ -87,7 +87,7 @@ impl Distances {
             metric,
             tracker: Tracker::with_capacity(blocks),
             timeline: Timeline::with_capacity(blocks),
-            tally: Tally::default(),
+            tally: DistanceTally::default(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Distances {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the access is then not counted.
-    pub fn access(&mut self, op: AccessOp, block: BlockNo) -> Result<Option<Reuse>, ReuseError> {
+    pub fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<Reuse>, ReuseError> {
         let reuse = self.step(op, Seen::of(block))?;
         self.count(op);
         if let Some(Reuse { distance, useful: true }) = reuse {
@@ -113,12 +113,12 @@ impl Distances {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
-    pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         follow_all(self, batch)
     }
 
     /// Counts so far.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &DistanceTally {
         &self.tally
     }
 
@@ -152,11 +152,11 @@ impl Distances {
 
     /// The distance of an access, which is not counted yet.
     #[inline(always)]
-    pub(crate) fn step(&mut self, op: AccessOp, seen: Seen) -> Result<Option<Reuse>, ReuseError> {
+    pub(crate) fn step(&mut self, op: Direction, seen: Seen) -> Result<Option<Reuse>, ReuseError> {
         if self.timeline.is_full() {
             self.make_room();
         }
-        let is_read = op == AccessOp::Read;
+        let is_read = op == Direction::Read;
         let found = self.tracker.find(seen);
         let is_reference = match self.metric {
             Metric::PodRo | Metric::PodRoIgnoringWrites => is_read,
@@ -185,9 +185,9 @@ impl Distances {
 
     /// Counts an access of the stream.
     #[inline(always)]
-    pub(crate) fn count(&mut self, op: AccessOp) {
+    pub(crate) fn count(&mut self, op: Direction) {
         self.tally.accesses += 1;
-        self.tally.reads += u64::from(op == AccessOp::Read);
+        self.tally.reads += u64::from(op == Direction::Read);
     }
 
     #[cold]
@@ -207,7 +207,7 @@ impl Follow for Distances {
     }
 
     #[inline(always)]
-    fn tally_mut(&mut self) -> &mut Tally {
+    fn tally_mut(&mut self) -> &mut DistanceTally {
         &mut self.tally
     }
 
@@ -217,7 +217,7 @@ impl Follow for Distances {
     }
 
     #[inline(always)]
-    fn follow(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
+    fn follow(&mut self, op: Direction, seen: Seen) -> Result<Option<u32>, ReuseError> {
         let reuse = self.step(op, seen)?;
         self.count(op);
         Ok(reuse.filter(|reuse| reuse.useful).map(|reuse| reuse.distance))

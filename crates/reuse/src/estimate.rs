@@ -23,8 +23,8 @@
 
 use crate::curve::{Certainty, Curve, CurvePoint, ErrorPoint};
 use crate::log_bins::LogBins;
-use crate::tally::Tally;
-use lode_types::AccessOp;
+use crate::tally::DistanceTally;
+use lode_types::Direction;
 
 /// Sizes are kept with an error of at most one in 512.
 type Sizes = LogBins<8>;
@@ -71,7 +71,7 @@ impl Estimate {
     }
 
     /// Takes over what was counted while every block was followed.
-    pub(crate) fn add_exact(&mut self, tally: &Tally) {
+    pub(crate) fn add_exact(&mut self, tally: &DistanceTally) {
         for (distance, count) in tally.histogram().iter() {
             self.add_hits(u64::from(distance) + 1, count as f64);
         }
@@ -89,9 +89,9 @@ impl Estimate {
 
     /// Counts one access to a followed block; `depth` in the sample.
     #[inline]
-    pub(crate) fn add_followed(&mut self, op: AccessOp, group: usize, depth: Option<u32>, rate: f64) {
+    pub(crate) fn add_followed(&mut self, op: Direction, group: usize, depth: Option<u32>, rate: f64) {
         self.followed_accesses += 1;
-        if !self.counts_writes && op == AccessOp::Write {
+        if !self.counts_writes && op == Direction::Write {
             return;
         }
         let weight = 1.0 / rate;

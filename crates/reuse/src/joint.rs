@@ -14,7 +14,7 @@ use crate::ro_stack::RoStack;
 use crate::sample::Sample;
 use crate::shards::STEP;
 use crate::wbwo_stack::WbwoStack;
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// Sizes of pairs are kept with an error of at most one in 16; those below 32 exactly.
 type PairSizes = LogBins<4>;
@@ -44,7 +44,7 @@ impl Both for InTurn {
 }
 
 /// Accesses of one step.
-type Step<'a> = &'a [(AccessOp, BlockNo)];
+type Step<'a> = &'a [(Direction, BlockNo)];
 
 /// What a stack found of each step.
 type Depths = Vec<Vec<Option<u32>>>;
@@ -62,7 +62,7 @@ pub struct JointProfiler {
     writes: u64,
     /// Of the latest steps, the accesses that are followed, and their depths. Not counted as memory held: they are as long as
     /// what is added at once.
-    followed: Vec<Vec<(AccessOp, BlockNo)>>,
+    followed: Vec<Vec<(Direction, BlockNo)>>,
     depths: [Depths; 2],
 }
 
@@ -135,7 +135,7 @@ impl JointProfiler {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]: lower the rate, or sample from the beginning.
-    pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         self.access_batches(&[batch], &InTurn)
     }
 
@@ -168,7 +168,7 @@ impl JointProfiler {
 
     fn take_steps(&mut self, steps: &[Step<'_>], both: &impl Both) -> Result<(), ReuseError> {
         for step in steps {
-            let reads = step.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
+            let reads = step.iter().filter(|access| access.0 == Direction::Read).count() as u64;
             self.reads += reads;
             self.writes += step.len() as u64 - reads;
             let estimates = self.estimates.iter_mut().flatten();

@@ -46,7 +46,7 @@ pub use prefetch::prefetch_slice;
 pub use profiler::{CurveKind, Method, Profiler, RECOMMENDED_SAMPLE_BLOCKS};
 pub use ro_stack::RoStack;
 pub use sample::{LEAST_BLOCKS, MIN_FOLLOWED_BLOCKS, Sample};
-pub use tally::{Histogram, Tally};
+pub use tally::{DistanceTally, Histogram};
 pub use timeline::{NEVER, Remap, Timeline};
 pub use tracker::MAX_BLOCKS;
 pub use wbwo_stack::WbwoStack;

@@ -16,16 +16,16 @@ use crate::curve::Curve;
 use crate::distance::{Distances, Metric};
 use crate::error::ReuseError;
 use crate::profiler::CurveKind;
-use crate::tally::Tally;
+use crate::tally::DistanceTally;
 use crate::tracker::{Follow, Seen, Tracker, follow_all};
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// One piece of a stream.
 #[derive(Clone, Debug)]
 pub struct ChunkScan {
     distances: Distances,
     /// The first access of every block, in order.
-    first: Vec<(AccessOp, Seen)>,
+    first: Vec<(Direction, Seen)>,
 }
 
 impl ChunkScan {
@@ -49,7 +49,7 @@ impl ChunkScan {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
-    pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         follow_all(self, batch)
     }
 
@@ -65,12 +65,12 @@ impl ChunkScan {
 
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> usize {
-        self.distances.memory_bytes() + self.first.capacity() * size_of::<(AccessOp, Seen)>()
+        self.distances.memory_bytes() + self.first.capacity() * size_of::<(Direction, Seen)>()
     }
 
     /// One access, which is not counted; its distance when it is useful.
     #[inline(always)]
-    fn step(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
+    fn step(&mut self, op: Direction, seen: Seen) -> Result<Option<u32>, ReuseError> {
         let reuse = self.distances.step(op, seen)?;
         // With these metrics, every access but a block's first is a re-access.
         if reuse.is_none() {
@@ -87,7 +87,7 @@ impl Follow for ChunkScan {
     }
 
     #[inline(always)]
-    fn tally_mut(&mut self) -> &mut Tally {
+    fn tally_mut(&mut self) -> &mut DistanceTally {
         self.distances.tally_mut()
     }
 
@@ -97,7 +97,7 @@ impl Follow for ChunkScan {
     }
 
     #[inline(always)]
-    fn follow(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
+    fn follow(&mut self, op: Direction, seen: Seen) -> Result<Option<u32>, ReuseError> {
         let distance = self.step(op, seen)?;
         self.distances.count(op);
         Ok(distance)

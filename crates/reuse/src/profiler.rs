@@ -13,7 +13,7 @@ use crate::ro_stack::RoStack;
 use crate::sample::Sample;
 use crate::shards::Shards;
 use crate::wbwo_stack::WbwoStack;
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// Which curve: hits of LRU caches of every size under a write policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,7 +121,7 @@ impl Profiler {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]: lower the rate in time, or sample from the beginning.
-    pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         match &mut self.state {
             State::Stack(stack) => stack.access_all(batch),
             State::Aet(aet) => aet.access_all(batch),

@@ -7,10 +7,10 @@
 //! owner, so that an access costs O(log n). It must not know how hits are used.
 
 use crate::error::ReuseError;
-use crate::tally::Tally;
+use crate::tally::DistanceTally;
 use crate::timeline::{NEVER, Timeline};
 use crate::tracker::{Follow, Seen, Tracker, follow_all};
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 use std::collections::BinaryHeap;
 
 /// Depths of reads in the stack of read-only caches of every size at once.
@@ -22,7 +22,7 @@ pub struct RoStack {
     timeline: Timeline,
     /// Positions of the holes, the topmost (latest) first.
     holes: BinaryHeap<u32>,
-    tally: Tally,
+    tally: DistanceTally,
 }
 
 impl RoStack {
@@ -35,7 +35,7 @@ impl RoStack {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the access is then not counted.
-    pub fn access(&mut self, op: AccessOp, block: BlockNo) -> Result<Option<u32>, ReuseError> {
+    pub fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<u32>, ReuseError> {
         let depth = self.follow(op, Seen::of(block))?;
         if let Some(depth) = depth {
             self.tally.histogram.record(depth);
@@ -47,12 +47,12 @@ impl RoStack {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
-    pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         follow_all(self, batch)
     }
 
     /// Counts so far.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &DistanceTally {
         &self.tally
     }
 
@@ -130,7 +130,7 @@ impl Follow for RoStack {
     }
 
     #[inline(always)]
-    fn tally_mut(&mut self) -> &mut Tally {
+    fn tally_mut(&mut self) -> &mut DistanceTally {
         &mut self.tally
     }
 
@@ -140,11 +140,11 @@ impl Follow for RoStack {
     }
 
     #[inline(always)]
-    fn follow(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
+    fn follow(&mut self, op: Direction, seen: Seen) -> Result<Option<u32>, ReuseError> {
         if self.timeline.is_full() {
             self.make_room();
         }
-        let is_read = op == AccessOp::Read;
+        let is_read = op == Direction::Read;
         let found = self.tracker.find(seen);
         let position = found.map_or(NEVER, |(_, position)| position);
         let is_cached = self.timeline.is_live(position);

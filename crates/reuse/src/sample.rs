@@ -21,7 +21,7 @@
 use crate::error::ReuseError;
 use crate::prefetch::prefetch_slice;
 use crate::profiler::Method;
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// Fewest blocks that a sample may be limited to, and fewest that are left when a rate is halved.
 pub const MIN_FOLLOWED_BLOCKS: u32 = 64;
@@ -44,7 +44,7 @@ pub(crate) const FILTERED: usize = 64;
 const AHEAD: usize = 2 * FILTERED;
 
 /// Accesses of a cache line of 64 bytes.
-const IN_LINE: usize = 64 / size_of::<(AccessOp, BlockNo)>();
+const IN_LINE: usize = 64 / size_of::<(Direction, BlockNo)>();
 
 /// Odd, without a pattern in their bits: parts of the fractions of e and of the square root of 2.
 const SPREAD: u64 = 0xb7e1_5162_8aed_2a6b;
@@ -174,7 +174,7 @@ impl Sample {
 
     /// Which of the next accesses, from number `first` of `batch` on, are followed.
     #[inline(always)]
-    pub(crate) fn filter(&self, batch: &[(AccessOp, BlockNo)], first: usize) -> Filtered {
+    pub(crate) fn filter(&self, batch: &[(Direction, BlockNo)], first: usize) -> Filtered {
         let accesses = &batch[first..batch.len().min(first + FILTERED)];
         for line in 0..FILTERED / IN_LINE {
             prefetch_slice(batch, first + AHEAD + line * IN_LINE);
@@ -183,7 +183,7 @@ impl Sample {
         // What is refused, because it is the carry of the comparison, and moves in with one instruction.
         for &(op, block) in accesses {
             refused = refused << 1 | u64::from(self.threshold < self.hash(block));
-            writes += u64::from(op == AccessOp::Write);
+            writes += u64::from(op == Direction::Write);
         }
         let len = accesses.len() as u64;
         let followed = (!refused).checked_shl((FILTERED as u64 - len) as u32).unwrap_or(0);
@@ -274,7 +274,7 @@ mod tests {
 
         #[test]
         fn filters_as_it_follows(salt in any::<u64>(), blocks in prop::collection::vec((any::<bool>(), 0u64..5000), 0..200)) {
-            let op = |is_read| if is_read { AccessOp::Read } else { AccessOp::Write };
+            let op = |is_read| if is_read { Direction::Read } else { Direction::Write };
             let accesses: Vec<_> = blocks.iter().map(|&(is_read, block)| (op(is_read), block)).collect();
             for sample in [Sample::at_rate(0.3, salt), Sample::new(Method::Exact, salt)].map(|s| s.expect("in range")) {
                 let (mut found, mut len, mut reads) = (Vec::new(), 0, 0);
@@ -284,7 +284,7 @@ mod tests {
                     found.extend(filtered);
                 }
                 prop_assert_eq!(len, accesses.len() as u64);
-                prop_assert_eq!(reads, accesses.iter().filter(|a| a.0 == AccessOp::Read).count() as u64);
+                prop_assert_eq!(reads, accesses.iter().filter(|a| a.0 == Direction::Read).count() as u64);
                 let expected: Vec<_> = (0..accesses.len()).filter(|&at| sample.follows(accesses[at].1)).collect();
                 prop_assert_eq!(found, expected);
             }

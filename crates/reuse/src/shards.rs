@@ -7,7 +7,7 @@ use crate::curve::Curve;
 use crate::error::ReuseError;
 use crate::estimate::{Estimate, GROUPS};
 use crate::sample::{FILTERED, Sample};
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// Most accesses between two looks at whether the sample has become too large.
 pub(crate) const STEP: usize = 4096;
@@ -20,7 +20,7 @@ pub(crate) struct Shards {
     estimate: Option<Estimate>,
     counts_writes: bool,
     /// Of the latest accesses, those that are followed, and their depths.
-    followed: Vec<(AccessOp, BlockNo)>,
+    followed: Vec<(Direction, BlockNo)>,
     depths: Vec<Option<u32>>,
 }
 
@@ -31,7 +31,7 @@ impl Shards {
     }
 
     /// Adds the next accesses of the stream.
-    pub(crate) fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    pub(crate) fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         let mut rest = batch;
         while self.estimate.is_none() && !rest.is_empty() {
             // As many as cannot exceed the limit, but never too few to be worth a batch.
@@ -50,8 +50,8 @@ impl Shards {
     /// Adds the next accesses of the stream, and follows those of the sample as it is before them.
     fn access_sampled(
         &mut self,
-        step: &[(AccessOp, BlockNo)],
-        followed: &mut Vec<(AccessOp, BlockNo)>,
+        step: &[(Direction, BlockNo)],
+        followed: &mut Vec<(Direction, BlockNo)>,
     ) -> Result<(), ReuseError> {
         let Some(estimate) = &mut self.estimate else { return Ok(()) };
         followed.clear();

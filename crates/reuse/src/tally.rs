@@ -93,13 +93,13 @@ impl Histogram {
 
 /// What an analyser has counted: the distances of useful accesses, and the length of the stream.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct DistanceTally {
     pub(crate) histogram: Histogram,
     pub(crate) accesses: u64,
     pub(crate) reads: u64,
 }
 
-impl Tally {
+impl DistanceTally {
     /// Distances of the useful accesses.
     pub fn histogram(&self) -> &Histogram {
         &self.histogram
@@ -137,7 +137,7 @@ impl Tally {
     }
 
     /// Adds all that another tally counted.
-    pub(crate) fn add_all(&mut self, other: &Tally) {
+    pub(crate) fn add_all(&mut self, other: &DistanceTally) {
         self.histogram.add_all(&other.histogram);
         self.accesses += other.accesses;
         self.reads += other.reads;
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn curve_has_a_point_for_each_rise() {
-        let mut tally = Tally { accesses: 8, reads: 6, ..Tally::default() };
+        let mut tally = DistanceTally { accesses: 8, reads: 6, ..DistanceTally::default() };
         for distance in [4, 0, 4, 9] {
             tally.histogram.record(distance);
         }

@@ -4,9 +4,9 @@
 
 use crate::error::ReuseError;
 use crate::ordered::{Bucket, OrderedTable, mix, unmix};
-use crate::tally::Tally;
+use crate::tally::DistanceTally;
 use crate::timeline::MAX_LIVE;
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// Most distinct blocks that one analyser follows.
 pub const MAX_BLOCKS: u32 = MAX_LIVE;
@@ -130,13 +130,13 @@ impl Tracker {
 pub(crate) trait Follow {
     fn tracker(&self) -> &Tracker;
 
-    fn tally_mut(&mut self) -> &mut Tally;
+    fn tally_mut(&mut self) -> &mut DistanceTally;
 
     /// Loads what an access to a block with this word will need.
     fn prefetch(&self, word: u32);
 
     /// Follows one access; returns the distance to be recorded.
-    fn follow(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError>;
+    fn follow(&mut self, op: Direction, seen: Seen) -> Result<Option<u32>, ReuseError>;
 }
 
 /// Accesses that are loaded together. Loads in a tight loop overlap, also in their address translation, which loads
@@ -148,7 +148,7 @@ const GROUP: usize = 32;
 #[inline(always)]
 fn follow_each(
     analyser: &mut impl Follow,
-    batch: &[(AccessOp, BlockNo)],
+    batch: &[(Direction, BlockNo)],
     mut counted: impl FnMut(Option<u32>),
 ) -> Result<(), ReuseError> {
     let mut groups = batch.chunks(GROUP).peekable();
@@ -189,7 +189,7 @@ fn follow_each(
 /// Follows a batch of accesses and counts their distances.
 pub(crate) fn follow_all(
     analyser: &mut impl Follow,
-    batch: &[(AccessOp, BlockNo)],
+    batch: &[(Direction, BlockNo)],
 ) -> Result<(), ReuseError> {
     follow_each(analyser, batch, |_| {})
 }
@@ -197,7 +197,7 @@ pub(crate) fn follow_all(
 /// Follows a batch of accesses, counts their distances, and replaces `distances` by one entry for each of them.
 pub(crate) fn distances_of_all(
     analyser: &mut impl Follow,
-    batch: &[(AccessOp, BlockNo)],
+    batch: &[(Direction, BlockNo)],
     distances: &mut Vec<Option<u32>>,
 ) -> Result<(), ReuseError> {
     distances.clear();
@@ -205,7 +205,7 @@ pub(crate) fn distances_of_all(
 }
 
 #[inline(always)]
-fn load_records(tracker: &Tracker, group: &[(AccessOp, BlockNo)], seen: &mut [Seen; GROUP]) {
+fn load_records(tracker: &Tracker, group: &[(Direction, BlockNo)], seen: &mut [Seen; GROUP]) {
     for (seen, &(_, block)) in seen.iter_mut().zip(group) {
         *seen = Seen::of(block);
         tracker.table.prefetch(seen.mixed);

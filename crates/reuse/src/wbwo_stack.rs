@@ -26,10 +26,10 @@
 use crate::bits::BitRow;
 use crate::error::ReuseError;
 use crate::min_tree::{MinTree, NONE};
-use crate::tally::Tally;
+use crate::tally::DistanceTally;
 use crate::timeline::{NEVER, Timeline};
 use crate::tracker::{Follow, Seen, Tracker, follow_all};
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 use std::cmp::Reverse;
 
 /// Blocks that the smallest stack has room for.
@@ -57,7 +57,7 @@ pub struct WbwoStack {
     times: MinTree,
     /// The slack of guards, by depth.
     slack: MinTree,
-    tally: Tally,
+    tally: DistanceTally,
 }
 
 impl WbwoStack {
@@ -70,7 +70,7 @@ impl WbwoStack {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the access is then not counted.
-    pub fn access(&mut self, op: AccessOp, block: BlockNo) -> Result<Option<u32>, ReuseError> {
+    pub fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<u32>, ReuseError> {
         let depth = self.follow(op, Seen::of(block))?;
         if let Some(depth) = depth {
             self.tally.histogram.record(depth);
@@ -82,12 +82,12 @@ impl WbwoStack {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
-    pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         follow_all(self, batch)
     }
 
     /// Counts so far.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &DistanceTally {
         &self.tally
     }
 
@@ -349,7 +349,7 @@ impl Follow for WbwoStack {
     }
 
     #[inline(always)]
-    fn tally_mut(&mut self) -> &mut Tally {
+    fn tally_mut(&mut self) -> &mut DistanceTally {
         &mut self.tally
     }
 
@@ -365,11 +365,11 @@ impl Follow for WbwoStack {
         }
     }
 
-    fn follow(&mut self, op: AccessOp, seen: Seen) -> Result<Option<u32>, ReuseError> {
+    fn follow(&mut self, op: Direction, seen: Seen) -> Result<Option<u32>, ReuseError> {
         if self.timeline.is_full() {
             self.make_room();
         }
-        let is_read = op == AccessOp::Read;
+        let is_read = op == Direction::Read;
         let mut depth = None;
         match self.tracker.find(seen) {
             Some((_, id)) if is_read => depth = Some(self.read(id)),

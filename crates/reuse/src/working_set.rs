@@ -4,7 +4,7 @@ use crate::error::ReuseError;
 use crate::profiler::Method;
 use crate::sample::{FILTERED, Sample};
 use crate::tracker::{Seen, Tracker};
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 
 /// Counts the distinct blocks of one interval after the other.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl WorkingSet {
     ///
     /// # Errors
     /// [`ReuseError::TooManyBlocks`]: take a sample.
-    pub fn access_all(&mut self, batch: &[(AccessOp, BlockNo)]) -> Result<(), ReuseError> {
+    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         for first in (0..batch.len()).step_by(FILTERED) {
             let mut filtered = self.sample.filter(batch, first);
             self.accesses += filtered.len;

@@ -1,15 +1,15 @@
 //! Distances against their definition, and curves against one cache of every size.
 
-use lode_reuse::{Curve, Distances, Metric, ReuseError, RoStack, Tally, WbwoStack};
-use lode_types::AccessOp::{self, Read, Write};
+use lode_reuse::{Curve, DistanceTally, Distances, Metric, ReuseError, RoStack, WbwoStack};
+use lode_types::Direction::{self, Read, Write};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-type Trace = Vec<(AccessOp, u64)>;
+type Trace = Vec<(Direction, u64)>;
 
 /// The definition, word by word: reference stream, useful accesses, distinct blocks strictly between.
-fn defined_distances(metric: Metric, trace: &[(AccessOp, u64)]) -> Vec<Option<(u32, bool)>> {
+fn defined_distances(metric: Metric, trace: &[(Direction, u64)]) -> Vec<Option<(u32, bool)>> {
     let written_before =
         |at: usize| trace[..at].iter().any(|&(op, block)| op == Write && block == trace[at].1);
     let is_reference = |at: usize| match metric {
@@ -40,7 +40,7 @@ enum Policy {
 }
 
 /// Hits, of reads and of all accesses, of one LRU cache of `size` blocks.
-fn cache_hits(policy: Policy, size: usize, trace: &[(AccessOp, u64)]) -> (u64, u64) {
+fn cache_hits(policy: Policy, size: usize, trace: &[(Direction, u64)]) -> (u64, u64) {
     let mut lru: Vec<u64> = Vec::new();
     let (mut read_hits, mut hits) = (0, 0);
     for &(op, block) in trace {
@@ -65,19 +65,19 @@ fn cache_hits(policy: Policy, size: usize, trace: &[(AccessOp, u64)]) -> (u64, u
     (read_hits, hits)
 }
 
-fn ro_depths(trace: &[(AccessOp, u64)]) -> (Vec<Option<u32>>, Tally) {
+fn ro_depths(trace: &[(Direction, u64)]) -> (Vec<Option<u32>>, DistanceTally) {
     let mut stack = RoStack::new();
     let depths = trace.iter().map(|&(op, block)| stack.access(op, block).expect("few blocks")).collect();
     (depths, stack.tally().clone())
 }
 
-fn wbwo_depths(trace: &[(AccessOp, u64)]) -> (Vec<Option<u32>>, Tally) {
+fn wbwo_depths(trace: &[(Direction, u64)]) -> (Vec<Option<u32>>, DistanceTally) {
     let mut stack = WbwoStack::new();
     let depths = trace.iter().map(|&(op, block)| stack.access(op, block).expect("few blocks")).collect();
     (depths, stack.tally().clone())
 }
 
-fn distances(metric: Metric, trace: &[(AccessOp, u64)]) -> (Vec<Option<(u32, bool)>>, Tally) {
+fn distances(metric: Metric, trace: &[(Direction, u64)]) -> (Vec<Option<(u32, bool)>>, DistanceTally) {
     let mut analyser = Distances::new(metric);
     let found = trace
         .iter()
@@ -229,7 +229,7 @@ fn pairs(value: &Value) -> Vec<(usize, u32)> {
     value.as_array().expect("a list of distances").iter().map(pair).collect()
 }
 
-fn check_vector(name: &str, expected: &Value, found: Vec<(usize, u32)>, tally: &Tally) {
+fn check_vector(name: &str, expected: &Value, found: Vec<(usize, u32)>, tally: &DistanceTally) {
     let listed = if expected["distances"].is_null() { &expected["depths"] } else { &expected["distances"] };
     assert_eq!(found, pairs(listed), "{name}");
     assert_eq!(tally.max().map(u64::from), expected["max"].as_u64(), "{name}");
@@ -318,7 +318,7 @@ fn figures_8_and_9_say_what_is_stated() {
 fn blocks_follow_from_the_largest_distance() {
     let vector = lode_testdata::vector("etica_eq2");
     let (block_size, expected) = (&vector["block_size"], &vector["expected"]);
-    let bytes = |trace: &[(AccessOp, u64)]| {
+    let bytes = |trace: &[(Direction, u64)]| {
         Some(distances(Metric::PodWb, trace).1.blocks_needed() * block_size.as_u64().expect("a size"))
     };
     assert_eq!(bytes(&[(Read, 1)]), expected["pod_none"].as_u64());

@@ -1,11 +1,11 @@
 //! Two levels at once against two caches, block by block.
 
 use lode_reuse::{Both, JointProfile, JointProfiler, Method, ReuseError, RoStack, WbwoStack};
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 use proptest::prelude::*;
 
 /// Hits of LRU caches of both kinds on one stream: of the first, and of the second beyond those.
-fn caches(stream: &[(AccessOp, BlockNo)], ro_blocks: u64, wbwo_blocks: u64) -> (u64, u64) {
+fn caches(stream: &[(Direction, BlockNo)], ro_blocks: u64, wbwo_blocks: u64) -> (u64, u64) {
     let (mut ro, mut wbwo): (Vec<BlockNo>, Vec<BlockNo>) = (Vec::new(), Vec::new());
     let (mut ro_hits, mut wbwo_hits) = (0, 0);
     let touch = |cache: &mut Vec<BlockNo>, block| {
@@ -21,7 +21,7 @@ fn caches(stream: &[(AccessOp, BlockNo)], ro_blocks: u64, wbwo_blocks: u64) -> (
         }
     };
     for &(op, block) in stream {
-        if op == AccessOp::Read {
+        if op == Direction::Read {
             let (in_ro, in_wbwo) = (touch(&mut ro, block), touch(&mut wbwo, block));
             ro_hits += u64::from(in_ro);
             wbwo_hits += u64::from(in_wbwo && !in_ro);
@@ -38,21 +38,21 @@ fn caches(stream: &[(AccessOp, BlockNo)], ro_blocks: u64, wbwo_blocks: u64) -> (
     (ro_hits, wbwo_hits)
 }
 
-fn profile(method: Method, stream: &[(AccessOp, BlockNo)]) -> JointProfile {
+fn profile(method: Method, stream: &[(Direction, BlockNo)]) -> JointProfile {
     let mut profiler = JointProfiler::new(method, 7).expect("in range");
     stream.chunks(1000).for_each(|chunk| profiler.access_all(chunk).expect("few blocks"));
     profiler.finish()
 }
 
 /// A skewed stream with a third of writes.
-fn skewed(accesses: u64, blocks: f64) -> Vec<(AccessOp, BlockNo)> {
+fn skewed(accesses: u64, blocks: f64) -> Vec<(Direction, BlockNo)> {
     let mut state = 9_u64;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as f64 / (1u64 << 31) as f64
     };
     let mut access = || {
-        let op = if next() < 0.33 { AccessOp::Write } else { AccessOp::Read };
+        let op = if next() < 0.33 { Direction::Write } else { Direction::Read };
         (op, (next().powi(3) * blocks) as u64)
     };
     (0..accesses).map(|_| access()).collect()
@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn every_pair_of_small_sizes_is_exact(
         stream in prop::collection::vec(
-            (prop_oneof![Just(AccessOp::Read), Just(AccessOp::Write)], 0u64..14), 0..120),
+            (prop_oneof![Just(Direction::Read), Just(Direction::Write)], 0u64..14), 0..120),
     ) {
         let profile = profile(Method::Exact, &stream);
         for ro_blocks in 0..16 {
@@ -73,9 +73,9 @@ proptest! {
                 prop_assert_eq!(profile.hits(ro_blocks, wbwo_blocks), expected, "{} {}", ro_blocks, wbwo_blocks);
             }
         }
-        let reads = stream.iter().filter(|access| access.0 == AccessOp::Read).count() as u64;
+        let reads = stream.iter().filter(|access| access.0 == Direction::Read).count() as u64;
         prop_assert_eq!((profile.reads(), profile.writes()), (reads, stream.len() as u64 - reads));
-        let written = stream.iter().filter(|access| access.0 == AccessOp::Write).map(|access| access.1);
+        let written = stream.iter().filter(|access| access.0 == Direction::Write).map(|access| access.1);
         let written = written.collect::<std::collections::BTreeSet<_>>().len() as u64;
         prop_assert_eq!(profile.written_blocks(), written);
     }

@@ -1,14 +1,14 @@
 //! Curves by models against exact ones.
 
 use lode_reuse::{CounterStacksConfig, Curve, CurveKind, Method, Profiler, ReuseError};
-use lode_types::AccessOp::{self, Read, Write};
+use lode_types::Direction::{self, Read, Write};
 
 #[path = "common/traces.rs"]
 mod traces;
 
 const SIZES: u64 = 200;
 
-fn profiler(kind: CurveKind, method: Method, trace: &[(AccessOp, u64)]) -> Profiler {
+fn profiler(kind: CurveKind, method: Method, trace: &[(Direction, u64)]) -> Profiler {
     let mut profiler = Profiler::new(kind, method, 0).expect("the method gives this kind of curve");
     trace.chunks(4096).for_each(|batch| profiler.access_all(batch).expect("few blocks"));
     profiler
@@ -20,7 +20,7 @@ fn mean_absolute_error(exact: &Curve, found: &Curve) -> f64 {
 }
 
 /// Zipf-like: a rank is drawn with a chance of about its inverse.
-fn zipf_trace(blocks: u64, len: usize) -> Vec<(AccessOp, u64)> {
+fn zipf_trace(blocks: u64, len: usize) -> Vec<(Direction, u64)> {
     let mut state = 99u64;
     let mut unit = move || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -3,11 +3,11 @@
 use lode_reuse::parallel::{ChunkScan, join};
 use lode_reuse::working_set::{WorkingSet, reuse_intensity};
 use lode_reuse::{Curve, CurveKind, Distances, Method, Metric, Profiler};
-use lode_types::AccessOp::{self, Read, Write};
+use lode_types::Direction::{self, Read, Write};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-type Trace = Vec<(AccessOp, u64)>;
+type Trace = Vec<(Direction, u64)>;
 
 fn trace(blocks: u64, len: usize) -> impl Strategy<Value = Trace> {
     let access = (any::<bool>(), 0..blocks).prop_map(|(is_read, b)| (if is_read { Read } else { Write }, b));
@@ -28,13 +28,13 @@ fn long_trace(seed: u64, blocks: u64, len: usize) -> Trace {
     (0..len).map(|_| access()).collect()
 }
 
-fn scan(kind: CurveKind, piece: &[(AccessOp, u64)]) -> ChunkScan {
+fn scan(kind: CurveKind, piece: &[(Direction, u64)]) -> ChunkScan {
     let mut scan = ChunkScan::new(kind).expect("a kind that can be cut");
     piece.chunks(50).for_each(|batch| scan.access_all(batch).expect("few blocks"));
     scan
 }
 
-fn whole(kind: CurveKind, trace: &[(AccessOp, u64)]) -> Curve {
+fn whole(kind: CurveKind, trace: &[(Direction, u64)]) -> Curve {
     let mut profiler = Profiler::new(kind, Method::Exact, 0).expect("exact");
     profiler.access_all(trace).expect("few blocks");
     profiler.curve()
@@ -186,7 +186,7 @@ fn working_sets_of_reads_and_writes_overlap_as_in_table_2() {
         let (reads, overlap) = (blocks("read"), blocks("overlap"));
         let read = (0..reads).map(|block| (Read, block));
         let written = (reads - overlap..).take(blocks("write") as usize).map(|block| (Write, block));
-        let distinct = |accesses: Vec<(AccessOp, u64)>| {
+        let distinct = |accesses: Vec<(Direction, u64)>| {
             let mut set = WorkingSet::new(Method::Exact, 0).expect("exact");
             set.access_all(&accesses).expect("few blocks");
             set.distinct_blocks()

@@ -1,7 +1,7 @@
 //! Sampled curves against exact ones: how far off they are, and whether they know it.
 
 use lode_reuse::{Curve, CurveKind, Distances, LEAST_BLOCKS, Method, Metric, Profiler, ReuseError, Sample};
-use lode_types::AccessOp::{Read, Write};
+use lode_types::Direction::{Read, Write};
 use proptest::prelude::*;
 
 #[path = "common/traces.rs"]

@@ -2,7 +2,7 @@
 
 use lode_reuse::sizing::{Method, Objective, Solver, VmDemand, WriteBuffer, divide, divide_by};
 use lode_reuse::{Curve, CurvePoint, Distances, Metric, ReuseError};
-use lode_types::AccessOp;
+use lode_types::Direction;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -262,7 +262,7 @@ fn large_problems_go_to_the_greedy_solver() {
 fn a_measured_curve_is_a_demand() {
     let mut analyser = Distances::new(Metric::Urd);
     for block in [1, 2, 3, 1, 1] {
-        analyser.access(AccessOp::Read, block).expect("few blocks");
+        analyser.access(Direction::Read, block).expect("few blocks");
     }
     let vm = VmDemand::new(&analyser.tally().curve());
     assert_eq!((vm.demand_blocks, vm.accesses, vm.hits_at(1), vm.hits_at(3)), (3, 5, 1, 2));

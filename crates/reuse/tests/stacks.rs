@@ -3,7 +3,7 @@
 
 use lists::{RoList, Stack, WbwoList};
 use lode_reuse::{Curve, Distances, Metric, RoStack, WbwoStack};
-use lode_types::AccessOp::{self, Read, Write};
+use lode_types::Direction::{self, Read, Write};
 use proptest::prelude::*;
 
 #[path = "common/lists.rs"]
@@ -18,7 +18,7 @@ impl Numbers {
         self.0 >> 33
     }
 
-    fn access(&mut self, blocks: u64, writes_percent: u64) -> (AccessOp, u64) {
+    fn access(&mut self, blocks: u64, writes_percent: u64) -> (Direction, u64) {
         let op = if self.next() % 100 < writes_percent { Write } else { Read };
         let range = if self.next().is_multiple_of(3) { blocks } else { blocks / 8 + 1 };
         (op, (self.next() % range).wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -151,7 +151,7 @@ fn forgetting_most_gives_memory_back() {
 /// One pass over some blocks.
 #[derive(Clone, Debug)]
 struct Pass {
-    op: AccessOp,
+    op: Direction,
     first: u64,
     len: u64,
     step: u64,
@@ -161,7 +161,7 @@ struct Pass {
 }
 
 impl Pass {
-    fn accesses(&self) -> impl Iterator<Item = (AccessOp, u64)> {
+    fn accesses(&self) -> impl Iterator<Item = (Direction, u64)> {
         (0..self.len).flat_map(|at| {
             let at = if self.is_backwards { self.len - 1 - at } else { at };
             let block = self.first + at * self.step;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::commands::Request;
+use crate::commands::ControlRequest;
 use crate::error::{ServerError, ServerErrorKind};
 
 /// Longest answer that is read.
@@ -27,7 +27,7 @@ struct Conversation<'c> {
 }
 
 impl Conversation<'_> {
-    fn begin<'c>(control: &'c Path, request: &Request) -> Result<Conversation<'c>, ServerError> {
+    fn begin<'c>(control: &'c Path, request: &ControlRequest) -> Result<Conversation<'c>, ServerError> {
         let failed = |error| no_answer(control, error);
         let mut stream = UnixStream::connect(control).map_err(failed)?;
         stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
@@ -76,7 +76,7 @@ struct Refusal {
 /// # Errors
 /// [`ServerErrorKind::Socket`] when it is not running or does not answer.
 pub fn status(control: &Path) -> Result<String, ServerError> {
-    Conversation::begin(control, &Request::Status)?.answer()
+    Conversation::begin(control, &ControlRequest::Status)?.answer()
 }
 
 /// How a stop went.
@@ -103,7 +103,7 @@ enum StopAnswer {
 /// # Errors
 /// As [`status`], and [`ServerErrorKind::Media`] when it stopped without everything saved.
 pub fn stop(control: &Path, drain: bool, mut progress: impl FnMut(u64)) -> Result<Stopped, ServerError> {
-    let mut conversation = Conversation::begin(control, &Request::Stop { drain })?;
+    let mut conversation = Conversation::begin(control, &ControlRequest::Stop { drain })?;
     let mut line = String::new();
     loop {
         match conversation.understand(&mut line)? {
@@ -152,13 +152,13 @@ struct Began {
 /// As [`status`]; [`ServerErrorKind::Refused`] for a VM that is not there; [`ServerErrorKind::Media`] when it gets no
 /// further.
 pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> Result<(), ServerError> {
-    let request = Request::Drain { vms: vms.to_vec(), cancel: false };
+    let request = ControlRequest::Drain { vms: vms.to_vec(), cancel: false };
     let mut line = String::new();
     let began: Began = Conversation::begin(control, &request)?.understand(&mut line)?;
     let (mut least, mut since) = (began.draining_blocks, Instant::now());
     progress(least);
     loop {
-        let now: Progress = Conversation::begin(control, &Request::Status)?.understand(&mut line)?;
+        let now: Progress = Conversation::begin(control, &ControlRequest::Status)?.understand(&mut line)?;
         let asked: Vec<_> = now.vms.iter().filter(|vm| vms.is_empty() || vms.contains(&vm.name)).collect();
         if asked.iter().all(|vm| vm.draining_blocks.is_none()) {
             return ended(&asked);
@@ -199,7 +199,7 @@ fn ended(vms: &[&VmProgress]) -> Result<(), ServerError> {
 /// # Errors
 /// As [`drain`].
 pub fn cancel_drain(control: &Path, vms: &[String]) -> Result<(), ServerError> {
-    let request = Request::Drain { vms: vms.to_vec(), cancel: true };
+    let request = ControlRequest::Drain { vms: vms.to_vec(), cancel: true };
     let mut line = String::new();
     let _: Began = Conversation::begin(control, &request)?.understand(&mut line)?;
     Ok(())

@@ -18,7 +18,7 @@ pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// What may be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cmd", rename_all = "lowercase", deny_unknown_fields)]
-pub(crate) enum Request {
+pub(crate) enum ControlRequest {
     /// How everything is.
     Status,
     /// Write dirty blocks back while guests go on.
@@ -52,7 +52,7 @@ pub(crate) enum Step {
     /// It waits for its client.
     Wait,
     /// It asks for this; to be answered with [`Session::answer`].
-    Ask(Request),
+    Ask(ControlRequest),
     /// It is over.
     Over,
 }

@@ -13,7 +13,7 @@ use lode_nbd::{ExportInfo, Negotiated};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::commands::{Request, Session, Step};
+use crate::commands::{ControlRequest, Session, Step};
 use crate::config::Limits;
 use crate::connection::Permit;
 use crate::ending::end;
@@ -210,9 +210,9 @@ impl Control {
             let mut step = if is_ready { session.advance() } else { Step::Wait };
             if let Step::Ask(request) = step {
                 match request {
-                    Request::Status => self.answer_status(&mut session),
-                    Request::Drain { vms, cancel } => self.answer_drain(&mut session, &vms, cancel),
-                    Request::Stop { drain } => {
+                    ControlRequest::Status => self.answer_status(&mut session),
+                    ControlRequest::Drain { vms, cancel } => self.answer_drain(&mut session, &vms, cancel),
+                    ControlRequest::Stop { drain } => {
                         session.answer(&serde_json::json!({ "stopping": true }));
                         stop = true;
                         self.drain_at_stop |= drain;

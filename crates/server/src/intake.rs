@@ -1,6 +1,6 @@
 //! From the bytes of a connection to requests of its VM's disk, up to the limits. It must not know sockets.
 
-use lode_nbd::{Command, Event};
+use lode_nbd::{Command, Received};
 
 use crate::config::Limits;
 use crate::connection::{Connection, Phase, Stall};
@@ -57,34 +57,40 @@ fn stall(connection: &Connection, volume: &Volume, limits: &Limits) -> Option<St
     ((between_requests || between_pieces) && full).then_some(Stall::Volume)
 }
 
-fn take_event(connection: &mut Connection, volume: &mut Volume, key: usize, event: Event<'_>, now_ns: u64) {
+fn take_event(
+    connection: &mut Connection,
+    volume: &mut Volume,
+    key: usize,
+    event: Received<'_>,
+    now_ns: u64,
+) {
     match event {
-        Event::Request(request) if request.command == Command::Cache => {
+        Received::Request(request) if request.command == Command::Cache => {
             // A hint, which the schemes have no use for.
             connection.charge(PIECE_COST_BYTES);
             connection.reply(PIECE_COST_BYTES, |encoder, out| encoder.success(out, request.cookie));
         }
-        Event::Request(request) => {
+        Received::Request(request) => {
             connection.charge(cost_bytes(&request));
             connection.requests += 1;
             volume.submit(key, &request, now_ns);
         }
-        Event::WriteStart(request) => {
+        Received::WriteStart(request) => {
             connection.charge(cost_bytes(&request));
             connection.requests += 1;
             connection.incoming = Some(volume.begin_write(key, &request, now_ns));
         }
-        Event::WriteData(bytes) => {
+        Received::WriteData(bytes) => {
             if let Some(mut write) = connection.incoming.take()
                 && !volume.write_bytes(&mut write, bytes, now_ns)
             {
                 connection.incoming = Some(write);
             }
         }
-        Event::Refused { cookie, refusal } => {
+        Received::Refused { cookie, refusal } => {
             connection.charge(PIECE_COST_BYTES);
             connection.reply(PIECE_COST_BYTES, |encoder, out| encoder.refused(out, cookie, refusal));
         }
-        Event::Disconnect => connection.phase = Phase::Ending,
+        Received::Disconnect => connection.phase = Phase::Ending,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use lode_engine::command::{Command as DeviceCommand, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::{
-    Buf, Engine, Event, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served,
+    Answer, Buf, Engine, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served,
 };
 use lode_media::{Done, Driver, FileId, Op, Payload};
 use lode_nbd::{Command, ExportInfo, Request};
@@ -288,7 +288,7 @@ impl Volume {
     }
 
     /// Notes one piece. True: it was the last.
-    fn take_piece(&mut self, key: usize, event: Event) -> bool {
+    fn take_piece(&mut self, key: usize, event: Answer) -> bool {
         let pending = &mut self.requests[key];
         let piece = (event.token & ((1 << PIECE_BITS) - 1)) as usize;
         self.working_bytes -= piece_cost_bytes(&pending.request, piece as u64);

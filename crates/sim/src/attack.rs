@@ -5,7 +5,7 @@ use lode_policy::Quota;
 use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
-use crate::run::{Crash, Plan, Tally};
+use crate::run::{Crash, Plan, RunCounts};
 use crate::scenario::{all_schemes, machine, plan};
 use crate::together::run_together;
 
@@ -86,6 +86,6 @@ fn large() -> Machine {
 ///
 /// # Errors
 /// What a guest saw that it must not see, with the command that shows it again.
-pub fn attack(seed: u64, crash: Crash) -> Result<Vec<Tally>, String> {
+pub fn attack(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
     run_together(&attack_plans(seed, crash))
 }

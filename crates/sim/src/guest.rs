@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use lode_engine::{Buf, Event, GuestError, GuestOp, GuestRequest};
+use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest};
 use lode_policy::{CounterReport, Counters};
 use lode_store::StoreError;
 use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Model, SECTOR, Version};
-use crate::run::{Crash, Plan, Tally};
+use crate::run::{Crash, Plan, RunCounts};
 use crate::world::World;
 
 /// A guest's request on its way.
@@ -57,7 +57,7 @@ pub(crate) struct Guest {
     model: Model,
     asked: HashMap<u64, (Asked, u64)>,
     token: u64,
-    pub(crate) tally: Tally,
+    pub(crate) tally: RunCounts,
 }
 
 impl Guest {
@@ -71,7 +71,7 @@ impl Guest {
             model: Model::new(plan.machines[0].config.volume_bytes, volume),
             asked: HashMap::new(),
             token: 0,
-            tally: Tally::default(),
+            tally: RunCounts::default(),
         }
     }
 
@@ -283,7 +283,7 @@ impl Guest {
         Ok(())
     }
 
-    fn answered(&mut self, event: Event, now_ns: u64) -> Result<(), String> {
+    fn answered(&mut self, event: Answer, now_ns: u64) -> Result<(), String> {
         let (asked, since_ns) = self.asked.remove(&event.token).ok_or("an answer to nothing")?;
         self.tally.answered += 1;
         if !self.may_wait && now_ns - since_ns > MOST_LATENCY_NS {

@@ -46,6 +46,6 @@ pub use disk::SimDisk;
 pub use lode_types::Rng;
 pub use machine::{Faults, Machine};
 pub use model::{Change, Model, SECTOR, Version};
-pub use run::{Crash, Plan, Tally, run, run_on_one_ssd};
+pub use run::{Crash, Plan, RunCounts, run, run_on_one_ssd};
 pub use together::run_together;
 pub use world::World;

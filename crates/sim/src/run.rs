@@ -69,7 +69,7 @@ pub struct Plan {
 
 /// What happened, for tests that must know that something did.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct RunCounts {
     /// What tells the commands of a run and their order from another's.
     pub digest: u64,
     /// Requests answered.
@@ -120,14 +120,14 @@ pub(crate) fn repeat(seed: u64) -> String {
 }
 
 /// Runs a plan. The error names what a guest read that it must not, with the seed that repeats it.
-pub fn run(plan: &Plan) -> Result<Tally, String> {
+pub fn run(plan: &Plan) -> Result<RunCounts, String> {
     let mut tallies = run_on_one_ssd(std::slice::from_ref(plan))?;
     Ok(tallies.pop().unwrap_or_default())
 }
 
 /// Runs the plans of several volumes that share the SSD of the first one's machine: in turn one life of
 /// each. Their machines name the volumes and may take and give back extents.
-pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<Tally>, String> {
+pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
     let mut ssd = World::formatted_ssd(&first.machines[0]).map_err(|error| error.to_string())?;
     let mut volumes: Vec<Option<(World, Guest, Rng)>> = plans.iter().map(|_| None).collect();

@@ -8,7 +8,7 @@ use lode_types::Rng;
 use crate::disk::SimDisk;
 use crate::guest::{Guest, Life, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START};
 use crate::machine::Machine;
-use crate::run::{Crash, Plan, Tally, repeat};
+use crate::run::{Crash, Plan, RunCounts, repeat};
 use crate::world::World;
 
 /// The host's SSD and its volumes.
@@ -28,7 +28,7 @@ struct Volume {
 
 /// Runs the plans of volumes that share the SSD of the first one's machine, all at once. Seed, number of lives, crash,
 /// flips and failed starts are those of the first plan.
-pub fn run_together(plans: &[Plan]) -> Result<Vec<Tally>, String> {
+pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
     let ssd = World::formatted_ssd(&first.machines[0]).map_err(|error| error.to_string())?;
     let mut rng = Rng::new(first.seed);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{EndedFlush, Engine, Event, FlushTicket, GuestRequest, SharedDevice, Worth};
+use lode_engine::{Answer, EndedFlush, Engine, FlushTicket, GuestRequest, SharedDevice, Worth};
 use lode_policy::Sizer;
 use lode_store::{Attached, Bytes, Distrust, Store, StoreError, StoreView, VolumeSpec};
 use lode_types::Rng;
@@ -60,7 +60,7 @@ pub struct World {
     steps: u64,
     /// Of all commands so far, in their order.
     digest: u64,
-    events: Vec<Event>,
+    events: Vec<Answer>,
     /// How often devices fail from now on.
     pub faults: Faults,
 }
@@ -269,7 +269,7 @@ impl World {
     }
 
     /// Answers since the last call.
-    pub fn take_events(&mut self) -> Vec<Event> {
+    pub fn take_events(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.events)
     }
 
@@ -286,7 +286,7 @@ impl World {
     }
 
     /// Submits a request and runs until it is answered. `None`: it never was.
-    pub fn serve(&mut self, request: GuestRequest) -> Option<Event> {
+    pub fn serve(&mut self, request: GuestRequest) -> Option<Answer> {
         let token = request.token;
         self.submit(request);
         loop {

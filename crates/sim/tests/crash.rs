@@ -5,14 +5,14 @@ use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, seeds, write,
 };
-use lode_sim::{Crash, Machine, Plan, Tally, World, run};
+use lode_sim::{Crash, Machine, Plan, RunCounts, World, run};
 
-fn run_all(crash: Crash, depth: usize) -> Tally {
+fn run_all(crash: Crash, depth: usize) -> RunCounts {
     run_machines(all_schemes(), crash, depth)
 }
 
-fn run_machines(machines: Vec<(&'static str, Machine)>, crash: Crash, depth: usize) -> Tally {
-    let mut sum = Tally::default();
+fn run_machines(machines: Vec<(&'static str, Machine)>, crash: Crash, depth: usize) -> RunCounts {
+    let mut sum = RunCounts::default();
     for (name, machine) in machines {
         for seed in first_seeds(seeds()) {
             let plan = Plan { depth, crash, ..plan(vec![machine.clone()], seed) };

@@ -6,10 +6,10 @@ use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, seeds, write,
 };
-use lode_sim::{Crash, Faults, Machine, Plan, SimDisk, Tally, World, run};
+use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
 
-fn run_all(change: impl Fn(Plan) -> Plan) -> Tally {
-    let mut sum = Tally::default();
+fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
+    let mut sum = RunCounts::default();
     for (name, machine) in all_schemes() {
         for seed in first_seeds(seeds().div_ceil(2)) {
             let plan = change(Plan { drains: 4, ..plan(vec![machine.clone()], seed) });

@@ -1,14 +1,14 @@
 //! Guarantee 7 of `docs/design.md`: devices that fail cost service, never right bytes, and no request hangs.
 
 use lode_sim::scenario::{all_schemes, first_seeds, plan, seeds};
-use lode_sim::{Faults, Plan, Tally, run};
+use lode_sim::{Faults, Plan, RunCounts, run};
 
-fn run_all(faults: Faults) -> Tally {
+fn run_all(faults: Faults) -> RunCounts {
     run_some(faults, |_| true)
 }
 
-fn run_some(faults: Faults, chosen: impl Fn(&str) -> bool) -> Tally {
-    let mut sum = Tally::default();
+fn run_some(faults: Faults, chosen: impl Fn(&str) -> bool) -> RunCounts {
+    let mut sum = RunCounts::default();
     for (name, machine) in all_schemes().into_iter().filter(|(name, _)| chosen(name)) {
         for seed in first_seeds(seeds().div_ceil(2)) {
             let plan = Plan { faults, ..plan(vec![machine.clone()], seed) };

@@ -1,11 +1,11 @@
 //! Guarantee 9 of `docs/design.md`: under a scheme that keeps every dirty block on two devices, either SSD may die.
 
-use lode_engine::{Buf, Event, GuestOp, GuestRequest};
+use lode_engine::{Answer, Buf, GuestOp, GuestRequest};
 use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, damage, first_seeds, flush, machine, pattern, plan, read, seeds, tica, tica_schemes, write,
 };
-use lode_sim::{Change, Crash, Faults, Model, Plan, Rng, SECTOR, Tally, Version, World, run};
+use lode_sim::{Change, Crash, Faults, Model, Plan, Rng, RunCounts, SECTOR, Version, World, run};
 use lode_types::Level;
 
 /// Blocks that the guest of these tests uses: more than the levels hold.
@@ -56,7 +56,7 @@ impl Guest {
         world.submit(GuestRequest { token: self.next, op, last: true, now_ns: 0 });
     }
 
-    fn answered(&mut self, event: Event) {
+    fn answered(&mut self, event: Answer) {
         match (self.asked.remove(&event.token).expect("it was asked"), event.result) {
             (Asked::Write(id), Ok(())) => {
                 self.writes += 1;
@@ -174,8 +174,8 @@ fn g9_power_cuts_during_the_rescue() {
 }
 
 /// After a restart blocks are on one device until they are mirrored again, so that who counts failures asks for one life.
-fn run_all(faults: Faults, crash: Crash, rounds: u32) -> Tally {
-    let mut sum = Tally::default();
+fn run_all(faults: Faults, crash: Crash, rounds: u32) -> RunCounts {
+    let mut sum = RunCounts::default();
     for (name, machine) in tica_schemes() {
         for seed in first_seeds(seeds()) {
             let plan = Plan { faults, crash, rounds, ..plan(vec![machine.clone()], seed) };

@@ -2,10 +2,10 @@
 //! at every step.
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{Buf, Engine, Event, Gauges, GuestError, GuestOp, GuestRequest, Served};
+use lode_engine::{Answer, Buf, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served};
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, machine, pattern, plan, reissuing, seeds};
-use lode_sim::{Crash, Faults, Machine, Plan, SimDisk, Tally, World, run};
+use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
 use lode_store::Store;
 
 /// The block that the tests by hand are about, and its bytes.
@@ -23,7 +23,7 @@ const FULL_OF_DIRTY: [&str; 6] = [
 ];
 
 /// How a request ended, who served it, and the bytes of a read.
-type Answer = (Result<(), GuestError>, Served, Option<Vec<u8>>);
+type Answered = (Result<(), GuestError>, Served, Option<Vec<u8>>);
 
 /// An engine whose commands are carried out in the order that a test wants.
 struct Hand {
@@ -32,7 +32,7 @@ struct Hand {
     backing: SimDisk,
     /// What the engine asked for and the devices have not done, with what a flush covers.
     under_way: Vec<(Command, u64)>,
-    answers: Vec<Event>,
+    answers: Vec<Answer>,
     token: u64,
 }
 
@@ -139,7 +139,7 @@ impl Hand {
         self.under_way.iter().filter(|(command, _)| kind(command)).count()
     }
 
-    fn answer(&mut self, token: u64) -> Option<Answer> {
+    fn answer(&mut self, token: u64) -> Option<Answered> {
         let at = self.answers.iter().position(|event| event.token == token)?;
         let event = self.answers.remove(at);
         Some((event.result, event.served, event.buf.map(|buf| buf.as_slice().to_vec())))
@@ -462,8 +462,8 @@ fn crowded_plan(seed: u64) -> Plan {
     Plan { longest_sectors: 16, depth: 8, ..plan(vec![crowded(seed.is_multiple_of(3))], seed) }
 }
 
-fn sum(plans: impl Iterator<Item = Plan>) -> Tally {
-    let mut sum = Tally::default();
+fn sum(plans: impl Iterator<Item = Plan>) -> RunCounts {
+    let mut sum = RunCounts::default();
     for plan in plans {
         let tally = run(&plan).unwrap_or_else(|error| panic!("{:?}: {error}", plan.most_steps));
         sum.reissued += tally.reissued;

@@ -2,11 +2,11 @@
 
 use lode_policy::Quota;
 use lode_sim::scenario::{all_schemes, first_seeds, machine, plan, seeds};
-use lode_sim::{Crash, Faults, Machine, Plan, Tally, run_together};
+use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, run_together};
 
 /// Two volumes of these machines, on one SSD and with backing disks on one device.
-fn run_pairs(first: &[Machine], change: impl Fn(Plan) -> Plan) -> Tally {
-    let mut sum = Tally::default();
+fn run_pairs(first: &[Machine], change: impl Fn(Plan) -> Plan) -> RunCounts {
+    let mut sum = RunCounts::default();
     for (at, one) in first.iter().enumerate() {
         let other = &first[(at + 1) % first.len()];
         for seed in first_seeds(seeds() * 2) {

@@ -6,10 +6,10 @@ use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, first_seeds, flush, machine, pattern, plan, read, seeds, write,
 };
-use lode_sim::{Crash, Machine, Plan, Tally, World, run};
+use lode_sim::{Crash, Machine, Plan, RunCounts, World, run};
 
-fn run_all(crash: Crash) -> Tally {
-    let mut sum = Tally::default();
+fn run_all(crash: Crash) -> RunCounts {
+    let mut sum = RunCounts::default();
     for (name, machine) in all_schemes() {
         for seed in first_seeds(seeds()) {
             let plan = Plan { crash, start_read_errors: 80, ..plan(vec![machine.clone()], seed) };

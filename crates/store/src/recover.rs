@@ -73,7 +73,7 @@ impl Recovered {
 
 /// Where to recover from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Source<'a> {
+pub(crate) struct RecoverySource<'a> {
     pub(crate) cache: CacheId,
     pub(crate) tag: VolumeTag,
     pub(crate) ring: u64,
@@ -102,7 +102,7 @@ struct Tables {
 }
 
 /// Reads a volume's extents.
-pub(crate) fn recover(device: &mut dyn Bytes, source: Source<'_>) -> Result<Recovered, StoreError> {
+pub(crate) fn recover(device: &mut dyn Bytes, source: RecoverySource<'_>) -> Result<Recovered, StoreError> {
     let mut tables = read_tables(device, &source)?;
     let in_tables = tables.entries.clone();
     let journal = read_journal(device, &source)?;
@@ -150,7 +150,7 @@ fn merge(journal: &[JournalPage], buffered: &[Record], durable: u64) -> (Vec<Rec
     (records, news as u64)
 }
 
-fn read_tables(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Tables, StoreError> {
+fn read_tables(device: &mut dyn Bytes, source: &RecoverySource<'_>) -> Result<Tables, StoreError> {
     let extent_layout = &source.layout.extent;
     let mut tables = Tables::default();
     for &extent in source.extents {
@@ -190,7 +190,7 @@ fn read_tables(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Tables, St
 
 /// The readable journal pages of this ring in order, up to the first that is missing after the last one
 /// known to be durable.
-fn read_journal(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Vec<JournalPage>, StoreError> {
+fn read_journal(device: &mut dyn Bytes, source: &RecoverySource<'_>) -> Result<Vec<JournalPage>, StoreError> {
     let pairs = source.extents.len() as u64 * u64::from(source.layout.extent.journal_pairs);
     let mut pages: HashMap<u64, JournalPage> = HashMap::new();
     let mut bytes = vec![0; 2 * PAGE_BYTES];
@@ -242,7 +242,7 @@ fn read_journal(device: &mut dyn Bytes, source: &Source<'_>) -> Result<Vec<Journ
 /// Records as they are applied to what the tables say.
 struct Replay<'a> {
     device: &'a mut dyn Bytes,
-    source: Source<'a>,
+    source: RecoverySource<'a>,
     /// The journal knows everything up to this version to be durable.
     durable: u64,
     /// Up to this version everything was acknowledged, or may have been, on this boot.
@@ -312,7 +312,7 @@ impl Replay<'_> {
 }
 
 /// Reads a place, and compares what is there with what the entry says.
-fn look_for(device: &mut dyn Bytes, source: &Source<'_>, place: u32, entry: &Entry) -> Evidence {
+fn look_for(device: &mut dyn Bytes, source: &RecoverySource<'_>, place: u32, entry: &Entry) -> Evidence {
     let layout = &source.layout;
     let offset = place_offset(layout, source.extents, place);
     let mut buf = vec![0; layout.extent.block.bytes() as usize];

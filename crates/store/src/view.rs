@@ -8,7 +8,7 @@ use lode_format::{BootId, DeviceLayout, Directory, EntryState, Record, Superbloc
 use crate::attach::VolumeSpec;
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::recover::{Recovered, Source, recover};
+use crate::recover::{Recovered, RecoverySource, recover};
 use crate::refusals;
 use crate::store::{Bytes, Store, read};
 
@@ -210,7 +210,7 @@ impl StoreView {
         backing_bytes: u64,
     ) -> Result<(Vec<u32>, Recovered), StoreError> {
         let extents = self.directory.extents_of(number);
-        let source = Source {
+        let source = RecoverySource {
             cache: self.superblock.cache,
             tag: volume.tag,
             ring: volume.ring,

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use lode_reuse::{Distances, Metric};
 use lode_trace::limits::MAX_DISTINCT_SIZES;
 use lode_trace::{SYNTHETIC_PREFIX, vm_block};
-use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
+use lode_types::{BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
 
 use crate::check::{MAX_NAME_BYTES, MAX_PLACES, MAX_REQUEST_BYTES, refused};
 use crate::error::{SynthError, SynthErrorKind};
@@ -90,7 +90,7 @@ pub struct Fitter {
     latest: HashMap<u32, (u64, u64)>,
     /// Requests that do what the last one did.
     repeats: u64,
-    last_op: Option<Op>,
+    last_op: Option<RequestOp>,
     gaps: Steps,
     last_ns: Option<u64>,
     /// Trims and flushes.
@@ -126,8 +126,8 @@ impl Fitter {
     pub fn add(&mut self, name: &str, requests: &[TraceRequest]) -> Result<(), SynthError> {
         for request in requests {
             match request.op {
-                Op::Read | Op::Write => self.add_request(name, request)?,
-                Op::Trim | Op::Flush => self.others += 1,
+                RequestOp::Read | RequestOp::Write => self.add_request(name, request)?,
+                RequestOp::Trim | RequestOp::Flush => self.others += 1,
             }
         }
         Ok(())
@@ -175,10 +175,10 @@ impl Fitter {
         Ok(())
     }
 
-    fn touch(&mut self, op: Op, block: u64) -> Result<(), String> {
-        let access = if op == Op::Read { AccessOp::Read } else { AccessOp::Write };
+    fn touch(&mut self, op: RequestOp, block: u64) -> Result<(), String> {
+        let access = if op == RequestOp::Read { Direction::Read } else { Direction::Write };
         let reuse = self.distances.access(access, block).map_err(|error| error.to_string())?;
-        let written = self.written.insert(block, op == Op::Write);
+        let written = self.written.insert(block, op == RequestOp::Write);
         let counts = &mut self.ops[op as usize];
         match (reuse, written) {
             (Some(reuse), Some(written)) => counts.again[usize::from(written)].add(reuse.distance.into()),

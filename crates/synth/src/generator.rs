@@ -1,7 +1,7 @@
 //! A profile's requests, one after the other. It must not know where they go.
 
 use lode_trace::SYNTHETIC_PREFIX;
-use lode_types::{Op, Origin, Rng, TraceRequest};
+use lode_types::{Origin, RequestOp, Rng, TraceRequest};
 
 use crate::alias::Alias;
 use crate::arrival::Clock;
@@ -53,9 +53,9 @@ struct StreamState {
     sequential_share: f64,
     after_write_share: f64,
     repeat_share: f64,
-    last_op: Option<Op>,
+    last_op: Option<RequestOp>,
     /// What the last request in each place did.
-    last_ops: Vec<Option<Op>>,
+    last_ops: Vec<Option<RequestOp>>,
     target: Target,
 }
 
@@ -230,7 +230,7 @@ fn most_blocks(sizes: &Sizes, op: usize, block_bytes: u64) -> f64 {
 impl StreamState {
     /// Operation, offset and length of the next request.
     #[inline]
-    fn make(&mut self) -> (Op, u64, u32) {
+    fn make(&mut self) -> (RequestOp, u64, u32) {
         let places = self.last_ops.len() as u64;
         let at = if places == 1 { 0 } else { self.rng.below(places) as usize };
         let goes_on = self.sequential_share > 0.0 && self.rng.unit() < self.sequential_share;
@@ -243,12 +243,12 @@ impl StreamState {
             None
         };
         let same = same.filter(|&op| self.ops.take(op as usize));
-        let drawn = || if self.ops.draw(&mut self.rng) == 0 { Op::Read } else { Op::Write };
+        let drawn = || if self.ops.draw(&mut self.rng) == 0 { RequestOp::Read } else { RequestOp::Write };
         let op = same.unwrap_or_else(drawn);
         (self.last_op, self.last_ops[at]) = (Some(op), Some(op));
         // A checked profile has lengths for every operation that there is.
         let bytes = self.lengths[op as usize].as_ref().map_or(1, |lengths| lengths.draw(&mut self.rng));
-        let writes = op == Op::Write;
+        let writes = op == RequestOp::Write;
         let follows = same.filter(|_| goes_on).and_then(|_| match &mut self.target {
             Target::Plain(plain) => plain.follow(at, writes, bytes),
             Target::Reuse(reuse) => reuse.follow(at, writes, bytes),

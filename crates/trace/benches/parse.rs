@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lode_trace::{CompactWriter, ReadOptions, Reader, open_trace, read_trace};
-use lode_types::{Op, Origin, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 use memchr::{memchr, memchr_iter};
 
 const ROUNDS: usize = 15;
@@ -169,7 +169,7 @@ fn generate(count: usize) -> Vec<TraceRequest> {
         let offset_bytes = if random() % 5 == 0 { next } else { random() % (28 << 20) * 512 };
         let length_bytes = [512, 4096, 4096, 4096, 8192, 16_384, 65_536, 24_576][(random() % 8) as usize];
         next = offset_bytes + u64::from(length_bytes);
-        let op = if random() % 3 == 0 { Op::Read } else { Op::Write };
+        let op = if random() % 3 == 0 { RequestOp::Read } else { RequestOp::Write };
         TraceRequest { time_ns, offset_bytes, length_bytes, volume: 0, op, origin: Origin::UNKNOWN }
     });
     requests.collect()
@@ -178,7 +178,7 @@ fn generate(count: usize) -> Vec<TraceRequest> {
 fn msr(requests: &[TraceRequest]) -> Vec<u8> {
     let mut text = Vec::new();
     for (r, i) in requests.iter().zip(0u64..) {
-        let kind = if r.op == Op::Read { "Read" } else { "Write" };
+        let kind = if r.op == RequestOp::Read { "Read" } else { "Write" };
         let response = 500 + i * 7919 % 90_000;
         writeln!(text, "{},hm,0,{kind},{},{},{response}", r.time_ns / 100, r.offset_bytes, r.length_bytes)
             .expect("memory");

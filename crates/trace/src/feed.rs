@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 use memchr::memchr;
 
 use crate::error::{ErrorKind, Fault, Position, TraceError};
@@ -337,7 +337,7 @@ fn is_cut_off(error: &io::Error) -> bool {
 /// What holds for the requests of every format.
 #[inline]
 pub(crate) fn check_request(request: &TraceRequest) -> Result<(), Fault> {
-    if request.length_bytes == 0 && request.op != Op::Flush {
+    if request.length_bytes == 0 && request.op != RequestOp::Flush {
         return Err(Fault::new(ErrorKind::ZeroLength, "a read, write or trim of at least one byte"));
     }
     if request.end_bytes().is_none() {

@@ -1,7 +1,7 @@
 //! Describing a trace in one pass. It must not print, and must not know formats.
 
 use hashbrown::HashMap;
-use lode_types::{BlockSize, Op, OriginFields, TraceRequest};
+use lode_types::{BlockSize, OriginFields, RequestOp, TraceRequest};
 
 use crate::error::{ErrorKind, TraceError};
 use crate::limits::{MAX_DISTINCT_SIZES, MAX_FOOTPRINT_RUNS, TOP_SIZES};
@@ -102,17 +102,17 @@ impl VolumeInfo {
         self.requests += 1;
         let bytes = u64::from(request.length_bytes);
         match request.op {
-            Op::Read => {
+            RequestOp::Read => {
                 (self.reads, self.read_bytes) = (self.reads + 1, self.read_bytes.saturating_add(bytes))
             }
-            Op::Write => {
+            RequestOp::Write => {
                 (self.writes, self.written_bytes) =
                     (self.writes + 1, self.written_bytes.saturating_add(bytes));
             }
-            Op::Trim => {
+            RequestOp::Trim => {
                 (self.trims, self.trimmed_bytes) = (self.trims + 1, self.trimmed_bytes.saturating_add(bytes));
             }
-            Op::Flush => self.flushes += 1,
+            RequestOp::Flush => self.flushes += 1,
         }
     }
 }
@@ -164,7 +164,7 @@ impl InfoCollector {
             self.span.add(request.time_ns);
             self.total.add(request);
             self.volumes[request.volume as usize].add(request);
-            if matches!(request.op, Op::Trim | Op::Flush) {
+            if matches!(request.op, RequestOp::Trim | RequestOp::Flush) {
                 continue;
             }
             *self.sizes.entry(request.length_bytes).or_insert(0) += 1;
@@ -296,7 +296,7 @@ mod tests {
             let (mut set, mut touches) = (HashSet::new(), 0);
             for (volume, offset, length_bytes, high) in ranges {
                 let offset_bytes = if high { u64::MAX - 5_000_000 + offset } else { offset };
-                let op = Op::Read;
+                let op = RequestOp::Read;
                 collector.touch(&TraceRequest { time_ns: 0, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN });
                 for part in blocks_of(BLOCK, offset_bytes, length_bytes.into()) {
                     set.insert((volume, part.block));

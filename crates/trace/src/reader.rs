@@ -15,7 +15,7 @@ use crate::formats::{self, Decoder, Format, Found};
 use crate::input::Input;
 use crate::limits::{BATCH_REQUESTS, HEAD_BYTES, MAX_UNIT_BYTES, MIN_UNIT_BYTES};
 use crate::skips::Skips;
-use crate::source::{self, Source};
+use crate::source::{self, InputStream};
 use crate::volumes::check_name;
 
 /// What to do with a record that cannot be understood.
@@ -109,10 +109,10 @@ pub fn read_trace(
     start(source::from_reader(Box::new(input), None, name)?, name, options)
 }
 
-fn start(source: Source, path: &Path, options: &ReadOptions) -> Result<Reader, TraceError> {
+fn start(source: InputStream, path: &Path, options: &ReadOptions) -> Result<Reader, TraceError> {
     #[cfg(feature = "parquet")]
     let whole = source.whole();
-    let Source { reader, raw_bytes, total_bytes, compressed, .. } = source;
+    let InputStream { reader, raw_bytes, total_bytes, compressed, .. } = source;
     let mut input = Input::new(reader);
     input.look_ahead(HEAD_BYTES);
     let head = input.available();

@@ -16,7 +16,7 @@ const MAGIC_BYTES: usize = 6;
 const STANDARD_INPUT: &str = "-";
 
 /// A decompressed stream and how far the bytes below it have been read.
-pub(crate) struct Source {
+pub(crate) struct InputStream {
     pub(crate) reader: Box<dyn BufRead + Send>,
     pub(crate) raw_bytes: Arc<AtomicU64>,
     pub(crate) total_bytes: Option<u64>,
@@ -27,7 +27,7 @@ pub(crate) struct Source {
 }
 
 #[cfg(feature = "parquet")]
-impl Source {
+impl InputStream {
     /// The file that the trace is, if it is one and not compressed.
     pub(crate) fn whole(&self) -> Option<crate::whole::WholeFile> {
         let file = Arc::clone(self.file.as_ref().filter(|_| !self.compressed)?);
@@ -37,7 +37,7 @@ impl Source {
 }
 
 /// Opens `path` (`-` is standard input).
-pub(crate) fn open(path: &Path) -> Result<Source, TraceError> {
+pub(crate) fn open(path: &Path) -> Result<InputStream, TraceError> {
     if path.as_os_str() == STANDARD_INPUT {
         return from_reader(Box::new(io::stdin()), None, path);
     }
@@ -60,7 +60,7 @@ pub(crate) fn open(path: &Path) -> Result<Source, TraceError> {
     let again = facts.is_file().then(|| file.try_clone().map_err(failed)).transpose()?;
     let source = from_reader(Box::new(file), total_bytes, path)?;
     #[cfg(feature = "parquet")]
-    let source = Source { file: again.map(Arc::new), ..source };
+    let source = InputStream { file: again.map(Arc::new), ..source };
     Ok(source)
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn from_reader(
     raw: Box<dyn Read + Send>,
     total_bytes: Option<u64>,
     path: &Path,
-) -> Result<Source, TraceError> {
+) -> Result<InputStream, TraceError> {
     let raw_bytes = Arc::new(AtomicU64::new(0));
     let counted = Counted { raw, bytes: Arc::clone(&raw_bytes) };
     let mut reader: Box<dyn BufRead + Send> = Box::new(BufReader::with_capacity(READ_BYTES, counted));
@@ -101,7 +101,7 @@ pub(crate) fn from_reader(
         reader = compression.remove(reader).map_err(failed)?;
         layers += 1;
     }
-    Ok(Source {
+    Ok(InputStream {
         reader,
         raw_bytes,
         total_bytes,

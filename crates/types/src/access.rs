@@ -4,7 +4,7 @@ use crate::{BlockNo, Origin};
 
 /// Direction of a block access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AccessOp {
+pub enum Direction {
     /// The block is read.
     Read,
     /// The block, or a part of it, is written.
@@ -17,7 +17,7 @@ pub struct Access {
     /// Which block.
     pub block: BlockNo,
     /// Read or write.
-    pub op: AccessOp,
+    pub op: Direction,
     /// The request covers only a part of the block. A partial write that is kept in a cache level
     /// must first be merged with the rest of the block; a partial read fetches the whole block.
     pub partial: bool,
@@ -28,12 +28,12 @@ pub struct Access {
 impl Access {
     /// Reads the whole of `block`.
     pub fn read(block: BlockNo) -> Access {
-        Access { block, op: AccessOp::Read, partial: false, origin: Origin::UNKNOWN }
+        Access { block, op: Direction::Read, partial: false, origin: Origin::UNKNOWN }
     }
 
     /// Writes the whole of `block`.
     pub fn write(block: BlockNo) -> Access {
-        Access { block, op: AccessOp::Write, partial: false, origin: Origin::UNKNOWN }
+        Access { block, op: Direction::Write, partial: false, origin: Origin::UNKNOWN }
     }
 }
 

@@ -14,11 +14,11 @@ mod rng;
 mod size;
 mod span;
 
-pub use access::{Access, AccessOp, Level};
+pub use access::{Access, Direction, Level};
 pub use buf::{Buf, PAGE_BYTES};
 pub use command::{CommandKind, MediaError};
 pub use origin::{Origin, OriginFields};
-pub use request::{Op, TraceRequest};
+pub use request::{RequestOp, TraceRequest};
 pub use rng::{Rng, mix};
 pub use size::{SizeError, parse_size, show_size};
 pub use span::{BlockPart, BlockSize, BlockSizeError, blocks_of};

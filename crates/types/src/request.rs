@@ -5,7 +5,7 @@ use crate::Origin;
 /// What a request asks of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Op {
+pub enum RequestOp {
     /// Bytes from the disk to the guest.
     Read = 0,
     /// Bytes from the guest to the disk.
@@ -16,14 +16,14 @@ pub enum Op {
     Flush = 3,
 }
 
-impl Op {
+impl RequestOp {
     /// The operation whose discriminant is `code`, if there is one.
-    pub fn from_code(code: u8) -> Option<Op> {
+    pub fn from_code(code: u8) -> Option<RequestOp> {
         match code {
-            0 => Some(Op::Read),
-            1 => Some(Op::Write),
-            2 => Some(Op::Trim),
-            3 => Some(Op::Flush),
+            0 => Some(RequestOp::Read),
+            1 => Some(RequestOp::Write),
+            2 => Some(RequestOp::Trim),
+            3 => Some(RequestOp::Flush),
             _ => None,
         }
     }
@@ -36,12 +36,12 @@ pub struct TraceRequest {
     pub time_ns: u64,
     /// First byte.
     pub offset_bytes: u64,
-    /// Number of bytes; zero only for [`Op::Flush`].
+    /// Number of bytes; zero only for [`RequestOp::Flush`].
     pub length_bytes: u32,
     /// Volume within the trace: an index into the reader's list of volume names.
     pub volume: u32,
     /// What is asked.
-    pub op: Op,
+    pub op: RequestOp,
     /// Who asks.
     pub origin: Origin,
 }

@@ -10,7 +10,7 @@ use lode_nbd::Command;
 use lode_policy::{CounterReport, Quota, SchemeInfo, all_schemes};
 use lode_sim::{Machine, World};
 use lode_trace::{ReadOptions, Recorded, create_compact_with, open_trace};
-use lode_types::{BlockSize, Level, Op, OriginFields, SECTOR_BYTES, TraceRequest};
+use lode_types::{BlockSize, Level, OriginFields, RequestOp, SECTOR_BYTES, TraceRequest};
 use serde_json::Value;
 
 use crate::common::{Site, lode_ok};
@@ -76,7 +76,7 @@ fn requests(count: usize) -> Option<(Vec<TraceRequest>, u64)> {
 /// one with FUA.
 fn with_synthetic_sync(mut all: Vec<TraceRequest>) -> Vec<TraceRequest> {
     for (request, number) in all.iter_mut().zip(0..) {
-        request.origin = request.origin.with_sync(request.op == Op::Write && number % 3 == 0);
+        request.origin = request.origin.with_sync(request.op == RequestOp::Write && number % 3 == 0);
     }
     all
 }
@@ -139,7 +139,7 @@ fn in_simulation(case: &Case<'_>) -> Vec<u64> {
     for (token, request) in all.iter().enumerate() {
         let (offset_bytes, length) = (request.offset_bytes, u64::from(request.length_bytes));
         let op = match request.op {
-            Op::Read => GuestOp::Read { offset_bytes, length_bytes: length },
+            RequestOp::Read => GuestOp::Read { offset_bytes, length_bytes: length },
             _ => GuestOp::Write { offset_bytes, buf: Buf::zeroed(length as usize), fua: is_sync(request) },
         };
         let request = GuestRequest { token: token as u64, op, last: true, now_ns: request.time_ns };
@@ -177,7 +177,7 @@ fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
     for request in all {
         let (offset, length) = (request.offset_bytes, request.length_bytes);
         match request.op {
-            Op::Read => {
+            RequestOp::Read => {
                 client.read(offset, length);
             }
             _ => {
@@ -208,7 +208,7 @@ fn three_worlds_agree_on(
     all: Vec<TraceRequest>,
     disk_bytes: u64,
 ) -> Vec<u64> {
-    assert!(all.iter().all(|r| matches!(r.op, Op::Read | Op::Write)
+    assert!(all.iter().all(|r| matches!(r.op, RequestOp::Read | RequestOp::Write)
         && r.offset_bytes.is_multiple_of(SECTOR_BYTES)
         && u64::from(r.length_bytes).is_multiple_of(SECTOR_BYTES)));
     let site = Site::in_memory();

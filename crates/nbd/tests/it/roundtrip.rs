@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use lode_nbd::{
     ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, Command, CommandError, CommandFlags,
-    Event, ExportInfo, Handshake, Progress, ReplyEncoder, Request, Transmission,
+    ExportInfo, Handshake, Progress, Received, ReplyEncoder, Request, Transmission,
 };
 use lode_nbd::{Negotiated, RemoteExport, proto};
 use proptest::prelude::*;
@@ -63,11 +63,13 @@ impl Server {
                 input = &input[used..];
                 match event {
                     None => return,
-                    Some(Event::Request(request)) => self.carry_out(&request, &[]),
-                    Some(Event::WriteStart(request)) => self.write = Some((request, Vec::new())),
-                    Some(Event::WriteData(bytes)) => self.write.as_mut().unwrap().1.extend_from_slice(bytes),
-                    Some(Event::Disconnect) => self.ended = true,
-                    Some(Event::Refused { .. }) => panic!("the client checks its requests"),
+                    Some(Received::Request(request)) => self.carry_out(&request, &[]),
+                    Some(Received::WriteStart(request)) => self.write = Some((request, Vec::new())),
+                    Some(Received::WriteData(bytes)) => {
+                        self.write.as_mut().unwrap().1.extend_from_slice(bytes)
+                    }
+                    Some(Received::Disconnect) => self.ended = true,
+                    Some(Received::Refused { .. }) => panic!("the client checks its requests"),
                 }
             }
             if let Some((request, payload)) = self.write.take_if(|(r, p)| p.len() == r.length_bytes as usize)

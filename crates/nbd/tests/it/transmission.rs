@@ -2,8 +2,8 @@
 
 use lode_nbd::proto;
 use lode_nbd::{
-    Command, CommandError, CommandFlags, ErrorKind, Event, ExportInfo, MAX_DRAINED_BYTES, MAX_PAYLOAD_BYTES,
-    Refusal, ReplyEncoder, Request, Transmission,
+    Command, CommandError, CommandFlags, ErrorKind, ExportInfo, MAX_DRAINED_BYTES, MAX_PAYLOAD_BYTES,
+    Received, Refusal, ReplyEncoder, Request, Transmission,
 };
 
 use crate::wire::{Seen, request, run_transmission};
@@ -156,7 +156,7 @@ fn oversized_write_is_drained() {
             let (used, event) = transmission.advance(&piece[..length]).unwrap();
             assert_eq!(used, length);
             left -= length;
-            let end = Event::Refused { cookie: 7, refusal: Refusal::TooLong };
+            let end = Received::Refused { cookie: 7, refusal: Refusal::TooLong };
             assert_eq!(event, (left == 0).then_some(end));
         }
     }
@@ -188,15 +188,15 @@ fn payload_may_be_received_elsewhere() {
     let mut transmission = Transmission::new(&export(), false);
     let stream = [request(proto::CMD_WRITE, 0, 1, 0, 1024), vec![3; 24]].concat();
     let (used, event) = transmission.advance(&stream).unwrap();
-    assert!(used == 28 && matches!(event, Some(Event::WriteStart(_))));
-    assert_eq!(transmission.advance(&stream[28..]), Ok((24, Some(Event::WriteData(&[3; 24])))));
+    assert!(used == 28 && matches!(event, Some(Received::WriteStart(_))));
+    assert_eq!(transmission.advance(&stream[28..]), Ok((24, Some(Received::WriteData(&[3; 24])))));
     assert_eq!(transmission.payload_remaining_bytes(), 1000);
     transmission.payload_received(400).unwrap();
     assert_eq!(transmission.payload_received(601).unwrap_err().kind(), ErrorKind::Misuse);
     transmission.payload_received(600).unwrap();
     assert_eq!(transmission.payload_remaining_bytes(), 0);
     let flush = request(proto::CMD_FLUSH, 0, 2, 0, 0);
-    assert!(matches!(transmission.advance(&flush), Ok((28, Some(Event::Request(_))))));
+    assert!(matches!(transmission.advance(&flush), Ok((28, Some(Received::Request(_))))));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use lode_nbd::proto::{self, OptionHeader, OptionReplyHeader, RequestHeader};
 use lode_nbd::{
-    ErrorKind, Event, ExportInfo, Handshake, Negotiated, Progress, Refusal, Request, Transmission,
+    ErrorKind, ExportInfo, Handshake, Negotiated, Progress, Received, Refusal, Request, Transmission,
 };
 
 /// The stream in slices whose lengths repeat `sizes` (each at least one).
@@ -91,14 +91,14 @@ pub fn run_transmission(stream: &[u8], sizes: &[usize], export: &ExportInfo, str
             };
             match event {
                 None => break,
-                Some(Event::WriteData(bytes)) => match seen.last_mut() {
+                Some(Received::WriteData(bytes)) => match seen.last_mut() {
                     Some(Seen::Payload(payload)) => payload.extend_from_slice(bytes),
                     _ => seen.push(Seen::Payload(bytes.to_vec())),
                 },
-                Some(Event::Request(request)) => seen.push(Seen::Request(request)),
-                Some(Event::WriteStart(request)) => seen.push(Seen::WriteStart(request)),
-                Some(Event::Refused { cookie, refusal }) => seen.push(Seen::Refused(cookie, refusal)),
-                Some(Event::Disconnect) => seen.push(Seen::Disconnect),
+                Some(Received::Request(request)) => seen.push(Seen::Request(request)),
+                Some(Received::WriteStart(request)) => seen.push(Seen::WriteStart(request)),
+                Some(Received::Refused { cookie, refusal }) => seen.push(Seen::Refused(cookie, refusal)),
+                Some(Received::Disconnect) => seen.push(Seen::Disconnect),
             }
         }
         assert!(piece.is_empty(), "nothing is left when there is no event");

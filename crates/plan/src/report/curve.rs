@@ -2,7 +2,7 @@
 //! is not there yet.
 
 use lode_hardware::time::SECOND_NS;
-use lode_replay::{InputReport, Source};
+use lode_replay::{InputReport, RequestStream};
 use lode_reuse::working_set::reuse_intensity;
 use lode_reuse::{Curve, CurveKind, Method};
 use lode_trace::Merge;
@@ -118,7 +118,7 @@ impl CurveReport {
             vms: curves.vms.iter().map(|vm| VmCurveReport::new(vm, most_points, bounds_ns)).collect(),
             shrinks: curves.shrinks,
             inputs: merge.inputs(),
-            warnings: Source::warnings(merge),
+            warnings: RequestStream::warnings(merge),
         }
     }
 }
@@ -134,7 +134,7 @@ impl CurveReport {
             vms: vms.iter().map(VmCurveReport::of_simulation).collect(),
             shrinks: 0,
             inputs: merge.inputs(),
-            warnings: Source::warnings(merge),
+            warnings: RequestStream::warnings(merge),
         }
     }
 }

@@ -4,8 +4,8 @@ use lode_hardware::Host;
 use lode_plan::{LevelBytes, Load, Means, SizeOptions, SizeReport, VmRule, answer, measure, size};
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
-use lode_types::AccessOp::{self, Read, Write};
 use lode_types::BlockSize;
+use lode_types::Direction::{self, Read, Write};
 
 use crate::common::{BLOCK_BYTES, Request, merge, stream_options};
 
@@ -38,7 +38,7 @@ fn report(requests: &[Request], levels: LevelBytes, options: &SizeOptions) -> Si
     answer.report(&load, options, &host(), "exact".to_owned(), &merge(requests), true).expect("a report")
 }
 
-fn request(op: AccessOp, block: u64, blocks: u64) -> Request {
+fn request(op: Direction, block: u64, blocks: u64) -> Request {
     Request { vm: 0, op, block, blocks }
 }
 

@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use lode_plan::StreamOptions;
 use lode_trace::{Merge, MergeOptions, ReadOptions, read_trace};
-use lode_types::{AccessOp, BlockNo, BlockSize};
+use lode_types::{BlockNo, BlockSize, Direction};
 use proptest::prelude::*;
 
 pub const BLOCK_BYTES: u64 = 4096;
@@ -14,14 +14,14 @@ pub const BLOCK_BYTES: u64 = 4096;
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub vm: usize,
-    pub op: AccessOp,
+    pub op: Direction,
     pub block: BlockNo,
     pub blocks: u64,
 }
 
 /// Requests of up to three VMs.
 pub fn requests(most: usize, blocks: u64) -> impl Strategy<Value = Vec<Request>> {
-    let op = prop_oneof![Just(AccessOp::Read), Just(AccessOp::Write)];
+    let op = prop_oneof![Just(Direction::Read), Just(Direction::Write)];
     let request = (0usize..3, op, 0..blocks, 1u64..4).prop_map(|(vm, op, block, blocks)| Request {
         vm,
         op,
@@ -35,7 +35,7 @@ pub fn requests(most: usize, blocks: u64) -> impl Strategy<Value = Vec<Request>>
 pub fn merge(requests: &[Request]) -> Merge {
     let mut text = String::new();
     for (time, request) in requests.iter().enumerate() {
-        let op = if request.op == AccessOp::Read { "Read" } else { "Write" };
+        let op = if request.op == Direction::Read { "Read" } else { "Write" };
         let (offset, size) = (request.block * BLOCK_BYTES, request.blocks * BLOCK_BYTES);
         writeln!(text, "{time},host,{},{op},{offset},{size},1", request.vm).expect("memory");
     }
@@ -61,7 +61,7 @@ pub fn merge_paced(traces: &[(u64, Vec<Request>)]) -> Merge {
     let reader = |(at, (pace_us, requests)): (usize, &(u64, Vec<Request>))| {
         let mut text = String::new();
         for (time, request) in requests.iter().enumerate() {
-            let op = if request.op == AccessOp::Read { "Read" } else { "Write" };
+            let op = if request.op == Direction::Read { "Read" } else { "Write" };
             let (offset, size) = (request.block * BLOCK_BYTES, request.blocks * BLOCK_BYTES);
             let ticks = time as u64 * pace_us * 10;
             writeln!(text, "{ticks},host{at},{},{op},{offset},{size},1", request.vm).expect("memory");
@@ -73,8 +73,8 @@ pub fn merge_paced(traces: &[(u64, Vec<Request>)]) -> Merge {
 }
 
 /// The VMs in order of appearance, each with its accesses.
-pub fn streams(requests: &[Request]) -> Vec<(usize, Vec<(AccessOp, BlockNo)>)> {
-    let mut streams: Vec<(usize, Vec<(AccessOp, BlockNo)>)> = Vec::new();
+pub fn streams(requests: &[Request]) -> Vec<(usize, Vec<(Direction, BlockNo)>)> {
+    let mut streams: Vec<(usize, Vec<(Direction, BlockNo)>)> = Vec::new();
     for request in requests {
         let at = match streams.iter().position(|(vm, _)| *vm == request.vm) {
             Some(at) => at,

@@ -4,7 +4,7 @@ use lode_hardware::Host;
 use lode_plan::{CompareOptions, CompareProgress, ComparedSchemes, LevelBytes, compare};
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{Options, replay};
-use lode_types::{AccessOp, BlockSize};
+use lode_types::{BlockSize, Direction};
 use std::sync::Mutex;
 
 use crate::common::{BLOCK_BYTES, Request, merge};
@@ -13,7 +13,7 @@ use crate::common::{BLOCK_BYTES, Request, merge};
 const TRACES_DO_NOT_FIT: u64 = 1 << 20;
 
 fn requests() -> Vec<Request> {
-    let op = |at: usize| if at.is_multiple_of(3) { AccessOp::Write } else { AccessOp::Read };
+    let op = |at: usize| if at.is_multiple_of(3) { Direction::Write } else { Direction::Read };
     (0..30_000)
         .map(|at| Request { vm: at % 2, op: op(at), block: (at * at % 211) as u64, blocks: 1 })
         .collect()

@@ -84,7 +84,7 @@ fn traces_without_and_with_one_request() {
         let none = curves(&mut merge(&[]), &options(kind, 2), &mut |_| {}).expect("curves");
         assert!(none.vms.is_empty());
     }
-    let request = crate::common::Request { vm: 0, op: lode_types::AccessOp::Read, block: 3, blocks: 1 };
+    let request = crate::common::Request { vm: 0, op: lode_types::Direction::Read, block: 3, blocks: 1 };
     let one = curves(&mut merge(&[request]), &options(CurveKind::Trd, 2), &mut |_| {}).expect("curves");
     assert_eq!((one.vms[0].curve.accesses(), one.vms[0].curve.max_distance()), (1, None));
     assert_eq!(one.vms[0].facts.span.usual_ns(), Some((0, 0)));

@@ -7,7 +7,7 @@ use lode_plan::{
 };
 use lode_reuse::sizing::{Objective, Solver};
 use lode_reuse::{Curve, Method};
-use lode_types::{AccessOp, Level};
+use lode_types::{Direction, Level};
 
 use crate::common::{BLOCK_BYTES, Request, merge, stream_options};
 
@@ -20,7 +20,7 @@ fn prices() -> Prices {
 }
 
 fn load() -> Load {
-    let op = |at: usize| if (at / 2).is_multiple_of(3) { AccessOp::Write } else { AccessOp::Read };
+    let op = |at: usize| if (at / 2).is_multiple_of(3) { Direction::Write } else { Direction::Read };
     let block = |at: usize| (at * at % 97 + at % 13 * 5) as u64;
     let requests: Vec<_> =
         (0..4000).map(|at| Request { vm: at % 2, op: op(at), block: block(at), blocks: 1 }).collect();
@@ -124,7 +124,7 @@ fn an_ssd_is_bought_that_lasts() {
 #[test]
 fn many_vms_are_no_reason_to_buy_nothing() {
     // Each VM reads a block of its own twice, the first ones far more often.
-    let request = |vm: usize| Request { vm, op: AccessOp::Read, block: 0, blocks: 1 };
+    let request = |vm: usize| Request { vm, op: Direction::Read, block: 0, blocks: 1 };
     let requests: Vec<_> = (0..100_usize)
         .flat_map(|vm| std::iter::repeat_n(request(vm), if vm < 4 { 500 } else { 1 + vm % 2 }))
         .collect();
@@ -195,7 +195,7 @@ fn sizes_too_large_for_a_solver_are_an_error() {
     // Every size up to 3,000 blocks has a hit of its own.
     let blocks = (0..3000).chain((0..3000).rev());
     let requests: Vec<_> = blocks
-        .flat_map(|block| (0..2).map(move |vm| Request { vm, op: AccessOp::Read, block, blocks: 1 }))
+        .flat_map(|block| (0..2).map(move |vm| Request { vm, op: Direction::Read, block, blocks: 1 }))
         .collect();
     let load =
         measure(&mut merge(&requests), &stream_options(1), Method::Exact, &mut |_| {}).expect("a load");

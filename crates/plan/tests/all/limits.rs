@@ -2,13 +2,13 @@
 
 use lode_plan::{CurveOptions, StreamOptions, curves, method_used};
 use lode_reuse::{CurveKind, Method};
-use lode_types::AccessOp;
+use lode_types::Direction;
 
 use crate::common::{Request, merge, stream_options};
 
 /// Two VMs that go round and round over many blocks.
 fn large() -> Vec<Request> {
-    let pass = |vm| (0..60_000).map(move |at| Request { vm, op: AccessOp::Read, block: at * 2, blocks: 1 });
+    let pass = |vm| (0..60_000).map(move |at| Request { vm, op: Direction::Read, block: at * 2, blocks: 1 });
     (0..2).flat_map(|_| pass(0).chain(pass(1))).collect()
 }
 
@@ -43,7 +43,7 @@ fn a_sample_fits_the_memory_and_does_not_depend_on_threads() {
 #[test]
 fn a_sample_of_fixed_size_keeps_its_size_whatever_a_batch_covers() {
     let blocks = 1 << 17;
-    let request = |at| Request { vm: 0, op: AccessOp::Write, block: at * blocks, blocks };
+    let request = |at| Request { vm: 0, op: Direction::Write, block: at * blocks, blocks };
     let requests: Vec<Request> = (0..48).map(request).collect();
     let stream = StreamOptions { memory_bytes: 32 << 20, ..stream_options(1) };
     let run = |size| {

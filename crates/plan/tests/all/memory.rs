@@ -13,7 +13,7 @@ use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{Options, count_distinct_blocks, most_memory_bytes};
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
-use lode_types::{AccessOp, BlockSize};
+use lode_types::{BlockSize, Direction};
 
 use crate::common::{BLOCK_BYTES, Request, merge, stream_options};
 use crate::wear::options;
@@ -22,7 +22,7 @@ const GIB: u64 = 1 << 30;
 
 /// Two VMs that go over their blocks twice, read and written in turn.
 fn requests(blocks: u64) -> Vec<Request> {
-    let op = |at: u64| if at.is_multiple_of(3) { AccessOp::Write } else { AccessOp::Read };
+    let op = |at: u64| if at.is_multiple_of(3) { Direction::Write } else { Direction::Read };
     let request = |at: u64| Request { vm: at as usize % 2, op: op(at), block: at / 2 % blocks, blocks: 1 };
     (0..4 * blocks).map(request).collect()
 }
@@ -152,7 +152,7 @@ fn one_level_alone_may_be_left_away() {
     let part = |first: u64, blocks: u64| {
         (0..blocks / 1024).map(move |at| Request {
             vm: 0,
-            op: AccessOp::Read,
+            op: Direction::Read,
             block: first + at * 1024,
             blocks: 1024,
         })
@@ -175,7 +175,7 @@ fn sizes_that_are_too_large_for_the_exact_solver_are_named() {
     let mut state = 1_u64;
     let request = |at: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Request { vm: at % 2, op: AccessOp::Read, block: (state >> 33) % 3000, blocks: 1 }
+        Request { vm: at % 2, op: Direction::Read, block: (state >> 33) % 3000, blocks: 1 }
     };
     let requests: Vec<Request> = (0..60_000).map(request).collect();
     let load = load_of(&requests);

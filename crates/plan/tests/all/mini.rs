@@ -3,7 +3,7 @@
 use lode_plan::{CurveOptions, MiniOptions, StreamOptions, curves, miniature};
 use lode_policy::SchemeInfo;
 use lode_reuse::{CurveKind, Method};
-use lode_types::AccessOp;
+use lode_types::Direction;
 
 use crate::common::{Request, merge, requests, stream_options};
 use proptest::prelude::*;
@@ -46,7 +46,7 @@ fn skewed(requests: u64) -> Vec<Request> {
         (state >> 33) as f64 / (1u64 << 31) as f64
     };
     (0..requests)
-        .map(|_| Request { vm: 0, op: AccessOp::Read, block: (next().powi(3) * 40_000.0) as u64, blocks: 1 })
+        .map(|_| Request { vm: 0, op: Direction::Read, block: (next().powi(3) * 40_000.0) as u64, blocks: 1 })
         .collect()
 }
 
@@ -71,7 +71,7 @@ fn a_tenth_of_the_blocks_is_close() {
 #[test]
 fn few_blocks_are_all_followed_whatever_the_rate() {
     let request = |at: u64| {
-        let op = if at.is_multiple_of(4) { AccessOp::Read } else { AccessOp::Write };
+        let op = if at.is_multiple_of(4) { Direction::Read } else { Direction::Write };
         Request { vm: 0, op, block: if at.is_multiple_of(3) { at % 3000 } else { 7 }, blocks: 1 }
     };
     let requests: Vec<Request> = (0..20_000).map(request).collect();
@@ -90,7 +90,7 @@ fn a_hot_block_in_the_sample_or_not_writes_no_more_than_it_did() {
     let blocks = 60_000;
     let request = |at: u64| Request {
         vm: 0,
-        op: AccessOp::Write,
+        op: Direction::Write,
         block: if at.is_multiple_of(2) { 7 } else { at / 2 * 7919 % blocks },
         blocks: 1,
     };
@@ -116,8 +116,8 @@ fn a_hot_block_in_the_sample_or_not_writes_no_more_than_it_did() {
 #[test]
 fn writes_that_never_hit_are_not_taken_for_hits() {
     let request = |at: u64| match at.is_multiple_of(2) {
-        true => Request { vm: 0, op: AccessOp::Write, block: 7, blocks: 1 },
-        false => Request { vm: 0, op: AccessOp::Read, block: at / 2 * 7919 % 60_000, blocks: 1 },
+        true => Request { vm: 0, op: Direction::Write, block: 7, blocks: 1 },
+        false => Request { vm: 0, op: Direction::Read, block: at / 2 * 7919 % 60_000, blocks: 1 },
     };
     let requests: Vec<Request> = (0..240_000).map(request).collect();
     let settings = SchemeInfo::find("l2arc-like").expect("a scheme").settings();
@@ -139,7 +139,7 @@ fn what_schemes_count_shrinks_with_the_sample() {
     for (at, request) in requests.iter_mut().enumerate() {
         // Hashes scatter them, and what is popular moves on.
         request.block = (request.block + at as u64 / 50) % 40_000 * 7919 % blocks;
-        request.op = if at % 3 == 0 { AccessOp::Write } else { AccessOp::Read };
+        request.op = if at % 3 == 0 { Direction::Write } else { Direction::Read };
     }
     for (scheme, pairs) in [
         ("l2arc-like", &[("feed_interval", "2000"), ("feed_blocks", "100")][..]),

@@ -5,14 +5,14 @@ use lode_plan::{LevelBytes, Means, Prices, SizeOptions, VmRule, answer};
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{Options, replay};
 use lode_reuse::sizing::Objective;
-use lode_types::{AccessOp, BlockSize};
+use lode_types::{BlockSize, Direction};
 
 use crate::common::{BLOCK_BYTES, Request, merge_paced};
 use crate::wear::{load_of, options, serve, written_and_read};
 
 /// A VM that reads what it wrote, and one that reads a few blocks over and over.
 fn traces() -> [(u64, Vec<Request>); 2] {
-    let reads = |at: u64| Request { vm: 1, op: AccessOp::Read, block: at * at % 89, blocks: 1 };
+    let reads = |at: u64| Request { vm: 1, op: Direction::Read, block: at * at % 89, blocks: 1 };
     [(1_000, written_and_read(3000, 300)), (1_000, (0..2000).map(reads).collect())]
 }
 
@@ -65,7 +65,7 @@ fn the_money_is_spent_where_the_plan_spent_it() {
 /// Where no VM is given anything, all have the same of the one level.
 #[test]
 fn money_that_buys_nothing_is_divided_evenly() {
-    let writes = |at: u64| Request { vm: 0, op: AccessOp::Write, block: at % 40, blocks: 1 };
+    let writes = |at: u64| Request { vm: 0, op: Direction::Write, block: at % 40, blocks: 1 };
     let traces = [(1_000, (0..400).map(writes).collect()), (1_000, (0..400).map(writes).collect::<Vec<_>>())];
     let load = load_of(&traces);
     let host = Host::find("default").expect("a host");

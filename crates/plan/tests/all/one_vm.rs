@@ -2,7 +2,7 @@
 
 use lode_plan::{CurveOptions, Cut, Interval, StreamOptions, curves, measure};
 use lode_reuse::{CurveKind, Method};
-use lode_types::AccessOp;
+use lode_types::Direction;
 
 use crate::common::{Request, merge, stream_options};
 
@@ -14,7 +14,7 @@ fn requests() -> Vec<Request> {
         (state >> 33) % below
     };
     let mut request = || {
-        let op = if random(10) < 4 { AccessOp::Write } else { AccessOp::Read };
+        let op = if random(10) < 4 { Direction::Write } else { Direction::Read };
         Request { vm: 0, op, block: random(5000) * random(5000) / 1000, blocks: 8 }
     };
     (0..40_000).map(|_| request()).collect()

@@ -3,7 +3,7 @@
 use lode_plan::{LevelBytes, Load, SizeOptions, VmRule, measure, size};
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
-use lode_types::{AccessOp, BlockNo};
+use lode_types::{BlockNo, Direction};
 use proptest::prelude::*;
 
 use crate::common::{BLOCK_BYTES, merge, requests, stream_options, streams};
@@ -57,11 +57,11 @@ fn put(blocks: &mut Vec<BlockNo>, block: BlockNo, size: u64) {
 }
 
 /// Hits of host memory, and of the SSD beyond those.
-fn caches(stream: &[(AccessOp, BlockNo)], dram_blocks: u64, ssd_blocks: u64) -> (u64, u64) {
+fn caches(stream: &[(Direction, BlockNo)], dram_blocks: u64, ssd_blocks: u64) -> (u64, u64) {
     let (mut dram, mut ssd) = (ReadOnly::default(), WriteOnly::default());
     let (mut dram_hits, mut ssd_hits) = (0, 0);
     for &(op, block) in stream {
-        if op == AccessOp::Read {
+        if op == Direction::Read {
             let in_dram = touch(&mut dram.0, block);
             let in_ssd = touch(&mut ssd.0, block);
             if in_dram {
@@ -164,7 +164,7 @@ fn rules_bind_and_unknown_names_are_refused() {
     let requests: Vec<_> = (0..400)
         .map(|at| crate::common::Request {
             vm: at % 2,
-            op: AccessOp::Read,
+            op: Direction::Read,
             block: (at / 2) as u64 % 40,
             blocks: 1,
         })
@@ -197,7 +197,7 @@ fn shares_in_granules_stay_within_the_level() {
     let requests: Vec<_> = (0..6000)
         .map(|at| crate::common::Request {
             vm: at % 3,
-            op: AccessOp::Read,
+            op: Direction::Read,
             block: (at / 3) as u64 % 700,
             blocks: 1,
         })

@@ -7,13 +7,13 @@ use lode_plan::{
 };
 use lode_reuse::Method;
 use lode_reuse::sizing::Objective;
-use lode_types::{AccessOp, BlockSize};
+use lode_types::{BlockSize, Direction};
 
 use crate::common::{BLOCK_BYTES, Request, merge_paced, stream_options};
 
 /// Every other access writes, to blocks that are read after.
 pub fn written_and_read(requests: usize, blocks: u64) -> Vec<Request> {
-    let op = |at: usize| if at.is_multiple_of(2) { AccessOp::Write } else { AccessOp::Read };
+    let op = |at: usize| if at.is_multiple_of(2) { Direction::Write } else { Direction::Read };
     (0..requests).map(|at| Request { vm: 0, op: op(at), block: at as u64 / 2 % blocks, blocks: 1 }).collect()
 }
 
@@ -72,10 +72,10 @@ fn replayed(traces: &[(u64, Vec<Request>)], levels: LevelBytes, options: &SizeOp
 /// full SSD that turns writes away has the hits; one that takes them has the shorter latency.
 fn hot_reads_under_a_stream_of_writes() -> Vec<Request> {
     let one = |op, block| Request { vm: 0, op, block, blocks: 1 };
-    let mut requests: Vec<Request> = (0..8).map(|block| one(AccessOp::Write, block)).collect();
+    let mut requests: Vec<Request> = (0..8).map(|block| one(Direction::Write, block)).collect();
     for round in 0..200 {
-        requests.extend((0..12).map(|at| one(AccessOp::Write, 1000 + (round * 12 + at) * 7)));
-        requests.extend((0..8).map(|block| one(AccessOp::Read, block * 3 % 8)));
+        requests.extend((0..12).map(|at| one(Direction::Write, 1000 + (round * 12 + at) * 7)));
+        requests.extend((0..8).map(|block| one(Direction::Read, block * 3 % 8)));
     }
     requests
 }
@@ -112,12 +112,12 @@ fn the_mode_follows_the_objective() {
 fn near_ties_are_decided_by_latency_and_then_by_wear() {
     let one = |op, block| Request { vm: 0, op, block, blocks: 1 };
     let requests = |cold_reads: u64, rounds: u64| {
-        let mut requests: Vec<Request> = (0..8).map(|block| one(AccessOp::Write, block)).collect();
+        let mut requests: Vec<Request> = (0..8).map(|block| one(Direction::Write, block)).collect();
         for round in 0..rounds {
-            requests.extend((0..40).map(|at| one(AccessOp::Read, at * 3 % 8)));
-            requests.push(one(AccessOp::Write, 1000 + round * 7));
+            requests.extend((0..40).map(|at| one(Direction::Read, at * 3 % 8)));
+            requests.push(one(Direction::Write, 1000 + round * 7));
         }
-        requests.extend((0..cold_reads).map(|at| one(AccessOp::Read, 100_000 + at * 9)));
+        requests.extend((0..cold_reads).map(|at| one(Direction::Read, 100_000 + at * 9)));
         requests
     };
     let levels = LevelBytes { ssd_bytes: 16 * BLOCK_BYTES, ..LevelBytes::default() };
@@ -151,7 +151,7 @@ fn near_ties_are_decided_by_latency_and_then_by_wear() {
 fn the_better_one_is_recommended_unless_another_is_wished_for() {
     // Blocks read again and again, more of them than DRAM holds: an SSD that keeps what is read has the hits.
     let one = |op, block| Request { vm: 0, op, block, blocks: 1 };
-    let read: Vec<Request> = (0..6000).map(|at| one(AccessOp::Read, at * 7 % 300)).collect();
+    let read: Vec<Request> = (0..6000).map(|at| one(Direction::Read, at * 7 % 300)).collect();
     let traces = [(1_000, read)];
     let levels =
         LevelBytes { dram_bytes: 64 * BLOCK_BYTES, ssd_bytes: 64 * BLOCK_BYTES, ..LevelBytes::default() };
@@ -184,7 +184,7 @@ fn the_better_one_is_recommended_unless_another_is_wished_for() {
 #[test]
 fn a_disk_that_cannot_keep_up_is_named() {
     let writes = |blocks: u64, pace_us: u64| {
-        let one = |at: u64| Request { vm: 0, op: AccessOp::Write, block: at * 7 % blocks, blocks: 1 };
+        let one = |at: u64| Request { vm: 0, op: Direction::Write, block: at * 7 % blocks, blocks: 1 };
         [(pace_us, (0..4000).map(one).collect::<Vec<_>>())]
     };
     let levels = LevelBytes { dram_bytes: 0, ssd_bytes: 64 * BLOCK_BYTES, ..LevelBytes::default() };

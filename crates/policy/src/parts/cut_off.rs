@@ -3,7 +3,7 @@
 //!
 //! It must not know which blocks leave, nor which are cleaned: a [`Cleaner`] does.
 
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::ssd_level::{Id, Replacement, SsdLevel};
@@ -63,12 +63,12 @@ impl<R: Cleaner> SsdLevel<R> {
         let block = access.block;
         let cached = self.cached(hint, block);
         match (access.op, cached) {
-            (AccessOp::Read, Some((id, slot))) => {
+            (Direction::Read, Some((id, slot))) => {
                 self.replacement_mut().touch(block, id);
                 sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
             }
-            (AccessOp::Read, None) => sink.effect(Effect::ReadBacking),
-            (AccessOp::Write, Some((id, slot))) => {
+            (Direction::Read, None) => sink.effect(Effect::ReadBacking),
+            (Direction::Write, Some((id, slot))) => {
                 // The write may be of a part of the block, and the rest of it be nowhere else.
                 let dirty = self.replacement_mut().is_dirty(id);
                 self.replacement_mut().remove(block, id);
@@ -78,7 +78,7 @@ impl<R: Cleaner> SsdLevel<R> {
                 });
                 sink.effect(Effect::WriteBacking);
             }
-            (AccessOp::Write, None) => sink.effect(Effect::WriteBacking),
+            (Direction::Write, None) => sink.effect(Effect::WriteBacking),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It must not know how the algorithm finds its victims, nor whether it has sets, queues or ghosts.
 
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::quota::Quota;
@@ -244,8 +244,8 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
     fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
         self.replacement.note(hint);
         match access.op {
-            AccessOp::Read => self.read(access.block, hint, sink),
-            AccessOp::Write => self.write(access.block, access.partial, hint, sink),
+            Direction::Read => self.read(access.block, hint, sink),
+            Direction::Write => self.write(access.block, access.partial, hint, sink),
         }
     }
 

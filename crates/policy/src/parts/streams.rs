@@ -1,6 +1,6 @@
 //! Sequential streams, found block by block. It must not know what is done with their blocks.
 
-use lode_types::{Access, AccessOp, BlockNo};
+use lode_types::{Access, BlockNo, Direction};
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
@@ -29,7 +29,7 @@ impl Streams {
     /// Notes an access. Says how many blocks its stream has, this one included: an access to the block after a stream's last
     /// one continues it, one to the last one itself is a part of it.
     pub(crate) fn note(&mut self, access: &Access) -> u64 {
-        let (block, is_read) = (access.block, access.op == AccessOp::Read);
+        let (block, is_read) = (access.block, access.op == Direction::Read);
         let by_direction = self.by_direction;
         let continues = |stream: &Stream| {
             block.wrapping_sub(stream.last) <= 1 && (!by_direction || stream.is_read == is_read)

@@ -3,7 +3,7 @@
 //!
 //! It must not know how the ARC divides itself; see [`arc`](crate::schemes::arc).
 
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Interval;
@@ -134,8 +134,8 @@ impl Scheme for L2arcLike {
     #[inline]
     fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
         match access.op {
-            AccessOp::Read => self.read(access.block, hint, sink),
-            AccessOp::Write => {
+            Direction::Read => self.read(access.block, hint, sink),
+            Direction::Write => {
                 self.level.invalidate(hint, access.block, sink);
                 sink.effect(Effect::WriteBacking);
             }

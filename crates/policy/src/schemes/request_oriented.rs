@@ -5,7 +5,7 @@
 //! [`crate::request_oriented`] say. This module must not know who waits for whom: accesses do not tell it. Which blocks
 //! leave and which are written back, [`flashcache`] knows.
 
-use lode_types::{Access, AccessOp, BlockNo, Level, OriginFields};
+use lode_types::{Access, BlockNo, Direction, Level, OriginFields};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::needs::RequestSource;
@@ -241,7 +241,7 @@ impl WriteCache {
 impl Scheme for WriteCache {
     #[inline]
     fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
-        if access.op == AccessOp::Write && self.on_submit(&access) == Verdict::Disk {
+        if access.op == Direction::Write && self.on_submit(&access) == Verdict::Disk {
             self.write_outside(access, hint, sink);
         } else {
             self.level.access_foreseen(access, hint, sink);

@@ -3,7 +3,7 @@
 //!
 //! It must not know device mirrors: TICA's comparison puts the SSD on two devices, which is a matter of counting them.
 
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
@@ -169,8 +169,8 @@ impl Scheme for UcacheLike {
     #[inline]
     fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
         match access.op {
-            AccessOp::Read => self.read(access.block, hint, sink),
-            AccessOp::Write => self.write(access.block, access.partial, hint, sink),
+            Direction::Read => self.read(access.block, hint, sink),
+            Direction::Write => self.write(access.block, access.partial, hint, sink),
         }
     }
 

@@ -3,7 +3,7 @@
 use lode_policy::{
     Effect, Foresight, Nothing, Quota, Scheme, SchemeInfo, Settings, all_schemes, build_foreseeing,
 };
-use lode_types::{Access, AccessOp, Level, Origin};
+use lode_types::{Access, Direction, Level, Origin};
 use proptest::prelude::*;
 
 use crate::driver::{
@@ -26,7 +26,7 @@ fn effects_of(settings: &Settings, quota: Quota, steps: &[Step], prefetch: bool)
             Step::Read(block) => scheme.access(Access::read(block), &mut effects),
             Step::Write(block, partial) => {
                 scheme.access(
-                    Access { block, op: AccessOp::Write, partial, origin: Origin::UNKNOWN },
+                    Access { block, op: Direction::Write, partial, origin: Origin::UNKNOWN },
                     &mut effects,
                 );
             }

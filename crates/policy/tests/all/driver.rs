@@ -8,7 +8,7 @@ use lode_policy::{
     AnyScheme, CopyReason, CopySource, Counters, Effect, Foresight, ForesightBuilder, Hint, Quota, Scheme,
     SchemeInfo, SettingKind, Settings, Slot, all_schemes, build_foreseeing,
 };
-use lode_types::{Access, AccessOp, BlockNo, Level, Origin};
+use lode_types::{Access, BlockNo, Direction, Level, Origin};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -192,7 +192,7 @@ impl Driver {
             }
             Step::Write(block, partial) => {
                 self.access(
-                    Access { block, op: AccessOp::Write, partial, origin: self.origin },
+                    Access { block, op: Direction::Write, partial, origin: self.origin },
                     &mut effects,
                 );
             }

@@ -2,7 +2,7 @@
 
 use lode_policy::{LevelDemand, Points, Quota, RequestSource, Scheme, SchemeInfo, Settings, Sizer, Tenant};
 use lode_reuse::{CurvePoint, Distances, Metric};
-use lode_types::{AccessOp, Level, Origin, OriginFields};
+use lode_types::{Direction, Level, Origin, OriginFields};
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Observed, Step, any_blocks, any_losing_step, any_step, settings};
@@ -227,7 +227,7 @@ proptest! {
         let mut analysers = [Distances::with_capacity(ro, 0), Distances::with_capacity(Metric::PodWbwo, 0)];
         for accesses in stream.chunks(window) {
             for &(read, block) in accesses {
-                let op = if read { AccessOp::Read } else { AccessOp::Write };
+                let op = if read { Direction::Read } else { Direction::Write };
                 driver.scheme.access(lode_types::Access { block, op, partial: false, origin: Origin::UNKNOWN }, &mut lode_policy::Nothing);
                 driver.scheme.end_request(0, &mut lode_policy::Nothing);
                 for analyser in &mut analysers {
@@ -275,7 +275,7 @@ fn a_long_window_equals_the_exact_analysers(within: Option<Quota>) {
     for _ in 0..500_000 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let block = (random >> 40) % 3000;
-        let op = if (random >> 33) % 8 < 6 { AccessOp::Read } else { AccessOp::Write };
+        let op = if (random >> 33) % 8 < 6 { Direction::Read } else { Direction::Write };
         driver.scheme.access(
             lode_types::Access { block, op, partial: false, origin: Origin::UNKNOWN },
             &mut lode_policy::Nothing,

@@ -3,7 +3,7 @@
 use lode_policy::{AnyScheme, Effect, Nothing, Quota, Scheme, Settings, Sizer, build};
 use lode_reuse::sizing::{Objective, VmDemand, divide};
 use lode_reuse::{Distances, Metric};
-use lode_types::{Access, AccessOp, Level};
+use lode_types::{Access, Direction, Level};
 use proptest::prelude::*;
 
 use crate::driver::settings;
@@ -125,7 +125,7 @@ proptest! {
         let mut exact: Vec<_> = (0..vms).map(|_| analysers()).collect();
         for window in requests.chunks_exact(interval) {
             for &(vm, block, read) in window {
-                let op = if read { AccessOp::Read } else { AccessOp::Write };
+                let op = if read { Direction::Read } else { Direction::Write };
                 for analyser in &mut exact[vm] {
                     analyser.access(op, block).unwrap();
                 }

@@ -1,7 +1,7 @@
 //! What schemes do by time goes on after a request whose time is far ahead of all others.
 
 use lode_policy::{AnyScheme, Counters, Effect, Quota, Scheme, Settings, all_schemes, build};
-use lode_types::{Access, AccessOp, Origin};
+use lode_types::{Access, Direction, Origin};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const FAR_NS: u64 = 1 << 60;
@@ -34,7 +34,7 @@ fn access(scheme: &mut AnyScheme, counters: &mut Counters, at: u64) {
     let mixed = (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     // Small numbers come most often.
     let block = (mixed >> 40) % 1000 * ((mixed >> 20) % 1000) / 1000;
-    let op = if (mixed >> 10).is_multiple_of(4) { AccessOp::Write } else { AccessOp::Read };
+    let op = if (mixed >> 10).is_multiple_of(4) { Direction::Write } else { Direction::Read };
     let mut effects: Vec<Effect> = Vec::new();
     let access = Access { block, op, partial: false, origin: Origin::UNKNOWN };
     counters.access(&access);

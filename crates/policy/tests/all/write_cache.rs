@@ -2,7 +2,7 @@
 
 use lode_policy::request_oriented::Verdict;
 use lode_policy::{AnyScheme, Effect, Quota, RequestSource, Scheme, SchemeInfo, SettingError, build};
-use lode_types::{Access, AccessOp, Level, Origin, OriginFields};
+use lode_types::{Access, Direction, Level, Origin, OriginFields};
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Observed, Step, any_blocks, settings};
@@ -110,9 +110,9 @@ fn a_write_that_is_issued_again_is_taken_in_dirty() {
         effects.clone()
     };
     let access = |op, origin| Access { block: 1, op, partial: false, origin };
-    let plain = access(AccessOp::Write, Origin::UNKNOWN.with_sync(false));
+    let plain = access(Direction::Write, Origin::UNKNOWN.with_sync(false));
     assert_eq!(scheme.reissuing().unwrap().on_submit(&plain), Verdict::Disk);
-    let synchronous = access(AccessOp::Write, Origin::UNKNOWN.with_sync(true));
+    let synchronous = access(Direction::Write, Origin::UNKNOWN.with_sync(true));
     assert_eq!(scheme.reissuing().unwrap().on_submit(&synchronous), Verdict::Cache);
     let [Effect::WriteLevel { level: Level::Ssd, slot, hit: false, dirty: true }] =
         take_in(&mut scheme, 1)[..]
@@ -122,7 +122,7 @@ fn a_write_that_is_issued_again_is_taken_in_dirty() {
     assert_eq!(take_in(&mut scheme, 1), [], "it is there");
     // From now on it is as if it had been admitted.
     let mut after: Vec<Effect> = Vec::new();
-    scheme.access(access(AccessOp::Read, Origin::UNKNOWN), &mut after);
+    scheme.access(access(Direction::Read, Origin::UNKNOWN), &mut after);
     scheme.access(plain, &mut after);
     let read = Effect::ReadLevel { level: Level::Ssd, slot };
     assert_eq!(after, [read, Effect::WriteLevel { level: Level::Ssd, slot, hit: true, dirty: true }]);

@@ -2,8 +2,8 @@
 
 use lode_policy::request_oriented::AdmissionPolicy;
 use lode_processes::{
-    DataKind, DeviceModel, IoTarget, Mode, Op, Primitive, RequestsError, RequestsReport, RunConfig, WriteOp,
-    run_script,
+    DataKind, DeviceModel, IoTarget, Mode, Primitive, RequestsError, RequestsReport, RunConfig, Step,
+    WriteOp, run_script,
 };
 
 use crate::{options, script};
@@ -11,30 +11,30 @@ use crate::{options, script};
 const MS: f64 = 1_000_000.0;
 const P1: usize = 0;
 
-fn cpu(ms: f64) -> Op {
-    Op::Cpu { ns: (ms * MS) as u64 }
+fn cpu(ms: f64) -> Step {
+    Step::Cpu { ns: (ms * MS) as u64 }
 }
 
-fn write(tag: u32, first_block: u64, sync: bool) -> Op {
-    Op::Write(WriteOp { tag: Some(tag), first_block, blocks: 1, sync, waits: sync, data: DataKind::Db })
+fn write(tag: u32, first_block: u64, sync: bool) -> Step {
+    Step::Write(WriteOp { tag: Some(tag), first_block, blocks: 1, sync, waits: sync, data: DataKind::Db })
 }
 
-const LOCK: Op = Op::Lock { lock: 0, mode: Mode::Write };
-const UNLOCK: Op = Op::Unlock { lock: 0 };
+const LOCK: Step = Step::Lock { lock: 0, mode: Mode::Write };
+const UNLOCK: Step = Step::Unlock { lock: 0 };
 
 /// P1, P2 and P3 of one part of the figure.
-fn part(name: &str) -> Vec<Vec<Op>> {
-    let critical = |last: Op| vec![Op::SetCritical(true), Op::RequestBegin, cpu(2.0), last];
+fn part(name: &str) -> Vec<Vec<Step>> {
+    let critical = |last: Step| vec![Step::SetCritical(true), Step::RequestBegin, cpu(2.0), last];
     match name {
         "a" => vec![critical(LOCK), vec![LOCK, cpu(3.0), write(0, 1, true), UNLOCK]],
         "b" => {
-            let wait = Op::WaitIo { target: IoTarget::Tag(0), primitive: Primitive::LockPage };
+            let wait = Step::WaitIo { target: IoTarget::Tag(0), primitive: Primitive::LockPage };
             vec![critical(wait), vec![write(0, 2, false)]]
         }
         _ => vec![
             critical(LOCK),
-            vec![LOCK, cpu(1.0), Op::Wait { event: 0 }, cpu(0.5), UNLOCK],
-            vec![write(0, 1, true), cpu(0.5), Op::Signal { event: 0 }],
+            vec![LOCK, cpu(1.0), Step::Wait { event: 0 }, cpu(0.5), UNLOCK],
+            vec![write(0, 1, true), cpu(0.5), Step::Signal { event: 0 }],
         ],
     }
 }
@@ -101,27 +101,27 @@ fn waits_are_told_by_primitive() {
     assert_eq!((wait.primitive, wait.count, wait.max_us), ("mutex_lock", 1, 11_000.0));
 }
 
-fn run(lists: Vec<Vec<Op>>) -> Result<RequestsReport, RequestsError> {
+fn run(lists: Vec<Vec<Step>>) -> Result<RequestsReport, RequestsError> {
     run_script(script(lists, 2, 0), &config(AdmissionPolicy::CpPiIoi, 10.0, 1.0))
 }
 
 #[test]
 fn scripts_that_make_no_sense_are_refused() {
     let bad = [
-        Op::Unlock { lock: 0 },
-        Op::Lock { lock: 9, mode: Mode::Read },
-        Op::Signal { event: 9 },
+        Step::Unlock { lock: 0 },
+        Step::Lock { lock: 9, mode: Mode::Read },
+        Step::Signal { event: 9 },
         write(9, 0, true),
         write(0, u64::MAX, true),
-        Op::Append { blocks: 17 },
-        Op::Cpu { ns: u64::MAX },
+        Step::Append { blocks: 17 },
+        Step::Cpu { ns: u64::MAX },
     ];
     for op in bad {
         assert!(matches!(run(vec![vec![op]]), Err(RequestsError::BadOp { process: 0, .. })), "{op:?}");
     }
-    let lock = |lock| Op::Lock { lock, mode: Mode::Write };
+    let lock = |lock| Step::Lock { lock, mode: Mode::Write };
     let crossed = vec![vec![lock(0), cpu(1.0), lock(1)], vec![lock(1), cpu(1.0), lock(0)]];
     assert_eq!(run(crossed).unwrap_err(), RequestsError::Deadlock { processes: vec![0, 1] });
-    let busy = vec![Op::SetCritical(true); 1 << 17];
+    let busy = vec![Step::SetCritical(true); 1 << 17];
     assert_eq!(run(vec![busy]).unwrap_err(), RequestsError::NeverWaits { process: 0 });
 }

@@ -5,7 +5,7 @@ mod models;
 mod power;
 
 use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};
-use lode_processes::{EventInfo, Op, Primitive, Program, Script};
+use lode_processes::{EventInfo, Primitive, Program, Script, Step};
 
 /// How many seeds a test tries: `LODE_SIM_SEEDS`, or few enough for every day.
 fn seeds() -> u64 {
@@ -17,7 +17,7 @@ fn options(policy: AdmissionPolicy) -> AdmissionOptions {
 }
 
 /// Processes that run these lists, with so many locks, and one event that this process delivers.
-fn script(lists: Vec<Vec<Op>>, locks: usize, deliverer: u32) -> Script {
+fn script(lists: Vec<Vec<Step>>, locks: usize, deliverer: u32) -> Script {
     let programs = lists.into_iter().map(|list| Box::new(list.into_iter()) as Box<dyn Program>).collect();
     Script {
         programs,

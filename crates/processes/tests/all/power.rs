@@ -2,8 +2,8 @@
 
 use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};
 use lode_processes::{
-    DataKind, DeviceModel, IoTarget, Mode, Op, Primitive, RunConfig, Script, WriteCounts, WriteOp, cut_power,
-    run_script,
+    DataKind, DeviceModel, IoTarget, Mode, Primitive, RunConfig, Script, Step, WriteCounts, WriteOp,
+    cut_power, run_script,
 };
 use lode_types::Rng;
 
@@ -12,10 +12,10 @@ use crate::{script, seeds};
 const PROCESSES: u32 = 5;
 const BLOCKS: u64 = 12;
 
-fn random_op(rng: &mut Rng, ops: &mut Vec<Op>) {
+fn random_op(rng: &mut Rng, ops: &mut Vec<Step>) {
     let first_block = rng.below(BLOCKS);
     let sync = rng.chance(50);
-    let write = Op::Write(WriteOp {
+    let write = Step::Write(WriteOp {
         tag: Some(rng.below(4) as u32),
         first_block,
         blocks: 1 + rng.below(3) as u32,
@@ -24,22 +24,22 @@ fn random_op(rng: &mut Rng, ops: &mut Vec<Op>) {
         data: DataKind::Db,
     });
     match rng.below(10) {
-        0 => ops.push(Op::Cpu { ns: rng.below(20_000_000) }),
-        1 => ops.push(Op::Fsync),
-        2 => ops.push(Op::SetCritical(sync)),
+        0 => ops.push(Step::Cpu { ns: rng.below(20_000_000) }),
+        1 => ops.push(Step::Fsync),
+        2 => ops.push(Step::SetCritical(sync)),
         3 | 4 => {
             let target = if sync { IoTarget::Block(first_block) } else { IoTarget::Tag(rng.below(4) as u32) };
-            ops.push(Op::WaitIo { target, primitive: Primitive::LockPage });
+            ops.push(Step::WaitIo { target, primitive: Primitive::LockPage });
         }
         5 => {
             let lock = rng.below(2) as u32;
             let mode = if sync { Mode::Write } else { Mode::Read };
-            ops.extend([Op::Lock { lock, mode }, write, Op::Unlock { lock }]);
+            ops.extend([Step::Lock { lock, mode }, write, Step::Unlock { lock }]);
         }
         6 => ops.extend([
-            Op::LockOrJoin { lock: 0, skip_ops: 2 },
-            Op::Append { blocks: 2 },
-            Op::Unlock { lock: 0 },
+            Step::LockOrJoin { lock: 0, skip_ops: 2 },
+            Step::Append { blocks: 2 },
+            Step::Unlock { lock: 0 },
         ]),
         _ => ops.push(write),
     }
@@ -48,7 +48,7 @@ fn random_op(rng: &mut Rng, ops: &mut Vec<Op>) {
 fn random_script(seed: u64) -> Script {
     let mut rng = Rng::new(seed);
     let mut list = |process: u32| {
-        let mut ops = vec![Op::SetCritical(process < 2)];
+        let mut ops = vec![Step::SetCritical(process < 2)];
         (0..40).for_each(|_| random_op(&mut rng, &mut ops));
         ops
     };

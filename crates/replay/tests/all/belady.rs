@@ -1,9 +1,9 @@
 //! Belady's scheme over recordings, against a loop that looks through all that is to come.
 
 use lode_policy::{Quota, SchemeInfo, Settings, all_schemes};
-use lode_replay::{Future, Host, Options, Recording, ReplayError, Source, replay, replay_foreseeing};
+use lode_replay::{Future, Host, Options, Recording, ReplayError, RequestStream, replay, replay_foreseeing};
 use lode_trace::{ReadOptions, TraceError, open_trace};
-use lode_types::{BlockSize, Level, Op, OriginFields, TraceRequest};
+use lode_types::{BlockSize, Level, OriginFields, RequestOp, TraceRequest};
 use proptest::prelude::*;
 
 use crate::requests::{any_requests, request};
@@ -17,7 +17,7 @@ struct Given {
     requests: Vec<(u32, TraceRequest)>,
 }
 
-impl Source for Given {
+impl RequestStream for Given {
     fn next_batch(&mut self, out: &mut Vec<(u32, TraceRequest)>) -> Result<usize, TraceError> {
         *out = std::mem::take(&mut self.requests);
         Ok(out.len())
@@ -76,13 +76,13 @@ fn touches(requests: &[(u32, TraceRequest)], of_vm: u32) -> Vec<Touch> {
     for (_, request) in requests.iter().filter(|(vm, _)| *vm == of_vm) {
         let (start, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.length_bytes));
         match request.op {
-            Op::Read | Op::Write => {
+            RequestOp::Read | RequestOp::Write => {
                 all.extend((start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)).map(|block| (block, true)));
             }
-            Op::Trim => {
+            RequestOp::Trim => {
                 all.extend((start.div_ceil(BLOCK_BYTES)..end / BLOCK_BYTES).map(|block| (block, false)))
             }
-            Op::Flush => {}
+            RequestOp::Flush => {}
         }
     }
     all
@@ -129,7 +129,7 @@ proptest! {
 }
 
 fn one_read(length_bytes: u32) -> Vec<(u32, TraceRequest)> {
-    vec![(0, request(Op::Read, 0, length_bytes))]
+    vec![(0, request(RequestOp::Read, 0, length_bytes))]
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn recorded_reads(count: usize) -> Option<Vec<(u32, TraceRequest)>> {
         all.extend(batch.drain(..).map(|request| (0, request)));
     }
     all.truncate(count);
-    assert!(all.iter().all(|(_, request)| request.op == Op::Read));
+    assert!(all.iter().all(|(_, request)| request.op == RequestOp::Read));
     Some(all)
 }
 

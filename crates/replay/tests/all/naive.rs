@@ -8,7 +8,7 @@ use lode_policy::{
     all_schemes, build,
 };
 use lode_replay::{Counts, Driver, Host, ServiceTimes, VmOutcome};
-use lode_types::{Access, AccessOp, BlockSize, Level, Op, Origin, TraceRequest};
+use lode_types::{Access, BlockSize, Direction, Level, Origin, RequestOp, TraceRequest};
 use proptest::prelude::*;
 
 use crate::requests::any_requests;
@@ -212,13 +212,13 @@ fn naive(
         let ((scheme, _), state) = (&mut schemes[*vm as usize], &mut vms[*vm as usize]);
         let (start, end) = (request.offset_bytes, request.offset_bytes + u64::from(request.length_bytes));
         let op = match request.op {
-            Op::Read => AccessOp::Read,
-            Op::Write => AccessOp::Write,
-            Op::Flush => {
+            RequestOp::Read => Direction::Read,
+            RequestOp::Write => Direction::Write,
+            RequestOp::Flush => {
                 state.flushes += 1;
                 continue;
             }
-            Op::Trim => {
+            RequestOp::Trim => {
                 state.trims += 1;
                 for block in start.div_ceil(BLOCK_BYTES)..end / BLOCK_BYTES {
                     scheme.discard(block, &mut state.effects);
@@ -234,8 +234,8 @@ fn naive(
             slowest = slowest.max(state.access_ns(block, &effects, times));
             missed |= effects.contains(&Effect::ReadBacking);
             match op {
-                AccessOp::Read => state.block_reads += 1,
-                AccessOp::Write => state.block_writes += 1,
+                Direction::Read => state.block_reads += 1,
+                Direction::Write => state.block_writes += 1,
             }
             state.starts.insert(state.effects.len());
             state.effects.extend(effects);
@@ -243,7 +243,7 @@ fn naive(
         scheme.end_request(request.time_ns, &mut state.effects);
         state.requests += 1;
         state.latency_ns += slowest;
-        if op == AccessOp::Read {
+        if op == Direction::Read {
             state.read_requests += 1;
             state.read_request_hits += u64::from(!missed);
         }

@@ -1,6 +1,6 @@
 //! The synthetic trace of the benches.
 
-use lode_types::AccessOp;
+use lode_types::Direction;
 
 pub const ZIPF_EXPONENT: f64 = 0.9;
 pub const WRITES_PERCENT: u64 = 30;
@@ -23,7 +23,7 @@ impl Generator {
 }
 
 /// Zipf-distributed requests, each block number its rank scattered over 64 bits.
-pub fn zipf_trace(requests: usize, blocks: usize) -> Vec<(AccessOp, u64)> {
+pub fn zipf_trace(requests: usize, blocks: usize) -> Vec<(Direction, u64)> {
     let mut sum = 0.0;
     let cumulative: Vec<f64> = (1..=blocks)
         .map(|rank| {
@@ -37,7 +37,7 @@ pub fn zipf_trace(requests: usize, blocks: usize) -> Vec<(AccessOp, u64)> {
             let at = generator.unit() * sum;
             let rank = cumulative.partition_point(|&c| c < at) as u64;
             let is_write = generator.next() % 100 < WRITES_PERCENT;
-            let op = if is_write { AccessOp::Write } else { AccessOp::Read };
+            let op = if is_write { Direction::Write } else { Direction::Read };
             (op, (rank + 1).wrapping_mul(0xd134_2543_de82_ef95))
         })
         .collect()

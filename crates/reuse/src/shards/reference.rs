@@ -60,8 +60,8 @@ impl Reference {
         ((self.hash)(&self.sample, block) as f64) < self.rate * 2f64.powi(64)
     }
 
-    fn access(&mut self, op: AccessOp, block: BlockNo) {
-        let counts = self.counts_writes || op == AccessOp::Read;
+    fn access(&mut self, op: Direction, block: BlockNo) {
+        let counts = self.counts_writes || op == Direction::Read;
         self.able += u64::from(counts);
         if !self.follows(block) {
             return;
@@ -114,8 +114,8 @@ fn distances(counts_writes: bool) -> Box<dyn Analyser + Send> {
 /// Sizes of samples of so few blocks are far below those that are kept in bins.
 const SMALL: u64 = 40;
 
-fn stream(most: usize) -> impl Strategy<Value = Vec<(AccessOp, BlockNo)>> {
-    let op = prop_oneof![Just(AccessOp::Read), Just(AccessOp::Write)];
+fn stream(most: usize) -> impl Strategy<Value = Vec<(Direction, BlockNo)>> {
+    let op = prop_oneof![Just(Direction::Read), Just(Direction::Write)];
     // Single blocks, and runs that are dealt together.
     let block = prop_oneof![0..SMALL, (0..SMALL).prop_map(|block| block << 20), 5000..5000 + SMALL];
     prop::collection::vec((op, block), 0..most)
@@ -181,7 +181,7 @@ proptest! {
 }
 
 /// Runs of neighbours that are used alike, and blocks that are popular alone.
-fn long_stream() -> Vec<(AccessOp, BlockNo)> {
+fn long_stream() -> Vec<(Direction, BlockNo)> {
     let mut state = 17_u64;
     let mut next = |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -189,7 +189,7 @@ fn long_stream() -> Vec<(AccessOp, BlockNo)> {
     };
     let mut stream = Vec::new();
     while stream.len() < 12_000 {
-        let op = if next(10) < 3 { AccessOp::Write } else { AccessOp::Read };
+        let op = if next(10) < 3 { Direction::Write } else { Direction::Read };
         match next(6) {
             0 => {
                 let first = (next(4) << 10) + next(300);

@@ -1,17 +1,17 @@
 //! The stacks as plain lists: every access walks through them and moves what the papers say is moved.
 
 use lode_reuse::{Distances, RoStack, WbwoStack};
-use lode_types::AccessOp::{self, Read, Write};
+use lode_types::Direction::{self, Read, Write};
 
 /// What analysers and lists have in common.
 pub trait Stack {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32>;
+    fn access(&mut self, op: Direction, block: u64) -> Option<u32>;
 
     fn retain(&mut self, keep: impl Fn(u64) -> bool);
 }
 
 impl Stack for Distances {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
+    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
         self.access(op, block).expect("few blocks").map(|reuse| reuse.distance)
     }
 
@@ -21,7 +21,7 @@ impl Stack for Distances {
 }
 
 impl Stack for RoStack {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
+    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
         self.access(op, block).expect("few blocks")
     }
 
@@ -31,7 +31,7 @@ impl Stack for RoStack {
 }
 
 impl Stack for WbwoStack {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
+    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
         self.access(op, block).expect("few blocks")
     }
 
@@ -49,7 +49,7 @@ pub struct RoList {
 }
 
 impl Stack for RoList {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
+    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
         let depth = self.stack.iter().position(|&entry| entry == Some(block));
         if op == Write {
             if let Some(depth) = depth {
@@ -98,7 +98,7 @@ pub struct WbwoList {
 }
 
 impl Stack for WbwoList {
-    fn access(&mut self, op: AccessOp, block: u64) -> Option<u32> {
+    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
         self.now += 1;
         let depth = self.stack.iter().position(|entry| entry.0 == block);
         if op == Read {

@@ -1,10 +1,10 @@
 //! Real traces as accesses to blocks of 4 KiB (or of what unit the trace is in).
 
-use lode_types::AccessOp::{self, Read, Write};
+use lode_types::Direction::{self, Read, Write};
 use std::io::{BufReader, Read as _};
 use std::path::Path;
 
-pub type Trace = Vec<(AccessOp, u64)>;
+pub type Trace = Vec<(Direction, u64)>;
 
 const SECTORS_A_BLOCK: u64 = 8;
 

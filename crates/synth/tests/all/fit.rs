@@ -7,7 +7,7 @@ use lode_reuse::{Distances, Metric};
 use lode_synth::{Fitter, Generator, Profile, SynthErrorKind};
 use lode_testdata::traces;
 use lode_trace::{ReadOptions, open_trace, vm_block};
-use lode_types::{AccessOp, BlockSize, Op, Origin, TraceRequest, blocks_of};
+use lode_types::{BlockSize, Direction, Origin, RequestOp, TraceRequest, blocks_of};
 use proptest::prelude::*;
 
 /// The largest mean difference between the miss ratios of trace and profile.
@@ -18,7 +18,7 @@ const MOST_DIFFERENCE: f64 = 0.05;
 const MIXED: usize = 32;
 
 fn request(time_ns: u64, volume: u32, offset_bytes: u64, length_bytes: u32, reads: bool) -> TraceRequest {
-    let op = if reads { Op::Read } else { Op::Write };
+    let op = if reads { RequestOp::Read } else { RequestOp::Write };
     TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN }
 }
 
@@ -51,8 +51,8 @@ fn facts(requests: &[TraceRequest], recent: usize) -> Facts {
     let (mut ends, mut written, mut again, mut after_write) = (HashMap::new(), HashMap::new(), 0, 0);
     let (mut sequential, mut small, mut bytes, mut reads) = (0, 0, 0, 0);
     for request in requests {
-        let reading = request.op == Op::Read;
-        let op = if reading { AccessOp::Read } else { AccessOp::Write };
+        let reading = request.op == RequestOp::Read;
+        let op = if reading { Direction::Read } else { Direction::Write };
         for part in blocks_of(BlockSize::KIB_4, request.offset_bytes, request.length_bytes.into()) {
             let block = vm_block(request.volume, part.block).expect("a block");
             distances.access(op, block).expect("room");
@@ -188,7 +188,13 @@ fn any_request() -> impl Strategy<Value = TraceRequest> {
     let time_ns = prop_oneof![0u64..1_000_000, any::<u64>()];
     let offset = prop_oneof![(0u64..200).prop_map(|sector| sector * 512), 0u64..1 << 50];
     let length = prop_oneof![1u32..20_000, Just(4096), Just(1 << 20)];
-    let op = prop::sample::select(vec![Op::Read, Op::Write, Op::Write, Op::Trim, Op::Flush]);
+    let op = prop::sample::select(vec![
+        RequestOp::Read,
+        RequestOp::Write,
+        RequestOp::Write,
+        RequestOp::Trim,
+        RequestOp::Flush,
+    ]);
     (time_ns, offset, length, 0u32..3, op).prop_map(|(time_ns, offset_bytes, length_bytes, volume, op)| {
         TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin: Origin::UNKNOWN }
     })
@@ -203,7 +209,7 @@ proptest! {
         let mut fitter = Fitter::default();
         fitter.add("any", &requests).expect("a trace that can be fitted");
         let counted: Vec<_> =
-            requests.iter().filter(|request| matches!(request.op, Op::Read | Op::Write)).collect();
+            requests.iter().filter(|request| matches!(request.op, RequestOp::Read | RequestOp::Write)).collect();
         match fitter.finish("any") {
             Err(error) => prop_assert!(error.kind() == SynthErrorKind::Profile && counted.is_empty(), "{}", error),
             Ok(profile) => {
@@ -211,8 +217,8 @@ proptest! {
                     .map_err(|error| TestCaseError::fail(error.to_string()))?
                     .take(counted.len())
                     .collect();
-                let reads = |count: usize, all: &mut dyn Iterator<Item = Op>| {
-                    (count, all.filter(|op| *op == Op::Read).count())
+                let reads = |count: usize, all: &mut dyn Iterator<Item = RequestOp>| {
+                    (count, all.filter(|op| *op == RequestOp::Read).count())
                 };
                 prop_assert_eq!(profile.requests, counted.len() as u64);
                 prop_assert_eq!(

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use lode_reuse::{Distances, Metric};
 use lode_synth::{Again, Arrival, Generator, Pattern, Phase, Profile, Reuse, Sizes, Stream, SynthErrorKind};
 use lode_trace::{CompactWriter, ReadOptions, is_synthetic, read_trace};
-use lode_types::{AccessOp, BlockSize, Op, TraceRequest, blocks_of};
+use lode_types::{BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
 use proptest::prelude::*;
 
 const SMALL: &str = r#"
@@ -129,17 +129,18 @@ fn phases_ranges_shares_and_lengths_are_the_profile_s() {
         };
         assert!(first.iter().any(|request| within(request, 0.0, 0.25)));
         assert!(second.iter().all(|request| within(request, 0.25, 1.0)));
-        let reads = |part: &[TraceRequest]| part.iter().filter(|request| request.op == Op::Read).count();
+        let reads =
+            |part: &[TraceRequest]| part.iter().filter(|request| request.op == RequestOp::Read).count();
         // 900 of 1,500, all of 750, 450 of 750; 600 of 1,000.
         assert_eq!((reads(first), reads(second)), (900 + 750 + 450, 600));
     }
     assert!(all.is_sorted_by_key(|request| request.time_ns));
-    for (op, lengths) in [(Op::Read, [4096, 8192]), (Op::Write, [4096, 512])] {
+    for (op, lengths) in [(RequestOp::Read, [4096, 8192]), (RequestOp::Write, [4096, 512])] {
         let mut of_op = all.iter().filter(|request| request.op == op).map(|request| request.length_bytes);
         assert!(of_op.all(|bytes| lengths.contains(&bytes)));
     }
     let short = all.iter().filter(|request| request.length_bytes == 512).count() as f64;
-    let writes = all.iter().filter(|request| request.op == Op::Write).count() as f64;
+    let writes = all.iter().filter(|request| request.op == RequestOp::Write).count() as f64;
     assert!((short / writes - 0.5).abs() < 0.03);
 }
 
@@ -206,7 +207,7 @@ proptest! {
         let mut found = [0.0; 3];
         for request in made(&profile, requests as usize) {
             let block = request.offset_bytes / 4096;
-            if let Some(reuse) = measured.access(AccessOp::Read, block).expect("room") {
+            if let Some(reuse) = measured.access(Direction::Read, block).expect("room") {
                 let at = [10, 100, 1000].iter().position(|&end| reuse.distance < end);
                 found[at.expect("a distance below 1,000")] += 1.0;
             }
@@ -274,8 +275,8 @@ fn blocks_read_after_writes_follow_the_profile() {
     let (mut again, mut after_write) = (0.0, 0.0);
     for request in made(&profile, 50_000) {
         for part in blocks_of(BlockSize::KIB_4, request.offset_bytes, request.length_bytes.into()) {
-            let before = written.insert(part.block, request.op == Op::Write);
-            if let (Some(was_written), Op::Read) = (before, request.op) {
+            let before = written.insert(part.block, request.op == RequestOp::Write);
+            if let (Some(was_written), RequestOp::Read) = (before, request.op) {
                 again += 1.0;
                 after_write += if was_written { 1.0 } else { 0.0 };
             }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use lode_reuse::{Distances, Metric};
 use lode_synth::{Generator, Profile, builtin, builtins};
-use lode_types::{AccessOp, Op, TraceRequest};
+use lode_types::{Direction, RequestOp, TraceRequest};
 
 /// TICA, table 2: profile, reads, writes, total size in GB of 2^30 bytes.
 const TICA: [(&str, u64, u64, f64); 17] = [
@@ -101,8 +101,8 @@ fn whole_counts_are_those_of_tica() {
 fn the_smallest_workload_is_made_whole() {
     let (name, reads, writes, total_gb) = TICA[2];
     let requests = made(&profile(name));
-    assert_eq!(requests.iter().filter(|request| request.op == Op::Read).count() as u64, reads);
-    assert_eq!(requests.iter().filter(|request| request.op == Op::Write).count() as u64, writes);
+    assert_eq!(requests.iter().filter(|request| request.op == RequestOp::Read).count() as u64, reads);
+    assert_eq!(requests.iter().filter(|request| request.op == RequestOp::Write).count() as u64, writes);
     let total_bytes: f64 = requests.iter().map(|request| f64::from(request.length_bytes)).sum();
     assert!((total_bytes / (total_gb * (1u64 << 30) as f64) - 1.0).abs() < 0.01, "{total_bytes}");
 }
@@ -114,7 +114,7 @@ fn every_workload_made_smaller_keeps_its_figures() {
         let scaled = whole.scaled(SCALED_REQUESTS / whole.requests as f64);
         let requests = made(&scaled);
         assert_eq!(requests.len() as u64, scaled.requests, "{name}");
-        let reads = requests.iter().filter(|request| request.op == Op::Read).count() as f64;
+        let reads = requests.iter().filter(|request| request.op == RequestOp::Read).count() as f64;
         assert!((reads - scaled.read_share * scaled.requests as f64).abs() <= 0.5, "{name}: {reads} reads");
         let total_bytes: f64 = requests.iter().map(|request| f64::from(request.length_bytes)).sum();
         let expected = mean_bytes(&whole) * scaled.requests as f64;
@@ -133,7 +133,7 @@ fn every_workload_made_smaller_keeps_its_figures() {
 fn keys_and_miss_ratio(requests: &[TraceRequest]) -> (u64, f64) {
     let mut distances = Distances::new(Metric::Trd);
     for request in requests {
-        distances.access(AccessOp::Read, request.offset_bytes).expect("room");
+        distances.access(Direction::Read, request.offset_bytes).expect("room");
     }
     let keys = distances.distinct_blocks() as u64;
     (keys, 1.0 - distances.tally().curve().hit_ratio_at(keys / 10))
@@ -169,10 +169,10 @@ fn words_of_the_papers_hold() {
             sequential += u32::from(request.offset_bytes == end);
             end = request.end_bytes().expect("an end");
             bytes += f64::from(request.length_bytes);
-            let reads = request.op == Op::Read;
+            let reads = request.op == RequestOp::Read;
             read_bytes += if reads { f64::from(request.length_bytes) } else { 0.0 };
             let block = request.offset_bytes / 4096;
-            distances.access(AccessOp::Read, block).expect("room");
+            distances.access(Direction::Read, block).expect("room");
             let before = written.insert(block, !reads);
             (again, after_write) = match before {
                 Some(was_written) if reads => (again + 1, after_write + u32::from(was_written)),

@@ -24,7 +24,7 @@
 //! (13 half bytes), any sector of a 16 TiB disk (9), lengths up to 32 MiB in sectors (4), any of 65,536 volumes (4) and
 //! the op, at random; 26.25 bytes when every field uses all it has. What no request of a block tells takes nothing.
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 
 use crate::fixed::{u32_le, u64_le};
 
@@ -109,7 +109,7 @@ pub(crate) struct Ranges {
     /// Every bit that some origin's code has.
     origins: u32,
     /// `None` when they differ.
-    op: Option<Op>,
+    op: Option<RequestOp>,
 }
 
 impl Ranges {
@@ -227,7 +227,7 @@ pub(crate) struct Shape {
     base_ns: u64,
     pub(super) columns: [Column; COLUMNS],
     /// The operation of all requests; `None` when each has its own.
-    pub(super) op: Option<Op>,
+    pub(super) op: Option<RequestOp>,
 }
 
 impl From<&Ranges> for Shape {
@@ -248,7 +248,7 @@ impl From<&Ranges> for Shape {
 impl Shape {
     /// A shape of these columns, whatever requests may be of it.
     #[cfg(test)]
-    pub(super) fn new(base_ns: u64, columns: [Column; COLUMNS], op: Option<Op>) -> Shape {
+    pub(super) fn new(base_ns: u64, columns: [Column; COLUMNS], op: Option<RequestOp>) -> Shape {
         Shape { base_ns, columns, op }
     }
 
@@ -294,7 +294,7 @@ impl Shape {
         let fits = |(column, most): (&Column, u32)| column.half_bytes <= most && column.unit > 0;
         let good = columns.iter().zip(MAX_HALF_BYTES).all(fits) && bytes[22] <= MIXED_OPS;
         // Of codes up to that of mixed ones, it alone is no operation.
-        good.then(|| Shape { base_ns, columns, op: Op::from_code(bytes[22]) })
+        good.then(|| Shape { base_ns, columns, op: RequestOp::from_code(bytes[22]) })
     }
 
     /// Appends the payload of a block of these requests, whose shape this is.
@@ -329,7 +329,7 @@ mod tests {
         offset_bytes: 0,
         length_bytes: 0,
         volume: 0,
-        op: Op::Flush,
+        op: RequestOp::Flush,
         origin: Origin::UNKNOWN,
     };
     const HIGH: TraceRequest = TraceRequest {
@@ -337,7 +337,7 @@ mod tests {
         offset_bytes: u64::MAX,
         length_bytes: u32::MAX,
         volume: u16::MAX as u32,
-        op: Op::Read,
+        op: RequestOp::Read,
         origin: HIGH_ORIGIN,
     };
 
@@ -354,7 +354,7 @@ mod tests {
             offset_bytes: 1,
             length_bytes: 1,
             volume: 1,
-            op: Op::Read,
+            op: RequestOp::Read,
             origin: Origin::UNKNOWN,
         };
         let widest = shape(&[LOW, HIGH, LOW, one]);
@@ -370,7 +370,7 @@ mod tests {
         let good = shape(&[LOW, HIGH, LOW]);
         let bytes = good.encode();
         assert_eq!(Shape::decode(&bytes, good.base_ns()), Some(good));
-        // Op, half bytes of origins, steps, offsets, lengths and volumes, and units of zero.
+        // RequestOp, half bytes of origins, steps, offsets, lengths and volumes, and units of zero.
         for (at, bad) in [(22, 5), (23, 9), (24, 17), (25, 17), (26, 9), (27, 5)] {
             let mut bytes = bytes;
             bytes[at] = bad;
@@ -390,7 +390,7 @@ mod tests {
             cut in 0usize..20,
         ) {
             let request = |&offset_bytes: &u64| TraceRequest {
-                time_ns: offset_bytes / 3, offset_bytes, length_bytes: 1, volume: 0, op: Op::Read,
+                time_ns: offset_bytes / 3, offset_bytes, length_bytes: 1, volume: 0, op: RequestOp::Read,
                 origin: Origin::UNKNOWN,
             };
             let requests: Vec<_> = values.iter().map(request).collect();

@@ -4,7 +4,7 @@
 //! then one loop makes requests of them. Whether a block's values are allowed is decided from the greatest that its
 //! columns can hold, so that it costs nothing for each request unless they come near the limits.
 
-use lode_types::{Op, Origin, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 
 use super::shape::{
     COLUMNS, COLUMNS_BYTES, Column, LENGTH, OFFSET, OPS_PER_BYTE, ORIGIN, ORIGIN_AT, PLANES, STEP, Shape,
@@ -143,7 +143,7 @@ fn spread_halves(plane: &[u8], shift: u32, numbers: &mut [u64]) {
 struct Strip {
     numbers: [[u64; STRIP]; COLUMNS],
     times: [u64; STRIP],
-    ops: [[Op; OPS_PER_BYTE]; STRIP / OPS_PER_BYTE],
+    ops: [[RequestOp; OPS_PER_BYTE]; STRIP / OPS_PER_BYTE],
 }
 
 /// The columns of one block.
@@ -151,7 +151,7 @@ struct Block<'a> {
     base_ns: u64,
     columns: [Reading<'a>; COLUMNS],
     /// The operation of all requests, or the column of operations.
-    ops: Result<Op, &'a [u8]>,
+    ops: Result<RequestOp, &'a [u8]>,
 }
 
 impl<'a> Block<'a> {
@@ -179,7 +179,7 @@ impl<'a> Block<'a> {
     /// Appends `count` requests. False when some request is not allowed; which one, and why,
     /// [`Block::append_singly`] says.
     fn append(&self, count: usize, out: &mut Vec<TraceRequest>) -> bool {
-        let common = self.ops.unwrap_or(Op::Read);
+        let common = self.ops.unwrap_or(RequestOp::Read);
         let mut strip = Strip {
             numbers: [[0; STRIP]; COLUMNS],
             times: [0; STRIP],
@@ -300,9 +300,9 @@ pub(crate) fn unpack(
 }
 
 /// The operations of four requests by the byte that they share.
-const FOUR_OPS: [[Op; OPS_PER_BYTE]; 256] = {
-    let ops = [Op::Read, Op::Write, Op::Trim, Op::Flush];
-    let mut all = [[Op::Read; OPS_PER_BYTE]; 256];
+const FOUR_OPS: [[RequestOp; OPS_PER_BYTE]; 256] = {
+    let ops = [RequestOp::Read, RequestOp::Write, RequestOp::Trim, RequestOp::Flush];
+    let mut all = [[RequestOp::Read; OPS_PER_BYTE]; 256];
     let mut byte = 0;
     while byte < all.len() {
         let mut at = 0;
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn codes_are_those_of_the_operations() {
         for (byte, ops) in FOUR_OPS.iter().enumerate() {
-            let codes = (0..OPS_PER_BYTE).map(|at| Op::from_code((byte >> (2 * at) & 3) as u8));
+            let codes = (0..OPS_PER_BYTE).map(|at| RequestOp::from_code((byte >> (2 * at) & 3) as u8));
             assert!(codes.eq(ops.iter().copied().map(Some)), "{byte}");
         }
     }
@@ -362,11 +362,12 @@ mod tests {
         for index in 0..count {
             let [step, offset, length, volume, origin] = values.each_ref().map(|values| values[index]);
             let code = if payload[22] < 4 { payload[22] } else { rest[index / 4] >> (2 * (index % 4)) & 3 };
-            let op = [Op::Read, Op::Write, Op::Trim, Op::Flush][usize::from(code)];
+            let op =
+                [RequestOp::Read, RequestOp::Write, RequestOp::Trim, RequestOp::Flush][usize::from(code)];
             let good = length < 1 << 32
                 && volume < u128::from(volumes)
                 && offset + length < 1 << 64
-                && (length > 0 || op == Op::Flush)
+                && (length > 0 || op == RequestOp::Flush)
                 && origin & 3 != 3
                 && origin >> 2 & 3 != 3;
             if !good {
@@ -398,7 +399,7 @@ mod tests {
     }
 
     fn any_shape() -> impl Strategy<Value = Shape> {
-        let op = prop_oneof![Just(None), (0u8..4).prop_map(Op::from_code)];
+        let op = prop_oneof![Just(None), (0u8..4).prop_map(RequestOp::from_code)];
         // Most traces have no origins, and most origins at random are bad.
         let origin = prop_oneof![3 => Just(0), 1 => 0u32..=8].prop_map(|half_bytes| Column {
             least: 0,

@@ -54,7 +54,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use lode_types::Op;
+    use lode_types::RequestOp;
 
     #[test]
     fn reads_fields() {
@@ -68,7 +68,7 @@ mod tests {
             offset_bytes: 8_792_731_648,
             length_bytes: 16384,
             volume: 0,
-            op: Op::Write,
+            op: RequestOp::Write,
             origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);

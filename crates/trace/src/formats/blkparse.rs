@@ -8,7 +8,7 @@
 //! volume; sectors have 512 bytes. Who asks is the process of the event that counts; S in RWBS, F, and a read without A say
 //! that it waits.
 
-use lode_types::{Op, OriginFields, SECTOR_BYTES, TraceRequest};
+use lode_types::{OriginFields, RequestOp, SECTOR_BYTES, TraceRequest};
 
 use super::fields::{by_process, is_waited_for};
 use super::{Format, head_lines, lines};
@@ -154,7 +154,7 @@ fn request_of(event: Event, volumes: &mut VolumeTable) -> Result<Parsed, Fault> 
     let has = |letter: u8| rwbs.contains(&letter);
     let origin = by_process(process)?.with_sync(is_waited_for(op, has(b'S'), has(b'F'), has(b'A')));
     let volume = volumes.lookup(device, <[u8]>::to_vec)?;
-    if op == Op::Flush {
+    if op == RequestOp::Flush {
         return Ok(Parsed::Request(TraceRequest {
             time_ns,
             offset_bytes: 0,
@@ -171,14 +171,14 @@ fn request_of(event: Event, volumes: &mut VolumeTable) -> Result<Parsed, Fault> 
 
 /// The kernel writes F first for a flush that precedes the data, then the operation, then attributes
 /// (F again for FUA, A read-ahead, S synchronous, M metadata).
-fn op_of(rwbs: &[u8], sectors: u64) -> Result<Option<Op>, Fault> {
+fn op_of(rwbs: &[u8], sectors: u64) -> Result<Option<RequestOp>, Fault> {
     let operation = rwbs.strip_prefix(b"F").unwrap_or(rwbs);
     let flushes = operation.len() < rwbs.len();
     match operation.first() {
-        _ if flushes && sectors == 0 => Ok(Some(Op::Flush)),
-        Some(b'R') => Ok(Some(Op::Read)),
-        Some(b'W') => Ok(Some(Op::Write)),
-        Some(b'D') => Ok(Some(Op::Trim)),
+        _ if flushes && sectors == 0 => Ok(Some(RequestOp::Flush)),
+        Some(b'R') => Ok(Some(RequestOp::Read)),
+        Some(b'W') => Ok(Some(RequestOp::Write)),
+        Some(b'D') => Ok(Some(RequestOp::Trim)),
         Some(b'N') => Ok(None),
         _ => Err(RWBS),
     }
@@ -203,7 +203,7 @@ mod tests {
         Ok(requests)
     }
 
-    fn one(tail: &str) -> Result<Option<(Op, u64, u32)>, Fault> {
+    fn one(tail: &str) -> Result<Option<(RequestOp, u64, u32)>, Fault> {
         let requests = read(&[&format!("{HEAD}{tail}")])?;
         Ok(requests.first().map(|r| (r.op, r.offset_bytes, r.length_bytes)))
     }
@@ -211,15 +211,15 @@ mod tests {
     #[test]
     fn rwbs_letters() {
         for (tail, expected) in [
-            ("D   R 8 + 16 [java]", Some((Op::Read, 4096, 8192))),
-            ("Q  RA 8 + 16 [java]", Some((Op::Read, 4096, 8192))),
-            ("Q WFS 8 + 16 [a b]", Some((Op::Write, 4096, 8192))),
-            ("Q FWFSM 8 + 16 [jbd2/sdb-8]", Some((Op::Write, 4096, 8192))),
-            ("Q  DS 8 + 16 [fstrim]", Some((Op::Trim, 4096, 8192))),
-            ("Q DE 8 + 16 [blkdiscard]", Some((Op::Trim, 4096, 8192))),
-            ("Q FWS [jbd2/sdb-8]", Some((Op::Flush, 0, 0))),
-            ("Q  FN [kworker]", Some((Op::Flush, 0, 0))),
-            ("Q   F 0 + 0 [kworker]", Some((Op::Flush, 0, 0))),
+            ("D   R 8 + 16 [java]", Some((RequestOp::Read, 4096, 8192))),
+            ("Q  RA 8 + 16 [java]", Some((RequestOp::Read, 4096, 8192))),
+            ("Q WFS 8 + 16 [a b]", Some((RequestOp::Write, 4096, 8192))),
+            ("Q FWFSM 8 + 16 [jbd2/sdb-8]", Some((RequestOp::Write, 4096, 8192))),
+            ("Q  DS 8 + 16 [fstrim]", Some((RequestOp::Trim, 4096, 8192))),
+            ("Q DE 8 + 16 [blkdiscard]", Some((RequestOp::Trim, 4096, 8192))),
+            ("Q FWS [jbd2/sdb-8]", Some((RequestOp::Flush, 0, 0))),
+            ("Q  FN [kworker]", Some((RequestOp::Flush, 0, 0))),
+            ("Q   F 0 + 0 [kworker]", Some((RequestOp::Flush, 0, 0))),
             ("Q   N [smartd]", None),
             ("D   R 36 (12 00 00 00 24 00) [smartd]", None),
             ("C   R 8 + 16 [0]", None),

@@ -9,7 +9,7 @@
 //! device is a volume "major,minor". Times are the tracing machine's clock. Who asks, and whether it waits, is told as in
 //! [`super::blkparse`].
 
-use lode_types::{Op, OriginFields, TraceRequest};
+use lode_types::{OriginFields, RequestOp, TraceRequest};
 
 use super::fields::{by_process, is_waited_for, sectors};
 use super::{Decoder, Format};
@@ -205,10 +205,10 @@ impl Blktrace {
         let (time_ns, bytes) = (order.u64(record, 8), order.u32(record, 24));
         let volume = volumes.lookup(&order.u32(record, 36).to_be_bytes(), device_name)?;
         let op = match categories {
-            _ if categories & FLUSH != 0 && bytes == 0 => Op::Flush,
-            _ if categories & DISCARD != 0 => Op::Trim,
-            _ if categories & WRITE != 0 => Op::Write,
-            _ if categories & READ != 0 => Op::Read,
+            _ if categories & FLUSH != 0 && bytes == 0 => RequestOp::Flush,
+            _ if categories & DISCARD != 0 => RequestOp::Trim,
+            _ if categories & WRITE != 0 => RequestOp::Write,
+            _ if categories & READ != 0 => RequestOp::Read,
             _ => return Err(NO_DIRECTION),
         };
         let has = |category: u32| categories & category != 0;
@@ -219,7 +219,7 @@ impl Blktrace {
             has(AHEAD),
         ));
         let offset_bytes = match op {
-            Op::Flush => 0,
+            RequestOp::Flush => 0,
             _ => sectors(order.u64(record, 16), 0)?.0,
         };
         let request = TraceRequest { time_ns, offset_bytes, length_bytes: bytes, volume, op, origin };
@@ -296,8 +296,13 @@ mod tests {
             ];
             assert!((FORMAT.detect)(&records[0]));
             let (requests, errors, volumes, others) = read(records.concat(), OnError::Stop);
-            let expected =
-                [(Op::Read, 8192), (Op::Write, 4096), (Op::Trim, 65_536), (Op::Flush, 0), (Op::Write, 512)];
+            let expected = [
+                (RequestOp::Read, 8192),
+                (RequestOp::Write, 4096),
+                (RequestOp::Trim, 65_536),
+                (RequestOp::Flush, 0),
+                (RequestOp::Write, 512),
+            ];
             assert_eq!(requests.iter().map(|r| (r.op, r.length_bytes)).collect::<Vec<_>>(), expected);
             assert_eq!((requests[0].time_ns, requests[0].offset_bytes), (5_000_000_007, 4096));
             let waits: Vec<_> = requests.iter().map(|r| (r.origin.process(), r.origin.sync())).collect();

@@ -16,7 +16,7 @@
 //! pieces of 256 KiB, and DiskSim writes times with six decimals. An ssdsim trace whose first lines lie below 10^6 is
 //! shorter than a millisecond. Single lines that are something else are for the decoder to name.
 
-use lode_types::{Op, Origin, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 
 use super::fields::{length, number, sectors};
 use super::head_lines;
@@ -71,7 +71,12 @@ impl Row<'_> {
     }
 
     /// The request of a line whose size is in bytes.
-    pub(super) fn in_bytes(&self, time_ns: u64, op: Op, volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+    pub(super) fn in_bytes(
+        &self,
+        time_ns: u64,
+        op: RequestOp,
+        volumes: &mut VolumeTable,
+    ) -> Result<Parsed, Fault> {
         let length_bytes = length(self.size)?;
         self.request((time_ns, op), (self.start, length_bytes), volumes)
     }
@@ -80,7 +85,7 @@ impl Row<'_> {
     pub(super) fn in_sectors(
         &self,
         time_ns: u64,
-        op: Op,
+        op: RequestOp,
         volumes: &mut VolumeTable,
     ) -> Result<Parsed, Fault> {
         self.request((time_ns, op), sectors(self.start, self.size)?, volumes)
@@ -89,7 +94,7 @@ impl Row<'_> {
     /// The volume is the device, under its number.
     fn request(
         &self,
-        (time_ns, op): (u64, Op),
+        (time_ns, op): (u64, RequestOp),
         (offset_bytes, length_bytes): (u64, u32),
         volumes: &mut VolumeTable,
     ) -> Result<Parsed, Fault> {

@@ -3,7 +3,7 @@
 //! Arrival is in milliseconds, start and size in 512-byte sectors, flags are in hexadecimal: bit 0 set is a read, else
 //! it is a write; the other bits (how urgent it is) are not used. Each device is a volume, under its number.
 
-use lode_types::{Op, OriginFields};
+use lode_types::{OriginFields, RequestOp};
 
 use super::columns::{Columns, Row};
 use super::fields::TimeUnit;
@@ -30,7 +30,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let expected = "an arrival time of zero or more milliseconds, below 2^64 ns, as first field";
     let time_ns = TimeUnit::Milliseconds.ns(Some(row.time), expected)?;
     let flags = hex(row.op).ok_or(Fault::malformed("flags in hexadecimal as fifth field"))?;
-    let op = if flags & 1 == 1 { Op::Read } else { Op::Write };
+    let op = if flags & 1 == 1 { RequestOp::Read } else { RequestOp::Write };
     row.in_sectors(time_ns, op, volumes)
 }
 
@@ -43,7 +43,9 @@ mod tests {
 
     #[test]
     fn reads_fields() {
-        for (flags, op) in [("1", Op::Read), ("0", Op::Write), ("8", Op::Write), ("b", Op::Read)] {
+        for (flags, op) in
+            [("1", RequestOp::Read), ("0", RequestOp::Write), ("8", RequestOp::Write), ("b", RequestOp::Read)]
+        {
             let line = format!("25.911729\t18\t28601\t12\t{flags}");
             let Ok(Parsed::Request(request)) = parse(line.as_bytes(), &mut VolumeTable::default()) else {
                 panic!("a request")

@@ -1,7 +1,7 @@
 //! What text formats share: fields as numbers, times and sizes, each with the fault it may have. It must not know
 //! single formats.
 
-use lode_types::{Op, Origin, SECTOR_BYTES};
+use lode_types::{Origin, RequestOp, SECTOR_BYTES};
 
 use crate::error::{ErrorKind, Fault};
 use crate::scan::decimal;
@@ -57,8 +57,8 @@ pub(super) fn by_process(number: u64) -> Result<Origin, Fault> {
 /// What blktrace's flags say of whether the issuer waits. Linux calls every read synchronous (`op_is_sync`); for what is
 /// read ahead nobody waits yet.
 #[inline]
-pub(super) fn is_waited_for(op: Op, sync: bool, flush_or_fua: bool, ahead: bool) -> bool {
-    sync || flush_or_fua || (op == Op::Read && !ahead) || op == Op::Flush
+pub(super) fn is_waited_for(op: RequestOp, sync: bool, flush_or_fua: bool, ahead: bool) -> bool {
+    sync || flush_or_fua || (op == RequestOp::Read && !ahead) || op == RequestOp::Flush
 }
 
 /// A decimal number; one of digits alone that is too large is out of range.
@@ -97,10 +97,10 @@ pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u32), Fault> {
 
 /// `R` or `W`, in either case.
 #[inline]
-pub(super) fn read_or_write(text: Option<&[u8]>, expected: &'static str) -> Result<Op, Fault> {
+pub(super) fn read_or_write(text: Option<&[u8]>, expected: &'static str) -> Result<RequestOp, Fault> {
     match text {
-        Some(b"R" | b"r") => Ok(Op::Read),
-        Some(b"W" | b"w") => Ok(Op::Write),
+        Some(b"R" | b"r") => Ok(RequestOp::Read),
+        Some(b"W" | b"w") => Ok(RequestOp::Write),
         _ => Err(Fault::malformed(expected)),
     }
 }

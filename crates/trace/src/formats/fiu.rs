@@ -72,7 +72,7 @@ fn volume_of(major: &[u8], minor: &[u8], volumes: &mut VolumeTable) -> Result<u3
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use lode_types::Op;
+    use lode_types::RequestOp;
 
     const MD5: &str = "00112233445566778899aabbccddeeff";
 
@@ -83,7 +83,7 @@ mod tests {
             offset_bytes: 508_516_672 * 512,
             length_bytes: 4096,
             volume: 0,
-            op: Op::Write,
+            op: RequestOp::Write,
             origin: by_process(4253).unwrap(),
         };
         let mut volumes = VolumeTable::default();

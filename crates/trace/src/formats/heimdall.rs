@@ -4,7 +4,7 @@
 //! generator writes them and its replayer reads them (`gen.py`, `op_replayers.cpp`). The same project's cuts of MSR
 //! traces have milliseconds and the other sense of op, see [`super::msr_cut`]. Each device is a volume, under its number.
 
-use lode_types::{Op, OriginFields};
+use lode_types::{OriginFields, RequestOp};
 
 use super::columns::{Columns, Row};
 use super::fields::TimeUnit;
@@ -29,7 +29,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
     let expected = "a time of zero or more microseconds, below 2^64 ns, as first field";
     let time_ns = TimeUnit::Microseconds.ns(Some(row.time), expected)?;
-    let op = if row.bit()? { Op::Write } else { Op::Read };
+    let op = if row.bit()? { RequestOp::Write } else { RequestOp::Read };
     row.in_bytes(time_ns, op, volumes)
 }
 
@@ -42,9 +42,10 @@ mod tests {
 
     #[test]
     fn reads_fields() {
-        for (line, op) in
-            [("9260.65187 0 415439060992 1024 0", Op::Read), ("9260.65187 0 415439060992 1024 1", Op::Write)]
-        {
+        for (line, op) in [
+            ("9260.65187 0 415439060992 1024 0", RequestOp::Read),
+            ("9260.65187 0 415439060992 1024 1", RequestOp::Write),
+        ] {
             let Ok(Parsed::Request(request)) = parse(line.as_bytes(), &mut VolumeTable::default()) else {
                 panic!("a request")
             };

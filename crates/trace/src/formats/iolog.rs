@@ -7,7 +7,7 @@
 //! OFFSET microseconds. Each file is a volume, known from its first request on. Both kinds of sync, and
 //! `syncfs`, are flushes; `sync_file_range` promises nothing and counts as another command.
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 
 use super::{Format, head_lines, lines};
 use crate::error::{ErrorKind, Fault};
@@ -88,10 +88,10 @@ impl Iolog {
             return Err(SHAPE);
         }
         let op = match action {
-            b"read" => Op::Read,
-            b"write" => Op::Write,
-            b"trim" => Op::Trim,
-            b"sync" | b"datasync" | b"syncfs" => Op::Flush,
+            b"read" => RequestOp::Read,
+            b"write" => RequestOp::Write,
+            b"trim" => RequestOp::Trim,
+            b"sync" | b"datasync" | b"syncfs" => RequestOp::Flush,
             b"sync_file_range" => return Ok(Parsed::OtherCommand),
             b"wait" if version == Version::Two => {
                 let wait_ns = offset_bytes.checked_mul(US_NS).ok_or(LATE)?;
@@ -102,7 +102,7 @@ impl Iolog {
         };
         let volume = volumes.lookup(file, <[u8]>::to_vec)?;
         let time_ns = self.clock_ns;
-        if op == Op::Flush {
+        if op == RequestOp::Flush {
             return Ok(Parsed::Request(TraceRequest {
                 time_ns,
                 offset_bytes: 0,
@@ -139,7 +139,13 @@ mod tests {
         Ok((requests, volumes.names().to_vec()))
     }
 
-    fn request(time_us: u64, offset_bytes: u64, length_bytes: u32, volume: u32, op: Op) -> TraceRequest {
+    fn request(
+        time_us: u64,
+        offset_bytes: u64,
+        length_bytes: u32,
+        volume: u32,
+        op: RequestOp,
+    ) -> TraceRequest {
         TraceRequest {
             time_ns: time_us * 1000,
             offset_bytes,
@@ -155,9 +161,9 @@ mod tests {
         let text = "fio version 2 iolog\n/dev/a add\n/dev/b add\n/dev/b open\n/dev/b read 4096 512\n\
                     /dev/b wait 1500 0\n/dev/a write 0 8192\n/dev/a wait 500 0\n/dev/a datasync 7 0\n/dev/a close\n";
         let expected = vec![
-            request(0, 4096, 512, 0, Op::Read),
-            request(1500, 0, 8192, 1, Op::Write),
-            request(2000, 0, 0, 1, Op::Flush),
+            request(0, 4096, 512, 0, RequestOp::Read),
+            request(1500, 0, 8192, 1, RequestOp::Write),
+            request(2000, 0, 0, 1, RequestOp::Flush),
         ];
         assert_eq!(read(text), Ok((expected, vec!["/dev/b".to_owned(), "/dev/a".to_owned()])));
     }
@@ -167,9 +173,9 @@ mod tests {
         let text = "fio version 3 iolog\n25 /tmp/f add\n158 /tmp/f open\n162 /tmp/f read 61440 4096\n\
                     1686 /tmp/f sync 1040384 0\n1700 /tmp/f trim 0 65536\n93676 /tmp/f close\n";
         let expected = vec![
-            request(162, 61440, 4096, 0, Op::Read),
-            request(1686, 0, 0, 0, Op::Flush),
-            request(1700, 0, 65536, 0, Op::Trim),
+            request(162, 61440, 4096, 0, RequestOp::Read),
+            request(1686, 0, 0, 0, RequestOp::Flush),
+            request(1700, 0, 65536, 0, RequestOp::Trim),
         ];
         assert_eq!(read(text), Ok((expected, vec!["/tmp/f".to_owned()])));
     }

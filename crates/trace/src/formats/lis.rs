@@ -6,7 +6,7 @@
 //! side by side. There is no volume name: the only volume is named after the file. Four numbers could be anything, so
 //! that only the file's ending or its name tells the format.
 
-use lode_types::{Op, Origin, OriginFields, SECTOR_BYTES, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, SECTOR_BYTES, TraceRequest};
 
 use super::fields::{number, units};
 use super::{Decoder, Format};
@@ -60,7 +60,7 @@ impl Lis {
             offset_bytes,
             length_bytes,
             volume,
-            op: Op::Read,
+            op: RequestOp::Read,
             origin: Origin::UNKNOWN,
         }))
     }
@@ -78,8 +78,8 @@ mod tests {
             Ok(Parsed::Request(r)) => (r.time_ns, r.offset_bytes, r.length_bytes, r.op),
             _ => panic!("{line}"),
         };
-        assert_eq!(read("230027 8 0 0", 512), (0, 230_027 * 512, 4096, Op::Read));
-        assert_eq!(read("1 1 0 0", 4096), (1000, 4096, 4096, Op::Read));
+        assert_eq!(read("230027 8 0 0", 512), (0, 230_027 * 512, 4096, RequestOp::Read));
+        assert_eq!(read("1 1 0 0", 4096), (1000, 4096, 4096, RequestOp::Read));
     }
 
     #[test]

@@ -188,14 +188,14 @@ mod tests {
     use crate::compact::Recorded;
     use crate::compact::shape::{Ranges, Shape};
     use crate::reader::{OnError, ReadOptions, read_trace};
-    use lode_types::{Op, Origin};
+    use lode_types::{Origin, RequestOp};
 
     const READ: TraceRequest = TraceRequest {
         time_ns: 5,
         offset_bytes: 4096,
         length_bytes: 512,
         volume: 0,
-        op: Op::Read,
+        op: RequestOp::Read,
         origin: Origin::UNKNOWN,
     };
 

@@ -3,7 +3,7 @@
 //! Timestamp is a Windows filetime, 100 ns ticks since 1601, and stays absolute; Offset and Size are bytes;
 //! ResponseTime is not used. A volume is named "Hostname_DiskNumber".
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 
 use super::{Decoder, Format, lines};
 use crate::error::{ErrorKind, Fault, TraceError};
@@ -31,9 +31,9 @@ impl Decoder for Usual {
 }
 
 /// "Read," and "Write," in the high bytes of a little-endian word, and the bits below them.
-const KINDS: [(u64, u32, Op); 2] = [
-    (u64::from_le_bytes(*b"\0\0\0Read,"), 24, Op::Read),
-    (u64::from_le_bytes(*b"\0\0Write,"), 16, Op::Write),
+const KINDS: [(u64, u32, RequestOp); 2] = [
+    (u64::from_le_bytes(*b"\0\0\0Read,"), 24, RequestOp::Read),
+    (u64::from_le_bytes(*b"\0\0Write,"), 16, RequestOp::Write),
 ];
 const TICK_NS: u64 = 100;
 const TIME: Fault = Fault::malformed("a filetime in 100 ns ticks and a comma first");
@@ -189,12 +189,12 @@ fn volume_of(fields: &mut Fields, volumes: &mut VolumeTable) -> Result<u32, Faul
     volumes.lookup(key, |key| key.iter().map(|&b| if b == b',' { b'_' } else { b }).collect())
 }
 
-fn op_of(fields: &mut Fields) -> Result<Op, Fault> {
+fn op_of(fields: &mut Fields) -> Result<RequestOp, Fault> {
     let word = fields.until(b',').ok_or(TYPE)?;
     if word.eq_ignore_ascii_case(b"read") {
-        Ok(Op::Read)
+        Ok(RequestOp::Read)
     } else if word.eq_ignore_ascii_case(b"write") {
-        Ok(Op::Write)
+        Ok(RequestOp::Write)
     } else {
         Err(TYPE)
     }
@@ -219,13 +219,13 @@ mod tests {
             offset_bytes: 9_056_014_336,
             length_bytes: 2048,
             volume: 0,
-            op: Op::Write,
+            op: RequestOp::Write,
             origin: Origin::UNKNOWN,
         };
         assert_eq!(one("128166385295514663,hm,0,Write,9056014336,2048,2833"), Ok(expected));
         assert_eq!(
             one("128166385295514663,hm,0,READ,9056014336,2048,2833"),
-            Ok(TraceRequest { op: Op::Read, ..expected })
+            Ok(TraceRequest { op: RequestOp::Read, ..expected })
         );
     }
 
@@ -277,7 +277,7 @@ mod tests {
             for time in times {
                 let kind = if write { "Write" } else { "Read" };
                 let line = format!("{time},{volume},{kind},{offset},{size},{response}\n");
-                let op = if write { Op::Write } else { Op::Read };
+                let op = if write { RequestOp::Write } else { RequestOp::Read };
                 let expected =
                     TraceRequest { time_ns: time * 100, offset_bytes: offset, length_bytes: size, volume: 0, op, origin: Origin::UNKNOWN };
                 let text = format!("{line}{line}{line}{line}");

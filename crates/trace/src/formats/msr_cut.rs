@@ -4,7 +4,7 @@
 //! Time is in milliseconds from the window's start, offset and size in bytes, op is 1 for a read and 0 for a write. Each
 //! device is a volume, under its number.
 
-use lode_types::{Op, OriginFields};
+use lode_types::{OriginFields, RequestOp};
 
 use super::columns::{Columns, Row};
 use super::fields::TimeUnit;
@@ -29,7 +29,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
     let expected = "a time of zero or more milliseconds, below 2^64 ns, as first field";
     let time_ns = TimeUnit::Milliseconds.ns(Some(row.time), expected)?;
-    let op = if row.bit()? { Op::Read } else { Op::Write };
+    let op = if row.bit()? { RequestOp::Read } else { RequestOp::Write };
     row.in_bytes(time_ns, op, volumes)
 }
 
@@ -52,7 +52,7 @@ mod tests {
             offset_bytes: 1_023_476_224,
             length_bytes: 7680,
             volume: 0,
-            op: Op::Write,
+            op: RequestOp::Write,
             origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);

@@ -5,7 +5,7 @@
 //! There is no operation: all requests count as reads. There is no volume name: the only volume is named after the
 //! file. The default unit, 4 KiB, keeps objects of up to that size apart.
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 
 use super::fields::{TimeUnit, units};
 use super::{Decoder, Format};
@@ -78,7 +78,7 @@ pub(super) fn request_of(
         offset_bytes,
         length_bytes,
         volume,
-        op: Op::Read,
+        op: RequestOp::Read,
         origin: Origin::UNKNOWN,
     }))
 }
@@ -101,7 +101,7 @@ mod tests {
             offset_bytes: 42_932_745 * 512,
             length_bytes: 512,
             volume: 3,
-            op: Op::Read,
+            op: RequestOp::Read,
             origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);

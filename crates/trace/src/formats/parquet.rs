@@ -16,7 +16,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use lode_types::{Op, Origin, OriginFields, SECTOR_BYTES, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, SECTOR_BYTES, TraceRequest};
 use parquet::basic::{ConvertedType, LogicalType, TimeUnit as ParquetTime, Type};
 use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::data_type::ByteArray;
@@ -378,10 +378,10 @@ fn request_of(columns: &Columns, rows: &Rows, row: usize, feed: &mut Feed) -> Re
     let time_ns = u64::try_from(time * Number::from(10_u64.pow(columns.time.1 as u32))).map_err(|_| TIME)?;
     let op = match columns.op {
         Some(_) => op_of(rows.ops.get(row).and_then(Option::as_ref))?,
-        None => Op::Read,
+        None => RequestOp::Read,
     };
     let volume = volume_of(columns, rows, row, &mut feed.volumes, &feed.stem)?;
-    if op == Op::Flush {
+    if op == RequestOp::Flush {
         return Ok(TraceRequest {
             time_ns,
             offset_bytes: 0,
@@ -400,12 +400,12 @@ fn request_of(columns: &Columns, rows: &Rows, row: usize, feed: &mut Feed) -> Re
     Ok(request)
 }
 
-fn op_of(text: Option<&ByteArray>) -> Result<Op, Fault> {
+fn op_of(text: Option<&ByteArray>) -> Result<RequestOp, Fault> {
     match text.and_then(|text| text.data().first()).map(u8::to_ascii_lowercase) {
-        Some(b'r') => Ok(Op::Read),
-        Some(b'w') => Ok(Op::Write),
-        Some(b't' | b'd') => Ok(Op::Trim),
-        Some(b'f') => Ok(Op::Flush),
+        Some(b'r') => Ok(RequestOp::Read),
+        Some(b'w') => Ok(RequestOp::Write),
+        Some(b't' | b'd') => Ok(RequestOp::Trim),
+        Some(b'f') => Ok(RequestOp::Flush),
         _ => Err(OP),
     }
 }

@@ -5,7 +5,7 @@
 use std::io::Cursor;
 use std::path::PathBuf;
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 
 use super::{Format, Found};
 use crate::feed::Feed;
@@ -26,7 +26,7 @@ const MAX_REQUESTS_PER_S: f64 = 50e6;
 pub(crate) fn usual_size_if_large(requests: &[TraceRequest]) -> Option<u32> {
     let mut sizes: Vec<u32> = requests
         .iter()
-        .filter(|request| matches!(request.op, Op::Read | Op::Write))
+        .filter(|request| matches!(request.op, RequestOp::Read | RequestOp::Write))
         .map(|request| request.length_bytes)
         .collect();
     let middle = sizes.len() / 2;
@@ -87,7 +87,7 @@ mod tests {
             offset_bytes: 0,
             length_bytes,
             volume: 0,
-            op: Op::Read,
+            op: RequestOp::Read,
             origin: Origin::UNKNOWN,
         };
         (0..count).map(one).collect()
@@ -116,7 +116,7 @@ mod tests {
     fn flushes_have_no_size() {
         let mut some = requests(9, 0, 512 << 10);
         assert_eq!(usual_size_if_large(&some), Some(512 << 10));
-        some.iter_mut().for_each(|request| request.op = Op::Flush);
+        some.iter_mut().for_each(|request| request.op = RequestOp::Flush);
         assert_eq!(usual_size_if_large(&some), None);
     }
 }

@@ -5,7 +5,7 @@
 //! be; the order is free. An op is the first letter of read, write, trim or flush. `sync` and `critical` are 1 or 0. What
 //! a request does not tell of who asks is left empty.
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 
 use super::fields::{TimeUnit, length, number};
 use super::{Format, head_lines, lines};
@@ -110,15 +110,15 @@ fn request(fields: &[&[u8]; NAMES.len()], volumes: &mut VolumeTable) -> Result<T
     let time_ns =
         TimeUnit::Nanoseconds.ns(Some(fields[TIME]), "zero or more nanoseconds, below 2^64, as time_ns")?;
     let op = match fields[OP] {
-        b"R" => Op::Read,
-        b"W" => Op::Write,
-        b"T" => Op::Trim,
-        b"F" => Op::Flush,
+        b"R" => RequestOp::Read,
+        b"W" => RequestOp::Write,
+        b"T" => RequestOp::Trim,
+        b"F" => RequestOp::Flush,
         _ => return Err(Fault::malformed("R, W, T or F as op")),
     };
     let offset_bytes = number(Some(fields[OFFSET]), "a number of bytes below 2^64 as offset_bytes")?;
     let length_bytes = length(number(Some(fields[LENGTH]), "a number of bytes as length_bytes")?)?;
-    if op == Op::Flush && (offset_bytes, length_bytes) != (0, 0) {
+    if op == RequestOp::Flush && (offset_bytes, length_bytes) != (0, 0) {
         return Err(Fault::malformed("0 as offset_bytes and length_bytes of a flush"));
     }
     let mut origin = Origin::UNKNOWN;
@@ -168,7 +168,7 @@ mod tests {
             offset_bytes: 4096,
             length_bytes: 512,
             volume: 0,
-            op: Op::Write,
+            op: RequestOp::Write,
             origin: Origin::UNKNOWN,
         };
         let title = "time_ns,volume,op,offset_bytes,length_bytes";
@@ -191,7 +191,7 @@ mod tests {
         let flush = TraceRequest {
             offset_bytes: 0,
             length_bytes: 0,
-            op: Op::Flush,
+            op: RequestOp::Flush,
             origin: Origin::UNKNOWN.with_sync(true),
             ..plain
         };

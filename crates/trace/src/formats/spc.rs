@@ -54,7 +54,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use lode_types::Op;
+    use lode_types::RequestOp;
 
     #[test]
     fn reads_fields() {
@@ -63,7 +63,7 @@ mod tests {
             offset_bytes: 303_574 * 512,
             length_bytes: 3584,
             volume: 0,
-            op: Op::Write,
+            op: RequestOp::Write,
             origin: Origin::UNKNOWN,
         };
         for line in

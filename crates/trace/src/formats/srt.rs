@@ -6,7 +6,7 @@
 //! trace's start. The size of a sector is what the header says of every disk. Bits 8 to 15 of the device are the disk:
 //! each is a volume, under its number. Bit 0 of the flags is a read, else it is a write.
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 use memchr::memmem;
 
 use super::fields::units;
@@ -109,7 +109,7 @@ fn parse(record: &[u8; RECORD_BYTES], sector_bytes: u64, volumes: &mut VolumeTab
     let (offset_bytes, _) = units(word(7).into(), 0, sector_bytes)?;
     let disk = (word(8) >> 8) as u8;
     let volume = volumes.lookup(&[disk], |disk| disk[0].to_string().into_bytes())?;
-    let op = if word(11) & 1 == 1 { Op::Read } else { Op::Write };
+    let op = if word(11) & 1 == 1 { RequestOp::Read } else { RequestOp::Write };
     // Both parts together are less than 2^32 seconds.
     let time_ns = (seconds * 1_000_000 + microseconds) * 1000;
     Ok(Parsed::Request(TraceRequest {
@@ -148,7 +148,7 @@ mod tests {
             offset_bytes: 266_240,
             length_bytes: 4096,
             volume: 0,
-            op: Op::Read,
+            op: RequestOp::Read,
             origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
@@ -156,7 +156,7 @@ mod tests {
         let mut write = WORDS;
         write[11] = 0x0108_820a;
         assert!(
-            matches!(parse(&record(write), 256, &mut volumes), Ok(Parsed::Request(r)) if r.op == Op::Write)
+            matches!(parse(&record(write), 256, &mut volumes), Ok(Parsed::Request(r)) if r.op == RequestOp::Write)
         );
     }
 

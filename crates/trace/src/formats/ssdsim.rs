@@ -3,7 +3,7 @@
 //! Time is in nanoseconds, start and size in 512-byte sectors, op is 1 for a read and 0 for a write. Each device is a
 //! volume, under its number.
 
-use lode_types::{Op, OriginFields};
+use lode_types::{OriginFields, RequestOp};
 
 use super::columns::{Columns, Row};
 use super::fields::TimeUnit;
@@ -28,7 +28,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
     let time_ns =
         TimeUnit::Nanoseconds.ns(Some(row.time), "a time from 0 to below 2^64 ns as first field")?;
-    let op = if row.bit()? { Op::Read } else { Op::Write };
+    let op = if row.bit()? { RequestOp::Read } else { RequestOp::Write };
     row.in_sectors(time_ns, op, volumes)
 }
 
@@ -51,7 +51,7 @@ mod tests {
             offset_bytes: 303_574 * 512,
             length_bytes: 3584,
             volume: 1,
-            op: Op::Read,
+            op: RequestOp::Read,
             origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);

@@ -59,7 +59,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use lode_types::Op;
+    use lode_types::RequestOp;
 
     #[test]
     fn reads_fields() {
@@ -68,7 +68,7 @@ mod tests {
             offset_bytes: 899_056_122_368,
             length_bytes: 131_072,
             volume: 0,
-            op: Op::Read,
+            op: RequestOp::Read,
             origin: Origin::UNKNOWN,
         };
         for response in ["0.000806000", ""] {

@@ -3,7 +3,7 @@
 //! Time is in whole seconds of Unix time, offset and size in 512-byte sectors, type is 0 for a read and 1 for a write.
 //! Each volume is one, under its number. The published files are not quite in order of time.
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 
 use super::fields::{TimeUnit, number, sectors};
 use super::{Format, head_lines, lines};
@@ -50,8 +50,8 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let size = number(fields.until(b','), "a number of sectors as third field")?;
     let (offset_bytes, length_bytes) = sectors(offset, size)?;
     let op = match fields.until(b',') {
-        Some(b"0") => Op::Read,
-        Some(b"1") => Op::Write,
+        Some(b"0") => RequestOp::Read,
+        Some(b"1") => RequestOp::Write,
         _ => return Err(Fault::malformed("0 for a read or 1 for a write as fourth field")),
     };
     if !fields.rest.iter().all(u8::is_ascii_digit) {
@@ -84,7 +84,7 @@ mod tests {
             offset_bytes: 12_781_432 * 512,
             length_bytes: 4096,
             volume: 0,
-            op: Op::Write,
+            op: RequestOp::Write,
             origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);

@@ -4,7 +4,7 @@
 //! count as reads, request i as at i microseconds, and the only volume is named after the file. Four bytes could be
 //! anything, so that only the file's ending or its name tells the format.
 
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 
 use super::fields::units;
 use super::lis::STEP_NS;
@@ -42,7 +42,7 @@ impl Decoder for U32le {
                 offset_bytes,
                 length_bytes,
                 volume,
-                op: Op::Read,
+                op: RequestOp::Read,
                 origin: Origin::UNKNOWN,
             }))
         })

@@ -4,7 +4,7 @@
 //! u64 first block (512 bytes), u64 time (us)`. READ and WRITE of 6, 10, 12 and 16 bytes are requests; every
 //! other command is counted as such. There is no volume name: the only volume is named after the file.
 
-use lode_types::{Op, Origin, OriginFields, SECTOR_BYTES, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, SECTOR_BYTES, TraceRequest};
 
 use super::{Decoder, Format};
 use crate::error::{ErrorKind, Fault, TraceError};
@@ -60,10 +60,10 @@ fn parse(record: &[u8; RECORD_BYTES], volume: u32) -> Result<Parsed, Fault> {
 }
 
 /// What the SCSI operation code asks, if it is a READ or WRITE of 6, 10, 12 or 16 bytes.
-pub(super) fn op_of(opcode: u64) -> Option<Op> {
+pub(super) fn op_of(opcode: u64) -> Option<RequestOp> {
     match opcode {
-        0x08 | 0x28 | 0xa8 | 0x88 => Some(Op::Read),
-        0x0a | 0x2a | 0xaa | 0x8a => Some(Op::Write),
+        0x08 | 0x28 | 0xa8 | 0x88 => Some(RequestOp::Read),
+        0x0a | 0x2a | 0xaa | 0x8a => Some(RequestOp::Write),
         _ => None,
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn op_of(opcode: u64) -> Option<Op> {
 /// A request on sector `lbn`; `time_ns` is `None` when it did not fit.
 #[inline]
 pub(super) fn request_of(
-    op: Op,
+    op: RequestOp,
     lbn: u64,
     length_bytes: u32,
     time_ns: Option<u64>,
@@ -111,7 +111,7 @@ mod tests {
             offset_bytes: 42_932_745 * 512,
             length_bytes: 512,
             volume: 3,
-            op: Op::Write,
+            op: RequestOp::Write,
             origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
@@ -120,12 +120,12 @@ mod tests {
     #[test]
     fn knows_every_read_and_write() {
         for (opcode, op) in [
-            (8, Op::Read),
-            (0xa8, Op::Read),
-            (0x88, Op::Read),
-            (10, Op::Write),
-            (0xaa, Op::Write),
-            (0x8a, Op::Write),
+            (8, RequestOp::Read),
+            (0xa8, RequestOp::Read),
+            (0x88, RequestOp::Read),
+            (10, RequestOp::Write),
+            (0xaa, RequestOp::Write),
+            (0x8a, RequestOp::Write),
         ] {
             assert!(matches!(parse(&with_opcode(opcode), 0), Ok(Parsed::Request(r)) if r.op == op));
         }

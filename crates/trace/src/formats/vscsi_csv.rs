@@ -71,7 +71,7 @@ fn parse(line: &[u8], volume: u32) -> Result<Parsed, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lode_types::{Op, Origin};
+    use lode_types::{Origin, RequestOp};
 
     #[test]
     fn reads_fields() {
@@ -83,11 +83,11 @@ mod tests {
             offset_bytes: 40_409_911 * 512,
             length_bytes: 6656,
             volume: 0,
-            op: Op::Write,
+            op: RequestOp::Write,
             origin: Origin::UNKNOWN,
         };
         assert_eq!(request, expected);
-        assert!(matches!(parse(b"1,5,0x28,512,1", 0), Ok(Parsed::Request(r)) if r.op == Op::Read));
+        assert!(matches!(parse(b"1,5,0x28,512,1", 0), Ok(Parsed::Request(r)) if r.op == RequestOp::Read));
         assert!(matches!(parse(b"1,5,35,0,0", 0), Ok(Parsed::OtherCommand)));
         assert!(matches!(
             parse(b"version,time (s),op (hex SCSI opcode),size (bytes),lbn", 0),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lode_types::{Op, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 
 use super::moment::Moment;
 use super::naming::Naming;
@@ -44,7 +44,7 @@ pub struct FilterOptions {
     /// Requests to a volume whose name any of these matches; all volumes when there is none.
     pub volumes: Vec<VolumePattern>,
     /// Requests that are one of these; all when there is none.
-    pub ops: Vec<Op>,
+    pub ops: Vec<RequestOp>,
 }
 
 /// What a filter did with the requests.
@@ -82,7 +82,7 @@ pub struct Filter {
 impl Filter {
     /// A filter before its first request.
     pub fn new(options: FilterOptions) -> Filter {
-        let ops = [Op::Read, Op::Write, Op::Trim, Op::Flush]
+        let ops = [RequestOp::Read, RequestOp::Write, RequestOp::Trim, RequestOp::Flush]
             .map(|op| options.ops.is_empty() || options.ops.contains(&op));
         Filter {
             range_ns: (0, u128::MAX),

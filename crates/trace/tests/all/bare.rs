@@ -4,7 +4,7 @@ use lode_trace::{
     CompactWriter, ErrorKind, OnError, ReadOptions, Recorded, TraceError, Unit, formats, info, limits,
     read_trace,
 };
-use lode_types::{Op, Origin, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 
 use crate::samples::drain;
 
@@ -36,7 +36,7 @@ fn the_unit_is_the_formats_or_the_users() {
             let (requests, error) = read(&bytes, name, given);
             assert!(error.is_none(), "{name}: {error:?}");
             let found: Vec<_> = requests.iter().map(|r| (r.offset_bytes, r.length_bytes, r.op)).collect();
-            assert_eq!(found, [(3 * unit, length.unwrap_or(unit as u32), Op::Read)], "{name}");
+            assert_eq!(found, [(3 * unit, length.unwrap_or(unit as u32), RequestOp::Read)], "{name}");
         }
     }
     let units: Vec<_> = formats().filter_map(|format| format.default_unit_bytes).collect();
@@ -173,7 +173,7 @@ fn times_that_only_keep_the_order_have_no_span_and_stay_so_in_the_compact_format
         offset_bytes: 0,
         length_bytes: 512,
         volume: 0,
-        op: Op::Read,
+        op: RequestOp::Read,
         origin: Origin::UNKNOWN,
     };
     let all = [request, TraceRequest { time_ns: 1000, ..request }];

@@ -3,13 +3,13 @@
 use std::io::Read;
 
 use lode_trace::{CompactWriter, ErrorKind, OnError, ReadOptions, Recorded, create_compact, open_trace};
-use lode_types::{Op, Origin, OriginFields, TraceRequest};
+use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 use proptest::prelude::*;
 
 use crate::samples::{drain, lode, open, requests};
 
-fn any_op() -> impl Strategy<Value = Op> {
-    prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Flush])
+fn any_op() -> impl Strategy<Value = RequestOp> {
+    prop::sample::select(vec![RequestOp::Read, RequestOp::Write, RequestOp::Trim, RequestOp::Flush])
 }
 
 /// Mostly nobody, as most traces have it.
@@ -29,7 +29,7 @@ fn any_request(volumes: u32) -> impl Strategy<Value = TraceRequest> {
     let length = prop_oneof![any::<u32>(), (0u32..70_000).prop_map(|sectors| sectors * 512)];
     (time, offset, length, 0..volumes, any_op(), any_origin()).prop_map(
         |(time_ns, offset_bytes, length_bytes, volume, op, origin)| {
-            let length_bytes = if op == Op::Flush { length_bytes } else { length_bytes.max(1) };
+            let length_bytes = if op == RequestOp::Flush { length_bytes } else { length_bytes.max(1) };
             let offset_bytes = offset_bytes.min(u64::MAX - u64::from(length_bytes));
             TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin }
         },
@@ -81,7 +81,7 @@ fn random_requests(count: u64, volumes: u64) -> Vec<TraceRequest> {
         offset_bytes: random(1 << 35) * 512,
         length_bytes: (1 + random(1 << 16)).min(65_535) as u32 * 512,
         volume: random(volumes) as u32,
-        op: [Op::Read, Op::Write, Op::Trim, Op::Flush][random(4) as usize],
+        op: [RequestOp::Read, RequestOp::Write, RequestOp::Trim, RequestOp::Flush][random(4) as usize],
         origin: Origin::UNKNOWN,
     });
     requests.collect()
@@ -193,7 +193,8 @@ fn what_is_recorded_stays_so_and_what_nobody_tells_takes_nothing() {
     }
     let mut all = requests(4096);
     let before = lode(&["a".to_owned()], &all).len();
-    all.iter_mut().for_each(|request| request.origin = request.origin.with_sync(request.op == Op::Read));
+    all.iter_mut()
+        .for_each(|request| request.origin = request.origin.with_sync(request.op == RequestOp::Read));
     let flags = lode(&["a".to_owned()], &all).len();
     assert_eq!(flags - before, 4096 / 2, "half a byte a request");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use lode_testdata::traces;
 use lode_trace::{ErrorKind, ReadOptions, TraceInfo, info, open_trace, read_trace};
-use lode_types::{Op, OriginFields};
+use lode_types::{OriginFields, RequestOp};
 
 /// A line of the README's table of traces with reads and writes.
 struct Stated {
@@ -208,7 +208,7 @@ fn who_asks(file: &str) -> Option<(OriginFields, usize, [usize; 2])> {
     while reader.next_batch(&mut batch).expect(file) > 0 {
         for request in &batch {
             processes.insert(request.origin.process().expect("every line has one"));
-            if request.op == Op::Write {
+            if request.op == RequestOp::Write {
                 writes[usize::from(request.origin.sync() != Some(true))] += 1;
             }
         }

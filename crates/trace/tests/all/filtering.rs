@@ -1,12 +1,12 @@
 //! Filtering and taking the first requests, against the obvious way in memory.
 
 use lode_trace::{Filter, FilterOptions, Head, Merge, MergeOptions, Moment, OnError, VolumePattern};
-use lode_types::{Op, Origin, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 use proptest::prelude::*;
 
 use crate::samples::{lode, open};
 
-const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Trim, Op::Flush];
+const OPS: [RequestOp; 4] = [RequestOp::Read, RequestOp::Write, RequestOp::Trim, RequestOp::Flush];
 const NAMES: [&str; 3] = ["hm_0", "hm_1", "src1_0"];
 
 fn named(requests: &[TraceRequest], names: &[String]) -> Vec<(String, TraceRequest)> {
@@ -119,7 +119,7 @@ fn volumes_of_one_name_become_one_and_are_told() {
         offset_bytes: 0,
         length_bytes: 1,
         volume: 0,
-        op: Op::Read,
+        op: RequestOp::Read,
         origin: Origin::UNKNOWN,
     };
     let reader = |name: &str, time_ns| {

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use lode_trace::{ErrorKind, OnError, ReadOptions, TraceError, read_trace};
-use lode_types::{Op, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 use proptest::prelude::*;
 
 use crate::samples::{FORMATS, Pack, drain, every_format, fault_count, lode, open, requests, with_origins};
@@ -22,7 +22,7 @@ fn survive(bytes: &[u8], format: &str) -> (Vec<TraceRequest>, Option<TraceError>
                     for request in &outcome.0 {
                         assert!((request.volume as usize) < reader.volumes().len());
                         assert!(request.end_bytes().is_some());
-                        assert!(request.length_bytes > 0 || request.op == Op::Flush);
+                        assert!(request.length_bytes > 0 || request.op == RequestOp::Flush);
                     }
                     assert_eq!(reader.next_batch(&mut Vec::new()).ok(), Some(0), "ended for good");
                     outcome

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use lode_trace::{ErrorKind, OnError, ReadOptions, TraceError, open_trace};
-use lode_types::{Op, Origin, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
@@ -80,7 +80,8 @@ fn sample(all: &[TraceRequest], rows: usize, compression: Compression) -> Vec<u8
             let numbers = |of: fn(&TraceRequest) -> u64| {
                 long(&part.iter().map(|request| of(request) as i64).collect::<Vec<_>>())
             };
-            let ops: Vec<_> = part.iter().map(|r| if r.op == Op::Read { "R" } else { "write" }).collect();
+            let ops: Vec<_> =
+                part.iter().map(|r| if r.op == RequestOp::Read { "R" } else { "write" }).collect();
             vec![
                 numbers(|request| request.time_ns),
                 numbers(|request| request.offset_bytes),
@@ -147,7 +148,7 @@ fn other_names_types_and_what_is_missing() {
         offset_bytes,
         length_bytes,
         volume,
-        op: Op::Read,
+        op: RequestOp::Read,
         origin: Origin::UNKNOWN,
     };
     assert_eq!(requests, [request(5000, 4096, 512, 0), request(6000, 4608, 1024, 1)]);
@@ -160,8 +161,8 @@ fn other_names_types_and_what_is_missing() {
     assert!(error.is_none(), "{error:?}");
     let expected = [
         request(1_000_000_000, u64::MAX - 4095, 512, 0),
-        TraceRequest { op: Op::Flush, ..request(2_000_000_000, 0, 0, 0) },
-        TraceRequest { op: Op::Trim, ..request(3_000_000_000, 0, 9, 0) },
+        TraceRequest { op: RequestOp::Flush, ..request(2_000_000_000, 0, 0, 0) },
+        TraceRequest { op: RequestOp::Trim, ..request(3_000_000_000, 0, 9, 0) },
     ];
     assert_eq!((requests, volumes), (expected.to_vec(), vec!["web".to_owned()]));
 }

@@ -3,7 +3,7 @@
 use std::io::{Cursor, Write};
 
 use lode_trace::{CompactWriter, OnError, ReadOptions, Reader, Skips, TraceError, read_trace};
-use lode_types::{Op, Origin, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 
 /// Requests that every format can hold: 512-byte units, whole microseconds, no trims.
 pub fn requests(count: u64) -> Vec<TraceRequest> {
@@ -13,7 +13,7 @@ pub fn requests(count: u64) -> Vec<TraceRequest> {
             offset_bytes: (i * 7919 % 1000) * 4096,
             length_bytes: 512 * (1 + i as u32 % 16),
             volume: 0,
-            op: if i % 3 == 0 { Op::Read } else { Op::Write },
+            op: if i % 3 == 0 { RequestOp::Read } else { RequestOp::Write },
             origin: Origin::UNKNOWN,
         })
         .collect()
@@ -28,7 +28,7 @@ pub fn every_format(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {
     let mut clock_us = 0;
     for (i, r) in requests.iter().enumerate() {
         let (us, sector, sectors) = (r.time_ns / 1000, r.offset_bytes / 512, r.length_bytes / 512);
-        let read = r.op == Op::Read;
+        let read = r.op == RequestOp::Read;
         let pick = |yes: &'static str, no: &'static str| if read { yes } else { no };
         let fio = format!("{} {} {}\n", pick("read", "write"), r.offset_bytes, r.length_bytes);
         iolog += &format!("{us} /dev/sda {fio}");
@@ -85,7 +85,7 @@ pub fn with_origins(format: &str, requests: &[TraceRequest]) -> Vec<TraceRequest
     let by = |process| Origin::UNKNOWN.with_process(process).expect("it is small");
     let origin = |op| match format {
         "blkparse" => by(3645).with_sync(true),
-        "blktrace" => by(7).with_sync(op == Op::Read),
+        "blktrace" => by(7).with_sync(op == RequestOp::Read),
         "fiu" => by(7),
         _ => Origin::UNKNOWN,
     };
@@ -142,11 +142,11 @@ fn line_formats(requests: &[TraceRequest]) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn letter(request: &TraceRequest) -> char {
-    if request.op == Op::Read { 'R' } else { 'W' }
+    if request.op == RequestOp::Read { 'R' } else { 'W' }
 }
 
 fn flag(request: &TraceRequest) -> u32 {
-    u32::from(request.op == Op::Read)
+    u32::from(request.op == RequestOp::Read)
 }
 
 /// Nanoseconds in a unit of 10^`power` of them, with some of its decimals.
@@ -185,7 +185,7 @@ fn srt(requests: &[TraceRequest]) -> Vec<u8> {
 fn blktrace(requests: &[TraceRequest]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for r in requests {
-        let direction = if r.op == Op::Read { 1 << 16 } else { 1 << 17 };
+        let direction = if r.op == RequestOp::Read { 1 << 16 } else { 1 << 17 };
         for (action, payload) in [(1 | 1 << 20, &b""[..]), (7 | 1 << 22, b"odd"), (8 | 1 << 23, b"")] {
             bytes.extend([0x6561_7407u32, 0].into_iter().flat_map(u32::to_le_bytes));
             bytes.extend([r.time_ns, r.offset_bytes / 512].into_iter().flat_map(u64::to_le_bytes));

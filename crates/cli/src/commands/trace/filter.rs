@@ -7,7 +7,7 @@ use lode_replay::InputReport;
 use lode_trace::{
     Filter, FilterOptions, Merge, MergeOptions, Moment, VolumePattern, create_compact_with, open_trace,
 };
-use lode_types::Op;
+use lode_types::RequestOp;
 use serde::Serialize;
 
 use super::summary::{Summary, check_summary, warn_of_shared};
@@ -59,7 +59,7 @@ pub struct FilterCommand {
     read: ReadArgs,
 }
 
-/// See [`Op`].
+/// See [`RequestOp`].
 #[derive(Clone, Copy, ValueEnum)]
 enum OpName {
     Read,
@@ -69,12 +69,12 @@ enum OpName {
 }
 
 impl OpName {
-    fn op(self) -> Op {
+    fn op(self) -> RequestOp {
         match self {
-            OpName::Read => Op::Read,
-            OpName::Write => Op::Write,
-            OpName::Trim => Op::Trim,
-            OpName::Flush => Op::Flush,
+            OpName::Read => RequestOp::Read,
+            OpName::Write => RequestOp::Write,
+            OpName::Trim => RequestOp::Trim,
+            OpName::Flush => RequestOp::Flush,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It must not know what a cache holds.
 
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use super::history::History;
 use super::{Measure, track_limit};
@@ -98,7 +98,7 @@ impl<R: Reading> Measure for Reuse<R> {
 
     #[inline(always)]
     fn access(&mut self, access: Access, hash: u32) {
-        let is_read = access.op == AccessOp::Read;
+        let is_read = access.op == Direction::Read;
         self.counts.accesses += 1;
         self.counts.reads += u64::from(is_read);
         let Some(history) = &mut self.history else { return };

@@ -18,7 +18,7 @@ mod sets;
 mod table;
 mod worst;
 
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use config::{TABLES, check_alone, host_interval};
 
@@ -286,8 +286,8 @@ impl Scheme for Etica {
         let id = self.record_of(access.block, hint);
         self.note_access(id);
         match access.op {
-            AccessOp::Read => self.read(id, sink),
-            AccessOp::Write => self.write(id, access.partial, sink),
+            Direction::Read => self.read(id, sink),
+            Direction::Write => self.write(id, access.partial, sink),
         }
     }
 

@@ -12,7 +12,7 @@ pub mod partition;
 mod room;
 mod table;
 
-use lode_types::{Access, AccessOp, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::quota::Quota;
@@ -322,8 +322,8 @@ impl Scheme for Tica {
     #[inline]
     fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
         match access.op {
-            AccessOp::Read => self.read(access.block, hint, sink),
-            AccessOp::Write => self.write(access, hint, sink),
+            Direction::Read => self.read(access.block, hint, sink),
+            Direction::Write => self.write(access, hint, sink),
         }
     }
 

@@ -156,7 +156,7 @@ fn failed(what: &str, folder: &Path, error: io::Error) -> TraceError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lode_types::{Op, Origin};
+    use lode_types::{Origin, RequestOp};
 
     #[test]
     fn damage_is_found() {
@@ -165,7 +165,7 @@ mod tests {
             offset_bytes: 1,
             length_bytes: 1,
             volume: 65_535,
-            op: Op::Trim,
+            op: RequestOp::Trim,
             origin: Origin::UNKNOWN,
         };
         let folder = tempfile::tempdir().expect("a folder");

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use lode_types::{Op, Origin};
+use lode_types::{Origin, RequestOp};
 use proptest::prelude::*;
 
 use super::*;
@@ -26,7 +26,7 @@ fn request(number: usize, time_ns: u64, volume: u32) -> TraceRequest {
         offset_bytes: number as u64 * 512,
         length_bytes: 512,
         volume,
-        op: Op::Write,
+        op: RequestOp::Write,
         origin: Origin::UNKNOWN,
     }
 }
