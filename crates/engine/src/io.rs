@@ -6,6 +6,7 @@ use slab::Slab;
 
 use crate::Buf;
 use crate::command::{Command, CommandKind, DeviceId, MediaError};
+use crate::disk::JobPart;
 
 /// Most bytes of a merged command.
 const MAX_COMMAND_BYTES: usize = 1 << 20;
@@ -22,8 +23,8 @@ pub(crate) enum Owner {
     DiskWrite(u64),
     /// The same write, issued again to the SSD.
     Reissue(u64),
-    /// The write-back job with this key; the block is its `place`th.
-    Destage { job: usize, place: u32 },
+    /// This block of a write-back job.
+    Destage(JobPart),
     /// A write or flush of the volume store.
     Metadata(Metadata),
     /// The flush of the backing disk in flight.

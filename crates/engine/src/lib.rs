@@ -12,30 +12,35 @@
 
 #![forbid(unsafe_code)]
 
-mod admit;
-mod backing;
-mod blocks;
+mod again;
+mod carry;
 pub mod command;
+mod config;
 mod copies;
-mod destage;
+mod decide;
+mod disk;
 mod drain;
 mod dram;
-mod durable;
 mod engine;
+mod flight;
+mod flights;
+mod front;
+mod gauges;
 mod guest;
 mod health;
 mod io;
-mod op_read;
-mod op_write;
-mod range;
+mod levels;
 mod read_ssd;
 mod reissue;
-mod rescue;
+mod requests;
 mod shared;
 mod shelf;
 mod ssd;
+mod volume;
 
-pub use engine::{Alarms, Engine, EngineConfig, Gauges};
+pub use config::EngineConfig;
+pub use engine::Engine;
+pub use gauges::{Alarms, Gauges};
 pub use guest::{Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
 pub use lode_types::{Buf, PAGE_BYTES};
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};

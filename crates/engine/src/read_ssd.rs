@@ -1,15 +1,15 @@
 //! The volume's places on the read SSD: which block each holds, and which are free. Nothing here outlives a stop, as
-//! in DRAM: there is no journal and there are no tables, and what an earlier life left on the device is never read. It
+//! in DRAM: there is no journal and there are no tables, and what an earlier run left on the device is never read. It
 //! must not know why a block has a copy here.
 
 use lode_format::{VolumeTag, data_checksum};
 use lode_types::{BlockNo, BlockSize};
 
-use crate::blocks::Place;
 use crate::command::MediaError;
 use crate::shelf::Shelf;
+use lode_store::Place;
 
-/// Commands that fail one after the other before the device is given up for this life.
+/// Commands that fail one after the other before the device is given up for this run.
 const MOST_FAILURES: u32 = 16;
 
 /// A block's copy here.

@@ -1,11 +1,10 @@
-//! The volume store of the cache SSD (`lode-store`) as a part of the engine: its writes and flushes become commands, and
-//! what came of them is told to those who wait for it.
+//! What a volume has on the cache SSD: its store (`lode-store`), whose writes and flushes become commands, and which place
+//! each slot has.
 
-use lode_store::{Metadata, Output, Progress, VolumeStore};
+use lode_store::{Metadata, Output, VolumeStore};
 use lode_types::BlockNo;
 
 use crate::command::{CommandKind, DeviceId};
-use crate::engine::Engine;
 use crate::io::{Io, Owner, Want};
 use crate::shelf::Shelf;
 
@@ -22,7 +21,8 @@ impl Ssd {
         Some(self.store.places().entry(self.shelf.get(slot)?).block)
     }
 
-    fn carry_out(&mut self, io: &mut Io) {
+    /// Makes commands of what the store wants written and flushed.
+    pub(crate) fn carry_out(&mut self, io: &mut Io) {
         while let Some(output) = self.store.next_output() {
             match output {
                 Output::Write { what, offset_bytes, buf } => io.want(Want {
@@ -37,34 +37,6 @@ impl Ssd {
                     io.command(DeviceId::Ssd, CommandKind::Flush, owner);
                 }
             }
-        }
-    }
-}
-
-impl Engine {
-    /// Commits the journal if anybody waits for it or space runs short.
-    pub(crate) fn drive_journal(&mut self) {
-        let durable_wanted = self.durable.version_waited_for().max(self.range_version());
-        let kept_wanted = self.durable.kept_waited_for();
-        let pressed = self.admission_is_blocked() || self.copies.wants_places();
-        if let Some(ssd) = &mut self.ssd {
-            if pressed && ssd.store.places().waiting() > 0 {
-                ssd.store.want_commit();
-            }
-            ssd.store.commit(durable_wanted, kept_wanted);
-            ssd.carry_out(&mut self.io);
-        }
-    }
-
-    /// A write or flush of the volume store is done.
-    pub(crate) fn metadata_done(&mut self, what: Metadata) {
-        let Some(ssd) = &mut self.ssd else { return };
-        let progress = ssd.store.done(what);
-        ssd.carry_out(&mut self.io);
-        match progress {
-            Progress::None => {}
-            Progress::Kept => self.release_keepers(),
-            Progress::Durable(version) => self.journal_durable(version),
         }
     }
 }

@@ -10,22 +10,19 @@ use std::ops::Range;
 use hashbrown::HashMap;
 use lode_types::BlockNo;
 
-use crate::blocks::Place;
-use crate::command::{CommandKind, DeviceId};
-use crate::engine::Engine;
-use crate::io::{Io, Owner};
+use crate::flight::Place;
 
 /// Unflushed blocks at which the engine flushes of its own accord.
 const MANY_UNSTABLE: usize = 8192;
 
-/// The mark of what earlier lives wrote.
-const EARLIER_LIVES: u64 = 1;
+/// The mark of what earlier runs wrote.
+const EARLIER_RUNS: u64 = 1;
 
-/// State of the backing disk.
+/// What was written to the backing disk, and what of it is durable.
 #[derive(Debug)]
-pub(crate) struct Backing {
+pub(crate) struct Marks {
     /// Direct writes, trims and zeroings completed so far: a *mark* is a value of this counter. An
-    /// earlier life may have left writes that were never flushed; they count as the first.
+    /// earlier run may have left writes that were never flushed; they count as the first.
     done: u64,
     /// Everything up to this mark is durable.
     flushed: u64,
@@ -37,10 +34,10 @@ pub(crate) struct Backing {
     pub(crate) flush_wanted: bool,
 }
 
-impl Default for Backing {
-    fn default() -> Backing {
-        Backing {
-            done: EARLIER_LIVES,
+impl Default for Marks {
+    fn default() -> Marks {
+        Marks {
+            done: EARLIER_RUNS,
             flushed: 0,
             flushing: None,
             unstable: HashMap::new(),
@@ -51,14 +48,10 @@ impl Default for Backing {
     }
 }
 
-impl Backing {
+impl Marks {
     /// The mark that covers everything completed so far.
     pub(crate) fn mark(&self) -> u64 {
         self.done
-    }
-
-    pub(crate) fn is_flushed(&self, mark: u64) -> bool {
-        mark <= self.flushed
     }
 
     /// A direct write of `block` is complete.
@@ -81,7 +74,7 @@ impl Backing {
 
     /// Whether a power cut could still undo the latest direct write of `block`.
     pub(crate) fn is_unstable(&self, block: BlockNo) -> bool {
-        self.flushed < EARLIER_LIVES
+        self.flushed < EARLIER_RUNS
             || self.unstable.contains_key(&block)
             || self.unstable_ranges.iter().any(|(range, _)| range.contains(&block))
     }
@@ -91,20 +84,28 @@ impl Backing {
         self.volatile.push_back((self.done, place, version));
     }
 
-    fn flush(&mut self, io: &mut Io, waited_for: u64) {
+    /// Up to where everything is durable.
+    pub(crate) fn flushed(&self) -> u64 {
+        self.flushed
+    }
+
+    /// Whether a flush is to begin now: somebody waits for this mark, or enough is to be flushed.
+    pub(crate) fn begin_flush(&mut self, waited_for: u64) -> bool {
         let many = self.unstable.len() >= MANY_UNSTABLE;
         let wanted = self.flush_wanted || waited_for > self.flushed || many;
-        if wanted && self.flushing.is_none() {
-            self.flush_wanted = false;
-            if self.done > self.flushed {
-                self.flushing = Some(self.done);
-                io.command(DeviceId::Backing, CommandKind::Flush, Owner::BackingFlush);
-            }
+        if !wanted || self.flushing.is_some() {
+            return false;
         }
+        self.flush_wanted = false;
+        let begins = self.done > self.flushed;
+        if begins {
+            self.flushing = Some(self.done);
+        }
+        begins
     }
 
     /// The flush in flight is done. Returns the volatile copies `(place, version)` it made stable.
-    fn flush_done(&mut self) -> Vec<(Place, u64)> {
+    pub(crate) fn flush_done(&mut self) -> Vec<(Place, u64)> {
         let mark = self.flushing.take().unwrap_or(self.flushed);
         self.flushed = mark;
         self.unstable.retain(|_, at| *at > mark);
@@ -117,26 +118,5 @@ impl Backing {
             stable.push((place, version));
         }
         stable
-    }
-}
-
-impl Engine {
-    /// Flushes the backing disk if anybody waits for it.
-    pub(crate) fn drive_backing(&mut self) {
-        let waited_for = self.durable.mark_waited_for().max(self.range_mark());
-        self.backing.flush_wanted |= self.destage_wants_flush();
-        self.backing.flush(&mut self.io, waited_for);
-    }
-
-    pub(crate) fn backing_flushed(&mut self) {
-        let stable = self.backing.flush_done();
-        if let Some(ssd) = &mut self.ssd {
-            for (place, version) in stable {
-                ssd.store.places_mut().make_known(place, version);
-            }
-        }
-        self.finish_write_backs();
-        self.range_flushed();
-        self.release_waiters();
     }
 }

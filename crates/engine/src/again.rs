@@ -1,0 +1,189 @@
+//! Writes that are issued again, for blocks in flight: see [`crate::reissue`].
+
+use lode_policy::Effect;
+use lode_policy::request_oriented::{Completion, Device, WriteId};
+use lode_types::{Access, BlockNo, Direction, MediaError, blocks_of};
+
+use crate::carry::padded;
+use crate::engine::Engine;
+use crate::flight::{BlockOp, Flight, Input, Part, SsdCopy, Stage};
+use crate::guest::GuestError;
+use crate::io::Owner;
+
+impl Engine {
+    /// Whether the hooks want the block's dirty copy held.
+    pub(crate) fn is_destage_held(&mut self, block: BlockNo) -> bool {
+        let cache = self.front.scheme.reissuing();
+        cache.is_some_and(|cache| cache.hooks().holds_destage(block))
+    }
+
+    /// A guest's write begins its way to the backing disk, and may be issued again from now on.
+    pub(crate) fn list_for_reissue(&mut self, block: BlockNo, part: &Part) {
+        let partial = (part.len as usize) < self.block_len(block);
+        let origin = self.origin_of(part.request);
+        let Some(reissues) = &mut self.reissues else { return };
+        let access = Access { block, op: Direction::Write, partial, origin };
+        let write = reissues.list(&mut self.front.scheme, &access);
+        let flight = self.flights.of_mut(block);
+        assert!(flight.disk_write.is_none(), "writes to the disk wait for older ones of their block");
+        flight.disk_write = write;
+    }
+
+    /// Somebody waits for a read or write of these bytes, and so for the writes that are ahead of it on their way to the
+    /// disk. Comes before anything of it is decided; places that it may need itself are left to it.
+    pub(crate) fn issue_overlapped_again(&mut self, offset: u64, length: u64) {
+        if self.reissues.as_ref().is_none_or(|reissues| reissues.is_empty()) {
+            return;
+        }
+        let parts = blocks_of(self.config.block, offset, length);
+        let places_needed = parts.len() as u32;
+        for part in parts {
+            let is_on_its_way =
+                |flight: &Flight| flight.stage == Stage::WriteBacking && flight.disk_write.is_some();
+            if self.flights.get(part.block).is_some_and(is_on_its_way)
+                && let Some(reissues) = &self.reissues
+            {
+                let writes = reissues.overlapped(&mut self.front.scheme, part.block);
+                self.issue_again(&writes, places_needed);
+            }
+        }
+    }
+
+    /// Somebody waits for a flush.
+    pub(crate) fn issue_all_again(&mut self) {
+        if let Some(reissues) = self.reissues.as_ref().filter(|reissues| !reissues.is_empty()) {
+            let writes = reissues.flushed(&mut self.front.scheme);
+            self.issue_again(&writes, 0);
+        }
+    }
+
+    fn issue_again(&mut self, writes: &[WriteId], places_needed: u32) {
+        for &id in writes {
+            let Some(reissues) = &self.reissues else { return };
+            let block = reissues.block(id);
+            let part = self.to_be_issued_again(block, places_needed).filter(|_| self.take_in(block));
+            let Some(reissues) = &mut self.reissues else { return };
+            match part {
+                Some(part) => {
+                    reissues.issued();
+                    self.write_again(block, &part);
+                }
+                None => reissues.refuse(&mut self.front.scheme, id),
+            }
+        }
+    }
+
+    /// The write at the head of the block's queue, if it can be issued again.
+    fn to_be_issued_again(&self, block: BlockNo, places_needed: u32) -> Option<Part> {
+        let flight = self.flights.get(block)?;
+        let part = flight.access()?.part;
+        let is_whole = part.len as usize >= self.block_len(block);
+        let is_read = |op: &BlockOp| matches!(op, BlockOp::Access(access) if !access.is_write());
+        let is_newest = flight.queue.iter().skip(1).all(is_read);
+        let is_alone = flight.copy == SsdCopy::None;
+        let has_room = self.levels.available_places() > places_needed;
+        (is_whole && is_newest && is_alone && has_room && self.health.is_well()).then_some(part)
+    }
+
+    /// Asks the scheme to cache the block, and carries out what follows. False: it has no room.
+    fn take_in(&mut self, block: BlockNo) -> bool {
+        let effects = self.front.ask(|scheme, effects| {
+            if let Some(cache) = scheme.reissuing() {
+                cache.take_in(block, effects);
+            }
+        });
+        let mut is_taken = false;
+        for effect in &effects {
+            if let &Effect::WriteLevel { level, slot, .. } = effect {
+                self.assign(block, level, slot);
+                is_taken = true;
+            } else {
+                self.apply_to_others(effect);
+            }
+        }
+        self.front.give_back(effects);
+        is_taken
+    }
+
+    fn write_again(&mut self, block: BlockNo, part: &Part) {
+        let data = padded(self.requests.payload(part), self.config.block.bytes() as usize);
+        let places = self.levels.places();
+        places.reserve();
+        let place = places.take_reserved();
+        let crc = self.want_ssd_write(block, place, data, Owner::Reissue(block));
+        let write = self.flights.of_mut(block).disk_write.as_mut().expect("the hooks know it");
+        write.copy = Some((place, crc));
+    }
+
+    /// The backing disk is through with a guest's write.
+    pub(crate) fn disk_write_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
+        let Some(flight) = self.flights.get(block) else { return };
+        let (Some(write), Some(reissues)) = (flight.disk_write, &mut self.reissues) else {
+            self.block_command_ended(block, result, &[]);
+            return;
+        };
+        let completion = reissues.completed(&mut self.front.scheme, write.id, Device::Disk, result.is_ok());
+        match completion {
+            // The SSD has no part in it, or no more.
+            Completion::Acknowledge | Completion::Fail if write.copy.is_none() => {
+                self.forget_disk_write(block);
+                self.block_command_ended(block, result, &[]);
+            }
+            // Its guest was answered, and the SSD has the block. What waited for it goes on.
+            Completion::Discard => {
+                self.disk.marks.wrote(block);
+                self.forget_disk_write(block);
+                self.advance(block, Input::LateArrived, None);
+            }
+            Completion::Acknowledge => {
+                self.disk.marks.wrote(block);
+                self.advance(block, Input::DiskFirst, None);
+            }
+            Completion::Wait | Completion::Fail => {
+                self.disk.marks.wrote(block);
+                let write = self.flights.of_mut(block).disk_write.as_mut().expect("the hooks know it");
+                write.error = result.err().map(GuestError::from);
+            }
+        }
+    }
+
+    /// The SSD is through with a write that was issued again.
+    pub(crate) fn reissue_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
+        let Some(flight) = self.flights.get_mut(block) else { return };
+        let Some(write) = &mut flight.disk_write else { return };
+        let (id, error) = (write.id, write.error);
+        let Some((place, crc)) = write.copy.take() else { return };
+        // After a failure there must come nothing more that is newer than the backing disk.
+        let ok = result.is_ok() && self.health.is_well();
+        let request = flight.access().expect("a write that was issued again is at the head").part.request;
+        let mut version = 0;
+        if ok {
+            let put = flight.put(place, crc, true);
+            version = self.put_on_ssd(block, put);
+        } else {
+            self.levels.quarantine(place);
+        }
+        let reissues = self.reissues.as_mut().expect("it was listed");
+        let input = match reissues.completed(&mut self.front.scheme, id, Device::Cache, ok) {
+            Completion::Wait => return,
+            Completion::Acknowledge => {
+                self.requests.keep_until(request, version);
+                Input::SsdFirst
+            }
+            Completion::Discard => Input::BothTook,
+            Completion::Fail => Input::BothFailed(error.unwrap_or(GuestError::Io)),
+        };
+        // Unless the disk still has it.
+        if input != Input::SsdFirst || error.is_some() {
+            self.forget_disk_write(block);
+        }
+        self.advance(block, input, None);
+    }
+
+    fn forget_disk_write(&mut self, block: BlockNo) {
+        let write = self.flights.of_mut(block).disk_write.take();
+        if let (Some(write), Some(reissues)) = (write, &mut self.reissues) {
+            reissues.forget(write);
+        }
+    }
+}

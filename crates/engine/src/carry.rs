@@ -1,0 +1,374 @@
+//! What blocks in flight need done: their state machines are told what happened, and what they say is next is carried to the
+//! levels, to devices, to guests and to those who decide whose turn it is.
+
+use lode_policy::Scheme;
+use lode_types::{BlockNo, Level, MediaError};
+
+use crate::Buf;
+use crate::command::DeviceId;
+use crate::engine::Engine;
+use crate::flight::{
+    AccessKind, Act, BlockOp, CopyAt, Facts, Fill, Flight, Gate, Input, Next, Part, Put, SsdCopy, Stage,
+};
+use crate::guest::GuestError;
+use crate::io::{Owner, Want};
+
+impl Engine {
+    /// What is true of the world for this flight.
+    pub(crate) fn facts(&self, block: BlockNo, flight: &Flight) -> Facts {
+        let store = self.levels.ssd.as_ref().map(|ssd| &ssd.store);
+        let is_recorded =
+            |place| store.is_some_and(|store| store.places().entry(place).version <= store.durable_version());
+        let is_whole = |part: &Part| part.len as usize >= self.block_len(block);
+        Facts {
+            is_well: self.health.is_well(),
+            writes_back: self.health.writes_back(),
+            is_dirty: self.levels.is_dirty(flight.copy),
+            is_recorded: flight.copy.place().is_some_and(is_recorded),
+            may_come_back: flight.stage == Stage::GivenUp
+                && store.is_some_and(|store| store.places().may_come_back(block)),
+            is_whole: flight.access().is_some_and(|access| is_whole(&access.part)),
+            is_read_ssd_gone: self.levels.read_ssd.is_gone(),
+        }
+    }
+
+    /// Tells a block in flight what happened, and carries out what follows. `at_hand` are bytes that were just read and are as they should be.
+    pub(crate) fn advance(&mut self, block: BlockNo, input: Input, at_hand: Option<&[u8]>) {
+        let mut input = Some(input);
+        while let Some(happened) = input {
+            let facts = self.facts(block, self.flights.of(block));
+            let next = self.flights.of_mut(block).step(happened, &facts);
+            input = self.carry_out(block, next, at_hand);
+        }
+    }
+
+    /// Carries out what is next for a block. What happened thereby at once, if anything did.
+    fn carry_out(&mut self, block: BlockNo, next: Next, at_hand: Option<&[u8]>) -> Option<Input> {
+        let part = self.flights.of(block).access().map(|access| access.part);
+        if let Some(damage) = next.damage {
+            self.levels.note_damage(damage);
+            self.alarms.note_damage(damage);
+        }
+        if let Some(put) = next.put {
+            let version = self.put_on_ssd(block, put);
+            if let Some(part) = part.filter(|_| put.dirty) {
+                self.requests.keep_until(part.request, version);
+            }
+        }
+        if let Some(place) = next.bad_place {
+            self.levels.quarantine(place);
+        }
+        if let Some(place) = next.give_up {
+            self.levels.places().give_up_clean(place);
+        }
+        if next.deliver {
+            let frame = self.flights.of(block).frame;
+            let bytes = at_hand.or_else(|| Some(self.levels.dram.bytes(frame?)));
+            let part = part.expect("a read is at the head");
+            self.requests.deliver(&part, bytes.expect("its bytes are there"));
+        }
+        if let Some(frame) = next.free_frame {
+            self.levels.dram.release(frame);
+        }
+        if let Some(place) = next.free_mirror {
+            self.levels.read_ssd.release(place);
+        }
+        if let Some(fill) = next.fill_frame {
+            self.fill_frame(block, fill, at_hand);
+        }
+        if let Some(end) = next.end {
+            self.end_part(part.expect("an access is at the head").request, end);
+        }
+        self.act(block, next.act, at_hand)
+    }
+
+    fn act(&mut self, block: BlockNo, act: Act, at_hand: Option<&[u8]>) -> Option<Input> {
+        match act {
+            Act::Wait => {}
+            Act::Proceed => return Some(Input::Proceed),
+            Act::Queue => self.flights.make_runnable(block),
+            Act::Land => self.land(block),
+            Act::Finish => self.finish(block),
+            Act::Fetch(copy) => self.fetch(block, copy, Owner::Block(block)),
+            Act::Merge => {
+                self.merge(block, at_hand);
+                return Some(Input::Proceed);
+            }
+            Act::WriteSsd => self.write_ssd(block, at_hand),
+            Act::WriteReadSsd => self.write_read_ssd(block),
+            Act::WriteBacking => self.write_backing(block),
+            Act::AwaitGate(gate) => {
+                let store = &self.levels.ssd.as_ref().expect("what waits for the journal has one").store;
+                let place = self.flights.of(block).copy.place();
+                let version = match (gate, place) {
+                    (Gate::OwnRecord, Some(place)) => store.places().entry(place).version,
+                    _ => store.places().version(),
+                };
+                return self.await_version(block, version);
+            }
+            Act::WriteBack => {
+                let is_held = self.is_destage_held(block);
+                debug_assert!(!is_held, "block {block} waits for an older write");
+                self.disk.destage.add(block);
+            }
+            Act::AwaitFlush => {
+                let mark = self.disk.marks.mark();
+                self.disk.destage.written(block, mark);
+            }
+            Act::NoteWrittenBack { place, stays } => {
+                let copy = self.flights.of(block).copy;
+                assert!(stays != (copy == SsdCopy::None), "a copy that goes is not the block's any more");
+                self.drain.cleaned += u64::from(stays);
+                let is_well = self.health.is_well();
+                let places = self.levels.places();
+                if !is_well {
+                    // The journal takes nothing any more.
+                    places.clean_unrecorded(place);
+                    return Some(Input::NeverDurable);
+                }
+                let version = if stays { places.clean(place) } else { places.give_up_dirty(place) };
+                return self.await_version(block, version);
+            }
+            Act::AwaitTurn => {
+                self.copies.push(block);
+                if self.flights.of(block).is_waited_for() {
+                    self.copies.hurry(block);
+                }
+            }
+            Act::AwaitPlace(level) => {
+                let whole = self.config.block.bytes() as usize;
+                let flight = self.flights.of_mut(block);
+                flight.bytes = match (at_hand, flight.frame) {
+                    (Some(bytes), _) => Some(padded(bytes, whole)),
+                    (None, frame) => frame.map(|frame| Buf::copy_of(self.levels.dram.bytes(frame))),
+                };
+                self.copies.wait_for_place(block, level);
+            }
+            Act::Hold => self.disk.range.as_mut().expect("a range operation holds").holds_one_more(),
+        }
+        None
+    }
+
+    /// Waits at a gate until `version` is durable.
+    fn await_version(&mut self, block: BlockNo, version: u64) -> Option<Input> {
+        if !self.health.is_well() {
+            return Some(Input::NeverDurable);
+        }
+        self.flights.wait_at_gate(block, version);
+        None
+    }
+
+    /// The operation at the head is over.
+    fn finish(&mut self, block: BlockNo) {
+        match self.flights.of_mut(block).finish() {
+            Some(BlockOp::Access(access)) => self.levels.unreserve(access.reserved),
+            Some(BlockOp::Clean { asked }) => self.clean_ended(block, asked),
+            Some(BlockOp::Copy { .. }) => self.copies.ended(),
+            _ => {}
+        }
+        self.flights.make_runnable(block);
+    }
+
+    /// A cleaning has left its block's queue. A scheme that asked for it knows; were it told again, what it knows of a write
+    /// that came in between would depend on how fast the devices are.
+    fn clean_ended(&mut self, block: BlockNo, asked: bool) {
+        let flight = self.flights.of(block);
+        let is_write = |op: &BlockOp| matches!(op, BlockOp::Access(access) if access.is_write());
+        let will_be_written = flight.queue.iter().any(is_write);
+        let stays = flight.slot(Level::Ssd).is_some() && flight.copy.whole().is_some();
+        let failed = flight.dirty_copy(&self.facts(block, flight)).is_some();
+        self.drain.ended(failed);
+        if stays && !failed && !will_be_written && !asked {
+            self.front.scheme.cleaned(block);
+        }
+    }
+
+    /// The block has no more operations: its copies go to its slots.
+    fn land(&mut self, block: BlockNo) {
+        let Some(mut flight) = self.flights.leave(block) else { return };
+        // Before anything is decided that could free what must be kept.
+        let keep_spares = flight.stands_in(&self.facts(block, &flight));
+        let scheme = &mut self.front.scheme;
+        if flight.copy.is_lost() {
+            // Out of the scheme's hands until it is repaired or overwritten, the copies beside it included.
+            for level in Level::ALL {
+                if flight.slots[level.index()].take().is_some() {
+                    scheme.forget(level, block);
+                }
+            }
+        }
+        let kept = self.levels.settle(flight, keep_spares, |level| scheme.forget(level, block));
+        self.flights.keep(block, kept);
+    }
+
+    /// Notes a new copy on the SSD. Returns its version.
+    pub(crate) fn put_on_ssd(&mut self, block: BlockNo, put: Put) -> u64 {
+        let Put { place, crc, dirty, old } = put;
+        let volatile = !dirty && self.disk.marks.is_unstable(block);
+        let places = self.levels.places();
+        places.put(place, block, crc, dirty, volatile, old);
+        let version = places.version();
+        if volatile {
+            self.disk.marks.remember_volatile(place, version);
+        }
+        version
+    }
+
+    fn fill_frame(&mut self, block: BlockNo, fill: Fill, at_hand: Option<&[u8]>) {
+        let flight = self.flights.of_mut(block);
+        let bytes = match (fill, &flight.bytes) {
+            (Fill::WhenWritten, Some(bytes)) => bytes.as_slice(),
+            _ => at_hand.expect("what fills a frame was read"),
+        };
+        let frame = self.levels.dram.store_reserved(block, bytes);
+        flight.fill(fill, frame);
+    }
+
+    /// Reads the block's bytes from a device.
+    pub(crate) fn fetch(&mut self, block: BlockNo, copy: CopyAt, owner: Owner) {
+        let (device, offset_bytes, len) = match copy {
+            CopyAt::Backing => (DeviceId::Backing, self.config.block.start_of(block), self.block_len(block)),
+            copy => {
+                let (device, offset_bytes) = self.levels.location(copy, self.flights.of(block));
+                (device, offset_bytes, self.config.block.bytes() as usize)
+            }
+        };
+        self.io.want(Want { device, offset_bytes, len, data: None, owner });
+    }
+
+    /// Puts the whole block together from the guest's bytes and, where they are a part of it, the old ones.
+    fn merge(&mut self, block: BlockNo, at_hand: Option<&[u8]>) {
+        let whole = self.config.block.bytes() as usize;
+        let flight = self.flights.of_mut(block);
+        let part = flight.access().expect("a write is at the head").part;
+        let covers = part.start == 0 && part.len as usize == whole;
+        let mut full = match (at_hand, flight.frame) {
+            _ if covers => Buf::zeroed(whole),
+            (Some(old), _) => padded(old, whole),
+            (None, Some(frame)) => Buf::copy_of(self.levels.dram.bytes(frame)),
+            (None, None) => Buf::zeroed(whole),
+        };
+        full.as_mut_slice()[part.start as usize..(part.start + part.len) as usize]
+            .copy_from_slice(self.requests.payload(&part));
+        flight.bytes = Some(full);
+    }
+
+    /// Writes a whole block to a place on the SSD: what was put together of it, or what was just read.
+    fn write_ssd(&mut self, block: BlockNo, at_hand: Option<&[u8]>) {
+        let whole = self.config.block.bytes() as usize;
+        let flight = self.flights.of_mut(block);
+        let data = flight.bytes.take().or_else(|| Some(padded(at_hand?, whole)));
+        let data = data.expect("what is written is there");
+        let is_copy = flight.access().is_none();
+        let places = self.levels.places();
+        if is_copy {
+            places.reserve();
+        }
+        let place = places.take_reserved();
+        let crc = self.want_ssd_write(block, place, data, Owner::Block(block));
+        self.flights.of_mut(block).next_place = Some((place, crc));
+    }
+
+    /// Wants a block written to a place of the SSD. Gives its checksum.
+    pub(crate) fn want_ssd_write(&mut self, block: BlockNo, place: u32, data: Buf, owner: Owner) -> u32 {
+        let store = &self.levels.ssd.as_ref().expect("a place is on an SSD").store;
+        let crc = store.places().checksum(block, data.as_slice());
+        let offset_bytes = store.offset(place);
+        self.io.want(Want { device: DeviceId::Ssd, offset_bytes, len: data.len(), data: Some(data), owner });
+        crc
+    }
+
+    fn write_read_ssd(&mut self, block: BlockNo) {
+        let flight = self.flights.of_mut(block);
+        let data = flight.bytes.take().expect("what is copied is there");
+        let read_ssd = &mut self.levels.read_ssd;
+        let place = read_ssd.take().expect("a free place was seen");
+        let crc = read_ssd.checksum(block, data.as_slice());
+        flight.next_place = Some((place, crc));
+        let (offset_bytes, owner) = (read_ssd.offset(place), Owner::Block(block));
+        self.io.want(Want {
+            device: DeviceId::ReadSsd,
+            offset_bytes,
+            len: data.len(),
+            data: Some(data),
+            owner,
+        });
+    }
+
+    /// Writes a guest's bytes to the backing disk.
+    fn write_backing(&mut self, block: BlockNo) {
+        let access = *self.flights.of(block).access().expect("a write is at the head");
+        let data = Buf::copy_of(self.requests.payload(&access.part));
+        if access.kind == AccessKind::WriteAround {
+            self.list_for_reissue(block, &access.part);
+        }
+        let offset_bytes = self.config.block.start_of(block) + u64::from(access.part.start);
+        let owner = Owner::DiskWrite(block);
+        self.io.want(Want {
+            device: DeviceId::Backing,
+            offset_bytes,
+            len: data.len(),
+            data: Some(data),
+            owner,
+        });
+    }
+
+    /// A command for the operation at the head of a block's queue has ended.
+    pub(crate) fn block_command_ended(
+        &mut self,
+        block: BlockNo,
+        result: Result<(), MediaError>,
+        data: &[u8],
+    ) {
+        let Some(flight) = self.flights.get(block) else { return };
+        let written = Input::Written(result.map_err(GuestError::from));
+        match flight.stage {
+            Stage::Read(copy) => {
+                let intact = self.is_intact(block, copy, result, data);
+                self.advance(block, Input::Read { intact }, intact.then_some(data));
+            }
+            Stage::WriteReadSsd => {
+                let (place, crc) = flight.next_place.expect("a write has a place");
+                self.levels.read_ssd.note(result);
+                match result {
+                    Ok(()) => self.levels.read_ssd.put(place, block, crc),
+                    Err(_) => self.levels.read_ssd.quarantine(),
+                }
+                self.advance(block, written, None);
+            }
+            Stage::WriteBacking => {
+                self.disk.marks.wrote(block);
+                self.advance(block, written, None);
+            }
+            _ => self.advance(block, written, None),
+        }
+    }
+
+    /// Whether what was read of a copy is what it should be.
+    pub(crate) fn is_intact(
+        &mut self,
+        block: BlockNo,
+        copy: CopyAt,
+        result: Result<(), MediaError>,
+        data: &[u8],
+    ) -> bool {
+        let flight = self.flights.of(block);
+        match (copy, flight.copy.place(), flight.mirror, &self.levels.ssd) {
+            (CopyAt::Ssd, Some(place), _, Some(ssd)) => {
+                result.is_ok() && ssd.store.places().is_intact(place, data)
+            }
+            (CopyAt::ReadSsd, _, Some(place), _) => {
+                self.levels.read_ssd.note(result);
+                result.is_ok() && self.levels.read_ssd.is_intact(place, data)
+            }
+            _ => result.is_ok(),
+        }
+    }
+}
+
+/// A copy of `data` with zeroes up to `len`.
+pub(crate) fn padded(data: &[u8], len: usize) -> Buf {
+    let mut buf = Buf::zeroed(len);
+    buf.as_mut_slice()[..data.len()].copy_from_slice(data);
+    buf
+}

@@ -1,0 +1,300 @@
+//! From guests' requests to operations of blocks in flight: what the front decides is given to the blocks that it concerns.
+
+use std::ops::Range;
+
+use lode_policy::{CopySource, Effect, Scheme, Slot};
+use lode_types::{Access, BlockNo, BlockPart, Direction, Level, Origin, blocks_of};
+
+use crate::Buf;
+use crate::engine::Engine;
+use crate::flight::{BlockAccess, BlockOp, Flight, Part, PartEnd, Reserved, Stage};
+use crate::front::Decided;
+use crate::guest::{GuestError, GuestOp, GuestRequest, Served};
+
+/// Nothing had to be done for it.
+const AT_ONCE: PartEnd = PartEnd::Served(Served::Dram);
+
+impl Engine {
+    /// Decides the next waiting request if there is room for it. True: one was taken.
+    pub(crate) fn admit_next(&mut self) -> bool {
+        self.shrink_for_bad_places();
+        let is_well = self.health.is_well();
+        if let Some((request, error)) = self.front.next_refused(self.config.volume_bytes, is_well) {
+            let buf = if let GuestOp::Write { buf, .. } = request.op { Some(buf) } else { None };
+            self.requests.refuse(request.token, buf, error);
+            return true;
+        }
+        let is_blocked = self.is_blocked();
+        let Some(request) = self.front.next_admitted(is_blocked) else { return false };
+        self.decide(request);
+        true
+    }
+
+    /// Whether the request whose turn it is has to wait.
+    pub(crate) fn is_blocked(&self) -> bool {
+        let has_range = self.disk.range.is_some();
+        self.front.is_blocked(&self.levels, &self.config, self.health.is_well(), has_range)
+    }
+
+    /// Keeps the share below what places that failed have left of it, so that the reserve stays what it was.
+    fn shrink_for_bad_places(&mut self) {
+        let quota = self.front.scheme.quota();
+        let most = self.levels.largest_ssd_share(&self.config);
+        if quota.ssd_blocks > most {
+            let effects = self.front.resize(quota.with(Level::Ssd, most));
+            self.take_background(effects);
+        }
+    }
+
+    fn decide(&mut self, request: GuestRequest) {
+        let ends_access = request.ends_access();
+        let GuestRequest { token, op, now_ns, .. } = request;
+        match op {
+            GuestOp::Read { offset_bytes, length_bytes } => {
+                self.issue_overlapped_again(offset_bytes, length_bytes);
+                let request = self.requests.begin(token, Some(Buf::zeroed(length_bytes as usize)), false);
+                self.decide_parts(request, Direction::Read, offset_bytes, length_bytes);
+                self.end_part(request, AT_ONCE);
+            }
+            GuestOp::Write { offset_bytes, buf, fua } => {
+                let length = buf.len() as u64;
+                if fua {
+                    self.issue_overlapped_again(offset_bytes, length);
+                }
+                let request = self.requests.begin(token, Some(buf), fua);
+                self.decide_parts(request, Direction::Write, offset_bytes, length);
+                self.end_part(request, AT_ONCE);
+            }
+            GuestOp::Flush => {
+                self.issue_all_again();
+                let request = self.requests.begin(token, None, true);
+                if !self.health.is_well() {
+                    self.requests.fail(request, GuestError::Io);
+                }
+                self.end_part(request, AT_ONCE);
+            }
+            GuestOp::Trim { offset_bytes, length_bytes } => {
+                let request = self.requests.begin(token, None, false);
+                self.decide_range(request, offset_bytes, length_bytes, false);
+            }
+            GuestOp::WriteZeroes { offset_bytes, length_bytes, fua } => {
+                let zeroes = Buf::zeroed(self.config.block.bytes() as usize);
+                let request = self.requests.begin(token, Some(zeroes), fua);
+                self.decide_range(request, offset_bytes, length_bytes, true);
+            }
+        }
+        if ends_access {
+            let effects = self.front.end_request(now_ns);
+            self.take_background(effects);
+        }
+    }
+
+    fn decide_parts(&mut self, request: usize, direction: Direction, offset: u64, length: u64) {
+        let mut buf_at = 0;
+        for part in blocks_of(self.config.block, offset, length) {
+            self.decide_part(request, direction, &part, buf_at);
+            buf_at += part.len;
+        }
+    }
+
+    /// Asks the scheme about one block and turns its answer into an operation.
+    fn decide_part(&mut self, request: usize, direction: Direction, part: &BlockPart, buf_at: u32) {
+        self.requests.add_part(request);
+        let access = Access {
+            block: part.block,
+            op: direction,
+            partial: (part.len as usize) < self.block_len(part.block),
+            origin: self.origin_of(request),
+        };
+        let effects = self.front.decide(access);
+        let at = Part { request, buf_at, start: part.start, len: part.len };
+        if !self.serve_at_once(part.block, at, &effects) {
+            self.push_access(part.block, at, direction, &effects);
+        }
+        self.front.give_back(effects);
+    }
+
+    /// Whoever wants it durable at once waits for it; of the others nobody knows better.
+    pub(crate) fn origin_of(&self, request: usize) -> Origin {
+        Origin::UNKNOWN.with_sync(self.requests.is_durable(request))
+    }
+
+    /// The short way for a read that DRAM holds: no operation, only a copy.
+    fn serve_at_once(&mut self, block: BlockNo, part: Part, effects: &[Effect]) -> bool {
+        let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
+        // A cleaning changes no bytes and need not be waited for.
+        let changes = |flight: &Flight| flight.queue.iter().any(|op| !matches!(op, BlockOp::Clean { .. }));
+        if self.flights.get(block).is_some_and(changes) {
+            return false;
+        }
+        // A cleaning may have taken the frame along.
+        let in_flight = || self.flights.get(block).and_then(|flight| flight.frame);
+        let Some(frame) = self.levels.dram.peek(*slot).or_else(in_flight) else { return false };
+        self.requests.deliver(&part, self.levels.dram.bytes(frame));
+        self.end_part(part.request, AT_ONCE);
+        true
+    }
+
+    fn push_access(&mut self, block: BlockNo, part: Part, direction: Direction, effects: &[Effect]) {
+        let mut decided = Decided::default();
+        for effect in effects {
+            self.apply_to_slots(block, effect);
+            decided.note(effect);
+        }
+        let wants = decided.wants();
+        let reserved = self.levels.reserve(Reserved { place: wants.place && self.health.is_well(), ..wants });
+        let kind = decided.kind(direction == Direction::Write);
+        self.push_op(block, BlockOp::Access(BlockAccess { part, kind, reserved }));
+    }
+
+    /// What one effect of an access means for the slots of its block, or for other blocks.
+    fn apply_to_slots(&mut self, block: BlockNo, effect: &Effect) {
+        match *effect {
+            Effect::Evict { .. } | Effect::Clean { .. } | Effect::Copy { .. } => self.apply_to_others(effect),
+            Effect::ReadLevel { level, slot }
+            | Effect::MergeLevel { level, slot }
+            | Effect::WriteLevel { level, slot, hit: true, .. } => self.claim(block, level, slot),
+            Effect::Fill { level, slot } | Effect::WriteLevel { level, slot, hit: false, .. } => {
+                self.assign(block, level, slot);
+            }
+            Effect::Invalidate { level, slot } => self.release(block, level, slot),
+            Effect::ReadBacking | Effect::MergeBacking | Effect::WriteBacking => {}
+        }
+    }
+
+    /// Carries out what no guest asked for. `effects` is the front's own list, which it takes back.
+    pub(crate) fn take_background(&mut self, effects: Vec<Effect>) {
+        effects.iter().for_each(|effect| self.apply_to_others(effect));
+        self.front.give_back(effects);
+    }
+
+    /// Carries out an effect on a block other than the one accessed.
+    pub(crate) fn apply_to_others(&mut self, effect: &Effect) {
+        match *effect {
+            Effect::Evict { level: Level::Ssd, slot, block, .. } => {
+                self.release(block, Level::Ssd, slot);
+                self.push_op(block, BlockOp::Evict(Level::Ssd));
+            }
+            Effect::Evict { level, slot, block, .. } => {
+                // After a failure it may be what stands in for the SSD.
+                if self.flights.is_known(block) || !self.health.is_well() {
+                    self.release(block, level, slot);
+                    self.push_op(block, BlockOp::Evict(level));
+                } else {
+                    self.levels.empty_slot(level, slot);
+                }
+            }
+            Effect::Clean { slot, block } if self.health.is_well() => {
+                self.drain.ask(block, slot, self.config.quota.ssd_blocks);
+            }
+            Effect::Clean { .. } => {}
+            Effect::Copy { to, slot, block, from, .. } => {
+                if let CopySource::Level { level, slot } = from {
+                    self.claim(block, level, slot);
+                }
+                self.assign(block, to, slot);
+                self.push_op(block, BlockOp::Copy { to, from: from.into() });
+            }
+            ref other => unreachable!("{other:?} concerns an accessed block"),
+        }
+    }
+
+    /// Brings a copy that the scheme speaks of from its slot to the block's flight.
+    pub(crate) fn claim(&mut self, block: BlockNo, level: Level, slot: Slot) {
+        self.enter(block);
+        self.levels.claim(self.flights.of_mut(block), level, slot);
+    }
+
+    /// The block will have a copy in this slot.
+    pub(crate) fn assign(&mut self, block: BlockNo, level: Level, slot: Slot) {
+        self.enter(block).slots[level.index()] = Some(slot);
+    }
+
+    /// The block will have no copy in this slot; its place comes to the flight, to be given up in turn.
+    fn release(&mut self, block: BlockNo, level: Level, slot: Slot) {
+        self.claim(block, level, slot);
+        self.flights.of_mut(block).slots[level.index()] = None;
+    }
+
+    /// The block's flight. A new one waits if a trim or zeroing has hold of its block, and brings along all copies that a
+    /// scheme with mirrors has of the block, because each may have to stand in for another one. The decisions run ahead, so
+    /// that a slot may still have what was there before.
+    fn enter(&mut self, block: BlockNo) -> &mut Flight {
+        if self.flights.contains(block) {
+            return self.flights.of_mut(block);
+        }
+        let flight = self.flights.enter(block);
+        if self.disk.range_holds(block) {
+            flight.queue.push_back(BlockOp::Hold);
+            flight.stage = Stage::Held;
+        }
+        let slots = self.front.scheme.slots(block);
+        for level in Level::ALL {
+            if let Some(slot) =
+                slots[level.index()].filter(|&slot| self.levels.block_in(level, slot) == Some(block))
+            {
+                self.levels.claim(flight, level, slot);
+            }
+        }
+        flight
+    }
+
+    pub(crate) fn push_op(&mut self, block: BlockNo, op: BlockOp) {
+        let flight = self.enter(block);
+        flight.queue.push_back(op);
+        let is_copy_waited_for = flight.stage == Stage::Turn && flight.is_waited_for();
+        if flight.queue.len() == 1 {
+            flight.stage = Stage::Start;
+            self.flights.make_runnable(block);
+        } else if is_copy_waited_for {
+            self.copies.hurry(block);
+        }
+    }
+
+    /// One part of a request is done.
+    pub(crate) fn end_part(&mut self, request: usize, end: PartEnd) {
+        let now = self.durability();
+        self.requests.end_part(request, end, &now);
+    }
+
+    /// Decides a trim or zeroing. Zeroes that end within a block are written like a guest's write; a trim
+    /// leaves such blocks alone.
+    fn decide_range(&mut self, request: usize, offset: u64, length: u64, zero: bool) {
+        let mut whole: Option<Range<BlockNo>> = None;
+        let parts = blocks_of(self.config.block, offset, length);
+        let last = parts.len() - 1;
+        for (i, part) in parts.enumerate() {
+            // Only the first and the last can be partial.
+            let is_edge = (i == 0 || i == last) && (part.len as usize) < self.block_len(part.block);
+            if is_edge && zero {
+                self.decide_part(request, Direction::Write, &part, 0);
+            } else if !is_edge {
+                whole.get_or_insert(part.block..part.block).end = part.block + 1;
+            }
+        }
+        match whole {
+            Some(blocks) => self.begin_range(request, blocks, zero),
+            None => self.end_part(request, AT_ONCE),
+        }
+    }
+
+    fn begin_range(&mut self, request: usize, blocks: Range<BlockNo>, zero: bool) {
+        let mut held = self.flights.within(&blocks);
+        for block in blocks.clone() {
+            let effects = self.front.discard(block);
+            if !effects.is_empty() && !self.flights.is_known(block) {
+                held.push(block);
+            }
+            for effect in &effects {
+                if let &Effect::Invalidate { level, slot } = effect {
+                    self.release(block, level, slot);
+                }
+            }
+            self.front.give_back(effects);
+        }
+        for &block in &held {
+            self.push_op(block, BlockOp::Hold);
+        }
+        self.disk.begin_range(request, blocks, zero, held);
+    }
+}

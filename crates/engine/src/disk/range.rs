@@ -1,0 +1,126 @@
+//! Trims and write-zeroes: one at a time, holding every block of the range that is cached or in flight.
+//!
+//! Clean copies are durably given up before the backing disk is touched and dirty ones after it durably
+//! has the zeroes, so that a power cut finds either the old content or the new one. It must not know blocks in flight or
+//! devices: whoever does asks it what is next.
+
+use std::ops::Range;
+
+use lode_types::BlockNo;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Operations that came before are still under way on some of the blocks.
+    Gather,
+    /// The loss of the clean copies is to become durable.
+    Forget(u64),
+    /// The backing disk is at it.
+    Device,
+    /// The backing disk's part is to become durable.
+    Flush(u64),
+    /// The loss of the dirty copies is to become durable.
+    Free(u64),
+}
+
+/// The range operation under way.
+#[derive(Debug)]
+pub(crate) struct RangeOp {
+    pub(crate) request: usize,
+    pub(crate) blocks: Range<BlockNo>,
+    pub(crate) zero: bool,
+    /// The blocks of the range that were known when it began.
+    pub(crate) held: Vec<BlockNo>,
+    holds_left: usize,
+    step: Step,
+}
+
+/// What is to be done for the range operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangeNext {
+    /// Nothing now.
+    Wait,
+    /// The backing disk does its part.
+    Device,
+    /// It is over.
+    Done,
+    /// It is over, and failed.
+    Failed,
+}
+
+impl RangeOp {
+    pub(crate) fn new(request: usize, blocks: Range<BlockNo>, zero: bool, held: Vec<BlockNo>) -> RangeOp {
+        let holds_left = held.len();
+        RangeOp { request, blocks, zero, held, holds_left, step: Step::Gather }
+    }
+
+    /// The backing mark that it waits for; 0 if it does not.
+    pub(crate) fn mark_waited_for(&self) -> u64 {
+        if let Step::Flush(mark) = self.step { mark } else { 0 }
+    }
+
+    /// The version that it waits for; 0 if it does not.
+    pub(crate) fn version_waited_for(&self) -> u64 {
+        if let Step::Forget(version) | Step::Free(version) = self.step { version } else { 0 }
+    }
+
+    /// One of its blocks has no operation before it any more.
+    pub(crate) fn holds_one_more(&mut self) {
+        self.holds_left -= 1;
+    }
+
+    /// When it has hold of all of its blocks, their clean copies are given up, which the journal knows from `version` on.
+    pub(crate) fn gathered(&mut self, version: u64, durable: u64, is_well: bool) -> RangeNext {
+        if self.step != Step::Gather || self.holds_left > 0 {
+            return RangeNext::Wait;
+        }
+        self.step = Step::Forget(version);
+        match (self.journal_durable(durable), is_well) {
+            (RangeNext::Wait, false) => RangeNext::Failed,
+            (next, _) => next,
+        }
+    }
+
+    /// The journal is durable up to `version`.
+    pub(crate) fn journal_durable(&mut self, version: u64) -> RangeNext {
+        match self.step {
+            Step::Forget(at) if at <= version => {
+                self.step = Step::Device;
+                RangeNext::Device
+            }
+            Step::Free(at) if at <= version => RangeNext::Done,
+            _ => RangeNext::Wait,
+        }
+    }
+
+    /// The backing disk has done its part, which is durable when it is flushed up to `mark`; that is waited for where the SSD
+    /// holds dirty copies.
+    pub(crate) fn device_done(&mut self, ok: bool, mark: u64, holds_dirty: bool, is_well: bool) -> RangeNext {
+        assert_eq!(self.step, Step::Device, "the backing disk was asked");
+        self.step = Step::Flush(mark);
+        match (ok, holds_dirty) {
+            (false, _) => RangeNext::Failed,
+            (true, true) if !is_well => RangeNext::Failed,
+            (true, true) => RangeNext::Wait,
+            (true, false) => RangeNext::Done,
+        }
+    }
+
+    /// Whether the backing disk, flushed up to this mark, durably has its part.
+    pub(crate) fn is_flushed(&self, mark: u64) -> bool {
+        matches!(self.step, Step::Flush(at) if at <= mark)
+    }
+
+    /// The dirty copies are given up, which the journal knows from `version` on.
+    pub(crate) fn freed(&mut self, version: u64) {
+        assert!(matches!(self.step, Step::Flush(_)), "the disk has the zeroes first");
+        self.step = Step::Free(version);
+    }
+
+    /// Nothing will become durable any more.
+    pub(crate) fn never_durable(&self) -> RangeNext {
+        match self.step {
+            Step::Forget(_) | Step::Flush(_) | Step::Free(_) => RangeNext::Failed,
+            Step::Gather | Step::Device => RangeNext::Wait,
+        }
+    }
+}

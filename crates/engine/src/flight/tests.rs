@@ -1,0 +1,584 @@
+//! Every sequence of events of one block up to a length, against a model of what it has on the SSD, in the journal and on the
+//! backing disk. Each step checks that reads and merges see the newest write (guarantee 1), that a damaged block is an error
+//! and never older bytes (5), and that whatever a power cut leaves is no older than what a FLUSH would have promised (2, 3):
+//! the copy that the journal knows, in any state from the last durable one on, or what the disk may hold.
+
+use std::collections::HashSet;
+
+use lode_types::Level;
+
+use super::*;
+
+type Value = u8;
+
+/// A record of the journal about the block: where its copy is and whether it is dirty; `None`: it has none.
+type Record = Option<(Place, bool)>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WriteState {
+    Pending,
+    Done,
+    Failed,
+}
+
+/// A place of the SSD: what was written there, durably or not, and whether it reads back.
+#[derive(Clone, Debug)]
+struct Slot {
+    value: Value,
+    durable: bool,
+    damaged: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Model {
+    flight: Flight,
+    /// Writes in order of submission; the value of the n-th is n + 1, and 0 is what the disk had before.
+    writes: Vec<WriteState>,
+    /// How many writes came before each access in the queue, itself not counted, and whether it is partial.
+    accesses: Vec<(Value, bool)>,
+    places: Vec<Slot>,
+    records: Vec<Record>,
+    /// Records up to here are durable.
+    durable: usize,
+    /// Records that wait for a flush of the disk: a clean copy of bytes that it may still lose.
+    volatile: Option<Place>,
+    /// What the disk holds: the last value that is durable, and those since.
+    disk: Vec<Value>,
+    /// What the frames hold that were ever filled, and whether they are still in use.
+    frames: Vec<(Value, bool)>,
+    /// The block put together, or read, for what is written next.
+    bytes: Option<Value>,
+    /// The write-back has reached the disk, which has yet to be flushed.
+    written: bool,
+    well: bool,
+    fenced: bool,
+    /// The latest write that a FLUSH has covered.
+    floor: Value,
+    faults: u8,
+    /// The only copy of a dirty block was damaged.
+    lost: bool,
+    story: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    Submit(Ask),
+    /// What the stage waits for from a device has ended; `bool`: well.
+    Device(bool),
+    /// It failed, and the disk has the bytes all the same.
+    DiskFailedButWrote,
+    Commit,
+    Flush,
+    SsdFails,
+    Fence,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    Read { fill_ssd: bool, fill_frame: bool },
+    WriteBack { partial: bool, frame: bool },
+    WriteThrough,
+    WriteAround { partial: bool },
+    EvictSsd,
+    EvictDram,
+    Clean,
+}
+
+const ASKS: [Ask; 11] = [
+    Ask::Read { fill_ssd: false, fill_frame: false },
+    Ask::Read { fill_ssd: true, fill_frame: false },
+    Ask::Read { fill_ssd: false, fill_frame: true },
+    Ask::WriteBack { partial: false, frame: false },
+    Ask::WriteBack { partial: true, frame: true },
+    Ask::WriteThrough,
+    Ask::WriteAround { partial: false },
+    Ask::WriteAround { partial: true },
+    Ask::EvictSsd,
+    Ask::EvictDram,
+    Ask::Clean,
+];
+
+impl Model {
+    fn new() -> Model {
+        Model {
+            flight: Flight::new(SsdCopy::None, None, None),
+            writes: Vec::new(),
+            accesses: Vec::new(),
+            places: Vec::new(),
+            records: vec![None],
+            durable: 0,
+            volatile: None,
+            disk: vec![0],
+            frames: Vec::new(),
+            bytes: None,
+            written: false,
+            well: true,
+            fenced: false,
+            floor: 0,
+            faults: 0,
+            lost: false,
+            story: Vec::new(),
+        }
+    }
+
+    /// What tells states apart that differ in what can still happen.
+    fn key(&self) -> String {
+        let Model { flight, writes, accesses, places, records, durable, volatile, disk, .. } = self;
+        let world =
+            (&self.frames, &self.bytes, self.written, self.well, self.fenced, self.floor, self.faults);
+        format!("{flight:?}{writes:?}{accesses:?}{places:?}{records:?}{durable}{volatile:?}{disk:?}{world:?}")
+    }
+
+    fn facts(&self) -> Facts {
+        let flight = &self.flight;
+        let latest = self.records.last().copied().flatten();
+        let has = |record: &Record| record.is_some();
+        Facts {
+            is_well: self.well,
+            writes_back: self.well || self.fenced,
+            is_dirty: flight.copy.place().is_some() && matches!(latest, Some((_, true))),
+            is_recorded: self.durable + 1 == self.records.len(),
+            may_come_back: latest.is_none() && self.records[self.durable..].iter().any(has),
+            is_whole: self.accesses.first().is_some_and(|&(_, partial)| !partial),
+            is_read_ssd_gone: false,
+        }
+    }
+
+    /// Whether a value may be read after so many writes were submitted and all of them have ended.
+    fn may_read(&self, value: Value, submitted: Value) -> bool {
+        let mut at = submitted;
+        while at > 0 && value != at && self.writes[at as usize - 1] == WriteState::Failed {
+            at -= 1;
+        }
+        value == at
+    }
+
+    fn submit(&mut self, ask: Ask) -> bool {
+        let has_slot = self.flight.slot(Level::Ssd).is_some();
+        let submitted = self.writes.len() as Value;
+        let part = Part { request: 0, buf_at: 0, start: 0, len: 0 };
+        let from = CopyAt::Ssd;
+        let mut op = |kind, partial, reserved: Reserved| {
+            self.accesses.push((submitted, partial));
+            if !matches!(kind, AccessKind::Read { .. }) {
+                self.writes.push(WriteState::Pending);
+            }
+            BlockOp::Access(BlockAccess { part, kind, reserved })
+        };
+        let place = Reserved { frame: false, place: true };
+        let (op, ssd_slot, dram_slot) = match ask {
+            Ask::Read { fill_ssd: true, .. } if has_slot => return false,
+            Ask::Read { fill_frame: true, .. } if self.flight.slot(Level::Dram).is_some() => return false,
+            Ask::Read { fill_ssd, fill_frame } => {
+                let reserved = Reserved { frame: fill_frame, place: fill_ssd };
+                (
+                    op(AccessKind::Read { from }, false, reserved),
+                    fill_ssd.then_some(true),
+                    fill_frame.then_some(true),
+                )
+            }
+            Ask::WriteBack { partial, frame } => {
+                let reserved = Reserved { frame, place: true };
+                (op(AccessKind::WriteBack { merge: from }, partial, reserved), Some(true), Some(frame))
+            }
+            Ask::WriteThrough => {
+                (op(AccessKind::WriteThrough { merge: from }, false, place), Some(true), Some(false))
+            }
+            Ask::WriteAround { partial } => {
+                (op(AccessKind::WriteAround, partial, Reserved::default()), Some(false), Some(false))
+            }
+            Ask::EvictSsd if has_slot => (BlockOp::Evict(Level::Ssd), Some(false), None),
+            Ask::EvictDram if self.flight.slot(Level::Dram).is_some() => {
+                (BlockOp::Evict(Level::Dram), None, Some(false))
+            }
+            Ask::Clean if has_slot => (BlockOp::Clean { asked: true }, None, None),
+            _ => return false,
+        };
+        for (level, slot) in [(Level::Ssd, ssd_slot), (Level::Dram, dram_slot)] {
+            if let Some(slot) = slot {
+                self.flight.slots[level.index()] = slot.then_some(1);
+            }
+        }
+        self.flight.queue.push_back(op);
+        if self.flight.queue.len() == 1 {
+            self.happen(Input::Proceed);
+        }
+        true
+    }
+
+    fn happen(&mut self, input: Input) {
+        let mut input = Some(input);
+        while let Some(happened) = input {
+            let facts = self.facts();
+            let next = self.flight.step(happened, &facts);
+            input = self.carry_out(next);
+        }
+    }
+
+    fn copy_value(&self, copy: CopyAt) -> Value {
+        match copy {
+            CopyAt::Dram => self.frame().expect("the frame holds something"),
+            CopyAt::Ssd => self.places[self.flight.copy.place().unwrap() as usize].value,
+            CopyAt::Backing => *self.disk.last().unwrap(),
+            CopyAt::ReadSsd => unreachable!("there is none"),
+        }
+    }
+
+    /// What the block's frame holds.
+    fn frame(&self) -> Option<Value> {
+        let (value, in_use) = self.frames[self.flight.frame? as usize];
+        assert!(in_use, "the frame is free: {self:#?}");
+        Some(value)
+    }
+
+    fn free(&mut self, frame: Frame) {
+        assert!(std::mem::take(&mut self.frames[frame as usize].1), "the frame is free: {self:#?}");
+    }
+
+    fn record(&mut self, record: Record) {
+        if self.well {
+            self.records.push(record);
+        }
+    }
+
+    fn carry_out(&mut self, next: Next) -> Option<Input> {
+        if let Some(put) = next.put {
+            let stable = self.disk.len() == 1;
+            match put.dirty || stable {
+                true => self.record(Some((put.place, put.dirty))),
+                false => {
+                    // What it takes the place of is forgotten all the same.
+                    if self.records.last().is_some_and(Option::is_some) {
+                        self.record(None);
+                    }
+                    self.volatile = Some(put.place);
+                }
+            }
+        }
+        if next.give_up.is_some() {
+            self.volatile = None;
+            if self.records.last().is_some_and(Option::is_some) {
+                self.record(None);
+            }
+        }
+        if let Some(damage) = next.damage {
+            if matches!(damage, Damage::Clean(_)) {
+                self.volatile = None;
+                self.record(None);
+            }
+            self.lost |= matches!(damage, Damage::Lost(_));
+        }
+        let submitted = self.accesses.first().map(|access| access.0);
+        if next.deliver {
+            let value = self.bytes.or(self.frame()).expect("bytes are at hand");
+            assert!(self.may_read(value, submitted.unwrap()), "read {value}: {self:#?}");
+        }
+        if let Some(frame) = next.free_frame {
+            self.free(frame);
+        }
+        if let Some(fill) = next.fill_frame {
+            self.frames.push((self.bytes.expect("what fills a frame is there"), true));
+            self.flight.fill(fill, self.frames.len() as Frame - 1);
+        }
+        if let Some(end) = next.end {
+            let access = self.flight.access().expect("an access is at the head");
+            if access.is_write() {
+                let state =
+                    if matches!(end, PartEnd::Served(_)) { WriteState::Done } else { WriteState::Failed };
+                self.writes[submitted.unwrap() as usize] = state;
+            }
+        }
+        self.act(next.act)
+    }
+
+    fn act(&mut self, act: Act) -> Option<Input> {
+        match act {
+            Act::Wait | Act::Fetch(_) | Act::WriteBacking | Act::WriteBack => None,
+            Act::Proceed | Act::Queue => Some(Input::Proceed),
+            Act::Land => {
+                self.land();
+                None
+            }
+            Act::Finish => {
+                self.bytes = None;
+                if let Some(BlockOp::Access(_)) = self.flight.finish() {
+                    self.accesses.remove(0);
+                }
+                Some(Input::Proceed)
+            }
+            Act::Merge => {
+                let (submitted, partial) = self.accesses[0];
+                let old = self.bytes.or(self.frame());
+                if partial {
+                    let old = old.expect("old bytes are at hand");
+                    assert!(self.may_read(old, submitted), "merges with {old}: {self:#?}");
+                }
+                self.bytes = Some(submitted + 1);
+                Some(Input::Proceed)
+            }
+            Act::WriteSsd => {
+                let value = self.bytes.expect("what is written is there");
+                self.places.push(Slot { value, durable: false, damaged: false });
+                self.flight.next_place = Some((self.places.len() as Place - 1, 0));
+                None
+            }
+            Act::AwaitGate(_) if self.well => {
+                (self.durable + 1 == self.records.len()).then_some(Input::Durable)
+            }
+            Act::AwaitGate(_) => Some(Input::NeverDurable),
+            Act::AwaitFlush => {
+                self.written = true;
+                None
+            }
+            Act::NoteWrittenBack { place, stays } => {
+                assert!(stays || self.flight.copy == SsdCopy::None, "the place is given up: {self:#?}");
+                self.written = false;
+                if !self.well {
+                    return Some(Input::NeverDurable);
+                }
+                self.record(stays.then_some((place, false)));
+                None
+            }
+            Act::AwaitTurn | Act::AwaitPlace(_) | Act::WriteReadSsd | Act::Hold => unreachable!("{act:?}"),
+        }
+    }
+
+    /// As `Levels::settle` does it.
+    fn land(&mut self) {
+        let facts = self.facts();
+        let stands_in = self.flight.stands_in(&facts);
+        let flight = &mut self.flight;
+        if flight.copy.is_lost() || flight.copy == SsdCopy::None {
+            flight.slots[Level::Ssd.index()] = None;
+        }
+        if flight.slot(Level::Ssd).is_none() && !facts.is_dirty && flight.copy.whole().is_some() {
+            flight.copy = SsdCopy::None;
+            self.volatile = None;
+            if self.records.last().is_some_and(Option::is_some) {
+                self.record(None);
+            }
+        }
+        let flight = &mut self.flight;
+        if flight.frame.is_none() {
+            flight.slots[Level::Dram.index()] = None;
+        } else if flight.slot(Level::Dram).is_none()
+            && !stands_in
+            && let Some(frame) = flight.frame.take()
+        {
+            self.free(frame);
+        }
+        self.flight.backing_failed = false;
+        assert_eq!(self.flight.next_frame, None, "{self:#?}");
+        let in_use = self.frames.iter().filter(|(_, in_use)| *in_use).count();
+        assert_eq!(in_use, usize::from(self.flight.frame.is_some()), "a frame is lost: {self:#?}");
+    }
+
+    /// A device is through with what the stage waits for.
+    fn device(&mut self, ok: bool, wrote: bool) -> bool {
+        let write = self.accesses.first().map(|access| access.0 + 1);
+        match self.flight.stage {
+            Stage::Read(copy) => {
+                let intact = ok && !(copy == CopyAt::Ssd && self.is_damaged());
+                if !ok && copy == CopyAt::Ssd {
+                    self.places[self.flight.copy.place().unwrap() as usize].damaged = true;
+                }
+                self.bytes = intact.then(|| self.copy_value(copy));
+                self.happen(Input::Read { intact });
+            }
+            Stage::WriteSsd => self.happen(Input::Written(if ok { Ok(()) } else { Err(GuestError::Io) })),
+            Stage::WriteBacking => {
+                if wrote {
+                    self.disk.push(write.unwrap());
+                }
+                self.happen(Input::Written(if ok { Ok(()) } else { Err(GuestError::Io) }));
+            }
+            Stage::WriteBack if !self.written => {
+                let facts = self.facts();
+                let copy = match self.flight.source(CopyAt::Dram) {
+                    Some(CopyAt::Ssd) if self.is_damaged() => {
+                        self.flight.damaged(CopyAt::Ssd, &facts);
+                        self.flight.source(CopyAt::Dram)
+                    }
+                    copy => copy,
+                };
+                let Some(copy) = copy.filter(|&copy| copy != CopyAt::Backing) else {
+                    self.happen(Input::NotWrittenBack { disk_failed: false });
+                    return true;
+                };
+                if wrote {
+                    self.disk.push(self.copy_value(copy));
+                }
+                match ok && facts.writes_back {
+                    true => self.written = true,
+                    false => self.happen(Input::NotWrittenBack { disk_failed: true }),
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn is_damaged(&self) -> bool {
+        self.flight.copy.place().is_some_and(|place| self.places[place as usize].damaged)
+    }
+
+    fn event(&mut self, event: Event) -> bool {
+        self.story.push(format!("{event:?}"));
+        let is_fault = matches!(event, Event::Device(false) | Event::DiskFailedButWrote | Event::SsdFails);
+        if is_fault && self.faults > 0 {
+            return false;
+        }
+        self.faults += u8::from(is_fault);
+        let happened = match event {
+            Event::Submit(ask) => self.submit(ask),
+            Event::Device(ok) => self.device(ok, ok),
+            Event::DiskFailedButWrote => match self.flight.stage {
+                Stage::WriteBacking => self.device(false, true),
+                Stage::WriteBack if !self.written => self.device(false, true),
+                _ => false,
+            },
+            Event::Commit => self.commit(),
+            Event::Flush => self.flush(),
+            Event::SsdFails if self.well => {
+                self.well = false;
+                if matches!(self.flight.stage, Stage::Gate(_)) || self.written {
+                    self.written = false;
+                    self.happen(Input::NeverDurable);
+                }
+                true
+            }
+            Event::Fence if !self.well && !self.fenced => {
+                self.fenced = true;
+                true
+            }
+            Event::SsdFails | Event::Fence => false,
+        };
+        if happened && self.well && self.durable + 1 == self.records.len() && self.disk.len() == 1 {
+            let done = self.writes.iter().rposition(|&state| state == WriteState::Done);
+            self.floor = self.floor.max(done.map_or(0, |at| at as Value + 1));
+        }
+        happened
+    }
+
+    /// The journal becomes durable, and the bytes that it speaks of before it.
+    fn commit(&mut self) -> bool {
+        if !self.well || self.durable + 1 == self.records.len() {
+            return false;
+        }
+        self.durable = self.records.len() - 1;
+        for place in self.records.iter().flatten().map(|record| record.0) {
+            self.places[place as usize].durable = true;
+        }
+        if matches!(self.flight.stage, Stage::Gate(_)) {
+            self.happen(Input::Durable);
+        }
+        true
+    }
+
+    fn flush(&mut self) -> bool {
+        if self.disk.len() == 1 && !self.written {
+            return false;
+        }
+        self.disk = vec![*self.disk.last().unwrap()];
+        if let Some(place) = self.volatile.take()
+            && self.flight.copy.place() == Some(place)
+        {
+            self.record(Some((place, false)));
+        }
+        if std::mem::take(&mut self.written) {
+            self.happen(Input::OnDisk);
+        }
+        true
+    }
+
+    /// Looks at everything that a power cut could leave.
+    fn check_power_cut(&self) {
+        let is_young_enough = |value: Value| value >= self.floor;
+        for end in self.durable..self.records.len() {
+            // A record is believed when its bytes are there; those of later ones may be, or not.
+            let believed = |record: &&Record| !matches!(record, Some((_, false)) if self.fenced);
+            let record = self.records[..=end].last().filter(believed).copied().flatten();
+            let older = self.records[..=self.durable].last().filter(believed).copied().flatten();
+            for record in [record, older] {
+                match record {
+                    Some((place, _)) if self.places[place as usize].damaged => {}
+                    Some((place, dirty)) => {
+                        let value = self.places[place as usize].value;
+                        assert!(is_young_enough(value), "{value} is on the SSD after a power cut: {self:#?}");
+                        let differs = self.disk.iter().any(|&on_disk| on_disk != value);
+                        assert!(
+                            dirty || !differs,
+                            "a clean copy comes back that is not the disk's: {self:#?}"
+                        );
+                    }
+                    None => {
+                        let old = self.disk.iter().find(|&&value| !is_young_enough(value));
+                        assert!(old.is_none(), "{old:?} is on the disk after a power cut: {self:#?}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets everything that is under way come to an end, with devices that work, or only fail, from now on. It does come to an
+    /// end, and what is there then can be read.
+    fn check_end(mut self, ok: bool) {
+        let events = [Event::Device(ok), Event::Commit, Event::Fence, Event::Flush];
+        for _ in 0..100 {
+            let step = |event| {
+                let mut next = self.clone();
+                next.faults = 0;
+                next.event(event).then_some(next)
+            };
+            let Some(next) = events.into_iter().find_map(step) else { break };
+            self = next;
+            self.check_power_cut();
+        }
+        assert!(self.flight.queue.is_empty(), "it never ends: {self:#?}");
+        assert!(self.accesses.is_empty() && !self.writes.contains(&WriteState::Pending), "{self:#?}");
+        let source = self.flight.source(CopyAt::Dram);
+        assert!(source.is_some() || self.lost, "another copy was there to repair it from: {self:#?}");
+        if let Some(copy) = source.filter(|_| !self.is_damaged()) {
+            assert!(self.may_read(self.copy_value(copy), self.writes.len() as Value), "{self:#?}");
+        }
+    }
+}
+
+/// Tries all sequences of so many events, of which so many are operations.
+fn explore(events: u32, most_ops: usize) -> usize {
+    let mut seen = HashSet::new();
+    let mut states = vec![(Model::new(), 0)];
+    for _ in 0..events {
+        let mut next_states = Vec::new();
+        for (model, ops) in states {
+            let asks = ASKS.iter().filter(|_| ops < most_ops).map(|&ask| Event::Submit(ask));
+            let others = [
+                Event::Device(true),
+                Event::Device(false),
+                Event::DiskFailedButWrote,
+                Event::Commit,
+                Event::Flush,
+                Event::SsdFails,
+                Event::Fence,
+            ];
+            for event in asks.chain(others) {
+                let mut next = model.clone();
+                if next.event(event) && seen.insert(next.key()) {
+                    next.check_power_cut();
+                    next.clone().check_end(true);
+                    next.clone().check_end(false);
+                    next_states.push((next, ops + usize::from(matches!(event, Event::Submit(_)))));
+                }
+            }
+        }
+        states = next_states;
+    }
+    seen.len()
+}
+
+#[test]
+fn g1_g2_g3_g5_every_sequence_of_events_of_one_block() {
+    let states = explore(11, 4);
+    println!("{states} states");
+    assert!(states > 100_000, "{states}");
+}

@@ -1,0 +1,173 @@
+//! All blocks in flight, those whose head operation may advance, those that wait at a gate, and what is kept of blocks that
+//! left flight with a copy that the scheme does not know. While a block has operations its copies are with its flight and
+//! not with its logical slots; a slot may by then belong to another block. It must not know what operations do.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use hashbrown::HashMap;
+use lode_types::BlockNo;
+use slab::Slab;
+
+use crate::dram::Frame;
+use crate::flight::{Flight, Place, SsdCopy};
+
+/// What a block has while it is not in flight and that is not in its slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// It could not be written back, or is damaged.
+    pub(crate) copy: SsdCopy,
+    /// What stands in for the copy on the SSD although the scheme has let go of it.
+    pub(crate) frame: Option<Frame>,
+    pub(crate) mirror: Option<Place>,
+}
+
+impl Kept {
+    fn has_spare(&self) -> bool {
+        self.frame.is_some() || self.mirror.is_some()
+    }
+
+    fn readable(&self) -> Option<Place> {
+        self.copy.readable(self.has_spare())
+    }
+}
+
+/// All blocks in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    keys: HashMap<BlockNo, usize>,
+    flights: Slab<Flight>,
+    /// Blocks not in flight of which something counts that is no longer the scheme's.
+    kept: HashMap<BlockNo, Kept>,
+    /// Work queue of blocks whose head operation may advance; avoids recursion.
+    runnable: VecDeque<BlockNo>,
+    /// Blocks that wait at a gate until this version of the journal is durable.
+    gates: Vec<(u64, BlockNo)>,
+}
+
+impl Flights {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
+    pub(crate) fn contains(&self, block: BlockNo) -> bool {
+        self.keys.contains_key(&block)
+    }
+
+    /// Whether the block is in flight or kept.
+    pub(crate) fn is_known(&self, block: BlockNo) -> bool {
+        self.contains(block) || self.kept.contains_key(&block)
+    }
+
+    pub(crate) fn get(&self, block: BlockNo) -> Option<&Flight> {
+        self.keys.get(&block).map(|&key| &self.flights[key])
+    }
+
+    pub(crate) fn get_mut(&mut self, block: BlockNo) -> Option<&mut Flight> {
+        self.keys.get(&block).map(|&key| &mut self.flights[key])
+    }
+
+    /// The flight of a block that has one.
+    pub(crate) fn of(&self, block: BlockNo) -> &Flight {
+        self.get(block).expect("the block is in flight")
+    }
+
+    /// The same, to change it.
+    pub(crate) fn of_mut(&mut self, block: BlockNo) -> &mut Flight {
+        self.get_mut(block).expect("the block is in flight")
+    }
+
+    /// The block's flight, new if need be.
+    pub(crate) fn enter(&mut self, block: BlockNo) -> &mut Flight {
+        let flights = &mut self.flights;
+        let kept = &mut self.kept;
+        let key = *self.keys.entry(block).or_insert_with(|| {
+            let Kept { copy, frame, mirror } = kept.remove(&block).unwrap_or_default();
+            flights.insert(Flight::new(copy, frame, mirror))
+        });
+        &mut self.flights[key]
+    }
+
+    /// Ends the flight of a block without operations.
+    pub(crate) fn leave(&mut self, block: BlockNo) -> Option<Flight> {
+        let key = self.keys.remove(&block)?;
+        let flight = self.flights.remove(key);
+        assert!(flight.queue.is_empty(), "a flight ends with its last operation");
+        Some(flight)
+    }
+
+    /// Remembers what counts of a block that leaves flight without slots for it.
+    pub(crate) fn keep(&mut self, block: BlockNo, kept: Kept) {
+        if kept != Kept::default() {
+            self.kept.insert(block, kept);
+        }
+    }
+
+    /// The head operation of this block may advance.
+    pub(crate) fn make_runnable(&mut self, block: BlockNo) {
+        self.runnable.push_back(block);
+    }
+
+    /// The next block whose head operation may advance.
+    pub(crate) fn next_runnable(&mut self) -> Option<BlockNo> {
+        self.runnable.pop_front()
+    }
+
+    pub(crate) fn has_runnable(&self) -> bool {
+        !self.runnable.is_empty()
+    }
+
+    /// The block waits until this version is durable.
+    pub(crate) fn wait_at_gate(&mut self, block: BlockNo, version: u64) {
+        self.gates.push((version, block));
+    }
+
+    /// The journal version that some block waits for; 0 if none does.
+    pub(crate) fn version_waited_for(&self) -> u64 {
+        self.gates.iter().map(|gate| gate.0).max().unwrap_or(0)
+    }
+
+    /// The blocks whose gates open when everything up to this version is durable.
+    pub(crate) fn open_gates(&mut self, version: u64) -> Vec<BlockNo> {
+        let opened = self.gates.extract_if(.., |&mut (at, _)| at <= version);
+        opened.map(|(_, block)| block).collect()
+    }
+
+    /// Blocks with copies on the SSD or beside it that are kept and still to be written back, damaged ones by way of another
+    /// copy, in ascending order.
+    pub(crate) fn to_write_back(&self) -> Vec<BlockNo> {
+        let readable = self.kept.iter().filter(|(_, kept)| kept.readable().is_some());
+        let mut blocks: Vec<BlockNo> = readable.map(|(&block, _)| block).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
+    /// Blocks in flight or kept, with their copies on the SSD and whether there are others beside them.
+    fn copies(&self) -> impl Iterator<Item = (BlockNo, SsdCopy, bool)> {
+        let in_flight = self.keys.iter().map(|(&block, &key)| (block, &self.flights[key]));
+        let in_flight = in_flight.map(|(block, flight)| (block, flight.copy, flight.has_spare()));
+        in_flight.chain(self.kept.iter().map(|(&block, kept)| (block, kept.copy, kept.has_spare())))
+    }
+
+    /// Those of them whose bytes can be read.
+    pub(crate) fn readable_copies(&self) -> impl Iterator<Item = (BlockNo, Place)> {
+        self.copies().filter_map(|(block, copy, spare)| Some((block, copy.readable(spare)?)))
+    }
+
+    /// How many of them are damaged and nowhere else.
+    pub(crate) fn lost(&self) -> usize {
+        self.copies().filter(|(_, copy, spare)| copy.is_lost() && !spare).count()
+    }
+
+    pub(crate) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Blocks in flight or kept within a range, in ascending order.
+    pub(crate) fn within(&self, range: &Range<BlockNo>) -> Vec<BlockNo> {
+        let known = self.keys.keys().chain(self.kept.keys());
+        let mut within: Vec<BlockNo> = known.copied().filter(|block| range.contains(block)).collect();
+        within.sort_unstable();
+        within
+    }
+}

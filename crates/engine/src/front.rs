@@ -1,0 +1,236 @@
+//! Where guests' requests arrive: they wait until there is room for whatever the scheme may decide, are decided in order of
+//! arrival, and what was decided is counted. After that no operation waits for space, so nothing can lock up. It must not
+//! know what becomes of decisions.
+
+use std::collections::VecDeque;
+
+use lode_policy::{AnyScheme, Counters, Effect, Quota, Scheme};
+use lode_types::{Access, BlockNo, BlockSize, Level, SECTOR_BYTES, blocks_of};
+
+use crate::config::EngineConfig;
+use crate::flight::{AccessKind, CopyAt, Reserved};
+use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES};
+use crate::levels::Levels;
+
+/// Requests that wait, and the scheme that decides them.
+#[derive(Debug)]
+pub(crate) struct Front {
+    pub(crate) scheme: AnyScheme,
+    counters: Counters,
+    waiting: VecDeque<GuestRequest>,
+    effects: Vec<Effect>,
+    /// At the last tick a request waited for room and nothing was under way; there will be no room.
+    starving: bool,
+    starved: bool,
+}
+
+/// What an access amounts to, beside what happens to other blocks and to slots.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Decided {
+    read: Option<CopyAt>,
+    merge: Option<CopyAt>,
+    to_ssd: bool,
+    to_backing: bool,
+    wants: Reserved,
+}
+
+impl Decided {
+    /// Takes note of one effect on the accessed block.
+    pub(crate) fn note(&mut self, effect: &Effect) {
+        match *effect {
+            Effect::ReadLevel { level, .. } => self.read = Some(level.into()),
+            Effect::ReadBacking => self.read = Some(CopyAt::Backing),
+            Effect::MergeLevel { level, .. } => self.merge = Some(level.into()),
+            Effect::MergeBacking => self.merge = Some(CopyAt::Backing),
+            Effect::Fill { level, .. } => self.want(level),
+            Effect::WriteLevel { level, .. } => {
+                self.want(level);
+                self.to_ssd |= level == Level::Ssd;
+            }
+            Effect::WriteBacking => self.to_backing = true,
+            _ => {}
+        }
+    }
+
+    fn want(&mut self, level: Level) {
+        match level {
+            Level::Dram => self.wants.frame = true,
+            Level::Ssd => self.wants.place = true,
+            Level::ReadSsd => unreachable!("the read SSD takes copies, and no fills or writes"),
+        }
+    }
+
+    /// What is to be set aside for it.
+    pub(crate) fn wants(&self) -> Reserved {
+        self.wants
+    }
+
+    pub(crate) fn kind(&self, is_write: bool) -> AccessKind {
+        let merge = self.merge.unwrap_or(CopyAt::Backing);
+        match (is_write, self.to_ssd, self.to_backing) {
+            (false, false, false) => AccessKind::Read { from: self.read.unwrap_or(CopyAt::Backing) },
+            (true, true, false) => AccessKind::WriteBack { merge },
+            (true, true, true) => AccessKind::WriteThrough { merge },
+            (true, false, true) => AccessKind::WriteAround,
+            (true, false, false) => unreachable!("a write goes somewhere"),
+            (false, ..) => unreachable!("a read writes nothing"),
+        }
+    }
+}
+
+/// The blocks that a request may need frames and places for.
+fn blocks_needed(op: &GuestOp, size: BlockSize) -> u32 {
+    match op {
+        GuestOp::Flush | GuestOp::Trim { .. } => 0,
+        // At most the two blocks at its ends are written.
+        GuestOp::WriteZeroes { .. } => 2,
+        GuestOp::Read { offset_bytes, length_bytes } => {
+            blocks_of(size, *offset_bytes, *length_bytes).len() as u32
+        }
+        GuestOp::Write { offset_bytes, buf, .. } => {
+            blocks_of(size, *offset_bytes, buf.len() as u64).len() as u32
+        }
+    }
+}
+
+/// Whether a request fits the volume and the limits.
+fn is_valid(op: &GuestOp, volume_bytes: u64) -> bool {
+    let (offset, length, limit) = match op {
+        GuestOp::Read { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes, MAX_PIECE_BYTES),
+        GuestOp::Write { offset_bytes, buf, .. } => (*offset_bytes, buf.len() as u64, MAX_PIECE_BYTES),
+        GuestOp::Flush => return true,
+        GuestOp::Trim { offset_bytes, length_bytes }
+        | GuestOp::WriteZeroes { offset_bytes, length_bytes, .. } => {
+            (*offset_bytes, *length_bytes, MAX_RANGE_BYTES)
+        }
+    };
+    let fits = offset.checked_add(length).is_some_and(|end| end <= volume_bytes);
+    let aligned = offset.is_multiple_of(SECTOR_BYTES) && length.is_multiple_of(SECTOR_BYTES);
+    fits && aligned && length > 0 && length <= limit
+}
+
+impl Front {
+    pub(crate) fn new(scheme: AnyScheme) -> Front {
+        Front {
+            scheme,
+            counters: Counters::default(),
+            waiting: VecDeque::new(),
+            effects: Vec::new(),
+            starving: false,
+            starved: false,
+        }
+    }
+
+    pub(crate) fn push(&mut self, request: GuestRequest) {
+        self.waiting.push_back(request);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The request whose turn it is, if it is refused, and why.
+    pub(crate) fn next_refused(
+        &mut self,
+        volume_bytes: u64,
+        is_well: bool,
+    ) -> Option<(GuestRequest, GuestError)> {
+        let next = self.waiting.front()?;
+        let error = if !is_valid(&next.op, volume_bytes) {
+            GuestError::Invalid
+        } else if !is_well && !matches!(next.op, GuestOp::Read { .. }) {
+            // Without durability there is nothing to promise a writer.
+            GuestError::Io
+        } else {
+            return None;
+        };
+        Some((self.waiting.pop_front()?, error))
+    }
+
+    /// The request whose turn it is, if it need not wait.
+    pub(crate) fn next_admitted(&mut self, is_blocked: bool) -> Option<GuestRequest> {
+        if is_blocked { None } else { self.waiting.pop_front() }
+    }
+
+    /// Whether the request whose turn it is waits for room, or for a range operation to end. When there will be no room, it
+    /// waits no longer and does without: what is read is not cached, and a write that needs a place fails.
+    pub(crate) fn is_blocked(
+        &self,
+        levels: &Levels,
+        config: &EngineConfig,
+        is_well: bool,
+        has_range: bool,
+    ) -> bool {
+        let Some(next) = self.waiting.front() else { return false };
+        match next.op {
+            GuestOp::Trim { .. } | GuestOp::WriteZeroes { .. } if has_range => true,
+            _ => {
+                let blocks = blocks_needed(&next.op, config.block);
+                is_well && !self.starved && !self.has_room_for(blocks, levels, config)
+            }
+        }
+    }
+
+    fn has_room_for(&self, blocks: u32, levels: &Levels, config: &EngineConfig) -> bool {
+        blocks == 0 || levels.have_room_for(blocks, config, self.scheme.quota())
+    }
+
+    /// There is no room, and nothing makes any.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.starved
+    }
+
+    /// Looks once a tick whether anything can still make room, which `is_idle` says nothing does. Two ticks without, and it
+    /// is given up until there is room again.
+    pub(crate) fn note_starvation(
+        &mut self,
+        is_idle: bool,
+        is_blocked: bool,
+        levels: &Levels,
+        config: &EngineConfig,
+    ) {
+        let starving = is_idle && is_blocked;
+        self.starved |= starving && self.starving;
+        self.starving = starving;
+        let largest = blocks_of(config.block, 0, MAX_PIECE_BYTES).len() as u32;
+        self.starved &= !self.has_room_for(largest, levels, config);
+    }
+
+    /// Asks the scheme about one access, and counts what it says.
+    pub(crate) fn decide(&mut self, access: Access) -> Vec<Effect> {
+        self.counters.access(&access);
+        self.ask(|scheme, effects| scheme.access(access, effects))
+    }
+
+    /// A request is over.
+    pub(crate) fn end_request(&mut self, now_ns: u64) -> Vec<Effect> {
+        self.counters.requests += 1;
+        self.ask(|scheme, effects| scheme.end_request(now_ns, effects))
+    }
+
+    pub(crate) fn resize(&mut self, quota: Quota) -> Vec<Effect> {
+        self.ask(|scheme, effects| scheme.resize(quota, effects))
+    }
+
+    pub(crate) fn discard(&mut self, block: BlockNo) -> Vec<Effect> {
+        self.ask(|scheme, effects| scheme.discard(block, effects))
+    }
+
+    /// What the scheme says to a question, counted. The list is to be handed back with [`Front::give_back`].
+    pub(crate) fn ask(&mut self, question: impl FnOnce(&mut AnyScheme, &mut Vec<Effect>)) -> Vec<Effect> {
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.clear();
+        question(&mut self.scheme, &mut effects);
+        effects.iter().for_each(|effect| self.counters.effect(effect));
+        effects
+    }
+
+    /// Takes a list of effects back, to be used again.
+    pub(crate) fn give_back(&mut self, effects: Vec<Effect>) {
+        self.effects = effects;
+    }
+}

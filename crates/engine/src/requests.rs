@@ -1,0 +1,199 @@
+//! Guests' requests under way, their answers, and who of them waits for durability: those that asked for it, and plain
+//! writes until a death of the process cannot lose them any more. It must not know blocks or devices.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use crate::Buf;
+use crate::flight::{Part, PartEnd};
+use crate::guest::{Answer, GuestError, Served};
+
+/// How far things are durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Durability {
+    /// What is acknowledged as durable is.
+    pub(crate) is_well: bool,
+    /// The latest version of the journal; up to where it outlives the process; and up to where it is durable.
+    pub(crate) version: u64,
+    pub(crate) kept: u64,
+    pub(crate) durable: u64,
+    /// The latest mark of the backing disk, and up to where it was flushed.
+    pub(crate) mark: u64,
+    pub(crate) flushed: u64,
+}
+
+/// A guest's request on its way.
+#[derive(Debug)]
+struct Pending {
+    token: u64,
+    buf: Option<Buf>,
+    parts_left: u32,
+    durable: bool,
+    /// What must outlive the process before the answer: the version of the latest dirty copy that it made; 0 without one.
+    kept_version: u64,
+    error: Option<GuestError>,
+    served: Served,
+}
+
+/// A request that is answered once both media are durable this far.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    request: usize,
+    version: u64,
+    mark: u64,
+}
+
+/// All requests under way.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    pending: Slab<Pending>,
+    waiters: Vec<Waiter>,
+    /// Requests that are answered once this version outlives the process.
+    keepers: Vec<(u64, usize)>,
+    answers: VecDeque<Answer>,
+}
+
+impl Requests {
+    /// A request with one part, which stands for its being decided; `durable`: it is answered when it is durable.
+    pub(crate) fn begin(&mut self, token: u64, buf: Option<Buf>, durable: bool) -> usize {
+        let served = Served::Dram;
+        self.pending.insert(Pending {
+            token,
+            buf,
+            parts_left: 1,
+            durable,
+            kept_version: 0,
+            error: None,
+            served,
+        })
+    }
+
+    /// The request has one more part.
+    pub(crate) fn add_part(&mut self, request: usize) {
+        self.pending[request].parts_left += 1;
+    }
+
+    pub(crate) fn is_durable(&self, request: usize) -> bool {
+        self.pending[request].durable
+    }
+
+    /// The bytes of a part of a write.
+    pub(crate) fn payload(&self, part: &Part) -> &[u8] {
+        let buf = self.pending[part.request].buf.as_ref().expect("a write has bytes");
+        &buf.as_slice()[part.buf_at as usize..(part.buf_at + part.len) as usize]
+    }
+
+    /// Gives a read its part of the block's bytes.
+    pub(crate) fn deliver(&mut self, part: &Part, block: &[u8]) {
+        let bytes = &block[part.start as usize..(part.start + part.len) as usize];
+        let buf = self.pending[part.request].buf.as_mut().expect("a read has room for bytes");
+        buf.as_mut_slice()[part.buf_at as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// The answer of the request waits until this version outlives the process.
+    pub(crate) fn keep_until(&mut self, request: usize, version: u64) {
+        self.pending[request].kept_version = version;
+    }
+
+    pub(crate) fn fail(&mut self, request: usize, error: GuestError) {
+        self.pending[request].error.get_or_insert(error);
+    }
+
+    /// One part of a request is done. The last one answers it, now or when it is durable.
+    pub(crate) fn end_part(&mut self, request: usize, end: PartEnd, now: &Durability) {
+        let entry = &mut self.pending[request];
+        let served = match end {
+            PartEnd::Served(served) => served,
+            PartEnd::Failed(error) => {
+                entry.error.get_or_insert(error);
+                Served::Backing
+            }
+        };
+        entry.served = entry.served.max(served);
+        entry.parts_left -= 1;
+        if entry.parts_left > 0 {
+            return;
+        }
+        if entry.durable && !now.is_well {
+            entry.error.get_or_insert(GuestError::Io);
+        }
+        match (entry.durable, entry.error) {
+            (true, None) => {
+                self.waiters.push(Waiter { request, version: now.version, mark: now.mark });
+                self.release_durable(now);
+            }
+            (false, None) if entry.kept_version > now.kept => {
+                if now.is_well {
+                    self.keepers.push((entry.kept_version, request));
+                } else {
+                    self.fail(request, GuestError::Io);
+                    self.answer(request);
+                }
+            }
+            _ => self.answer(request),
+        }
+    }
+
+    fn answer(&mut self, request: usize) {
+        let Pending { token, buf, error, served, .. } = self.pending.remove(request);
+        self.answers.push_back(Answer { token, result: error.map_or(Ok(()), Err), buf, served });
+    }
+
+    /// Answers a request that is not taken.
+    pub(crate) fn refuse(&mut self, token: u64, buf: Option<Buf>, error: GuestError) {
+        self.answers.push_back(Answer { token, result: Err(error), buf, served: Served::Dram });
+    }
+
+    pub(crate) fn next_answer(&mut self) -> Option<Answer> {
+        self.answers.pop_front()
+    }
+
+    /// Answers requests that waited to outlive the process and now do.
+    pub(crate) fn release_kept(&mut self, now: &Durability) {
+        let released: Vec<_> = self.keepers.extract_if(.., |&mut (version, _)| version <= now.kept).collect();
+        released.into_iter().for_each(|(_, request)| self.answer(request));
+    }
+
+    /// Answers requests whose durability has been reached.
+    pub(crate) fn release_durable(&mut self, now: &Durability) {
+        let mut at = 0;
+        while let Some(&waiter) = self.waiters.get(at) {
+            if waiter.version <= now.durable && waiter.mark <= now.flushed {
+                self.waiters.swap_remove(at);
+                self.answer(waiter.request);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Nothing will become durable any more: whoever waits for it is told.
+    pub(crate) fn end_durability(&mut self) {
+        let waiters: Vec<usize> = self.waiters.drain(..).map(|waiter| waiter.request).collect();
+        let keepers: Vec<usize> = self.keepers.drain(..).map(|(_, request)| request).collect();
+        for request in waiters.into_iter().chain(keepers) {
+            self.fail(request, GuestError::Io);
+            self.answer(request);
+        }
+    }
+
+    /// The journal version that somebody waits to be durable; 0 if nobody does.
+    pub(crate) fn version_waited_for(&self) -> u64 {
+        self.waiters.iter().map(|waiter| waiter.version).max().unwrap_or(0)
+    }
+
+    /// The version that somebody waits to outlive the process; 0 if nobody does.
+    pub(crate) fn kept_waited_for(&self) -> u64 {
+        self.keepers.iter().map(|keeper| keeper.0).max().unwrap_or(0)
+    }
+
+    /// The backing mark that somebody waits for; 0 if nobody does.
+    pub(crate) fn mark_waited_for(&self) -> u64 {
+        self.waiters.iter().map(|waiter| waiter.mark).max().unwrap_or(0)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+}

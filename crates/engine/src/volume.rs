@@ -1,0 +1,491 @@
+//! What concerns the volume as a whole: the backing disk's write-backs, flushes, trims and zeroings; the journal; drains; copies
+//! in the background; and what becomes of all of them when a device fails.
+//!
+//! When the SSD fails as a whole its journal takes nothing any more, so that nothing can be promised, but what it holds dirty
+//! can still be brought to the backing disk, from DRAM, from the read SSD, or from the SSD itself as far as it can be read.
+//! An SSD that comes back at the next start would know nothing of that. A clean copy that its journal knows may be older
+//! than what was brought to the disk, so that none of them may be believed: whoever drives the engine remembers that
+//! durably, and only then the disk is touched. Its dirty copies are no older than what was acknowledged as durable,
+//! because nothing was after the failure, and until everything is on the disk they may be all that a power cut
+//! leaves. When everything is there, they are out of date too, and that is remembered as well.
+
+use lode_store::{Distrust, Metadata, Progress};
+use lode_types::{BlockNo, Level, MediaError};
+
+use crate::Buf;
+use crate::command::{CommandKind, DeviceId};
+use crate::disk::{JobPart, RangeNext};
+use crate::drain::{DrainNext, Target};
+use crate::engine::Engine;
+use crate::flight::{BlockOp, CopyAt, Flight, Input, PartEnd, Stage};
+use crate::guest::{GuestError, Served};
+use crate::io::{Owner, Want};
+
+/// Part of the reserve of the SSD's places that copies leave to guests.
+const LEFT_TO_GUESTS: u32 = 2;
+
+/// Write-backs.
+impl Engine {
+    /// Starts write-backs while there are any and not too many are under way.
+    pub(crate) fn drive_destage(&mut self) {
+        while let Some(parts) = self.disk.destage.begin_job() {
+            parts.into_iter().for_each(|(part, block)| self.read_for_write_back(part, block));
+        }
+    }
+
+    /// Reads a block that is written back from the fastest of its copies. Without one the block is lost and has nothing to
+    /// write.
+    fn read_for_write_back(&mut self, part: JobPart, block: BlockNo) {
+        let len = self.block_len(block);
+        let flight = self.flights.of(block);
+        match (flight.source(CopyAt::Dram), flight.frame) {
+            (Some(CopyAt::Dram), Some(frame)) => {
+                let data = Buf::copy_of(&self.levels.dram.bytes(frame)[..len]);
+                self.was_read_for_write_back(part, Some(data));
+            }
+            (Some(copy @ (CopyAt::ReadSsd | CopyAt::Ssd)), _) => {
+                self.disk.destage.reads_from(part, copy);
+                self.fetch(block, copy, Owner::Destage(part));
+            }
+            _ => {
+                self.was_read_for_write_back(part, None);
+                self.advance(block, Input::NotWrittenBack { disk_failed: false }, None);
+            }
+        }
+    }
+
+    fn was_read_for_write_back(&mut self, part: JobPart, data: Option<Buf>) {
+        for (part, block, data) in self.disk.destage.was_read(part, data) {
+            let (device, offset_bytes) = (DeviceId::Backing, self.config.block.start_of(block));
+            let owner = Owner::Destage(part);
+            self.io.want(Want { device, offset_bytes, len: data.len(), data: Some(data), owner });
+        }
+    }
+
+    /// A read or write of a block that is written back has ended.
+    pub(crate) fn destage_command_ended(
+        &mut self,
+        part: JobPart,
+        result: Result<(), MediaError>,
+        data: &[u8],
+    ) {
+        match self.disk.destage.command_ended(part) {
+            None => {}
+            Some((block, Some(copy))) if self.is_intact(block, copy, result, data) => {
+                let data = Buf::copy_of(&data[..self.block_len(block)]);
+                self.was_read_for_write_back(part, Some(data));
+            }
+            Some((block, Some(copy))) => {
+                let facts = self.facts(block, self.flights.of(block));
+                if let Some(damage) = self.flights.of_mut(block).damaged(copy, &facts) {
+                    self.levels.note_damage(damage);
+                    self.alarms.note_damage(damage);
+                }
+                self.read_for_write_back(part, block);
+            }
+            Some((block, None)) => {
+                self.disk.destage.was_written(part);
+                if result.is_ok() && self.health.writes_back() {
+                    self.disk.written_back(block);
+                } else {
+                    // The copy is kept, and can be read; the next tick tries again.
+                    self.advance(block, Input::NotWrittenBack { disk_failed: true }, None);
+                }
+            }
+        }
+    }
+
+    /// Whether written-back blocks should be made final now: many are, space is short, or one of them is waited for.
+    fn wants_flush(&self) -> bool {
+        let destage = &self.disk.destage;
+        let is_waited_for = |block| {
+            let flight = self.flights.get(block);
+            flight.is_some_and(|flight: &Flight| flight.is_waited_for() || flight.access().is_some())
+        };
+        destage.unflushed().len() > 0
+            && (destage.has_many_unflushed()
+                || self.is_blocked()
+                || self.copies.wants_places()
+                || destage.unflushed().any(is_waited_for)
+                || self.drain_wants_flush())
+    }
+
+    /// Whether a batch of cleanings that is not the last one has come as far as it can without a flush.
+    fn drain_wants_flush(&self) -> bool {
+        if !self.drain.goes_on() {
+            return false;
+        }
+        let is_cleaned = |block: &BlockNo| {
+            let head = self.flights.get(*block).and_then(|flight| flight.queue.front());
+            matches!(head, Some(BlockOp::Clean { .. }))
+        };
+        let cleaned = self.disk.destage.unflushed().filter(is_cleaned).count();
+        cleaned > 0 && (cleaned == self.drain.under_way() || self.disk.destage.is_idle())
+    }
+
+    /// Flushes the backing disk if anybody waits for it.
+    pub(crate) fn drive_backing(&mut self) {
+        self.disk.marks.flush_wanted |= self.wants_flush();
+        if self.disk.begin_flush(self.requests.mark_waited_for()) {
+            self.io.command(DeviceId::Backing, CommandKind::Flush, Owner::BackingFlush);
+        }
+    }
+
+    /// The backing disk was flushed: what it now holds for good leaves the SSD, or is clean there, as soon as the journal
+    /// says so.
+    pub(crate) fn backing_flushed(&mut self) {
+        let stable = self.disk.marks.flush_done();
+        if let Some(ssd) = &mut self.levels.ssd {
+            for (place, version) in stable {
+                ssd.store.places_mut().make_known(place, version);
+            }
+        }
+        for block in self.disk.destage.take_flushed(self.disk.marks.flushed()) {
+            self.advance(block, Input::OnDisk, None);
+        }
+        self.range_flushed();
+        let now = self.durability();
+        self.requests.release_durable(&now);
+    }
+}
+
+/// The journal.
+impl Engine {
+    /// Commits the journal if anybody waits for it or space runs short.
+    pub(crate) fn drive_journal(&mut self) {
+        let waits = [self.requests.version_waited_for(), self.flights.version_waited_for()];
+        let durable_wanted = waits.into_iter().fold(self.disk.version_waited_for(), u64::max);
+        let kept_wanted = self.requests.kept_waited_for();
+        let pressed = self.is_blocked() || self.copies.wants_places();
+        if let Some(ssd) = &mut self.levels.ssd {
+            if pressed && ssd.store.places().waiting() > 0 {
+                ssd.store.want_commit();
+            }
+            ssd.store.commit(durable_wanted, kept_wanted);
+            ssd.carry_out(&mut self.io);
+        }
+    }
+
+    /// A write or flush of the volume store is done.
+    pub(crate) fn metadata_written(&mut self, what: Metadata) {
+        let Some(ssd) = &mut self.levels.ssd else { return };
+        let progress = ssd.store.done(what);
+        ssd.carry_out(&mut self.io);
+        match progress {
+            Progress::None => {}
+            Progress::Kept => {
+                let now = self.durability();
+                self.requests.release_kept(&now);
+            }
+            Progress::Durable(version) => self.journal_durable(version),
+        }
+    }
+
+    fn journal_durable(&mut self, version: u64) {
+        for block in self.flights.open_gates(version) {
+            if self.flights.contains(block) {
+                self.advance(block, Input::Durable, None);
+            }
+        }
+        if let Some(range) = &mut self.disk.range {
+            let next = range.journal_durable(version);
+            self.carry_out_range(next);
+        }
+        let now = self.durability();
+        self.requests.release_durable(&now);
+    }
+}
+
+/// Trims and zeroings.
+impl Engine {
+    /// Takes the range operation on where it can go on by itself.
+    pub(crate) fn drive_range(&mut self) {
+        let now = self.durability();
+        if let Some(range) = &mut self.disk.range {
+            let next = range.gathered(now.version, now.durable, now.is_well);
+            self.carry_out_range(next);
+        }
+    }
+
+    pub(crate) fn range_command_ended(&mut self, result: Result<(), MediaError>) {
+        let Some(range) = &mut self.disk.range else { return };
+        self.disk.marks.wrote_range(range.blocks.clone());
+        let has_copy =
+            |&block: &BlockNo| self.flights.get(block).is_some_and(|flight| flight.copy.place().is_some());
+        let holds_dirty = range.held.iter().any(has_copy);
+        let next =
+            range.device_done(result.is_ok(), self.disk.marks.mark(), holds_dirty, self.health.is_well());
+        self.carry_out_range(next);
+    }
+
+    /// The backing disk was flushed.
+    fn range_flushed(&mut self) {
+        let flushed = self.disk.marks.flushed();
+        let Some(range) = self.disk.range.as_mut().filter(|range| range.is_flushed(flushed)) else { return };
+        let Some(ssd) = &mut self.levels.ssd else { return };
+        let places = ssd.store.places_mut();
+        for &block in &range.held {
+            let flight = self.flights.of_mut(block);
+            if let Some(place) = std::mem::take(&mut flight.copy).place() {
+                places.give_up_dirty(place);
+            }
+            if let Some(frame) = flight.frame.take() {
+                self.levels.dram.release(frame);
+            }
+            if let Some(place) = flight.mirror.take() {
+                self.levels.read_ssd.release(place);
+            }
+        }
+        range.freed(places.version());
+    }
+
+    fn carry_out_range(&mut self, next: RangeNext) {
+        match next {
+            RangeNext::Wait => {}
+            RangeNext::Device => {
+                let Some(range) = &self.disk.range else { return };
+                let size = self.config.block;
+                let offset_bytes = size.start_of(range.blocks.start);
+                let end = size.start_of(range.blocks.end).min(self.config.volume_bytes);
+                let length_bytes = end - offset_bytes;
+                let kind = match range.zero {
+                    true => CommandKind::WriteZeroes { offset_bytes, length_bytes },
+                    false => CommandKind::Trim { offset_bytes, length_bytes },
+                };
+                self.io.command(DeviceId::Backing, kind, Owner::Range);
+            }
+            RangeNext::Done => self.end_range(PartEnd::Served(Served::Backing)),
+            RangeNext::Failed => self.end_range(PartEnd::Failed(GuestError::Io)),
+        }
+    }
+
+    fn end_range(&mut self, end: PartEnd) {
+        let Some(range) = self.disk.range.take() else { return };
+        for &block in &range.held {
+            self.advance(block, Input::Released, None);
+        }
+        // Blocks that came into flight while the range was held.
+        for block in self.flights.within(&range.blocks) {
+            if self.flights.get(block).is_some_and(|flight| flight.stage == Stage::Held) {
+                self.advance(block, Input::Released, None);
+            }
+        }
+        self.end_part(range.request, end);
+    }
+}
+
+/// Copies in the background.
+impl Engine {
+    /// Starts copies while there is a turn for them, and gives places to those that wait for one: those that DRAM is the
+    /// source of do so at once. Giving one up makes a turn.
+    pub(crate) fn drive_copies(&mut self) {
+        loop {
+            while let Some(block) = self.copies.next_turn(|block| is_waited_for(self.flights.get(block))) {
+                self.advance(block, Input::Proceed, None);
+            }
+            let under_way = self.copies.under_way();
+            for level in [Level::Ssd, Level::ReadSsd] {
+                self.place_copies(level);
+            }
+            if self.copies.under_way() == under_way {
+                break;
+            }
+        }
+    }
+
+    fn place_copies(&mut self, level: Level) {
+        if self.is_hopeless(level) {
+            self.give_up_copies(level);
+        }
+        // Guests take no places of the read SSD.
+        let left = if level == Level::Ssd { self.config.reserve.of(level) / LEFT_TO_GUESTS } else { 0 };
+        loop {
+            let places = self.places_for_copies(level);
+            let is_waited_for = |block| is_waited_for(self.flights.get(block));
+            let Some(block) = self.copies.next_to_place(level, places, left, is_waited_for) else { break };
+            self.advance(block, Input::Proceed, None);
+        }
+    }
+
+    pub(crate) fn give_up_copies(&mut self, to: Level) {
+        for block in self.copies.give_up(to) {
+            self.advance(block, Input::GivenUp, None);
+        }
+    }
+
+    /// Places of a level that copies may take.
+    fn places_for_copies(&self, level: Level) -> u32 {
+        match level {
+            Level::Dram => 0,
+            Level::Ssd if !self.health.is_well() => 0,
+            Level::Ssd => self.levels.available_places(),
+            Level::ReadSsd => self.levels.read_ssd.available(),
+        }
+    }
+
+    /// Whether copies wait in vain for a place: nothing can make one, or too many places failed.
+    fn is_hopeless(&self, level: Level) -> bool {
+        let read_ssd = &self.levels.read_ssd;
+        let is_worn = || read_ssd.quarantined() > self.config.reserve.of(level) / 2;
+        let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());
+        let has_no_room = self.front.is_starved() || !self.health.is_well();
+        self.places_for_copies(level) == 0 && (are_gone || has_no_room)
+    }
+}
+
+fn is_waited_for(flight: Option<&Flight>) -> bool {
+    flight.is_some_and(Flight::is_waited_for)
+}
+
+/// Drains.
+impl Engine {
+    /// Begins to write back all that is newer than the backing disk now, the copies staying in the SSD. Guests go on
+    /// meanwhile; what they make dirty from here on is left out. Begins anew when a drain is under way. Takes a look
+    /// at every block of the SSD at once.
+    pub fn drain(&mut self) {
+        self.drain_up_to(self.durability().version);
+    }
+
+    /// As [`Engine::drain`], of the copies up to this version.
+    fn drain_up_to(&mut self, version: u64) {
+        let todo = self.take_stock(version);
+        self.drain.begin(version, todo);
+        self.run();
+    }
+
+    /// Blocks that the drain still has to write back; `None`: there is no drain, or it is over. A damaged block has
+    /// nothing to write back and does not count: see [`crate::Gauges::lost_blocks`].
+    pub fn drain_left(&self) -> Option<u32> {
+        self.drain.left()
+    }
+
+    /// Gives the drain up. What it has under way comes to its end.
+    pub fn stop_drain(&mut self) {
+        self.drain.stop();
+    }
+
+    /// Dirty copies up to this version, in ascending order of their blocks.
+    fn take_stock(&self, version: u64) -> Vec<Target> {
+        let Some(ssd) = &self.levels.ssd else { return Vec::new() };
+        let places = ssd.store.places();
+        let is_due = |place| places.is_dirty(place) && places.entry(place).version <= version;
+        let settled = ssd.shelf.iter().filter(|&(_, place)| is_due(place));
+        let settled =
+            settled.map(|(slot, place)| Target { block: places.entry(place).block, slot: Some(slot) });
+        let elsewhere = self.flights.readable_copies().filter(|&(_, place)| is_due(place));
+        let elsewhere = elsewhere.map(|(block, _)| Target { block, slot: None });
+        let mut stock: Vec<Target> = settled.chain(elsewhere).collect();
+        stock.sort_unstable_by_key(|target| target.block);
+        stock
+    }
+
+    /// Begins the next batch of cleanings when the last one is over. What schemes asked for and has left since, or was
+    /// written back by a drain, ends at once.
+    pub(crate) fn drive_drain(&mut self) {
+        while self.health.writes_back() {
+            match self.drain.next() {
+                DrainNext::Wait => break,
+                DrainNext::Clean { targets, asked } => {
+                    targets.into_iter().for_each(|target| self.begin_cleaning(target, asked));
+                }
+                DrainNext::TakeStock { version } => {
+                    let todo = self.take_stock(version);
+                    self.drain.begin_round(version, todo);
+                }
+            }
+        }
+    }
+
+    fn begin_cleaning(&mut self, Target { block, slot }: Target, asked: bool) {
+        match slot.filter(|&slot| self.levels.block_in(Level::Ssd, slot) == Some(block)) {
+            Some(slot) => self.claim(block, Level::Ssd, slot),
+            None if self.flights.is_known(block) => {}
+            // The slot has another block by now; this one was written back then.
+            None => return,
+        }
+        self.drain.began();
+        self.push_op(block, BlockOp::Clean { asked });
+    }
+}
+
+/// Failures.
+impl Engine {
+    /// A device that others use as well has failed one of them (see [`crate::SharedDevice`]), and so all of them: what this
+    /// engine was told of its flushes is worth no more than what the other one was told.
+    pub fn device_failed(&mut self, device: DeviceId) {
+        if self.has_failed(device) {
+            return;
+        }
+        match device {
+            DeviceId::Ssd if self.levels.ssd.is_some() => self.fail_ssd(),
+            DeviceId::Backing => self.fail_backing(),
+            // What the read SSD holds is promised to nobody.
+            DeviceId::Ssd | DeviceId::ReadSsd => return,
+        }
+        self.run();
+    }
+
+    /// Whether a device failed in a way that ends durability, so that it has failed all who use it.
+    pub fn has_failed(&self, device: DeviceId) -> bool {
+        self.health.has_failed(device)
+    }
+
+    /// The SSD failed, and not only a place of it.
+    pub(crate) fn fail_ssd(&mut self) {
+        self.health.ssd_failed();
+        if let Some(ssd) = &mut self.levels.ssd {
+            ssd.store.places_mut().note_journal_failed();
+        }
+        self.end_durability();
+    }
+
+    /// What the backing disk was told to keep may be lost: nothing more is brought to it.
+    pub(crate) fn fail_backing(&mut self) {
+        self.health.backing_failed();
+        self.end_durability();
+    }
+
+    /// Durability is lost: everybody who waits for it is told, and nobody is promised it again. A failed
+    /// flush is final, because what it should have covered may be gone without another error.
+    fn end_durability(&mut self) {
+        self.requests.end_durability();
+        let gates = self.flights.open_gates(u64::MAX);
+        for block in gates.into_iter().chain(self.disk.destage.give_up()) {
+            if self.flights.contains(block) {
+                self.advance(block, Input::NeverDurable, None);
+            }
+        }
+        if let Some(range) = &self.disk.range {
+            self.carry_out_range(range.never_durable());
+        }
+    }
+
+    /// After the SSD failed: what must be remembered durably for the next start ([`lode_store::VolumeSpec`])
+    /// before the engine goes on. Then [`Engine::fenced`] is to be called.
+    pub fn wants_fence(&self) -> Option<Distrust> {
+        self.health.wants_fence(self.levels.dirty_blocks())
+    }
+
+    /// What [`Engine::wants_fence`] asked for is remembered.
+    pub fn fenced(&mut self) {
+        let Some(distrust) = self.wants_fence() else { return };
+        self.health.fenced(distrust);
+        if self.health.is_rescue_on() {
+            self.drain_up_to(u64::MAX);
+        }
+    }
+
+    /// Whether the SSD failed and something of it is still on its way to the backing disk. What is not there when the
+    /// host stops may be lost.
+    pub fn is_rescuing(&self) -> bool {
+        let is_left = || self.levels.dirty_blocks() > self.flights.lost() as u32;
+        self.wants_fence().is_some() || (self.health.is_rescue_on() && is_left())
+    }
+
+    /// Goes on with what was left.
+    pub(crate) fn resume_rescue(&mut self) {
+        if self.health.is_rescue_on() && self.drain.left().is_none() && self.is_rescuing() {
+            self.drain_up_to(u64::MAX);
+        }
+    }
+}
