@@ -1,21 +1,43 @@
 //! Admission: a request is decided when everything its operations could need is there, in the order of
 //! arrival. After that no operation waits for space, so nothing can lock up.
 
-use lode_policy::{CopySource, Effect, Scheme, Slot};
-use lode_types::{Access, BlockNo, BlockPart, Direction, Level, Origin, SECTOR_BYTES, blocks_of};
+use std::ops::Range;
 
-use crate::Buf;
+use lode_policy::{CopySource, Effect, Scheme, Slot};
+use lode_types::{
+    Access, BlockNo, BlockPart, Buf, ByteList, Bytes, Direction, Level, Origin, SECTOR_BYTES, blocks_of,
+};
+
 use crate::blocks::{AccessOp, Flight, Op, Source, SsdCopy, Stage};
 use crate::engine::{Engine, PendingRequest};
-use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
+use crate::guest::{
+    Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES, Served,
+};
 
-/// Decides the next waiting request if there is room for it. True: one was taken.
+/// A request that waits for admission, or what is left of it: long ones are decided piece by piece.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    request: GuestRequest,
+    /// Bytes of the volume that are still to be decided.
+    rest: Range<u64>,
+    /// The request on its way, once the first piece is decided.
+    key: Option<usize>,
+}
+
+impl Waiting {
+    pub(crate) fn new(request: GuestRequest) -> Waiting {
+        let (offset, length) = request.op.range();
+        Waiting { request, rest: offset..offset.saturating_add(length), key: None }
+    }
+}
+
+/// Decides the next piece of the request at the front if there is room for it. True: one was taken.
 pub(crate) fn admit_next(engine: &mut Engine) -> bool {
     engine.shrink_for_lost_places();
     let Some(next) = engine.admission.front() else { return false };
-    let refusal = if !engine.is_valid(&next.op) {
+    let refusal = if next.key.is_none() && !engine.is_valid(&next.request.op) {
         Some(GuestError::Invalid)
-    } else if !engine.health.is_well() && !matches!(next.op, GuestOp::Read { .. }) {
+    } else if !engine.health.is_well() && !matches!(next.request.op, GuestOp::Read { .. }) {
         // Without durability there is nothing to promise a writer.
         Some(GuestError::Io)
     } else {
@@ -28,27 +50,38 @@ pub(crate) fn admit_next(engine: &mut Engine) -> bool {
     if engine.admission_is_blocked() {
         return false;
     }
-    let request = engine.admission.pop_front().expect("it was there");
-    engine.decide(request);
+    engine.decide_next();
     true
 }
 
 impl Engine {
-    /// Answers the request at the front with an error.
+    /// Ends the request at the front, or what is left of it, with an error.
     fn refuse_next(&mut self, error: GuestError) {
-        let Some(GuestRequest { token, op, .. }) = self.admission.pop_front() else { return };
-        let buf = if let GuestOp::Write { buf, .. } = op { Some(buf) } else { None };
-        self.events.push_back(crate::Answer { token, result: Err(error), buf, served: Served::Dram });
+        let Some(Waiting { request, key, .. }) = self.admission.pop_front() else { return };
+        if let Some(key) = key {
+            self.fail_request(key, error);
+            self.request_part_done(key, Served::Dram);
+            return;
+        }
+        let (token, data, served) = (request.token, ByteList::new(), Served::Dram);
+        self.events.push_back(Answer { token, result: Err(error), data, served });
+    }
+
+    /// What is decided next of a request: no block is in two pieces.
+    fn next_piece(&self, next: &Waiting) -> Range<u64> {
+        let most = if next.request.op.is_range() { MAX_RANGE_BYTES } else { MAX_PIECE_BYTES };
+        let (size, at) = (self.config.block, next.rest.start);
+        at..next.rest.end.min(size.start_of(size.block_of(at.saturating_add(most))))
     }
 
     /// Whether the request at the front waits for room. When there will be none, it waits no longer and
     /// does without: what is read is not cached, and a write that needs a place fails.
     pub(crate) fn admission_is_blocked(&self) -> bool {
         let Some(next) = self.admission.front() else { return false };
-        match next.op {
-            GuestOp::Trim { .. } | GuestOp::WriteZeroes { .. } if self.range.is_some() => true,
-            _ => !self.does_without_room() && !self.has_room_for(&next.op),
+        if next.request.op.is_range() && self.range.is_some() {
+            return true;
         }
+        !self.does_without_room() && !self.has_room_for(&next.request.op, &self.next_piece(next))
     }
 
     pub(crate) fn does_without_room(&self) -> bool {
@@ -61,35 +94,28 @@ impl Engine {
         let starving = self.io.is_idle() && self.admission_is_blocked();
         self.starved |= starving && self.starving;
         self.starving = starving;
-        if self.starved
-            && self.has_room_for(&GuestOp::Read { offset_bytes: 0, length_bytes: MAX_PIECE_BYTES })
-        {
+        let read = GuestOp::Read { offset_bytes: 0, length_bytes: MAX_PIECE_BYTES };
+        if self.starved && self.has_room_for(&read, &(0..MAX_PIECE_BYTES)) {
             self.starved = false;
         }
     }
 
     fn is_valid(&self, op: &GuestOp) -> bool {
-        let (offset, length, limit) = match op {
-            GuestOp::Read { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes, MAX_PIECE_BYTES),
-            GuestOp::Write { offset_bytes, buf, .. } => (*offset_bytes, buf.len() as u64, MAX_PIECE_BYTES),
-            GuestOp::Flush => return true,
-            GuestOp::Trim { offset_bytes, length_bytes }
-            | GuestOp::WriteZeroes { offset_bytes, length_bytes, .. } => {
-                (*offset_bytes, *length_bytes, MAX_RANGE_BYTES)
-            }
-        };
+        if matches!(op, GuestOp::Flush) {
+            return true;
+        }
+        let (offset, length) = op.range();
+        let limit = if op.is_range() { u64::MAX } else { MAX_REQUEST_BYTES };
         let fits = offset.checked_add(length).is_some_and(|end| end <= self.config.volume_bytes);
         let aligned = offset.is_multiple_of(SECTOR_BYTES) && length.is_multiple_of(SECTOR_BYTES);
         fits && aligned && length > 0 && length <= limit
     }
 
-    /// Whether frames and places suffice for whatever the scheme may decide.
-    fn has_room_for(&self, op: &GuestOp) -> bool {
+    /// Whether frames and places suffice for whatever the scheme may decide about a piece.
+    fn has_room_for(&self, op: &GuestOp, piece: &Range<u64>) -> bool {
         let (offset, length) = match op {
-            GuestOp::Flush => return true,
-            GuestOp::Read { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes),
-            GuestOp::Write { offset_bytes, buf, .. } => (*offset_bytes, buf.len() as u64),
-            GuestOp::Trim { .. } => return true,
+            GuestOp::Flush | GuestOp::Trim { .. } => return true,
+            GuestOp::Read { .. } | GuestOp::Write { .. } => (piece.start, piece.end - piece.start),
             // At most the two blocks at its ends are written.
             GuestOp::WriteZeroes { .. } => (0, 2 * self.config.block.bytes()),
         };
@@ -100,50 +126,76 @@ impl Engine {
             && self.ssd.as_ref().is_none_or(|ssd| !needs_places || ssd.store.places().available() >= blocks)
     }
 
-    fn decide(&mut self, request: GuestRequest) {
-        let ends_access = request.ends_access();
-        let GuestRequest { token, op, now_ns, .. } = request;
-        let new = |buf, durable| {
-            let served = Served::Dram;
-            PendingRequest { token, buf, parts_left: 1, durable, kept_version: 0, error: None, served }
-        };
-        match op {
+    /// Decides the next piece of the request at the front.
+    fn decide_next(&mut self) {
+        let Some(mut next) = self.admission.pop_front() else { return };
+        let piece = self.next_piece(&next);
+        let key = next.key.unwrap_or_else(|| self.begin_request(&mut next));
+        self.decide_piece(key, &next.request.op, &piece);
+        if piece.end < next.rest.end {
+            (next.key, next.rest.start) = (Some(key), piece.end);
+            self.admission.push_front(next);
+            return;
+        }
+        self.request_part_done(key, Served::Dram);
+        if next.request.is_access() {
+            self.counters.requests += 1;
+            self.end_request(next.request.now_ns);
+        }
+    }
+
+    /// Notes a request whose first piece is about to be decided. It counts as a part of its own until the last one is.
+    fn begin_request(&mut self, next: &mut Waiting) -> usize {
+        let block = self.config.block;
+        let (data, durable) = match &mut next.request.op {
             GuestOp::Read { offset_bytes, length_bytes } => {
-                self.issue_overlapped_again(offset_bytes, length_bytes);
-                let request = self.requests.insert(new(Some(Buf::zeroed(length_bytes as usize)), false));
-                self.decide_parts(request, Direction::Read, offset_bytes, length_bytes);
-                self.request_part_done(request, Served::Dram);
+                let blocks = blocks_of(block, *offset_bytes, *length_bytes).len();
+                (ByteList::from_elem(Bytes::new(), blocks), false)
             }
-            GuestOp::Write { offset_bytes, buf, fua } => {
-                let length = buf.len() as u64;
+            GuestOp::Write { data, fua, .. } => (std::mem::take(data), *fua),
+            GuestOp::Flush => (ByteList::new(), true),
+            GuestOp::Trim { .. } => (ByteList::new(), false),
+            GuestOp::WriteZeroes { fua, .. } => {
+                let zeroes = Buf::zeroed(block.bytes() as usize).freeze();
+                (std::iter::once(zeroes).collect(), *fua)
+            }
+        };
+        self.requests.insert(PendingRequest {
+            token: next.request.token,
+            data,
+            first_block: block.block_of(next.rest.start),
+            parts_left: 1,
+            durable,
+            kept_version: 0,
+            error: None,
+            served: Served::Dram,
+        })
+    }
+
+    fn decide_piece(&mut self, request: usize, op: &GuestOp, piece: &Range<u64>) {
+        let (offset, length) = (piece.start, piece.end - piece.start);
+        let buf_at = (offset - op.range().0) as u32;
+        match *op {
+            GuestOp::Read { .. } => {
+                self.issue_overlapped_again(offset, length);
+                self.decide_parts(request, Direction::Read, piece, buf_at);
+            }
+            GuestOp::Write { fua, .. } => {
                 if fua {
-                    self.issue_overlapped_again(offset_bytes, length);
+                    self.issue_overlapped_again(offset, length);
                 }
-                let request = self.requests.insert(new(Some(buf), fua));
-                self.decide_parts(request, Direction::Write, offset_bytes, length);
-                self.request_part_done(request, Served::Dram);
+                self.decide_parts(request, Direction::Write, piece, buf_at);
             }
             GuestOp::Flush => {
                 self.issue_all_again();
-                let request = self.requests.insert(new(None, true));
                 if !self.health.is_well() {
                     self.fail_request(request, GuestError::Io);
                 }
-                self.request_part_done(request, Served::Dram);
             }
-            GuestOp::Trim { offset_bytes, length_bytes } => {
-                let request = self.requests.insert(new(None, false));
-                self.decide_range(request, offset_bytes, length_bytes, false);
+            GuestOp::Trim { .. } | GuestOp::WriteZeroes { .. } => {
+                self.requests[request].parts_left += 1;
+                self.decide_range(request, offset, length, matches!(op, GuestOp::WriteZeroes { .. }));
             }
-            GuestOp::WriteZeroes { offset_bytes, length_bytes, fua } => {
-                let zeroes = Buf::zeroed(self.config.block.bytes() as usize);
-                let request = self.requests.insert(new(Some(zeroes), fua));
-                self.decide_range(request, offset_bytes, length_bytes, true);
-            }
-        }
-        if ends_access {
-            self.counters.requests += 1;
-            self.end_request(now_ns);
         }
     }
 
@@ -163,9 +215,8 @@ impl Engine {
         self.effects = effects;
     }
 
-    fn decide_parts(&mut self, request: usize, direction: Direction, offset: u64, length: u64) {
-        let mut buf_at = 0;
-        for part in blocks_of(self.config.block, offset, length) {
+    fn decide_parts(&mut self, request: usize, direction: Direction, piece: &Range<u64>, mut buf_at: u32) {
+        for part in blocks_of(self.config.block, piece.start, piece.end - piece.start) {
             self.decide_part(request, direction, &part, buf_at);
             buf_at += part.len;
         }
@@ -191,7 +242,7 @@ impl Engine {
         self.scheme.access(access, &mut effects);
         self.counters.access(&access);
         effects.iter().for_each(|effect| self.counters.effect(effect));
-        if !self.serve_at_once(request, part, buf_at, &effects) {
+        if !self.serve_at_once(request, part, &effects) {
             self.enqueue_access(request, direction, part, buf_at, &effects);
         }
         self.effects = effects;
@@ -202,8 +253,8 @@ impl Engine {
         Origin::UNKNOWN.with_sync(self.requests[request].durable)
     }
 
-    /// The short way for a read that DRAM holds: no operation, only a copy.
-    fn serve_at_once(&mut self, request: usize, part: &BlockPart, buf_at: u32, effects: &[Effect]) -> bool {
+    /// The short way for a read that DRAM holds: no operation, and the bytes of the frame as they are.
+    fn serve_at_once(&mut self, request: usize, part: &BlockPart, effects: &[Effect]) -> bool {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
         // A cleaning changes no bytes and need not be waited for.
         let changes = |flight: &Flight| flight.queue.iter().any(|op| !matches!(op, Op::Clean { .. }));
@@ -213,8 +264,8 @@ impl Engine {
         // A cleaning may have taken the frame along.
         let in_flight = || self.blocks.get(part.block).and_then(|flight| flight.frame);
         let Some(frame) = self.dram.peek(*slot).or_else(in_flight) else { return false };
-        let from = &self.dram.bytes(frame)[part.start as usize..(part.start + part.len) as usize];
-        copy_to(&mut self.requests[request], buf_at, from);
+        let bytes = self.dram.bytes(frame).slice(part.start as usize..(part.start + part.len) as usize);
+        self.requests[request].deliver(part.block, bytes);
         self.request_part_done(request, Served::Dram);
         true
     }
@@ -443,12 +494,5 @@ impl Engine {
             self.counters.effect(effect);
             self.background(effect);
         }
-    }
-}
-
-/// Copies bytes into a request's buffer.
-pub(crate) fn copy_to(request: &mut PendingRequest, at: u32, bytes: &[u8]) {
-    if let Some(buf) = &mut request.buf {
-        buf.as_mut_slice()[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
     }
 }

@@ -8,10 +8,9 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 use lode_policy::{CopySource, Slot};
-use lode_types::{BlockNo, Level};
+use lode_types::{BlockNo, Bytes, Level};
 use slab::Slab;
 
-use crate::Buf;
 use crate::dram::Frame;
 use crate::reissue::DiskWrite;
 
@@ -86,7 +85,7 @@ impl SsdCopy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccessOp {
     pub(crate) request: usize,
-    /// Place of the part in the request's buffer.
+    /// Place of the part in the bytes of the request's write.
     pub(crate) buf_at: u32,
     /// Place of the part in the block.
     pub(crate) start: u32,
@@ -151,7 +150,7 @@ pub(crate) enum Stage {
     /// An older write to arrive at the backing disk, whose guest was answered long ago.
     Late,
     /// A free place for a copy.
-    Place(Buf),
+    Place(Bytes),
     /// A turn among the copies.
     Turn,
     /// Its write-back, by the destager, or the flush that makes the damaged copy superfluous.
@@ -176,7 +175,7 @@ pub(crate) struct Flight {
     /// The copy on the SSD could not be written back: what must not pass it fails.
     pub(crate) backing_failed: bool,
     /// The whole block as it will be written, while a write is under way.
-    pub(crate) full: Option<Buf>,
+    pub(crate) full: Option<Bytes>,
     /// A write on its way to the backing disk that may be, or was, issued again.
     pub(crate) disk_write: Option<DiskWrite>,
 }

@@ -3,14 +3,12 @@
 
 use std::collections::VecDeque;
 
-use lode_types::{BlockNo, Level};
+use lode_types::{BlockNo, Buf, Bytes, Level};
 
-use crate::Buf;
 use crate::blocks::{Flight, Op, Place, Source, Stage};
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::io::{Owner, Want};
-use crate::op_read::padded;
 
 /// Copies under way at once.
 const MAX_UNDER_WAY: u32 = 8;
@@ -161,7 +159,7 @@ impl Engine {
         match (flight.source(from), flight.frame) {
             _ if is_there => self.copy_done(block),
             (Some(Source::Dram), Some(frame)) => {
-                let data = Buf::copy_of(self.dram.bytes(frame));
+                let data = self.dram.bytes(frame).clone();
                 self.wait_for_place(block, to, data);
             }
             (Some(source), _) => self.fetch(block, source, Stage::Read(source)),
@@ -169,12 +167,12 @@ impl Engine {
         }
     }
 
-    fn wait_for_place(&mut self, block: BlockNo, level: Level, data: Buf) {
+    fn wait_for_place(&mut self, block: BlockNo, level: Level, data: Bytes) {
         self.set_stage(block, Stage::Place(data));
         self.copies.place[level.index()].push_back(block);
     }
 
-    fn place_copy(&mut self, block: BlockNo, level: Level, data: Buf) {
+    fn place_copy(&mut self, block: BlockNo, level: Level, data: Bytes) {
         self.copies.ticks_without_place = 0;
         if level == Level::ReadSsd {
             let place = self.read_ssd.take().expect("a free place was seen");
@@ -187,8 +185,8 @@ impl Engine {
         }
     }
 
-    fn write_read_ssd(&mut self, block: BlockNo, place: Place, data: Buf) {
-        let crc = self.read_ssd.checksum(block, data.as_slice());
+    fn write_read_ssd(&mut self, block: BlockNo, place: Place, data: Bytes) {
+        let crc = self.read_ssd.checksum(block, &data);
         let want = Want {
             device: DeviceId::ReadSsd,
             offset_bytes: self.read_ssd.offset(place),
@@ -205,13 +203,13 @@ impl Engine {
         block: BlockNo,
         stage: Stage,
         result: Result<(), MediaError>,
-        data: &[u8],
+        data: Buf,
     ) {
         let flight = self.blocks.get(block).expect("a copied block is in flight");
         let Some(&Op::Copy { to, .. }) = flight.queue.front() else { return };
         match (stage, result) {
-            (Stage::Read(source), _) if self.is_good(block, source, result, data) => {
-                let data = padded(data, self.config.block.bytes() as usize);
+            (Stage::Read(source), _) if self.is_good(block, source, result, data.as_slice()) => {
+                let data = data.padded(self.config.block.bytes() as usize).freeze();
                 self.wait_for_place(block, to, data);
                 return;
             }

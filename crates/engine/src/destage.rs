@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Buf, Bytes};
 use slab::Slab;
 
-use crate::Buf;
 use crate::blocks::{Flight, Op, Source, SsdCopy};
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
@@ -24,7 +23,7 @@ const MANY_WRITTEN: usize = 256;
 struct Part {
     block: BlockNo,
     source: Source,
-    data: Option<Buf>,
+    data: Option<Bytes>,
 }
 
 #[derive(Debug)]
@@ -107,7 +106,7 @@ impl Engine {
         let (source, frame) = (flight.source(Source::Dram), flight.frame);
         match (source, frame) {
             (Some(Source::Dram), Some(frame)) => {
-                let data = Buf::copy_of(&self.dram.bytes(frame)[..self.block_len(block)]);
+                let data = self.dram.bytes(frame).slice(..self.block_len(block));
                 self.part_is_read(job, place, Some(data));
             }
             (Some(source @ (Source::ReadSsd | Source::Ssd)), _) => {
@@ -123,7 +122,7 @@ impl Engine {
         }
     }
 
-    fn part_is_read(&mut self, job: usize, place: u32, data: Option<Buf>) {
+    fn part_is_read(&mut self, job: usize, place: u32, data: Option<Bytes>) {
         let entry = &mut self.destage.jobs[job];
         entry.reads_left -= 1;
         entry.parts[place as usize].data = data;
@@ -134,13 +133,13 @@ impl Engine {
         job: usize,
         place: u32,
         result: Result<(), MediaError>,
-        data: &[u8],
+        data: Buf,
     ) {
         let Some(entry) = self.destage.jobs.get(job) else { return };
         let Part { block, source, .. } = entry.parts[place as usize];
         if entry.reads_left > 0 {
-            if self.is_good(block, source, result, data) {
-                let data = Buf::copy_of(&data[..self.block_len(block)]);
+            if self.is_good(block, source, result, data.as_slice()) {
+                let data = data.freeze().slice(..self.block_len(block));
                 self.part_is_read(job, place, Some(data));
             } else {
                 self.read_part(job, place);

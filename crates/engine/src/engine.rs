@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use lode_format::VolumeTag;
 use lode_policy::{AnyScheme, Counters, Effect, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
 use lode_store::Attached;
-use lode_types::{BlockNo, BlockSize, Level};
+use lode_types::{BlockNo, BlockSize, Buf, ByteList, Bytes, Level};
 use slab::Slab;
 
+use crate::admit::{self, Waiting};
 use crate::backing::Backing;
 use crate::blocks::{Blocks, Op, SsdCopy};
 use crate::command::{Command, Completion, DeviceId, MediaError};
@@ -16,7 +17,7 @@ use crate::destage::Destage;
 use crate::drain::Drain;
 use crate::dram::Dram;
 use crate::durable::Durable;
-use crate::guest::{Answer, GuestRequest};
+use crate::guest::Answer;
 use crate::health::Health;
 use crate::io::{Io, Owner};
 use crate::range::RangeOp;
@@ -24,7 +25,6 @@ use crate::read_ssd::ReadSsd;
 use crate::reissue::Reissues;
 use crate::shelf::Shelf;
 use crate::ssd::Ssd;
-use crate::{Buf, admit};
 
 /// What an engine is made for.
 #[derive(Clone, Copy, Debug)]
@@ -164,13 +164,23 @@ pub struct Gauges {
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) token: u64,
-    pub(crate) buf: Option<Buf>,
+    /// The bytes of a write, as the guest gave them; those of a read, block by block.
+    pub(crate) data: ByteList,
+    /// The block with which it begins.
+    pub(crate) first_block: BlockNo,
     pub(crate) parts_left: u32,
     pub(crate) durable: bool,
     /// What must outlive the process before the answer: the version of the latest dirty copy that it made; 0 without one.
     pub(crate) kept_version: u64,
     pub(crate) error: Option<crate::GuestError>,
     pub(crate) served: crate::Served,
+}
+
+impl PendingRequest {
+    /// Takes what a read returns of one block.
+    pub(crate) fn deliver(&mut self, block: BlockNo, bytes: Bytes) {
+        self.data[(block - self.first_block) as usize] = bytes;
+    }
 }
 
 /// One volume's cache. See the crate's documentation for the driver's loop.
@@ -181,7 +191,7 @@ pub struct Engine {
     pub(crate) counters: Counters,
     pub(crate) effects: Vec<Effect>,
     pub(crate) requests: Slab<PendingRequest>,
-    pub(crate) admission: VecDeque<GuestRequest>,
+    pub(crate) admission: VecDeque<Waiting>,
     pub(crate) blocks: Blocks,
     pub(crate) dram: Dram,
     pub(crate) ssd: Option<Ssd>,
@@ -277,15 +287,15 @@ impl Engine {
     }
 
     /// Takes a guest's request. Every request is answered by exactly one [`Answer`].
-    pub fn submit(&mut self, request: GuestRequest) {
-        self.admission.push_back(request);
+    pub fn submit(&mut self, request: crate::GuestRequest) {
+        self.admission.push_back(Waiting::new(request));
         self.run();
     }
 
     /// Takes the end of a device command. Completions of commands that are not in flight are ignored.
     pub fn complete(&mut self, completion: Completion) {
-        let Completion { id, result, buf } = completion;
-        let Some(command) = self.io.finish(id, result, buf.as_ref()) else { return };
+        let Completion { id, result, bufs } = completion;
+        let Some(command) = self.io.finish(id, result) else { return };
         if result.is_err() {
             match command.device {
                 DeviceId::Ssd => self.alarms.ssd_errors += 1,
@@ -293,23 +303,18 @@ impl Engine {
                 DeviceId::Backing => self.alarms.backing_errors += 1,
             }
         }
-        let bytes = buf.as_ref().map_or(&[][..], Buf::as_slice);
-        let mut at = 0;
+        let mut bufs = bufs.into_iter();
         for part in &command.parts {
-            let data = bytes.get(at..at + part.len).unwrap_or(&[]);
-            at += part.len;
+            let data = bufs.next().unwrap_or_else(|| Buf::zeroed(0));
             if result.is_ok() {
                 self.gauges.note(command.device, command.is_write, part);
             }
             self.part_done(part.owner, result, data);
         }
-        if let Some(buf) = buf {
-            self.io.recycle(buf);
-        }
         self.run();
     }
 
-    fn part_done(&mut self, owner: Owner, result: Result<(), MediaError>, data: &[u8]) {
+    fn part_done(&mut self, owner: Owner, result: Result<(), MediaError>, data: Buf) {
         match owner {
             Owner::Block(block) => self.block_io_done(block, result, data),
             Owner::DiskWrite(block) => self.disk_write_done(block, result),
@@ -389,7 +394,6 @@ impl Engine {
         let places = self.ssd.as_ref().map(|ssd| ssd.store.places());
         let tables = self.scheme.memory_bytes()
             + self.dram.memory_bytes()
-            + self.io.memory_bytes()
             + self.drain.memory_bytes()
             + self.read_ssd.memory_bytes()
             + self.ssd.as_ref().map_or(0, |ssd| ssd.store.memory_bytes() + ssd.shelf.memory_bytes());
@@ -475,8 +479,8 @@ impl Engine {
     }
 
     pub(crate) fn answer(&mut self, request: usize) {
-        let PendingRequest { token, buf, error, served, .. } = self.requests.remove(request);
-        self.events.push_back(Answer { token, result: error.map_or(Ok(()), Err), buf, served });
+        let PendingRequest { token, data, error, served, .. } = self.requests.remove(request);
+        self.events.push_back(Answer { token, result: error.map_or(Ok(()), Err), data, served });
     }
 
     /// Bytes of a block that lie within the volume; the last block may be shorter than the others.

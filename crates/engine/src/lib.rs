@@ -36,6 +36,8 @@ mod shelf;
 mod ssd;
 
 pub use engine::{Alarms, Engine, EngineConfig, Gauges};
-pub use guest::{Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
-pub use lode_types::{Buf, PAGE_BYTES};
+pub use guest::{
+    Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES, Served,
+};
+pub use lode_types::{Buf, ByteList, Bytes, PAGE_BYTES};
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};

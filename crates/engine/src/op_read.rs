@@ -1,10 +1,8 @@
 //! Running a block's operations, and reads.
 
 use lode_policy::Scheme;
-use lode_types::{BlockNo, Level};
+use lode_types::{BlockNo, Buf, Bytes, Level};
 
-use crate::Buf;
-use crate::admit::copy_to;
 use crate::blocks::{AccessOp, Flight, Kept, Op, Place, Source, SsdCopy, Stage};
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
@@ -153,9 +151,8 @@ impl Engine {
         match (flight.source(op.source), flight.frame) {
             (None, _) => self.access_failed(block, &op, GuestError::Io),
             (Some(Source::Dram), Some(frame)) => {
-                let from = &self.dram.bytes(frame)[op.start as usize..(op.start + op.len) as usize];
-                copy_to(&mut self.requests[op.request], op.buf_at, from);
-                self.request_part_done(op.request, Served::Dram);
+                let data = self.dram.bytes(frame).clone();
+                self.deliver(block, &op, &data, Served::Dram);
                 self.op_done(block);
             }
             (Some(source), _) => self.fetch(block, source, Stage::Read(source)),
@@ -188,7 +185,7 @@ impl Engine {
     }
 
     /// A read or write for the operation at the head of a block's queue has ended.
-    pub(crate) fn block_io_done(&mut self, block: BlockNo, result: Result<(), MediaError>, data: &[u8]) {
+    pub(crate) fn block_io_done(&mut self, block: BlockNo, result: Result<(), MediaError>, data: Buf) {
         let Some(flight) = self.blocks.get_mut(block) else { return };
         let stage = std::mem::replace(&mut flight.stage, Stage::Start);
         let Some(&op) = flight.queue.front() else { return };
@@ -268,10 +265,11 @@ impl Engine {
         op: AccessOp,
         source: Source,
         result: Result<(), MediaError>,
-        data: &[u8],
+        data: Buf,
     ) {
-        if self.is_good(block, source, result, data) {
-            self.deliver(&op, data, source.into());
+        if self.is_good(block, source, result, data.as_slice()) {
+            let data = data.padded(self.config.block.bytes() as usize).freeze();
+            self.deliver(block, &op, &data, source.into());
             self.fill(block, op, data);
         } else if source == Source::Backing {
             self.access_failed(block, &op, GuestError::Io);
@@ -281,17 +279,17 @@ impl Engine {
     }
 
     /// Answers the part of the guest's read that this block is.
-    fn deliver(&mut self, op: &AccessOp, data: &[u8], served: Served) {
-        let part = &data[op.start as usize..(op.start + op.len) as usize];
-        copy_to(&mut self.requests[op.request], op.buf_at, part);
+    fn deliver(&mut self, block: BlockNo, op: &AccessOp, data: &Bytes, served: Served) {
+        let part = data.slice(op.start as usize..(op.start + op.len) as usize);
+        self.requests[op.request].deliver(block, part);
         self.request_part_done(op.request, served);
     }
 
     /// Puts what was read where the scheme wants copies of it.
-    fn fill(&mut self, block: BlockNo, mut op: AccessOp, data: &[u8]) {
+    fn fill(&mut self, block: BlockNo, mut op: AccessOp, data: Bytes) {
         if op.holds_frame {
             op.holds_frame = false;
-            let frame = self.dram.store_reserved(block, data);
+            let frame = self.dram.store_reserved(block, data.clone());
             let flight = self.blocks.get_mut(block).expect("the block is in flight");
             if let Some(old) = flight.frame.replace(frame) {
                 self.dram.release(old);
@@ -303,7 +301,7 @@ impl Engine {
             op.holds_place = false;
             let place = self.take_place();
             self.update_head(block, op);
-            self.write_ssd(block, place, padded(data, self.config.block.bytes() as usize));
+            self.write_ssd(block, place, data);
         } else {
             self.update_head(block, op);
             self.op_done(block);
@@ -323,9 +321,9 @@ impl Engine {
     }
 
     /// Writes a whole block to a place on the SSD.
-    pub(crate) fn write_ssd(&mut self, block: BlockNo, place: Place, data: Buf) {
+    pub(crate) fn write_ssd(&mut self, block: BlockNo, place: Place, data: Bytes) {
         let ssd = self.ssd.as_ref().expect("a place is on an SSD");
-        let crc = ssd.store.places().checksum(block, data.as_slice());
+        let crc = ssd.store.places().checksum(block, &data);
         let want = Want {
             device: DeviceId::Ssd,
             offset_bytes: ssd.store.offset(place),
@@ -354,11 +352,4 @@ impl From<Source> for Served {
             Source::Backing => Served::Backing,
         }
     }
-}
-
-/// A copy of `data` with zeroes up to `len`.
-pub(crate) fn padded(data: &[u8], len: usize) -> Buf {
-    let mut buf = Buf::zeroed(len);
-    buf.as_mut_slice()[..data.len()].copy_from_slice(data);
-    buf
 }

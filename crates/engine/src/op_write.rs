@@ -4,15 +4,13 @@
 //! durable record may be left that would bring back an older copy from the SSD, then the disk is
 //! written.
 
-use lode_types::{BlockNo, Level};
+use lode_types::{BlockNo, Buf, ByteList, Bytes, Level};
 
-use crate::Buf;
 use crate::blocks::{AccessOp, Op, Place, Source, SsdCopy, Stage};
 use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::guest::{GuestError, Served};
 use crate::io::{Owner, Want};
-use crate::op_read::padded;
 
 impl Engine {
     pub(crate) fn start_write(&mut self, block: BlockNo, op: AccessOp) {
@@ -63,11 +61,10 @@ impl Engine {
         op: AccessOp,
         source: Source,
         result: Result<(), MediaError>,
-        data: &[u8],
+        data: Buf,
     ) {
-        if self.is_good(block, source, result, data) {
-            let old = padded(data, self.config.block.bytes() as usize);
-            self.merged(block, op, Some(old));
+        if self.is_good(block, source, result, data.as_slice()) {
+            self.merged(block, op, Some(data.padded(self.config.block.bytes() as usize)));
         } else if source == Source::Backing {
             self.access_failed(block, &op, GuestError::Io);
         } else {
@@ -77,12 +74,7 @@ impl Engine {
 
     /// The whole block is known, as far as it is needed: drop what is stale and write.
     fn merged(&mut self, block: BlockNo, op: AccessOp, old: Option<Buf>) {
-        let full = op.to_ssd.is_some().then(|| {
-            let mut full = old.unwrap_or_else(|| Buf::zeroed(self.config.block.bytes() as usize));
-            let (start, end) = (op.start as usize, (op.start + op.len) as usize);
-            full.as_mut_slice()[start..end].copy_from_slice(self.payload(&op));
-            full
-        });
+        let full = op.to_ssd.is_some().then(|| self.whole_block(&op, old));
         if !op.to_backing {
             self.write_to_ssd(block, op, full.expect("a write goes somewhere"));
             return;
@@ -98,9 +90,12 @@ impl Engine {
 
     /// Writes the block to the SSD, and to DRAM what shall be there too. The copies that there are stay until the SSD
     /// has the new one: should it fail, the old bytes are theirs.
-    fn write_to_ssd(&mut self, block: BlockNo, mut op: AccessOp, full: Buf) {
+    fn write_to_ssd(&mut self, block: BlockNo, mut op: AccessOp, full: Bytes) {
         if op.holds_frame {
-            let frame = self.dram.store_reserved(block, full.as_slice());
+            // A frame does not keep the bytes of a longer request in memory.
+            let is_apart = self.requests[op.request].data.iter().all(|bytes| bytes.len() <= full.len());
+            let bytes = if is_apart { full.clone() } else { Buf::copy_of(&full).freeze() };
+            let frame = self.dram.store_reserved(block, bytes);
             self.blocks.get_mut(block).expect("the block is in flight").next_frame = Some(frame);
         }
         (op.holds_frame, op.holds_place) = (false, false);
@@ -134,13 +129,39 @@ impl Engine {
         ssd.store.places().may_come_back(block).then(|| ssd.store.places().version())
     }
 
-    pub(crate) fn payload(&self, op: &AccessOp) -> &[u8] {
-        let buf = self.requests[op.request].buf.as_ref().expect("a write has bytes");
-        &buf.as_slice()[op.buf_at as usize..(op.buf_at + op.len) as usize]
+    /// The bytes of a guest's write that belong to this block: where they are, if they are in one place there.
+    fn payload(&self, op: &AccessOp) -> Bytes {
+        let (mut skip, mut missing) = (op.buf_at as usize, op.len as usize);
+        let mut found = ByteList::new();
+        for bytes in &self.requests[op.request].data {
+            let part = skip.min(bytes.len())..(skip + missing).min(bytes.len());
+            skip -= part.start;
+            missing -= part.len();
+            if !part.is_empty() {
+                found.push(bytes.slice(part));
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        if let [only] = &found[..] { only.clone() } else { Buf::copy_of(&found.concat()).freeze() }
+    }
+
+    /// The whole block as it is after a write: `old`, where the write covers only a part, with the guest's bytes in it.
+    pub(crate) fn whole_block(&self, op: &AccessOp, old: Option<Buf>) -> Bytes {
+        let block_bytes = self.config.block.bytes() as usize;
+        let payload = self.payload(op);
+        if payload.len() == block_bytes {
+            return payload;
+        }
+        // What the volume's last block lacks to a whole one is zero.
+        let mut full = old.unwrap_or_else(|| Buf::zeroed(block_bytes));
+        full.as_mut_slice()[op.start as usize..][..payload.len()].copy_from_slice(&payload);
+        full.freeze()
     }
 
     fn write_backing(&mut self, block: BlockNo, op: AccessOp) {
-        let data = Buf::copy_of(self.payload(&op));
+        let data = self.payload(&op);
         self.set_stage(block, Stage::WriteBacking);
         self.tell_hooks_of(block, &op);
         self.io.want(Want {

@@ -12,14 +12,14 @@
 //!   that could come back, as before every write to the disk.
 //! - Only the newest write of a block is issued again, and only as a whole: the rest of the block would have to come from
 //!   the same slow disk.
-//! - The bytes are the engine's own copy: the guest may reuse its buffer when it was answered.
+//! - Both devices are given the same bytes, which stay until both are through with them.
 //!
 //! It must not know who waits and why.
 
 use lode_policy::Effect;
 use lode_policy::request_oriented::{Admission, Completion, Consequence, Device, Verdict, WriteId};
 use lode_policy::schemes::request_oriented::WAITED_FOR;
-use lode_types::{Access, BlockNo, Direction, blocks_of};
+use lode_types::{Access, BlockNo, Buf, Direction, blocks_of};
 use slab::Slab;
 
 use crate::blocks::{AccessOp, Flight, Op, Place, SsdCopy, Stage};
@@ -27,7 +27,6 @@ use crate::command::{DeviceId, MediaError};
 use crate::engine::Engine;
 use crate::guest::{GuestError, Served};
 use crate::io::{Owner, Want};
-use crate::op_read::padded;
 
 /// A write on its way to the backing disk that the hooks know. It stays with its block until the disk is through with it,
 /// also when the SSD was faster.
@@ -155,11 +154,11 @@ impl Engine {
     }
 
     fn write_again(&mut self, block: BlockNo, op: &AccessOp) {
-        let data = padded(self.payload(op), self.config.block.bytes() as usize);
+        let data = self.whole_block(op, None);
         let ssd = self.ssd.as_mut().expect("it has a place available");
         ssd.store.places_mut().reserve();
         let place = ssd.store.places_mut().take_reserved();
-        let crc = ssd.store.places().checksum(block, data.as_slice());
+        let crc = ssd.store.places().checksum(block, &data);
         let want = Want {
             device: DeviceId::Ssd,
             offset_bytes: ssd.store.offset(place),
@@ -176,7 +175,7 @@ impl Engine {
     pub(crate) fn disk_write_done(&mut self, block: BlockNo, result: Result<(), MediaError>) {
         let Some(flight) = self.blocks.get(block) else { return };
         let Some(&DiskWrite { id, copy, .. }) = flight.disk_write.as_ref() else {
-            self.block_io_done(block, result, &[]);
+            self.block_io_done(block, result, Buf::zeroed(0));
             return;
         };
         let completion = self.hooks().on_complete(id, Device::Disk, result.is_ok());
@@ -185,7 +184,7 @@ impl Engine {
             // The SSD has no part in it, or no more.
             Completion::Acknowledge | Completion::Fail if copy.is_none() => {
                 self.forget_disk_write(block);
-                self.block_io_done(block, result, &[]);
+                self.block_io_done(block, result, Buf::zeroed(0));
             }
             Completion::Acknowledge => {
                 self.backing.wrote(block);
