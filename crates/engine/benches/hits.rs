@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{Buf, Engine, EngineConfig, GuestOp, GuestRequest};
+use lode_engine::{Buf, ByteList, Engine, EngineConfig, GuestOp, GuestRequest};
 use lode_policy::{Quota, SchemeInfo};
 use lode_store::{Bytes, Store, VolumeSpec};
-use lode_types::BlockSize;
+use lode_types::{BlockSize, Bufs};
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 4096;
@@ -56,16 +56,16 @@ impl Bench {
     }
 
     /// Serves one request to the end.
-    fn serve(&mut self, op: GuestOp) -> Option<Buf> {
-        self.engine.submit(GuestRequest { token: 0, op, last: true, now_ns: 0 });
-        let mut answer = None;
+    fn serve(&mut self, op: GuestOp) -> ByteList {
+        self.engine.submit(GuestRequest { token: 0, op, now_ns: 0 });
+        let mut answer = ByteList::new();
         loop {
             while let Some(command) = self.engine.next_command() {
                 let completion = self.carry_out(command);
                 self.engine.complete(completion);
             }
             match self.engine.next_event() {
-                Some(event) => answer = event.buf,
+                Some(event) => answer = event.data,
                 None => return answer,
             }
         }
@@ -73,19 +73,25 @@ impl Bench {
 
     fn carry_out(&mut self, command: Command) -> Completion {
         let mut result = Ok(());
-        let buf = match (command.kind, command.device) {
-            (CommandKind::Read { offset_bytes, mut buf }, DeviceId::Ssd) => {
-                result = self.ssd.read(offset_bytes, buf.as_mut_slice());
-                Some(buf)
+        let mut filled = Bufs::new();
+        match (command.kind, command.device) {
+            (CommandKind::Read { mut offset_bytes, bufs }, DeviceId::Ssd) => {
+                filled = bufs;
+                for buf in &mut filled {
+                    result = result.and(self.ssd.read(offset_bytes, buf.as_mut_slice()));
+                    offset_bytes += buf.len() as u64;
+                }
             }
-            (CommandKind::Write { offset_bytes, buf }, DeviceId::Ssd) => {
-                result = self.ssd.write(offset_bytes, buf.as_slice());
-                Some(buf)
+            (CommandKind::Write { mut offset_bytes, data }, DeviceId::Ssd) => {
+                for bytes in &data {
+                    result = result.and(self.ssd.write(offset_bytes, bytes));
+                    offset_bytes += bytes.len() as u64;
+                }
             }
-            (CommandKind::Read { buf, .. } | CommandKind::Write { buf, .. }, DeviceId::Backing) => Some(buf),
-            _ => None,
-        };
-        Completion { id: command.id, result, buf }
+            (CommandKind::Read { bufs, .. }, DeviceId::Backing) => filled = bufs,
+            _ => {}
+        }
+        Completion { id: command.id, result, bufs: filled }
     }
 
     /// Nanoseconds a request.
@@ -121,8 +127,8 @@ fn main() {
     println!("hit on the SSD: {ns:7.0} ns a request");
 
     let write = |i: u64| {
-        let buf = Buf::zeroed(BLOCK as usize);
-        GuestOp::Write { offset_bytes: (i * 1031 % BLOCKS) * BLOCK, buf, fua: false }
+        let buf = Buf::for_overwrite(BLOCK as usize);
+        GuestOp::write((i * 1031 % BLOCKS) * BLOCK, buf, false)
     };
     let ns = bench.time(REQUESTS / 4, write);
     println!("write to SSD:   {ns:7.0} ns a request");

@@ -2,9 +2,9 @@
 
 use lode_policy::Effect;
 use lode_policy::request_oriented::{Completion, Device, WriteId};
-use lode_types::{Access, BlockNo, Direction, MediaError, blocks_of};
+use lode_types::{Access, BlockNo, Buf, Direction, MediaError, blocks_of};
 
-use crate::carry::padded;
+use crate::carry::AtHand;
 use crate::engine::Engine;
 use crate::flight::{BlockOp, Flight, Input, Part, SsdCopy, Stage};
 use crate::guest::GuestError;
@@ -106,7 +106,7 @@ impl Engine {
     }
 
     fn write_again(&mut self, block: BlockNo, part: &Part) {
-        let data = padded(self.requests.payload(part), self.config.block.bytes() as usize);
+        let data = self.requests.whole_block(part, self.config.block.bytes() as usize, None);
         let places = self.levels.places();
         places.reserve();
         let place = places.take_reserved();
@@ -119,7 +119,7 @@ impl Engine {
     pub(crate) fn disk_write_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
         let Some(flight) = self.flights.get(block) else { return };
         let (Some(write), Some(reissues)) = (flight.disk_write, &mut self.reissues) else {
-            self.block_command_ended(block, result, &[]);
+            self.block_command_ended(block, result, Buf::zeroed(0));
             return;
         };
         let completion = reissues.completed(&mut self.front.scheme, write.id, Device::Disk, result.is_ok());
@@ -127,17 +127,17 @@ impl Engine {
             // The SSD has no part in it, or no more.
             Completion::Acknowledge | Completion::Fail if write.copy.is_none() => {
                 self.forget_disk_write(block);
-                self.block_command_ended(block, result, &[]);
+                self.block_command_ended(block, result, Buf::zeroed(0));
             }
             // Its guest was answered, and the SSD has the block. What waited for it goes on.
             Completion::Discard => {
                 self.disk.marks.wrote(block);
                 self.forget_disk_write(block);
-                self.advance(block, Input::LateArrived, None);
+                self.advance(block, Input::LateArrived, AtHand::Nothing);
             }
             Completion::Acknowledge => {
                 self.disk.marks.wrote(block);
-                self.advance(block, Input::DiskFirst, None);
+                self.advance(block, Input::DiskFirst, AtHand::Nothing);
             }
             Completion::Wait | Completion::Fail => {
                 self.disk.marks.wrote(block);
@@ -177,7 +177,7 @@ impl Engine {
         if input != Input::SsdFirst || error.is_some() {
             self.forget_disk_write(block);
         }
-        self.advance(block, input, None);
+        self.advance(block, input, AtHand::Nothing);
     }
 
     fn forget_disk_write(&mut self, block: BlockNo) {

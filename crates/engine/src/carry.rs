@@ -2,16 +2,33 @@
 //! levels, to devices, to guests and to those who decide whose turn it is.
 
 use lode_policy::Scheme;
-use lode_types::{BlockNo, Level, MediaError};
+use lode_types::{BlockNo, Buf, Bytes, Level, MediaError};
 
-use crate::Buf;
 use crate::command::DeviceId;
 use crate::engine::Engine;
 use crate::flight::{
-    AccessKind, Act, BlockOp, CopyAt, Facts, Fill, Flight, Gate, Input, Next, Part, Put, SsdCopy, Stage,
+    AccessKind, Act, BlockAccess, BlockOp, CopyAt, Facts, Fill, Flight, Gate, Input, Next, Part, Place, Put,
+    SsdCopy, Stage,
 };
 use crate::guest::GuestError;
 use crate::io::{Owner, Want};
+
+/// Bytes of a block that were just read and are as they should be, with zeroes up to a whole block.
+#[derive(Debug, Default)]
+pub(crate) enum AtHand {
+    #[default]
+    Nothing,
+    /// To put a guest's bytes into.
+    Old(Buf),
+    /// For all who want them.
+    Shared(Bytes),
+}
+
+impl AtHand {
+    fn shared(&self) -> Option<&Bytes> {
+        if let AtHand::Shared(bytes) = self { Some(bytes) } else { None }
+    }
+}
 
 impl Engine {
     /// What is true of the world for this flight.
@@ -32,18 +49,18 @@ impl Engine {
         }
     }
 
-    /// Tells a block in flight what happened, and carries out what follows. `at_hand` are bytes that were just read and are as they should be.
-    pub(crate) fn advance(&mut self, block: BlockNo, input: Input, at_hand: Option<&[u8]>) {
+    /// Tells a block in flight what happened, and carries out what follows.
+    pub(crate) fn advance(&mut self, block: BlockNo, input: Input, mut at_hand: AtHand) {
         let mut input = Some(input);
         while let Some(happened) = input {
             let facts = self.facts(block, self.flights.of(block));
             let next = self.flights.of_mut(block).step(happened, &facts);
-            input = self.carry_out(block, next, at_hand);
+            input = self.carry_out(block, next, &mut at_hand);
         }
     }
 
     /// Carries out what is next for a block. What happened thereby at once, if anything did.
-    fn carry_out(&mut self, block: BlockNo, next: Next, at_hand: Option<&[u8]>) -> Option<Input> {
+    fn carry_out(&mut self, block: BlockNo, next: Next, at_hand: &mut AtHand) -> Option<Input> {
         let part = self.flights.of(block).access().map(|access| access.part);
         if let Some(damage) = next.damage {
             self.levels.note_damage(damage);
@@ -63,9 +80,9 @@ impl Engine {
         }
         if next.deliver {
             let frame = self.flights.of(block).frame;
-            let bytes = at_hand.or_else(|| Some(self.levels.dram.bytes(frame?)));
+            let bytes = at_hand.shared().or_else(|| Some(self.levels.dram.bytes(frame?)));
             let part = part.expect("a read is at the head");
-            self.requests.deliver(&part, bytes.expect("its bytes are there"));
+            self.requests.deliver(block, &part, bytes.expect("its bytes are there"));
         }
         if let Some(frame) = next.free_frame {
             self.levels.dram.release(frame);
@@ -82,7 +99,7 @@ impl Engine {
         self.act(block, next.act, at_hand)
     }
 
-    fn act(&mut self, block: BlockNo, act: Act, at_hand: Option<&[u8]>) -> Option<Input> {
+    fn act(&mut self, block: BlockNo, act: Act, at_hand: &mut AtHand) -> Option<Input> {
         match act {
             Act::Wait => {}
             Act::Proceed => return Some(Input::Proceed),
@@ -136,12 +153,9 @@ impl Engine {
                 }
             }
             Act::AwaitPlace(level) => {
-                let whole = self.config.block.bytes() as usize;
                 let flight = self.flights.of_mut(block);
-                flight.bytes = match (at_hand, flight.frame) {
-                    (Some(bytes), _) => Some(padded(bytes, whole)),
-                    (None, frame) => frame.map(|frame| Buf::copy_of(self.levels.dram.bytes(frame))),
-                };
+                let in_frame = |frame| self.levels.dram.bytes(frame);
+                flight.bytes = at_hand.shared().or_else(|| flight.frame.map(in_frame)).cloned();
                 self.copies.wait_for_place(block, level);
             }
             Act::Hold => self.disk.range.as_mut().expect("a range operation holds").holds_one_more(),
@@ -214,11 +228,17 @@ impl Engine {
         version
     }
 
-    fn fill_frame(&mut self, block: BlockNo, fill: Fill, at_hand: Option<&[u8]>) {
+    fn fill_frame(&mut self, block: BlockNo, fill: Fill, at_hand: &AtHand) {
         let flight = self.flights.of_mut(block);
-        let bytes = match (fill, &flight.bytes) {
-            (Fill::WhenWritten, Some(bytes)) => bytes.as_slice(),
-            _ => at_hand.expect("what fills a frame was read"),
+        let bytes = match (fill, flight.access(), &flight.bytes) {
+            // A frame does not keep the bytes of a longer request in memory.
+            (Fill::WhenWritten, Some(access), Some(bytes)) => {
+                match self.requests.is_short(access.part.request, bytes.len()) {
+                    true => bytes.clone(),
+                    false => Buf::copy_of(bytes).freeze(),
+                }
+            }
+            _ => at_hand.shared().expect("what fills a frame was read").clone(),
         };
         let frame = self.levels.dram.store_reserved(block, bytes);
         flight.fill(fill, frame);
@@ -237,27 +257,22 @@ impl Engine {
     }
 
     /// Puts the whole block together from the guest's bytes and, where they are a part of it, the old ones.
-    fn merge(&mut self, block: BlockNo, at_hand: Option<&[u8]>) {
-        let whole = self.config.block.bytes() as usize;
+    fn merge(&mut self, block: BlockNo, at_hand: &mut AtHand) {
         let flight = self.flights.of_mut(block);
         let part = flight.access().expect("a write is at the head").part;
-        let covers = part.start == 0 && part.len as usize == whole;
-        let mut full = match (at_hand, flight.frame) {
-            _ if covers => Buf::zeroed(whole),
-            (Some(old), _) => padded(old, whole),
-            (None, Some(frame)) => Buf::copy_of(self.levels.dram.bytes(frame)),
-            (None, None) => Buf::zeroed(whole),
+        let whole = self.config.block.bytes() as usize;
+        let old = match (std::mem::take(at_hand), flight.frame) {
+            _ if part.len as usize == whole => None,
+            (AtHand::Old(old), _) => Some(old),
+            (_, frame) => frame.map(|frame| Buf::copy_of(self.levels.dram.bytes(frame))),
         };
-        full.as_mut_slice()[part.start as usize..(part.start + part.len) as usize]
-            .copy_from_slice(self.requests.payload(&part));
-        flight.bytes = Some(full);
+        flight.bytes = Some(self.requests.whole_block(&part, whole, old));
     }
 
     /// Writes a whole block to a place on the SSD: what was put together of it, or what was just read.
-    fn write_ssd(&mut self, block: BlockNo, at_hand: Option<&[u8]>) {
-        let whole = self.config.block.bytes() as usize;
+    fn write_ssd(&mut self, block: BlockNo, at_hand: &AtHand) {
         let flight = self.flights.of_mut(block);
-        let data = flight.bytes.take().or_else(|| Some(padded(at_hand?, whole)));
+        let data = flight.bytes.take().or_else(|| at_hand.shared().cloned());
         let data = data.expect("what is written is there");
         let is_copy = flight.access().is_none();
         let places = self.levels.places();
@@ -270,9 +285,9 @@ impl Engine {
     }
 
     /// Wants a block written to a place of the SSD. Gives its checksum.
-    pub(crate) fn want_ssd_write(&mut self, block: BlockNo, place: u32, data: Buf, owner: Owner) -> u32 {
+    pub(crate) fn want_ssd_write(&mut self, block: BlockNo, place: Place, data: Bytes, owner: Owner) -> u32 {
         let store = &self.levels.ssd.as_ref().expect("a place is on an SSD").store;
-        let crc = store.places().checksum(block, data.as_slice());
+        let crc = store.places().checksum(block, &data);
         let offset_bytes = store.offset(place);
         self.io.want(Want { device: DeviceId::Ssd, offset_bytes, len: data.len(), data: Some(data), owner });
         crc
@@ -283,7 +298,7 @@ impl Engine {
         let data = flight.bytes.take().expect("what is copied is there");
         let read_ssd = &mut self.levels.read_ssd;
         let place = read_ssd.take().expect("a free place was seen");
-        let crc = read_ssd.checksum(block, data.as_slice());
+        let crc = read_ssd.checksum(block, &data);
         flight.next_place = Some((place, crc));
         let (offset_bytes, owner) = (read_ssd.offset(place), Owner::Block(block));
         self.io.want(Want {
@@ -298,7 +313,7 @@ impl Engine {
     /// Writes a guest's bytes to the backing disk.
     fn write_backing(&mut self, block: BlockNo) {
         let access = *self.flights.of(block).access().expect("a write is at the head");
-        let data = Buf::copy_of(self.requests.payload(&access.part));
+        let data = self.requests.payload(&access.part);
         if access.kind == AccessKind::WriteAround {
             self.list_for_reissue(block, &access.part);
         }
@@ -314,18 +329,20 @@ impl Engine {
     }
 
     /// A command for the operation at the head of a block's queue has ended.
-    pub(crate) fn block_command_ended(
-        &mut self,
-        block: BlockNo,
-        result: Result<(), MediaError>,
-        data: &[u8],
-    ) {
+    pub(crate) fn block_command_ended(&mut self, block: BlockNo, result: Result<(), MediaError>, data: Buf) {
         let Some(flight) = self.flights.get(block) else { return };
         let written = Input::Written(result.map_err(GuestError::from));
         match flight.stage {
             Stage::Read(copy) => {
-                let intact = self.is_intact(block, copy, result, data);
-                self.advance(block, Input::Read { intact }, intact.then_some(data));
+                let is_merge = flight.access().is_some_and(BlockAccess::is_write);
+                let intact = self.is_intact(block, copy, result, data.as_slice());
+                let whole = self.config.block.bytes() as usize;
+                let at_hand = match (intact, is_merge) {
+                    (false, _) => AtHand::Nothing,
+                    (true, true) => AtHand::Old(data.padded(whole)),
+                    (true, false) => AtHand::Shared(data.padded(whole).freeze()),
+                };
+                self.advance(block, Input::Read { intact }, at_hand);
             }
             Stage::WriteReadSsd => {
                 let (place, crc) = flight.next_place.expect("a write has a place");
@@ -334,13 +351,13 @@ impl Engine {
                     Ok(()) => self.levels.read_ssd.put(place, block, crc),
                     Err(_) => self.levels.read_ssd.quarantine(),
                 }
-                self.advance(block, written, None);
+                self.advance(block, written, AtHand::Nothing);
             }
             Stage::WriteBacking => {
                 self.disk.marks.wrote(block);
-                self.advance(block, written, None);
+                self.advance(block, written, AtHand::Nothing);
             }
-            _ => self.advance(block, written, None),
+            _ => self.advance(block, written, AtHand::Nothing),
         }
     }
 
@@ -364,11 +381,4 @@ impl Engine {
             _ => result.is_ok(),
         }
     }
-}
-
-/// A copy of `data` with zeroes up to `len`.
-pub(crate) fn padded(data: &[u8], len: usize) -> Buf {
-    let mut buf = Buf::zeroed(len);
-    buf.as_mut_slice()[..data.len()].copy_from_slice(data);
-    buf
 }

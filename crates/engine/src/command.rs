@@ -3,7 +3,7 @@
 //! The engine emits [`Command`]s and is told [`Completion`]s; it never learns which file, device or
 //! operating system is behind a [`DeviceId`].
 
-use crate::Buf;
+use lode_types::Bufs;
 
 pub use lode_types::{CommandKind, MediaError};
 
@@ -34,8 +34,8 @@ pub struct Command {
 pub struct Completion {
     /// The command's id.
     pub id: u64,
-    /// How it ended. After a failed read the buffer's bytes mean nothing.
+    /// How it ended. A read that ended well has filled all its buffers; after a failed one their bytes mean nothing.
     pub result: Result<(), MediaError>,
-    /// The buffer of a read or write, handed back.
-    pub buf: Option<Buf>,
+    /// The buffers of a read, handed back.
+    pub bufs: Bufs,
 }

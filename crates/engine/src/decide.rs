@@ -3,13 +3,12 @@
 use std::ops::Range;
 
 use lode_policy::{CopySource, Effect, Scheme, Slot};
-use lode_types::{Access, BlockNo, BlockPart, Direction, Level, Origin, blocks_of};
+use lode_types::{Access, BlockNo, BlockPart, Buf, ByteList, Bytes, Direction, Level, Origin, blocks_of};
 
-use crate::Buf;
 use crate::engine::Engine;
 use crate::flight::{BlockAccess, BlockOp, Flight, Part, PartEnd, Reserved, Stage};
-use crate::front::Decided;
-use crate::guest::{GuestError, GuestOp, GuestRequest, Served};
+use crate::front::{Decided, Waiting};
+use crate::guest::{GuestError, GuestOp, Served};
 
 /// Nothing had to be done for it.
 const AT_ONCE: PartEnd = PartEnd::Served(Served::Dram);
@@ -19,14 +18,19 @@ impl Engine {
     pub(crate) fn admit_next(&mut self) -> bool {
         self.shrink_for_bad_places();
         let is_well = self.health.is_well();
-        if let Some((request, error)) = self.front.next_refused(self.config.volume_bytes, is_well) {
-            let buf = if let GuestOp::Write { buf, .. } = request.op { Some(buf) } else { None };
-            self.requests.refuse(request.token, buf, error);
+        if let Some((refused, error)) = self.front.next_refused(self.config.volume_bytes, is_well) {
+            match refused.key {
+                None => self.requests.refuse(refused.request.token, error),
+                Some(key) => {
+                    self.requests.fail(key, error);
+                    self.end_part(key, AT_ONCE);
+                }
+            }
             return true;
         }
         let is_blocked = self.is_blocked();
-        let Some(request) = self.front.next_admitted(is_blocked) else { return false };
-        self.decide(request);
+        let Some(next) = self.front.next_admitted(is_blocked) else { return false };
+        self.decide(next);
         true
     }
 
@@ -46,52 +50,71 @@ impl Engine {
         }
     }
 
-    fn decide(&mut self, request: GuestRequest) {
-        let ends_access = request.ends_access();
-        let GuestRequest { token, op, now_ns, .. } = request;
-        match op {
-            GuestOp::Read { offset_bytes, length_bytes } => {
-                self.issue_overlapped_again(offset_bytes, length_bytes);
-                let request = self.requests.begin(token, Some(Buf::zeroed(length_bytes as usize)), false);
-                self.decide_parts(request, Direction::Read, offset_bytes, length_bytes);
-                self.end_part(request, AT_ONCE);
-            }
-            GuestOp::Write { offset_bytes, buf, fua } => {
-                let length = buf.len() as u64;
-                if fua {
-                    self.issue_overlapped_again(offset_bytes, length);
-                }
-                let request = self.requests.begin(token, Some(buf), fua);
-                self.decide_parts(request, Direction::Write, offset_bytes, length);
-                self.end_part(request, AT_ONCE);
-            }
-            GuestOp::Flush => {
-                self.issue_all_again();
-                let request = self.requests.begin(token, None, true);
-                if !self.health.is_well() {
-                    self.requests.fail(request, GuestError::Io);
-                }
-                self.end_part(request, AT_ONCE);
-            }
-            GuestOp::Trim { offset_bytes, length_bytes } => {
-                let request = self.requests.begin(token, None, false);
-                self.decide_range(request, offset_bytes, length_bytes, false);
-            }
-            GuestOp::WriteZeroes { offset_bytes, length_bytes, fua } => {
-                let zeroes = Buf::zeroed(self.config.block.bytes() as usize);
-                let request = self.requests.begin(token, Some(zeroes), fua);
-                self.decide_range(request, offset_bytes, length_bytes, true);
-            }
+    /// Decides the next piece of a request.
+    fn decide(&mut self, mut next: Waiting) {
+        let piece = next.next_piece(&self.config);
+        let key = next.key.unwrap_or_else(|| self.begin_request(&mut next));
+        self.decide_piece(key, &next.request.op, &piece);
+        if piece.end < next.rest.end {
+            (next.key, next.rest.start) = (Some(key), piece.end);
+            self.front.push_rest(next);
+            return;
         }
-        if ends_access {
-            let effects = self.front.end_request(now_ns);
+        self.end_part(key, AT_ONCE);
+        if next.request.is_access() {
+            let effects = self.front.end_request(next.request.now_ns);
             self.take_background(effects);
         }
     }
 
-    fn decide_parts(&mut self, request: usize, direction: Direction, offset: u64, length: u64) {
-        let mut buf_at = 0;
-        for part in blocks_of(self.config.block, offset, length) {
+    /// Notes a request whose first piece is about to be decided. It counts as a part of its own until the last one is.
+    fn begin_request(&mut self, next: &mut Waiting) -> usize {
+        let block = self.config.block;
+        let (data, durable) = match &mut next.request.op {
+            GuestOp::Read { offset_bytes, length_bytes } => {
+                let blocks = blocks_of(block, *offset_bytes, *length_bytes).len();
+                (ByteList::from_elem(Bytes::new(), blocks), false)
+            }
+            GuestOp::Write { data, fua, .. } => (std::mem::take(data), *fua),
+            GuestOp::Flush => (ByteList::new(), true),
+            GuestOp::Trim { .. } => (ByteList::new(), false),
+            GuestOp::WriteZeroes { fua, .. } => {
+                let zeroes = Buf::zeroed(block.bytes() as usize).freeze();
+                (std::iter::once(zeroes).collect(), *fua)
+            }
+        };
+        self.requests.begin(next.request.token, data, block.block_of(next.rest.start), durable)
+    }
+
+    fn decide_piece(&mut self, request: usize, op: &GuestOp, piece: &Range<u64>) {
+        let (offset, length) = (piece.start, piece.end - piece.start);
+        let buf_at = (offset - op.range().0) as u32;
+        match *op {
+            GuestOp::Read { .. } => {
+                self.issue_overlapped_again(offset, length);
+                self.decide_parts(request, Direction::Read, piece, buf_at);
+            }
+            GuestOp::Write { fua, .. } => {
+                if fua {
+                    self.issue_overlapped_again(offset, length);
+                }
+                self.decide_parts(request, Direction::Write, piece, buf_at);
+            }
+            GuestOp::Flush => {
+                self.issue_all_again();
+                if !self.health.is_well() {
+                    self.requests.fail(request, GuestError::Io);
+                }
+            }
+            GuestOp::Trim { .. } | GuestOp::WriteZeroes { .. } => {
+                self.requests.add_part(request);
+                self.decide_range(request, offset, length, matches!(op, GuestOp::WriteZeroes { .. }));
+            }
+        }
+    }
+
+    fn decide_parts(&mut self, request: usize, direction: Direction, piece: &Range<u64>, mut buf_at: u32) {
+        for part in blocks_of(self.config.block, piece.start, piece.end - piece.start) {
             self.decide_part(request, direction, &part, buf_at);
             buf_at += part.len;
         }
@@ -119,7 +142,7 @@ impl Engine {
         Origin::UNKNOWN.with_sync(self.requests.is_durable(request))
     }
 
-    /// The short way for a read that DRAM holds: no operation, only a copy.
+    /// The short way for a read that DRAM holds: no operation, and the bytes of the frame as they are.
     fn serve_at_once(&mut self, block: BlockNo, part: Part, effects: &[Effect]) -> bool {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
         // A cleaning changes no bytes and need not be waited for.
@@ -130,7 +153,7 @@ impl Engine {
         // A cleaning may have taken the frame along.
         let in_flight = || self.flights.get(block).and_then(|flight| flight.frame);
         let Some(frame) = self.levels.dram.peek(*slot).or_else(in_flight) else { return false };
-        self.requests.deliver(&part, self.levels.dram.bytes(frame));
+        self.requests.deliver(block, &part, self.levels.dram.bytes(frame));
         self.end_part(part.request, AT_ONCE);
         true
     }

@@ -1,19 +1,21 @@
-//! The DRAM level's memory: frames of one block each.
+//! The DRAM level's memory: frames of one block each. Their bytes are shared with whoever is sent or writes them: what is
+//! put into a frame later leaves those alone.
 
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Bytes};
 
-use crate::Buf;
 use crate::shelf::Shelf;
 
 /// A place in the DRAM level.
 pub(crate) type Frame = u32;
 
-const FRAMES_PER_CHUNK: u32 = 256;
+/// Memory that a block in a frame takes beside its bytes: what counts those who share them.
+const SHARED_BYTES: usize = 64;
 
 /// All frames, and which logical slot has which when its block is not in flight.
 #[derive(Debug)]
 pub(crate) struct Dram {
-    chunks: Vec<Buf>,
+    /// The bytes of every frame made; those of a free one are empty.
+    frames: Vec<Bytes>,
     block_bytes: usize,
     /// The block of every frame made.
     owners: Vec<BlockNo>,
@@ -26,7 +28,7 @@ pub(crate) struct Dram {
 impl Dram {
     pub(crate) fn new(block_bytes: usize, limit: u32) -> Dram {
         Dram {
-            chunks: Vec::new(),
+            frames: Vec::new(),
             block_bytes,
             owners: Vec::new(),
             free: Vec::new(),
@@ -53,44 +55,30 @@ impl Dram {
         self.owners.len() as u32
     }
 
-    /// Takes a reserved frame and copies a block into it, padded with zeroes.
-    pub(crate) fn store_reserved(&mut self, block: BlockNo, bytes: &[u8]) -> Frame {
+    /// Takes a reserved frame for the bytes of a whole block.
+    pub(crate) fn store_reserved(&mut self, block: BlockNo, bytes: Bytes) -> Frame {
+        debug_assert_eq!(bytes.len(), self.block_bytes);
         self.reserved -= 1;
         let frame = self.free.pop().unwrap_or_else(|| self.make());
         self.owners[frame as usize] = block;
-        let to = self.bytes_mut(frame);
-        to[..bytes.len()].copy_from_slice(bytes);
-        to[bytes.len()..].fill(0);
+        self.frames[frame as usize] = bytes;
         frame
     }
 
     fn make(&mut self) -> Frame {
         let made = self.made();
         assert!(made < self.limit, "a reserved frame is always there");
-        if made.is_multiple_of(FRAMES_PER_CHUNK) {
-            let frames = FRAMES_PER_CHUNK.min(self.limit - made);
-            self.chunks.push(Buf::zeroed(frames as usize * self.block_bytes));
-        }
         self.owners.push(0);
+        self.frames.push(Bytes::new());
         made
     }
 
-    fn place(&self, frame: Frame) -> (usize, std::ops::Range<usize>) {
-        let at = (frame % FRAMES_PER_CHUNK) as usize * self.block_bytes;
-        ((frame / FRAMES_PER_CHUNK) as usize, at..at + self.block_bytes)
-    }
-
-    pub(crate) fn bytes(&self, frame: Frame) -> &[u8] {
-        let (chunk, range) = self.place(frame);
-        &self.chunks[chunk].as_slice()[range]
-    }
-
-    fn bytes_mut(&mut self, frame: Frame) -> &mut [u8] {
-        let (chunk, range) = self.place(frame);
-        &mut self.chunks[chunk].as_mut_slice()[range]
+    pub(crate) fn bytes(&self, frame: Frame) -> &Bytes {
+        &self.frames[frame as usize]
     }
 
     pub(crate) fn release(&mut self, frame: Frame) {
+        self.frames[frame as usize] = Bytes::new();
         self.free.push(frame);
     }
 
@@ -115,7 +103,8 @@ impl Dram {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.chunks.iter().map(Buf::len).sum::<usize>()
+        (self.frames.len() - self.free.len()) * (self.block_bytes + SHARED_BYTES)
+            + self.frames.capacity() * size_of::<Bytes>()
             + self.owners.capacity() * 8
             + self.shelf.memory_bytes()
             + self.free.capacity() * 4

@@ -5,9 +5,9 @@
 use lode_format::{Entry, EntryState, VolumeTag};
 use lode_policy::{Counters, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
 use lode_store::Attached;
-use lode_types::{BlockNo, Level, MediaError};
+use lode_types::{BlockNo, Buf, Level, MediaError};
 
-use crate::Buf;
+use crate::carry::AtHand;
 use crate::command::{Command, Completion, DeviceId};
 use crate::config::EngineConfig;
 use crate::copies::Copies;
@@ -115,28 +115,23 @@ impl Engine {
 
     /// Takes the end of a device command. Completions of commands that are not in flight are ignored.
     pub fn complete(&mut self, completion: Completion) {
-        let Completion { id, result, buf } = completion;
-        let Some(command) = self.io.finish(id, result, buf.as_ref()) else { return };
+        let Completion { id, result, bufs } = completion;
+        let Some(command) = self.io.finish(id, result) else { return };
         if result.is_err() {
             self.alarms.note_error(command.device);
         }
-        let bytes = buf.as_ref().map_or(&[][..], Buf::as_slice);
-        let mut at = 0;
+        let mut bufs = bufs.into_iter();
         for part in &command.parts {
-            let data = bytes.get(at..at + part.len).unwrap_or(&[]);
-            at += part.len;
+            let data = bufs.next().unwrap_or_else(|| Buf::zeroed(0));
             if result.is_ok() {
                 self.gauges.note(command.device, command.is_write, part);
             }
             self.part_done(part.owner, result, data);
         }
-        if let Some(buf) = buf {
-            self.io.recycle(buf);
-        }
         self.run();
     }
 
-    fn part_done(&mut self, owner: Owner, result: Result<(), MediaError>, data: &[u8]) {
+    fn part_done(&mut self, owner: Owner, result: Result<(), MediaError>, data: Buf) {
         match owner {
             Owner::Block(block) => self.block_command_ended(block, result, data),
             Owner::DiskWrite(block) => self.disk_write_ended(block, result),
@@ -217,8 +212,7 @@ impl Engine {
     pub fn gauges(&self) -> Gauges {
         let Engine { levels, flights, drain, disk, .. } = self;
         let scheme = &self.front.scheme;
-        let tables =
-            scheme.memory_bytes() + levels.memory_bytes() + self.io.memory_bytes() + drain.memory_bytes();
+        let tables = scheme.memory_bytes() + levels.memory_bytes() + drain.memory_bytes();
         let quarantined = levels.ssd.as_ref().map_or(0, |ssd| ssd.store.places().quarantined());
         let reissues = self.reissues.as_ref().map(Reissues::counts).unwrap_or_default();
         Gauges {
@@ -248,7 +242,7 @@ impl Engine {
             while let Some(block) = self.flights.next_runnable() {
                 // It may have been queued twice: when its last operation ended, and for a new one.
                 if self.flights.get(block).is_some_and(|flight| flight.stage == Stage::Start) {
-                    self.advance(block, Input::Proceed, None);
+                    self.advance(block, Input::Proceed, AtHand::Nothing);
                 }
             }
             self.drive_copies();

@@ -3,21 +3,59 @@
 //! know what becomes of decisions.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use lode_policy::{AnyScheme, Counters, Effect, Quota, Scheme};
-use lode_types::{Access, BlockNo, BlockSize, Level, SECTOR_BYTES, blocks_of};
+use lode_types::{Access, BlockNo, Level, SECTOR_BYTES, blocks_of};
 
 use crate::config::EngineConfig;
 use crate::flight::{AccessKind, CopyAt, Reserved};
-use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES};
+use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES};
 use crate::levels::Levels;
+
+/// A request that waits for admission, or what is left of it: long ones are decided piece by piece.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) request: GuestRequest,
+    /// Bytes of the volume that are still to be decided.
+    pub(crate) rest: Range<u64>,
+    /// The request under way, once its first piece is decided.
+    pub(crate) key: Option<usize>,
+}
+
+impl Waiting {
+    fn new(request: GuestRequest) -> Waiting {
+        let (offset, length) = request.op.range();
+        Waiting { request, rest: offset..offset.saturating_add(length), key: None }
+    }
+
+    /// What is decided next of it: no block is in two pieces.
+    pub(crate) fn next_piece(&self, config: &EngineConfig) -> Range<u64> {
+        let most = if self.request.op.is_range() { MAX_RANGE_BYTES } else { MAX_PIECE_BYTES };
+        let (size, at) = (config.block, self.rest.start);
+        at..self.rest.end.min(size.start_of(size.block_of(at.saturating_add(most))))
+    }
+
+    /// The blocks that the next piece may need frames and places for.
+    fn blocks_needed(&self, config: &EngineConfig) -> u32 {
+        match self.request.op {
+            GuestOp::Flush | GuestOp::Trim { .. } => 0,
+            // At most the two blocks at its ends are written.
+            GuestOp::WriteZeroes { .. } => 2,
+            GuestOp::Read { .. } | GuestOp::Write { .. } => {
+                let piece = self.next_piece(config);
+                blocks_of(config.block, piece.start, piece.end - piece.start).len() as u32
+            }
+        }
+    }
+}
 
 /// Requests that wait, and the scheme that decides them.
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) scheme: AnyScheme,
     counters: Counters,
-    waiting: VecDeque<GuestRequest>,
+    waiting: VecDeque<Waiting>,
     effects: Vec<Effect>,
     /// At the last tick a request waited for room and nothing was under way; there will be no room.
     starving: bool,
@@ -78,32 +116,13 @@ impl Decided {
     }
 }
 
-/// The blocks that a request may need frames and places for.
-fn blocks_needed(op: &GuestOp, size: BlockSize) -> u32 {
-    match op {
-        GuestOp::Flush | GuestOp::Trim { .. } => 0,
-        // At most the two blocks at its ends are written.
-        GuestOp::WriteZeroes { .. } => 2,
-        GuestOp::Read { offset_bytes, length_bytes } => {
-            blocks_of(size, *offset_bytes, *length_bytes).len() as u32
-        }
-        GuestOp::Write { offset_bytes, buf, .. } => {
-            blocks_of(size, *offset_bytes, buf.len() as u64).len() as u32
-        }
-    }
-}
-
 /// Whether a request fits the volume and the limits.
 fn is_valid(op: &GuestOp, volume_bytes: u64) -> bool {
-    let (offset, length, limit) = match op {
-        GuestOp::Read { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes, MAX_PIECE_BYTES),
-        GuestOp::Write { offset_bytes, buf, .. } => (*offset_bytes, buf.len() as u64, MAX_PIECE_BYTES),
-        GuestOp::Flush => return true,
-        GuestOp::Trim { offset_bytes, length_bytes }
-        | GuestOp::WriteZeroes { offset_bytes, length_bytes, .. } => {
-            (*offset_bytes, *length_bytes, MAX_RANGE_BYTES)
-        }
-    };
+    if matches!(op, GuestOp::Flush) {
+        return true;
+    }
+    let (offset, length) = op.range();
+    let limit = if op.is_range() { u64::MAX } else { MAX_REQUEST_BYTES };
     let fits = offset.checked_add(length).is_some_and(|end| end <= volume_bytes);
     let aligned = offset.is_multiple_of(SECTOR_BYTES) && length.is_multiple_of(SECTOR_BYTES);
     fits && aligned && length > 0 && length <= limit
@@ -122,7 +141,7 @@ impl Front {
     }
 
     pub(crate) fn push(&mut self, request: GuestRequest) {
-        self.waiting.push_back(request);
+        self.waiting.push_back(Waiting::new(request));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -133,16 +152,12 @@ impl Front {
         &self.counters
     }
 
-    /// The request whose turn it is, if it is refused, and why.
-    pub(crate) fn next_refused(
-        &mut self,
-        volume_bytes: u64,
-        is_well: bool,
-    ) -> Option<(GuestRequest, GuestError)> {
+    /// The request whose turn it is, if it, or what is left of it, is refused, and why.
+    pub(crate) fn next_refused(&mut self, volume_bytes: u64, is_well: bool) -> Option<(Waiting, GuestError)> {
         let next = self.waiting.front()?;
-        let error = if !is_valid(&next.op, volume_bytes) {
+        let error = if next.key.is_none() && !is_valid(&next.request.op, volume_bytes) {
             GuestError::Invalid
-        } else if !is_well && !matches!(next.op, GuestOp::Read { .. }) {
+        } else if !is_well && !matches!(next.request.op, GuestOp::Read { .. }) {
             // Without durability there is nothing to promise a writer.
             GuestError::Io
         } else {
@@ -152,8 +167,13 @@ impl Front {
     }
 
     /// The request whose turn it is, if it need not wait.
-    pub(crate) fn next_admitted(&mut self, is_blocked: bool) -> Option<GuestRequest> {
+    pub(crate) fn next_admitted(&mut self, is_blocked: bool) -> Option<Waiting> {
         if is_blocked { None } else { self.waiting.pop_front() }
+    }
+
+    /// A piece of a request was decided, and the rest has its turn next.
+    pub(crate) fn push_rest(&mut self, rest: Waiting) {
+        self.waiting.push_front(rest);
     }
 
     /// Whether the request whose turn it is waits for room, or for a range operation to end. When there will be no room, it
@@ -166,13 +186,10 @@ impl Front {
         has_range: bool,
     ) -> bool {
         let Some(next) = self.waiting.front() else { return false };
-        match next.op {
-            GuestOp::Trim { .. } | GuestOp::WriteZeroes { .. } if has_range => true,
-            _ => {
-                let blocks = blocks_needed(&next.op, config.block);
-                is_well && !self.starved && !self.has_room_for(blocks, levels, config)
-            }
+        if next.request.op.is_range() && has_range {
+            return true;
         }
+        is_well && !self.starved && !self.has_room_for(next.blocks_needed(config), levels, config)
     }
 
     fn has_room_for(&self, blocks: u32, levels: &Levels, config: &EngineConfig) -> bool {

@@ -1,32 +1,33 @@
 //! What guests ask and what they are answered.
 
-use crate::Buf;
+use lode_types::{ByteList, Bytes};
+
 use crate::command::MediaError;
 
-/// Most bytes of one read or write handed to the engine at once; larger requests are cut by the caller
-/// into pieces, the last one marked.
+/// Most bytes of one read or write.
+pub const MAX_REQUEST_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Most bytes of a read or write that are decided at once: a longer one is cut into pieces.
 pub const MAX_PIECE_BYTES: u64 = 256 * 1024;
 
-/// Most bytes of one trim or write-zeroes handed to the engine at once.
+/// Most bytes of a trim or write-zeroes that are decided at once.
 pub const MAX_RANGE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// One request, or one piece of a request.
+/// One request.
 #[derive(Debug)]
 pub struct GuestRequest {
     /// Comes back in the [`Answer`].
     pub token: u64,
     /// What is asked.
     pub op: GuestOp,
-    /// The last (or only) piece of its request: the scheme's intervals count requests.
-    pub last: bool,
     /// When the request arrived, on the caller's clock.
     pub now_ns: u64,
 }
 
 impl GuestRequest {
-    /// Whether a read or write is complete with this piece: those are the requests that schemes and sizers count.
-    pub fn ends_access(&self) -> bool {
-        self.last && matches!(self.op, GuestOp::Read { .. } | GuestOp::Write { .. })
+    /// Whether it is a read or a write: those are the requests that schemes and sizers count.
+    pub fn is_access(&self) -> bool {
+        matches!(self.op, GuestOp::Read { .. } | GuestOp::Write { .. })
     }
 }
 
@@ -37,15 +38,15 @@ pub enum GuestOp {
     Read {
         /// First byte.
         offset_bytes: u64,
-        /// Number of bytes, at most [`MAX_PIECE_BYTES`].
+        /// Number of bytes, at most [`MAX_REQUEST_BYTES`].
         length_bytes: u64,
     },
-    /// Write the whole of `buf`.
+    /// Write all of `data`, one after the other.
     Write {
         /// First byte.
         offset_bytes: u64,
-        /// The bytes, at most [`MAX_PIECE_BYTES`].
-        buf: Buf,
+        /// The bytes, at most [`MAX_REQUEST_BYTES`]. Blocks that are in one piece of them are not copied.
+        data: ByteList,
         /// Acknowledge only when durable.
         fua: bool,
     },
@@ -55,18 +56,43 @@ pub enum GuestOp {
     Trim {
         /// First byte.
         offset_bytes: u64,
-        /// Number of bytes, at most [`MAX_RANGE_BYTES`].
+        /// Number of bytes.
         length_bytes: u64,
     },
     /// The bytes read back as zeroes.
     WriteZeroes {
         /// First byte.
         offset_bytes: u64,
-        /// Number of bytes, at most [`MAX_RANGE_BYTES`].
+        /// Number of bytes.
         length_bytes: u64,
         /// Acknowledge only when durable.
         fua: bool,
     },
+}
+
+impl GuestOp {
+    /// A write of bytes that are all in one place.
+    pub fn write(offset_bytes: u64, data: impl Into<Bytes>, fua: bool) -> GuestOp {
+        GuestOp::Write { offset_bytes, data: std::iter::once(data.into()).collect(), fua }
+    }
+
+    /// First byte and number of bytes; nothing for a flush.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        match self {
+            GuestOp::Write { offset_bytes, data, .. } => {
+                (*offset_bytes, data.iter().map(|bytes| bytes.len() as u64).sum())
+            }
+            GuestOp::Flush => (0, 0),
+            GuestOp::Read { offset_bytes, length_bytes }
+            | GuestOp::Trim { offset_bytes, length_bytes }
+            | GuestOp::WriteZeroes { offset_bytes, length_bytes, .. } => (*offset_bytes, *length_bytes),
+        }
+    }
+
+    /// Whether it changes whole ranges.
+    pub(crate) fn is_range(&self) -> bool {
+        matches!(self, GuestOp::Trim { .. } | GuestOp::WriteZeroes { .. })
+    }
 }
 
 /// Where the slowest part of a request was served.
@@ -109,8 +135,8 @@ pub struct Answer {
     pub token: u64,
     /// How it ended.
     pub result: Result<(), GuestError>,
-    /// The bytes of a read; the buffer of a write, to be used again.
-    pub buf: Option<Buf>,
+    /// The bytes of a read that ended well, block by block; those of a write as they were given.
+    pub data: ByteList,
     /// Where its slowest part was served.
     pub served: Served,
 }

@@ -2,17 +2,14 @@
 //! and a merged command that fails is tried again part by part, so that one bad sector fails one block.
 
 use lode_store::Metadata;
+use lode_types::{Buf, ByteList, Bytes};
 use slab::Slab;
 
-use crate::Buf;
 use crate::command::{Command, CommandKind, DeviceId, MediaError};
 use crate::disk::JobPart;
 
 /// Most bytes of a merged command.
 const MAX_COMMAND_BYTES: usize = 1 << 20;
-/// Most buffers kept for later, and the largest one kept.
-const MAX_SPARE: usize = 32;
-const MAX_SPARE_BYTES: usize = 64 << 10;
 
 /// Who wanted it, and is told how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +37,7 @@ pub(crate) struct Want {
     pub(crate) offset_bytes: u64,
     pub(crate) len: usize,
     /// The bytes of a write; a read has none.
-    pub(crate) data: Option<Buf>,
+    pub(crate) data: Option<Bytes>,
     pub(crate) owner: Owner,
 }
 
@@ -68,6 +65,8 @@ pub(crate) struct InFlight {
     offset_bytes: u64,
     pub(crate) is_write: bool,
     pub(crate) parts: Vec<Part>,
+    /// The bytes of a merged write, part by part: it may have to be taken apart.
+    data: ByteList,
 }
 
 /// Wants, and commands on their way.
@@ -76,8 +75,6 @@ pub(crate) struct Io {
     wants: Vec<Want>,
     ready: std::collections::VecDeque<Command>,
     in_flight: Slab<InFlight>,
-    /// Buffers of one block that came back, for reads to come.
-    spare: Vec<Buf>,
 }
 
 impl Io {
@@ -88,7 +85,8 @@ impl Io {
     /// A command that is no read or write. It is never merged.
     pub(crate) fn command(&mut self, device: DeviceId, kind: CommandKind, owner: Owner) {
         let parts = vec![Part { owner, len: 0 }];
-        let id = self.in_flight.insert(InFlight { device, offset_bytes: 0, is_write: false, parts });
+        let data = ByteList::new();
+        let id = self.in_flight.insert(InFlight { device, offset_bytes: 0, is_write: false, parts, data });
         self.ready.push_back(Command { id: id as u64, device, kind });
     }
 
@@ -129,81 +127,39 @@ impl Io {
         self.wants = wants;
     }
 
-    /// A buffer to read into; what it holds means nothing.
-    fn buffer(&mut self, len: usize) -> Buf {
-        // Buffers of another size make way.
-        while let Some(spare) = self.spare.pop() {
-            if spare.len() == len {
-                return spare;
-            }
-        }
-        Buf::zeroed(len)
-    }
-
-    /// Takes back the buffer of a command that has ended.
-    pub(crate) fn recycle(&mut self, buf: Buf) {
-        if self.spare.len() < MAX_SPARE && buf.len() <= MAX_SPARE_BYTES {
-            self.spare.push(buf);
-        }
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.spare.iter().map(Buf::len).sum()
-    }
-
     /// Makes one command of a run of neighbours.
     fn issue(&mut self, run: &mut Vec<Want>) {
         let Some(first) = run.first() else { return };
         let (device, offset_bytes, is_write) = (first.device, first.offset_bytes, first.data.is_some());
         let parts: Vec<Part> = run.iter().map(|w| Part { owner: w.owner, len: w.len }).collect();
-        let buf = if run.len() == 1 {
-            let only = run.pop().expect("the run has one");
-            only.data.unwrap_or_else(|| self.buffer(only.len))
-        } else {
-            let mut buf = Buf::zeroed(parts.iter().map(|part| part.len).sum());
-            let mut at = 0;
-            for want in run.drain(..) {
-                if let Some(data) = want.data {
-                    buf.as_mut_slice()[at..at + want.len].copy_from_slice(data.as_slice());
-                }
-                at += want.len;
+        let mut data = ByteList::new();
+        let kind = if is_write {
+            let all: ByteList = run.drain(..).filter_map(|want| want.data).collect();
+            if parts.len() > 1 {
+                data.clone_from(&all);
             }
-            buf
+            CommandKind::Write { offset_bytes, data: all }
+        } else {
+            run.clear();
+            let bufs = parts.iter().map(|part| Buf::for_overwrite(part.len)).collect();
+            CommandKind::Read { offset_bytes, bufs }
         };
-        let id = self.in_flight.insert(InFlight { device, offset_bytes, is_write, parts }) as u64;
-        let kind = match is_write {
-            true => CommandKind::Write { offset_bytes, buf },
-            false => CommandKind::Read { offset_bytes, buf },
-        };
+        let id = self.in_flight.insert(InFlight { device, offset_bytes, is_write, parts, data }) as u64;
         self.ready.push_back(Command { id, device, kind });
     }
 
     /// The end of a command: its parts, to be told. A merged command that failed comes back as commands
     /// for its parts instead, and nobody is told yet. `None` also for an id that is not in flight.
-    pub(crate) fn finish(
-        &mut self,
-        id: u64,
-        result: Result<(), MediaError>,
-        buf: Option<&Buf>,
-    ) -> Option<InFlight> {
+    pub(crate) fn finish(&mut self, id: u64, result: Result<(), MediaError>) -> Option<InFlight> {
         let command = self.in_flight.try_remove(usize::try_from(id).ok()?)?;
-        // A write that came back without its bytes cannot be tried again.
-        let is_repeatable = !command.is_write || buf.is_some();
-        if result != Err(MediaError::Io) || command.parts.len() < 2 || !is_repeatable {
+        if result != Err(MediaError::Io) || command.parts.len() < 2 {
             return Some(command);
         }
-        let mut at = 0;
-        for part in &command.parts {
-            let data = buf.filter(|_| command.is_write);
-            let mut run = vec![Want {
-                device: command.device,
-                offset_bytes: command.offset_bytes + at as u64,
-                len: part.len,
-                data: data.map(|buf| Buf::copy_of(&buf.as_slice()[at..at + part.len])),
-                owner: part.owner,
-            }];
-            self.issue(&mut run);
-            at += part.len;
+        let mut offset_bytes = command.offset_bytes;
+        for (i, &Part { owner, len }) in command.parts.iter().enumerate() {
+            let data = command.is_write.then(|| command.data[i].clone());
+            self.issue(&mut vec![Want { device: command.device, offset_bytes, len, data, owner }]);
+            offset_bytes += len as u64;
         }
         None
     }
@@ -224,10 +180,10 @@ mod tests {
             io.want(read(offset, block));
         }
         let first = io.next().unwrap();
-        let CommandKind::Read { offset_bytes: 0, buf } = &first.kind else { panic!("{first:?}") };
-        assert_eq!(buf.len(), 3 * 4096);
+        let CommandKind::Read { offset_bytes: 0, bufs } = &first.kind else { panic!("{first:?}") };
+        assert_eq!(bufs.iter().map(Buf::len).collect::<Vec<_>>(), [4096; 3]);
         assert!(matches!(io.next().unwrap().kind, CommandKind::Read { offset_bytes: 20480, .. }));
-        assert!(io.finish(first.id, Err(MediaError::Io), None).is_none());
+        assert!(io.finish(first.id, Err(MediaError::Io)).is_none());
         let parts: Vec<u64> = std::iter::from_fn(|| io.next())
             .map(|command| match command.kind {
                 CommandKind::Read { offset_bytes, .. } => offset_bytes,
@@ -235,6 +191,27 @@ mod tests {
             })
             .collect();
         assert_eq!(parts, [0, 4096, 8192]);
-        assert!(io.finish(999, Ok(()), None).is_none());
+        assert!(io.finish(999, Ok(())).is_none());
+    }
+
+    #[test]
+    fn a_merged_write_that_failed_is_tried_again_with_the_same_bytes() {
+        let mut io = Io::default();
+        for block in [1, 0] {
+            let data = Some(Buf::copy_of(&[block as u8; 4096]).freeze());
+            io.want(Want { data, ..read(block * 4096, block) });
+        }
+        let written = |command: Command| match command.kind {
+            CommandKind::Write { offset_bytes, data } => {
+                (offset_bytes, data.iter().map(|bytes| bytes[0]).collect::<Vec<u8>>())
+            }
+            other => panic!("{other:?}"),
+        };
+        let first = io.next().unwrap();
+        let id = first.id;
+        assert_eq!(written(first), (0, vec![0, 1]));
+        assert!(io.finish(id, Err(MediaError::Io)).is_none());
+        let again: Vec<_> = std::iter::from_fn(|| io.next()).map(written).collect();
+        assert_eq!(again, [(0, vec![0]), (4096, vec![1])]);
     }
 }

@@ -41,6 +41,8 @@ mod volume;
 pub use config::EngineConfig;
 pub use engine::Engine;
 pub use gauges::{Alarms, Gauges};
-pub use guest::{Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, Served};
-pub use lode_types::{Buf, PAGE_BYTES};
+pub use guest::{
+    Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES, Served,
+};
+pub use lode_types::{Buf, ByteList, Bytes, PAGE_BYTES};
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};

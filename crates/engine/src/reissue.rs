@@ -12,7 +12,7 @@
 //!   that could come back, as before every write to the disk.
 //! - Only the newest write of a block is issued again, and only as a whole: the rest of the block would have to come from
 //!   the same slow disk.
-//! - The bytes are the engine's own copy: the guest may reuse its buffer when it was answered.
+//! - Both devices are given the same bytes, which stay until both are through with them.
 //!
 //! This part knows which writes may be issued again, and asks the hooks; it must not know who waits and why, nor blocks in
 //! flight.

@@ -1,11 +1,11 @@
 //! Guests' requests under way, their answers, and who of them waits for durability: those that asked for it, and plain
-//! writes until a death of the process cannot lose them any more. It must not know blocks or devices.
+//! writes until a death of the process cannot lose them any more. It must not know blocks in flight or devices.
 
 use std::collections::VecDeque;
 
+use lode_types::{BlockNo, Buf, ByteList, Bytes};
 use slab::Slab;
 
-use crate::Buf;
 use crate::flight::{Part, PartEnd};
 use crate::guest::{Answer, GuestError, Served};
 
@@ -27,7 +27,10 @@ pub(crate) struct Durability {
 #[derive(Debug)]
 struct Pending {
     token: u64,
-    buf: Option<Buf>,
+    /// The bytes of a write, as the guest gave them; those of a read, block by block.
+    data: ByteList,
+    /// The block with which it begins.
+    first_block: BlockNo,
     parts_left: u32,
     durable: bool,
     /// What must outlive the process before the answer: the version of the latest dirty copy that it made; 0 without one.
@@ -56,17 +59,10 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// A request with one part, which stands for its being decided; `durable`: it is answered when it is durable.
-    pub(crate) fn begin(&mut self, token: u64, buf: Option<Buf>, durable: bool) -> usize {
-        let served = Served::Dram;
-        self.pending.insert(Pending {
-            token,
-            buf,
-            parts_left: 1,
-            durable,
-            kept_version: 0,
-            error: None,
-            served,
-        })
+    pub(crate) fn begin(&mut self, token: u64, data: ByteList, first_block: BlockNo, durable: bool) -> usize {
+        let (parts_left, kept_version, error, served) = (1, 0, None, Served::Dram);
+        let pending = Pending { token, data, first_block, parts_left, durable, kept_version, error, served };
+        self.pending.insert(pending)
     }
 
     /// The request has one more part.
@@ -78,17 +74,46 @@ impl Requests {
         self.pending[request].durable
     }
 
-    /// The bytes of a part of a write.
-    pub(crate) fn payload(&self, part: &Part) -> &[u8] {
-        let buf = self.pending[part.request].buf.as_ref().expect("a write has bytes");
-        &buf.as_slice()[part.buf_at as usize..(part.buf_at + part.len) as usize]
+    /// The bytes of a part of a write: where they are, if they are in one place there.
+    pub(crate) fn payload(&self, part: &Part) -> Bytes {
+        let (mut skip, mut missing) = (part.buf_at as usize, part.len as usize);
+        let mut found = ByteList::new();
+        for bytes in &self.pending[part.request].data {
+            let range = skip.min(bytes.len())..(skip + missing).min(bytes.len());
+            skip -= range.start;
+            missing -= range.len();
+            if !range.is_empty() {
+                found.push(bytes.slice(range));
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        if let [only] = &found[..] { only.clone() } else { Buf::copy_of(&found.concat()).freeze() }
+    }
+
+    /// The whole block as it is after a part of a write: `old`, where the part covers less, with the guest's bytes in it.
+    pub(crate) fn whole_block(&self, part: &Part, block_bytes: usize, old: Option<Buf>) -> Bytes {
+        let payload = self.payload(part);
+        if payload.len() == block_bytes {
+            return payload;
+        }
+        // What the volume's last block lacks to a whole one is zero.
+        let mut full = old.unwrap_or_else(|| Buf::zeroed(block_bytes));
+        full.as_mut_slice()[part.start as usize..][..payload.len()].copy_from_slice(&payload);
+        full.freeze()
+    }
+
+    /// Whether nothing longer than a block stays in memory as long as bytes of this request do.
+    pub(crate) fn is_short(&self, request: usize, block_bytes: usize) -> bool {
+        self.pending[request].data.iter().all(|bytes| bytes.len() <= block_bytes)
     }
 
     /// Gives a read its part of the block's bytes.
-    pub(crate) fn deliver(&mut self, part: &Part, block: &[u8]) {
-        let bytes = &block[part.start as usize..(part.start + part.len) as usize];
-        let buf = self.pending[part.request].buf.as_mut().expect("a read has room for bytes");
-        buf.as_mut_slice()[part.buf_at as usize..][..bytes.len()].copy_from_slice(bytes);
+    pub(crate) fn deliver(&mut self, block: BlockNo, part: &Part, bytes: &Bytes) {
+        let Pending { data, first_block, .. } = &mut self.pending[part.request];
+        data[(block - *first_block) as usize] =
+            bytes.slice(part.start as usize..(part.start + part.len) as usize);
     }
 
     /// The answer of the request waits until this version outlives the process.
@@ -136,13 +161,14 @@ impl Requests {
     }
 
     fn answer(&mut self, request: usize) {
-        let Pending { token, buf, error, served, .. } = self.pending.remove(request);
-        self.answers.push_back(Answer { token, result: error.map_or(Ok(()), Err), buf, served });
+        let Pending { token, data, error, served, .. } = self.pending.remove(request);
+        self.answers.push_back(Answer { token, result: error.map_or(Ok(()), Err), data, served });
     }
 
     /// Answers a request that is not taken.
-    pub(crate) fn refuse(&mut self, token: u64, buf: Option<Buf>, error: GuestError) {
-        self.answers.push_back(Answer { token, result: Err(error), buf, served: Served::Dram });
+    pub(crate) fn refuse(&mut self, token: u64, error: GuestError) {
+        let (data, served) = (ByteList::new(), Served::Dram);
+        self.answers.push_back(Answer { token, result: Err(error), data, served });
     }
 
     pub(crate) fn next_answer(&mut self) -> Option<Answer> {

@@ -29,7 +29,7 @@ impl Ssd {
                     device: DeviceId::Ssd,
                     offset_bytes,
                     len: buf.len(),
-                    data: Some(buf),
+                    data: Some(buf.freeze()),
                     owner: Owner::Metadata(what),
                 }),
                 Output::Flush => {

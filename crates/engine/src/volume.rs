@@ -10,9 +10,9 @@
 //! leaves. When everything is there, they are out of date too, and that is remembered as well.
 
 use lode_store::{Distrust, Metadata, Progress};
-use lode_types::{BlockNo, Level, MediaError};
+use lode_types::{BlockNo, Buf, Bytes, Level, MediaError};
 
-use crate::Buf;
+use crate::carry::AtHand;
 use crate::command::{CommandKind, DeviceId};
 use crate::disk::{JobPart, RangeNext};
 use crate::drain::{DrainNext, Target};
@@ -40,7 +40,7 @@ impl Engine {
         let flight = self.flights.of(block);
         match (flight.source(CopyAt::Dram), flight.frame) {
             (Some(CopyAt::Dram), Some(frame)) => {
-                let data = Buf::copy_of(&self.levels.dram.bytes(frame)[..len]);
+                let data = self.levels.dram.bytes(frame).slice(..len);
                 self.was_read_for_write_back(part, Some(data));
             }
             (Some(copy @ (CopyAt::ReadSsd | CopyAt::Ssd)), _) => {
@@ -49,12 +49,12 @@ impl Engine {
             }
             _ => {
                 self.was_read_for_write_back(part, None);
-                self.advance(block, Input::NotWrittenBack { disk_failed: false }, None);
+                self.advance(block, Input::NotWrittenBack { disk_failed: false }, AtHand::Nothing);
             }
         }
     }
 
-    fn was_read_for_write_back(&mut self, part: JobPart, data: Option<Buf>) {
+    fn was_read_for_write_back(&mut self, part: JobPart, data: Option<Bytes>) {
         for (part, block, data) in self.disk.destage.was_read(part, data) {
             let (device, offset_bytes) = (DeviceId::Backing, self.config.block.start_of(block));
             let owner = Owner::Destage(part);
@@ -63,16 +63,11 @@ impl Engine {
     }
 
     /// A read or write of a block that is written back has ended.
-    pub(crate) fn destage_command_ended(
-        &mut self,
-        part: JobPart,
-        result: Result<(), MediaError>,
-        data: &[u8],
-    ) {
+    pub(crate) fn destage_command_ended(&mut self, part: JobPart, result: Result<(), MediaError>, data: Buf) {
         match self.disk.destage.command_ended(part) {
             None => {}
-            Some((block, Some(copy))) if self.is_intact(block, copy, result, data) => {
-                let data = Buf::copy_of(&data[..self.block_len(block)]);
+            Some((block, Some(copy))) if self.is_intact(block, copy, result, data.as_slice()) => {
+                let data = data.freeze().slice(..self.block_len(block));
                 self.was_read_for_write_back(part, Some(data));
             }
             Some((block, Some(copy))) => {
@@ -89,7 +84,7 @@ impl Engine {
                     self.disk.written_back(block);
                 } else {
                     // The copy is kept, and can be read; the next tick tries again.
-                    self.advance(block, Input::NotWrittenBack { disk_failed: true }, None);
+                    self.advance(block, Input::NotWrittenBack { disk_failed: true }, AtHand::Nothing);
                 }
             }
         }
@@ -141,7 +136,7 @@ impl Engine {
             }
         }
         for block in self.disk.destage.take_flushed(self.disk.marks.flushed()) {
-            self.advance(block, Input::OnDisk, None);
+            self.advance(block, Input::OnDisk, AtHand::Nothing);
         }
         self.range_flushed();
         let now = self.durability();
@@ -184,7 +179,7 @@ impl Engine {
     fn journal_durable(&mut self, version: u64) {
         for block in self.flights.open_gates(version) {
             if self.flights.contains(block) {
-                self.advance(block, Input::Durable, None);
+                self.advance(block, Input::Durable, AtHand::Nothing);
             }
         }
         if let Some(range) = &mut self.disk.range {
@@ -262,12 +257,12 @@ impl Engine {
     fn end_range(&mut self, end: PartEnd) {
         let Some(range) = self.disk.range.take() else { return };
         for &block in &range.held {
-            self.advance(block, Input::Released, None);
+            self.advance(block, Input::Released, AtHand::Nothing);
         }
         // Blocks that came into flight while the range was held.
         for block in self.flights.within(&range.blocks) {
             if self.flights.get(block).is_some_and(|flight| flight.stage == Stage::Held) {
-                self.advance(block, Input::Released, None);
+                self.advance(block, Input::Released, AtHand::Nothing);
             }
         }
         self.end_part(range.request, end);
@@ -281,7 +276,7 @@ impl Engine {
     pub(crate) fn drive_copies(&mut self) {
         loop {
             while let Some(block) = self.copies.next_turn(|block| is_waited_for(self.flights.get(block))) {
-                self.advance(block, Input::Proceed, None);
+                self.advance(block, Input::Proceed, AtHand::Nothing);
             }
             let under_way = self.copies.under_way();
             for level in [Level::Ssd, Level::ReadSsd] {
@@ -303,13 +298,13 @@ impl Engine {
             let places = self.places_for_copies(level);
             let is_waited_for = |block| is_waited_for(self.flights.get(block));
             let Some(block) = self.copies.next_to_place(level, places, left, is_waited_for) else { break };
-            self.advance(block, Input::Proceed, None);
+            self.advance(block, Input::Proceed, AtHand::Nothing);
         }
     }
 
     pub(crate) fn give_up_copies(&mut self, to: Level) {
         for block in self.copies.give_up(to) {
-            self.advance(block, Input::GivenUp, None);
+            self.advance(block, Input::GivenUp, AtHand::Nothing);
         }
     }
 
@@ -452,7 +447,7 @@ impl Engine {
         let gates = self.flights.open_gates(u64::MAX);
         for block in gates.into_iter().chain(self.disk.destage.give_up()) {
             if self.flights.contains(block) {
-                self.advance(block, Input::NeverDurable, None);
+                self.advance(block, Input::NeverDurable, AtHand::Nothing);
             }
         }
         if let Some(range) = &self.disk.range {

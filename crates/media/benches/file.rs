@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use lode_media::{Direct, Driver, DriverChoice, Lock, MediaFile, Op, OpenOptions, Payload, open_driver};
-use lode_types::Buf;
+use lode_media::{Direct, Driver, DriverChoice, Lock, MediaFile, OpenOptions, Payload, open_driver};
+use lode_types::{Buf, Bufs, CommandKind};
 
 const BLOCK_BYTES: u64 = 4096;
 const FILE_BYTES: u64 = 256 << 20;
@@ -22,12 +22,12 @@ fn measure(choice: DriverChoice, file: &MediaFile, depth: u64, length: Duration)
     let (mut driver, _) = open_driver(choice, lode_media::SPIN_LIMIT).expect("a driver");
     let id = driver.add_file(file.clone());
     let mut state = 0x9e37_79b9_7f4a_7c15;
-    let mut submit = |driver: &mut lode_media::AnyDriver, buf: Buf| {
+    let mut submit = |driver: &mut lode_media::AnyDriver, bufs: Bufs| {
         let offset_bytes = next_random(&mut state) % (FILE_BYTES / BLOCK_BYTES) * BLOCK_BYTES;
-        driver.submit(0, Op::Read { file: id, offset_bytes, buf });
+        driver.submit(0, id, CommandKind::Read { offset_bytes, bufs });
     };
     for _ in 0..depth {
-        submit(&mut driver, Buf::zeroed(BLOCK_BYTES as usize));
+        submit(&mut driver, std::iter::once(Buf::for_overwrite(BLOCK_BYTES as usize)).collect());
     }
     let start = Instant::now();
     let (mut count, mut done) = (0u64, Vec::new());
@@ -36,8 +36,8 @@ fn measure(choice: DriverChoice, file: &MediaFile, depth: u64, length: Duration)
         for done in done.drain(..) {
             assert_eq!(done.result, Ok(BLOCK_BYTES as usize));
             count += 1;
-            if let Payload::Buf(buf) = done.payload {
-                submit(&mut driver, buf);
+            if let Payload::Bufs(bufs) = done.payload {
+                submit(&mut driver, bufs);
             }
         }
     }
@@ -60,10 +60,9 @@ fn main() {
     // Real extents, so that reads reach the device.
     for offset_bytes in (0..FILE_BYTES).step_by(1 << 20) {
         let buf = Buf::copy_of(&vec![(offset_bytes >> 20) as u8 | 1; 1 << 20]);
-        let (result, _) = file.run_now(lode_types::CommandKind::Write { offset_bytes, buf });
-        assert_eq!(result, Ok(1 << 20));
+        assert_eq!(file.run_now(&mut CommandKind::write(offset_bytes, buf)), Ok(1 << 20));
     }
-    file.run_now(lode_types::CommandKind::Flush).0.expect("a flush");
+    file.run_now(&mut CommandKind::Flush).expect("a flush");
     println!("4 KiB random reads, direct: {}, {FILE_BYTES} bytes", file.is_direct());
     for choice in [DriverChoice::Uring, DriverChoice::Threads] {
         match open_driver(choice, lode_media::SPIN_LIMIT) {

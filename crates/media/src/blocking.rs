@@ -1,13 +1,15 @@
 //! File commands by ordinary system calls on the calling thread: what the thread pool runs, and what the
 //! control thread uses for a read or two. It must not know about queues.
 
-use lode_types::Buf;
-use lode_types::CommandKind;
+use std::io::{IoSlice, IoSliceMut};
+
+use lode_types::{Buf, CommandKind};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
-use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 
 use crate::file::RealFile;
 use crate::ioctl;
+use crate::op::MAX_VECTORS;
 
 /// Zeroes are written in pieces of this size where neither file system nor device has a shortcut.
 const ZERO_PIECE_BYTES: u64 = 1 << 20;
@@ -15,8 +17,15 @@ const ZERO_PIECE_BYTES: u64 = 1 << 20;
 /// Carries out a command whose range and alignment were checked. Short transfers are continued.
 pub(crate) fn carry_out(file: &RealFile, kind: &mut CommandKind) -> Result<usize, Errno> {
     match kind {
-        CommandKind::Read { offset_bytes, buf } => read_full(file, *offset_bytes, buf.as_mut_slice()),
-        CommandKind::Write { offset_bytes, buf } => write_full(file, *offset_bytes, buf.as_slice()),
+        CommandKind::Read { offset_bytes, bufs } => {
+            let mut into: Vec<_> = bufs.iter_mut().map(|buf| IoSliceMut::new(buf.as_mut_slice())).collect();
+            read_full(file, *offset_bytes, &mut into)
+        }
+        CommandKind::Write { offset_bytes, data } => write_full(
+            file,
+            *offset_bytes,
+            &mut data.iter().map(|bytes| IoSlice::new(bytes)).collect::<Vec<_>>(),
+        ),
         CommandKind::Flush => retry_on_intr(|| fdatasync(&file.fd)).map(|()| 0),
         CommandKind::Trim { offset_bytes, length_bytes } => {
             trim(file, *offset_bytes, *length_bytes).map(|()| 0)
@@ -27,24 +36,32 @@ pub(crate) fn carry_out(file: &RealFile, kind: &mut CommandKind) -> Result<usize
     }
 }
 
-fn read_full(file: &RealFile, offset_bytes: u64, into: &mut [u8]) -> Result<usize, Errno> {
+fn read_full(file: &RealFile, offset_bytes: u64, mut into: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
     let mut moved = 0;
-    while moved < into.len() {
-        match retry_on_intr(|| pread(&file.fd, &mut into[moved..], offset_bytes + moved as u64))? {
+    while !into.is_empty() {
+        let some = into.len().min(MAX_VECTORS);
+        match retry_on_intr(|| preadv(&file.fd, &mut into[..some], offset_bytes + moved as u64))? {
             // The file has been cut short since it was opened: the bytes are lost.
             0 => return Err(Errno::IO),
-            count => moved += count,
+            count => {
+                moved += count;
+                IoSliceMut::advance_slices(&mut into, count);
+            }
         }
     }
     Ok(moved)
 }
 
-fn write_full(file: &RealFile, offset_bytes: u64, from: &[u8]) -> Result<usize, Errno> {
+fn write_full(file: &RealFile, offset_bytes: u64, mut from: &mut [IoSlice<'_>]) -> Result<usize, Errno> {
     let mut moved = 0;
-    while moved < from.len() {
-        match retry_on_intr(|| pwrite(&file.fd, &from[moved..], offset_bytes + moved as u64))? {
+    while !from.is_empty() {
+        let some = from.len().min(MAX_VECTORS);
+        match retry_on_intr(|| pwritev(&file.fd, &from[..some], offset_bytes + moved as u64))? {
             0 => return Err(Errno::IO),
-            count => moved += count,
+            count => {
+                moved += count;
+                IoSlice::advance_slices(&mut from, count);
+            }
         }
     }
     Ok(moved)
@@ -96,7 +113,8 @@ fn write_zero_pieces(file: &RealFile, offset_bytes: u64, length_bytes: u64) -> R
     let mut written = 0;
     while written < length_bytes {
         let piece = (length_bytes - written).min(ZERO_PIECE_BYTES) as usize;
-        written += write_full(file, offset_bytes + written, &zeroes.as_slice()[..piece])? as u64;
+        let from = &mut [IoSlice::new(&zeroes.as_slice()[..piece])];
+        written += write_full(file, offset_bytes + written, from)? as u64;
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! The completion interface of a shard thread, and the choice between its implementations.
 
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
+use lode_types::{Buf, CommandKind};
 use rustix::fd::OwnedFd;
 
 use crate::error::MediaFault;
 use crate::file::MediaFile;
-use crate::op::{Done, FileId, Op, SocketId};
+use crate::op::{Done, FileId, Message, SocketId};
 use crate::port::Port;
 use crate::spin::Spin;
 use crate::threads::Threads;
@@ -33,8 +35,18 @@ pub trait Driver {
     /// [`Gone`](lode_types::MediaError::Gone), as do later ones.
     fn remove_socket(&mut self, socket: SocketId);
 
-    /// Queues an operation. No system call is made before `wait`, but a pool thread may begin at once.
-    fn submit(&mut self, token: u64, op: Op);
+    /// Queues a command on a file. Commands run in any order; what must be ordered waits for a completion. Reading or
+    /// writing beyond the file's size fails; a trim is advisory, and trims only whole logical blocks. No system call is
+    /// made before `wait`, but a pool thread may begin at once.
+    fn submit(&mut self, token: u64, file: FileId, command: CommandKind);
+
+    /// Queues a receive into `range` of `buf`: of at least one byte, or with `all` of the whole range. Fewer, or zero
+    /// bytes: the peer closed. Receives on a socket run in the order in which they were queued.
+    fn receive(&mut self, token: u64, socket: SocketId, buf: Buf, range: Range<usize>, all: bool);
+
+    /// Queues a send of the whole message; it is over when the kernel has taken the last byte. Sends on a socket run in
+    /// the order in which they were queued.
+    fn send(&mut self, token: u64, socket: SocketId, message: Message);
 
     /// Submits what is queued and waits for at least one completion, the timeout, or a wake-up. Completions
     /// are appended to `done`, which stays as it was on a timeout or wake-up.
@@ -147,8 +159,16 @@ impl Driver for AnyDriver {
         either!(&mut self.0, driver => driver.remove_socket(socket));
     }
 
-    fn submit(&mut self, token: u64, op: Op) {
-        either!(&mut self.0, driver => driver.submit(token, op));
+    fn submit(&mut self, token: u64, file: FileId, command: CommandKind) {
+        either!(&mut self.0, driver => driver.submit(token, file, command));
+    }
+
+    fn receive(&mut self, token: u64, socket: SocketId, buf: Buf, range: Range<usize>, all: bool) {
+        either!(&mut self.0, driver => driver.receive(token, socket, buf, range, all));
+    }
+
+    fn send(&mut self, token: u64, socket: SocketId, message: Message) {
+        either!(&mut self.0, driver => driver.send(token, socket, message));
     }
 
     fn wait(&mut self, timeout: Option<Duration>, done: &mut Vec<Done>) -> Result<(), MediaFault> {

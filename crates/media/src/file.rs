@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use lode_types::{Buf, PAGE_BYTES};
-use lode_types::{CommandKind, MediaError};
+use lode_types::{Buf, Bytes, CommandKind, MediaError, PAGE_BYTES};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, flock, fstat, fsync, ftruncate,
@@ -19,7 +18,6 @@ use crate::delay::{Access, Delay, HddModel};
 use crate::error::{FaultKind, MediaFault, classify};
 use crate::holder::lock_holder;
 use crate::memory::MemoryFile;
-use crate::op::{Payload, payload_of};
 use crate::signature::identify;
 
 /// The unit of 512-byte sectors: what every device without a larger logical block understands.
@@ -76,7 +74,23 @@ pub(crate) struct RealFile {
     path: PathBuf,
     size_bytes: u64,
     is_direct: bool,
+    /// Alignment in bytes that direct I/O asks of memory and of the length of each part of it; at most a page.
+    memory_align: usize,
     writable: bool,
+}
+
+impl RealFile {
+    /// Gathers the bytes of a write that are not aligned as the device asks; those of buffers always are.
+    pub fn align(&self, kind: &mut CommandKind) {
+        let CommandKind::Write { data, .. } = kind else { return };
+        let is_aligned =
+            |bytes: &Bytes| (bytes.as_ptr() as usize | bytes.len()).is_multiple_of(self.memory_align);
+        if self.is_direct && !data.iter().all(is_aligned) {
+            let gathered = Buf::copy_of(&data.concat());
+            data.clear();
+            data.push(gathered.freeze());
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -141,14 +155,23 @@ impl MediaFile {
     }
 
     /// Carries out one command on the calling thread, which waits for it. For the control thread: formatting,
-    /// inspecting. Returns the bytes moved and the buffer.
-    pub fn run_now(&self, mut kind: CommandKind) -> (Result<usize, MediaError>, Option<Buf>) {
-        let result = self.run_checked(&mut kind).map_err(classify);
-        let buf = match payload_of(kind) {
-            Payload::Buf(buf) => Some(buf),
-            _ => None,
-        };
-        (result, buf)
+    /// inspecting. Returns the bytes moved; a read's buffers are filled then.
+    pub fn run_now(&self, kind: &mut CommandKind) -> Result<usize, MediaError> {
+        self.run_checked(kind).map_err(classify)
+    }
+
+    /// The bytes from `offset_bytes`, read as [`MediaFile::run_now`] does.
+    pub fn read_now(&self, offset_bytes: u64, length_bytes: usize) -> Result<Buf, MediaError> {
+        self.read_checked(offset_bytes, length_bytes).map_err(classify)
+    }
+
+    fn read_checked(&self, offset_bytes: u64, length_bytes: usize) -> Result<Buf, Errno> {
+        let mut kind = CommandKind::read(offset_bytes, Buf::for_overwrite(length_bytes));
+        self.run_checked(&mut kind)?;
+        match kind {
+            CommandKind::Read { mut bufs, .. } => bufs.pop().ok_or(Errno::IO),
+            _ => Err(Errno::IO),
+        }
     }
 
     /// What the file holds already (a file system, a partition table ...), or nothing known.
@@ -162,8 +185,7 @@ impl MediaFile {
         let granule = PAGE_BYTES as u64;
         let start = offset_bytes / granule * granule;
         let end = (offset_bytes + length_bytes as u64).next_multiple_of(granule).min(self.size_bytes());
-        let mut kind = CommandKind::Read { offset_bytes: start, buf: Buf::zeroed((end - start) as usize) };
-        let result = self.run_checked(&mut kind);
+        let result = self.read_checked(start, (end - start) as usize);
         let fault = |errno| {
             let text = format!("Cannot read {length_bytes} bytes at offset {offset_bytes}; check the device");
             let fault = MediaFault::system(text, errno);
@@ -172,12 +194,9 @@ impl MediaFile {
                 None => fault,
             }
         };
-        result.map_err(fault)?;
+        let buf = result.map_err(fault)?;
         let skip = (offset_bytes - start) as usize;
-        match payload_of(kind) {
-            Payload::Buf(buf) => Ok(buf.as_slice()[skip..skip + length_bytes].to_vec()),
-            _ => Err(fault(Errno::IO)),
-        }
+        Ok(buf.as_slice()[skip..skip + length_bytes].to_vec())
     }
 
     fn run_checked(&self, kind: &mut CommandKind) -> Result<usize, Errno> {
@@ -185,20 +204,21 @@ impl MediaFile {
             return outcome;
         }
         match &self.store {
-            Store::Real(real) => blocking::carry_out(real, kind),
+            Store::Real(real) => {
+                real.align(kind);
+                blocking::carry_out(real, kind)
+            }
             Store::Memory(memory) => memory.carry_out(kind),
         }
     }
 
     /// The outcome of a command that needs no device: one of no bytes, or one that no device may see.
     pub(crate) fn check(&self, kind: &CommandKind) -> Option<Result<usize, Errno>> {
-        let (offset_bytes, length_bytes, writes) = match kind {
-            CommandKind::Flush => return None,
-            CommandKind::Read { offset_bytes, buf } => (*offset_bytes, buf.len() as u64, false),
-            CommandKind::Write { offset_bytes, buf } => (*offset_bytes, buf.len() as u64, true),
-            CommandKind::Trim { offset_bytes, length_bytes }
-            | CommandKind::WriteZeroes { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes, true),
-        };
+        if matches!(kind, CommandKind::Flush) {
+            return None;
+        }
+        let (offset_bytes, length_bytes) = kind.range();
+        let writes = !matches!(kind, CommandKind::Read { .. });
         let inside = offset_bytes.checked_add(length_bytes).is_some_and(|end| end <= self.size_bytes());
         if !inside {
             return Some(Err(Errno::IO));
@@ -219,14 +239,10 @@ impl MediaFile {
     /// When the modelled device would finish this command, if there is one.
     pub(crate) fn due(&self, kind: &CommandKind) -> Option<Instant> {
         let delay = self.delay.as_ref()?;
+        let (offset_bytes, length_bytes) = kind.range();
         Some(delay.due(match kind {
-            CommandKind::Read { offset_bytes, buf } | CommandKind::Write { offset_bytes, buf } => {
-                Access::Transfer { offset_bytes: *offset_bytes, length_bytes: buf.len() as u64 }
-            }
-            CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
-                Access::Transfer { offset_bytes: *offset_bytes, length_bytes: *length_bytes }
-            }
             CommandKind::Flush | CommandKind::Trim { .. } => Access::Flush,
+            _ => Access::Transfer { offset_bytes, length_bytes },
         }))
     }
 
@@ -248,11 +264,13 @@ fn open_real(path: &Path, options: &OpenOptions) -> Result<RealFile, MediaFault>
     let flags = open_flags(options, is_block_device);
     let want_direct = options.direct != Direct::Off;
     let mut opened = open_with(path, flags, want_direct)?;
-    let (size_bytes, logical_block_bytes) = loop {
+    let (size_bytes, alignment) = loop {
         let size_bytes = measure(&opened.0, is_block_device, options.create_size)?;
         match (opened.1, direct_alignment(&opened.0, is_block_device, size_bytes)) {
-            (false, _) => break (size_bytes, SECTOR_BYTES),
-            (true, Some(block)) if size_bytes.is_multiple_of(u64::from(block)) => break (size_bytes, block),
+            (false, _) => break (size_bytes, Alignment::NONE),
+            (true, Some(found)) if size_bytes.is_multiple_of(found.logical_block_bytes.into()) => {
+                break (size_bytes, found);
+            }
             (true, _) if options.direct == Direct::Require => return Err(no_direct()),
             (true, _) => {
                 // Closed first: a claim on a block device would stand in its own way.
@@ -275,10 +293,11 @@ fn open_real(path: &Path, options: &OpenOptions) -> Result<RealFile, MediaFault>
     Ok(RealFile {
         fd,
         is_block_device,
-        logical_block_bytes,
+        logical_block_bytes: alignment.logical_block_bytes,
         path,
         size_bytes,
         is_direct,
+        memory_align: alignment.memory_bytes,
         writable: options.write,
     })
 }
@@ -399,24 +418,46 @@ fn measure(fd: &OwnedFd, is_block_device: bool, wanted: Option<u64>) -> Result<u
     }
 }
 
-/// The granule of direct I/O on this file, or none if it does not work with page-aligned buffers.
-fn direct_alignment(fd: &OwnedFd, is_block_device: bool, size_bytes: u64) -> Option<u32> {
+/// What direct I/O asks for.
+struct Alignment {
+    /// Of offsets and lengths.
+    logical_block_bytes: u32,
+    /// Of memory.
+    memory_bytes: usize,
+}
+
+impl Alignment {
+    /// Without direct I/O.
+    const NONE: Alignment = Alignment { logical_block_bytes: SECTOR_BYTES, memory_bytes: 1 };
+
+    /// What is not told of memory is taken to be the same as for offsets.
+    fn of_block(block: u32) -> Alignment {
+        let logical_block_bytes = block.max(SECTOR_BYTES);
+        Alignment { logical_block_bytes, memory_bytes: logical_block_bytes as usize }
+    }
+}
+
+/// The alignment of direct I/O on this file, or none if it does not work with page-aligned buffers.
+fn direct_alignment(fd: &OwnedFd, is_block_device: bool, size_bytes: u64) -> Option<Alignment> {
     let page = PAGE_BYTES as u32;
     if let Ok(found) = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         && found.stx_mask & StatxFlags::DIOALIGN.bits() != 0
     {
         let (offset, memory) = (found.stx_dio_offset_align, found.stx_dio_mem_align);
-        return (offset.is_power_of_two() && offset <= page && memory <= page)
-            .then_some(offset.max(SECTOR_BYTES));
+        // Each part of a vectored write is a whole number of sectors, but perhaps not of logical blocks.
+        let memory_bytes = memory.max(SECTOR_BYTES) as usize;
+        return (offset.is_power_of_two() && offset <= page && memory.is_power_of_two() && memory <= page)
+            .then(|| Alignment { memory_bytes, ..Alignment::of_block(offset) });
     }
     if is_block_device && let Ok(block) = ioctl_blksszget(fd) {
-        return (block.is_power_of_two() && block <= page).then_some(block.max(SECTOR_BYTES));
+        return (block.is_power_of_two() && block <= page).then(|| Alignment::of_block(block));
     }
     let mut buf = Buf::zeroed(PAGE_BYTES);
-    [SECTOR_BYTES, page].into_iter().find(|granule| {
+    let works = |granule: &u32| {
         let length = *granule as usize;
         u64::from(*granule) <= size_bytes && pread(fd, &mut buf.as_mut_slice()[..length], 0).is_ok()
-    })
+    };
+    [SECTOR_BYTES, page].into_iter().find(works).map(Alignment::of_block)
 }
 
 fn claim(fd: &OwnedFd) -> Result<(), MediaFault> {

@@ -25,14 +25,22 @@ impl MemoryFile {
         // A panic elsewhere cannot leave plain bytes half-valid, so a poisoned lock is still good.
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         match kind {
-            CommandKind::Read { offset_bytes, buf } => {
-                let from = range(&mut bytes, *offset_bytes, buf.len() as u64)?;
-                buf.as_mut_slice().copy_from_slice(from);
-                Ok(buf.len())
+            CommandKind::Read { offset_bytes, bufs } => {
+                let mut moved = 0;
+                for buf in bufs {
+                    let from = range(&mut bytes, *offset_bytes + moved as u64, buf.len() as u64)?;
+                    buf.as_mut_slice().copy_from_slice(from);
+                    moved += buf.len();
+                }
+                Ok(moved)
             }
-            CommandKind::Write { offset_bytes, buf } => {
-                range(&mut bytes, *offset_bytes, buf.len() as u64)?.copy_from_slice(buf.as_slice());
-                Ok(buf.len())
+            CommandKind::Write { offset_bytes, data } => {
+                let mut moved = 0;
+                for part in data {
+                    range(&mut bytes, *offset_bytes + moved as u64, part.len() as u64)?.copy_from_slice(part);
+                    moved += part.len();
+                }
+                Ok(moved)
             }
             CommandKind::Flush => Ok(0),
             CommandKind::Trim { offset_bytes, length_bytes }

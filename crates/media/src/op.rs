@@ -1,10 +1,12 @@
-//! The vocabulary of a driver: operations in, completions out. Every buffer moves in with its operation
-//! and comes back with its completion.
+//! The vocabulary of a driver beside [`CommandKind`], which is what files are asked to do: sockets' operations, and
+//! completions. Every buffer moves in with its operation and comes back with its completion.
 
-use lode_types::Buf;
-use lode_types::{CommandKind, MediaError};
+use lode_types::{Buf, Bufs, Bytes, CommandKind, MediaError};
 
 use crate::table::Key;
+
+/// Slices of memory that the kernel takes in one call (`UIO_MAXIOV`); the rest follows in the next.
+pub(crate) const MAX_VECTORS: usize = 1024;
 
 /// A file added to a driver. Finds nothing once the file is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,124 +16,72 @@ pub struct FileId(pub(crate) Key);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId(pub(crate) Key);
 
-/// One of the buffers of a [`Op::Send`].
-#[derive(Debug)]
-pub enum Piece {
-    /// Plain bytes, such as a reply's header.
-    Bytes(Vec<u8>),
-    /// A device buffer, such as a read's data.
-    Buf(Buf),
+/// What is sent at once: short texts, such as headers, which share one buffer, and shared bytes between them, such as the
+/// data of reads, which are sent from where they are. Memory is kept for the next message.
+#[derive(Debug, Default)]
+pub struct Message {
+    text: Vec<u8>,
+    /// Shared bytes, and the length of the text before them.
+    data: Vec<(usize, Bytes)>,
 }
 
-impl Piece {
-    /// The bytes to send.
-    pub fn as_slice(&self) -> &[u8] {
-        match self {
-            Piece::Bytes(bytes) => bytes,
-            Piece::Buf(buf) => buf.as_slice(),
-        }
+impl Message {
+    /// A message of text alone.
+    pub fn of_text(text: &[u8]) -> Message {
+        Message { text: text.to_vec(), data: Vec::new() }
     }
-}
 
-impl From<Vec<u8>> for Piece {
-    fn from(bytes: Vec<u8>) -> Piece {
-        Piece::Bytes(bytes)
+    /// The text so far, to append to.
+    pub fn text(&mut self) -> &mut Vec<u8> {
+        &mut self.text
     }
-}
 
-impl From<Buf> for Piece {
-    fn from(buf: Buf) -> Piece {
-        Piece::Buf(buf)
+    /// Appends shared bytes.
+    pub fn push(&mut self, bytes: Bytes) {
+        self.data.push((self.text.len(), bytes));
     }
-}
 
-/// One operation. Operations on a file run in any order; what must be ordered waits for a completion.
-/// On a socket, sends run in the order of submission, and so do receives.
-#[derive(Debug)]
-pub enum Op {
-    /// Fill the whole of `buf` from `offset_bytes`; reading beyond the file's size fails.
-    Read {
-        /// From which file.
-        file: FileId,
-        /// First byte in the file.
-        offset_bytes: u64,
-        /// Where the bytes go; its length is the length of the read.
-        buf: Buf,
-    },
-    /// Write the whole of `buf` at `offset_bytes`; writing beyond the file's size fails.
-    Write {
-        /// To which file.
-        file: FileId,
-        /// First byte in the file.
-        offset_bytes: u64,
-        /// The bytes.
-        buf: Buf,
-    },
-    /// Make every write that completed before this operation was submitted durable.
-    Flush {
-        /// Which file.
-        file: FileId,
-    },
-    /// The bytes are no longer needed. Advisory: a device that cannot trim answers with success.
-    Trim {
-        /// Which file.
-        file: FileId,
-        /// First byte in the file.
-        offset_bytes: u64,
-        /// Number of bytes; only the whole logical blocks among them are trimmed.
-        length_bytes: u64,
-    },
-    /// The bytes must read back as zeroes.
-    WriteZeroes {
-        /// Which file.
-        file: FileId,
-        /// First byte in the file.
-        offset_bytes: u64,
-        /// Number of bytes.
-        length_bytes: u64,
-    },
-    /// Receive between one byte and `buf.len()` bytes into the start of `buf`. Zero bytes: the peer closed.
-    Recv {
-        /// From which socket.
-        socket: SocketId,
-        /// Room for the bytes: its length counts, not its capacity.
-        buf: Vec<u8>,
-    },
-    /// Send all bytes of all pieces, in order. Completes when the kernel has taken the last one.
-    Send {
-        /// To which socket.
-        socket: SocketId,
-        /// What to send.
-        bufs: Vec<Piece>,
-    },
-}
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.text.len() + self.data.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+    }
 
-impl Op {
-    /// The operation that carries out an engine's command on `file`.
-    pub fn for_file(file: FileId, kind: CommandKind) -> Op {
-        match kind {
-            CommandKind::Read { offset_bytes, buf } => Op::Read { file, offset_bytes, buf },
-            CommandKind::Write { offset_bytes, buf } => Op::Write { file, offset_bytes, buf },
-            CommandKind::Flush => Op::Flush { file },
-            CommandKind::Trim { offset_bytes, length_bytes } => Op::Trim { file, offset_bytes, length_bytes },
-            CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
-                Op::WriteZeroes { file, offset_bytes, length_bytes }
-            }
-        }
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.data.is_empty()
+    }
+
+    /// Empties it. A text buffer of more than `most_text_bytes` is given up.
+    pub fn clear(&mut self, most_text_bytes: usize) {
+        self.text.clear();
+        self.text.shrink_to(most_text_bytes);
+        self.data.clear();
+    }
+
+    /// All of it, in order. No slice is empty.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let end = (self.text.len(), &[][..]);
+        let data = self.data.iter().map(|(at, bytes)| (*at, &bytes[..])).chain([end]);
+        let pieces = data.scan(0, |from, (to, bytes)| {
+            let text = &self.text[*from..to];
+            *from = to;
+            Some([text, bytes])
+        });
+        pieces.flatten().filter(|bytes| !bytes.is_empty())
     }
 }
 
 /// The buffers of an operation, handed back.
 #[derive(Debug)]
 pub enum Payload {
-    /// The operation had none.
+    /// The operation had none, or was a write.
     None,
-    /// The buffer of a read or write.
-    Buf(Buf),
+    /// The buffers of a read.
+    Bufs(Bufs),
     /// The buffer of a receive.
-    Bytes(Vec<u8>),
-    /// The pieces of a send.
-    Pieces(Vec<Piece>),
+    Buf(Buf),
+    /// The message of a send.
+    Message(Message),
 }
 
 /// The end of an operation.
@@ -139,8 +89,8 @@ pub enum Payload {
 pub struct Done {
     /// What the operation was submitted with.
     pub token: u64,
-    /// Bytes moved (0 for flush, trim and write-zeroes), or why it failed. After a failed read the
-    /// buffer's bytes mean nothing; after a failed send nobody knows how much the peer has seen.
+    /// Bytes moved (0 for flush, trim and write-zeroes), or why it failed. A read that ended well has filled its buffers.
+    /// After a failed read their bytes mean nothing; after a failed send nobody knows how much the peer has seen.
     pub result: Result<usize, MediaError>,
     /// The operating system's error number behind a failure, for the log.
     pub os_error: Option<i32>,
@@ -148,10 +98,30 @@ pub struct Done {
     pub payload: Payload,
 }
 
-/// The buffer of a file command, as a payload.
+/// The buffers of a file command, as a payload.
 pub(crate) fn payload_of(kind: CommandKind) -> Payload {
-    match kind {
-        CommandKind::Read { buf, .. } | CommandKind::Write { buf, .. } => Payload::Buf(buf),
-        CommandKind::Flush | CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => Payload::None,
+    if let CommandKind::Read { bufs, .. } = kind { Payload::Bufs(bufs) } else { Payload::None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_sent_in_order() {
+        let mut message = Message::default();
+        assert!(message.is_empty());
+        message.push(Bytes::from_static(b"ab"));
+        message.text().extend_from_slice(b"cde");
+        message.push(Bytes::from_static(b"f"));
+        message.push(Bytes::from_static(b"gh"));
+        message.text().extend_from_slice(b"ij");
+        let whole = b"abcdefghij";
+        assert_eq!(message.len(), whole.len());
+        let slices: Vec<&[u8]> = message.slices().collect();
+        assert_eq!(slices.concat(), whole);
+        assert!(slices.iter().all(|slice| !slice.is_empty()));
+        message.clear(1);
+        assert!(message.is_empty() && message.slices().next().is_none());
     }
 }

@@ -1,18 +1,19 @@
 //! What all drivers have in common: the tables of files and sockets, the checks before a command reaches a
 //! device, memory files, and the waiting. It must not know how bytes are moved.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lode_types::CommandKind;
+use lode_types::{Buf, CommandKind};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 use crate::driver::Driver;
 use crate::error::MediaFault;
 use crate::file::{MediaFile, Store};
-use crate::op::{Done, FileId, Op, Payload, SocketId, payload_of};
+use crate::op::{Done, FileId, Message, Payload, SocketId, payload_of};
 use crate::outbox::Outbox;
 use crate::pool::FileJob;
 use crate::socket::{RecvJob, SendJob, Socket};
@@ -52,55 +53,6 @@ impl<B: Backend> Port<B> {
         Port { backend, files: Table::new(), sockets: Table::new(), outbox: Outbox::default() }
     }
 
-    fn submit_file(&mut self, token: u64, file: FileId, mut kind: CommandKind) {
-        let Some(file) = self.files.get(file.0) else {
-            return self.outbox.finish(token, None, Err(Errno::NODEV), payload_of(kind));
-        };
-        if let Some(outcome) = file.check(&kind) {
-            return self.outbox.finish(token, None, outcome, payload_of(kind));
-        }
-        let due = file.due(&kind);
-        match file.store() {
-            Store::Real(file) => {
-                self.backend.start_file(FileJob { token, due, file: Arc::clone(file), kind })
-            }
-            Store::Memory(memory) => {
-                let outcome = memory.carry_out(&mut kind);
-                self.outbox.finish(token, due, outcome, payload_of(kind));
-            }
-        }
-    }
-
-    fn submit_recv(&mut self, token: u64, socket: SocketId, buf: Vec<u8>) {
-        let refused =
-            |errno, outbox: &mut Outbox, buf| outbox.finish(token, None, Err(errno), Payload::Bytes(buf));
-        let Some(socket) = self.sockets.get(socket.0) else {
-            return refused(Errno::CANCELED, &mut self.outbox, buf);
-        };
-        if buf.is_empty() {
-            // Its completion could not be told from the peer's closing.
-            return refused(Errno::INVAL, &mut self.outbox, buf);
-        }
-        if let Some(job) = socket.admit_recv(RecvJob { token, buf }) {
-            self.backend.start_recv(Rc::clone(socket), job);
-        }
-    }
-
-    fn submit_send(&mut self, token: u64, socket: SocketId, job: SendJob) {
-        let refusal = match self.sockets.get(socket.0) {
-            None => Err(Errno::CANCELED),
-            Some(socket) if socket.is_broken() => Err(Errno::PIPE),
-            Some(_) if job.total_bytes == 0 => Ok(0),
-            Some(socket) => {
-                if let Some(job) = socket.admit_send(job) {
-                    self.backend.start_send(Rc::clone(socket), job);
-                }
-                return;
-            }
-        };
-        self.outbox.finish(token, None, refusal, Payload::Pieces(job.pieces));
-    }
-
     /// How long the backend may sleep: until the deadline, or the next completion held back is due.
     fn pause(&self, deadline: Option<Instant>) -> Option<Duration> {
         let until = match (deadline, self.outbox.next_due()) {
@@ -136,24 +88,55 @@ impl<B: Backend> Driver for Port<B> {
         }
     }
 
-    fn submit(&mut self, token: u64, op: Op) {
-        match op {
-            Op::Read { file, offset_bytes, buf } => {
-                self.submit_file(token, file, CommandKind::Read { offset_bytes, buf });
-            }
-            Op::Write { file, offset_bytes, buf } => {
-                self.submit_file(token, file, CommandKind::Write { offset_bytes, buf });
-            }
-            Op::Flush { file } => self.submit_file(token, file, CommandKind::Flush),
-            Op::Trim { file, offset_bytes, length_bytes } => {
-                self.submit_file(token, file, CommandKind::Trim { offset_bytes, length_bytes });
-            }
-            Op::WriteZeroes { file, offset_bytes, length_bytes } => {
-                self.submit_file(token, file, CommandKind::WriteZeroes { offset_bytes, length_bytes });
-            }
-            Op::Recv { socket, buf } => self.submit_recv(token, socket, buf),
-            Op::Send { socket, bufs } => self.submit_send(token, socket, SendJob::new(token, bufs)),
+    fn submit(&mut self, token: u64, file: FileId, mut kind: CommandKind) {
+        let Some(file) = self.files.get(file.0) else {
+            return self.outbox.finish(token, None, Err(Errno::NODEV), payload_of(kind));
+        };
+        if let Some(outcome) = file.check(&kind) {
+            return self.outbox.finish(token, None, outcome, payload_of(kind));
         }
+        let due = file.due(&kind);
+        match file.store() {
+            Store::Real(file) => {
+                file.align(&mut kind);
+                self.backend.start_file(FileJob { token, due, file: Arc::clone(file), kind });
+            }
+            Store::Memory(memory) => {
+                let outcome = memory.carry_out(&mut kind);
+                self.outbox.finish(token, due, outcome, payload_of(kind));
+            }
+        }
+    }
+
+    fn receive(&mut self, token: u64, socket: SocketId, buf: Buf, range: Range<usize>, all: bool) {
+        let refused =
+            |errno, outbox: &mut Outbox, buf| outbox.finish(token, None, Err(errno), Payload::Buf(buf));
+        let Some(socket) = self.sockets.get(socket.0) else {
+            return refused(Errno::CANCELED, &mut self.outbox, buf);
+        };
+        if range.is_empty() || range.end > buf.len() {
+            // The completion of an empty one could not be told from the peer's closing.
+            return refused(Errno::INVAL, &mut self.outbox, buf);
+        }
+        if let Some(job) = socket.admit_recv(RecvJob { token, buf, range, all, received_bytes: 0 }) {
+            self.backend.start_recv(Rc::clone(socket), job);
+        }
+    }
+
+    fn send(&mut self, token: u64, socket: SocketId, message: Message) {
+        let job = SendJob::new(token, message);
+        let refusal = match self.sockets.get(socket.0) {
+            None => Err(Errno::CANCELED),
+            Some(socket) if socket.is_broken() => Err(Errno::PIPE),
+            Some(_) if job.total_bytes == 0 => Ok(0),
+            Some(socket) => {
+                if let Some(job) = socket.admit_send(job) {
+                    self.backend.start_send(Rc::clone(socket), job);
+                }
+                return;
+            }
+        };
+        self.outbox.finish(token, None, refusal, Payload::Message(job.message));
     }
 
     fn wait(&mut self, timeout: Option<Duration>, done: &mut Vec<Done>) -> Result<(), MediaFault> {

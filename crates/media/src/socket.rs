@@ -3,41 +3,61 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::ops::Range;
 
+use lode_types::Buf;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 
-use crate::op::{Payload, Piece};
+use crate::op::{Message, Payload};
 use crate::outbox::Outbox;
 
 pub(crate) struct RecvJob {
     pub token: u64,
-    pub buf: Vec<u8>,
+    pub buf: Buf,
+    /// Where in the buffer the bytes go.
+    pub range: Range<usize>,
+    /// Whether less than the range will not do.
+    pub all: bool,
+    /// Bytes that came in so far.
+    pub received_bytes: usize,
+}
+
+impl RecvJob {
+    /// What is still to be filled.
+    pub fn rest(&mut self) -> &mut [u8] {
+        &mut self.buf.as_mut_slice()[self.range.start + self.received_bytes..self.range.end]
+    }
+
+    /// Notes what came in. True: the receive is over.
+    pub fn note(&mut self, received_bytes: usize) -> bool {
+        self.received_bytes += received_bytes;
+        received_bytes == 0 || !self.all || self.received_bytes == self.range.len()
+    }
 }
 
 pub(crate) struct SendJob {
     pub token: u64,
-    pub pieces: Vec<Piece>,
+    pub message: Message,
     /// Bytes that the kernel has taken so far.
     pub sent_bytes: usize,
     pub total_bytes: usize,
 }
 
 impl SendJob {
-    pub fn new(token: u64, pieces: Vec<Piece>) -> SendJob {
-        let total_bytes = pieces.iter().map(|piece| piece.as_slice().len()).sum();
-        SendJob { token, pieces, sent_bytes: 0, total_bytes }
+    pub fn new(token: u64, message: Message) -> SendJob {
+        let total_bytes = message.len();
+        SendJob { token, message, sent_bytes: 0, total_bytes }
     }
 
     /// The slices not sent yet, in order.
     pub fn rest(&self) -> impl Iterator<Item = &[u8]> {
         let mut skip = self.sent_bytes;
-        self.pieces.iter().filter_map(move |piece| {
-            let bytes = piece.as_slice();
-            let skipped = skip.min(bytes.len());
+        self.message.slices().filter_map(move |bytes| {
+            let skipped = bytes.len().min(skip);
             skip -= skipped;
-            Some(&bytes[skipped..]).filter(|bytes| !bytes.is_empty())
+            (skipped < bytes.len()).then(|| &bytes[skipped..])
         })
     }
 }
@@ -103,17 +123,12 @@ impl Socket {
     }
 
     /// Reports the end of the receive under way and returns the next one to begin.
-    pub fn end_recv(
-        &self,
-        job: RecvJob,
-        result: Result<usize, Errno>,
-        outbox: &mut Outbox,
-    ) -> Option<RecvJob> {
-        let result = match result {
+    pub fn end_recv(&self, job: RecvJob, result: Result<(), Errno>, outbox: &mut Outbox) -> Option<RecvJob> {
+        let result = match result.map(|()| job.received_bytes) {
             Ok(0) if self.removed.get() => Err(Errno::CANCELED),
             result => result,
         };
-        outbox.finish(job.token, None, result, Payload::Bytes(job.buf));
+        outbox.finish(job.token, None, result, Payload::Buf(job.buf));
         self.receiving.borrow_mut().release()
     }
 
@@ -125,14 +140,14 @@ impl Socket {
             result => result,
         };
         self.broken.set(self.broken.get() || result.is_err());
-        outbox.finish(job.token, None, result.map(|()| job.total_bytes), Payload::Pieces(job.pieces));
+        outbox.finish(job.token, None, result.map(|()| job.total_bytes), Payload::Message(job.message));
         let mut sending = self.sending.borrow_mut();
         let next = sending.release();
         if !self.broken.get() {
             return next;
         }
         for job in next.into_iter().chain(sending.waiting.drain(..)) {
-            outbox.finish(job.token, None, Err(Errno::PIPE), Payload::Pieces(job.pieces));
+            outbox.finish(job.token, None, Err(Errno::PIPE), Payload::Message(job.message));
         }
         sending.busy = false;
         None

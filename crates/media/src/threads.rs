@@ -11,14 +11,12 @@ use rustix::io::{Errno, ioctl_fionbio, read};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 
 use crate::error::MediaFault;
+use crate::op::MAX_VECTORS;
 use crate::outbox::Outbox;
 use crate::pool::{FileJob, Pool};
 use crate::port::Backend;
 use crate::socket::{RecvJob, SendJob, Socket};
 use crate::waker::Waker;
-
-/// Slices handed to one `sendmsg`; the rest follows in the next.
-const MAX_SLICES: usize = 64;
 
 pub(crate) struct Threads {
     pool: Pool,
@@ -111,16 +109,23 @@ impl Drop for Threads {
 
 /// Receives what is there. Returns the job that waits for the socket next.
 fn go_on_receiving(socket: &Socket, mut job: RecvJob, outbox: &mut Outbox) -> Option<RecvJob> {
-    match recv(&socket.fd, &mut job.buf[..], RecvFlags::empty()) {
-        Err(Errno::AGAIN | Errno::INTR) => Some(job),
-        outcome => socket.end_recv(job, outcome.map(|(received, _)| received), outbox),
+    loop {
+        match recv(&socket.fd, job.rest(), RecvFlags::empty()) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Some(job),
+            Err(errno) => return socket.end_recv(job, Err(errno), outbox),
+            Ok((received_bytes, _)) if job.note(received_bytes) => {
+                return socket.end_recv(job, Ok(()), outbox);
+            }
+            Ok(_) => {}
+        }
     }
 }
 
 /// Sends what the kernel takes. Returns the job that waits for the socket next.
 fn go_on_sending(socket: &Socket, mut job: SendJob, outbox: &mut Outbox) -> Option<SendJob> {
     while job.sent_bytes < job.total_bytes {
-        let slices: Vec<IoSlice<'_>> = job.rest().take(MAX_SLICES).map(IoSlice::new).collect();
+        let slices: Vec<IoSlice<'_>> = job.rest().take(MAX_VECTORS).map(IoSlice::new).collect();
         let mut control = SendAncillaryBuffer::default();
         match sendmsg(&socket.fd, &slices, &mut control, SendFlags::NOSIGNAL) {
             Ok(sent) => job.sent_bytes += sent,

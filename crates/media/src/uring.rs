@@ -17,7 +17,7 @@ use rustix::io::{Errno, ioctl_fionbio};
 
 use self::flight::{Flight, Frame, Transfer};
 use crate::error::{FaultKind, MediaFault};
-use crate::op::Payload;
+use crate::op::{Payload, payload_of};
 use crate::outbox::Outbox;
 use crate::pool::{FileJob, Pool};
 use crate::port::Backend;
@@ -231,7 +231,8 @@ impl Uring {
         let Some(flight) = self.flights.get_mut(key) else { return };
         let unfinished = match (&mut *flight, result) {
             (_, Err(Errno::INTR | Errno::AGAIN)) => true,
-            (_, Err(_)) | (Flight::Flush { .. } | Flight::Recv { .. }, Ok(_)) => false,
+            (_, Err(_)) | (Flight::Flush { .. }, Ok(_)) => false,
+            (Flight::Recv { job, .. }, Ok(received)) => !job.note(received),
             (Flight::Transfer { .. } | Flight::Send { .. }, Ok(0)) => {
                 // The file was cut short since it was opened.
                 result = Err(Errno::IO);
@@ -239,7 +240,7 @@ impl Uring {
             }
             (Flight::Transfer { at, .. }, Ok(moved)) => {
                 at.moved_bytes += moved;
-                at.moved_bytes < at.buf.len()
+                at.moved_bytes < at.total_bytes
             }
             (Flight::Send { job, .. }, Ok(sent)) => {
                 job.sent_bytes += sent;
@@ -257,11 +258,11 @@ impl Uring {
     fn report(&mut self, flight: Flight, result: Result<usize, Errno>, outbox: &mut Outbox) {
         match flight {
             Flight::Transfer { token, due, at, .. } => {
-                outbox.finish(token, due, result.map(|_| at.moved_bytes), Payload::Buf(at.buf));
+                outbox.finish(token, due, result.map(|_| at.moved_bytes), payload_of(at.kind));
             }
             Flight::Flush { token, due, .. } => outbox.finish(token, due, result, Payload::None),
             Flight::Recv { socket, job } => {
-                if let Some(job) = socket.end_recv(job, result, outbox) {
+                if let Some(job) = socket.end_recv(job, result.map(drop), outbox) {
                     self.start_recv(socket, job);
                 }
             }
@@ -305,13 +306,9 @@ impl Backend for Uring {
 
     fn start_file(&mut self, job: FileJob) {
         let FileJob { token, due, file, kind } = job;
-        let transfer = |write, offset_bytes, buf| Transfer { write, offset_bytes, buf, moved_bytes: 0 };
         let flight = match kind {
-            CommandKind::Read { offset_bytes, buf } => {
-                Flight::Transfer { token, due, file, at: transfer(false, offset_bytes, buf) }
-            }
-            CommandKind::Write { offset_bytes, buf } => {
-                Flight::Transfer { token, due, file, at: transfer(true, offset_bytes, buf) }
+            CommandKind::Read { .. } | CommandKind::Write { .. } => {
+                Flight::Transfer { token, due, file, at: Transfer::new(kind) }
             }
             CommandKind::Flush => Flight::Flush { token, due, file },
             CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => {

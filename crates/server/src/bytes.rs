@@ -14,18 +14,15 @@ impl Bytes for DeviceBytes<'_> {
     }
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        let kind = CommandKind::Read { offset_bytes, buf: Buf::zeroed(buf.len()) };
-        let (result, read) = self.0.run_now(kind);
-        result?;
-        buf.copy_from_slice(read.ok_or(MediaError::Io)?.as_slice());
+        buf.copy_from_slice(self.0.read_now(offset_bytes, buf.len())?.as_slice());
         Ok(())
     }
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
-        self.0.run_now(CommandKind::Write { offset_bytes, buf: Buf::copy_of(bytes) }).0.map(drop)
+        self.0.run_now(&mut CommandKind::write(offset_bytes, Buf::copy_of(bytes))).map(drop)
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
-        self.0.run_now(CommandKind::Flush).0.map(drop)
+        self.0.run_now(&mut CommandKind::Flush).map(drop)
     }
 }

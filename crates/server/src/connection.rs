@@ -5,17 +5,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lode_engine::GuestError;
-use lode_media::{Piece, SocketId};
+use lode_engine::{Buf, GuestError};
+use lode_media::{Message, SocketId};
 use lode_nbd::{Command, CommandError, ReplyEncoder, Transmission};
 
-use crate::volume::{Incoming, Pending, ReadData, cost_bytes};
+use crate::incoming::Incoming;
+use crate::volume::{Answered, cost_bytes};
 
-/// Bytes received at once: room for many small requests, or a piece of a large write.
+/// Bytes received at once: room for many small requests.
 pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
-/// Reads up to this length are copied behind their header, which is cheaper than to send them apart.
-const COPIED_BYTES: u32 = 16 << 10;
-/// A reply buffer larger than this is not kept for the next replies.
+/// Bytes received at once where another large write is likely to follow, whose bytes need not be copied then.
+const SHORT_RECEIVE_BYTES: usize = 4 << 10;
+/// Least rest of a write that is received where it belongs instead of being copied there.
+const DIRECT_BYTES: usize = 16 << 10;
+/// A buffer for the headers of replies that is larger than this is not kept for the next ones.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// One of the connections that a VM's disk may have. Gives its place back when dropped.
@@ -57,6 +60,21 @@ pub(crate) enum Stall {
     Volume,
 }
 
+/// Where bytes are being received to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Input,
+    Write,
+}
+
+/// A buffer to receive into.
+pub(crate) struct Receive {
+    pub buf: Buf,
+    pub range: Range<usize>,
+    /// Less than the range will not do.
+    pub all: bool,
+}
+
 /// A connection. See the module's documentation.
 pub(crate) struct Connection {
     pub socket: SocketId,
@@ -71,17 +89,19 @@ pub(crate) struct Connection {
     pub requests: u32,
     /// Whether it is in the shard's list of connections to look after.
     pub touched: bool,
-    pub receiving: bool,
-    input: Vec<u8>,
+    receiving: Option<Target>,
+    /// A large write ended, and nothing else came in since.
+    expects_large: bool,
+    input: Buf,
     unread: Range<usize>,
     /// Of requests that are not answered, or whose answers are not sent.
     in_flight_bytes: u64,
-    replies: Vec<Piece>,
+    replies: Message,
     replies_cost: u64,
     /// Cost of the answers that are being sent.
     sending_cost: Option<u64>,
-    /// An empty buffer for the next replies.
-    spare: Vec<u8>,
+    /// An empty message for the next replies.
+    spare: Message,
     _permit: Permit,
 }
 
@@ -95,8 +115,8 @@ impl Connection {
         early: &[u8],
         permit: Permit,
     ) -> Connection {
-        let mut input = vec![0; RECEIVE_BYTES.max(early.len())];
-        input[..early.len()].copy_from_slice(early);
+        let mut input = Buf::for_overwrite(RECEIVE_BYTES.max(early.len()));
+        input.as_mut_slice()[..early.len()].copy_from_slice(early);
         Connection {
             socket,
             volume,
@@ -107,14 +127,15 @@ impl Connection {
             incoming: None,
             requests: 0,
             touched: false,
-            receiving: false,
+            receiving: None,
+            expects_large: false,
             input,
             unread: 0..early.len(),
             in_flight_bytes: 0,
-            replies: Vec::new(),
+            replies: Message::default(),
             replies_cost: 0,
             sending_cost: None,
-            spare: Vec::new(),
+            spare: Message::default(),
             _permit: permit,
         }
     }
@@ -124,30 +145,48 @@ impl Connection {
     }
 
     /// The receive buffer and the part of it to parse, to be given back with [`Connection::end_parse`].
-    pub(crate) fn begin_parse(&mut self) -> (Vec<u8>, Range<usize>) {
-        (std::mem::take(&mut self.input), self.unread.clone())
+    pub(crate) fn begin_parse(&mut self) -> (Buf, Range<usize>) {
+        (std::mem::replace(&mut self.input, Buf::for_overwrite(0)), self.unread.clone())
     }
 
-    pub(crate) fn end_parse(&mut self, input: Vec<u8>, unread: Range<usize>) {
+    pub(crate) fn end_parse(&mut self, input: Buf, unread: Range<usize>) {
         self.input = input;
         self.unread = unread;
     }
 
-    /// Takes a buffer with `length` bytes that came in.
-    pub(crate) fn received(&mut self, input: Vec<u8>, length: usize) {
-        self.receiving = false;
-        self.unread = 0..length.min(input.len());
-        self.input = input;
+    /// Takes back a buffer with `length` bytes that came in.
+    pub(crate) fn received(&mut self, buf: Buf, length: usize) {
+        match (self.receiving.take(), &mut self.incoming) {
+            (Some(Target::Write), Some(write)) => {
+                // As many as were asked for at most, which is no more than are due.
+                if self.transmission.payload_received(length as u32).is_ok() {
+                    write.received(buf, length);
+                }
+            }
+            // The write was given up.
+            (Some(Target::Write), None) => {}
+            _ => {
+                self.unread = 0..length.min(buf.len());
+                self.input = buf;
+            }
+        }
     }
 
-    /// The buffer for the next receive, if one is due.
-    pub(crate) fn next_receive(&mut self) -> Option<Vec<u8>> {
-        let due = self.phase == Phase::Open && !self.receiving && self.stall.is_none();
+    /// What is to be received next, if anything.
+    pub(crate) fn next_receive(&mut self) -> Option<Receive> {
+        let due = self.phase == Phase::Open && self.receiving.is_none() && self.stall.is_none();
         if !due || !self.unread.is_empty() {
             return None;
         }
-        self.receiving = true;
-        Some(std::mem::take(&mut self.input))
+        if let Some(write) = self.incoming.as_mut().filter(|write| write.room().len() >= DIRECT_BYTES) {
+            self.receiving = Some(Target::Write);
+            self.expects_large = true;
+            return Some(Receive { range: write.room(), buf: write.lend(), all: true });
+        }
+        self.receiving = Some(Target::Input);
+        let most = if std::mem::take(&mut self.expects_large) { SHORT_RECEIVE_BYTES } else { RECEIVE_BYTES };
+        let buf = std::mem::replace(&mut self.input, Buf::for_overwrite(0));
+        Some(Receive { range: 0..most, buf, all: false })
     }
 
     /// Notes a request that will be answered.
@@ -158,67 +197,41 @@ impl Connection {
     /// Appends an answer that is all header. `cost_bytes` was charged for its request.
     pub(crate) fn reply(&mut self, cost_bytes: u64, write: impl FnOnce(&ReplyEncoder, &mut Vec<u8>)) {
         self.replies_cost += cost_bytes;
-        let encoder = self.encoder;
-        write(&encoder, self.text());
+        write(&self.encoder, self.replies.text());
     }
 
     /// Appends the answer to a request that the engine has done.
-    pub(crate) fn answer(&mut self, done: Pending) {
-        let Pending { request, error, data, .. } = done;
-        let cost = cost_bytes(&request);
-        let (cookie, length) = (request.cookie, request.length_bytes);
-        if let Some(error) = error {
-            let (error, message) = explain(error);
-            return self.reply(cost, |encoder, out| encoder.error(out, cookie, error, message));
-        }
-        if request.command != Command::Read {
-            return self.reply(cost, |encoder, out| encoder.success(out, cookie));
-        }
-        self.reply(cost, |encoder, out| encoder.read_data(out, cookie, request.offset_bytes, length));
-        match data {
-            ReadData::One(buf) if length <= COPIED_BYTES => self.text().extend_from_slice(buf.as_slice()),
-            ReadData::One(buf) => self.replies.push(Piece::Buf(buf)),
-            ReadData::Many(bufs) => self.replies.extend(bufs.into_iter().flatten().map(Piece::Buf)),
-            ReadData::None => {}
-        }
-    }
-
-    /// The plain bytes at the end of the replies.
-    fn text(&mut self) -> &mut Vec<u8> {
-        if !matches!(self.replies.last(), Some(Piece::Bytes(_))) {
-            self.replies.push(Piece::Bytes(std::mem::take(&mut self.spare)));
-        }
-        match self.replies.last_mut() {
-            Some(Piece::Bytes(bytes)) => bytes,
-            _ => unreachable!("plain bytes were put there"),
+    pub(crate) fn answer(&mut self, done: Answered) {
+        let Answered { request, result, .. } = done;
+        let (cost, cookie) = (cost_bytes(&request), request.cookie);
+        match result {
+            Err(error) => {
+                let (error, message) = explain(error);
+                self.reply(cost, |encoder, out| encoder.error(out, cookie, error, message));
+            }
+            Ok(data) if request.command == Command::Read => {
+                let (offset, length) = (request.offset_bytes, request.length_bytes);
+                self.reply(cost, |encoder, out| encoder.read_data(out, cookie, offset, length));
+                data.into_iter().for_each(|bytes| self.replies.push(bytes));
+            }
+            Ok(_) => self.reply(cost, |encoder, out| encoder.success(out, cookie)),
         }
     }
 
     /// The replies to send now, if there are any and none are under way.
-    pub(crate) fn next_send(&mut self) -> Option<Vec<Piece>> {
+    pub(crate) fn next_send(&mut self) -> Option<Message> {
         if self.phase == Phase::Dead || self.sending_cost.is_some() || self.replies.is_empty() {
             return None;
         }
         self.sending_cost = Some(std::mem::take(&mut self.replies_cost));
-        Some(std::mem::take(&mut self.replies))
+        Some(std::mem::replace(&mut self.replies, std::mem::take(&mut self.spare)))
     }
 
-    /// Takes back what was sent.
-    pub(crate) fn sent(&mut self, mut pieces: Vec<Piece>) {
+    /// Takes back what was sent; shared bytes are let go.
+    pub(crate) fn sent(&mut self, mut message: Message) {
         self.in_flight_bytes -= self.sending_cost.take().unwrap_or(0);
-        for piece in pieces.drain(..) {
-            if let Piece::Bytes(mut bytes) = piece
-                && bytes.capacity() <= KEPT_BYTES
-                && bytes.capacity() > self.spare.capacity()
-            {
-                bytes.clear();
-                self.spare = bytes;
-            }
-        }
-        if self.replies.is_empty() {
-            // Its capacity is worth keeping.
-            self.replies = pieces;
-        }
+        message.clear(KEPT_BYTES);
+        self.spare = message;
     }
 
     /// Whether every request was answered and every answer sent.
@@ -228,7 +241,7 @@ impl Connection {
 
     /// Whether nothing speaks of it any more.
     pub(crate) fn is_over(&self) -> bool {
-        let idle = self.requests == 0 && !self.receiving && self.sending_cost.is_none();
+        let idle = self.requests == 0 && self.receiving.is_none() && self.sending_cost.is_none();
         self.phase == Phase::Dead && idle
     }
 }

@@ -1,10 +1,12 @@
 //! From the bytes of a connection to requests of its VM's disk, up to the limits. It must not know sockets.
 
+use lode_engine::ByteList;
 use lode_nbd::{Command, Received};
 
 use crate::config::Limits;
 use crate::connection::{Connection, Phase, Stall};
-use crate::volume::{Incoming, PIECE_COST_BYTES, Volume, cost_bytes};
+use crate::incoming::Incoming;
+use crate::volume::{REQUEST_COST_BYTES, Volume, cost_bytes};
 
 /// Understands what came in on the connection with this key. Stops early when a limit is reached; the
 /// connection is stalled then.
@@ -15,6 +17,7 @@ pub(crate) fn take_requests(
     limits: &Limits,
     now_ns: u64,
 ) {
+    submit_write(connection, volume, key, now_ns);
     let (input, mut unread) = connection.begin_parse();
     while connection.phase == Phase::Open && !unread.is_empty() {
         connection.stall = stall(connection, volume, limits);
@@ -24,7 +27,7 @@ pub(crate) fn take_requests(
         if connection.stall.is_some() {
             break;
         }
-        match connection.transmission.advance(&input[unread.clone()]) {
+        match connection.transmission.advance(&input.as_slice()[unread.clone()]) {
             Ok((length, event)) => {
                 unread.start += length;
                 if let Some(event) = event {
@@ -43,18 +46,27 @@ pub(crate) fn take_requests(
     connection.end_parse(input, unread);
 }
 
-/// What keeps the next bytes from being taken, if anything does. Between the pieces of a write only the
-/// VM's limit counts: the write itself is already among what its connection has in flight.
+/// What keeps the next request from being taken, if anything does. One that has begun is taken as a whole.
 fn stall(connection: &Connection, volume: &Volume, limits: &Limits) -> Option<Stall> {
-    let between_requests = connection.transmission.payload_remaining_bytes() == 0;
-    let between_pieces = connection.incoming.as_ref().is_some_and(Incoming::is_between_pieces);
+    if connection.transmission.payload_remaining_bytes() > 0 {
+        return None;
+    }
     let in_flight = connection.in_flight_bytes();
-    if between_requests && in_flight > 0 && in_flight >= limits.connection_bytes {
+    if in_flight > 0 && in_flight >= limits.connection_bytes {
         return Some(Stall::Own);
     }
     let working = volume.working_bytes();
-    let full = working > 0 && working >= limits.vm_bytes;
-    ((between_requests || between_pieces) && full).then_some(Stall::Volume)
+    (working > 0 && working >= limits.vm_bytes).then_some(Stall::Volume)
+}
+
+/// Hands over the write that came in, if all of it is there.
+fn submit_write(connection: &mut Connection, volume: &mut Volume, key: usize, now_ns: u64) {
+    if let Some(write) = &mut connection.incoming
+        && let Some(data) = write.data()
+    {
+        volume.submit(key, &write.request, data, write.since_ns, now_ns);
+        connection.incoming = None;
+    }
 }
 
 fn take_event(
@@ -67,29 +79,28 @@ fn take_event(
     match event {
         Received::Request(request) if request.command == Command::Cache => {
             // A hint, which the schemes have no use for.
-            connection.charge(PIECE_COST_BYTES);
-            connection.reply(PIECE_COST_BYTES, |encoder, out| encoder.success(out, request.cookie));
+            connection.charge(REQUEST_COST_BYTES);
+            connection.reply(REQUEST_COST_BYTES, |encoder, out| encoder.success(out, request.cookie));
         }
         Received::Request(request) => {
             connection.charge(cost_bytes(&request));
             connection.requests += 1;
-            volume.submit(key, &request, now_ns);
+            volume.submit(key, &request, ByteList::new(), now_ns, now_ns);
         }
         Received::WriteStart(request) => {
             connection.charge(cost_bytes(&request));
             connection.requests += 1;
-            connection.incoming = Some(volume.begin_write(key, &request, now_ns));
+            connection.incoming = Some(Incoming::new(&request, now_ns));
         }
         Received::WriteData(bytes) => {
-            if let Some(mut write) = connection.incoming.take()
-                && !volume.write_bytes(&mut write, bytes, now_ns)
-            {
-                connection.incoming = Some(write);
+            if let Some(write) = &mut connection.incoming {
+                write.take(bytes);
             }
+            submit_write(connection, volume, key, now_ns);
         }
         Received::Refused { cookie, refusal } => {
-            connection.charge(PIECE_COST_BYTES);
-            connection.reply(PIECE_COST_BYTES, |encoder, out| encoder.refused(out, cookie, refusal));
+            connection.charge(REQUEST_COST_BYTES);
+            connection.reply(REQUEST_COST_BYTES, |encoder, out| encoder.refused(out, cookie, refusal));
         }
         Received::Disconnect => connection.phase = Phase::Ending,
     }

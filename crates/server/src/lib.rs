@@ -21,6 +21,7 @@ mod flushes;
 mod format;
 mod handshake;
 mod identity;
+mod incoming;
 mod intake;
 mod latency;
 mod listen;

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
-use lode_media::{AnyDriver, Done, Driver, MediaFault, Op, Payload};
+use lode_media::{AnyDriver, Done, Driver, MediaFault, Payload};
 use lode_nbd::{ReplyEncoder, Transmission};
 use rustix::fd::OwnedFd;
 use slab::Slab;
 
 use crate::config::Limits;
-use crate::connection::{Connection, Permit, Phase, Stall};
+use crate::connection::{Connection, Permit, Phase, Receive, Stall};
 use crate::intake::take_requests;
 use crate::start::Prepared;
 use crate::status::VmView;
-use crate::volume::{Pending, Volume};
+use crate::volume::{Answered, Volume};
 
 /// How often engines are told that time passes.
 const TICK: Duration = Duration::from_secs(1);
@@ -219,7 +219,7 @@ impl Shard {
                 self.volumes[(done.token >> VOLUME_SHIFT) as usize].complete(id, done);
             }
             RECEIVE => {
-                let Payload::Bytes(buf) = done.payload else { return };
+                let Payload::Buf(buf) = done.payload else { return };
                 self.touch(key);
                 self.connections[key].received(buf, done.result.unwrap_or(0));
                 match done.result {
@@ -229,10 +229,10 @@ impl Shard {
                 }
             }
             _ => {
-                let Payload::Pieces(pieces) = done.payload else { return };
+                let Payload::Message(message) = done.payload else { return };
                 self.touch(key);
                 let connection = &mut self.connections[key];
-                connection.sent(pieces);
+                connection.sent(message);
                 if done.result.is_err() {
                     self.kill(key);
                 } else if connection.stall == Some(Stall::Own) {
@@ -276,9 +276,7 @@ impl Shard {
         if connection.stall.take() == Some(Stall::Volume) {
             volume.stalled.retain(|other| *other != key);
         }
-        if let Some(write) = connection.incoming.take()
-            && volume.abandon(write)
-        {
+        if connection.incoming.take().is_some() {
             connection.requests -= 1;
         }
         self.touch(key);
@@ -305,9 +303,9 @@ impl Shard {
     fn pump(&mut self, at: usize) {
         self.volumes[at].note_shared_devices();
         self.volumes[at].advance_fence();
-        while let Some((id, op)) = self.volumes[at].next_command() {
+        while let Some((id, file, command)) = self.volumes[at].next_command() {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
-            self.driver.submit(token, op);
+            self.driver.submit(token, file, command);
         }
         let now_ns = self.clock(Instant::now());
         while let Some(done) = self.volumes[at].next_answer(now_ns) {
@@ -315,11 +313,11 @@ impl Shard {
         }
     }
 
-    fn answer(&mut self, done: Pending) {
+    fn answer(&mut self, done: Answered) {
         let key = done.connection;
         let connection = &mut self.connections[key];
         connection.requests -= 1;
-        if connection.phase != Phase::Dead && !done.abandoned {
+        if connection.phase != Phase::Dead {
             connection.answer(done);
         }
         self.touch(key);
@@ -346,13 +344,11 @@ impl Shard {
     fn advance(&mut self, key: usize) {
         let connection = &mut self.connections[key];
         connection.touched = false;
-        if let Some(bufs) = connection.next_send() {
-            let op = Op::Send { socket: connection.socket, bufs };
-            self.driver.submit(SEND << KIND_SHIFT | key as u64, op);
+        if let Some(message) = connection.next_send() {
+            self.driver.send(SEND << KIND_SHIFT | key as u64, connection.socket, message);
         }
-        if let Some(buf) = connection.next_receive() {
-            let op = Op::Recv { socket: connection.socket, buf };
-            self.driver.submit(RECEIVE << KIND_SHIFT | key as u64, op);
+        if let Some(Receive { buf, range, all }) = connection.next_receive() {
+            self.driver.receive(RECEIVE << KIND_SHIFT | key as u64, connection.socket, buf, range, all);
         }
         if connection.phase == Phase::Ending && connection.is_quiet() {
             connection.phase = Phase::Dead;

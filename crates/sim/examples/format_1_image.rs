@@ -102,8 +102,8 @@ fn cut_power(mut world: World, first_block: u64, wanted: impl Fn(&mut SimDisk) -
     for round in 0u64.. {
         let offset_bytes = (first_block + round % 10) * BLOCK;
         let buf = Buf::copy_of(&pattern(100 + (round % 100) as u8, BLOCK as usize));
-        let op = GuestOp::Write { offset_bytes, buf, fua: true };
-        world.submit(GuestRequest { token: round, op, last: true, now_ns: world.now_ns() });
+        let op = GuestOp::write(offset_bytes, buf, true);
+        world.submit(GuestRequest { token: round, op, now_ns: world.now_ns() });
         while world.take_events().is_empty() && world.step_or_tick() {
             for seed in 0..CUTS {
                 let mut cut = world.ssd.after_power_cut(&mut Rng::new(round * CUTS + seed));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use lode_engine::SharedDevice;
 use lode_store::{Bytes, StoreError, StoreView};
-use lode_types::{MediaError, Rng};
+use lode_types::{Buf, MediaError, Rng};
 
 const SECTOR: usize = 512;
 const SECTORS_PER_CHUNK: usize = 128;
@@ -89,6 +89,14 @@ impl SimDisk {
         let first = (offset_bytes / SECTOR as u64) as usize;
         for (i, to) in buf.chunks_exact_mut(SECTOR).enumerate() {
             to.copy_from_slice(self.sector(first + i));
+        }
+    }
+
+    /// Fills buffers, one after the other, with what a read would return now.
+    pub fn peek_into(&self, mut offset_bytes: u64, bufs: &mut [Buf]) {
+        for buf in bufs {
+            self.peek(offset_bytes, buf.as_mut_slice());
+            offset_bytes += buf.len() as u64;
         }
     }
 

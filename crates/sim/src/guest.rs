@@ -261,7 +261,7 @@ impl Guest {
             let fua = rng.chance(10);
             let write = self.model.submit(sectors.clone(), Change::Data);
             let buf = Buf::copy_of(&Model::contents(write, sectors));
-            (GuestOp::Write { offset_bytes, buf, fua }, Asked::Write { write, fua })
+            (GuestOp::write(offset_bytes, buf, fua), Asked::Write { write, fua })
         } else if kind < 95 {
             (GuestOp::Flush, Asked::Flush { mark: self.model.flush_mark() })
         } else if kind < 98 {
@@ -273,7 +273,7 @@ impl Guest {
             (GuestOp::Trim { offset_bytes, length_bytes }, Asked::Write { write, fua: false })
         };
         self.asked.insert(self.token, (asked, now_ns));
-        GuestRequest { token: self.token, op, last: true, now_ns: 0 }
+        GuestRequest { token: self.token, op, now_ns: 0 }
     }
 
     fn collect(&mut self, world: &mut World) -> Result<(), String> {
@@ -301,8 +301,8 @@ impl Guest {
             (Asked::Flush { .. }, Err(_)) => self.tally.failed_writes += 1,
 
             (Asked::Read { sectors, expected }, Ok(())) => {
-                let buf = event.buf.ok_or("a read without bytes")?;
-                for (sector, (got, allowed)) in sectors.zip(buf.as_slice().chunks(SECTOR).zip(&expected)) {
+                let bytes = event.data.concat();
+                for (sector, (got, allowed)) in sectors.zip(bytes.chunks(SECTOR).zip(&expected)) {
                     if let Some(complaint) = Model::complaint(sector, got, allowed) {
                         return Err(complaint);
                     }
@@ -373,7 +373,7 @@ impl Guest {
     }
 
     fn flush(&self, world: &mut World) -> Result<(), String> {
-        let flush = GuestRequest { token: u64::MAX, op: GuestOp::Flush, last: true, now_ns: 0 };
+        let flush = GuestRequest { token: u64::MAX, op: GuestOp::Flush, now_ns: 0 };
         let event = world.serve(flush).ok_or("a flush is never answered")?;
         event.result.map_err(|error: GuestError| format!("a flush failed: {error:?}"))?;
         Ok(())
@@ -395,7 +395,7 @@ impl Guest {
                     length_bytes: ((last - first) * SECTOR) as u64,
                 };
                 self.token += 1;
-                let event = world.serve(GuestRequest { token: self.token, op, last: true, now_ns: 0 });
+                let event = world.serve(GuestRequest { token: self.token, op, now_ns: 0 });
                 let event = event.ok_or("a read after a crash is never answered")?;
                 if damaged && event.result.is_err() {
                     self.tally.failed_reads += 1;
@@ -406,8 +406,8 @@ impl Guest {
                     continue;
                 }
                 event.result.map_err(|error| format!("a read after a crash failed: {error:?}"))?;
-                let buf = event.buf.ok_or("a read without bytes")?;
-                for (sector, bytes) in (first..last).zip(buf.as_slice().chunks(SECTOR)) {
+                let bytes = event.data.concat();
+                for (sector, bytes) in (first..last).zip(bytes.chunks(SECTOR)) {
                     self.model.settle(sector, bytes)?;
                     self.tally.sectors_checked += 1;
                 }

@@ -155,14 +155,14 @@ pub fn pattern(name: u8, len: usize) -> Vec<u8> {
 }
 
 fn serve(world: &mut World, op: GuestOp) -> Result<Vec<u8>, GuestError> {
-    let event = world.serve(GuestRequest { token: 1, op, last: true, now_ns: 0 }).expect("an answer");
-    event.result.map(|()| event.buf.map(|buf| buf.as_slice().to_vec()).unwrap_or_default())
+    let event = world.serve(GuestRequest { token: 1, op, now_ns: 0 }).expect("an answer");
+    event.result.map(|()| event.data.concat())
 }
 
 /// Writes bytes of the pattern `name`.
 pub fn write(world: &mut World, offset_bytes: u64, len: u64, name: u8) -> Result<(), GuestError> {
     let buf = Buf::copy_of(&pattern(name, len as usize));
-    serve(world, GuestOp::Write { offset_bytes, buf, fua: false }).map(drop)
+    serve(world, GuestOp::write(offset_bytes, buf, false)).map(drop)
 }
 
 /// Reads.

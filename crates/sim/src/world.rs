@@ -7,7 +7,7 @@ use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaErro
 use lode_engine::{Answer, EndedFlush, Engine, FlushTicket, GuestRequest, SharedDevice, Worth};
 use lode_policy::Sizer;
 use lode_store::{Attached, Bytes, Distrust, Store, StoreError, StoreView, VolumeSpec};
-use lode_types::Rng;
+use lode_types::{Bufs, Rng};
 
 use crate::disk::SimDisk;
 use crate::machine::{Faults, Machine};
@@ -147,13 +147,14 @@ impl World {
     }
 
     fn note_in_digest(&mut self, command: &Command) {
-        let (kind, offset, length) = match &command.kind {
-            CommandKind::Read { offset_bytes, buf } => (0, *offset_bytes, buf.len() as u64),
-            CommandKind::Write { offset_bytes, buf } => (1, *offset_bytes, buf.len() as u64),
-            CommandKind::Flush => (2, 0, 0),
-            CommandKind::Trim { offset_bytes, length_bytes } => (3, *offset_bytes, *length_bytes),
-            CommandKind::WriteZeroes { offset_bytes, length_bytes } => (4, *offset_bytes, *length_bytes),
+        let kind = match &command.kind {
+            CommandKind::Read { .. } => 0,
+            CommandKind::Write { .. } => 1,
+            CommandKind::Flush => 2,
+            CommandKind::Trim { .. } => 3,
+            CommandKind::WriteZeroes { .. } => 4,
         };
+        let (offset, length) = command.kind.range();
         for word in [command.device as u64, kind, offset, length, self.now_ns] {
             self.digest = Rng::new(self.digest ^ word).bits();
         }
@@ -167,7 +168,7 @@ impl World {
     /// Submits a guest's request.
     pub fn submit(&mut self, request: GuestRequest) {
         self.notice_failures();
-        let counts = request.ends_access();
+        let counts = request.is_access();
         let now_ns = request.now_ns;
         self.engine.submit(request);
         if counts {
@@ -480,7 +481,7 @@ impl World {
         let percent = match (&command.kind, command.device) {
             (CommandKind::Read { .. }, DeviceId::Ssd) => faults.ssd_read_errors,
             (CommandKind::Flush, DeviceId::Ssd) => faults.ssd_flush_errors,
-            (CommandKind::Write { buf, .. }, DeviceId::Ssd) if is_metadata(buf.as_slice()) => {
+            (CommandKind::Write { data, .. }, DeviceId::Ssd) if is_metadata(&data[0]) => {
                 faults.ssd_metadata_errors
             }
             (_, DeviceId::Ssd) => faults.ssd_write_errors,
@@ -495,9 +496,9 @@ impl World {
 
     /// A write that failed may have reached any of its sectors.
     fn apply_in_part(&mut self, command: &Command) {
-        let CommandKind::Write { offset_bytes, buf } = &command.kind else { return };
+        let CommandKind::Write { offset_bytes, data } = &command.kind else { return };
         let offset_bytes = self.start_of(command.device) + offset_bytes;
-        for (i, sector) in buf.as_slice().chunks(SECTOR).enumerate() {
+        for (i, sector) in data.concat().chunks(SECTOR).enumerate() {
             if self.rng.chance(50) {
                 self.disk(command.device).put(offset_bytes + (i * SECTOR) as u64, sector);
             }
@@ -510,7 +511,7 @@ impl World {
         let (id, device) = (command.id, command.device);
         if let Some(ticket) = ticket {
             let result = flushed.unwrap_or_else(|| self.flush(&command, mark));
-            let completion = Completion { id, result, buf: None };
+            let completion = Completion { id, result, bufs: Bufs::new() };
             let ended = self.disk(device).shared.end_flush(ticket, result.is_ok());
             self.held.push_back(Held { device, ended, completion });
             return self.next_decided();
@@ -519,24 +520,18 @@ impl World {
             if error != MediaError::Gone {
                 self.apply_in_part(&command);
             }
-            let buf = match command.kind {
-                CommandKind::Read { buf, .. } | CommandKind::Write { buf, .. } => Some(buf),
-                _ => None,
-            };
-            return Some(Completion { id, result: Err(error), buf });
+            let bufs = if let CommandKind::Read { bufs, .. } = command.kind { bufs } else { Bufs::new() };
+            return Some(Completion { id, result: Err(error), bufs });
         }
         self.apply(&command);
         let start = self.start_of(device);
         let disk = self.disk(device);
-        let buf = match command.kind {
-            CommandKind::Read { offset_bytes, mut buf } => {
-                disk.peek(start + offset_bytes, buf.as_mut_slice());
-                Some(buf)
-            }
-            CommandKind::Write { buf, .. } => Some(buf),
-            _ => None,
-        };
-        Some(Completion { id, result: Ok(()), buf })
+        let mut filled = Bufs::new();
+        if let CommandKind::Read { offset_bytes, bufs } = command.kind {
+            filled = bufs;
+            disk.peek_into(start + offset_bytes, &mut filled);
+        }
+        Some(Completion { id, result: Ok(()), bufs: filled })
     }
 
     fn start_of(&self, device: DeviceId) -> u64 {
@@ -551,7 +546,7 @@ impl World {
         let start = self.start_of(command.device);
         let disk = self.disk(command.device);
         match &command.kind {
-            CommandKind::Write { offset_bytes, buf } => disk.put(start + offset_bytes, buf.as_slice()),
+            CommandKind::Write { offset_bytes, data } => disk.put(start + offset_bytes, &data.concat()),
             CommandKind::Trim { offset_bytes, length_bytes }
             | CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
                 disk.put(start + offset_bytes, &vec![0; *length_bytes as usize]);

@@ -116,7 +116,7 @@ fn g2_what_a_killed_life_left_unflushed() {
         read(&mut world, 5 * BLOCK, BLOCK).unwrap();
         // The copy on the SSD comes about.
         world.step();
-        world.submit(GuestRequest { token: 1, op: GuestOp::Flush, last: true, now_ns: 0 });
+        world.submit(GuestRequest { token: 1, op: GuestOp::Flush, now_ns: 0 });
         (0..case % 6).for_each(|_| {
             world.step();
         });

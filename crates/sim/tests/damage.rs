@@ -108,8 +108,8 @@ fn g5_a_lost_block_overwritten_on_the_backing_disk() {
 /// Submits a write with FUA and lets so many commands end. True: the write was acknowledged by then.
 fn write_and_cut(world: &mut World, steps: usize) -> bool {
     let buf = lode_engine::Buf::copy_of(&pattern(3, BLOCK as usize));
-    let op = lode_engine::GuestOp::Write { offset_bytes: 5 * BLOCK, buf, fua: true };
-    world.submit(lode_engine::GuestRequest { token: 9, op, last: true, now_ns: 0 });
+    let op = lode_engine::GuestOp::write(5 * BLOCK, buf, true);
+    world.submit(lode_engine::GuestRequest { token: 9, op, now_ns: 0 });
     for _ in 0..steps {
         world.step();
     }

@@ -168,8 +168,8 @@ fn g8_what_is_written_behind_a_cleaning_is_dirty() {
     world.drain();
     for block in 0..BLOCKS / 2 {
         let buf = Buf::copy_of(&pattern(0, BLOCK as usize));
-        let op = GuestOp::Write { offset_bytes: block * BLOCK, buf, fua: false };
-        world.submit(GuestRequest { token: block, op, last: true, now_ns: 0 });
+        let op = GuestOp::write(block * BLOCK, buf, false);
+        world.submit(GuestRequest { token: block, op, now_ns: 0 });
     }
     finish(&mut world);
     world.settle();
@@ -194,7 +194,7 @@ fn g6_blocks_in_flight_are_drained_too() {
         let first = if leaving { 64 } else { 0 };
         for block in first..first + 16 {
             let op = GuestOp::Read { offset_bytes: block * BLOCK, length_bytes: BLOCK };
-            world.submit(GuestRequest { token: block, op, last: true, now_ns: 0 });
+            world.submit(GuestRequest { token: block, op, now_ns: 0 });
         }
         world.drain();
         assert_eq!(world.engine().drain_left(), Some(4));
@@ -222,12 +222,12 @@ fn g2_places_of_cleaned_blocks_are_used_again() {
         // Every second block is written behind its cleaning, so that its place is given up at once.
         for block in (0..BLOCKS).step_by(2) {
             let buf = Buf::copy_of(&pattern(block as u8 + 101, BLOCK as usize));
-            let op = GuestOp::Write { offset_bytes: block * BLOCK, buf, fua: false };
-            world.submit(GuestRequest { token: block, op, last: true, now_ns: 0 });
+            let op = GuestOp::write(block * BLOCK, buf, false);
+            world.submit(GuestRequest { token: block, op, now_ns: 0 });
         }
         for step in 0..steps {
             let op = GuestOp::Read { offset_bytes: (100 + step * 7 % 400) * BLOCK, length_bytes: BLOCK };
-            world.submit(GuestRequest { token: BLOCKS + step, op, last: true, now_ns: 0 });
+            world.submit(GuestRequest { token: BLOCKS + step, op, now_ns: 0 });
             world.step();
         }
         drained += u32::from(world.engine().drain_left().is_none());

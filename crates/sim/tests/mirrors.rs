@@ -49,11 +49,11 @@ impl Guest {
         } else {
             let id = self.model.submit(sectors.clone(), Change::Data);
             let buf = Buf::copy_of(&Model::contents(id, sectors));
-            (GuestOp::Write { offset_bytes, buf, fua: false }, Asked::Write(id))
+            (GuestOp::write(offset_bytes, buf, false), Asked::Write(id))
         };
         self.next += 1;
         self.asked.insert(self.next, asked);
-        world.submit(GuestRequest { token: self.next, op, last: true, now_ns: 0 });
+        world.submit(GuestRequest { token: self.next, op, now_ns: 0 });
     }
 
     fn answered(&mut self, event: Answer) {
@@ -66,8 +66,8 @@ impl Guest {
             (Asked::Read { .. }, Err(error)) => panic!("a read failed: {error:?}"),
             (Asked::Read { first, expected }, Ok(())) => {
                 self.reads += 1;
-                let buf = event.buf.expect("a read has bytes");
-                for (at, (bytes, allowed)) in buf.as_slice().chunks(SECTOR).zip(&expected).enumerate() {
+                let data = event.data.concat();
+                for (at, (bytes, allowed)) in data.chunks(SECTOR).zip(&expected).enumerate() {
                     if let Some(complaint) = Model::complaint(first + at, bytes, allowed) {
                         panic!("{complaint}");
                     }

@@ -7,6 +7,7 @@ use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, machine, pattern, plan, reissuing, seeds};
 use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
 use lode_store::Store;
+use lode_types::Bufs;
 
 /// The block that the tests by hand are about, and its bytes.
 const B: u64 = 5;
@@ -23,7 +24,7 @@ const FULL_OF_DIRTY: [&str; 6] = [
 ];
 
 /// How a request ended, who served it, and the bytes of a read.
-type Answered = (Result<(), GuestError>, Served, Option<Vec<u8>>);
+type Answered = (Result<(), GuestError>, Served, Vec<u8>);
 
 /// An engine whose commands are carried out in the order that a test wants.
 struct Hand {
@@ -70,14 +71,14 @@ impl Hand {
 
     fn submit(&mut self, op: GuestOp) -> u64 {
         self.token += 1;
-        self.engine.submit(GuestRequest { token: self.token, op, last: true, now_ns: 0 });
+        self.engine.submit(GuestRequest { token: self.token, op, now_ns: 0 });
         self.take();
         self.token
     }
 
     fn write(&mut self, name: u8, fua: bool) -> u64 {
         let buf = Buf::copy_of(&pattern(name, BLOCK as usize));
-        self.submit(GuestOp::Write { offset_bytes: AT, buf, fua })
+        self.submit(GuestOp::write(AT, buf, fua))
     }
 
     fn read(&mut self) -> u64 {
@@ -87,28 +88,23 @@ impl Hand {
     fn finish(&mut self, at: usize, result: Result<(), MediaError>) {
         let (Command { id, device, kind }, mark) = self.under_way.remove(at);
         let disk = if device == DeviceId::Ssd { &mut self.ssd } else { &mut self.backing };
-        let buf = match kind {
-            CommandKind::Read { offset_bytes, mut buf } => {
-                disk.peek(offset_bytes, buf.as_mut_slice());
-                Some(buf)
+        let mut filled = Bufs::new();
+        match kind {
+            CommandKind::Read { offset_bytes, bufs } => {
+                filled = bufs;
+                disk.peek_into(offset_bytes, &mut filled);
             }
-            CommandKind::Write { offset_bytes, buf } => {
-                if result.is_ok() {
-                    disk.put(offset_bytes, buf.as_slice());
-                }
-                Some(buf)
+            CommandKind::Write { offset_bytes, data } if result.is_ok() => {
+                disk.put(offset_bytes, &data.concat());
             }
-            CommandKind::Flush => {
-                disk.settle(mark);
-                None
-            }
+            CommandKind::Write { .. } => {}
+            CommandKind::Flush => disk.settle(mark),
             CommandKind::Trim { offset_bytes, length_bytes }
             | CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
                 disk.put(offset_bytes, &vec![0; length_bytes as usize]);
-                None
             }
-        };
-        self.engine.complete(Completion { id, result, buf });
+        }
+        self.engine.complete(Completion { id, result, bufs: filled });
         self.take();
     }
 
@@ -142,7 +138,7 @@ impl Hand {
     fn answer(&mut self, token: u64) -> Option<Answered> {
         let at = self.answers.iter().position(|event| event.token == token)?;
         let event = self.answers.remove(at);
-        Some((event.result, event.served, event.buf.map(|buf| buf.as_slice().to_vec())))
+        Some((event.result, event.served, event.data.concat()))
     }
 
     fn is_answered(&mut self, token: u64, served: Served) {
@@ -176,7 +172,7 @@ impl Hand {
         hand.only(is_on(DeviceId::Ssd));
         hand.is_answered(write, Served::Ssd);
         let (result, served, bytes) = hand.answer(read).expect("an answer");
-        assert_eq!((result, served, bytes), (Ok(()), Served::Ssd, Some(pattern(1, BLOCK as usize))));
+        assert_eq!((result, served, bytes), (Ok(()), Served::Ssd, pattern(1, BLOCK as usize)));
         assert_eq!((hand.count(is_disk_write), hand.gauges().dirty_blocks), (1, 1));
         hand
     }
@@ -216,7 +212,7 @@ fn a_write_with_fua_and_a_flush_issue_again_and_plain_writes_do_not() {
         hand.all();
         hand.read();
         hand.all();
-        assert_eq!(hand.answers.last().unwrap().buf.as_ref().unwrap().as_slice(), pattern(2, BLOCK as usize));
+        assert_eq!(hand.answers.last().unwrap().data.concat(), pattern(2, BLOCK as usize));
     }
     let mut hand = Hand::new();
     let write = hand.write(1, false);
@@ -232,7 +228,7 @@ fn what_cannot_be_issued_again_is_left_to_the_disk() {
     // A part of a block.
     let mut hand = Hand::new();
     let buf = Buf::copy_of(&pattern(1, 512));
-    hand.submit(GuestOp::Write { offset_bytes: AT, buf, fua: false });
+    hand.submit(GuestOp::write(AT, buf, false));
     hand.read();
     assert_eq!((hand.gauges().reissued_writes, hand.gauges().refused_reissues), (0, 1));
     hand.all();
@@ -255,7 +251,7 @@ fn without_room_a_write_is_not_issued_again() {
     let mut hand = Hand::on(&machine);
     let write = |hand: &mut Hand, block: u64, fua| {
         let buf = Buf::copy_of(&pattern(block as u8, BLOCK as usize));
-        hand.submit(GuestOp::Write { offset_bytes: block * BLOCK, buf, fua });
+        hand.submit(GuestOp::write(block * BLOCK, buf, fua));
     };
     // All dirty but one, which the scheme cleans at the end of the last request.
     for block in 0..8 {
@@ -278,7 +274,7 @@ fn a_reissue_leaves_places_to_the_request_that_caused_it() {
     machine.config.reserve = Quota::new(0, 4);
     let write = |hand: &mut Hand, block: u64, blocks: u64, fua| {
         let buf = Buf::copy_of(&pattern(block as u8, (blocks * BLOCK) as usize));
-        hand.submit(GuestOp::Write { offset_bytes: block * BLOCK, buf, fua })
+        hand.submit(GuestOp::write(block * BLOCK, buf, fua))
     };
     let (mut issued, mut refused) = (0, 0);
     // The SSD is slow, and each of these writes has a place.
@@ -401,7 +397,7 @@ fn the_ssd_goes_on_serving_meanwhile() {
         let read = hand.read();
         hand.only(is_on(DeviceId::Ssd));
         hand.is_answered(write, Served::Ssd);
-        assert_eq!(hand.answer(read).expect("an answer").2, Some(pattern(name, BLOCK as usize)));
+        assert_eq!(hand.answer(read).expect("an answer").2, pattern(name, BLOCK as usize));
     }
     assert_eq!(hand.count(is_disk_write), 1);
     hand.all();
@@ -416,13 +412,13 @@ fn reads_after_writes(reissue: &str) -> (u64, u64) {
     let (mut token, mut waited_ns) = (0, 0);
     let mut next = |world: &mut World, op| {
         token += 1;
-        world.submit(GuestRequest { token, op, last: true, now_ns: world.now_ns() });
+        world.submit(GuestRequest { token, op, now_ns: world.now_ns() });
         token
     };
     for at in 0..READS {
         let offset_bytes = at * 7 % 500 * BLOCK;
         let buf = Buf::copy_of(&pattern(at as u8, BLOCK as usize));
-        next(&mut world, GuestOp::Write { offset_bytes, buf, fua: false });
+        next(&mut world, GuestOp::write(offset_bytes, buf, false));
         let read = next(&mut world, GuestOp::Read { offset_bytes, length_bytes: BLOCK });
         let begin_ns = world.now_ns();
         while !world.take_events().iter().any(|event| event.token == read) {

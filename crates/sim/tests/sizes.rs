@@ -68,29 +68,50 @@ fn g1_largest_requests() {
     });
 }
 
+/// Requests that are decided in several pieces, each of which may have to wait for room.
+#[test]
+fn g1_g2_requests_of_many_pieces() {
+    for (name, mut machine) in scenario::all_schemes() {
+        machine.config.volume_bytes = 6 * MAX_PIECE_BYTES + 512;
+        machine.config.reserve = Quota::new(65, 65);
+        run_seeds(name, &machine, |plan| Plan {
+            requests: 40,
+            rounds: 2,
+            longest_sectors: 5 * MAX_PIECE_BYTES / 512,
+            ..plan
+        });
+    }
+}
+
 /// The largest ranges on a volume of two of them, with cached blocks at every edge.
 #[test]
 fn g1_largest_ranges() {
     const RANGE: u64 = lode_engine::MAX_RANGE_BYTES;
     let mut machine = wb(Quota::new(0, 200));
-    machine.config.volume_bytes = 2 * RANGE + 1024;
+    machine.config.volume_bytes = 3 * RANGE + 1024;
     let mut world = World::new(machine.clone(), 1).unwrap();
     for op in [
         GuestOp::Trim { offset_bytes: 512, length_bytes: RANGE },
         GuestOp::WriteZeroes { offset_bytes: RANGE - 512, length_bytes: RANGE, fua: true },
+        // In several pieces.
+        GuestOp::Trim { offset_bytes: 512, length_bytes: 2 * RANGE },
+        GuestOp::WriteZeroes { offset_bytes: 512, length_bytes: 3 * RANGE - 1024, fua: true },
     ] {
-        for block in [0, 1, RANGE / BLOCK - 1, RANGE / BLOCK, 2 * RANGE / BLOCK - 1] {
+        let edges = [0, 1, RANGE / BLOCK - 1, RANGE / BLOCK, 2 * RANGE / BLOCK - 1, 3 * RANGE / BLOCK - 1];
+        for block in edges {
             write(&mut world, block * BLOCK, BLOCK, 7).unwrap();
         }
-        let event = world.serve(GuestRequest { token: 1, op, last: true, now_ns: 0 }).unwrap();
+        let event = world.serve(GuestRequest { token: 1, op, now_ns: 0 }).unwrap();
         assert_eq!(event.result, Ok(()));
     }
     world.go_down(true);
     world.restart(machine).unwrap();
-    let zeroed = scenario::read(&mut world, RANGE, MAX_PIECE_BYTES).unwrap();
-    assert!(zeroed.iter().all(|&byte| byte == 0));
+    for at in (RANGE..2 * RANGE).step_by(4 << 20) {
+        let zeroed = scenario::read(&mut world, at, 4 << 20).unwrap();
+        assert!(zeroed.iter().all(|&byte| byte == 0), "{at}");
+    }
     assert_eq!(
-        scenario::read(&mut world, 2 * RANGE - 512, 512),
+        scenario::read(&mut world, 3 * RANGE - 512, 512),
         Ok(scenario::pattern(7, 4096)[3584..].to_vec())
     );
 }
@@ -150,8 +171,8 @@ fn write_amplification_with_fua_at_depth_one() {
     let mut rng = Rng::new(5);
     for i in 0..WRITES {
         let buf = Buf::copy_of(&scenario::pattern(i as u8, BLOCK as usize));
-        let op = GuestOp::Write { offset_bytes: rng.below(1000) * BLOCK, buf, fua: true };
-        world.serve(GuestRequest { token: i, op, last: true, now_ns: 0 }).unwrap().result.unwrap();
+        let op = GuestOp::write(rng.below(1000) * BLOCK, buf, true);
+        world.serve(GuestRequest { token: i, op, now_ns: 0 }).unwrap().result.unwrap();
     }
     let written = amplification(&world, WRITES);
     println!("depth 1, FUA: {written:.3} bytes written per byte");
@@ -166,8 +187,8 @@ fn write_amplification_with_a_flush_for_32_writes() {
     for i in 0..ROUNDS {
         for token in 0..32 {
             let buf = Buf::copy_of(&scenario::pattern(i as u8, BLOCK as usize));
-            let op = GuestOp::Write { offset_bytes: rng.below(1000) * BLOCK, buf, fua: false };
-            world.submit(GuestRequest { token, op, last: true, now_ns: 0 });
+            let op = GuestOp::write(rng.below(1000) * BLOCK, buf, false);
+            world.submit(GuestRequest { token, op, now_ns: 0 });
         }
         while world.step() {}
         assert_eq!(world.take_events().len(), 32);
@@ -194,11 +215,11 @@ fn memory_stays_below_what_the_configuration_promises() {
             let offset_bytes = rng.below(40_000) * BLOCK;
             let op = if rng.below(3) > 0 {
                 let buf = Buf::copy_of(&scenario::pattern(token as u8, BLOCK as usize));
-                GuestOp::Write { offset_bytes, buf, fua: false }
+                GuestOp::write(offset_bytes, buf, false)
             } else {
                 GuestOp::Read { offset_bytes, length_bytes: BLOCK }
             };
-            world.serve(GuestRequest { token, op, last: true, now_ns: 0 }).unwrap().result.unwrap();
+            world.serve(GuestRequest { token, op, now_ns: 0 }).unwrap().result.unwrap();
         }
         let gauges = world.engine().gauges();
         println!("{scheme}: {} of at most {most} bytes, {gauges:?}", gauges.memory_bytes);

@@ -78,8 +78,8 @@ const MOST_READS: u64 = 90;
 
 fn write_durably(world: &mut World, name: u8) {
     let buf = lode_engine::Buf::copy_of(&pattern(name, BLOCK as usize));
-    let op = GuestOp::Write { offset_bytes: 5 * BLOCK, buf, fua: true };
-    let event = world.serve(GuestRequest { token: 7, op, last: true, now_ns: 0 }).unwrap();
+    let op = GuestOp::write(5 * BLOCK, buf, true);
+    let event = world.serve(GuestRequest { token: 7, op, now_ns: 0 }).unwrap();
     event.result.unwrap();
 }
 
@@ -193,7 +193,7 @@ fn g2_a_journal_page_that_no_flush_covers_keeps_its_durable_side() {
         let mut world = World::new(machine.clone(), seed).unwrap();
         write_durably(&mut world, 1);
         write(&mut world, 9 * BLOCK, BLOCK, 1).unwrap();
-        let flush = GuestRequest { token: 8, op: GuestOp::Flush, last: true, now_ns: world.now_ns() };
+        let flush = GuestRequest { token: 8, op: GuestOp::Flush, now_ns: world.now_ns() };
         world.submit(flush);
         (0..seed % 4).for_each(|_| {
             world.step();

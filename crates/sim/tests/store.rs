@@ -134,7 +134,7 @@ fn g2_a_share_shrinks_after_a_kill() {
         flush(&mut world).unwrap();
         write_ten(&mut world, 2);
         if case % 2 == 0 {
-            world.submit(GuestRequest { token: 1, op: GuestOp::Flush, last: true, now_ns: 0 });
+            world.submit(GuestRequest { token: 1, op: GuestOp::Flush, now_ns: 0 });
             (0..case / 2 % 5).for_each(|_| {
                 world.step();
             });
@@ -166,7 +166,7 @@ fn g2_starts_are_cut_short_after_torn_writes() {
         write(&mut world, 5 * BLOCK, BLOCK, 1).unwrap();
         flush(&mut world).unwrap();
         write(&mut world, 5 * BLOCK, BLOCK, 2).unwrap();
-        world.submit(GuestRequest { token: 1, op: GuestOp::Flush, last: true, now_ns: 0 });
+        world.submit(GuestRequest { token: 1, op: GuestOp::Flush, now_ns: 0 });
         // The journal's page is written, and no flush covers it.
         world.step();
         world.go_down(true);

@@ -1,23 +1,25 @@
 //! What devices are asked to do, and how they fail.
 
-use crate::Buf;
+use bytes::Bytes;
+
+use crate::{Buf, Bufs, ByteList};
 
 /// What a device is asked to do. Offsets and lengths are in bytes and multiples of 512.
 #[derive(Debug)]
 pub enum CommandKind {
-    /// Fill the whole of `buf` from `offset_bytes`.
+    /// Fill all of `bufs`, one after the other, from `offset_bytes`.
     Read {
         /// First byte on the device.
         offset_bytes: u64,
-        /// Where the bytes go; its length is the length of the read.
-        buf: Buf,
+        /// Where the bytes go; their length is the length of the read.
+        bufs: Bufs,
     },
-    /// Write the whole of `buf` at `offset_bytes`. Durable only after a later completed `Flush`.
+    /// Write all of `data`, one after the other, at `offset_bytes`. Durable only after a later completed `Flush`.
     Write {
         /// First byte on the device.
         offset_bytes: u64,
         /// The bytes.
-        buf: Buf,
+        data: ByteList,
     },
     /// Make every write that completed before this command was issued durable.
     Flush,
@@ -35,6 +37,33 @@ pub enum CommandKind {
         /// Number of bytes.
         length_bytes: u64,
     },
+}
+
+impl CommandKind {
+    /// A read into one buffer.
+    pub fn read(offset_bytes: u64, buf: Buf) -> CommandKind {
+        CommandKind::Read { offset_bytes, bufs: std::iter::once(buf).collect() }
+    }
+
+    /// A write of bytes that are all in one place.
+    pub fn write(offset_bytes: u64, data: impl Into<Bytes>) -> CommandKind {
+        CommandKind::Write { offset_bytes, data: std::iter::once(data.into()).collect() }
+    }
+
+    /// First byte on the device and number of bytes; nothing for a flush.
+    pub fn range(&self) -> (u64, u64) {
+        match self {
+            CommandKind::Read { offset_bytes, bufs } => {
+                (*offset_bytes, bufs.iter().map(|buf| buf.len() as u64).sum())
+            }
+            CommandKind::Write { offset_bytes, data } => {
+                (*offset_bytes, data.iter().map(|bytes| bytes.len() as u64).sum())
+            }
+            CommandKind::Flush => (0, 0),
+            CommandKind::Trim { offset_bytes, length_bytes }
+            | CommandKind::WriteZeroes { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes),
+        }
+    }
 }
 
 /// Why a device command failed, as far as anybody acts on it.

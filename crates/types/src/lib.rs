@@ -3,19 +3,23 @@
 //!
 //! This crate owns vocabulary and nothing else. It must not know any policy, format, device or clock.
 
-#![forbid(unsafe_code)]
+// Only `pool` needs any.
+#![deny(unsafe_code)]
 
 mod access;
 mod buf;
 mod command;
 mod origin;
+#[allow(unsafe_code)]
+mod pool;
 mod request;
 mod rng;
 mod size;
 mod span;
 
 pub use access::{Access, Direction, Level};
-pub use buf::{Buf, PAGE_BYTES};
+pub use buf::{Buf, Bufs, ByteList, PAGE_BYTES};
+pub use bytes::Bytes;
 pub use command::{CommandKind, MediaError};
 pub use origin::{Origin, OriginFields};
 pub use request::{RequestOp, TraceRequest};

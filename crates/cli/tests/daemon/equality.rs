@@ -140,9 +140,9 @@ fn in_simulation(case: &Case<'_>) -> Vec<u64> {
         let (offset_bytes, length) = (request.offset_bytes, u64::from(request.length_bytes));
         let op = match request.op {
             RequestOp::Read => GuestOp::Read { offset_bytes, length_bytes: length },
-            _ => GuestOp::Write { offset_bytes, buf: Buf::zeroed(length as usize), fua: is_sync(request) },
+            _ => GuestOp::write(offset_bytes, Buf::zeroed(length as usize), is_sync(request)),
         };
-        let request = GuestRequest { token: token as u64, op, last: true, now_ns: request.time_ns };
+        let request = GuestRequest { token: token as u64, op, now_ns: request.time_ns };
         world.serve(request).expect("an answer").result.unwrap();
     }
     pick(&serde_json::to_value(CounterReport::from(world.engine().counters())).unwrap())

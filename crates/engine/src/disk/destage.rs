@@ -3,10 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Bytes};
 use slab::Slab;
 
-use crate::Buf;
 use crate::flight::CopyAt;
 
 /// Jobs under way at once.
@@ -21,7 +20,7 @@ const MANY_WRITTEN: usize = 256;
 struct Part {
     block: BlockNo,
     copy: CopyAt,
-    data: Option<Buf>,
+    data: Option<Bytes>,
 }
 
 #[derive(Debug)]
@@ -118,7 +117,7 @@ impl Destage {
 
     /// The bytes of a block are there, or there are none that could be written. When all of the job are there: those to be
     /// written.
-    pub(crate) fn was_read(&mut self, at: JobPart, data: Option<Buf>) -> Vec<(JobPart, BlockNo, Buf)> {
+    pub(crate) fn was_read(&mut self, at: JobPart, data: Option<Bytes>) -> Vec<(JobPart, BlockNo, Bytes)> {
         self.part(at).data = data;
         let job = &mut self.jobs[at.job];
         job.reads_left -= 1;

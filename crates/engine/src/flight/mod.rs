@@ -35,9 +35,8 @@ mod tests;
 use std::collections::VecDeque;
 
 use lode_policy::Slot;
-use lode_types::Level;
+use lode_types::{Bytes, Level};
 
-use crate::Buf;
 use crate::dram::Frame;
 use crate::guest::{GuestError, Served};
 use crate::reissue::DiskWrite;
@@ -50,7 +49,7 @@ pub(crate) use step::Fill;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) request: usize,
-    /// First byte in the request's buffer.
+    /// First byte in the bytes of the request's write.
     pub(crate) buf_at: u32,
     /// First byte in the block.
     pub(crate) start: u32,
@@ -334,7 +333,7 @@ pub(crate) struct Flight {
     /// The copy on the SSD could not be written back: what must not pass it fails.
     pub(crate) backing_failed: bool,
     /// The whole block as it will be written, while a write or a copy is under way.
-    pub(crate) bytes: Option<Buf>,
+    pub(crate) bytes: Option<Bytes>,
     /// A write on its way to the backing disk that may be, or was, issued again.
     pub(crate) disk_write: Option<DiskWrite>,
 }

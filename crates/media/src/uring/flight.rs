@@ -8,18 +8,17 @@ use std::time::Instant;
 
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
-use lode_types::Buf;
+use lode_types::CommandKind;
 use rustix::fd::AsRawFd;
 use rustix::net::SendFlags;
 
 use crate::file::RealFile;
+use crate::op::MAX_VECTORS;
 use crate::socket::{RecvJob, SendJob, Socket};
 
 /// The most one ring entry moves; longer operations go on where the last part ended.
 const MAX_TRANSFER_BYTES: usize = 1 << 30;
-/// Pieces handed to one `sendmsg`; the rest follows in the next.
-const MAX_PIECES: usize = 32;
-/// `MSG_WAITALL` of `linux/socket.h`: on a send, the kernel goes on after a short one by itself.
+/// `MSG_WAITALL` of `linux/socket.h`: the kernel goes on after a short send or receive by itself.
 const MSG_WAITALL: u32 = 0x100;
 
 /// `struct iovec`, as the kernel reads it.
@@ -28,6 +27,18 @@ const MSG_WAITALL: u32 = 0x100;
 struct IoVec {
     base: *const u8,
     len: usize,
+}
+
+impl IoVec {
+    /// Bytes that the kernel reads.
+    fn to_read(bytes: &[u8]) -> IoVec {
+        IoVec { base: bytes.as_ptr(), len: bytes.len() }
+    }
+
+    /// Bytes that the kernel writes.
+    fn to_fill(bytes: &mut [u8]) -> IoVec {
+        IoVec { base: bytes.as_mut_ptr(), len: bytes.len() }
+    }
 }
 
 /// `struct user_msghdr`, as the kernel reads it.
@@ -45,27 +56,34 @@ struct MsgHdr {
 /// The description of one `sendmsg`, at an address that stays the same until it has ended.
 pub(super) struct Frame {
     header: MsgHdr,
-    vectors: [IoVec; MAX_PIECES],
+    vectors: Vec<IoVec>,
 }
 
 impl Frame {
     pub fn new() -> Box<Frame> {
         let (name, iov, control) = (ptr::null(), ptr::null(), ptr::null());
         let header = MsgHdr { name, name_len: 0, iov, iov_len: 0, control, control_len: 0, flags: 0 };
-        Box::new(Frame { header, vectors: [IoVec { base: ptr::null(), len: 0 }; MAX_PIECES] })
+        Box::new(Frame { header, vectors: Vec::new() })
     }
 
     /// Describes the bytes of `job` that were not sent yet.
     fn describe(&mut self, job: &SendJob) -> *const MsgHdr {
-        let mut count = 0;
-        for (vector, bytes) in self.vectors.iter_mut().zip(job.rest()) {
-            *vector = IoVec { base: bytes.as_ptr(), len: bytes.len() };
-            count += 1;
-        }
+        describe(&mut self.vectors, job.rest().map(IoVec::to_read), 0);
         self.header.iov = self.vectors.as_ptr();
-        self.header.iov_len = count;
+        self.header.iov_len = self.vectors.len();
         &raw const self.header
     }
+}
+
+/// Describes what is left of some slices after the first `skip` bytes, as far as the kernel takes it at once.
+fn describe(vectors: &mut Vec<IoVec>, slices: impl Iterator<Item = IoVec>, mut skip: usize) {
+    vectors.clear();
+    let rest = slices.filter_map(|IoVec { base, len }| {
+        let skipped = len.min(skip);
+        skip -= skipped;
+        (skipped < len).then(|| IoVec { base: base.wrapping_add(skipped), len: len - skipped })
+    });
+    vectors.extend(rest.take(MAX_VECTORS));
 }
 
 /// An operation in the ring. It is kept until its completion has been taken from the ring: what it owns
@@ -79,21 +97,45 @@ pub(super) enum Flight {
 
 /// A read or write and how far it has come.
 pub(super) struct Transfer {
-    pub write: bool,
-    pub offset_bytes: u64,
-    pub buf: Buf,
+    pub kind: CommandKind,
     pub moved_bytes: usize,
+    pub total_bytes: usize,
+    /// What is left of it, at an address that stays the same.
+    vectors: Vec<IoVec>,
 }
 
 impl Transfer {
+    pub fn new(kind: CommandKind) -> Transfer {
+        let total_bytes = kind.range().1 as usize;
+        Transfer { kind, moved_bytes: 0, total_bytes, vectors: Vec::new() }
+    }
+
     fn entry(&mut self, fd: Fd) -> squeue::Entry {
-        let rest = &mut self.buf.as_mut_slice()[self.moved_bytes..];
-        let length = rest.len().min(MAX_TRANSFER_BYTES) as u32;
-        let offset_bytes = self.offset_bytes + self.moved_bytes as u64;
-        if self.write {
-            opcode::Write::new(fd, rest.as_ptr(), length).offset(offset_bytes).build()
-        } else {
-            opcode::Read::new(fd, rest.as_mut_ptr(), length).offset(offset_bytes).build()
+        let is_write = match &mut self.kind {
+            CommandKind::Write { data, .. } => {
+                let slices = data.iter().map(|bytes| IoVec::to_read(bytes));
+                describe(&mut self.vectors, slices, self.moved_bytes);
+                true
+            }
+            CommandKind::Read { bufs, .. } => {
+                let slices = bufs.iter_mut().map(|buf| IoVec::to_fill(buf.as_mut_slice()));
+                describe(&mut self.vectors, slices, self.moved_bytes);
+                false
+            }
+            other => unreachable!("{other:?} is no transfer"),
+        };
+        let offset_bytes = self.kind.range().0 + self.moved_bytes as u64;
+        if let [IoVec { base, len }] = self.vectors[..] {
+            let length = len.min(MAX_TRANSFER_BYTES) as u32;
+            return match is_write {
+                true => opcode::Write::new(fd, base, length).offset(offset_bytes).build(),
+                false => opcode::Read::new(fd, base.cast_mut(), length).offset(offset_bytes).build(),
+            };
+        }
+        let (vectors, count) = (self.vectors.as_ptr().cast(), self.vectors.len() as u32);
+        match is_write {
+            true => opcode::Writev::new(fd, vectors, count).offset(offset_bytes).build(),
+            false => opcode::Readv::new(fd, vectors, count).offset(offset_bytes).build(),
         }
     }
 }
@@ -108,8 +150,10 @@ impl Flight {
                 opcode::Fsync::new(Fd(file.fd.as_raw_fd())).flags(FsyncFlags::DATASYNC).build()
             }
             Flight::Recv { socket, job } => {
-                let length = job.buf.len().min(MAX_TRANSFER_BYTES) as u32;
-                opcode::Recv::new(Fd(socket.fd.as_raw_fd()), job.buf.as_mut_ptr(), length).build()
+                let flags = if job.all { MSG_WAITALL as i32 } else { 0 };
+                let rest = job.rest();
+                let length = rest.len().min(MAX_TRANSFER_BYTES) as u32;
+                opcode::Recv::new(Fd(socket.fd.as_raw_fd()), rest.as_mut_ptr(), length).flags(flags).build()
             }
             Flight::Send { socket, job, frame } => {
                 let header = frame.describe(job);

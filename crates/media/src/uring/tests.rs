@@ -40,7 +40,7 @@ fn temporary(direct: Direct) -> (tempfile::TempDir, MediaFile) {
 
 fn read_job(file: &MediaFile, token: u64) -> FileJob {
     let Store::Real(real) = file.store() else { panic!("a real file") };
-    let kind = CommandKind::Read { offset_bytes: token % 256 * 4096, buf: Buf::zeroed(4096) };
+    let kind = CommandKind::read(token % 256 * 4096, Buf::for_overwrite(4096));
     FileJob { token, due: None, file: real.clone(), kind }
 }
 
@@ -96,7 +96,9 @@ fn more_than_the_completion_queue_holds_is_not_lost() {
     for token in 0..300 {
         let (near, far) = UnixStream::pair().unwrap();
         let socket = Rc::new(Socket::new(near.into()));
-        let job = socket.admit_recv(RecvJob { token, buf: vec![0; 8] }).unwrap();
+        let buf = Buf::for_overwrite(8);
+        let job = RecvJob { token, buf, range: 0..8, all: false, received_bytes: 0 };
+        let job = socket.admit_recv(job).unwrap();
         uring.start_recv(socket, job);
         peers.push(far);
     }

@@ -5,11 +5,8 @@ use std::process::Command;
 
 use crate::both;
 use crate::common::{self, gather};
-use lode_media::{
-    AnyDriver, Direct, Driver, FaultKind, Lock, MediaFault, MediaFile, Op, OpenOptions, Payload,
-};
-use lode_types::Buf;
-use lode_types::{CommandKind, MediaError};
+use lode_media::{AnyDriver, Direct, Driver, FaultKind, Lock, MediaFault, MediaFile, OpenOptions, Payload};
+use lode_types::{Buf, CommandKind, MediaError};
 
 fn fault(path: &Path, options: &OpenOptions) -> MediaFault {
     match MediaFile::open(path, options) {
@@ -96,8 +93,7 @@ fn direct_where_possible_and_never_by_halves() {
     // Its last bytes could not be reached by direct I/O.
     let file = MediaFile::open(&path, &OpenOptions::default()).unwrap();
     assert!(!file.is_direct());
-    let (result, buf) = file.run_now(CommandKind::Read { offset_bytes: 10_000, buf: Buf::zeroed(1) });
-    assert_eq!((result, buf.unwrap().as_slice()), (Ok(1), &[3][..]));
+    assert_eq!(file.read_now(10_000, 1).unwrap().as_slice(), [3]);
     drop(file);
     let require = OpenOptions { direct: Direct::Require, ..OpenOptions::default() };
     assert_eq!(fault(&path, &require).kind(), FaultKind::Unsupported);
@@ -107,8 +103,7 @@ fn direct_where_possible_and_never_by_halves() {
         Ok(file) => {
             assert!(file.is_direct() && matches!(file.logical_block_bytes(), 512..=4096));
             assert_eq!(file.identify().unwrap(), None);
-            let misaligned = CommandKind::Read { offset_bytes: 1, buf: Buf::zeroed(512) };
-            assert_eq!(file.run_now(misaligned).0, Err(MediaError::Io));
+            assert_eq!(file.read_now(1, 512).err(), Some(MediaError::Io));
         }
     }
 }
@@ -145,16 +140,17 @@ both!(a_block_device, |driver: &mut AnyDriver| {
     assert_eq!(media.size_bytes(), 1 << 20);
     assert_eq!(fault(&device.0, &options).kind(), FaultKind::Busy);
     let file = driver.add_file(media);
-    driver.submit(0, Op::Write { file, offset_bytes: 0, buf: Buf::copy_of(&[1; 8192]) });
-    driver.submit(1, Op::WriteZeroes { file, offset_bytes: 65_536, length_bytes: 8192 });
-    driver.submit(2, Op::Trim { file, offset_bytes: 131_072, length_bytes: 65_536 });
+    driver.submit(0, file, CommandKind::write(0, Buf::copy_of(&[1; 8192])));
+    driver.submit(1, file, CommandKind::WriteZeroes { offset_bytes: 65_536, length_bytes: 8192 });
+    driver.submit(2, file, CommandKind::Trim { offset_bytes: 131_072, length_bytes: 65_536 });
     assert!(gather(driver, 3).iter().all(|done| done.result.is_ok()));
-    driver.submit(0, Op::Flush { file });
-    driver.submit(1, Op::Read { file, offset_bytes: 0, buf: Buf::zeroed(1 << 20) });
-    driver.submit(2, Op::Read { file, offset_bytes: (1 << 20) - 512, buf: Buf::zeroed(4096) });
+    driver.submit(0, file, CommandKind::Flush);
+    driver.submit(1, file, CommandKind::read(0, Buf::zeroed(1 << 20)));
+    driver.submit(2, file, CommandKind::read((1 << 20) - 512, Buf::zeroed(4096)));
     let done = gather(driver, 3);
     assert_eq!((done[0].result, done[1].result, done[2].result), (Ok(0), Ok(1 << 20), Err(MediaError::Io)));
-    let Payload::Buf(buf) = &done[1].payload else { panic!("no buffer") };
+    let Payload::Bufs(bufs) = &done[1].payload else { panic!("no buffers") };
+    let buf = &bufs[0];
     for (at, byte) in buf.as_slice().iter().enumerate() {
         match at {
             0..8192 => assert_eq!(*byte, 1),

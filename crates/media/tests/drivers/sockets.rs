@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::both;
 use crate::common::{self, LONG, gather};
-use lode_media::{AnyDriver, Done, Driver, DriverChoice, Op, Payload, Piece, SocketId};
+use lode_media::{AnyDriver, Done, Driver, DriverChoice, Message, Payload, SocketId};
 use lode_types::Buf;
 use lode_types::MediaError;
 
@@ -29,11 +29,16 @@ fn tcp_pair() -> (TcpStream, TcpStream) {
 }
 
 fn bytes_of(done: Done) -> Vec<u8> {
-    let (Ok(count), Payload::Bytes(mut bytes)) = (done.result, done.payload) else {
-        panic!("nothing received")
-    };
-    bytes.truncate(count);
-    bytes
+    let (Ok(count), Payload::Buf(buf)) = (done.result, done.payload) else { panic!("nothing received") };
+    buf.as_slice()[..count].to_vec()
+}
+
+fn text(bytes: &[u8]) -> Message {
+    Message::of_text(bytes)
+}
+
+fn receive(driver: &mut AnyDriver, token: u64, socket: SocketId, length: usize) {
+    driver.receive(token, socket, Buf::for_overwrite(length), 0..length, false);
 }
 
 fn noise(length: usize, seed: u64) -> Vec<u8> {
@@ -48,26 +53,51 @@ fn noise(length: usize, seed: u64) -> Vec<u8> {
 
 both!(receives_what_is_there_and_then_the_end, |driver: &mut AnyDriver| {
     let (socket, mut far) = pair(driver);
-    driver.submit(1, Op::Recv { socket, buf: vec![0; 100] });
+    receive(driver, 1, socket, 100);
     let mut done = Vec::new();
     driver.wait(Some(Duration::from_millis(5)), &mut done).unwrap();
     assert!(done.is_empty());
     far.write_all(b"hello").unwrap();
     assert_eq!(bytes_of(gather(driver, 1).remove(0)), b"hello");
     // Two receives on one socket end in their order.
-    driver.submit(2, Op::Recv { socket, buf: vec![0; 3] });
-    driver.submit(3, Op::Recv { socket, buf: vec![0; 100] });
+    receive(driver, 2, socket, 3);
+    receive(driver, 3, socket, 100);
     far.write_all(b"abcdef").unwrap();
     let mut done = gather(driver, 2);
     assert_eq!((bytes_of(done.remove(0)), bytes_of(done.remove(0))), (b"abc".to_vec(), b"def".to_vec()));
     drop(far);
-    driver.submit(4, Op::Recv { socket, buf: vec![0; 10] });
+    receive(driver, 4, socket, 10);
     let done = gather(driver, 1).remove(0);
     assert_eq!(done.result, CLOSED);
-    assert!(matches!(done.payload, Payload::Bytes(bytes) if bytes.len() == 10));
+    assert!(matches!(done.payload, Payload::Buf(buf) if buf.len() == 10));
     // No room: refused, since its end could not be told from the peer's.
-    driver.submit(5, Op::Recv { socket, buf: Vec::new() });
+    receive(driver, 5, socket, 0);
     assert_eq!(gather(driver, 1)[0].result, Err(MediaError::Io));
+});
+
+both!(receives_a_whole_range_where_it_belongs, |driver: &mut AnyDriver| {
+    let (socket, mut far) = pair(driver);
+    driver.receive(1, socket, Buf::copy_of(&[9; 8192]), 4000..6000, true);
+    driver.receive(2, socket, Buf::copy_of(&[9; 8192]), 10..2010, true);
+    let sent = noise(3000, 3);
+    let mut done = Vec::new();
+    for part in sent.chunks(700) {
+        far.write_all(part).unwrap();
+        driver.wait(Some(Duration::from_millis(2)), &mut done).unwrap();
+    }
+    // The second one ends with the peer.
+    drop(far);
+    while done.len() < 2 {
+        driver.wait(Some(LONG), &mut done).unwrap();
+    }
+    let parts = [(4000..6000, &sent[..2000]), (10..1010, &sent[2000..])];
+    for (done, (range, part)) in done.iter().zip(parts) {
+        assert_eq!(done.result, Ok(part.len()));
+        let Payload::Buf(buf) = &done.payload else { panic!("no buffer") };
+        assert!(buf.as_slice()[range.clone()] == *part);
+        assert!(buf.as_slice()[..range.start].iter().all(|byte| *byte == 9));
+        assert!(buf.as_slice()[range.end..].iter().all(|byte| *byte == 9));
+    }
 });
 
 /// Sends several MiB to a reader that takes its time, in many pieces, and in order.
@@ -87,16 +117,24 @@ fn send_to_a_slow_reader(driver: &mut AnyDriver, near: OwnedFd, mut far: impl Re
             std::thread::sleep(Duration::from_millis(2));
         }
     });
-    let mut pieces: Vec<Piece> = parts.into_iter().map(Piece::Bytes).collect();
-    pieces.push(Buf::copy_of(&big).into());
-    let total: usize = pieces.iter().map(|piece| piece.as_slice().len()).sum();
+    let mut message = Message::default();
+    for (index, part) in parts.iter().enumerate() {
+        match index % 3 {
+            0 => message.push(Buf::copy_of(part).freeze()),
+            _ => message.text().extend_from_slice(part),
+        }
+    }
+    // More slices than the kernel takes at once.
+    let big = Buf::copy_of(&big).freeze();
+    (0..big.len()).step_by(4096).for_each(|at| message.push(big.slice(at..at + 4096)));
+    let total = message.len();
     // A second send waits for the first, whole.
-    driver.submit(1, Op::Send { socket, bufs: pieces });
-    driver.submit(2, Op::Send { socket, bufs: vec![b"the end".to_vec().into()] });
-    driver.submit(3, Op::Send { socket, bufs: vec![Piece::Bytes(Vec::new())] });
+    driver.send(1, socket, message);
+    driver.send(2, socket, text(b"the end"));
+    driver.send(3, socket, Message::default());
     let done = gather(driver, 3);
     assert_eq!((done[0].result, done[1].result, done[2].result), (Ok(total), Ok(7), Ok(0)));
-    assert!(matches!(&done[0].payload, Payload::Pieces(pieces) if pieces.len() == 151));
+    assert!(matches!(&done[0].payload, Payload::Message(message) if message.len() == total));
     driver.remove_socket(socket);
     assert!(reader.join().unwrap() == wanted, "the bytes differ");
 }
@@ -128,7 +166,7 @@ both!(echoes_a_large_stream, |driver: &mut AnyDriver| {
         reader.read_to_end(&mut got).unwrap();
         got
     });
-    driver.submit(0, Op::Recv { socket, buf: vec![0; 64 << 10] });
+    receive(driver, 0, socket, 64 << 10);
     let mut open = true;
     let mut echoing = 0;
     while open || echoing > 0 {
@@ -139,8 +177,8 @@ both!(echoes_a_large_stream, |driver: &mut AnyDriver| {
             match (done.token, done.result) {
                 (0, CLOSED) => open = false,
                 (0, _) => {
-                    driver.submit(1, Op::Send { socket, bufs: vec![bytes_of(done).into()] });
-                    driver.submit(0, Op::Recv { socket, buf: vec![0; 64 << 10] });
+                    driver.send(1, socket, text(&bytes_of(done)));
+                    receive(driver, 0, socket, 64 << 10);
                     echoing += 1;
                 }
                 (_, result) => {
@@ -166,10 +204,9 @@ both!(many_sockets_at_once, |driver: &mut AnyDriver| {
         sockets.push(driver.add_socket(b.into()));
     }
     for (token, socket) in sockets.iter().enumerate() {
-        driver.submit(token as u64, Op::Recv { socket: *socket, buf: vec![0; 4] });
+        receive(driver, token as u64, *socket, 4);
         if token % 2 == 0 {
-            let bufs = vec![1u32.to_le_bytes().to_vec().into()];
-            driver.submit(u64::MAX, Op::Send { socket: *socket, bufs });
+            driver.send(u64::MAX, *socket, text(&1u32.to_le_bytes()));
         }
     }
     let mut finished = 0;
@@ -189,9 +226,8 @@ both!(many_sockets_at_once, |driver: &mut AnyDriver| {
                 finished += 1;
                 continue;
             }
-            driver
-                .submit(u64::MAX, Op::Send { socket, bufs: vec![(count + 1).to_le_bytes().to_vec().into()] });
-            driver.submit(token, Op::Recv { socket, buf: vec![0; 4] });
+            driver.send(u64::MAX, socket, text(&(count + 1).to_le_bytes()));
+            receive(driver, token, socket, 4);
         }
     }
 });
@@ -206,17 +242,17 @@ both!(a_removed_socket_ends_what_is_in_flight, |driver: &mut AnyDriver| {
             (near.into(), Box::new(far))
         };
         let socket = driver.add_socket(near);
-        driver.submit(1, Op::Recv { socket, buf: vec![0; 10] });
-        driver.submit(2, Op::Recv { socket, buf: vec![0; 10] });
+        receive(driver, 1, socket, 10);
+        receive(driver, 2, socket, 10);
         // More than the kernel takes, so that it is under way when the socket goes.
-        driver.submit(3, Op::Send { socket, bufs: vec![vec![1; 64 << 20].into()] });
-        driver.submit(4, Op::Send { socket, bufs: vec![vec![2; 10].into()] });
+        driver.send(3, socket, text(&vec![1; 64 << 20]));
+        driver.send(4, socket, text(&[2; 10]));
         let mut done = Vec::new();
         driver.wait(Some(Duration::from_millis(20)), &mut done).unwrap();
         assert!(done.is_empty());
         driver.remove_socket(socket);
-        driver.submit(5, Op::Recv { socket, buf: vec![0; 10] });
-        driver.submit(6, Op::Send { socket, bufs: vec![vec![3; 10].into()] });
+        receive(driver, 5, socket, 10);
+        driver.send(6, socket, text(&[3; 10]));
         let done = gather(driver, 6);
         assert!(done.iter().all(|done| done.result == GONE), "{done:?}");
         assert!(done.iter().all(|done| !matches!(done.payload, Payload::None)));
@@ -229,13 +265,13 @@ both!(a_removed_socket_ends_what_is_in_flight, |driver: &mut AnyDriver| {
 
 both!(a_closed_peer_fails_sends_and_those_behind, |driver: &mut AnyDriver| {
     let (socket, far) = pair(driver);
-    driver.submit(1, Op::Send { socket, bufs: vec![vec![1; 32 << 20].into()] });
-    driver.submit(2, Op::Send { socket, bufs: vec![vec![2; 10].into()] });
+    driver.send(1, socket, text(&vec![1; 32 << 20]));
+    driver.send(2, socket, text(&[2; 10]));
     driver.wait(Some(Duration::from_millis(5)), &mut Vec::new()).unwrap();
     drop(far);
     let done = gather(driver, 2);
     assert_eq!((done[0].result, done[1].result), (GONE, GONE));
-    driver.submit(3, Op::Send { socket, bufs: vec![vec![3; 10].into()] });
+    driver.send(3, socket, text(&[3; 10]));
     assert_eq!(gather(driver, 1)[0].result, GONE);
 });
 
@@ -243,14 +279,14 @@ both!(a_broken_pipe_is_an_error_and_no_signal, |driver: &mut AnyDriver| {
     // The signal would kill the process: `common::open` gave it back its default action.
     let (socket, far) = pair(driver);
     drop(far);
-    driver.submit(1, Op::Send { socket, bufs: vec![b"anybody there?".to_vec().into()] });
+    driver.send(1, socket, text(b"anybody there?"));
     assert_eq!(gather(driver, 1)[0].result, GONE);
 });
 
 both!(something_that_is_no_socket_fails, |driver: &mut AnyDriver| {
     let socket = driver.add_socket(std::fs::File::open("/dev/null").unwrap().into());
-    driver.submit(1, Op::Recv { socket, buf: vec![0; 10] });
-    driver.submit(2, Op::Send { socket, bufs: vec![vec![3; 10].into()] });
+    receive(driver, 1, socket, 10);
+    driver.send(2, socket, text(&[3; 10]));
     assert!(gather(driver, 2).iter().all(|done| done.result == Err(MediaError::Io)));
 });
 
@@ -289,7 +325,7 @@ both!(a_wake_up_before_the_wait_is_not_lost, |driver: &mut AnyDriver| {
 
 both!(times_out, |driver: &mut AnyDriver| {
     let (socket, _far) = pair(driver);
-    driver.submit(1, Op::Recv { socket, buf: vec![0; 10] });
+    receive(driver, 1, socket, 10);
     let mut done = Vec::new();
     for timeout_ms in [0, 1, 25] {
         let start = Instant::now();
@@ -312,8 +348,8 @@ both!(drops_with_everything_in_flight, |driver: &mut AnyDriver| {
     let mut far_ends = Vec::new();
     for token in 0..300 {
         let (socket, far) = pair(driver);
-        driver.submit(token, Op::Recv { socket, buf: vec![0; 4096] });
-        driver.submit(token, Op::Send { socket, bufs: vec![vec![1; 2 << 20].into(), vec![2; 10].into()] });
+        receive(driver, token, socket, 4096);
+        driver.send(token, socket, text(&[vec![1; 2 << 20], vec![2; 10]].concat()));
         far_ends.push(far);
     }
     driver.wait(Some(Duration::from_millis(50)), &mut Vec::new()).unwrap();
