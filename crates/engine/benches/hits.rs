@@ -64,7 +64,7 @@ impl Bench {
                 let completion = self.carry_out(command);
                 self.engine.complete(completion);
             }
-            match self.engine.next_event() {
+            match self.engine.next_answer() {
                 Some(event) => answer = event.data,
                 None => return answer,
             }

@@ -14,6 +14,7 @@ use crate::copies::Copies;
 use crate::disk::Disk;
 use crate::drain::Drain;
 use crate::dram::Dram;
+use crate::fence::Fence;
 use crate::flight::{BlockOp, Input, SsdCopy, Stage};
 use crate::flights::Flights;
 use crate::front::Front;
@@ -33,6 +34,7 @@ use crate::ssd::Ssd;
 pub struct Engine {
     pub(crate) config: EngineConfig,
     pub(crate) health: Health,
+    pub(crate) fence: Fence,
     /// What guests ask, and the scheme that decides.
     pub(crate) front: Front,
     pub(crate) requests: Requests,
@@ -64,6 +66,7 @@ impl Engine {
         let read_ssd = ReadSsd::new(tag, config.block, config.read_ssd_start_bytes, mirrors);
         let mut engine = Engine {
             health: Health::default(),
+            fence: Fence::default(),
             reissues: scheme.reissuing().is_some().then(Reissues::default),
             front: Front::new(scheme),
             requests: Requests::default(),
@@ -152,7 +155,7 @@ impl Engine {
     }
 
     /// The next answer to a guest, if there is one.
-    pub fn next_event(&mut self) -> Option<Answer> {
+    pub fn next_answer(&mut self) -> Option<Answer> {
         self.requests.next_answer()
     }
 
@@ -173,6 +176,7 @@ impl Engine {
             }
         }
         self.drain.resume();
+        self.fence.resume();
         self.resume_rescue();
         self.disk.marks.flush_wanted = true;
         self.run();

@@ -7,7 +7,7 @@
 //! durable before it is, nothing dirty forgotten, no place reused while a command still uses it.
 //!
 //! The driver's loop is always the same: [`Engine::submit`] what guests ask and [`Engine::complete`] what
-//! devices finished, then carry out [`Engine::next_command`] and hand out [`Engine::next_event`] until
+//! devices finished, then carry out [`Engine::next_command`] and hand out [`Engine::next_answer`] until
 //! both are empty. The engine must not know files, sockets, clocks, operating systems or protocols.
 
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ mod disk;
 mod drain;
 mod dram;
 mod engine;
+mod fence;
 mod flight;
 mod flights;
 mod front;

@@ -455,19 +455,24 @@ impl Engine {
         }
     }
 
-    /// After the SSD failed: what must be remembered durably for the next start ([`lode_store::VolumeSpec`])
-    /// before the engine goes on. Then [`Engine::fenced`] is to be called.
-    pub fn wants_fence(&self) -> Option<Distrust> {
-        self.health.wants_fence(self.levels.dirty_blocks())
+    /// After the SSD failed: what the host must remember durably for the next start ([`lode_store::VolumeSpec`]) before the
+    /// engine goes on, if it is to be written now. Its end is told to [`Engine::fence_ended`]; meanwhile guests are served.
+    pub fn next_fence(&mut self) -> Option<Distrust> {
+        let wanted = self.wants_fence();
+        self.fence.next(wanted)
     }
 
-    /// What [`Engine::wants_fence`] asked for is remembered.
-    pub fn fenced(&mut self) {
-        let Some(distrust) = self.wants_fence() else { return };
+    /// What [`Engine::next_fence`] asked for is remembered, or could not be: then it is asked for again after the next tick.
+    pub fn fence_ended(&mut self, ok: bool) {
+        let Some(distrust) = self.fence.ended(ok) else { return };
         self.health.fenced(distrust);
         if self.health.is_rescue_on() {
             self.drain_up_to(u64::MAX);
         }
+    }
+
+    fn wants_fence(&self) -> Option<Distrust> {
+        self.health.wants_fence(self.levels.dirty_blocks())
     }
 
     /// Whether the SSD failed and something of it is still on its way to the backing disk. What is not there when the

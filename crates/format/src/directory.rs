@@ -31,7 +31,7 @@ pub struct Volume {
     pub tag: VolumeTag,
     /// Bytes of its backing disk.
     pub backing_bytes: u64,
-    /// The journal ring in force: pages of another ring are of an earlier life.
+    /// The journal ring in force: pages of another ring are of an earlier run.
     pub ring: u64,
 }
 

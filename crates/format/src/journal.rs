@@ -1,6 +1,6 @@
 //! Journal pages: what happened to the slots of one volume, in order.
 //!
-//! A volume's journal is a ring of page *pairs*. Page number `n` lives in pair `n mod pairs`; when it is
+//! A volume's journal is a ring of page *pairs*. Page number `n` runs in pair `n mod pairs`; when it is
 //! written again with more records it goes to the other side of its pair, so that the records already
 //! durable stay readable whatever happens to the write. Of the two sides the one with more records counts.
 

@@ -2,7 +2,7 @@
 //!
 //! All integers are little-endian and of fixed width; every structure is one 4 KiB page with a magic, a
 //! CRC32C over the rest of the page and the identity of its cache, so that a page of another cache, an
-//! older life of this one, or a torn write is recognised and never believed. Layout and version history
+//! older run of this one, or a torn write is recognised and never believed. Layout and version history
 //! are in `docs/design.md`. This crate must not know who writes the bytes, or when.
 
 #![forbid(unsafe_code)]

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use lode_media::{AnyDriver, Done, Driver, MediaFault, Payload};
 use lode_nbd::{ReplyEncoder, Transmission};
+use lode_store::Distrust;
 use rustix::fd::OwnedFd;
 use slab::Slab;
 
@@ -95,6 +96,8 @@ enum Stopping {
     Engines(Instant),
 }
 
+type FenceEnd = (usize, Distrust, std::io::Result<()>);
+
 /// A shard. See the module's documentation.
 pub(crate) struct Shard {
     context: ShardContext,
@@ -106,6 +109,8 @@ pub(crate) struct Shard {
     start: Instant,
     now_ns: u64,
     stopping: Stopping,
+    /// How attempts to remember what is not to be believed of an SSD ended, by volume.
+    fences: (Sender<FenceEnd>, Receiver<FenceEnd>),
 }
 
 impl Shard {
@@ -128,6 +133,7 @@ impl Shard {
             start: Instant::now(),
             now_ns: 0,
             stopping: Stopping::No,
+            fences: mpsc::channel(),
         }
     }
 
@@ -163,6 +169,7 @@ impl Shard {
     }
 
     fn read_inbox(&mut self) {
+        self.read_fences();
         loop {
             let message = match self.context.inbox.try_recv() {
                 Ok(message) => message,
@@ -302,7 +309,7 @@ impl Shard {
     /// Carries an engine's commands to its devices and its answers to their connections.
     fn pump(&mut self, at: usize) {
         self.volumes[at].note_shared_devices();
-        self.volumes[at].advance_fence();
+        self.put_up_fence(at);
         while let Some((id, file, command)) = self.volumes[at].next_command() {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
             self.driver.submit(token, file, command);
@@ -310,6 +317,27 @@ impl Shard {
         let now_ns = self.clock(Instant::now());
         while let Some(done) = self.volumes[at].next_answer(now_ns) {
             self.answer(done);
+        }
+    }
+
+    /// Has a thread of its own remember what a volume whose SSD failed wants remembered.
+    fn put_up_fence(&mut self, at: usize) {
+        let Some((fence, distrust)) = self.volumes[at].next_fence() else { return };
+        let (sender, waker) = (self.fences.0.clone(), self.driver.waker());
+        let put_up = move || {
+            let result = fence.put_up(distrust);
+            // A shard that has ended needs no answer.
+            let _ = sender.send((at, distrust, result));
+            waker.wake();
+        };
+        if let Err(error) = std::thread::Builder::new().name("fence".to_owned()).spawn(put_up) {
+            self.volumes[at].fence_ended(distrust, &Err(error));
+        }
+    }
+
+    fn read_fences(&mut self) {
+        while let Ok((at, distrust, result)) = self.fences.1.try_recv() {
+            self.volumes[at].fence_ended(distrust, &result);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The cache SSD of a configuration: finding it, making sure that it is the right one, and beginning a new life of
+//! The cache SSD of a configuration: finding it, making sure that it is the right one, and beginning a new run of
 //! it. It must not know what volumes are for.
 
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) struct FoundSsd<'c> {
     ssd: &'c SsdConfig,
 }
 
-/// The cache SSD in its new life.
+/// The cache SSD in its new run.
 pub(crate) struct OpenSsd {
     pub file: MediaFile,
     pub store: Store,
@@ -74,7 +74,7 @@ impl<'c> FoundSsd<'c> {
         Ok(Some(FoundSsd { file, view, records, last_end, known, config, ssd }))
     }
 
-    /// Refuses volumes for which a new life would have no room, or which would lose something.
+    /// Refuses volumes for which a new run would have no room, or which would lose something.
     pub(crate) fn check(&self, specs: &[VolumeSpec]) -> Result<(), ServerError> {
         let outcome = self.view.check(&mut DeviceBytes(&self.file), specs);
         outcome.map_err(|error| ServerError::store(self.ssd.path.display(), error))
@@ -146,7 +146,7 @@ impl<'c> FoundSsd<'c> {
         Ok(())
     }
 
-    /// Begins a new life: raises the epoch and remembers it.
+    /// Begins a new run: raises the epoch and remembers it.
     pub(crate) fn open(self) -> Result<OpenSsd, ServerError> {
         let FoundSsd { file, view, records, last_end, known, config, ssd } = self;
         let mut shm = known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());

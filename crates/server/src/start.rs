@@ -76,7 +76,7 @@ impl Plan<'_> {
 }
 
 /// Everything that the configuration names, opened and checked. The cache SSD has not been changed: whatever is
-/// refused until here leaves the last life of the cache as it was.
+/// refused until here leaves the last run of the cache as it was.
 pub(crate) struct Start<'c> {
     plans: Vec<Plan<'c>>,
     ssd: Option<FoundSsd<'c>>,
@@ -116,7 +116,7 @@ impl<'c> Start<'c> {
         self.plans.iter().map(|plan| plan.export.clone()).collect()
     }
 
-    /// Begins a new life of the cache and recovers what it holds. Returns the identities of the SSDs as well.
+    /// Begins a new run of the cache and recovers what it holds. Returns the identities of the SSDs as well.
     pub(crate) fn recover(self) -> Result<Recovered, ServerError> {
         let Start { plans, ssd, read_ssd } = self;
         let last_end = ssd.as_ref().map_or(LastEnd::None, |ssd| ssd.last_end);

@@ -58,8 +58,6 @@ pub(crate) struct Volume {
     flushes: Flushes,
     shm: ShmView,
     fence: Fence,
-    /// It could not be put up, and is tried again at the next tick.
-    fence_failed: bool,
     requests: Slab<Pending>,
     /// Of the requests that the engine works on.
     working_bytes: u64,
@@ -100,7 +98,6 @@ impl Volume {
             flushes,
             shm,
             fence,
-            fence_failed: false,
             requests: Slab::new(),
             working_bytes: 0,
             latencies: Latencies::new(),
@@ -147,7 +144,7 @@ impl Volume {
     /// The next request that is done.
     pub(crate) fn next_answer(&mut self, now_ns: u64) -> Option<Answered> {
         loop {
-            let Answer { token, result, data, served } = self.engine.next_event()?;
+            let Answer { token, result, data, served } = self.engine.next_answer()?;
             if token == LAST_FLUSH {
                 self.last_flush = Some(result);
                 continue;
@@ -246,14 +243,19 @@ impl Volume {
                 self.export.name()
             );
         }
-        self.fence_failed = false;
     }
 
-    /// After the SSD failed: remembers for the next start what the engine wants remembered, so that it can go on.
-    pub(crate) fn advance_fence(&mut self) {
-        let Some(distrust) = self.engine.wants_fence().filter(|_| !self.fence_failed) else { return };
+    /// After the SSD failed: what is to be remembered for the next start, and where, so that the engine can go on. It takes a
+    /// flush of a file system, which is not for this thread; [`Volume::fence_ended`] is told the end.
+    pub(crate) fn next_fence(&mut self) -> Option<(Fence, Distrust)> {
+        let distrust = self.engine.next_fence()?;
+        Some((self.fence.clone(), distrust))
+    }
+
+    /// What was to be remembered is, or could not be.
+    pub(crate) fn fence_ended(&mut self, distrust: Distrust, result: &std::io::Result<()>) {
         let (name, path) = (self.export.name(), self.fence.path().display());
-        match (self.fence.put_up(distrust), distrust) {
+        match (result, distrust) {
             (Ok(()), Distrust::Clean) => tracing::warn!(
                 "VM {name}: what the cache SSD held is written to the backing disk now, from wherever it can be read; \
                  {path} keeps the next start from believing the SSD's clean blocks"
@@ -261,15 +263,12 @@ impl Volume {
             (Ok(()), Distrust::All) => tracing::warn!(
                 "VM {name}: the backing disk has everything now; {path} keeps the next start from believing the SSD"
             ),
-            (Err(error), _) => {
-                self.fence_failed = true;
-                return tracing::error!(
-                    "VM {name}: cannot write {path}: {error}. Before it is written the backing disk does not get what the \
-                     cache SSD held; make room in `state_dir`"
-                );
-            }
+            (Err(error), _) => tracing::error!(
+                "VM {name}: cannot write {path}: {error}. Before it is written the backing disk does not get what the cache \
+                 SSD held; make room in `state_dir`"
+            ),
         }
-        self.engine.fenced();
+        self.engine.fence_ended(result.is_ok());
     }
 
     /// Begins to write back what is dirty now, or stops that.

@@ -149,7 +149,7 @@ fn make() -> SimDisk {
     cut_power(alpha, 200, has_interrupted_checkpoint)
 }
 
-/// What the next life reads over a zeroed backing disk: runs of blocks that hold something.
+/// What the next run reads over a zeroed backing disk: runs of blocks that hold something.
 fn print_contents(ssd: &SimDisk, name: &str) {
     let mut world = World::on(volume(name), 1, ssd.clone()).expect("a start");
     let counts = world.engine().gauges();

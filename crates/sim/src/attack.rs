@@ -22,7 +22,7 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
     let ssd_bytes = (2 + 2 * volumes) << 20;
     let common = common_plan(&mut rng, seed, crash);
     let plan_of = |number: u64| {
-        let lives = if rng.chance(50) { 2 } else { 1 };
+        let runs = if rng.chance(50) { 2 } else { 1 };
         let mut machine_of = |_| {
             let mut machine = schemes[rng.below(schemes.len() as u64) as usize].1.clone();
             if rng.chance(25) {
@@ -30,7 +30,7 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
             }
             Machine { name: format!("vm{number}"), ssd_bytes, kept_records, ..machine }
         };
-        let machines = (0..lives).map(&mut machine_of).collect();
+        let machines = (0..runs).map(&mut machine_of).collect();
         let requests = (10 + rng.below(240)) as u32;
         let depth = 1 + rng.below(24) as usize;
         let longest_sectors = 1 + rng.below(80);

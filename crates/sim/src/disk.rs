@@ -50,7 +50,7 @@ pub struct SimDisk {
     pub fail_read_after: Option<u64>,
     /// What the flushes of all who use it are worth.
     pub shared: SharedDevice,
-    /// What the host remembers: no flush has failed since it went down or since the last life began.
+    /// What the host remembers: no flush has failed since it went down or since the last run began.
     pub(crate) counts_as_durable: bool,
 }
 

@@ -25,9 +25,9 @@ pub(crate) const MOST_WRITES_OF_A_START: u64 = 40;
 /// Reads of a start of which one may fail.
 pub(crate) const MOST_READS_OF_A_START: u64 = 60;
 
-/// How much of a life is left.
+/// How much of a run is left.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct Run {
     /// Requests to ask.
     left: u64,
     /// Of those, the last ones, during which devices may fail.
@@ -75,7 +75,7 @@ impl Guest {
         }
     }
 
-    /// A life, its end, and what is there after it. At the end the host is down.
+    /// A run, its end, and what is there after it. At the end the host is down.
     pub(crate) fn round(
         &mut self,
         plan: &Plan,
@@ -83,8 +83,8 @@ impl Guest {
         rng: &mut Rng,
         round: u32,
     ) -> Result<(), String> {
-        let mut life = self.begin(plan, world, rng);
-        while self.live_on(plan, world, rng, &mut life)? {}
+        let mut run = self.begin(plan, world, rng);
+        while self.go_on(plan, world, rng, &mut run)? {}
         let crash = plan.crash.pick(rng);
         self.end(plan, world, crash)?;
         let disk_failed = world.backing.has_dropped();
@@ -144,26 +144,26 @@ impl Guest {
         self.tally.start_read_errors += u64::from(read_failed);
     }
 
-    pub(crate) fn begin(&self, plan: &Plan, world: &World, rng: &mut Rng) -> Life {
+    pub(crate) fn begin(&self, plan: &Plan, world: &World, rng: &mut Rng) -> Run {
         let left = 1 + rng.below(u64::from(plan.requests));
         let last_step = plan.most_steps.map(|steps| world.steps() + steps);
-        Life { left, sound: rng.below(left + 1), last_step }
+        Run { left, sound: rng.below(left + 1), last_step }
     }
 
-    /// Asks as much as may be under way, and lets one thing happen. False: the life is over.
-    pub(crate) fn live_on(
+    /// Asks as much as may be under way, and lets one thing happen. False: the run is over.
+    pub(crate) fn go_on(
         &mut self,
         plan: &Plan,
         world: &mut World,
         rng: &mut Rng,
-        life: &mut Life,
+        run: &mut Run,
     ) -> Result<bool, String> {
-        if life.left == 0 || life.last_step.is_some_and(|last| world.steps() >= last) {
+        if run.left == 0 || run.last_step.is_some_and(|last| world.steps() >= last) {
             return Ok(false);
         }
-        while self.asked.len() < plan.depth && life.left > 0 {
-            life.left -= 1;
-            if life.left <= life.sound {
+        while self.asked.len() < plan.depth && run.left > 0 {
+            run.left -= 1;
+            if run.left <= run.sound {
                 world.faults = plan.faults;
             }
             let request = self.ask(plan, world.now_ns(), rng);
@@ -185,7 +185,7 @@ impl Guest {
         Ok(true)
     }
 
-    /// The end of a life as far as the guest and its engine take part in it.
+    /// The end of a run as far as the guest and its engine take part in it.
     pub(crate) fn end(&mut self, plan: &Plan, world: &mut World, crash: Crash) -> Result<(), String> {
         conserved(world.engine().counters())?;
         if plan.ends_drained {
@@ -210,7 +210,7 @@ impl Guest {
         world.go_down(crash == Crash::Power);
     }
 
-    /// The next life finds what it may.
+    /// The next run finds what it may.
     pub(crate) fn look(&mut self, plan: &Plan, world: &mut World) -> Result<(), String> {
         self.tally.crashes += 1;
         // What a kill left unflushed is only settled by a flush.

@@ -31,7 +31,7 @@ impl HostMemory {
         BootId((1 + u128::from(self.boot)).to_le_bytes())
     }
 
-    /// Memory for so many records of the next life.
+    /// Memory for so many records of the next run.
     pub(crate) fn renew(&mut self, records: u32) -> RecordStorage {
         let buffer = Arc::new(Mutex::new(vec![0; RecordStorage::bytes(records)]));
         self.buffer = Some(Arc::clone(&buffer));

@@ -29,7 +29,7 @@ impl Crash {
     }
 }
 
-/// One simulated life of a volume.
+/// One simulated run of a volume.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The machines of the rounds, taken in turn: what a new configuration may change may differ.
@@ -38,20 +38,20 @@ pub struct Plan {
     pub seed: u64,
     /// Lives from start to crash.
     pub rounds: u32,
-    /// Requests of a life.
+    /// Requests of a run.
     pub requests: u32,
     /// Requests under way at most.
     pub depth: usize,
-    /// How a life ends.
+    /// How a run ends.
     pub crash: Crash,
     /// Longest read or write, in sectors.
     pub longest_sectors: u64,
     /// How often devices fail. Requests may fail then, but what a read returns must still be right.
     pub faults: Faults,
-    /// Damaged blocks of data on the SSD after every life. Reads may fail then, but what they return must
+    /// Damaged blocks of data on the SSD after every run. Reads may fail then, but what they return must
     /// be right.
     pub flips: u32,
-    /// Most starts after every life in which the SSD stops writing somewhere on the way and the power
+    /// Most starts after every run in which the SSD stops writing somewhere on the way and the power
     /// fails.
     pub failed_starts: u32,
     /// In how many of a hundred starts a read fails, once. The start is refused then and tried again, or it succeeds, and
@@ -61,9 +61,9 @@ pub struct Plan {
     pub shares_backing: bool,
     /// In how many of a hundred steps a drain begins, or a few times ends early.
     pub drains: u64,
-    /// Every life ends with a drain, after which the backing disk alone is looked at.
+    /// Every run ends with a drain, after which the backing disk alone is looked at.
     pub ends_drained: bool,
-    /// Every life ends after so many completions of devices, if not before.
+    /// Every run ends after so many completions of devices, if not before.
     pub most_steps: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ pub fn run(plan: &Plan) -> Result<RunCounts, String> {
     Ok(tallies.pop().unwrap_or_default())
 }
 
-/// Runs the plans of several volumes that share the SSD of the first one's machine: in turn one life of
+/// Runs the plans of several volumes that share the SSD of the first one's machine: in turn one run of
 /// each. Their machines name the volumes and may take and give back extents.
 pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
@@ -133,7 +133,7 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let mut volumes: Vec<Option<(World, Guest, Rng)>> = plans.iter().map(|_| None).collect();
     for round in 0..plans.iter().map(|plan| plan.rounds).max().unwrap_or(0) {
         for (i, (plan, volume)) in plans.iter().zip(&mut volumes).enumerate() {
-            let fault = |error: String| format!("volume {i}, life {round}: {error}; {}", repeat(plan.seed));
+            let fault = |error: String| format!("volume {i}, run {round}: {error}; {}", repeat(plan.seed));
             let machine = plan.machine(round);
             if let Some((world, ..)) = volume {
                 std::mem::swap(&mut world.ssd, &mut ssd);

@@ -6,7 +6,7 @@ use lode_store::{Store, StoreError, VolumeSpec};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
-use crate::guest::{Guest, Life, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START};
+use crate::guest::{Guest, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START, Run};
 use crate::machine::Machine;
 use crate::run::{Crash, Plan, RunCounts, repeat};
 use crate::world::World;
@@ -26,7 +26,7 @@ struct Volume {
     guest: Guest,
 }
 
-/// Runs the plans of volumes that share the SSD of the first one's machine, all at once. Seed, number of lives, crash,
+/// Runs the plans of volumes that share the SSD of the first one's machine, all at once. Seed, number of runs, crash,
 /// flips and failed starts are those of the first plan.
 pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
@@ -47,14 +47,14 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let backing = first.shares_backing.then(|| SimDisk::new(backing_bytes));
     let mut host = Host { plans, ssd, backing, volumes, rng };
     for round in 0..first.rounds {
-        let fault = |error: String| format!("life {round}: {error}; {}", repeat(first.seed));
+        let fault = |error: String| format!("run {round}: {error}; {}", repeat(first.seed));
         host.round(first, round).map_err(fault)?;
     }
     Ok(host.volumes.into_iter().map(|volume| volume.guest.tally).collect())
 }
 
 impl Host<'_> {
-    /// One life of all, its end, and what is there after it. At the end the host is down.
+    /// One run of all, its end, and what is there after it. At the end the host is down.
     fn round(&mut self, first: &Plan, round: u32) -> Result<(), String> {
         self.start(round).map_err(|error| error.to_string())?;
         self.live()?;
@@ -174,16 +174,16 @@ impl Host<'_> {
 
     /// By chance one volume after the other gets on by a step, until all have asked what they had to ask.
     fn live(&mut self) -> Result<(), String> {
-        let mut lives: Vec<Life> = Vec::new();
+        let mut runs: Vec<Run> = Vec::new();
         for at in 0..self.volumes.len() {
-            lives.push(self.with(at, |plan, volume, rng| volume.guest.begin(plan, &volume.world, rng)));
+            runs.push(self.with(at, |plan, volume, rng| volume.guest.begin(plan, &volume.world, rng)));
         }
-        let mut over = vec![false; lives.len()];
+        let mut over = vec![false; runs.len()];
         while over.contains(&false) {
-            let at = self.rng.below(lives.len() as u64) as usize;
-            let life = &mut lives[at];
+            let at = self.rng.below(runs.len() as u64) as usize;
+            let run = &mut runs[at];
             let made_progress =
-                self.with(at, |plan, volume, rng| volume.guest.live_on(plan, &mut volume.world, rng, life));
+                self.with(at, |plan, volume, rng| volume.guest.go_on(plan, &mut volume.world, rng, run));
             if over[at] {
                 // Others may wait for what it has under way.
                 self.with(at, |_, volume, _| volume.world.step());

@@ -49,6 +49,8 @@ pub struct World {
     memory: HostMemory,
     /// The SSD failed, and the next start is not to believe this of it. Outlives everything.
     fenced: Option<Distrust>,
+    /// What it is being told to remember.
+    fencing: Option<Distrust>,
     engine: Engine,
     /// Divides the levels of the engine's own share: it is the only VM here.
     sizer: Sizer,
@@ -98,6 +100,7 @@ impl World {
             ssd: SimDisk::new(0),
             read_ssd: SimDisk::new(machine.config.read_ssd_bytes()),
             fenced: None,
+            fencing: None,
             backing: SimDisk::new(machine.config.volume_bytes),
             backing_start: 0,
             memory: HostMemory::default(),
@@ -313,6 +316,7 @@ impl World {
             }
         }
         self.faults = Faults::default();
+        self.fence_may_be_there();
         if power_cut {
             self.ssd.power_cut(&mut self.rng);
             self.read_ssd.power_cut(&mut self.rng);
@@ -355,7 +359,7 @@ impl World {
                 Some(store.attach(&mut self.ssd, &spec)?)
             }
         };
-        self.begin_life(attached);
+        self.begin_run(attached);
         self.take_commands();
         Ok(())
     }
@@ -369,11 +373,11 @@ impl World {
     ) -> Result<(), StoreError> {
         self.machine = machine;
         let attached = store.attach(ssd, &self.spec())?;
-        self.begin_life(Some(attached));
+        self.begin_run(Some(attached));
         Ok(())
     }
 
-    /// Has a start take over what the volume's last life left in the host's memory.
+    /// Has a start take over what the volume's last run left in the host's memory.
     pub(crate) fn offer_records(&self, view: &mut StoreView, volume: &str) {
         self.memory.offer(view, volume);
     }
@@ -383,8 +387,8 @@ impl World {
         VolumeSpec { distrusts: self.fenced, ..self.machine.spec() }
     }
 
-    /// A start has succeeded. What an earlier life left on the read SSD is still there, and nobody's.
-    fn begin_life(&mut self, mut attached: Option<Attached>) {
+    /// A start has succeeded. What an earlier run left on the read SSD is still there, and nobody's.
+    fn begin_run(&mut self, mut attached: Option<Attached>) {
         if let Some(attached) = &mut attached
             && self.machine.kept_records > 0
         {
@@ -418,14 +422,27 @@ impl World {
         }
     }
 
-    /// Remembers for an engine whose SSD failed what it asks for; by chance later than sooner.
+    /// Remembers for an engine whose SSD failed what it asks for, by chance later than sooner, or not.
     fn fence(&mut self) {
-        const CHANCE: u64 = 25;
-        if let Some(distrust) = self.engine.wants_fence()
-            && self.rng.chance(CHANCE)
+        const CHANCE_TO_END: u64 = 25;
+        const CHANCE_TO_FAIL: u64 = 10;
+        self.fencing = self.fencing.or_else(|| self.engine.next_fence());
+        if self.fencing.is_some() && self.rng.chance(CHANCE_TO_END) {
+            let fails = self.rng.chance(CHANCE_TO_FAIL);
+            match fails {
+                true => self.fence_may_be_there(),
+                false => self.fenced = self.fencing.take(),
+            }
+            self.engine.fence_ended(!fails);
+        }
+    }
+
+    /// What the host was being told to remember when that failed, or the host did, it may remember all the same.
+    fn fence_may_be_there(&mut self) {
+        if let Some(distrust) = self.fencing.take()
+            && self.rng.chance(50)
         {
             self.fenced = Some(distrust);
-            self.engine.fenced();
         }
     }
 
@@ -446,7 +463,7 @@ impl World {
             let pending = self.send(command);
             self.pending.insert(self.arrivals, pending);
         }
-        while let Some(event) = self.engine.next_event() {
+        while let Some(event) = self.engine.next_answer() {
             self.events.push(event);
         }
     }

@@ -47,7 +47,7 @@ impl Host {
             }
             self.engine.complete(Completion { id: command.id, result: Ok(()), bufs: filled });
         }
-        self.engine.next_event().expect("an answer")
+        self.engine.next_answer().expect("an answer")
     }
 
     fn read(&mut self, blocks: std::ops::Range<u64>) -> Vec<Bytes> {

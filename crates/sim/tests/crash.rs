@@ -71,7 +71,7 @@ fn g6_an_orderly_stop_loses_nothing() {
     run_all(Crash::Stop, 8);
 }
 
-/// Guarantee 6: the next life may have another scheme, another share, another number of extents.
+/// Guarantee 6: the next run may have another scheme, another share, another number of extents.
 #[test]
 fn g6_configurations_change_between_lives() {
     let mut machines: Vec<Machine> = all_schemes().into_iter().map(|(_, machine)| machine).collect();
@@ -100,7 +100,7 @@ fn g3_power_cuts_at_every_step() {
     }
 }
 
-/// What an earlier life wrote to the backing disk and did not flush may still be lost: a copy that is made of
+/// What an earlier run wrote to the backing disk and did not flush may still be lost: a copy that is made of
 /// it in the meantime must not outlive it.
 #[test]
 fn g2_what_a_killed_life_left_unflushed() {

@@ -64,7 +64,7 @@ fn g5_a_damaged_dirty_block_is_an_error_until_it_is_overwritten() {
             assert_eq!(world.engine().alarms().damaged_dirty, 1);
             assert_eq!(world.engine().gauges().quarantined, 1);
         }
-        // Still an error in the next life: the disk's older bytes are not what the guest wrote.
+        // Still an error in the next run: the disk's older bytes are not what the guest wrote.
         restart(&mut world, power_cut, &machine);
         assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Err(GuestError::Io));
         write(&mut world, 5 * BLOCK, BLOCK, 2).unwrap();

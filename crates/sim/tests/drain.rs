@@ -39,7 +39,7 @@ fn g2_kills_amid_drains() {
 #[test]
 fn g6_a_drained_backing_disk_stands_alone() {
     let tally = run_all(|plan| Plan { ends_drained: true, ..plan });
-    assert!(tally.drained >= seeds() * 16, "every life ends drained: {tally:?}");
+    assert!(tally.drained >= seeds() * 16, "every run ends drained: {tally:?}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn g6_drained_blocks_stay_and_are_clean() {
     assert_eq!(gauges.backing_written_bytes, before.1.backing_written_bytes + BLOCKS * BLOCK);
     assert_eq!(*world.engine().counters(), before.0, "a drain is no decision");
     let disk = world.backing.after_power_cut(&mut lode_sim::Rng::new(1));
-    // In every place: in the next life too the blocks are hits, and leave without being written.
+    // In every place: in the next run too the blocks are hits, and leave without being written.
     for restart in [false, true] {
         if restart {
             world.go_down(true);

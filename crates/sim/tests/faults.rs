@@ -88,7 +88,7 @@ fn g7_flushes_of_the_backing_disk_fail() {
     assert!(tally.failed_writes > 0, "{tally:?}");
 }
 
-/// The whole SSD dies: what it held durably is there in the next life.
+/// The whole SSD dies: what it held durably is there in the next run.
 #[test]
 fn g7_a_dead_ssd() {
     let tally = run_all(Faults { ssd_gone: true, ..Faults::default() });

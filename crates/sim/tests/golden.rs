@@ -70,7 +70,7 @@ fn volume(name: &str) -> Machine {
     machine
 }
 
-/// A life of this volume on the image, over a backing disk that is full of [`ON_DISK`].
+/// A run of this volume on the image, over a backing disk that is full of [`ON_DISK`].
 fn start(name: &str) -> World {
     let mut world = World::down(volume(name), 1);
     world.ssd = image();

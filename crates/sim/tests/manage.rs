@@ -224,7 +224,7 @@ fn g4_removals_are_cut_short_anywhere() {
     assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
 }
 
-/// A new volume in its second life, so that its tables and its journal were read.
+/// A new volume in its second run, so that its tables and its journal were read.
 fn owner_of(ssd: SimDisk, name: &str, seed: u64) -> World {
     let mut world = World::on(volume(name, 600), seed, ssd).unwrap();
     world.go_down(true);
@@ -244,10 +244,10 @@ fn g4_later_owners_see_nothing_of_removed_volumes() {
     for seed in first_seeds(seeds()) {
         let mut world = used(300);
         let mut rng = Rng::new(seed);
-        for life in 0..4u64 {
+        for run in 0..4u64 {
             let names = ["vm", "other", "third"];
-            let names = [names[life as usize % 3], names[(life as usize + 1) % 3]];
-            if life > 0 && rng.chance(50) {
+            let names = [names[run as usize % 3], names[(run as usize + 1) % 3]];
+            if run > 0 && rng.chance(50) {
                 lose_newest_superblock(&mut world.ssd);
             }
             remove(&mut world.ssd, names[0], true).unwrap();
@@ -264,7 +264,7 @@ fn g4_later_owners_see_nothing_of_removed_volumes() {
     }
 }
 
-/// A look from outside counts what the next life finds, also where a drain was cut short.
+/// A look from outside counts what the next run finds, also where a drain was cut short.
 #[test]
 fn g6_counts_are_those_of_the_next_life() {
     for seed in first_seeds(seeds()) {

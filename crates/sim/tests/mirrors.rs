@@ -99,7 +99,7 @@ impl Guest {
         for sector in 0..self.model.sectors() {
             let bytes = read(world, (sector * SECTOR) as u64, SECTOR as u64).unwrap();
             if let Some(complaint) = Model::complaint(sector, &bytes, &self.model.expected(sector, true)) {
-                panic!("in the next life: {complaint}");
+                panic!("in the next run: {complaint}");
             }
         }
     }
@@ -173,7 +173,7 @@ fn g9_power_cuts_during_the_rescue() {
     assert!(failures > cases / 2, "{failures} of {cases}");
 }
 
-/// After a restart blocks are on one device until they are mirrored again, so that who counts failures asks for one life.
+/// After a restart blocks are on one device until they are mirrored again, so that who counts failures asks for one run.
 fn run_all(faults: Faults, crash: Crash, rounds: u32) -> RunCounts {
     let mut sum = RunCounts::default();
     for (name, machine) in tica_schemes() {

@@ -66,7 +66,7 @@ impl Hand {
             let disk = if command.device == DeviceId::Ssd { &self.ssd } else { &self.backing };
             self.under_way.push((command, disk.flush_mark()));
         }
-        self.answers.extend(std::iter::from_fn(|| self.engine.next_event()));
+        self.answers.extend(std::iter::from_fn(|| self.engine.next_answer()));
     }
 
     fn submit(&mut self, op: GuestOp) -> u64 {

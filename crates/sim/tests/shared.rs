@@ -59,7 +59,7 @@ fn g7_a_journal_that_failed_for_one_volume_has_failed_for_all() {
     assert!(tally.failed_writes > 100, "{tally:?}");
 }
 
-/// What a failed flush lost stays lost for later flushes, of the next life as well, until it is written again.
+/// What a failed flush lost stays lost for later flushes, of the next run as well, until it is written again.
 #[test]
 fn g2_kills_after_failed_flushes_and_then_power_cuts() {
     let faults = Faults { ssd_flush_errors: 6, ..Faults::default() };

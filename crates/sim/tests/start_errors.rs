@@ -35,7 +35,7 @@ fn g5_reads_fail_during_starts_after_kills() {
 }
 
 /// A write with FUA is durable before the journal says so. Whatever read of the next start fails, its bytes or an error
-/// come back, in that life and in later ones.
+/// come back, in that run and in later ones.
 #[test]
 fn g5_a_read_error_during_a_start_never_brings_older_bytes_back() {
     let mut outcomes = [0, 0, 0];
@@ -121,10 +121,10 @@ fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next() {
 #[test]
 fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next_checkpoint() {
     let machine = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60));
-    // The first checkpoint of a life comes between.
+    // The first checkpoint of a run comes between.
     let (first_life, tries) = (20, 12);
     for (failing, at) in (0..MOST_WRITES).flat_map(|failing| (0..10 * tries).map(move |at| (failing, at))) {
-        let (life, seed) = (first_life + at / tries, failing * 1000 + at);
+        let (run, seed) = (first_life + at / tries, failing * 1000 + at);
         let mut world = World::new(machine.clone(), seed).unwrap();
         write(&mut world, 100 * BLOCK, 40 * BLOCK, 1).unwrap();
         flush(&mut world).unwrap();
@@ -135,15 +135,15 @@ fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next_checkpoint(
         world.ssd.fail_after = None;
         world.go_down(false);
         world.restart(machine.clone()).unwrap();
-        for _ in 0..life {
+        for _ in 0..run {
             write(&mut world, 5 * BLOCK, 16 * BLOCK, 2).unwrap();
             flush(&mut world).unwrap();
         }
         world.go_down(true);
-        world.restart(machine.clone()).unwrap_or_else(|error| panic!("{failing}, {life}: {error}"));
+        world.restart(machine.clone()).unwrap_or_else(|error| panic!("{failing}, {run}: {error}"));
         for (block, name, blocks) in [(100, 1, 40), (5, 2, 16)].into_iter() {
             let found = read(&mut world, block * BLOCK, blocks * BLOCK).unwrap();
-            assert!(found == pattern(name, (blocks * BLOCK) as usize), "{failing}, {life}: block {block}");
+            assert!(found == pattern(name, (blocks * BLOCK) as usize), "{failing}, {run}: block {block}");
         }
     }
 }

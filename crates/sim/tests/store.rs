@@ -230,7 +230,7 @@ fn g4_volumes_share_an_ssd() {
     }
 }
 
-/// Guarantee 4 with all engines at work at once: commands of all interleave on the SSD, extents wander between lives.
+/// Guarantee 4 with all engines at work at once: commands of all interleave on the SSD, extents wander between runs.
 #[test]
 fn g4_volumes_use_an_ssd_at_once() {
     let pairs: [(&str, &[&str]); 3] = [
@@ -249,8 +249,8 @@ fn g4_volumes_use_an_ssd_at_once() {
                 machine.ssd_bytes = SSD_BYTES;
                 machine
             };
-            // Each has two extents in another life.
-            let machines = (0..3).map(|life| share(if life == number { 300 } else { 100 })).collect();
+            // Each has two extents in another run.
+            let machines = (0..3).map(|run| share(if run == number { 300 } else { 100 })).collect();
             Plan {
                 rounds: 5,
                 requests: 150,

@@ -1,5 +1,5 @@
 //! Giving a volume its space: recovery, growth and shrinkage by whole extents, and the new journal ring
-//! that every life starts with.
+//! that every run starts with.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub struct VolumeSpec {
     pub places: u64,
     /// Nothing may be written to its backing disk, so that a volume with dirty blocks is refused.
     pub read_only: bool,
-    /// What of the volume is dropped, because the SSD failed in an earlier life and its dirty blocks were written to the
+    /// What of the volume is dropped, because the SSD failed in an earlier run and its dirty blocks were written to the
     /// backing disk without it.
     pub distrusts: Option<Distrust>,
 }
@@ -50,7 +50,7 @@ pub enum Distrust {
 pub struct Attached {
     store: VolumeStore,
     recovered: Vec<(u32, Entry)>,
-    /// Records that were taken over from the last life's buffer, because the SSD did not have them.
+    /// Records that were taken over from the last run's buffer, because the SSD did not have them.
     pub taken_over_records: u64,
     /// Blocks newer than the backing disk whose bytes could not be read, or are not what they were: guests get errors for
     /// them until they are overwritten or can be read again.
@@ -146,7 +146,7 @@ impl Store {
     }
 
     /// Writes once more, to where they are, the dirty blocks that no flush is known to cover. The flush before the death of
-    /// the last life may have failed, which the system says only once; without being written again they would stay as
+    /// the last run may have failed, which the system says only once; without being written again they would stay as
     /// volatile as they are, whatever flush follows. A block that cannot be read cannot be written again, and what nobody
     /// can tell whether it is durable must not be called so: the start is refused.
     fn write_blocks_again(
@@ -244,7 +244,7 @@ impl Store {
     }
 
     /// Takes free extents up to `wanted` and writes empty tables to them, both copies, so that nothing of
-    /// an earlier owner or an earlier life is ever read there.
+    /// an earlier owner or an earlier run is ever read there.
     fn grow(
         &self,
         device: &mut dyn Bytes,

@@ -1,4 +1,4 @@
-//! Which record buffer is believed: only that of the volume's last life, on this boot of this host. Any other one is of a
+//! Which record buffer is believed: only that of the volume's last run, on this boot of this host. Any other one is of a
 //! past that the SSD knows better.
 
 use lode_format::{

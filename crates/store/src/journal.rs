@@ -109,7 +109,7 @@ impl Journal {
         self.commit.is_some()
     }
 
-    /// The ring that this life writes.
+    /// The ring that this run writes.
     pub(crate) fn ring(&self) -> u64 {
         self.ring
     }

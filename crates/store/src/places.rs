@@ -249,7 +249,7 @@ impl Places {
         version
     }
 
-    /// As [`Places::clean`], where no journal can say so: for whoever looks at this life, and at no other.
+    /// As [`Places::clean`], where no journal can say so: for whoever looks at this run, and at no other.
     pub fn clean_unrecorded(&mut self, place: Place) {
         let entry = Entry { state: EntryState::Clean, ..*self.entry(place) };
         self.hold(place, Held { entry, volatile: false });

@@ -24,7 +24,7 @@ use crate::volume::{local_place, place_offset};
 const HOW_TO_GO_ON: &str =
     "Restore the SSD from a copy, or give up this volume alone with `lode volume remove --force`";
 
-/// Highest version and page number that a cache can reach in its life.
+/// Highest version and page number that a cache can reach in its run.
 const MOST: u64 = u64::MAX / 2;
 
 /// What a volume's extents say.
@@ -81,7 +81,7 @@ pub(crate) struct RecoverySource<'a> {
     pub(crate) extents: &'a [u32],
     /// Blocks of the volume.
     pub(crate) blocks: u64,
-    /// What the last life's record buffer has, in ascending order of their versions.
+    /// What the last run's record buffer has, in ascending order of their versions.
     pub(crate) buffered: &'a [Record],
 }
 

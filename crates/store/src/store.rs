@@ -70,7 +70,7 @@ impl Store {
             .map_err(|error| StoreError::new(StoreErrorKind::NotACache, error.to_string()))
     }
 
-    /// Opens a cache for a new life: checks that the device is the one that was formatted, and raises
+    /// Opens a cache for a new run: checks that the device is the one that was formatted, and raises
     /// the epoch.
     pub fn open(device: &mut dyn Bytes) -> Result<Store, StoreError> {
         let view = StoreView::read(device)?;

@@ -72,7 +72,7 @@ impl StoreView {
         Ok(StoreView { superblock, layout, directory, buffered: HashMap::new(), is_durable: false })
     }
 
-    /// Takes over what a volume's record buffer holds, if it is the one of the volume's last life on this boot: from now
+    /// Takes over what a volume's record buffer holds, if it is the one of the volume's last run on this boot: from now
     /// on it is as good as what the journal holds. What comes of it is said; nothing is lost by asking twice.
     pub fn take_over(&mut self, name: &str, boot: BootId, bytes: &[u8]) -> Result<TakenOver, BufferIgnored> {
         let Some((number, volume)) = self.directory.find(name) else { return Err(BufferIgnored::NoVolume) };

@@ -2,7 +2,7 @@
 //! do not change any more.
 //!
 //! Moving a buffer with its command instead of lending it keeps direct I/O memory-safe: whoever holds the `Buf` owns
-//! the bytes, and the kernel's copy of the pointer lives exactly as long as the command does. Shared bytes live until the
+//! the bytes, and the kernel's copy of the pointer runs exactly as long as the command does. Shared bytes live until the
 //! last of those who hold them has let go.
 
 use bytes::Bytes;
