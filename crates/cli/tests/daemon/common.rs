@@ -277,7 +277,7 @@ impl SmallFolder {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&path).output();
         let is_mounted = mounted.is_ok_and(|output| output.status.success());
         if !is_mounted {
-            println!("skipped: file systems can be mounted by root only");
+            lode_testdata::skip("file systems can be mounted by root only");
         }
         is_mounted.then_some(SmallFolder(path))
     }
@@ -330,7 +330,7 @@ pub fn has_tool(name: &str) -> bool {
     let found =
         ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().any(|dir| Path::new(dir).join(name).exists());
     if !found {
-        println!("skipped: {name} is not installed");
+        lode_testdata::skip(format_args!("{name} is not installed"));
     }
     found
 }

@@ -153,7 +153,7 @@ fn records_are_in_memory_by_default() {
     daemon.stop();
     assert_eq!(site.records(), None);
     if is_in_memory(site.folder.path()) {
-        return println!("skipped: temporary files are in memory");
+        return lode_testdata::skip("temporary files are in memory");
     }
     fs::remove_file(site.path("state")).unwrap();
     fs::create_dir(site.path("state")).unwrap();
@@ -235,7 +235,7 @@ fn serve_on_another_boot(site: &Site) -> Option<Daemon<'_>> {
     };
     let is_made_up = in_own_mounts(&["true"]).stderr(Stdio::null()).status();
     if !is_made_up.is_ok_and(|status| status.success()) {
-        println!("skipped: another boot can be made up by root only");
+        lode_testdata::skip("another boot can be made up by root only");
         return None;
     }
     let config = site.text("test.toml");

@@ -1,4 +1,4 @@
-//! The crate from outside: real traces, hostile bytes, round trips, merges.
+//! The crate from outside: recorded traces, hostile bytes, round trips, merges.
 
 mod bare;
 mod compact;
