@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
-use lode_reuse::{Distances, Metric};
+use lode_reuse::{Analyser, Distances, Metric};
 use lode_synth::{Fitter, Generator, Profile, SynthErrorKind};
 use lode_trace::{ReadOptions, open_trace, vm_block};
 use lode_types::{BlockSize, Direction, Origin, RequestOp, TraceRequest, blocks_of};

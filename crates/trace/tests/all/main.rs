@@ -10,8 +10,10 @@ mod filtering;
 mod formats;
 mod hostile;
 mod merging;
+mod moments;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod refusals;
 mod samples;
 mod sources;
+mod splitting;
