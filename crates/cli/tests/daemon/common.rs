@@ -42,7 +42,7 @@ pub fn lode_fails(arguments: &[&str]) -> String {
 pub struct Site {
     pub folder: TempDir,
     /// The state folder. It is in memory where there is such a file system, and so are the records that daemons keep there
-    /// for their next life: those of a killed one go with the site.
+    /// for their next run: those of a killed one go with the site.
     pub memory: TempDir,
 }
 

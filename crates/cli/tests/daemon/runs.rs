@@ -1,4 +1,4 @@
-//! How one life of a daemon follows another: what is left behind for the next one, where, and what `lode status` says of it.
+//! How one run of a daemon follows another: what is left behind for the next one, where, and what `lode status` says of it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -43,7 +43,7 @@ fn status_says_how_the_last_life_ended_and_what_was_taken_over() {
     assert_eq!(status["last_end"], "killed", "{status}");
     assert!(taken_over(&status) > 0, "{status}");
     assert_eq!(compare(&mut disks, &daemon), []);
-    // A life that was killed while nothing was to be taken over is no orderly end.
+    // A run that was killed while nothing was to be taken over is no orderly end.
     daemon.kill();
     let daemon = site.serve_up();
     assert_eq!(daemon.status()["last_end"], "killed");
