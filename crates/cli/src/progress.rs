@@ -1,5 +1,7 @@
 //! How far long work is, on standard error, when that is a terminal.
 
+use std::ops::Deref;
+
 use indicatif::{ProgressBar, ProgressStyle};
 use lode_plan::CompareProgress;
 use lode_trace::{Progress, SortProgress};
@@ -26,18 +28,41 @@ pub fn future_text(traces_bytes: u64, future_bytes: u64) -> String {
     )
 }
 
-/// A bar that vanishes when it is dropped. Away from a terminal it shows nothing.
+/// What vanishes when it is dropped. Away from a terminal it shows nothing.
+struct Shown(ProgressBar);
+
+impl Shown {
+    fn new(template: &str, name: &'static str) -> Shown {
+        let bar = ProgressBar::no_length().with_message(name);
+        bar.set_style(style(template));
+        Shown(bar)
+    }
+}
+
+impl Deref for Shown {
+    type Target = ProgressBar;
+
+    fn deref(&self) -> &ProgressBar {
+        &self.0
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// A bar for bytes that are read.
 pub struct Bar {
-    bar: ProgressBar,
+    bar: Shown,
     has_total: bool,
 }
 
 impl Bar {
     /// A bar for work of this name.
     pub fn new(name: &'static str) -> Bar {
-        let bar = ProgressBar::no_length().with_message(name);
-        bar.set_style(style(UNKNOWN));
-        Bar { bar, has_total: false }
+        Bar { bar: Shown::new(UNKNOWN, name), has_total: false }
     }
 
     /// Shows how far all `inputs` together are read.
@@ -58,23 +83,15 @@ impl Bar {
     }
 }
 
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// A bar for requests whose number is known. It vanishes when it is dropped.
+/// A bar for requests whose number is known.
 pub struct Steps {
-    bar: ProgressBar,
+    bar: Shown,
 }
 
 impl Steps {
     /// A bar for work of this name.
     pub fn new(name: &'static str) -> Steps {
-        let bar = ProgressBar::new(0).with_message(name);
-        bar.set_style(style(STEPS));
-        Steps { bar }
+        Steps { bar: Shown::new(STEPS, name) }
     }
 
     /// Shows how far the work is.
@@ -84,23 +101,15 @@ impl Steps {
     }
 }
 
-impl Drop for Steps {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// A bar for replays that run at the same time. It vanishes when it is dropped.
+/// A bar for replays that run at the same time.
 pub struct Meter {
-    bar: ProgressBar,
+    bar: Shown,
 }
 
 impl Meter {
     /// A bar that has heard of nothing.
     pub fn new() -> Meter {
-        let bar = ProgressBar::no_length();
-        bar.set_style(style(READING));
-        Meter { bar }
+        Meter { bar: Shown::new(READING, "") }
     }
 
     /// Shows how far they are; may be called by any thread.
@@ -133,23 +142,15 @@ impl Meter {
     }
 }
 
-impl Drop for Meter {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// A bar for blocks of which fewer and fewer are left. It vanishes when it is dropped.
+/// A bar for blocks of which fewer and fewer are left.
 pub struct Countdown {
-    bar: ProgressBar,
+    bar: Shown,
 }
 
 impl Countdown {
     /// A bar for work of this name.
     pub fn new(name: &'static str) -> Countdown {
-        let bar = ProgressBar::new(0).with_message(name);
-        bar.set_style(style(LEFT));
-        Countdown { bar }
+        Countdown { bar: Shown::new(LEFT, name) }
     }
 
     /// Shows how many blocks are left; the most that ever were are the whole.
@@ -160,34 +161,23 @@ impl Countdown {
     }
 }
 
-impl Drop for Countdown {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
-/// A bar for a number of things that is known from the start. It vanishes when it is dropped.
+/// A bar for a number of things that is known from the start.
 pub struct Counter {
-    bar: ProgressBar,
+    bar: Shown,
 }
 
 impl Counter {
     /// A bar for work of this name on `total` things that are called `what`.
     pub fn new(name: &'static str, what: &'static str, total: u64) -> Counter {
-        let bar = ProgressBar::new(total).with_message(name).with_prefix(what);
-        bar.set_style(style(COUNTED));
+        let bar = Shown::new(COUNTED, name);
+        bar.set_prefix(what);
+        bar.set_length(total);
         Counter { bar }
     }
 
     /// Shows how many are done.
     pub fn update(&self, done: u64) {
         self.bar.set_position(done);
-    }
-}
-
-impl Drop for Counter {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
     }
 }
 

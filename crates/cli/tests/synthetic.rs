@@ -1,6 +1,7 @@
 //! Synthetic traces through the built `lode` program: made, described, converted, replayed, fitted.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -53,6 +54,50 @@ fn what_is_made_is_called_synthetic_everywhere() {
     assert_eq!(report["inputs"][0]["synthetic"], Value::Bool(true));
     let info: Value = serde_json::from_str(&good(&["trace", "info", "--json", &again])).expect("JSON");
     assert_eq!(info["total"]["requests"], Value::from(7000));
+}
+
+/// The words after `lode` of the lines in the README of the committed traces that begin with a command.
+fn recipes(command: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(lode_testdata::committed("traces/README.md")).expect("text");
+    let lines = text.lines().filter(|line| line.starts_with(command));
+    lines.map(|line| line.split_whitespace().skip(1).map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn committed_traces_are_what_their_profiles_make() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let unpacked = |path: &Path| zstd::decode_all(File::open(path).expect("a trace")).expect("zstd");
+    let mut made = Vec::new();
+    for mut words in recipes("lode trace synth ") {
+        let committed = lode_testdata::committed("traces").join(&words[4]);
+        words[2] = lode_testdata::committed("traces").join(&words[2]).to_str().expect("UTF-8").to_owned();
+        words[4] = in_folder(&folder, &words[4]);
+        good(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(unpacked(Path::new(&words[4])) == unpacked(&committed), "{} differs", committed.display());
+        made.push(committed);
+    }
+    let files = std::fs::read_dir(lode_testdata::committed("traces")).expect("a folder");
+    let traces = files
+        .map(|file| file.expect("a file").path())
+        .filter(|path| path.extension() == Some("zst".as_ref()));
+    let mut traces: Vec<_> = traces.collect();
+    traces.sort_unstable();
+    assert_eq!(made, traces);
+}
+
+#[test]
+fn committed_profiles_are_fitted_to_public_traces() {
+    let fits = recipes("lode trace fit ");
+    assert_eq!(fits.len(), recipes("lode trace synth ").len());
+    let Some(folder) = lode_testdata::public_traces() else { return };
+    for mut words in fits {
+        let profile = words.pop().expect("a profile");
+        words[2] = folder.join(&words[2]).to_str().expect("UTF-8").to_owned();
+        words.push("-".to_owned());
+        let fitted = good(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let committed = std::fs::read_to_string(lode_testdata::committed("traces").join(&profile));
+        assert!(fitted == committed.expect("text"), "{profile} differs");
+    }
 }
 
 #[test]

@@ -16,6 +16,5 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::write(folder.join("front.svg"), compare::scatter().svg(&Style::one_column())?)?;
     std::fs::write(folder.join("hit-ratio.svg"), compare::hit_ratios().svg(&Style::one_column())?)?;
     std::fs::write(folder.join("requests.svg"), compare::stacked().svg(&Style::full_width())?)?;
-    std::fs::write(folder.join("slide.svg"), compare::hit_ratios().svg(&Style::screen())?)?;
     Ok(())
 }

@@ -239,7 +239,7 @@ impl BarChart {
             self.legend_entries().iter().map(|(_, name)| width_px(name, font_px) + 3.0 * font_px).collect();
         let legend = flow(&widths, style.width_px - first);
         let legend_rows = legend.last().map_or(0.0, |place| place.0 as f64 + 1.4);
-        let top_px = font_px * (3.6 + 1.5 * legend_rows + if style.shows_title { 2.2 } else { 0.0 });
+        let top_px = font_px * (3.6 + 1.5 * legend_rows);
         let lanes = self.panels.iter().map(Panel::lanes).max().unwrap_or(1);
         let (bar_px, row_px) = match (lanes, self.rows.len() > MANY_ROWS) {
             (1, false) => (1.15 * font_px, 1.75 * font_px),
@@ -250,17 +250,11 @@ impl BarChart {
         Ok(Layout { axes, levels, font_px, name_px, legend, top_px, bar_px, row_px, height_px })
     }
 
-    /// Title, legend, and each panel's title, ticks and grid.
+    /// Legend, and each panel's title, ticks and grid.
     fn draw_head(&self, svg: &mut Svg, style: &Style, layout: &Layout) {
         let (font, theme) = (layout.font_px, &style.theme);
         let left = layout.axes.first().map_or(0.0, |axis| axis.from_px);
-        let mut y = 1.2 * font;
-        if style.shows_title {
-            let title = shorten(&clean_text(&self.title), style.width_px - font, 1.2 * font);
-            let more = format!("font-weight=\"bold\" font-size=\"{}\"", num(1.2 * font));
-            svg.text((0.5 * font, y + 0.3 * font), Anchor::Start, theme.ink, &more, &title);
-            y += 2.2 * font;
-        }
+        let y = 1.2 * font;
         for ((colour, name), (row, x)) in self.legend_entries().iter().zip(&layout.legend) {
             let at = (left + x, y + 1.5 * font * *row as f64);
             draw_bar(svg, style, *colour, (at.0, at.1 - 0.8 * font, font, 0.9 * font), "");

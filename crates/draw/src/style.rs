@@ -47,7 +47,6 @@ pub struct Style {
     pub(crate) stroke_px: f64,
     /// What `width_px` and the like count: pixels, or points on paper.
     pub(crate) length_unit: &'static str,
-    pub(crate) shows_title: bool,
     /// What stands below a picture that stands alone; may be empty.
     pub(crate) note: String,
     pub(crate) theme: Theme,
@@ -91,7 +90,6 @@ impl Style {
             font_px: 7.5,
             stroke_px: 0.9,
             length_unit: "pt",
-            shows_title: false,
             note: String::new(),
             theme: ON_PAPER,
         }
@@ -100,20 +98,6 @@ impl Style {
     /// For the whole width of a paper: 504 pt, letters of 8 pt, no title.
     pub fn full_width() -> Style {
         Style { width_px: 504.0, height_px: 230.0, font_px: 8.0, stroke_px: 1.0, ..Style::one_column() }
-    }
-
-    /// For slides and screens: 960 pixels wide, with its title.
-    pub fn screen() -> Style {
-        Style {
-            width_px: 960.0,
-            height_px: 480.0,
-            font_px: 14.0,
-            stroke_px: 2.0,
-            length_unit: "",
-            shows_title: true,
-            note: String::new(),
-            theme: ON_PAPER,
-        }
     }
 
     /// With a note below a picture that stands alone: where the data come from, whether they are synthetic. In a page, the
@@ -137,7 +121,6 @@ impl Style {
             font_px,
             stroke_px,
             length_unit: "",
-            shows_title: false,
             note: String::new(),
             theme: ON_PAGE,
         }

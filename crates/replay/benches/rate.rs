@@ -8,10 +8,11 @@
 //! share of the yardstick. Rates are per second of processor time. `of LRU` is a scheme's share of the yardstick as a
 //! share of `lru`'s; a line says so where it is below what is required.
 //!
-//! A second table is of a real trace whose requests have many blocks, if it is kept beside the repository: `lru` before and
-//! after each replay, and the share of its rate.
+//! A second table is of a trace whose requests have many blocks: `lru` before and after each replay, and the share of its
+//! rate.
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
@@ -34,10 +35,10 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const LEAST_OF_LRU: f64 = 20.0;
 /// Those of which less is asked, and how much.
 const LEAST_OF_SOME: (&[&str], f64) = (&["belady", "lirs"], 10.0);
-const REAL_TRACE: &str = "cloudphysics-2h.vscsi.zst";
-/// A tenth of the real trace's distinct blocks, and a quarter of that.
-const REAL_SSD_BLOCKS: u32 = 26_880;
-const REAL_DRAM_BLOCKS: u32 = REAL_SSD_BLOCKS / 4;
+/// The trace whose requests have many blocks, a tenth of its distinct blocks, and a quarter of that.
+const TRACE: &str = "cloudphysics-2h";
+const TRACE_SSD_BLOCKS: u32 = 26_880;
+const TRACE_DRAM_BLOCKS: u32 = TRACE_SSD_BLOCKS / 4;
 /// Set in a packed request that is a write; the other bits are the block number.
 const WRITE: u32 = 1 << 31;
 
@@ -102,24 +103,26 @@ fn main() {
     });
     let fixed = settings("etica", &["sizing=off"]);
     bench.run("etica, sizing off", &fixed, both, any(&fixed, both));
-    real(&bench.only);
+    for trace in lode_testdata::traces(TRACE) {
+        many_blocks(&trace.path, &bench.only);
+    }
 }
 
-/// The share of LRU's rate on a real trace.
-fn real(only: &str) {
-    let Some(path) = lode_testdata::trace(REAL_TRACE) else { return };
+/// The share of LRU's rate on a trace whose requests have many blocks.
+fn many_blocks(path: &Path, only: &str) {
     let mut reader = open_trace(path, &ReadOptions::default()).expect("the trace");
     let (mut requests, mut batch) = (Vec::new(), Vec::new());
     while reader.next_batch(&mut batch).expect("good requests") > 0 {
         requests.append(&mut batch);
     }
     println!(
-        "\ncloudphysics-2h, {} requests, DRAM {REAL_DRAM_BLOCKS} and SSD {REAL_SSD_BLOCKS} blocks",
+        "\n{}, {} requests, DRAM {TRACE_DRAM_BLOCKS} and SSD {TRACE_SSD_BLOCKS} blocks",
+        reader.volumes()[0],
         requests.len()
     );
     println!("{:<24} {:>10} {:>10} {:>8} {:>7}", "scheme", "M req/s", "lru", "of LRU", "least");
-    let ssd = Quota::new(0, REAL_SSD_BLOCKS);
-    let levels = Quota::new(REAL_DRAM_BLOCKS, REAL_SSD_BLOCKS).with(Level::ReadSsd, REAL_SSD_BLOCKS);
+    let ssd = Quota::new(0, TRACE_SSD_BLOCKS);
+    let levels = Quota::new(TRACE_DRAM_BLOCKS, TRACE_SSD_BLOCKS).with(Level::ReadSsd, TRACE_SSD_BLOCKS);
     let mut rows = vec![("lru, one set", settings("lru", &["assoc=0"]), ssd)];
     rows.push(("etica, full-hybrid", settings("etica", &["mode=full-hybrid"]), levels));
     rows.extend(others().map(|info| (info.name, info.settings(), info.part_of(levels))));

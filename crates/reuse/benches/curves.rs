@@ -1,4 +1,4 @@
-//! What a curve costs by each method, beside the exact one, and how far off it is on real traces.
+//! What a curve costs by each method, beside the exact one, and how far off it is on recorded traces and their like.
 //!
 //! `cargo bench -p lode-reuse --bench curves` (a few minutes); `LODE_BENCH_QUICK=1` takes a twentieth of the requests
 //! and fewer samples.
@@ -101,25 +101,23 @@ fn accuracy(salts: u64) {
     let methods = [Method::LeastRate(0.001), Method::LeastRate(0.01), Method::Size(8192), Method::default()];
     println!("mean absolute error over {SIZES} evenly spaced sizes, mean and most of {salts} samples");
     println!("{:<24}{:?}", "", methods);
-    for (name, kinds) in [
-        ("cloudphysics-2h", &[CurveKind::Trd, CurveKind::Urd, CurveKind::Ro, CurveKind::Wbwo][..]),
-        ("cloudphysics-w106", &[CurveKind::Trd]),
-        ("arc-oltp", &[CurveKind::Trd]),
-        ("arc-p3", &[CurveKind::Trd]),
-        ("arc-p6", &[CurveKind::Trd]),
-    ] {
-        let Some(trace) = traces::trace(name) else { return };
-        for &kind in kinds {
-            let exact = curve(kind, Method::Exact, 0, &trace);
-            print!("{:<24}", format!("{name} {kind:?}"));
-            for method in methods {
-                let error = |salt| mean_absolute_error(&exact, &curve(kind, method, salt, &trace));
-                let errors: Vec<f64> = (0..salts).map(error).collect();
-                let most = errors.iter().copied().fold(0.0, f64::max);
-                print!("{:>10.4} {most:.4}", errors.iter().sum::<f64>() / salts as f64);
-            }
-            println!();
+    for (name, trace) in traces::large() {
+        let kinds: &[_] = if name == "cloudphysics-2h" { &CurveKind::ALL[..4] } else { &CurveKind::ALL[..1] };
+        errors(name, &trace, kinds, &methods, salts);
+    }
+}
+
+fn errors(name: &str, trace: &Trace, kinds: &[CurveKind], methods: &[Method], salts: u64) {
+    for &kind in kinds {
+        let exact = curve(kind, Method::Exact, 0, trace);
+        print!("{:<24}", format!("{name} {kind:?}"));
+        for &method in methods {
+            let error = |salt| mean_absolute_error(&exact, &curve(kind, method, salt, trace));
+            let errors: Vec<f64> = (0..salts).map(error).collect();
+            let most = errors.iter().copied().fold(0.0, f64::max);
+            print!("{:>10.4} {most:.4}", errors.iter().sum::<f64>() / salts as f64);
         }
+        println!();
     }
 }
 

@@ -4,7 +4,7 @@
 //! `cargo bench -p lode-reuse` (about a minute); `LODE_BENCH_QUICK=1` takes a twentieth of the requests.
 
 use common::{WRITES_PERCENT, ZIPF_EXPONENT, zipf_trace};
-use lode_reuse::{Distances, Metric, RoStack, WbwoStack};
+use lode_reuse::{Analyser, Distances, Metric, RoStack, WbwoStack};
 use lode_types::Direction;
 use std::hint::black_box;
 use std::time::Instant;

@@ -2,12 +2,9 @@
 //!
 //! It must not know how any of them finds a depth.
 
-use crate::distance::Distances;
 use crate::error::ReuseError;
-use crate::ro_stack::RoStack;
 use crate::tally::DistanceTally;
-use crate::tracker::{Follow, distances_of_all};
-use crate::wbwo_stack::WbwoStack;
+use crate::tracker::{Follow, Seen, distances_of_all, follow_all};
 use lode_types::{BlockNo, Direction};
 
 /// An exact analyser of one stream of block accesses.
@@ -39,33 +36,56 @@ pub trait Analyser {
     /// Counts so far.
     fn tally(&self) -> &DistanceTally;
 
-    /// Starts the counts again and keeps the history.
+    /// Starts the counts again and keeps the history (a sizing window that carries over).
     fn clear_tally(&mut self);
 
     /// Starts the counts again, keeps the history, and hands over the counts so far with their memory.
     fn take_tally(&mut self) -> DistanceTally;
 
-    /// Starts everything again and keeps the memory.
+    /// Starts everything again (a sizing window of its own) and keeps the memory.
     fn forget(&mut self);
 
-    /// Forgets the blocks that `keep` refuses; the counts stay as they are. Costs a walk over all blocks.
+    /// Forgets the blocks that `keep` refuses; the counts stay as they are. Costs a walk over all blocks, or their sort.
+    ///
+    /// As long as no block was displaced otherwise than by accesses to others (by an invalidation, or by reads that left
+    /// blocks where they were), depths are then those of an analyser that never saw these blocks; beyond that they are so
+    /// by expectation only.
     fn retain(&mut self, keep: &dyn Fn(BlockNo) -> bool);
 
-    /// Distinct blocks that the analyser follows: those of its reference stream.
+    /// Distinct blocks that the analyser follows, those of its reference stream: ever read for a read-only cache, whether or
+    /// not a write has invalidated them since, ever written for a write-only one.
     fn distinct_blocks(&self) -> usize;
 
     /// Bytes of memory held.
     fn memory_bytes(&self) -> usize;
 }
 
-impl Analyser for Distances {
+/// What an analyser has of its own, behind the accesses that it follows.
+pub(crate) trait Stack: Follow {
+    fn tally(&self) -> &DistanceTally;
+
+    /// Forgets every block and keeps the memory.
+    fn forget_blocks(&mut self);
+
+    /// Forgets the blocks that `keep` refuses.
+    fn retain_blocks(&mut self, keep: &dyn Fn(BlockNo) -> bool);
+
+    /// Bytes of memory held beside tracker and counts.
+    fn stack_bytes(&self) -> usize;
+}
+
+impl<S: Stack> Analyser for S {
+    #[inline]
     fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<u32>, ReuseError> {
-        let reuse = Distances::access(self, op, block)?;
-        Ok(reuse.filter(|reuse| reuse.useful).map(|reuse| reuse.distance))
+        let depth = self.follow(op, Seen::of(block))?;
+        if let Some(depth) = depth {
+            self.tally_mut().histogram.record(depth);
+        }
+        Ok(depth)
     }
 
     fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
-        Distances::access_all(self, batch)
+        follow_all(self, batch)
     }
 
     fn depths_of_all(
@@ -77,11 +97,11 @@ impl Analyser for Distances {
     }
 
     fn tally(&self) -> &DistanceTally {
-        Distances::tally(self)
+        Stack::tally(self)
     }
 
     fn clear_tally(&mut self) {
-        Distances::clear_tally(self);
+        self.tally_mut().clear();
     }
 
     fn take_tally(&mut self) -> DistanceTally {
@@ -89,72 +109,19 @@ impl Analyser for Distances {
     }
 
     fn forget(&mut self) {
-        Distances::forget(self);
+        self.tally_mut().clear();
+        self.forget_blocks();
     }
 
     fn retain(&mut self, keep: &dyn Fn(BlockNo) -> bool) {
-        Distances::retain(self, keep);
+        self.retain_blocks(keep);
     }
 
     fn distinct_blocks(&self) -> usize {
-        Distances::distinct_blocks(self)
+        self.tracker().len()
     }
 
     fn memory_bytes(&self) -> usize {
-        Distances::memory_bytes(self)
+        self.tracker().memory_bytes() + self.stack_bytes() + Stack::tally(self).histogram.memory_bytes()
     }
 }
-
-/// The two stacks have the same surface under the same names.
-macro_rules! stack_is_analyser {
-    ($stack:ty) => {
-        impl Analyser for $stack {
-            fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<u32>, ReuseError> {
-                <$stack>::access(self, op, block)
-            }
-
-            fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
-                <$stack>::access_all(self, batch)
-            }
-
-            fn depths_of_all(
-                &mut self,
-                batch: &[(Direction, BlockNo)],
-                depths: &mut Vec<Option<u32>>,
-            ) -> Result<(), ReuseError> {
-                distances_of_all(self, batch, depths)
-            }
-
-            fn tally(&self) -> &DistanceTally {
-                <$stack>::tally(self)
-            }
-
-            fn clear_tally(&mut self) {
-                <$stack>::clear_tally(self);
-            }
-
-            fn take_tally(&mut self) -> DistanceTally {
-                std::mem::take(self.tally_mut())
-            }
-
-            fn forget(&mut self) {
-                <$stack>::forget(self);
-            }
-
-            fn retain(&mut self, keep: &dyn Fn(BlockNo) -> bool) {
-                <$stack>::retain(self, keep);
-            }
-
-            fn distinct_blocks(&self) -> usize {
-                <$stack>::distinct_blocks(self)
-            }
-
-            fn memory_bytes(&self) -> usize {
-                <$stack>::memory_bytes(self)
-            }
-        }
-    };
-}
-
-stack_is_analyser!(RoStack);
-stack_is_analyser!(WbwoStack);

@@ -272,6 +272,7 @@ impl<C: Counter> CounterStacks<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Analyser;
     use lode_types::Direction::Read;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};

@@ -5,10 +5,11 @@
 //! previous reference to the same block (ETICA, section 4.3.1, Figs. 8 and 9). It must not know what a cache does
 //! with the distances.
 
+use crate::analyser::{Analyser, Stack};
 use crate::error::ReuseError;
 use crate::tally::DistanceTally;
 use crate::timeline::{NEVER, Timeline};
-use crate::tracker::{Follow, Seen, Tracker, follow_all};
+use crate::tracker::{Follow, Seen, Tracker};
 use lode_types::{BlockNo, Direction};
 
 /// Which accesses count, and which of them are useful.
@@ -109,22 +110,9 @@ impl Distances {
         Ok(reuse)
     }
 
-    /// Adds many accesses, faster than one at a time.
-    ///
-    /// # Errors
-    /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
-    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
-        follow_all(self, batch)
-    }
-
     /// Counts so far.
     pub fn tally(&self) -> &DistanceTally {
         &self.tally
-    }
-
-    /// Distinct blocks in the reference stream.
-    pub fn distinct_blocks(&self) -> usize {
-        self.tracker.len()
     }
 
     /// Starts the counts again and keeps the history (a sizing window that carries over).
@@ -134,20 +122,7 @@ impl Distances {
 
     /// Starts everything again (a sizing window of its own) and keeps the memory.
     pub fn forget(&mut self) {
-        self.tally.clear();
-        self.tracker.clear();
-        self.timeline.reset();
-    }
-
-    /// Forgets the blocks that `keep` refuses; the counts stay as they are. Distances are then those of an analyser that
-    /// never saw these blocks. Costs a walk over all blocks, so that it pays to refuse many at once.
-    pub fn retain(&mut self, keep: impl Fn(BlockNo) -> bool) {
-        self.tracker.retain(keep, |word| self.timeline.remove(word & !INVALIDATED));
-    }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        self.tracker.memory_bytes() + self.timeline.memory_bytes() + self.tally.histogram.memory_bytes()
+        Analyser::forget(self);
     }
 
     /// The distance of an access, which is not counted yet.
@@ -221,5 +196,24 @@ impl Follow for Distances {
         let reuse = self.step(op, seen)?;
         self.count(op);
         Ok(reuse.filter(|reuse| reuse.useful).map(|reuse| reuse.distance))
+    }
+}
+
+impl Stack for Distances {
+    fn tally(&self) -> &DistanceTally {
+        &self.tally
+    }
+
+    fn forget_blocks(&mut self) {
+        self.tracker.clear();
+        self.timeline.reset();
+    }
+
+    fn retain_blocks(&mut self, keep: &dyn Fn(BlockNo) -> bool) {
+        self.tracker.retain(keep, |word| self.timeline.remove(word & !INVALIDATED));
+    }
+
+    fn stack_bytes(&self) -> usize {
+        self.timeline.memory_bytes()
     }
 }

@@ -238,7 +238,7 @@ impl JointProfiler {
 
     /// Forgets the blocks that the sample follows no more.
     fn shrink(&mut self) {
-        let tallies = [Analyser::take_tally(&mut self.ro), Analyser::take_tally(&mut self.wbwo)];
+        let tallies = [self.ro.take_tally(), self.wbwo.take_tally()];
         self.estimates.get_or_insert_with(|| {
             tallies.each_ref().map(|tally| {
                 let mut estimate = Estimate::new(false);
@@ -247,8 +247,8 @@ impl JointProfiler {
             })
         });
         let sample = self.sample;
-        self.ro.retain(|block| sample.follows(block));
-        self.wbwo.retain(|block| sample.follows(block));
+        self.ro.retain(&|block| sample.follows(block));
+        self.wbwo.retain(&|block| sample.follows(block));
     }
 
     /// The share of all blocks that is followed now; 1 is all.

@@ -12,6 +12,7 @@
 //! are that writes of earlier pieces left (read-only), or on whether an earlier piece has put a block in that a read
 //! finds (write-only): no distance within a piece is known without its left neighbour. It must not know threads.
 
+use crate::analyser::Analyser;
 use crate::curve::Curve;
 use crate::distance::{Distances, Metric};
 use crate::error::ReuseError;

@@ -5,9 +5,3 @@
 pub fn contribution(pod: u64, cache_blocks: u64) -> f64 {
     if cache_blocks == 0 { 0.0 } else { (-(pod as f64) / cache_blocks as f64).exp() }
 }
-
-/// Popularity of a block with re-accesses at the distances `pods`. Accesses without a distance contribute nothing:
-/// leave them out.
-pub fn popularity(pods: impl IntoIterator<Item = u64>, cache_blocks: u64) -> f64 {
-    pods.into_iter().map(|pod| contribution(pod, cache_blocks)).sum()
-}

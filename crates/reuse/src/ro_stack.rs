@@ -6,10 +6,11 @@
 //! the stack fills the topmost hole. The stack is kept as a [`Timeline`] in which a hole is a set position without
 //! owner, so that an access costs O(log n). It must not know how hits are used.
 
+use crate::analyser::Stack;
 use crate::error::ReuseError;
 use crate::tally::DistanceTally;
 use crate::timeline::{NEVER, Timeline};
-use crate::tracker::{Follow, Seen, Tracker, follow_all};
+use crate::tracker::{Follow, Seen, Tracker};
 use lode_types::{BlockNo, Direction};
 use std::collections::BinaryHeap;
 
@@ -29,71 +30,6 @@ impl RoStack {
     /// An analyser that has seen nothing.
     pub fn new() -> RoStack {
         RoStack::default()
-    }
-
-    /// Adds the next access of the stream; the depth of a read that large enough caches serve.
-    ///
-    /// # Errors
-    /// [`ReuseError::TooManyBlocks`]; the access is then not counted.
-    pub fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<u32>, ReuseError> {
-        let depth = self.follow(op, Seen::of(block))?;
-        if let Some(depth) = depth {
-            self.tally.histogram.record(depth);
-        }
-        Ok(depth)
-    }
-
-    /// Adds many accesses, faster than one at a time.
-    ///
-    /// # Errors
-    /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
-    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
-        follow_all(self, batch)
-    }
-
-    /// Counts so far.
-    pub fn tally(&self) -> &DistanceTally {
-        &self.tally
-    }
-
-    /// Distinct blocks ever read, whether or not a write has invalidated them since.
-    pub fn distinct_blocks(&self) -> usize {
-        self.tracker.len()
-    }
-
-    /// Starts the counts again and keeps the history (a sizing window that carries over).
-    pub fn clear_tally(&mut self) {
-        self.tally.clear();
-    }
-
-    /// Starts everything again (a sizing window of its own) and keeps the memory.
-    pub fn forget(&mut self) {
-        self.tally.clear();
-        self.tracker.clear();
-        self.timeline.reset();
-        self.holes.clear();
-    }
-
-    /// Forgets the blocks that `keep` refuses, as if they had never been cached; the counts stay as they are.
-    ///
-    /// As long as nothing was invalidated, depths are then those of an analyser that never saw these blocks. Beyond
-    /// that they are so by expectation only: which holes forgotten blocks made or filled cannot be undone, so that holes
-    /// are thinned evenly over the stack, by the share of blocks that is forgotten. Costs a walk over all blocks.
-    pub fn retain(&mut self, keep: impl Fn(BlockNo) -> bool) {
-        let before = self.tracker.len().max(1) as u64;
-        self.tracker.retain(keep, |position| self.timeline.remove(position));
-        let kept = self.tracker.len() as u64;
-        let holes = std::mem::take(&mut self.holes).into_sorted_vec();
-        let stays = |number: u64| (number + 1) * kept / before > number * kept / before;
-        let (staying, filled): (Vec<_>, Vec<_>) = (0..).zip(holes).partition(|&(number, _)| stays(number));
-        filled.into_iter().for_each(|(_, position)| self.timeline.remove(position));
-        self.holes = staying.into_iter().map(|(_, position)| position).collect();
-    }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        let stack = self.timeline.memory_bytes() + self.holes.capacity() * size_of::<u32>();
-        self.tracker.memory_bytes() + stack + self.tally.histogram.memory_bytes()
     }
 
     /// The stack place that ceases to exist when a block at `position` goes on top: the topmost hole if it is above
@@ -168,5 +104,34 @@ impl Follow for RoStack {
         self.tally.accesses += 1;
         self.tally.reads += u64::from(is_read);
         Ok(depth)
+    }
+}
+
+impl Stack for RoStack {
+    fn tally(&self) -> &DistanceTally {
+        &self.tally
+    }
+
+    fn forget_blocks(&mut self) {
+        self.tracker.clear();
+        self.timeline.reset();
+        self.holes.clear();
+    }
+
+    /// Which holes forgotten blocks made or filled cannot be undone, so that holes are thinned evenly over the stack, by the
+    /// share of blocks that is forgotten.
+    fn retain_blocks(&mut self, keep: &dyn Fn(BlockNo) -> bool) {
+        let before = self.tracker.len().max(1) as u64;
+        self.tracker.retain(keep, |position| self.timeline.remove(position));
+        let kept = self.tracker.len() as u64;
+        let holes = std::mem::take(&mut self.holes).into_sorted_vec();
+        let stays = |number: u64| (number + 1) * kept / before > number * kept / before;
+        let (staying, filled): (Vec<_>, Vec<_>) = (0..).zip(holes).partition(|&(number, _)| stays(number));
+        filled.into_iter().for_each(|(_, position)| self.timeline.remove(position));
+        self.holes = staying.into_iter().map(|(_, position)| position).collect();
+    }
+
+    fn stack_bytes(&self) -> usize {
+        self.timeline.memory_bytes() + self.holes.capacity() * size_of::<u32>()
     }
 }

@@ -23,12 +23,13 @@
 //! That this is the same stack is tested against caches of every size and against the plain algorithm. It must not know
 //! how hits are used.
 
+use crate::analyser::Stack;
 use crate::bits::BitRow;
 use crate::error::ReuseError;
 use crate::min_tree::{MinTree, NONE};
 use crate::tally::DistanceTally;
 use crate::timeline::{NEVER, Timeline};
-use crate::tracker::{Follow, Seen, Tracker, follow_all};
+use crate::tracker::{Follow, Seen, Tracker};
 use lode_types::{BlockNo, Direction};
 use std::cmp::Reverse;
 
@@ -64,75 +65,6 @@ impl WbwoStack {
     /// An analyser that has seen nothing.
     pub fn new() -> WbwoStack {
         WbwoStack::default()
-    }
-
-    /// Adds the next access of the stream; the depth of a read that large enough caches serve.
-    ///
-    /// # Errors
-    /// [`ReuseError::TooManyBlocks`]; the access is then not counted.
-    pub fn access(&mut self, op: Direction, block: BlockNo) -> Result<Option<u32>, ReuseError> {
-        let depth = self.follow(op, Seen::of(block))?;
-        if let Some(depth) = depth {
-            self.tally.histogram.record(depth);
-        }
-        Ok(depth)
-    }
-
-    /// Adds many accesses, faster than one at a time.
-    ///
-    /// # Errors
-    /// [`ReuseError::TooManyBlocks`]; the accesses before the offending one have then been counted.
-    pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
-        follow_all(self, batch)
-    }
-
-    /// Counts so far.
-    pub fn tally(&self) -> &DistanceTally {
-        &self.tally
-    }
-
-    /// Distinct blocks ever written.
-    pub fn distinct_blocks(&self) -> usize {
-        self.tracker.len()
-    }
-
-    /// Starts the counts again and keeps the history (a sizing window that carries over).
-    pub fn clear_tally(&mut self) {
-        self.tally.clear();
-    }
-
-    /// Starts everything again (a sizing window of its own) and keeps the memory.
-    pub fn forget(&mut self) {
-        self.tally.clear();
-        self.tracker.clear();
-        self.clear_stack();
-    }
-
-    /// Forgets the blocks that `keep` refuses and closes their places in the stack; the counts stay as they are.
-    ///
-    /// As long as nothing was read, depths are then those of an analyser that never saw these blocks. Beyond that they
-    /// are so by expectation only, because what forgotten blocks displaced stays displaced. Costs a sort of all blocks.
-    pub fn retain(&mut self, keep: impl Fn(BlockNo) -> bool) {
-        let mut stack = self.top_to_bottom();
-        let mut is_kept = vec![true; stack.len()];
-        self.tracker.retain(keep, |id| is_kept[id as usize] = false);
-        stack.retain(|&id| is_kept[id as usize]);
-        let times: Vec<u32> = stack.iter().map(|&id| self.time_of(id)).collect();
-        let mut new_ids = vec![0; is_kept.len()];
-        stack.iter().zip(0..).for_each(|(&id, depth)| new_ids[id as usize] = depth);
-        self.tracker.words_mut().for_each(|id| *id = new_ids[*id as usize]);
-        // Made anew, so that memory shrinks with the blocks.
-        let (tracker, tally) = (std::mem::take(&mut self.tracker), std::mem::take(&mut self.tally));
-        *self = WbwoStack { tracker, tally, ..WbwoStack::default() };
-        self.stack_up(&times);
-    }
-
-    /// Bytes of memory held.
-    pub fn memory_bytes(&self) -> usize {
-        let ids = (self.words.capacity() + self.fixed.capacity()) * size_of::<u32>();
-        let order = self.timeline.memory_bytes() + self.free.memory_bytes();
-        let stack = ids + order + self.times.memory_bytes() + self.slack.memory_bytes();
-        self.tracker.memory_bytes() + stack + self.tally.histogram.memory_bytes()
     }
 
     /// The time of a block's latest access.
@@ -380,5 +312,38 @@ impl Follow for WbwoStack {
         self.tally.accesses += 1;
         self.tally.reads += u64::from(is_read);
         Ok(depth)
+    }
+}
+
+impl Stack for WbwoStack {
+    fn tally(&self) -> &DistanceTally {
+        &self.tally
+    }
+
+    fn forget_blocks(&mut self) {
+        self.tracker.clear();
+        self.clear_stack();
+    }
+
+    /// Closes the places of forgotten blocks; what these displaced stays displaced.
+    fn retain_blocks(&mut self, keep: &dyn Fn(BlockNo) -> bool) {
+        let mut stack = self.top_to_bottom();
+        let mut is_kept = vec![true; stack.len()];
+        self.tracker.retain(keep, |id| is_kept[id as usize] = false);
+        stack.retain(|&id| is_kept[id as usize]);
+        let times: Vec<u32> = stack.iter().map(|&id| self.time_of(id)).collect();
+        let mut new_ids = vec![0; is_kept.len()];
+        stack.iter().zip(0..).for_each(|(&id, depth)| new_ids[id as usize] = depth);
+        self.tracker.words_mut().for_each(|id| *id = new_ids[*id as usize]);
+        // Made anew, so that memory shrinks with the blocks.
+        let (tracker, tally) = (std::mem::take(&mut self.tracker), std::mem::take(&mut self.tally));
+        *self = WbwoStack { tracker, tally, ..WbwoStack::default() };
+        self.stack_up(&times);
+    }
+
+    fn stack_bytes(&self) -> usize {
+        let ids = (self.words.capacity() + self.fixed.capacity()) * size_of::<u32>();
+        let order = self.timeline.memory_bytes() + self.free.memory_bytes();
+        ids + order + self.times.memory_bytes() + self.slack.memory_bytes()
     }
 }

@@ -1,6 +1,7 @@
 //! Distances against their definition, and curves against one cache of every size.
 
-use lode_reuse::{Curve, DistanceTally, Distances, Metric, ReuseError, RoStack, WbwoStack};
+use lode_reuse::popularity::contribution;
+use lode_reuse::{Analyser, Curve, DistanceTally, Distances, Metric, ReuseError, RoStack, WbwoStack};
 use lode_types::Direction::{self, Read, Write};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -351,11 +352,12 @@ fn popularity_follows_equation_1() {
     for example in examples {
         let pods =
             example["pods"].as_array().expect("distances").iter().map(|p| p.as_u64().expect("distance"));
-        let found = lode_reuse::popularity::popularity(pods, example["cache"].as_u64().expect("size"));
+        let cache_blocks = example["cache"].as_u64().expect("size");
+        let found: f64 = pods.map(|pod| contribution(pod, cache_blocks)).sum();
         let expected = example["expected"].as_f64().expect("score");
         assert!((found - expected).abs() < 1e-12, "{example}: {found}");
     }
-    assert_eq!(lode_reuse::popularity::contribution(0, 0), 0.0);
+    assert_eq!(contribution(0, 0), 0.0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Two levels at once against two caches, block by block.
 
-use lode_reuse::{Both, JointProfile, JointProfiler, Method, ReuseError, RoStack, WbwoStack};
+use lode_reuse::{Analyser, Both, JointProfile, JointProfiler, Method, ReuseError, RoStack, WbwoStack};
 use lode_types::{BlockNo, Direction};
 use proptest::prelude::*;
 

@@ -66,15 +66,18 @@ fn models_come_near_on_zipf() {
 }
 
 #[test]
-fn models_come_near_on_real_traces() {
-    for (name, aet_most, stacks_most) in
-        [("cloudphysics-2h", 0.03, 0.015), ("arc-oltp", 0.005, 0.015), ("arc-p3", 0.012, 0.03)]
-    {
-        let Some(trace) = traces::trace(name) else { return };
+fn models_come_near_on_large_traces() {
+    for (name, trace) in traces::large() {
         let exact = profiler(CurveKind::Trd, Method::Exact, &trace).curve();
         let aet = mean_absolute_error(&exact, &profiler(CurveKind::Trd, Method::Aet, &trace).curve());
         let method = Method::CounterStacks(CounterStacksConfig::default());
         let stacks = mean_absolute_error(&exact, &profiler(CurveKind::Trd, method, &trace).curve());
+        println!("{name}: AET {aet:.4}, Counter Stacks {stacks:.4}");
+        let (aet_most, stacks_most) = match name {
+            "cloudphysics-2h" => (0.03, 0.02),
+            "arc-oltp" => (0.005, 0.015),
+            _ => (0.013, 0.03),
+        };
         assert!(aet < aet_most && stacks < stacks_most, "{name}: AET {aet}, Counter Stacks {stacks}");
     }
 }

@@ -2,7 +2,7 @@
 
 use lode_reuse::parallel::{ChunkScan, join};
 use lode_reuse::working_set::{WorkingSet, reuse_intensity};
-use lode_reuse::{Curve, CurveKind, Distances, Method, Metric, Profiler};
+use lode_reuse::{Analyser, Curve, CurveKind, Distances, Method, Metric, Profiler};
 use lode_types::Direction::{self, Read, Write};
 use proptest::prelude::*;
 use std::collections::BTreeSet;

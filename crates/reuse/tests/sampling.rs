@@ -9,9 +9,6 @@ mod traces;
 
 use traces::Trace;
 
-/// Traces with more than 100,000 requests.
-const LARGE: [&str; 5] = ["cloudphysics-2h", "cloudphysics-w106", "arc-oltp", "arc-p3", "arc-p6"];
-
 /// Sizes, evenly spaced, at which curves are compared.
 const SIZES: u64 = 200;
 
@@ -186,9 +183,8 @@ fn the_standard_error_covers_the_truth() {
 }
 
 #[test]
-fn real_traces_are_met_within_one_percent() {
-    for name in LARGE {
-        let Some(trace) = traces::trace(name) else { return };
+fn large_traces_are_met_within_one_percent() {
+    for (name, trace) in traces::large() {
         let kinds = if name == "cloudphysics-2h" { &CurveKind::ALL[..4] } else { &CurveKind::ALL[..1] };
         for &kind in kinds {
             let exact = curve(kind, Method::Exact, 0, &trace);

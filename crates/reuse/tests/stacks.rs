@@ -2,7 +2,7 @@
 //! blocks. Where that is exact, also against analysers that never saw the forgotten blocks.
 
 use lists::{RoList, Stack, WbwoList};
-use lode_reuse::{Curve, Distances, Metric, RoStack, WbwoStack};
+use lode_reuse::{Analyser, Curve, Distances, Metric, RoStack, WbwoStack};
 use lode_types::Direction::{self, Read, Write};
 use proptest::prelude::*;
 
@@ -41,14 +41,14 @@ fn compare_with_the_unaware<A: Stack>(seed: u64, blocks: u64, writes_percent: u6
     let mut aware = make();
     let mut unaware: Vec<A> = (0..LEVELS).map(|_| make()).collect();
     for level in 0..LEVELS {
-        aware.retain(|block| is_in_sample(block, level));
+        aware.keep_only(|block| is_in_sample(block, level));
         for _ in 0..1500 {
             let is_last = level == LEVELS - 1;
             let (op, block) = numbers.access(blocks, if is_last { 40 } else { writes_percent });
             if is_in_sample(block, level) {
-                let found = aware.access(op, block);
+                let found = aware.depth_of(op, block);
                 for own in (level..LEVELS).filter(|&own| is_in_sample(block, own)) {
-                    let expected = unaware[own as usize].access(op, block);
+                    let expected = unaware[own as usize].depth_of(op, block);
                     assert!(
                         own != level || found == expected,
                         "{found:?} is not {expected:?} at level {level}"
@@ -64,13 +64,13 @@ fn compare_with_list(seed: u64, blocks: u64, mut analyser: impl Stack, mut list:
     let mut numbers = Numbers(seed);
     for level in [0, 1, 1, 2, 3, 0, 9, 0] {
         let keep = |block| is_in_sample(block, level);
-        analyser.retain(keep);
-        list.retain(keep);
+        analyser.keep_only(keep);
+        list.keep_only(keep);
         for number in 0..400 {
             let (op, block) = numbers.access(blocks, 30);
             assert_eq!(
-                analyser.access(op, block),
-                list.access(op, block),
+                analyser.depth_of(op, block),
+                list.depth_of(op, block),
                 "access {number} after level {level}"
             );
         }
@@ -121,8 +121,8 @@ fn curves_of_what_is_left_are_close_to_those_of_the_unaware() {
         }
         if round == 3 {
             let counts = (ro.tally().curve(), wbwo.tally().curve());
-            ro.retain(|block| is_in_sample(block, 2));
-            wbwo.retain(|block| is_in_sample(block, 2));
+            ro.retain(&|block| is_in_sample(block, 2));
+            wbwo.retain(&|block| is_in_sample(block, 2));
             assert_eq!(counts, (ro.tally().curve(), wbwo.tally().curve()));
             ro.clear_tally();
             wbwo.clear_tally();
@@ -143,7 +143,7 @@ fn forgetting_most_gives_memory_back() {
         analyser.access(Read, block).expect("few blocks");
     }
     let before = analyser.memory_bytes();
-    analyser.retain(|block| is_in_sample(block, 6));
+    analyser.retain(&|block| is_in_sample(block, 6));
     assert!(analyser.memory_bytes() < before / 4, "{} of {before} bytes", analyser.memory_bytes());
     assert!((1000..2200).contains(&analyser.distinct_blocks()), "{} blocks", analyser.distinct_blocks());
 }
@@ -187,7 +187,7 @@ fn compare_orders(
     mut list: impl Stack,
 ) -> Result<(), TestCaseError> {
     for (op, block) in passes.iter().flat_map(Pass::accesses) {
-        prop_assert_eq!(analyser.access(op, block), list.access(op, block), "{:?} of {}", op, block);
+        prop_assert_eq!(analyser.depth_of(op, block), list.depth_of(op, block), "{:?} of {}", op, block);
     }
     Ok(())
 }

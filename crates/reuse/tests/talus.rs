@@ -38,6 +38,12 @@ fn best_mixture(vm: &VmDemand, size: u64, largest: u64) -> f64 {
     best
 }
 
+/// Blocks of the first and the second partition.
+fn partition_blocks(split: &Split) -> (f64, f64) {
+    let larger_share = 1.0 - split.smaller_share;
+    (split.smaller_share * split.smaller_blocks as f64, larger_share * split.larger_blocks as f64)
+}
+
 #[test]
 fn the_worked_example() {
     let vector = lode_testdata::vector("talus");
@@ -47,7 +53,7 @@ fn the_worked_example() {
     };
     let ((a, misses_a), (b, misses_b)) = (point("a"), point("b"));
     let split = Split::between(a, b, vector["s"].as_u64().expect("a size"));
-    let partitions = split.partition_blocks();
+    let partitions = partition_blocks(&split);
     let misses = split.mix(|size| if size == a { misses_a } else { misses_b });
     for (found, key) in
         [(split.smaller_share, "rho"), (partitions.0, "s1"), (partitions.1, "s2"), (misses, "miss")]
@@ -67,7 +73,7 @@ proptest! {
         let hull = Hull::new(&vm.curve);
         for size in 0..=largest {
             let split = hull.split(size);
-            let (first, second) = split.partition_blocks();
+            let (first, second) = partition_blocks(&split);
             prop_assert!(first + second <= size as f64 + 1e-9);
             let found = hull.hits_at(size);
             prop_assert!((found - best_mixture(&vm, size, largest)).abs() < 1e-9, "{size}: {found}");

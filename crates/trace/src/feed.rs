@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use lode_types::{RequestOp, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 use memchr::memchr;
 
 use crate::error::{ErrorKind, Fault, Position, TraceError};
@@ -35,6 +35,16 @@ pub(crate) enum Parsed {
     Nothing,
     /// A well-formed command that is no request.
     OtherCommand,
+}
+
+impl Parsed {
+    /// A request on `bytes` (the first one, and how many) of which nothing is known of who asks.
+    #[inline]
+    pub(crate) fn request(time_ns: u64, op: RequestOp, bytes: (u64, u32), volume: u32) -> Parsed {
+        let (offset_bytes, length_bytes) = bytes;
+        let origin = Origin::UNKNOWN;
+        Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin })
+    }
 }
 
 /// Everything around the bytes of one trace.

@@ -140,7 +140,7 @@ fn start(source: InputStream, path: &Path, options: &ReadOptions) -> Result<Read
     };
     let unit_bytes = unit_of(format, options, path)?;
     let decoder = (format.decoder)(head);
-    let recorded = Recorded { times: (format.has_times)(head), origins: (format.origins)(head) };
+    let recorded = (format.recorded)(head);
     let mut feed = Feed::new(input, path.to_owned(), stem(path), compressed, options.on_error);
     feed.unit_bytes = unit_bytes;
     #[cfg(feature = "parquet")]

@@ -11,8 +11,8 @@ use crate::common::{Daemon, Numbers, Site};
 use crate::fleet::{Fleet, Kind, at_work, compare, write_some};
 use crate::known::{HOT_BLOCKS, KnownDisk, Older, SECTOR_BYTES, SECTORS_PER_BLOCK, Writer};
 
-/// Lives of a daemon, each with other moments at which it ends.
-const LIVES: u64 = 5;
+/// Runs of a daemon, each with other moments at which it ends.
+const RUNS: u64 = 5;
 
 /// Ends a daemon at some moment of its work, or of a stop that has begun.
 fn kill_at_some_time(daemon: Daemon<'_>, numbers: &mut Numbers) {
@@ -28,7 +28,7 @@ fn kill_at_some_time(daemon: Daemon<'_>, numbers: &mut Numbers) {
 /// Writes without a flush, kills, and compares, again and again.
 fn kill_again_and_again(fleet: Fleet) {
     let Fleet { site, mut disks, mut numbers } = fleet;
-    for life in 0..LIVES {
+    for run in 0..RUNS {
         // A start that is cut short loses nothing either.
         for _ in 0..numbers.below(3) {
             let daemon = site.serve();
@@ -37,7 +37,7 @@ fn kill_again_and_again(fleet: Fleet) {
         }
         let daemon = site.serve_up();
         let older = compare(&mut disks, &daemon);
-        assert!(older.is_empty(), "life {life}: older than what was acknowledged: {older:?}");
+        assert!(older.is_empty(), "run {run}: older than what was acknowledged: {older:?}");
         let mut moments = Numbers(numbers.below(1 << 32) | 1);
         at_work(
             &mut disks,
@@ -49,7 +49,7 @@ fn kill_again_and_again(fleet: Fleet) {
     }
     for disk in &disks {
         assert_eq!(disk.stale_reads, 0, "{}", disk.vm);
-        assert!(disk.answered > 20 * LIVES, "{}: there was traffic: {}", disk.vm, disk.answered);
+        assert!(disk.answered > 20 * RUNS, "{}: there was traffic: {}", disk.vm, disk.answered);
     }
 }
 

@@ -42,7 +42,7 @@ pub fn lode_fails(arguments: &[&str]) -> String {
 pub struct Site {
     pub folder: TempDir,
     /// The state folder. It is in memory where there is such a file system, and so are the records that daemons keep there
-    /// for their next life: those of a killed one go with the site.
+    /// for their next run: those of a killed one go with the site.
     pub memory: TempDir,
 }
 
@@ -277,7 +277,7 @@ impl SmallFolder {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&path).output();
         let is_mounted = mounted.is_ok_and(|output| output.status.success());
         if !is_mounted {
-            println!("skipped: file systems can be mounted by root only");
+            lode_testdata::skip("file systems can be mounted by root only");
         }
         is_mounted.then_some(SmallFolder(path))
     }
@@ -330,7 +330,7 @@ pub fn has_tool(name: &str) -> bool {
     let found =
         ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().any(|dir| Path::new(dir).join(name).exists());
     if !found {
-        println!("skipped: {name} is not installed");
+        lode_testdata::skip(format_args!("{name} is not installed"));
     }
     found
 }

@@ -1,5 +1,5 @@
-//! The files in which daemons leave, for their next life, the records of what they acknowledged: whose they are, and what may
-//! have become of them. A start believes nothing that is not exactly what the life before left.
+//! The files in which daemons leave, for their next run, the records of what they acknowledged: whose they are, and what may
+//! have become of them. A start believes nothing that is not exactly what the run before left.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -219,7 +219,7 @@ fn records_of_an_earlier_life_are_not_believed() {
     }
 }
 
-/// Of the same life, but older than what was flushed: the journal knows better. Nobody can see that records are missing, so
+/// Of the same run, but older than what was flushed: the journal knows better. Nobody can see that records are missing, so
 /// that nothing needs to be said.
 #[test]
 fn records_of_an_earlier_moment_are_not_believed_over_the_journal() {

@@ -101,9 +101,9 @@ pub fn two_vms(folder: &Folder) -> String {
     folder.file("two.csv", msr_csv(&TWO, 3000))
 }
 
-/// A trace that many papers use, where it is there.
-pub fn real_trace(name: &str) -> Option<String> {
-    lode_testdata::trace(name)?.to_str().map(str::to_owned)
+/// The committed trace of a name, and the public one that it is like where that is there.
+pub fn traces(name: &str) -> impl Iterator<Item = String> {
+    lode_testdata::traces(name).into_iter().map(|trace| trace.path.to_str().expect("UTF-8").to_owned())
 }
 
 pub fn whole(value: &Value) -> u64 {

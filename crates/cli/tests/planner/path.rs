@@ -78,9 +78,9 @@ fn a_made_trace_becomes_a_configuration() {
 
 #[test]
 fn a_downloaded_trace_becomes_a_configuration() {
-    let Some(trace) = real_trace("msr-hm_0-sample1k.csv.zst") else { return };
-    let folder = Folder::new();
-    walk(&folder, &trace, "8MiB", "64MiB", "best");
+    for trace in traces("msr-hm_0-sample1k") {
+        walk(&Folder::new(), &trace, "8MiB", "64MiB", "best");
+    }
 }
 
 #[test]

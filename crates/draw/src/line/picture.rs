@@ -117,7 +117,7 @@ impl LineChart {
         let is_narrow = style.width_px < NARROW_EM * font;
         let most_px = if is_narrow { style.width_px * 0.6 } else { style.width_px * LABEL_SHARE };
         let label_px = names.iter().map(|name| width_px(name, font)).fold(0.0, f64::max).min(most_px);
-        let top = if style.shows_title { 4.0 } else { 2.0 } * font;
+        let top = 2.0 * font;
         let foot = 3.6 * font;
         let bottom = style.height_px - foot;
         let y = Placed::upright(upright, self.y.unit, bottom, top, font);
@@ -159,11 +159,6 @@ impl LineChart {
             let at = x.at(tick.value);
             svg.line((at, y.from_px), (at, y.from_px + 0.4 * font), theme.muted, line_px);
             svg.text((at, y.from_px + 1.45 * font), Anchor::Middle, theme.muted, "", &tick.label);
-        }
-        if style.shows_title {
-            let title = shorten(&clean_text(&self.title), style.width_px - font, 1.2 * font);
-            let more = format!("font-weight=\"bold\" font-size=\"{}\"", num(1.2 * font));
-            svg.text((0.5 * font, 1.5 * font), Anchor::Start, theme.ink, &more, &title);
         }
         let label = |axis: &crate::axis::Axis| {
             let scale = if axis.scale == Scale::Log { ", log scale" } else { "" };

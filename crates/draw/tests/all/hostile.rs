@@ -34,7 +34,7 @@ fn kind_of<T: std::fmt::Debug>(result: Result<T, DrawError>) -> DrawErrorKind {
 
 #[test]
 fn data_that_make_no_picture_are_refused() {
-    let style = Style::screen();
+    let style = Style::full_width();
     let svg = |points| kind_of(line(points).svg(&style));
     assert_eq!(svg(vec![(0.0, f64::NAN)]), DrawErrorKind::Number);
     assert_eq!(svg(vec![(f64::INFINITY, 0.0)]), DrawErrorKind::Number);
@@ -102,14 +102,14 @@ proptest! {
         chart.series.push(Series::new(&name, Shape::Points, vec![(1.0, 1.0)]).with_labels(vec![name.clone()]));
         (chart.title, chart.description) = (name.clone(), name.clone());
         (chart.x.label, chart.y.label) = (name.clone(), name.clone());
-        for style in [Style::one_column(), Style::screen()] {
+        for style in [Style::one_column(), Style::full_width()] {
             let svg = chart.svg(&style).unwrap();
             prop_assert!(is_well_formed(&svg), "{svg}");
             let is_clean = !svg.contains(['\0', '\u{202e}']);
             prop_assert!(is_clean);
         }
         let bars = BarChart { title: name.clone(), rows: vec![name.clone()], ..bars(States::fixed(vec![1.0])) };
-        prop_assert!(is_well_formed(&bars.svg(&Style::screen()).unwrap()));
+        prop_assert!(is_well_formed(&bars.svg(&Style::full_width()).unwrap()));
     }
 
     #[test]
@@ -126,7 +126,7 @@ proptest! {
         if is_log {
             (chart.x.scale, chart.y.scale) = (Scale::Log, Scale::Log);
         }
-        let svg = chart.svg(&Style::screen()).unwrap();
+        let svg = chart.svg(&Style::full_width()).unwrap();
         prop_assert!(!svg.contains("NaN") && !svg.contains("inf"));
         let path = svg.split("class=\"curve\" d=\"M").nth(1).unwrap();
         let (x, y) = path.split_once(['h', 'v', 'l', 'M', '"']).unwrap().0.split_once(' ').unwrap();

@@ -44,7 +44,7 @@ pub fn browse(folder: &Path, address: &str) -> Option<(String, String)> {
         .stderr(output("log"))
         .spawn();
     let Ok(mut browser) = spawned else {
-        println!("skipped: chromium is not installed");
+        lode_testdata::skip("chromium is not installed");
         return None;
     };
     let start = Instant::now();

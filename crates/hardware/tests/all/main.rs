@@ -1,6 +1,7 @@
 //! The papers' worked examples, profiles, properties, and the disk against a slow and obvious one.
 
 mod catalogue;
+mod disk;
 mod disk_oracle;
 mod models;
 mod vectors;

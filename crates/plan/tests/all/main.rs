@@ -6,6 +6,7 @@ mod compare;
 mod curves;
 mod front;
 mod limits;
+mod mapping;
 mod memory;
 mod mini;
 mod one_level;

@@ -2,6 +2,7 @@
 
 use lode_policy::{Quota, SchemeInfo, Settings, all_schemes};
 use lode_replay::{Future, Host, Options, Recording, ReplayError, RequestStream, replay, replay_foreseeing};
+use lode_testdata::Trace;
 use lode_trace::{ReadOptions, TraceError, open_trace};
 use lode_types::{BlockSize, Level, OriginFields, RequestOp, TraceRequest};
 use proptest::prelude::*;
@@ -150,19 +151,17 @@ fn a_future_beyond_the_memory_is_not_told() {
     assert!((1 << 20..2 << 20).contains(&future.memory_bytes()), "{}", future.memory_bytes());
 }
 
-const TRACE: &str = "arc-oltp.lis.zst";
-
-/// The first requests of a recorded trace without writes, if it is there.
-fn recorded_reads(count: usize) -> Option<Vec<(u32, TraceRequest)>> {
-    let options = ReadOptions { unit_bytes: Some(BLOCK_BYTES), ..ReadOptions::default() };
-    let mut reader = open_trace(lode_testdata::trace(TRACE)?, &options).expect("the trace");
+/// The first requests of a trace without writes.
+fn first_reads(trace: &Trace, count: usize) -> Vec<(u32, TraceRequest)> {
+    let options = ReadOptions { unit_bytes: trace.unit_bytes, ..ReadOptions::default() };
+    let mut reader = open_trace(&trace.path, &options).expect("the trace");
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     while all.len() < count && reader.next_batch(&mut batch).expect("good requests") > 0 {
         all.extend(batch.drain(..).map(|request| (0, request)));
     }
     all.truncate(count);
     assert!(all.iter().all(|(_, request)| request.op == RequestOp::Read));
-    Some(all)
+    all
 }
 
 fn read_hits(recording: &Recording, settings: Settings, quota: Quota) -> u64 {
@@ -177,13 +176,18 @@ fn read_hits(recording: &Recording, settings: Settings, quota: Quota) -> u64 {
 
 /// Every scheme of the registry with its defaults, its levels together as large as the one level of the bound.
 #[test]
-fn no_scheme_finds_more_reads_of_a_recorded_trace() {
+fn no_scheme_finds_more_reads() {
+    for trace in lode_testdata::traces("arc-oltp") {
+        let requests = first_reads(&trace, 40_000);
+        assert_none_finds_more(&record(&requests));
+    }
+}
+
+fn assert_none_finds_more(recording: &Recording) {
     const BLOCKS: u32 = 2_000;
-    let Some(requests) = recorded_reads(40_000) else { return };
-    let recording = record(&requests);
     let mut bound = belady();
     bound.set("bypass", "on").expect("a setting");
-    let bound = read_hits(&recording, bound, Quota::new(0, BLOCKS));
+    let bound = read_hits(recording, bound, Quota::new(0, BLOCKS));
     for info in all_schemes() {
         let mut settings = info.settings();
         // The second VM asks for nothing, and what is loaded without being asked for is beyond the bound.
@@ -197,7 +201,7 @@ fn no_scheme_finds_more_reads_of_a_recorded_trace() {
             [Level::Dram, Level::Ssd] => Quota::new(BLOCKS / 4, BLOCKS * 3 / 4),
             _ => Quota::new(BLOCKS / 4, BLOCKS / 2).with(Level::ReadSsd, BLOCKS / 4),
         };
-        let hits = read_hits(&recording, settings, quota);
+        let hits = read_hits(recording, settings, quota);
         println!("{}: {hits} of at most {bound}", info.name);
         assert!(hits <= bound, "{}: {hits} of at most {bound}", info.name);
         // A write cache alone has nothing to offer here.

@@ -2,7 +2,7 @@
 
 mod belady;
 mod naive;
-mod real_traces;
+mod recorded;
 mod reports;
 mod requests;
 mod vector_keys;

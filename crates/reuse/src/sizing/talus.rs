@@ -32,12 +32,6 @@ impl Split {
         Split { smaller_blocks, larger_blocks, smaller_share }
     }
 
-    /// Blocks of the first and the second partition.
-    pub fn partition_blocks(&self) -> (f64, f64) {
-        let larger_share = 1.0 - self.smaller_share;
-        (self.smaller_share * self.smaller_blocks as f64, larger_share * self.larger_blocks as f64)
-    }
-
     /// What both partitions together have of something of which a cache of so many blocks has `at`.
     pub fn mix(&self, at: impl Fn(u64) -> f64) -> f64 {
         let larger_share = 1.0 - self.smaller_share;

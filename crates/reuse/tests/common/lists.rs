@@ -1,42 +1,42 @@
 //! The stacks as plain lists: every access walks through them and moves what the papers say is moved.
 
-use lode_reuse::{Distances, RoStack, WbwoStack};
+use lode_reuse::{Analyser, Distances, RoStack, WbwoStack};
 use lode_types::Direction::{self, Read, Write};
 
 /// What analysers and lists have in common.
 pub trait Stack {
-    fn access(&mut self, op: Direction, block: u64) -> Option<u32>;
+    fn depth_of(&mut self, op: Direction, block: u64) -> Option<u32>;
 
-    fn retain(&mut self, keep: impl Fn(u64) -> bool);
+    fn keep_only(&mut self, keep: impl Fn(u64) -> bool);
 }
 
 impl Stack for Distances {
-    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
+    fn depth_of(&mut self, op: Direction, block: u64) -> Option<u32> {
         self.access(op, block).expect("few blocks").map(|reuse| reuse.distance)
     }
 
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        self.retain(keep);
+    fn keep_only(&mut self, keep: impl Fn(u64) -> bool) {
+        self.retain(&keep);
     }
 }
 
 impl Stack for RoStack {
-    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
+    fn depth_of(&mut self, op: Direction, block: u64) -> Option<u32> {
         self.access(op, block).expect("few blocks")
     }
 
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        self.retain(keep);
+    fn keep_only(&mut self, keep: impl Fn(u64) -> bool) {
+        self.retain(&keep);
     }
 }
 
 impl Stack for WbwoStack {
-    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
+    fn depth_of(&mut self, op: Direction, block: u64) -> Option<u32> {
         self.access(op, block).expect("few blocks")
     }
 
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        self.retain(keep);
+    fn keep_only(&mut self, keep: impl Fn(u64) -> bool) {
+        self.retain(&keep);
     }
 }
 
@@ -49,7 +49,7 @@ pub struct RoList {
 }
 
 impl Stack for RoList {
-    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
+    fn depth_of(&mut self, op: Direction, block: u64) -> Option<u32> {
         let depth = self.stack.iter().position(|&entry| entry == Some(block));
         if op == Write {
             if let Some(depth) = depth {
@@ -73,7 +73,7 @@ impl Stack for RoList {
     }
 
     /// Of the holes, counted from below, as many stay as blocks do, evenly.
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
+    fn keep_only(&mut self, keep: impl Fn(u64) -> bool) {
         let before = self.read.len();
         self.read.retain(|&block| keep(block));
         let kept = self.read.len();
@@ -98,7 +98,7 @@ pub struct WbwoList {
 }
 
 impl Stack for WbwoList {
-    fn access(&mut self, op: Direction, block: u64) -> Option<u32> {
+    fn depth_of(&mut self, op: Direction, block: u64) -> Option<u32> {
         self.now += 1;
         let depth = self.stack.iter().position(|entry| entry.0 == block);
         if op == Read {
@@ -122,7 +122,7 @@ impl Stack for WbwoList {
         None
     }
 
-    fn retain(&mut self, keep: impl Fn(u64) -> bool) {
+    fn keep_only(&mut self, keep: impl Fn(u64) -> bool) {
         self.stack.retain(|entry| keep(entry.0));
     }
 }

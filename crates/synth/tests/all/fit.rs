@@ -1,11 +1,10 @@
-//! Profiles fitted to real traces: what is made of them has the traces' reuse, mix and lengths.
+//! Profiles fitted to traces: what is made of them has the traces' reuse, mix and lengths.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 
-use lode_reuse::{Distances, Metric};
+use lode_reuse::{Analyser, Distances, Metric};
 use lode_synth::{Fitter, Generator, Profile, SynthErrorKind};
-use lode_testdata::traces;
 use lode_trace::{ReadOptions, open_trace, vm_block};
 use lode_types::{BlockSize, Direction, Origin, RequestOp, TraceRequest, blocks_of};
 use proptest::prelude::*;
@@ -160,28 +159,28 @@ fn compare(name: &str, requests: &[TraceRequest]) {
     }
 }
 
+/// Compares the committed trace of a name, and the public one that it is like where that is there.
+fn compare_all(name: &str) {
+    for trace in lode_testdata::traces(name) {
+        let requests = requests_of(&trace.path);
+        compare(name, &requests);
+        compare_seeds(name, &requests);
+    }
+}
+
 #[test]
 fn a_fitted_profile_has_the_curve_of_cloudphysics() {
-    let Some(folder) = traces() else { return };
-    let requests = requests_of(&folder.join("cloudphysics-2h.vscsi.zst"));
-    compare("cloudphysics-2h", &requests);
-    compare_seeds("cloudphysics-2h", &requests);
+    compare_all("cloudphysics-2h");
 }
 
 #[test]
 fn a_fitted_profile_has_the_curve_of_hplajw() {
-    let Some(folder) = traces() else { return };
-    let requests = requests_of(&folder.join("hplajw-1week.srt.zst"));
-    compare("hplajw-1week", &requests);
-    compare_seeds("hplajw-1week", &requests);
+    compare_all("hplajw-1week");
 }
 
 #[test]
 fn a_fitted_profile_has_the_curve_of_financial1() {
-    let Some(folder) = traces() else { return };
-    let requests = requests_of(&folder.join("umass-financial1-first10k.ascii.zst"));
-    compare("umass-financial1", &requests);
-    compare_seeds("umass-financial1", &requests);
+    compare_all("umass-financial1-first10k");
 }
 
 fn any_request() -> impl Strategy<Value = TraceRequest> {

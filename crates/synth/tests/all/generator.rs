@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use lode_reuse::{Distances, Metric};
+use lode_reuse::{Analyser, Distances, Metric};
 use lode_synth::{Again, Arrival, Generator, Pattern, Phase, Profile, Reuse, Sizes, Stream, SynthErrorKind};
 use lode_trace::{CompactWriter, ReadOptions, is_synthetic, read_trace};
 use lode_types::{BlockSize, Direction, RequestOp, TraceRequest, blocks_of};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lode_reuse::{Distances, Metric};
+use lode_reuse::{Analyser, Distances, Metric};
 use lode_synth::{Generator, Profile, builtin, builtins};
 use lode_types::{Direction, RequestOp, TraceRequest};
 

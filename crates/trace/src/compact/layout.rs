@@ -80,19 +80,15 @@ impl Recorded {
     }
 }
 
-/// Whether a file that starts with these bytes has recorded times. Whether its header is intact is seen later.
-pub(crate) fn has_times(head: &[u8]) -> bool {
-    head.get(TIMES_AT) != Some(&1)
-}
-
-/// What a file that starts with these bytes tells of who asks, likewise.
-pub(crate) fn origins(head: &[u8]) -> OriginFields {
-    head.get(ORIGINS_AT).and_then(|&code| OriginFields::from_code(code)).unwrap_or_default()
+/// What a file that starts with these bytes records. Whether its header is intact is seen later.
+pub(crate) fn recorded(head: &[u8]) -> Recorded {
+    let origins = head.get(ORIGINS_AT).and_then(|&code| OriginFields::from_code(code)).unwrap_or_default();
+    Recorded { times: head.get(TIMES_AT) != Some(&1), origins }
 }
 
 /// Whether blocks may have a column of origins in a file with this header; `None` when it is none that there is.
 pub(crate) fn allows_origins(header: &[u8; HEADER_BYTES]) -> Option<bool> {
-    let recorded = Recorded { times: has_times(header), origins: origins(header) };
+    let recorded = recorded(header);
     let old = Recorded { origins: OriginFields::NONE, ..recorded };
     if *header == file_header(recorded) {
         Some(true)

@@ -12,6 +12,7 @@ use lode_types::{OriginFields, RequestOp, SECTOR_BYTES, TraceRequest};
 
 use super::fields::{by_process, is_waited_for};
 use super::{Format, head_lines, lines};
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, Fault};
 use crate::feed::Parsed;
 use crate::scan::{Fields, decimal};
@@ -23,8 +24,10 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["blkparse"],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields { process: true, sync: true, critical: false },
+    recorded: |_| Recorded {
+        origins: OriginFields { process: true, sync: true, critical: false },
+        ..Recorded::TIMES
+    },
     detect: |head| head_lines(head).any(|line| event_of(line).is_ok()),
     decoder: |head| {
         let mut events = Blkparse { counted: counted_action(head), in_statistics: false };
@@ -181,125 +184,5 @@ fn op_of(rwbs: &[u8], sectors: u64) -> Result<Option<RequestOp>, Fault> {
         Some(b'D') => Ok(Some(RequestOp::Trim)),
         Some(b'N') => Ok(None),
         _ => Err(RWBS),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HEAD: &str = "  8,16   3        4     0.000011950  3645  ";
-
-    fn read(lines: &[&str]) -> Result<Vec<TraceRequest>, Fault> {
-        let text = lines.join("\n");
-        let mut parser = Blkparse { counted: counted_action(text.as_bytes()), in_statistics: false };
-        let mut volumes = VolumeTable::default();
-        let mut requests = Vec::new();
-        for line in text.lines() {
-            if let Parsed::Request(request) = parser.parse(line.as_bytes(), &mut volumes)? {
-                requests.push(request);
-            }
-        }
-        Ok(requests)
-    }
-
-    fn one(tail: &str) -> Result<Option<(RequestOp, u64, u32)>, Fault> {
-        let requests = read(&[&format!("{HEAD}{tail}")])?;
-        Ok(requests.first().map(|r| (r.op, r.offset_bytes, r.length_bytes)))
-    }
-
-    #[test]
-    fn rwbs_letters() {
-        for (tail, expected) in [
-            ("D   R 8 + 16 [java]", Some((RequestOp::Read, 4096, 8192))),
-            ("Q  RA 8 + 16 [java]", Some((RequestOp::Read, 4096, 8192))),
-            ("Q WFS 8 + 16 [a b]", Some((RequestOp::Write, 4096, 8192))),
-            ("Q FWFSM 8 + 16 [jbd2/sdb-8]", Some((RequestOp::Write, 4096, 8192))),
-            ("Q  DS 8 + 16 [fstrim]", Some((RequestOp::Trim, 4096, 8192))),
-            ("Q DE 8 + 16 [blkdiscard]", Some((RequestOp::Trim, 4096, 8192))),
-            ("Q FWS [jbd2/sdb-8]", Some((RequestOp::Flush, 0, 0))),
-            ("Q  FN [kworker]", Some((RequestOp::Flush, 0, 0))),
-            ("Q   F 0 + 0 [kworker]", Some((RequestOp::Flush, 0, 0))),
-            ("Q   N [smartd]", None),
-            ("D   R 36 (12 00 00 00 24 00) [smartd]", None),
-            ("C   R 8 + 16 [0]", None),
-            ("m   N cfq3645S dispatch", None),
-            ("UT   N [java] 1", None),
-        ] {
-            assert_eq!(one(tail), Ok(expected), "{tail}");
-        }
-    }
-
-    #[test]
-    fn who_asks_and_whether_it_waits() {
-        for (tail, waits) in [
-            ("Q   R 8 + 16 [java]", true),
-            ("Q  RA 8 + 16 [java]", false),
-            ("Q RAS 8 + 16 [java]", true),
-            ("Q   W 8 + 16 [kworker/u8:1 S]", false),
-            ("Q  WM 8 + 16 [kworker]", false),
-            ("Q  WS 8 + 16 [mysqld]", true),
-            ("Q  WF 8 + 16 [jbd2/sdb-8]", true),
-            ("Q FWM 8 + 16 [jbd2/sdb-8]", true),
-            ("Q   D 8 + 16 [fstrim]", false),
-            ("Q  DS 8 + 16 [fstrim]", true),
-            ("Q   F [jbd2/sdb-8]", true),
-        ] {
-            let origin = read(&[&format!("{HEAD}{tail}")]).unwrap()[0].origin;
-            assert_eq!((origin.process(), origin.sync()), (Some(3645), Some(waits)), "{tail}");
-            assert_eq!(origin.critical(), None);
-        }
-    }
-
-    #[test]
-    fn counts_q_when_there_is_one_else_d() {
-        let line = |action: &str| format!("{HEAD}{action}   R 8 + 16 [java]");
-        let (q, d, c) = (line("Q"), line("D"), line("C"));
-        assert_eq!(read(&[&d, &q, &d, &c, &q, &q]).map(|r| r.len()), Ok(3));
-        assert_eq!(read(&[&d, &c, &d]).map(|r| r.len()), Ok(2));
-        assert_eq!(read(&[&c, &c]).map(|r| r.len()), Ok(0));
-        let mut undecided = Blkparse { counted: counted_action(c.as_bytes()), in_statistics: false };
-        for line in [&c, &d, &q] {
-            assert!(undecided.parse(line.as_bytes(), &mut VolumeTable::default()).is_ok());
-        }
-        assert!(undecided.counted == Some(Action::Issued));
-    }
-
-    #[test]
-    fn statistics_end_a_trace_and_another_may_follow() {
-        let event = format!("{HEAD}Q   R 8 + 16 [java]");
-        let end = [
-            "CPU0 (8,16):",
-            " Reads Queued:           0,        0KiB",
-            " IO unplugs: 0",
-            "",
-            "Total (8,16):",
-        ];
-        let rest =
-            [" Read depth:  7", "Throughput (R/W): 0KiB/s / 0KiB/s", "Events (8,16): 2 entries", "Skips: 0"];
-        let all: Vec<&str> =
-            [event.as_str()].into_iter().chain(end).chain(rest).chain([event.as_str()]).collect();
-        assert_eq!(read(&all).map(|r| r.len()), Ok(2));
-        assert_eq!(read(&[&event, rest[1]]).map_err(|f| f.kind), Err(ErrorKind::Malformed));
-        assert_eq!(read(&[&event, end[0], "junk"]).map_err(|f| f.kind), Err(ErrorKind::Malformed));
-    }
-
-    #[test]
-    fn refuses_faults() {
-        for (line, fault) in [
-            ("8,16 3 4 -0.5 1 Q R 8 + 16 [j]", EARLY),
-            ("8,16 3 4 0.1234567891 1 Q R 8 + 16 [j]", TIME),
-            ("8.16 3 4 0.5 1 Q R 8 + 16 [j]", DEVICE),
-            ("8,16 3 4 0.5 1 Query R 8 + 16 [j]", ACTION),
-            ("8,16 3 4 0.5 1 Q", ACTION),
-            ("8,16 3 4 0.5 1 Q X 8 + 16 [j]", RWBS),
-            ("8,16 3 4 0.5 1 Q R", SECTORS),
-            ("8,16 3 4 0.5 1 Q R 8 16 [j]", SECTORS),
-            ("8,16 3 4 0.5 268435455 Q R 8 + 8 [j]", by_process(u64::MAX).unwrap_err()),
-            ("8,16 3 4 0.5 1 Q R 36028797018963968 + 1 [j]", FAR),
-            ("8,16 3 4 0.5 1 Q R 8 + 8388608 [j]", LONG),
-        ] {
-            assert_eq!(read(&[line]), Err(fault), "{line}");
-        }
     }
 }

@@ -1,5 +1,13 @@
-//! Five columns of numbers without a title line, `time device start size op`, which four formats share and count in
-//! different units. Which of them may have written a text is told from all of its first 64 KiB:
+//! Four formats of five columns of numbers without a title line, `time device start size op`, that count differently:
+//!
+//! | format | time | start and size | a read |
+//! |---|---|---|---|
+//! | ssdsim | ns | 512-byte sectors | 1 |
+//! | msr-cut | ms | bytes | 1 |
+//! | heimdall | us, five decimals | bytes | 0 |
+//! | disksim | ms | 512-byte sectors | bit 0 of flags in hexadecimal |
+//!
+//! Which of them may have written a text is told from all of its first 64 KiB:
 //!
 //! | times | starts and sizes | may be |
 //! |---|---|---|
@@ -16,16 +24,71 @@
 //! pieces of 256 KiB, and DiskSim writes times with six decimals. An ssdsim trace whose first lines lie below 10^6 is
 //! shorter than a millisecond. Single lines that are something else are for the decoder to name.
 
-use lode_types::{Origin, RequestOp, TraceRequest};
+use lode_types::RequestOp;
 
-use super::fields::{length, number, sectors};
-use super::head_lines;
-use super::lines::are_single;
+use super::fields::{TimeUnit, length, number, sectors};
+use super::lines::{self, are_single};
+use super::{Decoder, Format, head_lines};
+use crate::compact::Recorded;
 use crate::error::Fault;
 use crate::feed::Parsed;
 use crate::scan::{Fields, decimal, hex};
 use crate::volumes::VolumeTable;
 
+/// SSDsim and MQSim.
+pub(super) static SSDSIM: Format = format(
+    ("ssdsim", "SSDsim and MQSim text: time (ns) device start size (sectors) 1|0 (read|write)"),
+    &["ssdsim", "mqsim"],
+    |head| Columns::of(head).is_some_and(|columns| columns.may_be_ssdsim()),
+    |_| {
+        let expected = "a time from 0 to below 2^64 ns as first field";
+        decoder(Counting { time: TimeUnit::Nanoseconds, expected, op: one_reads, bytes: sectors })
+    },
+);
+
+/// Windows cut from MSR Cambridge traces, as the Heimdall project publishes them; times are from the window's start.
+pub(super) static MSR_CUT: Format = format(
+    ("msr-cut", "Heimdall's cuts of MSR traces: time (ms) device offset size (bytes) 1|0 (read|write)"),
+    &["msr-cut"],
+    |head| Columns::of(head).is_some_and(|columns| columns.may_be_msr_cut()),
+    |_| decoder(Counting { time: TimeUnit::Milliseconds, expected: MS, op: one_reads, bytes }),
+);
+
+/// Heimdall's replayer in the kernel (EuroSys 2025): so its generator writes traces and its replayer reads them (`gen.py`,
+/// `op_replayers.cpp`).
+pub(super) static HEIMDALL: Format = format(
+    ("heimdall", "Heimdall's replayer: time (us, five decimals) device offset size (bytes) 0|1 (read|write)"),
+    &["heimdall"],
+    |head| Columns::of(head).is_some_and(|columns| columns.may_be_heimdall()),
+    |_| {
+        let expected = "a time of zero or more microseconds, below 2^64 ns, as first field";
+        decoder(Counting { time: TimeUnit::Microseconds, expected, op: zero_reads, bytes })
+    },
+);
+
+/// DiskSim's ASCII traces. Bit 0 of the flags is set for a read; the other bits (how urgent it is) are not used.
+pub(super) static DISKSIM: Format = format(
+    ("disksim", "DiskSim ASCII: arrival (ms) device start size (sectors) flags (bit 0: read)"),
+    &["disksim"],
+    |head| Columns::of(head).is_some_and(|columns| columns.may_be_disksim()),
+    |_| {
+        decoder(Counting { time: TimeUnit::Milliseconds, expected: ARRIVAL, op: bit_0_reads, bytes: sectors })
+    },
+);
+
+/// What the four formats have in common.
+const fn format(
+    (name, about): (&'static str, &'static str),
+    endings: &'static [&'static str],
+    detect: fn(&[u8]) -> bool,
+    decoder: fn(&[u8]) -> Box<dyn Decoder>,
+) -> Format {
+    let recorded = |_: &[u8]| Recorded::TIMES;
+    Format { name, about, endings, default_unit_bytes: None, units_told: false, recorded, detect, decoder }
+}
+
+const MS: &str = "a time of zero or more milliseconds, below 2^64 ns, as first field";
+const ARRIVAL: &str = "an arrival of zero or more milliseconds, below 2^64 ns, as first field";
 const DEVICE: Fault = Fault::malformed("a device number as second field");
 const SHAPE: Fault = Fault::malformed("five fields and no more");
 /// Lines from which on a coincidence is ruled out.
@@ -38,17 +101,17 @@ const MSR_CUT_DECIMALS: usize = 3;
 const HEIMDALL_DECIMALS: usize = 5;
 
 /// A line in its columns.
-pub(super) struct Row<'a> {
-    pub time: &'a [u8],
-    pub device: &'a [u8],
-    pub start: u64,
-    pub size: u64,
-    pub op: &'a [u8],
+struct Row<'a> {
+    time: &'a [u8],
+    device: &'a [u8],
+    start: u64,
+    size: u64,
+    op: &'a [u8],
 }
 
 impl Row<'_> {
     /// The columns of a line, or `None` when it is blank.
-    pub(super) fn of(line: &[u8]) -> Result<Option<Row<'_>>, Fault> {
+    fn of(line: &[u8]) -> Result<Option<Row<'_>>, Fault> {
         let mut fields = Fields::new(line);
         let Some(time) = fields.token() else { return Ok(None) };
         let device = fields.token().filter(|device| device.iter().all(u8::is_ascii_digit)).ok_or(DEVICE)?;
@@ -60,52 +123,52 @@ impl Row<'_> {
         }
         Ok(Some(Row { time, device, start, size, op }))
     }
+}
 
-    /// Whether the op is 1; formats differ in what that is.
-    pub(super) fn bit(&self) -> Result<bool, Fault> {
-        match self.op {
-            b"1" => Ok(true),
-            b"0" => Ok(false),
-            _ => Err(Fault::malformed("1 or 0, for a read or a write, as fifth field")),
-        }
-    }
+/// How a format counts.
+struct Counting {
+    time: TimeUnit,
+    /// The time, for messages.
+    expected: &'static str,
+    op: fn(&[u8]) -> Result<RequestOp, Fault>,
+    /// The first byte and the number of bytes of a start and a size.
+    bytes: fn(u64, u64) -> Result<(u64, u32), Fault>,
+}
 
-    /// The request of a line whose size is in bytes.
-    pub(super) fn in_bytes(
-        &self,
-        time_ns: u64,
-        op: RequestOp,
-        volumes: &mut VolumeTable,
-    ) -> Result<Parsed, Fault> {
-        let length_bytes = length(self.size)?;
-        self.request((time_ns, op), (self.start, length_bytes), volumes)
-    }
+/// Each device is a volume, under its number.
+fn decoder(counting: Counting) -> Box<dyn Decoder> {
+    lines::decoder(move |line, volumes: &mut VolumeTable| {
+        let Some(row) = Row::of(line)? else { return Ok(Parsed::Nothing) };
+        let time_ns = counting.time.ns(Some(row.time), counting.expected)?;
+        let op = (counting.op)(row.op)?;
+        let bytes = (counting.bytes)(row.start, row.size)?;
+        Ok(Parsed::request(time_ns, op, bytes, volumes.lookup(row.device, <[u8]>::to_vec)?))
+    })
+}
 
-    /// The request of a line whose start and size are in sectors.
-    pub(super) fn in_sectors(
-        &self,
-        time_ns: u64,
-        op: RequestOp,
-        volumes: &mut VolumeTable,
-    ) -> Result<Parsed, Fault> {
-        self.request((time_ns, op), sectors(self.start, self.size)?, volumes)
-    }
-
-    /// The volume is the device, under its number.
-    fn request(
-        &self,
-        (time_ns, op): (u64, RequestOp),
-        (offset_bytes, length_bytes): (u64, u32),
-        volumes: &mut VolumeTable,
-    ) -> Result<Parsed, Fault> {
-        let volume = volumes.lookup(self.device, <[u8]>::to_vec)?;
-        let origin = Origin::UNKNOWN;
-        Ok(Parsed::Request(TraceRequest { time_ns, offset_bytes, length_bytes, volume, op, origin }))
+fn one_reads(op: &[u8]) -> Result<RequestOp, Fault> {
+    match op {
+        b"1" => Ok(RequestOp::Read),
+        b"0" => Ok(RequestOp::Write),
+        _ => Err(Fault::malformed("1 or 0, for a read or a write, as fifth field")),
     }
 }
 
+fn zero_reads(op: &[u8]) -> Result<RequestOp, Fault> {
+    one_reads(op).map(|op| if op == RequestOp::Read { RequestOp::Write } else { RequestOp::Read })
+}
+
+fn bit_0_reads(flags: &[u8]) -> Result<RequestOp, Fault> {
+    let flags = hex(flags).ok_or(Fault::malformed("flags in hexadecimal as fifth field"))?;
+    Ok(if flags & 1 == 1 { RequestOp::Read } else { RequestOp::Write })
+}
+
+fn bytes(first: u64, count: u64) -> Result<(u64, u32), Fault> {
+    Ok((first, length(count)?))
+}
+
 /// What the first lines of a text have in common.
-pub(super) struct Columns {
+struct Columns {
     lines: usize,
     /// Decimals of all times; none when they differ.
     decimals: Option<usize>,
@@ -121,7 +184,7 @@ pub(super) struct Columns {
 
 impl Columns {
     /// `None` if the first line is something else, more than single lines are, or there is none.
-    pub(super) fn of(head: &[u8]) -> Option<Columns> {
+    fn of(head: &[u8]) -> Option<Columns> {
         let mut columns =
             Columns { lines: 0, decimals: None, many: false, aligned: true, other_ops: 0, not_flags: 0 };
         let mut others = 0;
@@ -149,7 +212,7 @@ impl Columns {
         self.lines += 1;
         self.many |= whole >= MANY;
         self.aligned &= row.start.is_multiple_of(512) && row.size.is_multiple_of(512);
-        self.other_ops += usize::from(row.bit().is_err());
+        self.other_ops += usize::from(one_reads(row.op).is_err());
         self.not_flags += usize::from(hex(row.op).is_none());
         Some(())
     }
@@ -167,19 +230,19 @@ impl Columns {
         self.decimals == Some(decimals) && self.aligned && self.has_plain_ops()
     }
 
-    pub(super) fn may_be_ssdsim(&self) -> bool {
+    fn may_be_ssdsim(&self) -> bool {
         self.is_whole() && self.has_plain_ops()
     }
 
-    pub(super) fn may_be_msr_cut(&self) -> bool {
+    fn may_be_msr_cut(&self) -> bool {
         self.has_bytes(0) || self.has_bytes(MSR_CUT_DECIMALS)
     }
 
-    pub(super) fn may_be_heimdall(&self) -> bool {
+    fn may_be_heimdall(&self) -> bool {
         self.has_bytes(HEIMDALL_DECIMALS)
     }
 
-    pub(super) fn may_be_disksim(&self) -> bool {
+    fn may_be_disksim(&self) -> bool {
         let has_bytes = self.has_bytes(MSR_CUT_DECIMALS) || self.has_bytes(HEIMDALL_DECIMALS);
         let is_in_bytes = has_bytes && self.lines >= SURE_LINES;
         let is_in_ns = self.is_whole() && self.many && self.has_plain_ops();

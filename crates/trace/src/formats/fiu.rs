@@ -8,6 +8,7 @@ use lode_types::{OriginFields, TraceRequest};
 
 use super::fields::{TimeUnit, by_process, number, read_or_write, sectors};
 use super::{Format, lines};
+use crate::compact::Recorded;
 use crate::error::Fault;
 use crate::feed::Parsed;
 use crate::scan::{Fields, decimal};
@@ -19,8 +20,10 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["fiu"],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields { process: true, ..OriginFields::NONE },
+    recorded: |_| Recorded {
+        origins: OriginFields { process: true, ..OriginFields::NONE },
+        ..Recorded::TIMES
+    },
     detect: |head| lines::have_requests(head, parse),
     decoder: |_| lines::decoder(parse),
 };
@@ -66,53 +69,4 @@ fn volume_of(major: &[u8], minor: &[u8], volumes: &mut VolumeTable) -> Result<u3
         let number = |half: &[u8]| half.iter().fold(0, |value, &byte| value << 8 | u64::from(byte));
         format!("{},{}", number(&key[..8]), number(&key[8..])).into_bytes()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-    use lode_types::RequestOp;
-
-    const MD5: &str = "00112233445566778899aabbccddeeff";
-
-    #[test]
-    fn reads_fields() {
-        let expected = TraceRequest {
-            time_ns: 89_966_527_950_584,
-            offset_bytes: 508_516_672 * 512,
-            length_bytes: 4096,
-            volume: 0,
-            op: RequestOp::Write,
-            origin: by_process(4253).unwrap(),
-        };
-        let mut volumes = VolumeTable::default();
-        for process in ["nfsd", "a b  8 R"] {
-            let line = format!("89966527950584 4253 {process} 508516672 8 W 6 0 {MD5}");
-            let Ok(Parsed::Request(request)) = parse(line.as_bytes(), &mut volumes) else { panic!("{line}") };
-            assert_eq!(request, expected);
-        }
-        assert_eq!(expected.origin.process(), Some(4253));
-        assert_eq!(volumes.names(), ["6,0"]);
-        assert!(matches!(parse(b" ", &mut volumes), Ok(Parsed::Nothing)));
-    }
-
-    #[test]
-    fn refuses_faults() {
-        for (line, kind) in [
-            (format!("-1 1 p 8 8 R 6 0 {MD5}"), ErrorKind::NegativeTime),
-            (format!("1 p p 8 8 R 6 0 {MD5}"), ErrorKind::Malformed),
-            (format!("1 268435455 p 8 8 R 6 0 {MD5}"), ErrorKind::OutOfRange),
-            (format!("1 1 8 8 R 6 0 {MD5}"), ErrorKind::Malformed),
-            (format!("1 1 p 8 8 D 6 0 {MD5}"), ErrorKind::Malformed),
-            (format!("1 1 p 8 8 R 6 x {MD5}"), ErrorKind::Malformed),
-            (format!("1 1 p 8 8 R 6 0 {}", &MD5[1..]), ErrorKind::Malformed),
-            (format!("1 1 p 8 8 R 6 0 {}x", &MD5[1..]), ErrorKind::Malformed),
-            (format!("1 1 p 36028797018963968 8 R 6 0 {MD5}"), ErrorKind::OutOfRange),
-            (format!("1 1 p 8 8388608 R 6 0 {MD5}"), ErrorKind::OutOfRange),
-        ] {
-            let fault = parse(line.as_bytes(), &mut VolumeTable::default()).err();
-            assert_eq!(fault.map(|fault| fault.kind), Some(kind), "{line}");
-        }
-    }
 }

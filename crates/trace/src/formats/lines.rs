@@ -29,6 +29,28 @@ where
     Box::new(Lines { parse })
 }
 
+struct LinesOfOne<P> {
+    parse: P,
+}
+
+impl<P> Decoder for LinesOfOne<P>
+where
+    P: FnMut(&[u8], u64, u32) -> Result<Parsed, Fault> + Send,
+{
+    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        let (volume, unit_bytes) = (feed.only_volume()?, feed.unit_bytes);
+        feed.lines(out, |line, _| (self.parse)(line, unit_bytes, volume))
+    }
+}
+
+/// A decoder that gives each line to `parse` with the bytes of the trace's unit and its only volume.
+pub(super) fn decoder_of_one<P>(parse: P) -> Box<dyn Decoder>
+where
+    P: FnMut(&[u8], u64, u32) -> Result<Parsed, Fault> + Send + 'static,
+{
+    Box::new(LinesOfOne { parse })
+}
+
 /// Whether `parse` takes this line alone for a request.
 pub(super) fn is_request<P>(line: &[u8], parse: P) -> bool
 where

@@ -20,8 +20,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["lode"],
     default_unit_bytes: None,
     units_told: true,
-    has_times: layout::has_times,
-    origins: layout::origins,
+    recorded: layout::recorded,
     detect: |head| head.starts_with(&FILE_MAGIC),
     decoder: |_| Box::new(Lode { started: false, allows_origins: false, requests: 0, lost_blocks: false }),
 };

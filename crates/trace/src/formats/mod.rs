@@ -9,16 +9,13 @@ mod alibaba;
 mod blkparse;
 mod blktrace;
 mod columns;
-mod disksim;
 mod fields;
 mod fiu;
-mod heimdall;
 mod iolog;
 mod lines;
 mod lis;
 mod lode;
 mod msr;
-mod msr_cut;
 mod oracle_general;
 mod oracle_general_csv;
 #[cfg(feature = "parquet")]
@@ -27,7 +24,6 @@ mod plausible;
 mod requests_csv;
 mod spc;
 mod srt;
-mod ssdsim;
 mod systor;
 mod tencent;
 mod u32le;
@@ -37,8 +33,9 @@ mod vscsi_csv;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use lode_types::{OriginFields, TraceRequest};
+use lode_types::TraceRequest;
 
+use crate::compact::Recorded;
 use crate::error::TraceError;
 use crate::feed::{BYTE_ORDER_MARK, Feed, More};
 use crate::limits::HEAD_BYTES;
@@ -49,8 +46,8 @@ pub(crate) use plausible::usual_size_if_large;
 static FORMATS: &[&Format] = &[
     &lode::FORMAT,
     &msr::FORMAT,
-    &msr_cut::FORMAT,
-    &heimdall::FORMAT,
+    &columns::MSR_CUT,
+    &columns::HEIMDALL,
     &vscsi::FORMAT,
     &vscsi_csv::FORMAT,
     &blkparse::FORMAT,
@@ -58,8 +55,8 @@ static FORMATS: &[&Format] = &[
     &iolog::FORMAT,
     &spc::FORMAT,
     &fiu::FORMAT,
-    &disksim::FORMAT,
-    &ssdsim::FORMAT,
+    &columns::DISKSIM,
+    &columns::SSDSIM,
     &srt::FORMAT,
     &systor::FORMAT,
     &tencent::FORMAT,
@@ -94,10 +91,8 @@ pub(crate) struct Format {
     /// Whether a trace shows that its sizes are in this format's units. If not, one of the same shape may count
     /// differently, and what comes out is looked at, see [`plausible`].
     pub units_told: bool,
-    /// Whether the times of a trace that starts with these bytes were recorded; else they only keep the order.
-    pub has_times: fn(&[u8]) -> bool,
-    /// What a trace that starts with these bytes tells of who asks.
-    pub origins: fn(&[u8]) -> OriginFields,
+    /// What a trace that starts with these bytes records beside what and where.
+    pub recorded: fn(&[u8]) -> Recorded,
     /// Whether a trace that starts with these bytes (up to [`HEAD_BYTES`]) may be in this format. Formats that share a
     /// shape claim only what cannot well be another's, see [`columns`].
     pub detect: fn(&[u8]) -> bool,

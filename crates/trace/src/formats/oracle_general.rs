@@ -5,10 +5,11 @@
 //! There is no operation: all requests count as reads. There is no volume name: the only volume is named after the
 //! file. The default unit, 4 KiB, keeps objects of up to that size apart.
 
-use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 
 use super::fields::{TimeUnit, units};
 use super::{Decoder, Format};
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, Fault, TraceError};
 use crate::feed::{Feed, More, Parsed};
 use crate::fixed::{u32_le, u64_le};
@@ -19,8 +20,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["oraclegeneral", "oraclegeneral.bin"],
     default_unit_bytes: Some(UNIT_BYTES),
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded::TIMES,
     detect,
     decoder: |_| Box::new(OracleGeneral),
 };
@@ -73,61 +73,5 @@ pub(super) fn request_of(
     let far =
         Fault::new(ErrorKind::OutOfRange, "an object number that times the unit (--unit) is below 2^64");
     let (offset_bytes, _) = units(object, 0, unit_bytes).map_err(|_| far)?;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes,
-        volume,
-        op: RequestOp::Read,
-        origin: Origin::UNKNOWN,
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(time: u32, object: u64, size: u32, next: i64) -> Vec<u8> {
-        [&time.to_le_bytes()[..], &object.to_le_bytes(), &size.to_le_bytes(), &next.to_le_bytes()].concat()
-    }
-
-    #[test]
-    fn objects_count_units() {
-        let Ok(Parsed::Request(request)) = request_of(7, 42_932_745, 512, 512, 3) else {
-            panic!("a request")
-        };
-        let expected = TraceRequest {
-            time_ns: 7_000_000_000,
-            offset_bytes: 42_932_745 * 512,
-            length_bytes: 512,
-            volume: 3,
-            op: RequestOp::Read,
-            origin: Origin::UNKNOWN,
-        };
-        assert_eq!(request, expected);
-        let far = request_of(7, 1 << 52, 512, UNIT_BYTES, 0).err();
-        assert_eq!(far.map(|fault| fault.kind), Some(ErrorKind::OutOfRange));
-    }
-
-    #[test]
-    fn detection_wants_a_later_next_access_in_every_record() {
-        let good: Vec<_> =
-            (0..8).map(|i| record(i, 5, 4096, if i < 7 { i64::from(i) + 1 } else { -1 })).collect();
-        assert!(detect(&good.concat()));
-        assert!(!detect(&good[..7].concat()));
-        for bad in [
-            record(7, 5, 0, -1),
-            record(6, 5, 1, 7),
-            record(7, 5, 1, 1 << 32),
-            record(5, 5, 1, -1),
-            record(7, 5, 1, -2),
-        ] {
-            let mut records = good.clone();
-            records[7] = bad;
-            assert!(!detect(&records.concat()));
-        }
-        // Block numbers one after the other, four bytes each.
-        let scan: Vec<u8> = (0u32..600).flat_map(u32::to_le_bytes).collect();
-        assert!(!detect(&scan));
-    }
+    Ok(Parsed::request(time_ns, RequestOp::Read, (offset_bytes, length_bytes), volume))
 }

@@ -27,6 +27,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::fields::{TimeUnit, length, units};
 use super::{Decoder, Format};
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, Fault, Position, TraceError};
 use crate::feed::{Feed, More, check_request};
 use crate::limits::BATCH_REQUESTS;
@@ -39,8 +40,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["parquet"],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded::TIMES,
     detect: |head| head.starts_with(super::PARQUET_MAGIC),
     decoder: |_| Box::new(Parquet { table: None }),
 };

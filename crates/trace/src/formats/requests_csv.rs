@@ -9,6 +9,7 @@ use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 
 use super::fields::{TimeUnit, length, number};
 use super::{Format, head_lines, lines};
+use crate::compact::Recorded;
 use crate::error::Fault;
 use crate::feed::Parsed;
 use crate::volumes::VolumeTable;
@@ -19,8 +20,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &[],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |head| titles_in(head).map_or(OriginFields::NONE, |titles| titles.origins()),
+    recorded: |head| titles_in(head).map_or(Recorded::TIMES, |titles| titles.recorded()),
     detect: |head| titles_in(head).is_some(),
     decoder: |_| {
         let mut csv = RequestsCsv { titles: None };
@@ -66,9 +66,10 @@ impl Titles {
         (0..NEEDED).all(|needed| columns.contains(&needed)).then_some(Titles { columns })
     }
 
-    fn origins(&self) -> OriginFields {
+    fn recorded(&self) -> Recorded {
         let has = |column: usize| self.columns.contains(&column);
-        OriginFields { process: has(PROCESS), sync: has(SYNC), critical: has(CRITICAL) }
+        let origins = OriginFields { process: has(PROCESS), sync: has(SYNC), critical: has(CRITICAL) };
+        Recorded { times: true, origins }
     }
 
     /// The fields of a line by their columns; of a column that is not there an empty one.
@@ -143,104 +144,5 @@ fn flag(field: &[u8]) -> Result<Option<bool>, Fault> {
         b"0" => Ok(Some(false)),
         b"1" => Ok(Some(true)),
         _ => Err(A_FLAG),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-
-    fn read(lines: &[&str]) -> Vec<Result<Option<TraceRequest>, ErrorKind>> {
-        let (mut decoder, mut volumes) = (RequestsCsv { titles: None }, VolumeTable::default());
-        let mut outcome = |line: &&str| match decoder.parse(line.as_bytes(), &mut volumes) {
-            Ok(Parsed::Request(request)) => Ok(Some(request)),
-            Ok(_) => Ok(None),
-            Err(fault) => Err(fault.kind),
-        };
-        lines.iter().map(&mut outcome).collect()
-    }
-
-    #[test]
-    fn columns_go_by_their_titles() {
-        let plain = TraceRequest {
-            time_ns: 7,
-            offset_bytes: 4096,
-            length_bytes: 512,
-            volume: 0,
-            op: RequestOp::Write,
-            origin: Origin::UNKNOWN,
-        };
-        let title = "time_ns,volume,op,offset_bytes,length_bytes";
-        assert_eq!(
-            read(&[title, "7,a,W,4096,512", "", title]),
-            [Ok(None), Ok(Some(plain)), Ok(None), Ok(None)]
-        );
-        let title = "critical,volume,process,op,sync,time_ns,length_bytes,offset_bytes";
-        let told = |process, sync, critical| TraceRequest {
-            origin: Origin::UNKNOWN.with_process(process).unwrap().with_sync(sync).with_critical(critical),
-            ..plain
-        };
-        let lines = [
-            title,
-            "1,a,0,W,0,7,512,4096",
-            "0,a,4194304,W,1,7,512,4096",
-            ",a,,W,,7,512,4096",
-            ",a,,F,1,7,0,0",
-        ];
-        let flush = TraceRequest {
-            offset_bytes: 0,
-            length_bytes: 0,
-            op: RequestOp::Flush,
-            origin: Origin::UNKNOWN.with_sync(true),
-            ..plain
-        };
-        let read = read(&lines);
-        assert_eq!(
-            read[1..],
-            [told(0, false, true), told(4_194_304, true, false), plain, flush].map(|r| Ok(Some(r)))
-        );
-    }
-
-    #[test]
-    fn only_title_lines_that_there_are() {
-        let all = (FORMAT.origins)(b"process,sync,critical,time_ns,volume,op,offset_bytes,length_bytes\n");
-        assert_eq!(all, OriginFields::ALL);
-        assert!((FORMAT.detect)(b"time_ns,volume,op,offset_bytes,length_bytes\r\n1,a,R,0,512\r\n"));
-        for bad in [
-            "time_ns,volume,op,offset_bytes",
-            "time_ns,volume,op,offset_bytes,length_bytes,time_ns",
-            "time_ns,volume,op,offset_bytes,length_bytes,colour",
-            "Time_ns,volume,op,offset_bytes,length_bytes",
-            "",
-        ] {
-            assert!(!(FORMAT.detect)(bad.as_bytes()), "{bad}");
-            assert_eq!((FORMAT.origins)(bad.as_bytes()), OriginFields::NONE);
-        }
-    }
-
-    #[test]
-    fn refuses_faults() {
-        let title = "time_ns,volume,op,offset_bytes,length_bytes,process,sync,critical";
-        for (line, kind) in [
-            ("1,a,R,0,512", ErrorKind::Malformed),
-            ("1,a,R,0,512,,,,", ErrorKind::Malformed),
-            ("-1,a,R,0,512,,,", ErrorKind::NegativeTime),
-            ("1s,a,R,0,512,,,", ErrorKind::Malformed),
-            ("1,,R,0,512,,,", ErrorKind::VolumeName),
-            ("1,a,r,0,512,,,", ErrorKind::Malformed),
-            ("1,a,R,18446744073709551616,512,,,", ErrorKind::OutOfRange),
-            ("1,a,R,0,4294967296,,,", ErrorKind::OutOfRange),
-            ("1,a,F,0,512,,,", ErrorKind::Malformed),
-            ("1,a,R,0,512,268435455,,", ErrorKind::Malformed),
-            ("1,a,R,0,512,18446744073709551615,,", ErrorKind::Malformed),
-            ("1,a,R,0,512,-1,,", ErrorKind::Malformed),
-            ("1,a,R,0,512,,2,", ErrorKind::Malformed),
-            ("1,a,R,0,512,,,yes", ErrorKind::Malformed),
-            ("time_ns,volume,op,offset_bytes,length_bytes", ErrorKind::Malformed),
-        ] {
-            assert_eq!(read(&[title, line])[1], Err(kind), "{line}");
-        }
-        assert_eq!(read(&["1,a,R,0,512,,,"]), [Err(ErrorKind::Malformed)]);
     }
 }

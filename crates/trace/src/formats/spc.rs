@@ -3,10 +3,11 @@
 //! LBA is in 512-byte blocks, as in UMass's traces; size is in bytes, opcode R or W in either case, timestamp in seconds.
 //! Each application storage unit (ASU) is a volume, under its number. Fields behind the timestamp are not used.
 
-use lode_types::{Origin, OriginFields, SECTOR_BYTES, TraceRequest};
+use lode_types::SECTOR_BYTES;
 
 use super::fields::{TimeUnit, length, number, read_or_write, units};
 use super::{Format, lines};
+use crate::compact::Recorded;
 use crate::error::Fault;
 use crate::feed::Parsed;
 use crate::scan::Fields;
@@ -18,8 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["spc"],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded::TIMES,
     detect: |head| lines::have_requests(head, parse),
     decoder: |_| lines::decoder(parse),
 };
@@ -40,57 +40,5 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
         TimeUnit::Seconds.ns(time, "a time of zero or more seconds, below 2^64 ns, as fifth field")?;
     let (offset_bytes, _) = units(lba, 1, SECTOR_BYTES)?;
     let volume = volumes.lookup(asu, <[u8]>::to_vec)?;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes: length(size)?,
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-    use lode_types::RequestOp;
-
-    #[test]
-    fn reads_fields() {
-        let expected = TraceRequest {
-            time_ns: 26_214_000,
-            offset_bytes: 303_574 * 512,
-            length_bytes: 3584,
-            volume: 0,
-            op: RequestOp::Write,
-            origin: Origin::UNKNOWN,
-        };
-        for line in
-            ["0,303574,3584,w,0.026214", "0,303574,3584,W,0.026214,5,x", "0, 303574, 3584, w, 0.0262140"]
-        {
-            let Ok(Parsed::Request(request)) = parse(line.as_bytes(), &mut VolumeTable::default()) else {
-                panic!("{line}")
-            };
-            assert_eq!(request, expected, "{line}");
-        }
-    }
-
-    #[test]
-    fn refuses_faults() {
-        for (line, kind) in [
-            ("x,8,512,r,0.5", ErrorKind::Malformed),
-            (",8,512,r,0.5", ErrorKind::VolumeName),
-            ("0,-8,512,r,0.5", ErrorKind::Malformed),
-            ("0,36028797018963968,512,r,0.5", ErrorKind::OutOfRange),
-            ("0,8,4294967296,r,0.5", ErrorKind::OutOfRange),
-            ("0,8,512,x,0.5", ErrorKind::Malformed),
-            ("0,8,512,r,-0.5", ErrorKind::NegativeTime),
-            ("0,8,512,r,", ErrorKind::Malformed),
-            ("0,8,512,r", ErrorKind::Malformed),
-        ] {
-            let fault = parse(line.as_bytes(), &mut VolumeTable::default()).err();
-            assert_eq!(fault.map(|fault| fault.kind), Some(kind), "{line}");
-        }
-    }
+    Ok(Parsed::request(time_ns, op, (offset_bytes, length(size)?), volume))
 }

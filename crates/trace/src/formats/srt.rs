@@ -6,11 +6,12 @@
 //! trace's start. The size of a sector is what the header says of every disk. Bits 8 to 15 of the device are the disk:
 //! each is a volume, under its number. Bit 0 of the flags is a read, else it is a write.
 
-use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 use memchr::memmem;
 
 use super::fields::units;
 use super::{Decoder, Format};
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, Fault, Position, TraceError};
 use crate::feed::{Feed, More, Parsed};
 use crate::limits::MAX_SRT_HEADER_BYTES;
@@ -23,8 +24,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["srt"],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded::TIMES,
     detect: |head| head.starts_with(MAGIC),
     decoder: |_| Box::new(Srt { sector_bytes: None }),
 };
@@ -112,77 +112,5 @@ fn parse(record: &[u8; RECORD_BYTES], sector_bytes: u64, volumes: &mut VolumeTab
     let op = if word(11) & 1 == 1 { RequestOp::Read } else { RequestOp::Write };
     // Both parts together are less than 2^32 seconds.
     let time_ns = (seconds * 1_000_000 + microseconds) * 1000;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes: word(6),
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(words: [u32; 14]) -> [u8; RECORD_BYTES] {
-        let mut record = [0; RECORD_BYTES];
-        for (place, word) in record.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
-        }
-        record
-    }
-
-    const WORDS: [u32; 14] =
-        [56, 262_145, 7, 22_479, 76, 10_038, 4096, 1040, 0x0800_0107, 4, 1, 27, 458_752, 1];
-
-    #[test]
-    fn reads_a_record() {
-        let mut volumes = VolumeTable::default();
-        let Ok(Parsed::Request(request)) = parse(&record(WORDS), 256, &mut volumes) else {
-            panic!("a request")
-        };
-        let expected = TraceRequest {
-            time_ns: 7_022_479_000,
-            offset_bytes: 266_240,
-            length_bytes: 4096,
-            volume: 0,
-            op: RequestOp::Read,
-            origin: Origin::UNKNOWN,
-        };
-        assert_eq!(request, expected);
-        assert_eq!(volumes.names(), ["1"]);
-        let mut write = WORDS;
-        write[11] = 0x0108_820a;
-        assert!(
-            matches!(parse(&record(write), 256, &mut volumes), Ok(Parsed::Request(r)) if r.op == RequestOp::Write)
-        );
-    }
-
-    #[test]
-    fn refuses_faults() {
-        let mut short = WORDS;
-        short[0] = 52;
-        let mut late = WORDS;
-        late[3] = 1_000_000;
-        for (words, fault) in [(short, SIZE), (late, MICROSECONDS)] {
-            assert_eq!(parse(&record(words), 256, &mut VolumeTable::default()).err(), Some(fault));
-        }
-    }
-
-    #[test]
-    fn the_header_states_the_sectors() {
-        for (header, expected) in [
-            ("sectorsize  = 256,\n", Ok(256)),
-            ("sectorsize = 512, x, sectorsize=512", Ok(512)),
-            ("sectorsize = 512, x, sectorsize=256", Err(SECTORS)),
-            ("sectorsize = 300", Err(SECTORS)),
-            ("sectorsize = 0", Err(SECTORS)),
-            ("sectorsize 256", Err(SECTORS)),
-            ("", Err(SECTORS)),
-        ] {
-            assert_eq!(sector_size(header.as_bytes()), expected, "{header}");
-        }
-    }
+    Ok(Parsed::request(time_ns, op, (offset_bytes, word(6)), volume))
 }

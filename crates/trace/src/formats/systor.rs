@@ -4,10 +4,9 @@
 //! was issued, yet the lines are in order of completion. The response time is not used and may be missing. Each LUN is
 //! a volume, under its number; a title line is passed over.
 
-use lode_types::{Origin, OriginFields, TraceRequest};
-
 use super::fields::{TimeUnit, is_title, length, number, read_or_write};
 use super::{Format, head_lines, lines};
+use crate::compact::Recorded;
 use crate::error::Fault;
 use crate::feed::Parsed;
 use crate::scan::Fields;
@@ -19,8 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["systor"],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded::TIMES,
     detect: |head| head_lines(head).any(|line| is_title(line, &TITLES) || lines::is_request(line, parse)),
     decoder: |_| lines::decoder(parse),
 };
@@ -45,57 +43,5 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let offset_bytes = number(fields.until(b','), "an offset in bytes below 2^64 as fifth field")?;
     let length_bytes = length(number(Some(fields.rest), "a size in bytes as sixth and last field")?)?;
     let volume = volumes.lookup(lun, <[u8]>::to_vec)?;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes,
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-    use lode_types::RequestOp;
-
-    #[test]
-    fn reads_fields() {
-        let expected = TraceRequest {
-            time_ns: 1_456_095_145_133_076_000,
-            offset_bytes: 899_056_122_368,
-            length_bytes: 131_072,
-            volume: 0,
-            op: RequestOp::Read,
-            origin: Origin::UNKNOWN,
-        };
-        for response in ["0.000806000", ""] {
-            let line = format!("1456095145.133076000,{response},R,3,899056122368,131072");
-            let mut volumes = VolumeTable::default();
-            let Ok(Parsed::Request(request)) = parse(line.as_bytes(), &mut volumes) else { panic!("{line}") };
-            assert_eq!(request, expected);
-            assert_eq!(volumes.names(), ["3"]);
-        }
-        let title = b"Timestamp,Response,IOType,LUN,Offset,Size";
-        assert!(matches!(parse(title, &mut VolumeTable::default()), Ok(Parsed::Nothing)));
-    }
-
-    #[test]
-    fn refuses_faults() {
-        for (line, kind) in [
-            ("-1.5,0.1,R,0,512,512", ErrorKind::NegativeTime),
-            ("1.5,x,R,0,512,512", ErrorKind::Malformed),
-            ("1.5,0.1,,0,512,512", ErrorKind::Malformed),
-            ("1.5,0.1,R,a,512,512", ErrorKind::Malformed),
-            ("1.5,0.1,R,0,18446744073709551616,512", ErrorKind::OutOfRange),
-            ("1.5,0.1,R,0,512,4294967296", ErrorKind::OutOfRange),
-            ("1.5,0.1,R,0,512", ErrorKind::Malformed),
-            ("1.5,0.1,R,0,512,512,1", ErrorKind::Malformed),
-        ] {
-            let fault = parse(line.as_bytes(), &mut VolumeTable::default()).err();
-            assert_eq!(fault.map(|fault| fault.kind), Some(kind), "{line}");
-        }
-    }
+    Ok(Parsed::request(time_ns, op, (offset_bytes, length_bytes), volume))
 }

@@ -3,10 +3,11 @@
 //! Time is in whole seconds of Unix time, offset and size in 512-byte sectors, type is 0 for a read and 1 for a write.
 //! Each volume is one, under its number. The published files are not quite in order of time.
 
-use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
+use lode_types::RequestOp;
 
 use super::fields::{TimeUnit, number, sectors};
 use super::{Format, head_lines, lines};
+use crate::compact::Recorded;
 use crate::error::Fault;
 use crate::feed::Parsed;
 use crate::scan::Fields;
@@ -18,8 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["tencent"],
     default_unit_bytes: None,
     units_told: false,
-    has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded::TIMES,
     detect,
     decoder: |_| lines::decoder(parse),
 };
@@ -48,7 +48,7 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
     let time_ns = TimeUnit::Seconds.ns(fields.until(b','), expected)?;
     let offset = number(fields.until(b','), "a first sector below 2^64 as second field")?;
     let size = number(fields.until(b','), "a number of sectors as third field")?;
-    let (offset_bytes, length_bytes) = sectors(offset, size)?;
+    let bytes = sectors(offset, size)?;
     let op = match fields.until(b',') {
         Some(b"0") => RequestOp::Read,
         Some(b"1") => RequestOp::Write,
@@ -58,64 +58,5 @@ fn parse(line: &[u8], volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
         return Err(Fault::malformed("the number of a volume as fifth and last field"));
     }
     let volume = volumes.lookup(fields.rest, <[u8]>::to_vec)?;
-    Ok(Parsed::Request(TraceRequest {
-        time_ns,
-        offset_bytes,
-        length_bytes,
-        volume,
-        op,
-        origin: Origin::UNKNOWN,
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-
-    #[test]
-    fn reads_fields() {
-        let mut volumes = VolumeTable::default();
-        let Ok(Parsed::Request(request)) = parse(b"1538323200,12781432,8,1,11248", &mut volumes) else {
-            panic!("a request")
-        };
-        let expected = TraceRequest {
-            time_ns: 1_538_323_200_000_000_000,
-            offset_bytes: 12_781_432 * 512,
-            length_bytes: 4096,
-            volume: 0,
-            op: RequestOp::Write,
-            origin: Origin::UNKNOWN,
-        };
-        assert_eq!(request, expected);
-        assert_eq!(volumes.names(), ["11248"]);
-    }
-
-    #[test]
-    fn only_unix_times_are_recognised() {
-        assert!(detect(b"1538323200,8,8,1,1\n1538323199,8,8,0,2"));
-        for head in
-            ["15383232,8,8,1,1\n", "1538323200,8,8,1,1\n1,8,8,0,2\n", "1538323200,8,8,2,1\n", "\n", ""]
-        {
-            assert!(!detect(head.as_bytes()), "{head}");
-        }
-    }
-
-    #[test]
-    fn refuses_faults() {
-        for (line, kind) in [
-            ("-1,8,8,0,1", ErrorKind::NegativeTime),
-            ("18446744074,8,8,0,1", ErrorKind::OutOfRange),
-            ("1,36028797018963968,8,0,1", ErrorKind::OutOfRange),
-            ("1,8,8388608,0,1", ErrorKind::OutOfRange),
-            ("1,8,8,2,1", ErrorKind::Malformed),
-            ("1,8,8,0,v1", ErrorKind::Malformed),
-            ("1,8,8,0,", ErrorKind::VolumeName),
-            ("1,8,8,0", ErrorKind::Malformed),
-            ("1,8,8,0,1,1", ErrorKind::Malformed),
-        ] {
-            let fault = parse(line.as_bytes(), &mut VolumeTable::default()).err();
-            assert_eq!(fault.map(|fault| fault.kind), Some(kind), "{line}");
-        }
-    }
+    Ok(Parsed::request(time_ns, op, bytes, volume))
 }

@@ -4,11 +4,12 @@
 //! count as reads, request i as at i microseconds, and the only volume is named after the file. Four bytes could be
 //! anything, so that only the file's ending or its name tells the format.
 
-use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
+use lode_types::{RequestOp, TraceRequest};
 
 use super::fields::units;
 use super::lis::STEP_NS;
 use super::{Decoder, Format};
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, Fault, TraceError};
 use crate::feed::{Feed, More, Parsed};
 
@@ -18,8 +19,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["u32le"],
     default_unit_bytes: Some(4096),
     units_told: false,
-    has_times: |_| false,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded { times: false, ..Recorded::TIMES },
     detect: |_| false,
     decoder: |_| Box::new(U32le { requests: 0 }),
 };
@@ -34,17 +34,10 @@ impl Decoder for U32le {
     fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
         let (volume, unit_bytes) = (feed.only_volume()?, feed.unit_bytes);
         feed.records(out, CUT, |record: &[u8; 4], _| {
-            let (offset_bytes, length_bytes) = units(u32::from_le_bytes(*record).into(), 1, unit_bytes)?;
+            let bytes = units(u32::from_le_bytes(*record).into(), 1, unit_bytes)?;
             let time_ns = self.requests.saturating_mul(STEP_NS);
             self.requests += 1;
-            Ok(Parsed::Request(TraceRequest {
-                time_ns,
-                offset_bytes,
-                length_bytes,
-                volume,
-                op: RequestOp::Read,
-                origin: Origin::UNKNOWN,
-            }))
+            Ok(Parsed::request(time_ns, RequestOp::Read, bytes, volume))
         })
     }
 }

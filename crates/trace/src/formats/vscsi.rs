@@ -4,9 +4,10 @@
 //! u64 first block (512 bytes), u64 time (us)`. READ and WRITE of 6, 10, 12 and 16 bytes are requests; every
 //! other command is counted as such. There is no volume name: the only volume is named after the file.
 
-use lode_types::{Origin, OriginFields, RequestOp, SECTOR_BYTES, TraceRequest};
+use lode_types::{Origin, RequestOp, SECTOR_BYTES, TraceRequest};
 
 use super::{Decoder, Format};
+use crate::compact::Recorded;
 use crate::error::{ErrorKind, Fault, TraceError};
 use crate::feed::{Feed, More, Parsed, check_request};
 use crate::fixed::{u32_le, u64_le};
@@ -17,8 +18,7 @@ pub(crate) static FORMAT: Format = Format {
     endings: &["vscsi"],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded::TIMES,
     detect,
     decoder: |_| Box::new(Vscsi),
 };
@@ -85,74 +85,4 @@ pub(super) fn request_of(
 
 fn u16_at(record: &[u8; RECORD_BYTES], at: usize) -> u16 {
     u16::from_le_bytes([record[at], record[at + 1]])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The first record of the published two-hour trace.
-    const RECORD: [u8; RECORD_BYTES] = [
-        0xf4, 0, 0, 0x80, 0, 2, 0, 0, 1, 0, 0, 0, 0x2a, 0, 0, 1, 0x09, 0x1a, 0x8f, 2, 0, 0, 0, 0, 0x22, 0xcf,
-        0x82, 0xbe, 0x1f, 5, 0, 0,
-    ];
-
-    fn with_opcode(opcode: u8) -> [u8; RECORD_BYTES] {
-        let mut record = RECORD;
-        record[12] = opcode;
-        record
-    }
-
-    #[test]
-    fn reads_a_record() {
-        let Ok(Parsed::Request(request)) = parse(&RECORD, 3) else { panic!("a request") };
-        let expected = TraceRequest {
-            time_ns: 5_633_898_368_802_000,
-            offset_bytes: 42_932_745 * 512,
-            length_bytes: 512,
-            volume: 3,
-            op: RequestOp::Write,
-            origin: Origin::UNKNOWN,
-        };
-        assert_eq!(request, expected);
-    }
-
-    #[test]
-    fn knows_every_read_and_write() {
-        for (opcode, op) in [
-            (8, RequestOp::Read),
-            (0xa8, RequestOp::Read),
-            (0x88, RequestOp::Read),
-            (10, RequestOp::Write),
-            (0xaa, RequestOp::Write),
-            (0x8a, RequestOp::Write),
-        ] {
-            assert!(matches!(parse(&with_opcode(opcode), 0), Ok(Parsed::Request(r)) if r.op == op));
-        }
-        for opcode in [0x00, 0x12, 0x25, 0x35, 0x42, 0x91] {
-            assert!(matches!(parse(&with_opcode(opcode), 0), Ok(Parsed::OtherCommand)));
-        }
-    }
-
-    #[test]
-    fn refuses_faults_and_foreign_bytes() {
-        let mut no_version = RECORD;
-        no_version[15] = 2;
-        let mut no_length = RECORD;
-        no_length[5] = 0;
-        let mut far = RECORD;
-        far[23] = 0x80;
-        let mut late = RECORD;
-        late[31] = 0x80;
-        for (record, kind) in [
-            (no_version, ErrorKind::Malformed),
-            (no_length, ErrorKind::ZeroLength),
-            (far, ErrorKind::OutOfRange),
-            (late, ErrorKind::OutOfRange),
-        ] {
-            assert_eq!(parse(&record, 0).err().map(|fault| fault.kind), Some(kind));
-        }
-        assert!(detect(&RECORD));
-        assert!(!detect(&no_version) && !detect(&RECORD[..31]) && !detect(&with_opcode(0)));
-    }
 }

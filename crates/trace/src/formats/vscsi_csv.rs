@@ -3,12 +3,11 @@
 //! Time is in seconds (whole or with up to nine decimals), op a SCSI opcode in hexadecimal, size in bytes,
 //! lbn in 512-byte blocks. The opcodes mean what they mean in [`super::vscsi`].
 
-use lode_types::{OriginFields, TraceRequest};
-
 use super::vscsi::{op_of, request_of};
-use super::{Decoder, Format, head_lines};
-use crate::error::{ErrorKind, Fault, TraceError};
-use crate::feed::{Feed, More, Parsed};
+use super::{Format, head_lines, lines};
+use crate::compact::Recorded;
+use crate::error::{ErrorKind, Fault};
+use crate::feed::Parsed;
 use crate::scan::{Fields, decimal, hex};
 
 pub(crate) static FORMAT: Format = Format {
@@ -17,20 +16,10 @@ pub(crate) static FORMAT: Format = Format {
     endings: &[],
     default_unit_bytes: None,
     units_told: true,
-    has_times: |_| true,
-    origins: |_| OriginFields::NONE,
+    recorded: |_| Recorded::TIMES,
     detect: |head| head_lines(head).next().is_some_and(is_header),
-    decoder: |_| Box::new(VscsiCsv),
+    decoder: |_| lines::decoder_of_one(|line, _, volume| parse(line, volume)),
 };
-
-struct VscsiCsv;
-
-impl Decoder for VscsiCsv {
-    fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
-        let volume = feed.only_volume()?;
-        feed.lines(out, |line, _| parse(line, volume))
-    }
-}
 
 /// Column titles may carry their units, as in `time (s)`.
 fn is_header(line: &[u8]) -> bool {
@@ -66,49 +55,4 @@ fn parse(line: &[u8], volume: u32) -> Result<Parsed, Fault> {
     let length_bytes =
         u32::try_from(size).map_err(|_| Fault::new(ErrorKind::OutOfRange, "a size below 4 GiB"))?;
     request_of(op, lbn, length_bytes, Some(time_ns), volume).map(Parsed::Request)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lode_types::{Origin, RequestOp};
-
-    #[test]
-    fn reads_fields() {
-        let Ok(Parsed::Request(request)) = parse(b"1,5633898.25,2a,6656,40409911", 0) else {
-            panic!("a request")
-        };
-        let expected = TraceRequest {
-            time_ns: 5_633_898_250_000_000,
-            offset_bytes: 40_409_911 * 512,
-            length_bytes: 6656,
-            volume: 0,
-            op: RequestOp::Write,
-            origin: Origin::UNKNOWN,
-        };
-        assert_eq!(request, expected);
-        assert!(matches!(parse(b"1,5,0x28,512,1", 0), Ok(Parsed::Request(r)) if r.op == RequestOp::Read));
-        assert!(matches!(parse(b"1,5,35,0,0", 0), Ok(Parsed::OtherCommand)));
-        assert!(matches!(
-            parse(b"version,time (s),op (hex SCSI opcode),size (bytes),lbn", 0),
-            Ok(Parsed::Nothing)
-        ));
-    }
-
-    #[test]
-    fn refuses_faults() {
-        for (line, kind) in [
-            ("2,5,28,512,1", ErrorKind::Malformed),
-            ("1,-5,28,512,1", ErrorKind::NegativeTime),
-            ("1,5s,28,512,1", ErrorKind::Malformed),
-            ("1,5,128,512,1", ErrorKind::Malformed),
-            ("1,5,2g,512,1", ErrorKind::Malformed),
-            ("1,5,28,4294967296,1", ErrorKind::OutOfRange),
-            ("1,5,28,512,36028797018963968", ErrorKind::OutOfRange),
-            ("1,5,28,512", ErrorKind::Malformed),
-            ("1,5,28,512,1,1", ErrorKind::Malformed),
-        ] {
-            assert_eq!(parse(line.as_bytes(), 0).err().map(|fault| fault.kind), Some(kind), "{line}");
-        }
-    }
 }

@@ -1,14 +1,19 @@
-//! The crate from outside: real traces, hostile bytes, round trips, merges.
+//! The crate from outside: recorded traces, hostile bytes, round trips, merges.
 
 mod bare;
+mod blktrace;
 mod compact;
 mod corpus;
 mod counts;
 mod documentation;
 mod filtering;
+mod formats;
 mod hostile;
 mod merging;
+mod moments;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod refusals;
 mod samples;
 mod sources;
+mod splitting;

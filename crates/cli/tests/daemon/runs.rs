@@ -1,4 +1,4 @@
-//! How one life of a daemon follows another: what is left behind for the next one, where, and what `lode status` says of it.
+//! How one run of a daemon follows another: what is left behind for the next one, where, and what `lode status` says of it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -43,7 +43,7 @@ fn status_says_how_the_last_life_ended_and_what_was_taken_over() {
     assert_eq!(status["last_end"], "killed", "{status}");
     assert!(taken_over(&status) > 0, "{status}");
     assert_eq!(compare(&mut disks, &daemon), []);
-    // A life that was killed while nothing was to be taken over is no orderly end.
+    // A run that was killed while nothing was to be taken over is no orderly end.
     daemon.kill();
     let daemon = site.serve_up();
     assert_eq!(daemon.status()["last_end"], "killed");
@@ -153,7 +153,7 @@ fn records_are_in_memory_by_default() {
     daemon.stop();
     assert_eq!(site.records(), None);
     if is_in_memory(site.folder.path()) {
-        return println!("skipped: temporary files are in memory");
+        return lode_testdata::skip("temporary files are in memory");
     }
     fs::remove_file(site.path("state")).unwrap();
     fs::create_dir(site.path("state")).unwrap();
@@ -235,7 +235,7 @@ fn serve_on_another_boot(site: &Site) -> Option<Daemon<'_>> {
     };
     let is_made_up = in_own_mounts(&["true"]).stderr(Stdio::null()).status();
     if !is_made_up.is_ok_and(|status| status.success()) {
-        println!("skipped: another boot can be made up by root only");
+        lode_testdata::skip("another boot can be made up by root only");
         return None;
     }
     let config = site.text("test.toml");
