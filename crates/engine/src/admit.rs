@@ -358,7 +358,7 @@ impl Engine {
     /// Brings along all copies that a scheme with mirrors has of the block, because each may have to stand in for
     /// another one. The decisions run ahead, so that a slot may still have what was there before.
     fn gather(&mut self, block: BlockNo) {
-        let slots = self.scheme.slots(block);
+        let slots = self.scheme.mirroring().map_or([None; Level::COUNT], |scheme| scheme.slots(block));
         for level in Level::ALL {
             let Some(slot) = slots[level.index()] else { continue };
             let held = match level {

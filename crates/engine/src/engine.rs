@@ -397,7 +397,7 @@ impl Engine {
             dram_blocks: self.scheme.resident_blocks(Level::Dram),
             ssd_blocks: self.scheme.resident_blocks(Level::Ssd),
             read_ssd_blocks: self.scheme.resident_blocks(Level::ReadSsd),
-            unmirrored_blocks: self.scheme.mirrors().map_or(0, |mirrors| mirrors.missing_blocks),
+            unmirrored_blocks: self.scheme.mirroring().map_or(0, |scheme| scheme.mirrors().missing_blocks),
             dirty_blocks: places.map_or(0, lode_store::Places::dirty),
             write_backs_waiting: self.destage.waiting() + self.blocks.kept() as u32,
             promotions_waiting: self.copies.waiting(),
@@ -508,7 +508,7 @@ impl Tenant for Engine {
     }
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        self.scheme.demand(points)
+        self.scheme.sizing().map(|sizing| sizing.demand(points))
     }
 
     fn resize(&mut self, quota: Quota) {

@@ -16,9 +16,9 @@
 //!
 //! It must not know who waits and why.
 
-use lode_policy::Effect;
 use lode_policy::request_oriented::{Admission, Completion, Consequence, Device, Verdict, WriteId};
 use lode_policy::schemes::request_oriented::WAITED_FOR;
+use lode_policy::{Effect, Scheme};
 use lode_types::{Access, BlockNo, Direction, blocks_of};
 use slab::Slab;
 

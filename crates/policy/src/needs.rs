@@ -4,8 +4,7 @@
 use lode_types::{Level, OriginFields};
 
 use crate::quota::Quota;
-use crate::registry::{AnyScheme, SchemeInfo};
-use crate::schemes::request_oriented::WriteCache;
+use crate::registry::SchemeInfo;
 use crate::settings::{SettingError, Settings};
 
 /// What schemes decide by that lies in how blocks are beside each other: the setting, its value that turns it off, and what
@@ -126,15 +125,5 @@ impl SchemeInfo {
             }
         }
         Ok(())
-    }
-}
-
-impl AnyScheme {
-    /// The scheme if it issues writes again that are on their way to the disk: then it needs a caller that calls its hooks.
-    pub fn reissuing(&mut self) -> Option<&mut WriteCache> {
-        match self {
-            AnyScheme::RequestOriented(cache) if cache.reissues() => Some(cache),
-            _ => None,
-        }
     }
 }

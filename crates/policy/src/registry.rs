@@ -7,13 +7,11 @@ use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
 use crate::interval::Interval;
 use crate::needs::RequestSource;
+use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
-use crate::schemes::{
-    arc, belady, centaur_like, eci_cache_like, etica, fast_cache_like, fifo, flashcache, l2arc_like, larc,
-    lirs, lru, mq, opencas_like, request_oriented, rpac, s_cave_like, s_rac_like, s3_fifo, sieve, tica,
-    two_q, ucache_like, vcacheshare_like, w_tinylfu,
-};
+use crate::scheme::{AccessSink, Mirroring, Scheme, Sizing};
+use crate::schemes::request_oriented::WriteCache;
+use crate::schemes::*;
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 use crate::tracked::Footprint;
 
@@ -241,10 +239,40 @@ impl AnyScheme {
     }
 }
 
+impl Prefetch for AnyScheme {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        each!(self, scheme => scheme.prefetch_index(blocks))
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        each!(self, scheme => scheme.prefetch_entries(blocks))
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        each!(self, scheme => scheme.prefetch_neighbours(blocks))
+    }
+}
+
 impl Scheme for AnyScheme {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
-        each!(self, scheme => scheme.access_foreseen(access, hint, sink))
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        each!(self, scheme => scheme.access(access, sink))
+    }
+
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
+        each!(self, scheme => scheme.access_prefetched(access, hint, sink))
+    }
+
+    fn access_batch<'a, W: AccessSink>(
+        &mut self,
+        accesses: impl Iterator<Item = &'a PrefetchedAccess>,
+        sink: &mut W,
+    ) {
+        each!(self, scheme => scheme.access_batch(accesses, sink))
     }
 
     #[inline]
@@ -254,10 +282,6 @@ impl Scheme for AnyScheme {
 
     fn end_host_interval<S: Sink>(&mut self, sink: &mut S) {
         each!(self, scheme => scheme.end_host_interval(sink))
-    }
-
-    fn decide_all<'a, W: Watcher>(&mut self, arrivals: impl Iterator<Item = &'a Arrival>, watcher: &mut W) {
-        each!(self, scheme => scheme.decide_all(arrivals, watcher))
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
@@ -288,39 +312,19 @@ impl Scheme for AnyScheme {
         each!(self, scheme => scheme.resident_blocks(level))
     }
 
-    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        each!(self, scheme => scheme.demand(points))
-    }
-
-    fn slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT] {
-        each!(self, scheme => scheme.slots(block))
-    }
-
-    fn mirrors(&self) -> Option<Mirrors> {
-        each!(self, scheme => scheme.mirrors())
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        each!(self, scheme => scheme.announce(block))
-    }
-
-    #[inline]
-    fn announce_all<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        each!(self, scheme => scheme.announce_all(blocks))
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        each!(self, scheme => scheme.locate(blocks))
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        each!(self, scheme => scheme.follow(blocks))
-    }
-
     fn memory_bytes(&self) -> usize {
         each!(self, scheme => scheme.memory_bytes())
+    }
+
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        each!(self, scheme => scheme.sizing())
+    }
+
+    fn mirroring(&self) -> Option<&dyn Mirroring> {
+        each!(self, scheme => scheme.mirroring())
+    }
+
+    fn reissuing(&mut self) -> Option<&mut WriteCache> {
+        each!(self, scheme => scheme.reissuing())
     }
 }

@@ -107,7 +107,8 @@ pub trait Tenant {
     /// Its share in force.
     fn quota(&self) -> Quota;
 
-    /// Closes its sizing window and says what it could have used of each of [`Level::SIZED`]; see [`Scheme::demand`].
+    /// Closes its sizing window and says what it could have used of each of [`Level::SIZED`]; see
+    /// [`Sizing::demand`](crate::Sizing::demand).
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]>;
 
     /// Changes its share.
@@ -125,7 +126,7 @@ impl<T: Scheme, S: Sink> Tenant for (T, S) {
     }
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        self.0.demand(points)
+        self.0.sizing().map(|sizing| sizing.demand(points))
     }
 
     fn resize(&mut self, quota: Quota) {

@@ -4,6 +4,11 @@
 /// names. What is left to write are the decisions that it makes itself.
 macro_rules! forward_to_level {
     () => {
+        #[inline]
+        fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+            self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+        }
+
         fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
             self.level.discard(block, sink);
         }
@@ -30,21 +35,6 @@ macro_rules! forward_to_level {
 
         fn resident_blocks(&self, level: Level) -> u32 {
             self.level.resident_blocks(level)
-        }
-
-        #[inline]
-        fn announce(&self, block: BlockNo) -> Hint {
-            self.level.announce(block)
-        }
-
-        #[inline]
-        fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-            self.level.locate(blocks);
-        }
-
-        #[inline]
-        fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-            self.level.follow(blocks);
         }
     };
 }

@@ -7,7 +7,7 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Sink, Slot};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{Id, Replacement};
-use crate::scheme::Hint;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::settings::Settings;
 
 /// What a replacement algorithm over `N` queues decides. A block with a slot is cached, one without is a ghost; slots are
@@ -87,13 +87,32 @@ impl<P: QueuePolicy<N>, const N: usize> QueueLevel<P, N> {
     }
 }
 
+impl<P: QueuePolicy<N>, const N: usize> Prefetch for QueueLevel<P, N> {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        self.queues.prefetch_index(blocks.inspect(|(_, hint)| self.policy.prefetch_by_hash(hint.hash)));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        self.queues.prefetch_entries(blocks);
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        if P::HIT_MOVES {
+            self.queues.prefetch_neighbours(blocks.inspect(|(_, hint)| self.policy.prefetch(hint.entry)));
+        }
+    }
+}
+
 impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     fn new(settings: &Settings, blocks: u32) -> Self {
         QueueLevel::of(Level::Ssd, settings, blocks)
     }
 
     #[inline(always)]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         self.queues.find(hint, block)
     }
 
@@ -103,7 +122,7 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     }
 
     #[inline(always)]
-    fn note(&mut self, hint: Hint) {
+    fn note(&mut self, hint: PrefetchHint) {
         self.policy.note(hint.hash);
     }
 
@@ -164,25 +183,6 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     #[inline]
     fn cached(&self) -> u32 {
         self.queues.cached()
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        let hint = self.queues.announce(block);
-        self.policy.prefetch_by_hash(hint.hash);
-        hint
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.queues.locate(blocks);
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        if P::HIT_MOVES {
-            self.queues.follow(blocks.inspect(|(_, hint)| self.policy.prefetch(hint.place)));
-        }
     }
 
     fn memory_bytes(&self) -> usize {

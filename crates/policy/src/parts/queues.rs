@@ -11,7 +11,7 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::growth;
 use crate::parts::ssd_level::Id;
-use crate::scheme::Hint;
+use crate::prefetch::{Prefetch, PrefetchHint};
 
 /// Of a record that is in no queue.
 const NOWHERE: u8 = u8::MAX;
@@ -88,10 +88,10 @@ impl<const N: usize> Queues<N> {
 
     /// The record of `block`, in whichever queue.
     #[inline(always)]
-    pub(crate) fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    pub(crate) fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         let is_it = |record: &Record| record.block == block && record.queue != NOWHERE;
-        if self.records.get(hint.place as usize).is_some_and(is_it) {
-            return Some(hint.place);
+        if self.records.get(hint.entry as usize).is_some_and(is_it) {
+            return Some(hint.entry);
         }
         if self.index.candidate(hint.hash) == BlockIndex::NO_ID {
             return None;
@@ -290,30 +290,18 @@ impl<const N: usize> Queues<N> {
         self.index.prefetch(BlockIndex::hash(record.block));
     }
 
-    /// See [`Scheme::announce`](crate::Scheme::announce).
+    /// Fetches what the index says of a block with this hash.
     #[inline]
-    pub(crate) fn announce(&self, block: BlockNo) -> Hint {
-        Hint::announced(&self.index, block)
+    pub(crate) fn prefetch_index_of(&self, hash: u32) {
+        self.index.prefetch(hash);
     }
 
-    /// See [`Scheme::locate`](crate::Scheme::locate).
+    /// Fetches the record of a block with this hash, if there is one, and says which it is.
     #[inline]
-    pub(crate) fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        for (_, hint) in blocks {
-            hint.place = self.index.candidate(hint.hash);
-            prefetch_slice(&self.records, hint.place as usize);
-        }
-    }
-
-    /// Asks for the neighbours of what was located: moving a block changes them.
-    #[inline]
-    pub(crate) fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        for (_, hint) in blocks {
-            if let Some(record) = self.records.get(hint.place as usize) {
-                prefetch_slice(&self.records, record.newer as usize);
-                prefetch_slice(&self.records, record.older as usize);
-            }
-        }
+    pub(crate) fn prefetch_entry(&self, hash: u32) -> u32 {
+        let entry = self.index.candidate(hash);
+        prefetch_slice(&self.records, entry as usize);
+        entry
     }
 
     /// Bytes that everything takes.
@@ -322,5 +310,28 @@ impl<const N: usize> Queues<N> {
             + self.records.capacity() * size_of::<Record>()
             + self.free.capacity() * size_of::<Id>()
             + self.free_slots.capacity() * size_of::<Slot>()
+    }
+}
+
+impl<const N: usize> Prefetch for Queues<N> {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.prefetch_index_of(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| hint.entry = self.prefetch_entry(hint.hash));
+    }
+
+    /// Moving a block changes its neighbours.
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        for (_, hint) in blocks {
+            if let Some(record) = self.records.get(hint.entry as usize) {
+                prefetch_slice(&self.records, record.newer as usize);
+                prefetch_slice(&self.records, record.older as usize);
+            }
+        }
     }
 }

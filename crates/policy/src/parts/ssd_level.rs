@@ -5,8 +5,9 @@
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
-use crate::scheme::{Hint, Scheme};
+use crate::scheme::Scheme;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 
 /// The setting of every scheme of one SSD level whose source does not say otherwise.
@@ -78,19 +79,19 @@ pub type Id = u32;
 
 /// Which blocks a level holds, and which one leaves. Of accesses that neither hit nor allocate it hears by
 /// [`Replacement::note`] alone.
-pub trait Replacement {
+pub trait Replacement: Prefetch {
     /// An empty level of `blocks`.
     fn new(settings: &Settings, blocks: u32) -> Self;
 
     /// What is known of `block`: cached, or a ghost.
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id>;
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id>;
 
     /// Where a known block is cached; `None` for a ghost.
     fn slot(&self, id: Id) -> Option<Slot>;
 
     /// Comes before everything else that an access asks for, also when it neither hits nor allocates.
     #[inline(always)]
-    fn note(&mut self, _hint: Hint) {}
+    fn note(&mut self, _hint: PrefetchHint) {}
 
     /// A cached block was hit.
     fn touch(&mut self, block: BlockNo, id: Id);
@@ -124,15 +125,6 @@ pub trait Replacement {
     /// Blocks that it holds.
     fn cached(&self) -> u32;
 
-    /// See [`Scheme::announce`].
-    fn announce(&self, block: BlockNo) -> Hint;
-
-    /// See [`Scheme::locate`].
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>);
-
-    /// See [`Scheme::follow`].
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>);
-
     /// See [`Scheme::memory_bytes`].
     fn memory_bytes(&self) -> usize;
 }
@@ -162,7 +154,7 @@ impl<R: Replacement> SsdLevel<R> {
 
     /// Where a block is cached.
     pub(crate) fn slot_of(&self, block: BlockNo) -> Option<Slot> {
-        self.cached(Hint::new(block), block).map(|(_, slot)| slot)
+        self.cached(PrefetchHint::new(block), block).map(|(_, slot)| slot)
     }
 
     /// For what a scheme has to be told besides.
@@ -172,7 +164,7 @@ impl<R: Replacement> SsdLevel<R> {
 
     /// Where a block that comes with this hint is cached.
     #[inline(always)]
-    pub(crate) fn cached(&self, hint: Hint, block: BlockNo) -> Option<(Id, Slot)> {
+    pub(crate) fn cached(&self, hint: PrefetchHint, block: BlockNo) -> Option<(Id, Slot)> {
         self.find(hint, block).1
     }
 
@@ -183,13 +175,13 @@ impl<R: Replacement> SsdLevel<R> {
 
     /// What is known of the block, and where it is cached.
     #[inline(always)]
-    fn find(&self, hint: Hint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
         let known = self.replacement.find(hint, block);
         (known, known.and_then(|id| self.replacement.slot(id).map(|slot| (id, slot))))
     }
 
     #[inline(always)]
-    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
         let (known, cached) = self.find(hint, block);
         if let Some((id, slot)) = cached {
             self.replacement.touch(block, id);
@@ -205,7 +197,7 @@ impl<R: Replacement> SsdLevel<R> {
     }
 
     #[inline(always)]
-    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: Hint, sink: &mut S) {
+    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: PrefetchHint, sink: &mut S) {
         let (known, cached) = self.find(hint, block);
         let dirty = self.rules.keeps_dirty;
         let target = match cached {
@@ -239,9 +231,18 @@ impl<R: Replacement> SsdLevel<R> {
     }
 }
 
+impl<R: Replacement> Prefetch for SsdLevel<R> {
+    prefetch_by!(replacement);
+}
+
 impl<R: Replacement> Scheme for SsdLevel<R> {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+    }
+
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.replacement.note(hint);
         match access.op {
             Direction::Read => self.read(access.block, hint, sink),
@@ -249,10 +250,8 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
         }
     }
 
-    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
-
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        let (known, cached) = self.find(Hint::new(block), block);
+        let (known, cached) = self.find(PrefetchHint::new(block), block);
         if let Some(id) = known {
             self.replacement.remove(block, id);
         }
@@ -263,20 +262,20 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
 
     fn forget(&mut self, level: Level, block: BlockNo) {
         if level == Level::Ssd
-            && let (_, Some((id, _))) = self.find(Hint::new(block), block)
+            && let (_, Some((id, _))) = self.find(PrefetchHint::new(block), block)
         {
             self.replacement.remove(block, id);
         }
     }
 
     fn cleaned(&mut self, block: BlockNo) {
-        if let (_, Some((id, _))) = self.find(Hint::new(block), block) {
+        if let (_, Some((id, _))) = self.find(PrefetchHint::new(block), block) {
             self.replacement.set_dirty(id, false);
         }
     }
 
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        let hint = Hint::new(block);
+        let hint = PrefetchHint::new(block);
         let (known, cached) = self.find(hint, block);
         // A policy that never makes blocks dirty does not expect them either: it would invalidate or
         // drop the only copy.
@@ -299,21 +298,6 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
 
     fn resident_blocks(&self, level: Level) -> u32 {
         if level == Level::Ssd { self.replacement.cached() } else { 0 }
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        self.replacement.announce(block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.replacement.locate(blocks);
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        self.replacement.follow(blocks);
     }
 
     fn memory_bytes(&self) -> usize {

@@ -7,7 +7,7 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::Id;
-use crate::scheme::Hint;
+use crate::prefetch::PrefetchHint;
 
 const QUEUE: usize = 0;
 
@@ -24,10 +24,10 @@ impl SsdQueue {
         SsdQueue { queue: Queues::new(), blocks }
     }
 
-    /// Where a block is. What looking ahead found is of DRAM: here its hash alone counts.
+    /// Where a block is. What prefetching found is of DRAM: here its hash alone counts.
     #[inline]
     pub(crate) fn find(&self, hash: u32, block: BlockNo) -> Option<(Id, Slot)> {
-        let id = self.queue.find(Hint { hash, place: Hint::NO_PLACE }, block)?;
+        let id = self.queue.find(PrefetchHint { hash, entry: PrefetchHint::NO_ENTRY }, block)?;
         self.queue.slot(id).map(|slot| (id, slot))
     }
 
@@ -105,22 +105,16 @@ impl SsdQueue {
         self.queue.cached()
     }
 
-    /// See [`Scheme::announce`](crate::Scheme::announce); the hint is DRAM's.
+    /// Fetches what the index says of a block with this hash.
     #[inline]
-    pub(crate) fn announce(&self, block: BlockNo) {
-        self.queue.announce(block);
+    pub(crate) fn prefetch_index(&self, hash: u32) {
+        self.queue.prefetch_index_of(hash);
     }
 
-    /// Locates blocks here when DRAM, which the hints are for, takes them out of the iterator.
+    /// Fetches the entry of a block with this hash.
     #[inline]
-    pub(crate) fn locate_too<'a>(
-        &self,
-        blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>,
-    ) -> impl Iterator<Item = (BlockNo, &'a mut Hint)> {
-        blocks.inspect(|(block, hint)| {
-            let mut here = **hint;
-            self.queue.locate(std::iter::once((*block, &mut here)));
-        })
+    pub(crate) fn prefetch_entry(&self, hash: u32) {
+        self.queue.prefetch_entry(hash);
     }
 
     /// Bytes that everything takes.

@@ -14,8 +14,8 @@ use crate::effect::{Effect, Sink, Slot};
 use crate::foresight::Foresight;
 use crate::growth;
 use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::Hint;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 use crate::tracked::Footprint;
 
@@ -167,6 +167,21 @@ impl Clairvoyance {
     }
 }
 
+impl Prefetch for Clairvoyance {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.index.prefetch(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        for (_, hint) in blocks {
+            hint.entry = self.index.candidate(hint.hash);
+            prefetch_slice(&self.records, hint.entry as usize);
+        }
+    }
+}
+
 impl Replacement for Clairvoyance {
     fn new(settings: &Settings, blocks: u32) -> Clairvoyance {
         Clairvoyance {
@@ -184,10 +199,10 @@ impl Replacement for Clairvoyance {
     }
 
     #[inline]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         let is_it = |record: &Record| record.cached && record.block == block;
-        if self.records.get(hint.place as usize).is_some_and(is_it) {
-            return Some(hint.place);
+        if self.records.get(hint.entry as usize).is_some_and(is_it) {
+            return Some(hint.entry);
         }
         self.index.find(hint.hash, |id| self.records[id as usize].block == block)
     }
@@ -198,7 +213,7 @@ impl Replacement for Clairvoyance {
     }
 
     #[inline(always)]
-    fn note(&mut self, _: Hint) {
+    fn note(&mut self, _: PrefetchHint) {
         self.next_use = self.future.next_use(self.accesses);
         self.accesses += 1;
     }
@@ -264,21 +279,6 @@ impl Replacement for Clairvoyance {
     fn cached(&self) -> u32 {
         self.cached
     }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        Hint::announced(&self.index, block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        for (_, hint) in blocks {
-            hint.place = self.index.candidate(hint.hash);
-            prefetch_slice(&self.records, hint.place as usize);
-        }
-    }
-
-    fn follow(&self, _: impl Iterator<Item = (BlockNo, Hint)>) {}
 
     /// Without the future, which belongs to whoever told it.
     fn memory_bytes(&self) -> usize {

@@ -12,9 +12,10 @@ use crate::parts::mapping;
 use crate::parts::sized::reuse::{Counts, Reading, Reuse, Stream};
 use crate::parts::sized::{HISTORY, Measured};
 use crate::parts::ssd_level::WritePolicy;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, MEASURED, SchemeInfo};
-use crate::scheme::{Hint, LevelDemand, Points, Scheme};
+use crate::scheme::{Scheme, Sizing};
 use crate::schemes::lru::Lru;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 use crate::sizer;
@@ -117,10 +118,14 @@ impl EciCacheLike {
     }
 }
 
+impl Prefetch for EciCacheLike {
+    prefetch_by!(level);
+}
+
 impl Scheme for EciCacheLike {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
-        self.level.access_foreseen(access, hint, sink);
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
+        self.level.access_prefetched(access, hint, sink);
     }
 
     #[inline]
@@ -132,8 +137,8 @@ impl Scheme for EciCacheLike {
 
     forward_to_level!();
 
-    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        self.level.demand(points)
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        self.level.sizing()
     }
 
     fn memory_bytes(&self) -> usize {

@@ -10,9 +10,10 @@ use crate::interval::Interval;
 use crate::parts::queue_level::QueueLevel;
 use crate::parts::ssd_level::Replacement;
 use crate::parts::two_levels::TwoLevels;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::{Hint, Scheme};
+use crate::scheme::Scheme;
 use crate::schemes::arc::{Division, T1, T2};
 use crate::settings::{SettingInfo, SettingKind, Settings};
 use crate::sizer;
@@ -93,7 +94,7 @@ impl L2arcLike {
         }
     }
 
-    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
         let (known, cached) = self.level.in_dram(hint, block);
         if let Some((id, slot)) = cached {
             self.level.dram.touch(block, id);
@@ -118,7 +119,7 @@ impl L2arcLike {
                 let Some(id) = at.filter(|_| left > 0) else { break };
                 let block = levels.dram.queues().block(id);
                 at = levels.dram.queues().newer(id);
-                let hash = Hint::new(block).hash;
+                let hash = PrefetchHint::new(block).hash;
                 if let Some(from) = levels.dram.slot(id)
                     && levels.ssd.find(hash, block).is_none()
                 {
@@ -130,9 +131,13 @@ impl L2arcLike {
     }
 }
 
+impl Prefetch for L2arcLike {
+    prefetch_by!(level);
+}
+
 impl Scheme for L2arcLike {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match access.op {
             Direction::Read => self.read(access.block, hint, sink),
             Direction::Write => {

@@ -13,9 +13,9 @@ use crate::parts::cut_off::{Cleaner, CutOff, When};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{Id, Replacement, SsdLevel};
 use crate::parts::streams::Streams;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::Hint;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 use crate::sizer;
 use crate::tracked::Footprint;
@@ -261,6 +261,10 @@ impl Cleaner for CleanAndDirty {
     }
 }
 
+impl Prefetch for CleanAndDirty {
+    prefetch_by!(queues);
+}
+
 impl Replacement for CleanAndDirty {
     fn new(settings: &Settings, blocks: u32) -> CleanAndDirty {
         let by_time = settings.text("trigger") == "time";
@@ -283,7 +287,7 @@ impl Replacement for CleanAndDirty {
     }
 
     #[inline]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         self.queues.find(hint, block)
     }
 
@@ -382,21 +386,6 @@ impl Replacement for CleanAndDirty {
     #[inline]
     fn cached(&self) -> u32 {
         self.queues.cached()
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        self.queues.announce(block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.queues.locate(blocks);
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        self.queues.follow(blocks);
     }
 
     fn memory_bytes(&self) -> usize {

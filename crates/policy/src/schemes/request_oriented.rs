@@ -12,13 +12,14 @@ use crate::needs::RequestSource;
 use crate::parts::cut_off::Cleaner;
 use crate::parts::mapping;
 use crate::parts::ssd_level::{Replacement, SsdLevel, WritePolicy};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::request_oriented::{
     Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
     WriteId,
 };
-use crate::scheme::{Hint, Scheme};
+use crate::scheme::Scheme;
 use crate::schemes::flashcache::{self, CleanedSets};
 use crate::settings::{SettingError, SettingInfo, SettingKind, Settings};
 use crate::tracked::Footprint;
@@ -211,7 +212,7 @@ impl WriteCache {
     /// A write of the whole block that is on its way to the disk is issued again: the block is cached, dirty. Without an
     /// [`Effect::WriteLevel`] there was no room, or the block is cached already.
     pub fn take_in<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        let hint = Hint::new(block);
+        let hint = PrefetchHint::new(block);
         if self.level.cached(hint, block).is_some() {
             return;
         }
@@ -223,10 +224,10 @@ impl WriteCache {
 
     /// A write that is not let in. What is newer here than on the disk must stay the newest; a clean copy gives way.
     #[inline]
-    fn write_outside<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn write_outside<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match self.level.cached(hint, access.block) {
             Some((id, _)) if self.level.replacement_mut().is_dirty(id) => {
-                return self.level.access_foreseen(access, hint, sink);
+                return self.level.access_prefetched(access, hint, sink);
             }
             Some((id, slot)) => {
                 self.level.replacement_mut().remove(access.block, id);
@@ -238,13 +239,17 @@ impl WriteCache {
     }
 }
 
+impl Prefetch for WriteCache {
+    prefetch_by!(level);
+}
+
 impl Scheme for WriteCache {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         if access.op == Direction::Write && self.on_submit(&access) == Verdict::Disk {
             self.write_outside(access, hint, sink);
         } else {
-            self.level.access_foreseen(access, hint, sink);
+            self.level.access_prefetched(access, hint, sink);
         }
     }
 
@@ -257,5 +262,9 @@ impl Scheme for WriteCache {
 
     fn memory_bytes(&self) -> usize {
         self.level.memory_bytes()
+    }
+
+    fn reissuing(&mut self) -> Option<&mut WriteCache> {
+        Some(self).filter(|cache| cache.reissues())
     }
 }

@@ -10,9 +10,10 @@ use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{Id, Replacement};
 use crate::parts::two_levels::TwoLevels;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::{Hint, Scheme};
+use crate::scheme::Scheme;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 use crate::tracked::Footprint;
 
@@ -107,7 +108,7 @@ impl UcacheLike {
         }
     }
 
-    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
         if let (_, Some((id, slot))) = self.level.in_dram(hint, block) {
             self.level.dram.touch(block, id);
             sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
@@ -133,11 +134,11 @@ impl UcacheLike {
             && let Some(from) = queue.slot(oldest)
         {
             let block = queue.block(oldest);
-            self.level.copy_to_ssd(Hint::new(block).hash, block, from, sink);
+            self.level.copy_to_ssd(PrefetchHint::new(block).hash, block, from, sink);
         }
     }
 
-    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: Hint, sink: &mut S) {
+    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: PrefetchHint, sink: &mut S) {
         let ssd = &mut self.level.ssd;
         let in_ssd = ssd.find(hint.hash, block);
         let target = match in_ssd {
@@ -165,17 +166,18 @@ impl UcacheLike {
     }
 }
 
+impl Prefetch for UcacheLike {
+    prefetch_by!(level);
+}
+
 impl Scheme for UcacheLike {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match access.op {
             Direction::Read => self.read(access.block, hint, sink),
             Direction::Write => self.write(access.block, access.partial, hint, sink),
         }
     }
-
-    #[inline]
-    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
 
     forward_to_level!();
 

@@ -2,7 +2,7 @@
 //! and with the settings that know most or divide most.
 
 use lode_policy::{
-    AnyScheme, ForesightBuilder, Nothing, Points, Quota, Scheme, SchemeInfo, Settings, all_schemes,
+    AnyScheme, ForesightBuilder, NullSink, Points, Quota, Scheme, SchemeInfo, Settings, all_schemes,
     build_foreseeing,
 };
 use lode_types::{Access, Level};
@@ -104,8 +104,8 @@ fn excess(info: &SchemeInfo, settings: &Settings, blocks: u32, write_each: u64) 
     let levels = u64::from(quota.dram_blocks) + size;
     let most_known = levels.saturating_add(ghosts(info, settings, quota));
     for (&access, number) in accesses.iter().zip(1u64..) {
-        scheme.access(access, &mut Nothing);
-        scheme.end_request(0, &mut Nothing);
+        scheme.access(access, &mut NullSink);
+        scheme.end_request(0, &mut NullSink);
         let seen = number / 3;
         if number % 64 == 0 && seen >= levels {
             let (bytes, known) = (scheme.memory_bytes() as u64, seen.min(most_known));
@@ -156,10 +156,10 @@ fn does_not_grow(settings: &Settings, quota: Quota, known: u64, accesses: &[Acce
     let mut bytes_of = |accesses: &[Access]| {
         for window in accesses.chunks(WINDOW) {
             for &access in window {
-                scheme.access(access, &mut Nothing);
-                scheme.end_request(0, &mut Nothing);
+                scheme.access(access, &mut NullSink);
+                scheme.end_request(0, &mut NullSink);
             }
-            scheme.demand(Points::LastWithin(quota));
+            scheme.sizing().map(|sizing| sizing.demand(Points::LastWithin(quota)));
         }
         scheme.memory_bytes() as u64
     };

@@ -1,7 +1,7 @@
 //! RPAC against its oracle, the worked example, and what the paper promises.
 
 use lode_policy::schemes::rpac::regions::{Parameters, Regions};
-use lode_policy::{Nothing, Quota, Scheme, build};
+use lode_policy::{NullSink, Quota, Scheme, build};
 use lode_types::{Access, Level};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -246,7 +246,7 @@ fn memory_is_bounded(blocks: u64, stride: u64, pairs: &[(&str, u64)]) {
     let quota = Quota::new(0, blocks as u32);
     let mut scheme = build(&settings, quota, quota);
     for at in 1..=blocks * TURNOVERS {
-        scheme.access(Access::write(at * stride), &mut Nothing);
+        scheme.access(Access::write(at * stride), &mut NullSink);
         if at == blocks || at > blocks && at % 64 == 0 {
             // Those of an interval's regions, and of regions of which a block is cached.
             let known = at.min(2 * blocks + blocks) * of_each;

@@ -1,7 +1,7 @@
 //! What is said of a scheme's memory before it is built, and what its tables then take.
 
 use lode_policy::{
-    Foresight, Nothing, Points, Quota, Scheme, SchemeInfo, SettingKind, Settings, Sizer, all_schemes,
+    Foresight, NullSink, Points, Quota, Scheme, SchemeInfo, SettingKind, Settings, Sizer, all_schemes,
     build_foreseeing, most_memory_bytes, most_memory_bytes_of_all,
 };
 use lode_types::{Access, Level};
@@ -26,11 +26,11 @@ fn excess(settings: &Settings, quota: Quota, blocks: u64, stream: Stream) -> Opt
         let accesses = [(block, true), (block, false), (block.saturating_sub(blocks / 9), block % 3 > 0)];
         for &(number, writes) in &accesses[..if stream == Stream::Scan { 1 } else { 3 }] {
             let access = if writes { Access::write(number) } else { Access::read(number) };
-            scheme.access(access, &mut Nothing);
-            scheme.end_request(0, &mut Nothing);
+            scheme.access(access, &mut NullSink);
+            scheme.end_request(0, &mut NullSink);
         }
         if block == look_at {
-            scheme.demand(Points::LastWithin(quota));
+            scheme.sizing().map(|sizing| sizing.demand(Points::LastWithin(quota)));
             let (bytes, most) =
                 (scheme.memory_bytes() as u64, most_memory_bytes(settings, quota, quota, block + 1));
             if bytes > most {
@@ -108,8 +108,8 @@ fn no_window_is_too_long(info: &SchemeInfo, settings: &Settings) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let block = (state >> 33) % BLOCKS;
         let access = if state >> 62 == 0 { Access::write(block) } else { Access::read(block) };
-        scheme.access(access, &mut Nothing);
-        scheme.end_request(0, &mut Nothing);
+        scheme.access(access, &mut NullSink);
+        scheme.end_request(0, &mut NullSink);
         if at % 512 == 0 {
             let bytes = scheme.memory_bytes() as u64;
             assert!(bytes <= most, "{}: {bytes} bytes, and {most} were said", info.name);
@@ -135,11 +135,11 @@ fn many_small_vms_are_not_taken_for_large_ones() {
                 let mut scheme = build_foreseeing(&settings, physical, share, &Foresight::default());
                 for block in (0..2 * blocks).map(|at| at % blocks) {
                     for access in [Access::write(block), Access::read(block)] {
-                        scheme.access(access, &mut Nothing);
-                        scheme.end_request(0, &mut Nothing);
+                        scheme.access(access, &mut NullSink);
+                        scheme.end_request(0, &mut NullSink);
                     }
                 }
-                scheme.demand(Points::All);
+                scheme.sizing().map(|sizing| sizing.demand(Points::All));
                 scheme.memory_bytes() as u64
             })
             .sum();

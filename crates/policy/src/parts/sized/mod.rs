@@ -11,8 +11,9 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::sets::Sets;
 use crate::parts::ssd_level::SsdLevel;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
-use crate::scheme::{Hint, LevelDemand, Points, Scheme};
+use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
 use crate::settings::{SIZING, SettingInfo, SettingKind, Settings};
 
 /// The settings of those that measure reuse distances.
@@ -49,6 +50,17 @@ fn track_limit(settings: &Settings, physical: Quota) -> u32 {
 /// The level of every sizing scheme.
 type Lru = SsdLevel<Sets<true>>;
 
+/// The steps of [`Prefetch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefetchStep {
+    /// What the index says of blocks.
+    Index,
+    /// Their entries.
+    Entries,
+    /// What the entries lead to.
+    Neighbours,
+}
+
 /// What one VM could use, from its stream and from what its level does.
 pub trait Measure {
     /// Nothing seen yet; `physical` bounds what the VM may ever get.
@@ -69,14 +81,8 @@ pub trait Measure {
     /// Ends the window and says what the VM could have used of the SSD.
     fn demand(&mut self, points: Points) -> LevelDemand;
 
-    /// See [`Scheme::announce`]; looks are by the hash of the block.
-    fn announce(&self, _hash: u32) {}
-
-    /// See [`Scheme::locate`].
-    fn locate(&self, _hash: u32) {}
-
-    /// See [`Scheme::follow`].
-    fn follow(&self, _hash: u32) {}
+    /// Takes one step of [`Prefetch`] for a block with this hash.
+    fn prefetch(&self, _step: PrefetchStep, _hash: u32) {}
 
     /// Bytes of memory.
     fn memory_bytes(&self) -> usize;
@@ -117,16 +123,46 @@ impl<M: Measure> Measured<M> {
     }
 }
 
-impl<M: Measure> Scheme for Measured<M> {
+impl<M: Measure> Prefetch for Measured<M> {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
-        self.measure.access(access, hint.hash);
-        let mut sink = Watched { measure: &mut self.measure, sink };
-        self.level.access_foreseen(access, hint, &mut sink);
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        let measure = |hash| self.measure.prefetch(PrefetchStep::Index, hash);
+        self.level.prefetch_index(blocks.inspect(|(_, hint)| measure(hint.hash)));
     }
 
     #[inline]
-    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        let measure = |hash| self.measure.prefetch(PrefetchStep::Entries, hash);
+        self.level.prefetch_entries(blocks.inspect(|(_, hint)| measure(hint.hash)));
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        let measure = |hash| self.measure.prefetch(PrefetchStep::Neighbours, hash);
+        self.level.prefetch_neighbours(blocks.inspect(|(_, hint)| measure(hint.hash)));
+    }
+}
+
+impl<M: Measure> Sizing for Measured<M> {
+    fn demand(&mut self, points: Points) -> [LevelDemand; 2] {
+        let mut demands = <[LevelDemand; 2]>::default();
+        demands[Level::Ssd.index()] = self.measure.demand(points);
+        demands
+    }
+}
+
+impl<M: Measure> Scheme for Measured<M> {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+    }
+
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
+        self.measure.access(access, hint.hash);
+        let mut sink = Watched { measure: &mut self.measure, sink };
+        self.level.access_prefetched(access, hint, &mut sink);
+    }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
         self.measure.discard(block);
@@ -162,28 +198,8 @@ impl<M: Measure> Scheme for Measured<M> {
         self.level.resident_blocks(level)
     }
 
-    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        let demand = self.measure.demand(points);
-        let mut demands = <[LevelDemand; 2]>::default();
-        demands[Level::Ssd.index()] = demand;
-        self.sizing.then_some(demands)
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        let hint = self.level.announce(block);
-        self.measure.announce(hint.hash);
-        hint
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.level.locate(blocks.inspect(|(_, hint)| self.measure.locate(hint.hash)));
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        self.level.follow(blocks.inspect(|(_, hint)| self.measure.follow(hint.hash)));
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        if self.sizing { Some(self) } else { None }
     }
 
     fn memory_bytes(&self) -> usize {

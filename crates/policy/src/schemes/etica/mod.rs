@@ -31,9 +31,10 @@ use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Interval;
 use crate::lists::SetLists;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::scheme::{Hint, LevelDemand, Points, Scheme};
+use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
 use crate::settings::Settings;
 use crate::tracked::Footprint;
 
@@ -98,7 +99,7 @@ impl Etica {
     /// The record of `block`, new or known. A table at its limit forgets an old block that neither
     /// level holds.
     #[inline]
-    fn record_of(&mut self, block: BlockNo, hint: Hint) -> u32 {
+    fn record_of(&mut self, block: BlockNo, hint: PrefetchHint) -> u32 {
         if let Some(id) = self.table.find(hint, block) {
             return id;
         }
@@ -274,13 +275,51 @@ impl Etica {
     }
 
     fn find(&self, block: BlockNo) -> Option<u32> {
-        self.table.find(Hint::new(block), block)
+        self.table.find(PrefetchHint::new(block), block)
+    }
+}
+
+impl Prefetch for Etica {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.table.index.prefetch(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        let are_links_far = self.are_links_far();
+        for (block, hint) in blocks {
+            hint.entry = self.table.index.candidate(hint.hash);
+            self.table.records.prefetch(hint.entry);
+            if are_links_far {
+                self.dram.prefetch(self.dram_victim(block));
+            }
+        }
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        if self.are_links_far() {
+            self.prefetch_links(blocks);
+        }
+    }
+}
+
+impl Sizing for Etica {
+    fn demand(&mut self, points: Points) -> [LevelDemand; 2] {
+        let accesses = std::mem::take(&mut self.accesses_in_window);
+        self.pods.close_window(accesses, points)
     }
 }
 
 impl Scheme for Etica {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+    }
+
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.pods.make_room(&mut self.table.records);
         self.accesses_in_window += 1;
         let id = self.record_of(access.block, hint);
@@ -340,7 +379,7 @@ impl Scheme for Etica {
         if self.ssd.lists.is_full(set) || self.find(block).is_some_and(|id| self.holds(id)) {
             return None;
         }
-        let id = self.record_of(block, Hint::new(block));
+        let id = self.record_of(block, PrefetchHint::new(block));
         self.note_access(id);
         let slot = self.put_in_ssd(id);
         self.table.records[id as usize].set_dirty(dirty);
@@ -373,33 +412,8 @@ impl Scheme for Etica {
         }
     }
 
-    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        let accesses = std::mem::take(&mut self.accesses_in_window);
-        self.pods.close_window(accesses, points)
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        Hint::announced(&self.table.index, block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        let are_links_far = self.are_links_far();
-        for (block, hint) in blocks {
-            hint.place = self.table.index.candidate(hint.hash);
-            self.table.records.prefetch(hint.place);
-            if are_links_far {
-                self.dram.prefetch(self.dram_victim(block));
-            }
-        }
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        if self.are_links_far() {
-            self.follow_links(blocks);
-        }
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        if self.config.measures_demand { Some(self) } else { None }
     }
 
     fn memory_bytes(&self) -> usize {
@@ -423,10 +437,10 @@ impl Etica {
 
     /// Loads what the records lead to: places on the timelines, and the DRAM slot that will move to the front of its
     /// set with its neighbours.
-    fn follow_links(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+    fn prefetch_links(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
         let slots = blocks.map(|(block, hint)| {
             let victim = self.dram_victim(block);
-            let Some(record) = self.table.records.get(hint.place) else { return victim };
+            let Some(record) = self.table.records.get(hint.entry) else { return victim };
             self.pods.prefetch(record);
             let slot = record.dram_slot_or(victim);
             self.dram.prefetch(slot);

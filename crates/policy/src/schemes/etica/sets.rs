@@ -145,7 +145,7 @@ impl SsdSets {
         self.heaps.iter_mut().for_each(|heap| heap.scale(factor));
     }
 
-    /// The first of four looks ahead at a set whose least wanted block may have to leave: its heap, or the end of its list.
+    /// The first of four steps of prefetching for a set whose least wanted block may have to leave: its heap, or the end of its list.
     pub(super) fn prefetch_bound(&self, set: u32) {
         match self.heaps.get(set as usize) {
             Some(heap) => heap.prefetch(),
@@ -153,7 +153,7 @@ impl SsdSets {
         }
     }
 
-    /// The second look: the records that [`SsdSets::least_wanted`] looks at first.
+    /// The second step: the records that [`SsdSets::least_wanted`] looks at first.
     pub(super) fn prefetch_least_wanted(&self, set: u32, records: &Records) {
         match self.heaps.get(set as usize) {
             Some(heap) => {
@@ -163,14 +163,14 @@ impl SsdSets {
         }
     }
 
-    /// The third look: the slot of the block that is likely to leave.
+    /// The third step: the slot of the block that is likely to leave.
     pub(super) fn prefetch_slot(&self, set: u32, records: &Records) {
         if let Some(slot) = self.likely_to_leave(set, records) {
             self.lists.prefetch(slot);
         }
     }
 
-    /// The last look: the slots beside that one.
+    /// The last step: the slots beside that one.
     pub(super) fn prefetch_neighbours(&self, set: u32, records: &Records) {
         if let Some(slot) = self.likely_to_leave(set, records) {
             self.lists.prefetch_neighbours(slot);

@@ -18,9 +18,9 @@ use crate::parts::cut_off::{Cleaner, CutOff, When};
 use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
 use crate::parts::streams::Streams;
 use crate::parts::{mapping, sets};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::Hint;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 use crate::tracked::Footprint;
 
@@ -265,6 +265,33 @@ impl Cleaner for CleanedSets {
     }
 }
 
+impl Prefetch for CleanedSets {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.index.prefetch(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        for (block, hint) in blocks {
+            hint.entry = self.index.candidate(hint.hash);
+            self.lists.prefetch(hint.entry);
+            self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
+        }
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        for (block, hint) in blocks {
+            let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
+            let place = if hint.entry == PrefetchHint::NO_ENTRY { oldest } else { hint.entry };
+            if let Some(moved) = self.lists.prefetch_neighbours(place) {
+                self.index.prefetch(BlockIndex::hash(moved));
+            }
+        }
+    }
+}
+
 impl Replacement for CleanedSets {
     fn new(settings: &Settings, blocks: u32) -> CleanedSets {
         let geometry = mapping::geometry(settings, blocks);
@@ -290,7 +317,7 @@ impl Replacement for CleanedSets {
     }
 
     #[inline]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         sets::find(&self.index, &self.lists, hint, |value| value == block)
     }
 
@@ -376,31 +403,6 @@ impl Replacement for CleanedSets {
 
     fn cached(&self) -> u32 {
         self.lists.len()
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        Hint::announced(&self.index, block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        for (block, hint) in blocks {
-            hint.place = self.index.candidate(hint.hash);
-            self.lists.prefetch(hint.place);
-            self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
-        }
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        for (block, hint) in blocks {
-            let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
-            let place = if hint.place == Hint::NO_PLACE { oldest } else { hint.place };
-            if let Some(moved) = self.lists.prefetch_neighbours(place) {
-                self.index.prefetch(BlockIndex::hash(moved));
-            }
-        }
     }
 
     fn memory_bytes(&self) -> usize {

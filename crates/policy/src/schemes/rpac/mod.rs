@@ -21,8 +21,8 @@ use crate::geometry::Geometry;
 use crate::lists::SetLists;
 use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
 use crate::parts::{mapping, sets};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::scheme::Hint;
 use crate::settings::{SettingInfo, SettingKind, Settings};
 use crate::tracked::Footprint;
 
@@ -302,6 +302,45 @@ impl RegionSets {
     }
 }
 
+impl Prefetch for RegionSets {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        for (block, hint) in blocks {
+            self.regions.prefetch_index(block);
+            self.index.prefetch(hint.hash);
+        }
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        for (block, hint) in blocks {
+            hint.entry = self.index.candidate(hint.hash);
+            self.lists.prefetch(hint.entry);
+            self.regions.prefetch_region(block);
+            if hint.entry == BlockIndex::NO_ID && !self.is_near() {
+                self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
+            }
+        }
+    }
+
+    /// A hit moves nothing; a miss mostly takes the place of the oldest block.
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        if self.is_near() {
+            return;
+        }
+        for (block, _) in blocks.filter(|(_, hint)| hint.entry == BlockIndex::NO_ID) {
+            let set = self.lists.geometry().set_of(block);
+            if let Some(oldest) = self.lists.prefetch_neighbours(self.lists.next_to_leave(set)) {
+                self.regions.prefetch(oldest.place.region);
+            }
+            if let Some(parts) = &self.parts {
+                parts.prefetch(list_hash(set, self.regions.candidate(block).part()));
+            }
+        }
+    }
+}
+
 impl Replacement for RegionSets {
     fn new(settings: &Settings, blocks: u32) -> RegionSets {
         let geometry = mapping::geometry(settings, blocks);
@@ -324,7 +363,7 @@ impl Replacement for RegionSets {
     }
 
     #[inline]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         sets::find(&self.index, &self.lists, hint, |resident| self.regions.block(resident.place) == block)
     }
 
@@ -409,41 +448,6 @@ impl Replacement for RegionSets {
 
     fn cached(&self) -> u32 {
         self.lists.len()
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        self.regions.announce(block);
-        Hint::announced(&self.index, block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        for (block, hint) in blocks {
-            hint.place = self.index.candidate(hint.hash);
-            self.lists.prefetch(hint.place);
-            self.regions.locate(block);
-            if hint.place == BlockIndex::NO_ID && !self.is_near() {
-                self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
-            }
-        }
-    }
-
-    /// A hit moves nothing; a miss mostly takes the place of the oldest block.
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        if self.is_near() {
-            return;
-        }
-        for (block, _) in blocks.filter(|(_, hint)| hint.place == BlockIndex::NO_ID) {
-            let set = self.lists.geometry().set_of(block);
-            if let Some(oldest) = self.lists.prefetch_neighbours(self.lists.next_to_leave(set)) {
-                self.regions.prefetch(oldest.place.region);
-            }
-            if let Some(parts) = &self.parts {
-                parts.prefetch(list_hash(set, self.regions.candidate(block).part()));
-            }
-        }
     }
 
     fn memory_bytes(&self) -> usize {

@@ -333,13 +333,13 @@ impl Regions {
 
     /// Asks for what looking a block's region up takes.
     #[inline]
-    pub(super) fn announce(&self, block: BlockNo) {
+    pub(super) fn prefetch_index(&self, block: BlockNo) {
         self.index.prefetch(BlockIndex::hash(self.region_blocks.divide(block).0));
     }
 
-    /// Asks for the record of a block's region, once that was announced.
+    /// Asks for the record of a block's region, once its index was asked for.
     #[inline]
-    pub(super) fn locate(&self, block: BlockNo) {
+    pub(super) fn prefetch_region(&self, block: BlockNo) {
         self.prefetch(self.candidate(block).region);
     }
 
