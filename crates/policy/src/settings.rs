@@ -77,6 +77,47 @@ pub struct SettingInfo {
     pub source: &'static str,
 }
 
+/// Constructors of tables: key, default, what it may be.
+impl SettingInfo {
+    const fn new(key: &'static str, default: &'static str, kind: SettingKind) -> SettingInfo {
+        SettingInfo { key, default, kind, about: "", source: "" }
+    }
+
+    /// A [`SettingKind::Integer`].
+    pub const fn integer(key: &'static str, default: &'static str, min: u64, max: u64) -> SettingInfo {
+        SettingInfo::new(key, default, SettingKind::Integer { min, max })
+    }
+
+    /// A [`SettingKind::Scaled`].
+    pub const fn scaled(key: &'static str, default: &'static str, min: u64, max: u64) -> SettingInfo {
+        SettingInfo::new(key, default, SettingKind::Scaled { min, max })
+    }
+
+    /// A [`SettingKind::Number`].
+    pub const fn number(key: &'static str, default: &'static str, min: f64, max: f64) -> SettingInfo {
+        SettingInfo::new(key, default, SettingKind::Number { min, max })
+    }
+
+    /// A [`SettingKind::Choice`].
+    pub const fn choice(
+        key: &'static str,
+        default: &'static str,
+        words: &'static [&'static str],
+    ) -> SettingInfo {
+        SettingInfo::new(key, default, SettingKind::Choice(words))
+    }
+
+    /// What it does.
+    pub const fn about(self, about: &'static str) -> SettingInfo {
+        SettingInfo { about, ..self }
+    }
+
+    /// Where it and its default come from.
+    pub const fn source(self, source: &'static str) -> SettingInfo {
+        SettingInfo { source, ..self }
+    }
+}
+
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
@@ -350,34 +391,10 @@ mod tests {
     use super::*;
 
     static TABLE: &[SettingInfo] = &[
-        SettingInfo {
-            key: "ageing",
-            default: "0.9",
-            kind: SettingKind::Number { min: 0.0, max: 1.0 },
-            about: "",
-            source: "",
-        },
-        SettingInfo {
-            key: "mode",
-            default: "a",
-            kind: SettingKind::Choice(&["a", "b"]),
-            about: "",
-            source: "",
-        },
-        SettingInfo {
-            key: "interval",
-            default: "1000",
-            kind: SettingKind::Scaled { min: 2, max: 5000 },
-            about: "",
-            source: "",
-        },
-        SettingInfo {
-            key: "blocks",
-            default: "1000",
-            kind: SettingKind::Integer { min: 2, max: 5000 },
-            about: "",
-            source: "",
-        },
+        SettingInfo::number("ageing", "0.9", 0.0, 1.0),
+        SettingInfo::choice("mode", "a", &["a", "b"]),
+        SettingInfo::scaled("interval", "1000", 2, 5000),
+        SettingInfo::integer("blocks", "1000", 2, 5000),
     ];
 
     #[test]
@@ -416,13 +433,7 @@ mod tests {
 
     #[test]
     fn sets_are_left_away_unless_they_were_asked_for() {
-        static SETS: &[SettingInfo] = &[SettingInfo {
-            key: ASSOC,
-            default: "512",
-            kind: SettingKind::Integer { min: 0, max: 1 << 20 },
-            about: "",
-            source: "",
-        }];
+        static SETS: &[SettingInfo] = &[SettingInfo::integer(ASSOC, "512", 0, 1 << 20)];
         let settings = Settings::new("x", &[SETS]);
         assert_eq!(settings.assoc(), Some(512));
         let without = settings.clone().without_sets();

@@ -10,7 +10,7 @@ use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::growth;
-use crate::parts::ssd_level::Id;
+use crate::parts::ssd_level::{Id, Newcomer};
 use crate::prefetch::{Prefetch, PrefetchHint};
 
 /// Of a record that is in no queue.
@@ -43,16 +43,12 @@ pub struct Queues<const N: usize> {
     free_slots: Vec<Slot>,
     next_slot: Slot,
     cached: u32,
+    capacity: u32,
 }
 
 impl<const N: usize> Queues<N> {
-    /// Empty queues of blocks of the SSD.
-    pub(crate) fn new() -> Queues<N> {
-        Queues::of(Level::Ssd)
-    }
-
-    /// Empty queues of blocks of this level.
-    pub(crate) fn of(level: Level) -> Queues<N> {
+    /// Empty queues of blocks of this level, of which it may hold `capacity`.
+    pub(crate) fn new(level: Level, capacity: u32) -> Queues<N> {
         let ring = |queue: usize| Record {
             block: 0,
             newer: queue as Id,
@@ -71,6 +67,7 @@ impl<const N: usize> Queues<N> {
             free_slots: Vec::new(),
             next_slot: 0,
             cached: 0,
+            capacity,
         }
     }
 
@@ -78,6 +75,28 @@ impl<const N: usize> Queues<N> {
     #[inline]
     pub(crate) fn cached(&self) -> u32 {
         self.cached
+    }
+
+    /// Blocks that may have a slot.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    pub(crate) fn set_capacity(&mut self, blocks: u32) {
+        self.capacity = blocks;
+    }
+
+    /// Whether a block has to leave before another one gets a slot.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.cached >= self.capacity
+    }
+
+    /// `percent` of the capacity, rounded down.
+    #[inline]
+    pub(crate) fn percent(&self, percent: u64) -> u64 {
+        u64::from(self.capacity) * percent / 100
     }
 
     /// Blocks in a queue.
@@ -178,6 +197,14 @@ impl<const N: usize> Queues<N> {
         id
     }
 
+    /// Puts a block that is not cached at the front of a queue, with the record that it may have.
+    #[inline]
+    pub(crate) fn enter(&mut self, queue: usize, new: Newcomer) -> Id {
+        let Some(ghost) = new.ghost else { return self.insert(queue, new.hash, new.block) };
+        self.move_to_front(queue, ghost);
+        ghost
+    }
+
     /// Moves a block to the front of a queue, its own or another.
     #[inline(always)]
     pub(crate) fn move_to_front(&mut self, queue: usize, id: Id) {
@@ -206,6 +233,14 @@ impl<const N: usize> Queues<N> {
         }
     }
 
+    /// Forgets blocks at the back of a queue that has more than `most`.
+    #[inline]
+    pub(crate) fn truncate(&mut self, queue: usize, most: u64) {
+        while u64::from(self.lens[queue]) > most {
+            self.remove_oldest(queue);
+        }
+    }
+
     /// Gives a block that has no slot a free one, clean.
     #[inline]
     pub(crate) fn give_slot(&mut self, id: Id) -> Slot {
@@ -220,11 +255,29 @@ impl<const N: usize> Queues<N> {
         slot
     }
 
+    /// The block at the back of a queue of cached blocks leaves the cache and is forgotten, if there is one.
+    #[inline]
+    pub(crate) fn evict_oldest<S: Sink>(&mut self, queue: usize, sink: &mut S) {
+        if let Some(oldest) = self.oldest(queue) {
+            self.evict(oldest, sink);
+            self.fetch_behind(queue);
+        }
+    }
+
     /// A cached block leaves the cache and stays known, at the front of queue `ghosts`.
     #[inline]
     pub(crate) fn evict_to<S: Sink>(&mut self, ghosts: usize, id: Id, sink: &mut S) {
         self.evict_in_place(id, sink);
         self.move_to_front(ghosts, id);
+    }
+
+    /// The block at the back of a queue of cached blocks leaves the cache, and stays known at the front of queue `ghosts`.
+    #[inline]
+    pub(crate) fn evict_oldest_to<S: Sink>(&mut self, queue: usize, ghosts: usize, sink: &mut S) {
+        if let Some(oldest) = self.oldest(queue) {
+            self.evict_to(ghosts, oldest, sink);
+            self.fetch_behind(queue);
+        }
     }
 
     /// A cached block leaves the cache and is forgotten.

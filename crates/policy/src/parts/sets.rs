@@ -10,7 +10,7 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::lists::SetLists;
 use crate::parts::mapping;
-use crate::parts::ssd_level::{self, Id, Replacement};
+use crate::parts::ssd_level::{self, Id, Newcomer, Replacement};
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::settings::{SettingInfo, Settings};
 
@@ -113,11 +113,6 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
     }
 
     #[inline(always)]
-    fn slot(&self, id: Id) -> Option<Slot> {
-        Some(id)
-    }
-
-    #[inline(always)]
     fn touch(&mut self, block: BlockNo, slot: Id) {
         if BY_USE {
             self.lists.touch(self.lists.geometry().set_of(block), slot);
@@ -129,13 +124,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
         self.lists.set_flag(slot, dirty);
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)> {
+    fn admit<S: Sink>(&mut self, Newcomer { hash, block, .. }: Newcomer, sink: &mut S) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         let slot = if self.lists.is_full(set) {
             let (slot, old, dirty) = self.lists.replace_oldest(set, block)?;
@@ -149,7 +138,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
         Some((slot, slot))
     }
 
-    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+    fn restore(&mut self, Newcomer { hash, block, .. }: Newcomer) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         if self.lists.is_full(set) {
             return None;

@@ -8,21 +8,19 @@ use crate::effect::{Effect, Sink, Slot};
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::Scheme;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 
 /// The setting of every scheme of one SSD level whose source does not say otherwise.
 pub(crate) static SETTINGS: &[SettingInfo] = &[write_policy("wb")];
 
 /// The setting with another default.
 pub(crate) const fn write_policy(default: &'static str) -> SettingInfo {
-    SettingInfo {
-        key: "write_policy",
-        default,
-        kind: SettingKind::Choice(&["wb", "wt", "ro", "wbwo", "wa"]),
-        about: "wb: write-back; wt: write-through; ro: writes go to the disk and invalidate; \
-                wbwo: write-back, reads never allocate; wa: write-around, a cached copy is updated",
-        source: "ETICA section 3 (wb, ro, wbwo); common practice (wt, wa)",
-    }
+    SettingInfo::choice("write_policy", default, &["wb", "wt", "ro", "wbwo", "wa"])
+        .about(
+            "wb: write-back; wt: write-through; ro: writes go to the disk and invalidate; wbwo: write-back, \
+             reads never allocate; wa: write-around, a cached copy is updated",
+        )
+        .source("ETICA section 3 (wb, ro, wbwo); common practice (wt, wa)")
 }
 
 /// What happens to reads that miss and to writes.
@@ -77,6 +75,17 @@ impl WritePolicy {
 /// The number by which a replacement algorithm knows a block, cached or only remembered (a ghost).
 pub type Id = u32;
 
+/// A block that is not cached, and may come to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Newcomer {
+    /// Its hash in the index.
+    pub hash: u32,
+    /// Which block.
+    pub block: BlockNo,
+    /// Its record, if it is remembered.
+    pub ghost: Option<Id>,
+}
+
 /// Which blocks a level holds, and which one leaves. Of accesses that neither hit nor allocate it hears by
 /// [`Replacement::note`] alone.
 pub trait Replacement: Prefetch {
@@ -86,8 +95,18 @@ pub trait Replacement: Prefetch {
     /// What is known of `block`: cached, or a ghost.
     fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id>;
 
-    /// Where a known block is cached; `None` for a ghost.
-    fn slot(&self, id: Id) -> Option<Slot>;
+    /// Where a known block is cached; `None` for a ghost. By default a block's number is its slot.
+    #[inline(always)]
+    fn slot(&self, id: Id) -> Option<Slot> {
+        Some(id)
+    }
+
+    /// What is known of a block, and where it is cached.
+    #[inline(always)]
+    fn lookup(&self, hint: PrefetchHint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
+        let known = self.find(hint, block);
+        (known, known.and_then(|id| self.slot(id).map(|slot| (id, slot))))
+    }
 
     /// Comes before everything else that an access asks for, also when it neither hits nor allocates.
     #[inline(always)]
@@ -99,19 +118,12 @@ pub trait Replacement: Prefetch {
     /// Says that the copy in the cache is newer than the disk's, or that it is not.
     fn set_dirty(&mut self, id: Id, dirty: bool);
 
-    /// Caches a block that is not cached, clean, and evicts as many others as it takes; `ghost` is what is known of it.
-    /// `None` when there is no room at all.
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        ghost: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)>;
+    /// Caches a block, clean, and evicts as many others as it takes. `None`: there is no room, or it does not enter.
+    fn admit<S: Sink>(&mut self, new: Newcomer, sink: &mut S) -> Option<(Id, Slot)>;
 
-    /// Caches a block that is not cached without an eviction; `None` when that is not possible. Called from least to
-    /// most recent at a restart, before anything else.
-    fn restore(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>) -> Option<(Id, Slot)>;
+    /// Caches a block without an eviction; `None` when that is not possible. Called from least to most recent at a restart,
+    /// before anything else.
+    fn restore(&mut self, new: Newcomer) -> Option<(Id, Slot)>;
 
     /// Forgets a known block altogether.
     fn remove(&mut self, block: BlockNo, id: Id);
@@ -165,7 +177,7 @@ impl<R: Replacement> SsdLevel<R> {
     /// Where a block that comes with this hint is cached.
     #[inline(always)]
     pub(crate) fn cached(&self, hint: PrefetchHint, block: BlockNo) -> Option<(Id, Slot)> {
-        self.find(hint, block).1
+        self.replacement.lookup(hint, block).1
     }
 
     /// Whether every block of the level is in use.
@@ -173,16 +185,9 @@ impl<R: Replacement> SsdLevel<R> {
         self.replacement.cached() >= self.replacement.capacity()
     }
 
-    /// What is known of the block, and where it is cached.
-    #[inline(always)]
-    fn find(&self, hint: PrefetchHint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
-        let known = self.replacement.find(hint, block);
-        (known, known.and_then(|id| self.replacement.slot(id).map(|slot| (id, slot))))
-    }
-
     #[inline(always)]
     fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
-        let (known, cached) = self.find(hint, block);
+        let (ghost, cached) = self.replacement.lookup(hint, block);
         if let Some((id, slot)) = cached {
             self.replacement.touch(block, id);
             sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
@@ -190,7 +195,7 @@ impl<R: Replacement> SsdLevel<R> {
         }
         sink.effect(Effect::ReadBacking);
         if self.rules.read_allocates
-            && let Some((_, slot)) = self.replacement.admit(hint.hash, block, known, sink)
+            && let Some((_, slot)) = self.replacement.admit(Newcomer { hash: hint.hash, block, ghost }, sink)
         {
             sink.effect(Effect::Fill { level: Level::Ssd, slot });
         }
@@ -198,7 +203,7 @@ impl<R: Replacement> SsdLevel<R> {
 
     #[inline(always)]
     fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: PrefetchHint, sink: &mut S) {
-        let (known, cached) = self.find(hint, block);
+        let (ghost, cached) = self.replacement.lookup(hint, block);
         let dirty = self.rules.keeps_dirty;
         let target = match cached {
             Some((id, slot)) if self.rules.write_invalidates => {
@@ -210,7 +215,9 @@ impl<R: Replacement> SsdLevel<R> {
                 self.replacement.touch(block, id);
                 cached
             }
-            None if self.rules.write_allocates => self.replacement.admit(hint.hash, block, known, sink),
+            None if self.rules.write_allocates => {
+                self.replacement.admit(Newcomer { hash: hint.hash, block, ghost }, sink)
+            }
             None => None,
         };
         if let Some((id, slot)) = target {
@@ -251,8 +258,8 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        let (known, cached) = self.find(PrefetchHint::new(block), block);
-        if let Some(id) = known {
+        let (ghost, cached) = self.replacement.lookup(PrefetchHint::new(block), block);
+        if let Some(id) = ghost {
             self.replacement.remove(block, id);
         }
         if let Some((_, slot)) = cached {
@@ -262,28 +269,28 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
 
     fn forget(&mut self, level: Level, block: BlockNo) {
         if level == Level::Ssd
-            && let (_, Some((id, _))) = self.find(PrefetchHint::new(block), block)
+            && let (_, Some((id, _))) = self.replacement.lookup(PrefetchHint::new(block), block)
         {
             self.replacement.remove(block, id);
         }
     }
 
     fn cleaned(&mut self, block: BlockNo) {
-        if let (_, Some((id, _))) = self.find(PrefetchHint::new(block), block) {
+        if let (_, Some((id, _))) = self.replacement.lookup(PrefetchHint::new(block), block) {
             self.replacement.set_dirty(id, false);
         }
     }
 
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
         let hint = PrefetchHint::new(block);
-        let (known, cached) = self.find(hint, block);
+        let (ghost, cached) = self.replacement.lookup(hint, block);
         // A policy that never makes blocks dirty does not expect them either: it would invalidate or
         // drop the only copy.
         let unwelcome = dirty && !self.rules.keeps_dirty;
         if unwelcome || cached.is_some() {
             return None;
         }
-        let (id, slot) = self.replacement.restore(hint.hash, block, known)?;
+        let (id, slot) = self.replacement.restore(Newcomer { hash: hint.hash, block, ghost })?;
         self.replacement.set_dirty(id, dirty);
         Some(slot)
     }

@@ -15,13 +15,12 @@ const QUEUE: usize = 0;
 #[derive(Debug)]
 pub struct SsdQueue {
     queue: Queues<1>,
-    blocks: u32,
 }
 
 impl SsdQueue {
     /// An empty queue that may hold `blocks`.
     pub(crate) fn new(blocks: u32) -> SsdQueue {
-        SsdQueue { queue: Queues::new(), blocks }
+        SsdQueue { queue: Queues::new(Level::Ssd, blocks) }
     }
 
     /// Where a block is. What prefetching found is of DRAM: here its hash alone counts.
@@ -44,8 +43,8 @@ impl SsdQueue {
 
     /// Takes a block that is not here, clean, in the place of the oldest one. There is room for at least one.
     pub(crate) fn put<S: Sink>(&mut self, hash: u32, block: BlockNo, sink: &mut S) -> (Id, Slot) {
-        if self.queue.cached() >= self.blocks {
-            self.evict(sink);
+        if self.queue.is_full() {
+            self.queue.evict_oldest(QUEUE, sink);
         }
         self.insert(hash, block)
     }
@@ -53,13 +52,6 @@ impl SsdQueue {
     fn insert(&mut self, hash: u32, block: BlockNo) -> (Id, Slot) {
         let id = self.queue.insert(QUEUE, hash, block);
         (id, self.queue.give_slot(id))
-    }
-
-    fn evict<S: Sink>(&mut self, sink: &mut S) {
-        if let Some(oldest) = self.queue.oldest(QUEUE) {
-            self.queue.evict(oldest, sink);
-            self.queue.fetch_behind(QUEUE);
-        }
     }
 
     /// The accessed block's copy is unwanted.
@@ -78,7 +70,7 @@ impl SsdQueue {
 
     /// See [`Scheme::restore`](crate::Scheme::restore).
     pub(crate) fn restore(&mut self, hash: u32, block: BlockNo, dirty: bool) -> Option<Slot> {
-        if self.queue.cached() >= self.blocks || self.find(hash, block).is_some() {
+        if self.queue.is_full() || self.find(hash, block).is_some() {
             return None;
         }
         let (id, slot) = self.insert(hash, block);
@@ -88,16 +80,16 @@ impl SsdQueue {
 
     /// Holds `blocks` from now on.
     pub(crate) fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
-        self.blocks = blocks;
+        self.queue.set_capacity(blocks);
         while self.queue.cached() > blocks {
-            self.evict(sink);
+            self.queue.evict_oldest(QUEUE, sink);
         }
     }
 
     /// Blocks that there is room for.
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
-        self.blocks
+        self.queue.capacity()
     }
 
     /// Blocks that are here.

@@ -6,7 +6,7 @@
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{CopyReason, CopySource, Effect, Sink, Slot};
-use crate::parts::ssd_level::{Id, Replacement};
+use crate::parts::ssd_level::{Newcomer, Replacement};
 use crate::parts::ssd_queue::SsdQueue;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
@@ -25,17 +25,10 @@ impl<D: Replacement> TwoLevels<D> {
         TwoLevels { dram, ssd: SsdQueue::new(ssd_blocks), keeps_dirty }
     }
 
-    /// What DRAM knows of a block, and where it holds it.
+    /// Brings the accessed block into DRAM, if there is room at all.
     #[inline]
-    pub(crate) fn in_dram(&self, hint: PrefetchHint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
-        let known = self.dram.find(hint, block);
-        (known, known.and_then(|id| self.dram.slot(id).map(|slot| (id, slot))))
-    }
-
-    /// Brings the accessed block into DRAM, if there is room at all; `ghost` is what DRAM knows of it.
-    #[inline]
-    pub(crate) fn fill_dram<S: Sink>(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>, sink: &mut S) {
-        if let Some((_, slot)) = self.dram.admit(hash, block, ghost, sink) {
+    pub(crate) fn fill_dram<S: Sink>(&mut self, new: Newcomer, sink: &mut S) {
+        if let Some((_, slot)) = self.dram.admit(new, sink) {
             sink.effect(Effect::Fill { level: Level::Dram, slot });
         }
     }
@@ -52,7 +45,7 @@ impl<D: Replacement> TwoLevels<D> {
     /// The accessed block's copy in DRAM is unwanted, if there is one.
     #[inline]
     pub(crate) fn invalidate_in_dram<S: Sink>(&mut self, hint: PrefetchHint, block: BlockNo, sink: &mut S) {
-        if let (_, Some((id, slot))) = self.in_dram(hint, block) {
+        if let (_, Some((id, slot))) = self.dram.lookup(hint, block) {
             self.dram.remove(block, id);
             sink.effect(Effect::Invalidate { level: Level::Dram, slot });
         }
@@ -74,7 +67,7 @@ impl<D: Replacement> TwoLevels<D> {
 
     pub(crate) fn forget(&mut self, level: Level, block: BlockNo) {
         let hint = PrefetchHint::new(block);
-        match (level, self.in_dram(hint, block).1) {
+        match (level, self.dram.lookup(hint, block).1) {
             (Level::Dram, Some((id, _))) => self.dram.remove(block, id),
             (Level::Ssd, _) => _ = self.ssd.forget(hint.hash, block),
             _ => {}
@@ -89,7 +82,7 @@ impl<D: Replacement> TwoLevels<D> {
 
     pub(crate) fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
         let hint = PrefetchHint::new(block);
-        let is_in_dram = self.in_dram(hint, block).1.is_some();
+        let is_in_dram = self.dram.lookup(hint, block).1.is_some();
         let is_unwelcome = if self.keeps_dirty { is_in_dram } else { dirty };
         if is_unwelcome { None } else { self.ssd.restore(hint.hash, block, dirty) }
     }

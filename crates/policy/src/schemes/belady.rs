@@ -13,21 +13,19 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::foresight::Foresight;
 use crate::growth;
-use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// Settings beside `write_policy`.
-pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
-    key: "bypass",
-    default: "off",
-    kind: SettingKind::Choice(&["off", "on"]),
-    about: "on: a block that is used again later than all of a full cache, or never, is not cached",
-    source: "Belady (off: every miss fills, the bound of what caches on demand); common practice (on: the bound of \
-             what may leave a block out)",
-}];
+pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo::choice("bypass", "off", &["off", "on"])
+    .about("on: a block that is used again later than all of a full cache, or never, is not cached")
+    .source(
+        "Belady (off: every miss fills, the bound of what caches on demand); common practice (on: the bound \
+         of what may leave a block out)",
+    )];
 
 static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
 
@@ -208,11 +206,6 @@ impl Replacement for Clairvoyance {
     }
 
     #[inline(always)]
-    fn slot(&self, id: Id) -> Option<Slot> {
-        Some(id)
-    }
-
-    #[inline(always)]
     fn note(&mut self, _: PrefetchHint) {
         self.next_use = self.future.next_use(self.accesses);
         self.accesses += 1;
@@ -228,13 +221,7 @@ impl Replacement for Clairvoyance {
         self.records[id as usize].dirty = dirty;
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)> {
+    fn admit<S: Sink>(&mut self, Newcomer { hash, block, .. }: Newcomer, sink: &mut S) -> Option<(Id, Slot)> {
         if self.capacity == 0 {
             return None;
         }
@@ -249,7 +236,7 @@ impl Replacement for Clairvoyance {
     }
 
     /// The future says nothing of blocks before their first access: they leave first.
-    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+    fn restore(&mut self, Newcomer { hash, block, .. }: Newcomer) -> Option<(Id, Slot)> {
         if self.cached >= self.capacity {
             return None;
         }

@@ -17,33 +17,23 @@ use crate::quota::Quota;
 use crate::registry::{AnyScheme, MEASURED, SchemeInfo};
 use crate::scheme::{Scheme, Sizing};
 use crate::schemes::lru::Lru;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::sizer;
 use crate::tracked::Footprint;
 
 static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "write_threshold",
-        default: "0.5",
-        kind: SettingKind::Number { min: 0.0, max: 1.0 },
-        about: "from this part of writes to known blocks (WAW and WAR) among all accesses on, the VM's cache is read-only; \
-                below, write-back",
-        source: "ECI-Cache (recalled); the value is ours",
-    },
-    SettingInfo {
-        key: "policy_interval",
-        default: "10000",
-        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
-        about: "requests of the VM between two choices of its write policy",
-        source: "as sizing_interval: ECI-Cache chooses both at once",
-    },
-    SettingInfo {
-        key: "policy_interval_s",
-        default: "600",
-        kind: SettingKind::Number { min: 0.001, max: 86_400.0 },
-        about: "seconds between two choices of the write policy, with trigger=time",
-        source: "as sizing_interval_s",
-    },
+    SettingInfo::number("write_threshold", "0.5", 0.0, 1.0)
+        .about(
+            "from this part of writes to known blocks (WAW and WAR) among all accesses on, the VM's cache \
+             is read-only; below, write-back",
+        )
+        .source("ECI-Cache (recalled); the value is ours"),
+    SettingInfo::scaled("policy_interval", "10000", 1, 1_000_000_000)
+        .about("requests of the VM between two choices of its write policy")
+        .source("as sizing_interval: ECI-Cache chooses both at once"),
+    SettingInfo::number("policy_interval_s", "600", 0.001, 86_400.0)
+        .about("seconds between two choices of the write policy, with trigger=time")
+        .source("as sizing_interval_s"),
 ];
 
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];

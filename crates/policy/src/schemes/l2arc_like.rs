@@ -8,53 +8,33 @@ use lode_types::{Access, BlockNo, Direction, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Interval;
 use crate::parts::queue_level::QueueLevel;
-use crate::parts::ssd_level::Replacement;
+use crate::parts::ssd_level::{Newcomer, Replacement};
 use crate::parts::two_levels::TwoLevels;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::scheme::Scheme;
 use crate::schemes::arc::{Division, T1, T2};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::sizer;
 use crate::tracked::Footprint;
 
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "trigger",
-        default: "requests",
-        kind: SettingKind::Choice(&["requests", "time"]),
-        about: "whether feeding counts requests of the VM or seconds",
-        source: "ours: ZFS counts seconds; with requests no decision depends on the clock",
-    },
-    SettingInfo {
-        key: "feed_interval",
-        default: "1000",
-        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
-        about: "requests from feed to feed",
-        source: "ours",
-    },
-    SettingInfo {
-        key: "feed_interval_s",
-        default: "1",
-        kind: SettingKind::Number { min: 0.001, max: 86_400.0 },
-        about: "seconds from feed to feed, with trigger=time",
-        source: "ZFS: l2arc_feed_secs, 1",
-    },
-    SettingInfo {
-        key: "feed_blocks",
-        default: "512",
-        kind: SettingKind::Scaled { min: 1, max: 1 << 20 },
-        about: "most blocks that one feed copies to the SSD",
-        source: "ZFS: l2arc_write_max, 8 MiB a second, at 4000 requests a second",
-    },
-    SettingInfo {
-        key: "headroom",
-        default: "2",
-        kind: SettingKind::Integer { min: 1, max: 1 << 10 },
-        about: "how many times as many blocks a feed looks at, from the end of each list of the ARC",
-        source: "ZFS: l2arc_headroom, 2",
-    },
+    SettingInfo::choice("trigger", "requests", &["requests", "time"])
+        .about("whether feeding counts requests of the VM or seconds")
+        .source("ours: ZFS counts seconds; with requests no decision depends on the clock"),
+    SettingInfo::scaled("feed_interval", "1000", 1, 1_000_000_000)
+        .about("requests from feed to feed")
+        .source("ours"),
+    SettingInfo::number("feed_interval_s", "1", 0.001, 86_400.0)
+        .about("seconds from feed to feed, with trigger=time")
+        .source("ZFS: l2arc_feed_secs, 1"),
+    SettingInfo::scaled("feed_blocks", "512", 1, 1 << 20)
+        .about("most blocks that one feed copies to the SSD")
+        .source("ZFS: l2arc_write_max, 8 MiB a second, at 4000 requests a second"),
+    SettingInfo::integer("headroom", "2", 1, 1 << 10)
+        .about("how many times as many blocks a feed looks at, from the end of each list of the ARC")
+        .source("ZFS: l2arc_headroom, 2"),
 ];
 
 static TABLES: &[&[SettingInfo]] = &[SETTINGS];
@@ -95,7 +75,7 @@ impl L2arcLike {
     }
 
     fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
-        let (known, cached) = self.level.in_dram(hint, block);
+        let (ghost, cached) = self.level.dram.lookup(hint, block);
         if let Some((id, slot)) = cached {
             self.level.dram.touch(block, id);
             sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
@@ -105,7 +85,7 @@ impl L2arcLike {
             Some((_, slot)) => Effect::ReadLevel { level: Level::Ssd, slot },
             None => Effect::ReadBacking,
         });
-        self.level.fill_dram(hint.hash, block, known, sink);
+        self.level.fill_dram(Newcomer { hash: hint.hash, block, ghost }, sink);
     }
 
     /// Copies what will leave the ARC next: first from the blocks seen more often, then from those seen once.
@@ -114,11 +94,11 @@ impl L2arcLike {
         let levels = &mut self.level;
         let mut left = self.feed_blocks.min(levels.ssd.capacity());
         for list in [T2, T1] {
-            let mut at = levels.dram.queues().oldest(list);
+            let mut at = levels.dram.queues.oldest(list);
             for _ in 0..u64::from(self.headroom) * u64::from(self.feed_blocks) {
                 let Some(id) = at.filter(|_| left > 0) else { break };
-                let block = levels.dram.queues().block(id);
-                at = levels.dram.queues().newer(id);
+                let block = levels.dram.queues.block(id);
+                at = levels.dram.queues.newer(id);
                 let hash = PrefetchHint::new(block).hash;
                 if let Some(from) = levels.dram.slot(id)
                     && levels.ssd.find(hash, block).is_none()

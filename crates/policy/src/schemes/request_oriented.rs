@@ -11,7 +11,7 @@ use crate::effect::{Effect, Sink, Slot};
 use crate::needs::RequestSource;
 use crate::parts::cut_off::Cleaner;
 use crate::parts::mapping;
-use crate::parts::ssd_level::{Replacement, SsdLevel, WritePolicy};
+use crate::parts::ssd_level::{Newcomer, Replacement, SsdLevel, WritePolicy};
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
@@ -21,7 +21,7 @@ use crate::request_oriented::{
 };
 use crate::scheme::Scheme;
 use crate::schemes::flashcache::{self, CleanedSets};
-use crate::settings::{SettingError, SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingError, SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// The setting that says which writes are cached.
@@ -31,36 +31,24 @@ const ADMISSION: &str = "admission";
 const LOG_FIRST_BLOCK: &str = "log_first_block";
 
 static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: ADMISSION,
-        default: "all",
-        kind: SettingKind::Choice(&["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"]),
-        about: "which writes are cached: all, synchronous ones, those to the log, synchronous ones of critical \
-                processes; the last two are for `lode requests` alone",
-        source: "paper, section 7.1",
-    },
-    SettingInfo {
-        key: LOG_FIRST_BLOCK,
-        default: "0",
-        kind: SettingKind::Integer { min: 0, max: 1 << 40 },
-        about: "first block of the log on the VM's first volume, with admission=wal",
-        source: "ours: the paper's log has a device of its own",
-    },
-    SettingInfo {
-        key: "log_blocks",
-        default: "0",
-        kind: SettingKind::Integer { min: 0, max: 1 << 40 },
-        about: "blocks of the log, with admission=wal",
-        source: "ours",
-    },
-    SettingInfo {
-        key: "reissue",
-        default: "off",
-        kind: SettingKind::Choice(&["on", "off"]),
-        about: "whether a write on its way to the disk is issued again to the SSD when somebody comes to wait for it; \
-                nothing in a replay, where no two requests are under way at once",
-        source: "paper, section 4.2.2, as far as a guest tells; off is the paper's SYNC and WAL",
-    },
+    SettingInfo::choice(ADMISSION, "all", &["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"])
+        .about(
+            "which writes are cached: all, synchronous ones, those to the log, synchronous ones of critical \
+             processes; the last two are for `lode requests` alone",
+        )
+        .source("paper, section 7.1"),
+    SettingInfo::integer(LOG_FIRST_BLOCK, "0", 0, 1 << 40)
+        .about("first block of the log on the VM's first volume, with admission=wal")
+        .source("ours: the paper's log has a device of its own"),
+    SettingInfo::integer("log_blocks", "0", 0, 1 << 40)
+        .about("blocks of the log, with admission=wal")
+        .source("ours"),
+    SettingInfo::choice("reissue", "off", &["on", "off"])
+        .about(
+            "whether a write on its way to the disk is issued again to the SSD when somebody comes to wait \
+             for it; nothing in a replay, where no two requests are under way at once",
+        )
+        .source("paper, section 4.2.2, as far as a guest tells; off is the paper's SYNC and WAL"),
 ];
 
 static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, flashcache::CLEANING];
@@ -217,7 +205,9 @@ impl WriteCache {
             return;
         }
         let sets = self.level.replacement_mut();
-        let Some((id, slot)) = sets.admit(hint.hash, block, None, sink) else { return };
+        let Some((id, slot)) = sets.admit(Newcomer { hash: hint.hash, block, ghost: None }, sink) else {
+            return;
+        };
         sets.set_dirty(id, true);
         sink.effect(Effect::WriteLevel { level: Level::Ssd, slot, hit: false, dirty: true });
     }

@@ -8,22 +8,18 @@ use lode_types::{Access, BlockNo, Direction, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{Id, Replacement};
+use crate::parts::ssd_level::{Id, Newcomer, Replacement};
 use crate::parts::two_levels::TwoLevels;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::scheme::Scheme;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
-pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
-    key: "worth_hits",
-    default: "1",
-    kind: SettingKind::Integer { min: 0, max: u8::MAX as u64 },
-    about: "hits of a block while it was in DRAM that make it worth a place on the SSD when it leaves",
-    source: "ours; uCache's rule is not known to us",
-}];
+pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo::integer("worth_hits", "1", 0, u8::MAX as u64)
+    .about("hits of a block while it was in DRAM that make it worth a place on the SSD when it leaves")
+    .source("ours; uCache's rule is not known to us")];
 
 static TABLES: &[&[SettingInfo]] = &[SETTINGS];
 
@@ -43,15 +39,11 @@ const LRU: usize = 0;
 
 /// LRU that counts hits.
 #[derive(Debug)]
-struct CountedLru {
-    capacity: u32,
-}
+struct CountedLru;
 
 impl QueuePolicy<1> for CountedLru {
-    const HIT_MOVES: bool = true;
-
-    fn new(_: &Settings, blocks: u32) -> CountedLru {
-        CountedLru { capacity: blocks }
+    fn new(_: &Settings, _: u32) -> CountedLru {
+        CountedLru
     }
 
     #[inline(always)]
@@ -61,33 +53,11 @@ impl QueuePolicy<1> for CountedLru {
     }
 
     #[inline]
-    fn admit<S: Sink>(
-        &mut self,
-        queue: &mut Queues<1>,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id> {
-        if queue.cached() >= self.capacity {
+    fn admit<S: Sink>(&mut self, queue: &mut Queues<1>, new: Newcomer, sink: &mut S) -> Option<Id> {
+        if queue.is_full() {
             self.evict(queue, sink);
         }
-        Some(queue.insert(LRU, hash, block))
-    }
-
-    fn restore(&mut self, queue: &mut Queues<1>, hash: u32, block: BlockNo) -> Id {
-        queue.insert(LRU, hash, block)
-    }
-
-    fn set_blocks(&mut self, _: &mut Queues<1>, blocks: u32) {
-        self.capacity = blocks;
-    }
-
-    fn evict<S: Sink>(&mut self, queue: &mut Queues<1>, sink: &mut S) {
-        if let Some(oldest) = queue.oldest(LRU) {
-            queue.evict(oldest, sink);
-            queue.fetch_behind(LRU);
-        }
+        Some(queue.enter(LRU, new))
     }
 }
 
@@ -109,7 +79,7 @@ impl UcacheLike {
     }
 
     fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
-        if let (_, Some((id, slot))) = self.level.in_dram(hint, block) {
+        if let (_, Some((id, slot))) = self.level.dram.lookup(hint, block) {
             self.level.dram.touch(block, id);
             sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
             return;
@@ -121,13 +91,13 @@ impl UcacheLike {
         }
         sink.effect(Effect::ReadBacking);
         self.filter(sink);
-        self.level.fill_dram(hint.hash, block, None, sink);
+        self.level.fill_dram(Newcomer { hash: hint.hash, block, ghost: None }, sink);
     }
 
     /// If a block has to leave DRAM now, it goes to the SSD if it is worth that.
     fn filter<S: Sink>(&mut self, sink: &mut S) {
-        let (dram, queue) = (&self.level.dram, self.level.dram.queues());
-        if dram.cached() >= dram.capacity()
+        let queue = &self.level.dram.queues;
+        if queue.is_full()
             && let Some(oldest) = queue.oldest(LRU)
             && queue.mark(oldest) >= self.worth_hits
             && self.level.ssd.capacity() > 0
@@ -149,7 +119,7 @@ impl UcacheLike {
             ssd.touch(id);
             ssd.set_dirty(id, true);
             if partial {
-                sink.effect(match (self.level.in_dram(hint, block).1, in_ssd) {
+                sink.effect(match (self.level.dram.lookup(hint, block).1, in_ssd) {
                     (Some((_, slot)), _) => Effect::MergeLevel { level: Level::Dram, slot },
                     (None, Some((_, slot))) => Effect::MergeLevel { level: Level::Ssd, slot },
                     (None, None) => Effect::MergeBacking,

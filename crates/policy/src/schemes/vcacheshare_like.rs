@@ -13,26 +13,24 @@ use crate::parts::sized::{HISTORY, Measured};
 use crate::parts::{mapping, ssd_level};
 use crate::registry::{AnyScheme, MEASURED, SchemeInfo};
 use crate::scheme::LevelDemand;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::sizer;
 use crate::tracked::Footprint;
 
 static SETTINGS: &[SettingInfo] = &[
     ssd_level::write_policy("wa"),
-    SettingInfo {
-        key: "alpha",
-        default: "0.1",
-        kind: SettingKind::Number { min: 0.0, max: 1000.0 },
-        about: "what a VM's reuse intensity (its reads a distinct block of the window) counts beside its hit ratio",
-        source: "ours; the paper's is not known to us",
-    },
-    SettingInfo {
-        key: "intensity",
-        default: "flat",
-        kind: SettingKind::Choice(&["flat", "by_share"]),
-        about: "flat: the intensity counts in full for any share but none; by_share: as the share's part of the blocks read",
-        source: "vCacheShare's formula (flat, recalled); by_share is ours",
-    },
+    SettingInfo::number("alpha", "0.1", 0.0, 1000.0)
+        .about(
+            "what a VM's reuse intensity (its reads a distinct block of the window) counts beside its hit \
+             ratio",
+        )
+        .source("ours; the paper's is not known to us"),
+    SettingInfo::choice("intensity", "flat", &["flat", "by_share"])
+        .about(
+            "flat: the intensity counts in full for any share but none; by_share: as the share's part of \
+             the blocks read",
+        )
+        .source("vCacheShare's formula (flat, recalled); by_share is ours"),
 ];
 
 static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, sizer::SETTINGS, HISTORY];

@@ -14,24 +14,22 @@ use crate::parts::ssd_level::SsdLevel;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
-use crate::settings::{SIZING, SettingInfo, SettingKind, Settings};
+use crate::settings::{SIZING, SettingInfo, Settings};
 
 /// The settings of those that measure reuse distances.
 pub(crate) static HISTORY: &[SettingInfo] = &[
-    SettingInfo {
-        key: "window",
-        default: "carry",
-        kind: SettingKind::Choice(&["carry", "reset"]),
-        about: "what reuse distances see at the start of a sizing interval: carry: the history before it; reset: nothing",
-        source: "the papers look at each interval by itself (reset); carry is better in production",
-    },
-    SettingInfo {
-        key: "track_blocks",
-        default: "0",
-        kind: SettingKind::Scaled { min: 0, max: 1 << 30 },
-        about: "blocks a VM's history may hold, at least as many as the host has; 0: twice what the host has, plus 16384",
-        source: "ours: no distance beyond the level's size can change a share",
-    },
+    SettingInfo::choice("window", "carry", &["carry", "reset"])
+        .about(
+            "what reuse distances see at the start of a sizing interval: carry: the history before it; \
+             reset: nothing",
+        )
+        .source("the papers look at each interval by itself (reset); carry is better in production"),
+    SettingInfo::scaled("track_blocks", "0", 0, 1 << 30)
+        .about(
+            "blocks a VM's history may hold, at least as many as the host has; 0: twice what the host has, \
+             plus 16384",
+        )
+        .source("ours: no distance beyond the level's size can change a share"),
 ];
 
 /// Blocks whose history is kept.

@@ -15,76 +15,47 @@ use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Clock;
 use crate::lists::SetLists;
 use crate::parts::cut_off::{Cleaner, CutOff, When};
-use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::parts::streams::Streams;
 use crate::parts::{mapping, sets};
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// Which blocks give way and which are written back.
 pub(crate) static CLEANING: &[SettingInfo] = &[
-    SettingInfo {
-        key: "reclaim_policy",
-        default: "fifo",
-        kind: SettingKind::Choice(&["fifo", "lru"]),
-        about: "which clean block of a full set gives way: the longest resident, or the least recently used",
-        source: "flashcache: FIFO",
-    },
-    SettingInfo {
-        key: "dirty_thresh_pct",
-        default: "20",
-        kind: SettingKind::Integer { min: 0, max: 100 },
-        about: "per cent of a set's ways above which dirty blocks of a set that was accessed are cleaned",
-        source: "flashcache: 20",
-    },
-    SettingInfo {
-        key: "max_clean_ios_set",
-        default: "2",
-        kind: SettingKind::Integer { min: 1, max: 1 << 20 },
-        about: "most blocks of a set that are cleaned after one request",
-        source: "flashcache: 2 under way at once",
-    },
-    SettingInfo {
-        key: "trigger",
-        default: "requests",
-        kind: SettingKind::Choice(&["requests", "time"]),
-        about: "whether a block's idleness is counted in requests of the VM or in seconds",
-        source: "ours: flashcache counts seconds; with requests no decision depends on the clock",
-    },
-    SettingInfo {
-        key: "fallow_delay_requests",
-        default: "450000",
-        kind: SettingKind::Scaled { min: 0, max: u32::MAX as u64 },
-        about: "requests after which an idle dirty block is cleaned; 0: never",
-        source: "ours: flashcache's 900 s at 500 requests a second",
-    },
-    SettingInfo {
-        key: "fallow_delay",
-        default: "900",
-        kind: SettingKind::Integer { min: 0, max: u32::MAX as u64 },
-        about: "seconds after which an idle dirty block is cleaned, with trigger=time; 0: never",
-        source: "flashcache: 900",
-    },
-    SettingInfo {
-        key: "fallow_clean_speed",
-        default: "2",
-        kind: SettingKind::Integer { min: 1, max: 1 << 20 },
-        about: "most idle blocks of a set that are cleaned at a time; after each request it is the next set's turn",
-        source: "flashcache: 2 a second and set",
-    },
+    SettingInfo::choice("reclaim_policy", "fifo", &["fifo", "lru"])
+        .about("which clean block of a full set gives way: the longest resident, or the least recently used")
+        .source("flashcache: FIFO"),
+    SettingInfo::integer("dirty_thresh_pct", "20", 0, 100)
+        .about("per cent of a set's ways above which dirty blocks of a set that was accessed are cleaned")
+        .source("flashcache: 20"),
+    SettingInfo::integer("max_clean_ios_set", "2", 1, 1 << 20)
+        .about("most blocks of a set that are cleaned after one request")
+        .source("flashcache: 2 under way at once"),
+    SettingInfo::choice("trigger", "requests", &["requests", "time"])
+        .about("whether a block's idleness is counted in requests of the VM or in seconds")
+        .source("ours: flashcache counts seconds; with requests no decision depends on the clock"),
+    SettingInfo::scaled("fallow_delay_requests", "450000", 0, u32::MAX as u64)
+        .about("requests after which an idle dirty block is cleaned; 0: never")
+        .source("ours: flashcache's 900 s at 500 requests a second"),
+    SettingInfo::integer("fallow_delay", "900", 0, u32::MAX as u64)
+        .about("seconds after which an idle dirty block is cleaned, with trigger=time; 0: never")
+        .source("flashcache: 900"),
+    SettingInfo::integer("fallow_clean_speed", "2", 1, 1 << 20)
+        .about(
+            "most idle blocks of a set that are cleaned at a time; after each request it is the next set's \
+             turn",
+        )
+        .source("flashcache: 2 a second and set"),
 ];
 
 /// Which streams pass by.
-static SKIPPING: &[SettingInfo] = &[SettingInfo {
-    key: "skip_seq_blocks",
-    default: "0",
-    kind: SettingKind::Integer { min: 0, max: 1 << 40 },
-    about: "blocks of a sequential stream that are cached, the rest is not; 0: all",
-    source: "flashcache: skip_seq_thresh_kb, 0; it recommends 1024 KiB to begin with",
-}];
+static SKIPPING: &[SettingInfo] = &[SettingInfo::integer("skip_seq_blocks", "0", 0, 1 << 40)
+    .about("blocks of a sequential stream that are cached, the rest is not; 0: all")
+    .source("flashcache: skip_seq_thresh_kb, 0; it recommends 1024 KiB to begin with")];
 
 static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, CLEANING, SKIPPING];
 
@@ -321,11 +292,6 @@ impl Replacement for CleanedSets {
         sets::find(&self.index, &self.lists, hint, |value| value == block)
     }
 
-    #[inline(always)]
-    fn slot(&self, id: Id) -> Option<Slot> {
-        Some(id)
-    }
-
     #[inline]
     fn touch(&mut self, block: BlockNo, slot: Id) {
         let set = self.lists.geometry().set_of(block);
@@ -349,13 +315,7 @@ impl Replacement for CleanedSets {
         self.flag(set, slot, dirty);
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)> {
+    fn admit<S: Sink>(&mut self, Newcomer { hash, block, .. }: Newcomer, sink: &mut S) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         self.note_access(set);
         if self.lists.is_full(set) {
@@ -365,7 +325,7 @@ impl Replacement for CleanedSets {
         Some(self.insert(set, hash, block))
     }
 
-    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+    fn restore(&mut self, Newcomer { hash, block, .. }: Newcomer) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         (!self.lists.is_full(set)).then(|| self.insert(set, hash, block))
     }

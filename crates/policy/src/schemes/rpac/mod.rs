@@ -19,11 +19,11 @@ use self::regions::{MOST_DEPTH, MOST_REGION_BLOCKS, NEVER, Parameters, Part, Pla
 use crate::effect::{Effect, Sink, Slot};
 use crate::geometry::Geometry;
 use crate::lists::SetLists;
-use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::parts::{mapping, sets};
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// The defaults of one of the paper's two worlds.
@@ -36,48 +36,35 @@ struct World {
 /// Settings beside `assoc`, `map` and `write_policy`.
 const fn settings(world: World) -> [SettingInfo; 6] {
     [
-        SettingInfo {
-            key: "region_blocks",
-            default: world.region_blocks,
-            kind: SettingKind::Integer { min: 1, max: MOST_REGION_BLOCKS as u64 },
-            about: "blocks of a region",
-            source: "RPAC: 4 (Webvm), 8 (Mail) in simulation; 160 MB, 40960 blocks of 4 KiB, in the prototype",
-        },
-        SettingInfo {
-            key: "tree_depth",
-            default: "2",
-            kind: SettingKind::Integer { min: 0, max: MOST_DEPTH as u64 },
-            about: "how often a region is halved into parts whose popularity is counted; 0: never",
-            source: "RPAC: 2",
-        },
-        SettingInfo {
-            key: "decay_interval",
-            default: world.decay_interval,
-            kind: SettingKind::Scaled { min: 1, max: u64::MAX },
-            about: "block accesses from decay to decay, the paper's T",
-            source: "RPAC: 1600000 (Webvm), 800000 (Mail) in simulation; 600 (Webproxy), 200 (Varmail) in the prototype",
-        },
-        SettingInfo {
-            key: "alpha",
-            default: "0.5",
-            kind: SettingKind::Number { min: 0.0, max: 0.99 },
-            about: "what popularity is multiplied by when it decays, rounded down",
-            source: "RPAC: 0.5",
-        },
-        SettingInfo {
-            key: "factor",
-            default: world.factor,
-            kind: SettingKind::Number { min: 1.0, max: 100.0 },
-            about: "how many times as popular as the block that leaves the newcomer has to be, or more; the paper's c",
-            source: "RPAC: 1.4 in simulation, 1.5 in the prototype",
-        },
-        SettingInfo {
-            key: "most_regions",
-            default: "1048576",
-            kind: SettingKind::Scaled { min: 1, max: 1 << 28 },
-            about: "regions that have a popularity at a time; when there would be more, all decay ahead of time",
-            source: "ours: the paper has no limit",
-        },
+        SettingInfo::integer("region_blocks", world.region_blocks, 1, MOST_REGION_BLOCKS as u64)
+            .about("blocks of a region")
+            .source(
+                "RPAC: 4 (Webvm), 8 (Mail) in simulation; 160 MB, 40960 blocks of 4 KiB, in the prototype",
+            ),
+        SettingInfo::integer("tree_depth", "2", 0, MOST_DEPTH as u64)
+            .about("how often a region is halved into parts whose popularity is counted; 0: never")
+            .source("RPAC: 2"),
+        SettingInfo::scaled("decay_interval", world.decay_interval, 1, u64::MAX)
+            .about("block accesses from decay to decay, the paper's T")
+            .source(
+                "RPAC: 1600000 (Webvm), 800000 (Mail) in simulation; 600 (Webproxy), 200 (Varmail) in the \
+                 prototype",
+            ),
+        SettingInfo::number("alpha", "0.5", 0.0, 0.99)
+            .about("what popularity is multiplied by when it decays, rounded down")
+            .source("RPAC: 0.5"),
+        SettingInfo::number("factor", world.factor, 1.0, 100.0)
+            .about(
+                "how many times as popular as the block that leaves the newcomer has to be, or more; the \
+                 paper's c",
+            )
+            .source("RPAC: 1.4 in simulation, 1.5 in the prototype"),
+        SettingInfo::scaled("most_regions", "1048576", 1, 1 << 28)
+            .about(
+                "regions that have a popularity at a time; when there would be more, all decay ahead of \
+                 time",
+            )
+            .source("ours: the paper has no limit"),
     ]
 }
 
@@ -367,11 +354,6 @@ impl Replacement for RegionSets {
         sets::find(&self.index, &self.lists, hint, |resident| self.regions.block(resident.place) == block)
     }
 
-    #[inline(always)]
-    fn slot(&self, id: Id) -> Option<Slot> {
-        Some(id)
-    }
-
     #[inline]
     fn touch(&mut self, _: BlockNo, slot: Id) {
         self.regions.count_cached(self.lists.value(slot).place);
@@ -382,13 +364,7 @@ impl Replacement for RegionSets {
         self.lists.set_flag(slot, dirty);
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)> {
+    fn admit<S: Sink>(&mut self, Newcomer { hash, block, .. }: Newcomer, sink: &mut S) -> Option<(Id, Slot)> {
         let place = self.regions.count(block);
         let set = self.lists.geometry().set_of(block);
         if self.lists.is_full(set) {
@@ -402,7 +378,7 @@ impl Replacement for RegionSets {
         Some((slot, slot))
     }
 
-    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+    fn restore(&mut self, Newcomer { hash, block, .. }: Newcomer) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         if self.lists.is_full(set) {
             return None;
