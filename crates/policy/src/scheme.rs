@@ -4,9 +4,10 @@ use lode_reuse::CurvePoint;
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Sink, Slot};
+use crate::foresight::Foresight;
 use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::schemes::request_oriented::WriteCache;
+use crate::request_oriented::{Admission, SubmittedWrite, Verdict, WriteId};
 
 /// What one VM could use of a level in the window that just ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,10 +92,29 @@ pub trait Mirroring {
     fn slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT];
 }
 
+/// Of schemes that issue writes again that are on their way to the disk. Whoever carries writes out has to call the hooks.
+pub trait Reissuing {
+    /// The hooks; accesses call [`Admission::on_submit`] by themselves.
+    fn hooks(&mut self) -> &mut Admission;
+
+    /// A write as the hooks see it. One that does not tell whether it is synchronous counts as not so.
+    fn submitted(&self, id: WriteId, access: &Access) -> SubmittedWrite;
+
+    /// Where a write goes when there is room. One that does not tell whether it is critical counts as not so.
+    fn on_submit(&self, access: &Access) -> Verdict;
+
+    /// A write of the whole block that is on its way to the disk is issued again: the block is cached, dirty. Without an
+    /// [`Effect::WriteLevel`](crate::Effect::WriteLevel) there was no room, or the block is cached already.
+    fn take_in(&mut self, block: BlockNo, sink: &mut dyn Sink);
+}
+
 /// One VM's cache policy.
 ///
 /// Calls come one at a time. An access's effects follow from the calls before it and from nothing else.
 pub trait Scheme: Prefetch {
+    /// Tells what is to come, before the first access. Schemes that do not need it do not listen.
+    fn foresee(&mut self, _future: &Foresight) {}
+
     /// Decides one block access.
     fn access<S: Sink>(&mut self, access: Access, sink: &mut S);
 
@@ -172,8 +192,8 @@ pub trait Scheme: Prefetch {
         None
     }
 
-    /// The scheme, where it issues writes again that are on their way to the disk: then its caller has to call its hooks.
-    fn reissuing(&mut self) -> Option<&mut WriteCache> {
+    /// The scheme, where it issues writes again.
+    fn reissuing(&mut self) -> Option<&mut dyn Reissuing> {
         None
     }
 }

@@ -17,6 +17,13 @@ macro_rules! forward_to_level {
             self.level.forget(level, block);
         }
 
+        fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
+            self.level.resize(quota, sink);
+        }
+
+        forward_to_level!(state);
+    };
+    (state) => {
         fn cleaned(&mut self, block: BlockNo) {
             self.level.cleaned(block);
         }
@@ -25,16 +32,19 @@ macro_rules! forward_to_level {
             self.level.restore(block, dirty)
         }
 
-        fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
-            self.level.resize(quota, sink);
-        }
-
         fn quota(&self) -> Quota {
             self.level.quota()
         }
 
         fn resident_blocks(&self, level: Level) -> u32 {
             self.level.resident_blocks(level)
+        }
+    };
+    (memory) => {
+        forward_to_level!();
+
+        fn memory_bytes(&self) -> usize {
+            self.level.memory_bytes()
         }
     };
 }

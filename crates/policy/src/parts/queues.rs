@@ -182,16 +182,7 @@ impl<const N: usize> Queues<N> {
     pub(crate) fn insert(&mut self, queue: usize, hash: u32, block: BlockNo) -> Id {
         let record =
             Record { block, newer: 0, older: 0, slot: NO_SLOT, queue: NOWHERE, mark: 0, dirty: false };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.records[id as usize] = record;
-                id
-            }
-            None => {
-                growth::push(&mut self.records, record);
-                (self.records.len() - 1) as Id
-            }
-        };
+        let id = growth::occupy(&mut self.records, &mut self.free, record);
         self.index.insert(hash, id);
         self.link(queue, id);
         id

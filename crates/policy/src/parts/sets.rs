@@ -57,7 +57,7 @@ impl<const BY_USE: bool> Sets<BY_USE> {
     pub(crate) fn clean_all<S: Sink>(&mut self, sink: &mut S) {
         for set in 0..self.lists.geometry().sets() {
             let dirty: Vec<Slot> =
-                self.lists.from_oldest(set).filter(|&slot| self.lists.flag(slot)).collect();
+                self.lists.oldest_first(set).filter(|&slot| self.lists.flag(slot)).collect();
             for slot in dirty {
                 self.lists.set_flag(slot, false);
                 sink.effect(Effect::Clean { slot, block: self.lists.value(slot) });

@@ -5,6 +5,7 @@
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
+use crate::foresight::Foresight;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::Scheme;
@@ -12,6 +13,9 @@ use crate::settings::{SettingInfo, Settings};
 
 /// The setting of every scheme of one SSD level whose source does not say otherwise.
 pub(crate) static SETTINGS: &[SettingInfo] = &[write_policy("wb")];
+
+/// Of a scheme without others.
+pub(crate) static TABLES: &[&[SettingInfo]] = &[SETTINGS];
 
 /// The setting with another default.
 pub(crate) const fn write_policy(default: &'static str) -> SettingInfo {
@@ -91,6 +95,9 @@ pub struct Newcomer {
 pub trait Replacement: Prefetch {
     /// An empty level of `blocks`.
     fn new(settings: &Settings, blocks: u32) -> Self;
+
+    /// See [`Scheme::foresee`].
+    fn foresee(&mut self, _future: &Foresight) {}
 
     /// What is known of `block`: cached, or a ghost.
     fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id>;
@@ -243,6 +250,10 @@ impl<R: Replacement> Prefetch for SsdLevel<R> {
 }
 
 impl<R: Replacement> Scheme for SsdLevel<R> {
+    fn foresee(&mut self, future: &Foresight) {
+        self.replacement.foresee(future);
+    }
+
     #[inline]
     fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
         self.access_prefetched(access, PrefetchHint::new(access.block), sink);

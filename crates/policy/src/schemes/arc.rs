@@ -10,20 +10,19 @@ use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, Settings};
+use crate::settings::Settings;
 use crate::tracked::Footprint;
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "arc",
-    "one SSD level that divides itself between blocks seen once and blocks seen more often",
-    "Megiddo and Modha, FAST 2003",
-    TABLES,
-    |settings, _, quota| AnyScheme::Arc(Arc::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64).with_ghosts());
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "arc",
+    about: "one SSD level that divides itself between blocks seen once and blocks seen more often",
+    source: "Megiddo and Modha, FAST 2003",
+    tables: ssd_level::TABLES,
+    build: |settings, _, quota| AnyScheme::Arc(Arc::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64).remembering(|_, share_blocks, _| share_blocks),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under ARC.
 pub type Arc = SsdLevel<QueueLevel<Division, 4>>;

@@ -27,28 +27,21 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo::choice("bypass", "of
          of what may leave a block out)",
     )];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "belady",
-    "the bound: one SSD level that knows what comes next, and gives up the block whose next use is farthest",
-    "Belady, IBM Systems Journal 5(2), 1966",
-    TABLES,
-    |settings, _, quota| AnyScheme::Belady(Belady::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 80))
-.foreseeing();
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "belady",
+    about: "the bound: one SSD level that knows what comes next, and gives up the block whose next use is \
+            farthest",
+    source: "Belady, IBM Systems Journal 5(2), 1966",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::Belady(Belady::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 80),
+    needs_future: true,
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under MIN.
 pub type Belady = SsdLevel<Clairvoyance>;
-
-impl Belady {
-    /// Tells what is to come, before the first access.
-    pub(crate) fn foresee(&mut self, future: Foresight) {
-        self.replacement_mut().future = future;
-    }
-}
 
 /// A block's number here is its slot.
 #[derive(Clone, Copy, Debug)]
@@ -148,16 +141,7 @@ impl Clairvoyance {
     /// Caches a block that is not cached; there is room for it.
     fn insert(&mut self, hash: u32, block: BlockNo, next_use: u32) -> Id {
         let record = Record { block, next_use, cached: true, dirty: false };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.records[id as usize] = record;
-                id
-            }
-            None => {
-                growth::push(&mut self.records, record);
-                (self.records.len() - 1) as Id
-            }
-        };
+        let id = growth::occupy(&mut self.records, &mut self.free, record);
         self.index.insert(hash, id);
         self.cached += 1;
         self.set_next_use(id, next_use);
@@ -194,6 +178,10 @@ impl Replacement for Clairvoyance {
             index: BlockIndex::new(),
             candidates: BinaryHeap::new(),
         }
+    }
+
+    fn foresee(&mut self, future: &Foresight) {
+        self.future = future.clone();
     }
 
     #[inline]

@@ -10,16 +10,15 @@ use crate::effect::{Sink, Slot};
 use crate::interval::Interval;
 use crate::parts::mapping;
 use crate::parts::sized::reuse::{Counts, Reading, Reuse, Stream};
-use crate::parts::sized::{HISTORY, Measured};
+use crate::parts::sized::{FOOTPRINT, HISTORY, Measured};
 use crate::parts::ssd_level::WritePolicy;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
-use crate::registry::{AnyScheme, MEASURED, SchemeInfo};
+use crate::registry::{AnyScheme, SchemeInfo};
 use crate::scheme::{Scheme, Sizing};
 use crate::schemes::lru::Lru;
 use crate::settings::{SettingInfo, Settings};
 use crate::sizer;
-use crate::tracked::Footprint;
 
 static SETTINGS: &[SettingInfo] = &[
     SettingInfo::number("write_threshold", "0.5", 0.0, 1.0)
@@ -38,21 +37,20 @@ static SETTINGS: &[SettingInfo] = &[
 
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];
 
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "eci-cache-like",
-    "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
-     overwrites",
-    "ECI-Cache: its abstract and ETICA's text; the rest recalled",
-    TABLES,
-    |settings, physical, quota| {
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "eci-cache-like",
+    about: "one SSD level whose share follows useful reuse distances, write-back or read-only by how much \
+            the VM overwrites",
+    source: "ECI-Cache: its abstract and ETICA's text; the rest recalled",
+    tables: &[mapping::SETTINGS, SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY],
+    build: |settings, physical, quota| {
         AnyScheme::EciCacheLike(Box::new(EciCacheLike::new(settings, physical, quota)))
     },
-)
-.taking(Footprint::new(MEASURED, 96).with_sets(16))
-.with_variants(&["window"]);
+    footprint: FOOTPRINT,
+    variants: &["window"],
+    ..SchemeInfo::PLAIN
+};
 
 /// The demand is that of the distances; the history is needed for the write policy, too.
 #[derive(Debug)]
@@ -125,13 +123,9 @@ impl Scheme for EciCacheLike {
         }
     }
 
-    forward_to_level!();
+    forward_to_level!(memory);
 
     fn sizing(&mut self) -> Option<&mut dyn Sizing> {
         self.level.sizing()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.level.memory_bytes()
     }
 }

@@ -9,7 +9,7 @@ use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
-use crate::tracked::Footprint;
+use crate::tracked::{Footprint, percent_of};
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
@@ -24,17 +24,17 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .source("ours; EMC does not say"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "fast-cache-like",
-    "one SSD level that a block enters with its third access",
-    "EMC FAST Cache, recalled",
-    TABLES,
-    |settings, _, quota| AnyScheme::FastCacheLike(FastCacheLike::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "fast-cache-like",
+    about: "one SSD level that a block enters with its third access",
+    source: "EMC FAST Cache, recalled",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::FastCacheLike(FastCacheLike::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "window_percent")),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level that promotes blocks after several accesses.
 pub type FastCacheLike = SsdLevel<QueueLevel<Promotion, 2>>;

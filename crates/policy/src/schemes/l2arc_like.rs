@@ -37,21 +37,20 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .source("ZFS: l2arc_headroom, 2"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "l2arc-like",
-    "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
-     disk",
-    "ZFS's L2ARC, recalled",
-    TABLES,
-    |settings, _, quota| AnyScheme::L2arcLike(Box::new(L2arcLike::new(settings, quota))),
-)
-.taking(Footprint::new(2 * LEAN, 96).with_ghosts())
-.on(&[Level::Dram, Level::Ssd])
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "l2arc-like",
+    about: "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; \
+            writes go to the disk",
+    source: "ZFS's L2ARC, recalled",
+    tables: &[SETTINGS],
+    build: |settings, _, quota| AnyScheme::L2arcLike(Box::new(L2arcLike::new(settings, quota))),
+    footprint: Footprint::new(2 * LEAN, 96).remembering(|_, share_blocks, _| share_blocks),
+    levels: &[Level::Dram, Level::Ssd],
     // What feeds an SSD from DRAM alone caches nothing without.
-.needing(Quota::new(1, 0));
+    least: Quota::new(1, 0),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's ARC in DRAM over a fed SSD, which is in order of arrival.
 #[derive(Debug)]
@@ -134,9 +133,5 @@ impl Scheme for L2arcLike {
         }
     }
 
-    forward_to_level!();
-
-    fn memory_bytes(&self) -> usize {
-        self.level.memory_bytes()
-    }
+    forward_to_level!(memory);
 }

@@ -9,20 +9,19 @@ use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, Settings};
+use crate::settings::Settings;
 use crate::tracked::Footprint;
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "larc",
-    "one SSD level that a block enters when it is missed again while it is remembered",
-    "Huang et al., MSST 2013",
-    TABLES,
-    |settings, _, quota| AnyScheme::Larc(Larc::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64).with_ghosts());
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "larc",
+    about: "one SSD level that a block enters when it is missed again while it is remembered",
+    source: "Huang et al., MSST 2013",
+    tables: ssd_level::TABLES,
+    build: |settings, _, quota| AnyScheme::Larc(Larc::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64).remembering(|_, share_blocks, _| share_blocks),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under LARC.
 pub type Larc = SsdLevel<QueueLevel<Lazy<false>, 2>>;

@@ -14,7 +14,7 @@ use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
-use crate::tracked::Footprint;
+use crate::tracked::{Footprint, percent_of};
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
@@ -32,17 +32,17 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .source("Zhou et al.; libcachesim: qout_size_ratio 4"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "mq",
-    "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
-    "Zhou et al., USENIX ATC 2001",
-    TABLES,
-    |settings, _, quota| AnyScheme::Mq(Mq::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 80));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "mq",
+    about: "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
+    source: "Zhou et al., USENIX ATC 2001",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::Mq(Mq::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 80)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "ghost_percent")),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under MQ.
 pub type Mq = SsdLevel<QueueLevel<Ladder, QUEUES>>;
@@ -89,9 +89,7 @@ impl Ladder {
     /// Starts the book of a new record.
     fn open(&mut self, id: Id) {
         let unused = Use { since: 0, accesses: 0 };
-        while self.uses.len() <= id as usize {
-            growth::push(&mut self.uses, unused);
-        }
+        growth::extend_to(&mut self.uses, id, unused);
         self.uses[id as usize] = unused;
     }
 

@@ -6,7 +6,9 @@
 //! [`cut_off`](crate::parts::cut_off).
 
 use crate::effect::{Effect, Sink};
+use crate::growth;
 use crate::interval::{Clock, Interval};
+use crate::needs::Adjacency;
 use crate::parts::cut_off::{Cleaner, CutOff, When};
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
@@ -73,20 +75,18 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .source("ours; Open CAS's number is not known to us"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "opencas-like",
-    "one SSD level under LRU that cleans what was not written for long, admits what comes several times, and lets \
-     sequential streams pass by",
-    "Open CAS, its documentation; recalled where that is silent",
-    TABLES,
-    |settings, _, quota| {
-        AnyScheme::OpencasLike(Box::new(OpencasLike::new(settings, quota)))
-    },
-)
-.taking(Footprint::new(3 * LEAN, 64).with_ghosts());
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "opencas-like",
+    about: "one SSD level under LRU that cleans what was not written for long, admits what comes several \
+            times, and lets sequential streams pass by",
+    source: "Open CAS, its documentation; recalled where that is silent",
+    tables: &[SETTINGS],
+    build: |settings, _, quota| AnyScheme::OpencasLike(Box::new(OpencasLike::new(settings, quota))),
+    footprint: Footprint::new(3 * LEAN, 64).remembering(|_, share_blocks, _| share_blocks),
+    adjacency: Some(Adjacency { key: "seq_policy", off: "never", what: "sequential streams" }),
+    ..SchemeInfo::PLAIN
+};
 
 /// Dirty blocks that are cleaned when a newcomer finds no clean one to replace.
 const CLEANED_IN_NEED: u32 = 32;
@@ -227,13 +227,8 @@ impl QueuePolicy<3> for CleanAndDirty {
 
     fn set_dirty(&mut self, lists: &mut Lists, id: Id, dirty: bool) {
         if dirty {
-            let at = id as usize;
-            if at >= self.written_at.len() {
-                let len = at + at / 4 + 1;
-                self.written_at.reserve_exact(len - self.written_at.len());
-                self.written_at.resize(len, 0);
-            }
-            self.written_at[at] = self.clock.now();
+            growth::extend_to(&mut self.written_at, id, 0);
+            self.written_at[id as usize] = self.clock.now();
             lists.move_to_front(DIRTY, id);
         } else if lists.queue(id) == DIRTY {
             lists.move_to_front(CLEAN, id);

@@ -19,7 +19,7 @@ use crate::request_oriented::{
     Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
     WriteId,
 };
-use crate::scheme::Scheme;
+use crate::scheme::{Reissuing, Scheme};
 use crate::schemes::flashcache::{self, CleanedSets};
 use crate::settings::{SettingError, SettingInfo, Settings};
 use crate::tracked::Footprint;
@@ -51,22 +51,19 @@ static SETTINGS: &[SettingInfo] = &[
         .source("paper, section 4.2.2, as far as a guest tells; off is the paper's SYNC and WAL"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, flashcache::CLEANING];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "request-oriented",
-    "one SSD level that takes only writes, and of these all, those that somebody waits for, those of critical \
-     processes, or the log",
-    "Kim et al., USENIX ATC 2015",
-    TABLES,
-    |settings, _, quota| {
-        AnyScheme::RequestOriented(Box::new(WriteCache::new(settings, quota)))
-    },
-)
-.taking(Footprint::new(LEAN, 64).with_sets(256))
-    .checked_origins(check)
-    .checked_disk(check_log);
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "request-oriented",
+    about: "one SSD level that takes only writes, and of these all, those that somebody waits for, those of \
+            critical processes, or the log",
+    source: "Kim et al., USENIX ATC 2015",
+    tables: &[mapping::SETTINGS, SETTINGS, flashcache::CLEANING],
+    build: |settings, _, quota| AnyScheme::RequestOriented(Box::new(WriteCache::new(settings, quota))),
+    footprint: Footprint::new(LEAN, 64).with_sets(256),
+    origins: check,
+    disk: check_log,
+    ..SchemeInfo::PLAIN
+};
 
 /// To the hooks a guest is two processes: whoever somebody waits for, who is critical, and whoever nobody waits for. They
 /// own no locks and wait for no events, because no guest tells, so that neither ever inherits anything.
@@ -167,51 +164,6 @@ impl WriteCache {
         }
     }
 
-    /// Whether writes are issued again: then the caller has to call the hooks.
-    pub fn reissues(&self) -> bool {
-        self.hooks.options().reissue
-    }
-
-    /// The hooks, for whoever carries writes out: accesses call [`Admission::on_submit`] by themselves.
-    pub fn hooks(&mut self) -> &mut Admission {
-        &mut self.hooks
-    }
-
-    /// A write as the hooks see it. One that does not tell whether it is synchronous counts as not so.
-    #[inline]
-    pub fn submitted(&self, id: WriteId, access: &Access) -> SubmittedWrite {
-        SubmittedWrite {
-            id,
-            first_block: access.block,
-            blocks: 1,
-            sync: access.origin.sync() == Some(true),
-            log: access.block.checked_sub(self.log_first_block).is_some_and(|at| at < self.log_blocks),
-        }
-    }
-
-    /// Where a write goes when there is room. One that does not tell whether it is critical counts as not so.
-    #[inline]
-    pub fn on_submit(&self, access: &Access) -> Verdict {
-        let critical = access.origin.critical() == Some(true);
-        let process = if critical { WAITED_FOR } else { IN_BACKGROUND };
-        self.hooks.on_submit(process, &self.submitted(0, access))
-    }
-
-    /// A write of the whole block that is on its way to the disk is issued again: the block is cached, dirty. Without an
-    /// [`Effect::WriteLevel`] there was no room, or the block is cached already.
-    pub fn take_in<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        let hint = PrefetchHint::new(block);
-        if self.level.cached(hint, block).is_some() {
-            return;
-        }
-        let sets = self.level.replacement_mut();
-        let Some((id, slot)) = sets.admit(Newcomer { hash: hint.hash, block, ghost: None }, sink) else {
-            return;
-        };
-        sets.set_dirty(id, true);
-        sink.effect(Effect::WriteLevel { level: Level::Ssd, slot, hit: false, dirty: true });
-    }
-
     /// A write that is not let in. What is newer here than on the disk must stay the newest; a clean copy gives way.
     #[inline]
     fn write_outside<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
@@ -226,6 +178,42 @@ impl WriteCache {
             None => {}
         }
         sink.effect(Effect::WriteBacking);
+    }
+}
+
+impl Reissuing for WriteCache {
+    fn hooks(&mut self) -> &mut Admission {
+        &mut self.hooks
+    }
+
+    #[inline]
+    fn submitted(&self, id: WriteId, access: &Access) -> SubmittedWrite {
+        SubmittedWrite {
+            id,
+            first_block: access.block,
+            blocks: 1,
+            sync: access.origin.sync() == Some(true),
+            log: access.block.checked_sub(self.log_first_block).is_some_and(|at| at < self.log_blocks),
+        }
+    }
+
+    #[inline]
+    fn on_submit(&self, access: &Access) -> Verdict {
+        let critical = access.origin.critical() == Some(true);
+        let process = if critical { WAITED_FOR } else { IN_BACKGROUND };
+        self.hooks.on_submit(process, &self.submitted(0, access))
+    }
+
+    fn take_in(&mut self, block: BlockNo, mut sink: &mut dyn Sink) {
+        let hint = PrefetchHint::new(block);
+        if self.level.cached(hint, block).is_some() {
+            return;
+        }
+        let sets = self.level.replacement_mut();
+        let new = Newcomer { hash: hint.hash, block, ghost: None };
+        let Some((id, slot)) = sets.admit(new, &mut sink) else { return };
+        sets.set_dirty(id, true);
+        sink.effect(Effect::WriteLevel { level: Level::Ssd, slot, hit: false, dirty: true });
     }
 }
 
@@ -248,13 +236,9 @@ impl Scheme for WriteCache {
         self.level.replacement_mut().clean(now_ns, sink);
     }
 
-    forward_to_level!();
+    forward_to_level!(memory);
 
-    fn memory_bytes(&self) -> usize {
-        self.level.memory_bytes()
-    }
-
-    fn reissuing(&mut self) -> Option<&mut WriteCache> {
-        Some(self).filter(|cache| cache.reissues())
+    fn reissuing(&mut self) -> Option<&mut dyn Reissuing> {
+        if self.hooks.options().reissue { Some(self) } else { None }
     }
 }

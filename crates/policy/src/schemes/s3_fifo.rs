@@ -12,7 +12,7 @@ use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
-use crate::tracked::Footprint;
+use crate::tracked::{Footprint, percent_of};
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
@@ -33,18 +33,18 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .source("libcachesim, as observed (main); Yang et al. (small)"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "s3-fifo",
-    "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
-    "Yang et al., SOSP 2023",
-    TABLES,
-    |settings, _, quota| AnyScheme::S3Fifo(S3Fifo::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64))
-.with_variants(&["warm_up"]);
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "s3-fifo",
+    about: "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
+    source: "Yang et al., SOSP 2023",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::S3Fifo(S3Fifo::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "ghost_percent")),
+    variants: &["warm_up"],
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under S3-FIFO.
 pub type S3Fifo = SsdLevel<QueueLevel<S3Rules, 4>>;

@@ -8,24 +8,24 @@ use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, Settings};
+use crate::settings::Settings;
 use crate::tracked::Footprint;
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "sieve",
-    "one SSD level, one FIFO queue, and a hand that spares what was visited",
-    "Zhang et al., NSDI 2024",
-    TABLES,
-    |settings, _, quota| AnyScheme::Sieve(Sieve::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "sieve",
+    about: "one SSD level, one FIFO queue, and a hand that spares what was visited",
+    source: "Zhang et al., NSDI 2024",
+    tables: ssd_level::TABLES,
+    build: |settings, _, quota| AnyScheme::Sieve(Sieve::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under SIEVE.
 pub type Sieve = SsdLevel<QueueLevel<Hand, 1>>;
 
+/// The only queue.
 const QUEUE: usize = 0;
 /// The mark of a block that was hit since the hand came by.
 const VISITED: u8 = 1;

@@ -10,7 +10,7 @@ use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
-use crate::tracked::Footprint;
+use crate::tracked::{Footprint, percent_of};
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
@@ -22,17 +22,17 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .source("Johnson and Shasha: Kout 50 %"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "2q",
-    "one SSD level of a FIFO queue for newcomers, ghosts, and a recency queue for what came back",
-    "Johnson and Shasha, VLDB 1994",
-    TABLES,
-    |settings, _, quota| AnyScheme::TwoQ(TwoQ::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "2q",
+    about: "one SSD level of a FIFO queue for newcomers, ghosts, and a recency queue for what came back",
+    source: "Johnson and Shasha, VLDB 1994",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::TwoQ(TwoQ::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "out_percent")),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under 2Q.
 pub type TwoQ = SsdLevel<QueueLevel<TwoQRules, 4>>;

@@ -21,18 +21,17 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo::integer("worth_hits"
     .about("hits of a block while it was in DRAM that make it worth a place on the SSD when it leaves")
     .source("ours; uCache's rule is not known to us")];
 
-static TABLES: &[&[SettingInfo]] = &[SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "ucache-like",
-    "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
-    "uCache: its abstract and TICA's text; the rest recalled",
-    TABLES,
-    |settings, _, quota| AnyScheme::UcacheLike(Box::new(UcacheLike::new(settings, quota))),
-)
-.taking(Footprint::new(2 * LEAN, 96).with_ghosts())
-.on(&[Level::Dram, Level::Ssd]);
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "ucache-like",
+    about: "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
+    source: "uCache: its abstract and TICA's text; the rest recalled",
+    tables: &[SETTINGS],
+    build: |settings, _, quota| AnyScheme::UcacheLike(Box::new(UcacheLike::new(settings, quota))),
+    footprint: Footprint::new(2 * LEAN, 96).remembering(|_, share_blocks, _| share_blocks),
+    levels: &[Level::Dram, Level::Ssd],
+    ..SchemeInfo::PLAIN
+};
 
 /// DRAM's only queue, by recency. A block's mark is the number of its hits.
 const LRU: usize = 0;
@@ -149,9 +148,5 @@ impl Scheme for UcacheLike {
         }
     }
 
-    forward_to_level!();
-
-    fn memory_bytes(&self) -> usize {
-        self.level.memory_bytes()
-    }
+    forward_to_level!(memory);
 }

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use crate::driver::{
     Driver, Observed, Step, any_scheme, any_settings, any_share, any_step, future_of, prefetch, settings,
+    used_levels,
 };
 
 const PHYSICAL: Quota = Quota::new(12, 20).with(Level::ReadSsd, 20);
@@ -104,7 +105,7 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
         if settings.values().any(|(key, _)| key == "write_policy") {
             settings.set("write_policy", "wb").unwrap();
         }
-        let quota = info.part_of(Quota::new(0, 2).with(Level::ReadSsd, 2));
+        let quota = used_levels(info, Quota::new(0, 2).with(Level::ReadSsd, 2));
         let mut scheme = build_foreseeing(&settings, quota, quota, &Foresight::default());
         let dirty = !NEVER_DIRTY.contains(&info.name);
         assert!(scheme.restore(7, dirty).is_some(), "{}", info.name);

@@ -444,9 +444,14 @@ fn any_value(kind: &SettingKind) -> BoxedStrategy<String> {
     }
 }
 
+/// Of what there is, the levels that the scheme uses.
+pub fn used_levels(info: &SchemeInfo, physical: Quota) -> Quota {
+    physical.map(|level, blocks| if info.levels.contains(&level) { blocks } else { 0 })
+}
+
 /// A share within `physical` of the levels that the scheme uses.
 pub fn any_share(info: &SchemeInfo, physical: Quota) -> BoxedStrategy<Quota> {
-    let most = info.part_of(physical);
+    let most = used_levels(info, physical);
     let [dram, ssd, read_ssd] = Level::ALL.map(|level| 0..=most.of(level));
     (dram, ssd, read_ssd)
         .prop_map(|(dram, ssd, read_ssd)| Quota::new(dram, ssd).with(Level::ReadSsd, read_ssd))

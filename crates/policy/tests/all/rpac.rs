@@ -290,7 +290,6 @@ fn the_worked_decay() {
             accesses += 1;
         }
         assert_eq!(u64::from(regions.popularity(place.region)), expected, "after {epoch}");
-        assert_eq!(u64::from(regions.now().decayed(sequence[0] as u32, 0)), expected, "after {epoch}");
     }
     for cycles in vector["cycles"].as_array().unwrap() {
         let (visits, ends) = (integers(&cycles["f"]), integers(&cycles["pr_at_end"]));

@@ -6,6 +6,7 @@ use lode_policy::{
 };
 use lode_types::{Access, Level};
 
+use crate::driver::used_levels;
 use crate::memory::{MOST_BYTES_PER_BLOCK, modes};
 
 /// How often each block comes.
@@ -45,7 +46,7 @@ fn excess(settings: &Settings, quota: Quota, blocks: u64, stream: Stream) -> Opt
 }
 
 fn quota_of(info: &SchemeInfo, dram: u32, ssd: u32) -> Quota {
-    info.part_of(Quota::new(dram, ssd).with(Level::ReadSsd, ssd))
+    used_levels(info, Quota::new(dram, ssd).with(Level::ReadSsd, ssd))
 }
 
 /// Each setting that is a number at its largest, so that one that says how many blocks are remembered cannot be missed, whatever
@@ -147,7 +148,7 @@ fn many_small_vms_are_not_taken_for_large_ones() {
         let name = info.name;
         assert!(
             (taken..=MOST_TOO_HIGH * taken).contains(&estimate),
-            "{name}: {estimate} bytes estimated, and {taken} taken; see its `taking` in the registry"
+            "{name}: {estimate} bytes estimated, and {taken} taken; see its `footprint`"
         );
     }
 }

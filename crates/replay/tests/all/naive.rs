@@ -303,12 +303,17 @@ fn ways_of(info: &SchemeInfo) -> Vec<Settings> {
     values.iter().map(with).collect()
 }
 
+/// Of what there is, the levels that the scheme uses.
+fn used_levels(info: &SchemeInfo, physical: Quota) -> Quota {
+    physical.map(|level, blocks| if info.levels.contains(&level) { blocks } else { 0 })
+}
+
 /// Any scheme of the registry that need not know what comes, with any levels; the read SSD may be smaller than the other one.
 fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
     let blind: Vec<&SchemeInfo> = all_schemes().iter().filter(|info| !info.needs_future).collect();
     (proptest::sample::select(blind), 1u32..40, 1u32..80).prop_flat_map(|(info, dram, ssd)| {
         let physical = Quota::new(dram, ssd).with(Level::ReadSsd, dram + 20);
-        (proptest::sample::select(ways_of(info)), Just(info.part_of(physical)))
+        (proptest::sample::select(ways_of(info)), Just(used_levels(info, physical)))
     })
 }
 

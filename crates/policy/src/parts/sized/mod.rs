@@ -15,6 +15,7 @@ use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
 use crate::settings::{SIZING, SettingInfo, Settings};
+use crate::tracked::Footprint;
 
 /// The settings of those that measure reuse distances.
 pub(crate) static HISTORY: &[SettingInfo] = &[
@@ -31,6 +32,11 @@ pub(crate) static HISTORY: &[SettingInfo] = &[
         )
         .source("ours: no distance beyond the level's size can change a share"),
 ];
+
+/// What the tables of those take.
+pub(crate) const FOOTPRINT: Footprint = Footprint::new(16 << 10, 96)
+    .with_sets(16)
+    .remembering(|settings, _, physical| track_limit(settings, physical).into());
 
 /// Blocks whose history is kept.
 fn track_limit(settings: &Settings, physical: Quota) -> u32 {
@@ -176,25 +182,11 @@ impl<M: Measure> Scheme for Measured<M> {
         }
     }
 
-    fn cleaned(&mut self, block: BlockNo) {
-        self.level.cleaned(block);
-    }
-
-    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        self.level.restore(block, dirty)
-    }
-
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.level.resize(quota, &mut Watched { measure: &mut self.measure, sink });
     }
 
-    fn quota(&self) -> Quota {
-        self.level.quota()
-    }
-
-    fn resident_blocks(&self, level: Level) -> u32 {
-        self.level.resident_blocks(level)
-    }
+    forward_to_level!(state);
 
     fn sizing(&mut self) -> Option<&mut dyn Sizing> {
         if self.sizing { Some(self) } else { None }

@@ -148,7 +148,6 @@ pub(super) struct Config {
     pub(super) chained: bool,
     pub(super) ro_ignore_writes: bool,
     pub(super) measures_demand: bool,
-    track_blocks: u32,
     settings: Settings,
 }
 
@@ -174,7 +173,6 @@ impl Config {
             chained: settings.is_on("chained"),
             ro_ignore_writes: settings.is_on("ro_ignore_writes"),
             measures_demand: settings.is_on("sizing"),
-            track_blocks: settings.integer("track_blocks") as u32,
             settings: settings.clone(),
         }
     }
@@ -192,19 +190,19 @@ impl Config {
     pub(super) fn promotes(&self) -> bool {
         self.mode != Mode::Npe
     }
+}
 
-    /// Blocks whose history is kept.
-    pub(super) fn track_limit(&self, physical: Quota) -> u32 {
-        const SMALLEST: u64 = 65_536;
-        const TIMES_PHYSICAL: u64 = 4;
-        const LEAST_TIMES_PHYSICAL: u64 = 2;
-        const LARGEST: u64 = 1 << 30;
-        let physical = u64::from(physical.dram_blocks) + u64::from(physical.ssd_blocks);
-        let blocks = match self.track_blocks {
-            0 => SMALLEST + TIMES_PHYSICAL * physical,
-            // With half of the records outside both levels, one that may go is soon found.
-            blocks => u64::from(blocks).max(LEAST_TIMES_PHYSICAL * physical),
-        };
-        blocks.min(LARGEST) as u32
-    }
+/// Blocks whose history is kept.
+pub(super) fn track_limit(settings: &Settings, physical: Quota) -> u32 {
+    const SMALLEST: u64 = 65_536;
+    const TIMES_PHYSICAL: u64 = 4;
+    const LEAST_TIMES_PHYSICAL: u64 = 2;
+    const LARGEST: u64 = 1 << 30;
+    let physical = u64::from(physical.dram_blocks) + u64::from(physical.ssd_blocks);
+    let blocks = match settings.integer("track_blocks") {
+        0 => SMALLEST + TIMES_PHYSICAL * physical,
+        // With half of the records outside both levels, one that may go is soon found.
+        blocks => blocks.max(LEAST_TIMES_PHYSICAL * physical),
+    };
+    blocks.min(LARGEST) as u32
 }

@@ -20,9 +20,7 @@ mod worst;
 
 use lode_types::{Access, BlockNo, Direction, Level};
 
-use config::{TABLES, check_alone, host_interval};
-
-use self::config::{Config, Mode};
+use self::config::{Config, Mode, TABLES, check_alone, host_interval, track_limit};
 use self::pod::Pods;
 use self::popularity::Popularity;
 use self::records::LAST_NUMBER;
@@ -39,19 +37,22 @@ use crate::settings::Settings;
 use crate::tracked::Footprint;
 
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "etica",
-    "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance; in its full \
-     modes promotion and eviction by popularity",
-    "ETICA",
-    TABLES,
-    |settings, physical, quota| AnyScheme::Etica(Box::new(Etica::new(settings, physical, quota))),
-)
-.taking(Footprint::new(88 << 10, 96).with_sets(128))
-.on(&[Level::Dram, Level::Ssd])
-.with_variants(&["promotion_clock", "evict", "popularity", "window"])
-.checked_alone(check_alone)
-.by_host(host_interval);
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "etica",
+    about: "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance; in its \
+            full modes promotion and eviction by popularity",
+    source: "ETICA",
+    tables: TABLES,
+    build: |settings, physical, quota| AnyScheme::Etica(Box::new(Etica::new(settings, physical, quota))),
+    footprint: Footprint::new(88 << 10, 96)
+        .with_sets(128)
+        .remembering(|settings, _, physical| track_limit(settings, physical).into()),
+    levels: &[Level::Dram, Level::Ssd],
+    variants: &["promotion_clock", "evict", "popularity", "window"],
+    alone: check_alone,
+    host_interval,
+    ..SchemeInfo::PLAIN
+};
 
 /// Blocks whose history the processor's caches keep near by themselves: following their links ahead of time would cost more
 /// than it brings. Measured, see `docs/performance/2026-11-22.md`.
@@ -80,7 +81,7 @@ impl Etica {
     /// the VM may ever get and so the history worth keeping.
     pub fn new(settings: &Settings, physical: Quota, quota: Quota) -> Etica {
         let config = Config::new(settings);
-        let limit = config.track_limit(physical);
+        let limit = track_limit(settings, physical);
         Etica {
             table: Table::new(limit),
             dram: SetLists::new(config.geometry(quota.dram_blocks)),

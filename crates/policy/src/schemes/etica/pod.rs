@@ -8,6 +8,7 @@ use lode_reuse::timeline::{NEVER, Timeline};
 
 use super::config::{Config, PopularityOf};
 use super::records::{Record, Records};
+use crate::growth;
 use crate::parts::distance_log::DistanceLog;
 use crate::scheme::{LevelDemand, Points};
 
@@ -188,10 +189,8 @@ impl Pods {
 
 impl WbStream {
     fn touch(&mut self, id: u32) -> Option<u32> {
+        growth::extend_to(&mut self.positions, id, NEVER);
         let id = id as usize;
-        if self.positions.len() <= id {
-            self.positions.resize(id + 1, NEVER);
-        }
         let previous = self.positions[id];
         if self.line.is_live(previous) {
             let (distance, position) = self.line.revisit(previous);

@@ -89,7 +89,7 @@ impl SsdSets {
     /// The block with the lowest standing; none when the set is empty.
     fn least_of_all(&self, set: u32, records: &Records) -> Option<Victim> {
         let standing = |slot: Slot| records[self.lists.value(slot) as usize].standing();
-        let blocks = self.lists.from_oldest(set).map(|slot| Victim { slot, standing: standing(slot) });
+        let blocks = self.lists.oldest_first(set).map(|slot| Victim { slot, standing: standing(slot) });
         blocks.min_by_key(|victim| victim.standing)
     }
 
@@ -159,7 +159,7 @@ impl SsdSets {
             Some(heap) => {
                 heap.top().into_iter().chain(heap.below_top()).for_each(|next| records.prefetch(next.id));
             }
-            None => self.lists.from_oldest(set).for_each(|slot| records.prefetch(self.lists.value(slot))),
+            None => self.lists.oldest_first(set).for_each(|slot| records.prefetch(self.lists.value(slot))),
         }
     }
 
@@ -185,7 +185,7 @@ impl SsdSets {
     pub(super) fn fill_heaps(&mut self, records: &Records) {
         self.provide_heaps();
         for set in 0..self.heaps.len() as u32 {
-            let ids: Vec<u32> = self.lists.from_oldest(set).map(|slot| self.lists.value(slot)).collect();
+            let ids: Vec<u32> = self.lists.oldest_first(set).map(|slot| self.lists.value(slot)).collect();
             for id in ids {
                 self.push(set, &records[id as usize], id);
             }

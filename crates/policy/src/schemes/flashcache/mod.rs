@@ -14,6 +14,7 @@ use self::dirty_lists::DirtyLists;
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Clock;
 use crate::lists::SetLists;
+use crate::needs::Adjacency;
 use crate::parts::cut_off::{Cleaner, CutOff, When};
 use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::parts::streams::Streams;
@@ -57,20 +58,18 @@ static SKIPPING: &[SettingInfo] = &[SettingInfo::integer("skip_seq_blocks", "0",
     .about("blocks of a sequential stream that are cached, the rest is not; 0: all")
     .source("flashcache: skip_seq_thresh_kb, 0; it recommends 1024 KiB to begin with")];
 
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, CLEANING, SKIPPING];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "flashcache",
-    "one SSD level of sets in which only clean blocks give way, and dirty ones are written back when they are many \
-     or idle",
-    "flashcache, its administrator's guide",
-    TABLES,
-    |settings, _, quota| {
-        AnyScheme::Flashcache(Box::new(Flashcache::new(settings, quota)))
-    },
-)
-.taking(Footprint::new(LEAN, 64).with_sets(256));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "flashcache",
+    about: "one SSD level of sets in which only clean blocks give way, and dirty ones are written back when \
+            they are many or idle",
+    source: "flashcache, its administrator's guide",
+    tables: &[mapping::SETTINGS, ssd_level::SETTINGS, CLEANING, SKIPPING],
+    build: |settings, _, quota| AnyScheme::Flashcache(Box::new(Flashcache::new(settings, quota))),
+    footprint: Footprint::new(LEAN, 64).with_sets(256),
+    adjacency: Some(Adjacency { key: "skip_seq_blocks", off: "0", what: "sequential streams" }),
+    ..SchemeInfo::PLAIN
+};
 
 /// Streams that flashcache follows at once.
 const STREAMS: usize = 32;
@@ -145,7 +144,7 @@ impl CleanedSets {
         }
         let victim = match &self.clean_runs {
             Some(runs) => runs.oldest_clean(set, &self.lists),
-            None => self.lists.from_oldest(set).find(|&slot| !self.lists.flag(slot)),
+            None => self.lists.oldest_first(set).find(|&slot| !self.lists.flag(slot)),
         }?;
         if !self.by_use {
             self.lists.rotate(set, victim);

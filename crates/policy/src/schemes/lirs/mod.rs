@@ -15,7 +15,7 @@ use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
-use crate::tracked::Footprint;
+use crate::tracked::{Footprint, percent_of};
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
@@ -30,18 +30,18 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .source("libcachesim: twice the cache; Jiang and Zhang set no bound"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "lirs",
-    "one SSD level for the blocks with the shortest time between their last two accesses, and a small queue \
-     for all others",
-    "Jiang and Zhang, SIGMETRICS 2002",
-    TABLES,
-    |settings, _, quota| AnyScheme::Lirs(Lirs::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "lirs",
+    about: "one SSD level for the blocks with the shortest time between their last two accesses, and a \
+            small queue for all others",
+    source: "Jiang and Zhang, SIGMETRICS 2002",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::Lirs(Lirs::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "stack_percent")),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under LIRS.
 pub type Lirs = SsdLevel<QueueLevel<Recencies, QUEUES>>;

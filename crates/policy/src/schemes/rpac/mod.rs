@@ -19,9 +19,11 @@ use self::regions::{MOST_DEPTH, MOST_REGION_BLOCKS, NEVER, Parameters, Part, Pla
 use crate::effect::{Effect, Sink, Slot};
 use crate::geometry::Geometry;
 use crate::lists::SetLists;
+use crate::needs::Adjacency;
 use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::parts::{mapping, sets};
 use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
@@ -73,32 +75,32 @@ static SIMULATOR: &[SettingInfo] =
 static PROTOTYPE: &[SettingInfo] =
     &settings(World { region_blocks: "40960", decay_interval: "600", factor: "1.5" });
 
-/// Of `rpac`: the paper's simulator with Webvm.
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, SIMULATOR];
-
-/// Of `rpac-prototype`: the paper's prototype with Webproxy.
-static PROTOTYPE_TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, PROTOTYPE];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "rpac",
-    "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular region, \
-     or stays outside",
-    "RPAC (Ye et al.)",
-    TABLES,
-    |settings, _, quota| AnyScheme::Rpac(Box::new(Rpac::new(settings, quota))),
-)
-.taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts());
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "rpac",
+    about: "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular \
+            region, or stays outside",
+    source: "RPAC (Ye et al.)",
+    tables: &[mapping::SETTINGS, ssd_level::SETTINGS, SIMULATOR],
+    build: |settings, _, quota| AnyScheme::Rpac(Box::new(Rpac::new(settings, quota))),
+    footprint: Footprint::new(13 << 10, 96).with_sets(256).remembering(remembered),
+    adjacency: Some(Adjacency { key: "region_blocks", off: "1", what: "regions of several blocks" }),
+    ..SchemeInfo::PLAIN
+};
 
 /// The same with the prototype's parameters.
-pub(crate) const PROTOTYPE_INFO: SchemeInfo = SchemeInfo::new(
-    "rpac-prototype",
-    "rpac with the parameters of its paper's prototype: large regions whose popularity is short-lived",
-    "RPAC (Ye et al.)",
-    PROTOTYPE_TABLES,
-    |settings, _, quota| AnyScheme::Rpac(Box::new(Rpac::new(settings, quota))),
-)
-.taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts());
+pub(crate) const PROTOTYPE_INFO: SchemeInfo = SchemeInfo {
+    name: "rpac-prototype",
+    about: "rpac with the parameters of its paper's prototype: large regions whose popularity is \
+            short-lived",
+    tables: &[mapping::SETTINGS, ssd_level::SETTINGS, PROTOTYPE],
+    ..INFO
+};
+
+/// Regions keep what came since they last decayed.
+fn remembered(settings: &Settings, share_blocks: u64, _: Quota) -> u64 {
+    settings.integer("decay_interval").saturating_add(share_blocks)
+}
 
 /// One VM's SSD level under RPAC.
 pub type Rpac = SsdLevel<RegionSets>;
@@ -177,7 +179,7 @@ impl RegionSets {
             }
         };
         if arrivals.is_empty() {
-            return lists.from_oldest(set).find(gives_way);
+            return lists.oldest_first(set).find(gives_way);
         }
         // Often enough the oldest does.
         let oldest = lists.oldest(set).filter(&mut gives_way);
@@ -406,7 +408,7 @@ impl Replacement for RegionSets {
             self.arrivals = arrivals;
             self.parts = self.parts.take().map(|_| PartLists::default());
             for set in 0..self.arrivals.len() as u32 {
-                let slots: Vec<Slot> = self.lists.from_oldest(set).collect();
+                let slots: Vec<Slot> = self.lists.oldest_first(set).collect();
                 // Nothing is less popular than that: a search finds out.
                 slots.into_iter().for_each(|slot| self.arrive(set, slot, 0));
             }

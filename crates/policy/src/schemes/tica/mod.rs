@@ -20,7 +20,7 @@ use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::scheme::{Mirroring, Mirrors, Scheme};
 use crate::settings::Settings;
-use crate::tracked::Footprint;
+use crate::tracked::{Footprint, percent_of};
 use choice::Policy;
 use config::{Adaptive, COPY_PARTS, Config};
 use partition::Partition;
@@ -32,44 +32,43 @@ use config::{ADAPTIVE_TABLES, TABLES};
 const LEAST: Quota = Quota::new(2, 1).with(Level::ReadSsd, 1);
 
 /// The endurance-friendly policy.
-pub(crate) const EF_INFO: SchemeInfo = SchemeInfo::new(
-    "tica-ef",
-    "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves DRAM is \
-     dropped, which spares the SSDs",
-    "TICA (Salkhordeh et al.)",
-    TABLES,
-    |settings, _, quota| AnyScheme::Tica(Box::new(Tica::fixed(settings, quota, Policy::EnduranceFriendly))),
-)
-.taking(Footprint::new(2 * LEAN, 96))
-.on(&Level::ALL)
-.needing(LEAST);
+pub(crate) const EF_INFO: SchemeInfo = SchemeInfo {
+    name: "tica-ef",
+    about: "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves \
+            DRAM is dropped, which spares the SSDs",
+    source: "TICA (Salkhordeh et al.)",
+    tables: TABLES,
+    build: |settings, _, quota| {
+        AnyScheme::Tica(Box::new(Tica::fixed(settings, quota, Policy::EnduranceFriendly)))
+    },
+    footprint: Footprint::new(2 * LEAN, 96),
+    levels: &Level::ALL,
+    least: LEAST,
+    ..SchemeInfo::PLAIN
+};
 
 /// The policy that writes to the endurance disk.
-pub(crate) const WED_INFO: SchemeInfo = SchemeInfo::new(
-    "tica-wed",
-    "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
-    "TICA (Salkhordeh et al.)",
-    TABLES,
-    |settings, _, quota| {
+pub(crate) const WED_INFO: SchemeInfo = SchemeInfo {
+    name: "tica-wed",
+    about: "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
+    build: |settings, _, quota| {
         AnyScheme::Tica(Box::new(Tica::fixed(settings, quota, Policy::WriteToEnduranceDisk)))
     },
-)
-.taking(Footprint::new(2 * LEAN, 96))
-.on(&Level::ALL)
-.needing(LEAST);
+    ..EF_INFO
+};
 
 /// The one of the two that fits.
-pub(crate) const ADAPTIVE_INFO: SchemeInfo = SchemeInfo::new(
-    "tica-adaptive",
-    "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what nobody uses",
-    "TICA (Salkhordeh et al.)",
-    ADAPTIVE_TABLES,
-    |settings, _, quota| AnyScheme::Tica(Box::new(Tica::adaptive(settings, quota))),
-)
-.taking(Footprint::new(2 * LEAN, 96))
-.on(&Level::ALL)
-.with_variants(&["identifier", "state_machine"])
-.needing(LEAST);
+pub(crate) const ADAPTIVE_INFO: SchemeInfo = SchemeInfo {
+    name: "tica-adaptive",
+    about: "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what \
+            nobody uses",
+    tables: ADAPTIVE_TABLES,
+    build: |settings, _, quota| AnyScheme::Tica(Box::new(Tica::adaptive(settings, quota))),
+    footprint: Footprint::new(2 * LEAN, 96)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "evicted_percent")),
+    variants: &["identifier", "state_machine"],
+    ..EF_INFO
+};
 
 /// Who decides what happens to blocks that leave the read partition.
 #[derive(Debug)]

@@ -104,17 +104,7 @@ impl Table {
     /// A record for a block that is not known; it has no slot and is in no list.
     #[inline]
     pub(super) fn insert(&mut self, hash: u32, block: BlockNo) -> Id {
-        let record = Record::new(block, List::None);
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.records[id as usize] = record;
-                id
-            }
-            None => {
-                growth::push(&mut self.records, record);
-                (self.records.len() - 1) as Id
-            }
-        };
+        let id = growth::occupy(&mut self.records, &mut self.free, Record::new(block, List::None));
         self.index.insert(hash, id);
         id
     }

@@ -38,18 +38,17 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .source("Einziger et al."),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "w-tinylfu",
-    "one SSD level with a small window for newcomers and a main part that lets in only who was accessed \
-     more often than who would leave",
-    "Einziger, Friedman and Manes, ACM TOS 13(4), 2017",
-    TABLES,
-    |settings, _, quota| AnyScheme::WTinyLfu(WTinyLfu::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 80));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "w-tinylfu",
+    about: "one SSD level with a small window for newcomers and a main part that lets in only who was \
+            accessed more often than who would leave",
+    source: "Einziger, Friedman and Manes, ACM TOS 13(4), 2017",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::WTinyLfu(WTinyLfu::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 80),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under W-TinyLFU.
 pub type WTinyLfu = SsdLevel<QueueLevel<Contest, 3>>;
