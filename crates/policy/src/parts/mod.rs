@@ -1,7 +1,8 @@
 //! What several schemes are made of: levels, queues, logs of distances. A part must not know which scheme it is in.
 
 /// The methods of [`crate::Scheme`] that a scheme leaves to its field `level`, which is another scheme or has methods of these
-/// names. What is left to write are the decisions that it makes itself.
+/// names. What is left to write are the decisions that it makes itself, with `memory` without its own memory. With `state`
+/// they are only those that decide nothing.
 macro_rules! forward_to_level {
     () => {
         #[inline]
