@@ -251,7 +251,7 @@ impl Engine {
             flight.queue.push_back(BlockOp::Hold);
             flight.stage = Stage::Held;
         }
-        let slots = self.front.scheme.slots(block);
+        let slots = self.front.scheme.mirroring().map_or([None; Level::COUNT], |scheme| scheme.slots(block));
         for level in Level::ALL {
             if let Some(slot) =
                 slots[level.index()].filter(|&slot| self.levels.block_in(level, slot) == Some(block))

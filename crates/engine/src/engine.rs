@@ -223,7 +223,7 @@ impl Engine {
             dram_blocks: scheme.resident_blocks(Level::Dram),
             ssd_blocks: scheme.resident_blocks(Level::Ssd),
             read_ssd_blocks: scheme.resident_blocks(Level::ReadSsd),
-            unmirrored_blocks: scheme.mirrors().map_or(0, |mirrors| mirrors.missing_blocks),
+            unmirrored_blocks: scheme.mirroring().map_or(0, |scheme| scheme.mirrors().missing_blocks),
             dirty_blocks: levels.dirty_blocks(),
             write_backs_waiting: disk.destage.waiting() + flights.kept() as u32,
             promotions_waiting: self.copies.waiting(),
@@ -292,7 +292,7 @@ impl Tenant for Engine {
     }
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        self.front.scheme.demand(points)
+        self.front.scheme.sizing().map(|sizing| sizing.demand(points))
     }
 
     fn resize(&mut self, quota: Quota) {

@@ -17,9 +17,9 @@
 //! This part knows which writes may be issued again, and asks the hooks; it must not know who waits and why, nor blocks in
 //! flight.
 
-use lode_policy::AnyScheme;
 use lode_policy::request_oriented::{Admission, Completion, Consequence, Device, Verdict, WriteId};
 use lode_policy::schemes::request_oriented::WAITED_FOR;
+use lode_policy::{AnyScheme, Scheme};
 use lode_store::Place;
 use lode_types::{Access, BlockNo};
 use slab::Slab;

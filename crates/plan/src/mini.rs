@@ -13,8 +13,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use lode_policy::{
-    AnyScheme, Arrival, Counters, Effect, Hint, Quota, RequestSource, Scheme, SchemeInfo, Settings, Sink,
-    Watcher, build,
+    AccessSink, AnyScheme, Counters, Effect, PrefetchHint, PrefetchedAccess, Quota, RequestSource, Scheme,
+    SchemeInfo, Settings, Sink, build,
 };
 use lode_replay::{MAX_LEVEL_BLOCKS, ReplayError};
 use lode_reuse::{LEAST_BLOCKS, ReuseError, Sample};
@@ -183,7 +183,7 @@ impl Sink for Counted {
     }
 }
 
-impl Watcher for Counted {
+impl AccessSink for Counted {
     #[inline]
     fn begin_access(&mut self, access: &Access) {
         self.0.access(access);
@@ -294,15 +294,15 @@ impl MiniFollower {
 
 /// Simulates accesses; gives their number.
 fn simulate(sims: &mut [Sim], accesses: impl Iterator<Item = BlockAccess>) -> u64 {
-    let arrival = |(op, block)| {
+    let prefetched = |(op, block)| {
         let access = Access { block, op, partial: false, origin: Origin::UNKNOWN };
-        Arrival { access, hint: Hint::new(block), now_ns: 0, last: true }
+        PrefetchedAccess { access, hint: PrefetchHint::new(block), now_ns: 0, last: true }
     };
-    let arrivals: Vec<Arrival> = accesses.map(arrival).collect();
+    let accesses: Vec<PrefetchedAccess> = accesses.map(prefetched).collect();
     for (scheme, counted) in sims {
-        scheme.decide_all(arrivals.iter(), counted);
+        scheme.access_batch(accesses.iter(), counted);
     }
-    arrivals.len() as u64
+    accesses.len() as u64
 }
 
 impl Follower for MiniFollower {

@@ -136,9 +136,9 @@ pub trait Sink {
 
 /// Ignores every effect, for callers that only want a scheme's state to move.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nothing;
+pub struct NullSink;
 
-impl Sink for Nothing {
+impl Sink for NullSink {
     fn effect(&mut self, _: Effect) {}
 }
 

@@ -27,3 +27,22 @@ pub(crate) fn push_up_to<T>(to: &mut Vec<T>, value: T, most: usize) {
     }
     to.push(value);
 }
+
+/// Puts `value` into a free entry, or appends it. Says where.
+#[inline]
+pub(crate) fn occupy<T>(entries: &mut Vec<T>, free: &mut Vec<u32>, value: T) -> u32 {
+    let Some(at) = free.pop() else {
+        push(entries, value);
+        return entries.len() as u32 - 1;
+    };
+    entries[at as usize] = value;
+    at
+}
+
+/// Appends as many of `value` as it takes until there is an entry `at`.
+#[inline]
+pub(crate) fn extend_to<T: Copy>(to: &mut Vec<T>, at: u32, value: T) {
+    while to.len() <= at as usize {
+        push(to, value);
+    }
+}

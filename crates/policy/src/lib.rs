@@ -18,6 +18,8 @@ mod interval;
 mod lists;
 mod needs;
 #[macro_use]
+mod prefetch;
+#[macro_use]
 mod parts;
 mod quota;
 mod registry;
@@ -29,15 +31,15 @@ mod sizer;
 mod tracked;
 
 pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts, SsdWrites};
-pub use effect::{CopyReason, CopySource, Effect, Nothing, Sink, Slot};
+pub use effect::{CopyReason, CopySource, Effect, NullSink, Sink, Slot};
 pub use foresight::{Foresight, ForesightBuilder};
 pub use geometry::{Geometry, MapKind};
 pub use interval::Since;
-pub use lists::SetLists;
 pub use needs::RequestSource;
+pub use prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, build_foreseeing, schemes as all_schemes};
-pub use scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
+pub use scheme::{AccessSink, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED};
 pub use sizer::{Sizer, Tenant};
 pub use tracked::{most_memory_bytes, most_memory_bytes_of_all};

@@ -41,7 +41,7 @@ const EMPTY: Ends = Ends { front: END, back: END, len: 0 };
 /// `T` is what the caller wants to find in a slot. Each slot also carries one flag bit (dirty). The
 /// caller passes the set with every call, because it knows the block and this module does not.
 #[derive(Debug)]
-pub struct SetLists<T> {
+pub(crate) struct SetLists<T> {
     nodes: Vec<Node<T>>,
     sets: Vec<Ends>,
     free: Vec<Slot>,
@@ -50,117 +50,109 @@ pub struct SetLists<T> {
 }
 
 impl<T: Copy> SetLists<T> {
-    /// Most slots a level can have; links are 31 bits wide.
-    pub const MAX_SLOTS: u32 = END;
-
     /// Empty lists for these sets.
-    pub fn new(geometry: Geometry) -> SetLists<T> {
+    pub(crate) fn new(geometry: Geometry) -> SetLists<T> {
         let sets = vec![EMPTY; geometry.sets() as usize];
         SetLists { nodes: Vec::new(), sets, free: Vec::new(), geometry, len: 0 }
     }
 
     /// The sets in force.
-    pub fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
     /// Occupied slots.
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.len
-    }
-
-    /// Whether no slot is occupied.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Whether `set` holds as many blocks as it may, or more.
     #[inline]
-    pub fn is_full(&self, set: u32) -> bool {
+    pub(crate) fn is_full(&self, set: u32) -> bool {
         self.sets[set as usize].len >= self.geometry.ways(set)
     }
 
     /// Occupied slots of `set`.
-    pub fn len_of(&self, set: u32) -> u32 {
+    pub(crate) fn len_of(&self, set: u32) -> u32 {
         self.sets[set as usize].len
     }
 
     /// The oldest slot of `set` if the set holds more than it may.
     #[inline]
-    pub fn surplus(&self, set: u32) -> Option<Slot> {
+    pub(crate) fn surplus(&self, set: u32) -> Option<Slot> {
         self.oldest(set).filter(|_| self.len_of(set) > self.geometry.ways(set))
     }
 
     /// Whether `set` may never hold a block.
     #[inline]
-    pub fn is_closed(&self, set: u32) -> bool {
+    pub(crate) fn is_closed(&self, set: u32) -> bool {
         self.geometry.ways(set) == 0
     }
 
     /// The caller's value in an occupied slot.
     #[inline]
-    pub fn value(&self, slot: Slot) -> T {
+    pub(crate) fn value(&self, slot: Slot) -> T {
         self.nodes[slot as usize].value
     }
 
     /// The caller's values in all occupied slots.
-    pub fn values(&self) -> impl Iterator<Item = T> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = T> {
         self.nodes.iter().filter(|node| node.newer != FREE).map(|node| node.value)
     }
 
     /// The caller's values in all slots, also in those that are not occupied any more.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|node| &mut node.value)
     }
 
     /// Changes the caller's value in an occupied slot.
     #[inline]
-    pub fn value_mut(&mut self, slot: Slot) -> &mut T {
+    pub(crate) fn value_mut(&mut self, slot: Slot) -> &mut T {
         &mut self.nodes[slot as usize].value
     }
 
     /// The caller's value in a slot that need not be occupied, nor exist.
     #[inline]
-    pub fn value_if_occupied(&self, slot: Slot) -> Option<T> {
+    pub(crate) fn value_if_occupied(&self, slot: Slot) -> Option<T> {
         self.nodes.get(slot as usize).filter(|node| node.newer != FREE).map(|node| node.value)
     }
 
     /// The slot's flag.
     #[inline]
-    pub fn flag(&self, slot: Slot) -> bool {
+    pub(crate) fn flag(&self, slot: Slot) -> bool {
         self.nodes[slot as usize].older & FLAG != 0
     }
 
     /// Sets or clears the slot's flag.
     #[inline]
-    pub fn set_flag(&mut self, slot: Slot, on: bool) {
+    pub(crate) fn set_flag(&mut self, slot: Slot, on: bool) {
         let older = &mut self.nodes[slot as usize].older;
         *older = (*older & !FLAG) | (u32::from(on) * FLAG);
     }
 
     /// The oldest slot of `set`.
     #[inline]
-    pub fn oldest(&self, set: u32) -> Option<Slot> {
+    pub(crate) fn oldest(&self, set: u32) -> Option<Slot> {
         let back = self.sets[set as usize].back;
         (back != END).then_some(back)
     }
 
     /// The slot after an occupied one in its set, towards the newest.
     #[inline]
-    pub fn newer(&self, slot: Slot) -> Option<Slot> {
+    pub(crate) fn newer(&self, slot: Slot) -> Option<Slot> {
         let newer = self.nodes[slot as usize].newer;
         (newer != END).then_some(newer)
     }
 
     /// The slot before an occupied one in its set, towards the oldest.
     #[inline]
-    pub fn older(&self, slot: Slot) -> Option<Slot> {
+    pub(crate) fn older(&self, slot: Slot) -> Option<Slot> {
         let older = self.nodes[slot as usize].older & !FLAG;
         (older != END).then_some(older)
     }
 
     /// Makes an occupied slot the oldest of `set`: those before it become the newest, in the order that they have.
-    pub fn rotate(&mut self, set: u32, slot: Slot) {
+    pub(crate) fn rotate(&mut self, set: u32, slot: Slot) {
         let Some(last) = self.older(slot) else { return };
         let ends = &mut self.sets[set as usize];
         let (front, back) =
@@ -173,7 +165,7 @@ impl<T: Copy> SetLists<T> {
 
     /// Moves an occupied slot to the front of its set.
     #[inline(always)]
-    pub fn touch(&mut self, set: u32, slot: Slot) {
+    pub(crate) fn touch(&mut self, set: u32, slot: Slot) {
         let ends = &mut self.sets[set as usize];
         let front = ends.front;
         if front == slot {
@@ -197,7 +189,7 @@ impl<T: Copy> SetLists<T> {
 
     /// Occupies a free slot at the front of `set`, with the flag clear. The caller has made room.
     #[inline]
-    pub fn insert(&mut self, set: u32, value: T) -> Slot {
+    pub(crate) fn insert(&mut self, set: u32, value: T) -> Slot {
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.nodes[slot as usize] = Node { newer: END, older: END, value };
@@ -205,7 +197,7 @@ impl<T: Copy> SetLists<T> {
             }
             None => {
                 let slot = self.nodes.len() as u32;
-                assert!(slot < Self::MAX_SLOTS, "a level has at most 2^31 - 1 slots");
+                assert!(slot < END, "links are 31 bits wide");
                 let most = self.geometry.blocks() as usize;
                 growth::push_up_to(&mut self.nodes, Node { newer: END, older: END, value }, most);
                 slot
@@ -219,7 +211,7 @@ impl<T: Copy> SetLists<T> {
     /// The oldest slot of `set` is given to another block, at the front, with the flag clear. Says the slot, its
     /// value and its flag before; `None` when the set is empty.
     #[inline]
-    pub fn replace_oldest(&mut self, set: u32, value: T) -> Option<(Slot, T, bool)> {
+    pub(crate) fn replace_oldest(&mut self, set: u32, value: T) -> Option<(Slot, T, bool)> {
         let slot = self.oldest(set)?;
         self.touch(set, slot);
         let node = &mut self.nodes[slot as usize];
@@ -230,7 +222,7 @@ impl<T: Copy> SetLists<T> {
 
     /// Frees an occupied slot.
     #[inline]
-    pub fn remove(&mut self, set: u32, slot: Slot) {
+    pub(crate) fn remove(&mut self, set: u32, slot: Slot) {
         self.unlink(set, slot);
         self.nodes[slot as usize].newer = FREE;
         self.free.push(slot);
@@ -239,20 +231,20 @@ impl<T: Copy> SetLists<T> {
 
     /// Brings a slot's links nearer to the processor.
     #[inline]
-    pub fn prefetch(&self, slot: Slot) {
+    pub(crate) fn prefetch(&self, slot: Slot) {
         lode_reuse::prefetch::prefetch_slice(&self.nodes, slot as usize);
     }
 
     /// The slot that gives way when a block enters `set`: the oldest, or some number that is no slot.
     #[inline]
-    pub fn next_to_leave(&self, set: u32) -> Slot {
+    pub(crate) fn next_to_leave(&self, set: u32) -> Slot {
         self.sets[set as usize].back
     }
 
     /// Brings the slots on both sides of `slot` nearer and says the caller's value in it; `slot` itself should have
     /// been prefetched. It need not be occupied.
     #[inline]
-    pub fn prefetch_neighbours(&self, slot: Slot) -> Option<T> {
+    pub(crate) fn prefetch_neighbours(&self, slot: Slot) -> Option<T> {
         let node = self.nodes.get(slot as usize)?;
         self.prefetch(node.newer);
         self.prefetch(node.older & !FLAG);
@@ -260,7 +252,7 @@ impl<T: Copy> SetLists<T> {
     }
 
     /// The slots of `set` from oldest to newest.
-    pub fn from_oldest(&self, set: u32) -> impl Iterator<Item = Slot> + '_ {
+    pub(crate) fn oldest_first(&self, set: u32) -> impl Iterator<Item = Slot> + '_ {
         let mut at = self.sets[set as usize].back;
         std::iter::from_fn(move || {
             let slot = (at != END).then_some(at)?;
@@ -273,7 +265,7 @@ impl<T: Copy> SetLists<T> {
     ///
     /// Where sets merge, the position within the old set, as a fraction of its length, stands for the
     /// age: the sets of one VM see like traffic, and no time stamps need to be kept for this rare event.
-    pub fn regroup(&mut self, geometry: Geometry, set_of: impl Fn(&T) -> u32) {
+    pub(crate) fn regroup(&mut self, geometry: Geometry, set_of: impl Fn(&T) -> u32) {
         let same_sets = geometry.sets() == self.geometry.sets();
         self.geometry = geometry;
         if same_sets {
@@ -282,7 +274,7 @@ impl<T: Copy> SetLists<T> {
         let mut by_age = Vec::with_capacity(self.len as usize);
         for set in 0..self.sets.len() as u32 {
             let len = f64::from(self.sets[set as usize].len);
-            by_age.extend(self.from_oldest(set).enumerate().map(|(i, slot)| (i as f64 / len, set, slot)));
+            by_age.extend(self.oldest_first(set).enumerate().map(|(i, slot)| (i as f64 / len, set, slot)));
         }
         by_age.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         self.sets.clear();
@@ -295,7 +287,7 @@ impl<T: Copy> SetLists<T> {
     }
 
     /// Bytes that the lists take.
-    pub fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<T>>()
             + self.sets.capacity() * size_of::<Ends>()
             + self.free.capacity() * size_of::<Slot>()
@@ -382,7 +374,7 @@ mod tests {
                     }
                 }
                 let got: Vec<_> =
-                    lists.from_oldest(set).map(|s| (lists.value(s), lists.flag(s))).collect();
+                    lists.oldest_first(set).map(|s| (lists.value(s), lists.flag(s))).collect();
                 let want: Vec<_> = plain.sets[set as usize].iter().rev().copied().collect();
                 prop_assert_eq!(got, want);
                 prop_assert_eq!(lists.len() as usize, slots.len());
@@ -398,12 +390,12 @@ mod tests {
                 lists.insert(lists.geometry().set_of(block), block);
             }
             let before: Vec<u64> = (0..lists.geometry().sets())
-                .flat_map(|s| lists.from_oldest(s).map(|x| lists.value(x)).collect::<Vec<_>>())
+                .flat_map(|s| lists.oldest_first(s).map(|x| lists.value(x)).collect::<Vec<_>>())
                 .collect();
             let geometry = lists.geometry().resized(next);
             lists.regroup(geometry, |&block| geometry.set_of(block));
             let after: Vec<u64> = (0..geometry.sets())
-                .flat_map(|s| lists.from_oldest(s).map(|x| lists.value(x)).collect::<Vec<_>>())
+                .flat_map(|s| lists.oldest_first(s).map(|x| lists.value(x)).collect::<Vec<_>>())
                 .collect();
             prop_assert_eq!(blocks.len(), after.len());
             prop_assert_eq!(blocks, after.iter().copied().collect());
@@ -411,7 +403,7 @@ mod tests {
                 // A split never changes the order of two blocks that shared a set.
                 let old = Geometry::new(8, MapKind::Modulo, 256);
                 for set in 0..geometry.sets() {
-                    let kept: Vec<u64> = lists.from_oldest(set).map(|x| lists.value(x)).collect();
+                    let kept: Vec<u64> = lists.oldest_first(set).map(|x| lists.value(x)).collect();
                     let was: Vec<u64> = before
                         .iter()
                         .copied()

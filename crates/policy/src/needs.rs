@@ -4,17 +4,19 @@
 use lode_types::{Level, OriginFields};
 
 use crate::quota::Quota;
-use crate::registry::{AnyScheme, SchemeInfo};
-use crate::schemes::request_oriented::WriteCache;
+use crate::registry::SchemeInfo;
 use crate::settings::{SettingError, Settings};
 
-/// What schemes decide by that lies in how blocks are beside each other: the setting, its value that turns it off, and what
-/// it is.
-const BESIDE_EACH_OTHER: [(&str, &str, &str); 3] = [
-    ("seq_policy", "never", "sequential streams"),
-    ("skip_seq_blocks", "0", "sequential streams"),
-    ("region_blocks", "1", "regions of several blocks"),
-];
+/// What a scheme decides by that lies in how blocks are beside each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Adjacency {
+    /// The setting that asks for it.
+    pub(crate) key: &'static str,
+    /// The setting's value with which it does not.
+    pub(crate) off: &'static str,
+    /// What it is.
+    pub(crate) what: &'static str,
+}
 
 /// Where a run's requests come from: what there is to do when they tell too little depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,13 +68,11 @@ impl SchemeInfo {
     /// # Errors
     /// [`SettingError::NotInSample`].
     pub fn check_sample(&self, settings: &Settings) -> Result<(), SettingError> {
-        let is_on =
-            |key: &str, without: &str| settings.values().any(|(known, v)| known == key && v != without);
-        match BESIDE_EACH_OTHER.into_iter().find(|(key, without, _)| is_on(key, without)) {
-            Some((key, without, what)) => {
-                Err(SettingError::NotInSample { scheme: self.name, what, key, without })
+        match self.adjacency {
+            Some(Adjacency { key, off, what }) if settings.text(key) != off => {
+                Err(SettingError::NotInSample { scheme: self.name, what, key, without: off })
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -82,11 +82,6 @@ impl SchemeInfo {
     /// [`SettingError::BeyondDisk`].
     pub fn check_disk(&self, settings: &Settings, disk_blocks: u64) -> Result<(), SettingError> {
         (self.disk)(settings, disk_blocks)
-    }
-
-    /// Of what there is, the levels that the scheme uses.
-    pub fn part_of(&self, physical: Quota) -> Quota {
-        physical.map(|level, blocks| if self.levels.contains(&level) { blocks } else { 0 })
     }
 
     /// Fewest blocks of a level with which the scheme can work.
@@ -116,25 +111,10 @@ impl SchemeInfo {
     /// # Errors
     /// [`SettingError::Levels`].
     pub fn check_levels(&self, physical: Quota) -> Result<(), SettingError> {
-        for level in Level::ALL {
-            if physical.of(level) > 0 && !self.levels.contains(&level) {
-                return Err(SettingError::Levels(format!(
-                    "Scheme '{}' does not use the {} level; leave its size away",
-                    self.name,
-                    level.name()
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl AnyScheme {
-    /// The scheme if it issues writes again that are on their way to the disk: then it needs a caller that calls its hooks.
-    pub fn reissuing(&mut self) -> Option<&mut WriteCache> {
-        match self {
-            AnyScheme::RequestOriented(cache) if cache.reissues() => Some(cache),
-            _ => None,
-        }
+        let is_unused = |level: &Level| physical.of(*level) > 0 && !self.levels.contains(level);
+        let Some(level) = Level::ALL.into_iter().find(is_unused) else { return Ok(()) };
+        let (scheme, name) = (self.name, level.name());
+        let message = format!("Scheme '{scheme}' does not use the {name} level; leave its size away");
+        Err(SettingError::Levels(message))
     }
 }

@@ -6,14 +6,11 @@ use lode_types::{Access, BlockNo, Level, OriginFields};
 use crate::effect::{Sink, Slot};
 use crate::foresight::Foresight;
 use crate::interval::Interval;
-use crate::needs::RequestSource;
+use crate::needs::{Adjacency, RequestSource};
+use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::scheme::{Arrival, Hint, LevelDemand, Mirrors, Points, Scheme, Watcher};
-use crate::schemes::{
-    arc, belady, centaur_like, eci_cache_like, etica, fast_cache_like, fifo, flashcache, l2arc_like, larc,
-    lirs, lru, mq, opencas_like, request_oriented, rpac, s_cave_like, s_rac_like, s3_fifo, sieve, tica,
-    two_q, ucache_like, vcacheshare_like, w_tinylfu,
-};
+use crate::scheme::{AccessSink, Mirroring, Reissuing, Scheme, Sizing};
+use crate::schemes::*;
 use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
 use crate::tracked::Footprint;
 
@@ -30,13 +27,16 @@ pub struct SchemeInfo {
     pub levels: &'static [Level],
     /// It decides by what comes next: only recorded streams can run it, by [`build_foreseeing`].
     pub needs_future: bool,
-    tables: &'static [&'static [SettingInfo]],
+    /// Its settings.
+    pub(crate) tables: &'static [&'static [SettingInfo]],
     /// Keys of settings that exist to reproduce other readings of the source; their defaults are the ones to use.
-    variants: &'static [&'static str],
+    pub(crate) variants: &'static [&'static str],
     /// What its tables take.
     pub(crate) footprint: Footprint,
     /// Fewest blocks of each level with which it can work.
     pub(crate) least: Quota,
+    /// What it decides by that lies in how blocks are beside each other.
+    pub(crate) adjacency: Option<Adjacency>,
     /// The host's interval, for whoever sees the requests of all VMs.
     pub(crate) host_interval: fn(&Settings) -> Option<Interval>,
     /// Refuses settings where one VM is seen by itself.
@@ -45,16 +45,12 @@ pub struct SchemeInfo {
     pub(crate) origins: fn(&Settings, OriginFields, RequestSource) -> Result<(), SettingError>,
     /// Refuses settings on a disk of so many blocks.
     pub(crate) disk: fn(&Settings, u64) -> Result<(), SettingError>,
-    build: Build,
+    /// Builds one from settings, what the host has, and the VM's first share.
+    pub(crate) build: fn(&Settings, Quota, Quota) -> AnyScheme,
 }
 
 /// What a few tables take once they hold anything.
 pub(crate) const LEAN: u64 = 4 << 10;
-/// That of reuse distances, besides.
-pub(crate) const MEASURED: u64 = 16 << 10;
-
-/// Builds a scheme from settings, what the host has, and the VM's first share.
-pub(crate) type Build = fn(&Settings, Quota, Quota) -> AnyScheme;
 
 /// Makes of the table of schemes the list of what is known of each, the type of any of them, and the way to call the one that
 /// it is.
@@ -116,73 +112,24 @@ pub fn schemes() -> &'static [SchemeInfo] {
 }
 
 impl SchemeInfo {
-    /// A scheme of one SSD level, with settings that are all meant to be used.
-    pub(crate) const fn new(
-        name: &'static str,
-        about: &'static str,
-        source: &'static str,
-        tables: &'static [&'static [SettingInfo]],
-        build: Build,
-    ) -> SchemeInfo {
-        SchemeInfo {
-            name,
-            about,
-            source,
-            levels: &[Level::Ssd],
-            needs_future: false,
-            tables,
-            variants: &[],
-            footprint: Footprint::LARGEST,
-            least: Quota::new(0, 0),
-            host_interval: |_| None,
-            alone: |_| Ok(()),
-            origins: |_, _, _| Ok(()),
-            disk: |_, _| Ok(()),
-            build,
-        }
-    }
-
-    pub(crate) const fn on(self, levels: &'static [Level]) -> SchemeInfo {
-        SchemeInfo { levels, ..self }
-    }
-
-    pub(crate) const fn with_variants(self, variants: &'static [&'static str]) -> SchemeInfo {
-        SchemeInfo { variants, ..self }
-    }
-
-    pub(crate) const fn taking(self, footprint: Footprint) -> SchemeInfo {
-        SchemeInfo { footprint, ..self }
-    }
-
-    pub(crate) const fn foreseeing(self) -> SchemeInfo {
-        SchemeInfo { needs_future: true, ..self }
-    }
-
-    pub(crate) const fn needing(self, least: Quota) -> SchemeInfo {
-        SchemeInfo { least, ..self }
-    }
-
-    pub(crate) const fn by_host(self, host_interval: fn(&Settings) -> Option<Interval>) -> SchemeInfo {
-        SchemeInfo { host_interval, ..self }
-    }
-
-    pub(crate) const fn checked_alone(self, alone: fn(&Settings) -> Result<(), SettingError>) -> SchemeInfo {
-        SchemeInfo { alone, ..self }
-    }
-
-    pub(crate) const fn checked_origins(
-        self,
-        origins: fn(&Settings, OriginFields, RequestSource) -> Result<(), SettingError>,
-    ) -> SchemeInfo {
-        SchemeInfo { origins, ..self }
-    }
-
-    pub(crate) const fn checked_disk(
-        self,
-        disk: fn(&Settings, u64) -> Result<(), SettingError>,
-    ) -> SchemeInfo {
-        SchemeInfo { disk, ..self }
-    }
+    /// A scheme of one SSD level that has yet to say who it is, with settings that are all meant to be used.
+    pub(crate) const PLAIN: SchemeInfo = SchemeInfo {
+        name: "",
+        about: "",
+        source: "",
+        levels: &[Level::Ssd],
+        needs_future: false,
+        tables: &[],
+        variants: &[],
+        footprint: Footprint::LARGEST,
+        least: Quota::new(0, 0),
+        adjacency: None,
+        host_interval: |_| None,
+        alone: |_| Ok(()),
+        origins: |_, _, _| Ok(()),
+        disk: |_, _| Ok(()),
+        build: |_, _, _| panic!("a scheme says how it is built"),
+    };
 
     /// The scheme of this name.
     pub fn find(name: &str) -> Result<&'static SchemeInfo, SettingError> {
@@ -224,9 +171,7 @@ pub fn build(settings: &Settings, physical: Quota, quota: Quota) -> AnyScheme {
 pub fn build_foreseeing(settings: &Settings, physical: Quota, quota: Quota, future: &Foresight) -> AnyScheme {
     let info = SchemeInfo::find(settings.scheme()).expect("settings come from a registered scheme");
     let mut scheme = (info.build)(settings, physical, quota);
-    if let AnyScheme::Belady(belady) = &mut scheme {
-        belady.foresee(future.clone());
-    }
+    scheme.foresee(future);
     scheme
 }
 
@@ -241,10 +186,44 @@ impl AnyScheme {
     }
 }
 
+impl Prefetch for AnyScheme {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        each!(self, scheme => scheme.prefetch_index(blocks))
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        each!(self, scheme => scheme.prefetch_entries(blocks))
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        each!(self, scheme => scheme.prefetch_neighbours(blocks))
+    }
+}
+
 impl Scheme for AnyScheme {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
-        each!(self, scheme => scheme.access_foreseen(access, hint, sink))
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        each!(self, scheme => scheme.access(access, sink))
+    }
+
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
+        each!(self, scheme => scheme.access_prefetched(access, hint, sink))
+    }
+
+    fn access_batch<'a, W: AccessSink>(
+        &mut self,
+        accesses: impl Iterator<Item = &'a PrefetchedAccess>,
+        sink: &mut W,
+    ) {
+        each!(self, scheme => scheme.access_batch(accesses, sink))
+    }
+
+    fn foresee(&mut self, future: &Foresight) {
+        each!(self, scheme => scheme.foresee(future))
     }
 
     #[inline]
@@ -254,10 +233,6 @@ impl Scheme for AnyScheme {
 
     fn end_host_interval<S: Sink>(&mut self, sink: &mut S) {
         each!(self, scheme => scheme.end_host_interval(sink))
-    }
-
-    fn decide_all<'a, W: Watcher>(&mut self, arrivals: impl Iterator<Item = &'a Arrival>, watcher: &mut W) {
-        each!(self, scheme => scheme.decide_all(arrivals, watcher))
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
@@ -288,39 +263,19 @@ impl Scheme for AnyScheme {
         each!(self, scheme => scheme.resident_blocks(level))
     }
 
-    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        each!(self, scheme => scheme.demand(points))
-    }
-
-    fn slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT] {
-        each!(self, scheme => scheme.slots(block))
-    }
-
-    fn mirrors(&self) -> Option<Mirrors> {
-        each!(self, scheme => scheme.mirrors())
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        each!(self, scheme => scheme.announce(block))
-    }
-
-    #[inline]
-    fn announce_all<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        each!(self, scheme => scheme.announce_all(blocks))
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        each!(self, scheme => scheme.locate(blocks))
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        each!(self, scheme => scheme.follow(blocks))
-    }
-
     fn memory_bytes(&self) -> usize {
         each!(self, scheme => scheme.memory_bytes())
+    }
+
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        each!(self, scheme => scheme.sizing())
+    }
+
+    fn mirroring(&self) -> Option<&dyn Mirroring> {
+        each!(self, scheme => scheme.mirroring())
+    }
+
+    fn reissuing(&mut self) -> Option<&mut dyn Reissuing> {
+        each!(self, scheme => scheme.reissuing())
     }
 }

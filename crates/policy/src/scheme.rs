@@ -1,10 +1,13 @@
 //! The interface between one VM's cache policy and whoever drives it.
 
-use lode_reuse::{BlockIndex, CurvePoint};
+use lode_reuse::CurvePoint;
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Sink, Slot};
+use crate::foresight::Foresight;
+use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
+use crate::request_oriented::{Admission, SubmittedWrite, Verdict, WriteId};
 
 /// What one VM could use of a level in the window that just ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,53 +66,9 @@ impl Mirrors {
     }
 }
 
-/// What looking ahead found out about a block. Whoever uses it checks it, because it may be out of date.
-#[derive(Clone, Copy, Debug)]
-pub struct Hint {
-    /// The block's hash in the scheme's index; never out of date once the block was announced.
-    pub(crate) hash: u32,
-    /// Where the scheme keeps the block.
-    pub(crate) place: u32,
-}
-
-impl Hint {
-    /// No place is known.
-    pub(crate) const NO_PLACE: u32 = BlockIndex::NO_ID;
-
-    /// Of a block that has yet to be announced.
-    pub const UNANNOUNCED: Hint = Hint { hash: 0, place: Hint::NO_PLACE };
-
-    /// Nothing is known of `block` yet but its hash.
-    #[inline]
-    pub fn new(block: BlockNo) -> Hint {
-        Hint { hash: BlockIndex::hash(block), place: Hint::NO_PLACE }
-    }
-
-    /// Nothing is known of `block` yet; what the index says of it is asked for.
-    #[inline]
-    pub(crate) fn announced(index: &BlockIndex, block: BlockNo) -> Hint {
-        let hint = Hint::new(block);
-        index.prefetch(hint.hash);
-        hint
-    }
-}
-
-/// One block access of a stream that is known some way ahead.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival {
-    /// What is accessed.
-    pub access: Access,
-    /// What the looks ahead found.
-    pub hint: Hint,
-    /// Time of its request on the caller's clock.
-    pub now_ns: u64,
-    /// It is its request's last.
-    pub last: bool,
-}
-
 /// Takes effects, and hears to which access and request they belong. An access's effects end where the next one begins, or
 /// the request ends.
-pub trait Watcher: Sink {
+pub trait AccessSink: Sink {
     /// The effects that follow belong to this access.
     fn begin_access(&mut self, access: &Access);
 
@@ -117,43 +76,81 @@ pub trait Watcher: Sink {
     fn end_request(&mut self, op: Direction);
 }
 
+/// Of schemes that measure what their VM could use of each level, so that shares can follow.
+pub trait Sizing {
+    /// Closes the sizing window and says what the VM could have used of each of [`Level::SIZED`].
+    fn demand(&mut self, points: Points) -> [LevelDemand; 2];
+}
+
+/// Of schemes that keep every dirty block on two devices.
+pub trait Mirroring {
+    /// Where the second copies of dirty blocks are and were.
+    fn mirrors(&self) -> Mirrors;
+
+    /// Where the copies of `block` are after the decisions so far, indexed by [`Level::index`]: a copy may have to stand in
+    /// for another one.
+    fn slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT];
+}
+
+/// Of schemes that issue writes again that are on their way to the disk. Whoever carries writes out has to call the hooks.
+pub trait Reissuing {
+    /// The hooks; accesses call [`Admission::on_submit`] by themselves.
+    fn hooks(&mut self) -> &mut Admission;
+
+    /// A write as the hooks see it. One that does not tell whether it is synchronous counts as not so.
+    fn submitted(&self, id: WriteId, access: &Access) -> SubmittedWrite;
+
+    /// Where a write goes when there is room. One that does not tell whether it is critical counts as not so.
+    fn on_submit(&self, access: &Access) -> Verdict;
+
+    /// A write of the whole block that is on its way to the disk is issued again: the block is cached, dirty. Without an
+    /// [`Effect::WriteLevel`](crate::Effect::WriteLevel) there was no room, or the block is cached already.
+    fn take_in(&mut self, block: BlockNo, sink: &mut dyn Sink);
+}
+
 /// One VM's cache policy.
 ///
 /// Calls come one at a time. An access's effects follow from the calls before it and from nothing else.
-pub trait Scheme {
+pub trait Scheme: Prefetch {
+    /// Tells what is to come, before the first access. Schemes that do not need it do not listen.
+    fn foresee(&mut self, _future: &Foresight) {}
+
     /// Decides one block access.
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S);
+
+    /// Decides one block access for which was prefetched. The hint saves time and changes no decision.
     #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.access_foreseen(access, Hint::new(access.block), sink);
+    fn access_prefetched<S: Sink>(&mut self, access: Access, _hint: PrefetchHint, sink: &mut S) {
+        self.access(access, sink);
     }
 
-    /// Decides one block access that was announced by [`Scheme::announce`]. The hint saves time and changes
-    /// no decision.
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S);
+    /// Decides accesses for which was prefetched, one after the other, and ends their requests. Whoever has many of them at
+    /// hand asks once which scheme this is, and not at every access. A function of each scheme's own, so that its loop has the
+    /// processor's registers for itself.
+    #[inline(never)]
+    fn access_batch<'a, W: AccessSink>(
+        &mut self,
+        accesses: impl Iterator<Item = &'a PrefetchedAccess>,
+        sink: &mut W,
+    ) {
+        for &PrefetchedAccess { access, hint, now_ns, last } in accesses {
+            sink.begin_access(&access);
+            self.access_prefetched(access, hint, sink);
+            if last {
+                self.end_request(now_ns, sink);
+                sink.end_request(access.op);
+            }
+        }
+    }
 
     /// A guest request (all of its blocks) has been decided. Background work of the scheme's own
     /// intervals happens here. `now_ns` is the time of the request on the caller's clock; it is only
     /// looked at when the intervals are set to follow time.
-    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S);
+    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
 
     /// The host's own interval ended, after the request that ended it: all of its VMs hear of it, those that asked for
     /// nothing, too. Nothing from schemes whose intervals are each VM's own.
     fn end_host_interval<S: Sink>(&mut self, _: &mut S) {}
-
-    /// Decides accesses that were announced, one after the other, and ends their requests. Whoever has many of them at
-    /// hand asks once which scheme this is, and not at every access. A function of each scheme's own, so that its loop has the
-    /// processor's registers for itself.
-    #[inline(never)]
-    fn decide_all<'a, W: Watcher>(&mut self, arrivals: impl Iterator<Item = &'a Arrival>, watcher: &mut W) {
-        for &Arrival { access, hint, now_ns, last } in arrivals {
-            watcher.begin_access(&access);
-            self.access_foreseen(access, hint, watcher);
-            if last {
-                self.end_request(now_ns, watcher);
-                watcher.end_request(access.op);
-            }
-        }
-    }
 
     /// The guest no longer needs `block`: every copy is invalidated, dirty or not, and what was known of
     /// its use is forgotten.
@@ -182,42 +179,21 @@ pub trait Scheme {
     /// Blocks that the VM holds in a level now.
     fn resident_blocks(&self, level: Level) -> u32;
 
-    /// Closes the sizing window and says what the VM could have used of each of [`Level::SIZED`]; `None` from schemes
-    /// that do not measure it.
-    fn demand(&mut self, _: Points) -> Option<[LevelDemand; 2]> {
-        None
-    }
-
-    /// Where the second copies of dirty blocks are and were; `None` from schemes that keep none.
-    fn mirrors(&self) -> Option<Mirrors> {
-        None
-    }
-
-    /// Where the copies of `block` are after the decisions so far, indexed by [`Level::index`]. Only schemes that keep a
-    /// dirty block on two devices need to know: there a copy may have to stand in for another one.
-    fn slots(&self, _: BlockNo) -> [Option<Slot>; Level::COUNT] {
-        [None; Level::COUNT]
-    }
-
-    /// The caller will soon ask about `block`: the first of three looks ahead, each of which brings nearer to the
-    /// processor what the next one and at last the access need. Memory takes its time, so that many blocks should
-    /// be announced before they are located.
-    fn announce(&self, block: BlockNo) -> Hint;
-
-    /// Announces many blocks.
-    #[inline]
-    fn announce_all<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        for (block, hint) in blocks {
-            *hint = self.announce(block);
-        }
-    }
-
-    /// The second look: finds out where announced blocks are.
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>);
-
-    /// The third look: follows the links of what was located.
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>);
-
     /// Bytes of memory that the scheme's tables take.
     fn memory_bytes(&self) -> usize;
+
+    /// The scheme, where it measures what its VM could use.
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        None
+    }
+
+    /// The scheme, where it keeps dirty blocks on two devices.
+    fn mirroring(&self) -> Option<&dyn Mirroring> {
+        None
+    }
+
+    /// The scheme, where it issues writes again.
+    fn reissuing(&mut self) -> Option<&mut dyn Reissuing> {
+        None
+    }
 }

@@ -77,6 +77,47 @@ pub struct SettingInfo {
     pub source: &'static str,
 }
 
+/// Constructors of tables: key, default, what it may be.
+impl SettingInfo {
+    const fn new(key: &'static str, default: &'static str, kind: SettingKind) -> SettingInfo {
+        SettingInfo { key, default, kind, about: "", source: "" }
+    }
+
+    /// A [`SettingKind::Integer`].
+    pub const fn integer(key: &'static str, default: &'static str, min: u64, max: u64) -> SettingInfo {
+        SettingInfo::new(key, default, SettingKind::Integer { min, max })
+    }
+
+    /// A [`SettingKind::Scaled`].
+    pub const fn scaled(key: &'static str, default: &'static str, min: u64, max: u64) -> SettingInfo {
+        SettingInfo::new(key, default, SettingKind::Scaled { min, max })
+    }
+
+    /// A [`SettingKind::Number`].
+    pub const fn number(key: &'static str, default: &'static str, min: f64, max: f64) -> SettingInfo {
+        SettingInfo::new(key, default, SettingKind::Number { min, max })
+    }
+
+    /// A [`SettingKind::Choice`].
+    pub const fn choice(
+        key: &'static str,
+        default: &'static str,
+        words: &'static [&'static str],
+    ) -> SettingInfo {
+        SettingInfo::new(key, default, SettingKind::Choice(words))
+    }
+
+    /// What it does.
+    pub const fn about(self, about: &'static str) -> SettingInfo {
+        SettingInfo { about, ..self }
+    }
+
+    /// Where it and its default come from.
+    pub const fn source(self, source: &'static str) -> SettingInfo {
+        SettingInfo { source, ..self }
+    }
+}
+
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
@@ -347,100 +388,8 @@ fn edit_distance(asked: &str, name: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::nearest_name;
 
-    static TABLE: &[SettingInfo] = &[
-        SettingInfo {
-            key: "ageing",
-            default: "0.9",
-            kind: SettingKind::Number { min: 0.0, max: 1.0 },
-            about: "",
-            source: "",
-        },
-        SettingInfo {
-            key: "mode",
-            default: "a",
-            kind: SettingKind::Choice(&["a", "b"]),
-            about: "",
-            source: "",
-        },
-        SettingInfo {
-            key: "interval",
-            default: "1000",
-            kind: SettingKind::Scaled { min: 2, max: 5000 },
-            about: "",
-            source: "",
-        },
-        SettingInfo {
-            key: "blocks",
-            default: "1000",
-            kind: SettingKind::Integer { min: 2, max: 5000 },
-            about: "",
-            source: "",
-        },
-    ];
-
-    #[test]
-    fn values_are_checked_when_set() {
-        let mut settings = Settings::new("x", &[TABLE]);
-        assert_eq!(settings.number("ageing"), 0.9);
-        settings.set_pair("ageing=0.5").unwrap();
-        assert_eq!(settings.number("ageing"), 0.5);
-        let error = Settings::new("x", &[TABLE]).set_pair("ageing=1.5").unwrap_err();
-        assert_eq!(error.to_string(), "Setting 'ageing' cannot be '1.5': it takes a number from 0 to 1");
-        for nonsense in ["ageing=NaN", "ageing=", "mode=c", "mode"] {
-            assert!(Settings::new("x", &[TABLE]).set_pair(nonsense).is_err(), "{nonsense}");
-        }
-    }
-
-    #[test]
-    fn a_list_has_one_value_for_a_setting() {
-        let mut settings = Settings::new("x", &[TABLE]);
-        settings.set_pair("mode=a").unwrap();
-        let error = settings.set_pair(" mode = b").unwrap_err().to_string();
-        assert_eq!(error, "Setting 'mode' is given twice, as 'a' and 'b'; give it once");
-        assert_eq!(settings.text("mode"), "a");
-        settings.set("mode", "b").unwrap();
-        assert_eq!(settings.text("mode"), "b");
-    }
-
-    #[test]
-    fn what_is_scaled_shrinks_with_a_sample_and_nothing_else_does() {
-        let settings = Settings::new("x", &[TABLE]);
-        for (rate, expected) in [(1.0, 1000), (0.1, 100), (0.0256, 26), (1e-9, 2)] {
-            let scaled = settings.for_sample(rate);
-            assert_eq!((scaled.integer("interval"), scaled.integer("blocks")), (expected, 1000));
-        }
-        assert!(Settings::new("x", &[TABLE]).set("interval", "5001").is_err());
-    }
-
-    #[test]
-    fn sets_are_left_away_unless_they_were_asked_for() {
-        static SETS: &[SettingInfo] = &[SettingInfo {
-            key: ASSOC,
-            default: "512",
-            kind: SettingKind::Integer { min: 0, max: 1 << 20 },
-            about: "",
-            source: "",
-        }];
-        let settings = Settings::new("x", &[SETS]);
-        assert_eq!(settings.assoc(), Some(512));
-        let without = settings.clone().without_sets();
-        assert_eq!(without.assoc(), Some(0));
-        let mut given = settings;
-        given.set(ASSOC, "512").unwrap();
-        assert_eq!(given.without_sets().assoc(), Some(512));
-        assert_eq!(Settings::new("x", &[TABLE]).without_sets().assoc(), None);
-    }
-
-    #[test]
-    fn a_misspelt_key_names_the_nearest() {
-        let mut settings = Settings::new("x", &[TABLE]);
-        let error = settings.set_pair("aging=1").unwrap_err().to_string();
-        assert!(error.contains("did you mean 'ageing'?"), "{error}");
-        let error = settings.set_pair("zzzz=1").unwrap_err().to_string();
-        assert!(!error.contains("did you mean"), "{error}");
-    }
     #[test]
     fn the_name_that_was_meant_is_found() {
         let names = [

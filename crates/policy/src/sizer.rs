@@ -11,90 +11,59 @@ use crate::interval::Interval;
 use crate::quota::Quota;
 use crate::registry::SchemeInfo;
 use crate::scheme::{LevelDemand, Points, Scheme};
-use crate::settings::{OFF, ON, SIZING, SettingInfo, SettingKind, Settings};
+use crate::settings::{OFF, ON, SIZING, SettingInfo, Settings};
 
 /// The settings of every scheme whose shares follow demand.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: SIZING,
-        default: ON,
-        kind: SettingKind::Choice(&[ON, OFF]),
-        about: "on: shares follow the demand of each sizing interval; off: every VM keeps the share it starts with, in a replay an equal one",
-        source: "ETICA 4.3",
-    },
-    SettingInfo {
-        key: "min_blocks",
-        default: "0",
-        kind: SettingKind::Integer { min: 0, max: 1 << 30 },
-        about: "blocks of each level that every VM keeps, demand or not",
-        source: "ours; ppc_literal needs at least 1",
-    },
-    SettingInfo {
-        key: "trigger",
-        default: "requests",
-        kind: SettingKind::Choice(&["requests", "time"]),
-        about: "whether intervals are counted in requests or in seconds",
-        source: "ETICA: 10,000 requests in the text, 10 minutes in the caption of Fig. 15",
-    },
-    SettingInfo {
-        key: "sizing_interval",
-        default: "10000",
-        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
-        about: "requests of all VMs between two sizings",
-        source: "ETICA 5.2",
-    },
-    SettingInfo {
-        key: "sizing_interval_s",
-        default: "600",
-        kind: SettingKind::Number { min: 0.001, max: 86_400.0 },
-        about: "seconds between two sizings, with trigger=time",
-        source: "ETICA Fig. 15: 10 minutes",
-    },
-    SettingInfo {
-        key: "shrink_rate",
-        default: "0",
-        kind: SettingKind::Integer { min: 0, max: 1 << 30 },
-        about: "most blocks of a level that one VM gives up after one request; 0: all at once",
-        source: "ours: bounds the write-back that a new share causes",
-    },
+    SettingInfo::choice(SIZING, ON, &[ON, OFF])
+        .about(
+            "on: shares follow the demand of each sizing interval; off: every VM keeps the share it starts \
+             with, in a replay an equal one",
+        )
+        .source("ETICA 4.3"),
+    SettingInfo::integer("min_blocks", "0", 0, 1 << 30)
+        .about("blocks of each level that every VM keeps, demand or not")
+        .source("ours; ppc_literal needs at least 1"),
+    SettingInfo::choice("trigger", "requests", &["requests", "time"])
+        .about("whether intervals are counted in requests or in seconds")
+        .source("ETICA: 10,000 requests in the text, 10 minutes in the caption of Fig. 15"),
+    SettingInfo::scaled("sizing_interval", "10000", 1, 1_000_000_000)
+        .about("requests of all VMs between two sizings")
+        .source("ETICA 5.2"),
+    SettingInfo::number("sizing_interval_s", "600", 0.001, 86_400.0)
+        .about("seconds between two sizings, with trigger=time")
+        .source("ETICA Fig. 15: 10 minutes"),
+    SettingInfo::integer("shrink_rate", "0", 0, 1 << 30)
+        .about("most blocks of a level that one VM gives up after one request; 0: all at once")
+        .source("ours: bounds the write-back that a new share causes"),
 ];
 
 /// The setting that chooses the objective, for schemes that divide by one.
 pub(crate) const fn objective_setting(default: &'static str) -> SettingInfo {
-    SettingInfo {
-        key: OBJECTIVE,
+    SettingInfo::choice(
+        OBJECTIVE,
         default,
-        kind: SettingKind::Choice(&[
-            "sum_hit_ratio",
-            "hits",
-            "latency",
-            "ppc_total",
-            "ppc_literal",
-            "maxmin",
-        ]),
-        about: "what shares maximise when the demands do not fit; where an objective's own minimum shares \
-                do not fit either, sum_hit_ratio",
-        source: "ETICA Eq. 3 (ppc_literal), our reading of it (sum_hit_ratio), ECI-Cache (latency)",
-    }
+        &["sum_hit_ratio", "hits", "latency", "ppc_total", "ppc_literal", "maxmin"],
+    )
+    .about(
+        "what shares maximise when the demands do not fit; where an objective's own minimum shares do not \
+         fit either, sum_hit_ratio",
+    )
+    .source("ETICA Eq. 3 (ppc_literal), our reading of it (sum_hit_ratio), ECI-Cache (latency)")
 }
 
 /// The floor of one of the objectives.
-pub(crate) const PPC_FLOOR: SettingInfo = SettingInfo {
-    key: "ppc_floor",
-    default: "0.9",
-    kind: SettingKind::Number { min: 0.0, max: 1.0 },
-    about: "with ppc_total: the part of its best hit ratio that every VM keeps",
-    source: "ours",
-};
+pub(crate) const PPC_FLOOR: SettingInfo = SettingInfo::number("ppc_floor", "0.9", 0.0, 1.0)
+    .about("with ppc_total: the part of its best hit ratio that every VM keeps")
+    .source("ours");
 
 /// The setting of schemes that divide by moving chunks.
-pub(crate) const CHUNK_PERCENT: SettingInfo = SettingInfo {
-    key: "chunk_percent",
-    default: "1",
-    kind: SettingKind::Number { min: 0.01, max: 100.0 },
-    about: "per cent of the level that move from one VM to another at the end of an interval, at least one block",
-    source: "ours; S-CAVE's chunk size is not known to us",
-};
+pub(crate) const CHUNK_PERCENT: SettingInfo = SettingInfo::number("chunk_percent", "1", 0.01, 100.0)
+    .about(
+        "per cent of the level that move from one VM to another at the end of an interval, at least one \
+         block",
+    )
+    .source("ours; S-CAVE's chunk size is not known to us");
 
 const OBJECTIVE: &str = "objective";
 
@@ -107,7 +76,8 @@ pub trait Tenant {
     /// Its share in force.
     fn quota(&self) -> Quota;
 
-    /// Closes its sizing window and says what it could have used of each of [`Level::SIZED`]; see [`Scheme::demand`].
+    /// Closes its sizing window and says what it could have used of each of [`Level::SIZED`]; see
+    /// [`Sizing::demand`](crate::Sizing::demand).
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]>;
 
     /// Changes its share.
@@ -125,7 +95,7 @@ impl<T: Scheme, S: Sink> Tenant for (T, S) {
     }
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        self.0.demand(points)
+        self.0.sizing().map(|sizing| sizing.demand(points))
     }
 
     fn resize(&mut self, quota: Quota) {

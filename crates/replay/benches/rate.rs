@@ -54,6 +54,11 @@ fn others() -> impl Iterator<Item = &'static SchemeInfo> {
     all_schemes().iter().filter(|info| info.name != "lru" && !info.needs_future)
 }
 
+/// Of what there is, the levels that the scheme uses.
+fn used_levels(info: &SchemeInfo, physical: Quota) -> Quota {
+    physical.map(|level, blocks| if info.levels.contains(&level) { blocks } else { 0 })
+}
+
 fn main() {
     let quick = std::env::var_os("LODE_BENCH_QUICK").is_some_and(|value| value == "1");
     let scale = if quick {
@@ -90,7 +95,7 @@ fn main() {
     bench.run("lru, one set", &full, ssd, any(&full, ssd));
     let levels = both.with(Level::ReadSsd, scale.ssd_blocks);
     for info in others() {
-        let (settings, physical) = (info.settings(), info.part_of(levels));
+        let (settings, physical) = (info.settings(), used_levels(info, levels));
         bench.run(info.name, &settings, physical, any(&settings, physical));
     }
     bench.belady(ssd);
@@ -125,7 +130,7 @@ fn many_blocks(path: &Path, only: &str) {
     let levels = Quota::new(TRACE_DRAM_BLOCKS, TRACE_SSD_BLOCKS).with(Level::ReadSsd, TRACE_SSD_BLOCKS);
     let mut rows = vec![("lru, one set", settings("lru", &["assoc=0"]), ssd)];
     rows.push(("etica, full-hybrid", settings("etica", &["mode=full-hybrid"]), levels));
-    rows.extend(others().map(|info| (info.name, info.settings(), info.part_of(levels))));
+    rows.extend(others().map(|info| (info.name, info.settings(), used_levels(info, levels))));
     rows.push(("flashcache, one set", settings("flashcache", &["assoc=0"]), ssd));
     let lru = settings("lru", &[]);
     for (name, settings, physical) in rows.into_iter().filter(|row| row.0.contains(only)) {

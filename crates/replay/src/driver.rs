@@ -1,7 +1,7 @@
 //! The loop that drives one scheme per VM. It must not know traces' formats or reports.
 
 use lode_hardware::ServiceTimes;
-use lode_policy::{Arrival, Hint, Mirrors, Quota, Scheme, Settings, Sizer};
+use lode_policy::{Mirroring, Mirrors, PrefetchHint, PrefetchedAccess, Quota, Scheme, Settings, Sizer};
 use lode_trace::vm_block;
 use lode_types::{Access, BlockPart, BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
 
@@ -9,15 +9,15 @@ use crate::error::ReplayError;
 use crate::intervals::Intervals;
 use crate::tally::Tally;
 
-/// Blocks that are decided together. Enough that memory has answered one look ahead at a block when the next one
+/// Blocks that are decided together. Enough that memory has answered one step of prefetching when the next one
 /// comes, few enough that what it brought is still in the nearest processor cache.
 const BATCH: usize = 64;
 
 /// Drives one scheme per VM and the sizer that divides the levels between them.
 ///
-/// Requests are cut into blocks. Blocks wait until there is a batch of them, which is announced as a whole. When the next
-/// batch has been announced, too, the schemes look further ahead at all of the first, look by look, so that memory is
-/// fetched for many at a time, and decide them in their order. Looking ahead changes no decision.
+/// Requests are cut into blocks. Blocks wait until there is a batch of them, for which the schemes prefetch as a whole, step by
+/// step: the first step when the batch is full, the others when the next one is, just before it is decided in its order.
+/// Prefetching changes no decision.
 pub struct Driver<T> {
     build: Box<dyn Fn(Quota) -> T>,
     block_size: BlockSize,
@@ -30,8 +30,8 @@ pub struct Driver<T> {
     intervals: Intervals,
     /// The batch that is being filled.
     waiting: Batch,
-    /// The batch before it.
-    announced: Batch,
+    /// The batch before it, of which the schemes' indexes are prefetched.
+    prefetched: Batch,
 }
 
 /// What becomes of a block, and for whom.
@@ -43,10 +43,10 @@ struct Way {
 }
 
 /// Blocks in their order, and where in it the way changes. Whether a block goes the way of the one before it is asked once,
-/// as it comes in, and not at every look.
+/// as it comes in, and not at every step.
 #[derive(Default)]
 struct Batch {
-    arrivals: Vec<Arrival>,
+    accesses: Vec<PrefetchedAccess>,
     /// Each with its first block's position.
     runs: Vec<(Way, usize)>,
     /// The last run's.
@@ -56,23 +56,23 @@ struct Batch {
 impl Batch {
     /// Adds a block, for which there is room.
     #[inline(always)]
-    fn push(&mut self, way: Way, arrival: Arrival) {
+    fn push(&mut self, way: Way, access: PrefetchedAccess) {
         if self.way != Some(way) {
             self.begin_run(way);
         }
-        self.arrivals.push(arrival);
+        self.accesses.push(access);
     }
 
     #[cold]
     fn begin_run(&mut self, way: Way) {
         self.way = Some(way);
-        self.runs.push((way, self.arrivals.len()));
+        self.runs.push((way, self.accesses.len()));
     }
 
     /// Runs of blocks that go the same way, in their order.
-    fn runs(&mut self) -> impl Iterator<Item = (Way, &mut [Arrival])> {
-        let ends = self.runs.iter().skip(1).map(|&(_, first)| first).chain([self.arrivals.len()]);
-        let mut left = &mut self.arrivals[..];
+    fn runs(&mut self) -> impl Iterator<Item = (Way, &mut [PrefetchedAccess])> {
+        let ends = self.runs.iter().skip(1).map(|&(_, first)| first).chain([self.accesses.len()]);
+        let mut left = &mut self.accesses[..];
         self.runs.iter().zip(ends).map(move |(&(way, first), end)| {
             let (run, rest) = std::mem::take(&mut left).split_at_mut(end - first);
             left = rest;
@@ -81,7 +81,7 @@ impl Batch {
     }
 
     fn clear(&mut self) {
-        self.arrivals.clear();
+        self.accesses.clear();
         self.runs.clear();
         self.way = None;
     }
@@ -122,7 +122,7 @@ impl<T: Scheme> Driver<T> {
             vms: Vec::new(),
             intervals: Intervals::default(),
             waiting: Batch::default(),
-            announced: Batch::default(),
+            prefetched: Batch::default(),
         };
         driver.add_vms(known_vms, share);
         driver
@@ -196,62 +196,62 @@ impl<T: Scheme> Driver<T> {
     /// Adds one block to those that wait for their decision.
     #[inline(always)]
     fn wait(&mut self, way: Way, access: Access, now_ns: u64, last: bool) {
-        self.waiting.push(way, Arrival { access, hint: Hint::UNANNOUNCED, now_ns, last });
-        if self.waiting.arrivals.len() == BATCH {
-            self.announce_batch();
+        let hint = PrefetchHint::new(access.block);
+        self.waiting.push(way, PrefetchedAccess { access, hint, now_ns, last });
+        if self.waiting.accesses.len() == BATCH {
+            self.finish_batch();
         }
     }
 
     /// Decides everything that is outstanding.
     pub fn finish(&mut self) {
-        self.announce_batch();
+        self.finish_batch();
         self.decide_batch();
     }
 
-    /// Announces the batch that was filled, and decides the one before it.
-    fn announce_batch(&mut self) {
+    /// Prefetches the index for the batch that was filled, and decides the one before it.
+    fn finish_batch(&mut self) {
         for (way, run) in self.waiting.runs() {
             let (scheme, _) = &self.vms[way.vm as usize];
-            scheme.announce_all(run.iter_mut().map(|arrival| (arrival.access.block, &mut arrival.hint)));
+            scheme.prefetch_index(run.iter().map(|next| (next.access.block, next.hint)));
         }
         self.decide_batch();
-        std::mem::swap(&mut self.waiting, &mut self.announced);
+        std::mem::swap(&mut self.waiting, &mut self.prefetched);
     }
 
-    /// Decides the batch that was announced.
+    /// Decides the batch for which the index was prefetched.
     fn decide_batch(&mut self) {
-        let mut batch = std::mem::take(&mut self.announced);
+        let mut batch = std::mem::take(&mut self.prefetched);
         for (way, run) in batch.runs() {
             let (scheme, _) = &self.vms[way.vm as usize];
-            scheme.locate(run.iter_mut().map(|arrival| (arrival.access.block, &mut arrival.hint)));
+            scheme.prefetch_entries(run.iter_mut().map(|next| (next.access.block, &mut next.hint)));
         }
         for (way, run) in batch.runs() {
             let (scheme, _) = &self.vms[way.vm as usize];
-            scheme.follow(run.iter().map(|arrival| (arrival.access.block, arrival.hint)));
+            scheme.prefetch_neighbours(run.iter().map(|next| (next.access.block, next.hint)));
         }
         batch.runs().for_each(|(way, run)| self.decide(way, run));
         batch.clear();
-        self.announced = batch;
+        self.prefetched = batch;
     }
 
     /// Decides blocks that go the same way.
-    fn decide(&mut self, way: Way, run: &[Arrival]) {
+    fn decide(&mut self, way: Way, run: &[PrefetchedAccess]) {
         let (scheme, tally) = &mut self.vms[way.vm as usize];
         if way.is_discard {
-            run.iter().for_each(|arrival| scheme.discard(arrival.access.block, tally));
+            run.iter().for_each(|next| scheme.discard(next.access.block, tally));
         } else if self.sizer.follows_requests() {
-            run.split_inclusive(|arrival| arrival.last)
-                .for_each(|request| self.decide_request(way.vm, request));
+            run.split_inclusive(|next| next.last).for_each(|request| self.decide_request(way.vm, request));
         } else {
-            scheme.decide_all(run.iter(), tally);
+            scheme.access_batch(run.iter(), tally);
         }
     }
 
     /// Decides blocks of one request where the sizer follows requests: after any of them it may do something.
-    fn decide_request(&mut self, vm: u32, blocks: &[Arrival]) {
+    fn decide_request(&mut self, vm: u32, blocks: &[PrefetchedAccess]) {
         let (scheme, tally) = &mut self.vms[vm as usize];
-        scheme.decide_all(blocks.iter(), tally);
-        if let Some(&Arrival { now_ns, last: true, .. }) = blocks.last()
+        scheme.access_batch(blocks.iter(), tally);
+        if let Some(&PrefetchedAccess { now_ns, last: true, .. }) = blocks.last()
             && self.sizer.after_request(now_ns, &mut self.vms)
         {
             self.intervals.record(self.vms.iter().map(|(scheme, _)| scheme.quota()));
@@ -278,7 +278,8 @@ impl<T: Scheme> Driver<T> {
     pub fn outcomes(&self) -> impl Iterator<Item = VmOutcome> {
         self.vms.iter().enumerate().map(|(vm, (scheme, tally))| {
             let (first_interval, shares) = self.intervals.of(vm);
-            VmOutcome { tally: tally.clone(), first_interval, shares, mirrors: scheme.mirrors() }
+            let mirrors = scheme.mirroring().map(Mirroring::mirrors);
+            VmOutcome { tally: tally.clone(), first_interval, shares, mirrors }
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use lode_policy::{Foresight, ForesightBuilder, Hint, Quota, Scheme, SettingError, Sink, Slot};
+use lode_policy::{Foresight, ForesightBuilder, Prefetch, Quota, Scheme, SettingError, Sink, Slot};
 use lode_types::{Access, BlockNo, Level};
 
 use crate::driver::Driver;
@@ -98,14 +98,14 @@ impl Scout {
     }
 }
 
+impl Prefetch for Scout {}
+
 impl Scheme for Scout {
-    fn access_foreseen<S: Sink>(&mut self, access: Access, _: Hint, _: &mut S) {
+    fn access<S: Sink>(&mut self, access: Access, _: &mut S) {
         if !self.is_full && self.error.is_none() {
             self.take_down(access.block);
         }
     }
-
-    fn end_request<S: Sink>(&mut self, _now_ns: u64, _: &mut S) {}
 
     fn discard<S: Sink>(&mut self, block: BlockNo, _: &mut S) {
         self.builder.discard(block);
@@ -128,14 +128,6 @@ impl Scheme for Scout {
     fn resident_blocks(&self, _: Level) -> u32 {
         0
     }
-
-    fn announce(&self, block: BlockNo) -> Hint {
-        Hint::new(block)
-    }
-
-    fn locate<'a>(&self, _: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {}
-
-    fn follow(&self, _: impl Iterator<Item = (BlockNo, Hint)>) {}
 
     fn memory_bytes(&self) -> usize {
         self.builder.memory_bytes()

@@ -7,7 +7,7 @@
 //! devices, see [`Tally::operations`].
 
 use lode_hardware::{Disk, Operations, ServiceTimes};
-use lode_policy::{CopySource, Counters, Effect, Sink, Watcher};
+use lode_policy::{AccessSink, CopySource, Counters, Effect, Sink};
 use lode_types::{Access, BlockNo, Direction, Level};
 
 /// Takes one VM's effects.
@@ -117,7 +117,7 @@ impl Tally {
     }
 }
 
-impl Watcher for Tally {
+impl AccessSink for Tally {
     #[inline]
     fn begin_access(&mut self, access: &Access) {
         self.accesses[access.op as usize] += 1;

@@ -8,8 +8,9 @@ use lode_types::{Access, BlockNo, Direction, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::ssd_level::{Id, Replacement, SsdLevel};
 use crate::parts::streams::Streams;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
-use crate::scheme::{Hint, Scheme};
+use crate::scheme::Scheme;
 
 /// A replacement that cleans in the background.
 pub trait Cleaner: Replacement {
@@ -59,7 +60,7 @@ impl<R: Cleaner> CutOff<R> {
 impl<R: Cleaner> SsdLevel<R> {
     /// An access that changes nothing of what is cached, except that a cached copy of what is written leaves. A read is
     /// served from it.
-    fn pass_by<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn pass_by<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         let block = access.block;
         let cached = self.cached(hint, block);
         match (access.op, cached) {
@@ -83,13 +84,17 @@ impl<R: Cleaner> SsdLevel<R> {
     }
 }
 
+impl<R: Cleaner> Prefetch for CutOff<R> {
+    prefetch_by!(level);
+}
+
 impl<R: Cleaner> Scheme for CutOff<R> {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         if self.passes_by(&access) {
             self.level.pass_by(access, hint, sink);
         } else {
-            self.level.access_foreseen(access, hint, sink);
+            self.level.access_prefetched(access, hint, sink);
         }
     }
 

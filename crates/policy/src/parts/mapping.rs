@@ -1,24 +1,16 @@
 //! The settings that every set-associative scheme shares.
 
 use crate::geometry::{Geometry, MapKind};
-use crate::settings::{ASSOC, SettingInfo, SettingKind, Settings};
+use crate::settings::{ASSOC, SettingInfo, Settings};
 
 /// `assoc` and `map`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: ASSOC,
-        default: "512",
-        kind: SettingKind::Integer { min: 0, max: 1 << 20 },
-        about: "blocks of a set, rounded so that the number of sets is a power of two; 0: full associativity",
-        source: "EnhanceIO, flashcache: 512",
-    },
-    SettingInfo {
-        key: "map",
-        default: "modulo",
-        kind: SettingKind::Choice(&["modulo", "jhash"]),
-        about: "how clusters of `assoc` consecutive blocks are mapped to sets",
-        source: "EnhanceIO: modulo; flashcache since format 3: jhash",
-    },
+    SettingInfo::integer(ASSOC, "512", 0, 1 << 20)
+        .about("blocks of a set, rounded so that the number of sets is a power of two; 0: full associativity")
+        .source("EnhanceIO, flashcache: 512"),
+    SettingInfo::choice("map", "modulo", &["modulo", "jhash"])
+        .about("how clusters of `assoc` consecutive blocks are mapped to sets")
+        .source("EnhanceIO: modulo; flashcache since format 3: jhash"),
 ];
 
 /// The sets of a share of `blocks` under these settings.

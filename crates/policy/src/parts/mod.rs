@@ -1,9 +1,15 @@
 //! What several schemes are made of: levels, queues, logs of distances. A part must not know which scheme it is in.
 
 /// The methods of [`crate::Scheme`] that a scheme leaves to its field `level`, which is another scheme or has methods of these
-/// names. What is left to write are the decisions that it makes itself.
+/// names. What is left to write are the decisions that it makes itself, with `memory` without its own memory. With `state`
+/// they are only those that decide nothing.
 macro_rules! forward_to_level {
     () => {
+        #[inline]
+        fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+            self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+        }
+
         fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
             self.level.discard(block, sink);
         }
@@ -12,16 +18,19 @@ macro_rules! forward_to_level {
             self.level.forget(level, block);
         }
 
+        fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
+            self.level.resize(quota, sink);
+        }
+
+        forward_to_level!(state);
+    };
+    (state) => {
         fn cleaned(&mut self, block: BlockNo) {
             self.level.cleaned(block);
         }
 
         fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
             self.level.restore(block, dirty)
-        }
-
-        fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
-            self.level.resize(quota, sink);
         }
 
         fn quota(&self) -> Quota {
@@ -31,20 +40,12 @@ macro_rules! forward_to_level {
         fn resident_blocks(&self, level: Level) -> u32 {
             self.level.resident_blocks(level)
         }
+    };
+    (memory) => {
+        forward_to_level!();
 
-        #[inline]
-        fn announce(&self, block: BlockNo) -> Hint {
-            self.level.announce(block)
-        }
-
-        #[inline]
-        fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-            self.level.locate(blocks);
-        }
-
-        #[inline]
-        fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-            self.level.follow(blocks);
+        fn memory_bytes(&self) -> usize {
+            self.level.memory_bytes()
         }
     };
 }

@@ -6,60 +6,63 @@ use lode_types::{BlockNo, Level};
 
 use crate::effect::{Sink, Slot};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{Id, Replacement};
-use crate::scheme::Hint;
+use crate::parts::ssd_level::{Id, Newcomer, Replacement};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::settings::Settings;
 
 /// What a replacement algorithm over `N` queues decides. A block with a slot is cached, one without is a ghost; slots are
 /// given by [`QueueLevel`] and lost by [`Queues::evict`] and its variants.
 pub trait QueuePolicy<const N: usize> {
-    /// A hit moves blocks within or between queues, so that their neighbours' records are worth fetching ahead.
-    const HIT_MOVES: bool;
+    /// A hit moves blocks within or between queues, so that their neighbours' records are worth prefetching.
+    const HIT_MOVES: bool = true;
 
     /// For a level of `blocks`.
     fn new(settings: &Settings, blocks: u32) -> Self;
 
-    /// A block with this hash will soon be accessed.
+    /// Prefetches what tables of its own say of a block with this hash.
     #[inline(always)]
     fn prefetch_by_hash(&self, _hash: u32) {}
 
+    /// Prefetches what tables of its own say of a record, which need not exist.
+    #[inline]
+    fn prefetch(&self, _id: Id) {}
+
     /// Any access, before what it asks for, also when it neither hits nor allocates.
     #[inline(always)]
-    fn note(&mut self, _hash: u32) {}
+    fn note(&mut self, _queues: &Queues<N>, _hash: u32) {}
 
     /// A cached block was hit.
     fn touch(&mut self, queues: &mut Queues<N>, id: Id);
 
-    /// Puts a block that is not cached into the queue where it belongs once it is, after as many others were evicted as
-    /// that takes; `ghost` is its record if it has one. `None`: the block does not enter the cache, though it may be a
-    /// ghost from now on. The level has room for at least one block.
-    fn admit<S: Sink>(
-        &mut self,
-        queues: &mut Queues<N>,
-        hash: u32,
-        block: BlockNo,
-        ghost: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id>;
+    /// Puts a block into the queue where it belongs once it is cached, after as many others were evicted as that takes.
+    /// `None`: the block does not enter the cache, though it may be a ghost from now on. The level has room for at least
+    /// one block.
+    fn admit<S: Sink>(&mut self, queues: &mut Queues<N>, new: Newcomer, sink: &mut S) -> Option<Id>;
 
-    /// Puts a block that is not known into a queue, at a restart; there is room for it.
-    fn restore(&mut self, queues: &mut Queues<N>, hash: u32, block: BlockNo) -> Id;
+    /// Puts a block that is not known into a queue, at a restart; there is room for it. By default into the first queue.
+    fn restore(&mut self, queues: &mut Queues<N>, hash: u32, block: BlockNo) -> Id {
+        queues.insert(0, hash, block)
+    }
+
+    /// The copy of a cached block is newer than the disk's from now on, or is not.
+    #[inline(always)]
+    fn set_dirty(&mut self, queues: &mut Queues<N>, id: Id, dirty: bool) {
+        queues.set_dirty(id, dirty);
+    }
 
     /// A known block is about to be forgotten, wherever it is now.
     fn forget(&mut self, _queues: &mut Queues<N>, _id: Id) {}
 
-    /// The level has `blocks` from now on. What is too much leaves by the next two.
-    fn set_blocks(&mut self, queues: &mut Queues<N>, blocks: u32);
+    /// The level has another capacity from now on. What is too much leaves by the next two.
+    fn resized(&mut self, _queues: &mut Queues<N>) {}
 
-    /// Evicts one block, if one is cached.
-    fn evict<S: Sink>(&mut self, queues: &mut Queues<N>, sink: &mut S);
+    /// Evicts one block, if one is cached. By default the oldest of the first queue.
+    fn evict<S: Sink>(&mut self, queues: &mut Queues<N>, sink: &mut S) {
+        queues.evict_oldest(0, sink);
+    }
 
     /// Forgets ghosts that there are too many of.
     fn bound_ghosts(&mut self, _queues: &mut Queues<N>) {}
-
-    /// Asks for what tables of its own say of a record, which need not exist.
-    #[inline]
-    fn prefetch(&self, _id: Id) {}
 
     /// Bytes of tables of its own.
     fn memory_bytes(&self) -> usize {
@@ -70,20 +73,33 @@ pub trait QueuePolicy<const N: usize> {
 /// The queues, and the policy over them.
 #[derive(Debug)]
 pub struct QueueLevel<P, const N: usize> {
-    queues: Queues<N>,
-    policy: P,
-    capacity: u32,
+    pub(crate) queues: Queues<N>,
+    pub(crate) policy: P,
 }
 
 impl<P: QueuePolicy<N>, const N: usize> QueueLevel<P, N> {
     /// Of blocks of any level.
     pub(crate) fn of(level: Level, settings: &Settings, blocks: u32) -> Self {
-        QueueLevel { queues: Queues::of(level), policy: P::new(settings, blocks), capacity: blocks }
+        QueueLevel { queues: Queues::new(level, blocks), policy: P::new(settings, blocks) }
+    }
+}
+
+impl<P: QueuePolicy<N>, const N: usize> Prefetch for QueueLevel<P, N> {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        self.queues.prefetch_index(blocks.inspect(|(_, hint)| self.policy.prefetch_by_hash(hint.hash)));
     }
 
-    /// For whoever looks at what will leave next.
-    pub(crate) fn queues(&self) -> &Queues<N> {
-        &self.queues
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        self.queues.prefetch_entries(blocks);
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        if P::HIT_MOVES {
+            self.queues.prefetch_neighbours(blocks.inspect(|(_, hint)| self.policy.prefetch(hint.entry)));
+        }
     }
 }
 
@@ -93,7 +109,7 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     }
 
     #[inline(always)]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         self.queues.find(hint, block)
     }
 
@@ -103,8 +119,8 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     }
 
     #[inline(always)]
-    fn note(&mut self, hint: Hint) {
-        self.policy.note(hint.hash);
+    fn note(&mut self, hint: PrefetchHint) {
+        self.policy.note(&self.queues, hint.hash);
     }
 
     #[inline(always)]
@@ -114,32 +130,26 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
 
     #[inline(always)]
     fn set_dirty(&mut self, id: Id, dirty: bool) {
-        self.queues.set_dirty(id, dirty);
+        self.policy.set_dirty(&mut self.queues, id, dirty);
     }
 
     #[inline]
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        ghost: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)> {
-        if self.capacity == 0 {
+    fn admit<S: Sink>(&mut self, new: Newcomer, sink: &mut S) -> Option<(Id, Slot)> {
+        if self.capacity() == 0 {
             return None;
         }
-        let id = self.policy.admit(&mut self.queues, hash, block, ghost, sink)?;
+        let id = self.policy.admit(&mut self.queues, new, sink)?;
         Some((id, self.queues.give_slot(id)))
     }
 
-    fn restore(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>) -> Option<(Id, Slot)> {
-        if self.cached() >= self.capacity {
+    fn restore(&mut self, new: Newcomer) -> Option<(Id, Slot)> {
+        if self.queues.is_full() {
             return None;
         }
-        if let Some(ghost) = ghost {
-            self.remove(block, ghost);
+        if let Some(ghost) = new.ghost {
+            self.remove(new.block, ghost);
         }
-        let id = self.policy.restore(&mut self.queues, hash, block);
+        let id = self.policy.restore(&mut self.queues, new.hash, new.block);
         Some((id, self.queues.give_slot(id)))
     }
 
@@ -149,8 +159,8 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     }
 
     fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
-        self.capacity = blocks;
-        self.policy.set_blocks(&mut self.queues, blocks);
+        self.queues.set_capacity(blocks);
+        self.policy.resized(&mut self.queues);
         while self.queues.cached() > blocks {
             self.policy.evict(&mut self.queues, sink);
         }
@@ -158,7 +168,7 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
     }
 
     fn capacity(&self) -> u32 {
-        self.capacity
+        self.queues.capacity()
     }
 
     #[inline]
@@ -166,31 +176,7 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
         self.queues.cached()
     }
 
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        let hint = self.queues.announce(block);
-        self.policy.prefetch_by_hash(hint.hash);
-        hint
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.queues.locate(blocks);
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        if P::HIT_MOVES {
-            self.queues.follow(blocks.inspect(|(_, hint)| self.policy.prefetch(hint.place)));
-        }
-    }
-
     fn memory_bytes(&self) -> usize {
         self.queues.memory_bytes() + self.policy.memory_bytes()
     }
-}
-
-/// `percent` of `blocks`, rounded down.
-pub(crate) fn percent_of(blocks: u32, percent: u64) -> u64 {
-    u64::from(blocks) * percent / 100
 }

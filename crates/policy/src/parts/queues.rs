@@ -10,8 +10,8 @@ use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
 use crate::growth;
-use crate::parts::ssd_level::Id;
-use crate::scheme::Hint;
+use crate::parts::ssd_level::{Id, Newcomer};
+use crate::prefetch::{Prefetch, PrefetchHint};
 
 /// Of a record that is in no queue.
 const NOWHERE: u8 = u8::MAX;
@@ -43,16 +43,12 @@ pub struct Queues<const N: usize> {
     free_slots: Vec<Slot>,
     next_slot: Slot,
     cached: u32,
+    capacity: u32,
 }
 
 impl<const N: usize> Queues<N> {
-    /// Empty queues of blocks of the SSD.
-    pub(crate) fn new() -> Queues<N> {
-        Queues::of(Level::Ssd)
-    }
-
-    /// Empty queues of blocks of this level.
-    pub(crate) fn of(level: Level) -> Queues<N> {
+    /// Empty queues of blocks of this level, of which it may hold `capacity`.
+    pub(crate) fn new(level: Level, capacity: u32) -> Queues<N> {
         let ring = |queue: usize| Record {
             block: 0,
             newer: queue as Id,
@@ -71,6 +67,7 @@ impl<const N: usize> Queues<N> {
             free_slots: Vec::new(),
             next_slot: 0,
             cached: 0,
+            capacity,
         }
     }
 
@@ -78,6 +75,28 @@ impl<const N: usize> Queues<N> {
     #[inline]
     pub(crate) fn cached(&self) -> u32 {
         self.cached
+    }
+
+    /// Blocks that may have a slot.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    pub(crate) fn set_capacity(&mut self, blocks: u32) {
+        self.capacity = blocks;
+    }
+
+    /// Whether a block has to leave before another one gets a slot.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.cached >= self.capacity
+    }
+
+    /// `percent` of the capacity, rounded down.
+    #[inline]
+    pub(crate) fn percent(&self, percent: u64) -> u64 {
+        u64::from(self.capacity) * percent / 100
     }
 
     /// Blocks in a queue.
@@ -88,10 +107,10 @@ impl<const N: usize> Queues<N> {
 
     /// The record of `block`, in whichever queue.
     #[inline(always)]
-    pub(crate) fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    pub(crate) fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         let is_it = |record: &Record| record.block == block && record.queue != NOWHERE;
-        if self.records.get(hint.place as usize).is_some_and(is_it) {
-            return Some(hint.place);
+        if self.records.get(hint.entry as usize).is_some_and(is_it) {
+            return Some(hint.entry);
         }
         if self.index.candidate(hint.hash) == BlockIndex::NO_ID {
             return None;
@@ -163,19 +182,18 @@ impl<const N: usize> Queues<N> {
     pub(crate) fn insert(&mut self, queue: usize, hash: u32, block: BlockNo) -> Id {
         let record =
             Record { block, newer: 0, older: 0, slot: NO_SLOT, queue: NOWHERE, mark: 0, dirty: false };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.records[id as usize] = record;
-                id
-            }
-            None => {
-                growth::push(&mut self.records, record);
-                (self.records.len() - 1) as Id
-            }
-        };
+        let id = growth::occupy(&mut self.records, &mut self.free, record);
         self.index.insert(hash, id);
         self.link(queue, id);
         id
+    }
+
+    /// Puts a block that is not cached at the front of a queue, with the record that it may have.
+    #[inline]
+    pub(crate) fn enter(&mut self, queue: usize, new: Newcomer) -> Id {
+        let Some(ghost) = new.ghost else { return self.insert(queue, new.hash, new.block) };
+        self.move_to_front(queue, ghost);
+        ghost
     }
 
     /// Moves a block to the front of a queue, its own or another.
@@ -206,6 +224,14 @@ impl<const N: usize> Queues<N> {
         }
     }
 
+    /// Forgets blocks at the back of a queue that has more than `most`.
+    #[inline]
+    pub(crate) fn truncate(&mut self, queue: usize, most: u64) {
+        while u64::from(self.lens[queue]) > most {
+            self.remove_oldest(queue);
+        }
+    }
+
     /// Gives a block that has no slot a free one, clean.
     #[inline]
     pub(crate) fn give_slot(&mut self, id: Id) -> Slot {
@@ -220,11 +246,29 @@ impl<const N: usize> Queues<N> {
         slot
     }
 
+    /// The block at the back of a queue of cached blocks leaves the cache and is forgotten, if there is one.
+    #[inline]
+    pub(crate) fn evict_oldest<S: Sink>(&mut self, queue: usize, sink: &mut S) {
+        if let Some(oldest) = self.oldest(queue) {
+            self.evict(oldest, sink);
+            self.fetch_behind(queue);
+        }
+    }
+
     /// A cached block leaves the cache and stays known, at the front of queue `ghosts`.
     #[inline]
     pub(crate) fn evict_to<S: Sink>(&mut self, ghosts: usize, id: Id, sink: &mut S) {
         self.evict_in_place(id, sink);
         self.move_to_front(ghosts, id);
+    }
+
+    /// The block at the back of a queue of cached blocks leaves the cache, and stays known at the front of queue `ghosts`.
+    #[inline]
+    pub(crate) fn evict_oldest_to<S: Sink>(&mut self, queue: usize, ghosts: usize, sink: &mut S) {
+        if let Some(oldest) = self.oldest(queue) {
+            self.evict_to(ghosts, oldest, sink);
+            self.fetch_behind(queue);
+        }
     }
 
     /// A cached block leaves the cache and is forgotten.
@@ -290,30 +334,18 @@ impl<const N: usize> Queues<N> {
         self.index.prefetch(BlockIndex::hash(record.block));
     }
 
-    /// See [`Scheme::announce`](crate::Scheme::announce).
+    /// Fetches what the index says of a block with this hash.
     #[inline]
-    pub(crate) fn announce(&self, block: BlockNo) -> Hint {
-        Hint::announced(&self.index, block)
+    pub(crate) fn prefetch_index_of(&self, hash: u32) {
+        self.index.prefetch(hash);
     }
 
-    /// See [`Scheme::locate`](crate::Scheme::locate).
+    /// Fetches the record of a block with this hash, if there is one, and says which it is.
     #[inline]
-    pub(crate) fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        for (_, hint) in blocks {
-            hint.place = self.index.candidate(hint.hash);
-            prefetch_slice(&self.records, hint.place as usize);
-        }
-    }
-
-    /// Asks for the neighbours of what was located: moving a block changes them.
-    #[inline]
-    pub(crate) fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        for (_, hint) in blocks {
-            if let Some(record) = self.records.get(hint.place as usize) {
-                prefetch_slice(&self.records, record.newer as usize);
-                prefetch_slice(&self.records, record.older as usize);
-            }
-        }
+    pub(crate) fn prefetch_entry(&self, hash: u32) -> u32 {
+        let entry = self.index.candidate(hash);
+        prefetch_slice(&self.records, entry as usize);
+        entry
     }
 
     /// Bytes that everything takes.
@@ -322,5 +354,28 @@ impl<const N: usize> Queues<N> {
             + self.records.capacity() * size_of::<Record>()
             + self.free.capacity() * size_of::<Id>()
             + self.free_slots.capacity() * size_of::<Slot>()
+    }
+}
+
+impl<const N: usize> Prefetch for Queues<N> {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.prefetch_index_of(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| hint.entry = self.prefetch_entry(hint.hash));
+    }
+
+    /// Moving a block changes its neighbours.
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        for (_, hint) in blocks {
+            if let Some(record) = self.records.get(hint.entry as usize) {
+                prefetch_slice(&self.records, record.newer as usize);
+                prefetch_slice(&self.records, record.older as usize);
+            }
+        }
     }
 }

@@ -10,13 +10,13 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::lists::SetLists;
 use crate::parts::mapping;
-use crate::parts::ssd_level::{self, Id, Replacement};
-use crate::scheme::Hint;
+use crate::parts::ssd_level::{self, Id, Newcomer, Replacement};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::settings::{SettingInfo, Settings};
 
 pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS];
 
-/// Up to so many blocks the lists stay in the processor's near caches, and looking ahead at what will leave and along links
+/// Up to so many blocks the lists stay in the processor's near caches, and prefetching what will leave and along links
 /// costs more than it saves.
 const NEAR_BLOCKS: u32 = 1 << 16;
 
@@ -28,11 +28,11 @@ const VICTIM: u32 = 0x8000_0000;
 pub(crate) fn find<V: Copy>(
     index: &BlockIndex,
     lists: &SetLists<V>,
-    hint: Hint,
+    hint: PrefetchHint,
     is_it: impl Fn(V) -> bool,
 ) -> Option<Slot> {
-    if lists.value_if_occupied(hint.place).is_some_and(&is_it) {
-        return Some(hint.place);
+    if lists.value_if_occupied(hint.entry).is_some_and(&is_it) {
+        return Some(hint.entry);
     }
     // Mostly it is not there now, and this is the fast way to see it.
     if index.candidate(hint.hash) == BlockIndex::NO_ID {
@@ -57,10 +57,46 @@ impl<const BY_USE: bool> Sets<BY_USE> {
     pub(crate) fn clean_all<S: Sink>(&mut self, sink: &mut S) {
         for set in 0..self.lists.geometry().sets() {
             let dirty: Vec<Slot> =
-                self.lists.from_oldest(set).filter(|&slot| self.lists.flag(slot)).collect();
+                self.lists.oldest_first(set).filter(|&slot| self.lists.flag(slot)).collect();
             for slot in dirty {
                 self.lists.set_flag(slot, false);
                 sink.effect(Effect::Clean { slot, block: self.lists.value(slot) });
+            }
+        }
+    }
+}
+
+impl<const BY_USE: bool> Prefetch for Sets<BY_USE> {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.index.prefetch(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        if self.is_near() {
+            for (_, hint) in blocks {
+                hint.entry = self.index.candidate(hint.hash);
+                self.lists.prefetch(hint.entry);
+            }
+            return;
+        }
+        for (block, hint) in blocks {
+            let slot = self.index.candidate(hint.hash);
+            let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
+            hint.entry = select_unpredictable(slot == BlockIndex::NO_ID, oldest | VICTIM, slot);
+            self.lists.prefetch(hint.entry & !VICTIM);
+        }
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        if self.is_near() {
+            return;
+        }
+        for (_, hint) in blocks {
+            if let Some(moved) = self.lists.prefetch_neighbours(hint.entry & !VICTIM) {
+                self.index.prefetch(BlockIndex::hash(moved));
             }
         }
     }
@@ -72,13 +108,8 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
     }
 
     #[inline]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         find(&self.index, &self.lists, hint, |value| value == block)
-    }
-
-    #[inline(always)]
-    fn slot(&self, id: Id) -> Option<Slot> {
-        Some(id)
     }
 
     #[inline(always)]
@@ -93,13 +124,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
         self.lists.set_flag(slot, dirty);
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)> {
+    fn admit<S: Sink>(&mut self, Newcomer { hash, block, .. }: Newcomer, sink: &mut S) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         let slot = if self.lists.is_full(set) {
             let (slot, old, dirty) = self.lists.replace_oldest(set, block)?;
@@ -113,7 +138,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
         Some((slot, slot))
     }
 
-    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+    fn restore(&mut self, Newcomer { hash, block, .. }: Newcomer) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         if self.lists.is_full(set) {
             return None;
@@ -146,40 +171,6 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
 
     fn cached(&self) -> u32 {
         self.lists.len()
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        Hint::announced(&self.index, block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        if self.is_near() {
-            for (_, hint) in blocks {
-                hint.place = self.index.candidate(hint.hash);
-                self.lists.prefetch(hint.place);
-            }
-            return;
-        }
-        for (block, hint) in blocks {
-            let slot = self.index.candidate(hint.hash);
-            let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
-            hint.place = select_unpredictable(slot == BlockIndex::NO_ID, oldest | VICTIM, slot);
-            self.lists.prefetch(hint.place & !VICTIM);
-        }
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        if self.is_near() {
-            return;
-        }
-        for (_, hint) in blocks {
-            if let Some(moved) = self.lists.prefetch_neighbours(hint.place & !VICTIM) {
-                self.index.prefetch(BlockIndex::hash(moved));
-            }
-        }
     }
 
     fn memory_bytes(&self) -> usize {

@@ -5,23 +5,26 @@
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
+use crate::foresight::Foresight;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
-use crate::scheme::{Hint, Scheme};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::scheme::Scheme;
+use crate::settings::{SettingInfo, Settings};
 
 /// The setting of every scheme of one SSD level whose source does not say otherwise.
 pub(crate) static SETTINGS: &[SettingInfo] = &[write_policy("wb")];
 
+/// Of a scheme without others.
+pub(crate) static TABLES: &[&[SettingInfo]] = &[SETTINGS];
+
 /// The setting with another default.
 pub(crate) const fn write_policy(default: &'static str) -> SettingInfo {
-    SettingInfo {
-        key: "write_policy",
-        default,
-        kind: SettingKind::Choice(&["wb", "wt", "ro", "wbwo", "wa"]),
-        about: "wb: write-back; wt: write-through; ro: writes go to the disk and invalidate; \
-                wbwo: write-back, reads never allocate; wa: write-around, a cached copy is updated",
-        source: "ETICA section 3 (wb, ro, wbwo); common practice (wt, wa)",
-    }
+    SettingInfo::choice("write_policy", default, &["wb", "wt", "ro", "wbwo", "wa"])
+        .about(
+            "wb: write-back; wt: write-through; ro: writes go to the disk and invalidate; wbwo: write-back, \
+             reads never allocate; wa: write-around, a cached copy is updated",
+        )
+        .source("ETICA section 3 (wb, ro, wbwo); common practice (wt, wa)")
 }
 
 /// What happens to reads that miss and to writes.
@@ -76,21 +79,45 @@ impl WritePolicy {
 /// The number by which a replacement algorithm knows a block, cached or only remembered (a ghost).
 pub type Id = u32;
 
+/// A block that is not cached, and may come to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Newcomer {
+    /// Its hash in the index.
+    pub hash: u32,
+    /// Which block.
+    pub block: BlockNo,
+    /// Its record, if it is remembered.
+    pub ghost: Option<Id>,
+}
+
 /// Which blocks a level holds, and which one leaves. Of accesses that neither hit nor allocate it hears by
 /// [`Replacement::note`] alone.
-pub trait Replacement {
+pub trait Replacement: Prefetch {
     /// An empty level of `blocks`.
     fn new(settings: &Settings, blocks: u32) -> Self;
 
-    /// What is known of `block`: cached, or a ghost.
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id>;
+    /// See [`Scheme::foresee`].
+    fn foresee(&mut self, _future: &Foresight) {}
 
-    /// Where a known block is cached; `None` for a ghost.
-    fn slot(&self, id: Id) -> Option<Slot>;
+    /// What is known of `block`: cached, or a ghost.
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id>;
+
+    /// Where a known block is cached; `None` for a ghost. By default a block's number is its slot.
+    #[inline(always)]
+    fn slot(&self, id: Id) -> Option<Slot> {
+        Some(id)
+    }
+
+    /// What is known of a block, and where it is cached.
+    #[inline(always)]
+    fn lookup(&self, hint: PrefetchHint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
+        let known = self.find(hint, block);
+        (known, known.and_then(|id| self.slot(id).map(|slot| (id, slot))))
+    }
 
     /// Comes before everything else that an access asks for, also when it neither hits nor allocates.
     #[inline(always)]
-    fn note(&mut self, _hint: Hint) {}
+    fn note(&mut self, _hint: PrefetchHint) {}
 
     /// A cached block was hit.
     fn touch(&mut self, block: BlockNo, id: Id);
@@ -98,19 +125,12 @@ pub trait Replacement {
     /// Says that the copy in the cache is newer than the disk's, or that it is not.
     fn set_dirty(&mut self, id: Id, dirty: bool);
 
-    /// Caches a block that is not cached, clean, and evicts as many others as it takes; `ghost` is what is known of it.
-    /// `None` when there is no room at all.
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        ghost: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)>;
+    /// Caches a block, clean, and evicts as many others as it takes. `None`: there is no room, or it does not enter.
+    fn admit<S: Sink>(&mut self, new: Newcomer, sink: &mut S) -> Option<(Id, Slot)>;
 
-    /// Caches a block that is not cached without an eviction; `None` when that is not possible. Called from least to
-    /// most recent at a restart, before anything else.
-    fn restore(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>) -> Option<(Id, Slot)>;
+    /// Caches a block without an eviction; `None` when that is not possible. Called from least to most recent at a restart,
+    /// before anything else.
+    fn restore(&mut self, new: Newcomer) -> Option<(Id, Slot)>;
 
     /// Forgets a known block altogether.
     fn remove(&mut self, block: BlockNo, id: Id);
@@ -123,15 +143,6 @@ pub trait Replacement {
 
     /// Blocks that it holds.
     fn cached(&self) -> u32;
-
-    /// See [`Scheme::announce`].
-    fn announce(&self, block: BlockNo) -> Hint;
-
-    /// See [`Scheme::locate`].
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>);
-
-    /// See [`Scheme::follow`].
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>);
 
     /// See [`Scheme::memory_bytes`].
     fn memory_bytes(&self) -> usize;
@@ -162,7 +173,7 @@ impl<R: Replacement> SsdLevel<R> {
 
     /// Where a block is cached.
     pub(crate) fn slot_of(&self, block: BlockNo) -> Option<Slot> {
-        self.cached(Hint::new(block), block).map(|(_, slot)| slot)
+        self.cached(PrefetchHint::new(block), block).map(|(_, slot)| slot)
     }
 
     /// For what a scheme has to be told besides.
@@ -172,8 +183,8 @@ impl<R: Replacement> SsdLevel<R> {
 
     /// Where a block that comes with this hint is cached.
     #[inline(always)]
-    pub(crate) fn cached(&self, hint: Hint, block: BlockNo) -> Option<(Id, Slot)> {
-        self.find(hint, block).1
+    pub(crate) fn cached(&self, hint: PrefetchHint, block: BlockNo) -> Option<(Id, Slot)> {
+        self.replacement.lookup(hint, block).1
     }
 
     /// Whether every block of the level is in use.
@@ -181,16 +192,9 @@ impl<R: Replacement> SsdLevel<R> {
         self.replacement.cached() >= self.replacement.capacity()
     }
 
-    /// What is known of the block, and where it is cached.
     #[inline(always)]
-    fn find(&self, hint: Hint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
-        let known = self.replacement.find(hint, block);
-        (known, known.and_then(|id| self.replacement.slot(id).map(|slot| (id, slot))))
-    }
-
-    #[inline(always)]
-    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
-        let (known, cached) = self.find(hint, block);
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
+        let (ghost, cached) = self.replacement.lookup(hint, block);
         if let Some((id, slot)) = cached {
             self.replacement.touch(block, id);
             sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
@@ -198,15 +202,15 @@ impl<R: Replacement> SsdLevel<R> {
         }
         sink.effect(Effect::ReadBacking);
         if self.rules.read_allocates
-            && let Some((_, slot)) = self.replacement.admit(hint.hash, block, known, sink)
+            && let Some((_, slot)) = self.replacement.admit(Newcomer { hash: hint.hash, block, ghost }, sink)
         {
             sink.effect(Effect::Fill { level: Level::Ssd, slot });
         }
     }
 
     #[inline(always)]
-    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: Hint, sink: &mut S) {
-        let (known, cached) = self.find(hint, block);
+    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: PrefetchHint, sink: &mut S) {
+        let (ghost, cached) = self.replacement.lookup(hint, block);
         let dirty = self.rules.keeps_dirty;
         let target = match cached {
             Some((id, slot)) if self.rules.write_invalidates => {
@@ -218,7 +222,9 @@ impl<R: Replacement> SsdLevel<R> {
                 self.replacement.touch(block, id);
                 cached
             }
-            None if self.rules.write_allocates => self.replacement.admit(hint.hash, block, known, sink),
+            None if self.rules.write_allocates => {
+                self.replacement.admit(Newcomer { hash: hint.hash, block, ghost }, sink)
+            }
             None => None,
         };
         if let Some((id, slot)) = target {
@@ -239,9 +245,22 @@ impl<R: Replacement> SsdLevel<R> {
     }
 }
 
+impl<R: Replacement> Prefetch for SsdLevel<R> {
+    prefetch_by!(replacement);
+}
+
 impl<R: Replacement> Scheme for SsdLevel<R> {
+    fn foresee(&mut self, future: &Foresight) {
+        self.replacement.foresee(future);
+    }
+
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+    }
+
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.replacement.note(hint);
         match access.op {
             Direction::Read => self.read(access.block, hint, sink),
@@ -249,11 +268,9 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
         }
     }
 
-    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
-
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        let (known, cached) = self.find(Hint::new(block), block);
-        if let Some(id) = known {
+        let (ghost, cached) = self.replacement.lookup(PrefetchHint::new(block), block);
+        if let Some(id) = ghost {
             self.replacement.remove(block, id);
         }
         if let Some((_, slot)) = cached {
@@ -263,28 +280,28 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
 
     fn forget(&mut self, level: Level, block: BlockNo) {
         if level == Level::Ssd
-            && let (_, Some((id, _))) = self.find(Hint::new(block), block)
+            && let (_, Some((id, _))) = self.replacement.lookup(PrefetchHint::new(block), block)
         {
             self.replacement.remove(block, id);
         }
     }
 
     fn cleaned(&mut self, block: BlockNo) {
-        if let (_, Some((id, _))) = self.find(Hint::new(block), block) {
+        if let (_, Some((id, _))) = self.replacement.lookup(PrefetchHint::new(block), block) {
             self.replacement.set_dirty(id, false);
         }
     }
 
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        let hint = Hint::new(block);
-        let (known, cached) = self.find(hint, block);
+        let hint = PrefetchHint::new(block);
+        let (ghost, cached) = self.replacement.lookup(hint, block);
         // A policy that never makes blocks dirty does not expect them either: it would invalidate or
         // drop the only copy.
         let unwelcome = dirty && !self.rules.keeps_dirty;
         if unwelcome || cached.is_some() {
             return None;
         }
-        let (id, slot) = self.replacement.restore(hint.hash, block, known)?;
+        let (id, slot) = self.replacement.restore(Newcomer { hash: hint.hash, block, ghost })?;
         self.replacement.set_dirty(id, dirty);
         Some(slot)
     }
@@ -299,21 +316,6 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
 
     fn resident_blocks(&self, level: Level) -> u32 {
         if level == Level::Ssd { self.replacement.cached() } else { 0 }
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        self.replacement.announce(block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.replacement.locate(blocks);
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        self.replacement.follow(blocks);
     }
 
     fn memory_bytes(&self) -> usize {

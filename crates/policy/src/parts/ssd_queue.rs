@@ -7,7 +7,7 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::Id;
-use crate::scheme::Hint;
+use crate::prefetch::PrefetchHint;
 
 const QUEUE: usize = 0;
 
@@ -15,19 +15,18 @@ const QUEUE: usize = 0;
 #[derive(Debug)]
 pub struct SsdQueue {
     queue: Queues<1>,
-    blocks: u32,
 }
 
 impl SsdQueue {
     /// An empty queue that may hold `blocks`.
     pub(crate) fn new(blocks: u32) -> SsdQueue {
-        SsdQueue { queue: Queues::new(), blocks }
+        SsdQueue { queue: Queues::new(Level::Ssd, blocks) }
     }
 
-    /// Where a block is. What looking ahead found is of DRAM: here its hash alone counts.
+    /// Where a block is. What prefetching found is of DRAM: here its hash alone counts.
     #[inline]
     pub(crate) fn find(&self, hash: u32, block: BlockNo) -> Option<(Id, Slot)> {
-        let id = self.queue.find(Hint { hash, place: Hint::NO_PLACE }, block)?;
+        let id = self.queue.find(PrefetchHint { hash, entry: PrefetchHint::NO_ENTRY }, block)?;
         self.queue.slot(id).map(|slot| (id, slot))
     }
 
@@ -44,8 +43,8 @@ impl SsdQueue {
 
     /// Takes a block that is not here, clean, in the place of the oldest one. There is room for at least one.
     pub(crate) fn put<S: Sink>(&mut self, hash: u32, block: BlockNo, sink: &mut S) -> (Id, Slot) {
-        if self.queue.cached() >= self.blocks {
-            self.evict(sink);
+        if self.queue.is_full() {
+            self.queue.evict_oldest(QUEUE, sink);
         }
         self.insert(hash, block)
     }
@@ -53,13 +52,6 @@ impl SsdQueue {
     fn insert(&mut self, hash: u32, block: BlockNo) -> (Id, Slot) {
         let id = self.queue.insert(QUEUE, hash, block);
         (id, self.queue.give_slot(id))
-    }
-
-    fn evict<S: Sink>(&mut self, sink: &mut S) {
-        if let Some(oldest) = self.queue.oldest(QUEUE) {
-            self.queue.evict(oldest, sink);
-            self.queue.fetch_behind(QUEUE);
-        }
     }
 
     /// The accessed block's copy is unwanted.
@@ -78,7 +70,7 @@ impl SsdQueue {
 
     /// See [`Scheme::restore`](crate::Scheme::restore).
     pub(crate) fn restore(&mut self, hash: u32, block: BlockNo, dirty: bool) -> Option<Slot> {
-        if self.queue.cached() >= self.blocks || self.find(hash, block).is_some() {
+        if self.queue.is_full() || self.find(hash, block).is_some() {
             return None;
         }
         let (id, slot) = self.insert(hash, block);
@@ -88,16 +80,16 @@ impl SsdQueue {
 
     /// Holds `blocks` from now on.
     pub(crate) fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
-        self.blocks = blocks;
+        self.queue.set_capacity(blocks);
         while self.queue.cached() > blocks {
-            self.evict(sink);
+            self.queue.evict_oldest(QUEUE, sink);
         }
     }
 
     /// Blocks that there is room for.
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
-        self.blocks
+        self.queue.capacity()
     }
 
     /// Blocks that are here.
@@ -105,22 +97,16 @@ impl SsdQueue {
         self.queue.cached()
     }
 
-    /// See [`Scheme::announce`](crate::Scheme::announce); the hint is DRAM's.
+    /// Fetches what the index says of a block with this hash.
     #[inline]
-    pub(crate) fn announce(&self, block: BlockNo) {
-        self.queue.announce(block);
+    pub(crate) fn prefetch_index(&self, hash: u32) {
+        self.queue.prefetch_index_of(hash);
     }
 
-    /// Locates blocks here when DRAM, which the hints are for, takes them out of the iterator.
+    /// Fetches the entry of a block with this hash.
     #[inline]
-    pub(crate) fn locate_too<'a>(
-        &self,
-        blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>,
-    ) -> impl Iterator<Item = (BlockNo, &'a mut Hint)> {
-        blocks.inspect(|(block, hint)| {
-            let mut here = **hint;
-            self.queue.locate(std::iter::once((*block, &mut here)));
-        })
+    pub(crate) fn prefetch_entry(&self, hash: u32) {
+        self.queue.prefetch_entry(hash);
     }
 
     /// Bytes that everything takes.

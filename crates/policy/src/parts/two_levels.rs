@@ -6,10 +6,10 @@
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{CopyReason, CopySource, Effect, Sink, Slot};
-use crate::parts::ssd_level::{Id, Replacement};
+use crate::parts::ssd_level::{Newcomer, Replacement};
 use crate::parts::ssd_queue::SsdQueue;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
-use crate::scheme::Hint;
 
 /// DRAM with replacement `D`, and the SSD below it.
 #[derive(Debug)]
@@ -25,17 +25,10 @@ impl<D: Replacement> TwoLevels<D> {
         TwoLevels { dram, ssd: SsdQueue::new(ssd_blocks), keeps_dirty }
     }
 
-    /// What DRAM knows of a block, and where it holds it.
+    /// Brings the accessed block into DRAM, if there is room at all.
     #[inline]
-    pub(crate) fn in_dram(&self, hint: Hint, block: BlockNo) -> (Option<Id>, Option<(Id, Slot)>) {
-        let known = self.dram.find(hint, block);
-        (known, known.and_then(|id| self.dram.slot(id).map(|slot| (id, slot))))
-    }
-
-    /// Brings the accessed block into DRAM, if there is room at all; `ghost` is what DRAM knows of it.
-    #[inline]
-    pub(crate) fn fill_dram<S: Sink>(&mut self, hash: u32, block: BlockNo, ghost: Option<Id>, sink: &mut S) {
-        if let Some((_, slot)) = self.dram.admit(hash, block, ghost, sink) {
+    pub(crate) fn fill_dram<S: Sink>(&mut self, new: Newcomer, sink: &mut S) {
+        if let Some((_, slot)) = self.dram.admit(new, sink) {
             sink.effect(Effect::Fill { level: Level::Dram, slot });
         }
     }
@@ -51,21 +44,21 @@ impl<D: Replacement> TwoLevels<D> {
 
     /// The accessed block's copy in DRAM is unwanted, if there is one.
     #[inline]
-    pub(crate) fn invalidate_in_dram<S: Sink>(&mut self, hint: Hint, block: BlockNo, sink: &mut S) {
-        if let (_, Some((id, slot))) = self.in_dram(hint, block) {
+    pub(crate) fn invalidate_in_dram<S: Sink>(&mut self, hint: PrefetchHint, block: BlockNo, sink: &mut S) {
+        if let (_, Some((id, slot))) = self.dram.lookup(hint, block) {
             self.dram.remove(block, id);
             sink.effect(Effect::Invalidate { level: Level::Dram, slot });
         }
     }
 
     /// The accessed block's copies are unwanted.
-    pub(crate) fn invalidate<S: Sink>(&mut self, hint: Hint, block: BlockNo, sink: &mut S) {
+    pub(crate) fn invalidate<S: Sink>(&mut self, hint: PrefetchHint, block: BlockNo, sink: &mut S) {
         self.invalidate_in_dram(hint, block, sink);
         self.ssd.invalidate(hint.hash, block, sink);
     }
 
     pub(crate) fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        let hint = Hint::new(block);
+        let hint = PrefetchHint::new(block);
         self.invalidate(hint, block, sink);
         if let Some(ghost) = self.dram.find(hint, block) {
             self.dram.remove(block, ghost);
@@ -73,8 +66,8 @@ impl<D: Replacement> TwoLevels<D> {
     }
 
     pub(crate) fn forget(&mut self, level: Level, block: BlockNo) {
-        let hint = Hint::new(block);
-        match (level, self.in_dram(hint, block).1) {
+        let hint = PrefetchHint::new(block);
+        match (level, self.dram.lookup(hint, block).1) {
             (Level::Dram, Some((id, _))) => self.dram.remove(block, id),
             (Level::Ssd, _) => _ = self.ssd.forget(hint.hash, block),
             _ => {}
@@ -82,14 +75,14 @@ impl<D: Replacement> TwoLevels<D> {
     }
 
     pub(crate) fn cleaned(&mut self, block: BlockNo) {
-        if let Some((id, _)) = self.ssd.find(Hint::new(block).hash, block) {
+        if let Some((id, _)) = self.ssd.find(PrefetchHint::new(block).hash, block) {
             self.ssd.set_dirty(id, false);
         }
     }
 
     pub(crate) fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        let hint = Hint::new(block);
-        let is_in_dram = self.in_dram(hint, block).1.is_some();
+        let hint = PrefetchHint::new(block);
+        let is_in_dram = self.dram.lookup(hint, block).1.is_some();
         let is_unwelcome = if self.keeps_dirty { is_in_dram } else { dirty };
         if is_unwelcome { None } else { self.ssd.restore(hint.hash, block, dirty) }
     }
@@ -111,23 +104,24 @@ impl<D: Replacement> TwoLevels<D> {
         }
     }
 
-    #[inline]
-    pub(crate) fn announce(&self, block: BlockNo) -> Hint {
-        self.ssd.announce(block);
-        self.dram.announce(block)
-    }
-
-    #[inline]
-    pub(crate) fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.dram.locate(self.ssd.locate_too(blocks));
-    }
-
-    #[inline]
-    pub(crate) fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        self.dram.follow(blocks);
-    }
-
     pub(crate) fn memory_bytes(&self) -> usize {
         self.dram.memory_bytes() + self.ssd.memory_bytes()
+    }
+}
+
+impl<D: Replacement> Prefetch for TwoLevels<D> {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        self.dram.prefetch_index(blocks.inspect(|(_, hint)| self.ssd.prefetch_index(hint.hash)));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        self.dram.prefetch_entries(blocks.inspect(|(_, hint)| self.ssd.prefetch_entry(hint.hash)));
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        self.dram.prefetch_neighbours(blocks);
     }
 }

@@ -67,50 +67,27 @@ impl Admission {
 
     /// The process begins to wait for the object. Waiters of a lock queue in the order of these calls.
     pub fn on_block(&mut self, process: ProcessId, object: Object, out: &mut Vec<Consequence>) {
-        if self.options.policy.inherits() {
-            self.waits.block(process, object);
-            self.settle(out);
-        }
+        self.change_waits(out, |waits| waits.block(process, object));
     }
 
     /// The process waits no longer. Not needed before [`Admission::on_acquire`].
     pub fn on_unblock(&mut self, process: ProcessId, out: &mut Vec<Consequence>) {
-        if self.options.policy.inherits() {
-            self.waits.unblock(process);
-            self.settle(out);
-        }
+        self.change_waits(out, |waits| waits.unblock(process));
     }
 
     /// The process owns the lock from now on, perhaps with others.
     pub fn on_acquire(&mut self, process: ProcessId, lock: LockId, out: &mut Vec<Consequence>) {
-        if self.options.policy.inherits() {
-            self.waits.acquire(process, lock);
-            self.settle(out);
-        }
+        self.change_waits(out, |waits| waits.acquire(process, lock));
     }
 
     /// The process gave the lock up. What it inherited through it ends.
     pub fn on_release(&mut self, process: ProcessId, lock: LockId, out: &mut Vec<Consequence>) {
-        if self.options.policy.inherits() {
-            self.waits.release(process, lock);
-            self.settle(out);
-        }
+        self.change_waits(out, |waits| waits.release(process, lock));
     }
 
     /// The process is one of those that will bring the event about.
     pub fn on_expect(&mut self, process: ProcessId, event: EventId, out: &mut Vec<Consequence>) {
-        if self.options.policy.inherits() {
-            self.waits.expect(process, event);
-            self.settle(out);
-        }
-    }
-
-    /// The process has done its part for the event. What it inherited through it ends.
-    pub fn on_deliver(&mut self, process: ProcessId, event: EventId, out: &mut Vec<Consequence>) {
-        if self.options.policy.inherits() {
-            self.waits.deliver(process, event);
-            self.settle(out);
-        }
+        self.change_waits(out, |waits| waits.expect(process, event));
     }
 
     /// A critical process reads or writes these blocks at the device: writes of them that are on their way to the disk
@@ -171,6 +148,13 @@ impl Admission {
     /// issue a write again.
     pub fn outstanding(&self) -> usize {
         self.in_flight.len()
+    }
+
+    fn change_waits(&mut self, out: &mut Vec<Consequence>, change: impl FnOnce(&mut Waits)) {
+        if self.options.policy.inherits() {
+            change(&mut self.waits);
+            self.settle(out);
+        }
     }
 
     fn settle(&mut self, out: &mut Vec<Consequence>) {

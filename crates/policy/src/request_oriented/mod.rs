@@ -18,7 +18,7 @@ pub use admission::Admission;
 
 use lode_types::BlockNo;
 
-use crate::settings::{SettingError, SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingError, SettingInfo, Settings};
 
 /// A process or thread.
 pub type ProcessId = u32;
@@ -96,28 +96,18 @@ pub enum Stall {
 
 /// What can be set.
 pub static TABLE: &[SettingInfo] = &[
-    SettingInfo {
-        key: "admission",
-        default: "cp-pi-ioi",
-        kind: SettingKind::Choice(&["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"]),
-        about: "which writes are cached: all, synchronous ones, those to the log, synchronous ones of critical \
-                processes, also those of processes they wait for, also writes under way they wait for",
-        source: "paper, section 7.1",
-    },
-    SettingInfo {
-        key: "pi_sync_only",
-        default: "off",
-        kind: SettingKind::Choice(&["on", "off"]),
-        about: "of a process that inherited criticality only synchronous writes are cached",
-        source: "paper: section 5 says on, table 3 counts asynchronous ones",
-    },
-    SettingInfo {
-        key: "stall",
-        default: "bypass",
-        kind: SettingKind::Choice(&["bypass", "wait"]),
-        about: "when no block of the cache is free, an admitted write goes to the disk, or waits",
-        source: "paper, section 7.2 (FlashCache)",
-    },
+    SettingInfo::choice("admission", "cp-pi-ioi", &["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"])
+        .about(
+            "which writes are cached: all, synchronous ones, those to the log, synchronous ones of critical \
+             processes, also those of processes they wait for, also writes under way they wait for",
+        )
+        .source("paper, section 7.1"),
+    SettingInfo::choice("pi_sync_only", "off", &["on", "off"])
+        .about("of a process that inherited criticality only synchronous writes are cached")
+        .source("paper: section 5 says on, table 3 counts asynchronous ones"),
+    SettingInfo::choice("stall", "bypass", &["bypass", "wait"])
+        .about("when no block of the cache is free, an admitted write goes to the disk, or waits")
+        .source("paper, section 7.2 (FlashCache)"),
 ];
 
 /// How to admit.

@@ -149,14 +149,6 @@ impl Waits {
         self.spread_from_waiters(Object::Event(event));
     }
 
-    /// The process has done its part for the event.
-    pub fn deliver(&mut self, process: ProcessId, event: EventId) {
-        remove(&mut self.events[event as usize].doers, process);
-        remove(&mut self.process_mut(process).delivers, event);
-        self.suspect(process);
-        self.retract();
-    }
-
     /// Calls `change` for every process whose inheritance is another one than it was told last, with what it is now.
     pub fn tell(&mut self, mut change: impl FnMut(ProcessId, bool)) {
         let Waits { processes, touched, .. } = self;

@@ -8,22 +8,21 @@ use lode_types::BlockNo;
 use crate::effect::Sink;
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, Settings};
+use crate::settings::Settings;
 use crate::tracked::Footprint;
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "arc",
-    "one SSD level that divides itself between blocks seen once and blocks seen more often",
-    "Megiddo and Modha, FAST 2003",
-    TABLES,
-    |settings, _, quota| AnyScheme::Arc(Arc::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64).with_ghosts());
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "arc",
+    about: "one SSD level that divides itself between blocks seen once and blocks seen more often",
+    source: "Megiddo and Modha, FAST 2003",
+    tables: ssd_level::TABLES,
+    build: |settings, _, quota| AnyScheme::Arc(Arc::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64).remembering(|_, share_blocks, _| share_blocks),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under ARC.
 pub type Arc = SsdLevel<QueueLevel<Division, 4>>;
@@ -50,9 +49,7 @@ fn known(lists: &Lists) -> u64 {
 /// How the four lists divide the cache.
 #[derive(Debug)]
 pub struct Division {
-    /// The paper's c: blocks of the cache.
-    capacity: u32,
-    /// The paper's p: what T1 should hold, a real number from 0 to c.
+    /// The paper's p: what T1 should hold, a real number from 0 to c, the capacity of the cache.
     target: f64,
 }
 
@@ -63,67 +60,56 @@ impl Division {
         let once = f64::from(lists.len(T1));
         let from_t1 = once >= 1.0 && (once > self.target || (for_b2 && once == self.target));
         let (list, ghosts) = if from_t1 || lists.len(T2) == 0 { (T1, B1) } else { (T2, B2) };
-        if let Some(oldest) = lists.oldest(list) {
-            lists.evict_to(ghosts, oldest, sink);
-            lists.fetch_behind(list);
-        }
+        lists.evict_oldest_to(list, ghosts, sink);
     }
 
     /// Makes room for one block in the cache.
     #[inline]
     fn make_room<S: Sink>(&self, lists: &mut Lists, for_b2: bool, sink: &mut S) {
-        if lists.cached() >= self.capacity {
+        if lists.is_full() {
             self.replace(lists, for_b2, sink);
         }
     }
 
     /// Cases II and III: the block was seen before, and its ghost says which list is too small.
-    fn admit_ghost<S: Sink>(&mut self, lists: &mut Lists, ghost: Id, sink: &mut S) -> Id {
+    fn make_room_for_ghost<S: Sink>(&mut self, lists: &mut Lists, ghost: Id, sink: &mut S) {
         let (b1, b2) = (f64::from(lists.len(B1)), f64::from(lists.len(B2)));
         let in_b2 = lists.queue(ghost) == B2;
         self.target = if in_b2 {
             (self.target - (b1 / b2).max(1.0)).max(0.0)
         } else {
-            (self.target + (b2 / b1).max(1.0)).min(f64::from(self.capacity))
+            (self.target + (b2 / b1).max(1.0)).min(f64::from(lists.capacity()))
         };
         self.make_room(lists, in_b2, sink);
-        lists.move_to_front(T2, ghost);
-        ghost
     }
 
     /// Case IV: nothing is known of the block.
-    fn admit_new<S: Sink>(&self, lists: &mut Lists, hash: u32, block: BlockNo, sink: &mut S) -> Id {
-        if once(lists) >= u64::from(self.capacity) && lists.len(B1) == 0 {
+    fn make_room_for_new<S: Sink>(&self, lists: &mut Lists, sink: &mut S) {
+        if once(lists) >= u64::from(lists.capacity()) && lists.len(B1) == 0 {
             // T1 is the whole cache: its oldest leaves without a ghost.
-            if let Some(oldest) = lists.oldest(T1) {
-                lists.evict(oldest, sink);
-                lists.fetch_behind(T1);
-            }
+            lists.evict_oldest(T1, sink);
         } else {
-            self.bound_known(lists, 1);
+            bound_known(lists, 1);
             self.make_room(lists, false, sink);
-        }
-        lists.insert(T1, hash, block)
-    }
-
-    /// Forgets the oldest ghosts as far as `newcomers` to T1 need it: L1 has at most c blocks, all lists 2 c.
-    #[inline]
-    fn bound_known(&self, lists: &mut Lists, newcomers: u64) {
-        let capacity = u64::from(self.capacity);
-        while once(lists) + newcomers > capacity && lists.len(B1) > 0 {
-            lists.remove_oldest(B1);
-        }
-        while known(lists) + newcomers > 2 * capacity && lists.len(B2) > 0 {
-            lists.remove_oldest(B2);
         }
     }
 }
 
-impl QueuePolicy<4> for Division {
-    const HIT_MOVES: bool = true;
+/// Forgets the oldest ghosts as far as `newcomers` to T1 need it: L1 has at most c blocks, all lists 2 c.
+#[inline]
+fn bound_known(lists: &mut Lists, newcomers: u64) {
+    let capacity = u64::from(lists.capacity());
+    while once(lists) + newcomers > capacity && lists.len(B1) > 0 {
+        lists.remove_oldest(B1);
+    }
+    while known(lists) + newcomers > 2 * capacity && lists.len(B2) > 0 {
+        lists.remove_oldest(B2);
+    }
+}
 
-    fn new(_: &Settings, blocks: u32) -> Division {
-        Division { capacity: blocks, target: 0.0 }
+impl QueuePolicy<4> for Division {
+    fn new(_: &Settings, _: u32) -> Division {
+        Division { target: 0.0 }
     }
 
     /// Case I.
@@ -133,28 +119,21 @@ impl QueuePolicy<4> for Division {
     }
 
     #[inline]
-    fn admit<S: Sink>(
-        &mut self,
-        lists: &mut Lists,
-        hash: u32,
-        block: BlockNo,
-        ghost: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id> {
-        Some(match ghost {
-            Some(ghost) => self.admit_ghost(lists, ghost, sink),
-            None => self.admit_new(lists, hash, block, sink),
-        })
+    fn admit<S: Sink>(&mut self, lists: &mut Lists, new: Newcomer, sink: &mut S) -> Option<Id> {
+        match new.ghost {
+            Some(ghost) => self.make_room_for_ghost(lists, ghost, sink),
+            None => self.make_room_for_new(lists, sink),
+        }
+        Some(lists.enter(if new.ghost.is_some() { T2 } else { T1 }, new))
     }
 
     fn restore(&mut self, lists: &mut Lists, hash: u32, block: BlockNo) -> Id {
-        self.bound_known(lists, 1);
+        bound_known(lists, 1);
         lists.insert(T1, hash, block)
     }
 
-    fn set_blocks(&mut self, _: &mut Lists, blocks: u32) {
-        self.capacity = blocks;
-        self.target = self.target.min(f64::from(blocks));
+    fn resized(&mut self, lists: &mut Lists) {
+        self.target = self.target.min(f64::from(lists.capacity()));
     }
 
     fn evict<S: Sink>(&mut self, lists: &mut Lists, sink: &mut S) {
@@ -162,6 +141,6 @@ impl QueuePolicy<4> for Division {
     }
 
     fn bound_ghosts(&mut self, lists: &mut Lists) {
-        self.bound_known(lists, 0);
+        bound_known(lists, 0);
     }
 }

@@ -13,44 +13,35 @@ use lode_types::{BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::foresight::Foresight;
 use crate::growth;
-use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::Hint;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// Settings beside `write_policy`.
-pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
-    key: "bypass",
-    default: "off",
-    kind: SettingKind::Choice(&["off", "on"]),
-    about: "on: a block that is used again later than all of a full cache, or never, is not cached",
-    source: "Belady (off: every miss fills, the bound of what caches on demand); common practice (on: the bound of \
-             what may leave a block out)",
-}];
-
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
+pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo::choice("bypass", "off", &["off", "on"])
+    .about("on: a block that is used again later than all of a full cache, or never, is not cached")
+    .source(
+        "Belady (off: every miss fills, the bound of what caches on demand); common practice (on: the bound \
+         of what may leave a block out)",
+    )];
 
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "belady",
-    "the bound: one SSD level that knows what comes next, and gives up the block whose next use is farthest",
-    "Belady, IBM Systems Journal 5(2), 1966",
-    TABLES,
-    |settings, _, quota| AnyScheme::Belady(Belady::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 80))
-.foreseeing();
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "belady",
+    about: "the bound: one SSD level that knows what comes next, and gives up the block whose next use is \
+            farthest",
+    source: "Belady, IBM Systems Journal 5(2), 1966",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::Belady(Belady::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 80),
+    needs_future: true,
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under MIN.
 pub type Belady = SsdLevel<Clairvoyance>;
-
-impl Belady {
-    /// Tells what is to come, before the first access.
-    pub(crate) fn foresee(&mut self, future: Foresight) {
-        self.replacement_mut().future = future;
-    }
-}
 
 /// A block's number here is its slot.
 #[derive(Clone, Copy, Debug)]
@@ -150,20 +141,26 @@ impl Clairvoyance {
     /// Caches a block that is not cached; there is room for it.
     fn insert(&mut self, hash: u32, block: BlockNo, next_use: u32) -> Id {
         let record = Record { block, next_use, cached: true, dirty: false };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.records[id as usize] = record;
-                id
-            }
-            None => {
-                growth::push(&mut self.records, record);
-                (self.records.len() - 1) as Id
-            }
-        };
+        let id = growth::occupy(&mut self.records, &mut self.free, record);
         self.index.insert(hash, id);
         self.cached += 1;
         self.set_next_use(id, next_use);
         id
+    }
+}
+
+impl Prefetch for Clairvoyance {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.index.prefetch(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        for (_, hint) in blocks {
+            hint.entry = self.index.candidate(hint.hash);
+            prefetch_slice(&self.records, hint.entry as usize);
+        }
     }
 }
 
@@ -183,22 +180,21 @@ impl Replacement for Clairvoyance {
         }
     }
 
+    fn foresee(&mut self, future: &Foresight) {
+        self.future = future.clone();
+    }
+
     #[inline]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         let is_it = |record: &Record| record.cached && record.block == block;
-        if self.records.get(hint.place as usize).is_some_and(is_it) {
-            return Some(hint.place);
+        if self.records.get(hint.entry as usize).is_some_and(is_it) {
+            return Some(hint.entry);
         }
         self.index.find(hint.hash, |id| self.records[id as usize].block == block)
     }
 
     #[inline(always)]
-    fn slot(&self, id: Id) -> Option<Slot> {
-        Some(id)
-    }
-
-    #[inline(always)]
-    fn note(&mut self, _: Hint) {
+    fn note(&mut self, _: PrefetchHint) {
         self.next_use = self.future.next_use(self.accesses);
         self.accesses += 1;
     }
@@ -213,13 +209,7 @@ impl Replacement for Clairvoyance {
         self.records[id as usize].dirty = dirty;
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)> {
+    fn admit<S: Sink>(&mut self, Newcomer { hash, block, .. }: Newcomer, sink: &mut S) -> Option<(Id, Slot)> {
         if self.capacity == 0 {
             return None;
         }
@@ -234,7 +224,7 @@ impl Replacement for Clairvoyance {
     }
 
     /// The future says nothing of blocks before their first access: they leave first.
-    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+    fn restore(&mut self, Newcomer { hash, block, .. }: Newcomer) -> Option<(Id, Slot)> {
         if self.cached >= self.capacity {
             return None;
         }
@@ -264,21 +254,6 @@ impl Replacement for Clairvoyance {
     fn cached(&self) -> u32 {
         self.cached
     }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        Hint::announced(&self.index, block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        for (_, hint) in blocks {
-            hint.place = self.index.candidate(hint.hash);
-            prefetch_slice(&self.records, hint.place as usize);
-        }
-    }
-
-    fn follow(&self, _: impl Iterator<Item = (BlockNo, Hint)>) {}
 
     /// Without the future, which belongs to whoever told it.
     fn memory_bytes(&self) -> usize {

@@ -4,28 +4,27 @@
 //! It must not know how distances are found.
 
 use crate::parts::sized::reuse::{Reading, Reuse, Stream};
-use crate::parts::sized::{HISTORY, Measured};
+use crate::parts::sized::{FOOTPRINT, HISTORY, Measured};
 use crate::parts::{mapping, ssd_level};
-use crate::registry::{AnyScheme, MEASURED, SchemeInfo};
+use crate::registry::{AnyScheme, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
 use crate::sizer;
-use crate::tracked::Footprint;
 
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];
 
-static TABLES: &[&[SettingInfo]] =
-    &[mapping::SETTINGS, ssd_level::SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "centaur-like",
-    "one SSD level whose share follows reuse distances over all accesses, write-back",
-    "Centaur: its abstract and ETICA's text; the rest recalled",
-    TABLES,
-    |settings, physical, quota| AnyScheme::CentaurLike(Box::new(CentaurLike::new(settings, physical, quota))),
-)
-.taking(Footprint::new(MEASURED, 96).with_sets(16))
-.with_variants(&["window"]);
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "centaur-like",
+    about: "one SSD level whose share follows reuse distances over all accesses, write-back",
+    source: "Centaur: its abstract and ETICA's text; the rest recalled",
+    tables: &[mapping::SETTINGS, ssd_level::SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY],
+    build: |settings, physical, quota| {
+        AnyScheme::CentaurLike(Box::new(CentaurLike::new(settings, physical, quota)))
+    },
+    footprint: FOOTPRINT,
+    variants: &["window"],
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's cache sized by total reuse distances.
 pub type CentaurLike = Measured<Reuse<Total>>;

@@ -10,58 +10,47 @@ use crate::effect::{Sink, Slot};
 use crate::interval::Interval;
 use crate::parts::mapping;
 use crate::parts::sized::reuse::{Counts, Reading, Reuse, Stream};
-use crate::parts::sized::{HISTORY, Measured};
+use crate::parts::sized::{FOOTPRINT, HISTORY, Measured};
 use crate::parts::ssd_level::WritePolicy;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
-use crate::registry::{AnyScheme, MEASURED, SchemeInfo};
-use crate::scheme::{Hint, LevelDemand, Points, Scheme};
+use crate::registry::{AnyScheme, SchemeInfo};
+use crate::scheme::{Scheme, Sizing};
 use crate::schemes::lru::Lru;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::sizer;
-use crate::tracked::Footprint;
 
 static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "write_threshold",
-        default: "0.5",
-        kind: SettingKind::Number { min: 0.0, max: 1.0 },
-        about: "from this part of writes to known blocks (WAW and WAR) among all accesses on, the VM's cache is read-only; \
-                below, write-back",
-        source: "ECI-Cache (recalled); the value is ours",
-    },
-    SettingInfo {
-        key: "policy_interval",
-        default: "10000",
-        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
-        about: "requests of the VM between two choices of its write policy",
-        source: "as sizing_interval: ECI-Cache chooses both at once",
-    },
-    SettingInfo {
-        key: "policy_interval_s",
-        default: "600",
-        kind: SettingKind::Number { min: 0.001, max: 86_400.0 },
-        about: "seconds between two choices of the write policy, with trigger=time",
-        source: "as sizing_interval_s",
-    },
+    SettingInfo::number("write_threshold", "0.5", 0.0, 1.0)
+        .about(
+            "from this part of writes to known blocks (WAW and WAR) among all accesses on, the VM's cache \
+             is read-only; below, write-back",
+        )
+        .source("ECI-Cache (recalled); the value is ours"),
+    SettingInfo::scaled("policy_interval", "10000", 1, 1_000_000_000)
+        .about("requests of the VM between two choices of its write policy")
+        .source("as sizing_interval: ECI-Cache chooses both at once"),
+    SettingInfo::number("policy_interval_s", "600", 0.001, 86_400.0)
+        .about("seconds between two choices of the write policy, with trigger=time")
+        .source("as sizing_interval_s"),
 ];
 
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];
 
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "eci-cache-like",
-    "one SSD level whose share follows useful reuse distances, write-back or read-only by how much the VM \
-     overwrites",
-    "ECI-Cache: its abstract and ETICA's text; the rest recalled",
-    TABLES,
-    |settings, physical, quota| {
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "eci-cache-like",
+    about: "one SSD level whose share follows useful reuse distances, write-back or read-only by how much \
+            the VM overwrites",
+    source: "ECI-Cache: its abstract and ETICA's text; the rest recalled",
+    tables: &[mapping::SETTINGS, SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY],
+    build: |settings, physical, quota| {
         AnyScheme::EciCacheLike(Box::new(EciCacheLike::new(settings, physical, quota)))
     },
-)
-.taking(Footprint::new(MEASURED, 96).with_sets(16))
-.with_variants(&["window"]);
+    footprint: FOOTPRINT,
+    variants: &["window"],
+    ..SchemeInfo::PLAIN
+};
 
 /// The demand is that of the distances; the history is needed for the write policy, too.
 #[derive(Debug)]
@@ -117,10 +106,14 @@ impl EciCacheLike {
     }
 }
 
+impl Prefetch for EciCacheLike {
+    prefetch_by!(level);
+}
+
 impl Scheme for EciCacheLike {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
-        self.level.access_foreseen(access, hint, sink);
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
+        self.level.access_prefetched(access, hint, sink);
     }
 
     #[inline]
@@ -130,13 +123,9 @@ impl Scheme for EciCacheLike {
         }
     }
 
-    forward_to_level!();
+    forward_to_level!(memory);
 
-    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        self.level.demand(points)
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.level.memory_bytes()
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        self.level.sizing()
     }
 }

@@ -8,69 +8,49 @@ use lode_types::{Access, BlockNo, Direction, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Interval;
 use crate::parts::queue_level::QueueLevel;
-use crate::parts::ssd_level::Replacement;
+use crate::parts::ssd_level::{Newcomer, Replacement};
 use crate::parts::two_levels::TwoLevels;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::{Hint, Scheme};
+use crate::scheme::Scheme;
 use crate::schemes::arc::{Division, T1, T2};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::sizer;
 use crate::tracked::Footprint;
 
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "trigger",
-        default: "requests",
-        kind: SettingKind::Choice(&["requests", "time"]),
-        about: "whether feeding counts requests of the VM or seconds",
-        source: "ours: ZFS counts seconds; with requests no decision depends on the clock",
-    },
-    SettingInfo {
-        key: "feed_interval",
-        default: "1000",
-        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
-        about: "requests from feed to feed",
-        source: "ours",
-    },
-    SettingInfo {
-        key: "feed_interval_s",
-        default: "1",
-        kind: SettingKind::Number { min: 0.001, max: 86_400.0 },
-        about: "seconds from feed to feed, with trigger=time",
-        source: "ZFS: l2arc_feed_secs, 1",
-    },
-    SettingInfo {
-        key: "feed_blocks",
-        default: "512",
-        kind: SettingKind::Scaled { min: 1, max: 1 << 20 },
-        about: "most blocks that one feed copies to the SSD",
-        source: "ZFS: l2arc_write_max, 8 MiB a second, at 4000 requests a second",
-    },
-    SettingInfo {
-        key: "headroom",
-        default: "2",
-        kind: SettingKind::Integer { min: 1, max: 1 << 10 },
-        about: "how many times as many blocks a feed looks at, from the end of each list of the ARC",
-        source: "ZFS: l2arc_headroom, 2",
-    },
+    SettingInfo::choice("trigger", "requests", &["requests", "time"])
+        .about("whether feeding counts requests of the VM or seconds")
+        .source("ours: ZFS counts seconds; with requests no decision depends on the clock"),
+    SettingInfo::scaled("feed_interval", "1000", 1, 1_000_000_000)
+        .about("requests from feed to feed")
+        .source("ours"),
+    SettingInfo::number("feed_interval_s", "1", 0.001, 86_400.0)
+        .about("seconds from feed to feed, with trigger=time")
+        .source("ZFS: l2arc_feed_secs, 1"),
+    SettingInfo::scaled("feed_blocks", "512", 1, 1 << 20)
+        .about("most blocks that one feed copies to the SSD")
+        .source("ZFS: l2arc_write_max, 8 MiB a second, at 4000 requests a second"),
+    SettingInfo::integer("headroom", "2", 1, 1 << 10)
+        .about("how many times as many blocks a feed looks at, from the end of each list of the ARC")
+        .source("ZFS: l2arc_headroom, 2"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "l2arc-like",
-    "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; writes go to the \
-     disk",
-    "ZFS's L2ARC, recalled",
-    TABLES,
-    |settings, _, quota| AnyScheme::L2arcLike(Box::new(L2arcLike::new(settings, quota))),
-)
-.taking(Footprint::new(2 * LEAN, 96).with_ghosts())
-.on(&[Level::Dram, Level::Ssd])
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "l2arc-like",
+    about: "an ARC in DRAM, and an SSD in order of arrival that is fed with what will leave the ARC next; \
+            writes go to the disk",
+    source: "ZFS's L2ARC, recalled",
+    tables: &[SETTINGS],
+    build: |settings, _, quota| AnyScheme::L2arcLike(Box::new(L2arcLike::new(settings, quota))),
+    footprint: Footprint::new(2 * LEAN, 96).remembering(|_, share_blocks, _| share_blocks),
+    levels: &[Level::Dram, Level::Ssd],
     // What feeds an SSD from DRAM alone caches nothing without.
-.needing(Quota::new(1, 0));
+    least: Quota::new(1, 0),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's ARC in DRAM over a fed SSD, which is in order of arrival.
 #[derive(Debug)]
@@ -93,8 +73,8 @@ impl L2arcLike {
         }
     }
 
-    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
-        let (known, cached) = self.level.in_dram(hint, block);
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
+        let (ghost, cached) = self.level.dram.lookup(hint, block);
         if let Some((id, slot)) = cached {
             self.level.dram.touch(block, id);
             sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
@@ -104,7 +84,7 @@ impl L2arcLike {
             Some((_, slot)) => Effect::ReadLevel { level: Level::Ssd, slot },
             None => Effect::ReadBacking,
         });
-        self.level.fill_dram(hint.hash, block, known, sink);
+        self.level.fill_dram(Newcomer { hash: hint.hash, block, ghost }, sink);
     }
 
     /// Copies what will leave the ARC next: first from the blocks seen more often, then from those seen once.
@@ -113,12 +93,12 @@ impl L2arcLike {
         let levels = &mut self.level;
         let mut left = self.feed_blocks.min(levels.ssd.capacity());
         for list in [T2, T1] {
-            let mut at = levels.dram.queues().oldest(list);
+            let mut at = levels.dram.queues.oldest(list);
             for _ in 0..u64::from(self.headroom) * u64::from(self.feed_blocks) {
                 let Some(id) = at.filter(|_| left > 0) else { break };
-                let block = levels.dram.queues().block(id);
-                at = levels.dram.queues().newer(id);
-                let hash = Hint::new(block).hash;
+                let block = levels.dram.queues.block(id);
+                at = levels.dram.queues.newer(id);
+                let hash = PrefetchHint::new(block).hash;
                 if let Some(from) = levels.dram.slot(id)
                     && levels.ssd.find(hash, block).is_none()
                 {
@@ -130,9 +110,13 @@ impl L2arcLike {
     }
 }
 
+impl Prefetch for L2arcLike {
+    prefetch_by!(level);
+}
+
 impl Scheme for L2arcLike {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match access.op {
             Direction::Read => self.read(access.block, hint, sink),
             Direction::Write => {
@@ -149,9 +133,5 @@ impl Scheme for L2arcLike {
         }
     }
 
-    forward_to_level!();
-
-    fn memory_bytes(&self) -> usize {
-        self.level.memory_bytes()
-    }
+    forward_to_level!(memory);
 }

@@ -4,27 +4,24 @@
 //!
 //! It must not know what reads and writes ask for; see [`ssd_level`].
 
-use lode_types::BlockNo;
-
 use crate::effect::Sink;
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, Settings};
+use crate::settings::Settings;
 use crate::tracked::Footprint;
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "larc",
-    "one SSD level that a block enters when it is missed again while it is remembered",
-    "Huang et al., MSST 2013",
-    TABLES,
-    |settings, _, quota| AnyScheme::Larc(Larc::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64).with_ghosts());
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "larc",
+    about: "one SSD level that a block enters when it is missed again while it is remembered",
+    source: "Huang et al., MSST 2013",
+    tables: ssd_level::TABLES,
+    build: |settings, _, quota| AnyScheme::Larc(Larc::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64).remembering(|_, share_blocks, _| share_blocks),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under LARC.
 pub type Larc = SsdLevel<QueueLevel<Lazy<false>, 2>>;
@@ -41,28 +38,23 @@ const HIT: u8 = 1;
 /// Who comes in and who leaves; with `SECOND_CHANCE` a block that was hit is spared once.
 #[derive(Debug)]
 pub struct Lazy<const SECOND_CHANCE: bool> {
-    /// The paper's C: blocks of the cache.
-    capacity: u32,
     /// The paper's Cr: how many ghosts there may be, a real number from 0.1 C to 0.9 C.
     ghosts: f64,
 }
 
-impl<const SECOND_CHANCE: bool> Lazy<SECOND_CHANCE> {
-    fn blocks(&self) -> f64 {
-        f64::from(self.capacity)
-    }
+/// The paper's C: blocks of the cache.
+fn blocks_of(queues: &Queues<2>) -> f64 {
+    f64::from(queues.capacity())
 }
 
 impl<const SECOND_CHANCE: bool> QueuePolicy<2> for Lazy<SECOND_CHANCE> {
-    const HIT_MOVES: bool = true;
-
     fn new(_: &Settings, blocks: u32) -> Self {
-        Lazy { capacity: blocks, ghosts: LEAST_GHOSTS * f64::from(blocks) }
+        Lazy { ghosts: LEAST_GHOSTS * f64::from(blocks) }
     }
 
     #[inline(always)]
     fn touch(&mut self, queues: &mut Queues<2>, id: Id) {
-        let blocks = self.blocks();
+        let blocks = blocks_of(queues);
         self.ghosts = (self.ghosts - blocks / (blocks - self.ghosts)).max(LEAST_GHOSTS * blocks);
         queues.move_to_front(CACHED, id);
         if SECOND_CHANCE {
@@ -70,32 +62,23 @@ impl<const SECOND_CHANCE: bool> QueuePolicy<2> for Lazy<SECOND_CHANCE> {
         }
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        queues: &mut Queues<2>,
-        hash: u32,
-        block: BlockNo,
-        ghost: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id> {
-        let blocks = self.blocks();
+    fn admit<S: Sink>(&mut self, queues: &mut Queues<2>, new: Newcomer, sink: &mut S) -> Option<Id> {
+        let blocks = blocks_of(queues);
         self.ghosts = (self.ghosts + blocks / self.ghosts).min(MOST_GHOSTS * blocks);
-        if ghost.is_none() {
-            queues.insert(GHOST, hash, block);
+        if new.ghost.is_none() {
+            queues.enter(GHOST, new);
             self.bound_ghosts(queues);
-        } else if queues.cached() >= self.capacity {
+            return None;
+        }
+        if queues.is_full() {
             self.evict(queues, sink);
         }
-        ghost.inspect(|&id| queues.move_to_front(CACHED, id))
+        Some(queues.enter(CACHED, new))
     }
 
-    fn restore(&mut self, queues: &mut Queues<2>, hash: u32, block: BlockNo) -> Id {
-        queues.insert(CACHED, hash, block)
-    }
-
-    fn set_blocks(&mut self, _: &mut Queues<2>, blocks: u32) {
-        self.capacity = blocks;
-        self.ghosts = self.ghosts.clamp(LEAST_GHOSTS * self.blocks(), MOST_GHOSTS * self.blocks());
+    fn resized(&mut self, queues: &mut Queues<2>) {
+        let blocks = blocks_of(queues);
+        self.ghosts = self.ghosts.clamp(LEAST_GHOSTS * blocks, MOST_GHOSTS * blocks);
     }
 
     /// The least recently used leaves without a ghost.
@@ -118,9 +101,6 @@ impl<const SECOND_CHANCE: bool> QueuePolicy<2> for Lazy<SECOND_CHANCE> {
 
     /// A cache of one block would have no ghost at all, and never hold anything.
     fn bound_ghosts(&mut self, queues: &mut Queues<2>) {
-        let most = (self.ghosts as u32).max(self.capacity.min(1));
-        while queues.len(GHOST) > most {
-            queues.remove_oldest(GHOST);
-        }
+        queues.truncate(GHOST, (self.ghosts as u64).max(queues.capacity().min(1).into()));
     }
 }

@@ -7,14 +7,15 @@ use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::tracked::Footprint;
 
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "lru",
-    "one SSD level that gives up the least recently used block",
-    "ETICA section 3; textbook",
-    sets::TABLES,
-    |settings, _, quota| AnyScheme::Lru(Lru::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 48).with_sets(16));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "lru",
+    about: "one SSD level that gives up the least recently used block",
+    source: "ETICA section 3; textbook",
+    tables: sets::TABLES,
+    build: |settings, _, quota| AnyScheme::Lru(Lru::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 48).with_sets(16),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's cache that gives up the least recently used block of a full set.
 pub type Lru = SsdLevel<Sets<true>>;

@@ -9,49 +9,40 @@ use lode_types::BlockNo;
 
 use crate::effect::Sink;
 use crate::growth;
-use crate::parts::queue_level::{QueueLevel, QueuePolicy, percent_of};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, SettingKind, Settings};
-use crate::tracked::Footprint;
+use crate::settings::{SettingInfo, Settings};
+use crate::tracked::{Footprint, percent_of};
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "queues",
-        default: "8",
-        kind: SettingKind::Integer { min: 1, max: MOST_QUEUES as u64 },
-        about: "recency queues; a block of 2^k accesses or more is in queue k, or in the last one",
-        source: "Zhou et al.: 8",
-    },
-    SettingInfo {
-        key: "life_percent",
-        default: "100",
-        kind: SettingKind::Integer { min: 1, max: 100_000 },
-        about: "accesses without one of its own after which a block goes one queue down, for each hundred blocks of the cache",
-        source: "ours; Zhou et al. measure the trace's peak temporal distance",
-    },
-    SettingInfo {
-        key: "ghost_percent",
-        default: "400",
-        kind: SettingKind::Integer { min: 0, max: 1000 },
-        about: "ghosts (Qout) for each hundred blocks of the cache",
-        source: "Zhou et al.; libcachesim: qout_size_ratio 4",
-    },
+    SettingInfo::integer("queues", "8", 1, MOST_QUEUES as u64)
+        .about("recency queues; a block of 2^k accesses or more is in queue k, or in the last one")
+        .source("Zhou et al.: 8"),
+    SettingInfo::integer("life_percent", "100", 1, 100_000)
+        .about(
+            "accesses without one of its own after which a block goes one queue down, for each hundred \
+             blocks of the cache",
+        )
+        .source("ours; Zhou et al. measure the trace's peak temporal distance"),
+    SettingInfo::integer("ghost_percent", "400", 0, 1000)
+        .about("ghosts (Qout) for each hundred blocks of the cache")
+        .source("Zhou et al.; libcachesim: qout_size_ratio 4"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "mq",
-    "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
-    "Zhou et al., USENIX ATC 2001",
-    TABLES,
-    |settings, _, quota| AnyScheme::Mq(Mq::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 80));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "mq",
+    about: "one SSD level of recency queues by the number of accesses, which blocks climb and descend",
+    source: "Zhou et al., USENIX ATC 2001",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::Mq(Mq::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 80)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "ghost_percent")),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under MQ.
 pub type Mq = SsdLevel<QueueLevel<Ladder, QUEUES>>;
@@ -78,7 +69,6 @@ struct Use {
 /// How blocks climb and descend.
 #[derive(Debug)]
 pub struct Ladder {
-    capacity: u32,
     /// The last recency queue.
     top: usize,
     life_percent: u64,
@@ -92,10 +82,6 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    fn life(&self) -> u64 {
-        percent_of(self.capacity, self.life_percent)
-    }
-
     fn queue_of(&self, accesses: u32) -> usize {
         self.top.min(accesses.max(1).ilog2() as usize)
     }
@@ -103,9 +89,7 @@ impl Ladder {
     /// Starts the book of a new record.
     fn open(&mut self, id: Id) {
         let unused = Use { since: 0, accesses: 0 };
-        while self.uses.len() <= id as usize {
-            growth::push(&mut self.uses, unused);
-        }
+        growth::extend_to(&mut self.uses, id, unused);
         self.uses[id as usize] = unused;
     }
 
@@ -126,10 +110,11 @@ impl Ladder {
     /// The paper's Adjust: of each queue the oldest goes one down if its life there is over. The oldest of a queue is the one
     /// that came in first, so that those behind it need not be asked.
     fn adjust(&mut self, lists: &mut Lists) {
+        let life = lists.percent(self.life_percent);
         let mut earliest = self.now;
         for queue in 1..=self.top {
             if let Some(oldest) = lists.oldest(queue)
-                && self.uses[oldest as usize].since + self.life() < self.now
+                && self.uses[oldest as usize].since + life < self.now
             {
                 self.uses[oldest as usize].since = self.now;
                 lists.move_to_front(queue - 1, oldest);
@@ -142,16 +127,13 @@ impl Ladder {
                 earliest = earliest.min(self.uses[oldest as usize].since);
             }
         }
-        self.next_look = earliest + self.life() + 1;
+        self.next_look = earliest + life + 1;
     }
 }
 
 impl QueuePolicy<QUEUES> for Ladder {
-    const HIT_MOVES: bool = true;
-
-    fn new(settings: &Settings, blocks: u32) -> Ladder {
+    fn new(settings: &Settings, _: u32) -> Ladder {
         Ladder {
-            capacity: blocks,
             top: settings.integer("queues") as usize - 1,
             life_percent: settings.integer("life_percent"),
             ghost_percent: settings.integer("ghost_percent"),
@@ -166,28 +148,17 @@ impl QueuePolicy<QUEUES> for Ladder {
         self.access(lists, id);
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        lists: &mut Lists,
-        hash: u32,
-        block: BlockNo,
-        ghost: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id> {
+    fn admit<S: Sink>(&mut self, lists: &mut Lists, new: Newcomer, sink: &mut S) -> Option<Id> {
         // It leaves the ghosts first, so that none of them has to for the block that is evicted.
-        if let Some(ghost) = ghost {
+        if let Some(ghost) = new.ghost {
             lists.move_to_front(ARRIVING, ghost);
         }
-        if lists.cached() >= self.capacity {
+        if lists.is_full() {
             self.evict(lists, sink);
         }
-        match ghost {
-            Some(ghost) => {
-                self.access(lists, ghost);
-                Some(ghost)
-            }
-            None => Some(self.restore(lists, hash, block)),
-        }
+        let Some(ghost) = new.ghost else { return Some(self.restore(lists, new.hash, new.block)) };
+        self.access(lists, ghost);
+        Some(ghost)
     }
 
     fn restore(&mut self, lists: &mut Lists, hash: u32, block: BlockNo) -> Id {
@@ -197,28 +168,21 @@ impl QueuePolicy<QUEUES> for Ladder {
         id
     }
 
-    fn set_blocks(&mut self, _: &mut Lists, blocks: u32) {
-        self.capacity = blocks;
+    fn resized(&mut self, _: &mut Lists) {
         // Lives may be shorter now.
         self.next_look = 0;
     }
 
     /// The paper's EvictBlock: the oldest of the lowest queue that has one.
     fn evict<S: Sink>(&mut self, lists: &mut Lists, sink: &mut S) {
-        for queue in 0..=self.top {
-            if let Some(oldest) = lists.oldest(queue) {
-                lists.evict_to(GHOST, oldest, sink);
-                lists.fetch_behind(queue);
-                break;
-            }
+        if let Some(queue) = (0..=self.top).find(|&queue| lists.len(queue) > 0) {
+            lists.evict_oldest_to(queue, GHOST, sink);
         }
         self.bound_ghosts(lists);
     }
 
     fn bound_ghosts(&mut self, lists: &mut Lists) {
-        while u64::from(lists.len(GHOST)) > percent_of(self.capacity, self.ghost_percent) {
-            lists.remove_oldest(GHOST);
-        }
+        lists.truncate(GHOST, lists.percent(self.ghost_percent));
     }
 
     #[inline]

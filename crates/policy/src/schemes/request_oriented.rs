@@ -11,16 +11,17 @@ use crate::effect::{Effect, Sink, Slot};
 use crate::needs::RequestSource;
 use crate::parts::cut_off::Cleaner;
 use crate::parts::mapping;
-use crate::parts::ssd_level::{Replacement, SsdLevel, WritePolicy};
+use crate::parts::ssd_level::{Newcomer, Replacement, SsdLevel, WritePolicy};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::request_oriented::{
     Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
     WriteId,
 };
-use crate::scheme::{Hint, Scheme};
+use crate::scheme::{Reissuing, Scheme};
 use crate::schemes::flashcache::{self, CleanedSets};
-use crate::settings::{SettingError, SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingError, SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// The setting that says which writes are cached.
@@ -30,54 +31,39 @@ const ADMISSION: &str = "admission";
 const LOG_FIRST_BLOCK: &str = "log_first_block";
 
 static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: ADMISSION,
-        default: "all",
-        kind: SettingKind::Choice(&["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"]),
-        about: "which writes are cached: all, synchronous ones, those to the log, synchronous ones of critical \
-                processes; the last two are for `lode requests` alone",
-        source: "paper, section 7.1",
-    },
-    SettingInfo {
-        key: LOG_FIRST_BLOCK,
-        default: "0",
-        kind: SettingKind::Integer { min: 0, max: 1 << 40 },
-        about: "first block of the log on the VM's first volume, with admission=wal",
-        source: "ours: the paper's log has a device of its own",
-    },
-    SettingInfo {
-        key: "log_blocks",
-        default: "0",
-        kind: SettingKind::Integer { min: 0, max: 1 << 40 },
-        about: "blocks of the log, with admission=wal",
-        source: "ours",
-    },
-    SettingInfo {
-        key: "reissue",
-        default: "off",
-        kind: SettingKind::Choice(&["on", "off"]),
-        about: "whether a write on its way to the disk is issued again to the SSD when somebody comes to wait for it; \
-                nothing in a replay, where no two requests are under way at once",
-        source: "paper, section 4.2.2, as far as a guest tells; off is the paper's SYNC and WAL",
-    },
+    SettingInfo::choice(ADMISSION, "all", &["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"])
+        .about(
+            "which writes are cached: all, synchronous ones, those to the log, synchronous ones of critical \
+             processes; the last two are for `lode requests` alone",
+        )
+        .source("paper, section 7.1"),
+    SettingInfo::integer(LOG_FIRST_BLOCK, "0", 0, 1 << 40)
+        .about("first block of the log on the VM's first volume, with admission=wal")
+        .source("ours: the paper's log has a device of its own"),
+    SettingInfo::integer("log_blocks", "0", 0, 1 << 40)
+        .about("blocks of the log, with admission=wal")
+        .source("ours"),
+    SettingInfo::choice("reissue", "off", &["on", "off"])
+        .about(
+            "whether a write on its way to the disk is issued again to the SSD when somebody comes to wait \
+             for it; nothing in a replay, where no two requests are under way at once",
+        )
+        .source("paper, section 4.2.2, as far as a guest tells; off is the paper's SYNC and WAL"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, flashcache::CLEANING];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "request-oriented",
-    "one SSD level that takes only writes, and of these all, those that somebody waits for, those of critical \
-     processes, or the log",
-    "Kim et al., USENIX ATC 2015",
-    TABLES,
-    |settings, _, quota| {
-        AnyScheme::RequestOriented(Box::new(WriteCache::new(settings, quota)))
-    },
-)
-.taking(Footprint::new(LEAN, 64).with_sets(256))
-    .checked_origins(check)
-    .checked_disk(check_log);
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "request-oriented",
+    about: "one SSD level that takes only writes, and of these all, those that somebody waits for, those of \
+            critical processes, or the log",
+    source: "Kim et al., USENIX ATC 2015",
+    tables: &[mapping::SETTINGS, SETTINGS, flashcache::CLEANING],
+    build: |settings, _, quota| AnyScheme::RequestOriented(Box::new(WriteCache::new(settings, quota))),
+    footprint: Footprint::new(LEAN, 64).with_sets(256),
+    origins: check,
+    disk: check_log,
+    ..SchemeInfo::PLAIN
+};
 
 /// To the hooks a guest is two processes: whoever somebody waits for, who is critical, and whoever nobody waits for. They
 /// own no locks and wait for no events, because no guest tells, so that neither ever inherits anything.
@@ -178,55 +164,12 @@ impl WriteCache {
         }
     }
 
-    /// Whether writes are issued again: then the caller has to call the hooks.
-    pub fn reissues(&self) -> bool {
-        self.hooks.options().reissue
-    }
-
-    /// The hooks, for whoever carries writes out: accesses call [`Admission::on_submit`] by themselves.
-    pub fn hooks(&mut self) -> &mut Admission {
-        &mut self.hooks
-    }
-
-    /// A write as the hooks see it. One that does not tell whether it is synchronous counts as not so.
-    #[inline]
-    pub fn submitted(&self, id: WriteId, access: &Access) -> SubmittedWrite {
-        SubmittedWrite {
-            id,
-            first_block: access.block,
-            blocks: 1,
-            sync: access.origin.sync() == Some(true),
-            log: access.block.checked_sub(self.log_first_block).is_some_and(|at| at < self.log_blocks),
-        }
-    }
-
-    /// Where a write goes when there is room. One that does not tell whether it is critical counts as not so.
-    #[inline]
-    pub fn on_submit(&self, access: &Access) -> Verdict {
-        let critical = access.origin.critical() == Some(true);
-        let process = if critical { WAITED_FOR } else { IN_BACKGROUND };
-        self.hooks.on_submit(process, &self.submitted(0, access))
-    }
-
-    /// A write of the whole block that is on its way to the disk is issued again: the block is cached, dirty. Without an
-    /// [`Effect::WriteLevel`] there was no room, or the block is cached already.
-    pub fn take_in<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        let hint = Hint::new(block);
-        if self.level.cached(hint, block).is_some() {
-            return;
-        }
-        let sets = self.level.replacement_mut();
-        let Some((id, slot)) = sets.admit(hint.hash, block, None, sink) else { return };
-        sets.set_dirty(id, true);
-        sink.effect(Effect::WriteLevel { level: Level::Ssd, slot, hit: false, dirty: true });
-    }
-
     /// A write that is not let in. What is newer here than on the disk must stay the newest; a clean copy gives way.
     #[inline]
-    fn write_outside<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn write_outside<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match self.level.cached(hint, access.block) {
             Some((id, _)) if self.level.replacement_mut().is_dirty(id) => {
-                return self.level.access_foreseen(access, hint, sink);
+                return self.level.access_prefetched(access, hint, sink);
             }
             Some((id, slot)) => {
                 self.level.replacement_mut().remove(access.block, id);
@@ -238,13 +181,53 @@ impl WriteCache {
     }
 }
 
+impl Reissuing for WriteCache {
+    fn hooks(&mut self) -> &mut Admission {
+        &mut self.hooks
+    }
+
+    #[inline]
+    fn submitted(&self, id: WriteId, access: &Access) -> SubmittedWrite {
+        SubmittedWrite {
+            id,
+            first_block: access.block,
+            blocks: 1,
+            sync: access.origin.sync() == Some(true),
+            log: access.block.checked_sub(self.log_first_block).is_some_and(|at| at < self.log_blocks),
+        }
+    }
+
+    #[inline]
+    fn on_submit(&self, access: &Access) -> Verdict {
+        let critical = access.origin.critical() == Some(true);
+        let process = if critical { WAITED_FOR } else { IN_BACKGROUND };
+        self.hooks.on_submit(process, &self.submitted(0, access))
+    }
+
+    fn take_in(&mut self, block: BlockNo, mut sink: &mut dyn Sink) {
+        let hint = PrefetchHint::new(block);
+        if self.level.cached(hint, block).is_some() {
+            return;
+        }
+        let sets = self.level.replacement_mut();
+        let new = Newcomer { hash: hint.hash, block, ghost: None };
+        let Some((id, slot)) = sets.admit(new, &mut sink) else { return };
+        sets.set_dirty(id, true);
+        sink.effect(Effect::WriteLevel { level: Level::Ssd, slot, hit: false, dirty: true });
+    }
+}
+
+impl Prefetch for WriteCache {
+    prefetch_by!(level);
+}
+
 impl Scheme for WriteCache {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         if access.op == Direction::Write && self.on_submit(&access) == Verdict::Disk {
             self.write_outside(access, hint, sink);
         } else {
-            self.level.access_foreseen(access, hint, sink);
+            self.level.access_prefetched(access, hint, sink);
         }
     }
 
@@ -253,9 +236,9 @@ impl Scheme for WriteCache {
         self.level.replacement_mut().clean(now_ns, sink);
     }
 
-    forward_to_level!();
+    forward_to_level!(memory);
 
-    fn memory_bytes(&self) -> usize {
-        self.level.memory_bytes()
+    fn reissuing(&mut self) -> Option<&mut dyn Reissuing> {
+        if self.hooks.options().reissue { Some(self) } else { None }
     }
 }

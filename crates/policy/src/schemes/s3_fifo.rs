@@ -7,58 +7,44 @@
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::parts::queue_level::{QueueLevel, QueuePolicy, percent_of};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, SettingKind, Settings};
-use crate::tracked::Footprint;
+use crate::settings::{SettingInfo, Settings};
+use crate::tracked::{Footprint, percent_of};
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "small_percent",
-        default: "10",
-        kind: SettingKind::Integer { min: 1, max: 99 },
-        about: "share of the cache that the small queue keeps, at least one block",
-        source: "Yang et al.; libcachesim: small_size_ratio 0.1",
-    },
-    SettingInfo {
-        key: "ghost_percent",
-        default: "90",
-        kind: SettingKind::Integer { min: 0, max: 200 },
-        about: "ghosts for each hundred blocks of the cache",
-        source: "Yang et al.: as many as the main queue has blocks; libcachesim: ghost_size_ratio 0.9",
-    },
-    SettingInfo {
-        key: "move_threshold",
-        default: "2",
-        kind: SettingKind::Integer { min: 1, max: 3 },
-        about: "hits in the small queue after which a block moves to the main one",
-        source: "Yang et al.: more than one; libcachesim: move_to_main_threshold 2",
-    },
-    SettingInfo {
-        key: "warm_up",
-        default: "main",
-        kind: SettingKind::Choice(&["main", "small"]),
-        about: "where newcomers go until the cache has been full once; main: into the small queue until it has its \
-                share, then into the main one; small: always into the small queue",
-        source: "libcachesim, as observed (main); Yang et al. (small)",
-    },
+    SettingInfo::integer("small_percent", "10", 1, 99)
+        .about("share of the cache that the small queue keeps, at least one block")
+        .source("Yang et al.; libcachesim: small_size_ratio 0.1"),
+    SettingInfo::integer("ghost_percent", "90", 0, 200)
+        .about("ghosts for each hundred blocks of the cache")
+        .source("Yang et al.: as many as the main queue has blocks; libcachesim: ghost_size_ratio 0.9"),
+    SettingInfo::integer("move_threshold", "2", 1, 3)
+        .about("hits in the small queue after which a block moves to the main one")
+        .source("Yang et al.: more than one; libcachesim: move_to_main_threshold 2"),
+    SettingInfo::choice("warm_up", "main", &["main", "small"])
+        .about(
+            "where newcomers go until the cache has been full once; main: into the small queue until it has \
+             its share, then into the main one; small: always into the small queue",
+        )
+        .source("libcachesim, as observed (main); Yang et al. (small)"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "s3-fifo",
-    "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
-    "Yang et al., SOSP 2023",
-    TABLES,
-    |settings, _, quota| AnyScheme::S3Fifo(S3Fifo::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64))
-.with_variants(&["warm_up"]);
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "s3-fifo",
+    about: "one SSD level of FIFO queues: a small one that newcomers must pass, a main one, and ghosts",
+    source: "Yang et al., SOSP 2023",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::S3Fifo(S3Fifo::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "ghost_percent")),
+    variants: &["warm_up"],
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under S3-FIFO.
 pub type S3Fifo = SsdLevel<QueueLevel<S3Rules, 4>>;
@@ -74,7 +60,6 @@ const MOST_HITS: u8 = 3;
 /// How blocks pass from queue to queue. A block's mark is the number of its hits.
 #[derive(Debug)]
 pub struct S3Rules {
-    capacity: u32,
     small_percent: u64,
     ghost_percent: u64,
     move_threshold: u8,
@@ -83,16 +68,8 @@ pub struct S3Rules {
 }
 
 impl S3Rules {
-    fn small_blocks(&self) -> u32 {
-        percent_of(self.capacity, self.small_percent).max(1) as u32
-    }
-
-    fn main_blocks(&self) -> u32 {
-        self.capacity.saturating_sub(self.small_blocks())
-    }
-
-    fn ghosts(&self) -> u64 {
-        percent_of(self.capacity, self.ghost_percent)
+    fn small_blocks(&self, queues: &Queues<4>) -> u32 {
+        queues.percent(self.small_percent).max(1) as u32
     }
 
     /// The oldest of the small queue that was not hit enough becomes a ghost, and those before it move on; says whether
@@ -116,7 +93,7 @@ impl S3Rules {
     }
 
     fn queue_of_newcomers(&self, queues: &Queues<4>) -> usize {
-        if self.warming_up && queues.len(SMALL) >= self.small_blocks() { MAIN } else { SMALL }
+        if self.warming_up && queues.len(SMALL) >= self.small_blocks(queues) { MAIN } else { SMALL }
     }
 }
 
@@ -140,9 +117,8 @@ fn evict_from_main<S: Sink>(queues: &mut Queues<4>, sink: &mut S) {
 impl QueuePolicy<4> for S3Rules {
     const HIT_MOVES: bool = false;
 
-    fn new(settings: &Settings, blocks: u32) -> S3Rules {
+    fn new(settings: &Settings, _: u32) -> S3Rules {
         S3Rules {
-            capacity: blocks,
             small_percent: settings.integer("small_percent"),
             ghost_percent: settings.integer("ghost_percent"),
             move_threshold: settings.integer("move_threshold") as u8,
@@ -156,51 +132,34 @@ impl QueuePolicy<4> for S3Rules {
         queues.set_mark(id, MOST_HITS.min(hits + 1));
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        queues: &mut Queues<4>,
-        hash: u32,
-        block: BlockNo,
-        ghost: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id> {
+    fn admit<S: Sink>(&mut self, queues: &mut Queues<4>, new: Newcomer, sink: &mut S) -> Option<Id> {
         // It leaves the ghosts first, so that none of them has to for the block that is evicted.
-        if let Some(ghost) = ghost {
+        if let Some(ghost) = new.ghost {
             queues.move_to_front(RETURNING, ghost);
         }
-        if queues.cached() >= self.capacity {
+        if queues.is_full() {
             self.evict(queues, sink);
         }
-        Some(match ghost {
-            Some(ghost) => {
-                queues.move_to_front(MAIN, ghost);
-                ghost
-            }
-            None => queues.insert(self.queue_of_newcomers(queues), hash, block),
-        })
+        let queue = if new.ghost.is_some() { MAIN } else { self.queue_of_newcomers(queues) };
+        Some(queues.enter(queue, new))
     }
 
     fn restore(&mut self, queues: &mut Queues<4>, hash: u32, block: BlockNo) -> Id {
         queues.insert(self.queue_of_newcomers(queues), hash, block)
     }
 
-    fn set_blocks(&mut self, _: &mut Queues<4>, blocks: u32) {
-        self.capacity = blocks;
-    }
-
     /// Evicts one block, if there is one. Which queue it comes from is asked once: a small queue that is looked through
     /// may fill the main one beyond its share.
     fn evict<S: Sink>(&mut self, queues: &mut Queues<4>, sink: &mut S) {
         self.warming_up = false;
-        let is_main_over = queues.len(MAIN) > self.main_blocks();
+        let main_blocks = queues.capacity().saturating_sub(self.small_blocks(queues));
+        let is_main_over = queues.len(MAIN) > main_blocks;
         if is_main_over || !self.evict_from_small(queues, sink) {
             evict_from_main(queues, sink);
         }
     }
 
     fn bound_ghosts(&mut self, queues: &mut Queues<4>) {
-        while u64::from(queues.len(GHOST)) > self.ghosts() {
-            queues.remove_oldest(GHOST);
-        }
+        queues.truncate(GHOST, queues.percent(self.ghost_percent));
     }
 }

@@ -8,6 +8,7 @@ use lode_reuse::CurvePoint;
 use lode_types::Access;
 
 use crate::effect::{Effect, Slot};
+use crate::growth;
 use crate::parts::sized::{Measure, Measured};
 use crate::parts::{mapping, ssd_level};
 use crate::quota::Quota;
@@ -19,19 +20,19 @@ use crate::tracked::Footprint;
 
 static SETTINGS: &[SettingInfo] = &[ssd_level::write_policy("wt"), sizer::CHUNK_PERCENT];
 
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, sizer::SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "s-cave-like",
-    "one SSD level that grows by chunks where most of it is in use, and shrinks where least is; write-through",
-    "S-CAVE: its abstract and ETICA's text; the rest recalled",
-    TABLES,
-    |settings, physical, quota| {
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "s-cave-like",
+    about: "one SSD level that grows by chunks where most of it is in use, and shrinks where least is; \
+            write-through",
+    source: "S-CAVE: its abstract and ETICA's text; the rest recalled",
+    tables: &[mapping::SETTINGS, SETTINGS, sizer::SETTINGS],
+    build: |settings, physical, quota| {
         AnyScheme::SCaveLike(Box::new(SCaveLike::new(settings, physical, quota)))
     },
-)
-.taking(Footprint::new(LEAN, 64).with_sets(16));
+    footprint: Footprint::new(LEAN, 64).with_sets(16),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's cache sized by what it comes back to.
 pub type SCaveLike = Measured<EffectiveSpace>;
@@ -53,10 +54,8 @@ pub struct EffectiveSpace {
 impl EffectiveSpace {
     #[inline]
     fn hit(&mut self, slot: Slot) {
+        growth::extend_to(&mut self.hit_in, slot, NEVER);
         let at = slot as usize;
-        if at >= self.hit_in.len() {
-            self.hit_in.resize(at + at / 4 + 1, NEVER);
-        }
         self.hits += 1;
         self.blocks += u32::from(self.hit_in[at] != self.window);
         self.hit_in[at] = self.window;

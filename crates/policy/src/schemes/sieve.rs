@@ -3,48 +3,42 @@
 //!
 //! It must not know what reads and writes ask for; see [`ssd_level`].
 
-use lode_types::BlockNo;
-
 use crate::effect::Sink;
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, Settings};
+use crate::settings::Settings;
 use crate::tracked::Footprint;
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "sieve",
-    "one SSD level, one FIFO queue, and a hand that spares what was visited",
-    "Zhang et al., NSDI 2024",
-    TABLES,
-    |settings, _, quota| AnyScheme::Sieve(Sieve::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "sieve",
+    about: "one SSD level, one FIFO queue, and a hand that spares what was visited",
+    source: "Zhang et al., NSDI 2024",
+    tables: ssd_level::TABLES,
+    build: |settings, _, quota| AnyScheme::Sieve(Sieve::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under SIEVE.
 pub type Sieve = SsdLevel<QueueLevel<Hand, 1>>;
 
+/// The only queue.
 const QUEUE: usize = 0;
 /// The mark of a block that was hit since the hand came by.
 const VISITED: u8 = 1;
 
-/// The hand over the queue.
+/// Where the hand goes on; `None`: at the oldest.
 #[derive(Debug)]
-pub struct Hand {
-    capacity: u32,
-    /// Where it goes on; `None`: at the oldest.
-    at: Option<Id>,
-}
+pub struct Hand(Option<Id>);
 
 impl QueuePolicy<1> for Hand {
     const HIT_MOVES: bool = false;
 
-    fn new(_: &Settings, blocks: u32) -> Hand {
-        Hand { capacity: blocks, at: None }
+    fn new(_: &Settings, _: u32) -> Hand {
+        Hand(None)
     }
 
     #[inline(always)]
@@ -52,47 +46,32 @@ impl QueuePolicy<1> for Hand {
         queue.set_mark(id, VISITED);
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        queue: &mut Queues<1>,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id> {
-        if queue.cached() >= self.capacity {
+    fn admit<S: Sink>(&mut self, queue: &mut Queues<1>, new: Newcomer, sink: &mut S) -> Option<Id> {
+        if queue.is_full() {
             self.evict(queue, sink);
         }
-        Some(queue.insert(QUEUE, hash, block))
-    }
-
-    fn restore(&mut self, queue: &mut Queues<1>, hash: u32, block: BlockNo) -> Id {
-        queue.insert(QUEUE, hash, block)
+        Some(queue.enter(QUEUE, new))
     }
 
     fn forget(&mut self, queue: &mut Queues<1>, id: Id) {
-        if self.at == Some(id) {
-            self.at = queue.newer(id);
+        if self.0 == Some(id) {
+            self.0 = queue.newer(id);
         }
     }
 
-    fn set_blocks(&mut self, _: &mut Queues<1>, blocks: u32) {
-        self.capacity = blocks;
-    }
-
     fn evict<S: Sink>(&mut self, queue: &mut Queues<1>, sink: &mut S) {
-        let mut at = self.at.or_else(|| queue.oldest(QUEUE));
+        let mut at = self.0.or_else(|| queue.oldest(QUEUE));
         while let Some(id) = at {
             queue.fetch_from(id);
             if queue.mark(id) != VISITED {
-                self.at = queue.newer(id);
+                self.0 = queue.newer(id);
                 queue.evict(id, sink);
                 break;
             }
             queue.set_mark(id, 0);
             at = queue.newer(id).or_else(|| queue.oldest(QUEUE));
         }
-        if let Some(next) = self.at {
+        if let Some(next) = self.0 {
             queue.fetch_from(next);
         }
     }

@@ -8,49 +8,41 @@ use lode_types::{Access, BlockNo, Direction, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{Id, Replacement};
+use crate::parts::ssd_level::{Id, Newcomer, Replacement};
 use crate::parts::two_levels::TwoLevels;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::{Hint, Scheme};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::scheme::Scheme;
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
-pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo {
-    key: "worth_hits",
-    default: "1",
-    kind: SettingKind::Integer { min: 0, max: u8::MAX as u64 },
-    about: "hits of a block while it was in DRAM that make it worth a place on the SSD when it leaves",
-    source: "ours; uCache's rule is not known to us",
-}];
-
-static TABLES: &[&[SettingInfo]] = &[SETTINGS];
+pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo::integer("worth_hits", "1", 0, u8::MAX as u64)
+    .about("hits of a block while it was in DRAM that make it worth a place on the SSD when it leaves")
+    .source("ours; uCache's rule is not known to us")];
 
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "ucache-like",
-    "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
-    "uCache: its abstract and TICA's text; the rest recalled",
-    TABLES,
-    |settings, _, quota| AnyScheme::UcacheLike(Box::new(UcacheLike::new(settings, quota))),
-)
-.taking(Footprint::new(2 * LEAN, 96).with_ghosts())
-.on(&[Level::Dram, Level::Ssd]);
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "ucache-like",
+    about: "DRAM that filters what is worth a place on the SSD; writes go to the SSD",
+    source: "uCache: its abstract and TICA's text; the rest recalled",
+    tables: &[SETTINGS],
+    build: |settings, _, quota| AnyScheme::UcacheLike(Box::new(UcacheLike::new(settings, quota))),
+    footprint: Footprint::new(2 * LEAN, 96).remembering(|_, share_blocks, _| share_blocks),
+    levels: &[Level::Dram, Level::Ssd],
+    ..SchemeInfo::PLAIN
+};
 
 /// DRAM's only queue, by recency. A block's mark is the number of its hits.
 const LRU: usize = 0;
 
 /// LRU that counts hits.
 #[derive(Debug)]
-struct CountedLru {
-    capacity: u32,
-}
+struct CountedLru;
 
 impl QueuePolicy<1> for CountedLru {
-    const HIT_MOVES: bool = true;
-
-    fn new(_: &Settings, blocks: u32) -> CountedLru {
-        CountedLru { capacity: blocks }
+    fn new(_: &Settings, _: u32) -> CountedLru {
+        CountedLru
     }
 
     #[inline(always)]
@@ -60,33 +52,11 @@ impl QueuePolicy<1> for CountedLru {
     }
 
     #[inline]
-    fn admit<S: Sink>(
-        &mut self,
-        queue: &mut Queues<1>,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id> {
-        if queue.cached() >= self.capacity {
+    fn admit<S: Sink>(&mut self, queue: &mut Queues<1>, new: Newcomer, sink: &mut S) -> Option<Id> {
+        if queue.is_full() {
             self.evict(queue, sink);
         }
-        Some(queue.insert(LRU, hash, block))
-    }
-
-    fn restore(&mut self, queue: &mut Queues<1>, hash: u32, block: BlockNo) -> Id {
-        queue.insert(LRU, hash, block)
-    }
-
-    fn set_blocks(&mut self, _: &mut Queues<1>, blocks: u32) {
-        self.capacity = blocks;
-    }
-
-    fn evict<S: Sink>(&mut self, queue: &mut Queues<1>, sink: &mut S) {
-        if let Some(oldest) = queue.oldest(LRU) {
-            queue.evict(oldest, sink);
-            queue.fetch_behind(LRU);
-        }
+        Some(queue.enter(LRU, new))
     }
 }
 
@@ -107,8 +77,8 @@ impl UcacheLike {
         }
     }
 
-    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
-        if let (_, Some((id, slot))) = self.level.in_dram(hint, block) {
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
+        if let (_, Some((id, slot))) = self.level.dram.lookup(hint, block) {
             self.level.dram.touch(block, id);
             sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
             return;
@@ -120,24 +90,24 @@ impl UcacheLike {
         }
         sink.effect(Effect::ReadBacking);
         self.filter(sink);
-        self.level.fill_dram(hint.hash, block, None, sink);
+        self.level.fill_dram(Newcomer { hash: hint.hash, block, ghost: None }, sink);
     }
 
     /// If a block has to leave DRAM now, it goes to the SSD if it is worth that.
     fn filter<S: Sink>(&mut self, sink: &mut S) {
-        let (dram, queue) = (&self.level.dram, self.level.dram.queues());
-        if dram.cached() >= dram.capacity()
+        let queue = &self.level.dram.queues;
+        if queue.is_full()
             && let Some(oldest) = queue.oldest(LRU)
             && queue.mark(oldest) >= self.worth_hits
             && self.level.ssd.capacity() > 0
             && let Some(from) = queue.slot(oldest)
         {
             let block = queue.block(oldest);
-            self.level.copy_to_ssd(Hint::new(block).hash, block, from, sink);
+            self.level.copy_to_ssd(PrefetchHint::new(block).hash, block, from, sink);
         }
     }
 
-    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: Hint, sink: &mut S) {
+    fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: PrefetchHint, sink: &mut S) {
         let ssd = &mut self.level.ssd;
         let in_ssd = ssd.find(hint.hash, block);
         let target = match in_ssd {
@@ -148,7 +118,7 @@ impl UcacheLike {
             ssd.touch(id);
             ssd.set_dirty(id, true);
             if partial {
-                sink.effect(match (self.level.in_dram(hint, block).1, in_ssd) {
+                sink.effect(match (self.level.dram.lookup(hint, block).1, in_ssd) {
                     (Some((_, slot)), _) => Effect::MergeLevel { level: Level::Dram, slot },
                     (None, Some((_, slot))) => Effect::MergeLevel { level: Level::Ssd, slot },
                     (None, None) => Effect::MergeBacking,
@@ -165,21 +135,18 @@ impl UcacheLike {
     }
 }
 
+impl Prefetch for UcacheLike {
+    prefetch_by!(level);
+}
+
 impl Scheme for UcacheLike {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match access.op {
             Direction::Read => self.read(access.block, hint, sink),
             Direction::Write => self.write(access.block, access.partial, hint, sink),
         }
     }
 
-    #[inline]
-    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
-
-    forward_to_level!();
-
-    fn memory_bytes(&self) -> usize {
-        self.level.memory_bytes()
-    }
+    forward_to_level!(memory);
 }

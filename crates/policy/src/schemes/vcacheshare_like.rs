@@ -9,46 +9,42 @@ use lode_reuse::CurvePoint;
 use lode_reuse::working_set::reuse_intensity;
 
 use crate::parts::sized::reuse::{Counts, Reading, Reuse, Stream};
-use crate::parts::sized::{HISTORY, Measured};
+use crate::parts::sized::{FOOTPRINT, HISTORY, Measured};
 use crate::parts::{mapping, ssd_level};
-use crate::registry::{AnyScheme, MEASURED, SchemeInfo};
+use crate::registry::{AnyScheme, SchemeInfo};
 use crate::scheme::LevelDemand;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::sizer;
-use crate::tracked::Footprint;
 
 static SETTINGS: &[SettingInfo] = &[
     ssd_level::write_policy("wa"),
-    SettingInfo {
-        key: "alpha",
-        default: "0.1",
-        kind: SettingKind::Number { min: 0.0, max: 1000.0 },
-        about: "what a VM's reuse intensity (its reads a distinct block of the window) counts beside its hit ratio",
-        source: "ours; the paper's is not known to us",
-    },
-    SettingInfo {
-        key: "intensity",
-        default: "flat",
-        kind: SettingKind::Choice(&["flat", "by_share"]),
-        about: "flat: the intensity counts in full for any share but none; by_share: as the share's part of the blocks read",
-        source: "vCacheShare's formula (flat, recalled); by_share is ours",
-    },
+    SettingInfo::number("alpha", "0.1", 0.0, 1000.0)
+        .about(
+            "what a VM's reuse intensity (its reads a distinct block of the window) counts beside its hit \
+             ratio",
+        )
+        .source("ours; the paper's is not known to us"),
+    SettingInfo::choice("intensity", "flat", &["flat", "by_share"])
+        .about(
+            "flat: the intensity counts in full for any share but none; by_share: as the share's part of \
+             the blocks read",
+        )
+        .source("vCacheShare's formula (flat, recalled); by_share is ours"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, SETTINGS, sizer::SETTINGS, HISTORY];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "vcacheshare-like",
-    "one SSD level whose share follows hit ratio and reuse intensity of the reads; write-around",
-    "vCacheShare, recalled",
-    TABLES,
-    |settings, physical, quota| {
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "vcacheshare-like",
+    about: "one SSD level whose share follows hit ratio and reuse intensity of the reads; write-around",
+    source: "vCacheShare, recalled",
+    tables: &[mapping::SETTINGS, SETTINGS, sizer::SETTINGS, HISTORY],
+    build: |settings, physical, quota| {
         AnyScheme::VCacheShareLike(Box::new(VCacheShareLike::new(settings, physical, quota)))
     },
-)
-.taking(Footprint::new(MEASURED, 96).with_sets(16))
-.with_variants(&["window", "intensity"]);
+    footprint: FOOTPRINT,
+    variants: &["window", "intensity"],
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's cache sized by its utility.
 pub type VCacheShareLike = Measured<Reuse<Utility>>;

@@ -1,24 +1,25 @@
 //! The same calls give the same effects, and a restored block is as good as one that never left.
 
 use lode_policy::{
-    Effect, Foresight, Nothing, Quota, Scheme, SchemeInfo, Settings, all_schemes, build_foreseeing,
+    Effect, Foresight, NullSink, Quota, Scheme, SchemeInfo, Settings, all_schemes, build_foreseeing,
 };
 use lode_types::{Access, Direction, Level, Origin};
 use proptest::prelude::*;
 
 use crate::driver::{
-    Driver, Observed, Step, any_scheme, any_settings, any_share, any_step, future_of, look_ahead, settings,
+    Driver, Observed, Step, any_scheme, any_settings, any_share, any_step, future_of, prefetch, settings,
+    used_levels,
 };
 
 const PHYSICAL: Quota = Quota::new(12, 20).with(Level::ReadSsd, 20);
 
-fn effects_of(settings: &Settings, quota: Quota, steps: &[Step], prefetch: bool) -> Vec<Effect> {
+fn effects_of(settings: &Settings, quota: Quota, steps: &[Step], prefetches: bool) -> Vec<Effect> {
     let mut scheme = build_foreseeing(settings, PHYSICAL, quota, &future_of(steps));
     let mut effects = Vec::new();
     for &step in steps {
         match step {
-            Step::Read(block) | Step::Write(block, _) if prefetch => {
-                look_ahead(&scheme, block ^ 1);
+            Step::Read(block) | Step::Write(block, _) if prefetches => {
+                prefetch(&scheme, block ^ 1);
             }
             _ => {}
         }
@@ -104,14 +105,14 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
         if settings.values().any(|(key, _)| key == "write_policy") {
             settings.set("write_policy", "wb").unwrap();
         }
-        let quota = info.part_of(Quota::new(0, 2).with(Level::ReadSsd, 2));
+        let quota = used_levels(info, Quota::new(0, 2).with(Level::ReadSsd, 2));
         let mut scheme = build_foreseeing(&settings, quota, quota, &Foresight::default());
         let dirty = !NEVER_DIRTY.contains(&info.name);
         assert!(scheme.restore(7, dirty).is_some(), "{}", info.name);
         assert!(scheme.restore(7, false).is_none(), "{}", info.name);
         assert!(scheme.restore(8, false).is_some(), "{}", info.name);
         assert!(scheme.restore(9, false).is_none(), "{}", info.name);
-        scheme.resize(Quota::default(), &mut Nothing);
+        scheme.resize(Quota::default(), &mut NullSink);
         assert!(scheme.restore(7, false).is_none(), "{}", info.name);
     }
 }

@@ -1,4 +1,5 @@
-//! Every scheme's page names every setting with its default, and the README leads to the page.
+//! Every scheme's page names every setting with its default, and the README leads to the page. The guide to a new scheme shows
+//! one as it is.
 
 use lode_policy::all_schemes;
 
@@ -20,5 +21,19 @@ fn every_setting_is_on_its_schemes_page() {
             let row = format!("| `{}` | {} |", info.key, info.default);
             assert!(page.contains(&row), "{path} lacks a row that starts with {row}");
         }
+    }
+}
+
+/// What the guide shows is what is compiled, registered and tested.
+#[test]
+fn contributing_shows_a_scheme_as_it_is() {
+    let guide = text_of(&format!("{ROOT}/CONTRIBUTING.md"));
+    let source = |file: &str| text_of(&format!("{ROOT}/crates/policy/src/{file}"));
+    let scheme = source("schemes/sieve.rs");
+    assert!(guide.contains(&format!("```rust\n{scheme}```\n")), "CONTRIBUTING.md shows another sieve.rs");
+    for (file, line) in
+        [("schemes/mod.rs", "pub mod sieve;"), ("registry.rs", "Sieve(sieve::Sieve): sieve::INFO;")]
+    {
+        assert!(guide.contains(line) && source(file).contains(line), "{file} and CONTRIBUTING.md: {line}");
     }
 }

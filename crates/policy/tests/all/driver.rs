@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use lode_policy::{
-    AnyScheme, CopyReason, CopySource, Counters, Effect, Foresight, ForesightBuilder, Hint, Quota, Scheme,
-    SchemeInfo, SettingKind, Settings, Slot, all_schemes, build_foreseeing,
+    AnyScheme, CopyReason, CopySource, Counters, Effect, Foresight, ForesightBuilder, Prefetch, PrefetchHint,
+    Quota, Scheme, SchemeInfo, SettingKind, Settings, Slot, all_schemes, build_foreseeing,
 };
 use lode_types::{Access, BlockNo, Direction, Level, Origin};
 use proptest::prelude::*;
@@ -110,8 +110,8 @@ pub struct Driver {
     /// How the last step ended, if it was a write.
     pub ending: Option<Ending>,
     books: [Book; Level::COUNT],
-    /// What looking ahead found out before each block's last access, which has changed since.
-    old_hints: BTreeMap<BlockNo, Hint>,
+    /// What prefetching found out before each block's last access, which has changed since.
+    old_hints: BTreeMap<BlockNo, PrefetchHint>,
 }
 
 fn observed_of_copy(block: BlockNo, to: Level, from: Option<Level>, reason: CopyReason) -> Observed {
@@ -125,11 +125,12 @@ fn observed_of_copy(block: BlockNo, to: Level, from: Option<Level>, reason: Copy
     }
 }
 
-/// All looks ahead at one block.
-pub fn look_ahead(scheme: &AnyScheme, block: BlockNo) -> Hint {
-    let mut hint = scheme.announce(block);
-    scheme.locate(std::iter::once((block, &mut hint)));
-    scheme.follow(std::iter::once((block, hint)));
+/// All steps of prefetching for one block.
+pub fn prefetch(scheme: &AnyScheme, block: BlockNo) -> PrefetchHint {
+    let mut hint = PrefetchHint::new(block);
+    scheme.prefetch_index(std::iter::once((block, hint)));
+    scheme.prefetch_entries(std::iter::once((block, &mut hint)));
+    scheme.prefetch_neighbours(std::iter::once((block, hint)));
     hint
 }
 
@@ -263,12 +264,12 @@ impl Driver {
     fn access(&mut self, access: Access, effects: &mut Vec<Effect>) {
         self.counters.access(&access);
         self.half().access(&access);
-        let hint = look_ahead(&self.scheme, access.block);
+        let hint = prefetch(&self.scheme, access.block);
         let old_hint = self.old_hints.insert(access.block, hint);
         match self.steps % 3 {
             0 => self.scheme.access(access, effects),
-            1 => self.scheme.access_foreseen(access, hint, effects),
-            _ => self.scheme.access_foreseen(access, old_hint.unwrap_or(hint), effects),
+            1 => self.scheme.access_prefetched(access, hint, effects),
+            _ => self.scheme.access_prefetched(access, old_hint.unwrap_or(hint), effects),
         }
     }
 
@@ -443,9 +444,14 @@ fn any_value(kind: &SettingKind) -> BoxedStrategy<String> {
     }
 }
 
+/// Of what there is, the levels that the scheme uses.
+pub fn used_levels(info: &SchemeInfo, physical: Quota) -> Quota {
+    physical.map(|level, blocks| if info.levels.contains(&level) { blocks } else { 0 })
+}
+
 /// A share within `physical` of the levels that the scheme uses.
 pub fn any_share(info: &SchemeInfo, physical: Quota) -> BoxedStrategy<Quota> {
-    let most = info.part_of(physical);
+    let most = used_levels(info, physical);
     let [dram, ssd, read_ssd] = Level::ALL.map(|level| 0..=most.of(level));
     (dram, ssd, read_ssd)
         .prop_map(|(dram, ssd, read_ssd)| Quota::new(dram, ssd).with(Level::ReadSsd, read_ssd))

@@ -86,9 +86,13 @@ fn compare(choices: &Choices, sizing: &str, quota: Quota, steps: &[Option<Step>]
                 assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");
             }
             None if sizing == "on" => {
-                assert_eq!(driver.scheme.demand(Points::All), Some(oracle.demand()), "step {at}");
+                assert_eq!(
+                    driver.scheme.sizing().map(|sizing| sizing.demand(Points::All)),
+                    Some(oracle.demand()),
+                    "step {at}"
+                );
             }
-            None => assert_eq!(driver.scheme.demand(Points::All), None),
+            None => assert_eq!(driver.scheme.sizing().map(|sizing| sizing.demand(Points::All)), None),
         }
         assert_eq!(driver.residents(Level::Dram), oracle.dram.residents(), "after step {at}");
         assert_eq!(driver.residents(Level::Ssd), oracle.ssd.residents(), "after step {at}");
@@ -137,7 +141,7 @@ impl Tenant for Vm {
     }
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        self.driver.scheme.demand(points)
+        self.driver.scheme.sizing().map(|sizing| sizing.demand(points))
     }
 
     fn resize(&mut self, quota: Quota) {
@@ -228,14 +232,14 @@ proptest! {
         for accesses in stream.chunks(window) {
             for &(read, block) in accesses {
                 let op = if read { Direction::Read } else { Direction::Write };
-                driver.scheme.access(lode_types::Access { block, op, partial: false, origin: Origin::UNKNOWN }, &mut lode_policy::Nothing);
-                driver.scheme.end_request(0, &mut lode_policy::Nothing);
+                driver.scheme.access(lode_types::Access { block, op, partial: false, origin: Origin::UNKNOWN }, &mut lode_policy::NullSink);
+                driver.scheme.end_request(0, &mut lode_policy::NullSink);
                 for analyser in &mut analysers {
                     analyser.access(op, block).unwrap();
                 }
             }
             let within = within.map(|(dram_blocks, ssd_blocks)| Quota::new(dram_blocks, ssd_blocks));
-            let demand = driver.scheme.demand(within.map_or(Points::All, Points::LastWithin)).unwrap();
+            let demand = driver.scheme.sizing().map(|sizing| sizing.demand(within.map_or(Points::All, Points::LastWithin))).unwrap();
             for ((demand, analyser), level) in demand.iter().zip(&mut analysers).zip(Level::SIZED) {
                 prop_assert_eq!(u64::from(demand.blocks), analyser.tally().blocks_needed());
                 let curve = analyser.tally().curve();
@@ -278,13 +282,17 @@ fn a_long_window_equals_the_exact_analysers(within: Option<Quota>) {
         let op = if (random >> 33) % 8 < 6 { Direction::Read } else { Direction::Write };
         driver.scheme.access(
             lode_types::Access { block, op, partial: false, origin: Origin::UNKNOWN },
-            &mut lode_policy::Nothing,
+            &mut lode_policy::NullSink,
         );
         for analyser in &mut analysers {
             analyser.access(op, block).unwrap();
         }
     }
-    let demands = driver.scheme.demand(within.map_or(Points::All, Points::LastWithin)).unwrap();
+    let demands = driver
+        .scheme
+        .sizing()
+        .map(|sizing| sizing.demand(within.map_or(Points::All, Points::LastWithin)))
+        .unwrap();
     for ((demand, analyser), level) in demands.iter().zip(&analysers).zip(Level::SIZED) {
         let curve = analyser.tally().curve();
         assert_eq!(demand.curve, asked_for(curve.points(), within.map(|quota| quota.of(level))));

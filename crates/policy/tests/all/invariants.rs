@@ -1,7 +1,7 @@
 //! What holds of every scheme under any settings. The driver checks each effect as it comes.
 
 use lode_policy::{
-    Geometry, MapKind, Nothing, Points, Quota, Scheme, SchemeInfo, Settings, all_schemes, build,
+    Geometry, MapKind, Mirroring, NullSink, Points, Quota, Scheme, SchemeInfo, Settings, all_schemes, build,
 };
 use lode_types::{Access, Level};
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ fn check_case(
             prop_assert!(driver.residents(Level::Ssd).values().all(|dirty| !dirty), "{:?}", step);
         }
         has_lost_copies |= matches!(step, Step::Forget(..) | Step::Restore(..));
-        if let Some(mirrors) = driver.scheme.mirrors() {
+        if let Some(mirrors) = driver.scheme.mirroring().map(Mirroring::mirrors) {
             let alone = driver.dirty_on_one_device();
             prop_assert_eq!(alone, mirrors.missing_blocks as usize);
             prop_assert!(alone == 0 || has_lost_copies, "{:?}", step);
@@ -93,7 +93,7 @@ fn check_case(
         prop_assert!(!promotes || on_demand || matches!(step, Step::EndRequest));
     }
     driver.check_counters();
-    if let Some(demands) = driver.scheme.demand(Points::All) {
+    if let Some(demands) = driver.scheme.sizing().map(|sizing| sizing.demand(Points::All)) {
         for demand in demands {
             let last = demand.curve.last().map_or((0, 0), |point| (point.size_blocks, point.hits));
             prop_assert_eq!(last.0, u64::from(demand.blocks));
@@ -131,14 +131,14 @@ fn history_is_bounded_and_cheap_to_bound() {
     let mut bytes_at_limit = 0;
     for block in 0..300_000u64 {
         let access = if block % 3 == 0 { Access::write(block) } else { Access::read(block) };
-        scheme.access(access, &mut Nothing);
-        scheme.end_request(0, &mut Nothing);
+        scheme.access(access, &mut NullSink);
+        scheme.end_request(0, &mut NullSink);
         if block == 100_000 {
-            scheme.demand(Points::All);
+            scheme.sizing().map(|sizing| sizing.demand(Points::All));
             bytes_at_limit = scheme.memory_bytes();
         }
     }
-    scheme.demand(Points::All);
+    scheme.sizing().map(|sizing| sizing.demand(Points::All));
     // The lists and heaps of the levels may still fill up a little.
     let most = bytes_at_limit + bytes_at_limit / 20;
     assert!(scheme.memory_bytes() <= most, "{} > {most}", scheme.memory_bytes());
@@ -152,9 +152,9 @@ fn discards_give_records_back() {
     let mut scheme = build(&settings, quota, quota);
     let mut bytes = 0;
     for block in 0..200_000u64 {
-        scheme.access(Access::write(block), &mut Nothing);
-        scheme.access(Access::read(block), &mut Nothing);
-        scheme.discard(block, &mut Nothing);
+        scheme.access(Access::write(block), &mut NullSink);
+        scheme.access(Access::read(block), &mut NullSink);
+        scheme.discard(block, &mut NullSink);
         if block == 100_000 {
             bytes = scheme.memory_bytes();
         }

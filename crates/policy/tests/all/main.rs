@@ -1,12 +1,15 @@
 //! Schemes, sizer and counters against slow, obvious oracles.
 
 mod belady;
+mod counters;
 mod cut_off;
 mod determinism;
 mod docs;
 mod driver;
 mod etica;
 mod fast_cache;
+mod foresight;
+mod geometry;
 mod in_samples;
 mod invariants;
 mod larc;
@@ -19,6 +22,7 @@ mod popularity;
 mod replacements;
 mod request_oriented;
 mod rpac;
+mod settings;
 mod sized;
 mod sizer;
 mod stray_times;

@@ -2,10 +2,12 @@
 //! and with the settings that know most or divide most.
 
 use lode_policy::{
-    AnyScheme, ForesightBuilder, Nothing, Points, Quota, Scheme, SchemeInfo, Settings, all_schemes,
+    AnyScheme, ForesightBuilder, NullSink, Points, Quota, Scheme, SchemeInfo, Settings, all_schemes,
     build_foreseeing,
 };
 use lode_types::{Access, Level};
+
+use crate::driver::used_levels;
 
 pub const MOST_BYTES_PER_BLOCK: u64 = 96;
 /// What is there from the beginning, and tables that grow by steps of 64 entries.
@@ -43,36 +45,9 @@ fn variants(info: &SchemeInfo) -> Vec<Settings> {
     all
 }
 
-/// Blocks that a scheme may know beside those of its levels.
-fn ghosts(info: &SchemeInfo, settings: &Settings, quota: Quota) -> u64 {
-    let [dram, ssd] = [quota.dram_blocks, quota.ssd_blocks].map(u64::from);
-    let percent = |key: &str| settings.integer(key);
-    // Sizings that are never asked for end no window.
-    let history = ssd + 16_384;
-    match info.name {
-        "lru" | "fifo" | "sieve" | "w-tinylfu" | "flashcache" | "opencas-like" | "request-oriented"
-        | "belady" | "fast-cache-like" | "s-cave-like" | "ucache-like" | "tica-ef" | "tica-wed" => 0,
-        // What has left the cache is forgotten soon, and regions are few beside their blocks.
-        "rpac-prototype" => 0,
-        // The history's default.
-        "etica" => 4 * (dram + ssd) + 65_536,
-        "arc" => ssd,
-        "l2arc-like" => dram,
-        "larc" | "s-rac-like" => ssd * 9 / 10,
-        "s3-fifo" | "mq" => ssd * percent("ghost_percent") / 100,
-        "2q" => ssd * percent("out_percent") / 100,
-        "lirs" => ssd * percent("stack_percent") / 100 - ssd,
-        "tica-adaptive" => ssd * percent("evicted_percent") / 100,
-        // Every block that was accessed is in a region with popularity: the default interval is longer than the stream.
-        "rpac" => u64::MAX,
-        "eci-cache-like" | "centaur-like" | "vcacheshare-like" => history,
-        other => panic!("say how many ghosts {other} has"),
-    }
-}
-
 /// Levels of about so many blocks.
 fn quota_of(info: &SchemeInfo, blocks: u32) -> Quota {
-    info.part_of(Quota::new(blocks / 4, blocks).with(Level::ReadSsd, blocks))
+    used_levels(info, Quota::new(blocks / 4, blocks).with(Level::ReadSsd, blocks))
 }
 
 /// Every block twice at once and once more later, which fills all lists of levels with `ssd_blocks`, and their ghosts. Every
@@ -102,10 +77,10 @@ fn excess(info: &SchemeInfo, settings: &Settings, blocks: u32, write_each: u64) 
     let accesses = accesses(size * TURNOVERS, size, write_each);
     let mut scheme = built(settings, quota, &accesses);
     let levels = u64::from(quota.dram_blocks) + size;
-    let most_known = levels.saturating_add(ghosts(info, settings, quota));
+    let most_known = levels.saturating_add(info.remembered_blocks(settings, quota, quota));
     for (&access, number) in accesses.iter().zip(1u64..) {
-        scheme.access(access, &mut Nothing);
-        scheme.end_request(0, &mut Nothing);
+        scheme.access(access, &mut NullSink);
+        scheme.end_request(0, &mut NullSink);
         let seen = number / 3;
         if number % 64 == 0 && seen >= levels {
             let (bytes, known) = (scheme.memory_bytes() as u64, seen.min(most_known));
@@ -136,10 +111,12 @@ fn of_every_scheme_is_bounded() {
 #[test]
 fn does_not_grow_when_all_blocks_change() {
     const BLOCKS: u32 = 20_000;
+    // More would not fit the stream: regions of the disk that decay after millions of accesses.
+    const MOST_REMEMBERED: u64 = 200_000;
     for info in all_schemes() {
         let quota = quota_of(info, BLOCKS);
-        let ghosts = ghosts(info, &info.settings(), quota);
-        if ghosts == u64::MAX {
+        let ghosts = info.remembered_blocks(&info.settings(), quota, quota);
+        if ghosts > MOST_REMEMBERED {
             continue;
         }
         let known = u64::from(quota.dram_blocks) + u64::from(BLOCKS) + ghosts;
@@ -156,10 +133,10 @@ fn does_not_grow(settings: &Settings, quota: Quota, known: u64, accesses: &[Acce
     let mut bytes_of = |accesses: &[Access]| {
         for window in accesses.chunks(WINDOW) {
             for &access in window {
-                scheme.access(access, &mut Nothing);
-                scheme.end_request(0, &mut Nothing);
+                scheme.access(access, &mut NullSink);
+                scheme.end_request(0, &mut NullSink);
             }
-            scheme.demand(Points::LastWithin(quota));
+            scheme.sizing().map(|sizing| sizing.demand(Points::LastWithin(quota)));
         }
         scheme.memory_bytes() as u64
     };

@@ -26,7 +26,6 @@ enum Step {
     Acquire(u32, u32),
     Release(u32, u32),
     Expect(u32, u32),
-    Deliver(u32, u32),
     Submit(u32, SubmittedWrite),
     Complete(u32, Device, bool),
     NoRoom(u32),
@@ -56,8 +55,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => process.clone().prop_map(Step::Unblock),
         4 => (process.clone(), lock.clone()).prop_map(|(p, l)| Step::Acquire(p, l)),
         3 => (process.clone(), lock).prop_map(|(p, l)| Step::Release(p, l)),
-        2 => (process.clone(), event.clone()).prop_map(|(p, e)| Step::Expect(p, e)),
-        1 => (process.clone(), event).prop_map(|(p, e)| Step::Deliver(p, e)),
+        2 => (process.clone(), event).prop_map(|(p, e)| Step::Expect(p, e)),
         4 => (process.clone(), submitted).prop_map(|(p, w)| Step::Submit(p, w)),
         4 => (write.clone(), device, prop::bool::weighted(0.8)).prop_map(|(w, d, ok)| Step::Complete(w, d, ok)),
         1 => write.prop_map(Step::NoRoom),
@@ -144,10 +142,6 @@ impl Pair {
             Step::Expect(process, event) => {
                 admission.on_expect(process, event, &mut out);
                 oracle.expect(process, event);
-            }
-            Step::Deliver(process, event) => {
-                admission.on_deliver(process, event, &mut out);
-                oracle.deliver(process, event);
             }
             Step::Submit(process, write) => submit(admission, oracle, process, write, &mut out),
             Step::Complete(write, from, ok) if oracle.owes(write, from) => {

@@ -1,6 +1,6 @@
 //! The schemes that size one SSD level by a measure of the stream, against their oracles, and how they divide a host.
 
-use lode_policy::{AnyScheme, Nothing, Points, Quota, Scheme, Settings, Sizer, build};
+use lode_policy::{AnyScheme, NullSink, Points, Quota, Scheme, Settings, Sizer, build};
 use lode_types::{Access, Level};
 use proptest::prelude::*;
 
@@ -93,7 +93,7 @@ proptest! {
             match *step {
                 Some(step) => prop_assert_eq!(driver.step(step), oracle.step(step), "step {}: {:?}", at, step),
                 None => {
-                    let [dram, ssd] = driver.scheme.demand(Points::All).unwrap();
+                    let [dram, ssd] = driver.scheme.sizing().map(|sizing| sizing.demand(Points::All)).unwrap();
                     prop_assert_eq!(ssd, oracle.demand(), "step {}", at);
                     prop_assert_eq!(dram.blocks, 0);
                 }
@@ -131,7 +131,7 @@ fn a_read_only_cache_holds_nothing_dirty() {
 
 /// VMs on one host.
 struct Host {
-    vms: Vec<(AnyScheme, Nothing)>,
+    vms: Vec<(AnyScheme, NullSink)>,
     sizer: Sizer,
 }
 
@@ -139,7 +139,7 @@ impl Host {
     fn new(settings: &Settings, physical: Quota, vms: usize) -> Host {
         let sizer = Sizer::new(settings, physical);
         let share = sizer.first_share(vms);
-        Host { vms: (0..vms).map(|_| (build(settings, physical, share), Nothing)).collect(), sizer }
+        Host { vms: (0..vms).map(|_| (build(settings, physical, share), NullSink)).collect(), sizer }
     }
 
     /// One request of one block; whether an interval ended.

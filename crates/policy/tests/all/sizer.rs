@@ -1,6 +1,6 @@
 //! Shares of several VMs over sizing intervals.
 
-use lode_policy::{AnyScheme, Effect, Nothing, Quota, Scheme, Settings, Sizer, build};
+use lode_policy::{AnyScheme, Effect, NullSink, Quota, Scheme, Settings, Sizer, build};
 use lode_reuse::sizing::{Objective, VmDemand, divide};
 use lode_reuse::{Distances, Metric};
 use lode_types::{Access, Direction, Level};
@@ -32,8 +32,8 @@ impl Host {
     fn request(&mut self, (vm, block, read): Request) -> bool {
         let access = if read { Access::read(block) } else { Access::write(block) };
         let scheme = &mut self.vms[vm].0;
-        scheme.access(access, &mut Nothing);
-        scheme.end_request(self.now_ns, &mut Nothing);
+        scheme.access(access, &mut NullSink);
+        scheme.end_request(self.now_ns, &mut NullSink);
         self.sizer.after_request(self.now_ns, &mut self.vms)
     }
 

@@ -2,7 +2,7 @@
 
 use lode_policy::schemes::tica::choice::{Identifier, Policy, Reading, State, StateMachine, Window};
 use lode_policy::schemes::tica::partition::{Partition, growth_units, shrinkage_units};
-use lode_policy::{Nothing, Quota, Scheme, SchemeInfo, Settings, build};
+use lode_policy::{Mirroring, NullSink, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_types::Level;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -105,13 +105,13 @@ proptest! {
                 prop_assert_eq!(driver.residents(level), oracle.residents(level), "after step {}", at);
             }
             // What was lost or came back after a restart is counted until it is on two devices again.
-            let mirrors = driver.scheme.mirrors().expect("it keeps two copies");
+            let mirrors = driver.scheme.mirroring().map(Mirroring::mirrors).expect("it keeps two copies");
             let alone = driver.dirty_on_one_device();
             prop_assert_eq!(alone, mirrors.missing_blocks as usize, "after step {}: {:?}", at, step);
         }
         prop_assert_eq!(driver.counters, oracle.counters);
         driver.check_counters();
-        let mirrors = driver.scheme.mirrors().expect("it keeps two copies");
+        let mirrors = driver.scheme.mirroring().map(Mirroring::mirrors).expect("it keeps two copies");
         prop_assert_eq!([mirrors.in_dram, mirrors.in_read_ssd, mirrors.missing], oracle.sums);
     }
 
@@ -421,10 +421,10 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
         assert!(scheme.restore(7, false).is_none());
         assert!(scheme.restore(8, false).is_some());
         assert!(scheme.restore(9, false).is_none());
-        scheme.resize(Quota::default(), &mut Nothing);
+        scheme.resize(Quota::default(), &mut NullSink);
         assert!(scheme.restore(7, false).is_none());
         // Without a read SSD nothing dirty is taken over.
-        scheme.resize(Quota::new(4, 2), &mut Nothing);
+        scheme.resize(Quota::new(4, 2), &mut NullSink);
         assert!(scheme.restore(7, true).is_none() && scheme.restore(7, false).is_some());
     }
 }

@@ -1,11 +1,12 @@
 //! What is said of a scheme's memory before it is built, and what its tables then take.
 
 use lode_policy::{
-    Foresight, Nothing, Points, Quota, Scheme, SchemeInfo, SettingKind, Settings, Sizer, all_schemes,
+    Foresight, NullSink, Points, Quota, Scheme, SchemeInfo, SettingKind, Settings, Sizer, all_schemes,
     build_foreseeing, most_memory_bytes, most_memory_bytes_of_all,
 };
 use lode_types::{Access, Level};
 
+use crate::driver::used_levels;
 use crate::memory::{MOST_BYTES_PER_BLOCK, modes};
 
 /// How often each block comes.
@@ -26,11 +27,11 @@ fn excess(settings: &Settings, quota: Quota, blocks: u64, stream: Stream) -> Opt
         let accesses = [(block, true), (block, false), (block.saturating_sub(blocks / 9), block % 3 > 0)];
         for &(number, writes) in &accesses[..if stream == Stream::Scan { 1 } else { 3 }] {
             let access = if writes { Access::write(number) } else { Access::read(number) };
-            scheme.access(access, &mut Nothing);
-            scheme.end_request(0, &mut Nothing);
+            scheme.access(access, &mut NullSink);
+            scheme.end_request(0, &mut NullSink);
         }
         if block == look_at {
-            scheme.demand(Points::LastWithin(quota));
+            scheme.sizing().map(|sizing| sizing.demand(Points::LastWithin(quota)));
             let (bytes, most) =
                 (scheme.memory_bytes() as u64, most_memory_bytes(settings, quota, quota, block + 1));
             if bytes > most {
@@ -45,7 +46,7 @@ fn excess(settings: &Settings, quota: Quota, blocks: u64, stream: Stream) -> Opt
 }
 
 fn quota_of(info: &SchemeInfo, dram: u32, ssd: u32) -> Quota {
-    info.part_of(Quota::new(dram, ssd).with(Level::ReadSsd, ssd))
+    used_levels(info, Quota::new(dram, ssd).with(Level::ReadSsd, ssd))
 }
 
 /// Each setting that is a number at its largest, so that one that says how many blocks are remembered cannot be missed, whatever
@@ -108,8 +109,8 @@ fn no_window_is_too_long(info: &SchemeInfo, settings: &Settings) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let block = (state >> 33) % BLOCKS;
         let access = if state >> 62 == 0 { Access::write(block) } else { Access::read(block) };
-        scheme.access(access, &mut Nothing);
-        scheme.end_request(0, &mut Nothing);
+        scheme.access(access, &mut NullSink);
+        scheme.end_request(0, &mut NullSink);
         if at % 512 == 0 {
             let bytes = scheme.memory_bytes() as u64;
             assert!(bytes <= most, "{}: {bytes} bytes, and {most} were said", info.name);
@@ -135,11 +136,11 @@ fn many_small_vms_are_not_taken_for_large_ones() {
                 let mut scheme = build_foreseeing(&settings, physical, share, &Foresight::default());
                 for block in (0..2 * blocks).map(|at| at % blocks) {
                     for access in [Access::write(block), Access::read(block)] {
-                        scheme.access(access, &mut Nothing);
-                        scheme.end_request(0, &mut Nothing);
+                        scheme.access(access, &mut NullSink);
+                        scheme.end_request(0, &mut NullSink);
                     }
                 }
-                scheme.demand(Points::All);
+                scheme.sizing().map(|sizing| sizing.demand(Points::All));
                 scheme.memory_bytes() as u64
             })
             .sum();
@@ -147,7 +148,7 @@ fn many_small_vms_are_not_taken_for_large_ones() {
         let name = info.name;
         assert!(
             (taken..=MOST_TOO_HIGH * taken).contains(&estimate),
-            "{name}: {estimate} bytes estimated, and {taken} taken; see its `taking` in the registry"
+            "{name}: {estimate} bytes estimated, and {taken} taken; see its `footprint`"
         );
     }
 }

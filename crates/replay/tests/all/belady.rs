@@ -166,8 +166,9 @@ fn first_reads(trace: &Trace, count: usize) -> Vec<(u32, TraceRequest)> {
 
 fn read_hits(recording: &Recording, settings: Settings, quota: Quota) -> u64 {
     let options = options_of(settings, quota);
-    let needs_future = options.settings.scheme() == "belady";
-    let future = needs_future
+    let info = SchemeInfo::find(options.settings.scheme()).expect("a scheme");
+    let future = info
+        .needs_future
         .then(|| Future::of(recording, &options, ENOUGH_BYTES).expect("no errors").expect("enough memory"));
     let report = replay_foreseeing(recording.play(), &options, Some(VMS), future.as_ref(), &mut |_, _| {})
         .unwrap_or_else(|error| panic!("{}: {error}", options.settings.scheme()));

@@ -258,57 +258,48 @@ fn naive(
     (vms, shares)
 }
 
-/// Settings with which more happens in a few requests, of schemes that decide at intervals or by numbers.
-const EVENTFUL: &[(&str, &str)] = &[
-    ("fast-cache-like", "promote_after=2"),
-    ("rpac", "decay_interval=50"),
-    ("eci-cache-like", "policy_interval=20"),
-    ("s-cave-like", "chunk_percent=10"),
-    ("vcacheshare-like", "alpha=1"),
-    ("flashcache", "max_clean_ios_set=1"),
-    ("l2arc-like", "feed_interval=10"),
-    ("ucache-like", "worth_hits=0"),
-    ("tica-ef", "copy_rate=0.5"),
-    ("tica-wed", "copy_rate=0"),
-    ("tica-adaptive", "sample_size=20"),
-    ("request-oriented", "dirty_thresh_pct=10"),
-    ("etica", "promotion_interval=15"),
-    ("etica", "promotion_clock=host"),
-    ("etica", "queue_percent=50"),
-    ("etica", "popularity=any"),
-];
+/// Settings that the naive loop knows the values of; the last one is [`SIZING_INTERVAL`].
+const FIXED: [(&str, &str); 4] =
+    [("assoc", "4"), ("sizing", "on"), ("trigger", "requests"), ("sizing_interval", "40")];
 
-/// Keys of settings that make as many ways of caching as they have values.
-const WAYS: [&str; 2] = ["write_policy", "mode"];
-
-/// A scheme in each of its ways, with small sets and intervals.
-fn ways_of(info: &SchemeInfo) -> Vec<Settings> {
-    let mut settings = info.settings();
-    for (key, value) in [("assoc", "4"), ("sizing_interval", &SIZING_INTERVAL.to_string())] {
-        if settings.values().any(|(known, _)| known == key) {
-            settings.set(key, value).expect("a setting");
-        }
-    }
-    let eventful = EVENTFUL.iter().filter(|(scheme, _)| *scheme == info.name);
-    eventful.for_each(|(_, pair)| settings.set_pair(pair).expect("a setting"));
-    let Some(way) = info.setting_infos().find(|setting| WAYS.contains(&setting.key)) else {
-        return vec![settings];
-    };
-    let SettingKind::Choice(values) = way.kind else { panic!("{} has no values to choose", way.key) };
-    let with = |value: &&str| {
-        let mut settings = settings.clone();
-        settings.set(way.key, value).expect("a setting");
+/// Any settings of a scheme: a third of them not at their defaults, numbers small, so that intervals end within a few requests.
+fn any_settings(info: &'static SchemeInfo) -> impl Strategy<Value = Settings> {
+    let value = |kind| prop_oneof![2 => Just(None), 1 => any_value(kind).prop_map(Some)];
+    let values: Vec<_> = info.setting_infos().map(|setting| value(setting.kind)).collect();
+    values.prop_map(|values| {
+        // A tenth of a per cent of the requests are those of an interval.
+        let mut settings = info.settings().for_sample(0.001);
+        let keys = || info.setting_infos().map(|setting| setting.key);
+        let chosen = keys().zip(&values).filter_map(|(key, value)| Some((key, value.as_deref()?)));
+        let fixed = FIXED.into_iter().filter(|(key, _)| keys().any(|known| known == *key));
+        chosen.chain(fixed).for_each(|(key, value)| settings.set(key, value).expect("a setting"));
         settings
-    };
-    values.iter().map(with).collect()
+    })
+}
+
+fn any_value(kind: SettingKind) -> BoxedStrategy<String> {
+    match kind {
+        SettingKind::Integer { min, max } | SettingKind::Scaled { min, max } => {
+            (min..=max.min(min + 7)).prop_map(|number| number.to_string()).boxed()
+        }
+        SettingKind::Number { min, max } => {
+            (min..=max.min(min + 5.0)).prop_map(|number| number.to_string()).boxed()
+        }
+        SettingKind::Choice(words) => proptest::sample::select(words).prop_map(str::to_owned).boxed(),
+    }
+}
+
+/// Of what there is, the levels that the scheme uses.
+fn used_levels(info: &SchemeInfo, physical: Quota) -> Quota {
+    physical.map(|level, blocks| if info.levels.contains(&level) { blocks } else { 0 })
 }
 
 /// Any scheme of the registry that need not know what comes, with any levels; the read SSD may be smaller than the other one.
 fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
-    let blind: Vec<&SchemeInfo> = all_schemes().iter().filter(|info| !info.needs_future).collect();
+    let blind: Vec<&'static SchemeInfo> = all_schemes().iter().filter(|info| !info.needs_future).collect();
     (proptest::sample::select(blind), 1u32..40, 1u32..80).prop_flat_map(|(info, dram, ssd)| {
         let physical = Quota::new(dram, ssd).with(Level::ReadSsd, dram + 20);
-        (proptest::sample::select(ways_of(info)), Just(info.part_of(physical)))
+        (any_settings(info), Just(used_levels(info, physical)))
     })
 }
 

@@ -6,6 +6,7 @@ use lode_reuse::index::BlockIndex;
 use lode_reuse::timeline::{NEVER, Timeline};
 use lode_types::BlockNo;
 
+use super::PrefetchStep;
 use crate::geometry::{Geometry, MapKind};
 use crate::lists::SetLists;
 
@@ -106,24 +107,17 @@ impl History {
         }
     }
 
-    /// The first look ahead; see [`Scheme::announce`](crate::Scheme::announce).
+    /// Takes one step of [`Prefetch`](crate::Prefetch) for a block with this hash.
     #[inline]
-    pub(crate) fn announce(&self, hash: u32) {
-        self.index.prefetch(hash);
-    }
-
-    /// The second one.
-    #[inline]
-    pub(crate) fn locate(&self, hash: u32) {
-        self.blocks.prefetch(self.index.candidate(hash));
-    }
-
-    /// The third one.
-    #[inline]
-    pub(crate) fn follow(&self, hash: u32) {
-        let slot = self.index.candidate(hash);
-        if let Some(seen) = self.blocks.prefetch_neighbours(slot) {
-            self.line.prefetch(seen.position);
+    pub(crate) fn prefetch(&self, step: PrefetchStep, hash: u32) {
+        match step {
+            PrefetchStep::Index => self.index.prefetch(hash),
+            PrefetchStep::Entries => self.blocks.prefetch(self.index.candidate(hash)),
+            PrefetchStep::Neighbours => {
+                if let Some(seen) = self.blocks.prefetch_neighbours(self.index.candidate(hash)) {
+                    self.line.prefetch(seen.position);
+                }
+            }
         }
     }
 

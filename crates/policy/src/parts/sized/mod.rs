@@ -11,27 +11,32 @@ use lode_types::{Access, BlockNo, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::sets::Sets;
 use crate::parts::ssd_level::SsdLevel;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
-use crate::scheme::{Hint, LevelDemand, Points, Scheme};
-use crate::settings::{SIZING, SettingInfo, SettingKind, Settings};
+use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
+use crate::settings::{SIZING, SettingInfo, Settings};
+use crate::tracked::Footprint;
 
 /// The settings of those that measure reuse distances.
 pub(crate) static HISTORY: &[SettingInfo] = &[
-    SettingInfo {
-        key: "window",
-        default: "carry",
-        kind: SettingKind::Choice(&["carry", "reset"]),
-        about: "what reuse distances see at the start of a sizing interval: carry: the history before it; reset: nothing",
-        source: "the papers look at each interval by itself (reset); carry is better in production",
-    },
-    SettingInfo {
-        key: "track_blocks",
-        default: "0",
-        kind: SettingKind::Scaled { min: 0, max: 1 << 30 },
-        about: "blocks a VM's history may hold, at least as many as the host has; 0: twice what the host has, plus 16384",
-        source: "ours: no distance beyond the level's size can change a share",
-    },
+    SettingInfo::choice("window", "carry", &["carry", "reset"])
+        .about(
+            "what reuse distances see at the start of a sizing interval: carry: the history before it; \
+             reset: nothing",
+        )
+        .source("the papers look at each interval by itself (reset); carry is better in production"),
+    SettingInfo::scaled("track_blocks", "0", 0, 1 << 30)
+        .about(
+            "blocks a VM's history may hold, at least as many as the host has; 0: twice what the host has, \
+             plus 16384",
+        )
+        .source("ours: no distance beyond the level's size can change a share"),
 ];
+
+/// What the tables of those take.
+pub(crate) const FOOTPRINT: Footprint = Footprint::new(16 << 10, 96)
+    .with_sets(16)
+    .remembering(|settings, _, physical| track_limit(settings, physical).into());
 
 /// Blocks whose history is kept.
 fn track_limit(settings: &Settings, physical: Quota) -> u32 {
@@ -48,6 +53,17 @@ fn track_limit(settings: &Settings, physical: Quota) -> u32 {
 
 /// The level of every sizing scheme.
 type Lru = SsdLevel<Sets<true>>;
+
+/// The steps of [`Prefetch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefetchStep {
+    /// What the index says of blocks.
+    Index,
+    /// Their entries.
+    Entries,
+    /// What the entries lead to.
+    Neighbours,
+}
 
 /// What one VM could use, from its stream and from what its level does.
 pub trait Measure {
@@ -69,14 +85,8 @@ pub trait Measure {
     /// Ends the window and says what the VM could have used of the SSD.
     fn demand(&mut self, points: Points) -> LevelDemand;
 
-    /// See [`Scheme::announce`]; looks are by the hash of the block.
-    fn announce(&self, _hash: u32) {}
-
-    /// See [`Scheme::locate`].
-    fn locate(&self, _hash: u32) {}
-
-    /// See [`Scheme::follow`].
-    fn follow(&self, _hash: u32) {}
+    /// Takes one step of [`Prefetch`] for a block with this hash.
+    fn prefetch(&self, _step: PrefetchStep, _hash: u32) {}
 
     /// Bytes of memory.
     fn memory_bytes(&self) -> usize;
@@ -117,16 +127,46 @@ impl<M: Measure> Measured<M> {
     }
 }
 
-impl<M: Measure> Scheme for Measured<M> {
+impl<M: Measure> Prefetch for Measured<M> {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
-        self.measure.access(access, hint.hash);
-        let mut sink = Watched { measure: &mut self.measure, sink };
-        self.level.access_foreseen(access, hint, &mut sink);
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        let measure = |hash| self.measure.prefetch(PrefetchStep::Index, hash);
+        self.level.prefetch_index(blocks.inspect(|(_, hint)| measure(hint.hash)));
     }
 
     #[inline]
-    fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        let measure = |hash| self.measure.prefetch(PrefetchStep::Entries, hash);
+        self.level.prefetch_entries(blocks.inspect(|(_, hint)| measure(hint.hash)));
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        let measure = |hash| self.measure.prefetch(PrefetchStep::Neighbours, hash);
+        self.level.prefetch_neighbours(blocks.inspect(|(_, hint)| measure(hint.hash)));
+    }
+}
+
+impl<M: Measure> Sizing for Measured<M> {
+    fn demand(&mut self, points: Points) -> [LevelDemand; 2] {
+        let mut demands = <[LevelDemand; 2]>::default();
+        demands[Level::Ssd.index()] = self.measure.demand(points);
+        demands
+    }
+}
+
+impl<M: Measure> Scheme for Measured<M> {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+    }
+
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
+        self.measure.access(access, hint.hash);
+        let mut sink = Watched { measure: &mut self.measure, sink };
+        self.level.access_prefetched(access, hint, &mut sink);
+    }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
         self.measure.discard(block);
@@ -142,48 +182,14 @@ impl<M: Measure> Scheme for Measured<M> {
         }
     }
 
-    fn cleaned(&mut self, block: BlockNo) {
-        self.level.cleaned(block);
-    }
-
-    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        self.level.restore(block, dirty)
-    }
-
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.level.resize(quota, &mut Watched { measure: &mut self.measure, sink });
     }
 
-    fn quota(&self) -> Quota {
-        self.level.quota()
-    }
+    forward_to_level!(state);
 
-    fn resident_blocks(&self, level: Level) -> u32 {
-        self.level.resident_blocks(level)
-    }
-
-    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        let demand = self.measure.demand(points);
-        let mut demands = <[LevelDemand; 2]>::default();
-        demands[Level::Ssd.index()] = demand;
-        self.sizing.then_some(demands)
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        let hint = self.level.announce(block);
-        self.measure.announce(hint.hash);
-        hint
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        self.level.locate(blocks.inspect(|(_, hint)| self.measure.locate(hint.hash)));
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        self.level.follow(blocks.inspect(|(_, hint)| self.measure.follow(hint.hash)));
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        if self.sizing { Some(self) } else { None }
     }
 
     fn memory_bytes(&self) -> usize {

@@ -5,7 +5,7 @@
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use super::history::History;
-use super::{Measure, track_limit};
+use super::{Measure, PrefetchStep, track_limit};
 use crate::parts::distance_log::DistanceLog;
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points};
@@ -133,18 +133,8 @@ impl<R: Reading> Measure for Reuse<R> {
     }
 
     #[inline]
-    fn announce(&self, hash: u32) {
-        self.history.iter().for_each(|history| history.announce(hash));
-    }
-
-    #[inline]
-    fn locate(&self, hash: u32) {
-        self.history.iter().for_each(|history| history.locate(hash));
-    }
-
-    #[inline]
-    fn follow(&self, hash: u32) {
-        self.history.iter().for_each(|history| history.follow(hash));
+    fn prefetch(&self, step: PrefetchStep, hash: u32) {
+        self.history.iter().for_each(|history| history.prefetch(step, hash));
     }
 
     fn memory_bytes(&self) -> usize {

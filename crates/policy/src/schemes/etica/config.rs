@@ -5,7 +5,7 @@ use crate::geometry::Geometry;
 use crate::interval::Interval;
 use crate::parts::mapping;
 use crate::quota::Quota;
-use crate::settings::{SettingError, SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingError, SettingInfo, Settings};
 use crate::sizer;
 
 /// The setting that says whose requests count.
@@ -17,114 +17,72 @@ pub(crate) const BY_HOST: &str = "host";
 /// The mode that promotes nothing.
 const NPE: &str = "npe";
 
-const ON_OFF: SettingKind = SettingKind::Choice(&["on", "off"]);
+const ON_OFF: &[&str] = &["on", "off"];
 
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "mode",
-        default: NPE,
-        kind: SettingKind::Choice(&[NPE, "full-hybrid", "full-strict"]),
-        about: "a write to a block the SSD lacks: npe allocates and evicts on demand; full-hybrid allocates \
-                only in a free way; full-strict never. The full modes promote and evict by popularity",
-        source: "ETICA 4.1 and Fig. 5 (npe), Fig. 6b (full-strict); full-hybrid is our reading",
-    },
-    SettingInfo {
-        key: "promotion_interval",
-        default: "1000",
-        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
-        about: "requests between two promotions",
-        source: "ETICA 5.6, Fig. 17",
-    },
-    SettingInfo {
-        key: PROMOTION_CLOCK,
-        default: "vm",
-        kind: SettingKind::Choice(&[BY_HOST, "vm"]),
-        about: "whose requests or time the promotion interval counts: vm: the VM's own; host: those of all VMs, which all \
-                promote together, in a replay of all of them",
-        source: "ETICA 5.6: requests processed by the system (host); vm: ours",
-    },
-    SettingInfo {
-        key: "promotion_interval_s",
-        default: "60",
-        kind: SettingKind::Number { min: 0.001, max: 86_400.0 },
-        about: "seconds between two promotions, with trigger=time",
-        source: "ours: a tenth of the sizing interval, as with requests",
-    },
-    SettingInfo {
-        key: "queue_percent",
-        default: "5",
-        kind: SettingKind::Number { min: 0.01, max: 100.0 },
-        about: "share of the tracked blocks outside the SSD that may be promoted, and of the blocks inside \
-                that may be evicted, in one interval",
-        source: "ETICA 4.2.2",
-    },
-    SettingInfo {
-        key: "queues",
-        default: "exact",
-        kind: SettingKind::Choice(&["exact", "classes"]),
-        about: "exact: so many blocks, rounded up, of equal ones those with the oldest access; classes: with them all blocks \
-                whose scores are as high to a sixteenth of an octave, such as all without one",
-        source: "ETICA 4.2.2 (exact); classes: ours",
-    },
-    SettingInfo {
-        key: "evict",
-        default: "swap",
-        kind: SettingKind::Choice(&["swap", "literal"]),
-        about: "swap: a block leaves only for a more popular one; literal: the eviction queue always leaves",
-        source: "ETICA 4.2.2 (swap by its text, literal by its print)",
-    },
-    SettingInfo {
-        key: "popularity",
-        default: "wbwo",
-        kind: SettingKind::Choice(&["wbwo", "wb", "any"]),
-        about: "which accesses make a block popular (Eq. 1): reads of written blocks; all re-reads; \
-                or reads and writes of written blocks",
-        source: "ETICA Eq. 1; the choice of POD is our reading",
-    },
-    SettingInfo {
-        key: "ageing",
-        default: "0.9",
-        kind: SettingKind::Number { min: 0.0, max: 1.0 },
-        about: "factor on every score at the end of a promotion interval; 1: never forget; 0: start anew",
-        source: "ours; Eq. 1 is cumulative (1), ETICA 5.6 speaks of a score per interval (0)",
-    },
-    SettingInfo {
-        key: "score_floor",
-        default: "0.001",
-        kind: SettingKind::Number { min: 0.0, max: 1.0 },
-        about: "a block outside the SSD whose score ages below this is no longer a candidate",
-        source: "ours: bounds the candidates",
-    },
-    SettingInfo {
-        key: "window",
-        default: "carry",
-        kind: SettingKind::Choice(&["carry", "reset"]),
-        about: "what reuse distances see at the start of a sizing interval: carry: the history before it; \
-                reset: nothing",
-        source: "ETICA feeds PARDA interval by interval (reset); carry is better in production",
-    },
-    SettingInfo {
-        key: "chained",
-        default: "off",
-        kind: ON_OFF,
-        about: "on: POD(WBWO) sees only what the DRAM level lets through",
-        source: "ours; ETICA's text uses the VM's whole stream (off)",
-    },
-    SettingInfo {
-        key: "ro_ignore_writes",
-        default: "off",
-        kind: ON_OFF,
-        about: "on: a read after a write still counts as a useful re-read for POD(RO)",
-        source: "ours, for ablation: what merely filtering writes out would count",
-    },
-    SettingInfo {
-        key: "track_blocks",
-        default: "0",
-        kind: SettingKind::Scaled { min: 0, max: 1 << 30 },
-        about: "blocks a VM's history may hold, at least twice what the host has of both levels; \
-                0: four times what the host has of both levels, plus 65536",
-        source: "ours: no distance beyond a level's size can change a share",
-    },
+    SettingInfo::choice("mode", NPE, &[NPE, "full-hybrid", "full-strict"])
+        .about(
+            "a write to a block the SSD lacks: npe allocates and evicts on demand; full-hybrid allocates \
+             only in a free way; full-strict never. The full modes promote and evict by popularity",
+        )
+        .source("ETICA 4.1 and Fig. 5 (npe), Fig. 6b (full-strict); full-hybrid is our reading"),
+    SettingInfo::scaled("promotion_interval", "1000", 1, 1_000_000_000)
+        .about("requests between two promotions")
+        .source("ETICA 5.6, Fig. 17"),
+    SettingInfo::choice(PROMOTION_CLOCK, "vm", &[BY_HOST, "vm"])
+        .about(
+            "whose requests or time the promotion interval counts: vm: the VM's own; host: those of all \
+             VMs, which all promote together, in a replay of all of them",
+        )
+        .source("ETICA 5.6: requests processed by the system (host); vm: ours"),
+    SettingInfo::number("promotion_interval_s", "60", 0.001, 86_400.0)
+        .about("seconds between two promotions, with trigger=time")
+        .source("ours: a tenth of the sizing interval, as with requests"),
+    SettingInfo::number("queue_percent", "5", 0.01, 100.0)
+        .about(
+            "share of the tracked blocks outside the SSD that may be promoted, and of the blocks inside \
+             that may be evicted, in one interval",
+        )
+        .source("ETICA 4.2.2"),
+    SettingInfo::choice("queues", "exact", &["exact", "classes"])
+        .about(
+            "exact: so many blocks, rounded up, of equal ones those with the oldest access; classes: with \
+             them all blocks whose scores are as high to a sixteenth of an octave, such as all without one",
+        )
+        .source("ETICA 4.2.2 (exact); classes: ours"),
+    SettingInfo::choice("evict", "swap", &["swap", "literal"])
+        .about("swap: a block leaves only for a more popular one; literal: the eviction queue always leaves")
+        .source("ETICA 4.2.2 (swap by its text, literal by its print)"),
+    SettingInfo::choice("popularity", "wbwo", &["wbwo", "wb", "any"])
+        .about(
+            "which accesses make a block popular (Eq. 1): reads of written blocks; all re-reads; or reads \
+             and writes of written blocks",
+        )
+        .source("ETICA Eq. 1; the choice of POD is our reading"),
+    SettingInfo::number("ageing", "0.9", 0.0, 1.0)
+        .about("factor on every score at the end of a promotion interval; 1: never forget; 0: start anew")
+        .source("ours; Eq. 1 is cumulative (1), ETICA 5.6 speaks of a score per interval (0)"),
+    SettingInfo::number("score_floor", "0.001", 0.0, 1.0)
+        .about("a block outside the SSD whose score ages below this is no longer a candidate")
+        .source("ours: bounds the candidates"),
+    SettingInfo::choice("window", "carry", &["carry", "reset"])
+        .about(
+            "what reuse distances see at the start of a sizing interval: carry: the history before it; \
+             reset: nothing",
+        )
+        .source("ETICA feeds PARDA interval by interval (reset); carry is better in production"),
+    SettingInfo::choice("chained", "off", ON_OFF)
+        .about("on: POD(WBWO) sees only what the DRAM level lets through")
+        .source("ours; ETICA's text uses the VM's whole stream (off)"),
+    SettingInfo::choice("ro_ignore_writes", "off", ON_OFF)
+        .about("on: a read after a write still counts as a useful re-read for POD(RO)")
+        .source("ours, for ablation: what merely filtering writes out would count"),
+    SettingInfo::scaled("track_blocks", "0", 0, 1 << 30)
+        .about(
+            "blocks a VM's history may hold, at least twice what the host has of both levels; 0: four times \
+             what the host has of both levels, plus 65536",
+        )
+        .source("ours: no distance beyond a level's size can change a share"),
 ];
 
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("sum_hit_ratio"), sizer::PPC_FLOOR];
@@ -190,7 +148,6 @@ pub(super) struct Config {
     pub(super) chained: bool,
     pub(super) ro_ignore_writes: bool,
     pub(super) measures_demand: bool,
-    track_blocks: u32,
     settings: Settings,
 }
 
@@ -216,7 +173,6 @@ impl Config {
             chained: settings.is_on("chained"),
             ro_ignore_writes: settings.is_on("ro_ignore_writes"),
             measures_demand: settings.is_on("sizing"),
-            track_blocks: settings.integer("track_blocks") as u32,
             settings: settings.clone(),
         }
     }
@@ -234,19 +190,19 @@ impl Config {
     pub(super) fn promotes(&self) -> bool {
         self.mode != Mode::Npe
     }
+}
 
-    /// Blocks whose history is kept.
-    pub(super) fn track_limit(&self, physical: Quota) -> u32 {
-        const SMALLEST: u64 = 65_536;
-        const TIMES_PHYSICAL: u64 = 4;
-        const LEAST_TIMES_PHYSICAL: u64 = 2;
-        const LARGEST: u64 = 1 << 30;
-        let physical = u64::from(physical.dram_blocks) + u64::from(physical.ssd_blocks);
-        let blocks = match self.track_blocks {
-            0 => SMALLEST + TIMES_PHYSICAL * physical,
-            // With half of the records outside both levels, one that may go is soon found.
-            blocks => u64::from(blocks).max(LEAST_TIMES_PHYSICAL * physical),
-        };
-        blocks.min(LARGEST) as u32
-    }
+/// Blocks whose history is kept.
+pub(super) fn track_limit(settings: &Settings, physical: Quota) -> u32 {
+    const SMALLEST: u64 = 65_536;
+    const TIMES_PHYSICAL: u64 = 4;
+    const LEAST_TIMES_PHYSICAL: u64 = 2;
+    const LARGEST: u64 = 1 << 30;
+    let physical = u64::from(physical.dram_blocks) + u64::from(physical.ssd_blocks);
+    let blocks = match settings.integer("track_blocks") {
+        0 => SMALLEST + TIMES_PHYSICAL * physical,
+        // With half of the records outside both levels, one that may go is soon found.
+        blocks => blocks.max(LEAST_TIMES_PHYSICAL * physical),
+    };
+    blocks.min(LARGEST) as u32
 }

@@ -20,9 +20,7 @@ mod worst;
 
 use lode_types::{Access, BlockNo, Direction, Level};
 
-use config::{TABLES, check_alone, host_interval};
-
-use self::config::{Config, Mode};
+use self::config::{Config, Mode, TABLES, check_alone, host_interval, track_limit};
 use self::pod::Pods;
 use self::popularity::Popularity;
 use self::records::LAST_NUMBER;
@@ -31,26 +29,30 @@ use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Interval;
 use crate::lists::SetLists;
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::scheme::{Hint, LevelDemand, Points, Scheme};
+use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
 use crate::settings::Settings;
 use crate::tracked::Footprint;
 
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "etica",
-    "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance; in its full \
-     modes promotion and eviction by popularity",
-    "ETICA",
-    TABLES,
-    |settings, physical, quota| AnyScheme::Etica(Box::new(Etica::new(settings, physical, quota))),
-)
-.taking(Footprint::new(88 << 10, 96).with_sets(128))
-.on(&[Level::Dram, Level::Ssd])
-.with_variants(&["promotion_clock", "evict", "popularity", "window"])
-.checked_alone(check_alone)
-.by_host(host_interval);
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "etica",
+    about: "read-only DRAM over a write-buffering SSD, shares by policy-optimised reuse distance; in its \
+            full modes promotion and eviction by popularity",
+    source: "ETICA",
+    tables: TABLES,
+    build: |settings, physical, quota| AnyScheme::Etica(Box::new(Etica::new(settings, physical, quota))),
+    footprint: Footprint::new(88 << 10, 96)
+        .with_sets(128)
+        .remembering(|settings, _, physical| track_limit(settings, physical).into()),
+    levels: &[Level::Dram, Level::Ssd],
+    variants: &["promotion_clock", "evict", "popularity", "window"],
+    alone: check_alone,
+    host_interval,
+    ..SchemeInfo::PLAIN
+};
 
 /// Blocks whose history the processor's caches keep near by themselves: following their links ahead of time would cost more
 /// than it brings. Measured, see `docs/performance/2026-11-22.md`.
@@ -79,7 +81,7 @@ impl Etica {
     /// the VM may ever get and so the history worth keeping.
     pub fn new(settings: &Settings, physical: Quota, quota: Quota) -> Etica {
         let config = Config::new(settings);
-        let limit = config.track_limit(physical);
+        let limit = track_limit(settings, physical);
         Etica {
             table: Table::new(limit),
             dram: SetLists::new(config.geometry(quota.dram_blocks)),
@@ -98,7 +100,7 @@ impl Etica {
     /// The record of `block`, new or known. A table at its limit forgets an old block that neither
     /// level holds.
     #[inline]
-    fn record_of(&mut self, block: BlockNo, hint: Hint) -> u32 {
+    fn record_of(&mut self, block: BlockNo, hint: PrefetchHint) -> u32 {
         if let Some(id) = self.table.find(hint, block) {
             return id;
         }
@@ -274,13 +276,51 @@ impl Etica {
     }
 
     fn find(&self, block: BlockNo) -> Option<u32> {
-        self.table.find(Hint::new(block), block)
+        self.table.find(PrefetchHint::new(block), block)
+    }
+}
+
+impl Prefetch for Etica {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.table.index.prefetch(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        let are_links_far = self.are_links_far();
+        for (block, hint) in blocks {
+            hint.entry = self.table.index.candidate(hint.hash);
+            self.table.records.prefetch(hint.entry);
+            if are_links_far {
+                self.dram.prefetch(self.dram_victim(block));
+            }
+        }
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        if self.are_links_far() {
+            self.prefetch_links(blocks);
+        }
+    }
+}
+
+impl Sizing for Etica {
+    fn demand(&mut self, points: Points) -> [LevelDemand; 2] {
+        let accesses = std::mem::take(&mut self.accesses_in_window);
+        self.pods.close_window(accesses, points)
     }
 }
 
 impl Scheme for Etica {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+    }
+
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.pods.make_room(&mut self.table.records);
         self.accesses_in_window += 1;
         let id = self.record_of(access.block, hint);
@@ -340,7 +380,7 @@ impl Scheme for Etica {
         if self.ssd.lists.is_full(set) || self.find(block).is_some_and(|id| self.holds(id)) {
             return None;
         }
-        let id = self.record_of(block, Hint::new(block));
+        let id = self.record_of(block, PrefetchHint::new(block));
         self.note_access(id);
         let slot = self.put_in_ssd(id);
         self.table.records[id as usize].set_dirty(dirty);
@@ -373,33 +413,8 @@ impl Scheme for Etica {
         }
     }
 
-    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        let accesses = std::mem::take(&mut self.accesses_in_window);
-        self.pods.close_window(accesses, points)
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        Hint::announced(&self.table.index, block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        let are_links_far = self.are_links_far();
-        for (block, hint) in blocks {
-            hint.place = self.table.index.candidate(hint.hash);
-            self.table.records.prefetch(hint.place);
-            if are_links_far {
-                self.dram.prefetch(self.dram_victim(block));
-            }
-        }
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        if self.are_links_far() {
-            self.follow_links(blocks);
-        }
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        if self.config.measures_demand { Some(self) } else { None }
     }
 
     fn memory_bytes(&self) -> usize {
@@ -423,10 +438,10 @@ impl Etica {
 
     /// Loads what the records lead to: places on the timelines, and the DRAM slot that will move to the front of its
     /// set with its neighbours.
-    fn follow_links(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
+    fn prefetch_links(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
         let slots = blocks.map(|(block, hint)| {
             let victim = self.dram_victim(block);
-            let Some(record) = self.table.records.get(hint.place) else { return victim };
+            let Some(record) = self.table.records.get(hint.entry) else { return victim };
             self.pods.prefetch(record);
             let slot = record.dram_slot_or(victim);
             self.dram.prefetch(slot);

@@ -8,6 +8,7 @@ use lode_reuse::timeline::{NEVER, Timeline};
 
 use super::config::{Config, PopularityOf};
 use super::records::{Record, Records};
+use crate::growth;
 use crate::parts::distance_log::DistanceLog;
 use crate::scheme::{LevelDemand, Points};
 
@@ -164,21 +165,19 @@ impl Pods {
     }
 
     /// What the window that ends now would have needed, DRAM first.
-    pub(super) fn close_window(&mut self, accesses: u64, points: Points) -> Option<[LevelDemand; 2]> {
-        let ro = self.ro.as_mut()?;
+    pub(super) fn close_window(&mut self, accesses: u64, points: Points) -> [LevelDemand; 2] {
         if self.reset_window {
-            ro.reset();
-            self.wbwo.as_mut().into_iter().for_each(Timeline::reset);
+            [&mut self.ro, &mut self.wbwo].into_iter().flatten().for_each(Timeline::reset);
             self.wb.as_mut().into_iter().for_each(|wb| wb.line.reset());
         }
         let logs = [&mut self.ro_log, &mut self.wbwo_log];
-        Some(match points {
+        match points {
             Points::All => logs.map(|log| log.take(accesses)),
             Points::LastWithin(quota) => {
                 let [dram, ssd] = logs;
                 [dram.take_last(accesses, quota.dram_blocks), ssd.take_last(accesses, quota.ssd_blocks)]
             }
-        })
+        }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -190,10 +189,8 @@ impl Pods {
 
 impl WbStream {
     fn touch(&mut self, id: u32) -> Option<u32> {
+        growth::extend_to(&mut self.positions, id, NEVER);
         let id = id as usize;
-        if self.positions.len() <= id {
-            self.positions.resize(id + 1, NEVER);
-        }
         let previous = self.positions[id];
         if self.line.is_live(previous) {
             let (distance, position) = self.line.revisit(previous);

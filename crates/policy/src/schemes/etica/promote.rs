@@ -23,7 +23,7 @@ impl Etica {
             self.evict_the_worst(sink);
         }
         for group in queue.chunks(GROUP) {
-            self.look_ahead(group);
+            self.prefetch_for(group);
             group.iter().for_each(|&candidate| self.try_promote(candidate, evictable, sink));
         }
         if let Some(factor) = self.popularity.age(&mut self.table.records) {
@@ -73,8 +73,8 @@ impl Etica {
         b.score.total_cmp(&a.score).then_with(|| seen(a).cmp(&seen(b)))
     }
 
-    /// Brings nearer what the decisions about these candidates need, look by look as in [`Scheme::announce`].
-    fn look_ahead(&self, group: &[Candidate]) {
+    /// Brings nearer what the decisions about these candidates need, step by step as in [`Prefetch`](crate::Prefetch).
+    fn prefetch_for(&self, group: &[Candidate]) {
         let records = &self.table.records;
         let sets = || group.iter().map(|candidate| self.ssd_set(candidate));
         group.iter().for_each(|candidate| self.table.records.prefetch(candidate.id));

@@ -89,7 +89,7 @@ impl SsdSets {
     /// The block with the lowest standing; none when the set is empty.
     fn least_of_all(&self, set: u32, records: &Records) -> Option<Victim> {
         let standing = |slot: Slot| records[self.lists.value(slot) as usize].standing();
-        let blocks = self.lists.from_oldest(set).map(|slot| Victim { slot, standing: standing(slot) });
+        let blocks = self.lists.oldest_first(set).map(|slot| Victim { slot, standing: standing(slot) });
         blocks.min_by_key(|victim| victim.standing)
     }
 
@@ -145,7 +145,7 @@ impl SsdSets {
         self.heaps.iter_mut().for_each(|heap| heap.scale(factor));
     }
 
-    /// The first of four looks ahead at a set whose least wanted block may have to leave: its heap, or the end of its list.
+    /// The first of four steps of prefetching for a set whose least wanted block may have to leave: its heap, or the end of its list.
     pub(super) fn prefetch_bound(&self, set: u32) {
         match self.heaps.get(set as usize) {
             Some(heap) => heap.prefetch(),
@@ -153,24 +153,24 @@ impl SsdSets {
         }
     }
 
-    /// The second look: the records that [`SsdSets::least_wanted`] looks at first.
+    /// The second step: the records that [`SsdSets::least_wanted`] looks at first.
     pub(super) fn prefetch_least_wanted(&self, set: u32, records: &Records) {
         match self.heaps.get(set as usize) {
             Some(heap) => {
                 heap.top().into_iter().chain(heap.below_top()).for_each(|next| records.prefetch(next.id));
             }
-            None => self.lists.from_oldest(set).for_each(|slot| records.prefetch(self.lists.value(slot))),
+            None => self.lists.oldest_first(set).for_each(|slot| records.prefetch(self.lists.value(slot))),
         }
     }
 
-    /// The third look: the slot of the block that is likely to leave.
+    /// The third step: the slot of the block that is likely to leave.
     pub(super) fn prefetch_slot(&self, set: u32, records: &Records) {
         if let Some(slot) = self.likely_to_leave(set, records) {
             self.lists.prefetch(slot);
         }
     }
 
-    /// The last look: the slots beside that one.
+    /// The last step: the slots beside that one.
     pub(super) fn prefetch_neighbours(&self, set: u32, records: &Records) {
         if let Some(slot) = self.likely_to_leave(set, records) {
             self.lists.prefetch_neighbours(slot);
@@ -185,7 +185,7 @@ impl SsdSets {
     pub(super) fn fill_heaps(&mut self, records: &Records) {
         self.provide_heaps();
         for set in 0..self.heaps.len() as u32 {
-            let ids: Vec<u32> = self.lists.from_oldest(set).map(|slot| self.lists.value(slot)).collect();
+            let ids: Vec<u32> = self.lists.oldest_first(set).map(|slot| self.lists.value(slot)).collect();
             for id in ids {
                 self.push(set, &records[id as usize], id);
             }

@@ -6,7 +6,7 @@ use lode_reuse::index::BlockIndex;
 use lode_types::BlockNo;
 
 use super::records::{Record, Records};
-use crate::scheme::Hint;
+use crate::prefetch::PrefetchHint;
 
 /// Records that the clock hand passes before it settles for a block of the current interval.
 const HAND_REACH: u32 = 64;
@@ -30,10 +30,10 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn find(&self, hint: Hint, block: BlockNo) -> Option<u32> {
+    pub(super) fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<u32> {
         let is_it = |record: &Record| record.block == block && !record.is_free();
-        if self.records.get(hint.place).is_some_and(is_it) {
-            return Some(hint.place);
+        if self.records.get(hint.entry).is_some_and(is_it) {
+            return Some(hint.entry);
         }
         self.index.find(hint.hash, |id| self.records[id as usize].block == block)
     }

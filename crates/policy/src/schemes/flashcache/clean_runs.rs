@@ -5,6 +5,7 @@
 //! opens the next, and a set whose runs have become too uneven is cut anew. It must not know why a block gives way.
 
 use crate::effect::Slot;
+use crate::growth;
 use crate::lists::SetLists;
 
 /// Blocks of a run, before others come and go.
@@ -51,11 +52,7 @@ impl CleanRuns {
 
     /// A slot that was in no list has become the newest of one.
     pub(super) fn push<T: Copy>(&mut self, set: u32, slot: Slot, lists: &SetLists<T>) {
-        if slot as usize >= self.run_of.len() {
-            let len = slot as usize + slot as usize / 8 + 1;
-            self.run_of.reserve_exact(len - self.run_of.len());
-            self.run_of.resize(len, 0);
-        }
+        growth::extend_to(&mut self.run_of, slot, 0);
         let ring = &mut self.rings[set as usize];
         let oldest = lists.oldest(set).unwrap_or(slot);
         let before = lists.older(slot);
@@ -123,7 +120,7 @@ impl CleanRuns {
         if runs[first].first != oldest {
             // It is torn: what comes before is the newest.
             let mut rest =
-                lists.from_oldest(set).take_while(|&slot| self.run_of[slot as usize] as usize == first);
+                lists.oldest_first(set).take_while(|&slot| self.run_of[slot as usize] as usize == first);
             let found = rest.find(|&slot| !lists.flag(slot));
             if found.is_some() {
                 return found;
@@ -152,15 +149,13 @@ impl CleanRuns {
         let ring = &mut self.rings[set as usize];
         *ring = Ring { runs: Vec::with_capacity(runs), clean: Bits::new(runs) };
         ring.runs.resize(runs, EMPTY);
-        for (at, slot) in lists.from_oldest(set).enumerate() {
+        for (at, slot) in lists.oldest_first(set).enumerate() {
             let run = &mut ring.runs[at / RUN];
             if run.len == 0 {
                 run.first = slot;
             }
             run.len += 1;
-            if slot as usize >= self.run_of.len() {
-                self.run_of.resize(slot as usize + 1, 0);
-            }
+            growth::extend_to(&mut self.run_of, slot, 0);
             self.run_of[slot as usize] = (at / RUN) as u32;
             if !lists.flag(slot) {
                 run.clean += 1;
@@ -277,7 +272,7 @@ mod tests {
             for (block, step) in (0u64..).map(|at| at * 7).zip(fill.chain(steps)) {
                 let set = lists.geometry().set_of(block);
                 let which = |at: usize| {
-                    let slots: Vec<Slot> = lists.from_oldest(set).collect();
+                    let slots: Vec<Slot> = lists.oldest_first(set).collect();
                     at.checked_rem(slots.len()).map(|at| slots[at])
                 };
                 match step {
@@ -325,7 +320,7 @@ mod tests {
                 }
                 // The others are as they were, or cut anew; a smaller level has fewer.
                 for set in [lists.geometry().set_of(block), 0] {
-                    let walked = lists.from_oldest(set).find(|&slot| !lists.flag(slot));
+                    let walked = lists.oldest_first(set).find(|&slot| !lists.flag(slot));
                     prop_assert_eq!(runs.oldest_clean(set, &lists), walked);
                 }
             }

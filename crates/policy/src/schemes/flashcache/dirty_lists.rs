@@ -2,6 +2,7 @@
 //! slot holds.
 
 use crate::effect::Slot;
+use crate::growth;
 
 const END: u32 = u32::MAX;
 
@@ -48,12 +49,7 @@ impl DirtyLists {
     /// A slot that is in no list becomes the newest of one.
     #[inline]
     pub(super) fn push(&mut self, list: u32, slot: Slot, used_at: u32) {
-        let at = slot as usize;
-        if at >= self.links.len() {
-            let len = at + at / 4 + 1;
-            self.links.reserve_exact(len - self.links.len());
-            self.links.resize(len, Link { newer: END, older: END, used_at: 0 });
-        }
+        growth::extend_to(&mut self.links, slot, Link { newer: END, older: END, used_at: 0 });
         let ends = &mut self.lists[list as usize];
         let before = std::mem::replace(&mut ends.newest, slot);
         ends.len += 1;
@@ -61,7 +57,7 @@ impl DirtyLists {
             Some(link) => link.newer = slot,
             None => ends.oldest = slot,
         }
-        self.links[at] = Link { newer: END, older: before, used_at };
+        self.links[slot as usize] = Link { newer: END, older: before, used_at };
     }
 
     /// Takes a slot out of its list.

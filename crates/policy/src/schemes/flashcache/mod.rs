@@ -14,92 +14,62 @@ use self::dirty_lists::DirtyLists;
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Clock;
 use crate::lists::SetLists;
+use crate::needs::Adjacency;
 use crate::parts::cut_off::{Cleaner, CutOff, When};
-use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::parts::streams::Streams;
 use crate::parts::{mapping, sets};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::Hint;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// Which blocks give way and which are written back.
 pub(crate) static CLEANING: &[SettingInfo] = &[
-    SettingInfo {
-        key: "reclaim_policy",
-        default: "fifo",
-        kind: SettingKind::Choice(&["fifo", "lru"]),
-        about: "which clean block of a full set gives way: the longest resident, or the least recently used",
-        source: "flashcache: FIFO",
-    },
-    SettingInfo {
-        key: "dirty_thresh_pct",
-        default: "20",
-        kind: SettingKind::Integer { min: 0, max: 100 },
-        about: "per cent of a set's ways above which dirty blocks of a set that was accessed are cleaned",
-        source: "flashcache: 20",
-    },
-    SettingInfo {
-        key: "max_clean_ios_set",
-        default: "2",
-        kind: SettingKind::Integer { min: 1, max: 1 << 20 },
-        about: "most blocks of a set that are cleaned after one request",
-        source: "flashcache: 2 under way at once",
-    },
-    SettingInfo {
-        key: "trigger",
-        default: "requests",
-        kind: SettingKind::Choice(&["requests", "time"]),
-        about: "whether a block's idleness is counted in requests of the VM or in seconds",
-        source: "ours: flashcache counts seconds; with requests no decision depends on the clock",
-    },
-    SettingInfo {
-        key: "fallow_delay_requests",
-        default: "450000",
-        kind: SettingKind::Scaled { min: 0, max: u32::MAX as u64 },
-        about: "requests after which an idle dirty block is cleaned; 0: never",
-        source: "ours: flashcache's 900 s at 500 requests a second",
-    },
-    SettingInfo {
-        key: "fallow_delay",
-        default: "900",
-        kind: SettingKind::Integer { min: 0, max: u32::MAX as u64 },
-        about: "seconds after which an idle dirty block is cleaned, with trigger=time; 0: never",
-        source: "flashcache: 900",
-    },
-    SettingInfo {
-        key: "fallow_clean_speed",
-        default: "2",
-        kind: SettingKind::Integer { min: 1, max: 1 << 20 },
-        about: "most idle blocks of a set that are cleaned at a time; after each request it is the next set's turn",
-        source: "flashcache: 2 a second and set",
-    },
+    SettingInfo::choice("reclaim_policy", "fifo", &["fifo", "lru"])
+        .about("which clean block of a full set gives way: the longest resident, or the least recently used")
+        .source("flashcache: FIFO"),
+    SettingInfo::integer("dirty_thresh_pct", "20", 0, 100)
+        .about("per cent of a set's ways above which dirty blocks of a set that was accessed are cleaned")
+        .source("flashcache: 20"),
+    SettingInfo::integer("max_clean_ios_set", "2", 1, 1 << 20)
+        .about("most blocks of a set that are cleaned after one request")
+        .source("flashcache: 2 under way at once"),
+    SettingInfo::choice("trigger", "requests", &["requests", "time"])
+        .about("whether a block's idleness is counted in requests of the VM or in seconds")
+        .source("ours: flashcache counts seconds; with requests no decision depends on the clock"),
+    SettingInfo::scaled("fallow_delay_requests", "450000", 0, u32::MAX as u64)
+        .about("requests after which an idle dirty block is cleaned; 0: never")
+        .source("ours: flashcache's 900 s at 500 requests a second"),
+    SettingInfo::integer("fallow_delay", "900", 0, u32::MAX as u64)
+        .about("seconds after which an idle dirty block is cleaned, with trigger=time; 0: never")
+        .source("flashcache: 900"),
+    SettingInfo::integer("fallow_clean_speed", "2", 1, 1 << 20)
+        .about(
+            "most idle blocks of a set that are cleaned at a time; after each request it is the next set's \
+             turn",
+        )
+        .source("flashcache: 2 a second and set"),
 ];
 
 /// Which streams pass by.
-static SKIPPING: &[SettingInfo] = &[SettingInfo {
-    key: "skip_seq_blocks",
-    default: "0",
-    kind: SettingKind::Integer { min: 0, max: 1 << 40 },
-    about: "blocks of a sequential stream that are cached, the rest is not; 0: all",
-    source: "flashcache: skip_seq_thresh_kb, 0; it recommends 1024 KiB to begin with",
-}];
-
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, CLEANING, SKIPPING];
+static SKIPPING: &[SettingInfo] = &[SettingInfo::integer("skip_seq_blocks", "0", 0, 1 << 40)
+    .about("blocks of a sequential stream that are cached, the rest is not; 0: all")
+    .source("flashcache: skip_seq_thresh_kb, 0; it recommends 1024 KiB to begin with")];
 
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "flashcache",
-    "one SSD level of sets in which only clean blocks give way, and dirty ones are written back when they are many \
-     or idle",
-    "flashcache, its administrator's guide",
-    TABLES,
-    |settings, _, quota| {
-        AnyScheme::Flashcache(Box::new(Flashcache::new(settings, quota)))
-    },
-)
-.taking(Footprint::new(LEAN, 64).with_sets(256));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "flashcache",
+    about: "one SSD level of sets in which only clean blocks give way, and dirty ones are written back when \
+            they are many or idle",
+    source: "flashcache, its administrator's guide",
+    tables: &[mapping::SETTINGS, ssd_level::SETTINGS, CLEANING, SKIPPING],
+    build: |settings, _, quota| AnyScheme::Flashcache(Box::new(Flashcache::new(settings, quota))),
+    footprint: Footprint::new(LEAN, 64).with_sets(256),
+    adjacency: Some(Adjacency { key: "skip_seq_blocks", off: "0", what: "sequential streams" }),
+    ..SchemeInfo::PLAIN
+};
 
 /// Streams that flashcache follows at once.
 const STREAMS: usize = 32;
@@ -174,7 +144,7 @@ impl CleanedSets {
         }
         let victim = match &self.clean_runs {
             Some(runs) => runs.oldest_clean(set, &self.lists),
-            None => self.lists.from_oldest(set).find(|&slot| !self.lists.flag(slot)),
+            None => self.lists.oldest_first(set).find(|&slot| !self.lists.flag(slot)),
         }?;
         if !self.by_use {
             self.lists.rotate(set, victim);
@@ -265,6 +235,33 @@ impl Cleaner for CleanedSets {
     }
 }
 
+impl Prefetch for CleanedSets {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.index.prefetch(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        for (block, hint) in blocks {
+            hint.entry = self.index.candidate(hint.hash);
+            self.lists.prefetch(hint.entry);
+            self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
+        }
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        for (block, hint) in blocks {
+            let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
+            let place = if hint.entry == PrefetchHint::NO_ENTRY { oldest } else { hint.entry };
+            if let Some(moved) = self.lists.prefetch_neighbours(place) {
+                self.index.prefetch(BlockIndex::hash(moved));
+            }
+        }
+    }
+}
+
 impl Replacement for CleanedSets {
     fn new(settings: &Settings, blocks: u32) -> CleanedSets {
         let geometry = mapping::geometry(settings, blocks);
@@ -290,13 +287,8 @@ impl Replacement for CleanedSets {
     }
 
     #[inline]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         sets::find(&self.index, &self.lists, hint, |value| value == block)
-    }
-
-    #[inline(always)]
-    fn slot(&self, id: Id) -> Option<Slot> {
-        Some(id)
     }
 
     #[inline]
@@ -322,13 +314,7 @@ impl Replacement for CleanedSets {
         self.flag(set, slot, dirty);
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)> {
+    fn admit<S: Sink>(&mut self, Newcomer { hash, block, .. }: Newcomer, sink: &mut S) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         self.note_access(set);
         if self.lists.is_full(set) {
@@ -338,7 +324,7 @@ impl Replacement for CleanedSets {
         Some(self.insert(set, hash, block))
     }
 
-    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+    fn restore(&mut self, Newcomer { hash, block, .. }: Newcomer) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         (!self.lists.is_full(set)).then(|| self.insert(set, hash, block))
     }
@@ -376,31 +362,6 @@ impl Replacement for CleanedSets {
 
     fn cached(&self) -> u32 {
         self.lists.len()
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        Hint::announced(&self.index, block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        for (block, hint) in blocks {
-            hint.place = self.index.candidate(hint.hash);
-            self.lists.prefetch(hint.place);
-            self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
-        }
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        for (block, hint) in blocks {
-            let oldest = self.lists.next_to_leave(self.lists.geometry().set_of(block));
-            let place = if hint.place == Hint::NO_PLACE { oldest } else { hint.place };
-            if let Some(moved) = self.lists.prefetch_neighbours(place) {
-                self.index.prefetch(BlockIndex::hash(moved));
-            }
-        }
     }
 
     fn memory_bytes(&self) -> usize {

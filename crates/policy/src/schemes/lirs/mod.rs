@@ -10,44 +10,38 @@ use lode_types::BlockNo;
 
 use self::rings::Rings;
 use crate::effect::Sink;
-use crate::parts::queue_level::{QueueLevel, QueuePolicy, percent_of};
+use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, SettingKind, Settings};
-use crate::tracked::Footprint;
+use crate::settings::{SettingInfo, Settings};
+use crate::tracked::{Footprint, percent_of};
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "hir_percent",
-        default: "1",
-        kind: SettingKind::Integer { min: 1, max: 100 },
-        about: "share of the cache for HIR blocks, at least one block",
-        source: "Jiang and Zhang: 1 %",
-    },
-    SettingInfo {
-        key: "stack_percent",
-        default: "200",
-        kind: SettingKind::Integer { min: 100, max: 1000 },
-        about: "blocks in the stack, cached or not, for each hundred blocks of the cache; beyond that the ghost that left \
-                first is forgotten",
-        source: "libcachesim: twice the cache; Jiang and Zhang set no bound",
-    },
+    SettingInfo::integer("hir_percent", "1", 1, 100)
+        .about("share of the cache for HIR blocks, at least one block")
+        .source("Jiang and Zhang: 1 %"),
+    SettingInfo::integer("stack_percent", "200", 100, 1000)
+        .about(
+            "blocks in the stack, cached or not, for each hundred blocks of the cache; beyond that the \
+             ghost that left first is forgotten",
+        )
+        .source("libcachesim: twice the cache; Jiang and Zhang set no bound"),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "lirs",
-    "one SSD level for the blocks with the shortest time between their last two accesses, and a small queue \
-     for all others",
-    "Jiang and Zhang, SIGMETRICS 2002",
-    TABLES,
-    |settings, _, quota| AnyScheme::Lirs(Lirs::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 64));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "lirs",
+    about: "one SSD level for the blocks with the shortest time between their last two accesses, and a \
+            small queue for all others",
+    source: "Jiang and Zhang, SIGMETRICS 2002",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::Lirs(Lirs::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 64)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "stack_percent")),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under LIRS.
 pub type Lirs = SsdLevel<QueueLevel<Recencies, QUEUES>>;
@@ -72,7 +66,6 @@ type Lists = Queues<QUEUES>;
 /// Which blocks are LIR, and which HIR block leaves.
 #[derive(Debug)]
 pub struct Recencies {
-    capacity: u32,
     hir_percent: u64,
     stack_percent: u64,
     lirs: u32,
@@ -82,9 +75,9 @@ pub struct Recencies {
 
 impl Recencies {
     /// LIR blocks that there may be.
-    fn lir_blocks(&self) -> u32 {
-        let hirs = percent_of(self.capacity, self.hir_percent);
-        self.capacity.saturating_sub((hirs as u32).max(1))
+    fn lir_blocks(&self, lists: &Lists) -> u32 {
+        let hirs = lists.percent(self.hir_percent);
+        lists.capacity().saturating_sub((hirs as u32).max(1))
     }
 
     /// Where a HIR block goes that was accessed: without LIR blocks nothing is in the stack.
@@ -101,7 +94,7 @@ impl Recencies {
     }
 
     fn bound_lirs(&mut self, lists: &mut Lists) {
-        while self.lirs > self.lir_blocks() {
+        while self.lirs > self.lir_blocks(lists) {
             let Some(oldest) = lists.oldest(STACK) else { return };
             lists.set_mark(oldest, HIR);
             lists.move_to_front(OUTSIDE, oldest);
@@ -130,7 +123,7 @@ impl Recencies {
 
     /// A block that is not known enters: as a LIR block as long as there may be more of them.
     fn enter(&mut self, lists: &mut Lists, hash: u32, block: BlockNo) -> Id {
-        if self.lirs < self.lir_blocks() {
+        if self.lirs < self.lir_blocks(lists) {
             let id = lists.insert(STACK, hash, block);
             lists.set_mark(id, LIR);
             self.lirs += 1;
@@ -145,11 +138,8 @@ impl Recencies {
 }
 
 impl QueuePolicy<QUEUES> for Recencies {
-    const HIT_MOVES: bool = true;
-
-    fn new(settings: &Settings, blocks: u32) -> Recencies {
+    fn new(settings: &Settings, _: u32) -> Recencies {
         Recencies {
-            capacity: blocks,
             hir_percent: settings.integer("hir_percent"),
             stack_percent: settings.integer("stack_percent"),
             lirs: 0,
@@ -168,7 +158,7 @@ impl QueuePolicy<QUEUES> for Recencies {
             return;
         }
         self.hirs.remove(id);
-        if lists.queue(id) == STACK || self.lirs < self.lir_blocks() {
+        if lists.queue(id) == STACK || self.lirs < self.lir_blocks(lists) {
             self.make_lir(lists, id);
         } else {
             lists.move_to_front(self.queue_of_hirs(), id);
@@ -177,27 +167,16 @@ impl QueuePolicy<QUEUES> for Recencies {
         self.bound_ghosts(lists);
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        lists: &mut Lists,
-        hash: u32,
-        block: BlockNo,
-        ghost: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id> {
-        if let Some(ghost) = ghost {
+    fn admit<S: Sink>(&mut self, lists: &mut Lists, new: Newcomer, sink: &mut S) -> Option<Id> {
+        if let Some(ghost) = new.ghost {
             self.hirs.remove(ghost);
         }
-        if lists.cached() >= self.capacity {
+        if lists.is_full() {
             self.evict(lists, sink);
         }
-        Some(match ghost {
-            Some(ghost) => {
-                self.make_lir(lists, ghost);
-                ghost
-            }
-            None => self.enter(lists, hash, block),
-        })
+        let Some(ghost) = new.ghost else { return Some(self.enter(lists, new.hash, new.block)) };
+        self.make_lir(lists, ghost);
+        Some(ghost)
     }
 
     fn restore(&mut self, lists: &mut Lists, hash: u32, block: BlockNo) -> Id {
@@ -214,8 +193,7 @@ impl QueuePolicy<QUEUES> for Recencies {
         }
     }
 
-    fn set_blocks(&mut self, lists: &mut Lists, blocks: u32) {
-        self.capacity = blocks;
+    fn resized(&mut self, lists: &mut Lists) {
         self.bound_lirs(lists);
     }
 
@@ -236,7 +214,7 @@ impl QueuePolicy<QUEUES> for Recencies {
 
     /// Called when the stack may have grown, and when the share shrinks. What is cached is never more than the stack may have.
     fn bound_ghosts(&mut self, lists: &mut Lists) {
-        while u64::from(lists.len(STACK)) > percent_of(self.capacity, self.stack_percent) {
+        while u64::from(lists.len(STACK)) > lists.percent(self.stack_percent) {
             let Some(first) = self.hirs.oldest(GHOSTS) else { return };
             self.hirs.remove(first);
             lists.remove(first);

@@ -32,9 +32,7 @@ impl<const N: usize> Rings<N> {
     /// Makes an id that is in no ring the newest of one.
     #[inline]
     pub(crate) fn push(&mut self, ring: usize, id: Id) {
-        while self.links.len() <= id as usize {
-            growth::push(&mut self.links, Links { newer: 0, older: 0 });
-        }
+        growth::extend_to(&mut self.links, id, Links { newer: 0, older: 0 });
         let newest = std::mem::replace(&mut self.links[ring].older, id);
         self.links[newest as usize].newer = id;
         self.links[id as usize] = Links { newer: ring as Id, older: newest };

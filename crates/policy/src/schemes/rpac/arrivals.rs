@@ -330,7 +330,7 @@ mod tests {
                     }
                     Step::Decay(epochs) => {
                         now.epoch += epochs;
-                        plain.iter_mut().for_each(|entry| entry.1 = now.decayed(entry.1, now.epoch - epochs));
+                        plain.iter_mut().for_each(|entry| entry.1 = now.decayed_by(entry.1, epochs));
                     }
                     Step::Search(limit) => {
                         let popular: HashMap<Slot, u32> = plain.iter().copied().collect();

@@ -19,11 +19,13 @@ use self::regions::{MOST_DEPTH, MOST_REGION_BLOCKS, NEVER, Parameters, Part, Pla
 use crate::effect::{Effect, Sink, Slot};
 use crate::geometry::Geometry;
 use crate::lists::SetLists;
-use crate::parts::ssd_level::{self, Id, Replacement, SsdLevel};
+use crate::needs::Adjacency;
+use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::parts::{mapping, sets};
+use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::scheme::Hint;
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// The defaults of one of the paper's two worlds.
@@ -36,48 +38,35 @@ struct World {
 /// Settings beside `assoc`, `map` and `write_policy`.
 const fn settings(world: World) -> [SettingInfo; 6] {
     [
-        SettingInfo {
-            key: "region_blocks",
-            default: world.region_blocks,
-            kind: SettingKind::Integer { min: 1, max: MOST_REGION_BLOCKS as u64 },
-            about: "blocks of a region",
-            source: "RPAC: 4 (Webvm), 8 (Mail) in simulation; 160 MB, 40960 blocks of 4 KiB, in the prototype",
-        },
-        SettingInfo {
-            key: "tree_depth",
-            default: "2",
-            kind: SettingKind::Integer { min: 0, max: MOST_DEPTH as u64 },
-            about: "how often a region is halved into parts whose popularity is counted; 0: never",
-            source: "RPAC: 2",
-        },
-        SettingInfo {
-            key: "decay_interval",
-            default: world.decay_interval,
-            kind: SettingKind::Scaled { min: 1, max: u64::MAX },
-            about: "block accesses from decay to decay, the paper's T",
-            source: "RPAC: 1600000 (Webvm), 800000 (Mail) in simulation; 600 (Webproxy), 200 (Varmail) in the prototype",
-        },
-        SettingInfo {
-            key: "alpha",
-            default: "0.5",
-            kind: SettingKind::Number { min: 0.0, max: 0.99 },
-            about: "what popularity is multiplied by when it decays, rounded down",
-            source: "RPAC: 0.5",
-        },
-        SettingInfo {
-            key: "factor",
-            default: world.factor,
-            kind: SettingKind::Number { min: 1.0, max: 100.0 },
-            about: "how many times as popular as the block that leaves the newcomer has to be, or more; the paper's c",
-            source: "RPAC: 1.4 in simulation, 1.5 in the prototype",
-        },
-        SettingInfo {
-            key: "most_regions",
-            default: "1048576",
-            kind: SettingKind::Scaled { min: 1, max: 1 << 28 },
-            about: "regions that have a popularity at a time; when there would be more, all decay ahead of time",
-            source: "ours: the paper has no limit",
-        },
+        SettingInfo::integer("region_blocks", world.region_blocks, 1, MOST_REGION_BLOCKS as u64)
+            .about("blocks of a region")
+            .source(
+                "RPAC: 4 (Webvm), 8 (Mail) in simulation; 160 MB, 40960 blocks of 4 KiB, in the prototype",
+            ),
+        SettingInfo::integer("tree_depth", "2", 0, MOST_DEPTH as u64)
+            .about("how often a region is halved into parts whose popularity is counted; 0: never")
+            .source("RPAC: 2"),
+        SettingInfo::scaled("decay_interval", world.decay_interval, 1, u64::MAX)
+            .about("block accesses from decay to decay, the paper's T")
+            .source(
+                "RPAC: 1600000 (Webvm), 800000 (Mail) in simulation; 600 (Webproxy), 200 (Varmail) in the \
+                 prototype",
+            ),
+        SettingInfo::number("alpha", "0.5", 0.0, 0.99)
+            .about("what popularity is multiplied by when it decays, rounded down")
+            .source("RPAC: 0.5"),
+        SettingInfo::number("factor", world.factor, 1.0, 100.0)
+            .about(
+                "how many times as popular as the block that leaves the newcomer has to be, or more; the \
+                 paper's c",
+            )
+            .source("RPAC: 1.4 in simulation, 1.5 in the prototype"),
+        SettingInfo::scaled("most_regions", "1048576", 1, 1 << 28)
+            .about(
+                "regions that have a popularity at a time; when there would be more, all decay ahead of \
+                 time",
+            )
+            .source("ours: the paper has no limit"),
     ]
 }
 
@@ -86,32 +75,32 @@ static SIMULATOR: &[SettingInfo] =
 static PROTOTYPE: &[SettingInfo] =
     &settings(World { region_blocks: "40960", decay_interval: "600", factor: "1.5" });
 
-/// Of `rpac`: the paper's simulator with Webvm.
-static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, SIMULATOR];
-
-/// Of `rpac-prototype`: the paper's prototype with Webproxy.
-static PROTOTYPE_TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, ssd_level::SETTINGS, PROTOTYPE];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "rpac",
-    "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular region, \
-     or stays outside",
-    "RPAC (Ye et al.)",
-    TABLES,
-    |settings, _, quota| AnyScheme::Rpac(Box::new(Rpac::new(settings, quota))),
-)
-.taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts());
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "rpac",
+    about: "one SSD level of sets where a newcomer replaces the oldest block of a clearly less popular \
+            region, or stays outside",
+    source: "RPAC (Ye et al.)",
+    tables: &[mapping::SETTINGS, ssd_level::SETTINGS, SIMULATOR],
+    build: |settings, _, quota| AnyScheme::Rpac(Box::new(Rpac::new(settings, quota))),
+    footprint: Footprint::new(13 << 10, 96).with_sets(256).remembering(remembered),
+    adjacency: Some(Adjacency { key: "region_blocks", off: "1", what: "regions of several blocks" }),
+    ..SchemeInfo::PLAIN
+};
 
 /// The same with the prototype's parameters.
-pub(crate) const PROTOTYPE_INFO: SchemeInfo = SchemeInfo::new(
-    "rpac-prototype",
-    "rpac with the parameters of its paper's prototype: large regions whose popularity is short-lived",
-    "RPAC (Ye et al.)",
-    PROTOTYPE_TABLES,
-    |settings, _, quota| AnyScheme::Rpac(Box::new(Rpac::new(settings, quota))),
-)
-.taking(Footprint::new(13 << 10, 96).with_sets(256).with_ghosts());
+pub(crate) const PROTOTYPE_INFO: SchemeInfo = SchemeInfo {
+    name: "rpac-prototype",
+    about: "rpac with the parameters of its paper's prototype: large regions whose popularity is \
+            short-lived",
+    tables: &[mapping::SETTINGS, ssd_level::SETTINGS, PROTOTYPE],
+    ..INFO
+};
+
+/// Regions keep what came since they last decayed.
+fn remembered(settings: &Settings, share_blocks: u64, _: Quota) -> u64 {
+    settings.integer("decay_interval").saturating_add(share_blocks)
+}
 
 /// One VM's SSD level under RPAC.
 pub type Rpac = SsdLevel<RegionSets>;
@@ -190,7 +179,7 @@ impl RegionSets {
             }
         };
         if arrivals.is_empty() {
-            return lists.from_oldest(set).find(gives_way);
+            return lists.oldest_first(set).find(gives_way);
         }
         // Often enough the oldest does.
         let oldest = lists.oldest(set).filter(&mut gives_way);
@@ -302,6 +291,45 @@ impl RegionSets {
     }
 }
 
+impl Prefetch for RegionSets {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        for (block, hint) in blocks {
+            self.regions.prefetch_index(block);
+            self.index.prefetch(hint.hash);
+        }
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        for (block, hint) in blocks {
+            hint.entry = self.index.candidate(hint.hash);
+            self.lists.prefetch(hint.entry);
+            self.regions.prefetch_region(block);
+            if hint.entry == BlockIndex::NO_ID && !self.is_near() {
+                self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
+            }
+        }
+    }
+
+    /// A hit moves nothing; a miss mostly takes the place of the oldest block.
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        if self.is_near() {
+            return;
+        }
+        for (block, _) in blocks.filter(|(_, hint)| hint.entry == BlockIndex::NO_ID) {
+            let set = self.lists.geometry().set_of(block);
+            if let Some(oldest) = self.lists.prefetch_neighbours(self.lists.next_to_leave(set)) {
+                self.regions.prefetch(oldest.place.region);
+            }
+            if let Some(parts) = &self.parts {
+                parts.prefetch(list_hash(set, self.regions.candidate(block).part()));
+            }
+        }
+    }
+}
+
 impl Replacement for RegionSets {
     fn new(settings: &Settings, blocks: u32) -> RegionSets {
         let geometry = mapping::geometry(settings, blocks);
@@ -324,13 +352,8 @@ impl Replacement for RegionSets {
     }
 
     #[inline]
-    fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         sets::find(&self.index, &self.lists, hint, |resident| self.regions.block(resident.place) == block)
-    }
-
-    #[inline(always)]
-    fn slot(&self, id: Id) -> Option<Slot> {
-        Some(id)
     }
 
     #[inline]
@@ -343,13 +366,7 @@ impl Replacement for RegionSets {
         self.lists.set_flag(slot, dirty);
     }
 
-    fn admit<S: Sink>(
-        &mut self,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<(Id, Slot)> {
+    fn admit<S: Sink>(&mut self, Newcomer { hash, block, .. }: Newcomer, sink: &mut S) -> Option<(Id, Slot)> {
         let place = self.regions.count(block);
         let set = self.lists.geometry().set_of(block);
         if self.lists.is_full(set) {
@@ -363,7 +380,7 @@ impl Replacement for RegionSets {
         Some((slot, slot))
     }
 
-    fn restore(&mut self, hash: u32, block: BlockNo, _: Option<Id>) -> Option<(Id, Slot)> {
+    fn restore(&mut self, Newcomer { hash, block, .. }: Newcomer) -> Option<(Id, Slot)> {
         let set = self.lists.geometry().set_of(block);
         if self.lists.is_full(set) {
             return None;
@@ -391,7 +408,7 @@ impl Replacement for RegionSets {
             self.arrivals = arrivals;
             self.parts = self.parts.take().map(|_| PartLists::default());
             for set in 0..self.arrivals.len() as u32 {
-                let slots: Vec<Slot> = self.lists.from_oldest(set).collect();
+                let slots: Vec<Slot> = self.lists.oldest_first(set).collect();
                 // Nothing is less popular than that: a search finds out.
                 slots.into_iter().for_each(|slot| self.arrive(set, slot, 0));
             }
@@ -409,41 +426,6 @@ impl Replacement for RegionSets {
 
     fn cached(&self) -> u32 {
         self.lists.len()
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        self.regions.announce(block);
-        Hint::announced(&self.index, block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        for (block, hint) in blocks {
-            hint.place = self.index.candidate(hint.hash);
-            self.lists.prefetch(hint.place);
-            self.regions.locate(block);
-            if hint.place == BlockIndex::NO_ID && !self.is_near() {
-                self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
-            }
-        }
-    }
-
-    /// A hit moves nothing; a miss mostly takes the place of the oldest block.
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        if self.is_near() {
-            return;
-        }
-        for (block, _) in blocks.filter(|(_, hint)| hint.place == BlockIndex::NO_ID) {
-            let set = self.lists.geometry().set_of(block);
-            if let Some(oldest) = self.lists.prefetch_neighbours(self.lists.next_to_leave(set)) {
-                self.regions.prefetch(oldest.place.region);
-            }
-            if let Some(parts) = &self.parts {
-                parts.prefetch(list_hash(set, self.regions.candidate(block).part()));
-            }
-        }
     }
 
     fn memory_bytes(&self) -> usize {

@@ -76,7 +76,7 @@ impl Parameters {
 
 /// How far decay has come.
 #[derive(Clone, Copy, Debug)]
-pub struct Now {
+pub(super) struct Now {
     /// What a popularity is multiplied by when it decays.
     pub(super) alpha: f64,
     /// Decays so far.
@@ -90,14 +90,9 @@ impl Now {
         (self.alpha * f64::from(popularity)) as u32
     }
 
-    /// A popularity of epoch `since` as it is now.
-    pub fn decayed(self, popularity: u32, since: u64) -> u32 {
-        self.decayed_by(popularity, self.epoch - since)
-    }
-
     /// A popularity after so many decays.
     #[inline]
-    fn decayed_by(self, popularity: u32, epochs: u64) -> u32 {
+    pub(super) fn decayed_by(self, popularity: u32, epochs: u64) -> u32 {
         let mut popularities = [popularity];
         if epochs > 0 {
             self.decay_all(&mut popularities, epochs);
@@ -228,7 +223,7 @@ impl Regions {
 
     /// How far decay has come.
     #[inline]
-    pub fn now(&self) -> Now {
+    pub(super) fn now(&self) -> Now {
         Now { alpha: self.parameters.alpha, epoch: self.epoch }
     }
 
@@ -333,13 +328,13 @@ impl Regions {
 
     /// Asks for what looking a block's region up takes.
     #[inline]
-    pub(super) fn announce(&self, block: BlockNo) {
+    pub(super) fn prefetch_index(&self, block: BlockNo) {
         self.index.prefetch(BlockIndex::hash(self.region_blocks.divide(block).0));
     }
 
-    /// Asks for the record of a block's region, once that was announced.
+    /// Asks for the record of a block's region, once its index was asked for.
     #[inline]
-    pub(super) fn locate(&self, block: BlockNo) {
+    pub(super) fn prefetch_region(&self, block: BlockNo) {
         self.prefetch(self.candidate(block).region);
     }
 

@@ -1,107 +1,75 @@
 //! Settings of the three TICA schemes. It must not know what they do.
 
 use super::choice::{Chooser, Identifier, Reading, StateMachine};
-use crate::settings::{SettingInfo, SettingKind, Settings};
-
-const SHARE: SettingKind = SettingKind::Number { min: 0.0, max: 1.0 };
+use crate::settings::{SettingInfo, Settings};
 
 static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "write_percent",
-        default: "25",
-        kind: SettingKind::Integer { min: 1, max: 99 },
-        about: "share of DRAM that the write partition has by default, at least one block",
-        source: "TICA: defwritecachesize, of which it gives no value; 25 is ours",
-    },
-    SettingInfo {
-        key: "unit_parts",
-        default: "8",
-        kind: SettingKind::Integer { min: 1, max: 1 << 20 },
-        about: "the write partition grows and shrinks in units of its default size divided by this",
-        source: "ours: in units of one page, as TICA prints it, it could hardly grow",
-    },
-    SettingInfo {
-        key: "copy_rate",
-        default: "1",
-        kind: SettingKind::Number { min: 0.0, max: 1024.0 },
-        about: "blocks of the write partition that are copied to the read SSD at the end of a request, on average; 0: \
-                only when their room is needed",
-        source: "ours: in TICA a thread copies as fast as the SSD takes it",
-    },
+    SettingInfo::integer("write_percent", "25", 1, 99)
+        .about("share of DRAM that the write partition has by default, at least one block")
+        .source("TICA: defwritecachesize, of which it gives no value; 25 is ours"),
+    SettingInfo::integer("unit_parts", "8", 1, 1 << 20)
+        .about("the write partition grows and shrinks in units of its default size divided by this")
+        .source("ours: in units of one page, as TICA prints it, it could hardly grow"),
+    SettingInfo::number("copy_rate", "1", 0.0, 1024.0)
+        .about(
+            "blocks of the write partition that are copied to the read SSD at the end of a request, on \
+             average; 0: only when their room is needed",
+        )
+        .source("ours: in TICA a thread copies as fast as the SSD takes it"),
 ];
 
 static CHOICE_SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "identifier",
-        default: "text",
-        kind: SettingKind::Choice(&["text", "printed"]),
-        about: "text: more hits in DRAM than t_max ask for EF; printed: more hits in DRAM and evicted queue together \
-                than t_max ask for WED",
-        source: "TICA 4.4.1 (text), Algorithm 2 (printed)",
-    },
-    SettingInfo {
-        key: "t_min",
-        default: "0.15",
-        kind: SHARE,
-        about: "share of a window's requests that are read hits in the evicted queue, above which DRAM is too small",
-        source: "TICA 5.1",
-    },
-    SettingInfo {
-        key: "t_max",
-        default: "0.25",
-        kind: SHARE,
-        about: "share of a window's requests that are read hits in DRAM, above which it is large enough (see identifier)",
-        source: "TICA 5.1",
-    },
-    SettingInfo {
-        key: "window_requests_per_block",
-        default: "2",
-        kind: SettingKind::Number { min: 0.001, max: 1000.0 },
-        about: "requests of a window of the identifier, for each block of DRAM",
-        source: "TICA, Algorithm 2",
-    },
-    SettingInfo {
-        key: "evicted_percent",
-        default: "100",
-        kind: SettingKind::Integer { min: 0, max: 1000 },
-        about: "blocks in the evicted queue, for each hundred blocks of the SSD",
-        source: "ours: TICA gives none; as many as copying could keep",
-    },
-    SettingInfo {
-        key: "state_machine",
-        default: "text",
-        kind: SettingKind::Choice(&["text", "printed"]),
-        about: "text: many reads of the disk and many hits in a sample begin copying; printed: many reads of the disk alone",
-        source: "TICA 4.4.2, Fig. 9 (text), Algorithm 3 (printed)",
-    },
-    SettingInfo {
-        key: "t_hdd",
-        default: "0.2",
-        kind: SHARE,
-        about: "share of a sample's requests that read the disk, above which the state machine takes that for much",
-        source: "TICA 5.1",
-    },
-    SettingInfo {
-        key: "t_read",
-        default: "0.2",
-        kind: SHARE,
-        about: "share of a sample's requests that are read hits, above which the state machine takes that for many",
-        source: "TICA 5.1",
-    },
-    SettingInfo {
-        key: "sample_size",
-        default: "10000",
-        kind: SettingKind::Scaled { min: 1, max: 1_000_000_000 },
-        about: "requests of a sample of the state machine",
-        source: "TICA, Algorithm 3, which gives no value; 10,000 is ours",
-    },
-    SettingInfo {
-        key: "steps",
-        default: "4",
-        kind: SettingKind::Integer { min: 1, max: 1_000_000 },
-        about: "samples for which the state machine waits after copying did not help, with the one that began it",
-        source: "TICA, Algorithm 3, which gives no value; 4 is ours",
-    },
+    SettingInfo::choice("identifier", "text", &["text", "printed"])
+        .about(
+            "text: more hits in DRAM than t_max ask for EF; printed: more hits in DRAM and evicted queue \
+             together than t_max ask for WED",
+        )
+        .source("TICA 4.4.1 (text), Algorithm 2 (printed)"),
+    SettingInfo::number("t_min", "0.15", 0.0, 1.0)
+        .about(
+            "share of a window's requests that are read hits in the evicted queue, above which DRAM is too \
+             small",
+        )
+        .source("TICA 5.1"),
+    SettingInfo::number("t_max", "0.25", 0.0, 1.0)
+        .about(
+            "share of a window's requests that are read hits in DRAM, above which it is large enough (see \
+             identifier)",
+        )
+        .source("TICA 5.1"),
+    SettingInfo::number("window_requests_per_block", "2", 0.001, 1000.0)
+        .about("requests of a window of the identifier, for each block of DRAM")
+        .source("TICA, Algorithm 2"),
+    SettingInfo::integer("evicted_percent", "100", 0, 1000)
+        .about("blocks in the evicted queue, for each hundred blocks of the SSD")
+        .source("ours: TICA gives none; as many as copying could keep"),
+    SettingInfo::choice("state_machine", "text", &["text", "printed"])
+        .about(
+            "text: many reads of the disk and many hits in a sample begin copying; printed: many reads of \
+             the disk alone",
+        )
+        .source("TICA 4.4.2, Fig. 9 (text), Algorithm 3 (printed)"),
+    SettingInfo::number("t_hdd", "0.2", 0.0, 1.0)
+        .about(
+            "share of a sample's requests that read the disk, above which the state machine takes that for \
+             much",
+        )
+        .source("TICA 5.1"),
+    SettingInfo::number("t_read", "0.2", 0.0, 1.0)
+        .about(
+            "share of a sample's requests that are read hits, above which the state machine takes that for \
+             many",
+        )
+        .source("TICA 5.1"),
+    SettingInfo::scaled("sample_size", "10000", 1, 1_000_000_000)
+        .about("requests of a sample of the state machine")
+        .source("TICA, Algorithm 3, which gives no value; 10,000 is ours"),
+    SettingInfo::integer("steps", "4", 1, 1_000_000)
+        .about(
+            "samples for which the state machine waits after copying did not help, with the one that began \
+             it",
+        )
+        .source("TICA, Algorithm 3, which gives no value; 4 is ours"),
 ];
 
 /// Of `tica-ef` and `tica-wed`.

@@ -15,11 +15,12 @@ mod table;
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
+use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::scheme::{Hint, Mirrors, Scheme};
+use crate::scheme::{Mirroring, Mirrors, Scheme};
 use crate::settings::Settings;
-use crate::tracked::Footprint;
+use crate::tracked::{Footprint, percent_of};
 use choice::Policy;
 use config::{Adaptive, COPY_PARTS, Config};
 use partition::Partition;
@@ -31,44 +32,43 @@ use config::{ADAPTIVE_TABLES, TABLES};
 const LEAST: Quota = Quota::new(2, 1).with(Level::ReadSsd, 1);
 
 /// The endurance-friendly policy.
-pub(crate) const EF_INFO: SchemeInfo = SchemeInfo::new(
-    "tica-ef",
-    "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves DRAM is \
-     dropped, which spares the SSDs",
-    "TICA (Salkhordeh et al.)",
-    TABLES,
-    |settings, _, quota| AnyScheme::Tica(Box::new(Tica::fixed(settings, quota, Policy::EnduranceFriendly))),
-)
-.taking(Footprint::new(2 * LEAN, 96))
-.on(&Level::ALL)
-.needing(LEAST);
+pub(crate) const EF_INFO: SchemeInfo = SchemeInfo {
+    name: "tica-ef",
+    about: "DRAM over an SSD for writes and one for reads, every dirty block on two of them; what leaves \
+            DRAM is dropped, which spares the SSDs",
+    source: "TICA (Salkhordeh et al.)",
+    tables: TABLES,
+    build: |settings, _, quota| {
+        AnyScheme::Tica(Box::new(Tica::fixed(settings, quota, Policy::EnduranceFriendly)))
+    },
+    footprint: Footprint::new(2 * LEAN, 96),
+    levels: &Level::ALL,
+    least: LEAST,
+    ..SchemeInfo::PLAIN
+};
 
 /// The policy that writes to the endurance disk.
-pub(crate) const WED_INFO: SchemeInfo = SchemeInfo::new(
-    "tica-wed",
-    "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
-    "TICA (Salkhordeh et al.)",
-    TABLES,
-    |settings, _, quota| {
+pub(crate) const WED_INFO: SchemeInfo = SchemeInfo {
+    name: "tica-wed",
+    about: "as tica-ef, but what leaves DRAM is copied to the SSD, which saves reads from the disk",
+    build: |settings, _, quota| {
         AnyScheme::Tica(Box::new(Tica::fixed(settings, quota, Policy::WriteToEnduranceDisk)))
     },
-)
-.taking(Footprint::new(2 * LEAN, 96))
-.on(&Level::ALL)
-.needing(LEAST);
+    ..EF_INFO
+};
 
 /// The one of the two that fits.
-pub(crate) const ADAPTIVE_INFO: SchemeInfo = SchemeInfo::new(
-    "tica-adaptive",
-    "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what nobody uses",
-    "TICA (Salkhordeh et al.)",
-    ADAPTIVE_TABLES,
-    |settings, _, quota| AnyScheme::Tica(Box::new(Tica::adaptive(settings, quota))),
-)
-.taking(Footprint::new(2 * LEAN, 96))
-.on(&Level::ALL)
-.with_variants(&["identifier", "state_machine"])
-.needing(LEAST);
+pub(crate) const ADAPTIVE_INFO: SchemeInfo = SchemeInfo {
+    name: "tica-adaptive",
+    about: "tica-ef or tica-wed, by whether DRAM is too small for what is read, or the SSDs hold what \
+            nobody uses",
+    tables: ADAPTIVE_TABLES,
+    build: |settings, _, quota| AnyScheme::Tica(Box::new(Tica::adaptive(settings, quota))),
+    footprint: Footprint::new(2 * LEAN, 96)
+        .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "evicted_percent")),
+    variants: &["identifier", "state_machine"],
+    ..EF_INFO
+};
 
 /// Who decides what happens to blocks that leave the read partition.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ impl Tica {
     }
 
     #[inline]
-    fn read<S: Sink>(&mut self, block: BlockNo, hint: Hint, sink: &mut S) {
+    fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
         let known = self.table.find(hint, block);
         if let Some(id) = known
             && let Some((level, slot)) = self.nearest(id)
@@ -200,7 +200,7 @@ impl Tica {
         }
     }
 
-    fn write<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn write<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         let Access { block, partial, .. } = access;
         let known = self.table.find(hint, block);
         if !self.buffers_writes() {
@@ -318,9 +318,29 @@ impl From<Level> for choice::Found {
     }
 }
 
+impl Prefetch for Tica {
+    prefetch_by!(table);
+}
+
+impl Mirroring for Tica {
+    fn mirrors(&self) -> Mirrors {
+        Mirrors { missing_blocks: self.table.len(List::Missing), ..self.mirrors }
+    }
+
+    fn slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT] {
+        let known = self.table.find(PrefetchHint::new(block), block);
+        Level::ALL.map(|level| known.and_then(|id| self.table.slot(level, id)))
+    }
+}
+
 impl Scheme for Tica {
     #[inline]
-    fn access_foreseen<S: Sink>(&mut self, access: Access, hint: Hint, sink: &mut S) {
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+    }
+
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match access.op {
             Direction::Read => self.read(access.block, hint, sink),
             Direction::Write => self.write(access, hint, sink),
@@ -337,13 +357,13 @@ impl Scheme for Tica {
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        if let Some(id) = self.table.find(Hint::new(block), block) {
+        if let Some(id) = self.table.find(PrefetchHint::new(block), block) {
             self.invalidate(id, sink);
         }
     }
 
     fn forget(&mut self, level: Level, block: BlockNo) {
-        let Some(id) = self.table.find(Hint::new(block), block) else { return };
+        let Some(id) = self.table.find(PrefetchHint::new(block), block) else { return };
         if self.table.take(level, id).is_none() {
             return;
         }
@@ -367,7 +387,7 @@ impl Scheme for Tica {
     }
 
     fn cleaned(&mut self, block: BlockNo) {
-        if let Some(id) = self.table.find(Hint::new(block), block) {
+        if let Some(id) = self.table.find(PrefetchHint::new(block), block) {
             self.set_dirty(id, false);
             if self.table.list(id) == List::Missing {
                 self.leave(id);
@@ -376,7 +396,7 @@ impl Scheme for Tica {
     }
 
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        let hint = Hint::new(block);
+        let hint = PrefetchHint::new(block);
         let known = self.table.find(hint, block);
         let is_full = self.table.used(Level::Ssd) >= self.quota.ssd_blocks;
         // Dirty blocks that could have no second copy are not taken over: the caller writes them back.
@@ -406,28 +426,8 @@ impl Scheme for Tica {
         self.table.used(level)
     }
 
-    fn slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT] {
-        let known = self.table.find(Hint::new(block), block);
-        Level::ALL.map(|level| known.and_then(|id| self.table.slot(level, id)))
-    }
-
-    fn mirrors(&self) -> Option<Mirrors> {
-        Some(Mirrors { missing_blocks: self.table.len(List::Missing), ..self.mirrors })
-    }
-
-    #[inline]
-    fn announce(&self, block: BlockNo) -> Hint {
-        self.table.announce(block)
-    }
-
-    #[inline]
-    fn locate<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut Hint)>) {
-        blocks.for_each(|(_, hint)| self.table.locate(hint));
-    }
-
-    #[inline]
-    fn follow(&self, blocks: impl Iterator<Item = (BlockNo, Hint)>) {
-        blocks.for_each(|(_, hint)| self.table.follow(hint));
+    fn mirroring(&self) -> Option<&dyn Mirroring> {
+        Some(self)
     }
 
     fn memory_bytes(&self) -> usize {

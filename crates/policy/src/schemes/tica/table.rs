@@ -9,7 +9,7 @@ use lode_types::{BlockNo, Level};
 
 use crate::effect::Slot;
 use crate::growth;
-use crate::scheme::Hint;
+use crate::prefetch::{Prefetch, PrefetchHint};
 
 /// The number of a record.
 pub(super) type Id = u32;
@@ -93,10 +93,10 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(super) fn find(&self, hint: Hint, block: BlockNo) -> Option<Id> {
+    pub(super) fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         let is_it = |record: &Record| record.block == block && record.list != List::Free;
-        if self.records.get(hint.place as usize).is_some_and(is_it) {
-            return Some(hint.place);
+        if self.records.get(hint.entry as usize).is_some_and(is_it) {
+            return Some(hint.entry);
         }
         self.index.find(hint.hash, |id| self.records[id as usize].block == block)
     }
@@ -104,17 +104,7 @@ impl Table {
     /// A record for a block that is not known; it has no slot and is in no list.
     #[inline]
     pub(super) fn insert(&mut self, hash: u32, block: BlockNo) -> Id {
-        let record = Record::new(block, List::None);
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.records[id as usize] = record;
-                id
-            }
-            None => {
-                growth::push(&mut self.records, record);
-                (self.records.len() - 1) as Id
-            }
-        };
+        let id = growth::occupy(&mut self.records, &mut self.free, Record::new(block, List::None));
         self.index.insert(hash, id);
         id
     }
@@ -269,36 +259,39 @@ impl Table {
         self.records[id as usize].links[chain] = Links { newer: ring, older: front };
     }
 
-    #[inline]
-    pub(super) fn announce(&self, block: BlockNo) -> Hint {
-        let hint = Hint::new(block);
-        self.index.prefetch(hint.hash);
-        hint
-    }
-
-    #[inline]
-    pub(super) fn locate(&self, hint: &mut Hint) {
-        hint.place = self.index.candidate(hint.hash);
-        prefetch_slice(&self.records, hint.place as usize);
-    }
-
-    /// Asks for the neighbours of what was located: moving a block changes them.
-    #[inline]
-    pub(super) fn follow(&self, hint: Hint) {
-        if let Some(record) = self.records.get(hint.place as usize) {
-            for Links { newer, older } in record.links {
-                prefetch_slice(&self.records, newer as usize);
-                prefetch_slice(&self.records, older as usize);
-            }
-        }
-    }
-
     pub(super) fn memory_bytes(&self) -> usize {
         let slots: usize = self.slots.iter().map(|slots| slots.free.capacity()).sum();
         self.index.memory_bytes()
             + self.records.capacity() * size_of::<Record>()
             + self.free.capacity() * size_of::<Id>()
             + slots * size_of::<Slot>()
+    }
+}
+
+impl Prefetch for Table {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        blocks.for_each(|(_, hint)| self.index.prefetch(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        for (_, hint) in blocks {
+            hint.entry = self.index.candidate(hint.hash);
+            prefetch_slice(&self.records, hint.entry as usize);
+        }
+    }
+
+    /// Moving a block changes its neighbours.
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        for (_, hint) in blocks {
+            let Some(record) = self.records.get(hint.entry as usize) else { continue };
+            for Links { newer, older } in record.links {
+                prefetch_slice(&self.records, newer as usize);
+                prefetch_slice(&self.records, older as usize);
+            }
+        }
     }
 }
 

@@ -14,55 +14,41 @@ use self::sketch::Sketch;
 use crate::effect::Sink;
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, SsdLevel};
+use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::settings::{SettingInfo, SettingKind, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// Settings beside `write_policy`.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo {
-        key: "window_percent",
-        default: "1",
-        kind: SettingKind::Integer { min: 1, max: 100 },
-        about: "share of the cache that the window has, at least one block",
-        source: "Einziger et al.; libcachesim: window-size 0.01",
-    },
-    SettingInfo {
-        key: "protected_percent",
-        default: "80",
-        kind: SettingKind::Integer { min: 0, max: 100 },
-        about: "share of the main part for blocks that were hit there",
-        source: "Einziger et al.",
-    },
-    SettingInfo {
-        key: "sample_factor",
-        default: "10",
-        kind: SettingKind::Integer { min: 1, max: 1000 },
-        about: "accesses for each block of the cache after which all counts are halved",
-        source: "our choice, of the order that Einziger et al. use",
-    },
-    SettingInfo {
-        key: "doorkeeper",
-        default: "off",
-        kind: SettingKind::Choice(&["off", "on"]),
-        about: "on: a block's first access in a sample is kept in a Bloom filter, and only further ones are counted",
-        source: "Einziger et al.",
-    },
+    SettingInfo::integer("window_percent", "1", 1, 100)
+        .about("share of the cache that the window has, at least one block")
+        .source("Einziger et al.; libcachesim: window-size 0.01"),
+    SettingInfo::integer("protected_percent", "80", 0, 100)
+        .about("share of the main part for blocks that were hit there")
+        .source("Einziger et al."),
+    SettingInfo::integer("sample_factor", "10", 1, 1000)
+        .about("accesses for each block of the cache after which all counts are halved")
+        .source("our choice, of the order that Einziger et al. use"),
+    SettingInfo::choice("doorkeeper", "off", &["off", "on"])
+        .about(
+            "on: a block's first access in a sample is kept in a Bloom filter, and only further ones are \
+             counted",
+        )
+        .source("Einziger et al."),
 ];
 
-static TABLES: &[&[SettingInfo]] = &[ssd_level::SETTINGS, SETTINGS];
-
 /// What is registered of the scheme.
-pub(crate) const INFO: SchemeInfo = SchemeInfo::new(
-    "w-tinylfu",
-    "one SSD level with a small window for newcomers and a main part that lets in only who was accessed \
-     more often than who would leave",
-    "Einziger, Friedman and Manes, ACM TOS 13(4), 2017",
-    TABLES,
-    |settings, _, quota| AnyScheme::WTinyLfu(WTinyLfu::new(settings, quota)),
-)
-.taking(Footprint::new(LEAN, 80));
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "w-tinylfu",
+    about: "one SSD level with a small window for newcomers and a main part that lets in only who was \
+            accessed more often than who would leave",
+    source: "Einziger, Friedman and Manes, ACM TOS 13(4), 2017",
+    tables: &[ssd_level::SETTINGS, SETTINGS],
+    build: |settings, _, quota| AnyScheme::WTinyLfu(WTinyLfu::new(settings, quota)),
+    footprint: Footprint::new(LEAN, 80),
+    ..SchemeInfo::PLAIN
+};
 
 /// One VM's SSD level under W-TinyLFU.
 pub type WTinyLfu = SsdLevel<QueueLevel<Contest, 3>>;
@@ -78,7 +64,6 @@ type Segments = Queues<3>;
 /// Who may stay.
 #[derive(Debug)]
 pub struct Contest {
-    capacity: u32,
     window_percent: u64,
     protected_percent: u64,
     sample_factor: u64,
@@ -86,13 +71,12 @@ pub struct Contest {
 }
 
 impl Contest {
-    fn window_blocks(&self) -> u32 {
-        let share = u64::from(self.capacity) * self.window_percent / 100;
-        (share as u32).max(1)
+    fn window_blocks(&self, segments: &Segments) -> u32 {
+        (segments.percent(self.window_percent) as u32).max(1)
     }
 
-    fn protected_blocks(&self) -> u32 {
-        let main = u64::from(self.capacity.saturating_sub(self.window_blocks()));
+    fn protected_blocks(&self, segments: &Segments) -> u32 {
+        let main = u64::from(segments.capacity().saturating_sub(self.window_blocks(segments)));
         (main * self.protected_percent / 100) as u32
     }
 
@@ -104,7 +88,7 @@ impl Contest {
     /// Protected blocks beyond their share are on probation again.
     #[inline]
     fn bound_protected(&self, segments: &mut Segments) {
-        while segments.len(PROTECTED) > self.protected_blocks() {
+        while segments.len(PROTECTED) > self.protected_blocks(segments) {
             let Some(oldest) = segments.oldest(PROTECTED) else { return };
             segments.move_to_front(PROBATION, oldest);
         }
@@ -113,7 +97,7 @@ impl Contest {
     /// Takes the oldest of the window out of it, into the main part if there is room or if it wins one.
     fn leave_window<S: Sink>(&self, segments: &mut Segments, sink: &mut S) {
         let Some(candidate) = segments.oldest(WINDOW) else { return };
-        if segments.cached() < self.capacity {
+        if !segments.is_full() {
             segments.move_to_front(PROBATION, candidate);
         } else {
             match main_victim(segments) {
@@ -140,7 +124,7 @@ impl Contest {
 
     /// The queue of a block that comes in without a contest.
     fn queue_of_newcomers(&self, segments: &Segments) -> usize {
-        if segments.len(WINDOW) < self.window_blocks() { WINDOW } else { PROBATION }
+        if segments.len(WINDOW) < self.window_blocks(segments) { WINDOW } else { PROBATION }
     }
 }
 
@@ -150,11 +134,8 @@ fn main_victim(segments: &Segments) -> Option<Id> {
 }
 
 impl QueuePolicy<3> for Contest {
-    const HIT_MOVES: bool = true;
-
-    fn new(settings: &Settings, blocks: u32) -> Contest {
+    fn new(settings: &Settings, _: u32) -> Contest {
         Contest {
-            capacity: blocks,
             window_percent: settings.integer("window_percent"),
             protected_percent: settings.integer("protected_percent"),
             sample_factor: settings.integer("sample_factor"),
@@ -168,8 +149,8 @@ impl QueuePolicy<3> for Contest {
     }
 
     #[inline(always)]
-    fn note(&mut self, hash: u32) {
-        self.sketch.count(hash, u64::from(self.capacity) * self.sample_factor);
+    fn note(&mut self, segments: &Segments, hash: u32) {
+        self.sketch.count(hash, u64::from(segments.capacity()) * self.sample_factor);
     }
 
     #[inline(always)]
@@ -184,22 +165,15 @@ impl QueuePolicy<3> for Contest {
     }
 
     #[inline]
-    fn admit<S: Sink>(
-        &mut self,
-        segments: &mut Segments,
-        hash: u32,
-        block: BlockNo,
-        _: Option<Id>,
-        sink: &mut S,
-    ) -> Option<Id> {
+    fn admit<S: Sink>(&mut self, segments: &mut Segments, new: Newcomer, sink: &mut S) -> Option<Id> {
         self.sketch.provide(u64::from(segments.cached()) + 1);
-        if segments.len(WINDOW) >= self.window_blocks() {
+        if segments.len(WINDOW) >= self.window_blocks(segments) {
             self.leave_window(segments, sink);
-        } else if segments.cached() >= self.capacity {
+        } else if segments.is_full() {
             // The cache shrank, and the main part has more than its share.
             self.evict(segments, sink);
         }
-        Some(segments.insert(WINDOW, hash, block))
+        Some(segments.enter(WINDOW, new))
     }
 
     fn restore(&mut self, segments: &mut Segments, hash: u32, block: BlockNo) -> Id {
@@ -207,9 +181,8 @@ impl QueuePolicy<3> for Contest {
         segments.insert(self.queue_of_newcomers(segments), hash, block)
     }
 
-    fn set_blocks(&mut self, segments: &mut Segments, blocks: u32) {
-        self.capacity = blocks;
-        while segments.len(WINDOW) > self.window_blocks() {
+    fn resized(&mut self, segments: &mut Segments) {
+        while segments.len(WINDOW) > self.window_blocks(segments) {
             let Some(oldest) = segments.oldest(WINDOW) else { break };
             segments.move_to_front(PROBATION, oldest);
         }

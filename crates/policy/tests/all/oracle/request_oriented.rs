@@ -135,10 +135,6 @@ impl Oracle {
         self.deliverers.push((process, event));
     }
 
-    pub fn deliver(&mut self, process: u32, event: u32) {
-        remove_first(&mut self.deliverers, (process, event));
-    }
-
     pub fn is_under_way(&self, id: u32) -> bool {
         self.sent.contains_key(&id)
     }
