@@ -10,6 +10,7 @@ use lode_media::{AnyDriver, Done, Driver, MediaFault, Payload};
 use lode_nbd::{ReplyEncoder, Transmission};
 use lode_store::Distrust;
 use rustix::fd::OwnedFd;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use slab::Slab;
 
 use crate::config::Limits;
@@ -19,6 +20,8 @@ use crate::start::Prepared;
 use crate::status::VmView;
 use crate::volume::{Answered, Volume};
 
+/// What the system is asked to hold of replies that a client has not taken.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// How often engines are told that time passes.
 const TICK: Duration = Duration::from_secs(1);
 /// How long a stop waits for guests' requests, and then for the engines.
@@ -201,6 +204,8 @@ impl Shard {
         if !matches!(self.stopping, Stopping::No) {
             return;
         }
+        // As much as the system allows: large replies are then sent in fewer parts. With less it works as well.
+        let _ = set_socket_send_buffer_size(&new.socket, SEND_BUFFER_BYTES);
         let socket = self.driver.add_socket(new.socket);
         let transmission = Transmission::new(&self.volumes[new.volume].export, new.structured);
         let encoder = ReplyEncoder::new(new.structured);

@@ -78,12 +78,19 @@ impl Frame {
 /// Describes what is left of some slices after the first `skip` bytes, as far as the kernel takes it at once.
 fn describe(vectors: &mut Vec<IoVec>, slices: impl Iterator<Item = IoVec>, mut skip: usize) {
     vectors.clear();
-    let rest = slices.filter_map(|IoVec { base, len }| {
+    for IoVec { base, len } in slices {
         let skipped = len.min(skip);
         skip -= skipped;
-        (skipped < len).then(|| IoVec { base: base.wrapping_add(skipped), len: len - skipped })
-    });
-    vectors.extend(rest.take(MAX_VECTORS));
+        let (base, len) = (base.wrapping_add(skipped), len - skipped);
+        let count = vectors.len();
+        match vectors.last_mut() {
+            // The blocks of a large write lie together.
+            Some(last) if last.base.wrapping_add(last.len) == base => last.len += len,
+            _ if len == 0 => {}
+            _ if count == MAX_VECTORS => break,
+            _ => vectors.push(IoVec { base, len }),
+        }
+    }
 }
 
 /// An operation in the ring. It is kept until its completion has been taken from the ring: what it owns
