@@ -5,7 +5,7 @@ use std::time::Instant;
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::{Buf, ByteList, Engine, EngineConfig, GuestOp, GuestRequest};
 use lode_policy::{Quota, SchemeInfo};
-use lode_store::{Bytes, Store, VolumeSpec};
+use lode_store::{Store, SyncDevice, VolumeSpec};
 use lode_types::{BlockSize, Bufs};
 
 const BLOCK: u64 = 4096;
@@ -15,7 +15,7 @@ const SSD_BYTES: usize = 64 << 20;
 
 struct Memory(Vec<u8>);
 
-impl Bytes for Memory {
+impl SyncDevice for Memory {
     fn size_bytes(&self) -> u64 {
         self.0.len() as u64
     }

@@ -12,9 +12,9 @@ use lode_types::BlockSize;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::bytes::DeviceBytes;
 use crate::config::Size;
 use crate::error::{ServerError, ServerErrorKind};
+use crate::sync_device::FileDevice;
 
 const MIB: u64 = 1 << 20;
 
@@ -63,7 +63,7 @@ pub fn format_read_ssd(
 ) -> Result<ReadSsdLabel, ServerError> {
     let created = create_bytes.map(|size_bytes| create(path, size_bytes)).transpose()?.unwrap_or(false);
     let outcome = open(path, create_bytes, force).and_then(|file| {
-        engine_store::format_read_ssd(&mut DeviceBytes(&file), random_id()?)
+        engine_store::format_read_ssd(&mut FileDevice(&file), random_id()?)
             .map_err(|error| ServerError::store(format!("Cannot format {}", path.display()), error))
     });
     if created && outcome.is_err() {
@@ -78,7 +78,7 @@ fn open(path: &Path, create_bytes: Option<u64>, force: bool) -> Result<MediaFile
     let open = OpenOptions { create_size: create_bytes, ..OpenOptions::default() };
     let file = MediaFile::open(path, &open)?;
     if !force {
-        refuse_if_used(path, &file, &mut DeviceBytes(&file))?;
+        refuse_if_used(path, &file, &mut FileDevice(&file))?;
     }
     Ok(file)
 }
@@ -87,7 +87,7 @@ fn format_existing(path: &Path, options: &FormatOptions) -> Result<Superblock, S
     let file = open(path, options.create_bytes, options.force)?;
     check_sizes(path, file.size_bytes(), options)?;
     let cache = random_id()?;
-    Store::format(&mut DeviceBytes(&file), cache, options.block, options.extent_bytes)
+    Store::format(&mut FileDevice(&file), cache, options.block, options.extent_bytes)
         .map_err(|error| ServerError::store(format!("Cannot format {}", path.display()), error))
 }
 
@@ -182,7 +182,7 @@ fn allocate(mut file: &File, size_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn refuse_if_used(path: &Path, file: &MediaFile, device: &mut DeviceBytes<'_>) -> Result<(), ServerError> {
+fn refuse_if_used(path: &Path, file: &MediaFile, device: &mut FileDevice<'_>) -> Result<(), ServerError> {
     let found = match (Store::probe(device), engine_store::probe_read_ssd(device)) {
         (Ok(superblock), _) => Some(format!("Lodestore cache {}", superblock.cache)),
         (_, Ok(label)) => Some(format!("Lodestore read SSD {}", label.id)),

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod backing;
-mod bytes;
+
 mod client;
 mod commands;
 pub mod config;
@@ -33,6 +33,7 @@ mod shared;
 mod ssd;
 mod start;
 mod status;
+mod sync_device;
 mod threads;
 mod volume;
 mod volumes;

@@ -7,10 +7,10 @@ use lode_media::{MediaFile, OpenOptions};
 use lode_store::{Store, StoreErrorKind, probe_read_ssd};
 use tracing::info;
 
-use crate::bytes::DeviceBytes;
 use crate::config::{Config, Size, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
+use crate::sync_device::FileDevice;
 
 /// A read SSD that is the right one.
 pub(crate) struct ReadSsd {
@@ -26,8 +26,8 @@ impl ReadSsd {
         let file = open_patiently(path, &OpenOptions::default()).map_err(|fault| {
             ServerError::because(ServerErrorKind::Media, "Cannot open the read SSD (`read_ssd.path`)", fault)
         })?;
-        let label = probe_read_ssd(&mut DeviceBytes(&file)).map_err(|error| {
-            let advice = match (error.kind(), Store::probe(&mut DeviceBytes(&file))) {
+        let label = probe_read_ssd(&mut FileDevice(&file)).map_err(|error| {
+            let advice = match (error.kind(), Store::probe(&mut FileDevice(&file))) {
                 (StoreErrorKind::NotACache, Ok(_)) => {
                     "it holds a cache; are `ssd.path` and `read_ssd.path` exchanged?".to_owned()
                 }

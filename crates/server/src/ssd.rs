@@ -8,12 +8,12 @@ use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeSpec, probe_r
 use tracing::{info, warn};
 
 use crate::backing::identify;
-use crate::bytes::DeviceBytes;
 use crate::config::{Config, Size, SsdConfig, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
 use crate::identity::{Known, LastEnd, Run, StateFile};
 use crate::records::Records;
+use crate::sync_device::FileDevice;
 
 /// A cache SSD that is the right one, and has not been changed yet.
 pub(crate) struct FoundSsd<'c> {
@@ -43,8 +43,8 @@ impl<'c> FoundSsd<'c> {
         let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
             ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
         })?;
-        let superblock = Store::probe(&mut DeviceBytes(&file)).map_err(|error| match error.kind() {
-            StoreErrorKind::NotACache if probe_read_ssd(&mut DeviceBytes(&file)).is_ok() => {
+        let superblock = Store::probe(&mut FileDevice(&file)).map_err(|error| match error.kind() {
+            StoreErrorKind::NotACache if probe_read_ssd(&mut FileDevice(&file)).is_ok() => {
                 let what = format!("{path} is a read SSD; are `ssd.path` and `read_ssd.path` exchanged?");
                 ServerError::because(ServerErrorKind::Store, what, error)
             }
@@ -59,7 +59,7 @@ impl<'c> FoundSsd<'c> {
         })?;
         // Before anything more is read of it: what another cache holds would only confuse.
         let known = StateFile::of(config).check(ssd, &superblock)?;
-        let mut view = StoreView::read(&mut DeviceBytes(&file))
+        let mut view = StoreView::read(&mut FileDevice(&file))
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
         let records = Records::of(config, superblock.cache)?;
         let last_end = Run::end_of(known.run.as_ref(), records.boot_text());
@@ -76,7 +76,7 @@ impl<'c> FoundSsd<'c> {
 
     /// Refuses volumes for which a new run would have no room, or which would lose something.
     pub(crate) fn check(&self, specs: &[VolumeSpec]) -> Result<(), ServerError> {
-        let outcome = self.view.check(&mut DeviceBytes(&self.file), specs);
+        let outcome = self.view.check(&mut FileDevice(&self.file), specs);
         outcome.map_err(|error| ServerError::store(self.ssd.path.display(), error))
     }
 
@@ -112,7 +112,7 @@ impl<'c> FoundSsd<'c> {
             let disk = self.known.backings.get(&name);
             let serves_it = |vm: &&VmConfig| disk.is_some() && self.known.backings.get(&vm.name) == disk;
             let heir = self.config.vms.iter().find(serves_it);
-            let dirty = match (self.view.count_blocks(&mut DeviceBytes(&self.file), &name), heir) {
+            let dirty = match (self.view.count_blocks(&mut FileDevice(&self.file), &name), heir) {
                 (Ok(counts), _) => counts.dirty,
                 (Err(error), None) => {
                     warn!("The cache holds volume '{name}', which is not configured. {error}");
@@ -169,7 +169,7 @@ impl<'c> FoundSsd<'c> {
         let state = StateFile::of(config);
         // Before the first write: should its flush fail, the next start knows that not all need be durable.
         state.update(ssd, view.superblock(), known.clone())?;
-        let store = Store::begin(&mut DeviceBytes(&file), view)
+        let store = Store::begin(&mut FileDevice(&file), view)
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
         let superblock = store.superblock();
         state.update(ssd, superblock, known)?;
@@ -187,7 +187,7 @@ impl<'c> FoundSsd<'c> {
 
     /// Takes a volume off the SSD. What this host remembers of it follows.
     pub(crate) fn remove(mut self, name: &str, force: bool) -> Result<u64, ServerError> {
-        let mut device = DeviceBytes(&self.file);
+        let mut device = FileDevice(&self.file);
         let state = StateFile::of(self.config);
         // Before the first write, as at a start; a removal that succeeds leaves everything as durable as it was.
         let boot = self.records.boot_text().map(str::to_owned);
@@ -215,7 +215,7 @@ impl<'c> FoundSsd<'c> {
 impl OpenSsd {
     /// Recovers a volume, or makes it. From then on its records outlive the daemon, if there is memory for them.
     pub(crate) fn attach(&mut self, spec: &VolumeSpec) -> Result<Attached, ServerError> {
-        let attached = self.store.attach(&mut DeviceBytes(&self.file), spec);
+        let attached = self.store.attach(&mut FileDevice(&self.file), spec);
         let mut attached =
             attached.map_err(|error| ServerError::store(format!("VM {}", spec.name), error))?;
         if let Some(storage) = self.records.storage(attached.tag()) {

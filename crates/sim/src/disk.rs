@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use lode_engine::SharedDevice;
-use lode_store::{Bytes, StoreError, StoreView};
+use lode_store::{StoreError, StoreView, SyncDevice};
 use lode_types::{Buf, MediaError, Rng};
 
 const SECTOR: usize = 512;
@@ -250,7 +250,7 @@ impl SimDisk {
     }
 }
 
-impl Bytes for SimDisk {
+impl SyncDevice for SimDisk {
     fn size_bytes(&self) -> u64 {
         self.bytes
     }

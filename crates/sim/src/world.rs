@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::{Answer, EndedFlush, Engine, FlushTicket, GuestRequest, SharedDevice, Worth};
 use lode_policy::Sizer;
-use lode_store::{Attached, Bytes, Distrust, Store, StoreError, StoreView, VolumeSpec};
+use lode_store::{Attached, Distrust, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
 use lode_types::{Bufs, Rng};
 
 use crate::disk::SimDisk;

@@ -5,7 +5,9 @@ use lode_format::DeviceLayout;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, VOLUME_BYTES, first_seeds, flush, machine, pattern, read, seeds, write};
 use lode_sim::{Machine, Rng, SimDisk, World};
-use lode_store::{BlockCounts, Bytes, Store, StoreError, StoreErrorKind, StoreView, VolumeInfo, VolumeSpec};
+use lode_store::{
+    BlockCounts, Store, StoreError, StoreErrorKind, StoreView, SyncDevice, VolumeInfo, VolumeSpec,
+};
 
 const SSD_BYTES: u64 = 5 << 20;
 const BLOCKS: u64 = 100;

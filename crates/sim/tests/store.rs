@@ -5,7 +5,7 @@ use lode_engine::{GuestOp, GuestRequest};
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, first_seeds, flush, machine, pattern, plan, read, seeds, write};
 use lode_sim::{Crash, Machine, Plan, Rng, SimDisk, World, run, run_on_one_ssd, run_together};
-use lode_store::{Bytes, Store, StoreErrorKind};
+use lode_store::{Store, StoreErrorKind, SyncDevice};
 use lode_types::BlockSize;
 use proptest::prelude::*;
 
@@ -311,8 +311,8 @@ proptest! {
         for (i, byte) in bytes.into_iter().enumerate() {
             damaged[(at as usize + i) % BLOCK as usize] ^= byte;
         }
-        Bytes::write(&mut world.ssd, page, &damaged).unwrap();
-        Bytes::flush(&mut world.ssd).unwrap();
+        SyncDevice::write(&mut world.ssd, page, &damaged).unwrap();
+        SyncDevice::flush(&mut world.ssd).unwrap();
         match world.restart(machine) {
             Ok(()) => check_all(&mut world, names_after(rounds)),
             Err(error) => prop_assert_eq!(error.kind(), StoreErrorKind::Damaged),

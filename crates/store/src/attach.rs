@@ -8,42 +8,19 @@ use lode_format::{
     VolumeTag, data_checksum,
 };
 
+use crate::device::{SyncDevice, flush, read, write};
 use crate::error::StoreError;
 use crate::journal::Journal;
 use crate::places::{Place, Places};
 use crate::record_buffer::{RecordBuffer, RecordStorage};
 use crate::recover::Recovered;
 use crate::refusals;
-use crate::store::{Bytes, Store, flush, new_tag, read, write};
+use crate::spec::VolumeSpec;
+use crate::store::{Store, new_tag};
 use crate::volume::{VolumeStore, place_offset};
 
 /// How often a block is read before the start is refused.
 const READ_TRIES: usize = 3;
-
-/// A volume as the configuration wants it.
-#[derive(Clone, Debug)]
-pub struct VolumeSpec {
-    /// Its name.
-    pub name: String,
-    /// Bytes of its backing disk.
-    pub backing_bytes: u64,
-    /// Places it needs: its share and what it takes to replace blocks safely.
-    pub places: u64,
-    /// Nothing may be written to its backing disk, so that a volume with dirty blocks is refused.
-    pub read_only: bool,
-    /// What of the volume is dropped, because the SSD failed in an earlier run and its dirty blocks were written to the
-    /// backing disk without it.
-    pub distrusts: Option<Distrust>,
-}
-
-/// What an SSD that failed is not believed any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Distrust {
-    /// Its clean blocks: they may be older than the backing disk.
-    Clean,
-    /// All blocks: the backing disk has what guests had written.
-    All,
-}
 
 /// A volume's space on the SSD, recovered and ready for an engine.
 #[derive(Debug)]
@@ -102,7 +79,7 @@ struct Space {
 impl Store {
     /// Recovers a volume, or makes it, and gives it the space it should have. On an error nothing that
     /// was durable is lost.
-    pub fn attach(&mut self, device: &mut dyn Bytes, spec: &VolumeSpec) -> Result<Attached, StoreError> {
+    pub fn attach(&mut self, device: &mut dyn SyncDevice, spec: &VolumeSpec) -> Result<Attached, StoreError> {
         refusals::name(&spec.name)?;
         let view = &self.view;
         // Pages of the ring that is given up here must never pass for the new one's.
@@ -151,7 +128,7 @@ impl Store {
     /// can tell whether it is durable must not be called so: the start is refused.
     fn write_blocks_again(
         &self,
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         tag: VolumeTag,
         space: &mut Space,
     ) -> Result<(), StoreError> {
@@ -178,7 +155,7 @@ impl Store {
 
     /// Writes the slot tables once more to where they are, for the same reason: with the older copy of a page written over,
     /// here or by a checkpoint, a power cut could take both. The older copies are written along, because they lie between.
-    fn write_tables_again(&self, device: &mut dyn Bytes, space: &Space) -> Result<(), StoreError> {
+    fn write_tables_again(&self, device: &mut dyn SyncDevice, space: &Space) -> Result<(), StoreError> {
         if self.view.is_durable {
             return Ok(());
         }
@@ -193,7 +170,7 @@ impl Store {
 
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks
     /// move to places of the others, which have room for them.
-    fn shrink(&self, device: &mut dyn Bytes, space: &mut Space, wanted: u64) -> Result<(), StoreError> {
+    fn shrink(&self, device: &mut dyn SyncDevice, space: &mut Space, wanted: u64) -> Result<(), StoreError> {
         let slots = self.view.layout.extent.slots as usize;
         // Places whose blocks were superseded are free now and are written over here: what superseded them is durable, and
         // so are the tables that say so.
@@ -219,7 +196,7 @@ impl Store {
 
     fn move_dirty_out(
         &self,
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         space: &mut Space,
         leaving: usize,
     ) -> Result<(), StoreError> {
@@ -247,7 +224,7 @@ impl Store {
     /// an earlier owner or an earlier run is ever read there.
     fn grow(
         &self,
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         spec: &VolumeSpec,
         tag: VolumeTag,
         space: &mut Space,
@@ -290,7 +267,7 @@ impl Store {
     /// what is believed *and* what they said before; of two copies the newer one counts.
     fn write_tables(
         &self,
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         tag: VolumeTag,
         space: &mut Space,
     ) -> Result<(), StoreError> {
@@ -343,7 +320,7 @@ impl Store {
     /// Writes pages to their older copies.
     fn write_pages(
         &self,
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         tag: VolumeTag,
         Space { extents, found }: &mut Space,
         stale: &[(usize, Range<usize>)],
@@ -366,7 +343,7 @@ impl Store {
         Ok(())
     }
 
-    fn write_table(&self, device: &mut dyn Bytes, table: &TablePage) -> Result<(), StoreError> {
+    fn write_table(&self, device: &mut dyn SyncDevice, table: &TablePage) -> Result<(), StoreError> {
         let within = self.view.layout.extent.table_page(table.page, table.copy());
         let offset = self.view.layout.extent_start(table.extent) + within;
         let bytes: &[u8; PAGE_BYTES] = &table.encode(self.view.superblock.cache);
@@ -376,7 +353,7 @@ impl Store {
     /// Makes the volume's extents and its new ring official.
     fn commit_volume(
         &mut self,
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         number: u16,
         (tag, ring): (VolumeTag, u64),
         spec: &VolumeSpec,

@@ -2,7 +2,7 @@
 //! survives a kill of the process or a power cut.
 //!
 //! Before guests are served, [`StoreView`] and [`Store`] look, recover, hand out and take back space, one step after the
-//! other through [`Bytes`]. While they are served, each volume has a [`VolumeStore`]: its places, the journal of their
+//! other through [`SyncDevice`]. While they are served, each volume has a [`VolumeStore`]: its places, the journal of their
 //! changes and the checkpoints of its slot tables, sans I/O. What the volume store wants written is taken from
 //! [`VolumeStore::next_output`], and [`VolumeStore::done`] is told when it is.
 //!
@@ -13,6 +13,7 @@
 
 mod attach;
 mod buffered;
+mod device;
 mod error;
 mod journal;
 mod places;
@@ -21,16 +22,19 @@ mod record_buffer;
 mod recover;
 mod refusals;
 mod remove;
+mod spec;
 mod store;
 mod view;
 mod volume;
 
-pub use attach::{Attached, Distrust, VolumeSpec};
+pub use attach::Attached;
 pub use buffered::{BufferIgnored, TakenOver};
+pub use device::SyncDevice;
 pub use error::{StoreError, StoreErrorKind};
 pub use places::{Place, Places};
 pub use read_ssd::{format_read_ssd, probe_read_ssd};
 pub use record_buffer::{RecordMemory, RecordStorage};
-pub use store::{Bytes, Store};
+pub use spec::{Distrust, VolumeSpec};
+pub use store::Store;
 pub use view::{BlockCounts, StoreView, VolumeInfo};
 pub use volume::{Metadata, Output, Progress, VolumeStore};

@@ -2,14 +2,14 @@
 
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, ReadSsdLabel};
 
+use crate::device::{SyncDevice, flush, read, write};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::store::{Bytes, flush, read, write};
 
 /// Labels a device as a read SSD. Whatever it holds is lost.
 ///
 /// # Errors
 /// [`StoreErrorKind::Geometry`] when there is no space for blocks on it, [`StoreErrorKind::Media`].
-pub fn format_read_ssd(device: &mut dyn Bytes, id: CacheId) -> Result<ReadSsdLabel, StoreError> {
+pub fn format_read_ssd(device: &mut dyn SyncDevice, id: CacheId) -> Result<ReadSsdLabel, StoreError> {
     let device_bytes = device.size_bytes();
     if device_bytes <= ReadSsdLabel::DATA_START_BYTES {
         let least_mib = (ReadSsdLabel::DATA_START_BYTES >> 20) + 1;
@@ -35,7 +35,7 @@ pub fn format_read_ssd(device: &mut dyn Bytes, id: CacheId) -> Result<ReadSsdLab
 /// # Errors
 /// [`StoreErrorKind::NotACache`] when it is none, [`StoreErrorKind::WrongSize`] when it is not as large as it was,
 /// [`StoreErrorKind::Media`].
-pub fn probe_read_ssd(device: &mut dyn Bytes) -> Result<ReadSsdLabel, StoreError> {
+pub fn probe_read_ssd(device: &mut dyn SyncDevice) -> Result<ReadSsdLabel, StoreError> {
     let not_one = |context: String| StoreError::new(StoreErrorKind::NotACache, context);
     if device.size_bytes() <= ReadSsdLabel::DATA_START_BYTES {
         return Err(not_one("the device is too small to be a read SSD".to_owned()));

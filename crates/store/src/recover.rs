@@ -14,10 +14,10 @@ use lode_format::{
     TablePage, VolumeTag, data_checksum,
 };
 
-use crate::attach::Distrust;
+use crate::device::{SyncDevice, read};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::journal::page_offset;
-use crate::store::{Bytes, read};
+use crate::spec::Distrust;
 use crate::volume::{local_place, place_offset};
 
 /// What can be done about metadata that is damaged.
@@ -102,7 +102,10 @@ struct Tables {
 }
 
 /// Reads a volume's extents.
-pub(crate) fn recover(device: &mut dyn Bytes, source: RecoverySource<'_>) -> Result<Recovered, StoreError> {
+pub(crate) fn recover(
+    device: &mut dyn SyncDevice,
+    source: RecoverySource<'_>,
+) -> Result<Recovered, StoreError> {
     let mut tables = read_tables(device, &source)?;
     let in_tables = tables.entries.clone();
     let journal = read_journal(device, &source)?;
@@ -150,7 +153,7 @@ fn merge(journal: &[JournalPage], buffered: &[Record], durable: u64) -> (Vec<Rec
     (records, news as u64)
 }
 
-fn read_tables(device: &mut dyn Bytes, source: &RecoverySource<'_>) -> Result<Tables, StoreError> {
+fn read_tables(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Result<Tables, StoreError> {
     let extent_layout = &source.layout.extent;
     let mut tables = Tables::default();
     for &extent in source.extents {
@@ -190,7 +193,10 @@ fn read_tables(device: &mut dyn Bytes, source: &RecoverySource<'_>) -> Result<Ta
 
 /// The readable journal pages of this ring in order, up to the first that is missing after the last one
 /// known to be durable.
-fn read_journal(device: &mut dyn Bytes, source: &RecoverySource<'_>) -> Result<Vec<JournalPage>, StoreError> {
+fn read_journal(
+    device: &mut dyn SyncDevice,
+    source: &RecoverySource<'_>,
+) -> Result<Vec<JournalPage>, StoreError> {
     let pairs = source.extents.len() as u64 * u64::from(source.layout.extent.journal_pairs);
     let mut pages: HashMap<u64, JournalPage> = HashMap::new();
     let mut bytes = vec![0; 2 * PAGE_BYTES];
@@ -241,7 +247,7 @@ fn read_journal(device: &mut dyn Bytes, source: &RecoverySource<'_>) -> Result<V
 
 /// Records as they are applied to what the tables say.
 struct Replay<'a> {
-    device: &'a mut dyn Bytes,
+    device: &'a mut dyn SyncDevice,
     source: RecoverySource<'a>,
     /// The journal knows everything up to this version to be durable.
     durable: u64,
@@ -312,7 +318,7 @@ impl Replay<'_> {
 }
 
 /// Reads a place, and compares what is there with what the entry says.
-fn look_for(device: &mut dyn Bytes, source: &RecoverySource<'_>, place: u32, entry: &Entry) -> Evidence {
+fn look_for(device: &mut dyn SyncDevice, source: &RecoverySource<'_>, place: u32, entry: &Entry) -> Evidence {
     let layout = &source.layout;
     let offset = place_offset(layout, source.extents, place);
     let mut buf = vec![0; layout.extent.block.bytes() as usize];

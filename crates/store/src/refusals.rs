@@ -4,8 +4,8 @@ use lode_format::{DeviceLayout, Directory, Volume};
 
 use lode_types::{BlockNo, MediaError};
 
-use crate::attach::VolumeSpec;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::spec::VolumeSpec;
 
 /// How to be rid of dirty blocks while the guests' data stays whole.
 const HOW_TO_DRAIN: &str = "write them back first: `lode drain CONFIG` while the volume is served as it was, or `lode \

@@ -1,8 +1,9 @@
 //! Taking a volume off the cache: its extents become free, and nothing of it is ever found again.
 
+use crate::device::SyncDevice;
 use crate::error::StoreError;
 use crate::refusals;
-use crate::store::{Bytes, Store};
+use crate::store::Store;
 use crate::view::{StoreView, VolumeInfo};
 
 impl Store {
@@ -14,7 +15,7 @@ impl Store {
     /// Its bytes stay where they are until a later owner overwrites them. They are never believed, because
     /// whoever gets an extent first writes tables of its own there, and because no later volume has the same tag.
     pub fn remove(
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         view: StoreView,
         name: &str,
         force: bool,

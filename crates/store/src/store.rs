@@ -1,25 +1,14 @@
 //! The cache SSD as a whole: formatting, looking, opening, handing out extents, recovering and removing volumes.
 //!
-//! All of this happens before guests are served, one step after the other, through [`Bytes`]; the caller
+//! All of this happens before guests are served, one step after the other, through [`SyncDevice`]; the caller
 //! says what is behind it.
 
 use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
-use lode_types::{BlockSize, MediaError};
+use lode_types::BlockSize;
 
+use crate::device::{SyncDevice, flush, read, write};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::view::StoreView;
-
-/// A device, byte by byte and in order: what start-up needs. Offsets and lengths are multiples of 4 KiB.
-pub trait Bytes {
-    /// Size of the device.
-    fn size_bytes(&self) -> u64;
-    /// Fills `buf` from `offset_bytes`.
-    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError>;
-    /// Writes `bytes` at `offset_bytes`.
-    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError>;
-    /// Makes everything written durable.
-    fn flush(&mut self) -> Result<(), MediaError>;
-}
 
 /// An open cache SSD.
 #[derive(Debug)]
@@ -30,7 +19,7 @@ pub struct Store {
 impl Store {
     /// Writes an empty cache over whatever the device holds.
     pub fn format(
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         cache: CacheId,
         block: BlockSize,
         extent_bytes: Option<u64>,
@@ -55,7 +44,7 @@ impl Store {
     }
 
     /// The superblock of a device, if it holds a cache.
-    pub fn probe(device: &mut dyn Bytes) -> Result<Superblock, StoreError> {
+    pub fn probe(device: &mut dyn SyncDevice) -> Result<Superblock, StoreError> {
         if device.size_bytes() < DeviceLayout::directory(0) {
             return Err(StoreError::new(
                 StoreErrorKind::NotACache,
@@ -72,13 +61,13 @@ impl Store {
 
     /// Opens a cache for a new run: checks that the device is the one that was formatted, and raises
     /// the epoch.
-    pub fn open(device: &mut dyn Bytes) -> Result<Store, StoreError> {
+    pub fn open(device: &mut dyn SyncDevice) -> Result<Store, StoreError> {
         let view = StoreView::read(device)?;
         Store::begin(device, view)
     }
 
     /// As [`Store::open`], for whoever has looked at the device already, and perhaps taken over record buffers.
-    pub fn begin(device: &mut dyn Bytes, view: StoreView) -> Result<Store, StoreError> {
+    pub fn begin(device: &mut dyn SyncDevice, view: StoreView) -> Result<Store, StoreError> {
         let mut store = Store { view };
         store.write_again(device)?;
         store.raise_epoch(device)?;
@@ -88,7 +77,7 @@ impl Store {
     /// Writes superblock and directory once more to where they are. The copies that were read may be volatile still, and if
     /// the flush after they were written failed no later one covers them: with the other copies written over, a power cut
     /// could take both.
-    fn write_again(&self, device: &mut dyn Bytes) -> Result<(), StoreError> {
+    fn write_again(&self, device: &mut dyn SyncDevice) -> Result<(), StoreError> {
         let StoreView { superblock, directory, is_durable, .. } = &self.view;
         if !is_durable {
             let bytes = directory.encode(superblock.cache)?;
@@ -99,7 +88,7 @@ impl Store {
     }
 
     /// In both copies, one after the other: with either of them lost, the other one still says how old the cache is.
-    fn raise_epoch(&mut self, device: &mut dyn Bytes) -> Result<(), StoreError> {
+    fn raise_epoch(&mut self, device: &mut dyn SyncDevice) -> Result<(), StoreError> {
         let superblock = &mut self.view.superblock;
         superblock.epoch += 1;
         for _ in 0..2 {
@@ -124,7 +113,7 @@ impl Store {
     /// because extents may have changed hands. On an error the old one still counts.
     pub(crate) fn write_directory(
         &mut self,
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         mut next: Directory,
     ) -> Result<(), StoreError> {
         for _ in 0..2 {
@@ -136,18 +125,6 @@ impl Store {
         self.view.directory = next;
         Ok(())
     }
-}
-
-pub(crate) fn read(device: &mut dyn Bytes, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-    device.read(offset, buf).map_err(|error| StoreError::media("read", offset, error))
-}
-
-pub(crate) fn write(device: &mut dyn Bytes, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-    device.write(offset, bytes).map_err(|error| StoreError::media("write", offset, error))
-}
-
-pub(crate) fn flush(device: &mut dyn Bytes) -> Result<(), StoreError> {
-    device.flush().map_err(|error| StoreError::media("flush", 0, error))
 }
 
 /// Identity of a volume that is new to the cache: from the cache, the epoch and the volume's number, so

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 
 use lode_format::{BootId, DeviceLayout, Directory, EntryState, Record, Superblock, Volume, VolumeTag};
 
-use crate::attach::VolumeSpec;
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
+use crate::device::{SyncDevice, read};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::recover::{Recovered, RecoverySource, recover};
 use crate::refusals;
-use crate::store::{Bytes, Store, read};
+use crate::spec::VolumeSpec;
+use crate::store::Store;
 
 /// A cache SSD as it is. It need not be the only one who reads it, but nobody may write to it meanwhile.
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ pub struct BlockCounts {
 
 impl StoreView {
     /// Reads what a device holds, and checks that it is the one that was formatted.
-    pub fn read(device: &mut dyn Bytes) -> Result<StoreView, StoreError> {
+    pub fn read(device: &mut dyn SyncDevice) -> Result<StoreView, StoreError> {
         let superblock = Store::probe(device)?;
         if device.size_bytes() != superblock.device_bytes {
             return Err(StoreError::new(
@@ -108,7 +109,7 @@ impl StoreView {
     }
 
     /// What a volume's blocks are, which takes a recovery: reading all of its tables and its journal.
-    pub fn count_blocks(&self, device: &mut dyn Bytes, name: &str) -> Result<BlockCounts, StoreError> {
+    pub fn count_blocks(&self, device: &mut dyn SyncDevice, name: &str) -> Result<BlockCounts, StoreError> {
         let (number, volume) = self.find(name)?;
         let (_, found) = self.recover(device, number, volume, volume.backing_bytes)?;
         let count = |state| found.entries.iter().filter(|entry| entry.state == state).count() as u64;
@@ -126,7 +127,7 @@ impl StoreView {
     /// Refuses what [`Store::attach`] would refuse if all of these volumes were attached, in the order of
     /// [`StoreView::attach_order`]. Volumes that shrink or are read-only are recovered for it; damage in others is
     /// not looked for.
-    pub fn check(&self, device: &mut dyn Bytes, specs: &[VolumeSpec]) -> Result<(), StoreError> {
+    pub fn check(&self, device: &mut dyn SyncDevice, specs: &[VolumeSpec]) -> Result<(), StoreError> {
         let (mut free, mut free_numbers) = (u64::from(self.free_extents()), self.free_numbers());
         for (at, spec) in self.attach_order(specs).into_iter().map(|at| (at, &specs[at])) {
             refusals::name(&spec.name)?;
@@ -189,7 +190,7 @@ impl StoreView {
     /// A volume's extents, and of what they hold what a start may believe.
     pub(crate) fn recover_for(
         &self,
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         number: u16,
         volume: &Volume,
         spec: &VolumeSpec,
@@ -204,7 +205,7 @@ impl StoreView {
     /// A volume's extents and what they hold.
     fn recover(
         &self,
-        device: &mut dyn Bytes,
+        device: &mut dyn SyncDevice,
         number: u16,
         volume: &Volume,
         backing_bytes: u64,

@@ -175,7 +175,7 @@ fn images_made_by_the_real_tools() {
     for (tool, arguments, name) in cases {
         match made_by(tool, arguments) {
             Some(found) => assert_eq!(found, Some(*name), "{tool}"),
-            None => println!("skipped: {tool} is not installed"),
+            None => lode_testdata::skip(format_args!("{tool} is not installed")),
         }
     }
 }

@@ -25,7 +25,7 @@ fn open() -> Option<Uring> {
             Some(uring)
         }
         Err(fault) => {
-            println!("skipped: {fault}");
+            lode_testdata::skip(&fault);
             None
         }
     }
@@ -126,7 +126,7 @@ fn every_set_of_flags_works() {
     for setup in SETUPS {
         let opened = Uring::with_entries(8, 16, &[setup], Spin::new(SPIN));
         let Ok((mut uring, flags)) = opened else {
-            println!("skipped: this kernel does not take {}", setup.0);
+            lode_testdata::skip(format_args!("this kernel does not take {}", setup.0));
             assert!(!setup.0.starts_with("no "), "the plainest must be taken where any are");
             continue;
         };

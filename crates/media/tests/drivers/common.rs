@@ -23,7 +23,7 @@ pub fn open(choice: DriverChoice) -> Option<AnyDriver> {
     match open_driver(choice, lode_media::SPIN_LIMIT) {
         Ok((driver, _)) => Some(driver),
         Err(fault) => {
-            println!("skipped: {fault}");
+            lode_testdata::skip(&fault);
             None
         }
     }

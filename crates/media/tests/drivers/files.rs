@@ -168,7 +168,7 @@ fn file_of(direct: Direct) -> Option<(Option<tempfile::TempDir>, MediaFile)> {
     let folder = common::folder();
     let file = create(&folder, direct, BLOCKS * BLOCK);
     if direct == Direct::Prefer && !file.is_direct() {
-        println!("skipped: no direct I/O in the target folder");
+        lode_testdata::skip("no direct I/O in the target folder");
         return None;
     }
     Some((Some(folder), file))
@@ -275,7 +275,7 @@ both!(direct_files_refuse_what_is_not_aligned, |driver: &mut AnyDriver| {
     let folder = common::folder();
     let media = create(&folder, Direct::Prefer, 16 * BLOCK);
     if !media.is_direct() {
-        println!("skipped: no direct I/O in the target folder");
+        lode_testdata::skip("no direct I/O in the target folder");
         return;
     }
     let block = u64::from(media.logical_block_bytes());

@@ -99,7 +99,7 @@ fn direct_where_possible_and_never_by_halves() {
     assert_eq!(fault(&path, &require).kind(), FaultKind::Unsupported);
     std::fs::write(&path, vec![3; 8192]).unwrap();
     match MediaFile::open(&path, &require) {
-        Err(fault) => println!("skipped: {fault}"),
+        Err(fault) => lode_testdata::skip(&fault),
         Ok(file) => {
             assert!(file.is_direct() && matches!(file.logical_block_bytes(), 512..=4096));
             assert_eq!(file.identify().unwrap(), None);
@@ -131,7 +131,7 @@ both!(a_block_device, |driver: &mut AnyDriver| {
     let path = folder.path().join("disk");
     std::fs::write(&path, vec![8; 1 << 20]).unwrap();
     let Some(device) = Loop::over(&path) else {
-        println!("skipped: no loop device can be made here");
+        lode_testdata::skip("no loop device can be made here");
         return;
     };
     let options = OpenOptions::default();

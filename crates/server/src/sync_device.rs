@@ -3,12 +3,12 @@
 use lode_engine::Buf;
 use lode_engine::command::{CommandKind, MediaError};
 use lode_media::MediaFile;
-use lode_store::Bytes;
+use lode_store::SyncDevice;
 
-/// A [`MediaFile`] as [`Bytes`].
-pub(crate) struct DeviceBytes<'a>(pub &'a MediaFile);
+/// A [`MediaFile`] as [`SyncDevice`].
+pub(crate) struct FileDevice<'a>(pub &'a MediaFile);
 
-impl Bytes for DeviceBytes<'_> {
+impl SyncDevice for FileDevice<'_> {
     fn size_bytes(&self) -> u64 {
         self.0.size_bytes()
     }

@@ -1,0 +1,29 @@
+//! A device as start-up sees it: one step after the other, and errors that say what was tried where.
+
+use lode_types::MediaError;
+
+use crate::error::StoreError;
+
+/// A device, byte by byte and in order: what start-up needs. Offsets and lengths are multiples of 4 KiB.
+pub trait SyncDevice {
+    /// Size of the device.
+    fn size_bytes(&self) -> u64;
+    /// Fills `buf` from `offset_bytes`.
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError>;
+    /// Writes `bytes` at `offset_bytes`.
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError>;
+    /// Makes everything written durable.
+    fn flush(&mut self) -> Result<(), MediaError>;
+}
+
+pub(crate) fn read(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    device.read(offset, buf).map_err(|error| StoreError::media("read", offset, error))
+}
+
+pub(crate) fn write(device: &mut dyn SyncDevice, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+    device.write(offset, bytes).map_err(|error| StoreError::media("write", offset, error))
+}
+
+pub(crate) fn flush(device: &mut dyn SyncDevice) -> Result<(), StoreError> {
+    device.flush().map_err(|error| StoreError::media("flush", 0, error))
+}
