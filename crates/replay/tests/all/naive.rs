@@ -94,18 +94,19 @@ impl NaiveVm {
         }
     }
 
-    /// Dirty blocks that were written back, by the level that they are read from: the one whose copy leaves right after that on
-    /// the SSD and for the same reason, else the SSD.
+    /// Dirty blocks that were written back, by the level that they are read from: the one whose copy is evicted next after
+    /// that on the SSD, before another access, else the SSD.
     fn write_backs_from(&self) -> [u64; Level::COUNT] {
         let mut from = [0; Level::COUNT];
-        for (first, pair) in self.effects.windows(2).enumerate() {
-            match pair {
-                [Effect::Evict { block: one, dirty: true, .. }, Effect::Evict { level, block: two, .. }]
-                    if one == two && !self.starts.contains(&(first + 1)) =>
-                {
-                    from[level.index()] += 1;
-                }
-                _ => {}
+        for (first, effect) in self.effects.iter().enumerate() {
+            let Effect::Evict { block: written, dirty: true, .. } = effect else { continue };
+            let later = (first + 1..self.effects.len()).take_while(|at| !self.starts.contains(at));
+            let evicted =
+                later.map(|at| &self.effects[at]).find(|effect| matches!(effect, Effect::Evict { .. }));
+            if let Some(Effect::Evict { level, block, .. }) = evicted
+                && block == written
+            {
+                from[level.index()] += 1;
             }
         }
         from[Level::Ssd.index()] = self.count(is_write_back) - from.iter().sum::<u64>();
