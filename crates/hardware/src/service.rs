@@ -128,17 +128,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_faster_than_disks() {
-        let times = ServiceTimes::default();
-        let reads = Level::ALL.map(|level| times.level_read_ns(level));
-        let writes = Level::ALL.map(|level| times.level_write_ns(level));
-        assert_eq!(reads, [2_000, 120_000, 120_000]);
-        assert_eq!(writes, [2_000, 60_000, 60_000]);
-        assert!(reads[1] < times.backing.random_read.ns);
-        assert!(times.backing.sequential_read.ns < times.backing.random_read.ns);
-    }
-
-    #[test]
     fn a_megabyte_a_second_is_a_byte_a_microsecond() {
         assert_eq!((transfer_us(4096, 1.0), ns_of(0.0006), ns_of(2.0)), (4096.0, 1, 2000));
     }

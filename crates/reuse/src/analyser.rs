@@ -42,9 +42,6 @@ pub trait Analyser {
     /// Starts the counts again, keeps the history, and hands over the counts so far with their memory.
     fn take_tally(&mut self) -> DistanceTally;
 
-    /// Starts everything again (a sizing window of its own) and keeps the memory.
-    fn forget(&mut self);
-
     /// Forgets the blocks that `keep` refuses; the counts stay as they are. Costs a walk over all blocks, or their sort.
     ///
     /// As long as no block was displaced otherwise than by accesses to others (by an invalidation, or by reads that left
@@ -63,9 +60,6 @@ pub trait Analyser {
 /// What an analyser has of its own, behind the accesses that it follows.
 pub(crate) trait Stack: Follow {
     fn tally(&self) -> &DistanceTally;
-
-    /// Forgets every block and keeps the memory.
-    fn forget_blocks(&mut self);
 
     /// Forgets the blocks that `keep` refuses.
     fn retain_blocks(&mut self, keep: &dyn Fn(BlockNo) -> bool);
@@ -106,11 +100,6 @@ impl<S: Stack> Analyser for S {
 
     fn take_tally(&mut self) -> DistanceTally {
         std::mem::take(self.tally_mut())
-    }
-
-    fn forget(&mut self) {
-        self.tally_mut().clear();
-        self.forget_blocks();
     }
 
     fn retain(&mut self, keep: &dyn Fn(BlockNo) -> bool) {

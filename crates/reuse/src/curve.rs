@@ -73,11 +73,6 @@ impl Curve {
         self.reads
     }
 
-    /// Writes of the whole stream.
-    pub fn writes(&self) -> u64 {
-        self.accesses - self.reads
-    }
-
     /// Hits of a cache of `size_blocks`.
     pub fn hits_at(&self, size_blocks: u64) -> u64 {
         hits_at(&self.points, size_blocks)

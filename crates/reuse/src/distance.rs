@@ -5,7 +5,7 @@
 //! previous reference to the same block (ETICA, section 4.3.1, Figs. 8 and 9). It must not know what a cache does
 //! with the distances.
 
-use crate::analyser::{Analyser, Stack};
+use crate::analyser::Stack;
 use crate::error::ReuseError;
 use crate::tally::DistanceTally;
 use crate::timeline::{NEVER, Timeline};
@@ -41,18 +41,6 @@ impl Metric {
         Metric::PodWbwo,
         Metric::PodWb,
     ];
-
-    /// The name used in settings and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::Trd => "trd",
-            Metric::Urd => "urd",
-            Metric::PodRo => "pod-ro",
-            Metric::PodRoIgnoringWrites => "pod-ro-ignoring-writes",
-            Metric::PodWbwo => "pod-wbwo",
-            Metric::PodWb => "pod-wb",
-        }
-    }
 }
 
 /// A re-access within the reference stream.
@@ -113,16 +101,6 @@ impl Distances {
     /// Counts so far.
     pub fn tally(&self) -> &DistanceTally {
         &self.tally
-    }
-
-    /// Starts the counts again and keeps the history (a sizing window that carries over).
-    pub fn clear_tally(&mut self) {
-        self.tally.clear();
-    }
-
-    /// Starts everything again (a sizing window of its own) and keeps the memory.
-    pub fn forget(&mut self) {
-        Analyser::forget(self);
     }
 
     /// The distance of an access, which is not counted yet.
@@ -202,11 +180,6 @@ impl Follow for Distances {
 impl Stack for Distances {
     fn tally(&self) -> &DistanceTally {
         &self.tally
-    }
-
-    fn forget_blocks(&mut self) {
-        self.tracker.clear();
-        self.timeline.reset();
     }
 
     fn retain_blocks(&mut self, keep: &dyn Fn(BlockNo) -> bool) {

@@ -112,12 +112,6 @@ impl Stack for RoStack {
         &self.tally
     }
 
-    fn forget_blocks(&mut self) {
-        self.tracker.clear();
-        self.timeline.reset();
-        self.holes.clear();
-    }
-
     /// Which holes forgotten blocks made or filled cannot be undone, so that holes are thinned evenly over the stack, by the
     /// share of blocks that is forgotten.
     fn retain_blocks(&mut self, keep: &dyn Fn(BlockNo) -> bool) {

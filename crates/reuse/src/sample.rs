@@ -105,12 +105,6 @@ impl Sample {
         Ok(Sample { threshold: threshold_of(rate), ..Sample::of_all(salt) })
     }
 
-    /// The sample of at most so many blocks, however few they are.
-    #[cfg(test)]
-    pub(crate) fn limited_to(most: usize, salt: u64) -> Sample {
-        Sample { most, least_threshold: threshold_of(MIN_RATE), ..Sample::of_all(salt) }
-    }
-
     fn of_all(salt: u64) -> Sample {
         // Without the rotation, neighbouring salts would mean neighbouring blocks.
         let key = salt.wrapping_mul(SPREAD).rotate_left(29) ^ FOLD;
@@ -149,10 +143,11 @@ impl Sample {
         if self.threshold == u64::MAX { 1.0 } else { (self.threshold as f64 + 1.0) * 2f64.powi(-64) }
     }
 
-    /// The slice within the run in the upper [`STRATUM_BITS`]. It has nothing in common with the hashes of the indexes: a
+    /// What a block is dealt by: followed are the blocks whose hash is at most the rate's share of 2^64. The slice within the
+    /// run is in the upper ten bits. It has nothing in common with the hashes of the indexes: a
     /// sample must not crowd into one end of them.
     #[inline(always)]
-    pub(crate) fn hash(&self, block: BlockNo) -> u64 {
+    pub fn hash(&self, block: BlockNo) -> u64 {
         // Both halves of a product: their middle bits, where the slice comes from, depend on all of the run's number.
         let product = u128::from((block >> STRATUM_BITS) ^ self.key) * u128::from(SPREAD);
         let of_run = (product >> 64) as u64 ^ product as u64;

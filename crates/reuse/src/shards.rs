@@ -128,6 +128,3 @@ impl Shards {
         self.analyser.memory_bytes() + self.estimate.as_ref().map_or(0, Estimate::memory_bytes)
     }
 }
-
-#[cfg(test)]
-mod reference;

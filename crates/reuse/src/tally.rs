@@ -174,19 +174,4 @@ mod tests {
         histogram.clear();
         assert_eq!((histogram.count(3), histogram.max(), histogram.blocks_needed()), (0, None, 0));
     }
-
-    #[test]
-    fn curve_has_a_point_for_each_rise() {
-        let mut tally = DistanceTally { accesses: 8, reads: 6, ..DistanceTally::default() };
-        for distance in [4, 0, 4, 9] {
-            tally.histogram.record(distance);
-        }
-        let curve = tally.curve();
-        let points: Vec<_> = curve.points().iter().map(|p| (p.size_blocks, p.hits)).collect();
-        assert_eq!(points, [(1, 1), (5, 3), (10, 4)]);
-        let hits: Vec<_> = [0, 1, 4, 5, 9, 10, u64::MAX].map(|size| curve.hits_at(size)).to_vec();
-        assert_eq!(hits, [0, 1, 1, 3, 3, 4, 4]);
-        assert_eq!(curve.hit_ratio_at(5), 3.0 / 8.0);
-        assert_eq!(Curve::default().hit_ratio_at(5), 0.0);
-    }
 }

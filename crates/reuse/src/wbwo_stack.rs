@@ -320,11 +320,6 @@ impl Stack for WbwoStack {
         &self.tally
     }
 
-    fn forget_blocks(&mut self) {
-        self.tracker.clear();
-        self.clear_stack();
-    }
-
     /// Closes the places of forgotten blocks; what these displaced stays displaced.
     fn retain_blocks(&mut self, keep: &dyn Fn(BlockNo) -> bool) {
         let mut stack = self.top_to_bottom();

@@ -11,8 +11,6 @@ use lode_types::{BlockNo, Direction};
 pub struct WorkingSet {
     sample: Sample,
     tracker: Tracker,
-    accesses: u64,
-    reads: u64,
 }
 
 impl WorkingSet {
@@ -22,7 +20,7 @@ impl WorkingSet {
     /// [`ReuseError::InvalidMethod`] when the method's parameter is out of range or it takes no sample.
     pub fn new(method: Method, salt: u64) -> Result<WorkingSet, ReuseError> {
         let sample = Sample::new(method, salt)?;
-        Ok(WorkingSet { sample, tracker: Tracker::default(), accesses: 0, reads: 0 })
+        Ok(WorkingSet { sample, tracker: Tracker::default() })
     }
 
     /// Adds the next accesses of the interval.
@@ -32,8 +30,6 @@ impl WorkingSet {
     pub fn access_all(&mut self, batch: &[(Direction, BlockNo)]) -> Result<(), ReuseError> {
         for first in (0..batch.len()).step_by(FILTERED) {
             let mut filtered = self.sample.filter(batch, first);
-            self.accesses += filtered.len;
-            self.reads += filtered.reads;
             filtered.try_for_each(|at| self.follow(batch[at].1))?;
         }
         Ok(())
@@ -57,20 +53,9 @@ impl WorkingSet {
         (self.tracker.len() as f64 / self.sample.rate()).round() as u64
     }
 
-    /// Accesses of the interval so far.
-    pub fn accesses(&self) -> u64 {
-        self.accesses
-    }
-
-    /// Reads of the interval so far.
-    pub fn reads(&self) -> u64 {
-        self.reads
-    }
-
     /// Starts the next interval, with nothing seen; a rate that sank stays.
     pub fn end_interval(&mut self) {
         self.tracker.clear();
-        (self.accesses, self.reads) = (0, 0);
     }
 
     /// Bytes of memory held.

@@ -1,7 +1,9 @@
 //! Distances against their definition, and curves against one cache of every size.
 
 use lode_reuse::popularity::contribution;
-use lode_reuse::{Analyser, Curve, DistanceTally, Distances, Metric, ReuseError, RoStack, WbwoStack};
+use lode_reuse::{
+    Analyser, Curve, DistanceTally, Distances, DistinctBlocks, Metric, ReuseError, RoStack, WbwoStack,
+};
 use lode_types::Direction::{self, Read, Write};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -192,22 +194,12 @@ proptest! {
     }
 
     #[test]
-    fn windows_forget_or_carry_over(seed in any::<u64>(), metric in 0usize..6) {
+    fn windows_carry_over(seed in any::<u64>(), metric in 0usize..6) {
         let metric = Metric::ALL[metric];
         let trace = long_trace(seed, 400, 12_000, 30);
-        let (mut fresh, mut carried) = (Distances::new(metric), Distances::new(metric));
-        let (mut ro, mut wbwo) = (RoStack::new(), WbwoStack::new());
+        let mut carried = Distances::new(metric);
         let mut sum = 0;
         for window in trace.chunks(1000) {
-            fresh.access_all(window).expect("few blocks");
-            prop_assert_eq!(fresh.tally().curve(), distances(metric, window).1.curve());
-            fresh.forget();
-            ro.access_all(window).expect("few blocks");
-            prop_assert_eq!(ro.tally().curve(), ro_depths(window).1.curve());
-            ro.forget();
-            wbwo.access_all(window).expect("few blocks");
-            prop_assert_eq!(wbwo.tally().curve(), wbwo_depths(window).1.curve());
-            wbwo.forget();
             carried.access_all(window).expect("few blocks");
             sum += carried.tally().curve().hits_at(u64::MAX);
             carried.clear_tally();
@@ -388,4 +380,33 @@ fn an_exact_curve_costs_less_than_64_bytes_a_block() {
 #[test]
 fn errors_say_what_to_do() {
     assert!(ReuseError::TooManyBlocks.to_string().contains("sample"));
+}
+
+#[test]
+fn few_and_many_are_counted_once_each() {
+    for (blocks, first, stride) in
+        [(0, 0, 1), (1, 7, 1), (1000, 0, 1), (300_000, 1 << 40, 1), (300_000, 0, 4096)]
+    {
+        let mut counted = DistinctBlocks::new();
+        for at in (0..blocks).chain(0..blocks) {
+            counted.add(first + at * stride);
+        }
+        let most = counted.at_most();
+        assert!((blocks..=blocks + blocks / 10 + 1).contains(&most), "{most} for {blocks} of {stride}");
+    }
+}
+
+#[test]
+fn a_curve_has_a_point_for_each_rise() {
+    // Distances 4, 0, 4 and 10.
+    let reads = [0, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8, 0, 9, 10, 11, 12, 13, 14, 5];
+    let trace: Vec<_> = reads.map(|block| (Read, block)).into();
+    let (_, tally) = distances(Metric::Trd, &trace);
+    let curve = tally.curve();
+    let points: Vec<_> = curve.points().iter().map(|point| (point.size_blocks, point.hits)).collect();
+    assert_eq!(points, [(1, 1), (5, 3), (11, 4)]);
+    let hits: Vec<_> = [0, 1, 4, 5, 10, 11, u64::MAX].map(|size| curve.hits_at(size)).to_vec();
+    assert_eq!(hits, [0, 1, 1, 3, 3, 4, 4]);
+    assert_eq!(curve.hit_ratio_at(5), 3.0 / 19.0);
+    assert_eq!(Curve::default().hit_ratio_at(5), 0.0);
 }

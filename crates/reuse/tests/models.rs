@@ -2,6 +2,8 @@
 
 use lode_reuse::{CounterStacksConfig, Curve, CurveKind, Method, Profiler, ReuseError};
 use lode_types::Direction::{self, Read, Write};
+use proptest::prelude::*;
+use std::collections::HashMap;
 
 #[path = "common/traces.rs"]
 mod traces;
@@ -124,5 +126,42 @@ fn what_a_model_cannot_give_is_refused() {
     ] {
         let refused = Profiler::new(kind, method, 0).map(|_| ());
         assert!(matches!(refused, Err(ReuseError::InvalidMethod { .. })), "{kind:?} {method:?}");
+    }
+}
+
+/// The formula word by word: hits of a cache of `size` blocks.
+fn aet_hits(trace: &[(Direction, u64)], size: u64, counts: impl Fn(Direction) -> bool) -> u64 {
+    let mut last = HashMap::new();
+    let times: Vec<Option<usize>> =
+        (0..trace.len()).map(|at| last.insert(trace[at].1, at).map(|before| at - before)).collect();
+    let above = |t: usize| times.iter().filter(|time| time.is_none_or(|time| time > t)).count();
+    let eviction = (0..=trace.len())
+        .find(|&end| (0..end).map(above).sum::<usize>() >= size as usize * trace.len())
+        .unwrap_or(usize::MAX);
+    let hit = |at: &usize| counts(trace[*at].0) && times[*at].is_some_and(|time| time <= eviction);
+    (0..trace.len()).filter(hit).count() as u64
+}
+
+proptest! {
+    #[test]
+    fn aet_follows_the_formula(accesses in prop::collection::vec((any::<bool>(), 0u64..12), 1..90)) {
+        let op = |is_read| if is_read { Read } else { Write };
+        let trace: Vec<_> = accesses.iter().map(|&(is_read, block)| (op(is_read), block)).collect();
+        for kind in [CurveKind::Trd, CurveKind::Urd] {
+            let counts_writes = kind == CurveKind::Trd;
+            let mut aet = Profiler::new(kind, Method::Aet, 0).expect("AET gives this kind of curve");
+            trace.chunks(17).for_each(|batch| aet.access_all(batch).expect("few blocks"));
+            let curve = aet.curve();
+            for size in 0..14 {
+                let expected = aet_hits(&trace, size, |op| counts_writes || op == Read);
+                // A sum of shares that is a whole number may round to either side of it.
+                let near = [size.saturating_sub(1), size + 1].map(|size| aet_hits(&trace, size, |op| counts_writes || op == Read));
+                let found = curve.hits_at(size);
+                prop_assert!(
+                    found == expected || near[0] <= found && found <= near[1] && size > 0,
+                    "{found}, not {expected}, at {size} of {trace:?}"
+                );
+            }
+        }
     }
 }

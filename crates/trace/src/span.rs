@@ -132,12 +132,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn span_of(times: impl IntoIterator<Item = u64>) -> Option<SpanInfo> {
-        let mut span = Span::default();
-        times.into_iter().for_each(|time_ns| span.add(time_ns));
-        span.finish()
-    }
-
     #[test]
     fn a_quick_span_is_that_of_the_usual_times() {
         for requests in [0, 1, 2, 100, ONE_BY_ONE, ONE_BY_ONE + 1, ONE_BY_ONE + 3 * u64::from(TOGETHER) + 7] {
@@ -157,35 +151,6 @@ mod tests {
                 assert!(first == 1000 && loss <= most, "{requests} requests, {bogus:?}: {loss}");
             }
         }
-    }
-
-    #[test]
-    fn a_few_bogus_times_are_told_from_the_rest() {
-        let usual = 1000..2000_u64;
-        let strays = |more: &[u64]| {
-            let info = span_of(usual.clone().chain(more.iter().copied())).expect("times");
-            assert_eq!(info.first_ns, more.iter().copied().min().unwrap_or(1000).min(1000));
-            (info.usual_first_ns, info.usual_last_ns, info.stray_requests)
-        };
-        assert_eq!(strays(&[]), (1000, 1999, 0));
-        assert_eq!(strays(&[u64::MAX]), (1000, 1999, 1));
-        assert_eq!(strays(&[1_000_000, 500_000, 0]), (0, 1999, 2));
-        assert_eq!(strays(&[13_000, 500_000]), (1000, 1999, 2));
-        // Not far, or too many to be a slip.
-        assert_eq!(strays(&[11_000]), (1000, 11_000, 0));
-        assert_eq!(strays(&[u64::MAX; MAX_STRAY_TIMES]), (1000, 1999, MAX_STRAY_TIMES));
-        assert_eq!(strays(&[u64::MAX; MAX_STRAY_TIMES + 1]), (1000, u64::MAX, 0));
-        let far = span_of((0..100).map(|i| 1_000_000_000_000 + i).chain([0, u64::MAX])).expect("times");
-        assert_eq!((far.usual_first_ns, far.stray_requests), (1_000_000_000_000, 2));
-    }
-
-    #[test]
-    fn short_traces_and_single_moments_have_no_strays() {
-        assert_eq!(span_of([]), None);
-        let few = span_of([1, 2, 1_000_000]).expect("times");
-        assert_eq!((few.usual_last_ns, few.stray_requests), (1_000_000, 0));
-        let still = span_of([5; 100].into_iter().chain([9000])).expect("times");
-        assert_eq!((still.usual_last_ns, still.stray_requests), (9000, 0));
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! The papers' worked examples, profiles, properties, and the disk against a slow and obvious one.
 
+mod arrays;
 mod catalogue;
 mod disk;
 mod disk_oracle;

@@ -1,6 +1,6 @@
 //! Settings of a made-up scheme: what is taken, what is refused, and what a sample makes of them.
 
-use lode_policy::{SettingInfo, Settings, UNDIVIDED};
+use lode_policy::{SchemeInfo, SettingError, SettingInfo, Settings, UNDIVIDED};
 
 static TABLE: &[SettingInfo] = &[
     SettingInfo::number("ageing", "0.9", 0.0, 1.0),
@@ -63,4 +63,29 @@ fn a_misspelt_key_names_the_nearest() {
     assert!(error.contains("did you mean 'ageing'?"), "{error}");
     let error = settings.set_pair("zzzz=1").unwrap_err().to_string();
     assert!(!error.contains("did you mean"), "{error}");
+}
+
+#[test]
+fn the_name_that_was_meant_is_found() {
+    for (asked, meant) in [
+        ("tica", Some("tica-ef")),
+        ("TICA", Some("tica-ef")),
+        ("l2arc", Some("l2arc-like")),
+        ("UCache", Some("ucache-like")),
+        ("etika", Some("etica")),
+        ("lr", Some("lru")),
+        ("scave", Some("s-cave-like")),
+        ("fastcache", Some("fast-cache-like")),
+        ("flash-cache", Some("flashcache")),
+        ("open-cas", Some("opencas-like")),
+        ("srac", Some("s-rac-like")),
+        ("tica_ef", Some("tica-ef")),
+        ("-", None),
+        ("", None),
+        ("zzzzzz", None),
+    ] {
+        let error = SchemeInfo::find(asked).expect_err("no scheme is called so");
+        let SettingError::UnknownScheme { nearest, .. } = error else { panic!("{error}") };
+        assert_eq!(nearest, meant, "{asked}");
+    }
 }

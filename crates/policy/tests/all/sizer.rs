@@ -2,7 +2,7 @@
 
 use lode_policy::{AnyScheme, Effect, NullSink, Quota, Scheme, Settings, Sizer, build};
 use lode_reuse::sizing::{Objective, VmDemand, divide};
-use lode_reuse::{Distances, Metric};
+use lode_reuse::{Analyser, Distances, Metric};
 use lode_types::{Access, Direction, Level};
 use proptest::prelude::*;
 
@@ -150,7 +150,7 @@ proptest! {
                 }
             }
             for analyser in exact.iter_mut().flatten() {
-                if carry { analyser.clear_tally() } else { analyser.forget() }
+                if carry { analyser.clear_tally() } else { *analyser = Distances::new(analyser.metric()) }
             }
         }
     }

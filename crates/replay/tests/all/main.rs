@@ -1,6 +1,7 @@
 //! Replays against a naive loop, on recorded traces, and the report's shape.
 
 mod belady;
+mod effects;
 mod naive;
 mod recorded;
 mod reports;

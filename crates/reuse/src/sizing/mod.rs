@@ -67,11 +67,6 @@ impl VmDemand {
         curve::hits_at(&self.curve, size_blocks)
     }
 
-    /// Hits of a cache of `size_blocks` for each access; 0 without accesses.
-    pub fn hit_ratio_at(&self, size_blocks: u64) -> f64 {
-        curve::ratio(self.hits_at(size_blocks), self.accesses)
-    }
-
     fn fault(&self) -> Option<&'static str> {
         let rises = |w: &[CurvePoint]| w[0].size_blocks < w[1].size_blocks && w[0].hits <= w[1].hits;
         if !self.curve.windows(2).all(rises) {

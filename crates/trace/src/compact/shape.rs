@@ -246,12 +246,6 @@ impl From<&Ranges> for Shape {
 }
 
 impl Shape {
-    /// A shape of these columns, whatever requests may be of it.
-    #[cfg(test)]
-    pub(super) fn new(base_ns: u64, columns: [Column; COLUMNS], op: Option<RequestOp>) -> Shape {
-        Shape { base_ns, columns, op }
-    }
-
     /// Bytes of the payload of a block of `count` requests.
     pub(crate) fn payload_bytes(&self, count: usize) -> usize {
         let ops = if self.op.is_none() { count.div_ceil(OPS_PER_BYTE) } else { 0 };
@@ -319,69 +313,6 @@ mod tests {
     use super::*;
     use lode_types::Origin;
     use proptest::prelude::*;
-
-    const HIGH_ORIGIN: Origin = match Origin::UNKNOWN.with_process(Origin::MAX_PROCESS) {
-        Some(origin) => origin,
-        None => Origin::UNKNOWN,
-    };
-    const LOW: TraceRequest = TraceRequest {
-        time_ns: 0,
-        offset_bytes: 0,
-        length_bytes: 0,
-        volume: 0,
-        op: RequestOp::Flush,
-        origin: Origin::UNKNOWN,
-    };
-    const HIGH: TraceRequest = TraceRequest {
-        time_ns: u64::MAX / 2,
-        offset_bytes: u64::MAX,
-        length_bytes: u32::MAX,
-        volume: u16::MAX as u32,
-        op: RequestOp::Read,
-        origin: HIGH_ORIGIN,
-    };
-
-    const ANYBODY: TraceRequest = TraceRequest { origin: Origin::UNKNOWN, ..HIGH };
-
-    fn shape(requests: &[TraceRequest]) -> Shape {
-        Shape::from(&Ranges::of(requests).expect("requests"))
-    }
-
-    #[test]
-    fn the_widest_columns_and_the_narrowest() {
-        let one = TraceRequest {
-            time_ns: 1,
-            offset_bytes: 1,
-            length_bytes: 1,
-            volume: 1,
-            op: RequestOp::Read,
-            origin: Origin::UNKNOWN,
-        };
-        let widest = shape(&[LOW, HIGH, LOW, one]);
-        assert_eq!(widest.payload_bytes(1000), COLUMNS_BYTES + max_columns_bytes(1000));
-        assert_eq!(shape(&[ANYBODY, ANYBODY, ANYBODY]).payload_bytes(1000), COLUMNS_BYTES);
-        // A constant rate takes nothing, and neither does standing still.
-        let steady: Vec<_> = (0..100).map(|i| TraceRequest { time_ns: 7 + 1000 * i, ..ANYBODY }).collect();
-        assert_eq!(shape(&steady).payload_bytes(1000), COLUMNS_BYTES);
-    }
-
-    #[test]
-    fn only_shapes_that_there_are() {
-        let good = shape(&[LOW, HIGH, LOW]);
-        let bytes = good.encode();
-        assert_eq!(Shape::decode(&bytes, good.base_ns()), Some(good));
-        // RequestOp, half bytes of origins, steps, offsets, lengths and volumes, and units of zero.
-        for (at, bad) in [(22, 5), (23, 9), (24, 17), (25, 17), (26, 9), (27, 5)] {
-            let mut bytes = bytes;
-            bytes[at] = bad;
-            assert_eq!(Shape::decode(&bytes, 0), None, "{at}");
-        }
-        for at in [28, 32, 36] {
-            let mut bytes = bytes;
-            bytes[at..at + 4].fill(0);
-            assert_eq!(Shape::decode(&bytes, 0), None, "{at}");
-        }
-    }
 
     proptest! {
         #[test]

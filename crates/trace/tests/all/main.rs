@@ -5,10 +5,12 @@ mod blktrace;
 mod compact;
 mod corpus;
 mod counts;
+mod describing;
 mod documentation;
 mod filtering;
 mod formats;
 mod hostile;
+mod layout;
 mod merging;
 mod moments;
 #[cfg(feature = "parquet")]

@@ -2,7 +2,7 @@
 
 use lode_trace::{
     Align, ErrorKind, Merge, MergeOptions, MergeWarning, OnError, ReadOptions, Reader, TraceError, VmBy,
-    read_trace,
+    read_trace, vm_block,
 };
 use lode_types::TraceRequest;
 use proptest::prelude::*;
@@ -196,4 +196,13 @@ fn a_vm_of_a_file_has_a_limit_of_volumes() {
         assert_eq!(error.map(|error| error.kind()), kind);
         assert_eq!(merged.len(), if kind.is_some() { 4096 } else { 4097 });
     }
+}
+
+#[test]
+fn block_numbers_keep_volumes_apart() {
+    assert_eq!(vm_block(0, 7), Some(7));
+    assert_eq!(vm_block(1, 0), Some(1 << 52));
+    assert_eq!(vm_block(4095, (1 << 52) - 1), Some(u64::MAX));
+    assert_eq!(vm_block(4096, 0), None);
+    assert_eq!(vm_block(0, 1 << 52), None);
 }
