@@ -24,7 +24,7 @@ impl EngineConfig {
     const RESERVE_SHARE: u32 = 64;
     /// Most bytes of tables and histories for each block of the levels and reserves.
     const MOST_TABLE_BYTES: u64 = 320;
-    /// Bytes of tables and kept buffers whatever the levels are.
+    /// Bytes of tables whatever the levels are.
     const LEAST_TABLE_BYTES: u64 = 1 << 20;
 
     /// The usual reserves: a sixty-fourth of the share and never less than 512 blocks.

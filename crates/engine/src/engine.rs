@@ -123,6 +123,12 @@ impl Engine {
         if result.is_err() {
             self.alarms.note_error(command.device);
         }
+        let is_read = !command.is_write && command.parts.iter().any(|part| part.len > 0);
+        if result.is_ok() && is_read {
+            // Less would be taken for zeroes.
+            let is_filled = bufs.iter().map(Buf::len).eq(command.parts.iter().map(|part| part.len));
+            assert!(is_filled, "a read that ended well has filled all its buffers");
+        }
         let mut bufs = bufs.into_iter();
         for part in &command.parts {
             let data = bufs.next().unwrap_or_else(|| Buf::zeroed(0));

@@ -67,7 +67,7 @@ pub struct Gauges {
     pub quarantined: u32,
     /// Places on the read SSD that are not trusted any more.
     pub read_ssd_quarantined: u32,
-    /// Bytes of memory: tables, frames, buffers kept.
+    /// Bytes of memory: tables and frames.
     pub memory_bytes: u64,
     /// Guest data written to the SSD.
     pub ssd_data_bytes: u64,

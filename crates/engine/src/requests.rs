@@ -89,7 +89,17 @@ impl Requests {
                 break;
             }
         }
-        if let [only] = &found[..] { only.clone() } else { Buf::copy_of(&found.concat()).freeze() }
+        if let [only] = &found[..] {
+            return only.clone();
+        }
+        let mut buf = Buf::for_overwrite(part.len as usize);
+        let mut at = 0;
+        for bytes in found {
+            buf.as_mut_slice()[at..at + bytes.len()].copy_from_slice(&bytes);
+            at += bytes.len();
+        }
+        assert_eq!(at, part.len as usize, "a write has all its bytes");
+        buf.freeze()
     }
 
     /// The whole block as it is after a part of a write: `old`, where the part covers less, with the guest's bytes in it.

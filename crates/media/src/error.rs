@@ -1,4 +1,4 @@
-//! What can go wrong at the door: faults while opening and waiting, and the translation of an operating
+//! What can go wrong: faults while opening and waiting, and the translation of an operating
 //! system's error number into the three cases the engine acts on.
 
 use std::fmt;

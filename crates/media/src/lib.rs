@@ -1,4 +1,4 @@
-//! The one door to bytes: files, block devices and sockets behind one completion interface.
+//! All input and output: files, block devices and sockets behind one completion interface.
 //!
 //! A [`Driver`] belongs to one thread. Work is handed in with [`Driver::submit`] together with the
 //! buffers it needs; [`Driver::wait`] hands both back. Buffers are owned by the driver in between, so

@@ -87,7 +87,7 @@ pub(crate) struct Connection {
     pub incoming: Option<Incoming>,
     /// Requests that the engine has not answered.
     pub requests: u32,
-    /// Whether it is in the shard's list of connections to look after.
+    /// Whether it is in the shard's list of connections to advance.
     pub touched: bool,
     receiving: Option<Target>,
     /// A large write ended, and nothing else came in since.

@@ -90,6 +90,7 @@ fn take_event(
         Received::WriteStart(request) => {
             connection.charge(cost_bytes(&request));
             connection.requests += 1;
+            volume.begin_write(&request);
             connection.incoming = Some(Incoming::new(&request, now_ns));
         }
         Received::WriteData(bytes) => {

@@ -90,7 +90,7 @@ enum Stopping {
         deadline: Instant,
         drain: bool,
     },
-    /// The caches are written back, which may take as long as it gets on.
+    /// The caches are written back, which may take as long as it makes progress.
     Draining {
         deadline: Instant,
         least: u64,
@@ -114,6 +114,8 @@ pub(crate) struct Shard {
     stopping: Stopping,
     /// How attempts to remember what is not to be believed of an SSD ended, by volume.
     fences: (Sender<FenceEnd>, Receiver<FenceEnd>),
+    /// Attempts that have not ended: a stop waits for them.
+    fences_under_way: usize,
 }
 
 impl Shard {
@@ -137,6 +139,7 @@ impl Shard {
             now_ns: 0,
             stopping: Stopping::No,
             fences: mpsc::channel(),
+            fences_under_way: 0,
         }
     }
 
@@ -288,8 +291,9 @@ impl Shard {
         if connection.stall.take() == Some(Stall::Volume) {
             volume.stalled.retain(|other| *other != key);
         }
-        if connection.incoming.take().is_some() {
+        if let Some(write) = connection.incoming.take() {
             connection.requests -= 1;
+            volume.abandon_write(&write.request);
         }
         self.touch(key);
     }
@@ -335,13 +339,15 @@ impl Shard {
             let _ = sender.send((at, distrust, result));
             waker.wake();
         };
-        if let Err(error) = std::thread::Builder::new().name("fence".to_owned()).spawn(put_up) {
-            self.volumes[at].fence_ended(distrust, &Err(error));
+        match std::thread::Builder::new().name("fence".to_owned()).spawn(put_up) {
+            Ok(_) => self.fences_under_way += 1,
+            Err(error) => self.volumes[at].fence_ended(distrust, &Err(error)),
         }
     }
 
     fn read_fences(&mut self) {
         while let Ok((at, distrust, result)) = self.fences.1.try_recv() {
+            self.fences_under_way -= 1;
             self.volumes[at].fence_ended(distrust, &result);
         }
     }
@@ -451,7 +457,8 @@ impl Shard {
             }
             Stopping::Engines(deadline) => {
                 let ended: Vec<Option<bool>> = self.volumes.iter().map(Volume::ended).collect();
-                let over = now >= deadline || ended.iter().all(Option::is_some);
+                let are_over = ended.iter().all(Option::is_some) && self.fences_under_way == 0;
+                let over = now >= deadline || are_over;
                 let blocks: Vec<_> = self.volumes.iter().map(Volume::dirty_and_lost_blocks).collect();
                 over.then(|| Ended {
                     saved: ended.iter().all(|ended| *ended == Some(true)),

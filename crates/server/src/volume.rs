@@ -113,7 +113,17 @@ impl Volume {
         self.working_bytes
     }
 
-    /// Hands a request to the engine, a write with its bytes. It began at `since_ns`.
+    /// A write begins whose bytes are still to come: memory for them counts from now on.
+    pub(crate) fn begin_write(&mut self, request: &Request) {
+        self.working_bytes += cost_bytes(request);
+    }
+
+    /// The rest of a write will not come.
+    pub(crate) fn abandon_write(&mut self, request: &Request) {
+        self.working_bytes -= cost_bytes(request);
+    }
+
+    /// Hands a request to the engine, a write that has begun with its bytes. It began at `since_ns`.
     pub(crate) fn submit(
         &mut self,
         connection: usize,
@@ -122,11 +132,14 @@ impl Volume {
         since_ns: u64,
         now_ns: u64,
     ) {
-        self.working_bytes += cost_bytes(request);
+        if request.command != Command::Write {
+            self.working_bytes += cost_bytes(request);
+        }
         let (offset_bytes, length_bytes) = (request.offset_bytes, u64::from(request.length_bytes));
         let fua = request.flags.fua();
         let op = match request.command {
-            Command::Read | Command::Cache => GuestOp::Read { offset_bytes, length_bytes },
+            Command::Cache => unreachable!("a hint is no request of the disk"),
+            Command::Read => GuestOp::Read { offset_bytes, length_bytes },
             Command::Write => GuestOp::Write { offset_bytes, data, fua },
             Command::Flush => GuestOp::Flush,
             Command::Trim => GuestOp::Trim { offset_bytes, length_bytes },

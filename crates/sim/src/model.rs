@@ -168,7 +168,7 @@ impl Model {
         }
     }
 
-    /// The daemon died and the host runs: nothing that was acknowledged is lost, flushed or not.
+    /// The daemon died and the host stays up: nothing that was acknowledged is lost, flushed or not.
     pub fn killed(&mut self) {
         self.flushed(u64::MAX);
         self.crash();

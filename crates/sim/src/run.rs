@@ -36,7 +36,7 @@ pub struct Plan {
     pub machines: Vec<Machine>,
     /// Everything random follows from it.
     pub seed: u64,
-    /// Lives from start to crash.
+    /// Runs from start to crash.
     pub rounds: u32,
     /// Requests of a run.
     pub requests: u32,
@@ -108,7 +108,7 @@ pub struct RunCounts {
     pub reissued: u64,
     /// Completions of writes whose guests had been answered by the other device.
     pub discarded: u64,
-    /// Lives that ended with a drained cache.
+    /// Runs that ended with a drained cache.
     pub drained: u64,
 }
 

@@ -172,7 +172,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// By chance one volume after the other gets on by a step, until all have asked what they had to ask.
+    /// By chance one volume after the other advances by a step, until all have asked what they had to ask.
     fn live(&mut self) -> Result<(), String> {
         let mut runs: Vec<Run> = Vec::new();
         for at in 0..self.volumes.len() {

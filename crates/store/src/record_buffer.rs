@@ -1,5 +1,5 @@
 //! The volume's latest journal records in memory that outlives the process: what a guest was told is written is found
-//! again when the daemon dies and the host runs, although no flush has made it durable.
+//! again when the daemon dies and the host stays up, although no flush has made it durable.
 //!
 //! A record goes there the moment it is made, before anybody is told of what it says, without a system call. The buffer
 //! is a window that begins behind what the journal durably knows. When the SSD is so slow that the window is too small,

@@ -24,7 +24,7 @@ use crate::volume::{local_place, place_offset};
 const HOW_TO_GO_ON: &str =
     "Restore the SSD from a copy, or give up this volume alone with `lode volume remove --force`";
 
-/// Highest version and page number that a cache can reach in its run.
+/// Highest version and page number that a cache can reach in its lifetime.
 const MOST: u64 = u64::MAX / 2;
 
 /// What a volume's extents say.

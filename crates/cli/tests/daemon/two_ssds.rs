@@ -153,6 +153,40 @@ fn both_ssds_serve_and_a_kill_loses_nothing() {
     daemon.stop();
 }
 
+/// From now on the SSDs take no writes, as the daemon finds out at once.
+fn fail_ssds(daemon: &Daemon<'_>) {
+    // Files do not grow and take no writes beyond this: in the SSDs that is journal, tables and blocks, and in the disk no
+    // block that is written here.
+    let pid = daemon.child.id().to_string();
+    assert!(Process::new("prlimit").args(["--fsize=131072", "--pid", &pid]).status().unwrap().success());
+    let mut client = daemon.client("vm1");
+    let answer = client.ask(Command::Write, 0, BLOCK, true, &block(0, 1)).expect("an answer");
+    assert!(answer.is_err(), "nothing can be promised");
+}
+
+#[test]
+fn a_stop_after_the_ssd_failed_waits_until_the_next_start_is_told() {
+    if !has_tool("prlimit") {
+        return;
+    }
+    let site = site();
+    let mut daemon = site.serve();
+    write_all(&daemon, 1);
+    fail_ssds(&daemon);
+    Process::new("kill").args(["-TERM", &daemon.child.id().to_string()]).status().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while daemon.child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "the daemon does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let fence = fs::read_to_string(site.path("state/test.vm1.failed")).unwrap();
+    assert!(fence.starts_with("all"), "{fence}");
+    drop(daemon);
+    let daemon = site.serve();
+    check_all(&daemon, 1);
+    daemon.stop();
+}
+
 /// The cache SSD takes no writes any more, and neither does the read SSD.
 #[test]
 fn when_the_ssd_fails_its_dirty_blocks_go_to_the_disk() {
@@ -162,13 +196,7 @@ fn when_the_ssd_fails_its_dirty_blocks_go_to_the_disk() {
     let site = site();
     let daemon = site.serve();
     write_all(&daemon, 1);
-    // Files do not grow and take no writes beyond this: in the SSDs that is journal, tables and blocks, and in the disk no
-    // block that is written here.
-    let pid = daemon.child.id().to_string();
-    assert!(Process::new("prlimit").args(["--fsize=131072", "--pid", &pid]).status().unwrap().success());
-    let mut client = daemon.client("vm1");
-    let answer = client.ask(Command::Write, 0, BLOCK, true, &block(0, 1)).expect("an answer");
-    assert!(answer.is_err(), "nothing can be promised");
+    fail_ssds(&daemon);
     wait_for(&daemon, "/gauges/dirty_blocks", 0);
     assert_eq!(value(&daemon, "/alarms/failed"), true);
     let fence = || fs::read_to_string(site.path("state/test.vm1.failed"));

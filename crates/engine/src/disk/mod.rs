@@ -44,7 +44,7 @@ impl Disk {
         self.range.as_ref().map_or(0, RangeOp::version_waited_for)
     }
 
-    /// A block was written back. Whether its end has to be waited for is up to whoever may write at all.
+    /// A block was written back. Its copy stays on the SSD until the disk was flushed up to this mark.
     pub(crate) fn written_back(&mut self, block: BlockNo) {
         let mark = self.marks.wrote_back();
         self.destage.written(block, mark);

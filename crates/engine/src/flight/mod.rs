@@ -1,6 +1,7 @@
 //! A block in flight: its operations in order of arrival, its copies, and what the operation at the head waits for, as a
 //! pure state machine. [`Flight::step`] is told what happened and says what is to be done next; the engine does that and
-//! tells it the outcome. Copies change hands here and nowhere else. It must not know bytes, devices, queues or schemes.
+//! tells it the outcome. Copies change hands here and nowhere else. It carries bytes and slots, and looks at neither; it must not know devices,
+//! queues or schemes.
 //!
 //! What the operation at the head does in each stage ([`Stage`]), by what happens ([`Input`]); anything else is a mistake
 //! of the engine, and a panic:
@@ -15,7 +16,8 @@
 //! | `WriteReadSsd` | `Written` | the copy is there, or its place is given up |
 //! | `WriteBacking` | `Written` | failed: so does the write. With a lost copy in place: `WriteBack`, until the disk has it durably. Else answered, and a write-through goes on to the SSD |
 //! | `WriteBacking` | `DiskFirst` | answered; the SSD is still at the same write: `WriteAgain` |
-//! | `WriteBacking`, `WriteAgain` | `SsdFirst`, `BothTook`, `BothFailed` | over, answered as far as it was not |
+//! | `WriteBacking` | `SsdFirst`, `BothFailed` | over, and answered |
+//! | `WriteAgain` | `BothTook` | over |
 //! | `WriteBack` | `OnDisk` | the copy goes, or is clean: `Gate(WrittenBack)`. `NotWrittenBack`: over, the copy stays |
 //! | `Gate(OwnRecord)` | `Durable` | the write-back begins |
 //! | `Gate(DiskWrite)` | `Durable` | `WriteBacking` |
