@@ -46,6 +46,8 @@ struct Model {
     disk: Vec<Value>,
     /// What the frames hold that were ever filled, and whether they are still in use.
     frames: Vec<(Value, bool)>,
+    /// What the places of the read SSD hold that were ever written.
+    mirrors: Vec<Value>,
     /// The block put together, or read, for what is written next.
     bytes: Option<Value>,
     /// The write-back has reached the disk, which has yet to be flushed.
@@ -71,20 +73,34 @@ enum Event {
     Flush,
     SsdFails,
     Fence,
+    /// The trim that has hold of the block is over, and has failed.
+    Release,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
-    Read { fill_ssd: bool, fill_frame: bool },
-    WriteBack { partial: bool, frame: bool },
+    Read {
+        fill_ssd: bool,
+        fill_frame: bool,
+    },
+    WriteBack {
+        partial: bool,
+        frame: bool,
+    },
     WriteThrough,
-    WriteAround { partial: bool },
+    WriteAround {
+        partial: bool,
+    },
     EvictSsd,
     EvictDram,
     Clean,
+    /// A copy on the read SSD comes about, and goes.
+    Mirror,
+    EvictMirror,
+    Hold,
 }
 
-const ASKS: [Ask; 11] = [
+const ASKS: [Ask; 14] = [
     Ask::Read { fill_ssd: false, fill_frame: false },
     Ask::Read { fill_ssd: true, fill_frame: false },
     Ask::Read { fill_ssd: false, fill_frame: true },
@@ -96,6 +112,9 @@ const ASKS: [Ask; 11] = [
     Ask::EvictSsd,
     Ask::EvictDram,
     Ask::Clean,
+    Ask::Mirror,
+    Ask::EvictMirror,
+    Ask::Hold,
 ];
 
 impl Model {
@@ -110,6 +129,7 @@ impl Model {
             volatile: None,
             disk: vec![0],
             frames: Vec::new(),
+            mirrors: Vec::new(),
             bytes: None,
             written: false,
             well: true,
@@ -124,8 +144,16 @@ impl Model {
     /// What tells states apart that differ in what can still happen.
     fn key(&self) -> String {
         let Model { flight, writes, accesses, places, records, durable, volatile, disk, .. } = self;
-        let world =
-            (&self.frames, &self.bytes, self.written, self.well, self.fenced, self.floor, self.faults);
+        let world = (
+            &self.frames,
+            &self.mirrors,
+            &self.bytes,
+            self.written,
+            self.well,
+            self.fenced,
+            self.floor,
+            self.faults,
+        );
         format!("{flight:?}{writes:?}{accesses:?}{places:?}{records:?}{durable}{volatile:?}{disk:?}{world:?}")
     }
 
@@ -155,6 +183,7 @@ impl Model {
 
     fn submit(&mut self, ask: Ask) -> bool {
         let has_slot = self.flight.slot(Level::Ssd).is_some();
+        let has_mirror = self.flight.slot(Level::ReadSsd).is_some();
         let submitted = self.writes.len() as Value;
         let part = Part { request: 0, buf_at: 0, start: 0, len: 0 };
         let from = CopyAt::Ssd;
@@ -192,6 +221,18 @@ impl Model {
                 (BlockOp::Evict(Level::Dram), None, Some(false))
             }
             Ask::Clean if has_slot => (BlockOp::Clean { asked: true }, None, None),
+            Ask::Mirror if !has_mirror => {
+                self.flight.slots[Level::ReadSsd.index()] = Some(1);
+                (BlockOp::Copy { to: Level::ReadSsd, from }, None, None)
+            }
+            Ask::EvictMirror if has_mirror => {
+                self.flight.slots[Level::ReadSsd.index()] = None;
+                (BlockOp::Evict(Level::ReadSsd), None, None)
+            }
+            Ask::Hold => {
+                self.flight.slots[Level::ReadSsd.index()] = None;
+                (BlockOp::Hold, Some(false), Some(false))
+            }
             _ => return false,
         };
         for (level, slot) in [(Level::Ssd, ssd_slot), (Level::Dram, dram_slot)] {
@@ -220,7 +261,7 @@ impl Model {
             CopyAt::Dram => self.frame().expect("the frame holds something"),
             CopyAt::Ssd => self.places[self.flight.copy.place().unwrap() as usize].value,
             CopyAt::Backing => *self.disk.last().unwrap(),
-            CopyAt::ReadSsd => unreachable!("there is none"),
+            CopyAt::ReadSsd => self.mirrors[self.flight.mirror.expect("it is there") as usize],
         }
     }
 
@@ -266,7 +307,7 @@ impl Model {
                 self.volatile = None;
                 self.record(None);
             }
-            self.lost |= matches!(damage, Damage::Lost(_));
+            self.lost |= matches!(damage, Damage::Lost(_) | Damage::Mirror { last: true });
         }
         let submitted = self.accesses.first().map(|access| access.0);
         if next.deliver {
@@ -339,7 +380,17 @@ impl Model {
                 self.record(stays.then_some((place, false)));
                 None
             }
-            Act::AwaitTurn | Act::AwaitPlace(_) | Act::WriteReadSsd | Act::Hold => unreachable!("{act:?}"),
+            Act::AwaitTurn => Some(Input::Proceed),
+            Act::AwaitPlace(_) => {
+                self.bytes = self.bytes.or(self.frame());
+                Some(Input::Proceed)
+            }
+            Act::WriteReadSsd => {
+                self.mirrors.push(self.bytes.expect("what is copied is there"));
+                self.flight.next_place = Some((self.mirrors.len() as Place - 1, 0));
+                None
+            }
+            Act::Hold => None,
         }
     }
 
@@ -367,6 +418,12 @@ impl Model {
         {
             self.free(frame);
         }
+        let has_mirror_slot = self.flight.slot(Level::ReadSsd).is_some();
+        if self.flight.mirror.is_none() {
+            self.flight.slots[Level::ReadSsd.index()] = None;
+        } else if !has_mirror_slot && !stands_in {
+            self.flight.mirror = None;
+        }
         self.flight.backing_failed = false;
         assert_eq!(self.flight.next_frame, None, "{self:#?}");
         let in_use = self.frames.iter().filter(|(_, in_use)| *in_use).count();
@@ -385,7 +442,9 @@ impl Model {
                 self.bytes = intact.then(|| self.copy_value(copy));
                 self.happen(Input::Read { intact });
             }
-            Stage::WriteSsd => self.happen(Input::Written(if ok { Ok(()) } else { Err(GuestError::Io) })),
+            Stage::WriteSsd | Stage::WriteReadSsd => {
+                self.happen(Input::Written(if ok { Ok(()) } else { Err(GuestError::Io) }));
+            }
             Stage::WriteBacking => {
                 if wrote {
                     self.disk.push(write.unwrap());
@@ -451,7 +510,11 @@ impl Model {
                 self.fenced = true;
                 true
             }
-            Event::SsdFails | Event::Fence => false,
+            Event::Release if self.flight.stage == Stage::Held => {
+                self.happen(Input::Released);
+                true
+            }
+            Event::SsdFails | Event::Fence | Event::Release => false,
         };
         if happened && self.well && self.durable + 1 == self.records.len() && self.disk.len() == 1 {
             let done = self.writes.iter().rposition(|&state| state == WriteState::Done);
@@ -523,7 +586,7 @@ impl Model {
     /// Lets everything that is under way come to an end, with devices that work, or only fail, from now on. It does come to an
     /// end, and what is there then can be read.
     fn check_end(mut self, ok: bool) {
-        let events = [Event::Device(ok), Event::Commit, Event::Fence, Event::Flush];
+        let events = [Event::Device(ok), Event::Commit, Event::Fence, Event::Flush, Event::Release];
         for _ in 0..100 {
             let step = |event| {
                 let mut next = self.clone();
@@ -560,6 +623,7 @@ fn explore(events: u32, most_ops: usize) -> usize {
                 Event::Flush,
                 Event::SsdFails,
                 Event::Fence,
+                Event::Release,
             ];
             for event in asks.chain(others) {
                 let mut next = model.clone();
@@ -578,7 +642,7 @@ fn explore(events: u32, most_ops: usize) -> usize {
 
 #[test]
 fn g1_g2_g3_g5_every_sequence_of_events_of_one_block() {
-    let states = explore(11, 4);
+    let states = explore(10, 4);
     println!("{states} states");
     assert!(states > 100_000, "{states}");
 }
