@@ -7,8 +7,8 @@ use lode_types::{BlockNo, Buf, Bytes, Level, MediaError};
 use crate::command::DeviceId;
 use crate::engine::Engine;
 use crate::flight::{
-    AccessKind, Act, BlockAccess, BlockOp, CopyAt, Facts, Fill, Flight, Gate, Input, Next, Part, Place, Put,
-    SsdCopy, Stage,
+    AccessKind, Act, BlockAccess, BlockOp, CopyAt, Damage, Facts, Fill, Flight, Gate, Input, Next, Part,
+    Place, Put, SsdCopy, Stage,
 };
 use crate::guest::GuestError;
 use crate::io::{Owner, Want};
@@ -63,8 +63,7 @@ impl Engine {
     fn carry_out(&mut self, block: BlockNo, next: Next, at_hand: &mut AtHand) -> Option<Input> {
         let part = self.flights.of(block).access().map(|access| access.part);
         if let Some(damage) = next.damage {
-            self.levels.note_damage(damage);
-            self.alarms.note_damage(damage);
+            self.note_damage(damage);
         }
         if let Some(put) = next.put {
             let version = self.put_on_ssd(block, put);
@@ -104,7 +103,7 @@ impl Engine {
             Act::Wait => {}
             Act::Proceed => return Some(Input::Proceed),
             Act::Queue => self.flights.make_runnable(block),
-            Act::Land => self.land(block),
+            Act::Leave => self.leave_flight(block),
             Act::Finish => self.finish(block),
             Act::Fetch(copy) => self.fetch(block, copy, Owner::Block(block)),
             Act::Merge => {
@@ -125,7 +124,7 @@ impl Engine {
             }
             Act::WriteBack => {
                 let is_held = self.is_destage_held(block);
-                debug_assert!(!is_held, "block {block} waits for an older write");
+                assert!(!is_held, "block {block} waits for an older write");
                 self.disk.destage.add(block);
             }
             Act::AwaitFlush => {
@@ -163,6 +162,12 @@ impl Engine {
         None
     }
 
+    /// A copy was found damaged: it is not used again, and an operator hears of it.
+    pub(crate) fn note_damage(&mut self, damage: Damage) {
+        self.levels.note_damage(damage);
+        self.alarms.note_damage(damage);
+    }
+
     /// Waits at a gate until `version` is durable.
     fn await_version(&mut self, block: BlockNo, version: u64) -> Option<Input> {
         if !self.health.is_well() {
@@ -198,7 +203,7 @@ impl Engine {
     }
 
     /// The block has no more operations: its copies go to its slots.
-    fn land(&mut self, block: BlockNo) {
+    fn leave_flight(&mut self, block: BlockNo) {
         let Some(mut flight) = self.flights.leave(block) else { return };
         // Before anything is decided that could free what must be kept.
         let keep_spares = flight.stands_in(&self.facts(block, &flight));

@@ -73,8 +73,7 @@ impl Engine {
             Some((block, Some(copy))) => {
                 let facts = self.facts(block, self.flights.of(block));
                 if let Some(damage) = self.flights.of_mut(block).damaged(copy, &facts) {
-                    self.levels.note_damage(damage);
-                    self.alarms.note_damage(damage);
+                    self.note_damage(damage);
                 }
                 self.read_for_write_back(part, block);
             }

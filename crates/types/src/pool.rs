@@ -147,37 +147,6 @@ impl Drop for Run {
 mod tests {
     use super::*;
 
-    /// Fills runs of all sizes with marks of their own, on several threads that pass them on, and finds every mark as it was.
-    #[test]
-    fn runs_never_overlap_on_whatever_thread_they_end() {
-        const RUNS: usize = 600;
-        let (send, receive) = std::sync::mpsc::channel::<(u8, Run)>();
-        let makers: Vec<_> = (1..=4u8)
-            .map(|name| {
-                let send = send.clone();
-                std::thread::spawn(move || {
-                    for i in 0..RUNS {
-                        let mut run = Run::new(1 + i * 997 % (300 << 10));
-                        assert_eq!(run.as_slice().as_ptr() as usize % PAGE_BYTES, 0);
-                        run.as_mut_slice().fill(name);
-                        send.send((name, run)).unwrap();
-                    }
-                })
-            })
-            .collect();
-        drop(send);
-        let mut held = std::collections::VecDeque::new();
-        for (name, run) in receive {
-            held.push_back((name, run));
-            if held.len() > 100 {
-                let (name, run) = held.pop_front().unwrap();
-                assert!(run.as_slice().iter().all(|byte| *byte == name));
-            }
-        }
-        assert!(held.iter().all(|(name, run)| run.as_slice().iter().all(|byte| byte == name)));
-        makers.into_iter().for_each(|maker| maker.join().unwrap());
-    }
-
     #[test]
     fn memory_is_used_again_as_it_was() {
         let mut run = Run::new(8192);

@@ -287,7 +287,7 @@ pub(crate) enum Act {
     /// The same, in its turn.
     Queue,
     /// The flight is over.
-    Land,
+    Leave,
     /// The operation at the head is over.
     Finish,
     /// This copy is read.

@@ -117,7 +117,7 @@ impl Flight {
             return Next::default();
         }
         match self.queue.front() {
-            None => Next::only(Act::Land),
+            None => Next::only(Act::Leave),
             Some(BlockOp::Access(access)) if access.is_write() => self.start_write(facts),
             Some(BlockOp::Access(_)) => self.start_read(),
             Some(BlockOp::Evict(Level::Ssd)) => self.start_evict(facts),

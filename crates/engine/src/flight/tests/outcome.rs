@@ -94,8 +94,8 @@ impl Model {
         match act {
             Act::Wait | Act::Fetch(_) | Act::WriteBacking | Act::WriteBack => None,
             Act::Proceed | Act::Queue => Some(Input::Proceed),
-            Act::Land => {
-                self.land();
+            Act::Leave => {
+                self.leave();
                 None
             }
             Act::Finish => {
@@ -153,7 +153,7 @@ impl Model {
     }
 
     /// As `Levels::settle` does it.
-    pub(super) fn land(&mut self) {
+    pub(super) fn leave(&mut self) {
         let facts = self.facts();
         let stands_in = self.flight.stands_in(&facts);
         let flight = &mut self.flight;
