@@ -15,6 +15,7 @@ mod attach;
 mod buffered;
 mod device;
 mod error;
+mod free;
 mod journal;
 mod places;
 mod read_ssd;

@@ -9,6 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use lode_format::{Buffered, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum};
 use lode_types::BlockNo;
 
+use crate::free::FreePlaces;
 use crate::record_buffer::RecordBuffer;
 
 /// A place on the SSD: an index into the volume's places there.
@@ -27,7 +28,7 @@ struct Held {
 pub struct Places {
     tag: VolumeTag,
     held: Vec<Held>,
-    free: VecDeque<Place>,
+    free: FreePlaces,
     reserved: u32,
     /// Places of superseded or written-back dirty copies, free when this version is durable.
     waiting: VecDeque<(u64, Place)>,
@@ -68,15 +69,17 @@ impl Places {
         extents: Vec<u32>,
         most: u64,
     ) -> Places {
-        let free = entries.iter().enumerate().filter(|(_, entry)| entry.state == EntryState::Free);
-        let held = entries.len() - free.clone().count();
-        let free = free.take((most as usize).saturating_sub(held));
+        let empty = entries.iter().enumerate().filter(|(_, entry)| entry.state == EntryState::Free);
+        let held = entries.len() - empty.clone().count();
+        let mut free = FreePlaces::none_of(entries.len());
+        let usable = empty.take((most as usize).saturating_sub(held));
+        usable.for_each(|(place, _)| free.insert(place as Place));
         let words =
             (entries.len() / slots_per_extent.max(1) as usize * pages_per_extent as usize).div_ceil(64);
         let dirty = entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u32;
         Places {
             tag,
-            free: free.map(|(place, _)| place as Place).collect(),
+            free,
             held: entries.into_iter().map(|entry| Held { entry, volatile: false }).collect(),
             reserved: 0,
             waiting: VecDeque::new(),
@@ -116,7 +119,7 @@ impl Places {
 
     /// Places that nobody uses or has reserved.
     pub fn available(&self) -> u32 {
-        (self.free.len() as u32).saturating_sub(self.reserved)
+        self.free.len().saturating_sub(self.reserved)
     }
 
     /// Places that become available when the journal is committed.
@@ -137,7 +140,7 @@ impl Places {
     /// A reserved place to write to.
     pub fn take_reserved(&mut self) -> Place {
         self.reserved -= 1;
-        self.free.pop_front().expect("a reserved place is always there")
+        self.free.take().expect("a reserved place is always there")
     }
 
     /// The place's medium failed: it is not used again once what it holds is given up.
@@ -292,10 +295,12 @@ impl Places {
         self.extents[ordinal as usize] * self.slots_per_extent + within
     }
 
+    /// The place is free, unless its medium failed, or the journal: then a restart may still find what the place held, dirty
+    /// even, and would miss its bytes.
     fn clear(&mut self, place: Place) {
         self.hold(place, Held { entry: Entry::default(), volatile: false });
-        if !self.quarantined.contains(&place) {
-            self.free.push_back(place);
+        if !self.quarantined.contains(&place) && !self.journal_failed {
+            self.free.insert(place);
         }
     }
 
@@ -372,13 +377,33 @@ impl Places {
 
     /// Bytes of memory that this takes.
     pub fn memory_bytes(&self) -> usize {
-        self.held.capacity() * size_of::<Held>() + self.free.capacity() * 4
+        self.held.capacity() * size_of::<Held>() + self.free.memory_bytes()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the SSD's journal calls dirty must stay what it was when no journal will say otherwise.
+    #[test]
+    fn after_the_journal_failed_no_place_is_used_again() {
+        let mut places = Places::new(VolumeTag(1), vec![Entry::default(); 4], 0, (4, 1), vec![5], 4);
+        places.reserve();
+        let dirty = places.take_reserved();
+        places.put(dirty, 7, 99, true, false, None);
+        places.durable(places.version());
+        places.reserve();
+        places.note_journal_failed();
+        places.clean_unrecorded(dirty);
+        places.give_up_clean(dirty);
+        assert_eq!(places.available(), 2);
+        // What was reserved before is still there.
+        assert_ne!(places.take_reserved(), dirty);
+        places.reserve();
+        places.reserve();
+        assert!(places.take_reserved() != dirty && places.take_reserved() != dirty);
+    }
 
     /// A clean place is given up and overwritten at once, so that it must not be clean before the journal says so.
     #[test]
