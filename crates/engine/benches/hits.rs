@@ -48,8 +48,14 @@ impl Bench {
         let mut ssd = Memory(vec![0; SSD_BYTES]);
         Store::format(&mut ssd, lode_format::CacheId([1; 16]), config.block, None).expect("it fits");
         let (backing_bytes, places) = (BLOCKS * BLOCK, config.ssd_places());
-        let spec =
-            VolumeSpec { name: "vm".to_owned(), backing_bytes, places, read_only: false, distrusts: None };
+        let spec = VolumeSpec {
+            name: "vm".to_owned(),
+            backing_bytes,
+            places,
+            spare_places: 0,
+            read_only: false,
+            distrusts: None,
+        };
         let mut store = Store::open(&mut ssd).expect("it was formatted");
         let attached = store.attach(&mut ssd, &spec).expect("there is room");
         Bench { engine: Engine::new(config, &settings, Some(attached)), ssd }

@@ -22,6 +22,8 @@ impl EngineConfig {
     /// Least reserve: one piece of a request of every size fits with room to spare.
     const LEAST_RESERVE_BLOCKS: u32 = 512;
     const RESERVE_SHARE: u32 = 64;
+    /// Bytes that may be written to the SSD between two commits of the journal, where it has the space.
+    const SPARE_BYTES: u64 = 32 << 20;
     /// Most bytes of tables and histories for each block of the levels and reserves.
     const MOST_TABLE_BYTES: u64 = 320;
     /// Bytes of tables whatever the levels are.
@@ -39,7 +41,8 @@ impl EngineConfig {
     /// Most memory that the engine takes: frames, and tables and histories when the levels are full. Buffers of
     /// requests in flight come on top.
     pub fn most_memory_bytes(&self) -> u64 {
-        let all: u64 = Level::ALL.into_iter().map(|level| self.places(level)).sum();
+        let levels: u64 = Level::ALL.into_iter().map(|level| self.places(level)).sum();
+        let all = levels + self.spare_ssd_places();
         let frames_bytes = self.places(Level::Dram) * self.block.bytes();
         frames_bytes + all * Self::MOST_TABLE_BYTES + Self::LEAST_TABLE_BYTES
     }
@@ -52,6 +55,15 @@ impl EngineConfig {
     /// Places on the SSD that the volume needs.
     pub fn ssd_places(&self) -> u64 {
         self.places(Level::Ssd)
+    }
+
+    /// Places on the SSD that are of use beyond those needed. What a write replaces becomes free when the journal says so
+    /// durably: with a small reserve large writes would wait for one flush after the other.
+    pub fn spare_ssd_places(&self) -> u64 {
+        match self.quota.ssd_blocks {
+            0 => 0,
+            _ => (Self::SPARE_BYTES / self.block.bytes()).saturating_sub(self.reserve.ssd_blocks.into()),
+        }
     }
 
     /// Bytes on the read SSD that the volume needs.

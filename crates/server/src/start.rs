@@ -69,6 +69,7 @@ impl Plan<'_> {
             name: self.vm.name.clone(),
             backing_bytes: self.config.volume_bytes,
             places: self.config.ssd_places(),
+            spare_places: self.config.spare_ssd_places(),
             read_only: self.vm.read_only,
             distrusts: self.distrusts,
         }
@@ -124,9 +125,12 @@ impl<'c> Start<'c> {
         let ssd_disks = ssd.as_ref().and_then(|ssd| ssd.file.path()).map(|path| disks_of(&mut disks, path));
         let ssd_disks = ssd_disks.transpose()?;
         let mut ssd = ssd.map(FoundSsd::open).transpose()?;
-        let specs: Vec<_> = plans.iter().map(Plan::spec).collect();
+        let mut specs: Vec<_> = plans.iter().map(Plan::spec).collect();
         let order = match &ssd {
-            Some(ssd) => ssd.store.view().attach_order(&specs),
+            Some(ssd) => {
+                ssd.store.view().grant_spares(&mut specs);
+                ssd.store.view().attach_order(&specs)
+            }
             None => (0..plans.len()).collect(),
         };
         let mut plans: Vec<_> = plans.into_iter().map(Some).collect();

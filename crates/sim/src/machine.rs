@@ -28,6 +28,7 @@ impl Machine {
             name: self.name.clone(),
             backing_bytes: self.config.volume_bytes,
             places: self.config.ssd_places(),
+            spare_places: 0,
             read_only: false,
             distrusts: None,
         }

@@ -11,6 +11,9 @@ use crate::machine::Machine;
 use crate::run::{Crash, Plan, RunCounts, repeat};
 use crate::world::World;
 
+/// Bound of the spare places that a volume asks for at a start.
+const MOST_SPARE_PLACES: u64 = 500;
+
 /// The host's SSD and its volumes.
 struct Host<'p> {
     plans: &'p [Plan],
@@ -155,14 +158,17 @@ impl Host<'_> {
     /// Opens the SSD once and attaches all volumes, those first that give space back.
     fn start(&mut self, round: u32) -> Result<(), StoreError> {
         let machines: Vec<_> = self.plans.iter().map(|plan| plan.machine(round)).collect();
-        let specs: Vec<VolumeSpec> = machines.iter().map(Machine::spec).collect();
+        let mut specs: Vec<VolumeSpec> = machines.iter().map(Machine::spec).collect();
         let mut view = self.ssd.view()?;
         for (volume, machine) in self.volumes.iter().zip(&machines) {
             volume.world.offer_records(&mut view, &machine.name);
         }
         let mut store = Store::begin(&mut self.ssd, view)?;
+        specs.iter_mut().for_each(|spec| spec.spare_places = self.rng.below(MOST_SPARE_PLACES));
+        store.view().grant_spares(&mut specs);
         for at in store.view().attach_order(&specs) {
-            self.volumes[at].world.restart_on(machines[at].clone(), &mut store, &mut self.ssd)?;
+            let (machine, places) = (machines[at].clone(), specs[at].places);
+            self.volumes[at].world.restart_on(machine, places, &mut store, &mut self.ssd)?;
         }
         self.ssd.shared = SharedDevice::default();
         if let Some(backing) = &mut self.backing {

@@ -364,15 +364,16 @@ impl World {
         Ok(())
     }
 
-    /// As [`World::restart`], on an SSD that others share and that was opened for all of them.
+    /// As [`World::restart`], with so many places on an SSD that others share and that was opened for all of them.
     pub fn restart_on(
         &mut self,
         machine: Machine,
+        places: u64,
         store: &mut Store,
         ssd: &mut SimDisk,
     ) -> Result<(), StoreError> {
         self.machine = machine;
-        let attached = store.attach(ssd, &self.spec())?;
+        let attached = store.attach(ssd, &VolumeSpec { places, ..self.spec() })?;
         self.begin_run(Some(attached));
         Ok(())
     }

@@ -24,6 +24,7 @@ fn spec(name: &str, places: u64) -> VolumeSpec {
         name: name.to_owned(),
         backing_bytes: VOLUME_BYTES - 1024,
         places,
+        spare_places: 0,
         read_only: false,
         distrusts: None,
     }
@@ -107,6 +108,38 @@ fn g6_a_check_finds_what_would_be_refused_and_writes_nothing() {
         assert_eq!(refusal(&mut world.ssd, &specs), expected, "{names:?}");
         assert_eq!(attach_all(&mut world.ssd, &specs), expected, "{names:?}");
     }
+}
+
+/// The SSD has four extents of about 250 places, three of them 'vm''s.
+#[test]
+fn spare_places_are_granted_from_what_no_volume_needs() {
+    let mut world = used(1);
+    let view = StoreView::read(&mut world.ssd).unwrap();
+    let in_extents = |extents: u64| {
+        let layout = view.superblock().layout().unwrap();
+        extents * u64::from(layout.extent.slots)
+    };
+    let granted = |wanted: &[(&str, u64, u64)]| {
+        let mut specs: Vec<_> = wanted
+            .iter()
+            .map(|&(name, places, spare_places)| VolumeSpec { spare_places, ..spec(name, places) })
+            .collect();
+        view.grant_spares(&mut specs);
+        assert!(specs.iter().all(|spec| spec.spare_places == 0));
+        let places: Vec<_> = specs.iter().map(|spec| spec.places).collect();
+        specs.retain(|spec| spec.places > 0);
+        assert_eq!(attach_all(&mut world.ssd.clone(), &specs), None, "{places:?}");
+        places
+    };
+    assert_eq!(granted(&[("vm", 600, 10)]), [610], "the last extent has more");
+    assert_eq!(granted(&[("vm", 600, 300)]), [900], "one is free");
+    assert_eq!(granted(&[("vm", 600, 9000)]), [in_extents(4)]);
+    // What others need comes first, in whatever order they are.
+    assert_eq!(granted(&[("vm", 600, 9000), ("other", 200, 0)]), [in_extents(3), 200]);
+    assert_eq!(granted(&[("other", 200, 9000), ("vm", 600, 9000)]), [in_extents(1), in_extents(3)]);
+    // What one gives back another has, and a volume without a share takes nothing.
+    assert_eq!(granted(&[("other", 200, 9000), ("vm", 100, 0)]), [in_extents(3), 100]);
+    assert_eq!(granted(&[("vm", 600, 9000), ("none", 0, 0)]), [in_extents(4), 0]);
 }
 
 #[test]

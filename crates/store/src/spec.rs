@@ -9,6 +9,9 @@ pub struct VolumeSpec {
     pub backing_bytes: u64,
     /// Places it needs: its share and what it takes to replace blocks safely.
     pub places: u64,
+    /// Places that it takes beside while no volume needs them, see [`StoreView::grant_spares`](crate::StoreView::grant_spares):
+    /// the more there are, the more can be written between two commits of the journal.
+    pub spare_places: u64,
     /// Nothing may be written to its backing disk, so that a volume with dirty blocks is refused.
     pub read_only: bool,
     /// What of the volume is dropped, because the SSD failed in an earlier run and its dirty blocks were written to the

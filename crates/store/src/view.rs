@@ -153,6 +153,22 @@ impl StoreView {
         Ok(())
     }
 
+    /// Gives volumes the spare places they ask for, as far as extents are left when all of them have the places they need:
+    /// `spare_places` of a spec become `places`. For volumes that [`StoreView::check`] did not refuse.
+    pub fn grant_spares(&self, specs: &mut [VolumeSpec]) {
+        // A volume without a share may be on no SSD.
+        let mut specs: Vec<_> = specs.iter_mut().filter(|spec| spec.places > 0).collect();
+        let have: u64 = specs.iter().map(|spec| self.directory_extents(&spec.name)).sum();
+        let need: u64 = specs.iter().map(|spec| self.wanted(spec)).sum();
+        let mut left = (u64::from(self.free_extents()) + have).saturating_sub(need);
+        for spec in &mut specs {
+            let (wanted, asked) = (self.wanted(spec), spec.places + std::mem::take(&mut spec.spare_places));
+            let more = (self.layout.extents_for(asked).saturating_sub(wanted)).min(left);
+            left -= more;
+            spec.places = asked.min(self.places(wanted + more));
+        }
+    }
+
     /// Extents that a volume should have.
     pub(crate) fn wanted(&self, spec: &VolumeSpec) -> u64 {
         self.layout.extents_for(spec.places.max(1))

@@ -17,8 +17,9 @@ use crate::places::{Place, Places};
 use crate::record_buffer::RecordBuffer;
 
 const PAGES_IN_FLIGHT: usize = 16;
-/// Records that are committed even though nobody waits for them.
-const MANY_RECORDS: usize = 1000;
+/// Records that are committed even though nobody waits for them: few enough that a volume's record buffer takes what comes
+/// while the flush is under way, see [`RecordStorage::USUAL_RECORDS`](crate::RecordStorage::USUAL_RECORDS).
+const MANY_RECORDS: usize = 2048;
 
 /// A checkpoint in progress.
 #[derive(Debug)]
