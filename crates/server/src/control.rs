@@ -243,6 +243,7 @@ impl Control {
             name: self.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: self.start.elapsed().as_secs(),
+            pool_bytes: lode_types::pool_bytes(),
             last_end: self.last_end,
             cache: self.cache.clone(),
             read_ssd: self.read_ssd.clone(),

@@ -13,6 +13,8 @@ pub(crate) struct Status {
     pub name: String,
     pub version: &'static str,
     pub uptime_s: u64,
+    /// See [`lode_types::pool_bytes`].
+    pub pool_bytes: usize,
     /// How the run before this one ended.
     pub last_end: LastEnd,
     pub cache: Option<CacheView>,

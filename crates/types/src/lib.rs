@@ -22,6 +22,7 @@ pub use buf::{Buf, Bufs, ByteList, PAGE_BYTES};
 pub use bytes::Bytes;
 pub use command::{CommandKind, MediaError};
 pub use origin::{Origin, OriginFields};
+pub use pool::pool_bytes;
 pub use request::{RequestOp, TraceRequest};
 pub use rng::{Rng, mix};
 pub use size::{SizeError, parse_size, show_size};

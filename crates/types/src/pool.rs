@@ -7,6 +7,7 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::PAGE_BYTES;
@@ -39,6 +40,9 @@ struct Lists([Vec<Free>; CLASSES]);
 
 static SHARED: Mutex<Lists> = Mutex::new(Lists([const { Vec::new() }; CLASSES]));
 
+/// Bytes in chunks.
+static TAKEN_BYTES: AtomicUsize = AtomicUsize::new(0);
+
 thread_local! {
     static LOCAL: RefCell<Lists> = RefCell::default();
 }
@@ -46,6 +50,11 @@ thread_local! {
 /// Nothing panics while it is held, so that a poisoned lock is still good.
 fn shared() -> MutexGuard<'static, Lists> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memory that the process has taken from the system for buffers and frames of up to 256 KiB, used or not.
+pub fn pool_bytes() -> usize {
+    TAKEN_BYTES.load(Ordering::Relaxed)
 }
 
 /// The class of runs with room for so many bytes, if there is one.
@@ -76,6 +85,7 @@ impl Lists {
         self.0[class].extend(shared.drain(kept..));
         if self.0[class].is_empty() {
             let chunk = allocate(CHUNK_BYTES);
+            TAKEN_BYTES.fetch_add(CHUNK_BYTES, Ordering::Relaxed);
             // SAFETY: each offset is inside the chunk, which is never given back.
             let run = |i| Free(unsafe { chunk.add(i * (PAGE_BYTES << class)) });
             self.0[class].extend((0..Self::batch(class)).rev().map(run));
@@ -164,7 +174,9 @@ mod tests {
         let used: std::collections::HashSet<_> =
             runs.iter().map(|run| run.as_slice().as_ptr() as usize).collect();
         assert_eq!(used.len(), runs.len());
+        let runs_bytes = runs.len() * PAGE_BYTES;
         drop(runs);
+        assert!(pool_bytes() >= runs_bytes);
         assert!(LOCAL.with(|local| local.borrow().0[0].len()) <= 2 * Lists::batch(0));
     }
 }

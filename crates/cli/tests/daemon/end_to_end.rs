@@ -94,6 +94,7 @@ fn status_tells_what_happened() {
     let status = daemon.status();
     let vm = &status["vms"][0];
     assert_eq!(status["cache"]["epoch"], 1);
+    assert!(status["pool_bytes"].as_u64().unwrap() >= 8192);
     assert_eq!((&vm["name"], &status["vms"][1]["name"]), (&"vm1".into(), &"vm2".into()));
     assert_eq!(vm["connections"], 1);
     let counters = &vm["counters"];
