@@ -93,8 +93,8 @@ impl Engine {
     /// Gives the scheme what was found on the SSD, least recent first. What it has no room for is given
     /// up, a dirty block by way of the backing disk.
     fn take_over(&mut self, recovered: Vec<(u32, Entry)>) {
-        let room = self.config.quota.ssd_blocks as usize;
-        let excess = recovered.len().saturating_sub(room);
+        let capacity = self.config.quota.ssd_blocks as usize;
+        let excess = recovered.len().saturating_sub(capacity);
         for (i, (place, entry)) in recovered.into_iter().enumerate() {
             let dirty = entry.state == EntryState::Dirty;
             let slot = if i < excess { None } else { self.front.scheme.restore(entry.block, dirty) };

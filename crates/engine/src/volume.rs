@@ -327,8 +327,8 @@ impl Engine {
         let read_ssd = &self.levels.read_ssd;
         let is_worn = || read_ssd.quarantined() > self.config.reserve.of(level) / 2;
         let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());
-        let has_no_room = self.front.is_starved() || !self.health.is_well();
-        self.places_for_copies(level) == 0 && (are_gone || has_no_room)
+        let is_full = self.front.is_starved() || !self.health.is_well();
+        self.places_for_copies(level) == 0 && (are_gone || is_full)
     }
 }
 

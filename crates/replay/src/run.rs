@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use lode_hardware::{Host, Operations};
-use lode_policy::{AnyScheme, Mirrors, Quota, RequestSource, SchemeInfo, Settings, build, build_foreseeing};
+use lode_policy::{AnyScheme, Mirrors, Quota, RequestSource, SchemeInfo, Settings, build, build_with_future};
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, OriginFields, TraceRequest};
 
@@ -149,14 +149,14 @@ pub fn replay<S: RequestStream>(
     known_vms: Option<usize>,
     progress: &mut dyn FnMut(&S, usize),
 ) -> Result<Report, ReplayError> {
-    replay_foreseeing(source, options, known_vms, None, progress)
+    replay_with_future(source, options, known_vms, None, progress)
 }
 
 /// [`replay`] of a recording whose `future` is known, as far as the scheme needs it.
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_foreseeing<S: RequestStream>(
+pub fn replay_with_future<S: RequestStream>(
     mut source: S,
     options: &Options,
     known_vms: Option<usize>,
@@ -251,7 +251,7 @@ fn builder(options: &Options, future: Option<Future>) -> impl Fn(Quota) -> AnySc
             None => share,
         };
         match &future {
-            Some(future) => build_foreseeing(&settings, physical, share, &future.of_vm(vm)),
+            Some(future) => build_with_future(&settings, physical, share, &future.of_vm(vm)),
             None => build(&settings, physical, share),
         }
     }

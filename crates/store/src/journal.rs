@@ -180,8 +180,8 @@ impl Journal {
             if self.records.len() == RECORDS_PER_PAGE && !self.advance() {
                 break;
             }
-            let room = RECORDS_PER_PAGE - self.records.len();
-            let next = (taken + room).min(pending.len());
+            let left = RECORDS_PER_PAGE - self.records.len();
+            let next = (taken + left).min(pending.len());
             self.records.extend_from_slice(&pending[taken..next]);
             taken = next;
             if let Some(&last) = self.records.last().filter(|_| fill_up) {

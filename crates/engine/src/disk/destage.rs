@@ -1,4 +1,4 @@
-//! Write-back of dirty blocks: neighbours together, in ascending order like a lift, a few at a time; and which of them a flush
+//! Write-back of dirty blocks: neighbours together, in ascending order (an elevator), a few at a time; and which of them a flush
 //! of the backing disk has yet to cover. It must not know where bytes come from or go.
 
 use std::collections::BTreeSet;

@@ -115,7 +115,7 @@ impl Admission {
 
     /// The cache has no room for a write that was to be issued again: it is left to the disk.
     pub fn on_no_space(&mut self, write: WriteId) {
-        self.in_flight.no_room(write);
+        self.in_flight.no_space(write);
     }
 
     /// A device completed a write, or failed to. After the last completion of a write its number may be used again.

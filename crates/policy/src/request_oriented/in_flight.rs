@@ -90,7 +90,7 @@ impl InFlight {
     }
 
     /// The cache did not take what was issued again.
-    pub fn no_room(&mut self, write: WriteId) {
+    pub fn no_space(&mut self, write: WriteId) {
         if let Some(place) = self.place(write)
             && self.entries[place].state == State::Both
         {

@@ -127,9 +127,9 @@ impl Sorter {
             }
             let mut rest = &batch[..];
             while !rest.is_empty() {
-                let room = (self.limits.run_requests - self.buffer.len()).min(rest.len());
-                self.buffer.extend_from_slice(&rest[..room]);
-                rest = &rest[room..];
+                let remaining = (self.limits.run_requests - self.buffer.len()).min(rest.len());
+                self.buffer.extend_from_slice(&rest[..remaining]);
+                rest = &rest[remaining..];
                 if self.buffer.len() == self.limits.run_requests {
                     self.spill()?;
                 }
