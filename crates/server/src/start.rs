@@ -121,7 +121,7 @@ impl<'c> Start<'c> {
         let Start { plans, ssd, read_ssd } = self;
         let last_end = ssd.as_ref().map_or(LastEnd::None, |ssd| ssd.last_end);
         let mut disks = Disks::default();
-        let ssd_disks = ssd.as_ref().and_then(|ssd| ssd.file.path()).map(|path| disks_of(&mut disks, path));
+        let ssd_disks = ssd.as_ref().map(|ssd| disks_of(&mut disks, ssd.file.path()));
         let ssd_disks = ssd_disks.transpose()?;
         let mut ssd = ssd.map(FoundSsd::open).transpose()?;
         let specs: Vec<_> = plans.iter().map(Plan::spec).collect();
