@@ -20,7 +20,7 @@ import numpy
 import zstandard
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-# The folder of real traces, found as crates/testdata finds it.
+# The folder of real traces, found as tests/testdata finds it.
 TRACES = Path(os.environ.get("LODE_TRACES", ROOT.parent / "shared" / "traces"))
 WRITE = 1 << 31
 BLOCK_MASK = WRITE - 1

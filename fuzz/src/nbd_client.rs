@@ -4,9 +4,9 @@
 
 use std::collections::HashMap;
 
-use lode_nbd::{
-    ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, Command, CommandFlags, Error,
-    ExportInfo, MAX_LISTED_EXPORTS, MAX_PAYLOAD_BYTES, RemoteExport, Request,
+use lode_nbd::{Command, CommandFlags, ExportInfo, MAX_PAYLOAD_BYTES, Request};
+use lode_nbd_client::{
+    ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, Error, MAX_LISTED_EXPORTS, RemoteExport,
 };
 
 const SIZE_BYTES: u64 = 1 << 20;

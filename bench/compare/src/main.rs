@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use lode_hardware::ServiceTimes;
-use lode_policy::{AnyScheme, Foresight, ForesightBuilder, Quota, Scheme, SchemeInfo, build_foreseeing};
+use lode_policy::{AnyScheme, NextUses, NextUsesBuilder, Quota, Scheme, SchemeInfo, build_with_future};
 use lode_replay::Driver;
 use lode_reuse::{Distances, Metric};
 use lode_trace::{ReadOptions, create_compact, open_trace};
@@ -72,8 +72,8 @@ fn replay(path: &str, ops: &str, scheme: &str, (dram, ssd): (&str, &str), pairs:
     info.check_levels(physical)?;
     let for_build = settings.clone();
     // Known before the clock starts, as the peer's files tell it, too.
-    let future = if info.needs_future { future_of(path)? } else { Foresight::default() };
-    let make = move |share| build_foreseeing(&for_build, physical, share, &future);
+    let future = if info.needs_future { future_of(path)? } else { NextUses::default() };
+    let make = move |share| build_with_future(&for_build, physical, share, &future);
     let mut driver: Driver<AnyScheme> =
         Driver::new(&settings, physical, BlockSize::KIB_4, ServiceTimes::default(), 1, make);
     let mut words = Words::open(path)?;
@@ -98,9 +98,9 @@ fn replay(path: &str, ops: &str, scheme: &str, (dram, ssd): (&str, &str), pairs:
 }
 
 /// What comes next, for each request.
-fn future_of(path: &str) -> Result<Foresight, Box<dyn Error>> {
+fn future_of(path: &str) -> Result<NextUses, Box<dyn Error>> {
     let mut words = Words::open(path)?;
-    let mut builder = ForesightBuilder::new();
+    let mut builder = NextUsesBuilder::new();
     while let Some(batch) = words.next()? {
         for word in batch {
             builder.access(trace::block(word))?;

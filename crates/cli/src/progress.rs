@@ -120,7 +120,7 @@ impl Meter {
                 self.bar.set_style(style(COUNTING));
                 self.bar.set_position(requests);
             }
-            CompareProgress::Foreseeing { traces_bytes, future_bytes } => {
+            CompareProgress::ReadingFuture { traces_bytes, future_bytes } => {
                 self.bar.suspend(|| output::note(&future_text(traces_bytes, future_bytes)));
             }
             CompareProgress::Replaying { requests, of_requests: 0, .. } => {

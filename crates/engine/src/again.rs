@@ -1,12 +1,12 @@
 //! Writes that are issued again, for blocks in flight: see [`crate::reissue`].
 
-use lode_policy::request_oriented::{Completion, Device, WriteId};
+use lode_policy::request_oriented::{CompletionVerdict, Device, WriteId};
 use lode_policy::{Effect, Scheme};
 use lode_types::{Access, BlockNo, Buf, Direction, MediaError, blocks_of};
 
 use crate::carry::AtHand;
 use crate::engine::Engine;
-use crate::flight::{BlockOp, Flight, Input, Part, SsdCopy, Stage};
+use crate::flight::{BlockOp, Flight, Input, RequestSlice, SsdCopy, Stage};
 use crate::guest::GuestError;
 use crate::io::Owner;
 
@@ -18,9 +18,9 @@ impl Engine {
     }
 
     /// A guest's write begins its way to the backing disk, and may be issued again from now on.
-    pub(crate) fn list_for_reissue(&mut self, block: BlockNo, part: &Part) {
-        let partial = (part.len as usize) < self.block_len(block);
-        let origin = self.origin_of(part.request);
+    pub(crate) fn list_for_reissue(&mut self, block: BlockNo, slice: &RequestSlice) {
+        let partial = (slice.len as usize) < self.block_len(block);
+        let origin = self.origin_of(slice.request);
         let Some(reissues) = &mut self.reissues else { return };
         let access = Access { block, op: Direction::Write, partial, origin };
         let write = reissues.list(&mut self.front.scheme, &access);
@@ -61,12 +61,12 @@ impl Engine {
         for &id in writes {
             let Some(reissues) = &self.reissues else { return };
             let block = reissues.block(id);
-            let part = self.to_be_issued_again(block, places_needed).filter(|_| self.take_in(block));
+            let slice = self.to_be_issued_again(block, places_needed).filter(|_| self.take_in(block));
             let Some(reissues) = &mut self.reissues else { return };
-            match part {
-                Some(part) => {
+            match slice {
+                Some(slice) => {
                     reissues.issued();
-                    self.write_again(block, &part);
+                    self.write_again(block, &slice);
                 }
                 None => reissues.refuse(&mut self.front.scheme, id),
             }
@@ -74,15 +74,15 @@ impl Engine {
     }
 
     /// The write at the head of the block's queue, if it can be issued again.
-    fn to_be_issued_again(&self, block: BlockNo, places_needed: u32) -> Option<Part> {
+    fn to_be_issued_again(&self, block: BlockNo, places_needed: u32) -> Option<RequestSlice> {
         let flight = self.flights.get(block)?;
-        let part = flight.access()?.part;
-        let is_whole = part.len as usize >= self.block_len(block);
+        let slice = flight.access()?.slice;
+        let is_whole = slice.len as usize >= self.block_len(block);
         let is_read = |op: &BlockOp| matches!(op, BlockOp::Access(access) if !access.is_write());
         let is_newest = flight.queue.iter().skip(1).all(is_read);
         let is_alone = flight.copy == SsdCopy::None;
-        let has_room = self.levels.available_places() > places_needed;
-        (is_whole && is_newest && is_alone && has_room && self.health.is_well()).then_some(part)
+        let has_place = self.levels.available_places() > places_needed;
+        (is_whole && is_newest && is_alone && has_place && self.health.is_well()).then_some(slice)
     }
 
     /// Asks the scheme to cache the block, and carries out what follows. False: it has no room.
@@ -105,8 +105,8 @@ impl Engine {
         is_taken
     }
 
-    fn write_again(&mut self, block: BlockNo, part: &Part) {
-        let data = self.requests.whole_block(part, self.config.block.bytes() as usize, None);
+    fn write_again(&mut self, block: BlockNo, slice: &RequestSlice) {
+        let data = self.requests.whole_block(slice, self.config.block.bytes() as usize, None);
         let places = self.levels.places();
         places.reserve();
         let place = places.take_reserved();
@@ -125,21 +125,21 @@ impl Engine {
         let completion = reissues.completed(&mut self.front.scheme, write.id, Device::Disk, result.is_ok());
         match completion {
             // The SSD has no part in it, or no more.
-            Completion::Acknowledge | Completion::Fail if write.copy.is_none() => {
+            CompletionVerdict::Acknowledge | CompletionVerdict::Fail if write.copy.is_none() => {
                 self.forget_disk_write(block);
                 self.block_command_ended(block, result, Buf::zeroed(0));
             }
             // Its guest was answered, and the SSD has the block. What waited for it goes on.
-            Completion::Discard => {
+            CompletionVerdict::Discard => {
                 self.disk.marks.wrote(block);
                 self.forget_disk_write(block);
                 self.advance(block, Input::LateArrived, AtHand::Nothing);
             }
-            Completion::Acknowledge => {
+            CompletionVerdict::Acknowledge => {
                 self.disk.marks.wrote(block);
                 self.advance(block, Input::DiskFirst, AtHand::Nothing);
             }
-            Completion::Wait | Completion::Fail => {
+            CompletionVerdict::Wait | CompletionVerdict::Fail => {
                 self.disk.marks.wrote(block);
                 let write = self.flights.of_mut(block).disk_write.as_mut().expect("the hooks know it");
                 write.error = result.err().map(GuestError::from);
@@ -155,7 +155,7 @@ impl Engine {
         let Some((place, crc)) = write.copy.take() else { return };
         // After a failure there must come nothing more that is newer than the backing disk.
         let ok = result.is_ok() && self.health.is_well();
-        let request = flight.access().expect("a write that was issued again is at the head").part.request;
+        let request = flight.access().expect("a write that was issued again is at the head").slice.request;
         let mut version = 0;
         if ok {
             let put = flight.put(place, crc, true);
@@ -165,13 +165,13 @@ impl Engine {
         }
         let reissues = self.reissues.as_mut().expect("it was listed");
         let input = match reissues.completed(&mut self.front.scheme, id, Device::Cache, ok) {
-            Completion::Wait => return,
-            Completion::Acknowledge => {
+            CompletionVerdict::Wait => return,
+            CompletionVerdict::Acknowledge => {
                 self.requests.keep_until(request, version);
                 Input::SsdFirst
             }
-            Completion::Discard => Input::BothTook,
-            Completion::Fail => Input::BothFailed(error.unwrap_or(GuestError::Io)),
+            CompletionVerdict::Discard => Input::BothTook,
+            CompletionVerdict::Fail => Input::BothFailed(error.unwrap_or(GuestError::Io)),
         };
         // Unless the disk still has it.
         if input != Input::SsdFirst || error.is_some() {

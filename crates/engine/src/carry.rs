@@ -7,8 +7,8 @@ use lode_types::{BlockNo, Buf, Bytes, Level, MediaError};
 use crate::command::DeviceId;
 use crate::engine::Engine;
 use crate::flight::{
-    AccessKind, Act, BlockAccess, BlockOp, CopyAt, Damage, Facts, Fill, Flight, Gate, Input, Next, Part,
-    Place, Put, SsdCopy, Stage,
+    AccessKind, Act, BlockAccess, BlockOp, CopyAt, Damage, Facts, Fill, Flight, Gate, Input, Next, Place,
+    Put, RequestSlice, SsdCopy, Stage,
 };
 use crate::guest::GuestError;
 use crate::io::{Owner, Want};
@@ -36,7 +36,7 @@ impl Engine {
         let store = self.levels.ssd.as_ref().map(|ssd| &ssd.store);
         let is_recorded =
             |place| store.is_some_and(|store| store.places().entry(place).version <= store.durable_version());
-        let is_whole = |part: &Part| part.len as usize >= self.block_len(block);
+        let is_whole = |slice: &RequestSlice| slice.len as usize >= self.block_len(block);
         Facts {
             is_well: self.health.is_well(),
             writes_back: self.health.writes_back(),
@@ -44,7 +44,7 @@ impl Engine {
             is_recorded: flight.copy.place().is_some_and(is_recorded),
             may_come_back: flight.stage == Stage::GivenUp
                 && store.is_some_and(|store| store.places().may_come_back(block)),
-            is_whole: flight.access().is_some_and(|access| is_whole(&access.part)),
+            is_whole: flight.access().is_some_and(|access| is_whole(&access.slice)),
             is_read_ssd_gone: self.levels.read_ssd.is_gone(),
         }
     }
@@ -61,14 +61,14 @@ impl Engine {
 
     /// Carries out what is next for a block. What happened thereby at once, if anything did.
     fn carry_out(&mut self, block: BlockNo, next: Next, at_hand: &mut AtHand) -> Option<Input> {
-        let part = self.flights.of(block).access().map(|access| access.part);
+        let slice = self.flights.of(block).access().map(|access| access.slice);
         if let Some(damage) = next.damage {
             self.note_damage(damage);
         }
         if let Some(put) = next.put {
             let version = self.put_on_ssd(block, put);
-            if let Some(part) = part.filter(|_| put.dirty) {
-                self.requests.keep_until(part.request, version);
+            if let Some(slice) = slice.filter(|_| put.dirty) {
+                self.requests.keep_until(slice.request, version);
             }
         }
         if let Some(place) = next.bad_place {
@@ -80,8 +80,8 @@ impl Engine {
         if next.deliver {
             let frame = self.flights.of(block).frame;
             let bytes = at_hand.shared().or_else(|| Some(self.levels.dram.bytes(frame?)));
-            let part = part.expect("a read is at the head");
-            self.requests.deliver(block, &part, bytes.expect("its bytes are there"));
+            let slice = slice.expect("a read is at the head");
+            self.requests.deliver(block, &slice, bytes.expect("its bytes are there"));
         }
         if let Some(frame) = next.free_frame {
             self.levels.dram.release(frame);
@@ -93,7 +93,7 @@ impl Engine {
             self.fill_frame(block, fill, at_hand);
         }
         if let Some(end) = next.end {
-            self.end_part(part.expect("an access is at the head").request, end);
+            self.end_part(slice.expect("an access is at the head").request, end);
         }
         self.act(block, next.act, at_hand)
     }
@@ -238,7 +238,7 @@ impl Engine {
         let bytes = match (fill, flight.access(), &flight.bytes) {
             // A frame does not keep the bytes of a longer request in memory.
             (Fill::WhenWritten, Some(access), Some(bytes)) => {
-                match self.requests.is_short(access.part.request, bytes.len()) {
+                match self.requests.is_short(access.slice.request, bytes.len()) {
                     true => bytes.clone(),
                     false => Buf::copy_of(bytes).freeze(),
                 }
@@ -264,14 +264,14 @@ impl Engine {
     /// Puts the whole block together from the guest's bytes and, where they are a part of it, the old ones.
     fn merge(&mut self, block: BlockNo, at_hand: &mut AtHand) {
         let flight = self.flights.of_mut(block);
-        let part = flight.access().expect("a write is at the head").part;
+        let slice = flight.access().expect("a write is at the head").slice;
         let whole = self.config.block.bytes() as usize;
         let old = match (std::mem::take(at_hand), flight.frame) {
-            _ if part.len as usize == whole => None,
+            _ if slice.len as usize == whole => None,
             (AtHand::Old(old), _) => Some(old),
             (_, frame) => frame.map(|frame| Buf::copy_of(self.levels.dram.bytes(frame))),
         };
-        flight.bytes = Some(self.requests.whole_block(&part, whole, old));
+        flight.bytes = Some(self.requests.whole_block(&slice, whole, old));
     }
 
     /// Writes a whole block to a place on the SSD: what was put together of it, or what was just read.
@@ -318,11 +318,11 @@ impl Engine {
     /// Writes a guest's bytes to the backing disk.
     fn write_backing(&mut self, block: BlockNo) {
         let access = *self.flights.of(block).access().expect("a write is at the head");
-        let data = self.requests.payload(&access.part);
+        let data = self.requests.payload(&access.slice);
         if access.kind == AccessKind::WriteAround {
-            self.list_for_reissue(block, &access.part);
+            self.list_for_reissue(block, &access.slice);
         }
-        let offset_bytes = self.config.block.start_of(block) + u64::from(access.part.start);
+        let offset_bytes = self.config.block.start_of(block) + u64::from(access.slice.start);
         let owner = Owner::DiskWrite(block);
         self.io.want(Want {
             device: DeviceId::Backing,

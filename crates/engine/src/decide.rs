@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use lode_policy::{CopySource, Effect, Scheme, Slot};
-use lode_types::{Access, BlockNo, BlockPart, Buf, ByteList, Bytes, Direction, Level, Origin, blocks_of};
+use lode_types::{Access, BlockNo, BlockRange, Buf, ByteList, Bytes, Direction, Level, Origin, blocks_of};
 
 use crate::engine::Engine;
-use crate::flight::{BlockAccess, BlockOp, Flight, Part, PartEnd, Reserved, Stage};
+use crate::flight::{BlockAccess, BlockOp, Flight, PartEnd, RequestSlice, Reserved, Stage};
 use crate::front::{Decided, Waiting};
 use crate::guest::{GuestError, GuestOp, Served};
 
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// Asks the scheme about one block and turns its answer into an operation.
-    fn decide_part(&mut self, request: usize, direction: Direction, part: &BlockPart, buf_at: u32) {
+    fn decide_part(&mut self, request: usize, direction: Direction, part: &BlockRange, buf_at: u32) {
         self.requests.add_part(request);
         let access = Access {
             block: part.block,
@@ -130,7 +130,7 @@ impl Engine {
             origin: self.origin_of(request),
         };
         let effects = self.front.decide(access);
-        let at = Part { request, buf_at, start: part.start, len: part.len };
+        let at = RequestSlice { request, buf_at, start: part.start, len: part.len };
         if !self.serve_at_once(part.block, at, &effects) {
             self.push_access(part.block, at, direction, &effects);
         }
@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// The short way for a read that DRAM holds: no operation, and the bytes of the frame as they are.
-    fn serve_at_once(&mut self, block: BlockNo, part: Part, effects: &[Effect]) -> bool {
+    fn serve_at_once(&mut self, block: BlockNo, slice: RequestSlice, effects: &[Effect]) -> bool {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
         // A cleaning changes no bytes and need not be waited for.
         let changes = |flight: &Flight| flight.queue.iter().any(|op| !matches!(op, BlockOp::Clean { .. }));
@@ -153,12 +153,12 @@ impl Engine {
         // A cleaning may have taken the frame along.
         let in_flight = || self.flights.get(block).and_then(|flight| flight.frame);
         let Some(frame) = self.levels.dram.peek(*slot).or_else(in_flight) else { return false };
-        self.requests.deliver(block, &part, self.levels.dram.bytes(frame));
-        self.end_part(part.request, AT_ONCE);
+        self.requests.deliver(block, &slice, self.levels.dram.bytes(frame));
+        self.end_part(slice.request, AT_ONCE);
         true
     }
 
-    fn push_access(&mut self, block: BlockNo, part: Part, direction: Direction, effects: &[Effect]) {
+    fn push_access(&mut self, block: BlockNo, slice: RequestSlice, direction: Direction, effects: &[Effect]) {
         let mut decided = Decided::default();
         for effect in effects {
             self.apply_to_slots(block, effect);
@@ -167,7 +167,7 @@ impl Engine {
         let wants = decided.wants();
         let reserved = self.levels.reserve(Reserved { place: wants.place && self.health.is_well(), ..wants });
         let kind = decided.kind(direction == Direction::Write);
-        self.push_op(block, BlockOp::Access(BlockAccess { part, kind, reserved }));
+        self.push_op(block, BlockOp::Access(BlockAccess { slice, kind, reserved }));
     }
 
     /// What one effect of an access means for the slots of its block, or for other blocks.

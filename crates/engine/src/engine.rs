@@ -93,8 +93,8 @@ impl Engine {
     /// Gives the scheme what was found on the SSD, least recent first. What it has no room for is given
     /// up, a dirty block by way of the backing disk.
     fn take_over(&mut self, recovered: Vec<(u32, Entry)>) {
-        let room = self.config.quota.ssd_blocks as usize;
-        let excess = recovered.len().saturating_sub(room);
+        let capacity = self.config.quota.ssd_blocks as usize;
+        let excess = recovered.len().saturating_sub(capacity);
         for (i, (place, entry)) in recovered.into_iter().enumerate() {
             let dirty = entry.state == EntryState::Dirty;
             let slot = if i < excess { None } else { self.front.scheme.restore(entry.block, dirty) };
@@ -123,29 +123,29 @@ impl Engine {
         if result.is_err() {
             self.alarms.note_error(command.device);
         }
-        let is_read = !command.is_write && command.parts.iter().any(|part| part.len > 0);
+        let is_read = !command.is_write && command.segments.iter().any(|segment| segment.len > 0);
         if result.is_ok() && is_read {
             // Less would be taken for zeroes.
-            let is_filled = bufs.iter().map(Buf::len).eq(command.parts.iter().map(|part| part.len));
+            let is_filled = bufs.iter().map(Buf::len).eq(command.segments.iter().map(|segment| segment.len));
             assert!(is_filled, "a read that ended well has filled all its buffers");
         }
         let mut bufs = bufs.into_iter();
-        for part in &command.parts {
+        for segment in &command.segments {
             let data = bufs.next().unwrap_or_else(|| Buf::zeroed(0));
             if result.is_ok() {
-                self.gauges.note(command.device, command.is_write, part);
+                self.gauges.note(command.device, command.is_write, segment);
             }
-            self.part_done(part.owner, result, data);
+            self.segment_done(segment.owner, result, data);
         }
         self.run();
     }
 
-    fn part_done(&mut self, owner: Owner, result: Result<(), MediaError>, data: Buf) {
+    fn segment_done(&mut self, owner: Owner, result: Result<(), MediaError>, data: Buf) {
         match owner {
             Owner::Block(block) => self.block_command_ended(block, result, data),
             Owner::DiskWrite(block) => self.disk_write_ended(block, result),
             Owner::Reissue(block) => self.reissue_ended(block, result),
-            Owner::Destage(part) => self.destage_command_ended(part, result, data),
+            Owner::Destage(at) => self.destage_command_ended(at, result, data),
             Owner::Range => self.range_command_ended(result),
             Owner::BackingFlush if result.is_ok() => self.backing_flushed(),
             Owner::BackingFlush => self.fail_backing(),

@@ -189,14 +189,14 @@ impl Front {
         if next.request.op.is_range() && has_range {
             return true;
         }
-        is_well && !self.starved && !self.has_room_for(next.blocks_needed(config), levels, config)
+        is_well && !self.starved && !self.has_space_for(next.blocks_needed(config), levels, config)
     }
 
-    fn has_room_for(&self, blocks: u32, levels: &Levels, config: &EngineConfig) -> bool {
-        blocks == 0 || levels.have_room_for(blocks, config, self.scheme.quota())
+    fn has_space_for(&self, blocks: u32, levels: &Levels, config: &EngineConfig) -> bool {
+        blocks == 0 || levels.have_space_for(blocks, config, self.scheme.quota())
     }
 
-    /// There is no room, and nothing makes any.
+    /// Nothing is free, and nothing can be freed.
     pub(crate) fn is_starved(&self) -> bool {
         self.starved
     }
@@ -214,7 +214,7 @@ impl Front {
         self.starved |= starving && self.starving;
         self.starving = starving;
         let largest = blocks_of(config.block, 0, MAX_PIECE_BYTES).len() as u32;
-        self.starved &= !self.has_room_for(largest, levels, config);
+        self.starved &= !self.has_space_for(largest, levels, config);
     }
 
     /// Asks the scheme about one access, and counts what it says.

@@ -2,7 +2,7 @@
 
 use crate::command::DeviceId;
 use crate::flight::Damage;
-use crate::io::{Owner, Part};
+use crate::io::{Owner, Segment};
 
 /// Things that should not happen, counted. Each is worth an operator's look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,10 +104,10 @@ impl Alarms {
 }
 
 impl Gauges {
-    /// A part of a command has ended well.
-    pub(crate) fn note(&mut self, device: DeviceId, is_write: bool, part: &Part) {
-        let bytes = part.len as u64;
-        match (device, is_write, part.owner) {
+    /// A segment of a command has ended well.
+    pub(crate) fn note(&mut self, device: DeviceId, is_write: bool, segment: &Segment) {
+        let bytes = segment.len as u64;
+        match (device, is_write, segment.owner) {
             (DeviceId::Backing, true, _) => self.backing_written_bytes += bytes,
             (DeviceId::Backing, false, _) => self.backing_read_bytes += bytes,
             (DeviceId::Ssd, true, Owner::Block(_) | Owner::Reissue(_)) => self.ssd_data_bytes += bytes,

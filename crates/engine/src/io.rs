@@ -1,12 +1,12 @@
 //! From what the parts of the engine want read and written to device commands: neighbours are merged,
-//! and a merged command that fails is tried again part by part, so that one bad sector fails one block.
+//! and a merged command that fails is tried again segment by segment, so that one bad sector fails one block.
 
 use lode_store::Metadata;
 use lode_types::{Buf, ByteList, Bytes};
 use slab::Slab;
 
 use crate::command::{Command, CommandKind, DeviceId, MediaError};
-use crate::disk::JobPart;
+use crate::disk::JobBlockId;
 
 /// Most bytes of a merged command.
 const MAX_COMMAND_BYTES: usize = 1 << 20;
@@ -21,7 +21,7 @@ pub(crate) enum Owner {
     /// The same write, issued again to the SSD.
     Reissue(u64),
     /// This block of a write-back job.
-    Destage(JobPart),
+    Destage(JobBlockId),
     /// A write or flush of the volume store.
     Metadata(Metadata),
     /// The flush of the backing disk in flight.
@@ -53,7 +53,7 @@ impl Want {
 
 /// One owner's share of a command in flight.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Segment {
     pub(crate) owner: Owner,
     pub(crate) len: usize,
 }
@@ -64,8 +64,8 @@ pub(crate) struct InFlight {
     pub(crate) device: DeviceId,
     offset_bytes: u64,
     pub(crate) is_write: bool,
-    pub(crate) parts: Vec<Part>,
-    /// The bytes of a merged write, part by part: it may have to be taken apart.
+    pub(crate) segments: Vec<Segment>,
+    /// The bytes of a merged write, segment by segment: it may have to be taken apart.
     data: ByteList,
 }
 
@@ -84,9 +84,9 @@ impl Io {
 
     /// A command that is no read or write. It is never merged.
     pub(crate) fn command(&mut self, device: DeviceId, kind: CommandKind, owner: Owner) {
-        let parts = vec![Part { owner, len: 0 }];
+        let segments = vec![Segment { owner, len: 0 }];
         let data = ByteList::new();
-        let id = self.in_flight.insert(InFlight { device, offset_bytes: 0, is_write: false, parts, data });
+        let id = self.in_flight.insert(InFlight { device, offset_bytes: 0, is_write: false, segments, data });
         self.ready.push_back(Command { id: id as u64, device, kind });
     }
 
@@ -131,32 +131,32 @@ impl Io {
     fn issue(&mut self, run: &mut Vec<Want>) {
         let Some(first) = run.first() else { return };
         let (device, offset_bytes, is_write) = (first.device, first.offset_bytes, first.data.is_some());
-        let parts: Vec<Part> = run.iter().map(|w| Part { owner: w.owner, len: w.len }).collect();
+        let segments: Vec<Segment> = run.iter().map(|w| Segment { owner: w.owner, len: w.len }).collect();
         let mut data = ByteList::new();
         let kind = if is_write {
             let all: ByteList = run.drain(..).filter_map(|want| want.data).collect();
-            if parts.len() > 1 {
+            if segments.len() > 1 {
                 data.clone_from(&all);
             }
             CommandKind::Write { offset_bytes, data: all }
         } else {
             run.clear();
-            let bufs = parts.iter().map(|part| Buf::for_overwrite(part.len)).collect();
+            let bufs = segments.iter().map(|segment| Buf::for_overwrite(segment.len)).collect();
             CommandKind::Read { offset_bytes, bufs }
         };
-        let id = self.in_flight.insert(InFlight { device, offset_bytes, is_write, parts, data }) as u64;
+        let id = self.in_flight.insert(InFlight { device, offset_bytes, is_write, segments, data }) as u64;
         self.ready.push_back(Command { id, device, kind });
     }
 
-    /// The end of a command: its parts, to be told. A merged command that failed comes back as commands
-    /// for its parts instead, and nobody is told yet. `None` also for an id that is not in flight.
+    /// The end of a command: its segments, to be told. A merged command that failed comes back as commands
+    /// for its segments instead, and nobody is told yet. `None` also for an id that is not in flight.
     pub(crate) fn finish(&mut self, id: u64, result: Result<(), MediaError>) -> Option<InFlight> {
         let command = self.in_flight.try_remove(usize::try_from(id).ok()?)?;
-        if result != Err(MediaError::Io) || command.parts.len() < 2 {
+        if result != Err(MediaError::Io) || command.segments.len() < 2 {
             return Some(command);
         }
         let mut offset_bytes = command.offset_bytes;
-        for (i, &Part { owner, len }) in command.parts.iter().enumerate() {
+        for (i, &Segment { owner, len }) in command.segments.iter().enumerate() {
             let data = command.is_write.then(|| command.data[i].clone());
             self.issue(&mut vec![Want { device: command.device, offset_bytes, len, data, owner }]);
             offset_bytes += len as u64;
@@ -184,13 +184,13 @@ mod tests {
         assert_eq!(bufs.iter().map(Buf::len).collect::<Vec<_>>(), [4096; 3]);
         assert!(matches!(io.next().unwrap().kind, CommandKind::Read { offset_bytes: 20480, .. }));
         assert!(io.finish(first.id, Err(MediaError::Io)).is_none());
-        let parts: Vec<u64> = std::iter::from_fn(|| io.next())
+        let segments: Vec<u64> = std::iter::from_fn(|| io.next())
             .map(|command| match command.kind {
                 CommandKind::Read { offset_bytes, .. } => offset_bytes,
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(parts, [0, 4096, 8192]);
+        assert_eq!(segments, [0, 4096, 8192]);
         assert!(io.finish(999, Ok(())).is_none());
     }
 

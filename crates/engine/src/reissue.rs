@@ -17,7 +17,7 @@
 //! This part knows which writes may be issued again, and asks the hooks; it must not know who waits and why, nor blocks in
 //! flight.
 
-use lode_policy::request_oriented::{Admission, Completion, Consequence, Device, Verdict, WriteId};
+use lode_policy::request_oriented::{Admission, CompletionVerdict, Consequence, Device, Verdict, WriteId};
 use lode_policy::schemes::request_oriented::WAITED_FOR;
 use lode_policy::{AnyScheme, Scheme};
 use lode_store::Place;
@@ -120,7 +120,7 @@ impl Reissues {
     /// The write cannot be issued again.
     pub(crate) fn refuse(&mut self, scheme: &mut AnyScheme, id: WriteId) {
         self.counts.refused += 1;
-        hooks(scheme).on_no_room(id);
+        hooks(scheme).on_no_space(id);
     }
 
     /// A device is through with a write: what that means for its guest.
@@ -130,9 +130,9 @@ impl Reissues {
         id: WriteId,
         device: Device,
         ok: bool,
-    ) -> Completion {
+    ) -> CompletionVerdict {
         let completion = hooks(scheme).on_complete(id, device, ok);
-        self.counts.discarded += u64::from(completion == Completion::Discard);
+        self.counts.discarded += u64::from(completion == CompletionVerdict::Discard);
         completion
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use lode_types::{BlockNo, Buf, ByteList, Bytes};
 use slab::Slab;
 
-use crate::flight::{Part, PartEnd};
+use crate::flight::{PartEnd, RequestSlice};
 use crate::guest::{Answer, GuestError, Served};
 
 /// How far things are durable.
@@ -74,11 +74,11 @@ impl Requests {
         self.pending[request].durable
     }
 
-    /// The bytes of a part of a write: where they are, if they are in one place there.
-    pub(crate) fn payload(&self, part: &Part) -> Bytes {
-        let (mut skip, mut missing) = (part.buf_at as usize, part.len as usize);
+    /// The bytes of a (slice) of a write: where they are, if they are in one place there.
+    pub(crate) fn payload(&self, slice: &RequestSlice) -> Bytes {
+        let (mut skip, mut missing) = (slice.buf_at as usize, slice.len as usize);
         let mut found = ByteList::new();
-        for bytes in &self.pending[part.request].data {
+        for bytes in &self.pending[slice.request].data {
             let range = skip.min(bytes.len())..(skip + missing).min(bytes.len());
             skip -= range.start;
             missing -= range.len();
@@ -92,25 +92,25 @@ impl Requests {
         if let [only] = &found[..] {
             return only.clone();
         }
-        let mut buf = Buf::for_overwrite(part.len as usize);
+        let mut buf = Buf::for_overwrite(slice.len as usize);
         let mut at = 0;
         for bytes in found {
             buf.as_mut_slice()[at..at + bytes.len()].copy_from_slice(&bytes);
             at += bytes.len();
         }
-        assert_eq!(at, part.len as usize, "a write has all its bytes");
+        assert_eq!(at, slice.len as usize, "a write has all its bytes");
         buf.freeze()
     }
 
-    /// The whole block as it is after a part of a write: `old`, where the part covers less, with the guest's bytes in it.
-    pub(crate) fn whole_block(&self, part: &Part, block_bytes: usize, old: Option<Buf>) -> Bytes {
-        let payload = self.payload(part);
+    /// The whole block as it is after a (slice) of a write: `old`, where the part covers less, with the guest's bytes in it.
+    pub(crate) fn whole_block(&self, slice: &RequestSlice, block_bytes: usize, old: Option<Buf>) -> Bytes {
+        let payload = self.payload(slice);
         if payload.len() == block_bytes {
             return payload;
         }
         // What the volume's last block lacks to a whole one is zero.
         let mut full = old.unwrap_or_else(|| Buf::zeroed(block_bytes));
-        full.as_mut_slice()[part.start as usize..][..payload.len()].copy_from_slice(&payload);
+        full.as_mut_slice()[slice.start as usize..][..payload.len()].copy_from_slice(&payload);
         full.freeze()
     }
 
@@ -119,11 +119,11 @@ impl Requests {
         self.pending[request].data.iter().all(|bytes| bytes.len() <= block_bytes)
     }
 
-    /// Gives a read its part of the block's bytes.
-    pub(crate) fn deliver(&mut self, block: BlockNo, part: &Part, bytes: &Bytes) {
-        let Pending { data, first_block, .. } = &mut self.pending[part.request];
+    /// Gives a read its (slice) of the block's bytes.
+    pub(crate) fn deliver(&mut self, block: BlockNo, slice: &RequestSlice, bytes: &Bytes) {
+        let Pending { data, first_block, .. } = &mut self.pending[slice.request];
         data[(block - *first_block) as usize] =
-            bytes.slice(part.start as usize..(part.start + part.len) as usize);
+            bytes.slice(slice.start as usize..(slice.start + slice.len) as usize);
     }
 
     /// The answer of the request waits until this version outlives the process.

@@ -14,7 +14,7 @@ use lode_types::{BlockNo, Buf, Bytes, Level, MediaError};
 
 use crate::carry::AtHand;
 use crate::command::{CommandKind, DeviceId};
-use crate::disk::{JobPart, RangeNext};
+use crate::disk::{JobBlockId, RangeNext};
 use crate::drain::{DrainNext, Target};
 use crate::engine::Engine;
 use crate::flight::{BlockOp, CopyAt, Flight, Input, PartEnd, Stage};
@@ -28,57 +28,62 @@ const LEFT_TO_GUESTS: u32 = 2;
 impl Engine {
     /// Starts write-backs while there are any and not too many are under way.
     pub(crate) fn drive_destage(&mut self) {
-        while let Some(parts) = self.disk.destage.begin_job() {
-            parts.into_iter().for_each(|(part, block)| self.read_for_write_back(part, block));
+        while let Some(blocks) = self.disk.destage.begin_job() {
+            blocks.into_iter().for_each(|(at, block)| self.read_for_write_back(at, block));
         }
     }
 
     /// Reads a block that is written back from the fastest of its copies. Without one the block is lost and has nothing to
     /// write.
-    fn read_for_write_back(&mut self, part: JobPart, block: BlockNo) {
+    fn read_for_write_back(&mut self, at: JobBlockId, block: BlockNo) {
         let len = self.block_len(block);
         let flight = self.flights.of(block);
         match (flight.source(CopyAt::Dram), flight.frame) {
             (Some(CopyAt::Dram), Some(frame)) => {
                 let data = self.levels.dram.bytes(frame).slice(..len);
-                self.was_read_for_write_back(part, Some(data));
+                self.was_read_for_write_back(at, Some(data));
             }
             (Some(copy @ (CopyAt::ReadSsd | CopyAt::Ssd)), _) => {
-                self.disk.destage.reads_from(part, copy);
-                self.fetch(block, copy, Owner::Destage(part));
+                self.disk.destage.reads_from(at, copy);
+                self.fetch(block, copy, Owner::Destage(at));
             }
             _ => {
-                self.was_read_for_write_back(part, None);
+                self.was_read_for_write_back(at, None);
                 self.advance(block, Input::NotWrittenBack { disk_failed: false }, AtHand::Nothing);
             }
         }
     }
 
-    fn was_read_for_write_back(&mut self, part: JobPart, data: Option<Bytes>) {
-        for (part, block, data) in self.disk.destage.was_read(part, data) {
+    fn was_read_for_write_back(&mut self, at: JobBlockId, data: Option<Bytes>) {
+        for (at, block, data) in self.disk.destage.was_read(at, data) {
             let (device, offset_bytes) = (DeviceId::Backing, self.config.block.start_of(block));
-            let owner = Owner::Destage(part);
+            let owner = Owner::Destage(at);
             self.io.want(Want { device, offset_bytes, len: data.len(), data: Some(data), owner });
         }
     }
 
     /// A read or write of a block that is written back has ended.
-    pub(crate) fn destage_command_ended(&mut self, part: JobPart, result: Result<(), MediaError>, data: Buf) {
-        match self.disk.destage.command_ended(part) {
+    pub(crate) fn destage_command_ended(
+        &mut self,
+        at: JobBlockId,
+        result: Result<(), MediaError>,
+        data: Buf,
+    ) {
+        match self.disk.destage.command_ended(at) {
             None => {}
             Some((block, Some(copy))) if self.is_intact(block, copy, result, data.as_slice()) => {
                 let data = data.freeze().slice(..self.block_len(block));
-                self.was_read_for_write_back(part, Some(data));
+                self.was_read_for_write_back(at, Some(data));
             }
             Some((block, Some(copy))) => {
                 let facts = self.facts(block, self.flights.of(block));
                 if let Some(damage) = self.flights.of_mut(block).damaged(copy, &facts) {
                     self.note_damage(damage);
                 }
-                self.read_for_write_back(part, block);
+                self.read_for_write_back(at, block);
             }
             Some((block, None)) => {
-                self.disk.destage.was_written(part);
+                self.disk.destage.was_written(at);
                 if result.is_ok() && self.health.writes_back() {
                     self.disk.written_back(block);
                 } else {
@@ -322,8 +327,8 @@ impl Engine {
         let read_ssd = &self.levels.read_ssd;
         let is_worn = || read_ssd.quarantined() > self.config.reserve.of(level) / 2;
         let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());
-        let has_no_room = self.front.is_starved() || !self.health.is_well();
-        self.places_for_copies(level) == 0 && (are_gone || has_no_room)
+        let is_full = self.front.is_starved() || !self.health.is_well();
+        self.places_for_copies(level) == 0 && (are_gone || is_full)
     }
 }
 

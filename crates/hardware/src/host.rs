@@ -48,7 +48,7 @@ pub struct Sheet<'a> {
 
 /// What a host was asked to do in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Run {
+pub struct HostLoad {
     /// Size of a block.
     pub block: BlockSize,
     /// Size of the DRAM level.
@@ -153,9 +153,9 @@ impl Host {
 
     /// Energy of a run, in joules, by TICA's Eq. 2, with backing disks: operations times latency times power, and the
     /// rest of the span times idle power. Devices are whole: a level uses as many as its size needs.
-    pub fn energy_j(&self, run: &Run) -> Energy {
-        let times = self.service_times(run.block);
-        let (span_s, operations) = (seconds(run.span_ns), &run.operations);
+    pub fn energy_j(&self, load: &HostLoad) -> Energy {
+        let times = self.service_times(load.block);
+        let (span_s, operations) = (seconds(load.span_ns), &load.operations);
         let spent = |count: u64, ns: u64| count as f64 * seconds(ns);
         let device = |power, read_s: f64, write_s: f64, devices: f64| {
             let idle_s = (devices * span_s - read_s - write_s).max(0.0);
@@ -166,29 +166,29 @@ impl Host {
             &self.dram.power_w,
             spent(operations.dram_reads, times.dram_ns),
             spent(operations.dram_writes, times.dram_ns),
-            devices(self.dram.device_gb, run.dram_bytes),
+            devices(self.dram.device_gb, load.dram_bytes),
         );
         let ssd = device(
             &self.ssd.power_w,
             spent(operations.ssd_reads, times.ssd_read_ns),
             spent(operations.ssd_writes, times.ssd_write_ns) * copies,
-            devices(self.ssd.device_gb, run.ssd_bytes) * copies,
+            devices(self.ssd.device_gb, load.ssd_bytes) * copies,
         );
         let read_ssd = device(
             &self.read_ssd().power_w,
             spent(operations.read_ssd_reads, times.read_ssd_read_ns),
             spent(operations.read_ssd_writes, times.read_ssd_write_ns),
-            devices(self.read_ssd().device_gb, run.read_ssd_bytes),
+            devices(self.read_ssd().device_gb, load.read_ssd_bytes),
         );
         let backing = self.backing.energy_j(self.backing_work_s(operations, &times), span_s);
         Energy::new(dram, ssd, read_ssd, backing)
     }
 
     /// How busy a run kept the devices; `None` in no time.
-    pub fn utilisation(&self, run: &Run) -> Option<Utilisation> {
-        (run.span_ns > 0).then_some(())?;
-        let times = self.service_times(run.block);
-        let (span_s, operations, block) = (seconds(run.span_ns), &run.operations, run.block.bytes());
+    pub fn utilisation(&self, load: &HostLoad) -> Option<Utilisation> {
+        (load.span_ns > 0).then_some(())?;
+        let times = self.service_times(load.block);
+        let (span_s, operations, block) = (seconds(load.span_ns), &load.operations, load.block.bytes());
         // Any copy serves a read, every copy takes a write. More SSDs serve more at once.
         let copies = f64::from(self.ssd_copies);
         let (reads, writes) = (operations.ssd_reads as f64 / copies, operations.ssd_writes as f64);
@@ -200,8 +200,8 @@ impl Host {
         let bytes = operations.backing_reads.saturating_add(operations.backing_writes) as f64 * block as f64;
         let work_s = self.backing_work_s(operations, &times);
         Some(Utilisation {
-            ssd: least_s(&self.ssd, run.ssd_bytes, (reads, writes)) / span_s,
-            read_ssd: least_s(self.read_ssd(), run.read_ssd_bytes, of_read_ssd) / span_s,
+            ssd: least_s(&self.ssd, load.ssd_bytes, (reads, writes)) / span_s,
+            read_ssd: least_s(self.read_ssd(), load.read_ssd_bytes, of_read_ssd) / span_s,
             backing: self.backing.least_s(work_s, bytes) / span_s,
         })
     }

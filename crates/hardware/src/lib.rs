@@ -32,7 +32,7 @@ pub use dram::Dram;
 pub use energy::{Energy, Operations, PowerW, energy_j};
 pub use error::HardwareError;
 pub use hdd::Hdd;
-pub use host::{Host, Run, Sheet, Utilisation};
+pub use host::{Host, HostLoad, Sheet, Utilisation};
 pub use profile::{Catalogue, Figure, MAX_PROFILE_BYTES};
 pub use raid::Raid;
 pub use reliability::{unreliability, unreliability_hybrid, unreliability_pair};

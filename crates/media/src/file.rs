@@ -17,7 +17,6 @@ use crate::blocking;
 use crate::delay::{Access, Delay, HddModel};
 use crate::error::{FaultKind, MediaFault, classify};
 use crate::holder::lock_holder;
-use crate::memory::MemoryFile;
 use crate::signature::identify;
 
 /// The unit of 512-byte sectors: what every device without a larger logical block understands.
@@ -93,17 +92,11 @@ impl RealFile {
     }
 }
 
-#[derive(Clone)]
-pub(crate) enum Store {
-    Real(Arc<RealFile>),
-    Memory(Arc<MemoryFile>),
-}
-
-/// A file, block device or piece of memory to add to a driver. A clone is another handle on the same
+/// A file or block device to add to a driver. A clone is another handle on the same
 /// file: add one to the driver of every thread that shares it.
 #[derive(Clone)]
 pub struct MediaFile {
-    store: Store,
+    real: Arc<RealFile>,
     delay: Option<Arc<Delay>>,
 }
 
@@ -111,12 +104,7 @@ impl MediaFile {
     /// Opens a regular file or block device.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<MediaFile, MediaFault> {
         let real = open_real(path, options).map_err(|fault| fault.at(path))?;
-        Ok(MediaFile { store: Store::Real(Arc::new(real)), delay: None })
-    }
-
-    /// A file of zeroes in memory.
-    pub fn memory(size_bytes: usize) -> MediaFile {
-        MediaFile { store: Store::Memory(Arc::new(MemoryFile::new(size_bytes))), delay: None }
+        Ok(MediaFile { real: Arc::new(real), delay: None })
     }
 
     /// The same file behind the service times of `model`: completions are held back until one spindle,
@@ -127,31 +115,28 @@ impl MediaFile {
 
     /// Size in bytes when it was opened. Nothing may be read or written beyond it.
     pub fn size_bytes(&self) -> u64 {
-        match &self.store {
-            Store::Real(real) => real.size_bytes,
-            Store::Memory(memory) => memory.size_bytes(),
-        }
+        self.real.size_bytes
     }
 
     /// With direct I/O, offsets and lengths must be multiples of this (else they fail with
     /// [`MediaError::Io`]); without, it is 512 and any offset will do.
     pub fn logical_block_bytes(&self) -> u32 {
-        self.real().map_or(SECTOR_BYTES, |real| real.logical_block_bytes)
+        self.real.logical_block_bytes
     }
 
     /// Whether the page cache is bypassed.
     pub fn is_direct(&self) -> bool {
-        self.real().is_some_and(|real| real.is_direct)
+        self.real.is_direct
     }
 
     /// Whether this is a block device rather than a file.
     pub fn is_block_device(&self) -> bool {
-        self.real().is_some_and(|real| real.is_block_device)
+        self.real.is_block_device
     }
 
-    /// Where it was opened; none for memory.
-    pub fn path(&self) -> Option<&Path> {
-        self.real().map(|real| real.path.as_path())
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.real.path
     }
 
     /// Carries out one command on the calling thread, which waits for it. For the control thread: formatting,
@@ -188,11 +173,7 @@ impl MediaFile {
         let result = self.read_checked(start, (end - start) as usize);
         let fault = |errno| {
             let text = format!("Cannot read {length_bytes} bytes at offset {offset_bytes}; check the device");
-            let fault = MediaFault::system(text, errno);
-            match self.path() {
-                Some(path) => fault.at(path),
-                None => fault,
-            }
+            MediaFault::system(text, errno).at(self.path())
         };
         let buf = result.map_err(fault)?;
         let skip = (offset_bytes - start) as usize;
@@ -203,13 +184,8 @@ impl MediaFile {
         if let Some(outcome) = self.check(kind) {
             return outcome;
         }
-        match &self.store {
-            Store::Real(real) => {
-                real.align(kind);
-                blocking::carry_out(real, kind)
-            }
-            Store::Memory(memory) => memory.carry_out(kind),
-        }
+        self.real.align(kind);
+        blocking::carry_out(&self.real, kind)
     }
 
     /// The outcome of a command that needs no device: one of no bytes, or one that no device may see.
@@ -223,15 +199,13 @@ impl MediaFile {
         if !inside {
             return Some(Err(Errno::IO));
         }
-        if let Store::Real(real) = &self.store {
-            if writes && !real.writable {
-                return Some(Err(Errno::BADF));
-            }
-            let block = u64::from(real.logical_block_bytes);
-            let aligned = offset_bytes.is_multiple_of(block) && length_bytes.is_multiple_of(block);
-            if real.is_direct && !aligned && !matches!(kind, CommandKind::Trim { .. }) {
-                return Some(Err(Errno::INVAL));
-            }
+        if writes && !self.real.writable {
+            return Some(Err(Errno::BADF));
+        }
+        let block = u64::from(self.real.logical_block_bytes);
+        let aligned = offset_bytes.is_multiple_of(block) && length_bytes.is_multiple_of(block);
+        if self.real.is_direct && !aligned && !matches!(kind, CommandKind::Trim { .. }) {
+            return Some(Err(Errno::INVAL));
         }
         if length_bytes == 0 { Some(Ok(0)) } else { None }
     }
@@ -246,15 +220,8 @@ impl MediaFile {
         }))
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
-    }
-
-    pub(crate) fn real(&self) -> Option<&RealFile> {
-        match &self.store {
-            Store::Real(real) => Some(real),
-            Store::Memory(_) => None,
-        }
+    pub(crate) fn real(&self) -> &Arc<RealFile> {
+        &self.real
     }
 }
 

@@ -14,7 +14,6 @@ mod error;
 mod file;
 mod holder;
 mod ioctl;
-mod memory;
 mod op;
 mod outbox;
 mod pool;

@@ -26,11 +26,6 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of text alone.
-    pub fn of_text(text: &[u8]) -> Message {
-        Message { text: text.to_vec(), data: Vec::new() }
-    }
-
     /// The text so far, to append to.
     pub fn text(&mut self) -> &mut Vec<u8> {
         &mut self.text

@@ -1,5 +1,5 @@
 //! What all drivers have in common: the tables of files and sockets, the checks before a command reaches a
-//! device, memory files, and the waiting. It must not know how bytes are moved.
+//! device, and the waiting. It must not know how bytes are moved.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::driver::Driver;
 use crate::error::MediaFault;
-use crate::file::{MediaFile, Store};
+use crate::file::MediaFile;
 use crate::op::{Done, FileId, Message, Payload, SocketId, payload_of};
 use crate::outbox::Outbox;
 use crate::pool::FileJob;
@@ -96,16 +96,8 @@ impl<B: Backend> Driver for Port<B> {
             return self.outbox.finish(token, None, outcome, payload_of(kind));
         }
         let due = file.due(&kind);
-        match file.store() {
-            Store::Real(file) => {
-                file.align(&mut kind);
-                self.backend.start_file(FileJob { token, due, file: Arc::clone(file), kind });
-            }
-            Store::Memory(memory) => {
-                let outcome = memory.carry_out(&mut kind);
-                self.outbox.finish(token, due, outcome, payload_of(kind));
-            }
-        }
+        file.real().align(&mut kind);
+        self.backend.start_file(FileJob { token, due, file: Arc::clone(file.real()), kind });
     }
 
     fn receive(&mut self, token: u64, socket: SocketId, buf: Buf, range: Range<usize>, all: bool) {

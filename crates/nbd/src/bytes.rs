@@ -4,19 +4,26 @@
 
 /// Collects exactly `N` bytes, without copying through its own buffer when they arrive in one slice.
 #[derive(Debug)]
-pub(crate) struct Gather<const N: usize> {
+pub struct Gather<const N: usize> {
     held: [u8; N],
     count: usize,
 }
 
+impl<const N: usize> Default for Gather<N> {
+    fn default() -> Self {
+        Gather::new()
+    }
+}
+
 impl<const N: usize> Gather<N> {
-    pub(crate) const fn new() -> Gather<N> {
+    /// Nothing yet.
+    pub const fn new() -> Gather<N> {
         Gather { held: [0; N], count: 0 }
     }
 
     /// The next `N` bytes, or `None` once all of `input` has been taken in.
     #[inline]
-    pub(crate) fn take(&mut self, input: &mut &[u8]) -> Option<[u8; N]> {
+    pub fn take(&mut self, input: &mut &[u8]) -> Option<[u8; N]> {
         if self.count == 0
             && let Some((whole, rest)) = input.split_first_chunk::<N>()
         {
@@ -39,7 +46,7 @@ impl<const N: usize> Gather<N> {
 }
 
 /// Appends to `data` until it is `wanted` bytes long; says whether it is.
-pub(crate) fn fill(data: &mut Vec<u8>, wanted: usize, input: &mut &[u8]) -> bool {
+pub fn fill(data: &mut Vec<u8>, wanted: usize, input: &mut &[u8]) -> bool {
     let piece = split_off(input, wanted - data.len());
     data.extend_from_slice(piece);
     data.len() == wanted
@@ -47,7 +54,7 @@ pub(crate) fn fill(data: &mut Vec<u8>, wanted: usize, input: &mut &[u8]) -> bool
 
 /// The first `most` bytes of `input`, or all of it when it is shorter.
 #[inline]
-pub(crate) fn split_off<'i>(input: &mut &'i [u8], most: usize) -> &'i [u8] {
+pub fn split_off<'i>(input: &mut &'i [u8], most: usize) -> &'i [u8] {
     let (piece, rest) = input.split_at(most.min(input.len()));
     *input = rest;
     piece
@@ -55,7 +62,7 @@ pub(crate) fn split_off<'i>(input: &mut &'i [u8], most: usize) -> &'i [u8] {
 
 /// A prefix of at most `remaining` bytes, with `remaining` reduced by its length.
 #[inline]
-pub(crate) fn split_payload<'i>(input: &mut &'i [u8], remaining: &mut u32) -> &'i [u8] {
+pub fn split_payload<'i>(input: &mut &'i [u8], remaining: &mut u32) -> &'i [u8] {
     let piece = split_off(input, *remaining as usize);
     *remaining -= piece.len() as u32;
     piece
@@ -63,7 +70,7 @@ pub(crate) fn split_payload<'i>(input: &mut &'i [u8], remaining: &mut u32) -> &'
 
 /// Reads big-endian fields from the front of a complete message; `None` when they are not all there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fields<'d>(pub(crate) &'d [u8]);
+pub struct Fields<'d>(pub &'d [u8]);
 
 impl<'d> Fields<'d> {
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -72,19 +79,23 @@ impl<'d> Fields<'d> {
         Some(*field)
     }
 
-    pub(crate) fn u16(&mut self) -> Option<u16> {
+    /// The next two bytes.
+    pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Option<u32> {
+    /// The next four bytes.
+    pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
+    /// The next eight bytes.
+    pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }
 
-    pub(crate) fn take(&mut self, length: usize) -> Option<&'d [u8]> {
+    /// The next `length` bytes.
+    pub fn take(&mut self, length: usize) -> Option<&'d [u8]> {
         let (field, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(field)

@@ -15,8 +15,8 @@ pub enum ErrorKind {
     /// The client set handshake flags that were not offered.
     #[error("Client set unknown handshake flags; use a client that speaks fixed newstyle NBD")]
     UnknownClientFlags,
-    /// The peer does not speak fixed newstyle.
-    #[error("Peer does not speak fixed newstyle NBD; use a newer client or server")]
+    /// The client does not speak fixed newstyle.
+    #[error("Client does not speak fixed newstyle NBD; use a newer one")]
     NotFixedNewstyle,
     /// One option's data is beyond [`crate::MAX_OPTION_SKIP_BYTES`].
     #[error("Client sent more option data than any NBD client needs; the connection is closed")]
@@ -30,23 +30,13 @@ pub enum ErrorKind {
     /// A write's payload is beyond [`crate::MAX_DRAINED_BYTES`].
     #[error("Client announced a write too large to drain; limit its requests to the advertised maximum")]
     PayloadTooLong,
-    /// The server answered an option with an error.
-    #[error("NBD server refused; check the export name and the server's configuration")]
-    Refused,
-    /// The server broke the protocol.
-    #[error("NBD server broke the protocol; the connection cannot be used further")]
-    BadReply,
-    /// A request that the remote export cannot take.
-    #[error("Request does not fit the remote export; respect its size, block sizes and flags")]
-    BadRequest,
     /// The state machine was driven in a way its documentation excludes.
     #[error("NBD state machine was driven wrongly; this is a defect in the program")]
     Misuse,
 }
 
 /// The one error of this crate. All of them mean that the connection must be closed, except
-/// [`ErrorKind::BadExport`], [`ErrorKind::BadRequest`] and [`ErrorKind::Misuse`], which blame the caller
-/// and leave the state as it was.
+/// [`ErrorKind::BadExport`] and [`ErrorKind::Misuse`], which blame the caller and leave the state as it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} ({context})")]
 pub struct Error {

@@ -1,32 +1,31 @@
-//! The Network Block Device protocol as pure state machines for both sides: bytes in, events and bytes out.
+//! The Network Block Device protocol as pure state machines, the server's side: bytes in, events and bytes out.
 //!
 //! Must not know sockets, threads, clocks or what a disk is for. A caller that polls sockets feeds what it
 //! received in slices of any size, and sends what was appended to its output. Timeouts are the caller's.
 //!
 //! A server starts with [`Handshake`]; when it is [`Progress::Done`], the unconsumed rest of the input and all
-//! that follows go to [`Transmission`], and replies are written by [`ReplyEncoder`]. A client goes from
-//! [`ClientHandshake`] to [`ClientTransmission`] likewise.
+//! that follows go to [`Transmission`], and replies are written by [`ReplyEncoder`].
 //!
 //! # What is supported
 //!
-//! | Part of the protocol | Server | Client |
-//! |---|---|---|
-//! | fixed newstyle handshake | yes | yes |
-//! | old style; newstyle that is not fixed | no; `EXPORT_NAME` only | no |
-//! | `EXPORT_NAME`, with and without `NO_ZEROES` | yes | no, needs `GO` |
-//! | `ABORT` | yes | sent after a list |
-//! | `LIST`, with descriptions | yes | yes |
-//! | `INFO` | yes | no, `GO` tells the same |
-//! | `GO` with `EXPORT`, `NAME`, `DESCRIPTION`, `BLOCK_SIZE` | yes | yes |
-//! | default export | the only one, or one with the empty name | empty name |
-//! | `STRUCTURED_REPLY` | yes | yes |
-//! | `STARTTLS`, `LIST_META_CONTEXT`, `SET_META_CONTEXT`, `EXTENDED_HEADERS`, others | `ERR_UNSUP` | no |
-//! | `READ`, simple and structured (`OFFSET_DATA`, `NONE`, `ERROR`, `ERROR_OFFSET`) | yes | yes, and `OFFSET_HOLE` |
-//! | `WRITE`, `FLUSH`, `TRIM`, `WRITE_ZEROES`, `CACHE`, `DISC` | yes | yes |
-//! | `BLOCK_STATUS`, `RESIZE`, others | `EINVAL` | no |
-//! | FUA, `DF`, `NO_HOLE` | yes | yes |
-//! | `FAST_ZERO` | not offered: `EINVAL` | where offered |
-//! | several connections to an export | offered | caller's choice |
+//! | Part of the protocol | Server |
+//! |---|---|
+//! | fixed newstyle handshake | yes |
+//! | old style; newstyle that is not fixed | no; `EXPORT_NAME` only |
+//! | `EXPORT_NAME`, with and without `NO_ZEROES` | yes |
+//! | `ABORT` | yes |
+//! | `LIST`, with descriptions | yes |
+//! | `INFO` | yes |
+//! | `GO` with `EXPORT`, `NAME`, `DESCRIPTION`, `BLOCK_SIZE` | yes |
+//! | default export | the only one, or one with the empty name |
+//! | `STRUCTURED_REPLY` | yes |
+//! | `STARTTLS`, `LIST_META_CONTEXT`, `SET_META_CONTEXT`, `EXTENDED_HEADERS`, others | `ERR_UNSUP` |
+//! | `READ`, simple and structured (`OFFSET_DATA`, `NONE`, `ERROR`, `ERROR_OFFSET`) | yes |
+//! | `WRITE`, `FLUSH`, `TRIM`, `WRITE_ZEROES`, `CACHE`, `DISC` | yes |
+//! | `BLOCK_STATUS`, `RESIZE`, others | `EINVAL` |
+//! | FUA, `DF`, `NO_HOLE` | yes |
+//! | `FAST_ZERO` | not offered: `EINVAL` |
+//! | several connections to an export | offered |
 //!
 //! # What a request must keep, or be answered with
 //!
@@ -38,8 +37,7 @@
 //! | writing to a read-only export | `EPERM` |
 //! | write payload above 64 MiB, wrong magic | connection closed |
 
-mod bytes;
-mod client;
+pub mod bytes;
 mod error;
 mod export;
 mod handshake;
@@ -49,10 +47,6 @@ mod reply;
 mod request;
 mod transmission;
 
-pub use client::{
-    ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, ListedExport, MAX_ERROR_CHUNK_BYTES,
-    MAX_IN_FLIGHT, MAX_INFO_REPLIES, MAX_LISTED_EXPORTS, MAX_OPTION_REPLY_BYTES, RemoteExport,
-};
 pub use error::{CommandError, Error, ErrorKind};
 pub use export::{
     DEFAULT_PREFERRED_BLOCK_BYTES, ExportInfo, MAX_EXPORT_BYTES, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES,
@@ -61,5 +55,5 @@ pub use handshake::{
     Handshake, MAX_NAME_BYTES, MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES, MAX_OPTIONS, Negotiated, Progress,
 };
 pub use reply::{MAX_MESSAGE_BYTES, ReplyEncoder};
-pub use request::{Command, CommandFlags, Refusal, Request};
+pub use request::{Command, CommandFlags, Limits, Refusal, Request};
 pub use transmission::{MAX_DRAINED_BYTES, Received, Transmission};

@@ -190,18 +190,21 @@ impl Refusal {
 
 /// What an export takes, as negotiated.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) size_bytes: u64,
-    pub(crate) transmission_flags: u16,
-    /// A power of two.
-    pub(crate) min_block_bytes: u32,
-    pub(crate) max_payload_bytes: u32,
+pub struct Limits {
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// `FLAG_*` bits.
+    pub transmission_flags: u16,
+    /// Unit and alignment of every request; a power of two.
+    pub min_block_bytes: u32,
+    /// Longest read or write.
+    pub max_payload_bytes: u32,
 }
 
 impl Limits {
     /// Whether the export takes the request.
     #[inline]
-    pub(crate) fn check(&self, request: &Request) -> Result<(), Refusal> {
+    pub fn check(&self, request: &Request) -> Result<(), Refusal> {
         let command = request.command;
         if command.is_write() && self.transmission_flags & proto::FLAG_READ_ONLY != 0 {
             return Err(Refusal::ReadOnly);

@@ -9,7 +9,7 @@ use lode_hardware::Host;
 use lode_policy::{Quota, RequestSource, SchemeInfo};
 use lode_replay::{
     Future, Options, Recording, ReplayError, Report, RequestStream, count_distinct_blocks, level_blocks,
-    most_memory_bytes, replay_foreseeing,
+    most_memory_bytes, replay_with_future,
 };
 use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level};
@@ -66,7 +66,7 @@ pub enum CompareProgress {
     /// so far.
     Counting(u64),
     /// A scheme needs to know what comes next: what is kept in memory for it.
-    Foreseeing {
+    ReadingFuture {
         /// Bytes of the traces.
         traces_bytes: u64,
         /// Bytes of their future.
@@ -106,7 +106,7 @@ pub fn compare(
         read += requests as u64;
         progress(CompareProgress::Reading(read));
     })?;
-    let future = foresee(&grid, recording.as_ref(), options.memory_bytes, progress)?;
+    let future = record_future(&grid, recording.as_ref(), options.memory_bytes, progress)?;
     let names = match &recording {
         Some(recording) => recording.vm_names().to_vec(),
         None => vm_names(open()?, progress)?,
@@ -197,7 +197,7 @@ impl Held {
 }
 
 /// The future, if a scheme needs it; it has the memory that the traces left.
-fn foresee(
+fn record_future(
     grid: &[Job],
     recording: Option<&Recording>,
     memory_bytes: u64,
@@ -212,7 +212,7 @@ fn foresee(
     let traces_bytes = recording.memory_bytes();
     let left_bytes = memory_bytes.saturating_sub(traces_bytes);
     let future = Future::of(recording, &job.options, left_bytes)?.ok_or_else(too_large)?;
-    progress(CompareProgress::Foreseeing { traces_bytes, future_bytes: future.memory_bytes() });
+    progress(CompareProgress::ReadingFuture { traces_bytes, future_bytes: future.memory_bytes() });
     Ok(Some(future))
 }
 
@@ -317,9 +317,10 @@ fn run_cell<S: RequestStream>(
     future: Option<&Future>,
     meter: &Meter<'_>,
 ) -> Result<Cell, PlanError> {
-    let mut report = replay_foreseeing(source, &job.options, Some(known_vms), future, &mut |_, requests| {
-        meter.add(requests, 0);
-    })?;
+    let mut report =
+        replay_with_future(source, &job.options, Some(known_vms), future, &mut |_, requests| {
+            meter.add(requests, 0);
+        })?;
     report.vms.iter_mut().for_each(|vm| vm.intervals = Vec::new());
     meter.add(0, 1);
     Ok(Cell { scheme: job.scheme, size: job.size, levels: job.levels, report })

@@ -277,14 +277,14 @@ pub(crate) fn try_to_divide_level(
     };
     let division = match divide_by(options.solver, &coarse, capacity_blocks / granule, coarse_objective) {
         Ok(division) => in_blocks(division, &demands, granule, objective),
-        // What VMs are guaranteed and limited to, or the level, leaves no room for whole granules.
+        // What VMs are guaranteed and limited to, or the level, leaves no space for whole granules.
         Err(ReuseError::GuaranteesDoNotFit { .. } | ReuseError::InvalidDemand { .. }) => {
             divide_by(options.solver, &demands, capacity_blocks, objective)?
         }
         Err(error) => return Err(error),
     };
     let division = match level {
-        Level::Ssd => with_room_for_writes(load, division, &demands, capacity_blocks, granule),
+        Level::Ssd => with_space_for_writes(load, division, &demands, capacity_blocks, granule),
         _ => division,
     };
     let given_blocks = division.sizes.iter().sum();
@@ -292,9 +292,9 @@ pub(crate) fn try_to_divide_level(
     Ok((plan, division))
 }
 
-/// Gives what hits leave of an SSD to the VMs that write, as far as all that they write: what has room there is not turned
-/// away, nor written back for room. Whoever writes most for each block comes first.
-fn with_room_for_writes(
+/// Gives what hits leave of an SSD to the VMs that write, as far as all that they write: what fits there is not turned
+/// away, nor written back for space. Whoever writes most for each block comes first.
+fn with_space_for_writes(
     load: &Load,
     division: Division,
     demands: &[VmDemand],
@@ -309,8 +309,8 @@ fn with_room_for_writes(
     order.sort_by(|&a, &b| writes_per_block(&load.vms[b]).total_cmp(&writes_per_block(&load.vms[a])));
     for vm in order {
         let written = load.vms[vm].profile.written_blocks().min(load.vms[vm].profile.writes());
-        let room = written.div_ceil(granule).saturating_mul(granule).min(demands[vm].max_blocks);
-        let more = room.saturating_sub(sizes[vm]).min(left) / granule * granule;
+        let wanted = written.div_ceil(granule).saturating_mul(granule).min(demands[vm].max_blocks);
+        let more = wanted.saturating_sub(sizes[vm]).min(left) / granule * granule;
         sizes[vm] += more;
         left -= more;
     }

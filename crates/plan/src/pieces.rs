@@ -12,8 +12,8 @@ use lode_trace::Merge;
 use lode_types::{RequestOp, TraceRequest};
 
 use crate::error::PlanError;
-use crate::foreseen::{distinct_blocks, least_bytes};
 use crate::jobs::{at_once, in_parallel};
+use crate::look_ahead::{distinct_blocks, least_bytes};
 use crate::pool::BlockAccess;
 use crate::streams::{StreamFacts, StreamOptions, access_op, accesses_of};
 

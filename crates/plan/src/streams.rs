@@ -9,7 +9,7 @@ use lode_trace::{Merge, QuickSpan, vm_block};
 use lode_types::{BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
 
 use crate::error::PlanError;
-use crate::foreseen::{distinct_blocks, least_bytes};
+use crate::look_ahead::{distinct_blocks, least_bytes};
 use crate::pool::{BlockAccess, Consumer, Failure, Pool};
 
 /// Accesses that are dealt to a VM's consumer at once.
@@ -163,7 +163,7 @@ struct Dealer<'a, C: Follower, F> {
     /// Accesses until the memory in use is looked at again.
     until_look: u64,
     /// Blocks that the batch being dealt touches, by VM, where they cannot all be followed within the memory.
-    foreseen: Vec<u64>,
+    ahead: Vec<u64>,
     shrinks: u64,
     /// Memory in use that no smaller sample could bring below the limit.
     excess_bytes: Option<u64>,
@@ -183,7 +183,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
             starts_ns: Vec::new(),
             latest_ns: 0,
             until_look,
-            foreseen: Vec::new(),
+            ahead: Vec::new(),
             shrinks: 0,
             excess_bytes: None,
         }
@@ -192,7 +192,7 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
     fn deal_all(&mut self, merge: &mut Merge, progress: &mut dyn FnMut(&Merge)) -> Result<(), PlanError> {
         let mut batch = Vec::new();
         while merge.next_batch(&mut batch)? > 0 {
-            self.foresee(&batch);
+            self.look_ahead(&batch);
             for (vm, request) in &batch {
                 self.deal(*vm as usize, request, merge)?;
             }
@@ -213,13 +213,13 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
 
     /// Looks at the memory soon when a batch holds more than fits: to fill it first, only to follow a small part of the
     /// blocks in the end, would take minutes.
-    fn foresee(&mut self, batch: &[(u32, TraceRequest)]) {
-        self.foreseen = distinct_blocks(batch, self.options.block_size);
-        let least: u64 = self.foreseen.iter().map(|&blocks| least_bytes(blocks, 1.0)).sum();
+    fn look_ahead(&mut self, batch: &[(u32, TraceRequest)]) {
+        self.ahead = distinct_blocks(batch, self.options.block_size);
+        let least: u64 = self.ahead.iter().map(|&blocks| least_bytes(blocks, 1.0)).sum();
         if least > self.options.memory_bytes {
             self.until_look = self.until_look.min(LEAST_BETWEEN_LOOKS);
         } else {
-            self.foreseen.clear();
+            self.ahead.clear();
         }
     }
 
@@ -265,9 +265,9 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
     /// what is left out does not depend on timing.
     fn look_at_memory(&mut self) -> Result<(), Failure<C>> {
         let limit = self.options.memory_bytes;
-        let foreseen = &self.foreseen;
+        let ahead = &self.ahead;
         let (used, shrinks, to_come, rate) = self.pool.settled(|followers| {
-            let (to_come, early) = shrink_for(followers, foreseen, limit);
+            let (to_come, early) = shrink_for(followers, ahead, limit);
             let (used, shrinks) = shrink_to(followers, limit);
             (
                 used,
@@ -282,8 +282,8 @@ impl<'a, C: Follower, F: Fn(usize) -> Result<C, ReuseError>> Dealer<'a, C, F> {
         self.shrinks += shrinks;
         self.excess_bytes = (used > limit).then_some(used);
         // What is to come cannot be made small before enough of it is there.
-        let room = limit.saturating_sub(used.max(to_come)) / MOST_BYTES_PER_ACCESS;
-        self.until_look = room.max(LEAST_BETWEEN_LOOKS);
+        let accesses = limit.saturating_sub(used.max(to_come)) / MOST_BYTES_PER_ACCESS;
+        self.until_look = accesses.max(LEAST_BETWEEN_LOOKS);
         Ok(())
     }
 
@@ -361,18 +361,18 @@ pub(crate) fn access_op(op: RequestOp) -> Option<Direction> {
 
 /// Makes followers smaller until what they are bound to follow fits, as far as that can be yet; gives the bytes that it will
 /// take at least, and how often blocks were halved.
-fn shrink_for<C: Follower>(followers: &mut [&mut C], foreseen: &[u64], limit_bytes: u64) -> (u64, u64) {
+fn shrink_for<C: Follower>(followers: &mut [&mut C], ahead: &[u64], limit_bytes: u64) -> (u64, u64) {
     // What limits itself needs no help, which would only leave it less than it is allowed.
     let least_of = |follower: &C, blocks| {
         let all = least_bytes(blocks, follower.rate());
         all.min(least_bytes(follower.most_blocks().min(blocks), 1.0))
     };
     let least = |followers: &[&mut C]| -> u64 {
-        followers.iter().zip(foreseen).map(|(follower, &blocks)| least_of(follower, blocks)).sum()
+        followers.iter().zip(ahead).map(|(follower, &blocks)| least_of(follower, blocks)).sum()
     };
     let mut shrinks = 0;
     if least(followers) > limit_bytes {
-        for (follower, &blocks) in followers.iter_mut().zip(foreseen) {
+        for (follower, &blocks) in followers.iter_mut().zip(ahead) {
             while least_of(follower, blocks) > SUNK_BYTES && follower.shrink() {
                 shrinks += 1;
             }

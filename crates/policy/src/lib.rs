@@ -11,12 +11,12 @@
 
 mod counters;
 mod effect;
-mod foresight;
 mod geometry;
 mod growth;
 mod interval;
 mod lists;
 mod needs;
+mod next_uses;
 #[macro_use]
 mod prefetch;
 #[macro_use]
@@ -32,13 +32,13 @@ mod tracked;
 
 pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts, SsdWrites};
 pub use effect::{CopyReason, CopySource, Effect, NullSink, Sink, Slot};
-pub use foresight::{Foresight, ForesightBuilder};
 pub use geometry::{Geometry, MapKind};
 pub use interval::Since;
 pub use needs::RequestSource;
+pub use next_uses::{NextUses, NextUsesBuilder};
 pub use prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 pub use quota::Quota;
-pub use registry::{AnyScheme, SchemeInfo, build, build_foreseeing, schemes as all_schemes};
+pub use registry::{AnyScheme, SchemeInfo, build, build_with_future, schemes as all_schemes};
 pub use scheme::{AccessSink, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED};
 pub use sizer::{Sizer, Tenant};

@@ -4,9 +4,9 @@
 use lode_types::{Access, BlockNo, Level, OriginFields};
 
 use crate::effect::{Sink, Slot};
-use crate::foresight::Foresight;
 use crate::interval::Interval;
 use crate::needs::{Adjacency, RequestSource};
+use crate::next_uses::NextUses;
 use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
 use crate::scheme::{AccessSink, Mirroring, Reissuing, Scheme, Sizing};
@@ -25,7 +25,7 @@ pub struct SchemeInfo {
     pub source: &'static str,
     /// The levels it uses.
     pub levels: &'static [Level],
-    /// It decides by what comes next: only recorded streams can run it, by [`build_foreseeing`].
+    /// It decides by what comes next: only recorded streams can run it, by [`build_with_future`].
     pub needs_future: bool,
     /// Its settings.
     pub(crate) tables: &'static [&'static [SettingInfo]],
@@ -168,10 +168,10 @@ pub fn build(settings: &Settings, physical: Quota, quota: Quota) -> AnyScheme {
 }
 
 /// [`build`] for a stream whose future is known; schemes that do not need it are not told.
-pub fn build_foreseeing(settings: &Settings, physical: Quota, quota: Quota, future: &Foresight) -> AnyScheme {
+pub fn build_with_future(settings: &Settings, physical: Quota, quota: Quota, future: &NextUses) -> AnyScheme {
     let info = SchemeInfo::find(settings.scheme()).expect("settings come from a registered scheme");
     let mut scheme = (info.build)(settings, physical, quota);
-    scheme.foresee(future);
+    scheme.set_next_uses(future);
     scheme
 }
 
@@ -222,8 +222,8 @@ impl Scheme for AnyScheme {
         each!(self, scheme => scheme.access_batch(accesses, sink))
     }
 
-    fn foresee(&mut self, future: &Foresight) {
-        each!(self, scheme => scheme.foresee(future))
+    fn set_next_uses(&mut self, future: &NextUses) {
+        each!(self, scheme => scheme.set_next_uses(future))
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use lode_reuse::CurvePoint;
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Sink, Slot};
-use crate::foresight::Foresight;
+use crate::next_uses::NextUses;
 use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
 use crate::request_oriented::{Admission, SubmittedWrite, Verdict, WriteId};
@@ -113,7 +113,7 @@ pub trait Reissuing {
 /// Calls come one at a time. An access's effects follow from the calls before it and from nothing else.
 pub trait Scheme: Prefetch {
     /// Tells what is to come, before the first access. Schemes that do not need it do not listen.
-    fn foresee(&mut self, _future: &Foresight) {}
+    fn set_next_uses(&mut self, _future: &NextUses) {}
 
     /// Decides one block access.
     fn access<S: Sink>(&mut self, access: Access, sink: &mut S);

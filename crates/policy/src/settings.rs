@@ -350,7 +350,7 @@ impl Settings {
 }
 
 /// Fewest letters that must be given of a longer name for it to be the one that was meant.
-const LEAST_BEGINNING: usize = 3;
+const LEAST_BEGINNING: usize = 2;
 
 /// The name that was likely meant: the shortest that begins with `asked`, whatever the case of its letters and wherever it has
 /// dashes, or else the one that differs least from it, if it differs in less than half of its letters.
@@ -360,9 +360,9 @@ pub(crate) fn nearest_name(asked: &str, names: impl Iterator<Item = &'static str
         let letters = letters(name);
         let begins = asked.len() >= LEAST_BEGINNING && letters.starts_with(&asked);
         let distance = edit_distance(&asked, &letters);
-        (!begins, distance, name, begins || distance * 2 <= letters.len())
+        (begins || distance * 2 < letters.len()).then_some((!begins, distance, name))
     });
-    compared.min().filter(|&(.., is_near)| is_near).map(|(_, _, name, _)| name)
+    compared.flatten().min().map(|(_, _, name)| name)
 }
 
 /// A name without what people leave away or write otherwise.

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use lode_policy::request_oriented::{
-    AdmissionPolicy, Completion, Device as By, ProcessId, Stall, SubmittedWrite, Verdict, WriteId,
+    AdmissionPolicy, CompletionVerdict, Device as By, ProcessId, Stall, SubmittedWrite, Verdict, WriteId,
 };
 use lode_types::{BlockNo, Rng};
 use slab::Slab;
@@ -314,8 +314,8 @@ impl World {
         let write = &self.io.writes[id as usize];
         let (first, count, verdict) = (write.op.first_block, write.op.blocks, write.verdict);
         let blocks: Vec<BlockNo> = (first..first + u64::from(count)).collect();
-        let has_room = verdict == Verdict::Cache && self.io.cache.reserve(&blocks);
-        if verdict == Verdict::Cache && !has_room {
+        let has_space = verdict == Verdict::Cache && self.io.cache.reserve(&blocks);
+        if verdict == Verdict::Cache && !has_space {
             self.tally.writes.stalled += u64::from(!again);
             let can_wait = count as usize <= self.io.cache.capacity_blocks();
             if self.config.admission.stall == Stall::Wait && can_wait {
@@ -330,8 +330,8 @@ impl World {
         }
         self.io.versions += 1;
         let version = self.io.versions;
-        let mut in_cache = if has_room { u64::MAX } else { 0 };
-        if !has_room {
+        let mut in_cache = if has_space { u64::MAX } else { 0 };
+        if !has_space {
             for (i, &block) in blocks.iter().enumerate() {
                 if self.io.cache.must_take(block) && self.io.cache.reserve(&[block]) {
                     in_cache |= 1 << i;
@@ -375,7 +375,7 @@ impl World {
             |block| self.io.turns.get(block).and_then(VecDeque::back).copied() == write.disk_command;
         if !blocks.iter().all(is_newest) || !self.io.cache.reserve(&blocks) {
             self.tally.writes.reissues_refused += 1;
-            self.admission.on_no_room(id);
+            self.admission.on_no_space(id);
             return;
         }
         let (data, sync) = (write.op.data, write.op.sync);
@@ -441,10 +441,10 @@ impl World {
     /// One of the devices that have the same blocks of a write is through.
     fn completed(&mut self, id: WriteId, from: By, ok: bool) {
         match self.admission.on_complete(id, from, ok) {
-            Completion::Acknowledge => self.part_done(id),
-            Completion::Discard => self.tally.writes.discarded_completions += 1,
+            CompletionVerdict::Acknowledge => self.part_done(id),
+            CompletionVerdict::Discard => self.tally.writes.discarded_completions += 1,
             // The disk never fails here, so that it still has the write.
-            Completion::Wait | Completion::Fail => {}
+            CompletionVerdict::Wait | CompletionVerdict::Fail => {}
         }
         self.command_ended(id);
     }

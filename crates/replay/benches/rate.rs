@@ -19,8 +19,8 @@ use hashbrown::HashMap;
 use lode_policy::schemes::etica::Etica;
 use lode_policy::schemes::lru::Lru;
 use lode_policy::{
-    AnyScheme, Counters, ForesightBuilder, Quota, Scheme, SchemeInfo, Settings, all_schemes, build,
-    build_foreseeing,
+    AnyScheme, Counters, NextUsesBuilder, Quota, Scheme, SchemeInfo, Settings, all_schemes, build,
+    build_with_future,
 };
 use lode_replay::{Driver, ServiceTimes};
 use lode_trace::{ReadOptions, open_trace};
@@ -206,12 +206,14 @@ impl Bench<'_> {
         if !self.wants(belady.scheme()) {
             return;
         }
-        let mut builder = ForesightBuilder::new();
+        let mut builder = NextUsesBuilder::new();
         for &packed in self.trace {
             builder.access(u64::from(packed & !WRITE)).expect("few enough accesses");
         }
         let future = builder.finish();
-        self.run("belady", &belady.clone(), ssd, move |share| build_foreseeing(&belady, ssd, share, &future));
+        self.run("belady", &belady.clone(), ssd, move |share| {
+            build_with_future(&belady, ssd, share, &future)
+        });
     }
 
     fn run<T: Scheme>(

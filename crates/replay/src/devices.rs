@@ -2,7 +2,7 @@
 
 use lode_hardware::time::{HOURS_PER_YEAR, SECOND_NS};
 use lode_hardware::{
-    Energy, Host, LevelCost, Operations, Run, Utilisation, unreliability, unreliability_pair,
+    Energy, Host, HostLoad, LevelCost, Operations, Utilisation, unreliability, unreliability_pair,
 };
 use lode_policy::{Mirrors, Quota};
 use lode_types::BlockSize;
@@ -148,31 +148,31 @@ impl HostRun<'_> {
         paces: Option<&[Pace]>,
         mirrors: Option<Mirrors>,
     ) -> DevicesReport {
-        let run = self.run(operations);
+        let load = self.load(operations);
         let bytes_per_s = |blocks: fn(&Operations) -> u64| {
             let per_s = |pace: &Pace| pace.per_s(blocks(&pace.operations));
             paces.map(|paces| paces.iter().map(per_s).sum::<f64>() * self.block.bytes() as f64)
         };
         let written_bytes_per_s = bytes_per_s(|operations| operations.ssd_writes);
         let read_ssd_written_bytes_per_s = bytes_per_s(|operations| operations.read_ssd_writes);
-        let energy_j = self.span_ns.map(|_| self.host.energy_j(&run));
+        let energy_j = self.span_ns.map(|_| self.host.energy_j(&load));
         DevicesReport {
             host: self.host.name.clone(),
             span_s: self.span_ns.map(|ns| ns as f64 / SECOND_NS),
             ssd_written_bytes: self.bytes(operations.ssd_writes),
             ssd_written_bytes_per_s: written_bytes_per_s,
             ssd_life_years: written_bytes_per_s
-                .and_then(|bytes_per_s| self.host.ssd_life_years(run.ssd_bytes, bytes_per_s)),
+                .and_then(|bytes_per_s| self.host.ssd_life_years(load.ssd_bytes, bytes_per_s)),
             read_ssd_written_bytes: self.bytes(operations.read_ssd_writes),
             read_ssd_written_bytes_per_s,
             read_ssd_life_years: read_ssd_written_bytes_per_s
-                .and_then(|bytes_per_s| self.host.read_ssd_life_years(run.read_ssd_bytes, bytes_per_s)),
+                .and_then(|bytes_per_s| self.host.read_ssd_life_years(load.read_ssd_bytes, bytes_per_s)),
             mirrors: mirrors.map(|mirrors| MirrorReport::new(&mirrors, self.host)),
             energy_j,
             active_energy_j: self.active_energy_j(operations),
             mean_w: energy_j.and_then(|energy_j| self.over_span(energy_j.total)),
             utilisation: paces.and_then(|paces| self.utilisation(paces)),
-            cost_usd: self.host.cost_usd(run.dram_bytes, run.ssd_bytes, run.read_ssd_bytes),
+            cost_usd: self.host.cost_usd(load.dram_bytes, load.ssd_bytes, load.read_ssd_bytes),
         }
     }
 
@@ -183,12 +183,12 @@ impl HostRun<'_> {
         let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
         let most = u64::MAX / paces.len().max(1) as u64;
         paces.iter().for_each(|pace| operations.add(&pace.over(span_ns, most)));
-        self.host.utilisation(&self.run(operations))
+        self.host.utilisation(&self.load(operations))
     }
 
-    fn run(&self, operations: Operations) -> Run {
+    fn load(&self, operations: Operations) -> HostLoad {
         let Quota { dram_blocks, ssd_blocks, read_ssd_blocks } = self.physical;
-        Run {
+        HostLoad {
             block: self.block,
             dram_bytes: self.bytes(dram_blocks.into()),
             ssd_bytes: self.bytes(ssd_blocks.into()),
@@ -201,7 +201,7 @@ impl HostRun<'_> {
 
     /// In no time nothing waits.
     fn active_energy_j(&self, operations: Operations) -> Energy {
-        self.host.energy_j(&Run { span_ns: 0, ..self.run(operations) })
+        self.host.energy_j(&HostLoad { span_ns: 0, ..self.load(operations) })
     }
 
     fn bytes(&self, blocks: u64) -> u64 {

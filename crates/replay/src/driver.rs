@@ -3,7 +3,7 @@
 use lode_hardware::ServiceTimes;
 use lode_policy::{Mirroring, Mirrors, PrefetchHint, PrefetchedAccess, Quota, Scheme, Settings, Sizer};
 use lode_trace::vm_block;
-use lode_types::{Access, BlockPart, BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
+use lode_types::{Access, BlockRange, BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
 
 use crate::error::ReplayError;
 use crate::intervals::Intervals;
@@ -184,7 +184,7 @@ impl<T: Scheme> Driver<T> {
     fn cut(&mut self, way: Way, first: Access, now_ns: u64, offset_bytes: u64, length_bytes: u32) {
         let parts = blocks_of(self.block_size, offset_bytes, length_bytes.into());
         let mut left = parts.len();
-        for BlockPart { block, partial, .. } in parts {
+        for BlockRange { block, partial, .. } in parts {
             left -= 1;
             if !(partial && way.is_discard) {
                 let access = Access { block: first.block | block, partial, ..first };

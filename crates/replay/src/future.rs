@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use lode_policy::{Foresight, ForesightBuilder, Prefetch, Quota, Scheme, SettingError, Sink, Slot};
+use lode_policy::{NextUses, NextUsesBuilder, Prefetch, Quota, Scheme, SettingError, Sink, Slot};
 use lode_types::{Access, BlockNo, Level};
 
 use crate::driver::Driver;
@@ -14,7 +14,7 @@ use crate::run::{Options, RequestStream};
 /// The future of every VM of a recording, by number.
 #[derive(Clone, Debug)]
 pub struct Future {
-    vms: Vec<Foresight>,
+    vms: Vec<NextUses>,
 }
 
 impl Future {
@@ -29,7 +29,7 @@ impl Future {
         most_bytes: u64,
     ) -> Result<Option<Future>, ReplayError> {
         let left_bytes = Rc::new(Cell::new(most_bytes));
-        let build = move |_| Scout::new(Rc::clone(&left_bytes));
+        let build = move |_| Recorder::new(Rc::clone(&left_bytes));
         let times = options.host.service_times(options.block_size);
         let vms = recording.vm_names().len();
         // The same loop as that of the replay, so that its accesses are these, in this order.
@@ -40,17 +40,17 @@ impl Future {
             for (vm, request) in &batch {
                 driver.push(*vm, request)?;
             }
-            if driver.schemes().any(|scout| scout.is_full) {
+            if driver.schemes().any(|recorder| recorder.is_full) {
                 return Ok(None);
             }
         }
         driver.finish();
-        let futures = driver.into_schemes().map(Scout::future).collect::<Result<Option<_>, _>>()?;
+        let futures = driver.into_schemes().map(Recorder::future).collect::<Result<Option<_>, _>>()?;
         Ok(futures.map(|vms| Future { vms }))
     }
 
     /// The future of a VM; nothing is known of one that the recording does not have.
-    pub(crate) fn of_vm(&self, vm: usize) -> Foresight {
+    pub(crate) fn of_vm(&self, vm: usize) -> NextUses {
         self.vms.get(vm).cloned().unwrap_or_default()
     }
 
@@ -61,21 +61,21 @@ impl Future {
 }
 
 /// Takes down what a scheme would be asked, and caches nothing.
-struct Scout {
-    builder: ForesightBuilder,
+struct Recorder {
+    builder: NextUsesBuilder,
     /// Memory that all scouts together may still take.
     left_bytes: Rc<Cell<u64>>,
     is_full: bool,
     error: Option<SettingError>,
 }
 
-impl Scout {
-    fn new(left_bytes: Rc<Cell<u64>>) -> Scout {
-        Scout { builder: ForesightBuilder::new(), left_bytes, is_full: false, error: None }
+impl Recorder {
+    fn new(left_bytes: Rc<Cell<u64>>) -> Recorder {
+        Recorder { builder: NextUsesBuilder::new(), left_bytes, is_full: false, error: None }
     }
 
     /// `None` if it did not fit the memory.
-    fn future(self) -> Result<Option<Foresight>, SettingError> {
+    fn future(self) -> Result<Option<NextUses>, SettingError> {
         match self.error {
             Some(error) => Err(error),
             None => Ok((!self.is_full).then(|| self.builder.finish())),
@@ -92,15 +92,15 @@ impl Scout {
             Some(left) => self.left_bytes.set(left),
             None => {
                 self.is_full = true;
-                self.builder = ForesightBuilder::new();
+                self.builder = NextUsesBuilder::new();
             }
         }
     }
 }
 
-impl Prefetch for Scout {}
+impl Prefetch for Recorder {}
 
-impl Scheme for Scout {
+impl Scheme for Recorder {
     fn access<S: Sink>(&mut self, access: Access, _: &mut S) {
         if !self.is_full && self.error.is_none() {
             self.take_down(access.block);

@@ -28,5 +28,7 @@ pub use lode_hardware::{Host, ServiceTimes};
 pub use memory::{count_distinct_blocks, most_memory_bytes};
 pub use recording::{Playback, Recording};
 pub use report::{Counts, LevelBlocks, ModelReport, Report, VmReport};
-pub use run::{MAX_LEVEL_BLOCKS, Options, RequestStream, count_vms, level_blocks, replay, replay_foreseeing};
+pub use run::{
+    MAX_LEVEL_BLOCKS, Options, RequestStream, count_vms, level_blocks, replay, replay_with_future,
+};
 pub use tally::Tally;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use lode_hardware::{Host, Operations};
-use lode_policy::{AnyScheme, Mirrors, Quota, RequestSource, SchemeInfo, Settings, build, build_foreseeing};
+use lode_policy::{AnyScheme, Mirrors, Quota, RequestSource, SchemeInfo, Settings, build, build_with_future};
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, OriginFields, TraceRequest};
 
@@ -149,14 +149,14 @@ pub fn replay<S: RequestStream>(
     known_vms: Option<usize>,
     progress: &mut dyn FnMut(&S, usize),
 ) -> Result<Report, ReplayError> {
-    replay_foreseeing(source, options, known_vms, None, progress)
+    replay_with_future(source, options, known_vms, None, progress)
 }
 
 /// [`replay`] of a recording whose `future` is known, as far as the scheme needs it.
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_foreseeing<S: RequestStream>(
+pub fn replay_with_future<S: RequestStream>(
     mut source: S,
     options: &Options,
     known_vms: Option<usize>,
@@ -167,7 +167,7 @@ pub fn replay_foreseeing<S: RequestStream>(
     let first = source.next_batch(&mut batch);
     let info = SchemeInfo::find(options.settings.scheme())?;
     info.check_origins(&options.settings, source.origins(), RequestSource::Trace)?;
-    let mut run = Run::new(options, known_vms.unwrap_or_else(|| source.vm_names().len()), future)?;
+    let mut run = ReplayRun::new(options, known_vms.unwrap_or_else(|| source.vm_names().len()), future)?;
     first?;
     while !batch.is_empty() {
         run.take(&batch, &source)?;
@@ -180,7 +180,7 @@ pub fn replay_foreseeing<S: RequestStream>(
 
 /// A replay under way. It does not know its source, so that the loop over the schemes is compiled once and not again for
 /// every source in every crate that has one.
-struct Run {
+struct ReplayRun {
     driver: Driver<AnyScheme>,
     span: QuickSpan,
     /// Of each trace.
@@ -189,8 +189,8 @@ struct Run {
     vm_inputs: Vec<usize>,
 }
 
-impl Run {
-    fn new(options: &Options, known_vms: usize, future: Option<&Future>) -> Result<Run, ReplayError> {
+impl ReplayRun {
+    fn new(options: &Options, known_vms: usize, future: Option<&Future>) -> Result<ReplayRun, ReplayError> {
         let info = SchemeInfo::find(options.settings.scheme())?;
         info.check_levels(options.physical)?;
         info.check_needs(options.physical)?;
@@ -201,7 +201,7 @@ impl Run {
         let (physical, block_size) = (options.physical, options.block_size);
         let build = builder(options, future.cloned());
         let driver = Driver::new(&options.settings, physical, block_size, times, known_vms, build);
-        Ok(Run { driver, span: QuickSpan::default(), input_spans: Vec::new(), vm_inputs: Vec::new() })
+        Ok(ReplayRun { driver, span: QuickSpan::default(), input_spans: Vec::new(), vm_inputs: Vec::new() })
     }
 
     fn take(&mut self, batch: &[(u32, TraceRequest)], source: &dyn RequestStream) -> Result<(), ReplayError> {
@@ -251,7 +251,7 @@ fn builder(options: &Options, future: Option<Future>) -> impl Fn(Quota) -> AnySc
             None => share,
         };
         match &future {
-            Some(future) => build_foreseeing(&settings, physical, share, &future.of_vm(vm)),
+            Some(future) => build_with_future(&settings, physical, share, &future.of_vm(vm)),
             None => build(&settings, physical, share),
         }
     }
@@ -262,7 +262,7 @@ fn length_ns(span: &QuickSpan) -> Option<u64> {
     span.usual_ns().map(|(first, last)| last - first)
 }
 
-fn report(run: &Run, source: &dyn RequestStream, options: &Options) -> Report {
+fn report(run: &ReplayRun, source: &dyn RequestStream, options: &Options) -> Report {
     let driver = &run.driver;
     let late = late_warning(run, options);
     let names = source.vm_names();
@@ -299,7 +299,7 @@ fn report(run: &Run, source: &dyn RequestStream, options: &Options) -> Report {
 }
 
 /// Says that VMs have nothing of the levels because nobody knew of them in time.
-fn late_warning(run: &Run, options: &Options) -> Option<String> {
+fn late_warning(run: &ReplayRun, options: &Options) -> Option<String> {
     let late = run.driver.vms_without_share();
     let is_dealt_here = options.shares.is_none();
     (late > 0 && is_dealt_here).then(|| {

@@ -174,8 +174,8 @@ impl<C: Counter> CounterStacks<C> {
     /// Adds the next accesses of the stream.
     pub(crate) fn access_all(&mut self, mut batch: &[(Direction, BlockNo)]) {
         while !batch.is_empty() {
-            let room = (self.steps.accesses - self.in_step) as usize;
-            let (now, later) = batch.split_at(room.min(batch.len()));
+            let remaining = (self.steps.accesses - self.in_step) as usize;
+            let (now, later) = batch.split_at(remaining.min(batch.len()));
             for &(op, block) in now {
                 self.step.add(block);
                 self.reads += u64::from(op == Direction::Read);

@@ -82,16 +82,6 @@ impl BlockIndex {
         BlockIndex::default()
     }
 
-    /// An empty index with room for `entries` entries.
-    pub fn with_capacity(entries: usize) -> BlockIndex {
-        let mut index = BlockIndex::default();
-        if entries > 0 {
-            let buckets = entries.saturating_mul(MAX_PER_BUCKET.1).div_ceil(MAX_PER_BUCKET.0);
-            index.provide(buckets.max(MIN_BUCKETS));
-        }
-        index
-    }
-
     /// The hash that every other call takes: both halves of a product of 128 bits, so that all 64 bits count.
     ///
     /// A sample chosen by a threshold on this very hash would crowd into one end of the table: sample by
@@ -206,12 +196,6 @@ impl BlockIndex {
             at = self.after(at);
         }
         false
-    }
-
-    /// Takes out every entry and keeps the memory.
-    pub fn clear(&mut self) {
-        self.buckets.fill(Bucket::EMPTY);
-        self.len = 0;
     }
 
     /// Number of entries.

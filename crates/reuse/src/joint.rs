@@ -149,11 +149,11 @@ impl JointProfiler {
         let mut rest = &steps[..];
         while !rest.is_empty() {
             // Among so many accesses the sample cannot become too large, and there is no need to look after every step.
-            let room = self.sample.room(self.distinct_followed());
+            let remaining = self.sample.remaining(self.distinct_followed());
             let mut accesses: usize = 0;
             let fits = |step: &&Step<'_>| {
                 accesses += step.len();
-                accesses <= room
+                accesses <= remaining
             };
             let fitting = rest.iter().take_while(fits).count();
             let (now, later) = rest.split_at(fitting.max(1));

@@ -21,7 +21,6 @@ mod min_tree;
 mod ordered;
 pub mod parallel;
 mod partial_sums;
-pub mod popularity;
 pub mod prefetch;
 pub mod profiler;
 pub mod ro_stack;

@@ -112,7 +112,7 @@ impl Sample {
     }
 
     /// How many more blocks may be followed than now.
-    pub(crate) fn room(&self, followed: usize) -> usize {
+    pub(crate) fn remaining(&self, followed: usize) -> usize {
         self.most.saturating_sub(followed)
     }
 

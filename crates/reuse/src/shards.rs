@@ -35,8 +35,8 @@ impl Shards {
         let mut rest = batch;
         while self.estimate.is_none() && !rest.is_empty() {
             // As many as cannot exceed the limit, but never too few to be worth a batch.
-            let room = self.sample.room(self.analyser.distinct_blocks()).max(FILTERED);
-            let (exact, later) = rest.split_at(room.min(rest.len()));
+            let remaining = self.sample.remaining(self.analyser.distinct_blocks()).max(FILTERED);
+            let (exact, later) = rest.split_at(remaining.min(rest.len()));
             self.analyser.access_all(exact)?;
             rest = later;
             self.keep_to_limit();

@@ -27,7 +27,7 @@ const MAX_CHUNKS: usize = NEVER as usize / CHUNK;
 const MIN_CHUNKS: usize = 16;
 
 /// Positions provided per set position when room is made.
-const ROOM: usize = 6;
+const POSITIONS_PER_SET: usize = 6;
 
 /// A timeline grows at a compaction that finds more than one set position in this many.
 const GROW_BELOW: usize = 4;
@@ -309,5 +309,5 @@ impl Timeline {
 
 /// Chunks that hold `live` set positions with room to spare.
 fn chunks_for(live: usize) -> usize {
-    live.saturating_mul(ROOM).div_ceil(CHUNK).clamp(MIN_CHUNKS, MAX_CHUNKS)
+    live.saturating_mul(POSITIONS_PER_SET).div_ceil(CHUNK).clamp(MIN_CHUNKS, MAX_CHUNKS)
 }

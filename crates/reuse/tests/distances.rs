@@ -1,6 +1,5 @@
 //! Distances against their definition, and curves against one cache of every size.
 
-use lode_reuse::popularity::contribution;
 use lode_reuse::{
     Analyser, Curve, DistanceTally, Distances, DistinctBlocks, Metric, ReuseError, RoStack, WbwoStack,
 };
@@ -334,22 +333,6 @@ fn a_read_only_cache_may_need_less_than_the_largest_distance_says() {
     assert_eq!(distances(Metric::PodRo, &trace).1.blocks_needed(), 3);
     assert_eq!(ro_depths(&trace).1.blocks_needed(), 2);
     assert_eq!((1..4).map(|size| cache_hits(Policy::Ro, size, &trace).0).collect::<Vec<_>>(), [0, 1, 1]);
-}
-
-#[test]
-fn popularity_follows_equation_1() {
-    let vector = lode_testdata::vector("etica_eq1_popularity");
-    let examples = vector.as_array().expect("examples");
-    assert_eq!(examples.len(), 4);
-    for example in examples {
-        let pods =
-            example["pods"].as_array().expect("distances").iter().map(|p| p.as_u64().expect("distance"));
-        let cache_blocks = example["cache"].as_u64().expect("size");
-        let found: f64 = pods.map(|pod| contribution(pod, cache_blocks)).sum();
-        let expected = example["expected"].as_f64().expect("score");
-        assert!((found - expected).abs() < 1e-12, "{example}: {found}");
-    }
-    assert_eq!(contribution(0, 0), 0.0);
 }
 
 #[test]

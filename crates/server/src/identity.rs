@@ -23,7 +23,7 @@ struct Remembered {
     epoch: u64,
     ssd: PathBuf,
     /// The latest run; none in files of older versions.
-    run: Option<Run>,
+    run: Option<DaemonRun>,
     #[serde(default)]
     backings: Backings,
 }
@@ -31,7 +31,7 @@ struct Remembered {
 /// One run of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Run {
+pub(crate) struct DaemonRun {
     /// The host's boot.
     pub boot: Option<String>,
     /// How the run before it ended.
@@ -68,9 +68,9 @@ pub(crate) enum LastEnd {
     HostLost,
 }
 
-impl Run {
+impl DaemonRun {
     /// How the latest run that served ended, as the boot after it sees it.
-    pub(crate) fn end_of(last: Option<&Run>, boot: Option<&str>) -> LastEnd {
+    pub(crate) fn end_of(last: Option<&DaemonRun>, boot: Option<&str>) -> LastEnd {
         let Some(run) = last else { return LastEnd::None };
         let end = match (run.ended, run.served) {
             (true, _) => LastEnd::Orderly,
@@ -94,7 +94,7 @@ impl Run {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub backings: Backings,
-    pub run: Option<Run>,
+    pub run: Option<DaemonRun>,
 }
 
 /// What each volume's backing disk is known by.
@@ -176,7 +176,7 @@ impl StateFile {
     }
 
     /// Remembers something more of the run.
-    pub(crate) fn note_run(&self, note: impl FnOnce(&mut Run)) -> Result<(), ServerError> {
+    pub(crate) fn note_run(&self, note: impl FnOnce(&mut DaemonRun)) -> Result<(), ServerError> {
         let Some(mut remembered) = self.read()? else { return Ok(()) };
         if let Some(run) = &mut remembered.run {
             note(run);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_start_that_came_to_nothing_changes_nothing_of_how_the_last_run_ended() {
-        let run = |before, served, ended| Run {
+        let run = |before, served, ended| DaemonRun {
             boot: Some("this".to_owned()),
             before,
             served,
@@ -247,15 +247,15 @@ mod tests {
             (run(LastEnd::HostLost, false, false), LastEnd::HostLost, LastEnd::HostLost),
         ];
         for (run, same_boot, other_boot) in cases {
-            assert_eq!(Run::end_of(Some(&run), Some("this")), same_boot, "{run:?}");
-            assert_eq!(Run::end_of(Some(&run), Some("other")), other_boot, "{run:?}");
+            assert_eq!(DaemonRun::end_of(Some(&run), Some("this")), same_boot, "{run:?}");
+            assert_eq!(DaemonRun::end_of(Some(&run), Some("other")), other_boot, "{run:?}");
         }
-        assert_eq!(Run::end_of(None, Some("this")), LastEnd::None);
+        assert_eq!(DaemonRun::end_of(None, Some("this")), LastEnd::None);
     }
 
     #[test]
     fn what_can_be_read_is_durable_after_an_orderly_end_and_on_another_boot() {
-        let run = |written_boot: Option<&str>, all_durable| Run {
+        let run = |written_boot: Option<&str>, all_durable| DaemonRun {
             boot: Some("this".to_owned()),
             before: LastEnd::Orderly,
             served: true,
@@ -272,6 +272,9 @@ mod tests {
         assert!(!run(None, false).left_all_durable(Some("this")));
         assert!(!run(Some("this"), false).left_all_durable(None));
         let older = "boot = 'this'\nbefore = 'orderly'\nserved = true\nended = true\n";
-        assert!(!toml::from_str::<Run>(older).unwrap().left_all_durable(Some("this")), "it does not say so");
+        assert!(
+            !toml::from_str::<DaemonRun>(older).unwrap().left_all_durable(Some("this")),
+            "it does not say so"
+        );
     }
 }

@@ -15,7 +15,7 @@ mod connection;
 mod control;
 mod ending;
 mod error;
-mod fence;
+mod fence_file;
 mod files;
 mod flushes;
 mod format;

@@ -333,13 +333,13 @@ impl Shard {
     fn put_up_fence(&mut self, at: usize) {
         let Some((fence, distrust)) = self.volumes[at].next_fence() else { return };
         let (sender, waker) = (self.fences.0.clone(), self.driver.waker());
-        let put_up = move || {
-            let result = fence.put_up(distrust);
+        let write = move || {
+            let result = fence.write(distrust);
             // A shard that has ended needs no answer.
             let _ = sender.send((at, distrust, result));
             waker.wake();
         };
-        match std::thread::Builder::new().name("fence".to_owned()).spawn(put_up) {
+        match std::thread::Builder::new().name("fence".to_owned()).spawn(write) {
             Ok(_) => self.fences_under_way += 1,
             Err(error) => self.volumes[at].fence_ended(distrust, &Err(error)),
         }

@@ -11,7 +11,7 @@ use crate::backing::identify;
 use crate::config::{Config, Size, SsdConfig, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
-use crate::identity::{Known, LastEnd, Run, StateFile};
+use crate::identity::{DaemonRun, Known, LastEnd, StateFile};
 use crate::records::Records;
 use crate::sync_device::FileDevice;
 
@@ -62,7 +62,7 @@ impl<'c> FoundSsd<'c> {
         let mut view = StoreView::read(&mut FileDevice(&file))
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
         let records = Records::of(config, superblock.cache)?;
-        let last_end = Run::end_of(known.run.as_ref(), records.boot_text());
+        let last_end = DaemonRun::end_of(known.run.as_ref(), records.boot_text());
         // The configuration may name another folder by now.
         let before = known.run.as_ref().map_or(&[][..], |run| &run.shm);
         let kept = known.run.as_ref().map_or(&[][..], |run| &run.keeps_records_of);
@@ -155,7 +155,7 @@ impl<'c> FoundSsd<'c> {
         );
         let boot = records.boot_text().map(str::to_owned);
         let keeps_records_of = known.run.as_ref().map_or_else(Vec::new, |run| run.keeps_records_of.clone());
-        let run = Run {
+        let run = DaemonRun {
             written_boot: boot.clone(),
             boot,
             before: last_end,

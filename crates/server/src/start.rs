@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use crate::config::{Config, Size, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
-use crate::fence::Fence;
+use crate::fence_file::FenceFile;
 use crate::files::{check_disk, check_files, open_backing};
 use crate::identity::LastEnd;
 use crate::read_ssd::ReadSsd;
@@ -41,7 +41,7 @@ pub(crate) struct Prepared {
     /// Its volume on the SSD, if it has one.
     pub tag: Option<VolumeTag>,
     /// What its next start is to know of a failed SSD.
-    pub fence: Fence,
+    pub fence: FenceFile,
 }
 
 /// The disks under a VM's files.
@@ -59,7 +59,7 @@ struct Plan<'c> {
     export: ExportInfo,
     /// It has a volume on the SSD, or is to have one.
     has_space: bool,
-    fence: Fence,
+    fence: FenceFile,
     distrusts: Option<Distrust>,
 }
 
@@ -93,7 +93,7 @@ impl<'c> Start<'c> {
         let block = ssd.as_ref().map_or(BlockSize::KIB_4, |ssd| ssd.view.superblock().block);
         let vms = config.vms.iter().zip(backings);
         let plan =
-            |(vm, backing): (&'c VmConfig, _)| plan_vm(vm, backing, block, Fence::of(config, &vm.name));
+            |(vm, backing): (&'c VmConfig, _)| plan_vm(vm, backing, block, FenceFile::of(config, &vm.name));
         let mut plans = vms.map(plan).collect::<Result<Vec<_>, _>>()?;
         check_memory(&plans)?;
         let read_ssd = ReadSsd::find(config)?;
@@ -122,7 +122,7 @@ impl<'c> Start<'c> {
         let Start { plans, ssd, read_ssd } = self;
         let last_end = ssd.as_ref().map_or(LastEnd::None, |ssd| ssd.last_end);
         let mut disks = Disks::default();
-        let ssd_disks = ssd.as_ref().and_then(|ssd| ssd.file.path()).map(|path| disks_of(&mut disks, path));
+        let ssd_disks = ssd.as_ref().map(|ssd| disks_of(&mut disks, ssd.file.path()));
         let ssd_disks = ssd_disks.transpose()?;
         let mut ssd = ssd.map(FoundSsd::open).transpose()?;
         let mut specs: Vec<_> = plans.iter().map(Plan::spec).collect();
@@ -180,7 +180,7 @@ fn plan_vm(
     vm: &VmConfig,
     backing: MediaFile,
     block: BlockSize,
-    fence: Fence,
+    fence: FenceFile,
 ) -> Result<Plan<'_>, ServerError> {
     // Sizes are whole blocks and bounded, and of levels that the scheme uses: the configuration saw to it, but not how many
     // blocks they are.
@@ -237,7 +237,7 @@ fn prepare_vm(
             "VM {}: the cache SSD failed when it was last served, so that its {what} on it were dropped",
             vm.name
         );
-        fence.take_down()?;
+        fence.remove()?;
     }
     let (recovered, dirty) = attached.as_ref().map_or((0, 0), Attached::recovered_blocks);
     let unreadable = attached.as_ref().map_or(0, |attached| attached.unreadable_blocks);

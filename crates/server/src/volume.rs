@@ -14,7 +14,7 @@ use lode_store::Distrust;
 use lode_types::Bufs;
 use slab::Slab;
 
-use crate::fence::Fence;
+use crate::fence_file::FenceFile;
 use crate::flushes::{Flushes, Verdict};
 use crate::latency::Latencies;
 use crate::start::Prepared;
@@ -57,7 +57,7 @@ pub(crate) struct Volume {
     read_ssd: Option<FileId>,
     flushes: Flushes,
     shm: ShmView,
-    fence: Fence,
+    fence: FenceFile,
     requests: Slab<Pending>,
     /// Of the requests that the engine works on.
     working_bytes: u64,
@@ -260,7 +260,7 @@ impl Volume {
 
     /// After the SSD failed: what is to be remembered for the next start, and where, so that the engine can go on. It takes a
     /// flush of a file system, which is not for this thread; [`Volume::fence_ended`] is told the end.
-    pub(crate) fn next_fence(&mut self) -> Option<(Fence, Distrust)> {
+    pub(crate) fn next_fence(&mut self) -> Option<(FenceFile, Distrust)> {
         let distrust = self.engine.next_fence()?;
         Some((self.fence.clone(), distrust))
     }

@@ -27,7 +27,7 @@ pub(crate) const MOST_READS_OF_A_START: u64 = 60;
 
 /// How much of a run is left.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct RunBudget {
     /// Requests to ask.
     left: u64,
     /// Of those, the last ones, during which devices may fail.
@@ -144,10 +144,10 @@ impl Guest {
         self.tally.start_read_errors += u64::from(read_failed);
     }
 
-    pub(crate) fn begin(&self, plan: &Plan, world: &World, rng: &mut Rng) -> Run {
+    pub(crate) fn begin(&self, plan: &Plan, world: &World, rng: &mut Rng) -> RunBudget {
         let left = 1 + rng.below(u64::from(plan.requests));
         let last_step = plan.most_steps.map(|steps| world.steps() + steps);
-        Run { left, sound: rng.below(left + 1), last_step }
+        RunBudget { left, sound: rng.below(left + 1), last_step }
     }
 
     /// Asks as much as may be under way, and lets one thing happen. False: the run is over.
@@ -156,7 +156,7 @@ impl Guest {
         plan: &Plan,
         world: &mut World,
         rng: &mut Rng,
-        run: &mut Run,
+        run: &mut RunBudget,
     ) -> Result<bool, String> {
         if run.left == 0 || run.last_step.is_some_and(|last| world.steps() >= last) {
             return Ok(false);

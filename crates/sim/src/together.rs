@@ -6,7 +6,7 @@ use lode_store::{Store, StoreError, VolumeSpec};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
-use crate::guest::{Guest, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START, Run};
+use crate::guest::{Guest, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START, RunBudget};
 use crate::machine::Machine;
 use crate::run::{Crash, Plan, RunCounts, repeat};
 use crate::world::World;
@@ -180,7 +180,7 @@ impl Host<'_> {
 
     /// By chance one volume after the other advances by a step, until all have asked what they had to ask.
     fn live(&mut self) -> Result<(), String> {
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<RunBudget> = Vec::new();
         for at in 0..self.volumes.len() {
             runs.push(self.with(at, |plan, volume, rng| volume.guest.begin(plan, &volume.world, rng)));
         }

@@ -23,21 +23,21 @@ const BACKING_BYTES: u64 = VOLUME_BYTES - 1024;
 const ON_DISK: u8 = 0xee;
 
 /// Blocks in a row in the same state, and each one's pattern.
-struct Run {
+struct BlockRun {
     blocks: Range<u64>,
     is_dirty: bool,
     name: fn(u64) -> u8,
 }
 
-const fn clean(blocks: Range<u64>, name: fn(u64) -> u8) -> Run {
-    Run { blocks, is_dirty: false, name }
+const fn clean(blocks: Range<u64>, name: fn(u64) -> u8) -> BlockRun {
+    BlockRun { blocks, is_dirty: false, name }
 }
 
-const fn dirty(blocks: Range<u64>, name: fn(u64) -> u8) -> Run {
-    Run { blocks, is_dirty: true, name }
+const fn dirty(blocks: Range<u64>, name: fn(u64) -> u8) -> BlockRun {
+    BlockRun { blocks, is_dirty: true, name }
 }
 
-const ALPHA: [Run; 6] = [
+const ALPHA: [BlockRun; 6] = [
     clean(0..60, |block| block as u8),
     dirty(60..90, |block| 200 - block as u8),
     clean(90..100, |block| block as u8),
@@ -46,7 +46,7 @@ const ALPHA: [Run; 6] = [
     dirty(202..210, |block| (block - 10) as u8),
 ];
 
-const BETA: [Run; 4] = [
+const BETA: [BlockRun; 4] = [
     clean(300..320, |block| block as u8),
     dirty(320..340, |block| block as u8),
     dirty(400..403, |block| (block - 290) as u8),
@@ -138,7 +138,7 @@ fn g6_the_image_has_an_interrupted_checkpoint_and_torn_pages() {
     assert_eq!([journal(1, 0), journal(1, 1)], [Ok((41, 13)), Err(Wrong::Checksum)]);
 }
 
-fn check_contents(name: &str, runs: &[Run]) {
+fn check_contents(name: &str, runs: &[BlockRun]) {
     let blocks = || runs.iter().flat_map(|run| run.blocks.clone().map(move |block| (block, run)));
     let mut world = start(name);
     // Those on the SSD first: they are found there, and nothing has to leave.

@@ -207,12 +207,12 @@ impl Store {
         let dirty: Vec<usize> =
             inside.clone().filter(|&place| entries[place].state == EntryState::Dirty).collect();
         // Free places first, then the clean ones that are oldest.
-        let mut room: Vec<usize> = (0..entries.len())
+        let mut free: Vec<usize> = (0..entries.len())
             .filter(|place| !inside.contains(place) && entries[*place].state != EntryState::Dirty)
             .collect();
-        room.sort_by_key(|&place| (entries[place].state == EntryState::Clean, entries[place].version));
+        free.sort_by_key(|&place| (entries[place].state == EntryState::Clean, entries[place].version));
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
-        for (from, to) in dirty.into_iter().zip(room) {
+        for (from, to) in dirty.into_iter().zip(free) {
             read(device, place_offset(layout, &space.extents, from as Place), &mut buf)?;
             write(device, place_offset(layout, &space.extents, to as Place), &buf)?;
             entries[to] = std::mem::take(&mut entries[from]);

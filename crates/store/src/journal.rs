@@ -138,7 +138,7 @@ impl Journal {
     /// Without records, or without room, the page being filled is written once more, for its header; a page that no
     /// flush covers is not, because its other side may be the durable one. Then there is only the flush.
     pub(crate) fn start(&mut self, pending: &mut Vec<Record>, version: u64) -> Vec<(u64, Buf)> {
-        if self.unflushed && (pending.is_empty() || !self.has_room()) {
+        if self.unflushed && (pending.is_empty() || !self.has_space()) {
             self.begin(0, self.written_version, true);
             return Vec::new();
         }
@@ -180,8 +180,8 @@ impl Journal {
             if self.records.len() == RECORDS_PER_PAGE && !self.advance() {
                 break;
             }
-            let room = RECORDS_PER_PAGE - self.records.len();
-            let next = (taken + room).min(pending.len());
+            let left = RECORDS_PER_PAGE - self.records.len();
+            let next = (taken + left).min(pending.len());
             self.records.extend_from_slice(&pending[taken..next]);
             taken = next;
             if let Some(&last) = self.records.last().filter(|_| fill_up) {
@@ -194,13 +194,13 @@ impl Journal {
         (writes, if pending.is_empty() { version } else { last.max(self.written_version) })
     }
 
-    fn has_room(&self) -> bool {
+    fn has_space(&self) -> bool {
         self.page + 1 - self.reusable < self.pairs
     }
 
     /// Goes on to the next page, if the ring has room for it.
     fn advance(&mut self) -> bool {
-        if !self.has_room() {
+        if !self.has_space() {
             return false;
         }
         self.page += 1;

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use lode_reuse::{Distances, Metric};
 use lode_trace::limits::MAX_DISTINCT_SIZES;
 use lode_trace::{SYNTHETIC_PREFIX, vm_block};
-use lode_types::{BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
+use lode_types::{BlockSize, Direction, RequestOp, SECTOR_BYTES, TraceRequest, blocks_of};
 
 use crate::check::{MAX_NAME_BYTES, MAX_PLACES, MAX_REQUEST_BYTES, refused};
 use crate::error::{SynthError, SynthErrorKind};
@@ -157,7 +157,9 @@ impl Fitter {
         self.aligned += u64::from(request.offset_bytes.is_multiple_of(BLOCK.bytes()));
         let counts = &mut self.ops[request.op as usize];
         counts.requests += 1;
-        *counts.lengths.entry(request.length_bytes).or_default() += 1;
+        // A disk's requests are whole sectors, also where a trace counts bytes.
+        let length_bytes = request.length_bytes.next_multiple_of(SECTOR_BYTES as u32);
+        *counts.lengths.entry(length_bytes).or_default() += 1;
         if counts.lengths.len() > MAX_DISTINCT_SIZES {
             let message =
                 format!("More than {MAX_DISTINCT_SIZES} different request lengths; fit a part of the trace");
@@ -324,7 +326,7 @@ fn with_gaps_closed(steps: &Steps) -> Vec<(u64, f64)> {
     list
 }
 
-/// Lengths and counts, the rarest put together with those of nearly the same length.
+/// Lengths in whole sectors and counts, the rarest put together with those of nearly the same length.
 fn sizes(lengths: &HashMap<u32, u64>) -> Vec<(u32, f64)> {
     let mut all: Vec<_> = lengths.iter().map(|(&bytes, &count)| (bytes, count)).collect();
     all.sort_unstable_by_key(|&(bytes, count)| (std::cmp::Reverse(count), bytes));
@@ -338,10 +340,18 @@ fn sizes(lengths: &HashMap<u32, u64>) -> Vec<(u32, f64)> {
         steps[step] = (steps[step].0 + count, steps[step].1 + f64::from(bytes) * count as f64);
     }
     let steps = steps.into_iter().filter(|(count, _)| *count > 0);
-    let mean = |(count, sum): (u64, f64)| (libm::round(sum / count as f64) as u32, count as f64);
+    let mean = |(count, sum): (u64, f64)| {
+        let sectors = libm::round(sum / count as f64 / SECTOR_BYTES as f64);
+        (sectors as u32 * SECTOR_BYTES as u32, count as f64)
+    };
     let mut list: Vec<_> =
         all.into_iter().map(|(bytes, count)| (bytes, count as f64)).chain(steps.map(mean)).collect();
     list.sort_unstable_by_key(|&(bytes, _)| bytes);
+    list.dedup_by(|next, kept| {
+        let is_same = next.0 == kept.0;
+        kept.1 += if is_same { next.1 } else { 0.0 };
+        is_same
+    });
     list
 }
 

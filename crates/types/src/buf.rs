@@ -8,7 +8,7 @@
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::pool::Run;
+use crate::pool::PageRun;
 
 /// Alignment of every buffer, in bytes. Covers the logical block size of any device in use.
 pub const PAGE_BYTES: usize = 4096;
@@ -23,14 +23,14 @@ pub type ByteList = SmallVec<[Bytes; 1]>;
 /// [`Buf::for_overwrite`] writes all of it before anybody else sees it.
 pub struct Buf {
     /// None where there are no bytes.
-    run: Option<Run>,
+    run: Option<PageRun>,
     len: usize,
 }
 
 impl Buf {
     /// A buffer of `len` bytes that mean nothing, to be written over as a whole.
     pub fn for_overwrite(len: usize) -> Buf {
-        Buf { run: (len > 0).then(|| Run::new(len)), len }
+        Buf { run: (len > 0).then(|| PageRun::new(len)), len }
     }
 
     /// A buffer of `len` zero bytes.

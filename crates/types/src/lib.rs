@@ -26,7 +26,7 @@ pub use pool::pool_bytes;
 pub use request::{RequestOp, TraceRequest};
 pub use rng::{Rng, mix};
 pub use size::{SizeError, parse_size, show_size};
-pub use span::{BlockPart, BlockSize, BlockSizeError, blocks_of};
+pub use span::{BlockRange, BlockSize, BlockSizeError, blocks_of};
 
 /// Bytes of one sector, the smallest unit a guest may address.
 pub const SECTOR_BYTES: u64 = 512;

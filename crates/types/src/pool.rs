@@ -18,15 +18,15 @@ const CLASSES: usize = 7;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Pages that belong to whoever holds this. Their bytes are whatever was there before; fresh ones are zero.
-pub(crate) struct Run {
+pub(crate) struct PageRun {
     first: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: a run is the only owner of its memory, like a boxed slice.
-unsafe impl Send for Run {}
+unsafe impl Send for PageRun {}
 // SAFETY: through a shared run its memory is only read.
-unsafe impl Sync for Run {}
+unsafe impl Sync for PageRun {}
 
 /// The first byte of a run that nobody uses.
 struct Free(NonNull<u8>);
@@ -112,17 +112,17 @@ impl Drop for Lists {
     }
 }
 
-impl Run {
+impl PageRun {
     /// A run with room for at least so many bytes.
-    pub(crate) fn new(bytes: usize) -> Run {
+    pub(crate) fn new(bytes: usize) -> PageRun {
         let Some(class) = class_of(bytes) else {
             let bytes = bytes.next_multiple_of(PAGE_BYTES);
-            return Run { first: allocate(bytes), bytes };
+            return PageRun { first: allocate(bytes), bytes };
         };
         // At the end of a thread its lists are gone.
         let local = LOCAL.try_with(|local| local.borrow_mut().take(class));
         let Free(first) = local.unwrap_or_else(|_| Lists::default().take(class));
-        Run { first, bytes: PAGE_BYTES << class }
+        PageRun { first, bytes: PAGE_BYTES << class }
     }
 
     /// All its bytes.
@@ -138,7 +138,7 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for PageRun {
     fn drop(&mut self) {
         let Some(class) = class_of(self.bytes) else {
             let layout = Layout::from_size_align(self.bytes, PAGE_BYTES).expect("it was allocated with it");
@@ -159,18 +159,18 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_as_it_was() {
-        let mut run = Run::new(8192);
+        let mut run = PageRun::new(8192);
         run.as_mut_slice().fill(7);
         let first = run.as_slice().as_ptr();
         drop(run);
-        let again = Run::new(5000);
+        let again = PageRun::new(5000);
         assert_eq!(again.as_slice().as_ptr(), first);
         assert_eq!(again.as_slice(), [7; 8192]);
     }
 
     #[test]
     fn many_runs_given_back_at_once_are_shared() {
-        let runs: Vec<Run> = (0..4 * Lists::batch(0)).map(|_| Run::new(1)).collect();
+        let runs: Vec<PageRun> = (0..4 * Lists::batch(0)).map(|_| PageRun::new(1)).collect();
         let used: std::collections::HashSet<_> =
             runs.iter().map(|run| run.as_slice().as_ptr() as usize).collect();
         assert_eq!(used.len(), runs.len());

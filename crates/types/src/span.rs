@@ -58,7 +58,7 @@ impl BlockSize {
 
 /// The part of one block that a byte range touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockPart {
+pub struct BlockRange {
     /// Which block.
     pub block: BlockNo,
     /// First byte touched, counted from the block's start.
@@ -77,7 +77,7 @@ pub fn blocks_of(
     size: BlockSize,
     offset_bytes: u64,
     length_bytes: u64,
-) -> impl ExactSizeIterator<Item = BlockPart> {
+) -> impl ExactSizeIterator<Item = BlockRange> {
     let (first, count) = if length_bytes == 0 {
         (0, 0)
     } else {
@@ -92,7 +92,7 @@ pub fn blocks_of(
         let start = offset_bytes.max(from) - from;
         let stop = (end - from).min(size.bytes());
         let len = stop - start;
-        BlockPart { block, start: start as u32, len: len as u32, partial: len != size.bytes() }
+        BlockRange { block, start: start as u32, len: len as u32, partial: len != size.bytes() }
     })
 }
 
@@ -106,9 +106,9 @@ mod tests {
         assert_eq!(
             parts,
             vec![
-                BlockPart { block: 0, start: 3584, len: 512, partial: true },
-                BlockPart { block: 1, start: 0, len: 4096, partial: false },
-                BlockPart { block: 2, start: 0, len: 512, partial: true },
+                BlockRange { block: 0, start: 3584, len: 512, partial: true },
+                BlockRange { block: 1, start: 0, len: 4096, partial: false },
+                BlockRange { block: 2, start: 0, len: 512, partial: true },
             ]
         );
         assert_eq!(blocks_of(BlockSize::KIB_4, 4096, 0).len(), 0);

@@ -7,7 +7,7 @@ use lode_hardware::Host;
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{
     Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, VmReport,
-    count_vms, level_blocks, replay, replay_foreseeing,
+    count_vms, level_blocks, replay, replay_with_future,
 };
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
@@ -189,7 +189,7 @@ impl ReplayCommand {
         let future = Future::of(&recording, options, left_bytes)?.ok_or_else(too_large)?;
         output::note(&future_text(traces_bytes, future.memory_bytes()));
         let known_vms = Some(recording.vm_names().len());
-        Ok(replay_foreseeing(recording.play(), options, known_vms, Some(&future), &mut |_, _| {})?)
+        Ok(replay_with_future(recording.play(), options, known_vms, Some(&future), &mut |_, _| {})?)
     }
 
     /// Counts the VMs in a pass of its own: their first shares depend on it.

@@ -7,10 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lode_nbd::{
-    ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, Command, CommandError, CommandFlags,
-    RemoteExport, Request,
-};
+use lode_nbd::{Command, CommandError, CommandFlags, Request};
+use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, RemoteExport};
 
 /// Longer than anything takes that goes well.
 pub const PATIENCE: Duration = Duration::from_secs(20);

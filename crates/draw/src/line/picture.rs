@@ -19,8 +19,8 @@ const NARROW_EM: f64 = 45.0;
 const LABEL_SHARE: f64 = 0.24;
 /// Lines with at most this many points show them by symbols.
 const MOST_SYMBOLS: usize = 48;
-/// Room for symbols at either end of an axis of points, as a share of its range.
-const POINT_ROOM: f64 = 0.02;
+/// Margin for symbols at either end of an axis of points, as a share of its range.
+const POINT_MARGIN: f64 = 0.02;
 /// Scatters with at most this many points show their labels.
 const MOST_LABELS: usize = 40;
 
@@ -104,8 +104,8 @@ impl LineChart {
         let mut across = Range::of(&self.x, across)?;
         if !across.is_log && self.series.iter().any(|series| series.shape == Shape::Points) {
             // A symbol at an end would lie over what is beside the chart.
-            let room = POINT_ROOM * (across.high - across.low);
-            (across.low, across.high) = (across.low - room, across.high + room);
+            let margin = POINT_MARGIN * (across.high - across.low);
+            (across.low, across.high) = (across.low - margin, across.high + margin);
         }
         Ok((across, Range::of(&self.y, upright)?))
     }
@@ -164,9 +164,9 @@ impl LineChart {
             let scale = if axis.scale == Scale::Log { ", log scale" } else { "" };
             format!("{}{scale}", clean_name(&axis.label))
         };
-        let room = x.to_px - x.from_px;
+        let space = x.to_px - x.from_px;
         let (y_label, x_label) =
-            (shorten(&label(&self.y), room * 0.6, font), shorten(&label(&self.x), room, font));
+            (shorten(&label(&self.y), space * 0.6, font), shorten(&label(&self.x), space, font));
         svg.text((0.3 * font, y.to_px - 0.9 * font), Anchor::Start, theme.ink, "", &y_label);
         let middle = (x.from_px + x.to_px) / 2.0;
         svg.text((middle, y.from_px + 3.0 * font), Anchor::Middle, theme.ink, "", &x_label);
@@ -212,8 +212,8 @@ impl LineChart {
         }
         let (font, right) = (style.font_px, layout.x.to_px);
         let (top, bottom) = (layout.y.to_px - 0.7 * font, layout.y.from_px + 0.7 * font);
-        let room = ((bottom - top) / (1.25 * font)) as usize;
-        let shown = curves.len().min(COLOURS).min(room.saturating_sub(1));
+        let space = ((bottom - top) / (1.25 * font)) as usize;
+        let shown = curves.len().min(COLOURS).min(space.saturating_sub(1));
         let end_of =
             |curve: &Curve| curve.corners().last().map(|&(x, y)| (x as f64 / 100.0, y as f64 / 100.0));
         let ends: Vec<Option<(f64, f64)>> = curves[..shown].iter().map(end_of).collect();

@@ -1,4 +1,4 @@
-//! Write-back of dirty blocks: neighbours together, in ascending order like a lift, a few at a time; and which of them a flush
+//! Write-back of dirty blocks: neighbours together, in ascending order (an elevator), a few at a time; and which of them a flush
 //! of the backing disk has yet to cover. It must not know where bytes come from or go.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ const MANY_WRITTEN: usize = 256;
 
 /// A block of a job, the copy that is being read, and its bytes until they are written.
 #[derive(Debug)]
-struct Part {
+struct JobBlock {
     block: BlockNo,
     copy: CopyAt,
     data: Option<Bytes>,
@@ -25,14 +25,14 @@ struct Part {
 
 #[derive(Debug)]
 struct Job {
-    parts: Vec<Part>,
+    blocks: Vec<JobBlock>,
     reads_left: usize,
     writes_left: usize,
 }
 
 /// One block of a job, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JobPart {
+pub(crate) struct JobBlockId {
     job: usize,
     number: u32,
 }
@@ -88,45 +88,51 @@ impl Destage {
     }
 
     /// Begins a job, if there is anything to do and not too many are under way: its blocks are to be read.
-    pub(crate) fn begin_job(&mut self) -> Option<Vec<(JobPart, BlockNo)>> {
+    pub(crate) fn begin_job(&mut self) -> Option<Vec<(JobBlockId, BlockNo)>> {
         if self.jobs.len() >= MAX_JOBS || self.waiting.is_empty() {
             return None;
         }
         let run = self.next_run();
-        let part = |&block: &BlockNo| Part { block, copy: CopyAt::Ssd, data: None };
-        let parts: Vec<Part> = run.iter().map(part).collect();
-        let job = self.jobs.insert(Job { reads_left: parts.len(), parts, writes_left: 0 });
-        Some((0..).zip(run).map(|(number, block)| (JobPart { job, number }, block)).collect())
+        let block = |&block: &BlockNo| JobBlock { block, copy: CopyAt::Ssd, data: None };
+        let blocks: Vec<JobBlock> = run.iter().map(block).collect();
+        let job = self.jobs.insert(Job { reads_left: blocks.len(), blocks, writes_left: 0 });
+        Some((0..).zip(run).map(|(number, block)| (JobBlockId { job, number }, block)).collect())
     }
 
-    fn part(&mut self, at: JobPart) -> &mut Part {
-        &mut self.jobs[at.job].parts[at.number as usize]
+    fn block(&mut self, at: JobBlockId) -> &mut JobBlock {
+        &mut self.jobs[at.job].blocks[at.number as usize]
     }
 
     /// The block is read from this copy.
-    pub(crate) fn reads_from(&mut self, at: JobPart, copy: CopyAt) {
-        self.part(at).copy = copy;
+    pub(crate) fn reads_from(&mut self, at: JobBlockId, copy: CopyAt) {
+        self.block(at).copy = copy;
     }
 
     /// A command for a block of a job has ended: the block, and the copy that was read, if it was a read.
-    pub(crate) fn command_ended(&mut self, at: JobPart) -> Option<(BlockNo, Option<CopyAt>)> {
+    pub(crate) fn command_ended(&mut self, at: JobBlockId) -> Option<(BlockNo, Option<CopyAt>)> {
         let job = self.jobs.get(at.job)?;
-        let part = &job.parts[at.number as usize];
-        Some((part.block, (job.reads_left > 0).then_some(part.copy)))
+        let block = &job.blocks[at.number as usize];
+        Some((block.block, (job.reads_left > 0).then_some(block.copy)))
     }
 
     /// The bytes of a block are there, or there are none that could be written. When all of the job are there: those to be
     /// written.
-    pub(crate) fn was_read(&mut self, at: JobPart, data: Option<Bytes>) -> Vec<(JobPart, BlockNo, Bytes)> {
-        self.part(at).data = data;
+    pub(crate) fn was_read(
+        &mut self,
+        at: JobBlockId,
+        data: Option<Bytes>,
+    ) -> Vec<(JobBlockId, BlockNo, Bytes)> {
+        self.block(at).data = data;
         let job = &mut self.jobs[at.job];
         job.reads_left -= 1;
         if job.reads_left > 0 {
             return Vec::new();
         }
-        let parts = (0..).zip(&mut job.parts);
-        let due: Vec<_> = parts
-            .filter_map(|(number, part)| Some((JobPart { number, ..at }, part.block, part.data.take()?)))
+        let blocks = (0..).zip(&mut job.blocks);
+        let due: Vec<_> = blocks
+            .filter_map(|(number, block)| {
+                Some((JobBlockId { number, ..at }, block.block, block.data.take()?))
+            })
             .collect();
         job.writes_left = due.len();
         if due.is_empty() {
@@ -136,7 +142,7 @@ impl Destage {
     }
 
     /// A block of a job was written, or could not be.
-    pub(crate) fn was_written(&mut self, at: JobPart) {
+    pub(crate) fn was_written(&mut self, at: JobBlockId) {
         let job = &mut self.jobs[at.job];
         job.writes_left -= 1;
         if job.writes_left == 0 {

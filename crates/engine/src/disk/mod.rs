@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use lode_types::BlockNo;
 
-pub(crate) use destage::{Destage, JobPart, MAX_BLOCKS_PER_JOB, MAX_JOBS};
+pub(crate) use destage::{Destage, JobBlockId, MAX_BLOCKS_PER_JOB, MAX_JOBS};
 pub(crate) use marks::Marks;
 pub(crate) use range::{RangeNext, RangeOp};
 

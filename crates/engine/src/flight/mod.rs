@@ -47,9 +47,9 @@ pub(crate) use copies::{CopyAt, SsdCopy};
 pub(crate) use lode_store::Place;
 pub(crate) use step::Fill;
 
-/// Where one block's part of a guest's request is.
+/// The slice of a guest's request that concerns one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct RequestSlice {
     pub(crate) request: usize,
     /// First byte in the bytes of the request's write.
     pub(crate) buf_at: u32,
@@ -81,7 +81,7 @@ pub(crate) struct Reserved {
 /// One block of a guest's read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockAccess {
-    pub(crate) part: Part,
+    pub(crate) slice: RequestSlice,
     pub(crate) kind: AccessKind,
     pub(crate) reserved: Reserved,
 }

@@ -187,14 +187,14 @@ impl Model {
         let has_slot = self.flight.slot(Level::Ssd).is_some();
         let has_mirror = self.flight.slot(Level::ReadSsd).is_some();
         let submitted = self.writes.len() as Value;
-        let part = Part { request: 0, buf_at: 0, start: 0, len: 0 };
+        let slice = RequestSlice { request: 0, buf_at: 0, start: 0, len: 0 };
         let from = CopyAt::Ssd;
         let mut op = |kind, partial, reserved: Reserved| {
             self.accesses.push((submitted, partial));
             if !matches!(kind, AccessKind::Read { .. }) {
                 self.writes.push(WriteState::Pending);
             }
-            BlockOp::Access(BlockAccess { part, kind, reserved })
+            BlockOp::Access(BlockAccess { slice, kind, reserved })
         };
         let place = Reserved { frame: false, place: true };
         let (op, ssd_slot, dram_slot) = match ask {

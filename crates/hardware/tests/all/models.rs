@@ -1,6 +1,6 @@
 //! What holds for every host: more costs more, wears more and takes more energy.
 
-use lode_hardware::{Catalogue, Host, Operations, Run};
+use lode_hardware::{Catalogue, Host, HostLoad, Operations};
 use lode_types::BlockSize;
 use proptest::prelude::*;
 
@@ -47,10 +47,10 @@ fn operations() -> impl Strategy<Value = Operations> {
     )
 }
 
-fn runs() -> impl Strategy<Value = Run> {
+fn runs() -> impl Strategy<Value = HostLoad> {
     let bytes = || 0..u64::MAX;
     (bytes(), bytes(), bytes(), bytes(), operations(), 0usize..5).prop_map(
-        |(dram_bytes, ssd_bytes, read_ssd_bytes, span_ns, operations, power)| Run {
+        |(dram_bytes, ssd_bytes, read_ssd_bytes, span_ns, operations, power)| HostLoad {
             block: BlockSize::new(4096 << power).expect("a block size"),
             dram_bytes,
             ssd_bytes,
@@ -86,18 +86,18 @@ proptest! {
 
     #[test]
     fn more_is_never_less(host in any_host(), run in runs(), more in 1u64..1 << 40) {
-        let larger = Run {
+        let larger = HostLoad {
             dram_bytes: run.dram_bytes.saturating_add(more),
             ssd_bytes: run.ssd_bytes.saturating_add(more),
             read_ssd_bytes: run.read_ssd_bytes.saturating_add(more),
             ..run
         };
-        let cost_of = |run: &Run| host.cost_usd(run.dram_bytes, run.ssd_bytes, run.read_ssd_bytes);
+        let cost_of = |run: &HostLoad| host.cost_usd(run.dram_bytes, run.ssd_bytes, run.read_ssd_bytes);
         let (cost, larger_cost) = (cost_of(&run), cost_of(&larger));
         prop_assert!(larger_cost.dram >= cost.dram && larger_cost.ssd >= cost.ssd);
         prop_assert!(larger_cost.read_ssd >= cost.read_ssd && larger_cost.total >= cost.total);
         prop_assert!(host.energy_j(&larger).total >= host.energy_j(&run).total);
-        let longer = Run { span_ns: run.span_ns.saturating_add(more), ..run };
+        let longer = HostLoad { span_ns: run.span_ns.saturating_add(more), ..run };
         prop_assert!(host.energy_j(&longer).total >= host.energy_j(&run).total);
         let written = run.operations.ssd_writes + 1;
         let life = |bytes: u64| host.ssd_life_years(run.ssd_bytes, bytes as f64).unwrap_or(f64::INFINITY);
@@ -198,7 +198,7 @@ fn energy_of_a_run_by_hand() {
         backing_work_ns: None,
     };
     let block = BlockSize::KIB_4;
-    let run = Run {
+    let run = HostLoad {
         block,
         dram_bytes: GIB,
         ssd_bytes: GIB,
@@ -223,7 +223,7 @@ fn energy_of_a_run_by_hand() {
     assert!((used.read_ssd - (second_s[0] + second_s[1]) / 32.0 / 10.0).abs() < 1e-12, "{used:?}");
     // Levels that are not there take nothing.
     let idle =
-        Run { dram_bytes: 0, ssd_bytes: 0, read_ssd_bytes: 0, operations: Operations::default(), ..run };
+        HostLoad { dram_bytes: 0, ssd_bytes: 0, read_ssd_bytes: 0, operations: Operations::default(), ..run };
     let none = host.energy_j(&idle);
     assert_eq!((none.dram, none.ssd, none.read_ssd, none.backing), (0.0, 0.0, 0.0, 50.0));
 }
@@ -241,7 +241,8 @@ fn a_network_costs_time_and_bounds_the_rate() {
     let operations =
         Operations { backing_reads: 1_000_000, backing_work_ns: Some(0), ..Operations::default() };
     let block = BlockSize::KIB_4;
-    let run = Run { block, dram_bytes: 0, ssd_bytes: 0, read_ssd_bytes: 0, span_ns: SECOND_NS, operations };
+    let run =
+        HostLoad { block, dram_bytes: 0, ssd_bytes: 0, read_ssd_bytes: 0, span_ns: SECOND_NS, operations };
     let used = host.utilisation(&run).expect("a span").backing;
     assert!((used - 4096e6 / 2.8e9).abs() < 1e-9, "{used}");
 }

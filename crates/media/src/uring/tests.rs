@@ -9,7 +9,7 @@ use lode_types::Buf;
 
 use super::{SETUPS, SUBMIT_ENTRIES, Uring};
 use crate::driver::SPIN_LIMIT as SPIN;
-use crate::file::{MediaFile, Store};
+use crate::file::MediaFile;
 use crate::outbox::Outbox;
 use crate::pool::FileJob;
 use crate::port::Backend;
@@ -39,7 +39,7 @@ fn temporary(direct: Direct) -> (tempfile::TempDir, MediaFile) {
 }
 
 fn read_job(file: &MediaFile, token: u64) -> FileJob {
-    let Store::Real(real) = file.store() else { panic!("a real file") };
+    let real = file.real();
     let kind = CommandKind::read(token % 256 * 4096, Buf::for_overwrite(4096));
     FileJob { token, due: None, file: real.clone(), kind }
 }
@@ -135,7 +135,7 @@ fn every_set_of_flags_works() {
         for token in 0..50 {
             uring.start_file(read_job(&file, token));
         }
-        let Store::Real(real) = file.store() else { panic!("a real file") };
+        let real = file.real();
         let kind = CommandKind::WriteZeroes { offset_bytes: 0, length_bytes: 4096 };
         uring.start_file(FileJob { token: 50, due: None, file: real.clone(), kind });
         let (mut outbox, mut done) = (Outbox::default(), Vec::new());

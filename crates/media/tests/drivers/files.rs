@@ -1,4 +1,4 @@
-//! Files, devices and memory through both drivers.
+//! Files and devices through both drivers.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -19,6 +19,11 @@ const CUT_BYTES: usize = 1536;
 fn create(folder: &tempfile::TempDir, direct: Direct, size_bytes: u64) -> MediaFile {
     let options = OpenOptions { write: true, direct, create_size: Some(size_bytes), lock: Lock::Exclusive };
     MediaFile::open(&folder.path().join("file"), &options).unwrap()
+}
+
+/// A file of zeroes without a name.
+fn scratch(size_bytes: u64) -> MediaFile {
+    create(&common::folder(), Direct::Off, size_bytes)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -142,10 +147,7 @@ fn check_step(oracle: &mut Oracle, step: &Step, done: Done) {
 }
 
 /// Random steps against a vector, on one file of each kind. Ends with everything read back.
-fn against_the_oracle(
-    choice: DriverChoice,
-    make: impl Fn() -> Option<(Option<tempfile::TempDir>, MediaFile)>,
-) {
+fn against_the_oracle(choice: DriverChoice, make: impl Fn() -> Option<(tempfile::TempDir, MediaFile)>) {
     let Some(driver) = open(choice).map(RefCell::new) else { return };
     let config = ProptestConfig::with_cases(24);
     proptest!(config, |(mut steps in proptest::collection::vec(step(), 1..80))| {
@@ -164,14 +166,14 @@ fn against_the_oracle(
     });
 }
 
-fn file_of(direct: Direct) -> Option<(Option<tempfile::TempDir>, MediaFile)> {
+fn file_of(direct: Direct) -> Option<(tempfile::TempDir, MediaFile)> {
     let folder = common::folder();
     let file = create(&folder, direct, BLOCKS * BLOCK);
     if direct == Direct::Prefer && !file.is_direct() {
         lode_testdata::skip("no direct I/O in the target folder");
         return None;
     }
-    Some((Some(folder), file))
+    Some((folder, file))
 }
 
 #[test]
@@ -185,11 +187,6 @@ fn uring_direct_file_equals_a_vector() {
 }
 
 #[test]
-fn uring_memory_equals_a_vector() {
-    against_the_oracle(DriverChoice::Uring, || Some((None, MediaFile::memory((BLOCKS * BLOCK) as usize))));
-}
-
-#[test]
 fn threads_buffered_file_equals_a_vector() {
     against_the_oracle(DriverChoice::Threads, || file_of(Direct::Off));
 }
@@ -199,18 +196,13 @@ fn threads_direct_file_equals_a_vector() {
     against_the_oracle(DriverChoice::Threads, || file_of(Direct::Prefer));
 }
 
-#[test]
-fn threads_memory_equals_a_vector() {
-    against_the_oracle(DriverChoice::Threads, || Some((None, MediaFile::memory((BLOCKS * BLOCK) as usize))));
-}
-
 both!(errors_come_back_with_their_buffers, |driver: &mut AnyDriver| {
     let folder = common::folder();
     let path = folder.path().join("file");
     let file = driver.add_file(create(&folder, Direct::Off, 16 * BLOCK));
     let read_only = OpenOptions { write: false, direct: Direct::Off, create_size: None, lock: Lock::None };
     let read_only = driver.add_file(MediaFile::open(&path, &read_only).unwrap());
-    let memory = driver.add_file(MediaFile::memory(8192));
+    let memory = driver.add_file(scratch(8192));
     let buf = || Buf::zeroed(8192);
     // Cut short behind the driver's back: the bytes beyond are lost, the rest is not.
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(9 * BLOCK).unwrap();
@@ -299,7 +291,7 @@ both!(a_removed_file_finishes_what_is_in_flight, |driver: &mut AnyDriver| {
     driver.remove_file(file);
     driver.submit(64, file, CommandKind::Flush);
     // The slot is used again: the old id must not reach the new file.
-    let memory = driver.add_file(MediaFile::memory(4096));
+    let memory = driver.add_file(scratch(4096));
     driver.submit(65, file, CommandKind::write(0, Buf::copy_of(&[9; 4096])));
     let done = gather(driver, 66);
     assert!(done[..64].iter().all(|done| done.result == Ok(4096)));
@@ -315,8 +307,8 @@ both!(a_removed_file_finishes_what_is_in_flight, |driver: &mut AnyDriver| {
 
 both!(a_modelled_disk_takes_its_time, |driver: &mut AnyDriver| {
     let model = HddModel { random_access_us: 30_000, sequential_access_us: 1_000, ..HddModel::nearline() };
-    let file = driver.add_file(MediaFile::memory(1 << 20).with_delay(model));
-    let fast = driver.add_file(MediaFile::memory(1 << 20));
+    let file = driver.add_file(scratch(1 << 20).with_delay(model));
+    let fast = driver.add_file(scratch(1 << 20));
     let start = Instant::now();
     let read = |offset_bytes| CommandKind::read(offset_bytes, Buf::zeroed(4096));
     driver.submit(0, file, read(0));
@@ -357,7 +349,7 @@ both!(a_modelled_disk_delays_a_real_file_too, |driver: &mut AnyDriver| {
 });
 
 both!(two_drivers_may_share_a_file, |driver: &mut AnyDriver| {
-    let media = MediaFile::memory(4096);
+    let media = scratch(4096);
     let file = driver.add_file(media.clone());
     driver.submit(0, file, CommandKind::write(0, Buf::copy_of(&[5; 4096])));
     assert_eq!(gather(driver, 1)[0].result, Ok(4096));

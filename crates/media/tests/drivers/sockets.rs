@@ -34,7 +34,9 @@ fn bytes_of(done: Done) -> Vec<u8> {
 }
 
 fn text(bytes: &[u8]) -> Message {
-    Message::of_text(bytes)
+    let mut message = Message::default();
+    message.text().extend_from_slice(bytes);
+    message
 }
 
 fn receive(driver: &mut AnyDriver, token: u64, socket: SocketId, length: usize) {

@@ -1,10 +1,10 @@
 //! The client against servers that are right, odd or hostile.
 
 use lode_nbd::proto::{self, ChunkHeader, Greeting, OptionReplyHeader, SimpleReplyHeader};
-use lode_nbd::{
-    ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, Command, CommandError, CommandFlags,
-    ErrorKind, MAX_INFO_REPLIES, MAX_LISTED_EXPORTS, MAX_OPTION_REPLY_BYTES, MAX_PAYLOAD_BYTES, RemoteExport,
-    Request,
+use lode_nbd::{Command, CommandError, CommandFlags, MAX_PAYLOAD_BYTES, Request};
+use lode_nbd_client::{
+    ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, ErrorKind, MAX_INFO_REPLIES,
+    MAX_LISTED_EXPORTS, MAX_OPTION_REPLY_BYTES, RemoteExport,
 };
 
 fn remote(structured: bool) -> RemoteExport {

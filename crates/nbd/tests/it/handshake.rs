@@ -2,9 +2,10 @@
 
 use lode_nbd::proto::{self, Greeting};
 use lode_nbd::{
-    ClientHandshake, ClientProgress, ErrorKind, ExportInfo, Handshake, ListedExport, MAX_NAME_BYTES,
-    MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES, MAX_OPTIONS, Negotiated, Progress,
+    ErrorKind, ExportInfo, Handshake, MAX_NAME_BYTES, MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES, MAX_OPTIONS,
+    Negotiated, Progress,
 };
+use lode_nbd_client::{ClientHandshake, ClientProgress, ListedExport};
 
 use crate::wire::{End, HandshakeRun, client_stream, info_data, option, option_replies, run_handshake};
 

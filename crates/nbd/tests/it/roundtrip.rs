@@ -3,10 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 
 use lode_nbd::{
-    ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, Command, CommandError, CommandFlags,
-    ExportInfo, Handshake, Progress, Received, ReplyEncoder, Request, Transmission,
+    Command, CommandError, CommandFlags, ExportInfo, Handshake, Progress, Received, ReplyEncoder, Request,
+    Transmission,
 };
-use lode_nbd::{Negotiated, RemoteExport, proto};
+use lode_nbd::{Negotiated, proto};
+use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, RemoteExport};
 use proptest::prelude::*;
 
 const SIZE_BYTES: usize = 64 << 10;

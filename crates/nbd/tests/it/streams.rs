@@ -2,9 +2,9 @@
 
 use lode_nbd::proto::{self, RequestHeader};
 use lode_nbd::{
-    ClientHandshake, ClientProgress, ClientTransmission, Command, CommandFlags, ErrorKind, ExportInfo,
-    MAX_DRAINED_BYTES, MAX_PAYLOAD_BYTES, Refusal, RemoteExport, Request,
+    Command, CommandFlags, ErrorKind, ExportInfo, MAX_DRAINED_BYTES, MAX_PAYLOAD_BYTES, Refusal, Request,
 };
+use lode_nbd_client::{ClientHandshake, ClientProgress, ClientTransmission, RemoteExport};
 use proptest::prelude::*;
 
 use crate::wire::{Seen, client_stream, info_data, option, run_handshake, run_transmission, slices};
@@ -169,7 +169,7 @@ fn exports() -> [ExportInfo; 2] {
 fn run_client_handshake(
     stream: &[u8],
     sizes: &[usize],
-) -> (Vec<u8>, Option<Result<ClientProgress, ErrorKind>>) {
+) -> (Vec<u8>, Option<Result<ClientProgress, lode_nbd_client::ErrorKind>>) {
     let mut client = ClientHandshake::go("vm1", true).unwrap();
     let mut out = Vec::new();
     for piece in slices(stream, sizes) {
@@ -210,7 +210,7 @@ fn run_client_transmission(stream: &[u8], sizes: &[usize], structured: bool) -> 
                     assert_eq!(used, piece.len());
                     break;
                 }
-                Ok((used, Some(lode_nbd::ClientEvent::ReadData { cookie, offset_bytes, bytes }))) => {
+                Ok((used, Some(lode_nbd_client::ClientEvent::ReadData { cookie, offset_bytes, bytes }))) => {
                     bytes_seen.extend(
                         bytes.iter().enumerate().map(|(at, &byte)| (cookie, offset_bytes + at as u64, byte)),
                     );

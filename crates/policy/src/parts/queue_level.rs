@@ -6,9 +6,15 @@ use lode_types::{BlockNo, Level};
 
 use crate::effect::{Sink, Slot};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{Id, Newcomer, Replacement};
+use crate::parts::ssd_level::{self, Id, Newcomer, Replacement};
 use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::registry::{LEAN, SchemeInfo};
 use crate::settings::Settings;
+use crate::tracked::Footprint;
+
+/// Of a scheme that is such a level, without settings of its own and without ghosts.
+pub(crate) const INFO: SchemeInfo =
+    SchemeInfo { tables: ssd_level::TABLES, footprint: Footprint::new(LEAN, 64), ..SchemeInfo::PLAIN };
 
 /// What a replacement algorithm over `N` queues decides. A block with a slot is cached, one without is a ghost; slots are
 /// given by [`QueueLevel`] and lost by [`Queues::evict`] and its variants.
@@ -35,9 +41,15 @@ pub trait QueuePolicy<const N: usize> {
     fn touch(&mut self, queues: &mut Queues<N>, id: Id);
 
     /// Puts a block into the queue where it belongs once it is cached, after as many others were evicted as that takes.
-    /// `None`: the block does not enter the cache, though it may be a ghost from now on. The level has room for at least
-    /// one block.
-    fn admit<S: Sink>(&mut self, queues: &mut Queues<N>, new: Newcomer, sink: &mut S) -> Option<Id>;
+    /// `None`: the block does not enter the cache, though it may be a ghost from now on. The level can hold at least one
+    /// block. By default every block enters the first queue, and a full level evicts one.
+    #[inline]
+    fn admit<S: Sink>(&mut self, queues: &mut Queues<N>, new: Newcomer, sink: &mut S) -> Option<Id> {
+        if queues.is_full() {
+            self.evict(queues, sink);
+        }
+        Some(queues.enter(0, new))
+    }
 
     /// Puts a block that is not known into a queue, at a restart; there is room for it. By default into the first queue.
     fn restore(&mut self, queues: &mut Queues<N>, hash: u32, block: BlockNo) -> Id {

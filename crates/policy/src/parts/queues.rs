@@ -147,6 +147,12 @@ impl<const N: usize> Queues<N> {
         self.records[id as usize].mark = mark;
     }
 
+    /// The mark, which is 0 from now on.
+    #[inline(always)]
+    pub(crate) fn take_mark(&mut self, id: Id) -> u8 {
+        std::mem::take(&mut self.records[id as usize].mark)
+    }
+
     #[inline(always)]
     pub(crate) fn set_dirty(&mut self, id: Id, dirty: bool) {
         self.records[id as usize].dirty = dirty;
@@ -167,6 +173,22 @@ impl<const N: usize> Queues<N> {
     #[inline]
     pub(crate) fn newer(&self, id: Id) -> Option<Id> {
         self.real(self.records[id as usize].newer)
+    }
+
+    /// The next block towards the front, which the next look is at: what that touches is prefetched.
+    #[inline]
+    pub(crate) fn fetch_newer(&self, id: Id) -> Option<Id> {
+        let newer = self.newer(id);
+        newer.inspect(|&newer| self.fetch_from(newer))
+    }
+
+    /// As [`Queues::fetch_newer`]; behind the newest comes the oldest again.
+    #[inline]
+    pub(crate) fn fetch_newer_or_oldest(&self, id: Id) -> Id {
+        let newer = self.records[id as usize].newer;
+        let next = self.real(newer).unwrap_or(self.records[newer as usize].newer);
+        self.fetch_from(next);
+        next
     }
 
     #[inline(always)]

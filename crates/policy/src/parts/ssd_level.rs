@@ -5,7 +5,7 @@
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
-use crate::foresight::Foresight;
+use crate::next_uses::NextUses;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::Scheme;
@@ -96,8 +96,8 @@ pub trait Replacement: Prefetch {
     /// An empty level of `blocks`.
     fn new(settings: &Settings, blocks: u32) -> Self;
 
-    /// See [`Scheme::foresee`].
-    fn foresee(&mut self, _future: &Foresight) {}
+    /// See [`Scheme::set_next_uses`].
+    fn set_next_uses(&mut self, _future: &NextUses) {}
 
     /// What is known of `block`: cached, or a ghost.
     fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id>;
@@ -250,8 +250,8 @@ impl<R: Replacement> Prefetch for SsdLevel<R> {
 }
 
 impl<R: Replacement> Scheme for SsdLevel<R> {
-    fn foresee(&mut self, future: &Foresight) {
-        self.replacement.foresee(future);
+    fn set_next_uses(&mut self, future: &NextUses) {
+        self.replacement.set_next_uses(future);
     }
 
     #[inline]

@@ -5,8 +5,8 @@ use lode_types::BlockNo;
 use super::in_flight::InFlight;
 use super::waits::Waits;
 use super::{
-    AdmissionOptions, AdmissionPolicy, Completion, Consequence, Device, EventId, LockId, Object, Population,
-    ProcessId, SubmittedWrite, Verdict, WriteId,
+    AdmissionOptions, AdmissionPolicy, CompletionVerdict, Consequence, Device, EventId, LockId, Object,
+    Population, ProcessId, SubmittedWrite, Verdict, WriteId,
 };
 
 /// Decides which writes the cache admits.
@@ -114,12 +114,12 @@ impl Admission {
     }
 
     /// The cache has no room for a write that was to be issued again: it is left to the disk.
-    pub fn on_no_room(&mut self, write: WriteId) {
-        self.in_flight.no_room(write);
+    pub fn on_no_space(&mut self, write: WriteId) {
+        self.in_flight.no_space(write);
     }
 
     /// A device completed a write, or failed to. After the last completion of a write its number may be used again.
-    pub fn on_complete(&mut self, write: WriteId, from: Device, ok: bool) -> Completion {
+    pub fn on_complete(&mut self, write: WriteId, from: Device, ok: bool) -> CompletionVerdict {
         self.in_flight.complete(write, from, ok)
     }
 

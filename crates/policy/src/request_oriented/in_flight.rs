@@ -5,7 +5,7 @@
 
 use lode_types::BlockNo;
 
-use super::{Completion, Device, SubmittedWrite, WriteId};
+use super::{CompletionVerdict, Device, SubmittedWrite, WriteId};
 
 /// Marks a write that is not listed.
 const NONE: u32 = u32::MAX;
@@ -90,7 +90,7 @@ impl InFlight {
     }
 
     /// The cache did not take what was issued again.
-    pub fn no_room(&mut self, write: WriteId) {
+    pub fn no_space(&mut self, write: WriteId) {
         if let Some(place) = self.place(write)
             && self.entries[place].state == State::Both
         {
@@ -117,19 +117,21 @@ impl InFlight {
     }
 
     /// One device is through with a write.
-    pub fn complete(&mut self, write: WriteId, from: Device, ok: bool) -> Completion {
+    pub fn complete(&mut self, write: WriteId, from: Device, ok: bool) -> CompletionVerdict {
         let Some(place) = self.place(write) else {
-            return if ok { Completion::Acknowledge } else { Completion::Fail };
+            return if ok { CompletionVerdict::Acknowledge } else { CompletionVerdict::Fail };
         };
         let (next, completion) = match (self.entries[place].state, from, ok) {
-            (State::Both, Device::Cache, true) => (Some(State::Cached), Completion::Acknowledge),
-            (State::Both, Device::Cache, false) => (Some(State::DiskOnly), Completion::Wait),
-            (State::Both, Device::Disk, true) => (Some(State::Written), Completion::Acknowledge),
-            (State::Both, Device::Disk, false) => (Some(State::CacheOnly), Completion::Wait),
+            (State::Both, Device::Cache, true) => (Some(State::Cached), CompletionVerdict::Acknowledge),
+            (State::Both, Device::Cache, false) => (Some(State::DiskOnly), CompletionVerdict::Wait),
+            (State::Both, Device::Disk, true) => (Some(State::Written), CompletionVerdict::Acknowledge),
+            (State::Both, Device::Disk, false) => (Some(State::CacheOnly), CompletionVerdict::Wait),
             // The dirty copy stays and is destaged later, also when the disk failed now.
-            (State::Cached | State::Written, ..) => (None, Completion::Discard),
-            (State::OnDisk | State::DiskOnly | State::CacheOnly, _, true) => (None, Completion::Acknowledge),
-            (State::OnDisk | State::DiskOnly | State::CacheOnly, _, false) => (None, Completion::Fail),
+            (State::Cached | State::Written, ..) => (None, CompletionVerdict::Discard),
+            (State::OnDisk | State::DiskOnly | State::CacheOnly, _, true) => {
+                (None, CompletionVerdict::Acknowledge)
+            }
+            (State::OnDisk | State::DiskOnly | State::CacheOnly, _, false) => (None, CompletionVerdict::Fail),
         };
         match next {
             Some(state) => self.entries[place].state = state,

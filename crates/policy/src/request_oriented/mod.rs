@@ -201,7 +201,7 @@ pub enum Consequence {
     /// It has it no longer.
     Ends(ProcessId),
     /// Write the same data to the cache as well, and report it with [`Admission::on_complete`] or, when there is no
-    /// room, with [`Admission::on_no_room`]. The copy is dirty; it is not destaged while
+    /// room, with [`Admission::on_no_space`]. The copy is dirty; it is not destaged while
     /// [`Admission::holds_destage`] says so.
     Reissue(WriteId),
 }
@@ -217,7 +217,7 @@ pub enum Device {
 
 /// What a completion means for those who wait for the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Completion {
+pub enum CompletionVerdict {
     /// The write is durable: tell them.
     Acknowledge,
     /// They were told before.

@@ -1,14 +1,14 @@
 //! ARC: two recency lists, of blocks seen once and of blocks seen more often, that divide the cache as their ghosts tell
 //! (Megiddo and Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache", FAST 2003, Fig. 4).
 //!
-//! It must not know what reads and writes ask for; see [`ssd_level`].
+//! It must not know what reads and writes ask for; see [`SsdLevel`].
 
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::parts::queue_level::{QueueLevel, QueuePolicy};
+use crate::parts::queue_level::{self, QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
+use crate::parts::ssd_level::{Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::Settings;
 use crate::tracked::Footprint;
@@ -18,10 +18,9 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     name: "arc",
     about: "one SSD level that divides itself between blocks seen once and blocks seen more often",
     source: "Megiddo and Modha, FAST 2003",
-    tables: ssd_level::TABLES,
     build: |settings, _, quota| AnyScheme::Arc(Arc::new(settings, quota)),
     footprint: Footprint::new(LEAN, 64).remembering(|_, share_blocks, _| share_blocks),
-    ..SchemeInfo::PLAIN
+    ..queue_level::INFO
 };
 
 /// One VM's SSD level under ARC.

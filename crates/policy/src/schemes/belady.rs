@@ -2,7 +2,7 @@
 //! virtual-storage computer", IBM Systems Journal 5(2), 1966). No scheme that caches a block only when it is accessed has
 //! more hits: this is the bound.
 //!
-//! It must not know what reads and writes ask for, nor where the future comes from; see [`ssd_level`] and [`Foresight`].
+//! It must not know what reads and writes ask for, nor where the future comes from; see [`ssd_level`] and [`NextUses`].
 
 use std::collections::BinaryHeap;
 
@@ -11,8 +11,8 @@ use lode_reuse::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
-use crate::foresight::Foresight;
 use crate::growth;
+use crate::next_uses::NextUses;
 use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
@@ -63,7 +63,7 @@ struct Candidate {
 /// Cached blocks by their next use.
 #[derive(Debug)]
 pub struct Clairvoyance {
-    future: Foresight,
+    future: NextUses,
     /// Accesses so far, and the next use of the block of the last one.
     accesses: usize,
     next_use: u32,
@@ -167,9 +167,9 @@ impl Prefetch for Clairvoyance {
 impl Replacement for Clairvoyance {
     fn new(settings: &Settings, blocks: u32) -> Clairvoyance {
         Clairvoyance {
-            future: Foresight::default(),
+            future: NextUses::default(),
             accesses: 0,
-            next_use: Foresight::NEVER,
+            next_use: NextUses::NEVER,
             bypass: settings.text("bypass") == "on",
             capacity: blocks,
             cached: 0,
@@ -180,7 +180,7 @@ impl Replacement for Clairvoyance {
         }
     }
 
-    fn foresee(&mut self, future: &Foresight) {
+    fn set_next_uses(&mut self, future: &NextUses) {
         self.future = future.clone();
     }
 
@@ -228,7 +228,7 @@ impl Replacement for Clairvoyance {
         if self.cached >= self.capacity {
             return None;
         }
-        let id = self.insert(hash, block, Foresight::NEVER);
+        let id = self.insert(hash, block, NextUses::NEVER);
         Some((id, id))
     }
 

@@ -2,12 +2,12 @@
 //! follows hits and misses (Huang et al., "Improving flash-based disk cache with Lazy Adaptive Replacement", MSST 2013, as
 //! quoted in the comments of a dm-cache policy).
 //!
-//! It must not know what reads and writes ask for; see [`ssd_level`].
+//! It must not know what reads and writes ask for; see [`SsdLevel`].
 
 use crate::effect::Sink;
-use crate::parts::queue_level::{QueueLevel, QueuePolicy};
+use crate::parts::queue_level::{self, QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
+use crate::parts::ssd_level::{Id, Newcomer, SsdLevel};
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::Settings;
 use crate::tracked::Footprint;
@@ -17,10 +17,9 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     name: "larc",
     about: "one SSD level that a block enters when it is missed again while it is remembered",
     source: "Huang et al., MSST 2013",
-    tables: ssd_level::TABLES,
     build: |settings, _, quota| AnyScheme::Larc(Larc::new(settings, quota)),
     footprint: Footprint::new(LEAN, 64).remembering(|_, share_blocks, _| share_blocks),
-    ..SchemeInfo::PLAIN
+    ..queue_level::INFO
 };
 
 /// One VM's SSD level under LARC.
@@ -85,9 +84,8 @@ impl<const SECOND_CHANCE: bool> QueuePolicy<2> for Lazy<SECOND_CHANCE> {
     #[inline]
     fn evict<S: Sink>(&mut self, queues: &mut Queues<2>, sink: &mut S) {
         while let Some(oldest) = queues.oldest(CACHED) {
-            let is_spared = SECOND_CHANCE && queues.mark(oldest) == HIT;
+            let is_spared = SECOND_CHANCE && queues.take_mark(oldest) == HIT;
             if is_spared {
-                queues.set_mark(oldest, 0);
                 queues.move_to_front(CACHED, oldest);
             } else {
                 queues.evict(oldest, sink);

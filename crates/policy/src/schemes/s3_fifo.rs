@@ -76,8 +76,7 @@ impl S3Rules {
     /// there was one.
     fn evict_from_small<S: Sink>(&mut self, queues: &mut Queues<4>, sink: &mut S) -> bool {
         while let Some(oldest) = queues.oldest(SMALL) {
-            let moves_on = queues.mark(oldest) >= self.move_threshold;
-            queues.set_mark(oldest, 0);
+            let moves_on = queues.take_mark(oldest) >= self.move_threshold;
             if moves_on {
                 queues.move_to_front(MAIN, oldest);
             } else {

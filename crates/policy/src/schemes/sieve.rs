@@ -1,32 +1,27 @@
 //! SIEVE: one queue in order of arrival; a hand passes from the oldest to the newest, spares what was visited since it
 //! last came by, and takes the first that was not (Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024, Algorithm 1).
 //!
-//! It must not know what reads and writes ask for; see [`ssd_level`].
+//! It must not know what reads and writes ask for; see [`SsdLevel`].
 
 use crate::effect::Sink;
-use crate::parts::queue_level::{QueueLevel, QueuePolicy};
+use crate::parts::queue_level::{self, QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
-use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};
-use crate::registry::{AnyScheme, LEAN, SchemeInfo};
+use crate::parts::ssd_level::{Id, SsdLevel};
+use crate::registry::{AnyScheme, SchemeInfo};
 use crate::settings::Settings;
-use crate::tracked::Footprint;
 
 /// What is registered of the scheme.
 pub(crate) const INFO: SchemeInfo = SchemeInfo {
     name: "sieve",
     about: "one SSD level, one FIFO queue, and a hand that spares what was visited",
     source: "Zhang et al., NSDI 2024",
-    tables: ssd_level::TABLES,
     build: |settings, _, quota| AnyScheme::Sieve(Sieve::new(settings, quota)),
-    footprint: Footprint::new(LEAN, 64),
-    ..SchemeInfo::PLAIN
+    ..queue_level::INFO
 };
 
 /// One VM's SSD level under SIEVE.
 pub type Sieve = SsdLevel<QueueLevel<Hand, 1>>;
 
-/// The only queue.
-const QUEUE: usize = 0;
 /// The mark of a block that was hit since the hand came by.
 const VISITED: u8 = 1;
 
@@ -46,13 +41,6 @@ impl QueuePolicy<1> for Hand {
         queue.set_mark(id, VISITED);
     }
 
-    fn admit<S: Sink>(&mut self, queue: &mut Queues<1>, new: Newcomer, sink: &mut S) -> Option<Id> {
-        if queue.is_full() {
-            self.evict(queue, sink);
-        }
-        Some(queue.enter(QUEUE, new))
-    }
-
     fn forget(&mut self, queue: &mut Queues<1>, id: Id) {
         if self.0 == Some(id) {
             self.0 = queue.newer(id);
@@ -60,19 +48,11 @@ impl QueuePolicy<1> for Hand {
     }
 
     fn evict<S: Sink>(&mut self, queue: &mut Queues<1>, sink: &mut S) {
-        let mut at = self.0.or_else(|| queue.oldest(QUEUE));
-        while let Some(id) = at {
-            queue.fetch_from(id);
-            if queue.mark(id) != VISITED {
-                self.0 = queue.newer(id);
-                queue.evict(id, sink);
-                break;
-            }
-            queue.set_mark(id, 0);
-            at = queue.newer(id).or_else(|| queue.oldest(QUEUE));
+        let Some(mut id) = self.0.or_else(|| queue.oldest(0)) else { return };
+        while queue.take_mark(id) == VISITED {
+            id = queue.fetch_newer_or_oldest(id);
         }
-        if let Some(next) = self.0 {
-            queue.fetch_from(next);
-        }
+        self.0 = queue.fetch_newer(id);
+        queue.evict(id, sink);
     }
 }

@@ -50,14 +50,6 @@ impl QueuePolicy<1> for CountedLru {
         queue.set_mark(id, queue.mark(id).saturating_add(1));
         queue.move_to_front(LRU, id);
     }
-
-    #[inline]
-    fn admit<S: Sink>(&mut self, queue: &mut Queues<1>, new: Newcomer, sink: &mut S) -> Option<Id> {
-        if queue.is_full() {
-            self.evict(queue, sink);
-        }
-        Some(queue.enter(LRU, new))
-    }
 }
 
 /// One VM's DRAM filter over an SSD that is by recency, too.

@@ -22,7 +22,7 @@ fn hits_on_demand(settings: &Settings, blocks: u32, steps: &[Step]) -> Option<u6
 
 /// The same with several levels.
 fn hits_of_levels(settings: &Settings, quota: Quota, steps: &[Step]) -> Option<u64> {
-    let mut driver = Driver::foreseeing(settings, quota, quota, steps);
+    let mut driver = Driver::with_future(settings, quota, quota, steps);
     for &step in steps {
         if driver
             .step(step)
@@ -190,7 +190,7 @@ fn it_is_not_built_without_the_future() {
 fn beyond_the_known_future_nothing_is_used_again() {
     let steps: Vec<Step> = [1, 2, 1].map(Step::Read).to_vec();
     let quota = Quota::new(0, 2);
-    let mut driver = Driver::foreseeing(&min("off"), quota, quota, &steps);
+    let mut driver = Driver::with_future(&min("off"), quota, quota, &steps);
     steps.into_iter().for_each(|step| drop(driver.step(step)));
     driver.step(Step::Read(3));
     driver.step(Step::Read(4));

@@ -1,7 +1,7 @@
 //! The same calls give the same effects, and a restored block is as good as one that never left.
 
 use lode_policy::{
-    Effect, Foresight, NullSink, Quota, Scheme, SchemeInfo, Settings, all_schemes, build_foreseeing,
+    Effect, NextUses, NullSink, Quota, Scheme, SchemeInfo, Settings, all_schemes, build_with_future,
 };
 use lode_types::{Access, Direction, Level, Origin};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use crate::driver::{
 const PHYSICAL: Quota = Quota::new(12, 20).with(Level::ReadSsd, 20);
 
 fn effects_of(settings: &Settings, quota: Quota, steps: &[Step], prefetches: bool) -> Vec<Effect> {
-    let mut scheme = build_foreseeing(settings, PHYSICAL, quota, &future_of(steps));
+    let mut scheme = build_with_future(settings, PHYSICAL, quota, &future_of(steps));
     let mut effects = Vec::new();
     for &step in steps {
         match step {
@@ -106,7 +106,7 @@ fn restoring_twice_or_beyond_the_share_is_refused() {
             settings.set("write_policy", "wb").unwrap();
         }
         let quota = used_levels(info, Quota::new(0, 2).with(Level::ReadSsd, 2));
-        let mut scheme = build_foreseeing(&settings, quota, quota, &Foresight::default());
+        let mut scheme = build_with_future(&settings, quota, quota, &NextUses::default());
         let dirty = !NEVER_DIRTY.contains(&info.name);
         assert!(scheme.restore(7, dirty).is_some(), "{}", info.name);
         assert!(scheme.restore(7, false).is_none(), "{}", info.name);

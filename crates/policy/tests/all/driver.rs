@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use lode_policy::{
-    AnyScheme, CopyReason, CopySource, Counters, Effect, Foresight, ForesightBuilder, Prefetch, PrefetchHint,
-    Quota, Scheme, SchemeInfo, SettingKind, Settings, Slot, all_schemes, build_foreseeing,
+    AnyScheme, CopyReason, CopySource, Counters, Effect, NextUses, NextUsesBuilder, Prefetch, PrefetchHint,
+    Quota, Scheme, SchemeInfo, SettingKind, Settings, Slot, all_schemes, build_with_future,
 };
 use lode_types::{Access, BlockNo, Direction, Level, Origin};
 use proptest::prelude::*;
@@ -135,8 +135,8 @@ pub fn prefetch(scheme: &AnyScheme, block: BlockNo) -> PrefetchHint {
 }
 
 /// What is known of these steps before they are taken.
-pub fn future_of(steps: &[Step]) -> Foresight {
-    let mut builder = ForesightBuilder::new();
+pub fn future_of(steps: &[Step]) -> NextUses {
+    let mut builder = NextUsesBuilder::new();
     for step in steps {
         match *step {
             Step::Read(block) | Step::Write(block, _) => builder.access(block).unwrap(),
@@ -150,13 +150,13 @@ pub fn future_of(steps: &[Step]) -> Foresight {
 impl Driver {
     /// For schemes that need not be told what comes next.
     pub fn new(settings: &Settings, physical: Quota, quota: Quota) -> Driver {
-        Driver::foreseeing(settings, physical, quota, &[])
+        Driver::with_future(settings, physical, quota, &[])
     }
 
     /// For these steps, which a scheme is told of if it needs that.
-    pub fn foreseeing(settings: &Settings, physical: Quota, quota: Quota, steps: &[Step]) -> Driver {
+    pub fn with_future(settings: &Settings, physical: Quota, quota: Quota, steps: &[Step]) -> Driver {
         let mut driver = Driver {
-            scheme: build_foreseeing(settings, physical, quota, &future_of(steps)),
+            scheme: build_with_future(settings, physical, quota, &future_of(steps)),
             counters: Counters::default(),
             now_ns: 0,
             origin: Origin::UNKNOWN,

@@ -65,7 +65,7 @@ fn may_be_dirty(settings: &Settings) -> bool {
 fn check_case(
     (info, settings, quota, steps): (&SchemeInfo, Settings, Quota, Vec<Step>),
 ) -> Result<(), TestCaseError> {
-    let mut driver = Driver::foreseeing(&settings, PHYSICAL, quota, &steps);
+    let mut driver = Driver::with_future(&settings, PHYSICAL, quota, &steps);
     let mut sets = Sets::new(&settings, quota);
     let never_on_demand = info.name == "etica" && settings.text("mode") != "npe";
     let mut has_lost_copies = false;

@@ -2,8 +2,8 @@
 //! and with the settings that know most or divide most.
 
 use lode_policy::{
-    AnyScheme, ForesightBuilder, NullSink, Points, Quota, Scheme, SchemeInfo, Settings, all_schemes,
-    build_foreseeing,
+    AnyScheme, NextUsesBuilder, NullSink, Points, Quota, Scheme, SchemeInfo, Settings, all_schemes,
+    build_with_future,
 };
 use lode_types::{Access, Level};
 
@@ -61,9 +61,9 @@ fn accesses(blocks: u64, ssd_blocks: u64, write_each: u64) -> Vec<Access> {
 
 /// A scheme that is told of these accesses if it needs that.
 fn built(settings: &Settings, quota: Quota, accesses: &[Access]) -> AnyScheme {
-    let mut builder = ForesightBuilder::new();
+    let mut builder = NextUsesBuilder::new();
     accesses.iter().for_each(|access| builder.access(access.block).unwrap());
-    build_foreseeing(settings, quota, quota, &builder.finish())
+    build_with_future(settings, quota, quota, &builder.finish())
 }
 
 /// Whether so many bytes are too many for so many known blocks.

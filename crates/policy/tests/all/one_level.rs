@@ -17,7 +17,7 @@ pub fn compare_with<R: PlainReplacement>(
     steps: &[Step],
 ) {
     let physical = Quota::new(0, 64);
-    let mut driver = Driver::foreseeing(settings, physical, Quota::new(0, blocks), steps);
+    let mut driver = Driver::with_future(settings, physical, Quota::new(0, blocks), steps);
     for (at, &step) in steps.iter().enumerate() {
         assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");
         assert_eq!(driver.residents(Level::Ssd), oracle.residents(), "after step {at}: {step:?}");

@@ -3,12 +3,32 @@
 use std::collections::BTreeMap;
 
 use lode_policy::{Quota, Scheme};
-use lode_reuse::popularity::contribution;
 use lode_types::{BlockNo, Level};
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Observed, Step, settings};
 use crate::oracle::pod::{Log, Seen};
+
+/// What one re-access at distance `pod` adds to its block's popularity in a cache of `cache_blocks` (ETICA, Eq. 1).
+fn contribution(pod: u64, cache_blocks: u64) -> f64 {
+    if cache_blocks == 0 { 0.0 } else { (-(pod as f64) / cache_blocks as f64).exp() }
+}
+
+#[test]
+fn popularity_follows_equation_1() {
+    let vector = lode_testdata::vector("etica_eq1_popularity");
+    let examples = vector.as_array().expect("examples");
+    assert_eq!(examples.len(), 4);
+    for example in examples {
+        let pods =
+            example["pods"].as_array().expect("distances").iter().map(|p| p.as_u64().expect("distance"));
+        let cache_blocks = example["cache"].as_u64().expect("size");
+        let found: f64 = pods.map(|pod| contribution(pod, cache_blocks)).sum();
+        let expected = example["expected"].as_f64().expect("score");
+        assert!((found - expected).abs() < 1e-12, "{example}: {found}");
+    }
+    assert_eq!(contribution(0, 0), 0.0);
+}
 
 /// Relative error of single precision over some hundred intervals, with room to spare.
 const TIE: f64 = 1e-3;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use lode_policy::request_oriented::{
-    Admission, AdmissionOptions, AdmissionPolicy, Completion, Consequence, Device, Object, Population, Stall,
-    SubmittedWrite, Verdict,
+    Admission, AdmissionOptions, AdmissionPolicy, CompletionVerdict, Consequence, Device, Object, Population,
+    Stall, SubmittedWrite, Verdict,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -151,9 +151,9 @@ impl Pair {
                 }
             }
             Step::NoRoom(write) if oracle.owes(write, Device::Cache) && oracle.owes(write, Device::Disk) => {
-                admission.on_no_room(write);
+                admission.on_no_space(write);
                 // The same as a cache that failed.
-                assert_eq!(oracle.complete(write, Device::Cache, false), Completion::Wait);
+                assert_eq!(oracle.complete(write, Device::Cache, false), CompletionVerdict::Wait);
             }
             Step::Overlap(process, block, blocks) => {
                 admission.on_overlap(process, block, blocks, &mut out);

@@ -74,6 +74,10 @@ fn the_name_that_was_meant_is_found() {
         ("UCache", Some("ucache-like")),
         ("etika", Some("etica")),
         ("lr", Some("lru")),
+        ("la", Some("larc")),
+        ("la_", Some("larc")),
+        ("lrc", Some("arc")),
+        ("mru", Some("lru")),
         ("scave", Some("s-cave-like")),
         ("fastcache", Some("fast-cache-like")),
         ("flash-cache", Some("flashcache")),
@@ -83,6 +87,12 @@ fn the_name_that_was_meant_is_found() {
         ("-", None),
         ("", None),
         ("zzzzzz", None),
+        // As near to some short name as any two letters are.
+        ("l", None),
+        ("io", None),
+        ("xq", None),
+        ("foo", None),
+        ("random", None),
     ] {
         let error = SchemeInfo::find(asked).expect_err("no scheme is called so");
         let SettingError::UnknownScheme { nearest, .. } = error else { panic!("{error}") };

@@ -1,8 +1,8 @@
 //! What is said of a scheme's memory before it is built, and what its tables then take.
 
 use lode_policy::{
-    Foresight, NullSink, Points, Quota, Scheme, SchemeInfo, SettingKind, Settings, Sizer, all_schemes,
-    build_foreseeing, most_memory_bytes, most_memory_bytes_of_all,
+    NextUses, NullSink, Points, Quota, Scheme, SchemeInfo, SettingKind, Settings, Sizer, all_schemes,
+    build_with_future, most_memory_bytes, most_memory_bytes_of_all,
 };
 use lode_types::{Access, Level};
 
@@ -21,7 +21,7 @@ enum Stream {
 /// The first time that the tables take more than was said for the different blocks so far.
 fn excess(settings: &Settings, quota: Quota, blocks: u64, stream: Stream) -> Option<String> {
     let name = settings.scheme();
-    let mut scheme = build_foreseeing(settings, quota, quota, &Foresight::default());
+    let mut scheme = build_with_future(settings, quota, quota, &NextUses::default());
     let mut look_at = 1;
     for block in 0..blocks {
         let accesses = [(block, true), (block, false), (block.saturating_sub(blocks / 9), block % 3 > 0)];
@@ -102,7 +102,7 @@ fn no_window_makes_a_scheme_take_more_than_was_said() {
 fn no_window_is_too_long(info: &SchemeInfo, settings: &Settings) {
     const BLOCKS: u64 = 8_000;
     let quota = quota_of(info, BLOCKS as u32 / 4, BLOCKS as u32);
-    let mut scheme = build_foreseeing(settings, quota, quota, &Foresight::default());
+    let mut scheme = build_with_future(settings, quota, quota, &NextUses::default());
     let most = most_memory_bytes(settings, quota, quota, BLOCKS);
     let mut state = 1_u64;
     for at in 0..BLOCKS * 8 {
@@ -133,7 +133,7 @@ fn many_small_vms_are_not_taken_for_large_ones() {
         let taken: u64 = distinct_blocks
             .iter()
             .map(|&blocks| {
-                let mut scheme = build_foreseeing(&settings, physical, share, &Foresight::default());
+                let mut scheme = build_with_future(&settings, physical, share, &NextUses::default());
                 for block in (0..2 * blocks).map(|at| at % blocks) {
                     for access in [Access::write(block), Access::read(block)] {
                         scheme.access(access, &mut NullSink);

@@ -126,14 +126,14 @@ fn each_does_what_its_word_says() {
             println!("{} {word}", info.name);
             let promise = promise_of(word);
             for_each_case(CASES, any_case(info, word), |(settings, steps)| {
-                let mut driver = Driver::foreseeing(&settings, physical, physical, &steps);
+                let mut driver = Driver::with_future(&settings, physical, physical, &steps);
                 steps.into_iter().for_each(|step| check_step(&mut driver, step, promise));
                 driver.check_counters();
                 Ok(())
             });
             // What it allows does happen, at least at the defaults.
             let (settings, steps) = (settings(info.name, &[(KEY, word)]), mixed_steps());
-            let mut driver = Driver::foreseeing(&settings, physical, physical, &steps);
+            let mut driver = Driver::with_future(&settings, physical, physical, &steps);
             steps.into_iter().for_each(|step| check_step(&mut driver, step, promise));
             let seen = Seen::of(&driver);
             assert!(seen.shows(promise), "{} {word}: {seen:?}", info.name);

@@ -1,7 +1,7 @@
 //! Belady's scheme over recordings, against a loop that looks through all that is to come.
 
 use lode_policy::{Quota, SchemeInfo, Settings, all_schemes};
-use lode_replay::{Future, Host, Options, Recording, ReplayError, RequestStream, replay, replay_foreseeing};
+use lode_replay::{Future, Host, Options, Recording, ReplayError, RequestStream, replay, replay_with_future};
 use lode_testdata::Trace;
 use lode_trace::{ReadOptions, TraceError, open_trace};
 use lode_types::{BlockSize, Level, OriginFields, RequestOp, TraceRequest};
@@ -120,7 +120,7 @@ proptest! {
         let (recording, options) = (record(&requests), options(room * VMS as u32));
         let future = Future::of(&recording, &options, ENOUGH_BYTES).expect("no errors").expect("enough memory");
         let report =
-            replay_foreseeing(recording.play(), &options, Some(VMS), Some(&future), &mut |_, _| {}).expect("a report");
+            replay_with_future(recording.play(), &options, Some(VMS), Some(&future), &mut |_, _| {}).expect("a report");
         for (number, vm) in report.vms.iter().enumerate() {
             let counters = &vm.counts.counters;
             let found = counters.read_hits.ssd + counters.write_hits.ssd;
@@ -170,7 +170,7 @@ fn read_hits(recording: &Recording, settings: Settings, quota: Quota) -> u64 {
     let future = info
         .needs_future
         .then(|| Future::of(recording, &options, ENOUGH_BYTES).expect("no errors").expect("enough memory"));
-    let report = replay_foreseeing(recording.play(), &options, Some(VMS), future.as_ref(), &mut |_, _| {})
+    let report = replay_with_future(recording.play(), &options, Some(VMS), future.as_ref(), &mut |_, _| {})
         .unwrap_or_else(|error| panic!("{}: {error}", options.settings.scheme()));
     report.total.counters.read_hits.total()
 }

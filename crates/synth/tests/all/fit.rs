@@ -229,6 +229,17 @@ proptest! {
     }
 }
 
+/// Also where a trace counts bytes, and where rare lengths are put together.
+#[test]
+fn lengths_are_whole_sectors() {
+    let lengths = [1, 511, 512, 513, 4096].into_iter().chain((0..200).map(|at| 100_000 + at * 511));
+    let requests: Vec<_> = lengths.map(|length| request(0, 0, 0, length, true)).collect();
+    let sizes = fit("bytes", &requests).sizes.read;
+    assert_eq!(sizes[..3].iter().map(|&(bytes, _)| bytes).collect::<Vec<_>>(), [512, 1024, 4096]);
+    assert!(sizes.len() < 200 && sizes.iter().all(|(bytes, _)| bytes % 512 == 0), "{sizes:?}");
+    assert!(sizes.windows(2).all(|pair| pair[0].0 < pair[1].0), "each once: {sizes:?}");
+}
+
 #[test]
 fn what_no_profile_can_say_is_refused() {
     let error = |request: TraceRequest| Fitter::default().add("x", &[request]).expect_err("too much").kind();

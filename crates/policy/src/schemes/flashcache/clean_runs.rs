@@ -17,18 +17,18 @@ const NONE: Slot = Slot::MAX;
 
 /// Blocks that follow each other.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct CleanRun {
     first: Slot,
     len: u16,
     clean: u16,
 }
 
-const EMPTY: Run = Run { first: NONE, len: 0, clean: 0 };
+const EMPTY: CleanRun = CleanRun { first: NONE, len: 0, clean: 0 };
 
 /// The runs of one set. From the run of the set's oldest block on, round and round, they are in the order of the set.
 #[derive(Clone, Debug, Default)]
 struct Ring {
-    runs: Vec<Run>,
+    runs: Vec<CleanRun>,
     /// Of the runs, those with a clean block.
     clean: Bits,
 }
@@ -137,7 +137,7 @@ impl CleanRuns {
 
     /// Bytes that everything takes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let of_ring = |ring: &Ring| ring.runs.capacity() * size_of::<Run>() + ring.clean.memory_bytes();
+        let of_ring = |ring: &Ring| ring.runs.capacity() * size_of::<CleanRun>() + ring.clean.memory_bytes();
         self.run_of.capacity() * size_of::<u32>()
             + self.rings.capacity() * size_of::<Ring>()
             + self.rings.iter().map(of_ring).sum::<usize>()

@@ -15,7 +15,7 @@ use lode_types::{BlockNo, Level};
 
 use self::arrivals::Arrivals;
 use self::part_lists::PartLists;
-use self::regions::{MOST_DEPTH, MOST_REGION_BLOCKS, NEVER, Parameters, Part, Place, Regions};
+use self::regions::{Leaf, MOST_DEPTH, MOST_REGION_BLOCKS, NEVER, Parameters, Place, Regions};
 use crate::effect::{Effect, Sink, Slot};
 use crate::geometry::Geometry;
 use crate::lists::SetLists;
@@ -144,13 +144,13 @@ fn arrivals_of(geometry: &Geometry) -> Vec<Arrivals> {
 
 /// For the list of the blocks of a set that are in one part of a region.
 #[inline]
-fn list_hash(set: u32, part: Part) -> u32 {
-    BlockIndex::hash(u64::from(set) << Part::NUMBER_BITS | part.number())
+fn list_hash(set: u32, part: Leaf) -> u32 {
+    BlockIndex::hash(u64::from(set) << Leaf::NUMBER_BITS | part.number())
 }
 
 /// Whether the block of a slot is in this set and part.
 #[inline]
-fn is_in(lists: &SetLists<Resident>, regions: &Regions, set: u32, part: Part) -> impl Fn(Slot) -> bool {
+fn is_in(lists: &SetLists<Resident>, regions: &Regions, set: u32, part: Leaf) -> impl Fn(Slot) -> bool {
     move |slot| {
         let place = lists.value(slot).place;
         place.part() == part && lists.geometry().set_of(regions.block(place)) == set

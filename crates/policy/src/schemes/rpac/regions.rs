@@ -135,19 +135,19 @@ impl Place {
     }
 
     #[inline]
-    pub(super) fn part(self) -> Part {
-        Part { region: self.region, leaf: self.spot >> LEAF_SHIFT }
+    pub(super) fn part(self) -> Leaf {
+        Leaf { region: self.region, leaf: self.spot >> LEAF_SHIFT }
     }
 }
 
 /// One of the smallest parts of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct Leaf {
     region: Id,
     leaf: u32,
 }
 
-impl Part {
+impl Leaf {
     /// Another one for every part, of as many bits.
     pub(super) const NUMBER_BITS: u32 = Id::BITS + MOST_DEPTH;
 
@@ -299,13 +299,13 @@ impl Regions {
 
     /// The smallest parts of its own region whose blocks `newcomer` may replace.
     #[inline]
-    pub(super) fn parts_outranked(&self, newcomer: Place) -> impl Iterator<Item = Part> + '_ {
-        let Part { region, leaf } = newcomer.part();
+    pub(super) fn parts_outranked(&self, newcomer: Place) -> impl Iterator<Item = Leaf> + '_ {
+        let Leaf { region, leaf } = newcomer.part();
         let outranked = move |up: u32| {
             let sibling = (leaf >> up) ^ 1;
             let is_outranked = self.part_outranks(newcomer.part(), sibling, up);
             let leaves = (sibling << up)..(sibling << up) + (u32::from(is_outranked) << up);
-            leaves.map(move |leaf| Part { region, leaf })
+            leaves.map(move |leaf| Leaf { region, leaf })
         };
         (0..self.parameters.depth).flat_map(outranked)
     }
@@ -370,7 +370,7 @@ impl Regions {
 
     /// Whether the part around `part`, `up` levels above it, outranks another one of that level of its region.
     #[inline]
-    fn part_outranks(&self, part: Part, other: u32, up: u32) -> bool {
+    fn part_outranks(&self, part: Leaf, other: u32, up: u32) -> bool {
         let count = |number| self.counts[self.count_of(part.region, number, up)];
         self.parameters.outranks(count(part.leaf >> up), count(other))
     }
@@ -414,7 +414,7 @@ impl Regions {
     /// One more access to the region and to the parts around a block.
     #[inline]
     fn add(&mut self, place: Place) {
-        let Part { region, leaf } = place.part();
+        let Leaf { region, leaf } = place.part();
         self.settle(region);
         if self.heads[region as usize].count == 0 {
             self.make_room(place);

@@ -8,8 +8,8 @@
 
 pub mod choice;
 mod config;
+mod evict;
 pub mod partition;
-mod room;
 mod table;
 
 use lode_types::{Access, BlockNo, Direction, Level};

@@ -12,8 +12,8 @@ const ROWS: u32 = 4;
 /// Bits that choose a counter in a row of 32.
 const COUNTER_BITS: u32 = 5;
 /// Bits of the doorkeeper that a block has, and bits that choose one of 512.
-const DOORS: u32 = 4;
-const DOOR_BITS: u32 = 9;
+const DOORKEEPER_PROBES: u32 = 4;
+const DOORKEEPER_BITS: u32 = 9;
 /// Blocks for each line: 16 counters a block.
 const BLOCKS_PER_LINE: u64 = 8;
 /// The largest count.
@@ -22,7 +22,7 @@ const MOST: u64 = 15;
 const LOW_BITS: u64 = 0x7777_7777_7777_7777;
 /// Odd, without a pattern in their bits: parts of the fractions of the square roots of 2 and 3.
 const COUNTER_MIX: u64 = 0x6a09_e667_f3bc_c909;
-const DOOR_MIX: u64 = 0xbb67_ae85_84ca_a73b;
+const DOORKEEPER_MIX: u64 = 0xbb67_ae85_84ca_a73b;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -34,7 +34,7 @@ pub struct Sketch {
     /// A power of two of them.
     counters: Vec<Line>,
     /// As many as there are lines of counters, or none.
-    doors: Vec<Line>,
+    doorkeeper: Vec<Line>,
     /// Accesses counted, halved with the counters.
     accesses: u64,
 }
@@ -42,8 +42,8 @@ pub struct Sketch {
 impl Sketch {
     /// Nothing was accessed.
     pub(crate) fn new(has_doorkeeper: bool) -> Sketch {
-        let doors = if has_doorkeeper { vec![Line([0; 8])] } else { Vec::new() };
-        Sketch { counters: vec![Line([0; 8])], doors, accesses: 0 }
+        let doorkeeper = if has_doorkeeper { vec![Line([0; 8])] } else { Vec::new() };
+        Sketch { counters: vec![Line([0; 8])], doorkeeper, accesses: 0 }
     }
 
     /// Makes it large enough for `blocks`; counts stay what they are. A line becomes two alike: blocks that had one
@@ -57,7 +57,7 @@ impl Sketch {
 
     #[cold]
     fn double(&mut self) {
-        for lines in [&mut self.counters, &mut self.doors] {
+        for lines in [&mut self.counters, &mut self.doorkeeper] {
             *lines = lines.iter().flat_map(|line| [*line, *line]).collect();
         }
     }
@@ -65,7 +65,7 @@ impl Sketch {
     /// Counts one access, and halves all counts when `sample` accesses were counted.
     #[inline]
     pub(crate) fn count(&mut self, hash: u32, sample: u64) {
-        if self.passes_door(hash) {
+        if self.passes_doorkeeper(hash) {
             let line = line_of(&self.counters, hash);
             self.counters[line].increment(hash);
         }
@@ -75,14 +75,14 @@ impl Sketch {
         }
     }
 
-    /// Whether the block was at the door before, in this sample; it was from now on.
+    /// Whether the block passed the doorkeeper before, in this sample; from now on it has.
     #[inline]
-    fn passes_door(&mut self, hash: u32) -> bool {
-        if self.doors.is_empty() {
+    fn passes_doorkeeper(&mut self, hash: u32) -> bool {
+        if self.doorkeeper.is_empty() {
             return true;
         }
-        let line = line_of(&self.doors, hash);
-        self.doors[line].open_doors(hash)
+        let line = line_of(&self.doorkeeper, hash);
+        self.doorkeeper[line].set_bits(hash)
     }
 
     #[cold]
@@ -91,29 +91,29 @@ impl Sketch {
         for word in self.counters.iter_mut().flat_map(|line| &mut line.0) {
             *word = (*word >> 1) & LOW_BITS;
         }
-        self.doors.fill(Line([0; 8]));
+        self.doorkeeper.fill(Line([0; 8]));
     }
 
     /// How often the block was accessed: never less than what was counted, up to 15, and one more with a doorkeeper.
     #[inline]
     pub(crate) fn frequency(&self, hash: u32) -> u64 {
         let count = self.counters[line_of(&self.counters, hash)].least(hash);
-        let door = self.doors.get(line_of(&self.doors, hash));
-        count + u64::from(door.is_some_and(|line| line.has_open_doors(hash)))
+        let doorkeeper = self.doorkeeper.get(line_of(&self.doorkeeper, hash));
+        count + u64::from(doorkeeper.is_some_and(|line| line.has_all_bits(hash)))
     }
 
     /// Asks for the block's counters.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u32) {
         prefetch_slice(&self.counters, line_of(&self.counters, hash));
-        if !self.doors.is_empty() {
-            prefetch_slice(&self.doors, line_of(&self.doors, hash));
+        if !self.doorkeeper.is_empty() {
+            prefetch_slice(&self.doorkeeper, line_of(&self.doorkeeper, hash));
         }
     }
 
     /// Bytes of memory held.
     pub(crate) fn memory_bytes(&self) -> usize {
-        (self.counters.capacity() + self.doors.capacity()) * size_of::<Line>()
+        (self.counters.capacity() + self.doorkeeper.capacity()) * size_of::<Line>()
     }
 }
 
@@ -135,10 +135,11 @@ fn counters_of(hash: u32) -> impl Iterator<Item = (usize, u32)> {
 
 /// The block's bits of the doorkeeper: word and bit.
 #[inline(always)]
-fn doors_of(hash: u32) -> impl Iterator<Item = (usize, u64)> {
-    let mix = u64::from(hash).wrapping_mul(DOOR_MIX) >> (u64::BITS - DOORS * DOOR_BITS);
-    (0..DOORS).map(move |door| {
-        let bit = (mix >> (door * DOOR_BITS)) as u32 % (1 << DOOR_BITS);
+fn doorkeeper_bits(hash: u32) -> impl Iterator<Item = (usize, u64)> {
+    let mix =
+        u64::from(hash).wrapping_mul(DOORKEEPER_MIX) >> (u64::BITS - DOORKEEPER_PROBES * DOORKEEPER_BITS);
+    (0..DOORKEEPER_PROBES).map(move |probe| {
+        let bit = (mix >> (probe * DOORKEEPER_BITS)) as u32 % (1 << DOORKEEPER_BITS);
         ((bit / 64) as usize, 1 << (bit % 64))
     })
 }
@@ -162,15 +163,15 @@ impl Line {
     }
 
     #[inline(always)]
-    fn has_open_doors(&self, hash: u32) -> bool {
-        doors_of(hash).all(|(word, bit)| self.0[word] & bit != 0)
+    fn has_all_bits(&self, hash: u32) -> bool {
+        doorkeeper_bits(hash).all(|(word, bit)| self.0[word] & bit != 0)
     }
 
     #[inline(always)]
-    fn open_doors(&mut self, hash: u32) -> bool {
-        let were_open = self.has_open_doors(hash);
-        doors_of(hash).for_each(|(word, bit)| self.0[word] |= bit);
-        were_open
+    fn set_bits(&mut self, hash: u32) -> bool {
+        let were_set = self.has_all_bits(hash);
+        doorkeeper_bits(hash).for_each(|(word, bit)| self.0[word] |= bit);
+        were_set
     }
 }
 
@@ -219,15 +220,15 @@ mod tests {
     #[derive(Default)]
     struct Exact {
         has_doorkeeper: bool,
-        /// Counts, and who is at the door.
+        /// Counts, and what the doorkeeper holds.
         counts: BTreeMap<u64, u64>,
-        door: BTreeSet<u64>,
+        doorkeeper: BTreeSet<u64>,
         accesses: u64,
     }
 
     impl Exact {
         fn count(&mut self, block: u64, sample: u64) {
-            if !self.has_doorkeeper || !self.door.insert(block) {
+            if !self.has_doorkeeper || !self.doorkeeper.insert(block) {
                 let count = self.counts.entry(block).or_default();
                 *count = (*count + 1).min(15);
             }
@@ -235,12 +236,12 @@ mod tests {
             if self.accesses >= sample {
                 self.accesses /= 2;
                 self.counts.values_mut().for_each(|count| *count /= 2);
-                self.door.clear();
+                self.doorkeeper.clear();
             }
         }
 
         fn frequency(&self, block: u64) -> u64 {
-            self.counts.get(&block).copied().unwrap_or(0) + u64::from(self.door.contains(&block))
+            self.counts.get(&block).copied().unwrap_or(0) + u64::from(self.doorkeeper.contains(&block))
         }
     }
 

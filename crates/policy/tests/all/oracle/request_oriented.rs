@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lode_policy::request_oriented::{AdmissionPolicy, Completion, Device, Object, SubmittedWrite, Verdict};
+use lode_policy::request_oriented::{
+    AdmissionPolicy, CompletionVerdict, Device, Object, SubmittedWrite, Verdict,
+};
 
 /// What is known of a write that went to the disk.
 #[derive(Clone, Debug)]
@@ -195,15 +197,15 @@ impl Oracle {
         })
     }
 
-    pub fn complete(&mut self, id: u32, from: Device, ok: bool) -> Completion {
+    pub fn complete(&mut self, id: u32, from: Device, ok: bool) -> CompletionVerdict {
         let sent = self.sent.get_mut(&id).unwrap();
         sent.ends[usize::from(from == Device::Cache)] = Some(ok);
         let owed = sent.ends[0].is_none() || (sent.reissued && sent.ends[1].is_none());
         let completion = match (sent.told, ok) {
-            (true, _) => Completion::Discard,
-            (false, true) => Completion::Acknowledge,
-            (false, false) if owed => Completion::Wait,
-            (false, false) => Completion::Fail,
+            (true, _) => CompletionVerdict::Discard,
+            (false, true) => CompletionVerdict::Acknowledge,
+            (false, false) if owed => CompletionVerdict::Wait,
+            (false, false) => CompletionVerdict::Fail,
         };
         sent.told |= ok;
         if !owed {

@@ -7,7 +7,7 @@ use std::collections::binary_heap::PeekMut;
 use lode_types::TraceRequest;
 
 use super::SortBy;
-use super::runs::{Run, RunFile, RunReader};
+use super::runs::{RunFile, RunReader, SortedRun};
 use crate::error::TraceError;
 use crate::limits::BATCH_REQUESTS;
 
@@ -22,7 +22,7 @@ pub(super) struct RunMerge {
 }
 
 impl RunMerge {
-    pub(super) fn new(file: &RunFile, runs: &[Run], by: SortBy) -> Result<RunMerge, TraceError> {
+    pub(super) fn new(file: &RunFile, runs: &[SortedRun], by: SortBy) -> Result<RunMerge, TraceError> {
         let readers = runs.iter().map(|&run| RunReader::new(run)).collect();
         let mut merge = RunMerge { readers, heads: BinaryHeap::new(), bytes: Vec::new(), by };
         for (index, reader) in merge.readers.iter_mut().enumerate() {

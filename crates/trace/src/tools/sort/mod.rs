@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use lode_types::TraceRequest;
 
 use self::merge::RunMerge;
-use self::runs::{RUN_MEMORY_BYTES, Run, RunFile};
+use self::runs::{RUN_MEMORY_BYTES, RunFile, SortedRun};
 use super::naming::Naming;
 use crate::compact::Recorded;
 use crate::error::{ErrorKind, TraceError};
@@ -74,7 +74,7 @@ pub struct Sorter {
 #[derive(Debug)]
 struct Spilled {
     file: RunFile,
-    runs: Vec<Run>,
+    runs: Vec<SortedRun>,
     last_key: u64,
 }
 
@@ -127,9 +127,9 @@ impl Sorter {
             }
             let mut rest = &batch[..];
             while !rest.is_empty() {
-                let room = (self.limits.run_requests - self.buffer.len()).min(rest.len());
-                self.buffer.extend_from_slice(&rest[..room]);
-                rest = &rest[room..];
+                let remaining = (self.limits.run_requests - self.buffer.len()).min(rest.len());
+                self.buffer.extend_from_slice(&rest[..remaining]);
+                rest = &rest[remaining..];
                 if self.buffer.len() == self.limits.run_requests {
                     self.spill()?;
                 }
@@ -172,7 +172,7 @@ impl Sorter {
         let end = spilled.file.end();
         match spilled.runs.last_mut() {
             Some(run) if spilled.last_key <= by.key(first) => run.end = end,
-            _ => spilled.runs.push(Run { start, end }),
+            _ => spilled.runs.push(SortedRun { start, end }),
         }
         spilled.last_key = by.key(last);
         self.buffer.clear();
@@ -235,12 +235,12 @@ fn passes_before_last(mut runs: usize, fan_in: usize) -> u64 {
 /// it was called last.
 fn merge_groups(
     file: &RunFile,
-    runs: &[Run],
+    runs: &[SortedRun],
     by: SortBy,
     fan_in: usize,
     folder: &Path,
     mut progress: impl FnMut(u64),
-) -> Result<(RunFile, Vec<Run>), TraceError> {
+) -> Result<(RunFile, Vec<SortedRun>), TraceError> {
     let mut merged = RunFile::create(folder)?;
     let (mut merged_runs, mut batch) = (Vec::new(), Vec::new());
     for group in runs.chunks(fan_in) {
@@ -254,7 +254,7 @@ fn merge_groups(
             merged.append(&batch)?;
             progress(batch.len() as u64);
         }
-        merged_runs.push(Run { start, end: merged.end() });
+        merged_runs.push(SortedRun { start, end: merged.end() });
     }
     Ok((merged, merged_runs))
 }

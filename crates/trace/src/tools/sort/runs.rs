@@ -25,7 +25,7 @@ const MAX_BLOCK_BYTES: usize = HEADER_BYTES + MAX_PAYLOAD_BYTES;
 
 /// Where a run is in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct SortedRun {
     pub start: u64,
     pub end: u64,
 }
@@ -77,7 +77,7 @@ impl RunFile {
     /// Replaces `out` by the requests of the next block of `run`, which gets shorter by it; none at its end.
     fn next_block(
         &self,
-        run: &mut Run,
+        run: &mut SortedRun,
         bytes: &mut Vec<u8>,
         out: &mut Vec<TraceRequest>,
     ) -> Result<(), TraceError> {
@@ -114,13 +114,13 @@ impl RunFile {
 /// A run being read.
 #[derive(Debug)]
 pub(super) struct RunReader {
-    run: Run,
+    run: SortedRun,
     batch: Vec<TraceRequest>,
     next: usize,
 }
 
 impl RunReader {
-    pub(super) fn new(run: Run) -> RunReader {
+    pub(super) fn new(run: SortedRun) -> RunReader {
         RunReader { run, batch: Vec::new(), next: 0 }
     }
 
@@ -172,7 +172,7 @@ mod tests {
         for at in [0, 20, 28, 40, 64, 70] {
             let mut file = RunFile::create(folder.path()).expect("a file");
             file.append(&[request, TraceRequest { time_ns: 9, ..request }]).expect("space");
-            let run = Run { start: 0, end: file.end() };
+            let run = SortedRun { start: 0, end: file.end() };
             let mut reader = RunReader::new(run);
             assert_eq!(reader.peek(&file, &mut Vec::new()).ok(), Some(Some(request)));
             let mut byte = [0];

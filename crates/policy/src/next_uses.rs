@@ -11,11 +11,11 @@ use crate::settings::SettingError;
 
 /// The future of one VM's stream. Copies share their memory.
 #[derive(Clone, Debug, Default)]
-pub struct Foresight {
+pub struct NextUses {
     next_uses: Arc<Vec<u32>>,
 }
 
-impl Foresight {
+impl NextUses {
     /// The next use of a block that is not accessed again, or not before it is discarded.
     pub const NEVER: u32 = u32::MAX;
 
@@ -29,27 +29,27 @@ impl Foresight {
         self.next_uses.capacity() * size_of::<u32>()
     }
 
-    /// The number of the next access to the block of access `at`, both from 0; [`Foresight::NEVER`] also beyond the end
+    /// The number of the next access to the block of access `at`, both from 0; [`NextUses::NEVER`] also beyond the end
     /// of the stream.
     #[inline]
     pub fn next_use(&self, at: usize) -> u32 {
-        self.next_uses.get(at).copied().unwrap_or(Foresight::NEVER)
+        self.next_uses.get(at).copied().unwrap_or(NextUses::NEVER)
     }
 }
 
-/// Takes down a stream from its start.
+/// Records a stream from its start.
 #[derive(Debug, Default)]
-pub struct ForesightBuilder {
+pub struct NextUsesBuilder {
     next_uses: Vec<u32>,
     /// Blocks that were accessed, each with the number of its last access.
     last_uses: Vec<(BlockNo, u32)>,
     index: BlockIndex,
 }
 
-impl ForesightBuilder {
+impl NextUsesBuilder {
     /// An empty stream.
-    pub fn new() -> ForesightBuilder {
-        ForesightBuilder::default()
+    pub fn new() -> NextUsesBuilder {
+        NextUsesBuilder::default()
     }
 
     /// The next access, a read or a write, is to `block`.
@@ -58,7 +58,7 @@ impl ForesightBuilder {
     /// [`SettingError::FutureTooLong`] when there are 2^32 - 1 already.
     pub fn access(&mut self, block: BlockNo) -> Result<(), SettingError> {
         let at = self.next_uses.len() as u64;
-        if at >= u64::from(Foresight::NEVER) {
+        if at >= u64::from(NextUses::NEVER) {
             return Err(SettingError::FutureTooLong);
         }
         let at = at as u32;
@@ -75,7 +75,7 @@ impl ForesightBuilder {
                 growth::push(&mut self.last_uses, (block, at));
             }
         }
-        growth::push(&mut self.next_uses, Foresight::NEVER);
+        growth::push(&mut self.next_uses, NextUses::NEVER);
         Ok(())
     }
 
@@ -83,7 +83,7 @@ impl ForesightBuilder {
     pub fn discard(&mut self, block: BlockNo) {
         let found = self.index.find(BlockIndex::hash(block), |id| self.last_uses[id as usize].0 == block);
         if let Some(id) = found {
-            self.last_uses[id as usize].1 = Foresight::NEVER;
+            self.last_uses[id as usize].1 = NextUses::NEVER;
         }
     }
 
@@ -95,7 +95,7 @@ impl ForesightBuilder {
     }
 
     /// The stream is over.
-    pub fn finish(self) -> Foresight {
-        Foresight { next_uses: Arc::new(self.next_uses) }
+    pub fn finish(self) -> NextUses {
+        NextUses { next_uses: Arc::new(self.next_uses) }
     }
 }

@@ -18,13 +18,13 @@ const ALL: &str = "all\n\nThe cache SSD failed, and what it held was written to 
 
 /// The mark of one volume.
 #[derive(Clone, Debug)]
-pub(crate) struct Fence {
+pub(crate) struct FenceFile {
     path: PathBuf,
 }
 
-impl Fence {
-    pub(crate) fn of(config: &Config, vm: &str) -> Fence {
-        Fence { path: config.state_dir.join(format!("{}.{vm}.failed", config.name)) }
+impl FenceFile {
+    pub(crate) fn of(config: &Config, vm: &str) -> FenceFile {
+        FenceFile { path: config.state_dir.join(format!("{}.{vm}.failed", config.name)) }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -55,7 +55,7 @@ impl Fence {
     }
 
     /// When this returns, a crash cannot undo it.
-    pub(crate) fn put_up(&self, distrust: Distrust) -> std::io::Result<()> {
+    pub(crate) fn write(&self, distrust: Distrust) -> std::io::Result<()> {
         let text = if distrust == Distrust::All { ALL } else { CLEAN };
         let new = self.path.with_extension("failed.new");
         let mut file = File::create(&new)?;
@@ -66,7 +66,7 @@ impl Fence {
     }
 
     /// What was not to be believed is gone.
-    pub(crate) fn take_down(&self) -> Result<(), ServerError> {
+    pub(crate) fn remove(&self) -> Result<(), ServerError> {
         let gone = std::fs::remove_file(&self.path).and_then(|()| self.sync_folder());
         gone.map_err(|error| self.fault("remove", error))
     }
@@ -88,15 +88,15 @@ mod tests {
     #[test]
     fn what_was_put_up_is_found_until_it_is_taken_down() {
         let folder = tempfile::TempDir::new().unwrap();
-        let fence = Fence { path: folder.path().join("host1.vm1.failed") };
+        let fence = FenceFile { path: folder.path().join("host1.vm1.failed") };
         assert_eq!(fence.distrust().unwrap(), None);
         for distrust in [Distrust::Clean, Distrust::All] {
-            fence.put_up(distrust).unwrap();
+            fence.write(distrust).unwrap();
             assert_eq!(fence.distrust().unwrap(), Some(distrust));
         }
         std::fs::write(&fence.path, "").unwrap();
         assert!(fence.distrust().unwrap_err().to_string().contains("'clean' or 'all'"));
-        fence.take_down().unwrap();
+        fence.remove().unwrap();
         assert_eq!(fence.distrust().unwrap(), None);
     }
 }

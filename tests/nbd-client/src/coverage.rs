@@ -4,17 +4,17 @@
 //! for the disk's.
 
 /// Most separate pieces a read may consist of at any moment.
-pub(super) const MAX_FRAGMENTS: usize = 4096;
+pub(crate) const MAX_FRAGMENTS: usize = 4096;
 
 /// Disjoint, non-touching ranges in ascending order, as start and end counted from the read's first byte.
 #[derive(Debug, Default)]
-pub(super) struct Coverage {
+pub(crate) struct Coverage {
     ranges: Vec<(u32, u32)>,
 }
 
 impl Coverage {
     /// Adds `[start, end)`, not empty. Says whether that was allowed: no byte twice, not too many pieces.
-    pub(super) fn add(&mut self, start: u32, end: u32) -> bool {
+    pub(crate) fn add(&mut self, start: u32, end: u32) -> bool {
         let next = self.ranges.partition_point(|range| range.0 < start);
         let touches_next = match self.ranges.get(next) {
             Some(range) if range.0 < end => return false,
@@ -40,7 +40,7 @@ impl Coverage {
     }
 
     /// Whether all of `[0, length)` is there.
-    pub(super) fn is_whole(&self, length: u32) -> bool {
+    pub(crate) fn is_whole(&self, length: u32) -> bool {
         self.ranges == [(0, length)]
     }
 }

@@ -90,7 +90,7 @@ impl Tica {
         let Some(id) = self.table.oldest_in(List::Read) else { return };
         self.table.leave(id);
         let block = self.table.block(id);
-        let copies = self.policy() == Policy::WriteToEnduranceDisk && self.has_room_beside(writing);
+        let copies = self.policy() == Policy::WriteToEnduranceDisk && self.has_space_beside(writing);
         if copies && let Some(from) = self.table.slot(Level::Dram, id) {
             self.make_room_on_ssd(id, sink);
             let slot = self.table.give(Level::Ssd, id);
@@ -113,7 +113,7 @@ impl Tica {
     }
 
     /// Whether the SSD has a place that the block being written does not need. That block will not be the next to leave.
-    fn has_room_beside(&mut self, writing: Option<Id>) -> bool {
+    fn has_space_beside(&mut self, writing: Option<Id>) -> bool {
         let held = writing.filter(|&id| self.table.slot(Level::Ssd, id).is_some());
         held.into_iter().for_each(|id| self.table.touch(Level::Ssd, id));
         self.quota.ssd_blocks > u32::from(held.is_some())

@@ -2,13 +2,13 @@
 //!
 //! Must not know sockets or timeouts, nor what the export is wanted for.
 
-use crate::bytes::{Fields, Gather, fill};
-use crate::error::{Error, ErrorKind};
-use crate::export::{DEFAULT_PREFERRED_BLOCK_BYTES, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES};
-use crate::proto::{self, Greeting, OptionHeader, OptionReplyHeader};
-use crate::request::Limits;
+use lode_nbd::bytes::{Fields, Gather, fill};
+use lode_nbd::proto::{self, Greeting, OptionHeader, OptionReplyHeader};
+use lode_nbd::{DEFAULT_PREFERRED_BLOCK_BYTES, Limits, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES};
 
-/// Longest data of one option reply that is accepted: name and description of an export, with room to spare.
+use crate::error::{Error, ErrorKind};
+
+/// Longest data of one option reply that is accepted: name and description of an export, with some to spare.
 pub const MAX_OPTION_REPLY_BYTES: u32 = 16 << 10;
 /// Most exports a server may list.
 pub const MAX_LISTED_EXPORTS: usize = 16 << 10;
@@ -51,7 +51,7 @@ impl RemoteExport {
         self.transmission_flags & proto::FLAG_READ_ONLY != 0
     }
 
-    pub(super) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         Limits {
             size_bytes: self.size_bytes,
             transmission_flags: self.transmission_flags,

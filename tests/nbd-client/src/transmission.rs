@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::coverage::Coverage;
-use super::handshake::RemoteExport;
-use crate::bytes::{Fields, Gather, fill, split_payload};
-use crate::error::{CommandError, Error, ErrorKind};
-use crate::proto::{self, ChunkHeader, RequestHeader, SimpleReplyHeader};
-use crate::request::{Command, Limits, Request};
+use lode_nbd::bytes::{Fields, Gather, fill, split_payload};
+use lode_nbd::proto::{self, ChunkHeader, RequestHeader, SimpleReplyHeader};
+use lode_nbd::{Command, CommandError, Limits, Request};
+
+use crate::coverage::Coverage;
+use crate::error::{Error, ErrorKind};
+use crate::handshake::RemoteExport;
 
 /// Most requests in flight on one connection.
 pub const MAX_IN_FLIGHT: usize = 1 << 16;
@@ -97,7 +98,7 @@ enum State {
 }
 
 impl ClientTransmission {
-    /// A session on the export that a [`super::ClientHandshake`] has opened.
+    /// A session on the export that a [`crate::ClientHandshake`] has opened.
     pub fn new(export: &RemoteExport) -> ClientTransmission {
         ClientTransmission {
             limits: export.limits(),
