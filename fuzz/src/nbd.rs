@@ -29,10 +29,14 @@ fn run_handshake(data: &[u8], most: usize) -> Ended {
     let mut replies = 0;
     loop {
         let (before, slice) = (out.len(), &rest[..rest.len().min(most)]);
-        let (consumed, progress) = match handshake.advance(slice, &exports, &mut out) {
+        let (consumed, progress) = match handshake.advance(slice, &exports, |_| true, &mut out) {
             Ok(found) => found,
             Err(error) => {
-                assert_eq!(handshake.advance(&[], &exports, &mut out), Err(error.clone()), "it goes on");
+                assert_eq!(
+                    handshake.advance(&[], &exports, |_| true, &mut out),
+                    Err(error.clone()),
+                    "it goes on"
+                );
                 return (out, Err(error));
             }
         };
@@ -54,7 +58,10 @@ fn run_handshake(data: &[u8], most: usize) -> Ended {
                 assert!(replies <= MAX_OPTIONS && out.len() > before);
             }
             Progress::Done(_) | Progress::Aborted => {
-                assert!(handshake.advance(rest, &exports, &mut out).is_err(), "it goes on after its end");
+                assert!(
+                    handshake.advance(rest, &exports, |_| true, &mut out).is_err(),
+                    "it goes on after its end"
+                );
                 return (out, Ok(progress));
             }
         }

@@ -16,6 +16,7 @@
 //! | `EXPORT_NAME`, with and without `NO_ZEROES` | yes | no, needs `GO` |
 //! | `ABORT` | yes | sent after a list |
 //! | `LIST`, with descriptions | yes | yes |
+//! | an export with as many connections as it may have | `GO`: `ERR_POLICY`; `EXPORT_NAME`: connection closed | no |
 //! | `INFO` | yes | no, `GO` tells the same |
 //! | `GO` with `EXPORT`, `NAME`, `DESCRIPTION`, `BLOCK_SIZE` | yes | yes |
 //! | default export | the only one, or one with the empty name | empty name |

@@ -113,6 +113,33 @@ fn what_is_not_supported_is_refused_and_the_session_goes_on() {
 }
 
 #[test]
+fn an_export_that_admits_nobody_is_refused_and_another_one_may_be_chosen() {
+    let go = |name: &[u8]| option(proto::OPT_GO, &info_data(name, &[]));
+    let info = option(proto::OPT_INFO, &info_data(b"vm1", &[]));
+    let stream = client_stream(FIXED, &[info, go(b"vm1"), go(b"nobody"), go(b"vm2")]);
+    let (mut out, mut rest, mut asked) = (Vec::new(), &stream[..], Vec::new());
+    let mut handshake = Handshake::start(&mut out);
+    let end = loop {
+        let admit = |export| {
+            asked.push(export);
+            export == 1
+        };
+        match handshake.advance(rest, &exports(), admit, &mut out).unwrap() {
+            (used, Progress::Reply) => rest = &rest[used..],
+            (_, end) => break end,
+        }
+    };
+    assert!(matches!(end, Progress::Done(Negotiated { export: 1, .. })), "{end:?}");
+    assert_eq!(asked, [0, 1], "only who begins a session is asked for");
+    let kinds: Vec<u32> = option_replies(&out).into_iter().map(|(_, kind, _)| kind).collect();
+    assert_eq!(kinds, [3, 3, 1, proto::REP_ERR_POLICY, proto::REP_ERR_UNKNOWN, 3, 3, 1]);
+    let by_name = client_stream(FIXED, &[option(proto::OPT_EXPORT_NAME, b"vm1")]);
+    let mut out = Vec::new();
+    let error = Handshake::start(&mut out).advance(&by_name, &exports(), |_| false, &mut out).unwrap_err();
+    assert_eq!((error.kind(), out.len()), (ErrorKind::NotAdmitted, Greeting::BYTES));
+}
+
+#[test]
 fn malformed_options_are_invalid_and_the_session_goes_on() {
     let mut torn = info_data(b"vm1", &[1]);
     torn.pop();
@@ -165,7 +192,7 @@ fn a_pipelining_client_gets_one_reply_a_call() {
     let stream = client_stream(FIXED, &vec![option(proto::OPT_LIST, &[]); 5]);
     let mut out = Vec::new();
     let mut handshake = Handshake::start(&mut out);
-    let (used, progress) = handshake.advance(&stream, &exports(), &mut out).unwrap();
+    let (used, progress) = handshake.advance(&stream, &exports(), |_| true, &mut out).unwrap();
     assert_eq!((used, progress), (4 + 16, Progress::Reply));
     assert_eq!(option_replies(&out).len(), 3);
 }
@@ -240,7 +267,7 @@ fn the_client_lists_what_the_server_has() {
         if let ClientProgress::Listed(exports) = progress {
             listed = Some(exports);
         }
-        let (used, progress) = server.advance(&to_server, &exports(), &mut to_client).unwrap();
+        let (used, progress) = server.advance(&to_server, &exports(), |_| true, &mut to_client).unwrap();
         to_server.drain(..used);
         if progress == Progress::Aborted {
             break;
@@ -249,6 +276,6 @@ fn the_client_lists_what_the_server_has() {
     let entry =
         |name: &str, description: &str| ListedExport { name: name.into(), description: description.into() };
     assert_eq!(listed, Some(vec![entry("vm1", "first"), entry("vm2", "")]));
-    let misuse = server.advance(&[], &exports(), &mut to_client).unwrap_err();
+    let misuse = server.advance(&[], &exports(), |_| true, &mut to_client).unwrap_err();
     assert_eq!(misuse.kind(), ErrorKind::Misuse);
 }

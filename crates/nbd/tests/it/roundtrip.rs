@@ -228,7 +228,7 @@ fn connect(
     while negotiated.is_none() || remote.is_none() {
         let mut piece = &take(&mut to_server, next_size())[..];
         while !piece.is_empty() {
-            let (used, progress) = server.advance(piece, exports, &mut to_client).unwrap();
+            let (used, progress) = server.advance(piece, exports, |_| true, &mut to_client).unwrap();
             piece = &piece[used..];
             if let Progress::Done(done) = progress {
                 assert!(piece.is_empty());
