@@ -67,6 +67,8 @@ pub enum GuestOp {
         length_bytes: u64,
         /// Acknowledge only when durable.
         fua: bool,
+        /// The backing disk may give their space back.
+        unmap: bool,
     },
 }
 

@@ -44,7 +44,7 @@ impl MemoryFile {
             }
             CommandKind::Flush => Ok(0),
             CommandKind::Trim { offset_bytes, length_bytes }
-            | CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
+            | CommandKind::WriteZeroes { offset_bytes, length_bytes, .. } => {
                 range(&mut bytes, *offset_bytes, *length_bytes)?.fill(0);
                 Ok(0)
             }

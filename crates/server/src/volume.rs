@@ -143,7 +143,10 @@ impl Volume {
             Command::Write => GuestOp::Write { offset_bytes, data, fua },
             Command::Flush => GuestOp::Flush,
             Command::Trim => GuestOp::Trim { offset_bytes, length_bytes },
-            Command::WriteZeroes => GuestOp::WriteZeroes { offset_bytes, length_bytes, fua },
+            Command::WriteZeroes => {
+                let unmap = !request.flags.no_hole();
+                GuestOp::WriteZeroes { offset_bytes, length_bytes, fua, unmap }
+            }
         };
         let key = self.requests.insert(Pending { connection, request: *request, since_ns });
         let request = GuestRequest { token: key as u64, op, now_ns };

@@ -36,6 +36,8 @@ pub enum CommandKind {
         offset_bytes: u64,
         /// Number of bytes.
         length_bytes: u64,
+        /// The device may give their space back; otherwise it keeps it, so that later writes find room.
+        unmap: bool,
     },
 }
 
@@ -61,7 +63,7 @@ impl CommandKind {
             }
             CommandKind::Flush => (0, 0),
             CommandKind::Trim { offset_bytes, length_bytes }
-            | CommandKind::WriteZeroes { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes),
+            | CommandKind::WriteZeroes { offset_bytes, length_bytes, .. } => (*offset_bytes, *length_bytes),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `lode serve` as its users see it: real processes, real sockets, real clients.
 
 mod acknowledged;
+mod allocation;
 mod client;
 mod common;
 mod draining;
