@@ -41,3 +41,30 @@ fn zeroes_punch_holes_unless_they_are_to_stay_allocated() {
     assert_eq!(client.read(2 * MIB, 2 * MIB as u32), pattern(2 * MIB, 1, 2 * MIB as usize));
     daemon.stop();
 }
+
+#[test]
+fn status_counts_requests_of_these_kinds() {
+    let site = Site::new();
+    let daemon = site.serve();
+    let mut client = daemon.client("vm1");
+    let requests = [
+        (Command::Write, CommandFlags::FUA),
+        (Command::Write, CommandFlags::NONE),
+        (Command::WriteZeroes, CommandFlags::FUA),
+        (Command::WriteZeroes, CommandFlags::NONE),
+        (Command::Trim, CommandFlags::NONE),
+        (Command::Trim, CommandFlags::NONE),
+        (Command::Trim, CommandFlags::NONE),
+    ];
+    for (command, flags) in requests {
+        let payload: &[u8] = if command == Command::Write { &[1; 4096] } else { &[] };
+        client.send(command, 0, 4096, flags, payload).unwrap();
+        client.wait().unwrap().1.unwrap();
+    }
+    let counted = &daemon.status()["vms"][0]["requests"];
+    assert_eq!(*counted, serde_json::json!({ "fua": 2, "trim": 3, "write_zeroes": 2 }));
+    let text = lode_ok(&["status", &site.text("test.toml")]);
+    assert!(text.contains("vm1: 2 requests with FUA, 3 trims, 2 zeroings"), "{text}");
+    assert!(!text.contains("vm2: "), "{text}");
+    daemon.stop();
+}
