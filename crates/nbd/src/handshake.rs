@@ -18,7 +18,7 @@ pub const MAX_OPTION_SKIP_BYTES: u32 = 256 << 10;
 pub const MAX_OPTIONS: u32 = 256;
 
 /// What the two sides agreed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
     /// Index into the exports given to the call of [`Handshake::advance`] that returned this.
     pub export: usize,
@@ -26,6 +26,8 @@ pub struct Negotiated {
     pub structured: bool,
     /// The client asked for no zeroes after an `EXPORT_NAME` reply.
     pub no_zeroes: bool,
+    /// The client never asked for block sizes, so that its requests may begin and end at any byte.
+    pub any_offset: bool,
 }
 
 /// What to do after a call of [`Handshake::advance`].
@@ -241,7 +243,7 @@ impl Handshake {
                     return Err(Error::new(ErrorKind::NotAdmitted, context));
                 }
                 option::write_export_name(out, &exports[index], self.structured, self.no_zeroes);
-                Ok(Progress::Done(self.negotiated(index)))
+                Ok(Progress::Done(self.negotiated(index, true)))
             }
             proto::OPT_INFO | proto::OPT_GO => Ok(self.answer_info(option, exports, admit, out)),
             proto::OPT_LIST => {
@@ -297,10 +299,14 @@ impl Handshake {
             );
         }
         option::write_info(out, option, &exports[index], &wanted, self.structured);
-        if option == proto::OPT_GO { Progress::Done(self.negotiated(index)) } else { Progress::Reply }
+        if option == proto::OPT_GO {
+            Progress::Done(self.negotiated(index, !wanted.wants_block_size))
+        } else {
+            Progress::Reply
+        }
     }
 
-    fn negotiated(&self, export: usize) -> Negotiated {
-        Negotiated { export, structured: self.structured, no_zeroes: self.no_zeroes }
+    fn negotiated(&self, export: usize, any_offset: bool) -> Negotiated {
+        Negotiated { export, structured: self.structured, no_zeroes: self.no_zeroes, any_offset }
     }
 }

@@ -33,7 +33,7 @@
 //!
 //! | Fault | Answer |
 //! |---|---|
-//! | offset or length not a multiple of 512 bytes, length zero, unknown command or flag | `EINVAL` |
+//! | offset or length not a multiple of 512 bytes, of a client that asked for block sizes and an export whose size is a multiple of that; length zero; unknown command or flag | `EINVAL` |
 //! | read or write above 32 MiB | `EINVAL`; `EOVERFLOW` for a read with `DF` |
 //! | beyond the end | `ENOSPC` for writes and zeroes, `EINVAL` for the rest |
 //! | writing to a read-only export | `EPERM` |

@@ -196,8 +196,7 @@ impl Control {
     fn hand_over(&self, handshake: PendingHandshake, negotiated: Negotiated, permit: Permit, early: Vec<u8>) {
         let vm = self.endpoints[handshake.listener].vms[negotiated.export];
         let volume = vm / self.shards.len();
-        let structured = negotiated.structured;
-        let new = NewConnection { socket: handshake.socket, volume, structured, early, permit };
+        let new = NewConnection { socket: handshake.socket, volume, negotiated, early, permit };
         self.shards[vm % self.shards.len()].tell(ToShard::Connect(new));
     }
 

@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use crate::{Buf, Bufs, ByteList};
 
-/// What a device is asked to do. Offsets and lengths are in bytes and multiples of 512.
+/// What a device is asked to do. Offsets and lengths are in bytes and multiples of 512, but for the end of a device whose size is
+/// none.
 #[derive(Debug)]
 pub enum CommandKind {
     /// Fill all of `bufs`, one after the other, from `offset_bytes`.

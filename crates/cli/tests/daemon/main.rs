@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod allocation;
+mod bytes;
 mod client;
 mod common;
 mod draining;

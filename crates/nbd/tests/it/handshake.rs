@@ -40,7 +40,7 @@ fn go_tells_what_was_asked_and_leaves_pipelined_requests_alone() {
     let stream = client_stream(FIXED | NO_ZEROES, &[option(proto::OPT_STRUCTURED_REPLY, &[]), go]);
     let length = stream.len();
     let run = run_handshake(&[stream, b"pipelined".to_vec()].concat(), &[usize::MAX], &exports());
-    assert_eq!(run.end, End::Done(Negotiated { export: 0, structured: true, no_zeroes: true }));
+    assert_eq!(run.end, End::Done(Negotiated { structured: true, no_zeroes: true, ..Negotiated::default() }));
     assert_eq!(run.consumed, Some(length));
     let replies = option_replies(&run.out);
     let data: Vec<&[u8]> = replies.iter().map(|(_, _, data)| &data[..]).collect();
@@ -70,14 +70,17 @@ fn info_answers_and_stays_in_the_handshake() {
 fn the_empty_name_opens_the_only_export() {
     let stream = client_stream(FIXED, &[option(proto::OPT_GO, &info_data(b"", &[]))]);
     let run = run_handshake(&stream, &[usize::MAX], &exports()[..1]);
-    assert_eq!(run.end, End::Done(Negotiated { export: 0, structured: false, no_zeroes: false }));
+    assert_eq!(run.end, End::Done(Negotiated { any_offset: true, ..Negotiated::default() }));
 }
 
 #[test]
 fn export_name_with_and_without_no_zeroes() {
     for (flags, no_zeroes, length) in [(FIXED, false, 134), (FIXED | NO_ZEROES, true, 10), (0, false, 134)] {
         let run = run(flags, &[option(proto::OPT_EXPORT_NAME, b"vm2")]);
-        assert_eq!(run.end, End::Done(Negotiated { export: 1, structured: false, no_zeroes }));
+        assert_eq!(
+            run.end,
+            End::Done(Negotiated { export: 1, no_zeroes, any_offset: true, ..Negotiated::default() })
+        );
         let reply = &run.out[Greeting::BYTES..];
         assert_eq!(reply.len(), length);
         assert_eq!(reply[..8], 4096u64.to_be_bytes());

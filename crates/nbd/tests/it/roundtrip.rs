@@ -39,7 +39,7 @@ struct Server {
 impl Server {
     fn new(export: &ExportInfo, structured: bool, receives_directly: bool) -> Server {
         Server {
-            transmission: Transmission::new(export, structured),
+            transmission: Transmission::new(export, &Negotiated { structured, ..Negotiated::default() }),
             encoder: ReplyEncoder::new(structured),
             structured,
             receives_directly,
@@ -279,7 +279,7 @@ proptest! {
         let mut turns = sizes.iter().copied().cycle();
         let mut next_size = || turns.next().unwrap();
         let (negotiated, remote) = connect(&[other, export.clone()], structured, &mut next_size);
-        prop_assert_eq!(negotiated, Negotiated { export: 1, structured, no_zeroes: true });
+        prop_assert_eq!(negotiated, Negotiated { export: 1, structured, no_zeroes: true, any_offset: false });
         prop_assert_eq!((remote.size_bytes, remote.structured), (SIZE_BYTES as u64, structured));
         prop_assert_eq!(remote.transmission_flags, export.transmission_flags(structured));
         prop_assert_eq!(remote.name.as_deref(), Some("vm2"));

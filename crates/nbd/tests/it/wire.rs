@@ -73,8 +73,18 @@ pub enum Seen {
     Closed(ErrorKind),
 }
 
+/// What came of the requests of a client that asked for block sizes.
 pub fn run_transmission(stream: &[u8], sizes: &[usize], export: &ExportInfo, structured: bool) -> Vec<Seen> {
-    let mut transmission = Transmission::new(export, structured);
+    run_negotiated(stream, sizes, export, &Negotiated { structured, ..Negotiated::default() })
+}
+
+pub fn run_negotiated(
+    stream: &[u8],
+    sizes: &[usize],
+    export: &ExportInfo,
+    negotiated: &Negotiated,
+) -> Vec<Seen> {
+    let mut transmission = Transmission::new(export, negotiated);
     let mut seen = Vec::new();
     for mut piece in slices(stream, sizes) {
         loop {
