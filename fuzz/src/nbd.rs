@@ -4,8 +4,8 @@
 
 use lode_nbd::proto::{self, Greeting, OptionReplyHeader, RequestHeader};
 use lode_nbd::{
-    Command, Error, ExportInfo, Handshake, MAX_OPTIONS, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES, Progress,
-    Received, Refusal, ReplyEncoder, Request, Transmission,
+    Command, Error, ExportInfo, Handshake, MAX_OPTIONS, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES, Negotiated,
+    Progress, Received, Refusal, ReplyEncoder, Request, Transmission,
 };
 
 const SIZE_BYTES: u64 = 1 << 30;
@@ -29,10 +29,14 @@ fn run_handshake(data: &[u8], most: usize) -> Ended {
     let mut replies = 0;
     loop {
         let (before, slice) = (out.len(), &rest[..rest.len().min(most)]);
-        let (consumed, progress) = match handshake.advance(slice, &exports, &mut out) {
+        let (consumed, progress) = match handshake.advance(slice, &exports, |_| true, &mut out) {
             Ok(found) => found,
             Err(error) => {
-                assert_eq!(handshake.advance(&[], &exports, &mut out), Err(error.clone()), "it goes on");
+                assert_eq!(
+                    handshake.advance(&[], &exports, |_| true, &mut out),
+                    Err(error.clone()),
+                    "it goes on"
+                );
                 return (out, Err(error));
             }
         };
@@ -54,7 +58,10 @@ fn run_handshake(data: &[u8], most: usize) -> Ended {
                 assert!(replies <= MAX_OPTIONS && out.len() > before);
             }
             Progress::Done(_) | Progress::Aborted => {
-                assert!(handshake.advance(rest, &exports, &mut out).is_err(), "it goes on after its end");
+                assert!(
+                    handshake.advance(rest, &exports, |_| true, &mut out).is_err(),
+                    "it goes on after its end"
+                );
                 return (out, Ok(progress));
             }
         }
@@ -100,8 +107,8 @@ enum Seen {
 }
 
 /// Feeds requests with slices of at most `most` bytes.
-fn run_requests(export: &ExportInfo, structured: bool, data: &[u8], most: usize) -> Vec<Seen> {
-    let mut transmission = Transmission::new(export, structured);
+fn run_requests(export: &ExportInfo, negotiated: &Negotiated, data: &[u8], most: usize) -> Vec<Seen> {
+    let mut transmission = Transmission::new(export, negotiated);
     let (mut seen, mut rest) = (Vec::new(), data);
     loop {
         let slice = &rest[..rest.len().min(most)];
@@ -133,10 +140,10 @@ fn run_requests(export: &ExportInfo, structured: bool, data: &[u8], most: usize)
 }
 
 /// A request that was not refused keeps every rule.
-fn check_request(request: &Request, export: &ExportInfo) {
+fn check_request(request: &Request, export: &ExportInfo, negotiated: &Negotiated) {
     let length_bytes = u64::from(request.length_bytes);
     let end = request.offset_bytes.checked_add(length_bytes).expect("a request beyond 2^64 bytes");
-    let unit = u64::from(MIN_BLOCK_BYTES);
+    let unit = if negotiated.any_offset { 1 } else { u64::from(MIN_BLOCK_BYTES) };
     assert!(end <= export.size_bytes(), "beyond the end");
     assert!(request.offset_bytes.is_multiple_of(unit) && length_bytes.is_multiple_of(unit));
     assert_eq!(length_bytes == 0, request.command == Command::Flush);
@@ -155,9 +162,9 @@ fn check_refusal(refusal: Refusal, structured: bool) {
 
 /// Takes requests' headers as they are but for their magic, which is set, and gives the payloads that they announce
 /// without their bytes, so that large ones cost nothing.
-fn run_headers(export: &ExportInfo, structured: bool, data: &[u8]) {
+fn run_headers(export: &ExportInfo, negotiated: &Negotiated, data: &[u8]) {
     static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
-    let mut transmission = Transmission::new(export, structured);
+    let mut transmission = Transmission::new(export, negotiated);
     for chunk in data.chunks_exact(RequestHeader::BYTES) {
         let mut header = [0; RequestHeader::BYTES];
         header.copy_from_slice(chunk);
@@ -175,33 +182,35 @@ fn run_headers(export: &ExportInfo, structured: bool, data: &[u8]) {
         }
         match event {
             Some(Received::WriteStart(request)) => {
-                check_request(&request, export);
+                check_request(&request, export, negotiated);
                 assert_eq!(transmission.payload_remaining_bytes(), request.length_bytes);
                 assert!(transmission.payload_received(request.length_bytes + 1).is_err());
                 transmission.payload_received(request.length_bytes).expect("so many are due");
             }
-            Some(Received::Request(request)) => check_request(&request, export),
-            Some(Received::Refused { refusal, .. }) => check_refusal(refusal, structured),
+            Some(Received::Request(request)) => check_request(&request, export, negotiated),
+            Some(Received::Refused { refusal, .. }) => check_refusal(refusal, negotiated.structured),
             Some(Received::Disconnect) | Some(Received::WriteData(_)) | None => return,
         }
     }
 }
 
-/// Requests. The lowest bits of the first byte say on which of two exports, and whether replies are structured. Says
-/// whether no request was refused and the connection stayed in order.
+/// Requests. The lowest bits of the first byte say on which of two exports, whether replies are structured, and whether the
+/// client asked for block sizes. Says whether no request was refused and the connection stayed in order.
 pub fn check_requests(data: &[u8]) -> bool {
     let Some((&first, data)) = data.split_first() else { return false };
-    let (export, structured) = (&exports()[usize::from(first & 1)], first & 2 != 0);
-    let seen = run_requests(export, structured, data, usize::MAX);
-    assert_eq!(run_requests(export, structured, data, 1), seen, "slicing changes what is seen");
+    let export = &exports()[usize::from(first & 1)];
+    let negotiated =
+        Negotiated { structured: first & 2 != 0, any_offset: first & 4 != 0, ..Negotiated::default() };
+    let seen = run_requests(export, &negotiated, data, usize::MAX);
+    assert_eq!(run_requests(export, &negotiated, data, 1), seen, "slicing changes what is seen");
     for one in &seen {
         match one {
-            Seen::Request(request) => check_request(request, export),
-            Seen::Refused(_, refusal) => check_refusal(*refusal, structured),
+            Seen::Request(request) => check_request(request, export, &negotiated),
+            Seen::Refused(_, refusal) => check_refusal(*refusal, negotiated.structured),
             Seen::Payload(_) | Seen::Disconnect | Seen::Closed(_) => {}
         }
     }
-    run_headers(export, structured, data);
+    run_headers(export, &negotiated, data);
     let is_fault = |one: &Seen| matches!(one, Seen::Refused(..) | Seen::Closed(_));
     !seen.is_empty() && !seen.iter().any(is_fault)
 }

@@ -45,6 +45,7 @@ impl Engine {
             may_come_back: flight.stage == Stage::GivenUp
                 && store.is_some_and(|store| store.places().may_come_back(block)),
             is_whole: flight.access().is_some_and(|access| is_whole(&access.slice)),
+            is_in_sectors: flight.access().is_some_and(|access| self.is_in_sectors(block, &access.slice)),
             is_read_ssd_gone: self.levels.read_ssd.is_gone(),
         }
     }
@@ -315,14 +316,27 @@ impl Engine {
         });
     }
 
-    /// Writes a guest's bytes to the backing disk.
+    /// Whether a part of a block begins and ends between sectors; the volume's last one may be short.
+    fn is_in_sectors(&self, block: BlockNo, slice: &RequestSlice) -> bool {
+        slice.sectors(self.block_len(block)) == (slice.start..slice.start + slice.len)
+    }
+
+    /// Writes a guest's bytes to the backing disk, and of sectors that they cut the rest with them.
     fn write_backing(&mut self, block: BlockNo) {
-        let access = *self.flights.of(block).access().expect("a write is at the head");
-        let data = self.requests.payload(&access.slice);
+        let flight = self.flights.of(block);
+        let access = *flight.access().expect("a write is at the head");
+        let sectors = access.slice.sectors(self.block_len(block));
+        let data = match self.is_in_sectors(block, &access.slice) {
+            true => self.requests.payload(&access.slice),
+            false => {
+                let whole = flight.bytes.as_ref().expect("the old bytes were merged");
+                whole.slice(sectors.start as usize..sectors.end as usize)
+            }
+        };
         if access.kind == AccessKind::WriteAround {
             self.list_for_reissue(block, &access.slice);
         }
-        let offset_bytes = self.config.block.start_of(block) + u64::from(access.slice.start);
+        let offset_bytes = self.config.block.start_of(block) + u64::from(sectors.start);
         let owner = Owner::DiskWrite(block);
         self.io.want(Want {
             device: DeviceId::Backing,

@@ -8,7 +8,7 @@ use lode_types::{BlockSize, Level};
 pub struct EngineConfig {
     /// Size of a cache block.
     pub block: BlockSize,
-    /// Bytes of the volume: a multiple of 512.
+    /// Bytes of the volume.
     pub volume_bytes: u64,
     /// The VM's largest share of each level.
     pub quota: Quota,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use lode_policy::{CopySource, Effect, Scheme, Slot};
 use lode_types::{Access, BlockNo, BlockRange, Buf, ByteList, Bytes, Direction, Level, Origin, blocks_of};
 
+use crate::disk::RangeKind;
 use crate::engine::Engine;
 use crate::flight::{BlockAccess, BlockOp, Flight, PartEnd, RequestSlice, Reserved, Stage};
 use crate::front::{Decided, Waiting};
@@ -108,7 +109,7 @@ impl Engine {
             }
             GuestOp::Trim { .. } | GuestOp::WriteZeroes { .. } => {
                 self.requests.add_part(request);
-                self.decide_range(request, offset, length, matches!(op, GuestOp::WriteZeroes { .. }));
+                self.decide_range(request, offset, length, op.into());
             }
         }
     }
@@ -282,26 +283,26 @@ impl Engine {
 
     /// Decides a trim or zeroing. Zeroes that end within a block are written like a guest's write; a trim
     /// leaves such blocks alone.
-    fn decide_range(&mut self, request: usize, offset: u64, length: u64, zero: bool) {
+    fn decide_range(&mut self, request: usize, offset: u64, length: u64, kind: RangeKind) {
         let mut whole: Option<Range<BlockNo>> = None;
         let parts = blocks_of(self.config.block, offset, length);
         let last = parts.len() - 1;
         for (i, part) in parts.enumerate() {
             // Only the first and the last can be partial.
             let is_edge = (i == 0 || i == last) && (part.len as usize) < self.block_len(part.block);
-            if is_edge && zero {
+            if is_edge && kind.is_zero() {
                 self.decide_part(request, Direction::Write, &part, 0);
             } else if !is_edge {
                 whole.get_or_insert(part.block..part.block).end = part.block + 1;
             }
         }
         match whole {
-            Some(blocks) => self.begin_range(request, blocks, zero),
+            Some(blocks) => self.begin_range(request, blocks, kind),
             None => self.end_part(request, AT_ONCE),
         }
     }
 
-    fn begin_range(&mut self, request: usize, blocks: Range<BlockNo>, zero: bool) {
+    fn begin_range(&mut self, request: usize, blocks: Range<BlockNo>, kind: RangeKind) {
         let mut held = self.flights.within(&blocks);
         for block in blocks.clone() {
             let effects = self.front.discard(block);
@@ -318,6 +319,6 @@ impl Engine {
         for &block in &held {
             self.push_op(block, BlockOp::Hold);
         }
-        self.disk.begin_range(request, blocks, zero, held);
+        self.disk.begin_range(request, blocks, kind, held);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use lode_policy::{AnyScheme, Counters, Effect, Quota, Scheme};
-use lode_types::{Access, BlockNo, Level, SECTOR_BYTES, blocks_of};
+use lode_types::{Access, BlockNo, Level, blocks_of};
 
 use crate::config::EngineConfig;
 use crate::flight::{AccessKind, CopyAt, Reserved};
@@ -124,8 +124,7 @@ fn is_valid(op: &GuestOp, volume_bytes: u64) -> bool {
     let (offset, length) = op.range();
     let limit = if op.is_range() { u64::MAX } else { MAX_REQUEST_BYTES };
     let fits = offset.checked_add(length).is_some_and(|end| end <= volume_bytes);
-    let aligned = offset.is_multiple_of(SECTOR_BYTES) && length.is_multiple_of(SECTOR_BYTES);
-    fits && aligned && length > 0 && length <= limit
+    fits && length > 0 && length <= limit
 }
 
 impl Front {

@@ -31,7 +31,8 @@ impl GuestRequest {
     }
 }
 
-/// What is asked. Offsets and lengths are in bytes and multiples of 512.
+/// What is asked. Offsets and lengths are in bytes; what begins or ends within a sector of 512 bytes is merged with the rest
+/// of it.
 #[derive(Debug)]
 pub enum GuestOp {
     /// Read.
@@ -67,6 +68,8 @@ pub enum GuestOp {
         length_bytes: u64,
         /// Acknowledge only when durable.
         fua: bool,
+        /// The backing disk may give their space back.
+        unmap: bool,
     },
 }
 
@@ -111,7 +114,7 @@ pub enum Served {
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GuestError {
-    /// The request does not fit the volume or the limits, or is not aligned to 512 bytes.
+    /// The request does not fit the volume or the limits.
     Invalid,
     /// A device failed, or a cached block that nothing else holds is damaged.
     Io,

@@ -247,10 +247,7 @@ impl Engine {
                 let offset_bytes = size.start_of(range.blocks.start);
                 let end = size.start_of(range.blocks.end).min(self.config.volume_bytes);
                 let length_bytes = end - offset_bytes;
-                let kind = match range.zero {
-                    true => CommandKind::WriteZeroes { offset_bytes, length_bytes },
-                    false => CommandKind::Trim { offset_bytes, length_bytes },
-                };
+                let kind = range.kind.command(offset_bytes, length_bytes);
                 self.io.command(DeviceId::Backing, kind, Owner::Range);
             }
             RangeNext::Done => self.end_range(PartEnd::Served(Served::Backing)),

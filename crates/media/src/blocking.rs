@@ -30,8 +30,8 @@ pub(crate) fn carry_out(file: &RealFile, kind: &mut CommandKind) -> Result<usize
         CommandKind::Trim { offset_bytes, length_bytes } => {
             trim(file, *offset_bytes, *length_bytes).map(|()| 0)
         }
-        CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
-            write_zeroes(file, *offset_bytes, *length_bytes).map(|()| 0)
+        CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap } => {
+            write_zeroes(file, *offset_bytes, *length_bytes, *unmap).map(|()| 0)
         }
     }
 }
@@ -93,7 +93,15 @@ fn trim(file: &RealFile, offset_bytes: u64, length_bytes: u64) -> Result<(), Err
     }
 }
 
-fn write_zeroes(file: &RealFile, offset_bytes: u64, length_bytes: u64) -> Result<(), Errno> {
+fn write_zeroes(file: &RealFile, offset_bytes: u64, length_bytes: u64, unmap: bool) -> Result<(), Errno> {
+    if unmap {
+        // On a block device too, where the kernel does it only if the device then reads zeroes.
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| fallocate(&file.fd, how, offset_bytes, length_bytes)) {
+            Err(errno) if is_unsupported(errno) => {}
+            outcome => return outcome,
+        }
+    }
     let outcome = retry_on_intr(|| {
         if file.is_block_device {
             ioctl::zero_out(&file.fd, offset_bytes, length_bytes)

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use lode_nbd::proto::{self, RequestHeader};
-use lode_nbd::{ExportInfo, Received, ReplyEncoder, Transmission};
+use lode_nbd::{ExportInfo, Negotiated, Received, ReplyEncoder, Transmission};
 
 const REQUESTS: u64 = 2048;
 const ROUNDS: u64 = 2000;
@@ -29,7 +29,7 @@ fn stream(command: u16) -> Vec<u8> {
 /// written, if there is an encoder.
 fn measure(stream: &[u8], slice_bytes: usize, encoder: Option<ReplyEncoder>) -> Result<f64, lode_nbd::Error> {
     let export = ExportInfo::new("vm", 1 << 40)?;
-    let mut transmission = Transmission::new(&export, false);
+    let mut transmission = Transmission::new(&export, &Negotiated::default());
     let mut out = Vec::with_capacity(64 << 10);
     let mut parsed = 0;
     let start = Instant::now();

@@ -27,6 +27,11 @@ pub enum ErrorKind {
     /// `EXPORT_NAME` named something that is not there; this option has no error reply.
     #[error("Client asked for an export that does not exist; check the export name in its NBD URI")]
     UnknownExport,
+    /// `EXPORT_NAME` named an export that takes no more clients; this option has no error reply.
+    #[error(
+        "Client asked for an export that has as many connections as it may have; close one, or raise the limit"
+    )]
+    NotAdmitted,
     /// A write's payload is beyond [`crate::MAX_DRAINED_BYTES`].
     #[error("Client announced a write too large to drain; limit its requests to the advertised maximum")]
     PayloadTooLong,

@@ -5,7 +5,8 @@
 use crate::error::{Error, ErrorKind};
 use crate::proto;
 
-/// Smallest unit and alignment of every request, in bytes.
+/// Unit and alignment of every request, in bytes, where the export's size is a multiple of it and the client asks for block
+/// sizes; else it is one byte.
 pub const MIN_BLOCK_BYTES: u32 = 512;
 /// Preferred alignment unless the caller says otherwise, in bytes.
 pub const DEFAULT_PREFERRED_BLOCK_BYTES: u32 = 4096;
@@ -29,14 +30,12 @@ impl ExportInfo {
     ///
     /// # Errors
     /// [`ErrorKind::BadExport`] for a name beyond [`proto::MAX_STRING_BYTES`] or with a zero byte, or a size
-    /// that is not a multiple of [`MIN_BLOCK_BYTES`] or above [`MAX_EXPORT_BYTES`].
+    /// above [`MAX_EXPORT_BYTES`].
     pub fn new(name: impl Into<String>, size_bytes: u64) -> Result<ExportInfo, Error> {
         let name = name.into();
         check_string("name", &name)?;
-        if !size_bytes.is_multiple_of(u64::from(MIN_BLOCK_BYTES)) || size_bytes > MAX_EXPORT_BYTES {
-            let context = format!(
-                "size {size_bytes} of export \"{name}\" is not a multiple of {MIN_BLOCK_BYTES} up to {MAX_EXPORT_BYTES} bytes"
-            );
+        if size_bytes > MAX_EXPORT_BYTES {
+            let context = format!("size {size_bytes} of export \"{name}\" is above {MAX_EXPORT_BYTES} bytes");
             return Err(Error::new(ErrorKind::BadExport, context));
         }
         let preferred_block_bytes = DEFAULT_PREFERRED_BLOCK_BYTES;
@@ -91,6 +90,11 @@ impl ExportInfo {
     /// Size in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    /// Unit and alignment of every request, in bytes: [`MIN_BLOCK_BYTES`], or one where that would leave the export's end out.
+    pub fn min_block_bytes(&self) -> u32 {
+        if self.size_bytes.is_multiple_of(u64::from(MIN_BLOCK_BYTES)) { MIN_BLOCK_BYTES } else { 1 }
     }
 
     /// Alignment at which requests are cheapest, in bytes.
@@ -149,9 +153,12 @@ mod tests {
 
     #[test]
     fn refuses_what_the_protocol_cannot_carry() {
-        for (name, size_bytes) in [("a", 513), ("a", 1 << 63), ("a\0b", 512), (&*"n".repeat(4097), 512)] {
+        for (name, size_bytes) in [("a", 1 << 63), ("a\0b", 512), (&*"n".repeat(4097), 512)] {
             let error = ExportInfo::new(name, size_bytes).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadExport);
+        }
+        for (size_bytes, unit) in [(0, 512), (512, 512), (513, 1), (1, 1)] {
+            assert_eq!(ExportInfo::new("a", size_bytes).unwrap().min_block_bytes(), unit, "{size_bytes}");
         }
         let export = ExportInfo::new("n".repeat(4096), 0).unwrap();
         assert!(export.clone().with_description("d".repeat(4097)).is_err());

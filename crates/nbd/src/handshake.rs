@@ -18,7 +18,7 @@ pub const MAX_OPTION_SKIP_BYTES: u32 = 256 << 10;
 pub const MAX_OPTIONS: u32 = 256;
 
 /// What the two sides agreed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
     /// Index into the exports given to the call of [`Handshake::advance`] that returned this.
     pub export: usize,
@@ -26,6 +26,8 @@ pub struct Negotiated {
     pub structured: bool,
     /// The client asked for no zeroes after an `EXPORT_NAME` reply.
     pub no_zeroes: bool,
+    /// The client never asked for block sizes, so that its requests may begin and end at any byte.
+    pub any_offset: bool,
 }
 
 /// What to do after a call of [`Handshake::advance`].
@@ -95,7 +97,8 @@ impl Handshake {
     }
 
     /// Consumes a prefix of `input`, appends replies to `out`, and returns the number of bytes consumed.
-    /// `exports` may change between calls.
+    /// `exports` may change between calls. `admit` is asked when a client is about to begin a session on the export
+    /// of this index; with false it is refused by policy, and may choose another one.
     ///
     /// # Errors
     /// The client broke the protocol or a limit: close the connection. Later calls return the same error.
@@ -104,10 +107,11 @@ impl Handshake {
         &mut self,
         input: &[u8],
         exports: &[ExportInfo],
+        mut admit: impl FnMut(usize) -> bool,
         out: &mut Vec<u8>,
     ) -> Result<(usize, Progress), Error> {
         let mut rest = input;
-        match self.run(&mut rest, exports, out) {
+        match self.run(&mut rest, exports, &mut admit, out) {
             Ok(progress) => {
                 if matches!(progress, Progress::Done(_) | Progress::Aborted) {
                     self.state = State::Ended;
@@ -127,6 +131,7 @@ impl Handshake {
         &mut self,
         rest: &mut &[u8],
         exports: &[ExportInfo],
+        admit: &mut dyn FnMut(usize) -> bool,
         out: &mut Vec<u8>,
     ) -> Result<Progress, Error> {
         loop {
@@ -146,7 +151,7 @@ impl Handshake {
                         return Ok(Progress::NeedMore);
                     }
                     self.state = State::Header;
-                    return self.answer(option, exports, out);
+                    return self.answer(option, exports, admit, out);
                 }
                 State::Skip { option, remaining_bytes, kind, message } => {
                     split_payload(rest, remaining_bytes);
@@ -219,17 +224,28 @@ impl Handshake {
     }
 
     /// Answers an option whose data is complete.
-    fn answer(&mut self, option: u32, exports: &[ExportInfo], out: &mut Vec<u8>) -> Result<Progress, Error> {
+    fn answer(
+        &mut self,
+        option: u32,
+        exports: &[ExportInfo],
+        admit: &mut dyn FnMut(usize) -> bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Progress, Error> {
         match option {
             proto::OPT_EXPORT_NAME => {
                 let Some(index) = export::find(exports, &self.data) else {
                     let context = format!("name \"{}\"", String::from_utf8_lossy(&self.data));
                     return Err(Error::new(ErrorKind::UnknownExport, context));
                 };
+                if !admit(index) {
+                    // This option has no error reply.
+                    let context = format!("name \"{}\"", exports[index].name());
+                    return Err(Error::new(ErrorKind::NotAdmitted, context));
+                }
                 option::write_export_name(out, &exports[index], self.structured, self.no_zeroes);
-                Ok(Progress::Done(self.negotiated(index)))
+                Ok(Progress::Done(self.negotiated(index, true)))
             }
-            proto::OPT_INFO | proto::OPT_GO => Ok(self.answer_info(option, exports, out)),
+            proto::OPT_INFO | proto::OPT_GO => Ok(self.answer_info(option, exports, admit, out)),
             proto::OPT_LIST => {
                 option::write_list(out, exports);
                 Ok(Progress::Reply)
@@ -247,7 +263,13 @@ impl Handshake {
         }
     }
 
-    fn answer_info(&self, option: u32, exports: &[ExportInfo], out: &mut Vec<u8>) -> Progress {
+    fn answer_info(
+        &self,
+        option: u32,
+        exports: &[ExportInfo],
+        admit: &mut dyn FnMut(usize) -> bool,
+        out: &mut Vec<u8>,
+    ) -> Progress {
         let refuse = |out: &mut Vec<u8>, kind: u32, message: &str| {
             option::write_reply(out, option, kind, &[message.as_bytes()]);
             Progress::Reply
@@ -269,11 +291,22 @@ impl Handshake {
                 "Export does not exist; list the exports to see names",
             );
         };
+        if option == proto::OPT_GO && !admit(index) {
+            return refuse(
+                out,
+                proto::REP_ERR_POLICY,
+                "Export has as many connections as it may have; close one, or raise the server's limit",
+            );
+        }
         option::write_info(out, option, &exports[index], &wanted, self.structured);
-        if option == proto::OPT_GO { Progress::Done(self.negotiated(index)) } else { Progress::Reply }
+        if option == proto::OPT_GO {
+            Progress::Done(self.negotiated(index, !wanted.wants_block_size))
+        } else {
+            Progress::Reply
+        }
     }
 
-    fn negotiated(&self, export: usize) -> Negotiated {
-        Negotiated { export, structured: self.structured, no_zeroes: self.no_zeroes }
+    fn negotiated(&self, export: usize, any_offset: bool) -> Negotiated {
+        Negotiated { export, structured: self.structured, no_zeroes: self.no_zeroes, any_offset }
     }
 }

@@ -15,6 +15,7 @@
 //! | `EXPORT_NAME`, with and without `NO_ZEROES` | yes |
 //! | `ABORT` | yes |
 //! | `LIST`, with descriptions | yes |
+//! | an export with as many connections as it may have | `GO`: `ERR_POLICY`; `EXPORT_NAME`: connection closed |
 //! | `INFO` | yes |
 //! | `GO` with `EXPORT`, `NAME`, `DESCRIPTION`, `BLOCK_SIZE` | yes |
 //! | default export | the only one, or one with the empty name |
@@ -31,7 +32,7 @@
 //!
 //! | Fault | Answer |
 //! |---|---|
-//! | offset or length not a multiple of 512 bytes, length zero, unknown command or flag | `EINVAL` |
+//! | offset or length not a multiple of 512 bytes, of a client that asked for block sizes and an export whose size is a multiple of that; length zero; unknown command or flag | `EINVAL` |
 //! | read or write above 32 MiB | `EINVAL`; `EOVERFLOW` for a read with `DF` |
 //! | beyond the end | `ENOSPC` for writes and zeroes, `EINVAL` for the rest |
 //! | writing to a read-only export | `EPERM` |

@@ -3,7 +3,7 @@
 //! Must not know the order in which options arrive.
 
 use crate::bytes::Fields;
-use crate::export::{ExportInfo, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES};
+use crate::export::{ExportInfo, MAX_PAYLOAD_BYTES};
 use crate::proto::{self, OptionReplyHeader};
 
 /// The data of `OPT_INFO` and `OPT_GO`.
@@ -12,6 +12,7 @@ pub(crate) struct InfoRequest<'d> {
     pub(crate) name: &'d [u8],
     wants_name: bool,
     wants_description: bool,
+    pub(crate) wants_block_size: bool,
 }
 
 impl<'d> InfoRequest<'d> {
@@ -20,11 +21,13 @@ impl<'d> InfoRequest<'d> {
         let mut fields = Fields(data);
         let name_bytes = fields.u32()?;
         let name = fields.take(usize::try_from(name_bytes).ok()?)?;
-        let mut request = InfoRequest { name, wants_name: false, wants_description: false };
+        let mut request =
+            InfoRequest { name, wants_name: false, wants_description: false, wants_block_size: false };
         for _ in 0..fields.u16()? {
             match fields.u16()? {
                 proto::INFO_NAME => request.wants_name = true,
                 proto::INFO_DESCRIPTION => request.wants_description = true,
+                proto::INFO_BLOCK_SIZE => request.wants_block_size = true,
                 // Size and block sizes are always told; what is unknown is ignored.
                 _ => {}
             }
@@ -68,7 +71,7 @@ pub(crate) fn write_info(
     let flags = export.transmission_flags(structured).to_be_bytes();
     info(proto::INFO_EXPORT, [&size, &flags, &[]]);
     let preferred = export.preferred_block_bytes().to_be_bytes();
-    let [min, max] = [MIN_BLOCK_BYTES.to_be_bytes(), MAX_PAYLOAD_BYTES.to_be_bytes()];
+    let [min, max] = [export.min_block_bytes().to_be_bytes(), MAX_PAYLOAD_BYTES.to_be_bytes()];
     info(proto::INFO_BLOCK_SIZE, [&min, &preferred, &max]);
     if wanted.wants_name {
         info(proto::INFO_NAME, [export.name().as_bytes(), &[], &[]]);
@@ -94,8 +97,9 @@ mod tests {
 
     #[test]
     fn info_requests_must_fill_their_data_exactly() {
-        let good = [&[0, 0, 0, 2][..], b"vm", &[0, 3, 0, 1, 0, 2, 0, 99]].concat();
-        let wanted = InfoRequest { name: b"vm", wants_name: true, wants_description: true };
+        let good = [&[0, 0, 0, 2][..], b"vm", &[0, 4, 0, 1, 0, 2, 0, 3, 0, 99]].concat();
+        let wanted =
+            InfoRequest { name: b"vm", wants_name: true, wants_description: true, wants_block_size: true };
         assert_eq!(InfoRequest::parse(&good), Some(wanted));
         for cut in 0..good.len() {
             assert_eq!(InfoRequest::parse(&good[..cut]), None, "cut at {cut}");

@@ -95,6 +95,11 @@ impl CommandFlags {
         self.0 & proto::CMD_FLAG_FUA != 0
     }
 
+    /// Keep the range of a zeroing allocated.
+    pub fn no_hole(self) -> bool {
+        self.0 & proto::CMD_FLAG_NO_HOLE != 0
+    }
+
     /// Answer a read with one content chunk.
     pub fn df(self) -> bool {
         self.0 & proto::CMD_FLAG_DF != 0

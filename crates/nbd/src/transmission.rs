@@ -5,7 +5,8 @@
 
 use crate::bytes::{Gather, split_payload};
 use crate::error::{Error, ErrorKind};
-use crate::export::{ExportInfo, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES};
+use crate::export::{ExportInfo, MAX_PAYLOAD_BYTES};
+use crate::handshake::Negotiated;
 use crate::proto::{self, RequestHeader};
 use crate::request::{Command, CommandFlags, Limits, Refusal, Request};
 
@@ -51,12 +52,12 @@ enum State {
 }
 
 impl Transmission {
-    /// A session on `export`, with or without structured replies.
-    pub fn new(export: &ExportInfo, structured: bool) -> Transmission {
+    /// A session on `export`, by what its handshake came to.
+    pub fn new(export: &ExportInfo, negotiated: &Negotiated) -> Transmission {
         let limits = Limits {
             size_bytes: export.size_bytes(),
-            transmission_flags: export.transmission_flags(structured),
-            min_block_bytes: MIN_BLOCK_BYTES,
+            transmission_flags: export.transmission_flags(negotiated.structured),
+            min_block_bytes: if negotiated.any_offset { 1 } else { export.min_block_bytes() },
             max_payload_bytes: MAX_PAYLOAD_BYTES,
         };
         Transmission { limits, header: Gather::new(), state: State::Header }

@@ -146,12 +146,13 @@ struct Began {
 }
 
 /// Has a running daemon write back what is dirty now in the caches of these VMs (all when there are none named),
-/// while their guests go on; returns when it has. `progress` is told how many blocks are still to be written back.
+/// while their guests go on; returns when it has, and how many blocks these were. `progress` is told how many are still to be
+/// written back.
 ///
 /// # Errors
 /// As [`status`]; [`ServerErrorKind::Refused`] for a VM that is not there; [`ServerErrorKind::Media`] when it gets no
 /// further.
-pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> Result<(), ServerError> {
+pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> Result<u64, ServerError> {
     let request = ControlRequest::Drain { vms: vms.to_vec(), cancel: false };
     let mut line = String::new();
     let began: Began = Conversation::begin(control, &request)?.understand(&mut line)?;
@@ -161,7 +162,7 @@ pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> R
         let now: Progress = Conversation::begin(control, &ControlRequest::Status)?.understand(&mut line)?;
         let asked: Vec<_> = now.vms.iter().filter(|vm| vms.is_empty() || vms.contains(&vm.name)).collect();
         if asked.iter().all(|vm| vm.draining_blocks.is_none()) {
-            return ended(&asked);
+            return ended(&asked).map(|()| began.draining_blocks);
         }
         let left = asked.iter().filter_map(|vm| vm.draining_blocks).sum();
         progress(left);

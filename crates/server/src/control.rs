@@ -1,6 +1,7 @@
 //! The control thread: accepts clients, leads them through their handshakes and hands them to the shards;
 //! answers the control socket; starts and ends everything. It never touches a request of a guest.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -163,32 +164,39 @@ impl Control {
         let mut ready = ready.iter();
         for mut handshake in std::mem::take(&mut self.handshakes) {
             let endpoint = &self.endpoints[handshake.listener];
+            let refused = Cell::new(None);
+            let admit = |export: usize| {
+                let permit = Permit::take(&self.connections[endpoint.vms[export]], self.limits.connections);
+                refused.set(permit.is_none().then_some(export));
+                permit
+            };
             let is_ready = ready.next() == Some(&true);
-            match if is_ready { handshake.advance(&endpoint.exports) } else { None } {
+            let end = if is_ready { handshake.advance(&endpoint.exports, admit) } else { None };
+            if let Some(export) = refused.get() {
+                let text = format!(
+                    "VM {} has {} connections already, and gets no more; see `limits.connections`",
+                    endpoint.exports[export].name(),
+                    self.limits.connections
+                );
+                self.complain(&text);
+            }
+            match end {
                 None if now < handshake.deadline => self.handshakes.push(handshake),
                 None => self.complain("A client took too long for its handshake"),
                 Some(End::Closed(None)) => {}
                 Some(End::Closed(Some(reason))) => self.complain(&format!("A handshake failed. {reason}")),
-                Some(End::Done(negotiated, early)) => self.hand_over(handshake, negotiated, early),
+                Some(End::Done(negotiated, permit, early)) => {
+                    self.hand_over(handshake, negotiated, permit, early);
+                }
             }
         }
     }
 
     /// Gives a connection to the shard of its VM.
-    fn hand_over(&mut self, handshake: PendingHandshake, negotiated: Negotiated, early: Vec<u8>) {
-        let endpoint = &self.endpoints[handshake.listener];
-        let vm = endpoint.vms[negotiated.export];
-        let Some(permit) = Permit::take(&self.connections[vm], self.limits.connections) else {
-            let text = format!(
-                "VM {} has {} connections already, and gets no more; see `limits.connections`",
-                endpoint.exports[negotiated.export].name(),
-                self.limits.connections
-            );
-            return self.complain(&text);
-        };
+    fn hand_over(&self, handshake: PendingHandshake, negotiated: Negotiated, permit: Permit, early: Vec<u8>) {
+        let vm = self.endpoints[handshake.listener].vms[negotiated.export];
         let volume = vm / self.shards.len();
-        let structured = negotiated.structured;
-        let new = NewConnection { socket: handshake.socket, volume, structured, early, permit };
+        let new = NewConnection { socket: handshake.socket, volume, negotiated, early, permit };
         self.shards[vm % self.shards.len()].tell(ToShard::Connect(new));
     }
 

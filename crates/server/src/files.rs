@@ -111,13 +111,8 @@ pub(crate) fn open_backing(vm: &VmConfig) -> Result<MediaFile, ServerError> {
     let mut backing = open(Direct::Prefer)?;
     let size_bytes = backing.size_bytes();
     if !size_bytes.is_multiple_of(SECTOR_BYTES) {
-        let text = format!(
-            "VM {}: the backing disk {} (`backing.path`) has {size_bytes} bytes; make its size a multiple of \
-             {SECTOR_BYTES}",
-            vm.name,
-            vm.backing.display()
-        );
-        return Err(ServerError::new(ServerErrorKind::Media, text));
+        // Only a file can be so, and it was opened without direct I/O, which ends with a sector.
+        info!("VM {}: {size_bytes} bytes are no whole sectors, the page cache is used", vm.name);
     }
     if u64::from(backing.logical_block_bytes()) > SECTOR_BYTES {
         // Guests may write single sectors, which direct I/O cannot do here.

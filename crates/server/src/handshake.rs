@@ -8,6 +8,8 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::connection::Permit;
+
 /// How long a client may take for its handshake.
 pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes taken from a client at once.
@@ -17,8 +19,8 @@ const MAX_STEPS: u32 = 16;
 
 /// How a handshake ended.
 pub(crate) enum End {
-    /// The client chose an export. With it comes what was received behind the handshake.
-    Done(Negotiated, Vec<u8>),
+    /// The client chose an export, and has one of its connections. With it comes what was received behind the handshake.
+    Done(Negotiated, Permit, Vec<u8>),
     /// The connection is to be closed, for this reason, if it is worth telling.
     Closed(Option<String>),
 }
@@ -34,6 +36,8 @@ pub(crate) struct PendingHandshake {
     output: Vec<u8>,
     sent: usize,
     outcome: Option<Progress>,
+    /// The connection that it has of the export that was chosen.
+    permit: Option<Permit>,
 }
 
 impl PendingHandshake {
@@ -49,6 +53,7 @@ impl PendingHandshake {
             output,
             sent: 0,
             outcome: None,
+            permit: None,
         }
     }
 
@@ -61,10 +66,15 @@ impl PendingHandshake {
         if self.sent < self.output.len() { PollFlags::OUT } else { PollFlags::IN }
     }
 
-    /// Goes on as far as possible without waiting. `None`: it is not over.
-    pub(crate) fn advance(&mut self, exports: &[ExportInfo]) -> Option<End> {
+    /// Goes on as far as possible without waiting. `admit` gives one of an export's connections, if there is one left.
+    /// `None`: it is not over.
+    pub(crate) fn advance(
+        &mut self,
+        exports: &[ExportInfo],
+        admit: impl Fn(usize) -> Option<Permit>,
+    ) -> Option<End> {
         for _ in 0..MAX_STEPS {
-            match self.step(exports) {
+            match self.step(exports, &admit) {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(end) => return Some(end),
@@ -74,7 +84,11 @@ impl PendingHandshake {
     }
 
     /// Sends, or understands, or receives. False: nothing can be done now.
-    fn step(&mut self, exports: &[ExportInfo]) -> Result<bool, End> {
+    fn step(
+        &mut self,
+        exports: &[ExportInfo],
+        admit: &impl Fn(usize) -> Option<Permit>,
+    ) -> Result<bool, End> {
         if self.sent < self.output.len() {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             return match send(&self.socket, &self.output[self.sent..], flags) {
@@ -88,19 +102,23 @@ impl PendingHandshake {
         }
         self.output.clear();
         self.sent = 0;
-        match self.outcome {
-            Some(Progress::Done(negotiated)) => {
-                return Err(End::Done(negotiated, std::mem::take(&mut self.input)));
+        match (self.outcome, self.permit.take()) {
+            (Some(Progress::Done(negotiated)), Some(permit)) => {
+                return Err(End::Done(negotiated, permit, std::mem::take(&mut self.input)));
             }
-            Some(Progress::Aborted) => return Err(End::Closed(None)),
+            (Some(Progress::Aborted), _) => return Err(End::Closed(None)),
             _ => {}
         }
         if self.input.is_empty() {
             return self.receive();
         }
+        let admit = |export| {
+            self.permit = admit(export);
+            self.permit.is_some()
+        };
         let (length, progress) = self
             .handshake
-            .advance(&self.input, exports, &mut self.output)
+            .advance(&self.input, exports, admit, &mut self.output)
             .map_err(|error| End::Closed(Some(error.to_string())))?;
         self.input.drain(..length);
         self.outcome = Some(progress);

@@ -9,7 +9,7 @@ use lode_format::{ReadSsdLabel, Superblock};
 use lode_nbd::ExportInfo;
 use tracing::info;
 
-use crate::config::{Address, Config};
+use crate::config::{Address, Config, Listen};
 use crate::control::{Control, Endpoint, Signals};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::identity::StateFile;
@@ -33,7 +33,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         ServerError::because(ServerErrorKind::Config, what, error)
     })?;
     // Before the SSD: a daemon that runs already has this socket.
-    let commands = Listener::open(&Address::Unix(config.control.clone()))?;
+    let commands = Listener::open(&Address::Unix(config.control.clone()).into())?;
     let start = Start::plan(config)?;
     // Before anything on the SSD changes. Clients that come early wait for the recovery.
     let endpoints = open_endpoints(config, &start.exports())?;
@@ -84,18 +84,18 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
 
 /// One listening socket for each address, for all VMs that name it.
 fn open_endpoints(config: &Config, exports: &[ExportInfo]) -> Result<Vec<Endpoint>, ServerError> {
-    let mut by_address: BTreeMap<&Address, Vec<usize>> = BTreeMap::new();
+    let mut by_address: BTreeMap<&Address, (&Listen, Vec<usize>)> = BTreeMap::new();
     for (at, vm) in config.vms.iter().enumerate() {
-        for address in &vm.listen {
-            let vms = by_address.entry(address).or_default();
+        for listen in &vm.listen {
+            let (_, vms) = by_address.entry(&listen.address).or_insert((listen, Vec::new()));
             if !vms.contains(&at) {
                 vms.push(at);
             }
         }
     }
-    let endpoints = by_address.into_iter().map(|(address, vms)| {
+    let endpoints = by_address.into_values().map(|(listen, vms)| {
         let exports = vms.iter().map(|vm| exports[*vm].clone()).collect();
-        Ok(Endpoint { listener: Listener::open(address)?, vms, exports })
+        Ok(Endpoint { listener: Listener::open(listen)?, vms, exports })
     });
     endpoints.collect()
 }

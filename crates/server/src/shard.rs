@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use lode_media::{AnyDriver, Done, Driver, MediaFault, Payload};
-use lode_nbd::{ReplyEncoder, Transmission};
+use lode_nbd::{Negotiated, ReplyEncoder, Transmission};
 use lode_store::Distrust;
 use rustix::fd::OwnedFd;
 use rustix::net::sockopt::set_socket_send_buffer_size;
@@ -34,7 +34,7 @@ pub(crate) struct NewConnection {
     pub socket: OwnedFd,
     /// Which of the shard's VMs.
     pub volume: usize,
-    pub structured: bool,
+    pub negotiated: Negotiated,
     /// What came in behind the handshake.
     pub early: Vec<u8>,
     pub permit: Permit,
@@ -210,8 +210,8 @@ impl Shard {
         // As much as the system allows: large replies are then sent in fewer parts. With less it works as well.
         let _ = set_socket_send_buffer_size(&new.socket, SEND_BUFFER_BYTES);
         let socket = self.driver.add_socket(new.socket);
-        let transmission = Transmission::new(&self.volumes[new.volume].export, new.structured);
-        let encoder = ReplyEncoder::new(new.structured);
+        let transmission = Transmission::new(&self.volumes[new.volume].export, &new.negotiated);
+        let encoder = ReplyEncoder::new(new.negotiated.structured);
         let connection = Connection::new(socket, new.volume, transmission, encoder, &new.early, new.permit);
         let key = self.connections.insert(connection);
         self.parse(key);

@@ -51,11 +51,21 @@ pub(crate) struct VmView {
     /// The latest drain was stopped before its end.
     pub drain_cancelled: bool,
     pub quota: LevelBlocks,
+    pub requests: RequestCounts,
     pub counters: CounterReport,
     pub gauges: GaugesView,
     pub alarms: AlarmsView,
     pub latency: LatenciesView,
     pub shm: ShmView,
+}
+
+/// A VM's requests since the start that are counted nowhere else.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct RequestCounts {
+    /// Those that asked to be answered when they are durable.
+    pub fua: u64,
+    pub trim: u64,
+    pub write_zeroes: u64,
 }
 
 /// The memory in which a VM's journal records outlive the daemon.

@@ -18,7 +18,7 @@ use crate::fence_file::FenceFile;
 use crate::flushes::{Flushes, Verdict};
 use crate::latency::Latencies;
 use crate::start::Prepared;
-use crate::status::{LevelBlocks, ShmView, VmView};
+use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
 
 /// What a request counts towards limits beside its bytes.
 pub(crate) const REQUEST_COST_BYTES: u64 = 1024;
@@ -61,6 +61,7 @@ pub(crate) struct Volume {
     requests: Slab<Pending>,
     /// Of the requests that the engine works on.
     working_bytes: u64,
+    counts: RequestCounts,
     latencies: Latencies,
     connections: Arc<AtomicU32>,
     failed_commands: u64,
@@ -100,6 +101,7 @@ impl Volume {
             fence,
             requests: Slab::new(),
             working_bytes: 0,
+            counts: RequestCounts::default(),
             latencies: Latencies::new(),
             connections,
             failed_commands: 0,
@@ -137,13 +139,17 @@ impl Volume {
         }
         let (offset_bytes, length_bytes) = (request.offset_bytes, u64::from(request.length_bytes));
         let fua = request.flags.fua();
+        self.count(request);
         let op = match request.command {
             Command::Cache => unreachable!("a hint is no request of the disk"),
             Command::Read => GuestOp::Read { offset_bytes, length_bytes },
             Command::Write => GuestOp::Write { offset_bytes, data, fua },
             Command::Flush => GuestOp::Flush,
             Command::Trim => GuestOp::Trim { offset_bytes, length_bytes },
-            Command::WriteZeroes => GuestOp::WriteZeroes { offset_bytes, length_bytes, fua },
+            Command::WriteZeroes => {
+                let unmap = !request.flags.no_hole();
+                GuestOp::WriteZeroes { offset_bytes, length_bytes, fua, unmap }
+            }
         };
         let key = self.requests.insert(Pending { connection, request: *request, since_ns });
         let request = GuestRequest { token: key as u64, op, now_ns };
@@ -151,6 +157,15 @@ impl Volume {
         self.engine.submit(request);
         if counts {
             self.sizer.after_request(now_ns, std::slice::from_mut(&mut self.engine));
+        }
+    }
+
+    fn count(&mut self, request: &Request) {
+        self.counts.fua += u64::from(request.flags.fua());
+        match request.command {
+            Command::Trim => self.counts.trim += 1,
+            Command::WriteZeroes => self.counts.write_zeroes += 1,
+            Command::Read | Command::Write | Command::Flush | Command::Cache => {}
         }
     }
 
@@ -335,6 +350,7 @@ impl Volume {
             draining_blocks: self.draining_blocks(),
             drain_cancelled: self.drain_cancelled,
             quota: LevelBlocks::quota(&self.engine),
+            requests: self.counts,
             counters: self.engine.counters().into(),
             gauges: self.engine.gauges().into(),
             alarms: self.engine.alarms().into(),

@@ -23,7 +23,7 @@ dram = "64MiB"
 ssd = "1GiB"
 scheme = "etica"
 settings = { mode = "npe" }
-listen = ["unix:/run/vm1.sock", "tcp:127.0.0.1:10809"]
+listen = [{ address = "unix:/run/vm1.sock", mode = "0660", group = "kvm" }, "tcp:127.0.0.1:10809"]
 
 [[vm]]
 name = "vm2"
@@ -55,7 +55,9 @@ fn every_key_arrives() {
     let [one, two] = &config.vms[..] else { panic!("two VMs") };
     assert_eq!((one.dram_bytes, one.ssd_bytes, one.backing_like_hdd), (64 << 20, 1 << 30, true));
     assert_eq!(one.settings.text("mode"), "npe");
-    assert_eq!(one.listen[1], Address::Tcp("127.0.0.1:10809".parse().unwrap()));
+    assert_eq!(one.listen[0].address, Address::Unix("/run/vm1.sock".into()));
+    assert_eq!((one.listen[0].mode, one.listen[0].group.as_deref()), (Some(0o660), Some("kvm")));
+    assert_eq!(one.listen[1], Address::Tcp("127.0.0.1:10809".parse().unwrap()).into());
     assert_eq!((two.dram_bytes, two.ssd_bytes, two.read_only), (0, 0, true));
     assert_eq!(two.settings.scheme(), "etica");
     assert_eq!(
@@ -103,6 +105,9 @@ fn mistakes_are_named_with_file_and_line() {
         ("mode = \"npe\"", "mode = []", 17, "mode"),
         ("unix:/run/vm1.sock", "unix:run/vm1.sock", 18, "unix:run"),
         ("tcp:127.0.0.1:10809", "tcp:0.0.0.0:10809", 18, "allow_remote_tcp"),
+        ("mode = \"0660\"", "mode = \"660 \"", 18, "mode"),
+        ("mode = \"0660\"", "mod = \"0660\"", 18, "mod"),
+        ("unix:/run/vm2.sock", "unix:/run/vm1.sock", 23, "another 'mode' or 'group'"),
         ("listen = [\"unix:/run/vm2.sock\"]", "listen = []", 20, "listen"),
         ("connections = 4", "connections = 0", 27, "connections"),
         ("vm_in_flight", "vm_inflight", 29, "vm_inflight"),

@@ -55,7 +55,7 @@ pub struct SimDisk {
 }
 
 impl SimDisk {
-    /// A device of zeroes. Its size is a multiple of 512 bytes.
+    /// A device of zeroes.
     pub fn new(bytes: u64) -> SimDisk {
         let chunks = bytes.div_ceil((SECTOR * SECTORS_PER_CHUNK) as u64) as usize;
         SimDisk {
@@ -84,12 +84,19 @@ impl SimDisk {
         &mut chunk[sector % SECTORS_PER_CHUNK]
     }
 
-    /// Fills `buf` with what a read of whole sectors would return now.
+    /// Fills `buf` with what a read of whole sectors would return now. The device's last one may be short.
     pub fn peek(&self, offset_bytes: u64, buf: &mut [u8]) {
+        self.assert_in_sectors(offset_bytes, buf.len());
         let first = (offset_bytes / SECTOR as u64) as usize;
-        for (i, to) in buf.chunks_exact_mut(SECTOR).enumerate() {
-            to.copy_from_slice(self.sector(first + i));
+        for (i, to) in buf.chunks_mut(SECTOR).enumerate() {
+            to.copy_from_slice(&self.sector(first + i)[..to.len()]);
         }
+    }
+
+    fn assert_in_sectors(&self, offset_bytes: u64, len: usize) {
+        let is_border = |at: u64| at.is_multiple_of(SECTOR as u64) || at == self.bytes;
+        let end = offset_bytes + len as u64;
+        assert!(is_border(offset_bytes) && is_border(end), "{offset_bytes}..{end} cuts a sector");
     }
 
     /// Fills buffers, one after the other, with what a read would return now.
@@ -102,10 +109,12 @@ impl SimDisk {
 
     /// Carries out a write: visible at once, durable later.
     pub fn put(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        self.assert_in_sectors(offset_bytes, bytes.len());
         self.writes += 1;
-        for (i, new) in bytes.chunks_exact(SECTOR).enumerate() {
+        for (i, bytes) in bytes.chunks(SECTOR).enumerate() {
             let sector = (offset_bytes / SECTOR as u64) as usize + i;
-            let new: [u8; SECTOR] = new.try_into().expect("a sector");
+            let mut new = [0; SECTOR];
+            new[..bytes.len()].copy_from_slice(bytes);
             let before = std::mem::replace(self.sector_mut(sector), new);
             self.unsettled.push_back(Unsettled { write: self.writes, sector, before, dropped: false });
         }

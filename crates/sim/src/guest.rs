@@ -267,7 +267,10 @@ impl Guest {
         } else if kind < 98 {
             let fua = rng.chance(20);
             let write = self.model.submit(sectors, Change::Zero);
-            (GuestOp::WriteZeroes { offset_bytes, length_bytes, fua }, Asked::Write { write, fua })
+            (
+                GuestOp::WriteZeroes { offset_bytes, length_bytes, fua, unmap: !fua },
+                Asked::Write { write, fua },
+            )
         } else {
             let write = self.model.submit(sectors, Change::Trim);
             (GuestOp::Trim { offset_bytes, length_bytes }, Asked::Write { write, fua: false })

@@ -566,7 +566,7 @@ impl World {
         match &command.kind {
             CommandKind::Write { offset_bytes, data } => disk.put(start + offset_bytes, &data.concat()),
             CommandKind::Trim { offset_bytes, length_bytes }
-            | CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
+            | CommandKind::WriteZeroes { offset_bytes, length_bytes, .. } => {
                 disk.put(start + offset_bytes, &vec![0; *length_bytes as usize]);
             }
             CommandKind::Read { .. } | CommandKind::Flush => {}

@@ -100,7 +100,7 @@ impl Hand {
             CommandKind::Write { .. } => {}
             CommandKind::Flush => disk.settle(mark),
             CommandKind::Trim { offset_bytes, length_bytes }
-            | CommandKind::WriteZeroes { offset_bytes, length_bytes } => {
+            | CommandKind::WriteZeroes { offset_bytes, length_bytes, .. } => {
                 disk.put(offset_bytes, &vec![0; length_bytes as usize]);
             }
         }
@@ -360,7 +360,7 @@ fn g1_a_late_write_never_lands_on_something_newer() {
             pattern(2, BLOCK as usize)
         }),
         ("zeroes", |hand| {
-            let op = GuestOp::WriteZeroes { offset_bytes: AT, length_bytes: BLOCK, fua: false };
+            let op = GuestOp::WriteZeroes { offset_bytes: AT, length_bytes: BLOCK, fua: false, unmap: true };
             hand.submit(op);
             vec![0; BLOCK as usize]
         }),

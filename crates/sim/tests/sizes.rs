@@ -92,10 +92,10 @@ fn g1_largest_ranges() {
     let mut world = World::new(machine.clone(), 1).unwrap();
     for op in [
         GuestOp::Trim { offset_bytes: 512, length_bytes: RANGE },
-        GuestOp::WriteZeroes { offset_bytes: RANGE - 512, length_bytes: RANGE, fua: true },
+        GuestOp::WriteZeroes { offset_bytes: RANGE - 512, length_bytes: RANGE, fua: true, unmap: true },
         // In several pieces.
         GuestOp::Trim { offset_bytes: 512, length_bytes: 2 * RANGE },
-        GuestOp::WriteZeroes { offset_bytes: 512, length_bytes: 3 * RANGE - 1024, fua: true },
+        GuestOp::WriteZeroes { offset_bytes: 512, length_bytes: 3 * RANGE - 1024, fua: true, unmap: false },
     ] {
         let edges = [0, 1, RANGE / BLOCK - 1, RANGE / BLOCK, 2 * RANGE / BLOCK - 1, 3 * RANGE / BLOCK - 1];
         for block in edges {

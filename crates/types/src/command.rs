@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use crate::{Buf, Bufs, ByteList};
 
-/// What a device is asked to do. Offsets and lengths are in bytes and multiples of 512.
+/// What a device is asked to do. Offsets and lengths are in bytes and multiples of 512, but for the end of a device whose size is
+/// none.
 #[derive(Debug)]
 pub enum CommandKind {
     /// Fill all of `bufs`, one after the other, from `offset_bytes`.
@@ -36,6 +37,8 @@ pub enum CommandKind {
         offset_bytes: u64,
         /// Number of bytes.
         length_bytes: u64,
+        /// The device may give their space back; otherwise it keeps it, so that later writes find room.
+        unmap: bool,
     },
 }
 
@@ -61,7 +64,7 @@ impl CommandKind {
             }
             CommandKind::Flush => (0, 0),
             CommandKind::Trim { offset_bytes, length_bytes }
-            | CommandKind::WriteZeroes { offset_bytes, length_bytes } => (*offset_bytes, *length_bytes),
+            | CommandKind::WriteZeroes { offset_bytes, length_bytes, .. } => (*offset_bytes, *length_bytes),
         }
     }
 }

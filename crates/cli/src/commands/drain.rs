@@ -2,8 +2,10 @@
 
 use clap::Args;
 
+use crate::amounts::show_count;
 use crate::arguments::Daemon;
 use crate::error::CliError;
+use crate::output::write;
 use crate::progress::Countdown;
 
 /// Write back what is newer on the SSD than on the backing disks, while guests go on.
@@ -29,9 +31,15 @@ impl DrainCommand {
     pub fn run(&self) -> Result<(), CliError> {
         let control = self.daemon.control()?;
         if self.cancel {
-            return Ok(lode_server::cancel_drain(&control, &self.vm)?);
+            lode_server::cancel_drain(&control, &self.vm)?;
+            return write("No drain is under way any more\n");
         }
         let mut bar = Countdown::new("writing back");
-        Ok(lode_server::drain(&control, &self.vm, |left| bar.update(left))?)
+        let blocks = lode_server::drain(&control, &self.vm, |left| bar.update(left))?;
+        drop(bar);
+        let blocks = show_count(blocks, "block");
+        write(&format!(
+            "Drained; {blocks} written back, and the backing disks have what was written before\n"
+        ))
     }
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use lode_server::Config;
 use tracing_subscriber::EnvFilter;
 
+use crate::amounts::show_count;
 use crate::error::CliError;
 use crate::output::write;
 
@@ -28,7 +29,8 @@ impl ServeCommand {
         let config = Config::load(&self.config)?;
         if self.check {
             lode_server::check_disks(&config)?;
-            return write(&format!("{}\n", lode_server::describe_records(&config)?));
+            let (path, vms) = (self.config.display(), show_count(config.vms.len() as u64, "VM"));
+            return write(&format!("{path} is good: {vms}. {}\n", lode_server::describe_records(&config)?));
         }
         let filter =
             EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();

@@ -80,6 +80,7 @@ struct Vm {
     connections: u64,
     draining_blocks: Option<u64>,
     quota: Blocks,
+    requests: Requests,
     counters: Counters,
     gauges: Gauges,
     alarms: Alarms,
@@ -97,6 +98,13 @@ struct Blocks {
     dram_blocks: u64,
     ssd_blocks: u64,
     read_ssd_blocks: u64,
+}
+
+#[derive(Deserialize)]
+struct Requests {
+    fua: u64,
+    trim: u64,
+    write_zeroes: u64,
 }
 
 #[derive(Deserialize)]
@@ -165,7 +173,7 @@ impl Status {
         })
     }
 
-    /// The cache's line, a row for each VM, and a line for each VM with a drain or an alarm.
+    /// The cache's line, a row for each VM, and a line for each VM with a drain, with requests that the table does not show, or with an alarm.
     fn text(&self) -> String {
         let uptime = uptime(self.uptime_s);
         let cache = match &self.cache {
@@ -176,7 +184,7 @@ impl Status {
         let cache = cache + &read_ssd.map(|ssd| format!(", read SSD {}", ssd.uuid)).unwrap_or_default();
         let last_end = self.last_end().map(|line| format!("{line}\n")).unwrap_or_default();
         let mut text = format!("Cache {}, {cache}, up {uptime}\n{last_end}\n{}\n", self.name, self.table());
-        let told = [Vm::drain, Vm::unmirrored, Vm::alarm];
+        let told = [Vm::drain, Vm::unmirrored, Vm::special_requests, Vm::alarm];
         let lines: Vec<_> = told.iter().flat_map(|tell| self.vms.iter().filter_map(tell)).collect();
         if !lines.is_empty() {
             text += &format!("\n{}\n", lines.join("\n"));
@@ -273,6 +281,16 @@ impl Vm {
         let blocks = show_count(count, "dirty block");
         (count > 0)
             .then(|| format!("{}: {blocks} on one device only, until copied to the read SSD", self.name))
+    }
+
+    /// Requests beside reads, writes and flushes, if there were any.
+    fn special_requests(&self) -> Option<String> {
+        let Requests { fua, trim, write_zeroes } = self.requests;
+        (fua + trim + write_zeroes > 0).then(|| {
+            let counts = [(fua, "request"), (trim, "trim"), (write_zeroes, "zeroing")];
+            let [fua, trims, zeroings] = counts.map(|(count, what)| show_count(count, what));
+            format!("{}: {fua} with FUA, {trims}, {zeroings}", self.name)
+        })
     }
 
     /// How far a drain is, when there is one.
@@ -385,6 +403,7 @@ mod tests {
         serde_json::json!({
             "name": name, "scheme": "etica", "shard": 0, "connections": 7, "in_flight_bytes": 0, "draining_blocks": null,
             "quota": {"dram_blocks": 131_072, "ssd_blocks": 0, "read_ssd_blocks": 0},
+            "requests": {"fua": 0, "trim": 0, "write_zeroes": 0},
             "counters": {
                 "block_reads": 1000, "read_hits": {"dram": 605, "ssd": 0, "read_ssd": 0}, "read_misses": 395, "cwf": 1.234
             },

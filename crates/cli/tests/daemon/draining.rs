@@ -39,7 +39,9 @@ fn a_drained_cache_stays_and_its_disks_are_up_to_date() {
     assert!(dirty_blocks(&daemon).iter().all(|blocks| *blocks >= 1024), "{:?}", dirty_blocks(&daemon));
     assert!(!backing_holds(&site, 0, &bytes[0]) && !backing_holds(&site, 1, &bytes[1]));
 
-    lode_ok(&["drain", &site.text("test.toml"), "--vm", "vm2"]);
+    let expected = format!("Drained; {} blocks written back, ", dirty_blocks(&daemon)[1]);
+    let said = lode_ok(&["drain", &site.text("test.toml"), "--vm", "vm2"]);
+    assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
     let dirty = dirty_blocks(&daemon);
     assert!(dirty[0] >= 1024 && dirty[1] == 0, "{dirty:?}");
     assert!(backing_holds(&site, 1, &bytes[1]));
@@ -57,7 +59,8 @@ fn a_drained_cache_stays_and_its_disks_are_up_to_date() {
 
     let said = lode_fails(&["drain", &site.text("test.toml"), "--vm", "vm3"]);
     assert!(said.contains("'vm3'"), "{said}");
-    lode_ok(&["drain", &site.text("test.toml"), "--cancel"]);
+    let said = lode_ok(&["drain", &site.text("test.toml"), "--cancel"]);
+    assert_eq!(said, "No drain is under way any more\n");
     daemon.stop();
 }
 

@@ -139,7 +139,9 @@ fn a_wrong_configuration_is_refused_with_its_line() {
     assert!(said.contains("test.toml:") && said.contains("conections"), "{said}");
     assert!(!lode_fails(&["serve", "--check", &site.text("test.toml")]).is_empty());
     site.configure("");
-    lode_ok(&["serve", "--check", &site.text("test.toml")]);
+    let said = lode_ok(&["serve", "--check", &site.text("test.toml")]);
+    let is_good = format!("{} is good: 2 VMs. ", site.text("test.toml"));
+    assert!(said.starts_with(&is_good) && said.lines().count() == 1, "{said}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use lode_nbd::{Command, CommandError, CommandFlags, Request};
+use lode_nbd::{Command, CommandError, CommandFlags, Request, proto};
 
 use crate::client::connect_socket;
 use crate::common::{MIB, Site, pattern};
@@ -156,9 +156,25 @@ fn the_limit_of_connections_holds() {
     site.configure("[limits]\nconnections = 3");
     let daemon = site.serve();
     let mut clients: Vec<_> = (0..3).map(|_| daemon.client("vm1")).collect();
-    let mut fourth = daemon.client("vm1");
-    // It is told so by a hang-up.
-    assert_eq!(fourth.stream.read(&mut [0; 16]).unwrap(), 0);
+    // It is told so, in words, and may go on with its handshake.
+    let mut fourth = connect_socket(&site.path("both.sock"));
+    let go = |vm: &[u8]| [&b"IHAVEOPT\0\0\0\x07\0\0\0\x09\0\0\0\x03"[..], vm, &[0, 0]].concat();
+    fourth.write_all(&[&[0, 0, 0, 3][..], &go(b"vm1")].concat()).unwrap();
+    let mut reply = [0; 38];
+    fourth.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[30..34], proto::REP_ERR_POLICY.to_be_bytes());
+    let mut words = vec![0; u32::from_be_bytes(reply[34..].try_into().unwrap()) as usize];
+    fourth.read_exact(&mut words).unwrap();
+    assert!(words.starts_with(b"Export has as many connections as it may have"), "{words:?}");
+    fourth.write_all(&go(b"vm2")).unwrap();
+    fourth.read_exact(&mut reply[..20]).unwrap();
+    assert_eq!(reply[12..16], proto::REP_INFO.to_be_bytes());
+    // `EXPORT_NAME` has no error reply: not a byte of the export comes.
+    let mut by_name = connect_socket(&site.path("vm1.sock"));
+    by_name.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x03vm1").unwrap();
+    let mut greeting = Vec::new();
+    assert_eq!(by_name.read_to_end(&mut greeting).unwrap(), 18);
+    drop(fourth);
     clients[2].write(0, &[1; 512]);
     daemon.client("vm2").write(0, &[1; 512]);
     clients.pop();

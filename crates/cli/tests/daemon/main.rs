@@ -1,6 +1,8 @@
 //! `lode serve` as its users see it: real processes, real sockets, real clients.
 
 mod acknowledged;
+mod allocation;
+mod bytes;
 mod client;
 mod common;
 mod draining;

@@ -11,7 +11,7 @@ use lode_types::BlockNo;
 
 pub(crate) use destage::{Destage, JobBlockId, MAX_BLOCKS_PER_JOB, MAX_JOBS};
 pub(crate) use marks::Marks;
-pub(crate) use range::{RangeNext, RangeOp};
+pub(crate) use range::{RangeKind, RangeNext, RangeOp};
 
 /// State of the backing disk.
 #[derive(Debug, Default)]
@@ -32,11 +32,11 @@ impl Disk {
         &mut self,
         request: usize,
         blocks: Range<BlockNo>,
-        zero: bool,
+        kind: RangeKind,
         held: Vec<BlockNo>,
     ) {
         assert!(self.range.is_none(), "one after the other");
-        self.range = Some(RangeOp::new(request, blocks, zero, held));
+        self.range = Some(RangeOp::new(request, blocks, kind, held));
     }
 
     /// The version that the trim or zeroing waits for; 0 if it does not.

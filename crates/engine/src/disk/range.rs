@@ -6,7 +6,9 @@
 
 use std::ops::Range;
 
-use lode_types::BlockNo;
+use lode_types::{BlockNo, CommandKind};
+
+use crate::guest::GuestOp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -22,12 +24,46 @@ enum Step {
     Free(u64),
 }
 
+/// What becomes of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RangeKind {
+    /// The bytes are no longer needed.
+    Trim,
+    /// They read back as zeroes, and with `unmap` the disk may give their space back.
+    Zero { unmap: bool },
+}
+
+impl RangeKind {
+    /// Whether what was there must not be seen again.
+    pub(crate) fn is_zero(self) -> bool {
+        self != RangeKind::Trim
+    }
+
+    /// What the backing disk is asked to do.
+    pub(crate) fn command(self, offset_bytes: u64, length_bytes: u64) -> CommandKind {
+        match self {
+            RangeKind::Trim => CommandKind::Trim { offset_bytes, length_bytes },
+            RangeKind::Zero { unmap } => CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap },
+        }
+    }
+}
+
+impl From<&GuestOp> for RangeKind {
+    /// Of what is no zeroing, a trim.
+    fn from(op: &GuestOp) -> RangeKind {
+        match *op {
+            GuestOp::WriteZeroes { unmap, .. } => RangeKind::Zero { unmap },
+            _ => RangeKind::Trim,
+        }
+    }
+}
+
 /// The range operation under way.
 #[derive(Debug)]
 pub(crate) struct RangeOp {
     pub(crate) request: usize,
     pub(crate) blocks: Range<BlockNo>,
-    pub(crate) zero: bool,
+    pub(crate) kind: RangeKind,
     /// The blocks of the range that were known when it began.
     pub(crate) held: Vec<BlockNo>,
     holds_left: usize,
@@ -48,9 +84,14 @@ pub(crate) enum RangeNext {
 }
 
 impl RangeOp {
-    pub(crate) fn new(request: usize, blocks: Range<BlockNo>, zero: bool, held: Vec<BlockNo>) -> RangeOp {
+    pub(crate) fn new(
+        request: usize,
+        blocks: Range<BlockNo>,
+        kind: RangeKind,
+        held: Vec<BlockNo>,
+    ) -> RangeOp {
         let holds_left = held.len();
-        RangeOp { request, blocks, zero, held, holds_left, step: Step::Gather }
+        RangeOp { request, blocks, kind, held, holds_left, step: Step::Gather }
     }
 
     /// The backing mark that it waits for; 0 if it does not.

@@ -8,9 +8,9 @@
 //!
 //! | stage | input | what follows |
 //! |---|---|---|
-//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), else `Merged`. Eviction, cleaning, repair: with a dirty copy a write-back, else the copy goes. Copy: `Turn`. Hold: `Held` |
+//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction, cleaning, repair: with a dirty copy a write-back, else the copy goes. Copy: `Turn`. Hold: `Held` |
 //! | `Read` | `Read` | intact: a read is answered, and what it fills is written (`WriteSsd`); a write is `Merged`; a copy waits for a place (`Place`). Not intact: that copy goes, or is lost, and the next one is read |
-//! | `Merged` | `Proceed` | write-back: `WriteSsd`. Others give up what the disk is about to make stale: `GivenUp` |
+//! | `Merged` | `Proceed` | write-back: `WriteSsd`. Others fail after a failure, and else give up what the disk is about to make stale: `GivenUp` |
 //! | `GivenUp` | `Proceed` | an older copy could come back: `Gate(DiskWrite)`, else `WriteBacking` |
 //! | `WriteSsd` | `Written` | the copy is there, clean or dirty; a write-back is answered. Failed: the place is given up, and a write-back goes to the disk instead |
 //! | `WriteReadSsd` | `Written` | the copy is there, or its place is given up |
@@ -35,9 +35,10 @@ mod step;
 mod tests;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use lode_policy::Slot;
-use lode_types::{Bytes, Level};
+use lode_types::{Bytes, Level, SECTOR_BYTES};
 
 use crate::dram::Frame;
 use crate::guest::{GuestError, Served};
@@ -56,6 +57,15 @@ pub(crate) struct RequestSlice {
     /// First byte in the block.
     pub(crate) start: u32,
     pub(crate) len: u32,
+}
+
+impl RequestSlice {
+    /// Bytes of the sectors that it touches, in a block with so many bytes.
+    pub(crate) fn sectors(&self, block_len: usize) -> Range<u32> {
+        const SECTOR: u32 = SECTOR_BYTES as u32;
+        let end = (self.start + self.len).next_multiple_of(SECTOR).min(block_len as u32);
+        self.start / SECTOR * SECTOR..end
+    }
 }
 
 /// What a guest's access does, as decided.
@@ -214,6 +224,8 @@ pub(crate) struct Facts {
     pub(crate) may_come_back: bool,
     /// The access at the head covers the whole block.
     pub(crate) is_whole: bool,
+    /// It begins and ends between sectors, which a disk can write.
+    pub(crate) is_in_sectors: bool,
     /// Nothing is put on the read SSD any more.
     pub(crate) is_read_ssd_gone: bool,
 }
@@ -298,7 +310,7 @@ pub(crate) enum Act {
     WriteSsd,
     /// The same on the read SSD.
     WriteReadSsd,
-    /// The guest's bytes are written to the backing disk.
+    /// The guest's bytes are written to the backing disk, in whole sectors.
     WriteBacking,
     /// The gate is waited at.
     AwaitGate(Gate),

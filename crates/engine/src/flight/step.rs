@@ -189,7 +189,7 @@ impl Flight {
             return self.start_evict(facts);
         }
         match source {
-            _ if access.kind == AccessKind::WriteAround => self.merged(facts),
+            _ if access.kind == AccessKind::WriteAround && facts.is_in_sectors => self.merged(facts),
             Some(copy @ (CopyAt::ReadSsd | CopyAt::Ssd | CopyAt::Backing)) if !facts.is_whole => {
                 self.fetch(copy)
             }
@@ -205,6 +205,10 @@ impl Flight {
     /// The whole block is known, as far as it is needed.
     fn merged(&mut self, facts: &Facts) -> Next {
         if self.head().writes_disk() {
+            if !facts.is_well {
+                // It failed while the old bytes were read: what the disk makes stale could not be given up for good.
+                return fail(GuestError::Io);
+            }
             assert!(self.copy.is_lost() || !facts.is_dirty, "a dirty copy was written back before");
             self.stage = Stage::GivenUp;
             // A damaged copy stays until the disk durably has the new bytes: without it a power cut would bring back what

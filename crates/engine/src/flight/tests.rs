@@ -31,13 +31,22 @@ struct Slot {
     damaged: bool,
 }
 
+/// How much of the block an access is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    Sectors,
+    /// It begins or ends within a sector.
+    Bytes,
+}
+
 #[derive(Clone, Debug)]
 struct Model {
     flight: Flight,
     /// Writes in order of submission; the value of the n-th is n + 1, and 0 is what the disk had before.
     writes: Vec<WriteState>,
-    /// How many writes came before each access in the queue, itself not counted, and whether it is partial.
-    accesses: Vec<(Value, bool)>,
+    /// How many writes came before each access in the queue, itself not counted, and how much of the block it is.
+    accesses: Vec<(Value, Extent)>,
     places: Vec<Slot>,
     records: Vec<Record>,
     /// Records up to here are durable.
@@ -90,9 +99,7 @@ enum Ask {
         frame: bool,
     },
     WriteThrough,
-    WriteAround {
-        partial: bool,
-    },
+    WriteAround(Extent),
     EvictSsd,
     EvictDram,
     Clean,
@@ -102,15 +109,16 @@ enum Ask {
     Hold,
 }
 
-const ASKS: [Ask; 14] = [
+const ASKS: [Ask; 15] = [
     Ask::Read { fill_ssd: false, fill_frame: false },
     Ask::Read { fill_ssd: true, fill_frame: false },
     Ask::Read { fill_ssd: false, fill_frame: true },
     Ask::WriteBack { partial: false, frame: false },
     Ask::WriteBack { partial: true, frame: true },
     Ask::WriteThrough,
-    Ask::WriteAround { partial: false },
-    Ask::WriteAround { partial: true },
+    Ask::WriteAround(Extent::Whole),
+    Ask::WriteAround(Extent::Sectors),
+    Ask::WriteAround(Extent::Bytes),
     Ask::EvictSsd,
     Ask::EvictDram,
     Ask::Clean,
@@ -169,7 +177,8 @@ impl Model {
             is_dirty: flight.copy.place().is_some() && matches!(latest, Some((_, true))),
             is_recorded: self.durable + 1 == self.records.len(),
             may_come_back: latest.is_none() && self.records[self.durable..].iter().any(has),
-            is_whole: self.accesses.first().is_some_and(|&(_, partial)| !partial),
+            is_whole: self.accesses.first().is_some_and(|access| access.1 == Extent::Whole),
+            is_in_sectors: self.accesses.first().is_some_and(|access| access.1 != Extent::Bytes),
             is_read_ssd_gone: false,
         }
     }
@@ -189,8 +198,8 @@ impl Model {
         let submitted = self.writes.len() as Value;
         let slice = RequestSlice { request: 0, buf_at: 0, start: 0, len: 0 };
         let from = CopyAt::Ssd;
-        let mut op = |kind, partial, reserved: Reserved| {
-            self.accesses.push((submitted, partial));
+        let mut op = |kind, extent, reserved: Reserved| {
+            self.accesses.push((submitted, extent));
             if !matches!(kind, AccessKind::Read { .. }) {
                 self.writes.push(WriteState::Pending);
             }
@@ -203,20 +212,22 @@ impl Model {
             Ask::Read { fill_ssd, fill_frame } => {
                 let reserved = Reserved { frame: fill_frame, place: fill_ssd };
                 (
-                    op(AccessKind::Read { from }, false, reserved),
+                    op(AccessKind::Read { from }, Extent::Whole, reserved),
                     fill_ssd.then_some(true),
                     fill_frame.then_some(true),
                 )
             }
             Ask::WriteBack { partial, frame } => {
                 let reserved = Reserved { frame, place: true };
-                (op(AccessKind::WriteBack { merge: from }, partial, reserved), Some(true), Some(frame))
+                // Should it go to the disk instead, a part of a sector is the harder case.
+                let extent = if partial { Extent::Bytes } else { Extent::Whole };
+                (op(AccessKind::WriteBack { merge: from }, extent, reserved), Some(true), Some(frame))
             }
             Ask::WriteThrough => {
-                (op(AccessKind::WriteThrough { merge: from }, false, place), Some(true), Some(false))
+                (op(AccessKind::WriteThrough { merge: from }, Extent::Whole, place), Some(true), Some(false))
             }
-            Ask::WriteAround { partial } => {
-                (op(AccessKind::WriteAround, partial, Reserved::default()), Some(false), Some(false))
+            Ask::WriteAround(extent) => {
+                (op(AccessKind::WriteAround, extent, Reserved::default()), Some(false), Some(false))
             }
             Ask::EvictSsd if has_slot => (BlockOp::Evict(Level::Ssd), Some(false), None),
             Ask::EvictDram if self.flight.slot(Level::Dram).is_some() => {
@@ -265,6 +276,9 @@ impl Model {
                 self.happen(Input::Written(if ok { Ok(()) } else { Err(GuestError::Io) }));
             }
             Stage::WriteBacking => {
+                if self.accesses[0].1 == Extent::Bytes {
+                    assert_eq!(self.bytes, write, "the rest of its sectors: {self:#?}");
+                }
                 if wrote {
                     self.disk.push(write.unwrap());
                 }

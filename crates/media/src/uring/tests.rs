@@ -136,7 +136,7 @@ fn every_set_of_flags_works() {
             uring.start_file(read_job(&file, token));
         }
         let real = file.real();
-        let kind = CommandKind::WriteZeroes { offset_bytes: 0, length_bytes: 4096 };
+        let kind = CommandKind::WriteZeroes { offset_bytes: 0, length_bytes: 4096, unmap: false };
         uring.start_file(FileJob { token: 50, due: None, file: real.clone(), kind });
         let (mut outbox, mut done) = (Outbox::default(), Vec::new());
         let mut turns = 0;

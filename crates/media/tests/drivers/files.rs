@@ -31,7 +31,7 @@ enum What {
     Read,
     Write(u8),
     Trim,
-    WriteZeroes,
+    WriteZeroes { unmap: bool },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(What::Read),
         4 => any::<u8>().prop_map(What::Write),
         1 => Just(What::Trim),
-        1 => Just(What::WriteZeroes),
+        1 => any::<bool>().prop_map(|unmap| What::WriteZeroes { unmap }),
     ];
     (what, 0..BLOCKS, 1u64..12).prop_map(|(what, first, count)| {
         let count = count.min(BLOCKS - first);
@@ -105,7 +105,7 @@ fn run_steps(driver: &mut AnyDriver, file: FileId, oracle: &mut Oracle, steps: &
                     CommandKind::Write { offset_bytes, data }
                 }
                 What::Trim => CommandKind::Trim { offset_bytes, length_bytes },
-                What::WriteZeroes => CommandKind::WriteZeroes { offset_bytes, length_bytes },
+                What::WriteZeroes { unmap } => CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap },
             };
             driver.submit(token as u64, file, command);
         }
@@ -138,7 +138,7 @@ fn check_step(oracle: &mut Oracle, step: &Step, done: Done) {
             assert_eq!(done.result, Ok(0));
             oracle.known[blocks].fill(false);
         }
-        What::WriteZeroes => {
+        What::WriteZeroes { .. } => {
             assert_eq!(done.result, Ok(0));
             oracle.bytes[range].fill(0);
             oracle.known[blocks].fill(true);
@@ -195,6 +195,28 @@ fn threads_buffered_file_equals_a_vector() {
 fn threads_direct_file_equals_a_vector() {
     against_the_oracle(DriverChoice::Threads, || file_of(Direct::Prefer));
 }
+
+both!(zeroes_give_their_space_back_where_they_may, |driver: &mut AnyDriver| {
+    use std::os::unix::fs::MetadataExt;
+    let folder = common::folder();
+    let file = driver.add_file(create(&folder, Direct::Prefer, 256 * BLOCK));
+    let allocated = || std::fs::metadata(folder.path().join("file")).unwrap().blocks() * 512;
+    driver.submit(0, file, CommandKind::write(0, Buf::copy_of(&pattern(1, 256 * BLOCK as usize))));
+    assert_eq!(gather(driver, 1)[0].result, Ok(256 * BLOCK as usize));
+    let full = allocated();
+    let zero = |unmap| CommandKind::WriteZeroes { offset_bytes: 0, length_bytes: 128 * BLOCK, unmap };
+    for (unmap, most) in [(false, full), (true, full - 128 * BLOCK)] {
+        driver.submit(0, file, zero(unmap));
+        driver.submit(1, file, CommandKind::Flush);
+        assert!(gather(driver, 2).iter().all(|done| done.result == Ok(0)));
+        driver.submit(0, file, CommandKind::read(0, stale(256 * BLOCK as usize)));
+        let bytes = bytes_of(&gather(driver, 1)[0]);
+        let (zeroes, rest) = bytes.split_at(128 * BLOCK as usize);
+        assert!(zeroes.iter().all(|byte| *byte == 0));
+        assert!(*rest == pattern(1, 256 * BLOCK as usize)[128 * BLOCK as usize..]);
+        assert_eq!(allocated(), most, "unmap: {unmap}");
+    }
+});
 
 both!(errors_come_back_with_their_buffers, |driver: &mut AnyDriver| {
     let folder = common::folder();

@@ -138,9 +138,11 @@ both!(a_block_device, |driver: &mut AnyDriver| {
     assert_eq!(fault(&device.0, &options).kind(), FaultKind::Busy);
     let file = driver.add_file(media);
     driver.submit(0, file, CommandKind::write(0, Buf::copy_of(&[1; 8192])));
-    driver.submit(1, file, CommandKind::WriteZeroes { offset_bytes: 65_536, length_bytes: 8192 });
+    let zeroes = |offset_bytes, unmap| CommandKind::WriteZeroes { offset_bytes, length_bytes: 8192, unmap };
+    driver.submit(1, file, zeroes(65_536, false));
     driver.submit(2, file, CommandKind::Trim { offset_bytes: 131_072, length_bytes: 65_536 });
-    assert!(gather(driver, 3).iter().all(|done| done.result.is_ok()));
+    driver.submit(3, file, zeroes(262_144 + 512, true));
+    assert!(gather(driver, 4).iter().all(|done| done.result.is_ok()));
     driver.submit(0, file, CommandKind::Flush);
     driver.submit(1, file, CommandKind::read(0, Buf::zeroed(1 << 20)));
     driver.submit(2, file, CommandKind::read((1 << 20) - 512, Buf::zeroed(4096)));
@@ -152,6 +154,7 @@ both!(a_block_device, |driver: &mut AnyDriver| {
         match at {
             0..8192 => assert_eq!(*byte, 1),
             65_536..73_728 => assert_eq!(*byte, 0),
+            262_656..270_848 => assert_eq!(*byte, 0),
             131_072..196_608 => assert!(matches!(*byte, 0 | 8)),
             _ => assert_eq!(*byte, 8, "at {at}"),
         }

@@ -41,7 +41,7 @@ fn go_tells_what_was_asked_and_leaves_pipelined_requests_alone() {
     let stream = client_stream(FIXED | NO_ZEROES, &[option(proto::OPT_STRUCTURED_REPLY, &[]), go]);
     let length = stream.len();
     let run = run_handshake(&[stream, b"pipelined".to_vec()].concat(), &[usize::MAX], &exports());
-    assert_eq!(run.end, End::Done(Negotiated { export: 0, structured: true, no_zeroes: true }));
+    assert_eq!(run.end, End::Done(Negotiated { structured: true, no_zeroes: true, ..Negotiated::default() }));
     assert_eq!(run.consumed, Some(length));
     let replies = option_replies(&run.out);
     let data: Vec<&[u8]> = replies.iter().map(|(_, _, data)| &data[..]).collect();
@@ -71,14 +71,17 @@ fn info_answers_and_stays_in_the_handshake() {
 fn the_empty_name_opens_the_only_export() {
     let stream = client_stream(FIXED, &[option(proto::OPT_GO, &info_data(b"", &[]))]);
     let run = run_handshake(&stream, &[usize::MAX], &exports()[..1]);
-    assert_eq!(run.end, End::Done(Negotiated { export: 0, structured: false, no_zeroes: false }));
+    assert_eq!(run.end, End::Done(Negotiated { any_offset: true, ..Negotiated::default() }));
 }
 
 #[test]
 fn export_name_with_and_without_no_zeroes() {
     for (flags, no_zeroes, length) in [(FIXED, false, 134), (FIXED | NO_ZEROES, true, 10), (0, false, 134)] {
         let run = run(flags, &[option(proto::OPT_EXPORT_NAME, b"vm2")]);
-        assert_eq!(run.end, End::Done(Negotiated { export: 1, structured: false, no_zeroes }));
+        assert_eq!(
+            run.end,
+            End::Done(Negotiated { export: 1, no_zeroes, any_offset: true, ..Negotiated::default() })
+        );
         let reply = &run.out[Greeting::BYTES..];
         assert_eq!(reply.len(), length);
         assert_eq!(reply[..8], 4096u64.to_be_bytes());
@@ -111,6 +114,33 @@ fn what_is_not_supported_is_refused_and_the_session_goes_on() {
     let run = run(FIXED, &stream);
     assert!(matches!(run.end, End::Done(_)));
     assert!(kinds(&run)[..options.len()].iter().all(|&kind| kind == proto::REP_ERR_UNSUP));
+}
+
+#[test]
+fn an_export_that_admits_nobody_is_refused_and_another_one_may_be_chosen() {
+    let go = |name: &[u8]| option(proto::OPT_GO, &info_data(name, &[]));
+    let info = option(proto::OPT_INFO, &info_data(b"vm1", &[]));
+    let stream = client_stream(FIXED, &[info, go(b"vm1"), go(b"nobody"), go(b"vm2")]);
+    let (mut out, mut rest, mut asked) = (Vec::new(), &stream[..], Vec::new());
+    let mut handshake = Handshake::start(&mut out);
+    let end = loop {
+        let admit = |export| {
+            asked.push(export);
+            export == 1
+        };
+        match handshake.advance(rest, &exports(), admit, &mut out).unwrap() {
+            (used, Progress::Reply) => rest = &rest[used..],
+            (_, end) => break end,
+        }
+    };
+    assert!(matches!(end, Progress::Done(Negotiated { export: 1, .. })), "{end:?}");
+    assert_eq!(asked, [0, 1], "only who begins a session is asked for");
+    let kinds: Vec<u32> = option_replies(&out).into_iter().map(|(_, kind, _)| kind).collect();
+    assert_eq!(kinds, [3, 3, 1, proto::REP_ERR_POLICY, proto::REP_ERR_UNKNOWN, 3, 3, 1]);
+    let by_name = client_stream(FIXED, &[option(proto::OPT_EXPORT_NAME, b"vm1")]);
+    let mut out = Vec::new();
+    let error = Handshake::start(&mut out).advance(&by_name, &exports(), |_| false, &mut out).unwrap_err();
+    assert_eq!((error.kind(), out.len()), (ErrorKind::NotAdmitted, Greeting::BYTES));
 }
 
 #[test]
@@ -166,7 +196,7 @@ fn a_pipelining_client_gets_one_reply_a_call() {
     let stream = client_stream(FIXED, &vec![option(proto::OPT_LIST, &[]); 5]);
     let mut out = Vec::new();
     let mut handshake = Handshake::start(&mut out);
-    let (used, progress) = handshake.advance(&stream, &exports(), &mut out).unwrap();
+    let (used, progress) = handshake.advance(&stream, &exports(), |_| true, &mut out).unwrap();
     assert_eq!((used, progress), (4 + 16, Progress::Reply));
     assert_eq!(option_replies(&out).len(), 3);
 }
@@ -241,7 +271,7 @@ fn the_client_lists_what_the_server_has() {
         if let ClientProgress::Listed(exports) = progress {
             listed = Some(exports);
         }
-        let (used, progress) = server.advance(&to_server, &exports(), &mut to_client).unwrap();
+        let (used, progress) = server.advance(&to_server, &exports(), |_| true, &mut to_client).unwrap();
         to_server.drain(..used);
         if progress == Progress::Aborted {
             break;
@@ -250,6 +280,6 @@ fn the_client_lists_what_the_server_has() {
     let entry =
         |name: &str, description: &str| ListedExport { name: name.into(), description: description.into() };
     assert_eq!(listed, Some(vec![entry("vm1", "first"), entry("vm2", "")]));
-    let misuse = server.advance(&[], &exports(), &mut to_client).unwrap_err();
+    let misuse = server.advance(&[], &exports(), |_| true, &mut to_client).unwrap_err();
     assert_eq!(misuse.kind(), ErrorKind::Misuse);
 }

@@ -3,10 +3,10 @@
 use lode_nbd::proto;
 use lode_nbd::{
     Command, CommandError, CommandFlags, ErrorKind, ExportInfo, MAX_DRAINED_BYTES, MAX_PAYLOAD_BYTES,
-    Received, Refusal, ReplyEncoder, Request, Transmission,
+    Negotiated, Received, Refusal, ReplyEncoder, Request, Transmission,
 };
 
-use crate::wire::{Seen, request, run_transmission};
+use crate::wire::{Seen, request, run_negotiated, run_transmission};
 
 const SIZE_BYTES: u64 = 1 << 30;
 
@@ -81,6 +81,27 @@ fn unaligned() {
 }
 
 #[test]
+fn any_byte_of_a_client_that_never_asked_for_block_sizes() {
+    let plain = Negotiated::default();
+    let any_offset = Negotiated { any_offset: true, ..plain };
+    let run = |stream: &[u8], export: &ExportInfo, negotiated| {
+        run_negotiated(stream, &[usize::MAX], export, negotiated)
+    };
+    for (offset_bytes, length_bytes) in [(1, 512), (0, 511), (513, 513), (SIZE_BYTES - 1, 1)] {
+        let stream = request(proto::CMD_READ, 0, 7, offset_bytes, length_bytes);
+        assert!(matches!(run(&stream, &export(), &any_offset)[..], [Seen::Request(_)]), "{offset_bytes}");
+    }
+    let beyond = request(proto::CMD_READ, 0, 7, SIZE_BYTES - 1, 2);
+    assert_eq!(run(&beyond, &export(), &any_offset), [Seen::Refused(7, Refusal::BeyondEnd)]);
+    // The end of an export of any size is everybody's.
+    let odd = ExportInfo::new("odd", 1000).unwrap();
+    let last = request(proto::CMD_READ, 0, 7, 512, 488);
+    assert!(matches!(run(&last, &odd, &plain)[..], [Seen::Request(_)]));
+    let beyond = request(proto::CMD_READ, 0, 7, 512, 512);
+    assert_eq!(run(&beyond, &odd, &plain), [Seen::Refused(7, Refusal::BeyondEnd)]);
+}
+
+#[test]
 fn unknown_command_and_block_status() {
     for command in [7, 8, 0x100, u16::MAX] {
         assert_eq!(refusal_of(&request(command, 0, 7, 0, 512)), Refusal::UnknownCommand);
@@ -144,7 +165,7 @@ fn write_to_a_read_only_export() {
 
 #[test]
 fn oversized_write_is_drained() {
-    let mut transmission = Transmission::new(&export(), false);
+    let mut transmission = Transmission::new(&export(), &Negotiated::default());
     for length_bytes in [MAX_PAYLOAD_BYTES + 512, MAX_DRAINED_BYTES] {
         let header = request(proto::CMD_WRITE, 0, 7, 0, length_bytes);
         assert_eq!(transmission.advance(&header), Ok((28, None)));
@@ -185,7 +206,7 @@ fn half_a_header_waits() {
 
 #[test]
 fn payload_may_be_received_elsewhere() {
-    let mut transmission = Transmission::new(&export(), false);
+    let mut transmission = Transmission::new(&export(), &Negotiated::default());
     let stream = [request(proto::CMD_WRITE, 0, 1, 0, 1024), vec![3; 24]].concat();
     let (used, event) = transmission.advance(&stream).unwrap();
     assert!(used == 28 && matches!(event, Some(Received::WriteStart(_))));

@@ -38,7 +38,7 @@ pub fn run_handshake(stream: &[u8], sizes: &[usize], exports: &[ExportInfo]) -> 
     let mut consumed = 0;
     for mut piece in slices(stream, sizes) {
         loop {
-            match handshake.advance(piece, exports, &mut out) {
+            match handshake.advance(piece, exports, |_| true, &mut out) {
                 Ok((used, progress)) => {
                     consumed += used;
                     piece = &piece[used..];
@@ -51,7 +51,7 @@ pub fn run_handshake(stream: &[u8], sizes: &[usize], exports: &[ExportInfo]) -> 
                     return HandshakeRun { out, end, consumed: Some(consumed) };
                 }
                 Err(error) => {
-                    let again = handshake.advance(piece, exports, &mut out).unwrap_err();
+                    let again = handshake.advance(piece, exports, |_| true, &mut out).unwrap_err();
                     assert_eq!(again, error, "an error stays");
                     return HandshakeRun { out, end: End::Closed(error.kind()), consumed: None };
                 }
@@ -73,8 +73,18 @@ pub enum Seen {
     Closed(ErrorKind),
 }
 
+/// What came of the requests of a client that asked for block sizes.
 pub fn run_transmission(stream: &[u8], sizes: &[usize], export: &ExportInfo, structured: bool) -> Vec<Seen> {
-    let mut transmission = Transmission::new(export, structured);
+    run_negotiated(stream, sizes, export, &Negotiated { structured, ..Negotiated::default() })
+}
+
+pub fn run_negotiated(
+    stream: &[u8],
+    sizes: &[usize],
+    export: &ExportInfo,
+    negotiated: &Negotiated,
+) -> Vec<Seen> {
+    let mut transmission = Transmission::new(export, negotiated);
     let mut seen = Vec::new();
     for mut piece in slices(stream, sizes) {
         loop {

@@ -2,6 +2,7 @@
 //!
 //! `docs/serving.md` describes every key.
 
+mod listen;
 mod raw;
 mod units;
 
@@ -14,7 +15,8 @@ use lode_format::CacheId;
 use lode_media::DriverChoice;
 use lode_policy::Settings;
 
-pub use units::{Address, Size};
+pub use listen::{Address, Listen};
+pub use units::Size;
 
 use crate::error::{ServerError, ServerErrorKind};
 
@@ -102,7 +104,7 @@ pub struct VmConfig {
     /// Scheme and its settings.
     pub settings: Settings,
     /// Where clients connect.
-    pub listen: Vec<Address>,
+    pub listen: Vec<Listen>,
     /// Refuse writes.
     pub read_only: bool,
 }

@@ -1,6 +1,6 @@
 //! From TOML to a checked configuration.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use lode_types::{BlockSize, Level, OriginFields};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use super::{Address, Config, Limits, ShmDir, Size, SsdConfig, VmConfig};
+use super::{Address, Config, Limits, Listen, ShmDir, Size, SsdConfig, VmConfig};
 use super::{
     DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_STATE_DIR, DEFAULT_VM_BYTES, MAX_LEVEL_BYTES,
     MAX_SHARDS, MAX_SPIN_US, MAX_VMS,
@@ -81,7 +81,7 @@ struct RawVm {
     scheme: Option<Spanned<String>>,
     #[serde(default)]
     settings: BTreeMap<String, Spanned<Value>>,
-    listen: Vec<Spanned<Address>>,
+    listen: Vec<Spanned<Listen>>,
     #[serde(default)]
     read_only: bool,
 }
@@ -131,13 +131,14 @@ pub(super) fn parse(text: &str) -> Result<Config, Fault> {
     if raw.vm.len() > MAX_VMS {
         return Err(Fault { at: None, message: format!("More than {MAX_VMS} VMs are configured") });
     }
-    let mut names = HashSet::new();
+    let (mut names, mut sockets) = (HashSet::new(), HashMap::new());
     let mut vms = Vec::new();
     for vm in raw.vm {
         let (span, vm) = (vm.span(), vm.into_inner());
         if !names.insert(vm.name.get_ref().clone()) {
             return Err(Fault::at(vm.name.span(), format!("Two VMs are named '{}'", vm.name.get_ref())));
         }
+        check_sockets(&mut sockets, &vm.listen)?;
         let has = Sections { ssd: raw.ssd.is_some(), read_ssd: raw.read_ssd.is_some() };
         vms.push(check_vm(vm, span, has, raw.danger_zone.allow_remote_tcp)?);
     }
@@ -294,7 +295,7 @@ fn check_vm(mut vm: RawVm, span: Range<usize>, has: Sections, remote_tcp: bool) 
         return Err(Fault::at(span, "Key 'listen' is empty; give at least one address"));
     }
     for address in &vm.listen {
-        if let Address::Tcp(to) = address.get_ref()
+        if let Address::Tcp(to) = address.get_ref().address
             && !to.ip().is_loopback()
             && !remote_tcp
         {
@@ -316,6 +317,22 @@ fn check_vm(mut vm: RawVm, span: Range<usize>, has: Sections, remote_tcp: bool) 
         listen: vm.listen.into_iter().map(Spanned::into_inner).collect(),
         read_only: vm.read_only,
     })
+}
+
+/// VMs that share a socket must say the same of it.
+fn check_sockets(known: &mut HashMap<Address, Listen>, entries: &[Spanned<Listen>]) -> Result<(), Fault> {
+    for entry in entries {
+        let listen = entry.get_ref();
+        let first = known.entry(listen.address.clone()).or_insert_with(|| listen.clone());
+        if first != listen {
+            let message = format!(
+                "Key 'listen' has {} with another 'mode' or 'group' than before; a socket that VMs share has one",
+                listen.address
+            );
+            return Err(Fault::at(entry.span(), message));
+        }
+    }
+    Ok(())
 }
 
 /// Whole blocks of any size, and a level that the scheme uses; `check` takes blocks of the largest size.

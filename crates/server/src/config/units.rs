@@ -1,8 +1,6 @@
 //! Values of the configuration that are more than a number or a string.
 
 use std::fmt;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use lode_types::{parse_size, show_size};
@@ -45,51 +43,6 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
-/// Where guests connect.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Address {
-    /// A unix socket.
-    Unix(PathBuf),
-    /// A TCP port.
-    Tcp(SocketAddr),
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Address, String> {
-        match text.split_once(':') {
-            Some(("unix", path)) if path.starts_with('/') => {
-                // `sun_path` holds 108 bytes with the final zero.
-                const MAX_PATH_BYTES: usize = 107;
-                if path.len() > MAX_PATH_BYTES {
-                    return Err(format!("a unix socket's path has at most {MAX_PATH_BYTES} bytes"));
-                }
-                Ok(Address::Unix(path.into()))
-            }
-            Some(("tcp", address)) => address.parse().map(Address::Tcp).map_err(|_| {
-                format!("'{address}' is not an address; write IP:PORT, such as 127.0.0.1:10809")
-            }),
-            _ => Err(format!("'{text}' is not an address; write unix:/path or tcp:IP:PORT")),
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
-            Address::Tcp(address) => write!(f, "tcp:{address}"),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Address {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,14 +67,5 @@ mod tests {
             assert!(message.contains(advice), "{message}");
         }
         assert_eq!(Size(64 << 20).to_string(), "64 MiB");
-    }
-
-    #[test]
-    fn addresses_are_absolute_paths_or_numbers() {
-        assert_eq!("unix:/run/a.sock".parse(), Ok(Address::Unix("/run/a.sock".into())));
-        assert_eq!("tcp:[::1]:10809".parse::<Address>().unwrap().to_string(), "tcp:[::1]:10809");
-        for wrong in ["unix:a.sock", "tcp:localhost:1", "/run/a.sock", "udp:1.1.1.1:1"] {
-            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
-        }
     }
 }

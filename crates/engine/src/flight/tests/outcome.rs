@@ -93,7 +93,12 @@ impl Model {
     pub(super) fn act(&mut self, act: Act) -> Option<Input> {
         match act {
             Act::Wait | Act::Fetch(_) | Act::WriteBacking | Act::WriteBack => None,
-            Act::Proceed | Act::Queue => Some(Input::Proceed),
+            Act::Proceed => Some(Input::Proceed),
+            Act::Queue => {
+                // In its own turn nothing is at hand.
+                self.bytes = None;
+                Some(Input::Proceed)
+            }
             Act::Leave => {
                 self.leave();
                 None
@@ -106,9 +111,9 @@ impl Model {
                 Some(Input::Proceed)
             }
             Act::Merge => {
-                let (submitted, partial) = self.accesses[0];
+                let (submitted, extent) = self.accesses[0];
                 let old = self.bytes.or(self.frame());
-                if partial {
+                if extent != Extent::Whole {
                     let old = old.expect("old bytes are at hand");
                     assert!(self.may_read(old, submitted), "merges with {old}: {self:#?}");
                 }
