@@ -198,6 +198,7 @@ impl Engine {
         let stays = flight.slot(Level::Ssd).is_some() && flight.copy.whole().is_some();
         let failed = flight.dirty_copy(&self.facts(block, flight)).is_some();
         self.drain.ended(failed);
+        self.background.ended(failed);
         if stays && !failed && !will_be_written && !asked {
             self.front.scheme.cleaned(block);
         }

@@ -3,6 +3,8 @@
 use lode_policy::Quota;
 use lode_types::{BlockSize, Level};
 
+use crate::background::WriteBackLimits;
+
 /// What an engine is made for.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineConfig {
@@ -14,6 +16,8 @@ pub struct EngineConfig {
     pub quota: Quota,
     /// Frames and places beside the share, so that a newcomer need not wait for its victim to leave.
     pub reserve: Quota,
+    /// When dirty blocks are written back without being evicted; none: when the scheme cleans them.
+    pub write_back: Option<WriteBackLimits>,
     /// First byte of the volume's places on the read SSD, for a share of which it is looked at.
     pub read_ssd_start_bytes: u64,
 }
@@ -35,7 +39,7 @@ impl EngineConfig {
             0 => 0,
             blocks => Self::LEAST_RESERVE_BLOCKS.max(blocks / Self::RESERVE_SHARE),
         });
-        EngineConfig { block, volume_bytes, quota, reserve, read_ssd_start_bytes: 0 }
+        EngineConfig { block, volume_bytes, quota, reserve, write_back: None, read_ssd_start_bytes: 0 }
     }
 
     /// Most memory that the engine takes: frames, and tables and histories when the levels are full. Buffers of

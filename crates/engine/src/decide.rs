@@ -38,7 +38,15 @@ impl Engine {
     /// Whether the request whose turn it is has to wait.
     pub(crate) fn is_blocked(&self) -> bool {
         let has_range = self.disk.range.is_some();
-        self.front.is_blocked(&self.levels, &self.config, self.health.is_well(), has_range)
+        self.has_too_many_dirty()
+            || self.front.is_blocked(&self.levels, &self.config, self.health.is_well(), has_range)
+    }
+
+    /// Whether a write waits until others were written back. Where none are, because none can be, it does not.
+    fn has_too_many_dirty(&self) -> bool {
+        self.drain.under_way() > 0
+            && self.background.is_over_most(self.levels.dirty_blocks())
+            && self.front.writes_next()
     }
 
     /// Keeps the share below what places that failed have left of it, so that the reserve stays what it was.

@@ -159,22 +159,27 @@ impl Drain {
 impl Goal {
     fn next_batch(&mut self) -> Vec<Target> {
         self.made_progress = false;
-        let mut batch: Vec<Target> = Vec::new();
-        let (mut runs, mut in_run) = (0, 0);
-        while let Some(&target) = self.todo.get(self.next) {
-            let joins = batch.last().is_some_and(|last| last.block + 1 == target.block);
-            if !joins || in_run == MAX_BLOCKS_PER_JOB {
-                (runs, in_run) = (runs + 1, 0);
-            }
-            if runs > MAX_RUNS_PER_BATCH {
-                break;
-            }
-            in_run += 1;
-            batch.push(target);
-            self.next += 1;
-        }
+        let rest = &self.todo[self.next..];
+        let batch = rest[..batch_len(rest, MAX_RUNS_PER_BATCH)].to_vec();
+        self.next += batch.len();
         batch
     }
+}
+
+/// How many of these, which are in ascending order, make a batch of so many runs of neighbours.
+pub(crate) fn batch_len(targets: &[Target], most_runs: usize) -> usize {
+    let (mut runs, mut in_run, mut last) = (0, 0, None);
+    for (at, target) in targets.iter().enumerate() {
+        if last.is_none_or(|last| last + 1 != target.block) || in_run == MAX_BLOCKS_PER_JOB {
+            (runs, in_run) = (runs + 1, 0);
+        }
+        if runs > most_runs {
+            return at;
+        }
+        in_run += 1;
+        last = Some(target.block);
+    }
+    targets.len()
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! One volume's engine: its surface, and the order in which its parts have their turns. What parts are told and asked of
-//! each other is carried in the modules beside: what is decided (`decide`), what blocks in flight need done (`carry`), and what
-//! concerns the volume as a whole (`volume`).
+//! each other is carried in the modules beside: what is decided (`decide`), what blocks in flight need done (`carry`), what is
+//! cleaned (`clean`), and what concerns the volume as a whole (`volume`).
 
 use lode_format::{Entry, EntryState, VolumeTag};
 use lode_policy::{Counters, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
 use lode_store::Attached;
 use lode_types::{BlockNo, Buf, Level, MediaError};
 
+use crate::background::Background;
 use crate::carry::AtHand;
 use crate::command::{Command, Completion, DeviceId};
 use crate::config::EngineConfig;
@@ -43,6 +44,7 @@ pub struct Engine {
     pub(crate) levels: Levels,
     pub(crate) disk: Disk,
     pub(crate) drain: Drain,
+    pub(crate) background: Background,
     pub(crate) copies: Copies,
     /// Where the scheme asks for it.
     pub(crate) reissues: Option<Reissues>,
@@ -74,6 +76,7 @@ impl Engine {
             levels: Levels::new(dram, read_ssd),
             disk: Disk::default(),
             drain: Drain::default(),
+            background: Background::new(config.write_back),
             copies: Copies::default(),
             io: Io::default(),
             alarms: Alarms::default(),
@@ -112,6 +115,7 @@ impl Engine {
 
     /// Takes a guest's request. Every request is answered by exactly one [`Answer`].
     pub fn submit(&mut self, request: GuestRequest) {
+        self.background.guest_asked();
         self.front.push(request);
         self.run();
     }
@@ -128,6 +132,9 @@ impl Engine {
             // Less would be taken for zeroes.
             let is_filled = bufs.iter().map(Buf::len).eq(command.segments.iter().map(|segment| segment.len));
             assert!(is_filled, "a read that ended well has filled all its buffers");
+        }
+        if is_read && command.device == DeviceId::Backing {
+            self.background.disk_was_read();
         }
         let mut bufs = bufs.into_iter();
         for segment in &command.segments {
@@ -182,6 +189,7 @@ impl Engine {
             }
         }
         self.drain.resume();
+        self.background.tick(&self.background_facts());
         self.fence.resume();
         self.resume_rescue();
         self.disk.marks.flush_wanted = true;
@@ -220,9 +228,10 @@ impl Engine {
 
     /// What is in the cache and under way.
     pub fn gauges(&self) -> Gauges {
-        let Engine { levels, flights, drain, disk, .. } = self;
+        let Engine { levels, flights, drain, background, disk, .. } = self;
         let scheme = &self.front.scheme;
-        let tables = scheme.memory_bytes() + levels.memory_bytes() + drain.memory_bytes();
+        let cleaning = drain.memory_bytes() + background.memory_bytes();
+        let tables = scheme.memory_bytes() + levels.memory_bytes() + cleaning;
         let quarantined = levels.ssd.as_ref().map_or(0, |ssd| ssd.store.places().quarantined());
         let reissues = self.reissues.as_ref().map(Reissues::counts).unwrap_or_default();
         Gauges {
@@ -258,6 +267,7 @@ impl Engine {
             self.drive_copies();
             self.drive_range();
             self.drive_drain();
+            self.drive_background();
             if self.flights.has_runnable() || self.admit_next() {
                 continue;
             }

@@ -170,6 +170,14 @@ impl Front {
         if is_blocked { None } else { self.waiting.pop_front() }
     }
 
+    /// Whether the request whose turn it is may make blocks dirty.
+    pub(crate) fn writes_next(&self) -> bool {
+        let next = self.waiting.front();
+        next.is_some_and(|next| {
+            matches!(next.request.op, GuestOp::Write { .. } | GuestOp::WriteZeroes { .. })
+        })
+    }
+
     /// A piece of a request was decided, and the rest has its turn next.
     pub(crate) fn push_rest(&mut self, rest: Waiting) {
         self.waiting.push_front(rest);

@@ -13,7 +13,9 @@
 #![forbid(unsafe_code)]
 
 mod again;
+mod background;
 mod carry;
+mod clean;
 pub mod command;
 mod config;
 mod copies;
@@ -39,6 +41,7 @@ mod shelf;
 mod ssd;
 mod volume;
 
+pub use background::WriteBackLimits;
 pub use config::EngineConfig;
 pub use engine::Engine;
 pub use gauges::{Alarms, Gauges};

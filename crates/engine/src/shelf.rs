@@ -34,6 +34,11 @@ impl Shelf {
         self.places.get(slot as usize).copied().filter(|&place| place != NONE)
     }
 
+    /// Bound of the slots that ever had a place.
+    pub(crate) fn slots(&self) -> u32 {
+        self.places.len() as u32
+    }
+
     /// Slots whose blocks are not in flight, with their places.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         let slots = (0..).zip(&self.places).map(|(slot, &place)| (slot, place));

@@ -1,5 +1,5 @@
-//! What concerns the volume as a whole: the backing disk's write-backs, flushes, trims and zeroings; the journal; drains; copies
-//! in the background; and what becomes of all of them when a device fails.
+//! What concerns the volume as a whole: the backing disk's write-backs, flushes, trims and zeroings; the journal; copies in the
+//! background; and what becomes of all of them when a device fails.
 //!
 //! When the SSD fails as a whole its journal takes nothing any more, so that nothing can be promised, but what it holds dirty
 //! can still be brought to the backing disk, from DRAM, from the read SSD, or from the SSD itself as far as it can be read.
@@ -14,8 +14,7 @@ use lode_types::{BlockNo, Buf, Bytes, Level, MediaError};
 
 use crate::carry::AtHand;
 use crate::command::{CommandKind, DeviceId};
-use crate::disk::{JobBlockId, RangeNext};
-use crate::drain::{DrainNext, Target};
+use crate::disk::{JobBlockId, MAX_JOBS, RangeNext};
 use crate::engine::Engine;
 use crate::flight::{BlockOp, CopyAt, Flight, Input, PartEnd, Stage};
 use crate::guest::{GuestError, Served};
@@ -28,7 +27,9 @@ const LEFT_TO_GUESTS: u32 = 2;
 impl Engine {
     /// Starts write-backs while there are any and not too many are under way.
     pub(crate) fn drive_destage(&mut self) {
-        while let Some(blocks) = self.disk.destage.begin_job() {
+        let is_polite = self.background.is_polite(self.levels.dirty_blocks()) && !self.is_blocked();
+        let most_jobs = if is_polite { 1 } else { MAX_JOBS };
+        while let Some(blocks) = self.disk.destage.begin_job(most_jobs) {
             blocks.into_iter().for_each(|(at, block)| self.read_for_write_back(at, block));
         }
     }
@@ -111,7 +112,7 @@ impl Engine {
 
     /// Whether a batch of cleanings that is not the last one has come as far as it can without a flush.
     fn drain_wants_flush(&self) -> bool {
-        if !self.drain.goes_on() {
+        if !self.drain.goes_on() && !self.background.goes_on() {
             return false;
         }
         let is_cleaned = |block: &BlockNo| {
@@ -331,77 +332,6 @@ impl Engine {
 
 fn is_waited_for(flight: Option<&Flight>) -> bool {
     flight.is_some_and(Flight::is_waited_for)
-}
-
-/// Drains.
-impl Engine {
-    /// Begins to write back all that is newer than the backing disk now, the copies staying in the SSD. Guests go on
-    /// meanwhile; what they make dirty from here on is left out. Begins anew when a drain is under way. Takes a look
-    /// at every block of the SSD at once.
-    pub fn drain(&mut self) {
-        self.drain_up_to(self.durability().version);
-    }
-
-    /// As [`Engine::drain`], of the copies up to this version.
-    fn drain_up_to(&mut self, version: u64) {
-        let todo = self.take_stock(version);
-        self.drain.begin(version, todo);
-        self.run();
-    }
-
-    /// Blocks that the drain still has to write back; `None`: there is no drain, or it is over. A damaged block has
-    /// nothing to write back and does not count: see [`crate::Gauges::lost_blocks`].
-    pub fn drain_left(&self) -> Option<u32> {
-        self.drain.left()
-    }
-
-    /// Gives the drain up. What it has under way comes to its end.
-    pub fn stop_drain(&mut self) {
-        self.drain.stop();
-    }
-
-    /// Dirty copies up to this version, in ascending order of their blocks.
-    fn take_stock(&self, version: u64) -> Vec<Target> {
-        let Some(ssd) = &self.levels.ssd else { return Vec::new() };
-        let places = ssd.store.places();
-        let is_due = |place| places.is_dirty(place) && places.entry(place).version <= version;
-        let settled = ssd.shelf.iter().filter(|&(_, place)| is_due(place));
-        let settled =
-            settled.map(|(slot, place)| Target { block: places.entry(place).block, slot: Some(slot) });
-        let elsewhere = self.flights.readable_copies().filter(|&(_, place)| is_due(place));
-        let elsewhere = elsewhere.map(|(block, _)| Target { block, slot: None });
-        let mut stock: Vec<Target> = settled.chain(elsewhere).collect();
-        stock.sort_unstable_by_key(|target| target.block);
-        stock
-    }
-
-    /// Begins the next batch of cleanings when the last one is over. What schemes asked for and has left since, or was
-    /// written back by a drain, ends at once.
-    pub(crate) fn drive_drain(&mut self) {
-        while self.health.writes_back() {
-            match self.drain.next() {
-                DrainNext::Wait => break,
-                DrainNext::Clean { targets, asked } => {
-                    targets.into_iter().for_each(|target| self.begin_cleaning(target, asked));
-                }
-                DrainNext::TakeStock { version } => {
-                    let todo = self.take_stock(version);
-                    self.drain.begin_round(version, todo);
-                }
-            }
-        }
-    }
-
-    fn begin_cleaning(&mut self, Target { block, slot }: Target, asked: bool) {
-        match slot.filter(|&slot| self.levels.block_in(Level::Ssd, slot) == Some(block)) {
-            Some(slot) => self.claim(block, Level::Ssd, slot),
-            None if self.flights.is_known(block) => {}
-            // The slot has another block by now; this one was written back then.
-            None => return,
-        }
-        self.drain.began();
-        self.push_op(block, BlockOp::Clean { asked });
-    }
 }
 
 /// Failures.

@@ -87,9 +87,9 @@ impl Destage {
         run
     }
 
-    /// Begins a job, if there is anything to do and not too many are under way: its blocks are to be read.
-    pub(crate) fn begin_job(&mut self) -> Option<Vec<(JobBlockId, BlockNo)>> {
-        if self.jobs.len() >= MAX_JOBS || self.waiting.is_empty() {
+    /// Begins a job, if there is anything to do and fewer than `most_jobs` are under way: its blocks are to be read.
+    pub(crate) fn begin_job(&mut self, most_jobs: usize) -> Option<Vec<(JobBlockId, BlockNo)>> {
+        if self.jobs.len() >= most_jobs || self.waiting.is_empty() {
             return None;
         }
         let run = self.next_run();

@@ -1,0 +1,131 @@
+//! Cleaning of what is newer than the backing disk, the copies staying in the SSD: drains, what schemes ask for, and what is due
+//! in the background.
+
+use std::ops::Range;
+
+use lode_format::EntryState;
+use lode_types::Level;
+
+use crate::background::{BackgroundFacts, BackgroundNext};
+use crate::drain::{DrainNext, Target};
+use crate::engine::Engine;
+use crate::flight::BlockOp;
+
+/// Looks for dirty blocks in one turn of the engine, while guests are active.
+const LOOKS_PER_TURN: u32 = 4;
+
+/// Drains.
+impl Engine {
+    /// Begins to write back all that is newer than the backing disk now, the copies staying in the SSD. Guests go on
+    /// meanwhile; what they make dirty from here on is left out. Begins anew when a drain is under way. Takes a look
+    /// at every block of the SSD at once.
+    pub fn drain(&mut self) {
+        self.drain_up_to(self.durability().version);
+    }
+
+    /// As [`Engine::drain`], of the copies up to this version.
+    pub(crate) fn drain_up_to(&mut self, version: u64) {
+        let todo = self.take_stock(version);
+        self.drain.begin(version, todo);
+        self.run();
+    }
+
+    /// Blocks that the drain still has to write back; `None`: there is no drain, or it is over. A damaged block has
+    /// nothing to write back and does not count: see [`crate::Gauges::lost_blocks`].
+    pub fn drain_left(&self) -> Option<u32> {
+        self.drain.left()
+    }
+
+    /// Gives the drain up. What it has under way comes to its end.
+    pub fn stop_drain(&mut self) {
+        self.drain.stop();
+    }
+
+    /// Dirty copies up to this version, in ascending order of their blocks.
+    fn take_stock(&self, version: u64) -> Vec<Target> {
+        let Some(ssd) = &self.levels.ssd else { return Vec::new() };
+        let places = ssd.store.places();
+        let is_due = |place| places.is_dirty(place) && places.entry(place).version <= version;
+        let settled = ssd.shelf.iter().filter(|&(_, place)| is_due(place));
+        let settled =
+            settled.map(|(slot, place)| Target { block: places.entry(place).block, slot: Some(slot) });
+        let elsewhere = self.flights.readable_copies().filter(|&(_, place)| is_due(place));
+        let elsewhere = elsewhere.map(|(block, _)| Target { block, slot: None });
+        let mut stock: Vec<Target> = settled.chain(elsewhere).collect();
+        stock.sort_unstable_by_key(|target| target.block);
+        stock
+    }
+
+    /// Begins the next batch of cleanings when the last one is over. What schemes asked for and has left since, or was
+    /// written back by a drain, ends at once.
+    pub(crate) fn drive_drain(&mut self) {
+        while self.health.writes_back() {
+            match self.drain.next() {
+                DrainNext::Wait => break,
+                DrainNext::Clean { targets, asked } => {
+                    targets.into_iter().for_each(|target| self.begin_cleaning(target, asked));
+                }
+                DrainNext::TakeStock { version } => {
+                    let todo = self.take_stock(version);
+                    self.drain.begin_round(version, todo);
+                }
+            }
+        }
+    }
+
+    fn begin_cleaning(&mut self, Target { block, slot }: Target, asked: bool) {
+        match slot.filter(|&slot| self.levels.block_in(Level::Ssd, slot) == Some(block)) {
+            Some(slot) => self.claim(block, Level::Ssd, slot),
+            None if self.flights.is_known(block) => {}
+            // The slot has another block by now; this one was written back then.
+            None => return,
+        }
+        self.drain.began();
+        self.push_op(block, BlockOp::Clean { asked });
+    }
+}
+
+/// Background write-back.
+impl Engine {
+    /// Begins the next batch that is written back in the background, when nothing else is cleaned.
+    pub(crate) fn drive_background(&mut self) {
+        let mut looks = 0;
+        while self.health.writes_back() && !self.drain.goes_on() && self.drain.under_way() == 0 {
+            match self.background.next(&self.background_facts()) {
+                BackgroundNext::Wait => break,
+                BackgroundNext::Look { slots, version } => {
+                    let found = self.dirty_in(slots, version);
+                    self.background.found(found);
+                    looks += 1;
+                    if looks == LOOKS_PER_TURN && !self.background.is_idle() {
+                        break;
+                    }
+                }
+                BackgroundNext::Clean(targets) => {
+                    targets.into_iter().for_each(|target| self.begin_cleaning(target, false));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn background_facts(&self) -> BackgroundFacts {
+        let ssd = self.levels.ssd.as_ref();
+        BackgroundFacts {
+            dirty_blocks: self.levels.dirty_blocks(),
+            slots: ssd.map_or(0, |ssd| ssd.shelf.slots()),
+            version: ssd.map_or(0, |ssd| ssd.store.places().version()),
+        }
+    }
+
+    /// Dirty copies up to a version that are in these slots and not in flight, with their versions.
+    fn dirty_in(&self, slots: Range<u32>, version: u64) -> Vec<(u64, Target)> {
+        let Some(ssd) = &self.levels.ssd else { return Vec::new() };
+        let places = ssd.store.places();
+        let copy = |slot| {
+            let entry = places.entry(ssd.shelf.get(slot)?);
+            let is_due = entry.state == EntryState::Dirty && entry.version <= version;
+            is_due.then_some((entry.version, Target { block: entry.block, slot: Some(slot) }))
+        };
+        slots.filter_map(copy).collect()
+    }
+}
