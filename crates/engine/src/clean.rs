@@ -6,7 +6,7 @@ use std::ops::Range;
 use lode_format::EntryState;
 use lode_types::Level;
 
-use crate::background::{BackgroundFacts, BackgroundNext};
+use crate::background::{BackgroundFacts, BackgroundNext, WriteBackLimits};
 use crate::drain::{DrainNext, Target};
 use crate::engine::Engine;
 use crate::flight::BlockOp;
@@ -106,6 +106,11 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// When dirty blocks are written back in the background.
+    pub fn write_back_limits(&self) -> Option<WriteBackLimits> {
+        self.config.write_back
     }
 
     pub(crate) fn background_facts(&self) -> BackgroundFacts {

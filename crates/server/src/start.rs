@@ -191,7 +191,8 @@ fn plan_vm(
     let scheme = SchemeInfo::find(vm.settings.scheme()).map_err(refused)?;
     scheme.check_needs(quota).map_err(refused)?;
     check_disk(vm, backing.size_bytes(), block)?;
-    let config = EngineConfig::new(block, backing.size_bytes(), quota);
+    let mut config = EngineConfig::new(block, backing.size_bytes(), quota);
+    config.write_back = vm.write_back.limits(quota.ssd_blocks, block.bytes());
     let export = ExportInfo::new(&vm.name, config.volume_bytes)
         .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
         .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?

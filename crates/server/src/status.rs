@@ -1,6 +1,6 @@
 //! What `status` says, in the shape that `docs/serving.md` describes. It must not know how it is gathered.
 
-use lode_engine::{Alarms, Engine, Gauges};
+use lode_engine::{Alarms, Engine, Gauges, WriteBackLimits};
 use lode_policy::{CounterReport, Quota, Tenant};
 use serde::Serialize;
 
@@ -51,6 +51,7 @@ pub(crate) struct VmView {
     /// The latest drain was stopped before its end.
     pub drain_cancelled: bool,
     pub quota: LevelBlocks,
+    pub writeback: Option<WriteBackView>,
     pub requests: RequestCounts,
     pub counters: CounterReport,
     pub gauges: GaugesView,
@@ -66,6 +67,27 @@ pub(crate) struct RequestCounts {
     pub fua: u64,
     pub trim: u64,
     pub write_zeroes: u64,
+}
+
+/// When dirty blocks are written back in the background.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct WriteBackView {
+    dirty_limit_blocks: u32,
+    /// From so many on writes wait for write-backs.
+    dirty_max_blocks: u32,
+    age_s: Option<u32>,
+    idle_s: Option<u32>,
+}
+
+impl From<WriteBackLimits> for WriteBackView {
+    fn from(limits: WriteBackLimits) -> WriteBackView {
+        WriteBackView {
+            dirty_limit_blocks: limits.dirty_blocks,
+            dirty_max_blocks: limits.most_dirty_blocks,
+            age_s: limits.age_ticks,
+            idle_s: limits.idle_ticks,
+        }
+    }
 }
 
 /// The memory in which a VM's journal records outlive the daemon.

@@ -350,6 +350,7 @@ impl Volume {
             draining_blocks: self.draining_blocks(),
             drain_cancelled: self.drain_cancelled,
             quota: LevelBlocks::quota(&self.engine),
+            writeback: self.engine.write_back_limits().map(Into::into),
             requests: self.counts,
             counters: self.engine.counters().into(),
             gauges: self.engine.gauges().into(),

@@ -1,6 +1,7 @@
 //! A host made of a seed: its volumes, schemes, faults and the way in which it goes down, mixed at random. What the tests
 //! of single guarantees leave out by being about one thing each is found here.
 
+use lode_engine::WriteBackLimits;
 use lode_policy::Quota;
 use lode_types::Rng;
 
@@ -28,6 +29,7 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
             if rng.chance(25) {
                 machine = large();
             }
+            machine.config.write_back = rng.chance(50).then(|| write_back(&mut rng));
             Machine { name: format!("vm{number}"), ssd_bytes, kept_records, ..machine }
         };
         let machines = (0..runs).map(&mut machine_of).collect();
@@ -56,6 +58,17 @@ fn common_plan(rng: &mut Rng, seed: u64, crash: Crash) -> Plan {
         plan.flips = rng.below(16) as u32;
     }
     plan
+}
+
+/// Background write-back that has something to do in a short life.
+fn write_back(rng: &mut Rng) -> WriteBackLimits {
+    let dirty_blocks = rng.below(50) as u32;
+    WriteBackLimits {
+        dirty_blocks,
+        most_dirty_blocks: dirty_blocks + rng.below(50) as u32,
+        age_ticks: rng.chance(50).then(|| 1 + rng.below(4) as u32),
+        idle_ticks: rng.chance(50).then(|| 1 + rng.below(2) as u32),
+    }
 }
 
 fn faults(rng: &mut Rng) -> Faults {

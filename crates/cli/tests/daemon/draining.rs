@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -28,6 +30,28 @@ fn write_some(daemon: &Daemon<'_>, version: u64) -> [Vec<u8>; 2] {
 
 fn backing_holds(site: &Site, vm: usize, bytes: &[u8]) -> bool {
     fs::read(site.path(["vm1.img", "vm2.img"][vm])).unwrap().starts_with(bytes)
+}
+
+#[test]
+fn an_idle_vm_is_written_back() {
+    let site = Site::new();
+    let text = fs::read_to_string(site.path("test.toml")).unwrap();
+    let limits = "writeback = { dirty = \"90%\", idle = \"2s\" }\n";
+    fs::write(site.path("test.toml"), format!("{text}{limits}")).unwrap();
+    let daemon = site.serve();
+    let bytes = write_some(&daemon, 1);
+    let view = &daemon.status()["vms"][1]["writeback"];
+    assert_eq!((&view["dirty_limit_blocks"], &view["age_s"]), (&3686.into(), &3600.into()), "{view}");
+    let began = Instant::now();
+    while dirty_blocks(&daemon)[1] > 0 {
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", dirty_blocks(&daemon));
+        sleep(Duration::from_millis(100));
+    }
+    assert!(backing_holds(&site, 1, &bytes[1]));
+    assert!(dirty_blocks(&daemon)[0] >= 1024, "the other VM may take its time");
+    assert!(daemon.client("vm2").read(0, bytes[1].len() as u32) == bytes[1]);
+    assert_eq!(daemon.status()["vms"][1]["counters"]["read_misses"], 0, "it stays cached");
+    daemon.stop();
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn in_daemon(site: &Site, case: &Case<'_>) -> Vec<u64> {
     }
     let text = format!(
         "name = \"test\"\nstate_dir = \"{folder}/state\"\nshards = 1\n[ssd]\npath = \"{folder}/ssd.img\"\n\
-         {read_ssd}[[vm]]\nname = \"vm1\"\nbacking = {{ path = \"{folder}/vm1.img\" }}\nscheme = \"{scheme}\"\n\
+         {read_ssd}[[vm]]\nname = \"vm1\"\nbacking = {{ path = \"{folder}/vm1.img\" }}\nscheme = \"{scheme}\"\nwriteback = \"scheme\"\n\
          dram = \"{dram_mib}MiB\"\nssd = \"{ssd_mib}MiB\"\n{share}settings = {{ {} }}\n\
          listen = [\"unix:{folder}/vm1.sock\"]\n",
         settings.join(", ")

@@ -5,6 +5,7 @@
 mod listen;
 mod raw;
 mod units;
+mod write_back;
 
 use std::fs::File;
 use std::io::Read;
@@ -17,6 +18,7 @@ use lode_policy::Settings;
 
 pub use listen::{Address, Listen};
 pub use units::Size;
+pub use write_back::{BackgroundConfig, Period, Share, WriteBack};
 
 use crate::error::{ServerError, ServerErrorKind};
 
@@ -103,6 +105,8 @@ pub struct VmConfig {
     pub read_ssd_bytes: u64,
     /// Scheme and its settings.
     pub settings: Settings,
+    /// When dirty blocks are written back.
+    pub write_back: WriteBack,
     /// Where clients connect.
     pub listen: Vec<Listen>,
     /// Refuse writes.

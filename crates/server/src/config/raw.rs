@@ -12,7 +12,7 @@ use lode_types::{BlockSize, Level, OriginFields};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use super::{Address, Config, Limits, Listen, ShmDir, Size, SsdConfig, VmConfig};
+use super::{Address, Config, Limits, Listen, ShmDir, Size, SsdConfig, VmConfig, WriteBack};
 use super::{
     DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_STATE_DIR, DEFAULT_VM_BYTES, MAX_LEVEL_BYTES,
     MAX_SHARDS, MAX_SPIN_US, MAX_VMS,
@@ -81,6 +81,8 @@ struct RawVm {
     scheme: Option<Spanned<String>>,
     #[serde(default)]
     settings: BTreeMap<String, Spanned<Value>>,
+    #[serde(default)]
+    writeback: WriteBack,
     listen: Vec<Spanned<Listen>>,
     #[serde(default)]
     read_only: bool,
@@ -314,6 +316,7 @@ fn check_vm(mut vm: RawVm, span: Range<usize>, has: Sections, remote_tcp: bool) 
         dram_bytes,
         ssd_bytes,
         read_ssd_bytes,
+        write_back: vm.writeback,
         listen: vm.listen.into_iter().map(Spanned::into_inner).collect(),
         read_only: vm.read_only,
     })
