@@ -38,6 +38,7 @@ mod shared;
 mod shelf;
 mod ssd;
 mod volume;
+mod written;
 
 pub use config::EngineConfig;
 pub use engine::Engine;

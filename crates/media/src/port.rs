@@ -13,9 +13,9 @@ use rustix::io::Errno;
 use crate::driver::Driver;
 use crate::error::MediaFault;
 use crate::file::{MediaFile, Store};
-use crate::op::{Done, FileId, Message, Payload, SocketId, payload_of};
+use crate::op::{Done, Extent, FileId, Message, Payload, SocketId, payload_of};
 use crate::outbox::Outbox;
-use crate::pool::FileJob;
+use crate::pool::{FileJob, MapJob};
 use crate::socket::{RecvJob, SendJob, Socket};
 use crate::table::Table;
 use crate::waker::Waker;
@@ -29,6 +29,8 @@ pub(crate) trait Backend {
     fn prepare(&self, socket: &OwnedFd) -> Result<(), Errno>;
     /// Begins a checked command on a real file.
     fn start_file(&mut self, job: FileJob);
+    /// Begins to look what of a real file is allocated.
+    fn start_map(&mut self, job: MapJob);
     /// Begins a receive; no other is under way on the socket.
     fn start_recv(&mut self, socket: Rc<Socket>, job: RecvJob);
     /// Begins a send; no other is under way on the socket.
@@ -104,6 +106,21 @@ impl<B: Backend> Driver for Port<B> {
             Store::Memory(memory) => {
                 let outcome = memory.carry_out(&mut kind);
                 self.outbox.finish(token, due, outcome, payload_of(kind));
+            }
+        }
+    }
+
+    fn map(&mut self, token: u64, file: FileId, bytes: Range<u64>) {
+        let refused = |errno, outbox: &mut Outbox| outbox.finish(token, None, Err(errno), Payload::None);
+        let Some(file) = self.files.get(file.0) else { return refused(Errno::NODEV, &mut self.outbox) };
+        if bytes.is_empty() || bytes.end > file.size_bytes() {
+            return refused(Errno::INVAL, &mut self.outbox);
+        }
+        match file.store() {
+            Store::Real(file) => self.backend.start_map(MapJob { token, file: Arc::clone(file), bytes }),
+            Store::Memory(_) => {
+                let all = Extent { length_bytes: bytes.end - bytes.start, is_hole: false };
+                self.outbox.finish(token, None, Ok(0), Payload::Extents(vec![all]));
             }
         }
     }

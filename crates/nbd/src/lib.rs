@@ -21,10 +21,12 @@
 //! | `GO` with `EXPORT`, `NAME`, `DESCRIPTION`, `BLOCK_SIZE` | yes | yes |
 //! | default export | the only one, or one with the empty name | empty name |
 //! | `STRUCTURED_REPLY` | yes | yes |
-//! | `STARTTLS`, `LIST_META_CONTEXT`, `SET_META_CONTEXT`, `EXTENDED_HEADERS`, others | `ERR_UNSUP` | no |
-//! | `READ`, simple and structured (`OFFSET_DATA`, `NONE`, `ERROR`, `ERROR_OFFSET`) | yes | yes, and `OFFSET_HOLE` |
+//! | `LIST_META_CONTEXT`, `SET_META_CONTEXT` | `base:allocation`, after `STRUCTURED_REPLY` | no |
+//! | `STARTTLS`, `EXTENDED_HEADERS`, others | `ERR_UNSUP` | no |
+//! | `READ`, simple and structured (`OFFSET_DATA`, `OFFSET_HOLE`, `NONE`, `ERROR`, `ERROR_OFFSET`) | yes | yes |
+//! | `BLOCK_STATUS`, with `REQ_ONE` | with `base:allocation`, else `EINVAL` | no |
 //! | `WRITE`, `FLUSH`, `TRIM`, `WRITE_ZEROES`, `CACHE`, `DISC` | yes | yes |
-//! | `BLOCK_STATUS`, `RESIZE`, others | `EINVAL` | no |
+//! | `RESIZE`, others | `EINVAL` | no |
 //! | FUA, `DF`, `NO_HOLE` | yes | yes |
 //! | `FAST_ZERO` | not offered: `EINVAL` | where offered |
 //! | several connections to an export | offered | caller's choice |
@@ -61,6 +63,6 @@ pub use export::{
 pub use handshake::{
     Handshake, MAX_NAME_BYTES, MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES, MAX_OPTIONS, Negotiated, Progress,
 };
-pub use reply::{MAX_MESSAGE_BYTES, ReplyEncoder};
+pub use reply::{Extent, MAX_MESSAGE_BYTES, ReplyEncoder};
 pub use request::{Command, CommandFlags, Refusal, Request};
 pub use transmission::{MAX_DRAINED_BYTES, Received, Transmission};
