@@ -148,6 +148,7 @@ fn check_request(request: &Request, export: &ExportInfo, negotiated: &Negotiated
     assert!(request.offset_bytes.is_multiple_of(unit) && length_bytes.is_multiple_of(unit));
     assert_eq!(length_bytes == 0, request.command == Command::Flush);
     assert!(!export.read_only() || !request.command.is_write());
+    assert!(negotiated.allocation || request.command != Command::BlockStatus);
     if matches!(request.command, Command::Read | Command::Write) {
         assert!(request.length_bytes <= MAX_PAYLOAD_BYTES);
     }
@@ -194,13 +195,13 @@ fn run_headers(export: &ExportInfo, negotiated: &Negotiated, data: &[u8]) {
     }
 }
 
-/// Requests. The lowest bits of the first byte say on which of two exports, whether replies are structured, and whether the
-/// client asked for block sizes. Says whether no request was refused and the connection stayed in order.
+/// Requests. The lowest bits of the first byte say on which of two exports, whether replies are structured, whether the
+/// client asked for block sizes, and whether it may ask what is allocated. Says whether no request was refused and the connection stayed in order.
 pub fn check_requests(data: &[u8]) -> bool {
     let Some((&first, data)) = data.split_first() else { return false };
     let export = &exports()[usize::from(first & 1)];
-    let negotiated =
-        Negotiated { structured: first & 2 != 0, any_offset: first & 4 != 0, ..Negotiated::default() };
+    let [structured, any_offset, allocation] = [2, 4, 8].map(|bit| first & bit != 0);
+    let negotiated = Negotiated { structured, any_offset, allocation, ..Negotiated::default() };
     let seen = run_requests(export, &negotiated, data, usize::MAX);
     assert_eq!(run_requests(export, &negotiated, data, 1), seen, "slicing changes what is seen");
     for one in &seen {

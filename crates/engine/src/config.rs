@@ -4,6 +4,7 @@ use lode_policy::Quota;
 use lode_types::{BlockSize, Level};
 
 use crate::background::WriteBackLimits;
+use crate::written::Written;
 
 /// What an engine is made for.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,8 @@ impl EngineConfig {
         let levels: u64 = Level::ALL.into_iter().map(|level| self.places(level)).sum();
         let all = levels + self.spare_ssd_places();
         let frames_bytes = self.places(Level::Dram) * self.block.bytes();
-        frames_bytes + all * Self::MOST_TABLE_BYTES + Self::LEAST_TABLE_BYTES
+        let written_bytes = Written::most_memory_bytes(self.volume_bytes);
+        frames_bytes + all * Self::MOST_TABLE_BYTES + Self::LEAST_TABLE_BYTES + written_bytes
     }
 
     /// Frames or places of a level that the volume needs, its reserve included.

@@ -107,6 +107,7 @@ impl Engine {
                 if fua {
                     self.issue_overlapped_again(offset, length);
                 }
+                self.written.set(piece);
                 self.decide_parts(request, Direction::Write, piece, buf_at);
             }
             GuestOp::Flush => {
@@ -311,6 +312,7 @@ impl Engine {
     }
 
     fn begin_range(&mut self, request: usize, blocks: Range<BlockNo>, kind: RangeKind) {
+        self.written.clear(&self.bytes_of(&blocks));
         let mut held = self.flights.within(&blocks);
         for block in blocks.clone() {
             let effects = self.front.discard(block);

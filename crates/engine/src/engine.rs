@@ -2,6 +2,8 @@
 //! each other is carried in the modules beside: what is decided (`decide`), what blocks in flight need done (`carry`), what is
 //! cleaned (`clean`), and what concerns the volume as a whole (`volume`).
 
+use std::ops::Range;
+
 use lode_format::{Entry, EntryState, VolumeTag};
 use lode_policy::{Counters, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
 use lode_store::Attached;
@@ -29,6 +31,7 @@ use crate::reissue::Reissues;
 use crate::requests::{Durability, Requests};
 use crate::shelf::Shelf;
 use crate::ssd::Ssd;
+use crate::written::Written;
 
 /// One volume's cache. See the crate's documentation for the driver's loop.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub struct Engine {
     /// Where the scheme asks for it.
     pub(crate) reissues: Option<Reissues>,
     pub(crate) io: Io,
+    /// Where the backing disk may not know what is allocated.
+    pub(crate) written: Written,
     pub(crate) alarms: Alarms,
     pub(crate) gauges: Gauges,
 }
@@ -79,6 +84,7 @@ impl Engine {
             background: Background::new(config.write_back),
             copies: Copies::default(),
             io: Io::default(),
+            written: Written::default(),
             alarms: Alarms::default(),
             gauges: Gauges::default(),
             config,
@@ -100,6 +106,10 @@ impl Engine {
         let excess = recovered.len().saturating_sub(capacity);
         for (i, (place, entry)) in recovered.into_iter().enumerate() {
             let dirty = entry.state == EntryState::Dirty;
+            if dirty {
+                let start = self.config.block.start_of(entry.block);
+                self.written.set(&(start..start + self.config.block.bytes()));
+            }
             let slot = if i < excess { None } else { self.front.scheme.restore(entry.block, dirty) };
             let ssd = self.levels.ssd.as_mut().expect("something was recovered from an SSD");
             match slot {
@@ -226,12 +236,18 @@ impl Engine {
         }
     }
 
+    /// Stretches of these bytes that may hold what the backing disk does not know of, in ascending order. What was acknowledged
+    /// before is in these, or on the disk. What the rest reads as, and whether it is allocated, the disk can tell.
+    pub fn written(&self, bytes: Range<u64>) -> Vec<Range<u64>> {
+        self.written.within(&bytes)
+    }
+
     /// What is in the cache and under way.
     pub fn gauges(&self) -> Gauges {
         let Engine { levels, flights, drain, background, disk, .. } = self;
         let scheme = &self.front.scheme;
         let cleaning = drain.memory_bytes() + background.memory_bytes();
-        let tables = scheme.memory_bytes() + levels.memory_bytes() + cleaning;
+        let tables = scheme.memory_bytes() + levels.memory_bytes() + cleaning + self.written.memory_bytes();
         let quarantined = levels.ssd.as_ref().map_or(0, |ssd| ssd.store.places().quarantined());
         let reissues = self.reissues.as_ref().map(Reissues::counts).unwrap_or_default();
         Gauges {

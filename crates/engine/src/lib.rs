@@ -40,6 +40,7 @@ mod shared;
 mod shelf;
 mod ssd;
 mod volume;
+mod written;
 
 pub use background::WriteBackLimits;
 pub use config::EngineConfig;

@@ -9,6 +9,8 @@
 //! because nothing was after the failure, and until everything is on the disk they may be all that a power cut
 //! leaves. When everything is there, they are out of date too, and that is remembered as well.
 
+use std::ops::Range;
+
 use lode_store::{Distrust, Metadata, Progress};
 use lode_types::{BlockNo, Buf, Bytes, Level, MediaError};
 
@@ -244,11 +246,8 @@ impl Engine {
             RangeNext::Wait => {}
             RangeNext::Device => {
                 let Some(range) = &self.disk.range else { return };
-                let size = self.config.block;
-                let offset_bytes = size.start_of(range.blocks.start);
-                let end = size.start_of(range.blocks.end).min(self.config.volume_bytes);
-                let length_bytes = end - offset_bytes;
-                let kind = range.kind.command(offset_bytes, length_bytes);
+                let bytes = self.bytes_of(&range.blocks);
+                let kind = range.kind.command(bytes.start, bytes.end - bytes.start);
                 self.io.command(DeviceId::Backing, kind, Owner::Range);
             }
             RangeNext::Done => self.end_range(PartEnd::Served(Served::Backing)),
@@ -256,8 +255,18 @@ impl Engine {
         }
     }
 
+    /// The bytes of these blocks within the volume.
+    pub(crate) fn bytes_of(&self, blocks: &Range<BlockNo>) -> Range<u64> {
+        let size = self.config.block;
+        size.start_of(blocks.start)..size.start_of(blocks.end).min(self.config.volume_bytes)
+    }
+
     fn end_range(&mut self, end: PartEnd) {
         let Some(range) = self.disk.range.take() else { return };
+        if let PartEnd::Failed(_) = end {
+            // What the SSD has of them stays.
+            self.written.set(&self.bytes_of(&range.blocks));
+        }
         for &block in &range.held {
             self.advance(block, Input::Released, AtHand::Nothing);
         }

@@ -2,14 +2,15 @@
 //! control thread uses for a read or two. It must not know about queues.
 
 use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
 
 use lode_types::{Buf, CommandKind};
-use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
 use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 
 use crate::file::RealFile;
 use crate::ioctl;
-use crate::op::MAX_VECTORS;
+use crate::op::{Extent, MAX_VECTORS};
 
 /// Zeroes are written in pieces of this size where neither file system nor device has a shortcut.
 const ZERO_PIECE_BYTES: u64 = 1 << 20;
@@ -65,6 +66,36 @@ fn write_full(file: &RealFile, offset_bytes: u64, mut from: &mut [IoSlice<'_>]) 
         }
     }
     Ok(moved)
+}
+
+/// Most extents that one look at a file finds; the rest is for the next one.
+const MOST_EXTENTS: usize = 128;
+
+/// Which of these bytes are allocated, from the first on, as far as so many extents tell.
+pub(crate) fn map(file: &RealFile, bytes: &Range<u64>) -> Result<Vec<Extent>, Errno> {
+    let mut extents = Vec::new();
+    let mut at = bytes.start;
+    while at < bytes.end && extents.len() < MOST_EXTENTS {
+        let data = match seek(&file.fd, SeekFrom::Data(at)) {
+            // Nothing but a hole up to the file's end.
+            Err(Errno::NXIO) => bytes.end,
+            Err(errno) if is_unsupported(errno) => at,
+            outcome => outcome?.min(bytes.end),
+        };
+        if data > at {
+            extents.push(Extent { length_bytes: data - at, is_hole: true });
+            at = data;
+            continue;
+        }
+        let hole = match seek(&file.fd, SeekFrom::Hole(at)) {
+            Err(errno) if is_unsupported(errno) || errno == Errno::NXIO => bytes.end,
+            // A hole where data was just found has come about meanwhile.
+            outcome => outcome?.max(at + u64::from(file.logical_block_bytes)).min(bytes.end),
+        };
+        extents.push(Extent { length_bytes: hole - at, is_hole: false });
+        at = hole;
+    }
+    Ok(extents)
 }
 
 /// Whether an error means "cannot do it this way" rather than "it went wrong".

@@ -40,6 +40,10 @@ pub trait Driver {
     /// made before `wait`, but a pool thread may begin at once.
     fn submit(&mut self, token: u64, file: FileId, command: CommandKind);
 
+    /// Asks which of these bytes of a file are allocated. What is told may end before they do, and is at least one extent. Of
+    /// what cannot tell, such as a block device, all is taken to be.
+    fn map(&mut self, token: u64, file: FileId, bytes: Range<u64>);
+
     /// Queues a receive into `range` of `buf`: of at least one byte, or with `all` of the whole range. Fewer, or zero
     /// bytes: the peer closed. Receives on a socket run in the order in which they were queued.
     fn receive(&mut self, token: u64, socket: SocketId, buf: Buf, range: Range<usize>, all: bool);
@@ -161,6 +165,10 @@ impl Driver for AnyDriver {
 
     fn submit(&mut self, token: u64, file: FileId, command: CommandKind) {
         either!(&mut self.0, driver => driver.submit(token, file, command));
+    }
+
+    fn map(&mut self, token: u64, file: FileId, bytes: Range<u64>) {
+        either!(&mut self.0, driver => driver.map(token, file, bytes));
     }
 
     fn receive(&mut self, token: u64, socket: SocketId, buf: Buf, range: Range<usize>, all: bool) {

@@ -66,6 +66,15 @@ impl Message {
     }
 }
 
+/// A stretch of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its length, not zero.
+    pub length_bytes: u64,
+    /// Nothing is allocated for it, and it reads as zeroes.
+    pub is_hole: bool,
+}
+
 /// The buffers of an operation, handed back.
 #[derive(Debug)]
 pub enum Payload {
@@ -77,6 +86,8 @@ pub enum Payload {
     Buf(Buf),
     /// The message of a send.
     Message(Message),
+    /// What was found of a file, from the first byte asked for on.
+    Extents(Vec<Extent>),
 }
 
 /// The end of an operation.

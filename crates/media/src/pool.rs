@@ -2,6 +2,7 @@
 //! driver, and for the io_uring driver the requests that block-device `ioctl`s or fallbacks need.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::blocking;
 use crate::file::RealFile;
-use crate::op::payload_of;
+use crate::op::{Payload, payload_of};
 use crate::outbox::Outbox;
 use crate::waker::Waker;
 
@@ -26,16 +27,41 @@ pub(crate) struct FileJob {
     pub kind: CommandKind,
 }
 
+/// A question, checked, which of these bytes of a file are allocated.
+pub(crate) struct MapJob {
+    pub token: u64,
+    pub file: Arc<RealFile>,
+    pub bytes: Range<u64>,
+}
+
+/// What a thread of the pool may have to do.
+pub(crate) enum Job {
+    File(FileJob),
+    Map(MapJob),
+}
+
+impl From<FileJob> for Job {
+    fn from(job: FileJob) -> Job {
+        Job::File(job)
+    }
+}
+
+impl From<MapJob> for Job {
+    fn from(job: MapJob) -> Job {
+        Job::Map(job)
+    }
+}
+
 struct Finished {
     token: u64,
     due: Option<Instant>,
-    kind: CommandKind,
+    payload: Payload,
     result: Result<usize, Errno>,
 }
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<FileJob>,
+    jobs: VecDeque<Job>,
     idle_threads: usize,
     closing: bool,
 }
@@ -67,9 +93,9 @@ impl Pool {
         }
     }
 
-    pub fn start(&mut self, job: FileJob) {
+    pub fn start(&mut self, job: impl Into<Job>) {
         let mut queue = locked(&self.shared.queue);
-        queue.jobs.push_back(job);
+        queue.jobs.push_back(job.into());
         let short = queue.jobs.len() > queue.idle_threads;
         drop(queue);
         if short && self.threads.len() < POOL_THREADS {
@@ -96,8 +122,8 @@ impl Pool {
     /// Reports what has finished.
     pub fn collect(&mut self, outbox: &mut Outbox) {
         let finished = std::mem::take(&mut *locked(&self.shared.finished));
-        for Finished { token, due, kind, result } in finished {
-            outbox.finish(token, due, result, payload_of(kind));
+        for Finished { token, due, payload, result } in finished {
+            outbox.finish(token, due, result, payload);
         }
     }
 }
@@ -125,12 +151,12 @@ impl Shared {
         }
     }
 
-    fn take_now(&self) -> Option<FileJob> {
+    fn take_now(&self) -> Option<Job> {
         locked(&self.queue).jobs.pop_front()
     }
 
     /// The next job, or none when the pool closes.
-    fn take(&self) -> Option<FileJob> {
+    fn take(&self) -> Option<Job> {
         let mut queue = locked(&self.queue);
         loop {
             if let Some(job) = queue.jobs.pop_front() {
@@ -145,12 +171,22 @@ impl Shared {
         }
     }
 
-    fn run(&self, job: FileJob) {
-        let FileJob { token, due, file, mut kind } = job;
-        let result = blocking::carry_out(&file, &mut kind);
-        // Before it is reported, so that a file whose last job is reported is closed if it was removed.
-        drop(file);
-        locked(&self.finished).push(Finished { token, due, kind, result });
+    fn run(&self, job: Job) {
+        // Files are dropped before the end is reported, so that one whose last job is reported is closed if it was removed.
+        let finished = match job {
+            Job::File(FileJob { token, due, file, mut kind }) => {
+                let result = blocking::carry_out(&file, &mut kind);
+                Finished { token, due, payload: payload_of(kind), result }
+            }
+            Job::Map(MapJob { token, file, bytes }) => {
+                let (result, payload) = match blocking::map(&file, &bytes) {
+                    Ok(extents) => (Ok(0), Payload::Extents(extents)),
+                    Err(errno) => (Err(errno), Payload::None),
+                };
+                Finished { token, due: None, payload, result }
+            }
+        };
+        locked(&self.finished).push(finished);
         self.waker.signal();
     }
 }

@@ -15,7 +15,7 @@ use crate::error::MediaFault;
 use crate::file::MediaFile;
 use crate::op::{Done, FileId, Message, Payload, SocketId, payload_of};
 use crate::outbox::Outbox;
-use crate::pool::FileJob;
+use crate::pool::{FileJob, MapJob};
 use crate::socket::{RecvJob, SendJob, Socket};
 use crate::table::Table;
 use crate::waker::Waker;
@@ -29,6 +29,8 @@ pub(crate) trait Backend {
     fn prepare(&self, socket: &OwnedFd) -> Result<(), Errno>;
     /// Begins a checked command on a real file.
     fn start_file(&mut self, job: FileJob);
+    /// Begins to look what of a real file is allocated.
+    fn start_map(&mut self, job: MapJob);
     /// Begins a receive; no other is under way on the socket.
     fn start_recv(&mut self, socket: Rc<Socket>, job: RecvJob);
     /// Begins a send; no other is under way on the socket.
@@ -98,6 +100,15 @@ impl<B: Backend> Driver for Port<B> {
         let due = file.due(&kind);
         file.real().align(&mut kind);
         self.backend.start_file(FileJob { token, due, file: Arc::clone(file.real()), kind });
+    }
+
+    fn map(&mut self, token: u64, file: FileId, bytes: Range<u64>) {
+        let refused = |errno, outbox: &mut Outbox| outbox.finish(token, None, Err(errno), Payload::None);
+        let Some(file) = self.files.get(file.0) else { return refused(Errno::NODEV, &mut self.outbox) };
+        if bytes.is_empty() || bytes.end > file.size_bytes() {
+            return refused(Errno::INVAL, &mut self.outbox);
+        }
+        self.backend.start_map(MapJob { token, file: Arc::clone(file.real()), bytes });
     }
 
     fn receive(&mut self, token: u64, socket: SocketId, buf: Buf, range: Range<usize>, all: bool) {

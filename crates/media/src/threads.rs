@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use crate::error::MediaFault;
 use crate::op::MAX_VECTORS;
 use crate::outbox::Outbox;
-use crate::pool::{FileJob, Pool};
+use crate::pool::{FileJob, MapJob, Pool};
 use crate::port::Backend;
 use crate::socket::{RecvJob, SendJob, Socket};
 use crate::waker::Waker;
@@ -58,6 +58,10 @@ impl Backend for Threads {
     }
 
     fn start_file(&mut self, job: FileJob) {
+        self.pool.start(job);
+    }
+
+    fn start_map(&mut self, job: MapJob) {
         self.pool.start(job);
     }
 

@@ -19,7 +19,7 @@ use self::flight::{Flight, Frame, Transfer};
 use crate::error::{FaultKind, MediaFault};
 use crate::op::{Payload, payload_of};
 use crate::outbox::Outbox;
-use crate::pool::{FileJob, Pool};
+use crate::pool::{FileJob, MapJob, Pool};
 use crate::port::Backend;
 use crate::socket::{RecvJob, SendJob, Socket};
 use crate::spin::Spin;
@@ -316,6 +316,10 @@ impl Backend for Uring {
             }
         };
         self.launch(flight);
+    }
+
+    fn start_map(&mut self, job: MapJob) {
+        self.pool.start(job);
     }
 
     fn start_recv(&mut self, socket: Rc<Socket>, job: RecvJob) {

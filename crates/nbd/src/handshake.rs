@@ -5,12 +5,13 @@
 use crate::bytes::{Gather, fill, split_payload};
 use crate::error::{Error, ErrorKind};
 use crate::export::{self, ExportInfo};
-use crate::option::{self, InfoRequest};
+use crate::option::{self, ContextRequest, InfoRequest};
 use crate::proto::{self, Greeting, OptionHeader};
 
 /// Longest export name a client may ask for, in bytes.
 pub const MAX_NAME_BYTES: usize = proto::MAX_STRING_BYTES;
-/// Longest option data that is kept in memory: a name and more information requests than are defined.
+/// Longest option data that is kept in memory: a name, and more information requests or queries for metadata contexts than are
+/// defined.
 pub const MAX_OPTION_BYTES: u32 = 8 << 10;
 /// Longest option data that is skipped to refuse the option; beyond it the connection is closed.
 pub const MAX_OPTION_SKIP_BYTES: u32 = 256 << 10;
@@ -28,6 +29,8 @@ pub struct Negotiated {
     pub no_zeroes: bool,
     /// The client never asked for block sizes, so that its requests may begin and end at any byte.
     pub any_offset: bool,
+    /// The client may ask which bytes of the export are allocated.
+    pub allocation: bool,
 }
 
 /// What to do after a call of [`Handshake::advance`].
@@ -57,6 +60,8 @@ pub struct Handshake {
     fixed: bool,
     no_zeroes: bool,
     structured: bool,
+    /// Name of the export of which the client wants to ask which bytes are allocated.
+    allocation_of: Option<String>,
 }
 
 #[derive(Debug)]
@@ -93,6 +98,7 @@ impl Handshake {
             fixed: false,
             no_zeroes: false,
             structured: false,
+            allocation_of: None,
         }
     }
 
@@ -199,7 +205,9 @@ impl Handshake {
                 let context = format!("name of {length_bytes} bytes, limit {MAX_NAME_BYTES}");
                 return Err(Error::new(ErrorKind::UnknownExport, context));
             }
-            proto::OPT_INFO | proto::OPT_GO if length_bytes > MAX_OPTION_BYTES => {
+            proto::OPT_INFO | proto::OPT_GO | proto::OPT_LIST_META_CONTEXT | proto::OPT_SET_META_CONTEXT
+                if length_bytes > MAX_OPTION_BYTES =>
+            {
                 Some((proto::REP_ERR_TOO_BIG, "Option data is too long; shorten the export name"))
             }
             proto::OPT_LIST | proto::OPT_STRUCTURED_REPLY if length_bytes > 0 => {
@@ -209,6 +217,8 @@ impl Handshake {
             | proto::OPT_INFO
             | proto::OPT_GO
             | proto::OPT_LIST
+            | proto::OPT_LIST_META_CONTEXT
+            | proto::OPT_SET_META_CONTEXT
             | proto::OPT_STRUCTURED_REPLY => None,
             // The protocol wants an acknowledgement even if data, which it forbids, came along.
             proto::OPT_ABORT if length_bytes <= MAX_OPTION_BYTES => None,
@@ -243,7 +253,7 @@ impl Handshake {
                     return Err(Error::new(ErrorKind::NotAdmitted, context));
                 }
                 option::write_export_name(out, &exports[index], self.structured, self.no_zeroes);
-                Ok(Progress::Done(self.negotiated(index, true)))
+                Ok(Progress::Done(self.negotiated(&exports[index], index, true)))
             }
             proto::OPT_INFO | proto::OPT_GO => Ok(self.answer_info(option, exports, admit, out)),
             proto::OPT_LIST => {
@@ -253,6 +263,10 @@ impl Handshake {
             proto::OPT_ABORT => {
                 option::write_reply(out, option, proto::REP_ACK, &[]);
                 Ok(Progress::Aborted)
+            }
+            proto::OPT_LIST_META_CONTEXT | proto::OPT_SET_META_CONTEXT => {
+                self.answer_contexts(option, exports, out);
+                Ok(Progress::Reply)
             }
             // What is left of the options that `plan` collects: OPT_STRUCTURED_REPLY.
             _ => {
@@ -300,13 +314,44 @@ impl Handshake {
         }
         option::write_info(out, option, &exports[index], &wanted, self.structured);
         if option == proto::OPT_GO {
-            Progress::Done(self.negotiated(index, !wanted.wants_block_size))
+            Progress::Done(self.negotiated(&exports[index], index, !wanted.wants_block_size))
         } else {
             Progress::Reply
         }
     }
 
-    fn negotiated(&self, export: usize, any_offset: bool) -> Negotiated {
-        Negotiated { export, structured: self.structured, no_zeroes: self.no_zeroes, any_offset }
+    /// Lists or selects metadata contexts. There is one.
+    fn answer_contexts(&mut self, option: u32, exports: &[ExportInfo], out: &mut Vec<u8>) {
+        let selects = option == proto::OPT_SET_META_CONTEXT;
+        if selects {
+            // A selection takes the place of the one before, also when it fails.
+            self.allocation_of = None;
+        }
+        let wanted = ContextRequest::parse(&self.data).filter(|_| self.structured);
+        let Some(wanted) = wanted else {
+            let message = "Option data is malformed, or structured replies were not negotiated before";
+            return option::write_reply(out, option, proto::REP_ERR_INVALID, &[message.as_bytes()]);
+        };
+        let Some(index) = export::find(exports, wanted.name) else {
+            let message = "Export does not exist; list the exports to see names";
+            return option::write_reply(out, option, proto::REP_ERR_UNKNOWN, &[message.as_bytes()]);
+        };
+        if wanted.has_allocation(selects) {
+            if selects {
+                self.allocation_of = Some(exports[index].name().to_owned());
+            }
+            option::write_context(out, option);
+        }
+        option::write_reply(out, option, proto::REP_ACK, &[]);
+    }
+
+    fn negotiated(&self, export: &ExportInfo, index: usize, any_offset: bool) -> Negotiated {
+        Negotiated {
+            export: index,
+            structured: self.structured,
+            no_zeroes: self.no_zeroes,
+            any_offset,
+            allocation: self.allocation_of.as_deref() == Some(export.name()),
+        }
     }
 }

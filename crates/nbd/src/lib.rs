@@ -20,10 +20,12 @@
 //! | `GO` with `EXPORT`, `NAME`, `DESCRIPTION`, `BLOCK_SIZE` | yes |
 //! | default export | the only one, or one with the empty name |
 //! | `STRUCTURED_REPLY` | yes |
-//! | `STARTTLS`, `LIST_META_CONTEXT`, `SET_META_CONTEXT`, `EXTENDED_HEADERS`, others | `ERR_UNSUP` |
-//! | `READ`, simple and structured (`OFFSET_DATA`, `NONE`, `ERROR`, `ERROR_OFFSET`) | yes |
+//! | `LIST_META_CONTEXT`, `SET_META_CONTEXT` | `base:allocation`, after `STRUCTURED_REPLY` |
+//! | `STARTTLS`, `EXTENDED_HEADERS`, others | `ERR_UNSUP` |
+//! | `READ`, simple and structured (`OFFSET_DATA`, `OFFSET_HOLE`, `NONE`, `ERROR`, `ERROR_OFFSET`) | yes |
+//! | `BLOCK_STATUS`, with `REQ_ONE` | with `base:allocation`, else `EINVAL` |
 //! | `WRITE`, `FLUSH`, `TRIM`, `WRITE_ZEROES`, `CACHE`, `DISC` | yes |
-//! | `BLOCK_STATUS`, `RESIZE`, others | `EINVAL` |
+//! | `RESIZE`, others | `EINVAL` |
 //! | FUA, `DF`, `NO_HOLE` | yes |
 //! | `FAST_ZERO` | not offered: `EINVAL` |
 //! | several connections to an export | offered |
@@ -55,6 +57,6 @@ pub use export::{
 pub use handshake::{
     Handshake, MAX_NAME_BYTES, MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES, MAX_OPTIONS, Negotiated, Progress,
 };
-pub use reply::{MAX_MESSAGE_BYTES, ReplyEncoder};
+pub use reply::{Extent, MAX_MESSAGE_BYTES, ReplyEncoder};
 pub use request::{Command, CommandFlags, Limits, Refusal, Request};
 pub use transmission::{MAX_DRAINED_BYTES, Received, Transmission};

@@ -36,6 +36,45 @@ impl<'d> InfoRequest<'d> {
     }
 }
 
+/// Number of the only metadata context in a session.
+pub(crate) const ALLOCATION_CONTEXT: u32 = 1;
+
+/// The data of `OPT_LIST_META_CONTEXT` and `OPT_SET_META_CONTEXT`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ContextRequest<'d> {
+    pub(crate) name: &'d [u8],
+    has_queries: bool,
+    /// One of the queries is [`proto::BASE_ALLOCATION`], and one the whole of its namespace.
+    queries_allocation: bool,
+    queries_base: bool,
+}
+
+impl<'d> ContextRequest<'d> {
+    /// `None` when the fields do not fill the data exactly.
+    pub(crate) fn parse(data: &'d [u8]) -> Option<ContextRequest<'d>> {
+        let mut fields = Fields(data);
+        let text = |fields: &mut Fields<'d>| {
+            let length_bytes = usize::try_from(fields.u32()?).ok()?;
+            fields.take(length_bytes)
+        };
+        let name = text(&mut fields)?;
+        let queries = fields.u32()?;
+        let mut request =
+            ContextRequest { name, has_queries: queries > 0, queries_allocation: false, queries_base: false };
+        for _ in 0..queries {
+            let query = text(&mut fields)?;
+            request.queries_allocation |= query == proto::BASE_ALLOCATION.as_bytes();
+            request.queries_base |= query == b"base:";
+        }
+        fields.0.is_empty().then_some(request)
+    }
+
+    /// Whether [`proto::BASE_ALLOCATION`] is meant: who lists may ask for all contexts, who selects has to name them.
+    pub(crate) fn has_allocation(&self, selects: bool) -> bool {
+        self.queries_allocation || (!selects && (self.queries_base || !self.has_queries))
+    }
+}
+
 /// One reply to an option; its data is the concatenation of `parts`, which must stay below 4 GiB.
 pub(crate) fn write_reply(out: &mut Vec<u8>, option: u32, kind: u32, parts: &[&[u8]]) {
     let length_bytes = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
@@ -80,6 +119,12 @@ pub(crate) fn write_info(
         info(proto::INFO_DESCRIPTION, [export.description().as_bytes(), &[], &[]]);
     }
     write_reply(out, option, proto::REP_ACK, &[]);
+}
+
+/// The metadata context that there is.
+pub(crate) fn write_context(out: &mut Vec<u8>, option: u32) {
+    let context = ALLOCATION_CONTEXT.to_be_bytes();
+    write_reply(out, option, proto::REP_META_CONTEXT, &[&context, proto::BASE_ALLOCATION.as_bytes()]);
 }
 
 /// The reply to an `OPT_EXPORT_NAME` that found its export.

@@ -56,6 +56,8 @@ pub const REP_ACK: u32 = 1;
 pub const REP_SERVER: u32 = 2;
 /// Option reply: one piece of information about an export.
 pub const REP_INFO: u32 = 3;
+/// Option reply: one metadata context.
+pub const REP_META_CONTEXT: u32 = 4;
 /// The bit that all error replies to options have set.
 pub const REP_ERROR_BIT: u32 = 1 << 31;
 /// Option reply: the server does not know the option.
@@ -117,6 +119,8 @@ pub const CMD_TRIM: u16 = 4;
 pub const CMD_CACHE: u16 = 5;
 /// Command: make a range read as zeroes.
 pub const CMD_WRITE_ZEROES: u16 = 6;
+/// Command: what is known of a range, in the negotiated metadata contexts.
+pub const CMD_BLOCK_STATUS: u16 = 7;
 
 /// Command flag: reply only once the effect is durable.
 pub const CMD_FLAG_FUA: u16 = 1 << 0;
@@ -124,6 +128,8 @@ pub const CMD_FLAG_FUA: u16 = 1 << 0;
 pub const CMD_FLAG_NO_HOLE: u16 = 1 << 1;
 /// Command flag of `READ`: answer with one content chunk.
 pub const CMD_FLAG_DF: u16 = 1 << 2;
+/// Command flag of `BLOCK_STATUS`: answer with one extent.
+pub const CMD_FLAG_REQ_ONE: u16 = 1 << 3;
 /// Command flag of `WRITE_ZEROES`: fail rather than be as slow as a write.
 pub const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
 
@@ -135,12 +141,21 @@ pub const CHUNK_NONE: u16 = 0;
 pub const CHUNK_OFFSET_DATA: u16 = 1;
 /// Chunk type: zeroes at an offset.
 pub const CHUNK_OFFSET_HOLE: u16 = 2;
+/// Chunk type: extents of a metadata context.
+pub const CHUNK_BLOCK_STATUS: u16 = 5;
 /// The bit that all error chunk types have set.
 pub const CHUNK_ERROR_BIT: u16 = 1 << 15;
 /// Chunk type: the command failed.
 pub const CHUNK_ERROR: u16 = CHUNK_ERROR_BIT + 1;
 /// Chunk type: the command failed at an offset.
 pub const CHUNK_ERROR_OFFSET: u16 = CHUNK_ERROR_BIT + 2;
+
+/// The metadata context that tells holes from data.
+pub const BASE_ALLOCATION: &str = "base:allocation";
+/// Flag of an extent of [`BASE_ALLOCATION`]: nothing is allocated for it.
+pub const STATE_HOLE: u32 = 1 << 0;
+/// Flag of an extent of [`BASE_ALLOCATION`]: it reads as zeroes.
+pub const STATE_ZERO: u32 = 1 << 1;
 
 fn u16_at<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])

@@ -3,11 +3,21 @@
 //! Only headers and error chunks are written; the bytes of a read are appended by whoever holds them.
 
 use crate::error::CommandError;
+use crate::option::ALLOCATION_CONTEXT;
 use crate::proto::{self, ChunkHeader, SimpleReplyHeader};
 use crate::request::Refusal;
 
 /// Longest error message put into a chunk, in bytes; longer ones are cut.
 pub const MAX_MESSAGE_BYTES: usize = 512;
+
+/// A stretch of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its length, not zero.
+    pub length_bytes: u32,
+    /// Nothing is allocated for it, and it reads as zeroes. Otherwise nothing is known of what it holds.
+    pub is_hole: bool,
+}
 
 /// Writes replies in the form that was negotiated. Replies may be written in any order; the chunks of several
 /// structured replies may be interleaved.
@@ -54,6 +64,41 @@ impl ReplyEncoder {
         length_bytes: u32,
     ) -> Option<()> {
         self.structured.then(|| write_data_chunk(out, 0, cookie, offset_bytes, length_bytes))
+    }
+
+    /// A stretch of zeroes in a read that is answered in pieces, as [`ReplyEncoder::read_piece`] without data to append.
+    #[must_use]
+    pub fn read_zeroes(
+        &self,
+        out: &mut Vec<u8>,
+        cookie: u64,
+        offset_bytes: u64,
+        length_bytes: u32,
+    ) -> Option<()> {
+        self.structured.then(|| {
+            let kind = proto::CHUNK_OFFSET_HOLE;
+            out.extend_from_slice(&ChunkHeader { flags: 0, kind, cookie, length_bytes: 12 }.encode());
+            out.extend_from_slice(&offset_bytes.to_be_bytes());
+            out.extend_from_slice(&length_bytes.to_be_bytes());
+        })
+    }
+
+    /// The answer to a [`crate::Command::BlockStatus`]: at least one extent, from the first byte asked for on.
+    pub fn block_status(&self, out: &mut Vec<u8>, cookie: u64, extents: &[Extent]) {
+        let length_bytes = (4 + 8 * extents.len()) as u32;
+        let (flags, kind) = (proto::CHUNK_FLAG_DONE, proto::CHUNK_BLOCK_STATUS);
+        out.extend_from_slice(&ChunkHeader { flags, kind, cookie, length_bytes }.encode());
+        out.extend_from_slice(&ALLOCATION_CONTEXT.to_be_bytes());
+        for extent in extents {
+            let state = if extent.is_hole { proto::STATE_HOLE | proto::STATE_ZERO } else { 0 };
+            out.extend_from_slice(&extent.length_bytes.to_be_bytes());
+            out.extend_from_slice(&state.to_be_bytes());
+        }
+    }
+
+    /// Whether reads are answered in chunks.
+    pub fn is_structured(&self) -> bool {
+        self.structured
     }
 
     /// The end of a read whose pieces were all written with [`ReplyEncoder::read_piece`].
@@ -134,6 +179,7 @@ mod tests {
         assert_eq!(out.len(), 32);
         assert_eq!(out[20..24], [0, 0, 0, 5]);
         assert_eq!(encoder.read_piece(&mut out, 7, 0, 512), None);
+        assert_eq!(encoder.read_zeroes(&mut out, 7, 0, 512), None);
         assert_eq!(out.len(), 32);
     }
 
@@ -149,6 +195,22 @@ mod tests {
         assert_eq!(out[4..8], [0, 1, 0x80, 2]);
         assert_eq!(out[16..20], [0, 0, 0, 17]);
         assert_eq!(out[20..], [0, 0, 0, 5, 0, 3, b'b', b'a', b'd', 0, 0, 0, 0, 0, 0, 16, 0]);
+    }
+
+    #[test]
+    fn holes_and_extents_have_the_documented_layout() {
+        let encoder = ReplyEncoder::new(true);
+        let mut out = Vec::new();
+        encoder.read_zeroes(&mut out, 7, 4096, 512).unwrap();
+        assert_eq!(out[4..8], [0, 0, 0, 2]);
+        assert_eq!(out[16..], [0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 2, 0]);
+        out.clear();
+        let extents = [(512, false), (1 << 16, true)];
+        let extents = extents.map(|(length_bytes, is_hole)| Extent { length_bytes, is_hole });
+        encoder.block_status(&mut out, 7, &extents);
+        assert_eq!(out[4..8], [0, 1, 0, 5]);
+        assert_eq!(out[16..24], [0, 0, 0, 20, 0, 0, 0, 1]);
+        assert_eq!(out[24..], [0, 0, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 3]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub enum Command {
     Cache,
     /// The bytes must read back as zeroes.
     WriteZeroes,
+    /// Which of the bytes are allocated. The answer may cover less than the range.
+    BlockStatus,
 }
 
 impl Command {
@@ -34,6 +36,7 @@ impl Command {
             proto::CMD_TRIM => Command::Trim,
             proto::CMD_CACHE => Command::Cache,
             proto::CMD_WRITE_ZEROES => Command::WriteZeroes,
+            proto::CMD_BLOCK_STATUS => Command::BlockStatus,
             _ => return None,
         })
     }
@@ -47,6 +50,7 @@ impl Command {
             Command::Trim => proto::CMD_TRIM,
             Command::Cache => proto::CMD_CACHE,
             Command::WriteZeroes => proto::CMD_WRITE_ZEROES,
+            Command::BlockStatus => proto::CMD_BLOCK_STATUS,
         }
     }
 
@@ -57,7 +61,7 @@ impl Command {
 
     fn is_supported(self, transmission_flags: u16) -> bool {
         let needed = match self {
-            Command::Read | Command::Write => 0,
+            Command::Read | Command::Write | Command::BlockStatus => 0,
             Command::Flush => proto::FLAG_SEND_FLUSH,
             Command::Trim => proto::FLAG_SEND_TRIM,
             Command::Cache => proto::FLAG_SEND_CACHE,
@@ -74,6 +78,7 @@ impl Command {
             Command::WriteZeroes => {
                 proto::CMD_FLAG_NO_HOLE | when(proto::FLAG_SEND_FAST_ZERO, proto::CMD_FLAG_FAST_ZERO)
             }
+            Command::BlockStatus => proto::CMD_FLAG_REQ_ONE,
             Command::Write | Command::Flush | Command::Trim | Command::Cache => 0,
         };
         own | when(proto::FLAG_SEND_FUA, proto::CMD_FLAG_FUA)
@@ -98,6 +103,11 @@ impl CommandFlags {
     /// Keep the range of a zeroing allocated.
     pub fn no_hole(self) -> bool {
         self.0 & proto::CMD_FLAG_NO_HOLE != 0
+    }
+
+    /// Answer a question for the status of a range with one extent.
+    pub fn req_one(self) -> bool {
+        self.0 & proto::CMD_FLAG_REQ_ONE != 0
     }
 
     /// Answer a read with one content chunk.
@@ -204,6 +214,8 @@ pub struct Limits {
     pub min_block_bytes: u32,
     /// Longest read or write.
     pub max_payload_bytes: u32,
+    /// The metadata context [`proto::BASE_ALLOCATION`] was negotiated.
+    pub allocation: bool,
 }
 
 impl Limits {
@@ -214,7 +226,8 @@ impl Limits {
         if command.is_write() && self.transmission_flags & proto::FLAG_READ_ONLY != 0 {
             return Err(Refusal::ReadOnly);
         }
-        if !command.is_supported(self.transmission_flags) {
+        let is_negotiated = command != Command::BlockStatus || self.allocation;
+        if !is_negotiated || !command.is_supported(self.transmission_flags) {
             return Err(Refusal::UnknownCommand);
         }
         if request.flags.0 & !command.allowed_flags(self.transmission_flags) != 0 {
@@ -246,7 +259,9 @@ impl Limits {
         }
         match request.command {
             Command::Write | Command::WriteZeroes => Err(Refusal::WriteBeyondEnd),
-            Command::Read | Command::Flush | Command::Trim | Command::Cache => Err(Refusal::BeyondEnd),
+            Command::Read | Command::Flush | Command::Trim | Command::Cache | Command::BlockStatus => {
+                Err(Refusal::BeyondEnd)
+            }
         }
     }
 }
@@ -263,6 +278,7 @@ mod tests {
             transmission_flags: export.transmission_flags(structured),
             min_block_bytes: 512,
             max_payload_bytes: 32 << 20,
+            allocation: structured,
         }
     }
 
@@ -277,7 +293,7 @@ mod tests {
             if let Some(command) = Command::from_code(code) {
                 assert_eq!(command.code(), code);
             } else {
-                assert!(code == proto::CMD_DISC || code > proto::CMD_WRITE_ZEROES, "{code}");
+                assert!(code == proto::CMD_DISC || code > proto::CMD_BLOCK_STATUS, "{code}");
             }
         }
     }
@@ -309,13 +325,21 @@ mod tests {
 
     #[test]
     fn flags_belong_to_their_commands() {
-        let all = [Command::Read, Command::Write, Command::Trim, Command::Cache, Command::WriteZeroes];
+        let all = [
+            Command::Read,
+            Command::Write,
+            Command::Trim,
+            Command::Cache,
+            Command::WriteZeroes,
+            Command::BlockStatus,
+        ];
         for command in all {
             for bit in 0..16 {
                 let allowed = match bit {
                     0 => true,
                     1 => command == Command::WriteZeroes,
                     2 => command == Command::Read,
+                    3 => command == Command::BlockStatus,
                     _ => false,
                 };
                 let expected = if allowed { Ok(()) } else { Err(Refusal::UnknownFlags) };
@@ -334,13 +358,13 @@ mod tests {
 
     #[test]
     fn a_read_only_export_refuses_exactly_the_writing_commands() {
-        for code in [0, 1, 3, 4, 5, 6] {
+        for code in [0, 1, 3, 4, 5, 6, 7] {
             let command = Command::from_code(code).unwrap();
             let length_bytes = if command == Command::Flush { 0 } else { 512 };
             let request =
                 Request { cookie: 0, offset_bytes: 0, length_bytes, command, flags: CommandFlags::NONE };
             let expected = if command.is_write() { Err(Refusal::ReadOnly) } else { Ok(()) };
-            assert_eq!(limits(true, false).check(&request), expected, "{command:?}");
+            assert_eq!(limits(true, true).check(&request), expected, "{command:?}");
         }
     }
 }

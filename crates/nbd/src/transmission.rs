@@ -59,6 +59,7 @@ impl Transmission {
             transmission_flags: export.transmission_flags(negotiated.structured),
             min_block_bytes: if negotiated.any_offset { 1 } else { export.min_block_bytes() },
             max_payload_bytes: MAX_PAYLOAD_BYTES,
+            allocation: negotiated.allocation,
         };
         Transmission { limits, header: Gather::new(), state: State::Header }
     }

@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lode_engine::{Buf, GuestError};
+use lode_engine::{Buf, ByteList, GuestError};
 use lode_media::{Message, SocketId};
-use lode_nbd::{Command, CommandError, ReplyEncoder, Transmission};
+use lode_nbd::{Command, CommandError, ReplyEncoder, Request, Transmission};
 
+use crate::allocation::{Stretch, cut_zeroes};
 use crate::incoming::Incoming;
-use crate::volume::{Answered, cost_bytes};
+use crate::volume::{Answered, Found, cost_bytes};
 
 /// Bytes received at once: room for many small requests.
 pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
@@ -209,13 +210,41 @@ impl Connection {
                 let (error, message) = explain(error);
                 self.reply(cost, |encoder, out| encoder.error(out, cookie, error, message));
             }
-            Ok(data) if request.command == Command::Read => {
+            Ok(Found::Extents(extents)) => {
+                self.reply(cost, |encoder, out| encoder.block_status(out, cookie, &extents));
+            }
+            Ok(Found::Bytes(data)) if request.command == Command::Read => {
+                if let Some(stretches) = self.cut(&request, &data) {
+                    return self.answer_in_pieces(&request, stretches);
+                }
                 let (offset, length) = (request.offset_bytes, request.length_bytes);
                 self.reply(cost, |encoder, out| encoder.read_data(out, cookie, offset, length));
                 data.into_iter().for_each(|bytes| self.replies.push(bytes));
             }
             Ok(_) => self.reply(cost, |encoder, out| encoder.success(out, cookie)),
         }
+    }
+
+    /// What was read, with long stretches of zeroes left out, if there are any and the client takes that.
+    fn cut(&self, request: &Request, data: &ByteList) -> Option<Vec<Stretch>> {
+        let takes_pieces = self.encoder.is_structured() && !request.flags.df();
+        if takes_pieces { cut_zeroes(data) } else { None }
+    }
+
+    fn answer_in_pieces(&mut self, request: &Request, stretches: Vec<Stretch>) {
+        let (cookie, mut at) = (request.cookie, request.offset_bytes);
+        for Stretch { length_bytes, is_zero, bytes } in stretches {
+            let length = length_bytes as u32;
+            let out = self.replies.text();
+            let written = match is_zero {
+                true => self.encoder.read_zeroes(out, cookie, at, length),
+                false => self.encoder.read_piece(out, cookie, at, length),
+            };
+            written.expect("structured replies were negotiated");
+            bytes.into_iter().for_each(|bytes| self.replies.push(bytes));
+            at += length_bytes as u64;
+        }
+        self.reply(cost_bytes(request), |encoder, out| encoder.read_end(out, cookie));
     }
 
     /// The replies to send now, if there are any and none are under way.

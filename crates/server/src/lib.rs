@@ -6,8 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+mod allocation;
 mod backing;
-
 mod client;
 mod commands;
 pub mod config;

@@ -18,7 +18,7 @@ use crate::connection::{Connection, Permit, Phase, Receive, Stall};
 use crate::intake::take_requests;
 use crate::start::Prepared;
 use crate::status::VmView;
-use crate::volume::{Answered, Volume};
+use crate::volume::{Answered, Lookup, Volume};
 
 /// What the system is asked to hold of replies that a client has not taken.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
@@ -79,9 +79,11 @@ pub(crate) struct ShardContext {
 const FILE: u64 = 0;
 const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
+const LOOK_UP: u64 = 3;
 const KIND_SHIFT: u32 = 62;
-/// Below the kind: the volume of a file command; below that, the engine's number for it.
+/// Below the kind: the volume of a file command or of a question for a file; below that, its number for it.
 const VOLUME_SHIFT: u32 = 46;
+const MAX_VOLUMES: usize = 1 << (KIND_SHIFT - VOLUME_SHIFT);
 
 enum Stopping {
     No,
@@ -233,6 +235,10 @@ impl Shard {
                 let id = done.token & ((1 << VOLUME_SHIFT) - 1);
                 self.volumes[(done.token >> VOLUME_SHIFT) as usize].complete(id, done);
             }
+            LOOK_UP => {
+                let at = (done.token >> VOLUME_SHIFT) as usize & (MAX_VOLUMES - 1);
+                self.volumes[at].look_up_ended((done.token & ((1 << VOLUME_SHIFT) - 1)) as usize, done);
+            }
             RECEIVE => {
                 let Payload::Buf(buf) = done.payload else { return };
                 self.touch(key);
@@ -322,6 +328,9 @@ impl Shard {
         while let Some((id, file, command)) = self.volumes[at].next_command() {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
             self.driver.submit(token, file, command);
+        }
+        while let Some(Lookup { key, file, bytes }) = self.volumes[at].next_lookup() {
+            self.driver.map(LOOK_UP << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | key, file, bytes);
         }
         let now_ns = self.clock(Instant::now());
         while let Some(done) = self.volumes[at].next_answer(now_ns) {

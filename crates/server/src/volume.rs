@@ -2,18 +2,20 @@
 //! wire.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lode_engine::command::{Command as DeviceCommand, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::{Answer, ByteList, Engine, GuestError, GuestOp, GuestRequest, Served};
 use lode_media::{Done, Driver, FileId, Payload};
-use lode_nbd::{Command, ExportInfo, Request};
+use lode_nbd::{Command, ExportInfo, Extent, Request};
 use lode_policy::Sizer;
 use lode_store::Distrust;
 use lode_types::Bufs;
 use slab::Slab;
 
+use crate::allocation::extents;
 use crate::fence_file::FenceFile;
 use crate::flushes::{Flushes, Verdict};
 use crate::latency::Latencies;
@@ -22,6 +24,10 @@ use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
 
 /// What a request counts towards limits beside its bytes.
 pub(crate) const REQUEST_COST_BYTES: u64 = 1024;
+/// What a question for the status of a range counts beside: stretches that are kept for it, and extents of its answer.
+const STATUS_COST_BYTES: u64 = 4096;
+/// Most stretches that are kept for such a question.
+const MOST_STRETCHES: usize = 128;
 /// Token of the flush that ends a volume's service.
 const LAST_FLUSH: u64 = u64::MAX;
 
@@ -31,6 +37,8 @@ struct Pending {
     connection: usize,
     request: Request,
     since_ns: u64,
+    /// Of a question what is allocated: what guests had written when it came.
+    written: Vec<Range<u64>>,
 }
 
 /// A guest's request that is done.
@@ -40,8 +48,25 @@ pub(crate) struct Answered {
     pub connection: usize,
     /// What was asked.
     pub request: Request,
-    /// The bytes of a read, or why it failed.
-    pub result: Result<ByteList, GuestError>,
+    /// What was asked for, or why it failed.
+    pub result: Result<Found, GuestError>,
+}
+
+/// What a request asked for.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The bytes of a read.
+    Bytes(ByteList),
+    /// What is allocated.
+    Extents(Vec<Extent>),
+}
+
+/// A question for the backing file: which of these bytes are allocated.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    pub key: u64,
+    pub file: FileId,
+    pub bytes: Range<u64>,
 }
 
 /// A VM's disk. See the module's documentation.
@@ -59,6 +84,9 @@ pub(crate) struct Volume {
     shm: ShmView,
     fence: FenceFile,
     requests: Slab<Pending>,
+    /// Questions for the backing file, and the answers to those that ended.
+    lookups: VecDeque<Lookup>,
+    looked_up: VecDeque<Answered>,
     /// Of the requests that the engine works on.
     working_bytes: u64,
     counts: RequestCounts,
@@ -77,6 +105,7 @@ pub(crate) struct Volume {
 pub(crate) fn cost_bytes(request: &Request) -> u64 {
     match request.command {
         Command::Read | Command::Write => REQUEST_COST_BYTES + u64::from(request.length_bytes),
+        Command::BlockStatus => REQUEST_COST_BYTES + STATUS_COST_BYTES,
         _ => REQUEST_COST_BYTES,
     }
 }
@@ -100,6 +129,8 @@ impl Volume {
             shm,
             fence,
             requests: Slab::new(),
+            lookups: VecDeque::new(),
+            looked_up: VecDeque::new(),
             working_bytes: 0,
             counts: RequestCounts::default(),
             latencies: Latencies::new(),
@@ -134,6 +165,9 @@ impl Volume {
         since_ns: u64,
         now_ns: u64,
     ) {
+        if request.command == Command::BlockStatus {
+            return self.look_up(connection, request, since_ns);
+        }
         if request.command != Command::Write {
             self.working_bytes += cost_bytes(request);
         }
@@ -141,7 +175,7 @@ impl Volume {
         let fua = request.flags.fua();
         self.count(request);
         let op = match request.command {
-            Command::Cache => unreachable!("a hint is no request of the disk"),
+            Command::Cache | Command::BlockStatus => unreachable!("the engine is not asked for it"),
             Command::Read => GuestOp::Read { offset_bytes, length_bytes },
             Command::Write => GuestOp::Write { offset_bytes, data, fua },
             Command::Flush => GuestOp::Flush,
@@ -151,7 +185,8 @@ impl Volume {
                 GuestOp::WriteZeroes { offset_bytes, length_bytes, fua, unmap }
             }
         };
-        let key = self.requests.insert(Pending { connection, request: *request, since_ns });
+        let key =
+            self.requests.insert(Pending { connection, request: *request, since_ns, written: Vec::new() });
         let request = GuestRequest { token: key as u64, op, now_ns };
         let counts = request.is_access();
         self.engine.submit(request);
@@ -165,22 +200,26 @@ impl Volume {
         match request.command {
             Command::Trim => self.counts.trim += 1,
             Command::WriteZeroes => self.counts.write_zeroes += 1,
-            Command::Read | Command::Write | Command::Flush | Command::Cache => {}
+            Command::Read | Command::Write | Command::Flush | Command::Cache | Command::BlockStatus => {}
         }
     }
 
     /// The next request that is done.
     pub(crate) fn next_answer(&mut self, now_ns: u64) -> Option<Answered> {
+        if let Some(answered) = self.looked_up.pop_front() {
+            self.working_bytes -= cost_bytes(&answered.request);
+            return Some(answered);
+        }
         loop {
             let Answer { token, result, data, served } = self.engine.next_answer()?;
             if token == LAST_FLUSH {
                 self.last_flush = Some(result);
                 continue;
             }
-            let Pending { connection, request, since_ns } = self.requests.remove(token as usize);
+            let Pending { connection, request, since_ns, .. } = self.requests.remove(token as usize);
             self.working_bytes -= cost_bytes(&request);
             self.note_latency(request.command, served, now_ns.saturating_sub(since_ns));
-            return Some(Answered { connection, request, result: result.map(|()| data) });
+            return Some(Answered { connection, request, result: result.map(|()| Found::Bytes(data)) });
         }
     }
 
@@ -189,8 +228,39 @@ impl Volume {
             Command::Read => self.latencies.read(served, ns),
             Command::Write => self.latencies.write(ns),
             Command::Flush => self.latencies.flush(ns),
-            Command::Trim | Command::Cache | Command::WriteZeroes => {}
+            Command::Trim | Command::Cache | Command::WriteZeroes | Command::BlockStatus => {}
         }
+    }
+
+    /// Asks what is allocated. What was written is looked at first: it may come to the backing file meanwhile, and be found
+    /// there, but not the other way round.
+    fn look_up(&mut self, connection: usize, request: &Request, since_ns: u64) {
+        self.working_bytes += cost_bytes(request);
+        let mut bytes = request.offset_bytes..request.offset_bytes + u64::from(request.length_bytes);
+        let mut written = self.engine.written(bytes.clone());
+        if let Some(last) = written.get(MOST_STRETCHES) {
+            // What is kept for a request is bounded. The rest is for the next one.
+            bytes.end = last.start;
+            written.truncate(MOST_STRETCHES);
+            written.shrink_to_fit();
+        }
+        let key = self.requests.insert(Pending { connection, request: *request, since_ns, written }) as u64;
+        self.lookups.push_back(Lookup { key, file: self.backing, bytes });
+    }
+
+    /// The next question for the backing file.
+    pub(crate) fn next_lookup(&mut self) -> Option<Lookup> {
+        self.lookups.pop_front()
+    }
+
+    /// Takes what the backing file tells.
+    pub(crate) fn look_up_ended(&mut self, key: usize, done: Done) {
+        let Pending { connection, request, written, .. } = self.requests.remove(key);
+        let result = match done.payload {
+            Payload::Extents(file) => Ok(Found::Extents(extents(&request, &file, &written))),
+            _ => Err(GuestError::Io),
+        };
+        self.looked_up.push_back(Answered { connection, request, result });
     }
 
     /// The next device command: its number, its file, and what is to be done there.

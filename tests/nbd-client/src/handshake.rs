@@ -57,6 +57,7 @@ impl RemoteExport {
             transmission_flags: self.transmission_flags,
             min_block_bytes: self.min_block_bytes,
             max_payload_bytes: self.max_payload_bytes,
+            allocation: false,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::common::{MIB, Site, has_tool, pattern};
 
 /// Runs a tool, bounded in time, which must succeed.
-fn run(program: &str, arguments: &[&str]) -> String {
+pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new("timeout").arg("60").arg(program).args(arguments).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();

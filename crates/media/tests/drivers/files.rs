@@ -218,6 +218,35 @@ both!(zeroes_give_their_space_back_where_they_may, |driver: &mut AnyDriver| {
     }
 });
 
+both!(a_map_tells_holes_from_data, |driver: &mut AnyDriver| {
+    const FILE: u64 = 64 * BLOCK + 100;
+    let folder = common::folder();
+    let path = folder.path().join("file");
+    let extents = |done: &Done| match &done.payload {
+        Payload::Extents(extents) => extents.iter().map(|one| (one.length_bytes, one.is_hole)).collect(),
+        _ => Vec::new(),
+    };
+    std::fs::File::create(&path).unwrap().set_len(FILE).unwrap();
+    let file = driver.add_file(MediaFile::open(&path, &OpenOptions::default()).unwrap());
+    driver.map(0, file, 0..FILE);
+    assert_eq!(extents(&gather(driver, 1)[0]), [(FILE, true)]);
+    for block in [2, 3, 60] {
+        driver.submit(0, file, CommandKind::write(block * BLOCK, Buf::copy_of(&[7; BLOCK as usize])));
+        assert!(gather(driver, 1)[0].result.is_ok());
+    }
+    driver.map(0, file, 0..FILE);
+    driver.map(1, file, BLOCK + 512..3 * BLOCK + 512);
+    driver.map(2, file, 0..FILE + 1);
+    let done = gather(driver, 3);
+    let tail = FILE - 61 * BLOCK;
+    assert_eq!(
+        extents(&done[0]),
+        [(2 * BLOCK, true), (2 * BLOCK, false), (56 * BLOCK, true), (BLOCK, false), (tail, true)]
+    );
+    assert_eq!(extents(&done[1]), [(BLOCK - 512, true), (BLOCK + 512, false)]);
+    assert_eq!((done[2].result, extents(&done[2])), (Err(MediaError::Io), Vec::new()));
+});
+
 both!(errors_come_back_with_their_buffers, |driver: &mut AnyDriver| {
     let folder = common::folder();
     let path = folder.path().join("file");

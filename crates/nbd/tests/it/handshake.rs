@@ -7,7 +7,9 @@ use lode_nbd::{
 };
 use lode_nbd_client::{ClientHandshake, ClientProgress, ListedExport};
 
-use crate::wire::{End, HandshakeRun, client_stream, info_data, option, option_replies, run_handshake};
+use crate::wire::{
+    End, HandshakeRun, client_stream, context_data, info_data, option, option_replies, run_handshake,
+};
 
 const FIXED: u32 = proto::CLIENT_FIXED_NEWSTYLE;
 const NO_ZEROES: u32 = proto::CLIENT_NO_ZEROES;
@@ -100,15 +102,7 @@ fn list_names_all_exports() {
 
 #[test]
 fn what_is_not_supported_is_refused_and_the_session_goes_on() {
-    let options = [
-        proto::OPT_STARTTLS,
-        proto::OPT_LIST_META_CONTEXT,
-        proto::OPT_SET_META_CONTEXT,
-        proto::OPT_EXTENDED_HEADERS,
-        4,
-        0,
-        u32::MAX,
-    ];
+    let options = [proto::OPT_STARTTLS, proto::OPT_EXTENDED_HEADERS, 4, 0, u32::MAX];
     let mut stream: Vec<_> = options.iter().map(|&code| option(code, b"whatever")).collect();
     stream.push(option(proto::OPT_GO, &info_data(b"vm1", &[])));
     let run = run(FIXED, &stream);
@@ -141,6 +135,57 @@ fn an_export_that_admits_nobody_is_refused_and_another_one_may_be_chosen() {
     let mut out = Vec::new();
     let error = Handshake::start(&mut out).advance(&by_name, &exports(), |_| false, &mut out).unwrap_err();
     assert_eq!((error.kind(), out.len()), (ErrorKind::NotAdmitted, Greeting::BYTES));
+}
+
+#[test]
+fn the_context_of_allocation_is_listed_and_selected() {
+    let contexts = |code, name: &[u8], queries: &[&[u8]]| option(code, &context_data(name, queries));
+    let (list, set) = (proto::OPT_LIST_META_CONTEXT, proto::OPT_SET_META_CONTEXT);
+    let structured = option(proto::OPT_STRUCTURED_REPLY, &[]);
+    let options = [
+        // Not before structured replies.
+        contexts(set, b"vm1", &[b"base:allocation"]),
+        structured,
+        contexts(list, b"vm1", &[]),
+        contexts(list, b"vm1", &[b"base:"]),
+        contexts(list, b"vm1", &[b"qemu:", b"base:allocation"]),
+        contexts(list, b"vm1", &[b"qemu:"]),
+        contexts(list, b"nobody", &[]),
+        contexts(set, b"vm1", &[]),
+        contexts(set, b"vm1", &[b"base:"]),
+        contexts(set, b"vm1", &[b"x", b"base:allocation"]),
+        option(set, &context_data(b"vm1", &[b"base:allocation"])[..20]),
+        option(list, &[0; 4]),
+    ];
+    let found = run(FIXED, &options);
+    let (context, ack, invalid) = (proto::REP_META_CONTEXT, proto::REP_ACK, proto::REP_ERR_INVALID);
+    let listed = [context, ack].repeat(3);
+    let rest = [ack, proto::REP_ERR_UNKNOWN, ack, ack, context, ack, invalid, invalid];
+    assert_eq!(kinds(&found), [&[invalid, ack][..], &listed, &rest].concat());
+    assert_eq!(option_replies(&found.out)[2].2, b"\0\0\0\x01base:allocation");
+}
+
+/// Whether a session whose options end like this may ask what is allocated.
+fn selects(options: &[Vec<u8>]) -> bool {
+    let structured = option(proto::OPT_STRUCTURED_REPLY, &[]);
+    match run(FIXED, &[&[structured], options].concat()).end {
+        End::Done(negotiated) => negotiated.allocation,
+        end => panic!("{end:?}"),
+    }
+}
+
+#[test]
+fn a_selection_is_of_one_export_and_the_last_one_counts() {
+    let go = |name: &[u8]| option(proto::OPT_GO, &info_data(name, &[]));
+    let set =
+        |name: &[u8], queries: &[&[u8]]| option(proto::OPT_SET_META_CONTEXT, &context_data(name, queries));
+    let allocation: &[&[u8]] = &[b"base:allocation"];
+    assert!(selects(&[set(b"vm1", allocation), go(b"vm1")]));
+    assert!(selects(&[set(b"vm1", allocation), option(proto::OPT_EXPORT_NAME, b"vm1")]));
+    assert!(!selects(&[go(b"vm1")]));
+    assert!(!selects(&[set(b"vm1", allocation), go(b"vm2")]));
+    assert!(!selects(&[set(b"vm1", allocation), set(b"vm1", &[]), go(b"vm1")]));
+    assert!(!selects(&[set(b"vm1", allocation), set(b"nobody", allocation), go(b"vm1")]));
 }
 
 #[test]

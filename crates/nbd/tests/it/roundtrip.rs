@@ -93,7 +93,7 @@ impl Server {
             Command::Read => return self.queue_read(request),
             Command::Write => self.disk[range(request)].copy_from_slice(payload),
             Command::Trim | Command::WriteZeroes => self.disk[range(request)].fill(0),
-            Command::Flush | Command::Cache => {}
+            Command::Flush | Command::Cache | Command::BlockStatus => {}
         }
         self.encoder.success(&mut message, cookie);
         self.queued.push(VecDeque::from([message]));
@@ -165,7 +165,7 @@ impl Client {
             match request.command {
                 Command::Write => self.model[range(request)].copy_from_slice(&payload),
                 Command::Trim | Command::WriteZeroes => self.model[range(request)].fill(0),
-                Command::Read | Command::Flush | Command::Cache => {}
+                Command::Read | Command::Flush | Command::Cache | Command::BlockStatus => {}
             }
         }
         let got = vec![0xee; contents.len()];
@@ -280,7 +280,7 @@ proptest! {
         let mut turns = sizes.iter().copied().cycle();
         let mut next_size = || turns.next().unwrap();
         let (negotiated, remote) = connect(&[other, export.clone()], structured, &mut next_size);
-        prop_assert_eq!(negotiated, Negotiated { export: 1, structured, no_zeroes: true, any_offset: false });
+        prop_assert_eq!(negotiated, Negotiated { export: 1, structured, no_zeroes: true, ..Negotiated::default() });
         prop_assert_eq!((remote.size_bytes, remote.structured), (SIZE_BYTES as u64, structured));
         prop_assert_eq!(remote.transmission_flags, export.transmission_flags(structured));
         prop_assert_eq!(remote.name.as_deref(), Some("vm2"));

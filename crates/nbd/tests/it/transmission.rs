@@ -109,6 +109,23 @@ fn unknown_command_and_block_status() {
 }
 
 #[test]
+fn block_status_where_its_context_was_negotiated() {
+    let negotiated = Negotiated { structured: true, allocation: true, ..Negotiated::default() };
+    let run = |flags, offset_bytes, length_bytes| {
+        let stream = request(proto::CMD_BLOCK_STATUS, flags, 7, offset_bytes, length_bytes);
+        run_negotiated(&stream, &[usize::MAX], &export(), &negotiated)
+    };
+    for flags in [0, proto::CMD_FLAG_REQ_ONE, proto::CMD_FLAG_FUA] {
+        let [Seen::Request(seen)] = run(flags, 0, SIZE_BYTES as u32)[..] else { panic!("flags {flags}") };
+        assert_eq!(seen.command, Command::BlockStatus);
+        assert_eq!(seen.flags.req_one(), flags == proto::CMD_FLAG_REQ_ONE);
+    }
+    assert_eq!(run(proto::CMD_FLAG_DF, 0, 512), [Seen::Refused(7, Refusal::UnknownFlags)]);
+    assert_eq!(run(0, SIZE_BYTES, 512), [Seen::Refused(7, Refusal::BeyondEnd)]);
+    assert_eq!(run(0, 0, 0), [Seen::Refused(7, Refusal::Empty)]);
+}
+
+#[test]
 fn unknown_flags() {
     for flags in [1 << 3, proto::CMD_FLAG_FAST_ZERO, 1 << 5, 1 << 15] {
         assert_eq!(refusal_of(&request(proto::CMD_WRITE_ZEROES, flags, 7, 0, 512)), Refusal::UnknownFlags);

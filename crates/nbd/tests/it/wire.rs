@@ -130,6 +130,18 @@ pub fn info_data(name: &[u8], wanted: &[u16]) -> Vec<u8> {
     data
 }
 
+/// The data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`.
+pub fn context_data(name: &[u8], queries: &[&[u8]]) -> Vec<u8> {
+    let mut data = (name.len() as u32).to_be_bytes().to_vec();
+    data.extend_from_slice(name);
+    data.extend_from_slice(&(queries.len() as u32).to_be_bytes());
+    for query in queries {
+        data.extend_from_slice(&(query.len() as u32).to_be_bytes());
+        data.extend_from_slice(query);
+    }
+    data
+}
+
 /// A client's stream: its flags, then options.
 pub fn client_stream(flags: u32, options: &[Vec<u8>]) -> Vec<u8> {
     [&flags.to_be_bytes()[..], &options.concat()].concat()
