@@ -14,7 +14,7 @@ use std::path::Path;
 use lode_hardware::ServiceTimes;
 use lode_policy::{AnyScheme, NextUses, NextUsesBuilder, Quota, Scheme, SchemeInfo, build_with_future};
 use lode_replay::Driver;
-use lode_reuse::{Distances, Metric};
+use lode_reuse::{Analyser, Distances, Metric};
 use lode_trace::{ReadOptions, create_compact, open_trace};
 use lode_types::{Direction, BlockSize, TraceRequest};
 
