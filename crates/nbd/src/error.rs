@@ -28,9 +28,7 @@ pub enum ErrorKind {
     #[error("Client asked for an export that does not exist; check the export name in its NBD URI")]
     UnknownExport,
     /// `EXPORT_NAME` named an export that takes no more clients; this option has no error reply.
-    #[error(
-        "Client asked for an export that has as many connections as it may have; close one, or raise the limit"
-    )]
+    #[error("Client asked for an export that takes no more connections; close one, or raise the limit")]
     NotAdmitted,
     /// A write's payload is beyond [`crate::MAX_DRAINED_BYTES`].
     #[error("Client announced a write too large to drain; limit its requests to the advertised maximum")]

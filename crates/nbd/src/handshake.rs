@@ -309,7 +309,7 @@ impl Handshake {
             return refuse(
                 out,
                 proto::REP_ERR_POLICY,
-                "Export has as many connections as it may have; close one, or raise the server's limit",
+                "Export takes no more connections: it has as many as it may have, or it is stopped; see the server's log",
             );
         }
         option::write_info(out, option, &exports[index], &wanted, self.structured);

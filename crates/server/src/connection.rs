@@ -22,6 +22,19 @@ const DIRECT_BYTES: usize = 16 << 10;
 /// A buffer for the headers of replies that is larger than this is not kept for the next ones.
 const KEPT_BYTES: usize = 1 << 20;
 
+/// Set in a number of connections: there may be no more.
+const CLOSED: u32 = 1 << 31;
+
+/// There may be no more connections to a VM's disk.
+pub(crate) fn close(taken: &AtomicU32) {
+    taken.fetch_or(CLOSED, Ordering::Relaxed);
+}
+
+/// Connections to a VM's disk.
+pub(crate) fn count(taken: &AtomicU32) -> u32 {
+    taken.load(Ordering::Relaxed) & !CLOSED
+}
+
 /// One of the connections that a VM's disk may have. Gives its place back when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit(Arc<AtomicU32>);
@@ -29,7 +42,7 @@ pub(crate) struct Permit(Arc<AtomicU32>);
 impl Permit {
     /// A place, if fewer than `limit` are taken.
     pub(crate) fn take(taken: &Arc<AtomicU32>, limit: u32) -> Option<Permit> {
-        let more = |now: u32| (now < limit).then_some(now + 1);
+        let more = |now: u32| (now < limit.min(CLOSED)).then_some(now + 1);
         taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(Permit(Arc::clone(taken)))
     }
@@ -261,6 +274,12 @@ impl Connection {
         self.in_flight_bytes -= self.sending_cost.take().unwrap_or(0);
         message.clear(KEPT_BYTES);
         self.spare = message;
+    }
+
+    /// Nothing more comes of its requests. Whether it had a socket until now.
+    pub(crate) fn cut_off(&mut self) -> bool {
+        (self.requests, self.incoming, self.stall) = (0, None, None);
+        std::mem::replace(&mut self.phase, Phase::Dead) != Phase::Dead
     }
 
     /// Whether every request was answered and every answer sent.

@@ -174,7 +174,7 @@ impl Control {
             let end = if is_ready { handshake.advance(&endpoint.exports, admit) } else { None };
             if let Some(export) = refused.get() {
                 let text = format!(
-                    "VM {} has {} connections already, and gets no more; see `limits.connections`",
+                    "VM {} gets no more connections: it has {} already (`limits.connections`), or it is stopped",
                     endpoint.exports[export].name(),
                     self.limits.connections
                 );

@@ -19,6 +19,7 @@ mod fence_file;
 mod files;
 mod flushes;
 mod format;
+mod guard;
 mod handshake;
 mod identity;
 mod incoming;

@@ -15,6 +15,7 @@ use slab::Slab;
 
 use crate::config::Limits;
 use crate::connection::{Connection, Permit, Phase, Receive, Stall};
+use crate::guard::guarded;
 use crate::intake::take_requests;
 use crate::start::Prepared;
 use crate::status::VmView;
@@ -154,21 +155,61 @@ impl Shard {
         loop {
             let until_tick = next_tick.saturating_duration_since(Instant::now());
             let pause = if matches!(self.stopping, Stopping::No) { until_tick } else { STOP_TICK };
-            self.driver.wait(Some(pause), &mut done)?;
+            self.turn(pause, &mut done)?;
             let now = Instant::now();
-            self.now_ns = self.clock(now);
-            self.read_inbox();
-            for done in done.drain(..) {
-                self.dispatch(done);
-            }
             if now >= next_tick {
                 next_tick = now + TICK;
-                self.volumes.iter_mut().for_each(Volume::tick);
+                self.tick();
+                self.settle();
             }
-            self.settle();
             if let Some(ended) = self.stop_step(now) {
                 return Ok(ended);
             }
+        }
+    }
+
+    /// Waits for something to happen, and moves on what can move then.
+    fn turn(&mut self, pause: Duration, done: &mut Vec<Done>) -> Result<(), MediaFault> {
+        self.driver.wait(Some(pause), done)?;
+        self.now_ns = self.clock(Instant::now());
+        self.read_inbox();
+        for done in done.drain(..) {
+            self.dispatch(done);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn tick(&mut self) {
+        for at in 0..self.volumes.len() {
+            self.with_volume(at, Volume::tick);
+        }
+    }
+
+    /// Does something with a volume, unless it is stopped. Should that panic, the volume is, and the others are served on.
+    fn with_volume<T>(&mut self, at: usize, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
+        let volume = &mut self.volumes[at];
+        if volume.is_stopped() {
+            return None;
+        }
+        match guarded(|| work(volume)) {
+            Ok(done) => Some(done),
+            Err(defect) => {
+                self.stop_volume(at, &defect);
+                None
+            }
+        }
+    }
+
+    /// A volume is not to be trusted any more: its connections are cut off, and nothing of it is acknowledged.
+    fn stop_volume(&mut self, at: usize, defect: &str) {
+        self.volumes[at].stop(defect);
+        let keys = self.connections.iter().filter(|(_, one)| one.volume == at).map(|(key, _)| key);
+        for key in keys.collect::<Vec<_>>() {
+            if self.connections[key].cut_off() {
+                self.driver.remove_socket(self.connections[key].socket);
+            }
+            self.touch(key);
         }
     }
 
@@ -188,14 +229,14 @@ impl Shard {
             match message {
                 ToShard::Connect(new) => self.connect(new),
                 ToShard::Status(answer) => {
-                    let views = self.volumes.iter().map(|volume| volume.view(self.context.number)).collect();
+                    let views = (0..self.volumes.len()).map(|at| self.view(at)).collect();
                     // Whoever asked may have given up waiting.
                     let _ = answer.try_send(views);
                 }
                 ToShard::Drain { volumes, cancel, answer } => {
                     let mut left = 0;
                     for at in volumes {
-                        self.volumes[at].drain(cancel);
+                        self.with_volume(at, |volume| volume.drain(cancel));
                         left += self.volumes[at].draining_blocks().unwrap_or(0);
                     }
                     let _ = answer.try_send(left);
@@ -205,8 +246,14 @@ impl Shard {
         }
     }
 
+    fn view(&mut self, at: usize) -> VmView {
+        let number = self.context.number;
+        self.with_volume(at, |volume| volume.view(number)).unwrap_or_else(|| self.volumes[at].view(number))
+    }
+
     fn connect(&mut self, new: NewConnection) {
-        if !matches!(self.stopping, Stopping::No) {
+        // Of a volume that has just been stopped: the next one is refused in words.
+        if !matches!(self.stopping, Stopping::No) || self.volumes[new.volume].is_stopped() {
             return;
         }
         // As much as the system allows: large replies are then sent in fewer parts. With less it works as well.
@@ -233,11 +280,16 @@ impl Shard {
         match done.token >> KIND_SHIFT {
             FILE => {
                 let id = done.token & ((1 << VOLUME_SHIFT) - 1);
-                self.volumes[(done.token >> VOLUME_SHIFT) as usize].complete(id, done);
+                let at = (done.token >> VOLUME_SHIFT) as usize;
+                match self.volumes[at].is_stopped() {
+                    true => self.volumes[at].complete_stopped(id, &done),
+                    false => _ = self.with_volume(at, |volume| volume.complete(id, done)),
+                }
             }
             LOOK_UP => {
                 let at = (done.token >> VOLUME_SHIFT) as usize & (MAX_VOLUMES - 1);
-                self.volumes[at].look_up_ended((done.token & ((1 << VOLUME_SHIFT) - 1)) as usize, done);
+                let key = (done.token & ((1 << VOLUME_SHIFT) - 1)) as usize;
+                self.with_volume(at, |volume| volume.look_up_ended(key, done));
             }
             RECEIVE => {
                 let Payload::Buf(buf) = done.payload else { return };
@@ -267,8 +319,15 @@ impl Shard {
     /// Takes requests from what came in, up to the limits.
     fn parse(&mut self, key: usize) {
         let connection = &mut self.connections[key];
-        let volume = &mut self.volumes[connection.volume];
-        take_requests(connection, volume, key, &self.context.limits, self.now_ns);
+        let at = connection.volume;
+        let volume = &mut self.volumes[at];
+        if volume.is_stopped() {
+            return;
+        }
+        let (limits, now_ns) = (&self.context.limits, self.now_ns);
+        if let Err(defect) = guarded(|| take_requests(connection, volume, key, limits, now_ns)) {
+            self.stop_volume(at, &defect);
+        }
     }
 
     /// Takes no more requests from a connection.
@@ -323,24 +382,27 @@ impl Shard {
 
     /// Carries an engine's commands to its devices and its answers to their connections.
     fn pump(&mut self, at: usize) {
-        self.volumes[at].note_shared_devices();
+        if self.volumes[at].is_stopped() {
+            return self.volumes[at].forget_decided();
+        }
+        self.with_volume(at, Volume::note_shared_devices);
         self.put_up_fence(at);
-        while let Some((id, file, command)) = self.volumes[at].next_command() {
+        while let Some(Some((id, file, command))) = self.with_volume(at, Volume::next_command) {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
             self.driver.submit(token, file, command);
         }
-        while let Some(Lookup { key, file, bytes }) = self.volumes[at].next_lookup() {
+        while let Some(Some(Lookup { key, file, bytes })) = self.with_volume(at, Volume::next_lookup) {
             self.driver.map(LOOK_UP << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | key, file, bytes);
         }
         let now_ns = self.clock(Instant::now());
-        while let Some(done) = self.volumes[at].next_answer(now_ns) {
+        while let Some(Some(done)) = self.with_volume(at, |volume| volume.next_answer(now_ns)) {
             self.answer(done);
         }
     }
 
     /// Has a thread of its own remember what a volume whose SSD failed wants remembered.
     fn put_up_fence(&mut self, at: usize) {
-        let Some((fence, distrust)) = self.volumes[at].next_fence() else { return };
+        let Some(Some((fence, distrust))) = self.with_volume(at, Volume::next_fence) else { return };
         let (sender, waker) = (self.fences.0.clone(), self.driver.waker());
         let write = move || {
             let result = fence.write(distrust);
@@ -350,14 +412,14 @@ impl Shard {
         };
         match std::thread::Builder::new().name("fence".to_owned()).spawn(write) {
             Ok(_) => self.fences_under_way += 1,
-            Err(error) => self.volumes[at].fence_ended(distrust, &Err(error)),
+            Err(error) => _ = self.with_volume(at, |volume| volume.fence_ended(distrust, &Err(error))),
         }
     }
 
     fn read_fences(&mut self) {
         while let Ok((at, distrust, result)) = self.fences.1.try_recv() {
             self.fences_under_way -= 1;
-            self.volumes[at].fence_ended(distrust, &result);
+            self.with_volume(at, |volume| volume.fence_ended(distrust, &result));
         }
     }
 
@@ -440,13 +502,13 @@ impl Shard {
                     self.kill(key);
                 }
                 // What a failed SSD held is nowhere durable before it is on the backing disk.
-                let wants_drain = |volume: &&mut Volume| drain || volume.is_rescuing();
-                let mut drained = 0;
-                for volume in self.volumes.iter_mut().filter(wants_drain) {
-                    volume.drain(false);
-                    drained += 1;
+                let mut drains = false;
+                for at in 0..self.volumes.len() {
+                    if drain || self.volumes[at].is_rescuing() {
+                        drains |= self.with_volume(at, |volume| volume.drain(false)).is_some();
+                    }
                 }
-                if drained > 0 {
+                if drains {
                     self.settle();
                     self.stopping = Stopping::Draining { deadline: now + STOP_LIMIT, least: u64::MAX };
                 } else {
@@ -481,11 +543,17 @@ impl Shard {
     /// The last step of a stop: the engines save what they have.
     fn begin_end(&mut self, now: Instant) {
         self.context.draining_blocks.store(0, Ordering::Relaxed);
-        for volume in &mut self.volumes {
-            volume.begin_end(self.now_ns);
-            volume.tick();
+        let now_ns = self.now_ns;
+        for at in 0..self.volumes.len() {
+            self.with_volume(at, |volume| {
+                volume.begin_end(now_ns);
+                volume.tick();
+            });
         }
         self.settle();
         self.stopping = Stopping::Engines(now + STOP_LIMIT);
     }
 }
+
+#[cfg(test)]
+mod tests;

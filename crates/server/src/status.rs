@@ -50,6 +50,8 @@ pub(crate) struct VmView {
     pub draining_blocks: Option<u64>,
     /// The latest drain was stopped before its end.
     pub drain_cancelled: bool,
+    /// A defect of the program ended its service until the next start.
+    pub stopped: bool,
     pub quota: LevelBlocks,
     pub writeback: Option<WriteBackView>,
     pub requests: RequestCounts,

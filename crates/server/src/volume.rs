@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use lode_engine::command::{Command as DeviceCommand, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{Answer, ByteList, Engine, GuestError, GuestOp, GuestRequest, Served};
+use lode_engine::{Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served};
 use lode_media::{Done, Driver, FileId, Payload};
 use lode_nbd::{Command, ExportInfo, Extent, Request};
 use lode_policy::Sizer;
@@ -16,8 +16,10 @@ use lode_types::Bufs;
 use slab::Slab;
 
 use crate::allocation::extents;
+use crate::connection::{close, count};
 use crate::fence_file::FenceFile;
 use crate::flushes::{Flushes, Verdict};
+use crate::guard::guarded;
 use crate::latency::Latencies;
 use crate::start::Prepared;
 use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
@@ -97,6 +99,8 @@ pub(crate) struct Volume {
     told_failure: bool,
     /// The latest drain was stopped before its end.
     drain_cancelled: bool,
+    /// A defect of the program showed: nothing here is used any more but the flushes, which concern others.
+    stopped: bool,
     /// How the flush at the end of the service ended.
     last_flush: Option<Result<(), GuestError>>,
 }
@@ -138,8 +142,36 @@ impl Volume {
             failed_commands: 0,
             told_failure: false,
             drain_cancelled: false,
+            stopped: false,
             last_flush: None,
         }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Ends the volume's service, because of a defect that showed in these words. What was acknowledged stays where it is, as if
+    /// the daemon had been killed, until the next start.
+    pub(crate) fn stop(&mut self, defect: &str) {
+        self.stopped = true;
+        self.stalled.clear();
+        close(&self.connections);
+        tracing::error!(
+            "VM {}: stopped by a defect of the program: {defect}. Other VMs are served on. Report what the log says above, and \
+             restart the service: what was acknowledged is there",
+            self.export.name()
+        );
+    }
+
+    /// Takes the end of device command `id` of a volume that is stopped: only others still have to know of flushes.
+    pub(crate) fn complete_stopped(&mut self, id: u64, done: &Done) {
+        self.flushes.end(id, done.result.is_ok());
+    }
+
+    /// What is known by now of the flushes of a volume that is stopped.
+    pub(crate) fn forget_decided(&mut self) {
+        while self.flushes.next_decided().is_some() {}
     }
 
     pub(crate) fn working_bytes(&self) -> u64 {
@@ -382,18 +414,26 @@ impl Volume {
 
     /// Blocks that a drain still has to write back; `None` when there is no drain.
     pub(crate) fn draining_blocks(&self) -> Option<u64> {
-        self.engine.drain_left().map(u64::from)
+        if self.stopped { None } else { self.engine.drain_left().map(u64::from) }
     }
 
     /// Whether the SSD failed and what it held is on its way to the backing disk.
     pub(crate) fn is_rescuing(&self) -> bool {
-        self.engine.is_rescuing()
+        !self.stopped && self.engine.is_rescuing()
     }
 
     /// Blocks that are newer than the backing disk, and of those the ones that are damaged.
     pub(crate) fn dirty_and_lost_blocks(&self) -> (u64, u64) {
-        let gauges = self.engine.gauges();
+        let gauges = self.gauges();
         (gauges.dirty_blocks.into(), gauges.lost_blocks.into())
+    }
+
+    /// Of a volume that is stopped, as far as they can still be told.
+    fn gauges(&self) -> Gauges {
+        match self.stopped {
+            true => guarded(|| self.engine.gauges()).unwrap_or_default(),
+            false => self.engine.gauges(),
+        }
     }
 
     /// Asks for everything to be made durable, for the end of the service.
@@ -404,6 +444,9 @@ impl Volume {
     /// After [`Volume::begin_end`]: whether everything is durable and nothing is under way; `None` while
     /// that can still come.
     pub(crate) fn ended(&self) -> Option<bool> {
+        if self.stopped {
+            return Some(false);
+        }
         match self.last_flush? {
             Ok(()) => (self.engine.is_idle() && self.engine.is_saved()).then_some(true),
             Err(_) => Some(false),
@@ -415,15 +458,16 @@ impl Volume {
             name: self.export.name().to_owned(),
             scheme: self.scheme,
             shard,
-            connections: self.connections.load(Ordering::Relaxed),
+            connections: count(&self.connections),
             in_flight_bytes: self.working_bytes,
             draining_blocks: self.draining_blocks(),
-            drain_cancelled: self.drain_cancelled,
+            drain_cancelled: self.drain_cancelled || self.stopped,
+            stopped: self.stopped,
             quota: LevelBlocks::quota(&self.engine),
             writeback: self.engine.write_back_limits().map(Into::into),
             requests: self.counts,
             counters: self.engine.counters().into(),
-            gauges: self.engine.gauges().into(),
+            gauges: self.gauges().into(),
             alarms: self.engine.alarms().into(),
             latency: self.latencies.view(),
             shm: self.shm,

@@ -79,6 +79,7 @@ struct Vm {
     scheme: String,
     connections: u64,
     draining_blocks: Option<u64>,
+    stopped: bool,
     quota: Blocks,
     requests: Requests,
     counters: Counters,
@@ -302,6 +303,13 @@ impl Vm {
     /// What is wrong and what to do, the worst first; nothing when all is well.
     fn alarm(&self) -> Option<String> {
         let mut alarms = Vec::new();
+        if self.stopped {
+            alarms.push(
+                "stopped by a defect of the program: report what the daemon's log says, and restart the daemon; what was \
+                 acknowledged is there"
+                    .to_owned(),
+            );
+        }
         if self.alarms.failed {
             alarms.push(
                 "nothing is acknowledged as durable any more: look at the SSD and the backing disk in the kernel's \
@@ -401,7 +409,7 @@ mod tests {
     fn vm(name: &str, alarms: serde_json::Value) -> serde_json::Value {
         let latency = |count, p50_us, p99_us| serde_json::json!({"count": count, "p50_us": p50_us, "p99_us": p99_us, "max_us": 1e6});
         serde_json::json!({
-            "name": name, "scheme": "etica", "shard": 0, "connections": 7, "in_flight_bytes": 0, "draining_blocks": null,
+            "name": name, "scheme": "etica", "shard": 0, "connections": 7, "in_flight_bytes": 0, "draining_blocks": null, "stopped": false,
             "quota": {"dram_blocks": 131_072, "ssd_blocks": 0, "read_ssd_blocks": 0},
             "requests": {"fua": 0, "trim": 0, "write_zeroes": 0},
             "counters": {

@@ -1,0 +1,152 @@
+//! A shard with VMs on small files.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use lode_engine::{Engine, EngineConfig};
+use lode_media::{DriverChoice, MediaFile, OpenOptions, open_driver};
+use lode_nbd::proto::SimpleReplyHeader;
+use lode_nbd::{Command, CommandFlags, ExportInfo, Request};
+use lode_policy::{Quota, Sizer};
+use lode_types::BlockSize;
+
+use super::*;
+use crate::config::Config;
+use crate::fence_file::FenceFile;
+use crate::shared::Disks;
+use crate::start::VmDisks;
+use crate::status::ShmView;
+
+const VOLUME_BYTES: u64 = 1 << 20;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// VMs without a cache, each on a small file.
+fn shard(folder: &Path, names: &[&str]) -> (Shard, Sender<ToShard>, Vec<Arc<AtomicU32>>) {
+    let (path, mut text) = (folder.display(), String::new());
+    text += &format!("name = \"a\"\nstate_dir = \"{path}\"\n");
+    for name in names {
+        text += &format!(
+            "[[vm]]\nname = \"{name}\"\nbacking = {{ path = \"{path}\" }}\nlisten = [\"unix:/{name}\"]\n"
+        );
+    }
+    let config = Config::parse(&text, Path::new("test.toml")).unwrap();
+    let mut disks = Disks::default();
+    let connections: Vec<_> = names.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
+    let prepare = |vm: &crate::config::VmConfig| Prepared {
+        engine: Engine::new(
+            EngineConfig::new(BlockSize::KIB_4, VOLUME_BYTES, Quota::default()),
+            &vm.settings,
+            None,
+        ),
+        sizer: Sizer::new(&vm.settings, Quota::default()),
+        scheme: vm.settings.scheme(),
+        export: ExportInfo::new(&vm.name, VOLUME_BYTES).unwrap(),
+        backing: backing(&folder.join(&vm.name)),
+        ssd: None,
+        read_ssd: None,
+        disks: VmDisks { ssd: None, backing: disks.under(folder).unwrap() },
+        shm: ShmView::default(),
+        tag: None,
+        fence: FenceFile::of(&config, &vm.name),
+    };
+    let vms = config.vms.iter().map(prepare).zip(connections.iter().cloned()).collect();
+    let (sender, inbox) = mpsc::channel();
+    let draining_blocks = Arc::new(AtomicU64::new(0));
+    let context = ShardContext { number: 0, limits: config.limits, inbox, draining_blocks };
+    let (driver, _) = open_driver(DriverChoice::Threads, Duration::ZERO).unwrap();
+    (Shard::new(context, driver, vms), sender, connections)
+}
+
+fn backing(path: &Path) -> MediaFile {
+    std::fs::File::create(path).unwrap().set_len(VOLUME_BYTES).unwrap();
+    MediaFile::open(path, &OpenOptions::default()).unwrap()
+}
+
+/// A client of a volume, past its handshake.
+fn connect(shard: &mut Shard, volume: usize, taken: &Arc<AtomicU32>) -> UnixStream {
+    let (client, socket) = UnixStream::pair().unwrap();
+    client.set_nonblocking(true).unwrap();
+    let permit = Permit::take(taken, 16).expect("a place");
+    let negotiated = Negotiated::default();
+    let (socket, early) = (socket.into(), Vec::new());
+    shard.connect(NewConnection { socket, volume, negotiated, early, permit });
+    client
+}
+
+/// Turns of the shard until the client has so many bytes, or is hung up on, when they are fewer.
+fn receive(shard: &mut Shard, client: &mut UnixStream, length: usize) -> Vec<u8> {
+    let (deadline, mut bytes, mut done) = (Instant::now() + PATIENCE, Vec::new(), Vec::new());
+    while bytes.len() < length {
+        assert!(Instant::now() < deadline, "no answer");
+        shard.turn(Duration::from_millis(5), &mut done).unwrap();
+        let mut buf = vec![0; length - bytes.len()];
+        match client.read(&mut buf) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&buf[..count]),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+    }
+    bytes
+}
+
+fn ask(client: &mut UnixStream, command: Command, payload: &[u8]) {
+    let (offset_bytes, length_bytes) = if command == Command::Flush { (0, 0) } else { (4096, 512) };
+    let request = Request { cookie: 1, offset_bytes, length_bytes, command, flags: CommandFlags::NONE };
+    client.write_all(&[&request.header().encode(), payload].concat()).unwrap();
+}
+
+fn write_and_flush(shard: &mut Shard, client: &mut UnixStream, byte: u8) {
+    for (command, payload) in [(Command::Write, &[byte; 512][..]), (Command::Flush, &[])] {
+        ask(client, command, payload);
+        let reply = receive(shard, client, SimpleReplyHeader::BYTES);
+        assert_eq!(SimpleReplyHeader::decode(&reply.try_into().unwrap()).unwrap().error, 0);
+    }
+    ask(client, Command::Read, &[]);
+    assert_eq!(
+        receive(shard, client, SimpleReplyHeader::BYTES + 512)[SimpleReplyHeader::BYTES..],
+        [byte; 512]
+    );
+}
+
+/// The end of something that was never begun, which only a defect can bring about.
+fn bring_about_a_defect(shard: &mut Shard, volume: u64) {
+    let token = LOOK_UP << KIND_SHIFT | volume << VOLUME_SHIFT | 77;
+    shard.dispatch(Done { token, result: Ok(0), os_error: None, payload: Payload::None });
+}
+
+#[test]
+fn a_panic_stops_its_vm_and_no_other() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let (mut shard, _sender, taken) = shard(folder.path(), &["one", "two"]);
+    let mut clients = [0, 1].map(|vm| connect(&mut shard, vm, &taken[vm]));
+    let mut other = connect(&mut shard, 0, &taken[0]);
+    clients.iter_mut().for_each(|client| write_and_flush(&mut shard, client, 1));
+    // Under way, with a flush that shares its disk with the other VM: nobody hears of it again.
+    ask(&mut clients[0], Command::Flush, &[]);
+    shard.turn(Duration::ZERO, &mut Vec::new()).unwrap();
+    bring_about_a_defect(&mut shard, 0);
+    while !receive(&mut shard, &mut clients[0], 1).is_empty() {}
+    assert!(receive(&mut shard, &mut other, 1).is_empty(), "all of its clients are cut off");
+    write_and_flush(&mut shard, &mut clients[1], 2);
+    let [one, two] = [0, 1].map(|at| shard.view(at));
+    assert!(one.stopped && one.drain_cancelled && !two.stopped && !two.drain_cancelled);
+    assert_eq!((one.connections, two.connections), (0, 1));
+    assert!(Permit::take(&taken[0], 16).is_none() && Permit::take(&taken[1], 16).is_some());
+    assert_eq!(shard.connections.len(), 1);
+    // Whatever else is tried goes to the other one alone.
+    shard.tick();
+    bring_about_a_defect(&mut shard, 0);
+    write_and_flush(&mut shard, &mut clients[1], 3);
+    shard.begin_stop(true);
+    drop(clients);
+    let deadline = Instant::now() + PATIENCE;
+    let ended = loop {
+        shard.turn(Duration::from_millis(5), &mut Vec::new()).unwrap();
+        if let Some(ended) = shard.stop_step(Instant::now()) {
+            break ended;
+        }
+        assert!(Instant::now() < deadline, "it never ends");
+    };
+    assert!(!ended.saved, "what the stopped VM had is not known to be saved");
+}
