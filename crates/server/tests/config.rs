@@ -22,7 +22,6 @@ backing = { path = "/disks/vm1", delay = "hdd" }
 dram = "64MiB"
 ssd = "1GiB"
 scheme = "etica"
-writeback = { dirty = "30%", age = "10min" }
 settings = { mode = "npe" }
 listen = [{ address = "unix:/run/vm1.sock", mode = "0660", group = "kvm" }, "tcp:127.0.0.1:10809"]
 
@@ -37,6 +36,8 @@ connections = 4
 connection_in_flight = "8MiB"
 vm_in_flight = 1048576
 "#;
+
+const WRITEBACK: &str = "writeback = { dirty = \"30%\", age = \"10min\" }";
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse(text, Path::new("a.toml")).map_err(|error| {
@@ -56,7 +57,8 @@ fn every_key_arrives() {
     let [one, two] = &config.vms[..] else { panic!("two VMs") };
     assert_eq!((one.dram_bytes, one.ssd_bytes, one.backing_like_hdd), (64 << 20, 1 << 30, true));
     assert_eq!(one.settings.text("mode"), "npe");
-    let limits = one.write_back.limits(1000, 4096).unwrap();
+    let limits = parse(&GOOD.replace("read_only = true", WRITEBACK)).unwrap().vms[1].write_back;
+    let limits = limits.limits(1000, 4096).unwrap();
     assert_eq!((limits.dirty_blocks, limits.age_ticks, limits.idle_ticks), (300, Some(600), Some(30)));
     assert_eq!(one.listen[0].address, Address::Unix("/run/vm1.sock".into()));
     assert_eq!((one.listen[0].mode, one.listen[0].group.as_deref()), (Some(0o660), Some("kvm")));
