@@ -192,7 +192,7 @@ fn a_refused_start_changes_nothing_on_the_ssd() {
     File::create(site.path("vm2.img")).unwrap();
     refused(&["VM vm2", "no bytes", "`backing.path`"]);
     File::create(site.path("vm2.img")).unwrap().set_len(1000).unwrap();
-    refused(&["'vm2' has 1000 bytes"]);
+    refused(&["volume 'vm2' has 1000 bytes, and had 67108864"]);
     fs::remove_file(site.path("vm2.img")).unwrap();
     symlink(site.path("vm1.img"), site.path("vm2.img")).unwrap();
     refused(&["VM vm2", "VM vm1"]);

@@ -78,6 +78,8 @@ fn nuisances(site: &Site, daemon: &crate::common::Daemon<'_>) -> Vec<UnixStream>
     let write = daemon.client("vm1").stream;
     (&write).write_all(&header(Command::Write, 0, 32 * MIB as u32)).unwrap();
     (&write).write_all(&vec![7; 300_000]).unwrap();
+    // Zeroes would not be sent.
+    daemon.client("vm1").write(32 * MIB, &pattern(32 * MIB, 1, 32 * MIB as usize));
     let reads = daemon.client("vm1").stream;
     reads.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
     for _ in 0..2000 {
