@@ -6,7 +6,7 @@ use std::ops::Range;
 use lode_format::EntryState;
 use lode_types::Level;
 
-use crate::background::{BackgroundFacts, BackgroundNext, WriteBackLimits};
+use crate::background::{Background, BackgroundFacts, BackgroundNext, WriteBackLimits};
 use crate::drain::{DrainNext, Target};
 use crate::engine::Engine;
 use crate::flight::BlockOp;
@@ -108,9 +108,11 @@ impl Engine {
         }
     }
 
-    /// When dirty blocks are written back in the background.
-    pub fn write_back_limits(&self) -> Option<WriteBackLimits> {
-        self.config.write_back
+    /// Changes when dirty blocks are written back in the background.
+    pub fn set_write_back_limits(&mut self, limits: Option<WriteBackLimits>) {
+        self.config.write_back = limits;
+        self.background = Background::new(limits);
+        self.run();
     }
 
     pub(crate) fn background_facts(&self) -> BackgroundFacts {

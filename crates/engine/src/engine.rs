@@ -123,6 +123,11 @@ impl Engine {
         }
     }
 
+    /// What it was made for, and what was changed since.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
     /// Takes a guest's request. Every request is answered by exactly one [`Answer`].
     pub fn submit(&mut self, request: GuestRequest) {
         self.background.guest_asked();

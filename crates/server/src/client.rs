@@ -195,6 +195,23 @@ fn ended(vms: &[&VmProgress]) -> Result<(), ServerError> {
     Err(ServerError::new(ServerErrorKind::Media, text))
 }
 
+/// The daemon's answer to a reload.
+#[derive(Deserialize)]
+struct Reloaded {
+    changed: Vec<String>,
+}
+
+/// Has a running daemon read its configuration again. Returns the keys that changed.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] when it cannot be read, or has something new that needs a restart: then
+/// nothing is changed.
+pub fn reload(control: &Path) -> Result<Vec<String>, ServerError> {
+    let mut line = String::new();
+    let reloaded: Reloaded = Conversation::begin(control, &ControlRequest::Reload)?.understand(&mut line)?;
+    Ok(reloaded.changed)
+}
+
 /// Has a running daemon stop draining these VMs (all when there are none named).
 ///
 /// # Errors

@@ -30,6 +30,8 @@ pub(crate) enum ControlRequest {
         #[serde(default)]
         cancel: bool,
     },
+    /// Read the configuration again, and take over what can change while VMs are served.
+    Reload,
     /// End the service cleanly.
     Stop {
         /// Write all dirty blocks back before.

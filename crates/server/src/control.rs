@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::commands::{ControlRequest, Session, Step};
-use crate::config::Limits;
+use crate::config::{Changes, Config};
 use crate::connection::Permit;
 use crate::ending::end;
 use crate::error::{ServerError, ServerErrorKind};
@@ -49,9 +50,9 @@ pub(crate) struct Endpoint {
 
 /// The control thread's state. See the module's documentation.
 pub(crate) struct Control {
-    pub name: String,
     pub last_end: LastEnd,
-    pub limits: Limits,
+    /// The configuration that is served.
+    pub config: Config,
     pub cache: Option<CacheView>,
     pub read_ssd: Option<ReadSsdView>,
     pub endpoints: Vec<Endpoint>,
@@ -62,6 +63,8 @@ pub(crate) struct Control {
     pub connections: Vec<Arc<AtomicU32>>,
     /// Readable once the process is asked to end.
     pub signals: UnixStream,
+    /// Readable once it is asked to read its configuration again.
+    pub reloads: UnixStream,
     pub handshakes: Vec<PendingHandshake>,
     pub sessions: Vec<Session>,
     /// Those who asked to stop; they are told how it ended.
@@ -76,6 +79,7 @@ pub(crate) struct Control {
 /// What a poll found, in the order in which [`Control::wait`] asks.
 struct Ready {
     signal: bool,
+    reload: bool,
     shard_ended: bool,
     command: bool,
     endpoints: Vec<bool>,
@@ -112,6 +116,16 @@ impl Control {
                 tracing::info!("Asked to stop by a signal");
                 return Ok(());
             }
+            if ready.reload {
+                // Only to make it quiet: what is asked twice is done once.
+                let _ = (&self.reloads).read(&mut [0; 64]);
+                match self.reload() {
+                    Ok(keys) => {
+                        tracing::info!("Reloaded by a signal; changed: {}", names_or(&keys, "nothing"))
+                    }
+                    Err(error) => tracing::error!("Not reloaded. {error}"),
+                }
+            }
             let now = Instant::now();
             self.advance_handshakes(&ready.handshakes, now);
             if self.advance_sessions(&ready.sessions, now) {
@@ -126,6 +140,7 @@ impl Control {
         let accepting = self.accept_after.is_none();
         let interest = |wanted: bool| if wanted { PollFlags::IN } else { PollFlags::empty() };
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.push(PollFd::new(&self.reloads, PollFlags::IN));
         fds.extend(self.shards.iter().map(|shard| PollFd::new(shard, PollFlags::IN)));
         fds.push(PollFd::new(&self.commands, interest(accepting)));
         fds.extend(
@@ -146,6 +161,7 @@ impl Control {
         let mut take = |count: usize| -> Vec<bool> { found.by_ref().take(count).collect() };
         Ok(Ready {
             signal: take(1)[0],
+            reload: take(1)[0],
             shard_ended: take(self.shards.len()).contains(&true),
             command: take(1)[0],
             endpoints: take(self.endpoints.len()),
@@ -166,7 +182,8 @@ impl Control {
             let endpoint = &self.endpoints[handshake.listener];
             let refused = Cell::new(None);
             let admit = |export: usize| {
-                let permit = Permit::take(&self.connections[endpoint.vms[export]], self.limits.connections);
+                let permit =
+                    Permit::take(&self.connections[endpoint.vms[export]], self.config.limits.connections);
                 refused.set(permit.is_none().then_some(export));
                 permit
             };
@@ -176,7 +193,7 @@ impl Control {
                 let text = format!(
                     "VM {} gets no more connections: it has {} already (`limits.connections`), or it is stopped",
                     endpoint.exports[export].name(),
-                    self.limits.connections
+                    self.config.limits.connections
                 );
                 self.complain(&text);
             }
@@ -220,6 +237,13 @@ impl Control {
                 match request {
                     ControlRequest::Status => self.answer_status(&mut session),
                     ControlRequest::Drain { vms, cancel } => self.answer_drain(&mut session, &vms, cancel),
+                    ControlRequest::Reload => match self.reload() {
+                        Ok(keys) => {
+                            tracing::info!("Reloaded; changed: {}", names_or(&keys, "nothing"));
+                            session.answer(&serde_json::json!({ "changed": keys }));
+                        }
+                        Err(error) => session.answer(&serde_json::json!({ "error": error })),
+                    },
                     ControlRequest::Stop { drain } => {
                         session.answer(&serde_json::json!({ "stopping": true }));
                         stop = true;
@@ -239,6 +263,27 @@ impl Control {
         stop
     }
 
+    /// Reads the configuration again and takes over what is new, all of it or nothing. Returns the keys that changed.
+    fn reload(&mut self) -> Result<Vec<String>, String> {
+        let new = Config::load(&self.config.path).map_err(|error| error.to_string())?;
+        let changes = Changes::between(&self.config, &new).map_err(|fixed| {
+            format!(
+                "Nothing was changed: {} can only change with a restart. Undo that in {}, or restart the service, \
+                 which guests with a reconnect delay outlast",
+                fixed.join(", "),
+                new.path.display()
+            )
+        })?;
+        let shards = self.shards.len();
+        for (number, shard) in self.shards.iter().enumerate() {
+            let of_shard = changes.write_back.iter().enumerate().filter(|(vm, _)| vm % shards == number);
+            let write_back = of_shard.map(|(vm, write_back)| (vm / shards, *write_back)).collect();
+            shard.tell(ToShard::Reload { limits: changes.limits, write_back });
+        }
+        self.config = new;
+        Ok(changes.keys)
+    }
+
     fn answer_status(&self, session: &mut Session) {
         let views = match self.ask(|_, sender| ToShard::Status(sender)) {
             Ok(views) => views,
@@ -248,7 +293,7 @@ impl Control {
         let shards = views.len();
         let vms = (0..self.connections.len()).filter_map(|vm| views[vm % shards].next()).collect();
         session.answer(&Status {
-            name: self.name.clone(),
+            name: self.config.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: self.start.elapsed().as_secs(),
             pool_bytes: lode_types::pool_bytes(),
@@ -361,17 +406,20 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub(crate) fn catch() -> std::io::Result<(Signals, UnixStream)> {
+    /// Also returns what becomes readable when the process is to end, and when it is to read its configuration again.
+    pub(crate) fn catch() -> std::io::Result<(Signals, UnixStream, UnixStream)> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let (reader, writer) = UnixStream::pair()?;
+        let (reloads, reload) = UnixStream::pair()?;
         let mut signals = Signals { ids: Vec::new() };
         // A file that may not grow is an error of that write, and not the end of all VMs.
         let noticed = Arc::new(AtomicBool::new(false));
         signals.ids.push(signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed)?);
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        for (signal, writer) in [(SIGTERM, &writer), (SIGINT, &writer), (SIGHUP, &reload)] {
             let writer = writer.as_fd().try_clone_to_owned()?;
             signals.ids.push(signal_hook::low_level::pipe::register(signal, UnixStream::from(writer))?);
         }
-        Ok((signals, reader))
+        Ok((signals, reader, reloads))
     }
 }
 
@@ -381,4 +429,9 @@ impl Drop for Signals {
             signal_hook::low_level::unregister(id);
         }
     }
+}
+
+/// A list for a sentence.
+fn names_or(names: &[String], none: &str) -> String {
+    if names.is_empty() { none.to_owned() } else { names.join(", ") }
 }

@@ -39,7 +39,7 @@ mod threads;
 mod volume;
 mod volumes;
 
-pub use client::{Stopped, cancel_drain, drain, status, stop};
+pub use client::{Stopped, cancel_drain, drain, reload, status, stop};
 pub use config::Config;
 pub use error::{ServerError, ServerErrorKind};
 pub use files::check_disks;

@@ -25,7 +25,7 @@ use crate::threads::{ShardThread, ShardVms};
 /// Whatever keeps it from starting, before anything is served; or the failure of a thread or driver. What
 /// guests were told is durable is safe in either case.
 pub fn serve(config: &Config) -> Result<(), ServerError> {
-    let (_caught, signals) = Signals::catch().map_err(|error| {
+    let (_caught, signals, reloads) = Signals::catch().map_err(|error| {
         ServerError::because(ServerErrorKind::Thread, "Cannot catch signals; restart the service", error)
     })?;
     std::fs::create_dir_all(&config.state_dir).map_err(|error| {
@@ -45,9 +45,8 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     }
     let now = Instant::now();
     let control = Control {
-        name: config.name.clone(),
         last_end: recovered.last_end,
-        limits: config.limits,
+        config: config.clone(),
         cache: recovered.superblock.as_ref().map(view),
         read_ssd: recovered.read_ssd.as_ref().map(view_read_ssd),
         endpoints,
@@ -55,6 +54,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         shards,
         connections,
         signals,
+        reloads,
         handshakes: Vec::new(),
         sessions: Vec::new(),
         stoppers: Vec::new(),

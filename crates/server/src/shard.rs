@@ -13,7 +13,7 @@ use rustix::fd::OwnedFd;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use slab::Slab;
 
-use crate::config::Limits;
+use crate::config::{Limits, WriteBack};
 use crate::connection::{Connection, Permit, Phase, Receive, Stall};
 use crate::guard::guarded;
 use crate::intake::take_requests;
@@ -50,6 +50,11 @@ pub(crate) enum ToShard {
         volumes: Vec<usize>,
         cancel: bool,
         answer: SyncSender<u64>,
+    },
+    /// What clients may take, and when volumes write back.
+    Reload {
+        limits: Limits,
+        write_back: Vec<(usize, WriteBack)>,
     },
     Stop {
         drain: bool,
@@ -240,6 +245,12 @@ impl Shard {
                         left += self.volumes[at].draining_blocks().unwrap_or(0);
                     }
                     let _ = answer.try_send(left);
+                }
+                ToShard::Reload { limits, write_back } => {
+                    self.context.limits = limits;
+                    for (at, write_back) in write_back {
+                        self.volumes[at].set_write_back(&write_back);
+                    }
                 }
                 ToShard::Stop { drain } => self.begin_stop(drain),
             }

@@ -16,6 +16,7 @@ use lode_types::Bufs;
 use slab::Slab;
 
 use crate::allocation::extents;
+use crate::config::WriteBack;
 use crate::connection::{close, count};
 use crate::fence_file::FenceFile;
 use crate::flushes::{Flushes, Verdict};
@@ -453,6 +454,13 @@ impl Volume {
         }
     }
 
+    /// Changes when dirty blocks are written back.
+    pub(crate) fn set_write_back(&mut self, write_back: &WriteBack) {
+        let config = self.engine.config();
+        let limits = write_back.limits(config.quota.ssd_blocks, config.block.bytes());
+        self.engine.set_write_back_limits(limits);
+    }
+
     pub(crate) fn view(&self, shard: usize) -> VmView {
         VmView {
             name: self.export.name().to_owned(),
@@ -464,7 +472,7 @@ impl Volume {
             drain_cancelled: self.drain_cancelled || self.stopped,
             stopped: self.stopped,
             quota: LevelBlocks::quota(&self.engine),
-            writeback: self.engine.write_back_limits().map(Into::into),
+            writeback: self.engine.config().write_back.map(Into::into),
             requests: self.counts,
             counters: self.engine.counters().into(),
             gauges: self.gauges().into(),

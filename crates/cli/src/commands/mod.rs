@@ -7,6 +7,7 @@ mod devices;
 mod drain;
 mod format;
 mod planning;
+mod reload;
 mod replay;
 mod requests;
 mod schemes;
@@ -50,6 +51,7 @@ commands! {
     Devices(devices::DevicesCommand),
     Drain(drain::DrainCommand),
     Format(format::FormatCommand),
+    Reload(reload::ReloadCommand),
     Replay(replay::ReplayCommand),
     Requests(requests::RequestsCommand),
     Schemes(schemes::SchemesCommand),

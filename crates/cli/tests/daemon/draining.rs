@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Daemon, MIB, Site, SmallFolder, lode, lode_fails, lode_ok, pattern};
+use crate::common::{Daemon, MIB, Site, SmallFolder, has_tool, lode, lode_fails, lode_ok, pattern};
 
 /// A status' number for a VM.
 fn gauge(status: &Value, vm: usize, key: &str) -> u64 {
@@ -51,6 +51,42 @@ fn an_idle_vm_is_written_back() {
     assert!(dirty_blocks(&daemon)[0] >= 1024, "the other VM may take its time");
     assert!(daemon.client("vm2").read(0, bytes[1].len() as u32) == bytes[1]);
     assert_eq!(daemon.status()["vms"][1]["counters"]["read_misses"], 0, "it stays cached");
+    daemon.stop();
+}
+
+#[test]
+fn a_reload_changes_what_it_can_and_nothing_else() {
+    let site = Site::new();
+    let daemon = site.serve_up();
+    let config = site.text("test.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    assert_eq!(lode_ok(&["reload", &config]), "Reloaded; nothing has changed\n");
+    let mut client = daemon.client("vm2");
+    client.write(0, &pattern(0, 1, MIB as usize));
+    // With something that needs a restart, nothing is changed.
+    let limits = "writeback = { idle = \"1s\" }\n[limits]\nconnections = 1\n";
+    fs::write(&config, format!("{text}{limits}").replace("shards = 2", "shards = 1")).unwrap();
+    let said = lode_fails(&["reload", &config]);
+    assert!(said.contains("Nothing was changed: shards can only change with a restart"), "{said}");
+    fs::write(&config, format!("{text}oops")).unwrap();
+    assert!(lode_fails(&["reload", &config]).contains("test.toml:"));
+    let idle = |daemon: &Daemon<'_>| daemon.status()["vms"][1]["writeback"]["idle_s"].clone();
+    fs::write(&config, &text).unwrap();
+    assert_eq!(idle(&daemon), 30);
+    // By a signal, which used to end the daemon.
+    fs::write(&config, format!("{text}{limits}")).unwrap();
+    assert!(Command::new("kill").args(["-HUP", &daemon.child.id().to_string()]).status().unwrap().success());
+    let began = Instant::now();
+    while idle(&daemon) != 1 || dirty_blocks(&daemon)[1] > 0 {
+        assert!(began.elapsed() < Duration::from_secs(30), "{}", site.log());
+        sleep(Duration::from_millis(100));
+    }
+    assert!(client.read(0, MIB as u32) == pattern(0, 1, MIB as usize), "its client stays");
+    if has_tool("nbdinfo") {
+        let said = Command::new("nbdinfo").arg(site.uri("vm2")).output().unwrap();
+        assert!(!said.status.success(), "and is the only one that may");
+    }
+    assert_eq!(lode_ok(&["reload", &config]), "Reloaded; nothing has changed\n");
     daemon.stop();
 }
 

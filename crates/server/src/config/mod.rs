@@ -2,6 +2,7 @@
 //!
 //! `docs/serving.md` describes every key.
 
+mod changes;
 mod listen;
 mod raw;
 mod units;
@@ -16,6 +17,7 @@ use lode_format::CacheId;
 use lode_media::DriverChoice;
 use lode_policy::Settings;
 
+pub use changes::Changes;
 pub use listen::{Address, Listen};
 pub use units::Size;
 pub use write_back::{BackgroundConfig, Period, Share, WriteBack};
@@ -66,6 +68,10 @@ pub struct Config {
     pub vms: Vec<VmConfig>,
     /// What clients may take.
     pub limits: Limits,
+    /// The file that it came from.
+    pub path: PathBuf,
+    /// What is written there.
+    document: toml::Table,
 }
 
 /// Where journal records outlive the daemon.
@@ -141,7 +147,9 @@ impl Config {
             let text = format!("Configuration {} has more than {MAX_CONFIG_BYTES} bytes", path.display());
             return Err(ServerError::new(ServerErrorKind::Config, text));
         }
-        Config::parse(&text, path)
+        let config = Config::parse(&text, path)?;
+        // It is read again later, wherever the process is by then.
+        Ok(Config { path: std::path::absolute(path).map_err(cannot)?, ..config })
     }
 
     /// Whether it has a VM of this name.
@@ -154,7 +162,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Config, ServerError> {
-        raw::parse(text).map_err(|fault| {
+        raw::parse(text, path).map_err(|fault| {
             let line = fault
                 .at
                 .map(|at| 1 + text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lode_format::CacheId;
@@ -117,11 +117,13 @@ struct RawDanger {
 }
 
 /// Checks everything that can be checked without opening anything.
-pub(super) fn parse(text: &str) -> Result<Config, Fault> {
-    let raw: RawConfig = toml::from_str(text).map_err(|error| Fault {
+pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
+    let fault = |error: toml::de::Error| Fault {
         at: error.span().map(|span| span.start),
         message: error.message().to_owned(),
-    })?;
+    };
+    let raw: RawConfig = toml::from_str(text).map_err(fault)?;
+    let document = toml::from_str(text).map_err(fault)?;
     check_name("name", &raw.name)?;
     let state_dir = check_path("state_dir", raw.state_dir)?.unwrap_or_else(|| DEFAULT_STATE_DIR.into());
     let name = raw.name.into_inner();
@@ -167,6 +169,8 @@ pub(super) fn parse(text: &str) -> Result<Config, Fault> {
         state_dir,
         control,
         vms,
+        path: path.to_owned(),
+        document,
     })
 }
 

@@ -1,0 +1,28 @@
+//! `lode reload`: have a running daemon read its configuration again.
+
+use clap::Args;
+
+use crate::arguments::Daemon;
+use crate::error::CliError;
+use crate::output::write;
+
+/// Have a running daemon read its configuration again, while guests go on.
+///
+/// Limits of clients and when VMs write back can change; anything else needs a restart. Then it says so, and nothing is
+/// changed. SIGHUP does the same.
+#[derive(Args)]
+#[command(after_help = "Example: lode reload /etc/lodestore/host1.toml")]
+pub struct ReloadCommand {
+    #[command(flatten)]
+    daemon: Daemon,
+}
+
+impl ReloadCommand {
+    pub fn run(&self) -> Result<(), CliError> {
+        let changed = lode_server::reload(&self.daemon.control()?)?;
+        match changed.is_empty() {
+            true => write("Reloaded; nothing has changed\n"),
+            false => write(&format!("Reloaded; changed: {}\n", changed.join(", "))),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What of a new configuration a running daemon can take over, and what has to wait for a restart. It must not know how.
+
+use std::collections::BTreeSet;
+
+use toml::{Table, Value};
+
+use super::{Config, Limits, WriteBack};
+
+/// Keys that may change while VMs are served.
+const LIVE: &str = "limits";
+const LIVE_OF_VM: &str = "writeback";
+
+/// What is different in a new configuration, all of which can be taken over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// What clients may take.
+    pub limits: Limits,
+    /// Each VM's background write-back, in the order of the configuration.
+    pub write_back: Vec<WriteBack>,
+    /// The keys that are different.
+    pub keys: Vec<String>,
+}
+
+impl Changes {
+    /// What a daemon that runs with `old` has to change for `new`.
+    ///
+    /// # Errors
+    /// The keys that can only change with a restart, if there are any.
+    pub fn between(old: &Config, new: &Config) -> Result<Changes, Vec<String>> {
+        let (mut live, mut fixed) = (Vec::new(), Vec::new());
+        for key in different(&old.document, &new.document) {
+            match key.as_str() {
+                LIVE => live.push(key),
+                "vm" => compare_vms(&old.document, &new.document, &mut live, &mut fixed),
+                _ => fixed.push(key),
+            }
+        }
+        if !fixed.is_empty() {
+            return Err(fixed);
+        }
+        let write_back = new.vms.iter().map(|vm| vm.write_back).collect();
+        Ok(Changes { limits: new.limits, write_back, keys: live })
+    }
+}
+
+fn compare_vms(old: &Table, new: &Table, live: &mut Vec<String>, fixed: &mut Vec<String>) {
+    let (old, new) = (vms(old), vms(new));
+    let names = |vms: &[&Table]| vms.iter().map(|vm| name(vm)).collect::<Vec<_>>();
+    let (old_names, new_names) = (names(&old), names(&new));
+    if old_names != new_names {
+        // A VM's place decides which thread serves it.
+        let of = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
+        let moved = of(&old_names).symmetric_difference(&of(&new_names)).cloned().collect::<Vec<_>>();
+        return match moved.is_empty() {
+            true => fixed.push("the order of the VMs".to_owned()),
+            false => fixed.extend(moved.iter().map(|vm| format!("VM {vm}"))),
+        };
+    }
+    for ((old, new), name) in old.iter().zip(&new).zip(&old_names) {
+        for key in different(old, new) {
+            let list = if key == LIVE_OF_VM { &mut *live } else { &mut *fixed };
+            list.push(format!("{key} of VM {name}"));
+        }
+    }
+}
+
+/// Keys with another value, or that only one of them has.
+fn different(old: &Table, new: &Table) -> Vec<String> {
+    let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).cloned().collect()
+}
+
+fn vms(document: &Table) -> Vec<&Table> {
+    let vms = document.get("vm").and_then(Value::as_array);
+    vms.map_or_else(Vec::new, |vms| vms.iter().filter_map(Value::as_table).collect())
+}
+
+fn name(vm: &Table) -> String {
+    vm.get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const TEXT: &str = r#"
+name = "a"
+spin_us = 5
+[limits]
+connections = 4
+[[vm]]
+name = "one"
+backing = { path = "/disks/one" }
+listen = ["unix:/run/one"]
+[[vm]]
+name = "two"
+backing = { path = "/disks/two" }
+listen = ["unix:/run/two"]
+writeback = { age = "2min" }
+"#;
+
+    fn changes(replace: &[(&str, &str)]) -> Result<Changes, Vec<String>> {
+        let read = |text: &str| Config::parse(text, Path::new("a.toml")).unwrap();
+        let text = replace.iter().fold(TEXT.to_owned(), |text, (from, to)| {
+            assert!(text.contains(from), "{from}");
+            text.replacen(from, to, 1)
+        });
+        Changes::between(&read(TEXT), &read(&text))
+    }
+
+    #[test]
+    fn limits_and_write_back_change_live() {
+        assert_eq!(changes(&[]).unwrap().keys, [""; 0]);
+        assert_eq!(changes(&[("spin_us = 5", "# Nothing new.\nspin_us = 5")]).unwrap().keys, [""; 0]);
+        let found = changes(&[
+            ("connections = 4", "connections = 5"),
+            ("{ age = \"2min\" }", "\"scheme\""),
+            ("listen = [\"unix:/run/one\"]", "listen = [\"unix:/run/one\"]\nwriteback = { dirty = \"5%\" }"),
+        ]);
+        let found = found.unwrap();
+        assert_eq!(found.keys, ["limits", "writeback of VM one", "writeback of VM two"]);
+        assert_eq!(found.limits.connections, 5);
+        assert_eq!(found.write_back[1], WriteBack::Scheme);
+        assert_eq!(found.write_back[0].limits(100, 4096).unwrap().dirty_blocks, 5);
+    }
+
+    #[test]
+    fn the_rest_needs_a_restart_and_is_named() {
+        let fixed = |replace: &[(&str, &str)]| changes(replace).unwrap_err();
+        assert_eq!(fixed(&[("spin_us = 5\n", ""), ("connections = 4", "connections = 5")]), ["spin_us"]);
+        assert_eq!(fixed(&[("/disks/two", "/disks/2")]), ["backing of VM two"]);
+        assert_eq!(fixed(&[("\"two\"", "\"three\"")]), ["VM three", "VM two"]);
+        let swapped = [("\"one\"", "\"x\""), ("\"two\"", "\"one\""), ("\"x\"", "\"two\"")];
+        assert_eq!(fixed(&swapped), ["the order of the VMs"]);
+    }
+}
