@@ -64,6 +64,8 @@ pub struct Config {
     pub vms: Vec<VmConfig>,
     /// What clients may take.
     pub limits: Limits,
+    /// Where metrics are scraped.
+    pub metrics: Option<Listen>,
 }
 
 /// Where journal records outlive the daemon.
