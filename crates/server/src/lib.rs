@@ -38,6 +38,7 @@ mod start;
 mod status;
 mod sync_device;
 mod threads;
+mod vm_log;
 mod volume;
 mod volumes;
 

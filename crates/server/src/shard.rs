@@ -16,8 +16,10 @@ use slab::Slab;
 use crate::config::Limits;
 use crate::connection::{Connection, Permit, Phase, Receive, Stall};
 use crate::intake::take_requests;
+use crate::listen::peer;
 use crate::start::Prepared;
 use crate::status::VmView;
+use crate::vm_log::VmLog;
 use crate::volume::{Answered, Volume};
 
 /// What the system is asked to hold of replies that a client has not taken.
@@ -28,6 +30,9 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// How often a stop looks whether it is done.
 const STOP_TICK: Duration = Duration::from_millis(20);
+
+/// Why connections end at a stop.
+const STOPS: &str = "the service stops";
 
 /// A connection whose handshake is done.
 pub(crate) struct NewConnection {
@@ -127,7 +132,10 @@ impl Shard {
         if let Some((vm, _)) = prepared.first() {
             vm.disks.backing.wakes(driver.waker());
         }
-        let volumes = prepared.into_iter().map(|(vm, connections)| Volume::new(vm, &mut driver, connections));
+        let volumes = prepared.into_iter().map(|(vm, connections)| {
+            let log = VmLog::new(vm.export.name(), context.limits.slow_request_ms);
+            Volume::new(vm, &mut driver, connections, log)
+        });
         let volumes = volumes.collect();
         Shard {
             context,
@@ -161,7 +169,8 @@ impl Shard {
             }
             if now >= next_tick {
                 next_tick = now + TICK;
-                self.volumes.iter_mut().for_each(Volume::tick);
+                let now_ns = self.now_ns;
+                self.volumes.iter_mut().for_each(|volume| volume.tick(now_ns));
             }
             self.settle();
             if let Some(ended) = self.stop_step(now) {
@@ -193,7 +202,7 @@ impl Shard {
                 ToShard::Drain { volumes, cancel, answer } => {
                     let mut left = 0;
                     for at in volumes {
-                        self.volumes[at].drain(cancel);
+                        self.volumes[at].drain(cancel, self.now_ns);
                         left += self.volumes[at].draining_blocks().unwrap_or(0);
                     }
                     let _ = answer.try_send(left);
@@ -209,6 +218,8 @@ impl Shard {
         }
         // As much as the system allows: large replies are then sent in fewer parts. With less it works as well.
         let _ = set_socket_send_buffer_size(&new.socket, SEND_BUFFER_BYTES);
+        self.volumes[new.volume]
+            .note_client(&format!("a client connected from {}", peer(&new.socket)), self.now_ns);
         let socket = self.driver.add_socket(new.socket);
         let transmission = Transmission::new(&self.volumes[new.volume].export, &new.negotiated);
         let encoder = ReplyEncoder::new(new.negotiated.structured);
@@ -238,9 +249,9 @@ impl Shard {
                 self.touch(key);
                 self.connections[key].received(buf, done.result.unwrap_or(0));
                 match done.result {
-                    Ok(0) => self.end(key),
+                    Ok(0) => self.end(key, "it hung up"),
                     Ok(_) => self.parse(key),
-                    Err(_) => self.kill(key),
+                    Err(_) => self.kill(key, "nothing can be received from it"),
                 }
             }
             _ => {
@@ -249,7 +260,7 @@ impl Shard {
                 let connection = &mut self.connections[key];
                 connection.sent(message);
                 if done.result.is_err() {
-                    self.kill(key);
+                    self.kill(key, "nothing can be sent to it");
                 } else if connection.stall == Some(Stall::Own) {
                     connection.stall = None;
                     self.parse(key);
@@ -266,8 +277,9 @@ impl Shard {
     }
 
     /// Takes no more requests from a connection.
-    fn end(&mut self, key: usize) {
+    fn end(&mut self, key: usize, reason: &'static str) {
         let connection = &mut self.connections[key];
+        connection.note_end(reason);
         if connection.phase == Phase::Open {
             connection.phase = Phase::Ending;
         }
@@ -275,8 +287,9 @@ impl Shard {
     }
 
     /// Hangs up.
-    fn kill(&mut self, key: usize) {
+    fn kill(&mut self, key: usize, reason: &'static str) {
         let connection = &mut self.connections[key];
+        connection.note_end(reason);
         if connection.phase != Phase::Dead {
             connection.phase = Phase::Dead;
             self.driver.remove_socket(connection.socket);
@@ -394,7 +407,11 @@ impl Shard {
             self.driver.remove_socket(connection.socket);
         }
         if connection.is_over() {
-            self.connections.remove(key);
+            let connection = self.connections.remove(key);
+            let (at, left) = (connection.volume, format!("a client left: {}", connection.ended_by()));
+            // It counts as a connection until it is gone.
+            drop(connection);
+            self.volumes[at].note_client(&left, self.now_ns);
         }
     }
 
@@ -414,7 +431,7 @@ impl Shard {
         self.stopping = Stopping::Guests { deadline: Instant::now() + STOP_LIMIT, drain };
         let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
-            self.end(key);
+            self.end(key, STOPS);
         }
     }
 
@@ -428,13 +445,13 @@ impl Shard {
                 }
                 let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
                 for key in keys {
-                    self.kill(key);
+                    self.kill(key, STOPS);
                 }
                 // What a failed SSD held is nowhere durable before it is on the backing disk.
                 let wants_drain = |volume: &&mut Volume| drain || volume.is_rescuing();
                 let mut drained = 0;
                 for volume in self.volumes.iter_mut().filter(wants_drain) {
-                    volume.drain(false);
+                    volume.drain(false, self.now_ns);
                     drained += 1;
                 }
                 if drained > 0 {
@@ -474,7 +491,7 @@ impl Shard {
         self.context.draining_blocks.store(0, Ordering::Relaxed);
         for volume in &mut self.volumes {
             volume.begin_end(self.now_ns);
-            volume.tick();
+            volume.tick(self.now_ns);
         }
         self.settle();
         self.stopping = Stopping::Engines(now + STOP_LIMIT);

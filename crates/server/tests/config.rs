@@ -35,6 +35,7 @@ read_only = true
 connections = 4
 connection_in_flight = "8MiB"
 vm_in_flight = 1048576
+slow_request_ms = 250
 
 [metrics]
 listen = "127.0.0.1:9464"
@@ -67,6 +68,7 @@ fn every_key_arrives() {
         (config.limits.connections, config.limits.connection_bytes, config.limits.vm_bytes),
         (4, 8 << 20, 1 << 20)
     );
+    assert_eq!(config.limits.slow_request_ms, 250);
     assert_eq!(config.metrics, Some(Address::Tcp("127.0.0.1:9464".parse().unwrap()).into()));
 }
 
@@ -115,10 +117,10 @@ fn mistakes_are_named_with_file_and_line() {
         ("listen = [\"unix:/run/vm2.sock\"]", "listen = []", 20, "listen"),
         ("connections = 4", "connections = 0", 27, "connections"),
         ("vm_in_flight", "vm_inflight", 29, "vm_inflight"),
-        ("127.0.0.1:9464", "0.0.0.0:9464", 32, "allow_remote_tcp"),
-        ("127.0.0.1:9464", "127.0.0.1:10809", 32, "where guests connect"),
-        ("127.0.0.1:9464", "localhost:9464", 32, "not an address"),
-        ("listen = \"127.0.0.1:9464\"", "port = 9464", 32, "port"),
+        ("127.0.0.1:9464", "0.0.0.0:9464", 33, "allow_remote_tcp"),
+        ("127.0.0.1:9464", "127.0.0.1:10809", 33, "where guests connect"),
+        ("127.0.0.1:9464", "localhost:9464", 33, "not an address"),
+        ("listen = \"127.0.0.1:9464\"", "port = 9464", 33, "port"),
     ];
     for (from, to, line, word) in cases {
         let text = GOOD.replacen(from, to, 1);

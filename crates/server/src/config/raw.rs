@@ -14,8 +14,8 @@ use toml::{Spanned, Value};
 
 use super::{Address, Config, Limits, Listen, ShmDir, Size, SsdConfig, VmConfig};
 use super::{
-    DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_STATE_DIR, DEFAULT_VM_BYTES, MAX_LEVEL_BYTES,
-    MAX_SHARDS, MAX_SPIN_US, MAX_VMS,
+    DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_SLOW_REQUEST_MS, DEFAULT_STATE_DIR,
+    DEFAULT_VM_BYTES, MAX_LEVEL_BYTES, MAX_SHARDS, MAX_SPIN_US, MAX_VMS,
 };
 
 /// What is wrong, and at which byte of the text.
@@ -106,6 +106,7 @@ struct RawLimits {
     connections: Option<Spanned<u32>>,
     connection_in_flight: Option<Size>,
     vm_in_flight: Option<Size>,
+    slow_request_ms: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -260,6 +261,7 @@ fn check_limits(raw: RawLimits) -> Result<Limits, Fault> {
         connections,
         connection_bytes: raw.connection_in_flight.map_or(DEFAULT_CONNECTION_BYTES, |size| size.0),
         vm_bytes: raw.vm_in_flight.map_or(DEFAULT_VM_BYTES, |size| size.0),
+        slow_request_ms: raw.slow_request_ms.unwrap_or(DEFAULT_SLOW_REQUEST_MS),
     })
 }
 
