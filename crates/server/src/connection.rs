@@ -103,6 +103,8 @@ pub(crate) struct Connection {
     pub requests: u32,
     /// Whether it is in the shard's list of connections to advance.
     pub touched: bool,
+    /// What ended it first.
+    ended_by: Option<&'static str>,
     receiving: Option<Target>,
     /// A large write ended, and nothing else came in since.
     expects_large: bool,
@@ -141,6 +143,7 @@ impl Connection {
             incoming: None,
             requests: 0,
             touched: false,
+            ended_by: None,
             receiving: None,
             expects_large: false,
             input,
@@ -156,6 +159,16 @@ impl Connection {
 
     pub(crate) fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes
+    }
+
+    /// Notes what ends it, for the log.
+    pub(crate) fn note_end(&mut self, reason: &'static str) {
+        self.ended_by.get_or_insert(reason);
+    }
+
+    /// What ended it.
+    pub(crate) fn ended_by(&self) -> &'static str {
+        self.ended_by.unwrap_or("it ended")
     }
 
     /// The receive buffer and the part of it to parse, to be given back with [`Connection::end_parse`].

@@ -8,7 +8,6 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use lode_nbd::{ExportInfo, Negotiated};
@@ -21,10 +20,10 @@ use crate::connection::Permit;
 use crate::ending::end;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::handshake::{End, PendingHandshake};
-use crate::identity::LastEnd;
+use crate::host::Host;
 use crate::listen::Listener;
+use crate::scrape::ScrapeThread;
 use crate::shard::{NewConnection, ToShard};
-use crate::status::{CacheView, ReadSsdView, Status};
 use crate::threads::ShardThread;
 
 /// Handshakes at once on one listening socket. A newcomer takes the place of the oldest.
@@ -35,8 +34,6 @@ const MAX_SESSIONS: usize = 16;
 const ACCEPTS_PER_TURN: usize = 16;
 /// How long nobody is accepted after the system had no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-/// How long a shard may take to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// At most one line about misbehaving clients in this time.
 const COMPLAINT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -50,11 +47,9 @@ pub(crate) struct Endpoint {
 
 /// The control thread's state. See the module's documentation.
 pub(crate) struct Control {
-    pub last_end: LastEnd,
+    pub host: Host,
     /// The configuration that is served.
     pub config: Config,
-    pub cache: Option<CacheView>,
-    pub read_ssd: Option<ReadSsdView>,
     pub endpoints: Vec<Endpoint>,
     pub commands: Listener,
     /// VM `i` is volume `i / shards.len()` of shard `i % shards.len()`.
@@ -71,7 +66,8 @@ pub(crate) struct Control {
     pub stoppers: Vec<Session>,
     /// Whether the caches are written back before the end.
     pub drain_at_stop: bool,
-    pub start: Instant,
+    /// Answers scrapers, if they may come.
+    pub scraping: Option<ScrapeThread>,
     pub accept_after: Option<Instant>,
     pub complain_after: Instant,
 }
@@ -100,9 +96,11 @@ impl Control {
             shards,
             signals,
             drain_at_stop,
+            scraping,
+            host,
             ..
         } = self;
-        drop((endpoints, commands, handshakes, sessions));
+        drop((endpoints, commands, handshakes, sessions, scraping, host));
         end(shards, stoppers, drain_at_stop, &signals, outcome.err())
     }
 
@@ -285,23 +283,10 @@ impl Control {
     }
 
     fn answer_status(&self, session: &mut Session) {
-        let views = match self.ask(|_, sender| ToShard::Status(sender)) {
-            Ok(views) => views,
-            Err(error) => return session.answer(&serde_json::json!({ "error": error })),
-        };
-        let mut views: Vec<_> = views.into_iter().map(Vec::into_iter).collect();
-        let shards = views.len();
-        let vms = (0..self.connections.len()).filter_map(|vm| views[vm % shards].next()).collect();
-        session.answer(&Status {
-            name: self.config.name.clone(),
-            version: env!("CARGO_PKG_VERSION"),
-            uptime_s: self.start.elapsed().as_secs(),
-            pool_bytes: lode_types::pool_bytes(),
-            last_end: self.last_end,
-            cache: self.cache.clone(),
-            read_ssd: self.read_ssd.clone(),
-            vms,
-        });
+        match self.host.status() {
+            Ok(status) => session.answer(&status),
+            Err(error) => session.answer(&serde_json::json!({ "error": error })),
+        }
     }
 
     /// Begins or cancels the drain of these VMs, or of all when none are named.
@@ -322,26 +307,10 @@ impl Control {
         let shards = self.shards.len();
         let volumes_of = |shard| wanted.iter().filter(move |vm| *vm % shards == shard).map(|vm| vm / shards);
         let drain = |shard, answer| ToShard::Drain { volumes: volumes_of(shard).collect(), cancel, answer };
-        match self.ask(drain) {
+        match self.host.ask(drain) {
             Ok(left) => session.answer(&serde_json::json!({ "draining_blocks": left.iter().sum::<u64>() })),
             Err(error) => session.answer(&serde_json::json!({ "error": error })),
         }
-    }
-
-    /// Asks every shard, and waits for the answers.
-    fn ask<T>(&self, message: impl Fn(usize, SyncSender<T>) -> ToShard) -> Result<Vec<T>, String> {
-        let tell = |(number, shard): (usize, &ShardThread)| {
-            let (sender, receiver) = sync_channel(1);
-            shard.tell(message(number, sender));
-            receiver
-        };
-        let answers: Vec<_> = self.shards.iter().enumerate().map(tell).collect();
-        let deadline = Instant::now() + ANSWER_LIMIT;
-        let receive = |(number, answer): (usize, Receiver<T>)| {
-            let answer = answer.recv_timeout(deadline.saturating_duration_since(Instant::now()));
-            answer.map_err(|_| format!("Shard {number} does not answer; see the log"))
-        };
-        answers.into_iter().enumerate().map(receive).collect()
     }
 
     fn accept(&mut self, ready: &Ready, now: Instant) {

@@ -68,6 +68,18 @@ pub(crate) enum LastEnd {
     HostLost,
 }
 
+impl LastEnd {
+    /// As it is written in a status.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LastEnd::None => "none",
+            LastEnd::Orderly => "orderly",
+            LastEnd::Killed => "killed",
+            LastEnd::HostLost => "host-lost",
+        }
+    }
+}
+
 impl DaemonRun {
     /// How the latest run that served ended, as the boot after it sees it.
     pub(crate) fn end_of(last: Option<&DaemonRun>, boot: Option<&str>) -> LastEnd {

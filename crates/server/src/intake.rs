@@ -37,6 +37,7 @@ pub(crate) fn take_requests(
             Err(error) => {
                 tracing::warn!("VM {}: a connection is closed. {error}", volume.export.name());
                 connection.phase = Phase::Ending;
+                connection.note_end("it broke the protocol");
             }
         }
     }
@@ -103,6 +104,9 @@ fn take_event(
             connection.charge(REQUEST_COST_BYTES);
             connection.reply(REQUEST_COST_BYTES, |encoder, out| encoder.refused(out, cookie, refusal));
         }
-        Received::Disconnect => connection.phase = Phase::Ending,
+        Received::Disconnect => {
+            connection.phase = Phase::Ending;
+            connection.note_end("it took its leave");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{Metadata, Permissions};
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
@@ -81,6 +81,18 @@ impl Listener {
 
     pub(crate) fn address(&self) -> &Address {
         &self.address
+    }
+}
+
+/// Who is at the other end of a socket, for the log: an address, or a process.
+pub(crate) fn peer(socket: &OwnedFd) -> String {
+    let address = rustix::net::getpeername(socket).ok().flatten();
+    match address.and_then(|address| SocketAddr::try_from(address).ok()) {
+        Some(address) => address.to_string(),
+        None => match rustix::net::sockopt::socket_peercred(socket) {
+            Ok(process) => format!("process {} of user {}", process.pid.as_raw_pid(), process.uid.as_raw()),
+            Err(_) => "nowhere".to_owned(),
+        },
     }
 }
 

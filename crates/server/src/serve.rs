@@ -12,8 +12,10 @@ use tracing::info;
 use crate::config::{Address, Config, Listen};
 use crate::control::{Control, Endpoint, Signals};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::host::Host;
 use crate::identity::StateFile;
 use crate::listen::Listener;
+use crate::scrape::ScrapeThread;
 use crate::start::{Prepared, Start};
 use crate::status::{CacheView, ReadSsdView};
 use crate::threads::{ShardThread, ShardVms};
@@ -37,6 +39,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let start = Start::plan(config)?;
     // Before anything on the SSD changes. Clients that come early wait for the recovery.
     let endpoints = open_endpoints(config, &start.exports())?;
+    let scraped = config.metrics.as_ref().map(Listener::open).transpose()?;
     let recovered = start.recover()?;
     let connections: Vec<_> = recovered.vms.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
     let shards = start_shards(config, recovered.vms, &connections)?;
@@ -44,11 +47,19 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         info!("Serving {} on {}", names(&endpoint.exports), endpoint.listener.address());
     }
     let now = Instant::now();
-    let control = Control {
+    let host = Host {
+        name: config.name.clone(),
         last_end: recovered.last_end,
-        config: config.clone(),
         cache: recovered.superblock.as_ref().map(view),
         read_ssd: recovered.read_ssd.as_ref().map(view_read_ssd),
+        start: now,
+        vms: connections.len(),
+        shards: shards.iter().map(ShardThread::messenger).collect(),
+    };
+    let control = Control {
+        scraping: scraped.map(|listener| ScrapeThread::start(listener, host.clone())).transpose()?,
+        host,
+        config: config.clone(),
         endpoints,
         commands,
         shards,
@@ -59,7 +70,6 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         sessions: Vec::new(),
         stoppers: Vec::new(),
         drain_at_stop: false,
-        start: now,
         accept_after: None,
         complain_after: now,
     };

@@ -17,8 +17,10 @@ use crate::config::{Limits, WriteBack};
 use crate::connection::{Connection, Permit, Phase, Receive, Stall};
 use crate::guard::guarded;
 use crate::intake::take_requests;
+use crate::listen::peer;
 use crate::start::Prepared;
 use crate::status::VmView;
+use crate::vm_log::VmLog;
 use crate::volume::{Answered, Lookup, Volume};
 
 /// What the system is asked to hold of replies that a client has not taken.
@@ -29,6 +31,9 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// How often a stop looks whether it is done.
 const STOP_TICK: Duration = Duration::from_millis(20);
+
+/// Why connections end at a stop.
+const STOPS: &str = "the service stops";
 
 /// A connection whose handshake is done.
 pub(crate) struct NewConnection {
@@ -135,7 +140,10 @@ impl Shard {
         if let Some((vm, _)) = prepared.first() {
             vm.disks.backing.wakes(driver.waker());
         }
-        let volumes = prepared.into_iter().map(|(vm, connections)| Volume::new(vm, &mut driver, connections));
+        let volumes = prepared.into_iter().map(|(vm, connections)| {
+            let log = VmLog::new(vm.export.name(), context.limits.slow_request_ms);
+            Volume::new(vm, &mut driver, connections, log)
+        });
         let volumes = volumes.collect();
         Shard {
             context,
@@ -187,7 +195,8 @@ impl Shard {
 
     fn tick(&mut self) {
         for at in 0..self.volumes.len() {
-            self.with_volume(at, Volume::tick);
+            let now_ns = self.now_ns;
+            self.with_volume(at, |volume| volume.tick(now_ns));
         }
     }
 
@@ -241,7 +250,8 @@ impl Shard {
                 ToShard::Drain { volumes, cancel, answer } => {
                     let mut left = 0;
                     for at in volumes {
-                        self.with_volume(at, |volume| volume.drain(cancel));
+                        let now_ns = self.now_ns;
+                        self.with_volume(at, |volume| volume.drain(cancel, now_ns));
                         left += self.volumes[at].draining_blocks().unwrap_or(0);
                     }
                     let _ = answer.try_send(left);
@@ -269,6 +279,8 @@ impl Shard {
         }
         // As much as the system allows: large replies are then sent in fewer parts. With less it works as well.
         let _ = set_socket_send_buffer_size(&new.socket, SEND_BUFFER_BYTES);
+        self.volumes[new.volume]
+            .note_client(&format!("a client connected from {}", peer(&new.socket)), self.now_ns);
         let socket = self.driver.add_socket(new.socket);
         let transmission = Transmission::new(&self.volumes[new.volume].export, &new.negotiated);
         let encoder = ReplyEncoder::new(new.negotiated.structured);
@@ -307,9 +319,9 @@ impl Shard {
                 self.touch(key);
                 self.connections[key].received(buf, done.result.unwrap_or(0));
                 match done.result {
-                    Ok(0) => self.end(key),
+                    Ok(0) => self.end(key, "it hung up"),
                     Ok(_) => self.parse(key),
-                    Err(_) => self.kill(key),
+                    Err(_) => self.kill(key, "nothing can be received from it"),
                 }
             }
             _ => {
@@ -318,7 +330,7 @@ impl Shard {
                 let connection = &mut self.connections[key];
                 connection.sent(message);
                 if done.result.is_err() {
-                    self.kill(key);
+                    self.kill(key, "nothing can be sent to it");
                 } else if connection.stall == Some(Stall::Own) {
                     connection.stall = None;
                     self.parse(key);
@@ -342,8 +354,9 @@ impl Shard {
     }
 
     /// Takes no more requests from a connection.
-    fn end(&mut self, key: usize) {
+    fn end(&mut self, key: usize, reason: &'static str) {
         let connection = &mut self.connections[key];
+        connection.note_end(reason);
         if connection.phase == Phase::Open {
             connection.phase = Phase::Ending;
         }
@@ -351,8 +364,9 @@ impl Shard {
     }
 
     /// Hangs up.
-    fn kill(&mut self, key: usize) {
+    fn kill(&mut self, key: usize, reason: &'static str) {
         let connection = &mut self.connections[key];
+        connection.note_end(reason);
         if connection.phase != Phase::Dead {
             connection.phase = Phase::Dead;
             self.driver.remove_socket(connection.socket);
@@ -476,7 +490,11 @@ impl Shard {
             self.driver.remove_socket(connection.socket);
         }
         if connection.is_over() {
-            self.connections.remove(key);
+            let connection = self.connections.remove(key);
+            let (at, left) = (connection.volume, format!("a client left: {}", connection.ended_by()));
+            // It counts as a connection until it is gone.
+            drop(connection);
+            self.volumes[at].note_client(&left, self.now_ns);
         }
     }
 
@@ -496,7 +514,7 @@ impl Shard {
         self.stopping = Stopping::Guests { deadline: Instant::now() + STOP_LIMIT, drain };
         let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
-            self.end(key);
+            self.end(key, STOPS);
         }
     }
 
@@ -510,13 +528,13 @@ impl Shard {
                 }
                 let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
                 for key in keys {
-                    self.kill(key);
+                    self.kill(key, STOPS);
                 }
                 // What a failed SSD held is nowhere durable before it is on the backing disk.
-                let mut drains = false;
+                let (mut drains, now_ns) = (false, self.now_ns);
                 for at in 0..self.volumes.len() {
                     if drain || self.volumes[at].is_rescuing() {
-                        drains |= self.with_volume(at, |volume| volume.drain(false)).is_some();
+                        drains |= self.with_volume(at, |volume| volume.drain(false, now_ns)).is_some();
                     }
                 }
                 if drains {
@@ -558,7 +576,7 @@ impl Shard {
         for at in 0..self.volumes.len() {
             self.with_volume(at, |volume| {
                 volume.begin_end(now_ns);
-                volume.tick();
+                volume.tick(now_ns);
             });
         }
         self.settle();

@@ -74,11 +74,11 @@ pub(crate) struct RequestCounts {
 /// When dirty blocks are written back in the background.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct WriteBackView {
-    dirty_limit_blocks: u32,
+    pub dirty_limit_blocks: u32,
     /// From so many on writes wait for write-backs.
-    dirty_max_blocks: u32,
-    age_s: Option<u32>,
-    idle_s: Option<u32>,
+    pub dirty_max_blocks: u32,
+    pub age_s: Option<u32>,
+    pub idle_s: Option<u32>,
 }
 
 impl From<WriteBackLimits> for WriteBackView {
@@ -104,51 +104,51 @@ pub(crate) struct ShmView {
 /// Blocks of each level.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct LevelBlocks {
-    dram_blocks: u32,
-    ssd_blocks: u32,
-    read_ssd_blocks: u32,
+    pub dram_blocks: u32,
+    pub ssd_blocks: u32,
+    pub read_ssd_blocks: u32,
 }
 
 /// See [`Gauges`].
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct GaugesView {
-    dram_blocks: u32,
-    ssd_blocks: u32,
-    read_ssd_blocks: u32,
-    dirty_blocks: u32,
-    unmirrored_blocks: u32,
-    lost_blocks: u32,
-    write_backs_waiting: u32,
-    promotions_waiting: u32,
-    reissued_writes: u64,
-    refused_reissues: u64,
-    discarded_completions: u64,
-    quarantined: u32,
-    read_ssd_quarantined: u32,
-    cleaned_blocks: u64,
-    drain_failures: u64,
-    memory_bytes: u64,
-    ssd_data_bytes: u64,
-    ssd_metadata_bytes: u64,
-    read_ssd_data_bytes: u64,
-    backing_read_bytes: u64,
-    backing_written_bytes: u64,
+    pub dram_blocks: u32,
+    pub ssd_blocks: u32,
+    pub read_ssd_blocks: u32,
+    pub dirty_blocks: u32,
+    pub unmirrored_blocks: u32,
+    pub lost_blocks: u32,
+    pub write_backs_waiting: u32,
+    pub promotions_waiting: u32,
+    pub reissued_writes: u64,
+    pub refused_reissues: u64,
+    pub discarded_completions: u64,
+    pub quarantined: u32,
+    pub read_ssd_quarantined: u32,
+    pub cleaned_blocks: u64,
+    pub drain_failures: u64,
+    pub memory_bytes: u64,
+    pub ssd_data_bytes: u64,
+    pub ssd_metadata_bytes: u64,
+    pub read_ssd_data_bytes: u64,
+    pub backing_read_bytes: u64,
+    pub backing_written_bytes: u64,
 }
 
 /// See [`Alarms`].
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct AlarmsView {
-    unreadable_at_start: u64,
-    damaged_clean: u64,
-    damaged_mirrored: u64,
-    damaged_dirty: u64,
-    ssd_errors: u64,
-    read_ssd_errors: u64,
-    read_ssd_gone: bool,
-    backing_errors: u64,
-    failed: bool,
-    ssd_failed: bool,
-    backing_failed: bool,
+    pub unreadable_at_start: u64,
+    pub damaged_clean: u64,
+    pub damaged_mirrored: u64,
+    pub damaged_dirty: u64,
+    pub ssd_errors: u64,
+    pub read_ssd_errors: u64,
+    pub read_ssd_gone: bool,
+    pub backing_errors: u64,
+    pub failed: bool,
+    pub ssd_failed: bool,
+    pub backing_failed: bool,
 }
 
 impl LevelBlocks {

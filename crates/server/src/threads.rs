@@ -18,11 +18,27 @@ use crate::start::Prepared;
 /// VMs of a shard, with the number of connections to each.
 pub(crate) type ShardVms = Vec<(Prepared, Arc<AtomicU32>)>;
 
+/// What sends messages to a shard thread.
+#[derive(Clone)]
+pub(crate) struct Messenger {
+    sender: Sender<ToShard>,
+    waker: Waker,
+}
+
+impl Messenger {
+    /// Sends a message and makes sure that it is seen soon.
+    pub(crate) fn tell(&self, message: ToShard) {
+        // Fails only when the thread has ended, which is noticed elsewhere.
+        if self.sender.send(message).is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
 /// A running shard thread.
 pub(crate) struct ShardThread {
     number: usize,
-    sender: Sender<ToShard>,
-    waker: Waker,
+    messenger: Messenger,
     thread: JoinHandle<Result<Ended, MediaFault>>,
     /// Blocks that the stop still has to write back.
     draining_blocks: Arc<AtomicU64>,
@@ -55,7 +71,10 @@ impl ShardThread {
         let thread =
             std::thread::Builder::new().name(format!("shard-{number}")).spawn(body).map_err(failed)?;
         match opened.recv() {
-            Ok(waker) => Ok(ShardThread { number, sender, waker, thread, alive, draining_blocks }),
+            Ok(waker) => {
+                let messenger = Messenger { sender, waker };
+                Ok(ShardThread { number, messenger, thread, alive, draining_blocks })
+            }
             Err(_) => Err(match thread.join() {
                 Ok(Err(fault)) => fault.into(),
                 _ => ended(number),
@@ -65,10 +84,11 @@ impl ShardThread {
 
     /// Sends a message and makes sure that it is seen soon.
     pub(crate) fn tell(&self, message: ToShard) {
-        // Fails only when the thread has ended, which is noticed elsewhere.
-        if self.sender.send(message).is_ok() {
-            self.waker.wake();
-        }
+        self.messenger.tell(message);
+    }
+
+    pub(crate) fn messenger(&self) -> Messenger {
+        self.messenger.clone()
     }
 
     /// Blocks that the stop still has to write back.

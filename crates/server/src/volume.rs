@@ -24,6 +24,7 @@ use crate::guard::guarded;
 use crate::latency::Latencies;
 use crate::start::Prepared;
 use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
+use crate::vm_log::{Took, VmLog};
 
 /// What a request counts towards limits beside its bytes.
 pub(crate) const REQUEST_COST_BYTES: u64 = 1024;
@@ -42,6 +43,8 @@ struct Pending {
     since_ns: u64,
     /// Of a question what is allocated: what guests had written when it came.
     written: Vec<Range<u64>>,
+    /// When the last of its bytes was there.
+    arrived_ns: u64,
 }
 
 /// A guest's request that is done.
@@ -95,7 +98,7 @@ pub(crate) struct Volume {
     counts: RequestCounts,
     latencies: Latencies,
     connections: Arc<AtomicU32>,
-    failed_commands: u64,
+    log: VmLog,
     /// The log says that durability has ended.
     told_failure: bool,
     /// The latest drain was stopped before its end.
@@ -115,8 +118,23 @@ pub(crate) fn cost_bytes(request: &Request) -> u64 {
     }
 }
 
+/// Why a device command failed, in words.
+fn reason(done: &Done, error: MediaError) -> String {
+    match (done.os_error, error) {
+        (Some(number), _) => std::io::Error::from_raw_os_error(number).to_string(),
+        (None, MediaError::Io) => "the device failed".to_owned(),
+        (None, MediaError::Gone) => "the device is gone".to_owned(),
+        (None, MediaError::NoSpace) => "the device is full".to_owned(),
+    }
+}
+
 impl Volume {
-    pub(crate) fn new(vm: Prepared, driver: &mut impl Driver, connections: Arc<AtomicU32>) -> Volume {
+    pub(crate) fn new(
+        vm: Prepared,
+        driver: &mut impl Driver,
+        connections: Arc<AtomicU32>,
+        log: VmLog,
+    ) -> Volume {
         let Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence, .. } = vm;
         let flushes = Flushes::new(disks.ssd, disks.backing);
         let backing = driver.add_file(backing);
@@ -140,7 +158,7 @@ impl Volume {
             counts: RequestCounts::default(),
             latencies: Latencies::new(),
             connections,
-            failed_commands: 0,
+            log,
             told_failure: false,
             drain_cancelled: false,
             stopped: false,
@@ -218,8 +236,13 @@ impl Volume {
                 GuestOp::WriteZeroes { offset_bytes, length_bytes, fua, unmap }
             }
         };
-        let key =
-            self.requests.insert(Pending { connection, request: *request, since_ns, written: Vec::new() });
+        let key = self.requests.insert(Pending {
+            connection,
+            request: *request,
+            since_ns,
+            arrived_ns: now_ns,
+            written: Vec::new(),
+        });
         let request = GuestRequest { token: key as u64, op, now_ns };
         let counts = request.is_access();
         self.engine.submit(request);
@@ -249,9 +272,13 @@ impl Volume {
                 self.last_flush = Some(result);
                 continue;
             }
-            let Pending { connection, request, since_ns, .. } = self.requests.remove(token as usize);
+            let Pending { connection, request, since_ns, arrived_ns, .. } =
+                self.requests.remove(token as usize);
             self.working_bytes -= cost_bytes(&request);
-            self.note_latency(request.command, served, now_ns.saturating_sub(since_ns));
+            let all_ns = now_ns.saturating_sub(since_ns);
+            self.note_latency(request.command, served, all_ns);
+            let took = Took { all_ns, arrival_ns: arrived_ns.saturating_sub(since_ns), served };
+            self.log.answered(&request, took, now_ns);
             return Some(Answered { connection, request, result: result.map(|()| Found::Bytes(data)) });
         }
     }
@@ -277,7 +304,9 @@ impl Volume {
             written.truncate(MOST_STRETCHES);
             written.shrink_to_fit();
         }
-        let key = self.requests.insert(Pending { connection, request: *request, since_ns, written }) as u64;
+        let arrived_ns = since_ns;
+        let pending = Pending { connection, request: *request, since_ns, arrived_ns, written };
+        let key = self.requests.insert(pending) as u64;
         self.lookups.push_back(Lookup { key, file: self.backing, bytes });
     }
 
@@ -312,29 +341,15 @@ impl Volume {
 
     /// Takes the end of device command `id`.
     pub(crate) fn complete(&mut self, id: u64, done: Done) {
-        if let Err(error) = done.result {
-            self.failed_commands += 1;
-            // Not one line for each: a dead device fails thousands of them.
-            if self.failed_commands.is_power_of_two() {
-                let reason = match (done.os_error, error) {
-                    (Some(number), _) => std::io::Error::from_raw_os_error(number).to_string(),
-                    (None, MediaError::Io) => "the device failed".to_owned(),
-                    (None, MediaError::Gone) => "the device is gone".to_owned(),
-                    (None, MediaError::NoSpace) => "the device is full".to_owned(),
-                };
-                tracing::warn!(
-                    "VM {}: a command on an SSD or its backing disk failed: {reason}; {} have failed so far. `lode status` \
-                     says on which, the log of the kernel may say why",
-                    self.export.name(),
-                    self.failed_commands,
-                );
-            }
-        }
+        let failure = done.result.err().map(|error| (reason(&done, error), self.engine.alarms()));
         let bufs = if let Payload::Bufs(bufs) = done.payload { bufs } else { Bufs::new() };
         let result = done.result.map(drop);
         match self.flushes.end(id, result.is_ok()) {
             Some(verdict) if result.is_ok() => self.flush_decided(id, verdict),
             _ => self.engine.complete(Completion { id, result, bufs }),
+        }
+        if let Some((reason, before)) = failure {
+            self.log.command_failed(&reason, &before, &self.engine.alarms());
         }
         for device in [DeviceId::Ssd, DeviceId::Backing] {
             if self.engine.has_failed(device) {
@@ -364,8 +379,14 @@ impl Volume {
         }
     }
 
-    pub(crate) fn tick(&mut self) {
+    /// A client came or went.
+    pub(crate) fn note_client(&mut self, what: &str, now_ns: u64) {
+        self.log.client(what, count(&self.connections), now_ns);
+    }
+
+    pub(crate) fn tick(&mut self, now_ns: u64) {
         self.engine.tick();
+        self.log.drain_goes_on(self.draining_blocks(), self.drain_cancelled, now_ns);
         if self.engine.alarms().failed && !self.told_failure {
             self.told_failure = true;
             tracing::error!(
@@ -403,13 +424,14 @@ impl Volume {
     }
 
     /// Begins to write back what is dirty now, or stops that.
-    pub(crate) fn drain(&mut self, cancel: bool) {
+    pub(crate) fn drain(&mut self, cancel: bool, now_ns: u64) {
         if cancel {
             self.drain_cancelled |= self.engine.drain_left().is_some();
             self.engine.stop_drain();
         } else {
             self.drain_cancelled = false;
             self.engine.drain();
+            self.log.drain_begins(self.draining_blocks().unwrap_or(0), now_ns);
         }
     }
 

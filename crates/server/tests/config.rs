@@ -35,6 +35,10 @@ read_only = true
 connections = 4
 connection_in_flight = "8MiB"
 vm_in_flight = 1048576
+slow_request_ms = 250
+
+[metrics]
+listen = "127.0.0.1:9464"
 "#;
 
 const WRITEBACK: &str = "writeback = { dirty = \"30%\", age = \"10min\" }";
@@ -69,13 +73,15 @@ fn every_key_arrives() {
         (config.limits.connections, config.limits.connection_bytes, config.limits.vm_bytes),
         (4, 8 << 20, 1 << 20)
     );
+    assert_eq!(config.limits.slow_request_ms, 250);
+    assert_eq!(config.metrics, Some(Address::Tcp("127.0.0.1:9464".parse().unwrap()).into()));
 }
 
 #[test]
 fn what_is_not_said_has_a_default() {
     let text = "name = \"a\"\n[[vm]]\nname = \"v\"\nbacking = { path = \"d\" }\nlisten = [\"unix:/s\"]";
     let config = parse(text).unwrap();
-    assert!(config.shards >= 1 && config.ssd.is_none());
+    assert!(config.shards >= 1 && config.ssd.is_none() && config.metrics.is_none());
     assert_eq!(config.control, Path::new("/var/lib/lodestore/a.sock"));
     assert_eq!(config.limits.connections, lode_server::config::DEFAULT_CONNECTIONS);
 }
@@ -116,6 +122,10 @@ fn mistakes_are_named_with_file_and_line() {
         ("listen = [\"unix:/run/vm2.sock\"]", "listen = []", 20, "listen"),
         ("connections = 4", "connections = 0", 27, "connections"),
         ("vm_in_flight", "vm_inflight", 29, "vm_inflight"),
+        ("127.0.0.1:9464", "0.0.0.0:9464", 33, "allow_remote_tcp"),
+        ("127.0.0.1:9464", "127.0.0.1:10809", 33, "where guests connect"),
+        ("127.0.0.1:9464", "localhost:9464", 33, "not an address"),
+        ("listen = \"127.0.0.1:9464\"", "port = 9464", 33, "port"),
     ];
     for (from, to, line, word) in cases {
         let text = GOOD.replacen(from, to, 1);

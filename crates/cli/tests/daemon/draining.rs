@@ -275,6 +275,7 @@ fn a_drain_that_cannot_end_does_not_keep_the_daemon_from_stopping() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("could not be written back"), "{said}");
     daemon.wait_for_end();
+    assert!(site.log().contains("VM vm2: a command on the backing disk failed: No space left on device"));
     assert!(!backing_holds(&site, 1, &bytes));
     // With room again, nothing is lost.
     let grown = Command::new("mount").args(["-o", "remount,size=128M"]).arg(&small.0).status().unwrap();

@@ -13,6 +13,8 @@ mod guards;
 mod hostile;
 mod killing;
 mod known;
+mod logging;
+mod metrics;
 mod reconnecting;
 mod records;
 mod runs;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::de::{self, MapAccess, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer};
 
-/// Where guests connect.
+/// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
     /// A unix socket.
@@ -33,7 +33,10 @@ impl FromStr for Address {
             Some(("tcp", address)) => address.parse().map(Address::Tcp).map_err(|_| {
                 format!("'{address}' is not an address; write IP:PORT, such as 127.0.0.1:10809")
             }),
-            _ => Err(format!("'{text}' is not an address; write unix:/path or tcp:IP:PORT")),
+            _ => text
+                .parse()
+                .map(Address::Tcp)
+                .map_err(|_| format!("'{text}' is not an address; write unix:/path or tcp:IP:PORT")),
         }
     }
 }
@@ -125,7 +128,9 @@ mod tests {
     #[test]
     fn addresses_are_absolute_paths_or_numbers() {
         assert_eq!("unix:/run/a.sock".parse(), Ok(Address::Unix("/run/a.sock".into())));
-        assert_eq!("tcp:[::1]:10809".parse::<Address>().unwrap().to_string(), "tcp:[::1]:10809");
+        for port in ["tcp:[::1]:10809", "[::1]:10809"] {
+            assert_eq!(port.parse::<Address>().unwrap().to_string(), "tcp:[::1]:10809");
+        }
         for wrong in ["unix:a.sock", "tcp:localhost:1", "/run/a.sock", "udp:1.1.1.1:1"] {
             assert!(wrong.parse::<Address>().is_err(), "{wrong}");
         }

@@ -32,6 +32,8 @@ pub const DEFAULT_CONNECTIONS: u32 = 16;
 pub const DEFAULT_CONNECTION_BYTES: u64 = 32 << 20;
 /// Bytes of one VM's requests that its cache works on, unless the configuration says otherwise.
 pub const DEFAULT_VM_BYTES: u64 = 128 << 20;
+/// From when on a request is slow unless the configuration says otherwise.
+pub const DEFAULT_SLOW_REQUEST_MS: u32 = 1000;
 /// Longest configuration file.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// Most VMs of one daemon.
@@ -68,6 +70,8 @@ pub struct Config {
     pub vms: Vec<VmConfig>,
     /// What clients may take.
     pub limits: Limits,
+    /// Where metrics are scraped.
+    pub metrics: Option<Listen>,
     /// The file that it came from.
     pub path: PathBuf,
     /// What is written there.
@@ -128,6 +132,8 @@ pub struct Limits {
     pub connection_bytes: u64,
     /// Bytes of one VM's requests that its cache works on.
     pub vm_bytes: u64,
+    /// Requests that take at least so long are told in the log; 0: none.
+    pub slow_request_ms: u32,
 }
 
 impl Config {

@@ -14,8 +14,8 @@ use toml::{Spanned, Value};
 
 use super::{Address, Config, Limits, Listen, ShmDir, Size, SsdConfig, VmConfig, WriteBack};
 use super::{
-    DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_STATE_DIR, DEFAULT_VM_BYTES, MAX_LEVEL_BYTES,
-    MAX_SHARDS, MAX_SPIN_US, MAX_VMS,
+    DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_SLOW_REQUEST_MS, DEFAULT_STATE_DIR,
+    DEFAULT_VM_BYTES, MAX_LEVEL_BYTES, MAX_SHARDS, MAX_SPIN_US, MAX_VMS,
 };
 
 /// What is wrong, and at which byte of the text.
@@ -47,6 +47,7 @@ struct RawConfig {
     vm: Vec<Spanned<RawVm>>,
     #[serde(default)]
     limits: RawLimits,
+    metrics: Option<RawMetrics>,
     #[serde(default)]
     danger_zone: RawDanger,
 }
@@ -107,6 +108,13 @@ struct RawLimits {
     connections: Option<Spanned<u32>>,
     connection_in_flight: Option<Size>,
     vm_in_flight: Option<Size>,
+    slow_request_ms: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMetrics {
+    listen: Spanned<Listen>,
 }
 
 #[derive(Default, Deserialize)]
@@ -136,6 +144,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         return Err(Fault { at: None, message: format!("More than {MAX_VMS} VMs are configured") });
     }
     let (mut names, mut sockets) = (HashSet::new(), HashMap::new());
+    let remote_tcp = raw.danger_zone.allow_remote_tcp;
     let mut vms = Vec::new();
     for vm in raw.vm {
         let (span, vm) = (vm.span(), vm.into_inner());
@@ -144,7 +153,16 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         }
         check_sockets(&mut sockets, &vm.listen)?;
         let has = Sections { ssd: raw.ssd.is_some(), read_ssd: raw.read_ssd.is_some() };
-        vms.push(check_vm(vm, span, has, raw.danger_zone.allow_remote_tcp)?);
+        vms.push(check_vm(vm, span, has, remote_tcp)?);
+    }
+    let metrics = raw.metrics.map(|metrics| metrics.listen);
+    if let Some(listen) = &metrics {
+        check_reach(listen, remote_tcp)?;
+        if sockets.contains_key(&listen.get_ref().address) {
+            let message =
+                "Key 'listen' of [metrics] is where guests connect; give metrics a socket of their own";
+            return Err(Fault::at(listen.span(), message));
+        }
     }
     if let Some(read_ssd) = &raw.read_ssd
         && vms.iter().all(|vm| vm.read_ssd_bytes == 0)
@@ -159,6 +177,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         ssd: raw.ssd.map(check_ssd).transpose()?,
         read_ssd: raw.read_ssd.map(|ssd| check_ssd(ssd.into_inner())).transpose()?,
         limits: check_limits(raw.limits)?,
+        metrics: metrics.map(Spanned::into_inner),
         io: match raw.io {
             RawIo::Auto => DriverChoice::Auto,
             RawIo::Uring => DriverChoice::Uring,
@@ -248,6 +267,7 @@ fn check_limits(raw: RawLimits) -> Result<Limits, Fault> {
         connections,
         connection_bytes: raw.connection_in_flight.map_or(DEFAULT_CONNECTION_BYTES, |size| size.0),
         vm_bytes: raw.vm_in_flight.map_or(DEFAULT_VM_BYTES, |size| size.0),
+        slow_request_ms: raw.slow_request_ms.unwrap_or(DEFAULT_SLOW_REQUEST_MS),
     })
 }
 
@@ -300,18 +320,7 @@ fn check_vm(mut vm: RawVm, span: Range<usize>, has: Sections, remote_tcp: bool) 
     if vm.listen.is_empty() {
         return Err(Fault::at(span, "Key 'listen' is empty; give at least one address"));
     }
-    for address in &vm.listen {
-        if let Address::Tcp(to) = address.get_ref().address
-            && !to.ip().is_loopback()
-            && !remote_tcp
-        {
-            let message = format!(
-                "Key 'listen' has {to}, which other hosts can reach, and nothing here is encrypted or \
-                 authenticated; use 127.0.0.1, or allow it with danger_zone.allow_remote_tcp = true"
-            );
-            return Err(Fault::at(address.span(), message));
-        }
-    }
+    vm.listen.iter().try_for_each(|listen| check_reach(listen, remote_tcp))?;
     Ok(VmConfig {
         settings: check_settings(scheme, &vm.settings)?,
         name: vm.name.into_inner(),
@@ -324,6 +333,20 @@ fn check_vm(mut vm: RawVm, span: Range<usize>, has: Sections, remote_tcp: bool) 
         listen: vm.listen.into_iter().map(Spanned::into_inner).collect(),
         read_only: vm.read_only,
     })
+}
+
+/// Only this host's processes may reach a socket, unless it is said otherwise.
+fn check_reach(listen: &Spanned<Listen>, remote_tcp: bool) -> Result<(), Fault> {
+    match listen.get_ref().address {
+        Address::Tcp(to) if !to.ip().is_loopback() && !remote_tcp => {
+            let message = format!(
+                "Key 'listen' has {to}, which other hosts can reach, and nothing here is encrypted or \
+                 authenticated; use 127.0.0.1, or allow it with danger_zone.allow_remote_tcp = true"
+            );
+            Err(Fault::at(listen.span(), message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// VMs that share a socket must say the same of it.

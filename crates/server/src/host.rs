@@ -1,0 +1,61 @@
+//! The daemon as a whole, as any thread may ask for it: what was known at its start, and its shards. It must not know who
+//! asks, or what answers look like.
+
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use crate::identity::LastEnd;
+use crate::shard::ToShard;
+use crate::status::{CacheView, ReadSsdView, Status};
+use crate::threads::Messenger;
+
+/// How long a shard may take to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// See the module's documentation.
+#[derive(Clone)]
+pub(crate) struct Host {
+    pub name: String,
+    pub last_end: LastEnd,
+    pub cache: Option<CacheView>,
+    pub read_ssd: Option<ReadSsdView>,
+    pub start: Instant,
+    /// Number of VMs. VM `i` is volume `i / shards.len()` of shard `i % shards.len()`.
+    pub vms: usize,
+    pub shards: Vec<Messenger>,
+}
+
+impl Host {
+    /// How everything is.
+    pub(crate) fn status(&self) -> Result<Status, String> {
+        let views = self.ask(|_, sender| ToShard::Status(sender))?;
+        let mut views: Vec<_> = views.into_iter().map(Vec::into_iter).collect();
+        let shards = views.len();
+        Ok(Status {
+            name: self.name.clone(),
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_s: self.start.elapsed().as_secs(),
+            pool_bytes: lode_types::pool_bytes(),
+            last_end: self.last_end,
+            cache: self.cache.clone(),
+            read_ssd: self.read_ssd.clone(),
+            vms: (0..self.vms).filter_map(|vm| views[vm % shards].next()).collect(),
+        })
+    }
+
+    /// Asks every shard, and waits for the answers.
+    pub(crate) fn ask<T>(&self, message: impl Fn(usize, SyncSender<T>) -> ToShard) -> Result<Vec<T>, String> {
+        let tell = |(number, shard): (usize, &Messenger)| {
+            let (sender, receiver) = sync_channel(1);
+            shard.tell(message(number, sender));
+            receiver
+        };
+        let answers: Vec<_> = self.shards.iter().enumerate().map(tell).collect();
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        let receive = |(number, answer): (usize, Receiver<T>)| {
+            let answer = answer.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+            answer.map_err(|_| format!("Shard {number} does not answer; see the log"))
+        };
+        answers.into_iter().enumerate().map(receive).collect()
+    }
+}
