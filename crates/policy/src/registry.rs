@@ -80,6 +80,7 @@ macro_rules! register {
 // The table, in the order to show them. Large schemes are boxed.
 register! {
     Etica(Box<etica::Etica>): etica::INFO;
+    BenefitDensity(Box<benefit_density::BenefitDensity>): benefit_density::INFO;
     Lru(lru::Lru): lru::INFO;
     Fifo(fifo::Fifo): fifo::INFO;
     Arc(arc::Arc): arc::INFO;

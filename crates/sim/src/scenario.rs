@@ -52,6 +52,9 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         ("larc wb", machine("larc", &["write_policy=wb"], ssd_only)),
         ("l2arc-like", machine("l2arc-like", &["feed_interval=10", "feed_blocks=6"], quota)),
         ("ucache-like", machine("ucache-like", &[], quota)),
+        // Copies in both levels, and moves on demand; the second lets writes pass what is dirty on the SSD.
+        ("benefit-density", machine("benefit-density", &["write_price_us=0"], quota)),
+        ("benefit-density budget", machine("benefit-density", &["write_budget=30"], quota)),
         // From write-back to read-only and back, with all that is dirty cleaned at once.
         (
             "eci-cache-like",

@@ -3,6 +3,7 @@
 
 pub mod arc;
 pub mod belady;
+pub mod benefit_density;
 pub mod centaur_like;
 pub mod eci_cache_like;
 pub mod etica;

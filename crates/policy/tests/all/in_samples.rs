@@ -26,6 +26,7 @@ const SAME: &[&str] = &[
     "out_percent",
     "protected_percent",
     "sample_factor",
+    "write_budget",
     "window_requests_per_block",
     "steps",
     // Of one block, one set, one access or one request.
@@ -38,6 +39,15 @@ const SAME: &[&str] = &[
     "move_threshold",
     "worth_hits",
     "copy_rate",
+    "samples",
+    "write_price_us",
+    "write_back_weight",
+    "disk_random_us",
+    "disk_sequential_us",
+    "disk_write_us",
+    "ssd_read_us",
+    "ssd_write_us",
+    "dram_us",
     // Shares and factors.
     "ageing",
     "score_floor",
@@ -122,5 +132,5 @@ fn what_lies_side_by_side_is_refused_and_the_rest_is_not() {
     assert_eq!(check("rpac", &[("region_blocks", "1")]), Ok(()));
     let by_default: Vec<&str> =
         all_schemes().iter().map(|info| info.name).filter(|name| check(name, &[]).is_err()).collect();
-    assert_eq!(by_default, ["rpac", "rpac-prototype", "opencas-like"]);
+    assert_eq!(by_default, ["benefit-density", "rpac", "rpac-prototype", "opencas-like"]);
 }

@@ -1,6 +1,7 @@
 //! Schemes, sizer and counters against slow, obvious oracles.
 
 mod belady;
+mod benefit_density;
 mod counters;
 mod cut_off;
 mod determinism;

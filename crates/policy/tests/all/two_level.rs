@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::driver::{Driver, Observed, Step, any_blocks, any_step, settings};
 use crate::oracle::two_level::{PlainL2arc, PlainTwoLevel, PlainUcache};
 
-fn any_quota() -> impl Strategy<Value = Quota> {
+pub fn any_quota() -> impl Strategy<Value = Quota> {
     (any_blocks(), any_blocks()).prop_map(|(dram, ssd)| Quota::new(dram, ssd))
 }
 
@@ -18,7 +18,7 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![prop::collection::vec(step, 0..250), prop::collection::vec(access, 0..400)]
 }
 
-fn compare(settings: &Settings, quota: Quota, mut oracle: impl PlainTwoLevel, steps: &[Step]) {
+pub fn compare(settings: &Settings, quota: Quota, mut oracle: impl PlainTwoLevel, steps: &[Step]) {
     let mut driver = Driver::new(settings, Quota::new(64, 64), quota);
     for (at, &step) in steps.iter().enumerate() {
         assert_eq!(driver.step(step), oracle.step(step), "step {at}: {step:?}");

@@ -2,11 +2,13 @@
 
 pub mod arc;
 pub mod belady;
+pub mod benefit_density;
 pub mod cut_off;
 pub mod etica;
 pub mod fast_cache;
 pub mod larc;
 pub mod level;
+pub mod life_table;
 pub mod lirs;
 pub mod mq;
 pub mod one_level;

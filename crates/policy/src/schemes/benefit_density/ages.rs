@@ -1,0 +1,297 @@
+//! What blocks are worth by their age: how often blocks like this one, that were left alone for so long, were asked for again,
+//! and how soon. A life table over the classes of [`class_of`].
+//!
+//! It must not know where blocks are, nor what the disk takes for them.
+
+/// Ages, two to an octave: the last one has everything from 2^24 accesses on.
+pub(super) const AGES: usize = 48;
+/// Classes: of blocks seen once, by kind and run; of others, by interval, kind, and whether they came often.
+pub(super) const CLASSES: usize = ONCE + INTERVALS * 2 * KINDS;
+
+const KINDS: usize = 3;
+const RUN_GROUPS: u8 = 4;
+const ONCE: usize = KINDS * RUN_GROUPS as usize;
+/// Two octaves of intervals each.
+const INTERVALS: usize = 11;
+/// Accesses from which on a block comes often.
+const OFTEN: u8 = 4;
+
+/// What a class and an age are worth before anything was seen: of so many blocks of it, in each age so many are asked for again.
+const UNSEEN_BLOCKS: f64 = 4.0;
+const UNSEEN_SHARE: f64 = 0.1;
+/// So many blocks of each class are taken to be as the blocks of all classes are together.
+const POOLED_BLOCKS: f64 = 8.0;
+/// How often neighbouring ages are averaged.
+const SMOOTHINGS: u32 = 3;
+/// What is left of the counts after each estimate.
+const KEPT: f32 = 0.98;
+
+/// What was done to a block last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    PartialWrite,
+}
+
+/// The class of a block after an access: `accesses` up to now, the last two of them `interval` apart, in a run of class `run`.
+pub(super) fn class_of(accesses: u8, interval: u32, kind: Kind, run: u8) -> u8 {
+    let kind = kind as u8;
+    if accesses <= 1 {
+        return kind * RUN_GROUPS + (run / 2).min(RUN_GROUPS - 1);
+    }
+    let interval = (interval.max(1).ilog2() / 2).min(INTERVALS as u32 - 1) as u8;
+    ONCE as u8 + (interval * KINDS as u8 + kind) * 2 + u8::from(accesses >= OFTEN)
+}
+
+/// The age of a block that was left alone for so many accesses.
+#[inline]
+pub(super) fn age_of(accesses: u64) -> usize {
+    if accesses < 2 {
+        return 0;
+    }
+    let octave = accesses.ilog2();
+    let half = (accesses >> (octave - 1) & 1) as usize;
+    ((octave as usize - 1) * 2 + half + 1).min(AGES - 1)
+}
+
+/// The fewest accesses of an age.
+fn start_of(age: usize) -> u64 {
+    if age == 0 { 1 } else { (2 + (age as u64 - 1) % 2) << ((age - 1) / 2) }
+}
+
+/// Accesses from the start of an age to its end.
+fn width_of(age: usize) -> f64 {
+    (start_of(age + 1) - start_of(age)) as f64
+}
+
+/// Numbers by class and age.
+type Table = Vec<f32>;
+
+#[inline(always)]
+fn cell(class: u8, age: usize) -> usize {
+    usize::from(class) * AGES + age
+}
+
+/// The counts, and what follows from them.
+#[derive(Debug)]
+pub(super) struct Ages {
+    /// Blocks that were asked for again at this age, that were forgotten, and what the former saved, in units of the cost of
+    /// their run.
+    again: Table,
+    forgotten: Table,
+    saved: Table,
+    /// Of the blocks that come to an age: how many of them are asked for again before the next one, and what that saves.
+    ending: Table,
+    saving: Table,
+    /// See [`Ages::density`].
+    density: Table,
+    /// Accesses that a block is expected to stay at most.
+    horizon: f64,
+}
+
+impl Ages {
+    pub(super) fn new() -> Ages {
+        let table = || vec![0.0; CLASSES * AGES];
+        let (again, forgotten, saved) = (table(), table(), table());
+        let (ending, saving, density) = (table(), table(), table());
+        Ages { again, forgotten, saved, ending, saving, density, horizon: 0.0 }
+    }
+
+    /// A block was asked for again. Says where [`Ages::note_saved`] counts what that saved.
+    #[inline]
+    pub(super) fn note_again(&mut self, class: u8, accesses: u64) -> usize {
+        let at = cell(class, age_of(accesses));
+        self.again[at] += 1.0;
+        at
+    }
+
+    pub(super) fn note_saved(&mut self, at: usize, saved: f64) {
+        self.saved[at] += saved as f32;
+    }
+
+    /// A block was forgotten.
+    pub(super) fn note_forgotten(&mut self, class: u8, accesses: u64) {
+        self.forgotten[cell(class, age_of(accesses))] += 1.0;
+    }
+
+    /// What an access saves by a block of this class and age, for each access that it keeps its place, in units of its run's
+    /// cost: over the time ahead for which that is most, up to the horizon.
+    #[inline(always)]
+    pub(super) fn density(&self, class: u8, accesses: u64) -> f64 {
+        f64::from(self.density[cell(class, age_of(accesses))])
+    }
+
+    /// What a block saves beyond what its place would save otherwise, at `rate` for each access, over the time ahead for which
+    /// that is most, up to the horizon; an access to it saves `cost`.
+    pub(super) fn surplus(&self, class: u8, accesses: u64, cost: f64, rate: f64) -> f64 {
+        let mut most = 0.0f64;
+        self.ahead(class, age_of(accesses), |saved, stay| most = most.max(cost * saved - rate * stay));
+        most
+    }
+
+    /// Expected saving and stay of a block of this age until each later one, up to the horizon.
+    #[inline(always)]
+    fn ahead(&self, class: u8, age: usize, mut each: impl FnMut(f64, f64)) {
+        /// So few are left that the rest does not count.
+        const FEW: f64 = 0.001;
+        let (mut left, mut saved, mut stay, mut elapsed) = (1.0, 0.0, 0.0, 0.0);
+        for at in age..AGES {
+            let (width, ending) = (width_of(at), f64::from(self.ending[cell(class, at)]));
+            elapsed += width;
+            if at > age && elapsed > self.horizon || left < FEW {
+                break;
+            }
+            // Those that end do so in the middle of the age, on average.
+            let there = left * (1.0 - ending / 2.0);
+            saved += there * f64::from(self.saving[cell(class, at)]);
+            stay += there * width;
+            left *= 1.0 - ending;
+            each(saved, stay);
+        }
+    }
+
+    /// Estimates everything anew. `live` are the blocks that are known now, by class and accesses since the last, each for
+    /// `weight` of them. Nothing stays longer than `horizon` accesses.
+    pub(super) fn estimate(&mut self, live: impl Iterator<Item = (u8, u64)>, weight: f32, horizon: f64) {
+        self.horizon = horizon;
+        let mut at_risk = self.forgotten.clone();
+        live.for_each(|(class, accesses)| at_risk[cell(class, age_of(accesses))] += weight);
+        self.count_at_risk(&mut at_risk);
+        let (pooled_again, pooled_saved) = self.pooled(&at_risk);
+        for class in 0..CLASSES {
+            let row = class * AGES..(class + 1) * AGES;
+            for age in 0..AGES {
+                let at = row.start + age;
+                let share = |counted: f32, pooled: f64| {
+                    (f64::from(counted) + POOLED_BLOCKS * pooled) / (f64::from(at_risk[at]) + POOLED_BLOCKS)
+                };
+                self.ending[at] = share(self.again[at], pooled_again[age]) as f32;
+                self.saving[at] = share(self.saved[at], pooled_saved[age]) as f32;
+            }
+            for table in [&mut self.ending, &mut self.saving] {
+                (0..SMOOTHINGS).for_each(|_| smooth(&mut table[row.clone()]));
+            }
+            for ending in &mut self.ending[row] {
+                // As many a block of those that are there in the middle are fewer of those at the start.
+                *ending /= 1.0 + *ending / 2.0;
+            }
+        }
+        for class in 0..CLASSES as u8 {
+            for age in 0..AGES {
+                let mut most = 0.0f64;
+                self.ahead(class, age, |saved, stay| most = most.max(saved / stay));
+                self.density[cell(class, age)] = most as f32;
+            }
+        }
+        for table in [&mut self.again, &mut self.forgotten, &mut self.saved] {
+            table.iter_mut().for_each(|count| *count *= KEPT);
+        }
+    }
+
+    /// Makes of the blocks that were last seen at each age without being asked for again those that were there in the middle
+    /// of it.
+    fn count_at_risk(&self, at_risk: &mut Table) {
+        for class in 0..CLASSES as u8 {
+            let mut older = 0.0;
+            for age in (0..AGES).rev() {
+                let ended = at_risk[cell(class, age)] + self.again[cell(class, age)];
+                at_risk[cell(class, age)] = older + ended / 2.0;
+                older += ended;
+            }
+        }
+    }
+
+    /// By age, for the blocks of all classes: how many in the middle of it are asked for again, and what that saves.
+    fn pooled(&self, at_risk: &Table) -> ([f64; AGES], [f64; AGES]) {
+        let of_all = |table: &Table, age: usize| -> f64 {
+            (0..CLASSES as u8).map(|class| f64::from(table[cell(class, age)])).sum()
+        };
+        let share = |table: &Table, age: usize| {
+            (of_all(table, age) + UNSEEN_BLOCKS * UNSEEN_SHARE) / (of_all(at_risk, age) + UNSEEN_BLOCKS)
+        };
+        (
+            std::array::from_fn(|age| share(&self.again, age)),
+            std::array::from_fn(|age| share(&self.saved, age)),
+        )
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let tables = [&self.again, &self.forgotten, &self.saved, &self.ending, &self.saving, &self.density];
+        tables.iter().map(|table| table.capacity() * size_of::<f32>()).sum()
+    }
+}
+
+/// Averages each age but the first and the last with its neighbours.
+fn smooth(row: &mut [f32]) {
+    let mut before = row[0];
+    for age in 1..row.len() - 1 {
+        let here = row[age];
+        row[age] = before / 4.0 + here / 2.0 + row[age + 1] / 4.0;
+        before = here;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_follow_each_other() {
+        let starts: Vec<u64> = (0..8).map(start_of).collect();
+        assert_eq!(starts, [1, 2, 3, 4, 6, 8, 12, 16]);
+        for accesses in 1..5000 {
+            let age = age_of(accesses);
+            assert!((start_of(age)..start_of(age + 1)).contains(&accesses), "{accesses}");
+        }
+        assert_eq!((age_of(0), age_of(u64::MAX)), (0, AGES - 1));
+    }
+
+    #[test]
+    fn every_class_has_its_number() {
+        let mut seen = std::collections::BTreeSet::new();
+        for kind in [Kind::Read, Kind::Write, Kind::PartialWrite] {
+            for run in [0, 2, 4, 6, 8] {
+                seen.insert(class_of(1, 0, kind, run));
+            }
+            for octave in 0..32 {
+                for accesses in [2, OFTEN] {
+                    seen.insert(class_of(accesses, 1 << octave, kind, 0));
+                }
+            }
+        }
+        assert!(seen.into_iter().eq(0..CLASSES as u8));
+    }
+
+    /// Blocks that come again after 100 accesses are worth more the nearer that is, and nothing after it.
+    #[test]
+    fn a_loop_is_worth_most_just_before_it_closes() {
+        let mut ages = Ages::new();
+        for _ in 0..10_000 {
+            let at = ages.note_again(0, 100);
+            ages.note_saved(at, 1.0);
+        }
+        ages.estimate(std::iter::empty(), 1.0, 1000.0);
+        let density = |accesses| ages.density(0, accesses);
+        assert!(density(1) < density(32) && density(32) < density(90), "{} {}", density(1), density(32));
+        assert!(density(400) < density(1), "{} {}", density(400), density(1));
+        // All of the saving is ahead, less what its place would save meanwhile.
+        let surplus = ages.surplus(0, 1, 1000.0, 1.0);
+        assert!((700.0..1000.0).contains(&surplus), "{surplus}");
+        assert_eq!(ages.surplus(0, 1, 1000.0, 100.0), 0.0);
+    }
+
+    #[test]
+    fn what_is_never_asked_for_again_is_worth_nothing() {
+        let mut ages = Ages::new();
+        for _ in 0..10_000 {
+            ages.note_forgotten(0, 1000);
+        }
+        ages.estimate(std::iter::repeat_n((0, 10), 100), 1.0, 1000.0);
+        // But for what comes after the oldest.
+        let surplus = ages.surplus(0, 1, 8000.0, 0.0);
+        assert!(surplus < 0.02 * 8000.0, "{surplus}");
+        // Of a class of which nothing was seen that is not known so well.
+        assert!(ages.density(1, 1) > 2.0 * ages.density(0, 1));
+    }
+}

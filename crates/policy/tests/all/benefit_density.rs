@@ -1,0 +1,139 @@
+//! benefit-density against its oracle, and what is told of it.
+
+use lode_policy::{Quota, Settings};
+use lode_types::Level;
+use proptest::prelude::*;
+
+use crate::driver::{Driver, Observed, Step, any_step, settings};
+use crate::oracle::benefit_density::{Given, PlainBenefitDensity};
+use crate::two_level::{any_quota, compare};
+
+fn any_given() -> impl Strategy<Value = Given> {
+    let price = prop_oneof![Just(0.0), Just(10.0), Just(300.0)];
+    let budget = prop_oneof![Just(0.0), Just(10.0), Just(40.0)];
+    (0..300usize, 1..8u64, price, budget, any::<bool>()).prop_map(
+        |(ghost_percent, samples, write_price_us, write_budget, runs)| Given {
+            ghost_percent,
+            samples,
+            write_price_us,
+            write_budget,
+            runs,
+        },
+    )
+}
+
+fn settings_of(given: &Given) -> Settings {
+    let numbers = [
+        ("ghost_percent", given.ghost_percent.to_string()),
+        ("samples", given.samples.to_string()),
+        ("write_price_us", given.write_price_us.to_string()),
+        ("write_budget", given.write_budget.to_string()),
+        ("runs", if given.runs { "on" } else { "off" }.to_owned()),
+    ];
+    settings("benefit-density", &numbers.each_ref().map(|(key, value)| (*key, &**value)))
+}
+
+/// Runs of blocks that are read or written, so that there is something to learn; between them anything.
+fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    let run =
+        (0..60u64, 1..12u64, any::<bool>(), any::<bool>()).prop_map(|(first, blocks, writes, partial)| {
+            let block = |block| if writes { Step::Write(block, partial) } else { Step::Read(block) };
+            (first..first + blocks).map(block).chain([Step::EndRequest]).collect::<Vec<_>>()
+        });
+    let other = any_step(60, any_quota().boxed()).prop_map(|step| vec![step]);
+    let runs = prop::collection::vec(prop_oneof![9 => run.clone(), 1 => other], 0..300);
+    prop_oneof![runs, prop::collection::vec(run, 0..300)].prop_map(|steps| steps.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn equals_the_oracle(quota in any_quota(), steps in any_steps(), given in any_given()) {
+        compare(&settings_of(&given), quota, PlainBenefitDensity::new(quota, given), &steps);
+    }
+}
+
+/// A run that is read again and again, among blocks that never come again.
+#[test]
+fn what_comes_again_stays_and_the_rest_is_not_written_to_the_ssd() {
+    let quota = Quota::new(20, 80);
+    let mut driver = Driver::new(&settings("benefit-density", &[]), quota, quota);
+    let mut hits = 0;
+    for round in 0..400u64 {
+        for block in 0..60 {
+            let observed = driver.step(Step::Read(block * 2));
+            hits += u32::from(round >= 200 && !observed.contains(&Observed::ReadBacking));
+        }
+        for block in 0..60 {
+            driver.step(Step::Read(1000 + round * 1000 + block * 2));
+        }
+        driver.step(Step::EndRequest);
+    }
+    // By recency none of them would be there still.
+    assert!(hits > 200 * 60 * 9 / 10, "{hits}");
+    let moved = driver.counters.ssd_writes.total();
+    assert!(moved < 400 * 60 / 20, "{moved}");
+    driver.check_counters();
+}
+
+#[test]
+fn a_budget_is_held_in_every_window() {
+    let quota = Quota::new(100, 400);
+    for budget in [5, 40] {
+        let settings = settings("benefit-density", &[("write_budget", &budget.to_string())]);
+        let mut driver = Driver::new(&settings, quota, quota);
+        let mut before = 0;
+        for window in 0..10 {
+            for at in 0..10_000u64 {
+                let block = (window * 10_000 + at) * 7919 % 3000;
+                driver.step(if at % 3 == 0 { Step::Read(block) } else { Step::Write(block, false) });
+                driver.step(Step::EndRequest);
+            }
+            let written = driver.counters.ssd_writes.total();
+            let most = budget * 102 + 16;
+            assert!(written - before <= most, "{} of {most} in window {window}", written - before);
+            // More are wanted all the time.
+            assert!(written - before >= budget * 80, "{} in window {window}", written - before);
+            before = written;
+        }
+    }
+}
+
+/// With the last block of a request on the disk the whole request waits for it.
+#[test]
+fn a_write_request_goes_to_one_place() {
+    let quota = Quota::new(0, 64);
+    let mut driver = Driver::new(&settings("benefit-density", &[("write_price_us", "1000")]), quota, quota);
+    let mut requests = 0;
+    for first in (0..100_000u64).step_by(100) {
+        let ends: Vec<bool> = (first..first + 20)
+            .map(|block| driver.step(Step::Write(block, false)).contains(&Observed::WriteBacking))
+            .collect();
+        driver.step(Step::EndRequest);
+        assert!(ends.iter().all(|&to_disk| to_disk == ends[0]), "{first}: {ends:?}");
+        requests += u32::from(ends[0]);
+    }
+    // A seek for 20 blocks is not worth 20 writes at that price, which takes some requests to learn.
+    assert!((900..1000).contains(&requests), "{requests}");
+    assert!(driver.residents(Level::Ssd).len() <= 64);
+}
+
+#[test]
+fn prices_decide_what_is_written() {
+    let writes = |price: &str| {
+        let quota = Quota::new(50, 200);
+        let settings = settings("benefit-density", &[("write_price_us", price)]);
+        let mut driver = Driver::new(&settings, quota, quota);
+        for at in 0..40_000u64 {
+            // Many come seldom, some often.
+            let block = (at * 7919 % 1009) * (at * 104_729 % 31) / 30;
+            driver.step(Step::Read(block * 2));
+            driver.step(Step::EndRequest);
+        }
+        driver.counters.ssd_writes.total()
+    };
+    let written = ["0", "100", "1000", "10000"].map(writes);
+    assert!(written.is_sorted_by(|a, b| a > b), "{written:?}");
+    assert_eq!(written[3], 0);
+}

@@ -1,0 +1,581 @@
+//! benefit-density from maps, vectors and scans. Every number that the scheme keeps up to date is worked out where it is
+//! needed, from what was counted until the last estimate.
+
+use std::collections::BTreeMap;
+
+use lode_policy::Quota;
+use lode_types::{BlockNo, Level, Rng};
+
+use super::life_table::{
+    AGES, CLASSES, Known, RUN_CLASSES, Table, age_of, at, run_class, smoothed, width_of,
+};
+use super::two_level::PlainTwoLevel;
+use crate::driver::{Observed, Residents, Step};
+
+/// The settings that the test varies; the others are the defaults.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    pub ghost_percent: usize,
+    pub samples: u64,
+    pub write_price_us: f64,
+    pub write_budget: f64,
+    pub runs: bool,
+}
+
+const SEEK_US: f64 = 8000.0;
+const DISK_WRITE_US: f64 = 16_000.0;
+const SEQUENTIAL_US: f64 = 100.0;
+const SSD_WRITE_US: f64 = 60.0;
+const DRAM_PART: f64 = 118.0 / 8000.0;
+const WRITE_BACK_WEIGHT: f32 = 0.1;
+
+#[derive(Debug)]
+pub struct PlainBenefitDensity {
+    given: Given,
+    quota: Quota,
+    known: BTreeMap<BlockNo, Known>,
+    /// Blocks of DRAM and SSD in the order in which chance finds them.
+    levels: [Vec<BlockNo>; 2],
+    /// The oldest first.
+    ghosts: Vec<BlockNo>,
+    again: Table,
+    forgotten: Table,
+    saved: Table,
+    /// By class and age, since the last estimate.
+    ending: Vec<Vec<f32>>,
+    saving: Vec<Vec<f32>>,
+    horizon: f64,
+    cost_sums_us: Vec<f64>,
+    cost_counts: Vec<f64>,
+    costs_us: Vec<f64>,
+    run_first: BlockNo,
+    run_last: Option<BlockNo>,
+    run_blocks: u64,
+    /// Class, age, class of the run, weight.
+    savings: Vec<(usize, usize, usize, f32)>,
+    price_us: f64,
+    allowed: f64,
+    left: f64,
+    rng: Rng,
+    clock: u64,
+    next_estimate: u64,
+    /// Of each level: the next block, when it was accessed, whether it is copied.
+    leaving: [Option<(BlockNo, u64, bool)>; 2],
+    write_blocks: u32,
+    mean_write: f64,
+    enters: Option<bool>,
+    victim_worth: f64,
+    disk_next: Option<BlockNo>,
+    observed: Vec<Observed>,
+}
+
+const DRAM: usize = 0;
+const SSD: usize = 1;
+const LEVELS: [Level; 2] = [Level::Dram, Level::Ssd];
+
+impl PlainBenefitDensity {
+    pub fn new(quota: Quota, given: Given) -> PlainBenefitDensity {
+        let mut plain = PlainBenefitDensity {
+            given,
+            quota,
+            known: BTreeMap::new(),
+            levels: Default::default(),
+            ghosts: vec![],
+            again: Table::new(),
+            forgotten: Table::new(),
+            saved: Table::new(),
+            ending: vec![],
+            saving: vec![],
+            horizon: 0.0,
+            cost_sums_us: vec![0.0; RUN_CLASSES],
+            cost_counts: vec![0.0; RUN_CLASSES],
+            costs_us: vec![],
+            run_first: 0,
+            run_last: None,
+            run_blocks: 0,
+            savings: vec![],
+            price_us: given.write_price_us,
+            allowed: 0.0,
+            left: 16.0,
+            rng: Rng::new(0),
+            clock: 0,
+            next_estimate: 0,
+            leaving: [None; 2],
+            write_blocks: 0,
+            mean_write: 1.0,
+            enters: None,
+            victim_worth: 0.0,
+            disk_next: None,
+            observed: vec![],
+        };
+        plain.estimate_costs();
+        plain
+    }
+
+    fn capacity(&self, level: usize) -> usize {
+        self.quota.of(LEVELS[level]) as usize
+    }
+
+    fn both(&self) -> u64 {
+        (self.capacity(DRAM) + self.capacity(SSD)) as u64
+    }
+
+    fn is_in(&self, level: usize, block: BlockNo) -> bool {
+        self.levels[level].contains(&block)
+    }
+
+    fn take(&mut self, level: usize, block: BlockNo) -> bool {
+        let found = self.levels[level].iter().position(|&other| other == block);
+        found.map(|at| self.levels[level].swap_remove(at)).is_some()
+    }
+
+    // Estimates.
+
+    fn estimate_costs(&mut self) {
+        self.costs_us = (0..RUN_CLASSES)
+            .map(|run| {
+                let blocks = [1.0, 2.0, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0, 192.0][run];
+                (self.cost_sums_us[run] + 16.0 * SEEK_US / blocks) / (self.cost_counts[run] + 16.0)
+            })
+            .collect();
+        self.cost_sums_us.iter_mut().chain(&mut self.cost_counts).for_each(|sum| *sum *= 0.98);
+    }
+
+    fn estimate(&mut self) {
+        self.next_estimate = self.clock + self.both().min(self.clock).max(500);
+        self.estimate_costs();
+        self.horizon = 2.0 * self.both() as f64;
+        let mut ended = self.forgotten.clone();
+        for known in self.known.values() {
+            *ended.entry((known.class(), age_of(self.clock - known.last))).or_default() += 1.0;
+        }
+        let mut at_risk = Table::new();
+        for class in 0..CLASSES {
+            let mut older = 0.0;
+            for age in (0..AGES).rev() {
+                let here = at(&ended, class, age) + at(&self.again, class, age);
+                at_risk.insert((class, age), older + here / 2.0);
+                older += here;
+            }
+        }
+        let of_all =
+            |table: &Table, age| (0..CLASSES).map(|class| f64::from(at(table, class, age))).sum::<f64>();
+        let pooled = |table: &Table, age| (of_all(table, age) + 0.4) / (of_all(&at_risk, age) + 4.0);
+        let share = |table: &Table| -> Vec<Vec<f32>> {
+            let pooled: Vec<f64> = (0..AGES).map(|age| pooled(table, age)).collect();
+            let of = |class, age: usize| {
+                (f64::from(at(table, class, age)) + 8.0 * pooled[age])
+                    / (f64::from(at(&at_risk, class, age)) + 8.0)
+            };
+            let row = |class| smoothed((0..AGES).map(|age| of(class, age) as f32).collect());
+            (0..CLASSES).map(row).collect()
+        };
+        (self.ending, self.saving) = (share(&self.again), share(&self.saved));
+        self.ending.iter_mut().flatten().for_each(|ending| *ending /= 1.0 + *ending / 2.0);
+        for table in [&mut self.again, &mut self.forgotten, &mut self.saved] {
+            table.values_mut().for_each(|count| *count *= 0.98);
+        }
+    }
+
+    /// Expected saving and stay until the end of each age ahead.
+    fn ahead(&self, known: &Known) -> Vec<(f64, f64)> {
+        let (class, first) = (known.class(), age_of(self.clock - known.last));
+        let (mut left, mut saved, mut stay, mut elapsed) = (1.0, 0.0, 0.0, 0.0);
+        let mut ahead = vec![];
+        for age in first..AGES {
+            elapsed += width_of(age);
+            if age > first && elapsed > self.horizon || left < 0.001 {
+                break;
+            }
+            let ending = f64::from(self.ending[class][age]);
+            let there = left * (1.0 - ending / 2.0);
+            saved += there * f64::from(self.saving[class][age]);
+            stay += there * width_of(age);
+            left *= 1.0 - ending;
+            ahead.push((saved, stay));
+        }
+        ahead
+    }
+
+    fn worth(&self, block: BlockNo) -> f64 {
+        let known = &self.known[&block];
+        let most = self.ahead(known).into_iter().map(|(saved, stay)| saved / stay).fold(0.0, f64::max);
+        f64::from(most as f32) * self.costs_us[known.run]
+    }
+
+    fn worth_in(&self, level: usize, block: BlockNo) -> f64 {
+        let is_double = level == DRAM && self.is_in(SSD, block);
+        self.worth(block) * if is_double { DRAM_PART } else { 1.0 }
+    }
+
+    fn surplus_us(&self, block: BlockNo) -> f64 {
+        let known = &self.known[&block];
+        let rate = if self.levels[SSD].len() < self.capacity(SSD) { 0.0 } else { self.victim_worth };
+        let cost_us = self.costs_us[known.run];
+        self.ahead(known).into_iter().map(|(saved, stay)| cost_us * saved - rate * stay).fold(0.0, f64::max)
+    }
+
+    // What is noted of an access.
+
+    fn settle_savings(&mut self) {
+        let part_us = SEEK_US / self.run_blocks.max(1) as f64;
+        for (class, age, run, weight) in std::mem::take(&mut self.savings) {
+            if weight == 1.0 {
+                self.cost_sums_us[run] += part_us;
+                self.cost_counts[run] += 1.0;
+            }
+            *self.saved.entry((class, age)).or_default() +=
+                (f64::from(weight) * part_us / self.costs_us[run]) as f32;
+        }
+    }
+
+    fn follow_run(&mut self, block: BlockNo) {
+        match self.run_last.filter(|_| self.given.runs) {
+            Some(last) if block == last => {}
+            Some(last) if block == last + 1 => self.run_blocks += 1,
+            _ => {
+                self.settle_savings();
+                for block in self.run_first..self.run_first + self.run_blocks.min(256) {
+                    if let Some(known) = self.known.get_mut(&block).filter(|known| known.accesses > 0) {
+                        known.run = run_class(self.run_blocks);
+                    }
+                }
+                (self.run_first, self.run_blocks) = (block, 1);
+            }
+        }
+        self.run_last = Some(block);
+    }
+
+    fn note(&mut self, block: BlockNo, kind: usize) {
+        self.clock += 1;
+        self.note_price();
+        if self.clock >= self.next_estimate {
+            self.estimate();
+        }
+        self.follow_run(block);
+        if let Some(&known) = self.known.get(&block) {
+            let (class, age) = (known.class(), age_of(self.clock - known.last));
+            *self.again.entry((class, age)).or_default() += 1.0;
+            let weight = match kind {
+                1 if known.kind == 0 => 0.0,
+                1 => WRITE_BACK_WEIGHT,
+                _ => 1.0,
+            };
+            if weight > 0.0 {
+                self.savings.push((class, age, known.run, weight));
+                if self.savings.len() == 512 {
+                    self.settle_savings();
+                }
+            }
+            self.ghosts.retain(|&ghost| ghost != block);
+        }
+        let clock = self.clock;
+        let new = Known { last: clock, interval: 0, accesses: 0, kind, run: 0, dirty: false };
+        let known = self.known.entry(block).or_insert(new);
+        let since = (clock - known.last) as u32;
+        let mean = (f64::from(known.interval) * f64::from(since)).sqrt() as u32;
+        known.interval = if known.accesses < 2 { since } else { mean };
+        known.accesses = known.accesses.saturating_add(1);
+        known.run = known.run.max(run_class(self.run_blocks));
+        (known.last, known.kind) = (clock, kind);
+    }
+
+    // The price.
+
+    fn note_price(&mut self) {
+        let each = self.given.write_budget / 100.0;
+        if each > 0.0 {
+            self.allowed += each;
+            self.left = (self.left + each).min(16.0 + self.allowed * 0.002);
+            self.price_us = (self.price_us / (1.0 + each / 64.0)).max(self.given.write_price_us);
+        }
+    }
+
+    fn pay(&mut self) -> bool {
+        if self.given.write_budget == 0.0 {
+            return true;
+        }
+        self.price_us = ((self.price_us + 1.0 / 64.0) * (1.0 + 1.0 / 64.0)).min(1e6);
+        let pays = self.left >= 1.0;
+        self.left -= if pays { 1.0 } else { 0.0 };
+        pays
+    }
+
+    // What leaves.
+
+    fn least_worth(&mut self, level: usize, except: Option<BlockNo>) -> Option<BlockNo> {
+        let cached = self.levels[level].len();
+        let samples = if cached > 0 { self.given.samples } else { 0 };
+        let drawn: Vec<BlockNo> =
+            (0..samples).map(|_| self.levels[level][self.rng.below(cached as u64) as usize]).collect();
+        let candidates = drawn.into_iter().filter(|&block| Some(block) != except);
+        candidates.min_by(|&a, &b| {
+            let key = |block| (self.worth_in(level, block), self.known[&block].last);
+            key(a).partial_cmp(&key(b)).unwrap()
+        })
+    }
+
+    fn neighbour(&self, level: usize, block: BlockNo, last: u64, except: Option<BlockNo>) -> Option<BlockNo> {
+        let together =
+            |block: &BlockNo| (self.known[block].last.wrapping_sub(last) as i64).unsigned_abs() <= 64;
+        Some(block).filter(|&block| self.is_in(level, block) && Some(block) != except).filter(together)
+    }
+
+    fn next_to_leave(&mut self, level: usize, except: Option<BlockNo>) -> Option<(BlockNo, bool)> {
+        if let Some((next, last, is_copied)) = self.leaving[level].take()
+            && let Some(block) = self.neighbour(level, next, last, except)
+        {
+            self.leaving[level] = Some((block + 1, self.known[&block].last + 1, is_copied));
+            return Some((block, is_copied));
+        }
+        let mut first = self.least_worth(level, except)?;
+        if !self.given.runs {
+            return Some((first, self.surplus_us(first) > self.price_us));
+        }
+        for _ in 0..256 {
+            let last = self.known[&first].last.wrapping_sub(1);
+            let Some(before) =
+                first.checked_sub(1).and_then(|block| self.neighbour(level, block, last, except))
+            else {
+                break;
+            };
+            first = before;
+        }
+        let is_copied = level == DRAM && self.is_worth_copying(first);
+        self.leaving[level] = Some((first + 1, self.known[&first].last + 1, is_copied));
+        Some((first, is_copied))
+    }
+
+    fn is_worth_copying(&self, first: BlockNo) -> bool {
+        let mut run = vec![first];
+        while let Some(next) =
+            self.neighbour(DRAM, run[run.len() - 1] + 1, self.known[&run[run.len() - 1]].last + 1, None)
+            && run.len() < 256
+        {
+            run.push(next);
+        }
+        run.retain(|&block| !self.is_in(SSD, block));
+        run.iter().map(|&block| self.surplus_us(block)).sum::<f64>() > self.price_us * run.len() as f64
+    }
+
+    fn make_room_on_ssd(&mut self, except: Option<BlockNo>) -> bool {
+        if self.levels[SSD].len() < self.capacity(SSD) {
+            return true;
+        }
+        let Some((block, _)) = self.next_to_leave(SSD, except) else { return false };
+        self.victim_worth += (self.worth(block) - self.victim_worth) * 0.01;
+        self.evict(SSD, block);
+        true
+    }
+
+    fn evict(&mut self, level: usize, block: BlockNo) {
+        self.take(level, block);
+        let known = self.known.get_mut(&block).unwrap();
+        let dirty = level == SSD && std::mem::take(&mut known.dirty);
+        self.observed.push(Observed::Evict { level: LEVELS[level], block, dirty });
+        self.settle(block);
+    }
+
+    fn settle(&mut self, block: BlockNo) {
+        if !self.is_in(DRAM, block) && !self.is_in(SSD, block) {
+            self.ghosts.push(block);
+            self.bound_ghosts();
+        }
+    }
+
+    fn bound_ghosts(&mut self) {
+        while self.ghosts.len() > self.both() as usize * self.given.ghost_percent / 100 {
+            let known = self.known.remove(&self.ghosts.remove(0)).unwrap();
+            *self.forgotten.entry((known.class(), age_of(self.clock - known.last))).or_default() += 1.0;
+        }
+    }
+
+    fn demote(&mut self, block: BlockNo, is_copied: bool, except: Option<BlockNo>) {
+        let has_place = self.capacity(SSD) > 0 && !self.is_in(SSD, block);
+        if is_copied && has_place && self.pay() && self.make_room_on_ssd(except) {
+            self.levels[SSD].push(block);
+            self.observed.push(Observed::Move(block));
+        }
+        self.evict(DRAM, block);
+    }
+
+    // Reads and writes.
+
+    fn fill(&mut self, level: usize, block: BlockNo) {
+        self.levels[level].push(block);
+        self.observed.push(Observed::Fill(LEVELS[level]));
+    }
+
+    fn is_dram_full(&self) -> bool {
+        self.levels[DRAM].len() >= self.capacity(DRAM)
+    }
+
+    fn read(&mut self, block: BlockNo) {
+        self.note(block, 0);
+        if self.is_in(DRAM, block) {
+            self.observed.push(Observed::ReadLevel(Level::Dram));
+        } else if self.is_in(SSD, block) {
+            self.observed.push(Observed::ReadLevel(Level::Ssd));
+            if self.capacity(DRAM) > 0 {
+                self.copy_to_dram(block);
+            }
+        } else {
+            self.disk_next = Some(block + 1);
+            self.observed.push(Observed::ReadBacking);
+            if self.capacity(DRAM) > 0 {
+                if self.is_dram_full()
+                    && let Some((leaves, is_copied)) = self.next_to_leave(DRAM, None)
+                {
+                    self.demote(leaves, is_copied, None);
+                }
+                self.fill(DRAM, block);
+            } else if self.surplus_us(block) > self.price_us
+                && self.capacity(SSD) > 0
+                && self.pay()
+                && self.make_room_on_ssd(None)
+            {
+                self.fill(SSD, block);
+            } else {
+                self.settle(block);
+            }
+        }
+    }
+
+    fn copy_to_dram(&mut self, block: BlockNo) {
+        if self.is_dram_full() {
+            let least = self.least_worth(DRAM, None).unwrap();
+            if self.worth_in(DRAM, least) >= self.worth(block) * DRAM_PART {
+                return;
+            }
+            let is_copied = self.surplus_us(least) > self.price_us;
+            self.demote(least, is_copied, Some(block));
+        }
+        self.fill(DRAM, block);
+    }
+
+    fn enters(&mut self, block: BlockNo, needs_rest: bool) -> bool {
+        let enters = self.enters.unwrap_or_else(|| {
+            let (disk_us, blocks) = match (self.disk_next == Some(block), needs_rest) {
+                (true, _) => (SEQUENTIAL_US, self.mean_write),
+                (false, true) => (DISK_WRITE_US - SEEK_US, self.mean_write),
+                (false, false) => (DISK_WRITE_US, self.mean_write.max(self.run_blocks as f64)),
+            };
+            (disk_us - SSD_WRITE_US) / blocks + self.surplus_us(block) > self.price_us
+        });
+        self.enters = Some(enters);
+        enters && self.capacity(SSD) > 0
+    }
+
+    fn write(&mut self, block: BlockNo, partial: bool) {
+        self.note(block, if partial { 2 } else { 1 });
+        self.write_blocks += 1;
+        let (in_dram, in_ssd) = (self.is_in(DRAM, block), self.is_in(SSD, block));
+        let enters = in_ssd || self.enters(block, partial && !in_dram);
+        let enters = enters && self.pay() && (in_ssd || self.make_room_on_ssd(None));
+        if enters && partial {
+            self.observed.push(match (in_dram, in_ssd) {
+                (true, _) => Observed::MergeLevel(Level::Dram),
+                (false, true) => Observed::MergeLevel(Level::Ssd),
+                (false, false) => Observed::MergeBacking,
+            });
+            if !in_dram && !in_ssd {
+                self.disk_next = Some(block + 1);
+            }
+        }
+        if self.take(DRAM, block) {
+            self.observed.push(Observed::Invalidate(Level::Dram));
+        }
+        let known = self.known.get_mut(&block).unwrap();
+        if enters {
+            known.dirty = true;
+            if !in_ssd {
+                self.levels[SSD].push(block);
+            }
+            self.observed.push(Observed::WriteLevel { hit: in_ssd, dirty: true });
+            return;
+        }
+        let dirty = std::mem::take(&mut known.dirty);
+        if self.take(SSD, block) {
+            self.observed.push(match dirty {
+                true => Observed::Evict { level: Level::Ssd, block, dirty },
+                false => Observed::Invalidate(Level::Ssd),
+            });
+        }
+        self.disk_next = Some(block + 1);
+        self.observed.push(Observed::WriteBacking);
+        self.settle(block);
+    }
+
+    fn end_request(&mut self) {
+        if self.write_blocks > 0 {
+            self.mean_write += (f64::from(self.write_blocks) - self.mean_write) * 0.02;
+        }
+        (self.write_blocks, self.enters) = (0, None);
+    }
+
+    fn discard(&mut self, block: BlockNo) {
+        for level in [DRAM, SSD] {
+            if self.take(level, block) {
+                self.observed.push(Observed::Invalidate(LEVELS[level]));
+            }
+        }
+        self.ghosts.retain(|&ghost| ghost != block);
+        self.known.remove(&block);
+    }
+
+    fn restore(&mut self, block: BlockNo, dirty: bool) {
+        let fits = !self.is_in(SSD, block) && self.levels[SSD].len() < self.capacity(SSD);
+        if fits {
+            self.ghosts.retain(|&ghost| ghost != block);
+            let new = Known { last: self.clock, interval: 0, accesses: 0, kind: 0, run: 0, dirty };
+            self.known.entry(block).or_insert(new).dirty = dirty;
+            self.levels[SSD].push(block);
+        }
+        self.observed.push(Observed::Restored(fits));
+    }
+
+    fn resize(&mut self, quota: Quota) {
+        self.quota = quota;
+        for level in [DRAM, SSD] {
+            while self.levels[level].len() > self.capacity(level) {
+                let (block, _) = self.next_to_leave(level, None).unwrap();
+                self.evict(level, block);
+            }
+        }
+        self.bound_ghosts();
+    }
+}
+
+impl PlainTwoLevel for PlainBenefitDensity {
+    fn step(&mut self, step: Step) -> Vec<Observed> {
+        match step {
+            Step::Read(block) => self.read(block),
+            Step::Write(block, partial) => self.write(block, partial),
+            Step::EndRequest => self.end_request(),
+            Step::Discard(block) => self.discard(block),
+            Step::Forget(level, block) => {
+                let at = level.index();
+                if at <= SSD && self.take(at, block) {
+                    if at == SSD {
+                        self.known.get_mut(&block).unwrap().dirty = false;
+                    }
+                    self.settle(block);
+                }
+            }
+            Step::Cleaned(block) => {
+                if let Some(known) = self.known.get_mut(&block) {
+                    known.dirty = false;
+                }
+            }
+            Step::Restore(block, dirty) => self.restore(block, dirty),
+            Step::Resize(quota) => self.resize(quota),
+        }
+        std::mem::take(&mut self.observed)
+    }
+
+    fn residents(&mut self) -> [Residents; 2] {
+        let dirty = |block: BlockNo| self.known[&block].dirty;
+        let dram = self.levels[DRAM].iter().map(|&block| (block, false)).collect();
+        [dram, self.levels[SSD].iter().map(|&block| (block, dirty(block))).collect()]
+    }
+}
