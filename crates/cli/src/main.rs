@@ -20,6 +20,7 @@ mod progress;
 mod results;
 mod spelling;
 mod target;
+mod watch;
 
 use std::process::ExitCode;
 

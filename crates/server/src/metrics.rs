@@ -162,11 +162,6 @@ fn host_families() -> Vec<Row> {
         ),
         ("lode_epoch", "Starts of this cache SSD", HostGauge(|s| s.cache.as_ref().map(|cache| cache.epoch))),
         (
-            "lode_block_bytes",
-            "Size of a cache block",
-            HostGauge(|s| s.cache.as_ref().map(|cache| cache.block_bytes)),
-        ),
-        (
             "lode_ssd_device_bytes",
             "Size of the cache SSD",
             HostGauge(|s| s.cache.as_ref().map(|cache| cache.device_bytes)),
@@ -186,6 +181,7 @@ fn host_families() -> Vec<Row> {
 
 fn service_families() -> Vec<Row> {
     vec![
+        ("lode_block_bytes", "Size of a cache block", Gauge(|vm| vm.block_bytes.into())),
         ("lode_connections", "Clients connected", Gauge(|vm| vm.connections.into())),
         ("lode_in_flight_bytes", "Of requests that the cache works on", Gauge(|vm| vm.in_flight_bytes)),
         ("lode_draining", "1 while a drain is under way", Gauge(|vm| vm.draining_blocks.is_some().into())),

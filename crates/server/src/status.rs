@@ -45,6 +45,7 @@ pub(crate) struct VmView {
     pub scheme: &'static str,
     pub shard: usize,
     pub connections: u32,
+    pub block_bytes: u32,
     pub in_flight_bytes: u64,
     /// Blocks that a drain still has to write back; none when there is no drain.
     pub draining_blocks: Option<u64>,

@@ -489,6 +489,7 @@ impl Volume {
             scheme: self.scheme,
             shard,
             connections: count(&self.connections),
+            block_bytes: self.export.preferred_block_bytes(),
             in_flight_bytes: self.working_bytes,
             draining_blocks: self.draining_blocks(),
             drain_cancelled: self.drain_cancelled || self.stopped,

@@ -17,6 +17,7 @@ mod size;
 mod size_text;
 mod status;
 mod stop;
+mod top;
 mod trace;
 mod volume;
 
@@ -59,6 +60,7 @@ commands! {
     Size(size::SizeCommand),
     Status(status::StatusCommand),
     Stop(stop::StopCommand),
+    Top(top::TopCommand),
     Trace(trace::TraceCommand),
     Volume(volume::VolumeCommand),
 }

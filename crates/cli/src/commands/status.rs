@@ -1,5 +1,7 @@
 //! `lode status`: how a running daemon does.
 
+use std::time::Duration;
+
 use clap::Args;
 use comfy_table::{ColumnConstraint, Width};
 use serde::Deserialize;
@@ -7,8 +9,10 @@ use serde::Deserialize;
 use crate::amounts::show_count;
 use crate::arguments::Daemon;
 use crate::error::CliError;
-use crate::output::{number, table};
+use crate::output::{number, table, write};
 use crate::results::{JsonArgs, is_to_standard_output};
+use crate::watch::Watch;
+use crate::watch::view::{cells, titles};
 
 /// Of the status table, the first column of numbers.
 const FIRST_NUMBER: usize = 2;
@@ -24,10 +28,18 @@ pub struct StatusCommand {
 
     #[command(flatten)]
     json: JsonArgs,
+
+    /// Show rates of each VM again and again, every SECONDS (1), until interrupted.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "json",
+          value_parser = clap::value_parser!(u32).range(1..=3600))]
+    watch: Option<u32>,
 }
 
 impl StatusCommand {
     pub fn run(&self) -> Result<(), CliError> {
+        if let Some(seconds) = self.watch {
+            return self.watch(Duration::from_secs(seconds.into()));
+        }
         let answer = lode_server::status(&self.daemon.control()?)?;
         let value: serde_json::Value = serde_json::from_str(&answer)
             .map_err(|error| CliError::Failure(format!("The daemon's answer is not JSON: {error}")))?;
@@ -37,6 +49,20 @@ impl StatusCommand {
         // A table needs more of an answer than JSON does.
         let text = Status::new(value.clone())?.text();
         self.json.write(&value, || text)
+    }
+
+    fn watch(&self, interval: Duration) -> Result<(), CliError> {
+        let mut watch = Watch::new(self.daemon.control()?);
+        loop {
+            let (title, rates) = watch.next()?;
+            let mut table = table(&titles(), 1);
+            table.add_rows(rates.iter().map(cells));
+            for column in table.column_iter_mut() {
+                column.set_padding((0, 1));
+            }
+            write(&format!("{title}\n{table}\n\n"))?;
+            std::thread::sleep(interval);
+        }
     }
 }
 

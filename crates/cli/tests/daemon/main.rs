@@ -20,3 +20,4 @@ mod records;
 mod runs;
 mod tools;
 mod two_ssds;
+mod watching;

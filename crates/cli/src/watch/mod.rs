@@ -1,0 +1,45 @@
+//! Watching a running daemon: what it does from one answer to the next. It must not know where the answers are shown.
+
+pub mod rates;
+pub mod view;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use self::rates::{Rates, Snapshot, rates};
+use crate::error::CliError;
+
+/// Asks a daemon again and again.
+pub struct Watch {
+    control: PathBuf,
+    before: Option<(Snapshot, Instant)>,
+}
+
+impl Watch {
+    pub fn new(control: PathBuf) -> Watch {
+        Watch { control, before: None }
+    }
+
+    /// A line on the daemon and what the rates are of, and the rates since the last time, or since the daemon's start.
+    ///
+    /// # Errors
+    /// When it does not answer, or is of another version.
+    pub fn next(&mut self) -> Result<(String, Vec<Rates>), CliError> {
+        let answer = lode_server::status(&self.control)?;
+        let at = Instant::now();
+        let now: Snapshot = serde_json::from_str(&answer).map_err(|error| {
+            CliError::Failure(format!(
+                "The daemon's answer is not understood: {error}; is it of another version?"
+            ))
+        })?;
+        let before =
+            self.before.replace((now.clone(), at)).filter(|(before, _)| before.uptime_s <= now.uptime_s);
+        let before = before.map(|(before, asked)| (before, (at - asked).as_secs_f64()));
+        let of = match &before {
+            Some((_, seconds)) => format!("rates of the last {seconds:.1} s"),
+            None => "rates since the start".to_owned(),
+        };
+        let rates = rates(before.as_ref().map(|(before, seconds)| (before, *seconds)), &now);
+        Ok((format!("Cache {}, up {} s, {of}", now.name, now.uptime_s), rates))
+    }
+}

@@ -1,0 +1,281 @@
+//! What a daemon's VMs did between two of its answers. It must not know where answers come from, or how rates are shown.
+
+use std::collections::BTreeMap;
+
+use lode_server::LATENCY_BOUNDS_US;
+use serde::Deserialize;
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// What is needed of a daemon's status; `docs/serving.md` describes the whole of it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Snapshot {
+    pub name: String,
+    pub uptime_s: u64,
+    vms: Vec<Vm>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Vm {
+    name: String,
+    scheme: String,
+    connections: u64,
+    block_bytes: u64,
+    counters: Counters,
+    gauges: Gauges,
+    latency: Latencies,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Counters {
+    block_reads: u64,
+    block_writes: u64,
+    read_hits: Hits,
+    read_misses: u64,
+    write_hits: WriteHits,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Hits {
+    dram: u64,
+    ssd: u64,
+    read_ssd: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct WriteHits {
+    ssd: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Gauges {
+    dirty_blocks: u64,
+    ssd_data_bytes: u64,
+    ssd_metadata_bytes: u64,
+    read_ssd_data_bytes: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Latencies {
+    read: ReadLatencies,
+    write: Latency,
+    flush: Latency,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ReadLatencies {
+    dram: Latency,
+    read_ssd: Latency,
+    ssd: Latency,
+    backing: Latency,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Latency {
+    buckets: Vec<u64>,
+}
+
+/// One VM's rates.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rates {
+    pub name: String,
+    pub scheme: String,
+    pub connections: u64,
+    /// Requests a second.
+    pub reads: f64,
+    pub writes: f64,
+    /// Of the blocks that requests read and wrote.
+    pub mib_per_s: f64,
+    /// Shares of the blocks read that were in any level; none without reads.
+    pub read_hits: Option<f64>,
+    /// Of the blocks written, that the SSD held and kept; none without writes.
+    pub write_hits: Option<f64>,
+    pub read_p99_us: Option<f64>,
+    pub write_p99_us: Option<f64>,
+    pub dirty_mib: f64,
+    /// Written to the SSDs, metadata included.
+    pub ssd_mib_per_s: f64,
+    /// The same since the daemon's start.
+    pub ssd_written_mib: f64,
+    /// Where reads came from, and then writes and flushes.
+    pub kinds: Vec<Kind>,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kind {
+    pub name: &'static str,
+    /// Requests a second.
+    pub requests: f64,
+    /// Of the blocks read, those from here; none without reads, and of other requests.
+    pub share: Option<f64>,
+    pub p50_us: Option<f64>,
+    pub p99_us: Option<f64>,
+}
+
+/// The rates of all VMs between two answers, so many seconds apart; without an earlier one, or after a restart between them,
+/// since the daemon's start.
+pub fn rates(before: Option<(&Snapshot, f64)>, now: &Snapshot) -> Vec<Rates> {
+    let same_run = before.filter(|(before, _)| before.uptime_s <= now.uptime_s);
+    let seconds = same_run.map_or(now.uptime_s as f64, |(_, seconds)| seconds).max(1e-3);
+    let earlier = same_run.map(|(before, _)| before.vms.iter().map(|vm| (vm.name.as_str(), vm)));
+    let earlier: BTreeMap<&str, &Vm> = earlier.into_iter().flatten().collect();
+    now.vms.iter().map(|vm| of_vm(earlier.get(vm.name.as_str()).copied(), vm, seconds)).collect()
+}
+
+/// Rates of several VMs together; percentiles and what only one of them has are left out.
+pub fn total(rates: &[Rates]) -> Rates {
+    let sum = |of: fn(&Rates) -> f64| rates.iter().map(of).sum();
+    Rates {
+        connections: rates.iter().map(|vm| vm.connections).sum(),
+        reads: sum(|vm| vm.reads),
+        writes: sum(|vm| vm.writes),
+        mib_per_s: sum(|vm| vm.mib_per_s),
+        dirty_mib: sum(|vm| vm.dirty_mib),
+        ssd_mib_per_s: sum(|vm| vm.ssd_mib_per_s),
+        ssd_written_mib: sum(|vm| vm.ssd_written_mib),
+        ..Rates::default()
+    }
+}
+
+fn of_vm(before: Option<&Vm>, now: &Vm, seconds: f64) -> Rates {
+    let grown = |of: fn(&Vm) -> u64| of(now).saturating_sub(before.map_or(0, of)) as f64;
+    let block_reads = grown(|vm| vm.counters.block_reads);
+    let block_writes = grown(|vm| vm.counters.block_writes);
+    let share = |blocks: f64, of: f64| (of > 0.0).then(|| blocks / of);
+    let buckets = |of: fn(&Vm) -> &Latency| -> Vec<u64> {
+        let before = before.map(|vm| of(vm).buckets.as_slice()).unwrap_or_default();
+        let earlier = before.iter().copied().chain(std::iter::repeat(0));
+        of(now).buckets.iter().zip(earlier).map(|(now, before)| now.saturating_sub(before)).collect()
+    };
+    let kind = |name, of: fn(&Vm) -> &Latency, blocks: Option<f64>| {
+        let buckets = buckets(of);
+        Kind {
+            name,
+            requests: buckets.iter().sum::<u64>() as f64 / seconds,
+            share: blocks.and_then(|blocks| share(blocks, block_reads)),
+            p50_us: quantile_us(&buckets, 0.5),
+            p99_us: quantile_us(&buckets, 0.99),
+        }
+    };
+    let kinds = vec![
+        kind("DRAM", |vm| &vm.latency.read.dram, Some(grown(|vm| vm.counters.read_hits.dram))),
+        kind("read SSD", |vm| &vm.latency.read.read_ssd, Some(grown(|vm| vm.counters.read_hits.read_ssd))),
+        kind("SSD", |vm| &vm.latency.read.ssd, Some(grown(|vm| vm.counters.read_hits.ssd))),
+        kind("disk", |vm| &vm.latency.read.backing, Some(grown(|vm| vm.counters.read_misses))),
+        kind("writes", |vm| &vm.latency.write, None),
+        kind("flushes", |vm| &vm.latency.flush, None),
+    ];
+    let of_reads: [fn(&Vm) -> &Latency; 4] = [
+        |vm| &vm.latency.read.dram,
+        |vm| &vm.latency.read.read_ssd,
+        |vm| &vm.latency.read.ssd,
+        |vm| &vm.latency.read.backing,
+    ];
+    let mut all_reads = vec![0; LATENCY_BOUNDS_US.len() + 1];
+    for of in of_reads {
+        all_reads.iter_mut().zip(buckets(of)).for_each(|(all, more)| *all += more);
+    }
+    let written =
+        |vm: &Vm| vm.gauges.ssd_data_bytes + vm.gauges.ssd_metadata_bytes + vm.gauges.read_ssd_data_bytes;
+    Rates {
+        name: now.name.clone(),
+        scheme: now.scheme.clone(),
+        connections: now.connections,
+        reads: kinds[..4].iter().map(|kind| kind.requests).sum(),
+        writes: kinds[4].requests,
+        mib_per_s: (block_reads + block_writes) * now.block_bytes as f64 / MIB / seconds,
+        read_hits: share(block_reads - grown(|vm| vm.counters.read_misses), block_reads),
+        write_hits: share(grown(|vm| vm.counters.write_hits.ssd), block_writes),
+        read_p99_us: quantile_us(&all_reads, 0.99),
+        write_p99_us: kinds[4].p99_us,
+        dirty_mib: (now.gauges.dirty_blocks * now.block_bytes) as f64 / MIB,
+        ssd_mib_per_s: written(now).saturating_sub(before.map_or(0, written)) as f64 / MIB / seconds,
+        ssd_written_mib: written(now) as f64 / MIB,
+        kinds,
+    }
+}
+
+/// A quantile of times counted in buckets, as Prometheus's `histogram_quantile` estimates it: as if those within a bucket were
+/// spread evenly. None without requests.
+fn quantile_us(buckets: &[u64], quantile: f64) -> Option<f64> {
+    let count: u64 = buckets.iter().sum();
+    let rank = quantile * count as f64;
+    let mut below = 0.0;
+    for (i, &inside) in buckets.iter().enumerate().filter(|(_, inside)| **inside > 0) {
+        let inside = inside as f64;
+        if below + inside >= rank {
+            let from = if i == 0 { 0.0 } else { LATENCY_BOUNDS_US[i - 1] };
+            // Of those beyond the last bound nothing more is known.
+            let to = LATENCY_BOUNDS_US.get(i).copied().unwrap_or(from);
+            return Some(from + (to - from) * (rank - below) / inside);
+        }
+        below += inside;
+    }
+    None
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// An answer of a daemon with these VMs, which have each done so many of everything.
+    pub fn snapshot(uptime_s: u64, vms: &[(&str, u64)]) -> Snapshot {
+        let vm = |(name, n): &(&str, u64)| {
+            let latency = |bucket: usize, count: u64| {
+                let mut buckets = vec![0; LATENCY_BOUNDS_US.len() + 1];
+                buckets[bucket] = count;
+                serde_json::json!({ "buckets": buckets })
+            };
+            serde_json::json!({
+                "name": name, "scheme": "etica", "connections": 2, "block_bytes": 4096,
+                "counters": {
+                    "block_reads": 100 * n, "block_writes": 28 * n,
+                    "read_hits": {"dram": 50 * n, "ssd": 25 * n, "read_ssd": 0}, "read_misses": 25 * n,
+                    "write_hits": {"ssd": 7 * n}
+                },
+                "gauges": {
+                    "dirty_blocks": 256 * n, "ssd_data_bytes": n << 20, "ssd_metadata_bytes": n << 20,
+                    "read_ssd_data_bytes": 0
+                },
+                "latency": {
+                    "read": {
+                        "dram": latency(1, 50 * n), "read_ssd": latency(0, 0), "ssd": latency(5, 25 * n),
+                        "backing": latency(20, 25 * n)
+                    },
+                    "write": latency(4, 28 * n), "flush": latency(0, 0)
+                }
+            })
+        };
+        let vms: Vec<_> = vms.iter().map(vm).collect();
+        let answer = serde_json::json!({"name": "host1", "uptime_s": uptime_s, "vms": vms});
+        serde_json::from_value(answer).expect("it is a status")
+    }
+
+    #[test]
+    fn rates_are_of_the_interval() {
+        let (before, now) = (snapshot(100, &[("a", 10)]), snapshot(102, &[("a", 30), ("new", 2)]));
+        let rates = rates(Some((&before, 2.0)), &now);
+        let [a, new] = &rates[..] else { panic!("two VMs") };
+        assert_eq!((a.reads, a.writes, a.mib_per_s), (1000.0, 280.0, 5.0));
+        assert_eq!((a.read_hits, a.write_hits), (Some(0.75), Some(0.25)));
+        assert_eq!((a.dirty_mib, a.ssd_mib_per_s, a.ssd_written_mib), (30.0, 20.0, 60.0));
+        assert_eq!(
+            a.kinds[0],
+            Kind { name: "DRAM", requests: 500.0, share: Some(0.5), p50_us: Some(3.75), p99_us: Some(4.975) }
+        );
+        assert_eq!((a.kinds[1].share, a.kinds[1].p99_us), (Some(0.0), None));
+        assert_eq!(a.read_p99_us, Some(10e6), "what is beyond the last bound counts as that");
+        assert_eq!(new.reads, 100.0, "a VM that was not there before began with nothing");
+        assert_eq!(total(&rates).reads, 1100.0);
+    }
+
+    #[test]
+    fn after_a_restart_rates_are_since_then() {
+        let (before, now) = (snapshot(100, &[("a", 10)]), snapshot(4, &[("a", 2)]));
+        assert_eq!(rates(Some((&before, 2.0)), &now)[0].reads, 50.0);
+        assert_eq!(rates(None, &now)[0].reads, 50.0);
+        let idle = rates(Some((&now, 1.0)), &now);
+        assert_eq!((idle[0].reads, idle[0].read_hits, idle[0].read_p99_us), (0.0, None, None));
+    }
+}

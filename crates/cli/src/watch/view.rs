@@ -1,0 +1,390 @@
+//! What `lode top` shows and how keys change it. It must not know terminals, clocks or daemons.
+
+use ratatui::Frame;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
+
+use super::rates::{Kind, Rates, total};
+
+/// Lines of the selected VM's details: titles, a line for each kind of request, and one of its own.
+const DETAIL_LINES: u16 = 8;
+/// Lines that the list keeps on a low terminal, where there is no room for details.
+const LEAST_LIST_LINES: u16 = 5;
+const HELP: &str = "q quit  </> sort by  r reverse  / filter  arrows, PgUp, PgDn move";
+
+/// What VMs may be sorted by: a title, characters of a column, and what is in it.
+struct Column {
+    title: &'static str,
+    width: u16,
+    value: fn(&Rates) -> Option<f64>,
+    text: fn(&Rates) -> String,
+}
+
+/// Beside the names, which come first.
+const COLUMNS: [Column; 9] = [
+    Column { title: "read/s", width: 6, value: |vm| Some(vm.reads), text: |vm| amount(Some(vm.reads)) },
+    Column { title: "writ/s", width: 6, value: |vm| Some(vm.writes), text: |vm| amount(Some(vm.writes)) },
+    Column {
+        title: "MiB/s",
+        width: 6,
+        value: |vm| Some(vm.mib_per_s),
+        text: |vm| amount(Some(vm.mib_per_s)),
+    },
+    Column { title: "rdhit%", width: 6, value: |vm| vm.read_hits, text: |vm| percent(vm.read_hits) },
+    Column { title: "wrhit%", width: 6, value: |vm| vm.write_hits, text: |vm| percent(vm.write_hits) },
+    Column { title: "rd p99", width: 7, value: |vm| vm.read_p99_us, text: |vm| time(vm.read_p99_us) },
+    Column { title: "wr p99", width: 7, value: |vm| vm.write_p99_us, text: |vm| time(vm.write_p99_us) },
+    Column {
+        title: "dirty",
+        width: 6,
+        value: |vm| Some(vm.dirty_mib),
+        text: |vm| amount(Some(vm.dirty_mib)),
+    },
+    Column {
+        title: "SSDwr",
+        width: 6,
+        value: |vm| Some(vm.ssd_mib_per_s),
+        text: |vm| amount(Some(vm.ssd_mib_per_s)),
+    },
+];
+
+/// The state of the screen.
+#[derive(Default)]
+pub struct Top {
+    /// What is above the list: the daemon, and what the rates are of.
+    title: String,
+    rates: Vec<Rates>,
+    /// 0: names; else the column before this number.
+    sort: usize,
+    reverse: bool,
+    filter: String,
+    is_typing: bool,
+    /// Of the VMs that are shown, in their order.
+    list: TableState,
+}
+
+impl Top {
+    /// Takes new rates. Whoever was selected still is.
+    pub fn update(&mut self, title: String, rates: Vec<Rates>) {
+        let selected = self.selected().map(|vm| vm.name.clone());
+        (self.title, self.rates) = (title, rates);
+        self.select(selected.as_deref());
+    }
+
+    /// Says that there are none.
+    pub fn fail(&mut self, error: &str) {
+        self.title = error.to_owned();
+    }
+
+    /// Takes a key. Whether to go on.
+    pub fn press(&mut self, key: KeyCode) -> bool {
+        if self.is_typing {
+            self.type_filter(key);
+            return true;
+        }
+        let selected = self.selected().map(|vm| vm.name.clone());
+        match key {
+            KeyCode::Char('q') => return false,
+            KeyCode::Char('>' | 's') => self.sort = (self.sort + 1) % (COLUMNS.len() + 1),
+            KeyCode::Char('<') => self.sort = (self.sort + COLUMNS.len()) % (COLUMNS.len() + 1),
+            KeyCode::Char('r') => self.reverse = !self.reverse,
+            KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Esc => self.filter.clear(),
+            _ => {
+                self.go(key);
+                return true;
+            }
+        }
+        self.select(selected.as_deref());
+        true
+    }
+
+    fn type_filter(&mut self, key: KeyCode) {
+        match key {
+            KeyCode::Char(letter) => self.filter.push(letter),
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Enter => self.is_typing = false,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.is_typing = false;
+            }
+            _ => {}
+        }
+        self.select(None);
+    }
+
+    fn go(&mut self, key: KeyCode) {
+        const PAGE: usize = 10;
+        let last = self.shown().len().saturating_sub(1);
+        let now = self.list.selected().unwrap_or(0);
+        let to = match key {
+            KeyCode::Up | KeyCode::Char('k') => now.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => now + 1,
+            KeyCode::PageUp => now.saturating_sub(PAGE),
+            KeyCode::PageDown => now + PAGE,
+            KeyCode::Home => 0,
+            KeyCode::End => last,
+            _ => now,
+        };
+        self.list.select(Some(to.min(last)));
+    }
+
+    /// The VMs that the filter lets through, in order.
+    fn shown(&self) -> Vec<&Rates> {
+        let mut shown: Vec<&Rates> = self.rates.iter().filter(|vm| vm.name.contains(&self.filter)).collect();
+        match self.sort.checked_sub(1).and_then(|at| COLUMNS.get(at)) {
+            None => shown.sort_by(|one, other| one.name.cmp(&other.name)),
+            // Large ones are what one looks for.
+            Some(column) => shown.sort_by(|one, other| {
+                let value = |vm| (column.value)(vm).unwrap_or(-1.0);
+                value(other).total_cmp(&value(one)).then_with(|| one.name.cmp(&other.name))
+            }),
+        }
+        if self.reverse {
+            shown.reverse();
+        }
+        shown
+    }
+
+    fn selected(&self) -> Option<&Rates> {
+        self.shown().get(self.list.selected()?).copied()
+    }
+
+    /// Selects the VM of this name, or the first one.
+    fn select(&mut self, name: Option<&str>) {
+        let at = self.shown().iter().position(|vm| Some(vm.name.as_str()) == name);
+        let at = at.or((!self.shown().is_empty()).then_some(0));
+        self.list.select(at);
+    }
+
+    /// Draws all of it.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        let details =
+            if frame.area().height >= DETAIL_LINES + LEAST_LIST_LINES + 3 { DETAIL_LINES } else { 0 };
+        let parts =
+            [Constraint::Length(2), Constraint::Min(2), Constraint::Length(details), Constraint::Length(1)];
+        let [head, list, detail, foot] = Layout::vertical(parts).areas(frame.area());
+        let all = total(&self.rates);
+        let shown = self.shown().len();
+        let sums = format!(
+            "{shown}/{} VMs  {} read/s  {} writ/s  {} MiB/s  dirty {} MiB  SSDwr {} MiB/s",
+            self.rates.len(),
+            amount(Some(all.reads)),
+            amount(Some(all.writes)),
+            amount(Some(all.mib_per_s)),
+            amount(Some(all.dirty_mib)),
+            amount(Some(all.ssd_mib_per_s)),
+        );
+        frame.render_widget(Paragraph::new(vec![Line::from(self.title.clone()), Line::from(sums)]), head);
+        self.draw_list(frame, list);
+        if let Some(vm) = self.selected().filter(|_| details > 0) {
+            frame.render_widget(Paragraph::new(describe(vm)), detail);
+        }
+        let foot_text = match (self.is_typing, self.filter.is_empty()) {
+            (true, _) => format!("/{}_  Enter keep, Esc all", self.filter),
+            (false, false) => format!("names with '{}'  Esc all  {HELP}", self.filter),
+            (false, true) => HELP.to_owned(),
+        };
+        frame.render_widget(Paragraph::new(foot_text), foot);
+    }
+
+    fn draw_list(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let title = |(at, title): (usize, &'static str)| {
+            let style = if at == self.sort { Modifier::UNDERLINED } else { Modifier::empty() };
+            let line = if at == 0 { Line::from(title) } else { Line::from(title).right_aligned() };
+            Cell::from(line).style(Style::new().add_modifier(style))
+        };
+        let header = Row::new(titles().into_iter().enumerate().map(title));
+        let header = header.style(Style::new().add_modifier(Modifier::BOLD));
+        let rows: Vec<Row<'_>> = self.shown().into_iter().map(row).collect();
+        let widths = [Constraint::Min(4)].into_iter();
+        let widths = widths.chain(COLUMNS.iter().map(|column| Constraint::Length(column.width)));
+        let table = Table::new(rows, widths).header(header).column_spacing(1);
+        let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+        frame.render_stateful_widget(table, area, &mut self.list);
+    }
+}
+
+/// The titles of a table of rates.
+pub fn titles() -> Vec<&'static str> {
+    ["VM"].into_iter().chain(COLUMNS.iter().map(|column| column.title)).collect()
+}
+
+/// A VM's row of it.
+pub fn cells(vm: &Rates) -> Vec<String> {
+    [vm.name.clone()].into_iter().chain(COLUMNS.iter().map(|column| (column.text)(vm))).collect()
+}
+
+fn row(vm: &Rates) -> Row<'static> {
+    let aligned = |(at, text): (usize, String)| match at {
+        0 => Cell::from(text),
+        _ => Cell::from(Line::from(text).right_aligned()),
+    };
+    Row::new(cells(vm).into_iter().enumerate().map(aligned))
+}
+
+/// The details of one VM.
+fn describe(vm: &Rates) -> Vec<Line<'static>> {
+    let own = format!(
+        "{}: {}, {} connected, {} MiB written to SSDs since the start",
+        vm.name,
+        vm.scheme,
+        vm.connections,
+        amount(Some(vm.ssd_written_mib))
+    );
+    let titles = format!("{:<10}{:>10}{:>9}{:>9}{:>9}", "", "requests/s", "blocks %", "p50", "p99");
+    let kinds = vm.kinds.iter().map(|Kind { name, requests, share, p50_us, p99_us }| {
+        let (requests, share) = (amount(Some(*requests)), percent(*share));
+        Line::from(format!("{name:<10}{requests:>10}{share:>9}{:>9}{:>9}", time(*p50_us), time(*p99_us)))
+    });
+    [Line::from(own), Line::from(titles)].into_iter().chain(kinds).collect()
+}
+
+/// A number in at most six characters; a dash when there is none.
+fn amount(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(0.0) => "0".to_owned(),
+        Some(value) if value < 99.95 => format!("{value:.1}"),
+        Some(value) if value < 99_999.5 => format!("{value:.0}"),
+        Some(value) if value < 9_999_500.0 => format!("{:.0}k", value / 1e3),
+        Some(value) => format!("{:.0}M", value / 1e6),
+    }
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or("-".to_owned(), |share| format!("{:.1}", 100.0 * share))
+}
+
+/// A time with its unit in at most seven characters.
+fn time(us: Option<f64>) -> String {
+    match us {
+        None => "-".to_owned(),
+        Some(us) if us < 1e3 => format!("{us:.0} us"),
+        Some(us) if us < 1e6 => format!("{:.1}ms", us / 1e3),
+        Some(us) => format!("{:.1} s", us / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::super::rates::{rates, tests::snapshot};
+    use super::*;
+
+    fn top(vms: &[(&str, u64)]) -> Top {
+        let mut top = Top::default();
+        top.update("host1".to_owned(), rates(None, &snapshot(1, vms)));
+        top
+    }
+
+    /// A hundred VMs, of which each does more than the one before.
+    fn hundred() -> Top {
+        let names: Vec<String> = (0..100).map(|at| format!("vm{at:02}")).collect();
+        let vms: Vec<(&str, u64)> = names.iter().zip(1..).map(|(name, n)| (name.as_str(), n)).collect();
+        top(&vms)
+    }
+
+    fn screen(top: &mut Top, width: u16, height: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| top.draw(frame)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+        (0..height).map(line).collect()
+    }
+
+    fn press(top: &mut Top, keys: &str) {
+        for key in keys.chars() {
+            assert!(top.press(if key == '\n' { KeyCode::Enter } else { KeyCode::Char(key) }));
+        }
+    }
+
+    /// The names in the list.
+    fn names(screen: &[String]) -> Vec<&str> {
+        let list = screen[3..].iter().take_while(|line| line.starts_with("vm") && !line.contains(':'));
+        list.map(|line| line.split(' ').next().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_line_has_all_of_a_vm_on_eighty_columns() {
+        let screen = screen(&mut top(&[("vm01", 2)]), 80, 24);
+        let words: Vec<&str> = screen[3].split_whitespace().collect();
+        assert_eq!(words[..8], ["vm01", "200", "56.0", "1.0", "75.0", "25.0", "10.0", "s"], "{screen:#?}");
+        assert_eq!(words[8..], ["50", "us", "2.0", "4.0"], "{screen:#?}");
+        assert_eq!(screen[2].split_whitespace().last(), Some("SSDwr"));
+        let disk = screen.iter().find(|line| line.starts_with("disk")).expect("details");
+        let words: Vec<&str> = disk.split_whitespace().collect();
+        assert_eq!(words, ["disk", "50.0", "25.0", "10.0", "s", "10.0", "s"]);
+    }
+
+    #[test]
+    fn a_hundred_vms_scroll_on_a_small_screen() {
+        let mut top = hundred();
+        assert_eq!(names(&screen(&mut top, 80, 24))[..3], ["vm00", "vm01", "vm02"]);
+        let lines = names(&screen(&mut top, 80, 24)).len();
+        assert!(lines >= 10, "{lines} lines");
+        assert!(top.press(KeyCode::End));
+        assert_eq!(names(&screen(&mut top, 80, 24)).last(), Some(&"vm99"));
+        assert!(screen(&mut top, 80, 24).iter().any(|line| line.starts_with("vm99: etica")), "its details");
+        assert!(top.press(KeyCode::PageUp) && top.press(KeyCode::Up));
+        assert_eq!(top.selected().unwrap().name, "vm88");
+        assert!(top.press(KeyCode::Home) && top.press(KeyCode::Up));
+        assert_eq!(names(&screen(&mut top, 80, 24))[0], "vm00");
+        // Without room for details there is the list, and nothing panics on the smallest screens.
+        assert_eq!(names(&screen(&mut top, 80, 10)).len(), 6);
+        for (width, height) in [(1, 1), (20, 3), (80, 4)] {
+            screen(&mut top, width, height);
+        }
+    }
+
+    #[test]
+    fn keys_sort_and_reverse() {
+        let mut top = hundred();
+        press(&mut top, ">");
+        assert_eq!(top.shown()[0].name, "vm99", "the largest first");
+        assert_eq!(top.selected().unwrap().name, "vm00", "who was selected still is");
+        press(&mut top, "r");
+        assert_eq!(top.shown()[0].name, "vm00");
+        press(&mut top, "<");
+        assert_eq!(top.shown()[0].name, "vm99", "names, reversed");
+        press(&mut top, "<r");
+        assert_eq!(top.shown()[0].name, "vm99", "the last column");
+    }
+
+    #[test]
+    fn a_filter_is_typed_kept_and_given_up() {
+        let mut top = hundred();
+        press(&mut top, "/7q");
+        assert!(screen(&mut top, 80, 24).last().unwrap().starts_with("/7q_"), "letters are no keys now");
+        assert!(top.shown().is_empty() && top.selected().is_none());
+        assert!(top.press(KeyCode::Backspace));
+        press(&mut top, "\n");
+        assert_eq!(top.shown().len(), 19);
+        assert!(screen(&mut top, 80, 24)[1].starts_with("19/100 VMs"));
+        assert!(top.press(KeyCode::Esc));
+        assert_eq!(top.shown().len(), 100);
+        assert!(!top.press(KeyCode::Char('q')));
+    }
+
+    #[test]
+    fn a_daemon_that_is_gone_is_told_and_no_number_is_lost() {
+        let mut top = hundred();
+        top.fail("no daemon");
+        let screen = screen(&mut top, 80, 24);
+        assert_eq!(screen[0], "no daemon");
+        assert_eq!(names(&screen)[0], "vm00");
+    }
+
+    #[test]
+    fn numbers_keep_to_their_columns() {
+        for value in [0.0, 0.04, 99.94, 99.95, 1234.5, 99_999.4, 99_999.6, 9_999_499.0, 9_999_501.0, 1e11] {
+            assert!(amount(Some(value)).len() <= 7, "{value}");
+        }
+        assert_eq!([time(Some(999.4)), time(Some(1e3)), time(Some(2.5e6))], ["999 us", "1.0ms", "2.5 s"]);
+    }
+}
