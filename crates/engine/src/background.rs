@@ -1,7 +1,7 @@
 //! Background write-back: which dirty blocks are written back before anybody needs their space, when, and how many at a time.
 //! It must not know bytes, devices or clocks; a tick of about a second tells it time.
 //!
-//! Dirty blocks are due when there are too many of them (the older half of what is looked at), when they are old, and all of
+//! Dirty blocks are due when there are too many of them (the older half of what is looked at), when they were not written for long, and all of
 //! them when no guest has asked for anything for a while. They are looked for by sweeps over the SSD's slots, a slice at a
 //! time, and cleaned in ascending order of their blocks, as far as a sweep has found them. While guests read from the backing
 //! disk, few runs of neighbours are written back at once, and then guests have their turn first; without such reads, and
@@ -19,7 +19,7 @@ pub struct WriteBackLimits {
     pub dirty_blocks: u32,
     /// Above so many, writes wait until some were written back, as long as the backing disk takes any.
     pub most_dirty_blocks: u32,
-    /// Blocks that have been dirty for longer are written back.
+    /// Dirty blocks that were not written for longer are written back.
     pub age_ticks: Option<u32>,
     /// Without a request for so long, all are written back.
     pub idle_ticks: Option<u32>,
@@ -74,6 +74,7 @@ pub(crate) enum BackgroundNext {
 /// What the volume is like now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundFacts {
+    /// Blocks that can be written back and are not under way to be superseded.
     pub(crate) dirty_blocks: u32,
     /// Slots of the SSD's level.
     pub(crate) slots: u32,
@@ -112,7 +113,7 @@ impl Background {
 
     /// Whether writes have to wait, as long as write-backs are under way.
     pub(crate) fn is_over_most(&self, dirty_blocks: u32) -> bool {
-        self.limits.is_some_and(|limits| dirty_blocks >= limits.most_dirty_blocks)
+        self.limits.is_some_and(|limits| dirty_blocks > limits.most_dirty_blocks)
     }
 
     /// Whether write-backs leave the disk to guests, who read from it.
@@ -216,11 +217,15 @@ impl Background {
         let limit_blocks = if self.over_limit { low_blocks } else { limits.dirty_blocks };
         self.over_limit = facts.dirty_blocks > limit_blocks;
         let (over_limit, is_idle) = (self.over_limit, self.is_idle());
-        self.sweep.take_if(|sweep| match sweep.reason {
+        let ended = self.sweep.take_if(|sweep| match sweep.reason {
             Reason::Limit => !over_limit,
             Reason::Idle => !is_idle,
             Reason::Age => over_limit,
         });
+        if let Some(Sweep { reason: Reason::Age, version, .. }) = ended {
+            // What it had not come to is still too old.
+            self.too_old = self.too_old.or(Some(version));
+        }
         if self.sweep.is_some() || facts.dirty_blocks == 0 {
             return;
         }

@@ -13,6 +13,8 @@ use crate::flight::BlockOp;
 
 /// Looks for dirty blocks in one turn of the engine, while guests are active.
 const LOOKS_PER_TURN: u32 = 4;
+/// The same while this one's are idle: others share its thread.
+const LOOKS_WHEN_IDLE: u32 = 64;
 
 /// Drains.
 impl Engine {
@@ -97,7 +99,8 @@ impl Engine {
                     let found = self.dirty_in(slots, version);
                     self.background.found(found);
                     looks += 1;
-                    if looks == LOOKS_PER_TURN && !self.background.is_idle() {
+                    let most_looks = if self.background.is_idle() { LOOKS_WHEN_IDLE } else { LOOKS_PER_TURN };
+                    if looks == most_looks {
                         break;
                     }
                 }
@@ -115,10 +118,17 @@ impl Engine {
         self.run();
     }
 
+    /// Dirty blocks that could be written back: without copies that were superseded and wait for the journal, and without
+    /// lost blocks.
+    pub(crate) fn blocks_to_clean(&self) -> u32 {
+        let waiting = self.levels.ssd.as_ref().map_or(0, |ssd| ssd.store.places().waiting());
+        self.levels.dirty_blocks().saturating_sub((waiting + self.flights.lost()) as u32)
+    }
+
     pub(crate) fn background_facts(&self) -> BackgroundFacts {
         let ssd = self.levels.ssd.as_ref();
         BackgroundFacts {
-            dirty_blocks: self.levels.dirty_blocks(),
+            dirty_blocks: self.blocks_to_clean(),
             slots: ssd.map_or(0, |ssd| ssd.shelf.slots()),
             version: ssd.map_or(0, |ssd| ssd.store.places().version()),
         }

@@ -29,7 +29,7 @@ const LEFT_TO_GUESTS: u32 = 2;
 impl Engine {
     /// Starts write-backs while there are any and not too many are under way.
     pub(crate) fn drive_destage(&mut self) {
-        let is_polite = self.background.is_polite(self.levels.dirty_blocks()) && !self.is_blocked();
+        let is_polite = self.background.is_polite(self.blocks_to_clean()) && !self.is_blocked();
         let most_jobs = if is_polite { 1 } else { MAX_JOBS };
         while let Some(blocks) = self.disk.destage.begin_job(most_jobs) {
             blocks.into_iter().for_each(|(at, block)| self.read_for_write_back(at, block));

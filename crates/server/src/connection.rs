@@ -311,6 +311,6 @@ fn explain(error: GuestError) -> (CommandError, &'static str) {
     match error {
         GuestError::Invalid => (CommandError::Einval, "The request does not fit the volume"),
         GuestError::Io => (CommandError::Eio, "A device failed; see the status and the log of the host"),
-        GuestError::NoSpace => (CommandError::Enospc, "A device of the host has no room"),
+        GuestError::NoSpace => (CommandError::Enospc, "A device of the host is full"),
     }
 }

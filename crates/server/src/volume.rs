@@ -26,6 +26,10 @@ use crate::start::Prepared;
 use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
 use crate::vm_log::{Took, VmLog};
 
+/// Questions for the backing file of one VM under way at once: each may take many system calls, on threads that all VMs of the
+/// shard share.
+const MOST_LOOKUPS: usize = 1;
+
 /// What a request counts towards limits beside its bytes.
 pub(crate) const REQUEST_COST_BYTES: u64 = 1024;
 /// What a question for the status of a range counts beside: stretches that are kept for it, and extents of its answer.
@@ -92,6 +96,7 @@ pub(crate) struct Volume {
     requests: Slab<Pending>,
     /// Questions for the backing file, and the answers to those that ended.
     lookups: VecDeque<Lookup>,
+    lookups_under_way: usize,
     looked_up: VecDeque<Answered>,
     /// Of the requests that the engine works on.
     working_bytes: u64,
@@ -153,6 +158,7 @@ impl Volume {
             fence,
             requests: Slab::new(),
             lookups: VecDeque::new(),
+            lookups_under_way: 0,
             looked_up: VecDeque::new(),
             working_bytes: 0,
             counts: RequestCounts::default(),
@@ -312,12 +318,15 @@ impl Volume {
 
     /// The next question for the backing file.
     pub(crate) fn next_lookup(&mut self) -> Option<Lookup> {
-        self.lookups.pop_front()
+        let lookup = if self.lookups_under_way < MOST_LOOKUPS { self.lookups.pop_front() } else { None };
+        self.lookups_under_way += usize::from(lookup.is_some());
+        lookup
     }
 
     /// Takes what the backing file tells.
     pub(crate) fn look_up_ended(&mut self, key: usize, done: Done) {
         let Pending { connection, request, written, .. } = self.requests.remove(key);
+        self.lookups_under_way -= 1;
         let result = match done.payload {
             Payload::Extents(file) => Ok(Found::Extents(extents(&request, &file, &written))),
             _ => Err(GuestError::Io),
@@ -328,14 +337,15 @@ impl Volume {
     /// The next device command: its number, its file, and what is to be done there.
     pub(crate) fn next_command(&mut self) -> Option<(u64, FileId, CommandKind)> {
         let DeviceCommand { id, device, kind } = self.engine.next_command()?;
-        if matches!(kind, CommandKind::Flush) {
-            self.flushes.begin(id, device);
-        }
         let file = match device {
             DeviceId::Backing => self.backing,
             DeviceId::Ssd => self.ssd.expect("an engine without an SSD does not use one"),
             DeviceId::ReadSsd => self.read_ssd.expect("an engine without a read SSD does not use one"),
         };
+        // Nothing may fail between its begin and its end, which others on the device wait for.
+        if matches!(kind, CommandKind::Flush) {
+            self.flushes.begin(id, device);
+        }
         Some((id, file, kind))
     }
 
@@ -417,7 +427,7 @@ impl Volume {
             ),
             (Err(error), _) => tracing::error!(
                 "VM {name}: cannot write {path}: {error}. Before it is written the backing disk does not get what the cache \
-                 SSD held; make room in `state_dir`"
+                 SSD held; free space in `state_dir`"
             ),
         }
         self.engine.fence_ended(result.is_ok());

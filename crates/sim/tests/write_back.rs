@@ -95,7 +95,7 @@ fn what_is_over_the_limit_is_written_back_oldest_first() {
 }
 
 #[test]
-fn blocks_are_dirty_for_no_longer_than_they_may_be() {
+fn blocks_that_are_not_written_again_are_dirty_for_no_longer_than_they_may_be() {
     let mut world = wb(WriteBackLimits { age_ticks: Some(20), ..NEVER });
     for round in 0..60 {
         write(&mut world, round * BLOCK, BLOCK, round as u8).unwrap();
@@ -103,6 +103,17 @@ fn blocks_are_dirty_for_no_longer_than_they_may_be() {
         assert!(dirty(&world) <= 24, "round {round}: {}", dirty(&world));
     }
     assert!(dirty(&world) >= 18, "and no shorter: {}", dirty(&world));
+}
+
+/// What a write replaces is dirty in the journal until that is committed, and is not written back.
+#[test]
+fn superseded_copies_do_not_count() {
+    let mut world = wb(WriteBackLimits { dirty_blocks: 30, ..NEVER });
+    for round in 0..40 {
+        (0..10).for_each(|block| write(&mut world, block * BLOCK, BLOCK, round).unwrap());
+    }
+    assert_eq!(world.engine().gauges().cleaned_blocks, 0);
+    assert!(dirty(&world) >= 10);
 }
 
 #[test]

@@ -7,15 +7,18 @@ use crate::places::Place;
 #[derive(Debug)]
 pub(crate) struct FreePlaces {
     words: Vec<u64>,
+    /// A bit for each word that is not zero, so that few free places among many are found soon.
+    summary: Vec<u64>,
     len: u32,
-    /// The word that is looked at first.
-    next: usize,
+    /// The word of the place that was taken last.
+    at: usize,
 }
 
 impl FreePlaces {
     /// None of so many places.
     pub fn none_of(places: usize) -> FreePlaces {
-        FreePlaces { words: vec![0; places.div_ceil(64)], len: 0, next: 0 }
+        let words = vec![0; places.div_ceil(64)];
+        FreePlaces { summary: vec![0; words.len().div_ceil(64)], words, len: 0, at: 0 }
     }
 
     pub fn len(&self) -> u32 {
@@ -27,6 +30,7 @@ impl FreePlaces {
         let (word, bit) = (place as usize / 64, 1 << (place % 64));
         debug_assert!(self.words[word] & bit == 0, "a place becomes free once");
         self.words[word] |= bit;
+        self.summary[word / 64] |= 1 << (word % 64);
         self.len += 1;
     }
 
@@ -35,18 +39,34 @@ impl FreePlaces {
         if self.len == 0 {
             return None;
         }
-        while self.words[self.next] == 0 {
-            self.next = (self.next + 1) % self.words.len();
+        if self.words[self.at] == 0 {
+            self.at = self.next_word();
         }
-        let word = &mut self.words[self.next];
-        let place = self.next as u32 * 64 + word.trailing_zeros();
+        let word = &mut self.words[self.at];
+        let place = self.at as u32 * 64 + word.trailing_zeros();
         *word &= *word - 1;
+        if *word == 0 {
+            self.summary[self.at / 64] &= !(1 << (self.at % 64));
+        }
         self.len -= 1;
         Some(place)
     }
 
+    /// The next word with a free place after the current one, which has none, going round. There is one.
+    fn next_word(&self) -> usize {
+        let first = self.at / 64;
+        // In the first of them what comes before the current word has its turn last.
+        let mut bits = self.summary[first] & (u64::MAX << (self.at % 64));
+        let mut at = first;
+        while bits == 0 {
+            at = (at + 1) % self.summary.len();
+            bits = self.summary[at];
+        }
+        at * 64 + bits.trailing_zeros() as usize
+    }
+
     pub fn memory_bytes(&self) -> usize {
-        self.words.capacity() * size_of::<u64>()
+        (self.words.capacity() + self.summary.capacity()) * size_of::<u64>()
     }
 }
 
@@ -69,10 +89,15 @@ mod tests {
         assert_eq!((free.take(), free.take(), free.take()), (Some(150), Some(1), None));
     }
 
+    const PLACES: u32 = 20_000;
+
     proptest! {
         #[test]
-        fn it_is_a_set(steps in proptest::collection::vec(proptest::option::of(0..500_u32), 1..400)) {
-            let (mut free, mut model) = (FreePlaces::none_of(500), BTreeSet::new());
+        fn it_is_a_set_that_is_taken_in_order(
+            steps in proptest::collection::vec(proptest::option::of(0..PLACES), 1..400)
+        ) {
+            let (mut free, mut model) = (FreePlaces::none_of(PLACES as usize), BTreeSet::new());
+            let mut last = 0;
             for step in steps {
                 match step {
                     Some(place) => {
@@ -81,9 +106,12 @@ mod tests {
                         }
                     }
                     None => {
+                        // From the word of the last one on; what became free before it in that word comes along.
+                        let after = model.range(last / 64 * 64..).next().or(model.first()).copied();
                         let taken = free.take();
-                        prop_assert_eq!(taken.is_some(), !model.is_empty());
-                        prop_assert!(taken.is_none_or(|place| model.remove(&place)));
+                        prop_assert_eq!(taken, after);
+                        last = taken.unwrap_or(last);
+                        taken.map(|place| model.remove(&place));
                     }
                 }
                 prop_assert_eq!(free.len() as usize, model.len());

@@ -32,7 +32,7 @@ pub struct BackgroundConfig {
     pub dirty: Share,
     /// Above so much writes wait for write-backs.
     pub dirty_max: Share,
-    /// So long may a block be dirty.
+    /// Dirty blocks that were not written for so long are written back.
     pub age: Period,
     /// So long a VM asks for nothing before all of its dirty blocks are written back.
     pub idle: Period,
@@ -54,10 +54,11 @@ impl WriteBack {
     /// The limits for a VM with so many blocks on the SSD.
     pub fn limits(&self, ssd_blocks: u32, block_bytes: u64) -> Option<WriteBackLimits> {
         let WriteBack::Background(config) = self else { return None };
-        let dirty_blocks = config.dirty.blocks(ssd_blocks, block_bytes);
+        let most_dirty_blocks = config.dirty_max.blocks(ssd_blocks, block_bytes);
         Some(WriteBackLimits {
-            dirty_blocks,
-            most_dirty_blocks: config.dirty_max.blocks(ssd_blocks, block_bytes).max(dirty_blocks),
+            // A part and a size cannot be compared before; the one that loses less when the SSD fails counts.
+            dirty_blocks: config.dirty.blocks(ssd_blocks, block_bytes).min(most_dirty_blocks),
+            most_dirty_blocks,
             age_ticks: config.age.ticks(),
             idle_ticks: config.idle.ticks(),
         })
@@ -197,10 +198,15 @@ mod tests {
             idle_ticks: None,
         };
         assert_eq!(limits(table), Ok(Some(expected)));
-        // No more than there is, and writes never wait before anything is written back.
-        let table = "writeback = { dirty = \"1TiB\", dirty_max = \"10%\" }";
-        let found = limits(table).unwrap().unwrap();
-        assert_eq!((found.dirty_blocks, found.most_dirty_blocks), (1000, 1000));
+        // Write-back begins no later than writes wait.
+        for (table, expected) in [
+            ("writeback = { dirty = \"1TiB\", dirty_max = \"10%\" }", (100, 100)),
+            ("writeback = { dirty_max = \"1MiB\" }", (256, 256)),
+            ("writeback = { dirty_max = \"1TiB\" }", (500, 1000)),
+        ] {
+            let found = limits(table).unwrap().unwrap();
+            assert_eq!((found.dirty_blocks, found.most_dirty_blocks), expected, "{table}");
+        }
     }
 
     #[test]
