@@ -74,7 +74,7 @@ impl Requests {
         self.pending[request].durable
     }
 
-    /// The bytes of a (slice) of a write: where they are, if they are in one place there.
+    /// The bytes of a slice of a write: where they are, if they are in one place there.
     pub(crate) fn payload(&self, slice: &RequestSlice) -> Bytes {
         let (mut skip, mut missing) = (slice.buf_at as usize, slice.len as usize);
         let mut found = ByteList::new();
@@ -102,7 +102,7 @@ impl Requests {
         buf.freeze()
     }
 
-    /// The whole block as it is after a (slice) of a write: `old`, where the part covers less, with the guest's bytes in it.
+    /// The whole block as it is after a slice of a write: `old`, where the slice covers less, with the guest's bytes in it.
     pub(crate) fn whole_block(&self, slice: &RequestSlice, block_bytes: usize, old: Option<Buf>) -> Bytes {
         let payload = self.payload(slice);
         if payload.len() == block_bytes {
@@ -119,7 +119,7 @@ impl Requests {
         self.pending[request].data.iter().all(|bytes| bytes.len() <= block_bytes)
     }
 
-    /// Gives a read its (slice) of the block's bytes.
+    /// Gives a read its slice of the block's bytes.
     pub(crate) fn deliver(&mut self, block: BlockNo, slice: &RequestSlice, bytes: &Bytes) {
         let Pending { data, first_block, .. } = &mut self.pending[slice.request];
         data[(block - *first_block) as usize] =
