@@ -27,6 +27,7 @@ mod incoming;
 mod intake;
 mod latency;
 mod listen;
+mod lookups;
 mod metrics;
 mod read_ssd;
 mod records;

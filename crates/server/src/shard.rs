@@ -18,10 +18,11 @@ use crate::connection::{Connection, Permit, Phase, Receive, Stall};
 use crate::guard::guarded;
 use crate::intake::take_requests;
 use crate::listen::peer;
+use crate::lookups::Lookup;
 use crate::start::Prepared;
 use crate::status::VmView;
 use crate::vm_log::VmLog;
-use crate::volume::{Answered, Lookup, Volume};
+use crate::volume::{Answered, Volume};
 
 /// What the system is asked to hold of replies that a client has not taken.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
@@ -416,7 +417,7 @@ impl Shard {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
             self.driver.submit(token, file, command);
         }
-        while let Some(Some(Lookup { key, file, bytes })) = self.with_volume(at, Volume::next_lookup) {
+        while let Some(Some((file, Lookup { key, bytes }))) = self.with_volume(at, Volume::next_lookup) {
             self.driver.map(LOOK_UP << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | key, file, bytes);
         }
         let now_ns = self.clock(Instant::now());

@@ -22,13 +22,10 @@ use crate::fence_file::FenceFile;
 use crate::flushes::{Flushes, Verdict};
 use crate::guard::guarded;
 use crate::latency::Latencies;
+use crate::lookups::{Lookup, Lookups};
 use crate::start::Prepared;
 use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
 use crate::vm_log::{Took, VmLog};
-
-/// Questions for the backing file of one VM under way at once: each may take many system calls, on threads that all VMs of the
-/// shard share.
-const MOST_LOOKUPS: usize = 1;
 
 /// What a request counts towards limits beside its bytes.
 pub(crate) const REQUEST_COST_BYTES: u64 = 1024;
@@ -71,14 +68,6 @@ pub(crate) enum Found {
     Extents(Vec<Extent>),
 }
 
-/// A question for the backing file: which of these bytes are allocated.
-#[derive(Debug)]
-pub(crate) struct Lookup {
-    pub key: u64,
-    pub file: FileId,
-    pub bytes: Range<u64>,
-}
-
 /// A VM's disk. See the module's documentation.
 pub(crate) struct Volume {
     pub export: ExportInfo,
@@ -95,8 +84,7 @@ pub(crate) struct Volume {
     fence: FenceFile,
     requests: Slab<Pending>,
     /// Questions for the backing file, and the answers to those that ended.
-    lookups: VecDeque<Lookup>,
-    lookups_under_way: usize,
+    lookups: Lookups,
     looked_up: VecDeque<Answered>,
     /// Of the requests that the engine works on.
     working_bytes: u64,
@@ -157,8 +145,7 @@ impl Volume {
             shm,
             fence,
             requests: Slab::new(),
-            lookups: VecDeque::new(),
-            lookups_under_way: 0,
+            lookups: Lookups::default(),
             looked_up: VecDeque::new(),
             working_bytes: 0,
             counts: RequestCounts::default(),
@@ -313,20 +300,18 @@ impl Volume {
         let arrived_ns = since_ns;
         let pending = Pending { connection, request: *request, since_ns, arrived_ns, written };
         let key = self.requests.insert(pending) as u64;
-        self.lookups.push_back(Lookup { key, file: self.backing, bytes });
+        self.lookups.push(Lookup { key, bytes });
     }
 
     /// The next question for the backing file.
-    pub(crate) fn next_lookup(&mut self) -> Option<Lookup> {
-        let lookup = if self.lookups_under_way < MOST_LOOKUPS { self.lookups.pop_front() } else { None };
-        self.lookups_under_way += usize::from(lookup.is_some());
-        lookup
+    pub(crate) fn next_lookup(&mut self) -> Option<(FileId, Lookup)> {
+        Some((self.backing, self.lookups.next()?))
     }
 
     /// Takes what the backing file tells.
     pub(crate) fn look_up_ended(&mut self, key: usize, done: Done) {
         let Pending { connection, request, written, .. } = self.requests.remove(key);
-        self.lookups_under_way -= 1;
+        self.lookups.ended();
         let result = match done.payload {
             Payload::Extents(file) => Ok(Found::Extents(extents(&request, &file, &written))),
             _ => Err(GuestError::Io),
