@@ -1,11 +1,11 @@
 //! Background write-back: which dirty blocks are written back before anybody needs their space, when, and how many at a time.
 //! It must not know bytes, devices or clocks; a tick of about a second tells it time.
 //!
-//! Dirty blocks are due when there are too many of them (the older half of what is looked at), when they were not written for long, and all of
-//! them when no guest has asked for anything for a while. They are looked for by sweeps over the SSD's slots, a slice at a
-//! time, and cleaned in ascending order of their blocks, as far as a sweep has found them. While guests read from the backing
-//! disk, few runs of neighbours are written back at once, and then guests have their turn first; without such reads, and
-//! when there are far too many dirty blocks, there is no pause.
+//! Dirty blocks are due when there are too many of them (the older half of what is looked at), when they were not written for
+//! long, and all of them when no guest has asked for anything for a while. They are looked for by sweeps over the SSD's
+//! slots, a slice at a time, and cleaned in ascending order of their blocks, as far as a sweep has found them. While guests
+//! read from the backing disk, few runs of neighbours are written back at once, and then guests have their turn first;
+//! without such reads, and when there are far too many dirty blocks, there is no pause.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,9 +16,9 @@ use crate::drain::{Target, batch_len};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBackLimits {
     /// Above so many dirty blocks the older ones are written back.
-    pub dirty_blocks: u32,
+    pub dirty_limit_blocks: u32,
     /// Above so many, writes wait until some were written back, as long as the backing disk takes any.
-    pub most_dirty_blocks: u32,
+    pub dirty_max_blocks: u32,
     /// Dirty blocks that were not written for longer are written back.
     pub age_ticks: Option<u32>,
     /// Without a request for so long, all are written back.
@@ -112,8 +112,8 @@ impl Background {
     }
 
     /// Whether writes have to wait, as long as write-backs are under way.
-    pub(crate) fn is_over_most(&self, dirty_blocks: u32) -> bool {
-        self.limits.is_some_and(|limits| dirty_blocks > limits.most_dirty_blocks)
+    pub(crate) fn is_over_max(&self, dirty_blocks: u32) -> bool {
+        self.limits.is_some_and(|limits| dirty_blocks > limits.dirty_max_blocks)
     }
 
     /// Whether write-backs leave the disk to guests, who read from it.
@@ -123,7 +123,7 @@ impl Background {
 
     /// Half of the way from the limit to where writes wait.
     fn is_urgent(&self, dirty_blocks: u32) -> bool {
-        let half_way = |limits: WriteBackLimits| limits.dirty_blocks.midpoint(limits.most_dirty_blocks);
+        let half_way = |limits: WriteBackLimits| limits.dirty_limit_blocks.midpoint(limits.dirty_max_blocks);
         self.limits.is_some_and(|limits| dirty_blocks >= half_way(limits))
     }
 
@@ -213,8 +213,8 @@ impl Background {
     /// Ends a sweep for which there is no reason any more, and begins one for which there is.
     fn review(&mut self, facts: &BackgroundFacts, limits: WriteBackLimits) {
         // Some less than the limit, so that the next write is not over it again.
-        let low_blocks = limits.dirty_blocks - limits.dirty_blocks / 16;
-        let limit_blocks = if self.over_limit { low_blocks } else { limits.dirty_blocks };
+        let low_blocks = limits.dirty_limit_blocks - limits.dirty_limit_blocks / 16;
+        let limit_blocks = if self.over_limit { low_blocks } else { limits.dirty_limit_blocks };
         self.over_limit = facts.dirty_blocks > limit_blocks;
         let (over_limit, is_idle) = (self.over_limit, self.is_idle());
         let ended = self.sweep.take_if(|sweep| match sweep.reason {
@@ -274,8 +274,8 @@ mod tests {
     use super::*;
 
     const LIMITS: WriteBackLimits = WriteBackLimits {
-        dirty_blocks: 100,
-        most_dirty_blocks: 200,
+        dirty_limit_blocks: 100,
+        dirty_max_blocks: 200,
         age_ticks: Some(10),
         idle_ticks: Some(3),
     };
@@ -303,7 +303,7 @@ mod tests {
         let mut background = Background::new(None);
         (0..100).for_each(|_| background.tick(&facts(5000, 1)));
         assert_eq!(background.next(&facts(5000, 1)), BackgroundNext::Wait);
-        assert!(!background.is_over_most(u32::MAX) && !background.goes_on());
+        assert!(!background.is_over_max(u32::MAX) && !background.goes_on());
     }
 
     #[test]

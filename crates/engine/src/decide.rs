@@ -45,7 +45,7 @@ impl Engine {
     /// Whether a write waits until others were written back. Where none are, because none can be, it does not.
     fn has_too_many_dirty(&self) -> bool {
         self.drain.under_way() > 0
-            && self.background.is_over_most(self.blocks_to_clean())
+            && self.background.is_over_max(self.blocks_to_clean())
             && self.front.writes_next()
     }
 

@@ -85,8 +85,8 @@ pub(crate) struct WriteBackView {
 impl From<WriteBackLimits> for WriteBackView {
     fn from(limits: WriteBackLimits) -> WriteBackView {
         WriteBackView {
-            dirty_limit_blocks: limits.dirty_blocks,
-            dirty_max_blocks: limits.most_dirty_blocks,
+            dirty_limit_blocks: limits.dirty_limit_blocks,
+            dirty_max_blocks: limits.dirty_max_blocks,
             age_s: limits.age_ticks,
             idle_s: limits.idle_ticks,
         }

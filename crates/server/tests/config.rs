@@ -63,7 +63,7 @@ fn every_key_arrives() {
     assert_eq!(one.settings.text("mode"), "npe");
     let limits = parse(&GOOD.replace("read_only = true", WRITEBACK)).unwrap().vms[1].write_back;
     let limits = limits.limits(1000, 4096).unwrap();
-    assert_eq!((limits.dirty_blocks, limits.age_ticks, limits.idle_ticks), (300, Some(600), Some(30)));
+    assert_eq!((limits.dirty_limit_blocks, limits.age_ticks, limits.idle_ticks), (300, Some(600), Some(30)));
     assert_eq!(one.listen[0].address, Address::Unix("/run/vm1.sock".into()));
     assert_eq!((one.listen[0].mode, one.listen[0].group.as_deref()), (Some(0o660), Some("kvm")));
     assert_eq!(one.listen[1], Address::Tcp("127.0.0.1:10809".parse().unwrap()).into());

@@ -62,10 +62,10 @@ fn common_plan(rng: &mut Rng, seed: u64, crash: Crash) -> Plan {
 
 /// Background write-back that has something to do in a short life.
 fn write_back(rng: &mut Rng) -> WriteBackLimits {
-    let dirty_blocks = rng.below(50) as u32;
+    let dirty_limit_blocks = rng.below(50) as u32;
     WriteBackLimits {
-        dirty_blocks,
-        most_dirty_blocks: dirty_blocks + rng.below(50) as u32,
+        dirty_limit_blocks,
+        dirty_max_blocks: dirty_limit_blocks + rng.below(50) as u32,
         age_ticks: rng.chance(50).then(|| 1 + rng.below(4) as u32),
         idle_ticks: rng.chance(50).then(|| 1 + rng.below(2) as u32),
     }

@@ -7,7 +7,7 @@ use lode_sim::scenario::{BLOCK, all_schemes, first_seeds, machine, pattern, plan
 use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, World, run};
 
 const EAGER: WriteBackLimits =
-    WriteBackLimits { dirty_blocks: 6, most_dirty_blocks: 20, age_ticks: Some(2), idle_ticks: Some(1) };
+    WriteBackLimits { dirty_limit_blocks: 6, dirty_max_blocks: 20, age_ticks: Some(2), idle_ticks: Some(1) };
 
 fn with(limits: WriteBackLimits, mut machine: Machine) -> Machine {
     machine.config.write_back = Some(limits);
@@ -61,7 +61,7 @@ fn wb(limits: WriteBackLimits) -> World {
 }
 
 const NEVER: WriteBackLimits =
-    WriteBackLimits { dirty_blocks: 120, most_dirty_blocks: 120, age_ticks: None, idle_ticks: None };
+    WriteBackLimits { dirty_limit_blocks: 120, dirty_max_blocks: 120, age_ticks: None, idle_ticks: None };
 
 fn dirty(world: &World) -> u32 {
     world.engine().gauges().dirty_blocks
@@ -74,7 +74,7 @@ fn tick(world: &mut World) {
 
 #[test]
 fn what_is_over_the_limit_is_written_back_oldest_first() {
-    let mut world = wb(WriteBackLimits { dirty_blocks: 32, ..NEVER });
+    let mut world = wb(WriteBackLimits { dirty_limit_blocks: 32, ..NEVER });
     for block in 0..64 {
         write(&mut world, block * BLOCK, BLOCK, block as u8).unwrap();
     }
@@ -108,7 +108,7 @@ fn blocks_that_are_not_written_again_are_dirty_for_no_longer_than_they_may_be() 
 /// What a write replaces is dirty in the journal until that is committed, and is not written back.
 #[test]
 fn superseded_copies_do_not_count() {
-    let mut world = wb(WriteBackLimits { dirty_blocks: 30, ..NEVER });
+    let mut world = wb(WriteBackLimits { dirty_limit_blocks: 30, ..NEVER });
     for round in 0..40 {
         (0..10).for_each(|block| write(&mut world, block * BLOCK, BLOCK, round).unwrap());
     }
@@ -135,7 +135,7 @@ const DEPTH: u64 = 8;
 /// A burst far beyond the limit: writes wait for write-backs, all are answered, and dirty blocks stay near the limit.
 #[test]
 fn writes_wait_where_too_many_blocks_are_dirty() {
-    let limits = WriteBackLimits { dirty_blocks: 20, most_dirty_blocks: 40, ..NEVER };
+    let limits = WriteBackLimits { dirty_limit_blocks: 20, dirty_max_blocks: 40, ..NEVER };
     let mut world = wb(limits);
     let (mut submitted, mut answered, mut most, mut ticks) = (0, 0, 0, 0);
     while answered < 400 {
@@ -161,7 +161,7 @@ fn writes_wait_where_too_many_blocks_are_dirty() {
 /// Nothing can be written back: nobody waits for it.
 #[test]
 fn g6_a_disk_that_takes_nothing_does_not_stop_writes() {
-    let limits = WriteBackLimits { dirty_blocks: 10, most_dirty_blocks: 20, ..NEVER };
+    let limits = WriteBackLimits { dirty_limit_blocks: 10, dirty_max_blocks: 20, ..NEVER };
     let mut world = wb(limits);
     world.faults.backing_write_errors = 100;
     for block in 0..100 {

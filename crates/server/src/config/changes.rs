@@ -123,7 +123,7 @@ writeback = { age = "2min" }
         assert_eq!(found.keys, ["limits", "writeback of VM one", "writeback of VM two"]);
         assert_eq!(found.limits.connections, 5);
         assert_eq!(found.write_back[1], WriteBack::Scheme);
-        assert_eq!(found.write_back[0].limits(100, 4096).unwrap().dirty_blocks, 5);
+        assert_eq!(found.write_back[0].limits(100, 4096).unwrap().dirty_limit_blocks, 5);
     }
 
     #[test]

@@ -54,11 +54,11 @@ impl WriteBack {
     /// The limits for a VM with so many blocks on the SSD.
     pub fn limits(&self, ssd_blocks: u32, block_bytes: u64) -> Option<WriteBackLimits> {
         let WriteBack::Background(config) = self else { return None };
-        let most_dirty_blocks = config.dirty_max.blocks(ssd_blocks, block_bytes);
+        let dirty_max_blocks = config.dirty_max.blocks(ssd_blocks, block_bytes);
         Some(WriteBackLimits {
             // A part and a size cannot be compared before; the one that loses less when the SSD fails counts.
-            dirty_blocks: config.dirty.blocks(ssd_blocks, block_bytes).min(most_dirty_blocks),
-            most_dirty_blocks,
+            dirty_limit_blocks: config.dirty.blocks(ssd_blocks, block_bytes).min(dirty_max_blocks),
+            dirty_max_blocks,
             age_ticks: config.age.ticks(),
             idle_ticks: config.idle.ticks(),
         })
@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn limits_are_blocks_and_ticks() {
         let usual = WriteBackLimits {
-            dirty_blocks: 500,
-            most_dirty_blocks: 1000,
+            dirty_limit_blocks: 500,
+            dirty_max_blocks: 1000,
             age_ticks: Some(3600),
             idle_ticks: Some(30),
         };
@@ -192,8 +192,8 @@ mod tests {
         let table =
             "writeback = { dirty = \"1MiB\", dirty_max = \"40 %\", age = \"2min\", idle = \"never\" }";
         let expected = WriteBackLimits {
-            dirty_blocks: 256,
-            most_dirty_blocks: 400,
+            dirty_limit_blocks: 256,
+            dirty_max_blocks: 400,
             age_ticks: Some(120),
             idle_ticks: None,
         };
@@ -205,7 +205,7 @@ mod tests {
             ("writeback = { dirty_max = \"1TiB\" }", (500, 1000)),
         ] {
             let found = limits(table).unwrap().unwrap();
-            assert_eq!((found.dirty_blocks, found.most_dirty_blocks), expected, "{table}");
+            assert_eq!((found.dirty_limit_blocks, found.dirty_max_blocks), expected, "{table}");
         }
     }
 
