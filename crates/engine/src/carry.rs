@@ -166,6 +166,7 @@ impl Engine {
     /// A copy was found damaged: it is not used again, and an operator hears of it.
     pub(crate) fn note_damage(&mut self, damage: Damage) {
         self.levels.note_damage(damage);
+        self.flights.note_damage();
         self.alarms.note_damage(damage);
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use lode_policy::{CopySource, Effect, Scheme, Slot};
-use lode_types::{Access, BlockNo, BlockRange, Buf, ByteList, Bytes, Direction, Level, Origin, blocks_of};
+use lode_types::{Access, BlockNo, BlockRange, Buf, ByteList, Direction, Level, Origin, blocks_of};
 
 use crate::disk::RangeKind;
 use crate::engine::Engine;
@@ -82,7 +82,7 @@ impl Engine {
         let (data, durable) = match &mut next.request.op {
             GuestOp::Read { offset_bytes, length_bytes } => {
                 let blocks = blocks_of(block, *offset_bytes, *length_bytes).len();
-                (ByteList::from_elem(Bytes::new(), blocks), false)
+                (self.requests.list_of(blocks), false)
             }
             GuestOp::Write { data, fua, .. } => (std::mem::take(data), *fua),
             GuestOp::Flush => (ByteList::new(), true),
@@ -124,7 +124,14 @@ impl Engine {
     }
 
     fn decide_parts(&mut self, request: usize, direction: Direction, piece: &Range<u64>, mut buf_at: u32) {
-        for part in blocks_of(self.config.block, piece.start, piece.end - piece.start) {
+        let parts = blocks_of(self.config.block, piece.start, piece.end - piece.start);
+        if parts.len() > 1 {
+            self.front.prefetch(parts.clone().map(|part| part.block));
+            if direction == Direction::Write {
+                self.levels.prefer_run(parts.len() as u32);
+            }
+        }
+        for part in parts {
             self.decide_part(request, direction, &part, buf_at);
             buf_at += part.len;
         }

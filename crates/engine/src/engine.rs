@@ -7,7 +7,7 @@ use std::ops::Range;
 use lode_format::{Entry, EntryState, VolumeTag};
 use lode_policy::{Counters, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
 use lode_store::Attached;
-use lode_types::{BlockNo, Buf, Level, MediaError};
+use lode_types::{BlockNo, Buf, ByteList, Level, MediaError};
 
 use crate::background::Background;
 use crate::carry::AtHand;
@@ -20,7 +20,7 @@ use crate::dram::Dram;
 use crate::fence::Fence;
 use crate::flight::{BlockOp, Input, SsdCopy, Stage};
 use crate::flights::Flights;
-use crate::front::Front;
+use crate::front::{Front, PREFETCHED};
 use crate::gauges::{Alarms, Gauges};
 use crate::guest::{Answer, GuestRequest};
 use crate::health::Health;
@@ -128,6 +128,14 @@ impl Engine {
         &self.config
     }
 
+    /// Most requests for which [`Engine::prefetch`] does something at a time.
+    pub const PREFETCHED: usize = PREFETCHED;
+
+    /// Says where requests begin that are submitted next, one after the other. It changes nothing but how long that takes.
+    pub fn prefetch(&self, offsets_bytes: impl Iterator<Item = u64>) {
+        self.front.prefetch(offsets_bytes.map(|offset_bytes| self.config.block.block_of(offset_bytes)));
+    }
+
     /// Takes a guest's request. Every request is answered by exactly one [`Answer`].
     pub fn submit(&mut self, request: GuestRequest) {
         self.background.guest_asked();
@@ -185,6 +193,11 @@ impl Engine {
     /// The next answer to a guest, if there is one.
     pub fn next_answer(&mut self) -> Option<Answer> {
         self.requests.next_answer()
+    }
+
+    /// Takes back the list of an [`Answer`] whose bytes were taken out: the next read of several blocks needs no new one.
+    pub fn take_back(&mut self, list: ByteList) {
+        self.requests.take_back(list);
     }
 
     /// Called now and then (about once a second): what waits for company goes now, what failed is tried

@@ -2,6 +2,7 @@
 //! left flight with a copy that the scheme does not know. While a block has operations its copies are with its flight and
 //! not with its logical slots; a slot may by then belong to another block. It must not know what operations do.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -10,7 +11,10 @@ use lode_types::BlockNo;
 use slab::Slab;
 
 use crate::dram::Frame;
-use crate::flight::{Flight, Place, SsdCopy};
+use crate::flight::{BlockOp, Flight, Place, SsdCopy};
+
+/// Most empty queues that are kept.
+const MOST_QUEUES: usize = 1024;
 
 /// What a block has while it is not in flight and that is not in its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,13 +40,19 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     keys: HashMap<BlockNo, usize>,
+    /// The block that was looked for last, and its key: most often the next look is for the same one.
+    last: Cell<Option<(BlockNo, usize)>>,
     flights: Slab<Flight>,
+    /// Empty queues of flights that are over, for others.
+    queues: Vec<VecDeque<BlockOp>>,
     /// Blocks not in flight of which something counts that is no longer the scheme's.
     kept: HashMap<BlockNo, Kept>,
     /// Work queue of blocks whose head operation may advance; avoids recursion.
     runnable: VecDeque<BlockNo>,
     /// Blocks that wait at a gate until this version of the journal is durable.
     gates: Vec<(u64, BlockNo)>,
+    /// Some copy was ever found damaged; before that none is looked for.
+    has_damage: bool,
 }
 
 impl Flights {
@@ -50,8 +60,20 @@ impl Flights {
         self.flights.is_empty()
     }
 
+    /// The key of the block's flight.
+    fn key(&self, block: BlockNo) -> Option<usize> {
+        match self.last.get() {
+            Some((last, key)) if last == block => Some(key),
+            _ => {
+                let key = *self.keys.get(&block)?;
+                self.last.set(Some((block, key)));
+                Some(key)
+            }
+        }
+    }
+
     pub(crate) fn contains(&self, block: BlockNo) -> bool {
-        self.keys.contains_key(&block)
+        self.key(block).is_some()
     }
 
     /// Whether the block is in flight or kept.
@@ -60,11 +82,11 @@ impl Flights {
     }
 
     pub(crate) fn get(&self, block: BlockNo) -> Option<&Flight> {
-        self.keys.get(&block).map(|&key| &self.flights[key])
+        self.key(block).map(|key| &self.flights[key])
     }
 
     pub(crate) fn get_mut(&mut self, block: BlockNo) -> Option<&mut Flight> {
-        self.keys.get(&block).map(|&key| &mut self.flights[key])
+        self.key(block).map(|key| &mut self.flights[key])
     }
 
     /// The flight of a block that has one.
@@ -79,11 +101,13 @@ impl Flights {
 
     /// The block's flight, new if need be.
     pub(crate) fn enter(&mut self, block: BlockNo) -> &mut Flight {
-        let flights = &mut self.flights;
-        let kept = &mut self.kept;
-        let key = *self.keys.entry(block).or_insert_with(|| {
-            let Kept { copy, frame, mirror } = kept.remove(&block).unwrap_or_default();
-            flights.insert(Flight::new(copy, frame, mirror))
+        let key = self.key(block).unwrap_or_else(|| {
+            let Kept { copy, frame, mirror } = self.kept.remove(&block).unwrap_or_default();
+            let queue = self.queues.pop().unwrap_or_default();
+            let key = self.flights.insert(Flight::new(queue, copy, frame, mirror));
+            self.keys.insert(block, key);
+            self.last.set(Some((block, key)));
+            key
         });
         &mut self.flights[key]
     }
@@ -91,8 +115,12 @@ impl Flights {
     /// Ends the flight of a block without operations.
     pub(crate) fn leave(&mut self, block: BlockNo) -> Option<Flight> {
         let key = self.keys.remove(&block)?;
-        let flight = self.flights.remove(key);
+        self.last.set(None);
+        let mut flight = self.flights.remove(key);
         assert!(flight.queue.is_empty(), "a flight ends with its last operation");
+        if self.queues.len() < MOST_QUEUES {
+            self.queues.push(std::mem::take(&mut flight.queue));
+        }
         Some(flight)
     }
 
@@ -154,8 +182,16 @@ impl Flights {
         self.copies().filter_map(|(block, copy, spare)| Some((block, copy.readable(spare)?)))
     }
 
+    /// A copy was found damaged.
+    pub(crate) fn note_damage(&mut self) {
+        self.has_damage = true;
+    }
+
     /// How many of them are damaged and nowhere else.
     pub(crate) fn lost(&self) -> usize {
+        if !self.has_damage {
+            return 0;
+        }
         self.copies().filter(|(_, copy, spare)| copy.is_lost() && !spare).count()
     }
 

@@ -5,13 +5,17 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use lode_policy::{AnyScheme, Counters, Effect, Quota, Scheme};
+use lode_policy::{AnyScheme, Counters, Effect, Prefetch, PrefetchHint, Quota, Scheme};
 use lode_types::{Access, BlockNo, Level, blocks_of};
+use smallvec::SmallVec;
 
 use crate::config::EngineConfig;
 use crate::flight::{AccessKind, CopyAt, Reserved};
 use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES};
 use crate::levels::Levels;
+
+/// Most blocks that are prefetched at a time: those of a piece, with blocks of 4 KiB.
+pub(crate) const PREFETCHED: usize = 64;
 
 /// A request that waits for admission, or what is left of it: long ones are decided piece by piece.
 #[derive(Debug)]
@@ -222,6 +226,16 @@ impl Front {
         self.starving = starving;
         let largest = blocks_of(config.block, 0, MAX_PIECE_BYTES).len() as u32;
         self.starved &= !self.has_space_for(largest, levels, config);
+    }
+
+    /// Fetches what the scheme knows of blocks that it will soon be asked about: their table entries lie far apart, and
+    /// waiting for many at a time takes no longer than for one.
+    pub(crate) fn prefetch(&self, blocks: impl Iterator<Item = BlockNo>) {
+        let mut hints: SmallVec<[_; PREFETCHED]> =
+            blocks.take(PREFETCHED).map(|block| (block, PrefetchHint::new(block))).collect();
+        self.scheme.prefetch_index(hints.iter().copied());
+        self.scheme.prefetch_entries(hints.iter_mut().map(|(block, hint)| (*block, hint)));
+        self.scheme.prefetch_neighbours(hints.iter().copied());
     }
 
     /// Asks the scheme about one access, and counts what it says.

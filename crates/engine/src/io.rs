@@ -4,6 +4,7 @@
 use lode_store::Metadata;
 use lode_types::{Buf, ByteList, Bytes};
 use slab::Slab;
+use smallvec::SmallVec;
 
 use crate::command::{Command, CommandKind, DeviceId, MediaError};
 use crate::disk::JobBlockId;
@@ -51,6 +52,9 @@ impl Want {
     }
 }
 
+/// Those of one command.
+type Segments = SmallVec<[Segment; 1]>;
+
 /// One owner's share of a command in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
@@ -64,7 +68,7 @@ pub(crate) struct InFlight {
     pub(crate) device: DeviceId,
     offset_bytes: u64,
     pub(crate) is_write: bool,
-    pub(crate) segments: Vec<Segment>,
+    pub(crate) segments: Segments,
     /// The bytes of a merged write, segment by segment: it may have to be taken apart.
     data: ByteList,
 }
@@ -73,6 +77,8 @@ pub(crate) struct InFlight {
 #[derive(Debug, Default)]
 pub(crate) struct Io {
     wants: Vec<Want>,
+    /// Those that become one command; empty but for its memory.
+    run: Vec<Want>,
     ready: std::collections::VecDeque<Command>,
     in_flight: Slab<InFlight>,
 }
@@ -84,7 +90,7 @@ impl Io {
 
     /// A command that is no read or write. It is never merged.
     pub(crate) fn command(&mut self, device: DeviceId, kind: CommandKind, owner: Owner) {
-        let segments = vec![Segment { owner, len: 0 }];
+        let segments = Segments::from_elem(Segment { owner, len: 0 }, 1);
         let data = ByteList::new();
         let id = self.in_flight.insert(InFlight { device, offset_bytes: 0, is_write: false, segments, data });
         self.ready.push_back(Command { id: id as u64, device, kind });
@@ -107,7 +113,7 @@ impl Io {
         if wants.len() > 1 {
             wants.sort_by_key(Want::order);
         }
-        let mut run: Vec<Want> = Vec::new();
+        let mut run = std::mem::take(&mut self.run);
         let mut run_bytes = 0;
         for want in wants.drain(..) {
             let joins = run.last().is_some_and(|last| {
@@ -124,14 +130,14 @@ impl Io {
             run.push(want);
         }
         self.issue(&mut run);
-        self.wants = wants;
+        (self.wants, self.run) = (wants, run);
     }
 
     /// Makes one command of a run of neighbours.
     fn issue(&mut self, run: &mut Vec<Want>) {
         let Some(first) = run.first() else { return };
         let (device, offset_bytes, is_write) = (first.device, first.offset_bytes, first.data.is_some());
-        let segments: Vec<Segment> = run.iter().map(|w| Segment { owner: w.owner, len: w.len }).collect();
+        let segments: Segments = run.iter().map(|w| Segment { owner: w.owner, len: w.len }).collect();
         let mut data = ByteList::new();
         let kind = if is_write {
             let all: ByteList = run.drain(..).filter_map(|want| want.data).collect();

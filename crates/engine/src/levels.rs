@@ -73,6 +73,13 @@ impl Levels {
         Reserved { frame, place }
     }
 
+    /// The next places of the SSD to be taken should be so many that lie together.
+    pub(crate) fn prefer_run(&mut self, places: u32) {
+        if let Some(ssd) = &mut self.ssd {
+            ssd.store.places_mut().prefer_run(places);
+        }
+    }
+
     /// Gives back what was set aside and not used.
     pub(crate) fn unreserve(&mut self, reserved: Reserved) {
         if reserved.frame {

@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 
-use lode_types::{BlockNo, Buf, ByteList, Bytes};
+use lode_reuse::prefetch::prefetch_within;
+use lode_types::{BlockNo, Buf, ByteList, Bytes, PAGE_BYTES};
 use slab::Slab;
 
 use crate::flight::{PartEnd, RequestSlice};
@@ -55,6 +56,17 @@ pub(crate) struct Requests {
     /// Requests that are answered once this version outlives the process.
     keepers: Vec<(u64, usize)>,
     answers: VecDeque<Answer>,
+    /// Empty lists of reads of several blocks, for others.
+    lists: Vec<ByteList>,
+}
+
+/// Most such lists that are kept.
+const MOST_LISTS: usize = 64;
+
+/// Whether bytes are as devices want them, which transfer between pages and their own: in the same place of a page as in
+/// their block.
+fn is_aligned(bytes: &[u8], slice: &RequestSlice) -> bool {
+    bytes.as_ptr().addr() % PAGE_BYTES == slice.start as usize % PAGE_BYTES
 }
 
 impl Requests {
@@ -63,6 +75,20 @@ impl Requests {
         let (parts_left, kept_version, error, served) = (1, 0, None, Served::Dram);
         let pending = Pending { token, data, first_block, parts_left, durable, kept_version, error, served };
         self.pending.insert(pending)
+    }
+
+    /// A list for the bytes of so many blocks.
+    pub(crate) fn list_of(&mut self, blocks: usize) -> ByteList {
+        let mut list = if blocks > 1 { self.lists.pop().unwrap_or_default() } else { ByteList::new() };
+        list.resize(blocks, Bytes::new());
+        list
+    }
+
+    /// Takes back a list whose bytes were taken out.
+    pub(crate) fn take_back(&mut self, list: ByteList) {
+        if list.spilled() && list.is_empty() && self.lists.len() < MOST_LISTS {
+            self.lists.push(list);
+        }
     }
 
     /// The request has one more part.
@@ -74,43 +100,44 @@ impl Requests {
         self.pending[request].durable
     }
 
-    /// The bytes of a slice of a write: where they are, if they are in one place there.
+    /// The bytes of a slice of a write: where they are, if they are in one place there, aligned as in their block.
     pub(crate) fn payload(&self, slice: &RequestSlice) -> Bytes {
-        let (mut skip, mut missing) = (slice.buf_at as usize, slice.len as usize);
-        let mut found = ByteList::new();
+        let (mut skip, len) = (slice.buf_at as usize, slice.len as usize);
         for bytes in &self.pending[slice.request].data {
-            let range = skip.min(bytes.len())..(skip + missing).min(bytes.len());
-            skip -= range.start;
-            missing -= range.len();
-            if !range.is_empty() {
-                found.push(bytes.slice(range));
+            if skip + len <= bytes.len() && is_aligned(&bytes[skip..], slice) {
+                return bytes.slice(skip..skip + len);
             }
-            if missing == 0 {
+            if skip < bytes.len() {
                 break;
             }
+            skip -= bytes.len();
         }
-        if let [only] = &found[..] {
-            return only.clone();
-        }
-        let mut buf = Buf::for_overwrite(slice.len as usize);
-        let mut at = 0;
-        for bytes in found {
-            buf.as_mut_slice()[at..at + bytes.len()].copy_from_slice(&bytes);
-            at += bytes.len();
-        }
-        assert_eq!(at, slice.len as usize, "a write has all its bytes");
+        let mut buf = Buf::for_overwrite(len);
+        self.copy_payload(slice, buf.as_mut_slice());
         buf.freeze()
+    }
+
+    /// Copies the bytes of a slice of a write, wherever they are.
+    fn copy_payload(&self, slice: &RequestSlice, mut to: &mut [u8]) {
+        let mut skip = slice.buf_at as usize;
+        for bytes in &self.pending[slice.request].data {
+            let range = skip.min(bytes.len())..(skip + to.len()).min(bytes.len());
+            skip -= range.start;
+            let (now, later) = to.split_at_mut(range.len());
+            now.copy_from_slice(&bytes[range]);
+            to = later;
+        }
+        assert!(to.is_empty(), "a write has all its bytes");
     }
 
     /// The whole block as it is after a slice of a write: `old`, where the slice covers less, with the guest's bytes in it.
     pub(crate) fn whole_block(&self, slice: &RequestSlice, block_bytes: usize, old: Option<Buf>) -> Bytes {
-        let payload = self.payload(slice);
-        if payload.len() == block_bytes {
-            return payload;
+        if slice.len as usize == block_bytes {
+            return self.payload(slice);
         }
         // What the volume's last block lacks to a whole one is zero.
         let mut full = old.unwrap_or_else(|| Buf::zeroed(block_bytes));
-        full.as_mut_slice()[slice.start as usize..][..payload.len()].copy_from_slice(&payload);
+        self.copy_payload(slice, &mut full.as_mut_slice()[slice.start as usize..][..slice.len as usize]);
         full.freeze()
     }
 
@@ -121,6 +148,8 @@ impl Requests {
 
     /// Gives a read its slice of the block's bytes.
     pub(crate) fn deliver(&mut self, block: BlockNo, slice: &RequestSlice, bytes: &Bytes) {
+        // Whoever sends them looks at them next.
+        prefetch_within(bytes, slice.start as usize);
         let Pending { data, first_block, .. } = &mut self.pending[slice.request];
         data[(block - *first_block) as usize] =
             bytes.slice(slice.start as usize..(slice.start + slice.len) as usize);

@@ -11,6 +11,7 @@ use lode_nbd::{Command, CommandError, ReplyEncoder, Request, Transmission};
 
 use crate::allocation::{Stretch, cut_zeroes};
 use crate::incoming::Incoming;
+use crate::input::Input;
 use crate::volume::{Answered, Found, cost_bytes};
 
 /// Bytes received at once: room for many small requests.
@@ -108,7 +109,9 @@ pub(crate) struct Connection {
     receiving: Option<Target>,
     /// A large write ended, and nothing else came in since.
     expects_large: bool,
-    input: Buf,
+    /// Length of a part of a block that was written, since the last time that something was received.
+    part_bytes: Option<usize>,
+    input: Input,
     unread: Range<usize>,
     /// Of requests that are not answered, or whose answers are not sent.
     in_flight_bytes: u64,
@@ -146,7 +149,8 @@ impl Connection {
             ended_by: None,
             receiving: None,
             expects_large: false,
-            input,
+            part_bytes: None,
+            input: Input::Own(input),
             unread: 0..early.len(),
             in_flight_bytes: 0,
             replies: Message::default(),
@@ -172,13 +176,20 @@ impl Connection {
     }
 
     /// The receive buffer and the part of it to parse, to be given back with [`Connection::end_parse`].
-    pub(crate) fn begin_parse(&mut self) -> (Buf, Range<usize>) {
-        (std::mem::replace(&mut self.input, Buf::for_overwrite(0)), self.unread.clone())
+    pub(crate) fn begin_parse(&mut self) -> (Input, Range<usize>) {
+        (std::mem::replace(&mut self.input, Input::Own(Buf::for_overwrite(0))), self.unread.clone())
     }
 
-    pub(crate) fn end_parse(&mut self, input: Buf, unread: Range<usize>) {
+    pub(crate) fn end_parse(&mut self, input: Input, unread: Range<usize>) {
         self.input = input;
         self.unread = unread;
+    }
+
+    /// Takes what came in of the write's bytes.
+    pub(crate) fn take_data(&mut self, input: &mut Input, range: Range<usize>) {
+        if let Some(write) = &mut self.incoming {
+            self.part_bytes = write.take(input, range).or(self.part_bytes);
+        }
     }
 
     /// Takes back a buffer with `length` bytes that came in.
@@ -194,7 +205,7 @@ impl Connection {
             (Some(Target::Write), None) => {}
             _ => {
                 self.unread = 0..length.min(buf.len());
-                self.input = buf;
+                self.input = Input::Own(buf);
             }
         }
     }
@@ -211,9 +222,18 @@ impl Connection {
             return Some(Receive { range: write.room(), buf: write.lend(), all: true });
         }
         self.receiving = Some(Target::Input);
-        let most = if std::mem::take(&mut self.expects_large) { SHORT_RECEIVE_BYTES } else { RECEIVE_BYTES };
-        let buf = std::mem::replace(&mut self.input, Buf::for_overwrite(0));
-        Some(Receive { range: 0..most, buf, all: false })
+        let len = self.next_input_bytes();
+        let buf = std::mem::replace(&mut self.input, Input::Own(Buf::for_overwrite(0))).renew(len);
+        Some(Receive { range: 0..len, buf, all: false })
+    }
+
+    /// How much is received at once where requests are expected.
+    fn next_input_bytes(&mut self) -> usize {
+        let part_bytes = self.part_bytes.take();
+        match std::mem::take(&mut self.expects_large) {
+            true => SHORT_RECEIVE_BYTES,
+            false => part_bytes.map_or(RECEIVE_BYTES, |part| Input::len_to_share(part).min(RECEIVE_BYTES)),
+        }
     }
 
     /// Notes a request that will be answered.
@@ -227,8 +247,8 @@ impl Connection {
         write(&self.encoder, self.replies.text());
     }
 
-    /// Appends the answer to a request that the engine has done.
-    pub(crate) fn answer(&mut self, done: Answered) {
+    /// Appends the answer to a request that the engine has done. Gives back the list of what was read.
+    pub(crate) fn answer(&mut self, done: Answered) -> ByteList {
         let Answered { request, result, .. } = done;
         let (cost, cookie) = (cost_bytes(&request), request.cookie);
         match result {
@@ -239,16 +259,20 @@ impl Connection {
             Ok(Found::Extents(extents)) => {
                 self.reply(cost, |encoder, out| encoder.block_status(out, cookie, &extents));
             }
-            Ok(Found::Bytes(data)) if request.command == Command::Read => {
-                if let Some(stretches) = self.cut(&request, &data) {
-                    return self.answer_in_pieces(&request, stretches);
+            Ok(Found::Bytes(mut data)) if request.command == Command::Read => {
+                match self.cut(&request, &data) {
+                    Some(stretches) => self.answer_in_pieces(&request, stretches),
+                    None => {
+                        let (offset, length) = (request.offset_bytes, request.length_bytes);
+                        self.reply(cost, |encoder, out| encoder.read_data(out, cookie, offset, length));
+                        data.drain(..).for_each(|bytes| self.replies.push(bytes));
+                    }
                 }
-                let (offset, length) = (request.offset_bytes, request.length_bytes);
-                self.reply(cost, |encoder, out| encoder.read_data(out, cookie, offset, length));
-                data.into_iter().for_each(|bytes| self.replies.push(bytes));
+                return data;
             }
             Ok(_) => self.reply(cost, |encoder, out| encoder.success(out, cookie)),
         }
+        ByteList::new()
     }
 
     /// What was read, with long stretches of zeroes left out, if there are any and the client takes that.

@@ -1,12 +1,16 @@
 //! From the bytes of a connection to requests of its VM's disk, up to the limits. It must not know sockets.
 
-use lode_engine::ByteList;
-use lode_nbd::{Command, Received};
+use lode_engine::{ByteList, Engine};
+use lode_nbd::{Command, Received, Request};
+use smallvec::SmallVec;
 
 use crate::config::Limits;
 use crate::connection::{Connection, Phase, Stall};
 use crate::incoming::Incoming;
 use crate::volume::{REQUEST_COST_BYTES, Volume, cost_bytes};
+
+/// Reads that came in together and are not submitted yet.
+type Arrived = SmallVec<[Request; Engine::PREFETCHED]>;
 
 /// Understands what came in on the connection with this key. Stops early when a limit is reached; the
 /// connection is stalled then.
@@ -18,7 +22,8 @@ pub(crate) fn take_requests(
     now_ns: u64,
 ) {
     submit_write(connection, volume, key, now_ns);
-    let (input, mut unread) = connection.begin_parse();
+    let mut arrived = SmallVec::new();
+    let (mut input, mut unread) = connection.begin_parse();
     while connection.phase == Phase::Open && !unread.is_empty() {
         connection.stall = stall(connection, volume, limits);
         if connection.stall == Some(Stall::Volume) {
@@ -30,8 +35,14 @@ pub(crate) fn take_requests(
         match connection.transmission.advance(&input.as_slice()[unread.clone()]) {
             Ok((length, event)) => {
                 unread.start += length;
-                if let Some(event) = event {
-                    take_event(connection, volume, key, event, now_ns);
+                match event {
+                    Some(Received::WriteData(data)) => {
+                        let range = unread.start - data.len()..unread.start;
+                        connection.take_data(&mut input, range);
+                        submit_write(connection, volume, key, now_ns);
+                    }
+                    Some(event) => take_event(connection, volume, key, &event, &mut arrived, now_ns),
+                    None => {}
                 }
             }
             Err(error) => {
@@ -41,6 +52,7 @@ pub(crate) fn take_requests(
             }
         }
     }
+    submit_arrived(volume, key, &mut arrived, now_ns);
     if connection.phase != Phase::Open {
         unread = 0..0;
     }
@@ -70,14 +82,29 @@ fn submit_write(connection: &mut Connection, volume: &mut Volume, key: usize, no
     }
 }
 
+/// Hands over the requests without bytes that came in, all at once: they wait for memory together.
+fn submit_arrived(volume: &mut Volume, key: usize, arrived: &mut Arrived, now_ns: u64) {
+    if arrived.len() > 1 {
+        volume.prefetch(arrived);
+    }
+    for request in arrived.drain(..) {
+        volume.submit(key, &request, ByteList::new(), now_ns, now_ns);
+    }
+}
+
 fn take_event(
     connection: &mut Connection,
     volume: &mut Volume,
     key: usize,
-    event: Received<'_>,
+    event: &Received<'_>,
+    arrived: &mut Arrived,
     now_ns: u64,
 ) {
-    match event {
+    let is_one_of_many = matches!(event, Received::Request(request) if request.command == Command::Read);
+    if !is_one_of_many || arrived.len() == arrived.inline_size() {
+        submit_arrived(volume, key, arrived, now_ns);
+    }
+    match *event {
         Received::Request(request) if request.command == Command::Cache => {
             // A hint, which the schemes have no use for.
             connection.charge(REQUEST_COST_BYTES);
@@ -86,20 +113,19 @@ fn take_event(
         Received::Request(request) => {
             connection.charge(cost_bytes(&request));
             connection.requests += 1;
-            volume.submit(key, &request, ByteList::new(), now_ns, now_ns);
+            volume.begin(&request);
+            match is_one_of_many {
+                true => arrived.push(request),
+                false => volume.submit(key, &request, ByteList::new(), now_ns, now_ns),
+            }
         }
         Received::WriteStart(request) => {
             connection.charge(cost_bytes(&request));
             connection.requests += 1;
-            volume.begin_write(&request);
-            connection.incoming = Some(Incoming::new(&request, now_ns));
+            volume.begin(&request);
+            connection.incoming = Some(Incoming::new(&request, volume.block(), now_ns));
         }
-        Received::WriteData(bytes) => {
-            if let Some(write) = &mut connection.incoming {
-                write.take(bytes);
-            }
-            submit_write(connection, volume, key, now_ns);
-        }
+        Received::WriteData(_) => unreachable!("it is taken where it came in"),
         Received::Refused { cookie, refusal } => {
             connection.charge(REQUEST_COST_BYTES);
             connection.reply(REQUEST_COST_BYTES, |encoder, out| encoder.refused(out, cookie, refusal));

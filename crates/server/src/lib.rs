@@ -24,6 +24,7 @@ mod handshake;
 mod host;
 mod identity;
 mod incoming;
+mod input;
 mod intake;
 mod latency;
 mod listen;

@@ -454,7 +454,8 @@ impl Shard {
         let connection = &mut self.connections[key];
         connection.requests -= 1;
         if connection.phase != Phase::Dead {
-            connection.answer(done);
+            let list = connection.answer(done);
+            self.volumes[connection.volume].take_back(list);
         }
         self.touch(key);
     }

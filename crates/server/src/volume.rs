@@ -12,7 +12,7 @@ use lode_media::{Done, Driver, FileId, Payload};
 use lode_nbd::{Command, ExportInfo, Extent, Request};
 use lode_policy::Sizer;
 use lode_store::Distrust;
-use lode_types::Bufs;
+use lode_types::{BlockSize, Bufs};
 use slab::Slab;
 
 use crate::allocation::extents;
@@ -186,12 +186,22 @@ impl Volume {
         while self.flushes.next_decided().is_some() {}
     }
 
+    /// Size of its blocks.
+    pub(crate) fn block(&self) -> BlockSize {
+        self.engine.config().block
+    }
+
+    /// Takes back the list of an answer, to be used again.
+    pub(crate) fn take_back(&mut self, list: ByteList) {
+        self.engine.take_back(list);
+    }
+
     pub(crate) fn working_bytes(&self) -> u64 {
         self.working_bytes
     }
 
-    /// A write begins whose bytes are still to come: memory for them counts from now on.
-    pub(crate) fn begin_write(&mut self, request: &Request) {
+    /// A request came in that will be submitted, or a write whose bytes are still to come: it counts from now on.
+    pub(crate) fn begin(&mut self, request: &Request) {
         self.working_bytes += cost_bytes(request);
     }
 
@@ -200,7 +210,12 @@ impl Volume {
         self.working_bytes -= cost_bytes(request);
     }
 
-    /// Hands a request to the engine, a write that has begun with its bytes. It began at `since_ns`.
+    /// Says which requests are submitted next, so that what they need is on its way to the processor.
+    pub(crate) fn prefetch(&self, requests: &[Request]) {
+        self.engine.prefetch(requests.iter().map(|request| request.offset_bytes));
+    }
+
+    /// Hands a request that has begun to the engine, a write with its bytes. It began at `since_ns`.
     pub(crate) fn submit(
         &mut self,
         connection: usize,
@@ -211,9 +226,6 @@ impl Volume {
     ) {
         if request.command == Command::BlockStatus {
             return self.look_up(connection, request, since_ns);
-        }
-        if request.command != Command::Write {
-            self.working_bytes += cost_bytes(request);
         }
         let (offset_bytes, length_bytes) = (request.offset_bytes, u64::from(request.length_bytes));
         let fua = request.flags.fua();
@@ -288,7 +300,6 @@ impl Volume {
     /// Asks what is allocated. What was written is looked at first: it may come to the backing file meanwhile, and be found
     /// there, but not the other way round.
     fn look_up(&mut self, connection: usize, request: &Request, since_ns: u64) {
-        self.working_bytes += cost_bytes(request);
         let mut bytes = request.offset_bytes..request.offset_bytes + u64::from(request.length_bytes);
         let mut written = self.engine.written(bytes.clone());
         if let Some(last) = written.get(MOST_STRETCHES) {

@@ -1,24 +1,33 @@
 //! Which places are free. It must not know what makes a place free.
 
+use std::ops::Range;
+
 use crate::places::Place;
 
+/// Words with free places that a search for a run looks at, so that it takes a microsecond at most.
+const WORDS_PER_SEARCH: usize = 256;
+
 /// A set of free places, a bit each. Places are taken in ascending order, going round, so that neighbours that became free
-/// at different times are taken together and large writes stay contiguous.
+/// at different times are taken together; who wants many can have it begin where so many lie together. Large writes stay
+/// contiguous.
 #[derive(Debug)]
 pub(crate) struct FreePlaces {
     words: Vec<u64>,
     /// A bit for each word that is not zero, so that few free places among many are found soon.
     summary: Vec<u64>,
     len: u32,
-    /// The word of the place that was taken last.
-    at: usize,
+    /// Places that lie one behind the other on the device; the next ones are elsewhere.
+    extent_places: u32,
+    /// The next place is the first free one from here on, going round.
+    at: Place,
 }
 
 impl FreePlaces {
-    /// None of so many places.
-    pub fn none_of(places: usize) -> FreePlaces {
+    /// None of so many places, of which so many at a time lie together.
+    pub fn none_of(places: usize, extent_places: u32) -> FreePlaces {
         let words = vec![0; places.div_ceil(64)];
-        FreePlaces { summary: vec![0; words.len().div_ceil(64)], words, len: 0, at: 0 }
+        let summary = vec![0; words.len().div_ceil(64)];
+        FreePlaces { summary, words, len: 0, extent_places, at: 0 }
     }
 
     pub fn len(&self) -> u32 {
@@ -39,24 +48,62 @@ impl FreePlaces {
         if self.len == 0 {
             return None;
         }
-        if self.words[self.at] == 0 {
-            self.at = self.next_word();
-        }
-        let word = &mut self.words[self.at];
-        let place = self.at as u32 * 64 + word.trailing_zeros();
-        *word &= *word - 1;
-        if *word == 0 {
-            self.summary[self.at / 64] &= !(1 << (self.at % 64));
+        let at = self.at as usize / 64;
+        let rest = self.words[at] & (u64::MAX << (self.at % 64));
+        let (word, bits) = match rest {
+            0 => {
+                let next = self.word_after(at);
+                (next, self.words[next])
+            }
+            rest => (at, rest),
+        };
+        let bit = bits.trailing_zeros();
+        self.words[word] &= !(1 << bit);
+        if self.words[word] == 0 {
+            self.summary[word / 64] &= !(1 << (word % 64));
         }
         self.len -= 1;
+        let place = word as u32 * 64 + bit;
+        self.at = if place as usize + 1 < self.words.len() * 64 { place + 1 } else { 0 };
         Some(place)
     }
 
-    /// The next word with a free place after the current one, which has none, going round. There is one.
-    fn next_word(&self) -> usize {
-        let first = self.at / 64;
-        // In the first of them what comes before the current word has its turn last.
-        let mut bits = self.summary[first] & (u64::MAX << (self.at % 64));
+    /// The next places to be taken are, if there are any, `wanted` that lie together, else the longest run that is found soon.
+    pub fn prefer_run(&mut self, wanted: u32) {
+        if self.len == 0 {
+            return;
+        }
+        let (mut best, mut run) = (0..0, 0..0);
+        let first = self.at as usize / 64;
+        let (mut word, mut bits) = (first, self.words[first] & (u64::MAX << (self.at % 64)));
+        for _ in 0..WORDS_PER_SEARCH {
+            while let Some(mut ones) = next_ones(word, &mut bits) {
+                while !ones.is_empty() {
+                    let end = ones.end.min((ones.start / self.extent_places + 1) * self.extent_places);
+                    let goes_on = ones.start == run.end && !ones.start.is_multiple_of(self.extent_places);
+                    run = if goes_on { run.start..end } else { ones.start..end };
+                    if run.len() > best.len() {
+                        best = run.clone();
+                    }
+                    ones.start = end;
+                }
+            }
+            word = self.word_after(word);
+            if best.len() >= wanted as usize || word == first {
+                break;
+            }
+            bits = self.words[word];
+        }
+        if !best.is_empty() {
+            self.at = best.start;
+        }
+    }
+
+    /// The next word with a free place after this one, going round. There is one, perhaps this one.
+    fn word_after(&self, word: usize) -> usize {
+        let first = word / 64;
+        // What comes up to this word has its turn last.
+        let mut bits = self.summary[first] & (u64::MAX << (word % 64)) & !(1 << (word % 64));
         let mut at = first;
         while bits == 0 {
             at = (at + 1) % self.summary.len();
@@ -70,9 +117,18 @@ impl FreePlaces {
     }
 }
 
+/// Takes the lowest run of neighbours out of the bits of a word.
+fn next_ones(word: usize, bits: &mut u64) -> Option<Range<Place>> {
+    let start = (*bits != 0).then(|| bits.trailing_zeros())?;
+    let len = (*bits >> start).trailing_ones();
+    *bits &= u64::MAX.checked_shl(start + len).unwrap_or(0);
+    let first = word as Place * 64 + start;
+    Some(first..first + len)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
 
@@ -80,7 +136,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_taken_together() {
-        let mut free = FreePlaces::none_of(200);
+        let mut free = FreePlaces::none_of(200, 200);
         [130, 3, 131, 2].into_iter().for_each(|place| free.insert(place));
         let taken: Vec<_> = std::iter::from_fn(|| free.take()).collect();
         assert_eq!(taken, [2, 3, 130, 131]);
@@ -89,29 +145,76 @@ mod tests {
         assert_eq!((free.take(), free.take(), free.take()), (Some(150), Some(1), None));
     }
 
-    const PLACES: u32 = 20_000;
+    #[test]
+    fn runs_are_found_within_extents() {
+        let mut free = FreePlaces::none_of(400, 100);
+        (0..10).chain(60..70).chain(90..110).chain(250..275).for_each(|place| free.insert(place));
+        free.prefer_run(10);
+        assert_eq!(free.take(), Some(0));
+        // 90 to 110 lie in two extents.
+        free.prefer_run(12);
+        assert_eq!(free.take(), Some(250));
+        free.prefer_run(100);
+        assert_eq!(free.take(), Some(251));
+        free.prefer_run(10);
+        assert_eq!(free.take(), Some(252));
+    }
+
+    const PLACES: u32 = 16_000;
+    const EXTENT: u32 = 243;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(Range<Place>),
+        Take,
+        PreferRun(u32),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0..PLACES, 1..80u32).prop_map(|(at, len)| Step::Insert(at..(at + len).min(PLACES))),
+            (0..1u32).prop_map(|_| Step::Take),
+            (1..70u32).prop_map(Step::PreferRun),
+        ]
+    }
+
+    /// Lengths of the runs that lie together, by their first places. What lies before `at` in its word is not looked at.
+    fn runs(model: &BTreeSet<Place>, at: Place) -> BTreeMap<Place, usize> {
+        let mut runs = BTreeMap::new();
+        let mut last = None;
+        for &place in model.range(at..).chain(model.range(..at / 64 * 64)) {
+            let start = match last {
+                Some((start, before)) if before + 1 == place && !place.is_multiple_of(EXTENT) => start,
+                _ => place,
+            };
+            *runs.entry(start).or_insert(0) += 1;
+            last = Some((start, place));
+        }
+        runs
+    }
 
     proptest! {
         #[test]
-        fn it_is_a_set_that_is_taken_in_order(
-            steps in proptest::collection::vec(proptest::option::of(0..PLACES), 1..400)
+        fn it_is_a_set_that_is_taken_in_order_or_from_where_a_run_begins(
+            steps in proptest::collection::vec(step(), 1..400)
         ) {
-            let (mut free, mut model) = (FreePlaces::none_of(PLACES as usize), BTreeSet::new());
-            let mut last = 0;
+            let (mut free, mut model) = (FreePlaces::none_of(PLACES as usize, EXTENT), BTreeSet::new());
             for step in steps {
                 match step {
-                    Some(place) => {
-                        if model.insert(place) {
-                            free.insert(place);
-                        }
+                    Step::Insert(places) => {
+                        places.filter(|&place| model.insert(place)).for_each(|place| free.insert(place));
                     }
-                    None => {
-                        // From the word of the last one on; what became free before it in that word comes along.
-                        let after = model.range(last / 64 * 64..).next().or(model.first()).copied();
-                        let taken = free.take();
-                        prop_assert_eq!(taken, after);
-                        last = taken.unwrap_or(last);
-                        taken.map(|place| model.remove(&place));
+                    Step::Take => {
+                        let next = model.range(free.at..).next().or(model.first()).copied();
+                        prop_assert_eq!(free.take(), next);
+                        next.map(|place| model.remove(&place));
+                    }
+                    Step::PreferRun(wanted) => {
+                        let runs = runs(&model, free.at);
+                        free.prefer_run(wanted);
+                        if let Some(&longest) = runs.values().max() {
+                            prop_assert!(runs[&free.at] >= longest.min(wanted as usize));
+                        }
                     }
                 }
                 prop_assert_eq!(free.len() as usize, model.len());

@@ -71,7 +71,7 @@ impl Places {
     ) -> Places {
         let empty = entries.iter().enumerate().filter(|(_, entry)| entry.state == EntryState::Free);
         let held = entries.len() - empty.clone().count();
-        let mut free = FreePlaces::none_of(entries.len());
+        let mut free = FreePlaces::none_of(entries.len(), slots_per_extent.max(1));
         let usable = empty.take((most as usize).saturating_sub(held));
         usable.for_each(|(place, _)| free.insert(place as Place));
         let words =
@@ -130,6 +130,11 @@ impl Places {
     /// Keeps one of the available places for [`Places::take_reserved`].
     pub fn reserve(&mut self) {
         self.reserved += 1;
+    }
+
+    /// The next places to be taken are, where possible, so many that lie together on the device.
+    pub fn prefer_run(&mut self, places: u32) {
+        self.free.prefer_run(places);
     }
 
     /// A reserved place is not needed.

@@ -77,7 +77,7 @@ pub fn blocks_of(
     size: BlockSize,
     offset_bytes: u64,
     length_bytes: u64,
-) -> impl ExactSizeIterator<Item = BlockRange> {
+) -> impl ExactSizeIterator<Item = BlockRange> + Clone {
     let (first, count) = if length_bytes == 0 {
         (0, 0)
     } else {

@@ -353,10 +353,15 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// A flight of a block with these copies and no operations.
-    pub(crate) fn new(copy: SsdCopy, frame: Option<Frame>, mirror: Option<Place>) -> Flight {
+    /// A flight of a block with these copies and no operations: `queue` is empty.
+    pub(crate) fn new(
+        queue: VecDeque<BlockOp>,
+        copy: SsdCopy,
+        frame: Option<Frame>,
+        mirror: Option<Place>,
+    ) -> Flight {
         Flight {
-            queue: VecDeque::new(),
+            queue,
             stage: Stage::Start,
             copy,
             frame,

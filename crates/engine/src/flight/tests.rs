@@ -130,7 +130,7 @@ const ASKS: [Ask; 15] = [
 impl Model {
     fn new() -> Model {
         Model {
-            flight: Flight::new(SsdCopy::None, None, None),
+            flight: Flight::new(VecDeque::new(), SsdCopy::None, None, None),
             writes: Vec::new(),
             accesses: Vec::new(),
             places: Vec::new(),
