@@ -42,19 +42,19 @@ impl Bucket for Record {
 
 /// Where a block's record is; until the next [`Tracker::add`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(usize);
+pub(crate) struct Position(usize);
 
 /// What is already known of a block when its turn comes: its mixture, and where its record was some time ago.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     mixed: u64,
-    place: usize,
+    position: usize,
 }
 
 impl Seen {
     #[inline(always)]
     pub(crate) fn of(block: BlockNo) -> Seen {
-        Seen { mixed: mix(block), place: usize::MAX }
+        Seen { mixed: mix(block), position: usize::MAX }
     }
 }
 
@@ -71,30 +71,30 @@ impl Tracker {
 
     /// The record of a block and its word.
     #[inline(always)]
-    pub(crate) fn find(&self, seen: Seen) -> Option<(Place, u32)> {
+    pub(crate) fn find(&self, seen: Seen) -> Option<(Position, u32)> {
         let is_it = |record: &Record| record.hash() == seen.mixed && !record.is_empty();
-        if let Some(record) = self.table.get(seen.place).filter(|record| is_it(record)) {
-            return Some((Place(seen.place), record.word));
+        if let Some(record) = self.table.get(seen.position).filter(|record| is_it(record)) {
+            return Some((Position(seen.position), record.word));
         }
-        let (place, run) = self.table.run(seen.mixed);
-        run.first().filter(|record| is_it(record)).map(|record| (Place(place), record.word))
+        let (position, run) = self.table.run(seen.mixed);
+        run.first().filter(|record| is_it(record)).map(|record| (Position(position), record.word))
     }
 
     /// Follows a block that is not followed yet.
     #[inline]
-    pub(crate) fn add(&mut self, seen: Seen, word: u32) -> Result<Place, ReuseError> {
+    pub(crate) fn add(&mut self, seen: Seen, word: u32) -> Result<Position, ReuseError> {
         debug_assert!(word != UNUSED);
         if self.table.len() >= MAX_BLOCKS as usize {
             return Err(ReuseError::TooManyBlocks);
         }
         let record = Record { low: seen.mixed as u32, high: (seen.mixed >> 32) as u32, word };
-        Ok(Place(self.table.insert(record)))
+        Ok(Position(self.table.insert(record)))
     }
 
     #[inline(always)]
-    pub(crate) fn set_word(&mut self, place: Place, word: u32) {
+    pub(crate) fn set_word(&mut self, position: Position, word: u32) {
         debug_assert!(word != UNUSED);
-        self.table.at_mut(place.0).word = word;
+        self.table.at_mut(position.0).word = word;
     }
 
     /// Every word, to be replaced.
@@ -158,8 +158,8 @@ fn follow_each(
         let mut now = next;
         load_records(analyser.tracker(), groups.peek().copied().unwrap_or(&[]), &mut next);
         for seen in &mut now[..group.len()] {
-            if let Some((place, word)) = analyser.tracker().find(*seen) {
-                seen.place = place.0;
+            if let Some((position, word)) = analyser.tracker().find(*seen) {
+                seen.position = position.0;
                 analyser.prefetch(word);
             }
         }

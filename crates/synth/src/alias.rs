@@ -3,9 +3,9 @@
 
 use lode_types::Rng;
 
-/// One place: what it gives below the threshold, in 2^32nds, is itself, and above it the other.
+/// One column: what it gives below the threshold, in 2^32nds, is itself, and above it the other.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Column {
     threshold: u64,
     other: u32,
 }
@@ -13,7 +13,7 @@ struct Place {
 /// A table to draw from.
 #[derive(Clone, Debug)]
 pub(crate) struct Alias {
-    places: Vec<Place>,
+    columns: Vec<Column>,
 }
 
 impl Alias {
@@ -21,29 +21,30 @@ impl Alias {
     pub(crate) fn new(weights: &[f64]) -> Alias {
         let sum: f64 = weights.iter().sum();
         let mut left: Vec<f64> = weights.iter().map(|weight| weight / sum * weights.len() as f64).collect();
-        let mut places: Vec<_> =
-            (0..weights.len()).map(|at| Place { threshold: 1 << 32, other: at as u32 }).collect();
+        let mut columns: Vec<_> =
+            (0..weights.len()).map(|at| Column { threshold: 1 << 32, other: at as u32 }).collect();
         let (mut small, mut large): (Vec<usize>, Vec<usize>) =
             (0..weights.len()).partition(|&at| left[at] < 1.0);
         while let (Some(poor), Some(rich)) = (small.pop(), large.pop()) {
-            places[poor] = Place { threshold: (left[poor] * (1u64 << 32) as f64) as u64, other: rich as u32 };
+            columns[poor] =
+                Column { threshold: (left[poor] * (1u64 << 32) as f64) as u64, other: rich as u32 };
             left[rich] -= 1.0 - left[poor];
             if left[rich] < 1.0 { small.push(rich) } else { large.push(rich) }
         }
-        // Rounding may leave a place over that should be full; but one without weight must never be drawn.
+        // Rounding may leave a column over that should be full; but one without weight must never be drawn.
         let heaviest = (0..weights.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b])).unwrap_or(0);
         for at in small.into_iter().filter(|&at| weights[at] == 0.0) {
-            places[at] = Place { threshold: 0, other: heaviest as u32 };
+            columns[at] = Column { threshold: 0, other: heaviest as u32 };
         }
-        Alias { places }
+        Alias { columns }
     }
 
     #[inline]
     pub(crate) fn draw(&self, rng: &mut Rng) -> usize {
         let number = rng.bits();
-        let at = (((number >> 32) * self.places.len() as u64) >> 32) as usize;
-        let place = self.places[at];
-        if number & 0xffff_ffff < place.threshold { at } else { place.other as usize }
+        let at = (((number >> 32) * self.columns.len() as u64) >> 32) as usize;
+        let column = self.columns[at];
+        if number & 0xffff_ffff < column.threshold { at } else { column.other as usize }
     }
 }
 
@@ -55,9 +56,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(50))]
 
-        /// The table's exact probabilities, added up place by place, are the weights.
+        /// The table's exact probabilities, added up column by column, are the weights.
         #[test]
-        fn places_add_up_to_the_weights(
+        fn columns_add_up_to_the_weights(
             weights in proptest::collection::vec(prop_oneof![Just(0.0), 0.0..10.0], 1..40), one in 0usize..40,
         ) {
             let mut weights = weights;
@@ -65,10 +66,10 @@ mod tests {
             weights[one] += 0.5;
             let alias = Alias::new(&weights);
             let mut found = vec![0.0; weights.len()];
-            for (at, place) in alias.places.iter().enumerate() {
-                let own = place.threshold as f64 / (1u64 << 32) as f64;
+            for (at, column) in alias.columns.iter().enumerate() {
+                let own = column.threshold as f64 / (1u64 << 32) as f64;
                 found[at] += own;
-                found[place.other as usize] += 1.0 - own;
+                found[column.other as usize] += 1.0 - own;
             }
             let sum: f64 = weights.iter().sum();
             for (found, weight) in found.iter().zip(&weights) {

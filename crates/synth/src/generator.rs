@@ -4,10 +4,10 @@ use lode_trace::SYNTHETIC_PREFIX;
 use lode_types::{Origin, RequestOp, Rng, TraceRequest};
 
 use crate::alias::Alias;
+use crate::area::Area;
 use crate::arrival::Clock;
 use crate::check::refused;
 use crate::error::SynthError;
-use crate::place::Place;
 use crate::plain::PlainStream;
 use crate::profile::{Pattern, Phase, Profile, Sizes, Stream};
 use crate::quota::Quota;
@@ -180,7 +180,7 @@ fn stream_state(profile: &Profile, stream: &Stream, requests: u64, rng: Rng) -> 
     let read_share = stream.read_share.unwrap_or(profile.read_share);
     let ops = Quota::of(requests, &[read_share, 1.0 - read_share]);
     let (first, blocks) = profile.blocks_of(stream);
-    let place = Place::new(first * profile.block_bytes, profile.block_bytes, &profile.sizes);
+    let area = Area::new(first * profile.block_bytes, profile.block_bytes, &profile.sizes);
     let target = match &stream.pattern {
         Pattern::Reuse(reuse) => {
             let requests = [ops.whole(0), ops.whole(1)];
@@ -199,9 +199,9 @@ fn stream_state(profile: &Profile, stream: &Stream, requests: u64, rng: Rng) -> 
                     ));
                 }
             }
-            Target::Reuse(Box::new(ReuseStream::new(reuse, place, blocks, requests, stream.places)))
+            Target::Reuse(Box::new(ReuseStream::new(reuse, area, blocks, requests, stream.places)))
         }
-        pattern => match PlainStream::new(pattern, place, blocks, stream.places) {
+        pattern => match PlainStream::new(pattern, area, blocks, stream.places) {
             Some(plain) => Target::Plain(plain),
             None => return Err("pattern is none of those without a memory; please report this".to_owned()),
         },

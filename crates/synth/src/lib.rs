@@ -7,13 +7,13 @@
 #![forbid(unsafe_code)]
 
 mod alias;
+mod area;
 mod arrival;
 mod builtin;
 pub mod check;
 mod error;
 mod fit;
 mod generator;
-mod place;
 mod plain;
 mod profile;
 mod quota;

@@ -4,7 +4,7 @@
 use lode_types::Rng;
 
 use crate::alias::Alias;
-use crate::place::{Place, Scatter};
+use crate::area::{Area, Scatter};
 use crate::profile::Pattern;
 
 /// Writes that a read may go after.
@@ -16,7 +16,7 @@ const ZIPF_STEPS: u64 = 64;
 /// The state of one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct PlainStream {
-    place: Place,
+    area: Area,
     blocks: u64,
     choice: Choice,
     /// Where the last request ended, in bytes from the range's start, for each place to go on from.
@@ -34,8 +34,8 @@ enum Choice {
 }
 
 impl PlainStream {
-    /// A stream over the `blocks` of `place`; `None` for the pattern with a memory.
-    pub(crate) fn new(pattern: &Pattern, place: Place, blocks: u64, places: u32) -> Option<PlainStream> {
+    /// A stream over the `blocks` of `area`; `None` for the pattern with a memory.
+    pub(crate) fn new(pattern: &Pattern, area: Area, blocks: u64, places: u32) -> Option<PlainStream> {
         let choice = match pattern {
             Pattern::Random => Choice::Random,
             Pattern::Loop => Choice::Loop,
@@ -44,7 +44,7 @@ impl PlainStream {
             Pattern::Reuse(_) => return None,
         };
         Some(PlainStream {
-            place,
+            area,
             blocks,
             choice,
             ends: vec![None; places as usize],
@@ -91,11 +91,11 @@ impl PlainStream {
                 rng.below(self.blocks)
             }
         };
-        self.touch(from, block * self.place.block_bytes + self.place.inside(block), bytes, writes)
+        self.touch(from, block * self.area.block_bytes + self.area.inside(block), bytes, writes)
     }
 
     fn range_bytes(&self) -> u64 {
-        self.blocks * self.place.block_bytes
+        self.blocks * self.area.block_bytes
     }
 
     /// Notes a request at byte `at` of the range, or as far before it as it must be to fit; says its offset.
@@ -103,8 +103,8 @@ impl PlainStream {
     fn touch(&mut self, from: usize, at: u64, bytes: u32, writes: bool) -> u64 {
         let last = self.range_bytes() - u64::from(bytes);
         // What does not fit keeps its place inside blocks if it can, so that it stays aligned.
-        let blocks_back = at.saturating_sub(last).div_ceil(self.place.block_bytes);
-        let at = at.checked_sub(blocks_back * self.place.block_bytes).unwrap_or(last.min(at));
+        let blocks_back = at.saturating_sub(last).div_ceil(self.area.block_bytes);
+        let at = at.checked_sub(blocks_back * self.area.block_bytes).unwrap_or(last.min(at));
         self.ends[from] = Some(at + u64::from(bytes));
         if writes {
             if self.writes.len() < REMEMBERED_WRITES {
@@ -114,7 +114,7 @@ impl PlainStream {
                 self.next_write = (self.next_write + 1) % REMEMBERED_WRITES;
             }
         }
-        self.place.first_bytes + at
+        self.area.first_bytes + at
     }
 }
 
@@ -157,13 +157,13 @@ mod tests {
     use super::*;
     use crate::profile::Sizes;
 
-    fn place() -> Place {
+    fn area() -> Area {
         let sizes = Sizes { read: vec![], write: vec![], aligned_share: 1.0, alignment_bytes: 4096 };
-        Place::new(1 << 20, 4096, &sizes)
+        Area::new(1 << 20, 4096, &sizes)
     }
 
     fn stream(pattern: &Pattern, blocks: u64) -> PlainStream {
-        PlainStream::new(pattern, place(), blocks, 1).expect("a plain pattern")
+        PlainStream::new(pattern, area(), blocks, 1).expect("a plain pattern")
     }
 
     /// Blocks of requests of one block.
@@ -226,7 +226,7 @@ mod tests {
         // 75 %, and of the rest those that meet a written block by chance.
         assert!((1500..2000).contains(&after), "{after}");
         assert_eq!(
-            PlainStream::new(&Pattern::Random, place(), 1, 1).and_then(|mut s| s.follow(0, false, 1)),
+            PlainStream::new(&Pattern::Random, area(), 1, 1).and_then(|mut s| s.follow(0, false, 1)),
             None
         );
     }

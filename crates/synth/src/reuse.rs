@@ -7,7 +7,7 @@
 
 use lode_types::Rng;
 
-use crate::place::{Place, Scatter};
+use crate::area::{Area, Scatter};
 use crate::profile::Reuse;
 use crate::stack::Stack;
 use crate::steer::{Aim, Steer};
@@ -24,7 +24,7 @@ const MAX_BACK: u32 = 1024;
 /// The state of one stream.
 #[derive(Clone, Debug)]
 pub(crate) struct ReuseStream {
-    place: Place,
+    area: Area,
     scatter: Scatter,
     run_blocks: u32,
     /// For each run, how many of its blocks are known: the first ones.
@@ -42,19 +42,19 @@ pub(crate) struct ReuseStream {
 }
 
 impl ReuseStream {
-    /// A stream over the `blocks` of `place`, of so many reads and writes.
+    /// A stream over the `blocks` of `area`, of so many reads and writes.
     pub(crate) fn new(
         reuse: &Reuse,
-        place: Place,
+        area: Area,
         blocks: u64,
         requests: [u64; 2],
         places: u32,
     ) -> ReuseStream {
-        let run_blocks = reuse.run_bytes / place.block_bytes;
+        let run_blocks = reuse.run_bytes / area.block_bytes;
         let most_runs = blocks.div_ceil(run_blocks);
         let new_by_reads = blocks as f64 * reuse.new_by_reads_share;
         ReuseStream {
-            place,
+            area,
             scatter: Scatter::new(most_runs),
             run_blocks: run_blocks as u32,
             filled: Vec::new(),
@@ -75,7 +75,7 @@ impl ReuseStream {
     pub(crate) fn follow(&mut self, from: usize, writes: bool, bytes: u32) -> Option<u64> {
         let (run, at) = self.ends[from]?;
         let end = at + u64::from(bytes);
-        let blocks = end.div_ceil(self.place.block_bytes);
+        let blocks = end.div_ceil(self.area.block_bytes);
         let known = u64::from(self.filled[run as usize]);
         let fits = blocks <= u64::from(self.run_blocks) && blocks.saturating_sub(known) <= self.new_left;
         fits.then(|| self.touch(from, (run, at), bytes, writes))
@@ -104,15 +104,15 @@ impl ReuseStream {
                 (run, self.filled[run as usize])
             }
         };
-        let inside = self.place.inside(u64::from(run) * u64::from(self.run_blocks) + u64::from(first));
-        let blocks = (inside + u64::from(bytes)).div_ceil(self.place.block_bytes) as u32;
+        let inside = self.area.inside(u64::from(run) * u64::from(self.run_blocks) + u64::from(first));
+        let blocks = (inside + u64::from(bytes)).div_ceil(self.area.block_bytes) as u32;
         // The checked profile has runs that hold every request, wherever in a block it starts.
         let mut most = self.run_blocks;
         if u64::from((first + blocks).saturating_sub(self.filled[run as usize])) > self.new_left {
             most = self.filled[run as usize].max(blocks);
         }
         first = first.min(most.saturating_sub(blocks));
-        self.touch(from, (run, u64::from(first) * self.place.block_bytes + inside), bytes, writes)
+        self.touch(from, (run, u64::from(first) * self.area.block_bytes + inside), bytes, writes)
     }
 
     /// A block with a distance from `from` to below `to`, or rather where the request started that touched it: what
@@ -169,8 +169,7 @@ impl ReuseStream {
     /// Touches the blocks of the request at byte `at` of a run; says its offset.
     fn touch(&mut self, from: usize, (run, at): (u32, u64), bytes: u32, writes: bool) -> u64 {
         let end = at + u64::from(bytes);
-        let (first, last) =
-            ((at / self.place.block_bytes) as u32, ((end - 1) / self.place.block_bytes) as u32);
+        let (first, last) = ((at / self.area.block_bytes) as u32, ((end - 1) / self.area.block_bytes) as u32);
         let steer = &mut self.steer[usize::from(writes)];
         let base = run * self.run_blocks;
         for block in base + first..=base + last {
@@ -191,7 +190,7 @@ impl ReuseStream {
         }
         self.starts[start / 64] |= 1 << (start % 64);
         self.ends[from] = Some((run, end));
-        let run_bytes = u64::from(self.run_blocks) * self.place.block_bytes;
-        self.place.first_bytes + self.scatter.of(run.into()) * run_bytes + at
+        let run_bytes = u64::from(self.run_blocks) * self.area.block_bytes;
+        self.area.first_bytes + self.scatter.of(run.into()) * run_bytes + at
     }
 }

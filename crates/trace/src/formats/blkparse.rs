@@ -28,7 +28,7 @@ pub(crate) static FORMAT: Format = Format {
         origins: OriginFields { process: true, sync: true, critical: false },
         ..Recorded::TIMES
     },
-    detect: |head| head_lines(head).any(|line| event_of(line).is_ok()),
+    detect: |head| head_lines(head).any(|line| event_line_of(line).is_ok()),
     decoder: |head| {
         let mut events = Blkparse { counted: counted_action(head), in_statistics: false };
         lines::decoder(move |line, volumes| events.parse(line, volumes))
@@ -58,7 +58,7 @@ enum Action {
 }
 
 /// An event line up to its action; the rest stands in `rest`.
-struct Event<'a> {
+struct EventLine<'a> {
     device: &'a [u8],
     time_ns: u64,
     process: u64,
@@ -69,7 +69,7 @@ struct Event<'a> {
 fn counted_action(head: &[u8]) -> Option<Action> {
     let mut issued = None;
     for line in head.split(|&b| b == b'\n') {
-        match event_of(line).map(|event| event.action) {
+        match event_line_of(line).map(|event| event.action) {
             Ok(Action::Queued) => return Some(Action::Queued),
             Ok(Action::Issued) => issued = Some(Action::Issued),
             Ok(Action::Other) | Err(_) => {}
@@ -78,7 +78,7 @@ fn counted_action(head: &[u8]) -> Option<Action> {
     issued
 }
 
-fn event_of(line: &[u8]) -> Result<Event<'_>, Fault> {
+fn event_line_of(line: &[u8]) -> Result<EventLine<'_>, Fault> {
     let mut fields = Fields::new(line);
     let device = fields.token().filter(|token| is_device(token)).ok_or(DEVICE)?;
     fields.token().and_then(decimal).ok_or(DEVICE)?;
@@ -96,7 +96,7 @@ fn event_of(line: &[u8]) -> Result<Event<'_>, Fault> {
         word if word.len() <= 3 && word.iter().all(u8::is_ascii_alphabetic) => Action::Other,
         _ => return Err(ACTION),
     };
-    Ok(Event { device, time_ns, process, action, rest: fields })
+    Ok(EventLine { device, time_ns, process, action, rest: fields })
 }
 
 fn is_device(token: &[u8]) -> bool {
@@ -114,7 +114,7 @@ impl Blkparse {
         if line.is_empty() {
             return Ok(Parsed::Nothing);
         }
-        let event = match event_of(line) {
+        let event = match event_line_of(line) {
             Ok(event) => event,
             Err(fault) => return self.statistics(line, fault),
         };
@@ -136,8 +136,8 @@ impl Blkparse {
     }
 }
 
-fn request_of(event: Event, volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
-    let Event { device, time_ns, process, mut rest, .. } = event;
+fn request_of(event: EventLine, volumes: &mut VolumeTable) -> Result<Parsed, Fault> {
+    let EventLine { device, time_ns, process, mut rest, .. } = event;
     let rwbs = rest.token().ok_or(ACTION)?;
     let first = rest.token().ok_or(SECTORS)?;
     let (first, count) = if first.starts_with(b"[") {

@@ -20,18 +20,18 @@ const SPARE_PART: usize = 4;
 const AHEAD: usize = 16;
 
 /// Where a block stood when this was noted, and its record.
-type Place = (Standing, u32);
+type Ranked = (Standing, u32);
 
 /// Blocks of the SSD by standing, as far as they are among the worst.
 #[derive(Debug, Default)]
 pub(super) struct Worst {
     /// Where all blocks that stood no higher than `limit` once stood, sorted.
-    sorted: Vec<Place>,
+    sorted: Vec<Ranked>,
     /// How many of those are no higher than the mark.
     passed: usize,
     /// Where blocks stand, up to the limit, that came or rose since, by their side of the mark.
-    below: BinaryHeap<Place>,
-    above: BinaryHeap<Reverse<Place>>,
+    below: BinaryHeap<Ranked>,
+    above: BinaryHeap<Reverse<Ranked>>,
     /// Records of blocks that were accessed since the mark was set, and stood no higher than the limit before or on entering.
     /// Where they stand is only asked for when the mark is set again.
     risen: Vec<u32>,
@@ -86,12 +86,12 @@ impl Worst {
         self.give_up_when_long();
     }
 
-    fn keep(&mut self, place: Place) {
-        if place.0 <= self.mark {
+    fn keep(&mut self, ranked: Ranked) {
+        if ranked.0 <= self.mark {
             self.marked += 1;
-            self.below.push(place);
+            self.below.push(ranked);
         } else {
-            self.above.push(Reverse(place));
+            self.above.push(Reverse(ranked));
         }
         self.give_up_when_long();
     }
@@ -121,7 +121,7 @@ impl Worst {
 
     /// Sets the mark behind the worst `wanted` of `count` blocks, of which `all` gives each one's standing and record, and gives
     /// the standing of the best of those; without any, one that is below all. The next access will be number `next`.
-    pub(super) fn mark<I: Iterator<Item = Place>>(
+    pub(super) fn mark<I: Iterator<Item = Ranked>>(
         &mut self,
         (wanted, count): (usize, usize),
         next: u32,
@@ -132,9 +132,9 @@ impl Worst {
         self.keep_risen(records);
         if !self.raise(wanted, records) {
             let kept = (wanted + count / SPARE_PART + 1).min(count);
-            let mut places = Vec::with_capacity(count);
-            places.extend(all());
-            self.sort(kept, places);
+            let mut all_ranked = Vec::with_capacity(count);
+            all_ranked.extend(all());
+            self.sort(kept, all_ranked);
             self.raise(wanted, records);
         }
         self.lower(wanted, records);
@@ -144,21 +144,21 @@ impl Worst {
 
     /// The records of the blocks up to the mark, the worst first.
     pub(super) fn marked(&self, records: &Records) -> Vec<u32> {
-        let places = self.sorted[..self.passed].iter().chain(&self.below);
-        let mut marked: Vec<Place> = places.copied().filter(|&place| holds(place, records)).collect();
+        let all_ranked = self.sorted[..self.passed].iter().chain(&self.below);
+        let mut marked: Vec<Ranked> = all_ranked.copied().filter(|&ranked| holds(ranked, records)).collect();
         marked.sort_unstable();
         // A block that left and came back as it was is noted twice.
         marked.dedup();
         marked.into_iter().map(|(_, id)| id).collect()
     }
 
-    fn sort(&mut self, kept: usize, mut all: Vec<Place>) {
+    fn sort(&mut self, kept: usize, mut all: Vec<Ranked>) {
         if kept < all.len() {
-            all.select_nth_unstable_by_key(kept, |place| place.0);
+            all.select_nth_unstable_by_key(kept, |ranked| ranked.0);
             all.truncate(kept);
         }
         all.shrink_to_fit();
-        all.sort_unstable_by_key(|place| place.0);
+        all.sort_unstable_by_key(|ranked| ranked.0);
         let limit = all.last().map_or(Standing::default(), |highest| highest.0);
         *self = Worst { sorted: all, limit, ..Worst::default() };
     }
@@ -168,24 +168,24 @@ impl Worst {
         while self.marked < wanted {
             let sorted = self.sorted.get(self.passed).copied();
             let other = self.above.peek().map(|other| other.0);
-            let place = match (sorted, other) {
-                (Some(place), other) if other.is_none_or(|other| place <= other) => {
+            let ranked = match (sorted, other) {
+                (Some(ranked), other) if other.is_none_or(|other| ranked <= other) => {
                     self.passed += 1;
                     if let Some(later) = self.sorted.get(self.passed + AHEAD) {
                         records.prefetch(later.1);
                     }
-                    place
+                    ranked
                 }
-                (_, Some(place)) => {
+                (_, Some(ranked)) => {
                     self.above.pop();
-                    self.below.push(place);
-                    place
+                    self.below.push(ranked);
+                    ranked
                 }
                 (_, None) => return false,
             };
             // One that is noted twice counts once.
-            if place.0 > self.mark && holds(place, records) {
-                self.mark = place.0;
+            if ranked.0 > self.mark && holds(ranked, records) {
+                self.mark = ranked.0;
                 self.marked += 1;
             }
         }
@@ -197,36 +197,36 @@ impl Worst {
         loop {
             let sorted = self.sorted[..self.passed].last().copied();
             let other = self.below.peek().copied();
-            let Some(place) = sorted.max(other) else {
+            let Some(ranked) = sorted.max(other) else {
                 self.mark = Standing::default();
                 return;
             };
-            let is_there = place.0 <= self.mark && holds(place, records);
+            let is_there = ranked.0 <= self.mark && holds(ranked, records);
             if is_there && self.marked == wanted {
-                self.mark = place.0;
+                self.mark = ranked.0;
                 return;
             }
             if is_there {
-                self.mark = place.0.just_below();
+                self.mark = ranked.0.just_below();
                 self.marked -= 1;
             }
-            if sorted == Some(place) {
+            if sorted == Some(ranked) {
                 self.passed -= 1;
             } else {
                 self.below.pop();
-                self.above.push(Reverse(place));
+                self.above.push(Reverse(ranked));
             }
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let places = self.sorted.capacity() + self.below.capacity() + self.above.capacity();
-        places * size_of::<Place>() + self.risen.capacity() * size_of::<u32>()
+        let entries = self.sorted.capacity() + self.below.capacity() + self.above.capacity();
+        entries * size_of::<Ranked>() + self.risen.capacity() * size_of::<u32>()
     }
 }
 
 /// Whether the block still is where it stood.
-fn holds((standing, id): Place, records: &Records) -> bool {
+fn holds((standing, id): Ranked, records: &Records) -> bool {
     records[id as usize].standing_inside() == standing
 }
 
@@ -277,12 +277,12 @@ mod tests {
                     (10, ..) if rise == 0 => worst.clear(),
                     _ => {
                         let inside = (0..records.len()).filter(|&id| is_inside(&records[id]));
-                        let mut list: Vec<Place> = inside.map(|id| (records[id].standing(), id as u32)).collect();
+                        let mut list: Vec<Ranked> = inside.map(|id| (records[id].standing(), id as u32)).collect();
                         let wanted = (list.len() * percent).div_ceil(100);
                         let mark = worst.mark((wanted, list.len()), number + 1, &records, || list.iter().copied());
                         list.sort_unstable();
                         prop_assert_eq!(mark, list[..wanted].last().map_or(Standing::default(), |last| last.0));
-                        let least: Vec<u32> = list[..wanted].iter().map(|place| place.1).collect();
+                        let least: Vec<u32> = list[..wanted].iter().map(|ranked| ranked.1).collect();
                         prop_assert_eq!(worst.marked(&records), least);
                     }
                 }

@@ -15,7 +15,7 @@ use lode_types::{BlockNo, Level};
 
 use self::arrivals::Arrivals;
 use self::part_lists::PartLists;
-use self::regions::{Leaf, MOST_DEPTH, MOST_REGION_BLOCKS, NEVER, Parameters, Place, Regions};
+use self::regions::{Leaf, MOST_DEPTH, MOST_REGION_BLOCKS, NEVER, Parameters, RegionSpot, Regions};
 use crate::effect::{Effect, Sink, Slot};
 use crate::geometry::Geometry;
 use crate::lists::SetLists;
@@ -118,7 +118,7 @@ const NEAR_BLOCKS: u32 = 1 << 16;
 /// A block in a slot.
 #[derive(Clone, Copy, Debug)]
 struct Resident {
-    place: Place,
+    place: RegionSpot,
     /// Among the arrivals of its set.
     position: u32,
 }
@@ -164,7 +164,7 @@ impl RegionSets {
     }
 
     /// Which slot of a full set gives way to a newcomer: the oldest that it may replace.
-    fn victim(&mut self, set: u32, newcomer: Place) -> Option<Slot> {
+    fn victim(&mut self, set: u32, newcomer: RegionSpot) -> Option<Slot> {
         let RegionSets { lists, arrivals, regions, .. } = self;
         let popularity = regions.popularity(newcomer.region);
         // Below it there is no block of the newcomer's own region.
@@ -194,7 +194,7 @@ impl RegionSets {
     }
 
     /// The first position before `end` with a block of the newcomer's own region that gives way to it.
-    fn kin_before(&self, end: u32, set: u32, newcomer: Place) -> Option<u32> {
+    fn kin_before(&self, end: u32, set: u32, newcomer: RegionSpot) -> Option<u32> {
         let RegionSets { lists, regions, .. } = self;
         let position = |slot| lists.value(slot).position;
         if !regions.is_cached(newcomer.region) || lists.oldest(set).is_none_or(|slot| position(slot) >= end) {
@@ -215,7 +215,7 @@ impl RegionSets {
     }
 
     /// The blocks of the newcomer's own small region that give way to it in a set.
-    fn kin_of_few(&self, set: u32, newcomer: Place) -> impl Iterator<Item = Slot> + '_ {
+    fn kin_of_few(&self, set: u32, newcomer: RegionSpot) -> impl Iterator<Item = Slot> + '_ {
         let regions = &self.regions;
         // A region may lie in several sets.
         let may_be_here = move |block| self.lists.geometry().set_of(block) == set;
@@ -231,7 +231,7 @@ impl RegionSets {
         self.index.find(hash, |slot| self.regions.block(self.lists.value(slot).place) == block)
     }
 
-    fn insert(&mut self, set: u32, hash: u32, place: Place) -> Slot {
+    fn insert(&mut self, set: u32, hash: u32, place: RegionSpot) -> Slot {
         let slot = self.lists.insert(set, Resident { place, position: 0 });
         self.index.insert(hash, slot);
         self.regions.cache(place);

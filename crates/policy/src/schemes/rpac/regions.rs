@@ -122,14 +122,14 @@ impl Now {
 
 /// A block by its region's record.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct RegionSpot {
     /// The record of its region.
     pub region: Id,
     /// Where it is in the region, and from [`LEAF_SHIFT`] on in which of the smallest parts.
     spot: u32,
 }
 
-impl Place {
+impl RegionSpot {
     fn offset(self) -> u64 {
         u64::from(self.spot % MOST_REGION_BLOCKS)
     }
@@ -242,13 +242,13 @@ impl Regions {
 
     /// The block of a place.
     #[inline]
-    pub(super) fn block(&self, place: Place) -> BlockNo {
+    pub(super) fn block(&self, place: RegionSpot) -> BlockNo {
         self.heads[place.region as usize].region * self.region_blocks.get() + place.offset()
     }
 
     /// Counts an access to a block, in a cache or not, and says its place.
     #[inline]
-    pub fn count(&mut self, block: BlockNo) -> Place {
+    pub fn count(&mut self, block: BlockNo) -> RegionSpot {
         self.tick();
         let place = self.place(block);
         self.add(place);
@@ -257,7 +257,7 @@ impl Regions {
 
     /// Counts an access to a cached block.
     #[inline]
-    pub(super) fn count_cached(&mut self, place: Place) {
+    pub(super) fn count_cached(&mut self, place: RegionSpot) {
         self.tick();
         self.add(place);
     }
@@ -265,20 +265,20 @@ impl Regions {
     /// A block's place, with a record of its region if there is none: it stays until the next access to another block, or
     /// as long as blocks of the region are cached.
     #[inline]
-    pub fn place(&mut self, block: BlockNo) -> Place {
+    pub fn place(&mut self, block: BlockNo) -> RegionSpot {
         let (region, spot) = self.split(block);
         let hash = BlockIndex::hash(region);
         let known = self.index.find(hash, |id| self.heads[id as usize].region == region);
-        Place { region: known.unwrap_or_else(|| self.make(hash, region)), spot }
+        RegionSpot { region: known.unwrap_or_else(|| self.make(hash, region)), spot }
     }
 
     /// A block of the region of `place` is cached from now on.
-    pub fn cache(&mut self, place: Place) {
+    pub fn cache(&mut self, place: RegionSpot) {
         self.heads[place.region as usize].cached += 1;
     }
 
     /// A block of the region of `place` is cached no more.
-    pub(super) fn uncache(&mut self, place: Place) {
+    pub(super) fn uncache(&mut self, place: RegionSpot) {
         self.heads[place.region as usize].cached -= 1;
     }
 
@@ -291,7 +291,7 @@ impl Regions {
 
     /// Whether `newcomer` may replace `resident`, another block of its region: where their parts of the region differ first,
     /// the newcomer's has to outrank the resident's. The region has been counted in this epoch.
-    pub(super) fn outranks_kin(&self, newcomer: Place, resident: Place) -> bool {
+    pub(super) fn outranks_kin(&self, newcomer: RegionSpot, resident: RegionSpot) -> bool {
         let (leaf, other) = (newcomer.part().leaf, resident.part().leaf);
         let apart = (leaf ^ other).checked_ilog2();
         apart.is_some_and(|up| self.part_outranks(newcomer.part(), other >> up, up))
@@ -299,7 +299,7 @@ impl Regions {
 
     /// The smallest parts of its own region whose blocks `newcomer` may replace.
     #[inline]
-    pub(super) fn parts_outranked(&self, newcomer: Place) -> impl Iterator<Item = Leaf> + '_ {
+    pub(super) fn parts_outranked(&self, newcomer: RegionSpot) -> impl Iterator<Item = Leaf> + '_ {
         let Leaf { region, leaf } = newcomer.part();
         let outranked = move |up: u32| {
             let sibling = (leaf >> up) ^ 1;
@@ -317,12 +317,12 @@ impl Regions {
     }
 
     /// The other blocks of a region and their places.
-    pub(super) fn kin(&self, of: Place) -> impl Iterator<Item = (BlockNo, Place)> + '_ {
+    pub(super) fn kin(&self, of: RegionSpot) -> impl Iterator<Item = (BlockNo, RegionSpot)> + '_ {
         let offsets = (0..self.region_blocks.get()).filter(move |&offset| offset != of.offset());
         let first = self.heads[of.region as usize].region * self.region_blocks.get();
         // The disk may end within the region.
         offsets.filter_map(move |offset| {
-            Some((first.checked_add(offset)?, Place { spot: self.spot(offset), ..of }))
+            Some((first.checked_add(offset)?, RegionSpot { spot: self.spot(offset), ..of }))
         })
     }
 
@@ -340,9 +340,9 @@ impl Regions {
 
     /// A block's place if its region has a record, or some place.
     #[inline]
-    pub(super) fn candidate(&self, block: BlockNo) -> Place {
+    pub(super) fn candidate(&self, block: BlockNo) -> RegionSpot {
         let (region, spot) = self.split(block);
-        Place { region: self.index.candidate(BlockIndex::hash(region)), spot }
+        RegionSpot { region: self.index.candidate(BlockIndex::hash(region)), spot }
     }
 
     /// Asks for a region's record, which need not be there.
@@ -413,7 +413,7 @@ impl Regions {
 
     /// One more access to the region and to the parts around a block.
     #[inline]
-    fn add(&mut self, place: Place) {
+    fn add(&mut self, place: RegionSpot) {
         let Leaf { region, leaf } = place.part();
         self.settle(region);
         if self.heads[region as usize].count == 0 {
@@ -434,7 +434,7 @@ impl Regions {
     }
 
     /// Makes room for one more popular region: with as many as there may be, all decay ahead of time.
-    fn make_room(&mut self, place: Place) {
+    fn make_room(&mut self, place: RegionSpot) {
         if self.expiries.above_nothing() < self.parameters.most {
             return;
         }

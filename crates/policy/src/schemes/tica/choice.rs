@@ -158,12 +158,12 @@ pub(super) struct Chooser {
     identified: Policy,
     window_requests: u64,
     sample_requests: u64,
-    request: Request,
+    request: RequestReads,
 }
 
 /// What is known of the request under way.
 #[derive(Clone, Copy, Debug, Default)]
-struct Request {
+struct RequestReads {
     reads: bool,
     /// A block was not in DRAM.
     missed_dram: bool,
@@ -182,7 +182,7 @@ impl Chooser {
             identified: Policy::EnduranceFriendly,
             window_requests: 1,
             sample_requests,
-            request: Request::default(),
+            request: RequestReads::default(),
         }
     }
 
@@ -209,7 +209,7 @@ impl Chooser {
     /// The request under way is over.
     #[inline]
     pub(super) fn end_request(&mut self) {
-        let Request { reads, missed_dram, unknown, from_disk } = std::mem::take(&mut self.request);
+        let RequestReads { reads, missed_dram, unknown, from_disk } = std::mem::take(&mut self.request);
         let one = Window {
             requests: 1,
             dram_hits: u64::from(reads && !missed_dram),

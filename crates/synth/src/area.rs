@@ -37,7 +37,7 @@ fn common_divisor(mut a: u64, mut b: u64) -> u64 {
 
 /// A stream's range, and where requests start inside blocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Area {
     pub(crate) first_bytes: u64,
     pub(crate) block_bytes: u64,
     alignment_bytes: u64,
@@ -45,12 +45,12 @@ pub(crate) struct Place {
     aligned: u64,
 }
 
-impl Place {
-    pub(crate) fn new(first_bytes: u64, block_bytes: u64, sizes: &Sizes) -> Place {
+impl Area {
+    pub(crate) fn new(first_bytes: u64, block_bytes: u64, sizes: &Sizes) -> Area {
         let aligned = if sizes.alignment_bytes == block_bytes { 1.0 } else { sizes.aligned_share };
         // A float beyond the range becomes the largest number.
         let aligned = (aligned * (1u64 << 32) as f64 * (1u64 << 32) as f64) as u64;
-        Place { first_bytes, block_bytes, alignment_bytes: sizes.alignment_bytes, aligned }
+        Area { first_bytes, block_bytes, alignment_bytes: sizes.alignment_bytes, aligned }
     }
 
     /// Bytes from the block's start to where its requests start: always the same for one block, as files and records
@@ -86,8 +86,8 @@ mod tests {
     fn starts_inside_blocks_follow_the_share() {
         for (share, alignment_bytes) in [(0.0, 512), (0.25, 512), (1.0, 512), (0.5, 4096), (0.5, 1)] {
             let sizes = Sizes { read: Vec::new(), write: Vec::new(), aligned_share: share, alignment_bytes };
-            let place = Place::new(8192, 4096, &sizes);
-            let inside: Vec<_> = (0..10_000).map(|block| place.inside(block)).collect();
+            let area = Area::new(8192, 4096, &sizes);
+            let inside: Vec<_> = (0..10_000).map(|block| area.inside(block)).collect();
             assert!(inside.iter().all(|&at| at < 4096 && at % alignment_bytes == 0));
             let aligned = inside.iter().filter(|&&at| at == 0).count() as f64 / 1e4;
             let expected = if alignment_bytes == 4096 { 1.0 } else { share };
