@@ -85,6 +85,11 @@ impl Flushes {
         Some((id, verdict))
     }
 
+    /// Changes when an open flush may be decided, or a device has failed: of any volume.
+    pub(crate) fn news(&self) -> u64 {
+        self.backing.news()
+    }
+
     /// Whether a device failed, this volume or another one.
     pub(crate) fn has_failed(&self, device: DeviceId) -> bool {
         self.disks(device).is_some_and(DisksOf::have_failed)

@@ -13,6 +13,7 @@ mod commands;
 pub mod config;
 mod connection;
 mod control;
+mod due;
 mod ending;
 mod error;
 mod fence_file;

@@ -15,6 +15,7 @@ use slab::Slab;
 
 use crate::config::{Limits, WriteBack};
 use crate::connection::{Connection, Permit, Phase, Receive, Stall};
+use crate::due::Due;
 use crate::guard::guarded;
 use crate::intake::take_requests;
 use crate::listen::peer;
@@ -120,6 +121,10 @@ pub(crate) struct Shard {
     context: ShardContext,
     driver: AnyDriver,
     volumes: Vec<Volume>,
+    /// Those to which something has happened since they were last moved on.
+    due: Due,
+    /// What was last known of devices that volumes share.
+    news: u64,
     connections: Slab<Connection>,
     /// Connections that may have something to send, receive or end.
     touched: Vec<usize>,
@@ -145,10 +150,12 @@ impl Shard {
             let log = VmLog::new(vm.export.name(), context.limits.slow_request_ms);
             Volume::new(vm, &mut driver, connections, log)
         });
-        let volumes = volumes.collect();
+        let volumes: Vec<Volume> = volumes.collect();
         Shard {
             context,
             driver,
+            due: Due::all(volumes.len()),
+            news: 0,
             volumes,
             connections: Slab::new(),
             touched: Vec::new(),
@@ -201,8 +208,14 @@ impl Shard {
         }
     }
 
-    /// Does something with a volume, unless it is stopped. Should that panic, the volume is, and the others are served on.
+    /// Does something with a volume that may move it on, unless it is stopped.
     fn with_volume<T>(&mut self, at: usize, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
+        self.due.insert(at);
+        self.guard(at, work)
+    }
+
+    /// Does something with a volume, unless it is stopped. Should that panic, the volume is, and the others are served on.
+    fn guard<T>(&mut self, at: usize, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
         let volume = &mut self.volumes[at];
         if volume.is_stopped() {
             return None;
@@ -260,7 +273,7 @@ impl Shard {
                 ToShard::Reload { limits, write_back } => {
                     self.context.limits = limits;
                     for (at, write_back) in write_back {
-                        self.volumes[at].set_write_back(&write_back);
+                        self.with_volume(at, |volume| volume.set_write_back(&write_back));
                     }
                 }
                 ToShard::Stop { drain } => self.begin_stop(drain),
@@ -306,7 +319,10 @@ impl Shard {
                 let id = done.token & ((1 << VOLUME_SHIFT) - 1);
                 let at = (done.token >> VOLUME_SHIFT) as usize;
                 match self.volumes[at].is_stopped() {
-                    true => self.volumes[at].complete_stopped(id, &done),
+                    true => {
+                        self.due.insert(at);
+                        self.volumes[at].complete_stopped(id, &done);
+                    }
                     false => _ = self.with_volume(at, |volume| volume.complete(id, done)),
                 }
             }
@@ -344,6 +360,7 @@ impl Shard {
     fn parse(&mut self, key: usize) {
         let connection = &mut self.connections[key];
         let at = connection.volume;
+        self.due.insert(at);
         let volume = &mut self.volumes[at];
         if volume.is_stopped() {
             return;
@@ -391,19 +408,22 @@ impl Shard {
 
     /// Moves everything on that can move: engines, answers, connections that waited for engines.
     fn settle(&mut self) {
-        loop {
-            let mut resumed = false;
-            for at in 0..self.volumes.len() {
-                self.pump(at);
-                resumed |= self.resume(at);
-            }
-            if !resumed {
-                break;
-            }
+        while let Some(at) = self.next_due() {
+            self.pump(at);
+            self.resume(at);
         }
         while let Some(key) = self.touched.pop() {
             self.advance(key);
         }
+    }
+
+    /// The next volume that may be moved on; all of them when a device that they share has done something.
+    fn next_due(&mut self) -> Option<usize> {
+        let news = self.volumes.first().map_or(0, Volume::news);
+        if std::mem::replace(&mut self.news, news) != news {
+            self.due.insert_all();
+        }
+        self.due.next()
     }
 
     /// Carries an engine's commands to its devices and its answers to their connections.
@@ -411,24 +431,24 @@ impl Shard {
         if self.volumes[at].is_stopped() {
             return self.volumes[at].forget_decided();
         }
-        self.with_volume(at, Volume::note_shared_devices);
+        self.guard(at, Volume::note_shared_devices);
         self.put_up_fence(at);
-        while let Some(Some((id, file, command))) = self.with_volume(at, Volume::next_command) {
+        while let Some(Some((id, file, command))) = self.guard(at, Volume::next_command) {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
             self.driver.submit(token, file, command);
         }
-        while let Some(Some((file, Lookup { key, bytes }))) = self.with_volume(at, Volume::next_lookup) {
+        while let Some(Some((file, Lookup { key, bytes }))) = self.guard(at, Volume::next_lookup) {
             self.driver.map(LOOK_UP << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | key, file, bytes);
         }
         let now_ns = self.clock(Instant::now());
-        while let Some(Some(done)) = self.with_volume(at, |volume| volume.next_answer(now_ns)) {
+        while let Some(Some(done)) = self.guard(at, |volume| volume.next_answer(now_ns)) {
             self.answer(done);
         }
     }
 
     /// Has a thread of its own remember what a volume whose SSD failed wants remembered.
     fn put_up_fence(&mut self, at: usize) {
-        let Some(Some((fence, distrust))) = self.with_volume(at, Volume::next_fence) else { return };
+        let Some(Some((fence, distrust))) = self.guard(at, Volume::next_fence) else { return };
         let (sender, waker) = (self.fences.0.clone(), self.driver.waker());
         let write = move || {
             let result = fence.write(distrust);
@@ -438,7 +458,7 @@ impl Shard {
         };
         match std::thread::Builder::new().name("fence".to_owned()).spawn(write) {
             Ok(_) => self.fences_under_way += 1,
-            Err(error) => _ = self.with_volume(at, |volume| volume.fence_ended(distrust, &Err(error))),
+            Err(error) => _ = self.guard(at, |volume| volume.fence_ended(distrust, &Err(error))),
         }
     }
 
@@ -460,21 +480,18 @@ impl Shard {
         self.touch(key);
     }
 
-    /// Lets connections go on that waited for an engine. Whether there were any that could.
-    fn resume(&mut self, at: usize) -> bool {
-        let mut resumed = false;
+    /// Lets connections go on that waited for an engine.
+    fn resume(&mut self, at: usize) {
         for _ in 0..self.volumes[at].stalled.len() {
             let volume = &mut self.volumes[at];
             if volume.working_bytes() >= self.context.limits.vm_bytes {
                 break;
             }
             let Some(key) = volume.stalled.pop_front() else { break };
-            resumed = true;
             self.connections[key].stall = None;
             self.parse(key);
             self.touch(key);
         }
-        resumed
     }
 
     /// Sends, receives, hangs up and forgets, whatever is due on a connection.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lode_engine::{EndedFlush, FlushTicket, SharedDevice, Worth};
@@ -29,7 +29,14 @@ impl Disk {
 #[derive(Default)]
 pub(crate) struct Disks {
     by_number: BTreeMap<u64, Arc<Disk>>,
-    wakers: Arc<Mutex<Vec<Waker>>>,
+    news: Arc<News>,
+}
+
+/// Who is to hear when something was decided or failed, and how often that was.
+#[derive(Default)]
+struct News {
+    count: AtomicU64,
+    wakers: Mutex<Vec<Waker>>,
 }
 
 impl Disks {
@@ -37,7 +44,7 @@ impl Disks {
     pub(crate) fn under(&mut self, path: &Path) -> std::io::Result<DisksOf> {
         let numbers = disks_under(path)?;
         let disks = numbers.into_iter().map(|number| Arc::clone(self.by_number.entry(number).or_default()));
-        Ok(DisksOf { file: Arc::default(), disks: disks.collect(), wakers: Arc::clone(&self.wakers) })
+        Ok(DisksOf { file: Arc::default(), disks: disks.collect(), news: Arc::clone(&self.news) })
     }
 }
 
@@ -47,7 +54,7 @@ pub(crate) struct DisksOf {
     /// What fails of the file itself does not concern others on the same disks.
     file: Arc<Disk>,
     disks: Vec<Arc<Disk>>,
-    wakers: Arc<Mutex<Vec<Waker>>>,
+    news: Arc<News>,
 }
 
 impl std::fmt::Debug for DisksOf {
@@ -67,7 +74,12 @@ pub(crate) struct Flushed(Vec<EndedFlush>);
 impl DisksOf {
     /// This thread is woken when it is decided what an open flush on any disk is worth, and when a disk fails.
     pub(crate) fn wakes(&self, waker: Waker) {
-        self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(waker);
+        self.news.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(waker);
+    }
+
+    /// A number that changes before threads are woken: something is new of any of the daemon's disks.
+    pub(crate) fn news(&self) -> u64 {
+        self.news.count.load(Ordering::Acquire)
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<Disk>> {
@@ -127,7 +139,8 @@ impl DisksOf {
     }
 
     fn wake_all(&self) {
-        let wakers = self.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.news.count.fetch_add(1, Ordering::AcqRel);
+        let wakers = self.news.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         wakers.iter().for_each(Waker::wake);
     }
 }

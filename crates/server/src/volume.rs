@@ -373,6 +373,11 @@ impl Volume {
         self.engine.complete(Completion { id, result, bufs: Bufs::new() });
     }
 
+    /// Changes when there may be something for [`Volume::note_shared_devices`] of any volume.
+    pub(crate) fn news(&self) -> u64 {
+        self.flushes.news()
+    }
+
     /// Tells the engine what is known by now of devices that others use as well.
     pub(crate) fn note_shared_devices(&mut self) {
         while let Some((id, verdict)) = self.flushes.next_decided() {
