@@ -22,7 +22,7 @@
 //! | `STRUCTURED_REPLY` | yes |
 //! | `LIST_META_CONTEXT`, `SET_META_CONTEXT` | `base:allocation`, after `STRUCTURED_REPLY` |
 //! | `STARTTLS`, `EXTENDED_HEADERS`, others | `ERR_UNSUP` |
-//! | `READ`, simple and structured (`OFFSET_DATA`, `OFFSET_HOLE`, `NONE`, `ERROR`, `ERROR_OFFSET`) | yes |
+//! | `READ`, simple and structured (`OFFSET_DATA`, `OFFSET_HOLE`, `NONE`, `ERROR`) | yes |
 //! | `BLOCK_STATUS`, with `REQ_ONE` | with `base:allocation`, else `EINVAL` |
 //! | `WRITE`, `FLUSH`, `TRIM`, `WRITE_ZEROES`, `CACHE`, `DISC` | yes |
 //! | `RESIZE`, others | `EINVAL` |

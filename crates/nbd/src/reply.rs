@@ -53,7 +53,7 @@ impl ReplyEncoder {
 
     /// A chunk of a read that is answered in pieces; `None`, and nothing written, when structured replies were
     /// not negotiated. The caller appends exactly `length_bytes` (at least one) bytes of data, and ends the
-    /// reply with [`ReplyEncoder::read_end`], [`ReplyEncoder::error`] or [`ReplyEncoder::error_at`].
+    /// reply with [`ReplyEncoder::read_end`] or [`ReplyEncoder::error`].
     /// A read with [`crate::CommandFlags::df`] takes one piece only.
     #[must_use]
     pub fn read_piece(
@@ -111,26 +111,9 @@ impl ReplyEncoder {
     /// Failure of any command. The message reaches the client's user only with structured replies.
     pub fn error(&self, out: &mut Vec<u8>, cookie: u64, error: CommandError, message: &str) {
         if self.structured {
-            write_error_chunk(out, proto::CHUNK_ERROR, cookie, error, message, &[]);
+            write_error_chunk(out, cookie, error, message);
         } else {
             out.extend_from_slice(&SimpleReplyHeader { error: error.code(), cookie }.encode());
-        }
-    }
-
-    /// Failure of a read or write at an offset within its range. Simple replies cannot tell the offset.
-    pub fn error_at(
-        &self,
-        out: &mut Vec<u8>,
-        cookie: u64,
-        error: CommandError,
-        offset_bytes: u64,
-        message: &str,
-    ) {
-        if self.structured {
-            let offset = offset_bytes.to_be_bytes();
-            write_error_chunk(out, proto::CHUNK_ERROR_OFFSET, cookie, error, message, &offset);
-        } else {
-            self.error(out, cookie, error, message);
         }
     }
 
@@ -148,22 +131,15 @@ fn write_data_chunk(out: &mut Vec<u8>, flags: u16, cookie: u64, offset_bytes: u6
     out.extend_from_slice(&offset_bytes.to_be_bytes());
 }
 
-fn write_error_chunk(
-    out: &mut Vec<u8>,
-    kind: u16,
-    cookie: u64,
-    error: CommandError,
-    message: &str,
-    tail: &[u8],
-) {
+fn write_error_chunk(out: &mut Vec<u8>, cookie: u64, error: CommandError, message: &str) {
     let message = &message[..message.floor_char_boundary(MAX_MESSAGE_BYTES)];
-    let length_bytes = (4 + 2 + message.len() + tail.len()) as u32;
-    let header = ChunkHeader { flags: proto::CHUNK_FLAG_DONE, kind, cookie, length_bytes };
+    let length_bytes = (4 + 2 + message.len()) as u32;
+    let (flags, kind) = (proto::CHUNK_FLAG_DONE, proto::CHUNK_ERROR);
+    let header = ChunkHeader { flags, kind, cookie, length_bytes };
     out.extend_from_slice(&header.encode());
     out.extend_from_slice(&error.code().to_be_bytes());
     out.extend_from_slice(&(message.len() as u16).to_be_bytes());
     out.extend_from_slice(message.as_bytes());
-    out.extend_from_slice(tail);
 }
 
 #[cfg(test)]
@@ -175,7 +151,7 @@ mod tests {
         let encoder = ReplyEncoder::new(false);
         let mut out = Vec::new();
         encoder.read_data(&mut out, 7, 4096, 512);
-        encoder.error_at(&mut out, 8, CommandError::Eio, 4096, "unheard");
+        encoder.error(&mut out, 8, CommandError::Eio, "unheard");
         assert_eq!(out.len(), 32);
         assert_eq!(out[20..24], [0, 0, 0, 5]);
         assert_eq!(encoder.read_piece(&mut out, 7, 0, 512), None);
@@ -191,10 +167,10 @@ mod tests {
         assert_eq!(out[4..8], [0, 1, 0, 1]);
         assert_eq!(out[16..28], [0, 0, 2, 8, 0, 0, 0, 0, 0, 0, 16, 0]);
         out.clear();
-        encoder.error_at(&mut out, 7, CommandError::Eio, 4096, "bad");
-        assert_eq!(out[4..8], [0, 1, 0x80, 2]);
-        assert_eq!(out[16..20], [0, 0, 0, 17]);
-        assert_eq!(out[20..], [0, 0, 0, 5, 0, 3, b'b', b'a', b'd', 0, 0, 0, 0, 0, 0, 16, 0]);
+        encoder.error(&mut out, 7, CommandError::Eio, "bad");
+        assert_eq!(out[4..8], [0, 1, 0x80, 1]);
+        assert_eq!(out[16..20], [0, 0, 0, 9]);
+        assert_eq!(out[20..], [0, 0, 0, 5, 0, 3, b'b', b'a', b'd']);
     }
 
     #[test]

@@ -194,6 +194,7 @@ fn plan_vm(
     let mut config = EngineConfig::new(block, backing.size_bytes(), quota);
     config.write_back = vm.write_back.limits(quota.ssd_blocks, block.bytes());
     let export = ExportInfo::new(&vm.name, config.volume_bytes)
+        .and_then(|export| export.with_description("A disk cached by Lodestore"))
         .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
         .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?
         .with_read_only(vm.read_only);

@@ -84,8 +84,7 @@ impl Server {
         let cookie = request.cookie;
         let mut message = Vec::new();
         if request.command != Command::Flush && touches_broken(request) {
-            let at = request.offset_bytes.max(BROKEN_BYTES.start);
-            self.encoder.error_at(&mut message, cookie, CommandError::Eio, at, "broken sector");
+            self.encoder.error(&mut message, cookie, CommandError::Eio, "broken sector");
             self.queued.push(VecDeque::from([message]));
             return;
         }
