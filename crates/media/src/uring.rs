@@ -38,6 +38,11 @@ const WAKE: u64 = u64::MAX;
 /// Marks the completion of a cancellation.
 const CANCEL: u64 = u64::MAX - 1;
 
+/// With so many reads and writes in flight a sleep is short by itself, and those that end meanwhile are taken together.
+const MANY_TRANSFERS: u32 = 8;
+/// Most descriptions of sends that are kept.
+const MOST_FRAMES: usize = 64;
+
 /// A set of set-up flags to try, with its name for the log.
 type Setup = (&'static str, fn(&mut Builder));
 
@@ -69,6 +74,10 @@ pub(crate) struct Uring {
     wake_counter: Box<[u8; 8]>,
     wake_armed: bool,
     spin: Spin,
+    /// Reads and writes of files in flight.
+    transfers: u32,
+    /// Descriptions of sends that are over, for others.
+    frames: Vec<Box<Frame>>,
     #[cfg(test)]
     enters: u64,
 }
@@ -97,6 +106,8 @@ impl Uring {
             wake_counter: Box::new([0; 8]),
             wake_armed: false,
             spin,
+            transfers: 0,
+            frames: Vec::new(),
             #[cfg(test)]
             enters: 0,
         };
@@ -171,7 +182,7 @@ impl Uring {
             return self.enter(1, pause);
         }
         let began = Instant::now();
-        if self.spin.is_open() {
+        if self.spin.is_open() && self.transfers < MANY_TRANSFERS {
             if !self.ring.submission().is_empty() {
                 self.enter(0, None)?;
             }
@@ -258,6 +269,7 @@ impl Uring {
     fn report(&mut self, flight: Flight, result: Result<usize, Errno>, outbox: &mut Outbox) {
         match flight {
             Flight::Transfer { token, due, at, .. } => {
+                self.transfers -= 1;
                 outbox.finish(token, due, result.map(|_| at.moved_bytes), payload_of(at.kind));
             }
             Flight::Flush { token, due, .. } => outbox.finish(token, due, result, Payload::None),
@@ -267,8 +279,10 @@ impl Uring {
                 }
             }
             Flight::Send { socket, job, frame } => {
-                if let Some(job) = socket.end_send(job, result.map(|_| ()), outbox) {
-                    self.launch(Flight::Send { socket, job, frame });
+                match socket.end_send(job, result.map(|_| ()), outbox) {
+                    Some(job) => self.launch(Flight::Send { socket, job, frame }),
+                    None if self.frames.len() < MOST_FRAMES => self.frames.push(frame),
+                    None => {}
                 }
             }
         }
@@ -308,6 +322,7 @@ impl Backend for Uring {
         let FileJob { token, due, file, kind } = job;
         let flight = match kind {
             CommandKind::Read { .. } | CommandKind::Write { .. } => {
+                self.transfers += 1;
                 Flight::Transfer { token, due, file, at: Transfer::new(kind) }
             }
             CommandKind::Flush => Flight::Flush { token, due, file },
@@ -327,7 +342,8 @@ impl Backend for Uring {
     }
 
     fn start_send(&mut self, socket: Rc<Socket>, job: SendJob) {
-        self.launch(Flight::Send { socket, job, frame: Frame::new() });
+        let frame = self.frames.pop().unwrap_or_else(Frame::new);
+        self.launch(Flight::Send { socket, job, frame });
     }
 
     fn turn(&mut self, pause: Option<Duration>, outbox: &mut Outbox) -> Result<bool, MediaFault> {
