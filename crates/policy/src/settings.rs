@@ -354,7 +354,7 @@ const LEAST_BEGINNING: usize = 2;
 
 /// The name that was likely meant: the shortest that begins with `asked`, whatever the case of its letters and wherever it has
 /// dashes, or else the one that differs least from it, if it differs in less than half of its letters.
-pub(crate) fn nearest_name(asked: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub fn nearest_name<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let asked = letters(asked);
     let compared = names.map(|name| {
         let letters = letters(name);

@@ -10,6 +10,7 @@ mod driver;
 mod etica;
 mod fast_cache;
 mod geometry;
+mod host;
 mod in_samples;
 mod invariants;
 mod larc;

@@ -1,0 +1,181 @@
+//! The division of one level between the VMs of a host.
+
+use lode_reuse::sizing::{VmDemand, divide};
+use lode_types::Level;
+
+use super::{Change, Division, HostSizer, Reason, hits_at, thinned};
+use crate::scheme::LevelDemand;
+
+impl HostSizer {
+    /// Ends an interval: what every VM could have used in it, where its scheme measures that, in their order. Divides the levels
+    /// anew where that has to be or is worth it, and says how. A VM without a demand keeps its named share, or has its part by
+    /// weight.
+    ///
+    /// # Panics
+    /// When there are demands of another number of VMs.
+    pub fn divide(&mut self, demands: Vec<Option<[LevelDemand; 2]>>) -> Vec<Division> {
+        assert_eq!(demands.len(), self.vms.len(), "a demand for each VM");
+        for (vm, demand) in self.vms.iter_mut().zip(demands) {
+            vm.demands = match demand {
+                Some(levels) => levels.map(|demand| Some(thinned(demand))),
+                None => [None, None],
+            };
+        }
+        let is_disturbed = std::mem::take(&mut self.is_disturbed);
+        Level::SIZED.into_iter().filter_map(|level| self.divide_level(level, is_disturbed)).collect()
+    }
+
+    fn divide_level(&mut self, level: Level, is_disturbed: bool) -> Option<Division> {
+        let wanted = self.best(level, false);
+        for (vm, &wanted) in self.vms.iter_mut().zip(&wanted) {
+            vm.wanted = vm.wanted.with(level, wanted);
+        }
+        let mut new = self.best(level, true);
+        self.leave_spare(level, &mut new);
+        let old: Vec<u32> = self.vms.iter().map(|vm| vm.target.of(level)).collect();
+        let reason = self.reason(level, is_disturbed, &old, &new)?;
+        let mut changes = Vec::new();
+        for (at, (vm, (&from, &to))) in self.vms.iter_mut().zip(old.iter().zip(&new)).enumerate() {
+            if from != to {
+                let demand = vm.demand(level);
+                let hits = demand.map(|demand| (hits_at(&demand.curve, from), hits_at(&demand.curve, to)));
+                let (share, accesses) = (vm.share.of(level), demand.map_or(0, |demand| demand.accesses));
+                changes.push(Change { vm: at, share, from, to, hits, accesses });
+                vm.target = vm.target.with(level, to);
+            }
+        }
+        (!changes.is_empty()).then_some(Division { level, reason, changes })
+    }
+
+    /// Why the level should have the new shares, if it should.
+    fn reason(&self, level: Level, is_disturbed: bool, old: &[u32], new: &[u32]) -> Option<Reason> {
+        let sum: u64 = old.iter().copied().map(u64::from).sum();
+        let breaks = |(vm, &blocks): (&super::Vm, &u32)| {
+            blocks > vm.most(level, true) || blocks < vm.rule.least.of(level).min(vm.most(level, true))
+        };
+        let has_to = sum > u64::from(self.capacity.of(level)) || self.vms.iter().zip(old).any(breaks);
+        if is_disturbed || has_to {
+            return Some(Reason::Rules);
+        }
+        let [before, after] = [old, new].map(|shares| self.value(level, shares));
+        let is_worth_it = after > before && after - before >= before.abs() * self.options.least_gain;
+        is_worth_it.then_some(Reason::Gain { before, after })
+    }
+
+    /// What shares are worth to the VMs whose demand is measured.
+    fn value(&self, level: Level, shares: &[u32]) -> f64 {
+        let measured = self.vms.iter().zip(shares).filter_map(|(vm, &share)| {
+            Some((vm_demand(vm.demand(level)?, vm.rule.weight, 0, u32::MAX), u64::from(share)))
+        });
+        let (demands, sizes): (Vec<VmDemand>, Vec<u64>) = measured.unzip();
+        self.options.objective.value(&demands, &sizes)
+    }
+
+    /// The best shares of a level: those of VMs without a demand first, then the best of the rest.
+    fn best(&self, level: Level, as_served: bool) -> Vec<u32> {
+        let is_unmeasured: Vec<bool> = self.vms.iter().map(|vm| vm.demand(level).is_none()).collect();
+        let least: Vec<u32> = self.least(level, as_served);
+        let mut shares = self.unmeasured_shares(level, &is_unmeasured, as_served);
+        let taken: u64 = shares.iter().copied().map(u64::from).sum();
+        let capacity = u64::from(self.capacity.of(level)).saturating_sub(taken);
+        let measured: Vec<usize> = (0..self.vms.len()).filter(|&at| !is_unmeasured[at]).collect();
+        let demands: Vec<VmDemand> = measured
+            .iter()
+            .map(|&at| {
+                let vm = &self.vms[at];
+                let demand = vm.demand(level).expect("it is measured");
+                vm_demand(demand, vm.rule.weight, least[at], vm.most(level, as_served))
+            })
+            .collect();
+        let division = divide(&demands, capacity, self.options.objective)
+            .expect("measured demands are well formed and their minimums are cut to what fits");
+        for (at, blocks) in measured.into_iter().zip(division.sizes) {
+            shares[at] = u32::try_from(blocks).unwrap_or(u32::MAX);
+        }
+        shares
+    }
+
+    /// What every VM is guaranteed, cut where the level has less.
+    fn least(&self, level: Level, as_served: bool) -> Vec<u32> {
+        let least = self
+            .vms
+            .iter()
+            .map(|vm| vm.rule.least.of(level).min(vm.most(level, as_served)))
+            .collect::<Vec<_>>();
+        fit(&vec![0; least.len()], &least, self.capacity.of(level).into())
+    }
+
+    /// The shares of VMs of which nothing is measured, and 0 for the others: by name, or by weight, as far as the minimums of
+    /// the others allow.
+    pub(super) fn unmeasured_shares(
+        &self,
+        level: Level,
+        is_unmeasured: &[bool],
+        as_served: bool,
+    ) -> Vec<u32> {
+        let capacity = u64::from(self.capacity.of(level));
+        let least = self.least(level, as_served);
+        let weights: f64 = self.vms.iter().map(|vm| vm.rule.weight).sum();
+        let kept: u64 =
+            least.iter().zip(is_unmeasured).filter(|(_, is)| !**is).map(|(l, _)| u64::from(*l)).sum();
+        let of = |at: usize| -> (u32, u32) {
+            if !is_unmeasured[at] {
+                return (0, 0);
+            }
+            let rule = &self.vms[at].rule;
+            let by_weight = (capacity as f64 * rule.weight / weights) as u32;
+            let want =
+                rule.named[level.index()].unwrap_or(by_weight).min(self.vms[at].most(level, as_served));
+            (least[at], want.max(least[at]))
+        };
+        let (least, want): (Vec<u32>, Vec<u32>) = (0..self.vms.len()).map(of).unzip();
+        fit(&least, &want, capacity.saturating_sub(kept))
+    }
+
+    /// What nobody asks for stays with those who have it.
+    fn leave_spare(&self, level: Level, shares: &mut [u32]) {
+        let given: u64 = shares.iter().copied().map(u64::from).sum();
+        let spare = u64::from(self.capacity.of(level)).saturating_sub(given);
+        let kept: Vec<u32> = self
+            .vms
+            .iter()
+            .zip(&*shares)
+            .map(|(vm, &share)| vm.target.of(level).min(vm.most(level, true)).saturating_sub(share))
+            .collect();
+        for (share, more) in shares.iter_mut().zip(fit(&vec![0; kept.len()], &kept, spare)) {
+            *share += more;
+        }
+    }
+}
+
+fn vm_demand(demand: &LevelDemand, weight: f64, least: u32, most: u32) -> VmDemand {
+    VmDemand {
+        curve: demand.curve.clone(),
+        accesses: demand.accesses,
+        demand_blocks: u64::from(demand.blocks),
+        weight: demand.weight * weight,
+        min_blocks: u64::from(least.min(most)),
+        max_blocks: u64::from(most),
+        write_buffer: None,
+    }
+}
+
+/// What is wanted, or where that is more than `room`, the minimums and equal parts of what is wanted beyond; or where these are
+/// more, equal parts of them.
+fn fit(least: &[u32], want: &[u32], room: u64) -> Vec<u32> {
+    let sum = |blocks: &[u32]| blocks.iter().copied().map(u64::from).sum::<u64>();
+    let (all_least, all_want) = (sum(least), sum(want));
+    let part = |blocks: u32, of: u64, all: u64| {
+        (u128::from(blocks) * u128::from(of) / u128::from(all.max(1))) as u32
+    };
+    if all_want <= room {
+        want.to_vec()
+    } else if all_least >= room {
+        least.iter().map(|&blocks| part(blocks, room, all_least)).collect()
+    } else {
+        let beyond = |(&least, &want): (&u32, &u32)| {
+            least + part(want.saturating_sub(least), room - all_least, all_want - all_least)
+        };
+        least.iter().zip(want).map(beyond).collect()
+    }
+}

@@ -1,0 +1,268 @@
+//! The shares of a host's VMs while they are served: VMs come and go, each has a scheme, a weight, a minimum and a maximum of
+//! its own, and shares move a step at a time (ETICA sections 4.2.1, 4.3 and 5.5).
+//!
+//! A pure state machine. Whoever owns it measures demands at the end of each interval ([`HostSizer::divide`]), and carries out
+//! steps until every VM has the share it is to have ([`HostSizer::shrink`], [`HostSizer::grow`]). It must not know clocks,
+//! bytes or how VMs are served.
+//!
+//! Where it differs from the paper, which looks at what a cache costs: what no VM asks for stays where it is, because a cache
+//! that is taken from a VM and given to nobody loses hits and gains nothing; and a level is only divided anew when that is worth
+//! it ([`HostOptions::least_gain`]).
+
+mod level;
+mod step;
+
+use lode_reuse::CurvePoint;
+use lode_reuse::sizing::Objective;
+use lode_types::Level;
+
+use crate::quota::Quota;
+use crate::scheme::LevelDemand;
+
+/// Most points of a VM's hit curve that a host keeps. Points between are left out, so that hits are never overestimated.
+pub const MOST_POINTS: usize = 1024;
+
+/// How a host divides its levels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostOptions {
+    /// What a division maximises.
+    pub objective: Objective,
+    /// A level is divided anew when that gives at least this part more of the objective, or when it has to be.
+    pub least_gain: f64,
+}
+
+impl Default for HostOptions {
+    /// The mean of the hit ratios of all VMs, and one per cent.
+    fn default() -> HostOptions {
+        HostOptions { objective: Objective::SumHitRatio, least_gain: 0.01 }
+    }
+}
+
+/// What one VM may have of the host's levels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VmRule {
+    /// By which it is known from one interval to the next.
+    pub name: String,
+    /// How much it counts beside others; positive.
+    pub weight: f64,
+    /// Guaranteed shares.
+    pub least: Quota,
+    /// Shares never exceeded.
+    pub most: Quota,
+    /// The largest shares that it can be given as long as it is served as it is now.
+    pub reach: Quota,
+    /// The shares that it was given by name, by [`Level::index`]. It has them where nothing measures what it could use; without,
+    /// a part of the level by its weight.
+    pub named: [Option<u32>; 2],
+}
+
+/// One VM and its shares.
+#[derive(Clone, Debug)]
+struct Vm {
+    rule: VmRule,
+    /// In force.
+    share: Quota,
+    /// What the share is to become.
+    target: Quota,
+    /// What it would be if every VM could be given whatever its rule allows.
+    wanted: Quota,
+    /// What it could have used of each level in the last interval; none where nothing is measured.
+    demands: [Option<LevelDemand>; 2],
+}
+
+/// What is known of one VM's share of one level.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LevelView {
+    /// Blocks in force.
+    pub share: u32,
+    /// Blocks that it is to have.
+    pub target: u32,
+    /// Blocks that it would be given if it could grow to whatever its rule allows.
+    pub wanted: u32,
+    /// What it could have used of the level in the last interval; none where that is not measured.
+    pub demand: Option<u32>,
+    /// Of the block accesses of the last interval, those that hit in a level of the target's size; none where that is not
+    /// measured, or there were none.
+    pub expected_hits: Option<u64>,
+    /// The block accesses.
+    pub accesses: u64,
+}
+
+/// Why a level is divided anew.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reason {
+    /// It is worth it: the objective before and after, by the demands of the last interval.
+    Gain {
+        /// With the shares until now.
+        before: f64,
+        /// With the new ones.
+        after: f64,
+    },
+    /// VMs came or went, or may have other shares than they had.
+    Rules,
+}
+
+/// One VM's new share of a level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// The VM, by its place among [`HostSizer::set_vms`].
+    pub vm: usize,
+    /// Blocks in force.
+    pub share: u32,
+    /// Blocks that it was to have until now.
+    pub from: u32,
+    /// Blocks that it is to have.
+    pub to: u32,
+    /// Hits that a share of `from` and of `to` would have given in the last interval; none where that is not measured.
+    pub hits: Option<(u64, u64)>,
+    /// Block accesses of the last interval.
+    pub accesses: u64,
+}
+
+/// A level that is divided anew.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Division {
+    /// The level.
+    pub level: Level,
+    /// Why.
+    pub reason: Reason,
+    /// The VMs whose shares change, in their order.
+    pub changes: Vec<Change>,
+}
+
+/// Decides the shares of the VMs of a host. See the module's documentation.
+#[derive(Clone, Debug)]
+pub struct HostSizer {
+    capacity: Quota,
+    options: HostOptions,
+    vms: Vec<Vm>,
+    /// VMs came or went, or their rules are others, since the last division.
+    is_disturbed: bool,
+}
+
+impl HostSizer {
+    /// A host with these levels and no VM.
+    pub fn new(capacity: Quota, options: HostOptions) -> HostSizer {
+        HostSizer { capacity, options, vms: Vec::new(), is_disturbed: false }
+    }
+
+    /// The levels that are divided.
+    pub fn capacity(&self) -> Quota {
+        self.capacity
+    }
+
+    /// These are the VMs from now on. Those that were there keep their shares; what those had that are gone is free. A newcomer
+    /// begins with its named share, or its part by weight, as far as that is free now, and the next division gives it the rest.
+    pub fn set_vms(&mut self, rules: Vec<VmRule>) {
+        let mut old = std::mem::take(&mut self.vms);
+        self.is_disturbed |= !rules.iter().eq(old.iter().map(|vm| &vm.rule));
+        for rule in rules {
+            let known = old.iter().position(|vm| vm.rule.name == rule.name).map(|at| old.swap_remove(at));
+            let vm = match known {
+                Some(vm) => Vm { rule, ..vm },
+                None => Vm::new(rule),
+            };
+            self.vms.push(vm);
+        }
+        for level in Level::SIZED {
+            let firsts = self.unmeasured_shares(level, &vec![true; self.vms.len()], true);
+            let taken: u64 = self.vms.iter().map(|vm| u64::from(vm.share.of(level))).sum();
+            let mut free = u64::from(self.capacity.of(level)).saturating_sub(taken);
+            for (vm, first) in self.vms.iter_mut().zip(firsts) {
+                if vm.is_new() {
+                    let blocks = u64::from(first.min(vm.rule.reach.of(level))).min(free) as u32;
+                    free -= u64::from(blocks);
+                    vm.share = vm.share.with(level, blocks);
+                    vm.target = vm.target.with(level, blocks);
+                    vm.wanted = vm.wanted.with(level, blocks);
+                }
+            }
+        }
+    }
+
+    /// The share in force of every VM.
+    pub fn shares(&self) -> impl Iterator<Item = Quota> {
+        self.vms.iter().map(|vm| vm.share)
+    }
+
+    /// What is known of a VM's share of a level; nothing of a VM that is not there.
+    pub fn view(&self, vm: usize, level: Level) -> LevelView {
+        let Some(vm) = self.vms.get(vm) else { return LevelView::default() };
+        let demand = vm.demand(level);
+        let target = vm.target.of(level);
+        LevelView {
+            share: vm.share.of(level),
+            target,
+            wanted: vm.wanted.of(level),
+            demand: demand.map(|demand| demand.blocks),
+            expected_hits: demand
+                .filter(|demand| demand.accesses > 0)
+                .map(|demand| hits_at(&demand.curve, target)),
+            accesses: demand.map_or(0, |demand| demand.accesses),
+        }
+    }
+
+    /// Sets a VM's shares by hand, where nothing else decides them: now, as far as they are free.
+    ///
+    /// # Errors
+    /// The level of which there is not enough, and what is free for this VM, its own share included.
+    pub fn set_share(&mut self, vm: usize, share: Quota) -> Result<(), (Level, u64)> {
+        for level in Level::SIZED {
+            let others = self.vms.iter().enumerate().filter(|(at, _)| *at != vm);
+            let taken: u64 =
+                others.map(|(_, other)| u64::from(other.share.of(level).max(other.target.of(level)))).sum();
+            let free = u64::from(self.capacity.of(level)).saturating_sub(taken);
+            if u64::from(share.of(level)) > free && share.of(level) > self.vms[vm].share.of(level) {
+                return Err((level, free));
+            }
+        }
+        let vm = &mut self.vms[vm];
+        (vm.share, vm.target, vm.wanted) = (share, share, share);
+        Ok(())
+    }
+}
+
+impl Vm {
+    fn new(rule: VmRule) -> Vm {
+        let none = Quota::default();
+        Vm { rule, share: none, target: none, wanted: none, demands: [None, None] }
+    }
+
+    /// Nothing was given to it yet.
+    fn is_new(&self) -> bool {
+        let nothing = |quota: Quota| Level::SIZED.iter().all(|&level| quota.of(level) == 0);
+        nothing(self.share) && nothing(self.target)
+    }
+
+    fn demand(&self, level: Level) -> Option<&LevelDemand> {
+        self.demands[level.index()].as_ref()
+    }
+
+    /// What it may be given at most, for good or as it is served now.
+    fn most(&self, level: Level, as_served: bool) -> u32 {
+        let most = self.rule.most.of(level);
+        if as_served { most.min(self.rule.reach.of(level)) } else { most }
+    }
+}
+
+/// Hits of a level of so many blocks.
+fn hits_at(curve: &[CurvePoint], blocks: u32) -> u64 {
+    let after = curve.partition_point(|point| point.size_blocks <= u64::from(blocks));
+    after.checked_sub(1).map_or(0, |at| curve[at].hits)
+}
+
+/// A demand with at most [`MOST_POINTS`] points on its curve, the last one among them.
+pub fn thinned(mut demand: LevelDemand) -> LevelDemand {
+    let points = demand.curve.len();
+    if points > MOST_POINTS {
+        let every = points.div_ceil(MOST_POINTS);
+        let last = (points - 1) % every;
+        let mut at = 0;
+        demand.curve.retain(|_| {
+            at += 1;
+            (at - 1) % every == last
+        });
+        demand.curve.shrink_to_fit();
+    }
+    demand
+}
