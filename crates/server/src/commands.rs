@@ -1,5 +1,7 @@
-//! The daemon's end of the control socket: one line of JSON in, lines of JSON out. It must not know what commands do.
+//! The daemon's end of the control socket: lines of JSON in, lines of JSON out, as `docs/control.md` describes them. It must not
+//! know what commands do.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -7,18 +9,25 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+/// Version of what is said over the control socket: one more with every change that an older program would misunderstand.
+pub const PROTOCOL: u32 = 1;
 /// Longest line that a client may send: the names of all VMs that there may be.
-const MAX_REQUEST_BYTES: usize = 128 << 10;
+pub(crate) const MAX_REQUEST_BYTES: usize = 128 << 10;
+/// Most events in one answer.
+pub const MAX_EVENTS: usize = 1000;
 /// Bytes read at once.
 const READ_BYTES: usize = 4096;
-/// How long a client of the control socket may take.
+/// How long a client of the control socket may take for a request or for taking an answer.
 pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 
 /// What may be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "cmd", rename_all = "lowercase", deny_unknown_fields)]
+#[serde(tag = "cmd", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum ControlRequest {
+    /// Who answers, and in which version of the protocol.
+    Version,
     /// How everything is.
     Status,
     /// Write dirty blocks back while guests go on.
@@ -32,6 +41,27 @@ pub(crate) enum ControlRequest {
     },
     /// Read the configuration again, and take over what can change while VMs are served.
     Reload,
+    /// Change keys of a VM while it is served.
+    VmSet {
+        vm: String,
+        /// By key, as in the configuration; an empty value stands for the usual one.
+        set: BTreeMap<String, String>,
+        /// Write them to the configuration file as well.
+        #[serde(default)]
+        save: bool,
+    },
+    /// What happened lately.
+    Events {
+        /// Only those with a larger number, the first ones of them; without, the latest.
+        #[serde(default)]
+        after: Option<u64>,
+        /// Only those of this VM.
+        #[serde(default)]
+        vm: Option<String>,
+        /// No more than so many.
+        #[serde(default)]
+        most: Option<usize>,
+    },
     /// End the service cleanly.
     Stop {
         /// Write all dirty blocks back before.
@@ -40,13 +70,59 @@ pub(crate) enum ControlRequest {
     },
 }
 
-/// A client of the control socket.
+/// Why a request is not answered as it was meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RefusalKind {
+    /// It is no request.
+    Malformed,
+    /// It has more than [`MAX_REQUEST_BYTES`].
+    TooLong,
+    /// It is in another version of the protocol.
+    Protocol,
+    /// It was understood, and is not done.
+    Refused,
+}
+
+/// An answer that says no.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Refusal {
+    pub error: String,
+    pub kind: RefusalKind,
+}
+
+impl Refusal {
+    pub(crate) fn new(error: impl ToString) -> Refusal {
+        Refusal { error: error.to_string(), kind: RefusalKind::Refused }
+    }
+}
+
+/// What a line asks for.
+fn understand(line: &[u8]) -> Result<ControlRequest, Refusal> {
+    let malformed = |error: serde_json::Error| Refusal {
+        error: format!("The request is not understood ({error}); try {{\"cmd\":\"status\"}}"),
+        kind: RefusalKind::Malformed,
+    };
+    let mut value: Value = serde_json::from_slice(line).map_err(malformed)?;
+    let protocol = value.as_object_mut().and_then(|fields| fields.remove("protocol"));
+    if let Some(asked) = protocol.filter(|asked| asked.as_u64() != Some(PROTOCOL.into())) {
+        let error = format!(
+            "The daemon speaks version {PROTOCOL} of the protocol, and not {asked}; use its own `lode`"
+        );
+        return Err(Refusal { error, kind: RefusalKind::Protocol });
+    }
+    serde_json::from_value(value).map_err(malformed)
+}
+
+/// A client of the control socket. Its requests are answered one after the other, in their order.
 pub(crate) struct Session {
     stream: UnixStream,
     pub deadline: Instant,
     input: Vec<u8>,
     output: Vec<u8>,
     sent: usize,
+    /// It ends with the answer that is on its way.
+    is_last: bool,
 }
 
 /// What a session has come to.
@@ -62,15 +138,17 @@ pub(crate) enum Step {
 impl Session {
     pub(crate) fn new(socket: OwnedFd, now: Instant) -> Session {
         let (input, output) = (Vec::new(), Vec::new());
-        Session { stream: socket.into(), deadline: now + COMMAND_LIMIT, input, output, sent: 0 }
+        let deadline = now + COMMAND_LIMIT;
+        Session { stream: socket.into(), deadline, input, output, sent: 0, is_last: false }
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
 
+    /// What it waits for. With a request that came in with the one before it is at once its turn again, after others.
     pub(crate) fn waits_for(&self) -> PollFlags {
-        if self.output.is_empty() { PollFlags::IN } else { PollFlags::OUT }
+        if self.output.is_empty() && !self.input.contains(&b'\n') { PollFlags::IN } else { PollFlags::OUT }
     }
 
     /// Whether the answers so far are sent.
@@ -78,7 +156,7 @@ impl Session {
         self.sent == self.output.len()
     }
 
-    /// The answer, as one line. The session ends when it is sent.
+    /// The answer, as one line.
     pub(crate) fn answer(&mut self, answer: &impl Serialize) {
         self.output = serde_json::to_vec(answer).unwrap_or_default();
         self.output.push(b'\n');
@@ -86,16 +164,19 @@ impl Session {
     }
 
     /// Goes on as far as possible without waiting.
-    pub(crate) fn advance(&mut self) -> Step {
+    pub(crate) fn advance(&mut self, now: Instant) -> Step {
         if !self.output.is_empty() {
-            return self.send();
+            return self.send(now);
+        }
+        if self.input.contains(&b'\n') {
+            return self.next_request(now);
         }
         let mut buf = [0; READ_BYTES];
         match self.stream.read(&mut buf) {
             Ok(0) => Step::Over,
             Ok(length) => {
                 self.input.extend_from_slice(&buf[..length]);
-                self.understand()
+                self.next_request(now)
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 Step::Wait
@@ -104,37 +185,84 @@ impl Session {
         }
     }
 
-    fn understand(&mut self) -> Step {
-        let Some(end) = self.input.iter().position(|byte| *byte == b'\n') else {
-            if self.input.len() <= MAX_REQUEST_BYTES {
-                return Step::Wait;
-            }
-            self.refuse("The request is too long");
-            return self.send();
-        };
-        match serde_json::from_slice(&self.input[..end]) {
+    fn next_request(&mut self, now: Instant) -> Step {
+        let end = self.input.iter().position(|byte| *byte == b'\n');
+        if end.unwrap_or(self.input.len()) > MAX_REQUEST_BYTES {
+            self.answer(&Refusal {
+                error: format!("The request is longer than {MAX_REQUEST_BYTES} bytes"),
+                kind: RefusalKind::TooLong,
+            });
+            // Where the next one begins nobody knows.
+            self.is_last = true;
+            return self.send(now);
+        }
+        let Some(end) = end else { return Step::Wait };
+        let line: Vec<u8> = self.input.drain(..=end).collect();
+        match understand(&line[..end]) {
             Ok(request) => Step::Ask(request),
-            Err(error) => {
-                self.refuse(&format!("The request is not understood ({error}); try {{\"cmd\":\"status\"}}"));
-                self.send()
+            Err(refusal) => {
+                self.answer(&refusal);
+                self.send(now)
             }
         }
     }
 
-    fn refuse(&mut self, error: &str) {
-        self.answer(&serde_json::json!({ "error": error }));
-    }
-
-    pub(crate) fn send(&mut self) -> Step {
+    /// Sends what is left of the answer. The next request has its time from then on.
+    pub(crate) fn send(&mut self, now: Instant) -> Step {
         match self.stream.write(&self.output[self.sent..]) {
             Ok(length) => {
                 self.sent += length;
-                if self.sent == self.output.len() { Step::Over } else { Step::Wait }
+                if self.sent < self.output.len() {
+                    return Step::Wait;
+                }
+                if self.is_last {
+                    return Step::Over;
+                }
+                self.output.clear();
+                self.sent = 0;
+                self.deadline = now + COMMAND_LIMIT;
+                Step::Wait
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 Step::Wait
             }
             Err(_) => Step::Over,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_as_documented() {
+        let read = |text: &str| understand(text.as_bytes()).map_err(|refusal| (refusal.kind, refusal.error));
+        assert_eq!(read(r#"{"cmd":"status"}"#), Ok(ControlRequest::Status));
+        assert_eq!(read(r#"{"protocol":1,"cmd":"stop"}"#), Ok(ControlRequest::Stop { drain: false }));
+        assert_eq!(
+            read(r#"{"cmd":"vm-set","vm":"a","set":{"weight":"2"}}"#),
+            Ok(ControlRequest::VmSet {
+                vm: "a".to_owned(),
+                set: BTreeMap::from([("weight".to_owned(), "2".to_owned())]),
+                save: false
+            })
+        );
+        assert_eq!(
+            read(r#"{"cmd":"events","after":7}"#),
+            Ok(ControlRequest::Events { after: Some(7), vm: None, most: None })
+        );
+        for (text, kind) in [
+            (r#"{"protocol":2,"cmd":"status"}"#, RefusalKind::Protocol),
+            (r#"{"protocol":"1","cmd":"status"}"#, RefusalKind::Protocol),
+            (r#"{"cmd":"dance"}"#, RefusalKind::Malformed),
+            (r#"{"cmd":"stop","drian":true}"#, RefusalKind::Malformed),
+            (r#"{"cmd":"vm-set","vm":"a","set":{"weight":2}}"#, RefusalKind::Malformed),
+            ("[]", RefusalKind::Malformed),
+            ("", RefusalKind::Malformed),
+            ("\u{0}", RefusalKind::Malformed),
+        ] {
+            assert_eq!(read(text).expect_err(text).0, kind, "{text}");
         }
     }
 }

@@ -2,7 +2,6 @@
 //! answers the control socket; starts and ends everything. It never touches a request of a guest.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -15,15 +14,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::commands::{ControlRequest, Session, Step};
-use crate::config::{Changes, Config};
+use crate::config::Config;
 use crate::connection::Permit;
 use crate::ending::end;
 use crate::error::{ServerError, ServerErrorKind};
+use crate::events::Events;
 use crate::handshake::{End, PendingHandshake};
 use crate::host::Host;
 use crate::listen::Listener;
+use crate::messages::{NewConnection, ToShard};
 use crate::scrape::ScrapeThread;
-use crate::shard::{NewConnection, ToShard};
+use crate::sharing::Sharing;
 use crate::threads::ShardThread;
 
 /// Handshakes at once on one listening socket. A newcomer takes the place of the oldest.
@@ -66,6 +67,9 @@ pub(crate) struct Control {
     pub stoppers: Vec<Session>,
     /// Whether the caches are written back before the end.
     pub drain_at_stop: bool,
+    /// Who has which share.
+    pub sharing: Sharing,
+    pub events: Events,
     /// Answers scrapers, if they may come.
     pub scraping: Option<ScrapeThread>,
     pub accept_after: Option<Instant>,
@@ -117,11 +121,8 @@ impl Control {
             if ready.reload {
                 // Only to make it quiet: what is asked twice is done once.
                 let _ = (&self.reloads).read(&mut [0; 64]);
-                match self.reload() {
-                    Ok(keys) => {
-                        tracing::info!("Reloaded by a signal; changed: {}", names_or(&keys, "nothing"))
-                    }
-                    Err(error) => tracing::error!("Not reloaded. {error}"),
+                if let Err(error) = self.reload() {
+                    tracing::error!("Not reloaded. {error}");
                 }
             }
             let now = Instant::now();
@@ -131,6 +132,7 @@ impl Control {
                 return Ok(());
             }
             self.accept(&ready, now);
+            self.sharing.advance(&self.host, now);
         }
     }
 
@@ -171,7 +173,7 @@ impl Control {
     fn next_deadline(&self) -> Option<Instant> {
         let handshakes = self.handshakes.iter().map(|handshake| handshake.deadline);
         let sessions = self.sessions.iter().map(|session| session.deadline);
-        handshakes.chain(sessions).chain(self.accept_after).min()
+        handshakes.chain(sessions).chain(self.accept_after).chain(self.sharing.due()).min()
     }
 
     fn advance_handshakes(&mut self, ready: &[bool], now: Instant) {
@@ -180,8 +182,8 @@ impl Control {
             let endpoint = &self.endpoints[handshake.listener];
             let refused = Cell::new(None);
             let admit = |export: usize| {
-                let permit =
-                    Permit::take(&self.connections[endpoint.vms[export]], self.config.limits.connections);
+                let vm = endpoint.vms[export];
+                let permit = Permit::take(&self.connections[vm], self.config.vms[vm].limits.connections);
                 refused.set(permit.is_none().then_some(export));
                 permit
             };
@@ -191,7 +193,7 @@ impl Control {
                 let text = format!(
                     "VM {} gets no more connections: it has {} already (`limits.connections`), or it is stopped",
                     endpoint.exports[export].name(),
-                    self.config.limits.connections
+                    self.config.vms[endpoint.vms[export]].limits.connections
                 );
                 self.complain(&text);
             }
@@ -230,87 +232,25 @@ impl Control {
         let mut stop = false;
         for mut session in std::mem::take(&mut self.sessions) {
             let is_ready = ready.next() == Some(&true);
-            let mut step = if is_ready { session.advance() } else { Step::Wait };
+            let mut step = if is_ready { session.advance(now) } else { Step::Wait };
             if let Step::Ask(request) = step {
-                match request {
-                    ControlRequest::Status => self.answer_status(&mut session),
-                    ControlRequest::Drain { vms, cancel } => self.answer_drain(&mut session, &vms, cancel),
-                    ControlRequest::Reload => match self.reload() {
-                        Ok(keys) => {
-                            tracing::info!("Reloaded; changed: {}", names_or(&keys, "nothing"));
-                            session.answer(&serde_json::json!({ "changed": keys }));
-                        }
-                        Err(error) => session.answer(&serde_json::json!({ "error": error })),
-                    },
-                    ControlRequest::Stop { drain } => {
-                        session.answer(&serde_json::json!({ "stopping": true }));
-                        stop = true;
-                        self.drain_at_stop |= drain;
-                        // Its answer is on its way or it is gone; more come at the end.
-                        let _ = session.send();
-                        self.stoppers.push(session);
-                        continue;
-                    }
+                if let ControlRequest::Stop { drain } = request {
+                    session.answer(&serde_json::json!({ "stopping": true }));
+                    stop = true;
+                    self.drain_at_stop |= drain;
+                    // Its answer is on its way or it is gone; more come at the end.
+                    let _ = session.send(now);
+                    self.stoppers.push(session);
+                    continue;
                 }
-                step = session.send();
+                self.answer(&mut session, request);
+                step = session.send(now);
             }
             if matches!(step, Step::Wait) && now < session.deadline {
                 self.sessions.push(session);
             }
         }
         stop
-    }
-
-    /// Reads the configuration again and takes over what is new, all of it or nothing. Returns the keys that changed.
-    fn reload(&mut self) -> Result<Vec<String>, String> {
-        let new = Config::load(&self.config.path).map_err(|error| error.to_string())?;
-        let changes = Changes::between(&self.config, &new).map_err(|fixed| {
-            format!(
-                "Nothing was changed: {} can only change with a restart. Undo that in {}, or restart the service, \
-                 which guests with a reconnect delay outlast",
-                fixed.join(", "),
-                new.path.display()
-            )
-        })?;
-        let shards = self.shards.len();
-        for (number, shard) in self.shards.iter().enumerate() {
-            let of_shard = changes.write_back.iter().enumerate().filter(|(vm, _)| vm % shards == number);
-            let write_back = of_shard.map(|(vm, write_back)| (vm / shards, *write_back)).collect();
-            shard.tell(ToShard::Reload { limits: changes.limits, write_back });
-        }
-        self.config = new;
-        Ok(changes.keys)
-    }
-
-    fn answer_status(&self, session: &mut Session) {
-        match self.host.status() {
-            Ok(status) => session.answer(&status),
-            Err(error) => session.answer(&serde_json::json!({ "error": error })),
-        }
-    }
-
-    /// Begins or cancels the drain of these VMs, or of all when none are named.
-    fn answer_drain(&self, session: &mut Session, names: &[String], cancel: bool) {
-        let exports =
-            || self.endpoints.iter().flat_map(|endpoint| endpoint.vms.iter().copied().zip(&endpoint.exports));
-        let mut wanted = BTreeSet::new();
-        for name in names {
-            let Some((vm, _)) = exports().find(|(_, export)| export.name() == name) else {
-                let error = format!("There is no VM '{name}' here; `lode status` lists those that there are");
-                return session.answer(&serde_json::json!({ "error": error }));
-            };
-            wanted.insert(vm);
-        }
-        if names.is_empty() {
-            wanted.extend(0..self.connections.len());
-        }
-        let shards = self.shards.len();
-        let volumes_of = |shard| wanted.iter().filter(move |vm| *vm % shards == shard).map(|vm| vm / shards);
-        let drain = |shard, answer| ToShard::Drain { volumes: volumes_of(shard).collect(), cancel, answer };
-        match self.host.ask(drain) {
-            Ok(left) => session.answer(&serde_json::json!({ "draining_blocks": left.iter().sum::<u64>() })),
-            Err(error) => session.answer(&serde_json::json!({ "error": error })),
-        }
     }
 
     fn accept(&mut self, ready: &Ready, now: Instant) {
@@ -398,9 +338,4 @@ impl Drop for Signals {
             signal_hook::low_level::unregister(id);
         }
     }
-}
-
-/// A list for a sentence.
-fn names_or(names: &[String], none: &str) -> String {
-    if names.is_empty() { none.to_owned() } else { names.join(", ") }
 }

@@ -3,14 +3,14 @@
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::commands::Session;
 use crate::error::{ServerError, ServerErrorKind};
-use crate::shard::ToShard;
+use crate::messages::ToShard;
 use crate::threads::ShardThread;
 
 /// How often those who asked for a stop are told how far its drain is.
@@ -47,7 +47,7 @@ pub(crate) fn end(
         stopper
             .answer(&serde_json::json!({ "saved": saved_all, "dirty_blocks": dirty, "lost_blocks": lost }));
         // Whoever asked may have gone.
-        let _ = stopper.send();
+        let _ = stopper.send(Instant::now());
     }
     if let Some(failure) = failure {
         return Err(failure);
@@ -94,7 +94,7 @@ fn watch_drain(shards: &[ShardThread], stoppers: &mut [Session], mut signals: &U
         let left: u64 = running.iter().map(|shard| shard.draining_blocks()).sum();
         for stopper in stoppers.iter_mut().filter(|stopper| stopper.is_sent()) {
             stopper.answer(&serde_json::json!({ "draining_blocks": left }));
-            let _ = stopper.send();
+            let _ = stopper.send(Instant::now());
         }
     }
 }

@@ -4,9 +4,11 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use crate::commands::PROTOCOL;
 use crate::identity::LastEnd;
-use crate::shard::ToShard;
-use crate::status::{CacheView, ReadSsdView, Status};
+use crate::messages::ToShard;
+use crate::sharing::SharedView;
+use crate::status::{CacheView, ReadSsdView, Status, VmView};
 use crate::threads::Messenger;
 
 /// How long a shard may take to answer.
@@ -23,6 +25,8 @@ pub(crate) struct Host {
     /// Number of VMs. VM `i` is volume `i / shards.len()` of shard `i % shards.len()`.
     pub vms: usize,
     pub shards: Vec<Messenger>,
+    /// Who has which share.
+    pub sharing: SharedView,
 }
 
 impl Host {
@@ -31,7 +35,14 @@ impl Host {
         let views = self.ask(|_, sender| ToShard::Status(sender))?;
         let mut views: Vec<_> = views.into_iter().map(Vec::into_iter).collect();
         let shards = views.len();
+        let mut vms: Vec<VmView> = (0..self.vms).filter_map(|vm| views[vm % shards].next()).collect();
+        let (host, of_vms) = self.sharing.now(vms.iter().map(|vm| vm.reads)).unzip();
+        for (vm, sharing) in vms.iter_mut().zip(of_vms.unwrap_or_default()) {
+            vm.sharing = Some(sharing);
+        }
         Ok(Status {
+            protocol: PROTOCOL,
+            host,
             name: self.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: self.start.elapsed().as_secs(),
@@ -39,7 +50,7 @@ impl Host {
             last_end: self.last_end,
             cache: self.cache.clone(),
             read_ssd: self.read_ssd.clone(),
-            vms: (0..self.vms).filter_map(|vm| views[vm % shards].next()).collect(),
+            vms,
         })
     }
 

@@ -4,7 +4,6 @@ use lode_engine::{ByteList, Engine};
 use lode_nbd::{Command, Received, Request};
 use smallvec::SmallVec;
 
-use crate::config::Limits;
 use crate::connection::{Connection, Phase, Stall};
 use crate::incoming::Incoming;
 use crate::volume::{REQUEST_COST_BYTES, Volume, cost_bytes};
@@ -14,18 +13,12 @@ type Arrived = SmallVec<[Request; Engine::PREFETCHED]>;
 
 /// Understands what came in on the connection with this key. Stops early when a limit is reached; the
 /// connection is stalled then.
-pub(crate) fn take_requests(
-    connection: &mut Connection,
-    volume: &mut Volume,
-    key: usize,
-    limits: &Limits,
-    now_ns: u64,
-) {
+pub(crate) fn take_requests(connection: &mut Connection, volume: &mut Volume, key: usize, now_ns: u64) {
     submit_write(connection, volume, key, now_ns);
     let mut arrived = SmallVec::new();
     let (mut input, mut unread) = connection.begin_parse();
     while connection.phase == Phase::Open && !unread.is_empty() {
-        connection.stall = stall(connection, volume, limits);
+        connection.stall = stall(connection, volume);
         if connection.stall == Some(Stall::Volume) {
             volume.stalled.push_back(key);
         }
@@ -60,11 +53,11 @@ pub(crate) fn take_requests(
 }
 
 /// What keeps the next request from being taken, if anything does. One that has begun is taken as a whole.
-fn stall(connection: &Connection, volume: &Volume, limits: &Limits) -> Option<Stall> {
+fn stall(connection: &Connection, volume: &Volume) -> Option<Stall> {
     if connection.transmission.payload_remaining_bytes() > 0 {
         return None;
     }
-    let in_flight = connection.in_flight_bytes();
+    let (limits, in_flight) = (&volume.limits, connection.in_flight_bytes());
     if in_flight > 0 && in_flight >= limits.connection_bytes {
         return Some(Stall::Own);
     }

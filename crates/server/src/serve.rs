@@ -7,15 +7,18 @@ use std::time::Instant;
 
 use lode_format::{ReadSsdLabel, Superblock};
 use lode_nbd::ExportInfo;
+use lode_types::BlockSize;
 use tracing::info;
 
 use crate::config::{Address, Config, Listen};
 use crate::control::{Control, Endpoint, Signals};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::events::{EventKind, Events};
 use crate::host::Host;
 use crate::identity::StateFile;
 use crate::listen::Listener;
 use crate::scrape::ScrapeThread;
+use crate::sharing::{Sharing, Started};
 use crate::start::{Prepared, Start};
 use crate::status::{CacheView, ReadSsdView};
 use crate::threads::{ShardThread, ShardVms};
@@ -42,7 +45,12 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let scraped = config.metrics.as_ref().map(Listener::open).transpose()?;
     let recovered = start.recover()?;
     let connections: Vec<_> = recovered.vms.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
-    let shards = start_shards(config, recovered.vms, &connections)?;
+    let events = Events::default();
+    let block_bytes =
+        recovered.superblock.as_ref().map_or(BlockSize::KIB_4, |superblock| superblock.block).bytes();
+    let started: Vec<Started> = recovered.vms.iter().map(|vm| vm.started).collect();
+    let sharing = Sharing::new(config, block_bytes, &started, events.clone());
+    let shards = start_shards(config, recovered.vms, &connections, &events)?;
     for endpoint in &endpoints {
         info!("Serving {} on {}", names(&endpoint.exports), endpoint.listener.address());
     }
@@ -55,11 +63,16 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         start: now,
         vms: connections.len(),
         shards: shards.iter().map(ShardThread::messenger).collect(),
+        sharing: sharing.view(),
     };
+    let vms = config.vms.len();
+    events.note(EventKind::Start, None, format!("lode {} serves {vms} VMs", env!("CARGO_PKG_VERSION")));
     let control = Control {
         scraping: scraped.map(|listener| ScrapeThread::start(listener, host.clone())).transpose()?,
         host,
         config: config.clone(),
+        sharing,
+        events,
         endpoints,
         commands,
         shards,
@@ -114,13 +127,14 @@ fn start_shards(
     config: &Config,
     prepared: Vec<Prepared>,
     connections: &[Arc<AtomicU32>],
+    events: &Events,
 ) -> Result<Vec<ShardThread>, ServerError> {
     let count = config.shards.min(prepared.len());
     let mut vms: Vec<ShardVms> = (0..count).map(|_| Vec::new()).collect();
     for (at, vm) in prepared.into_iter().enumerate() {
         vms[at % count].push((vm, Arc::clone(&connections[at])));
     }
-    let start = |(number, vms)| ShardThread::start(number, config, vms);
+    let start = |(number, vms)| ShardThread::start(number, config, vms, events.clone());
     vms.into_iter().enumerate().map(start).collect()
 }
 

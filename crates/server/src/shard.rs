@@ -3,23 +3,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use lode_media::{AnyDriver, Done, Driver, MediaFault, Payload};
-use lode_nbd::{Negotiated, ReplyEncoder, Transmission};
+use lode_nbd::{ReplyEncoder, Transmission};
 use lode_store::Distrust;
-use rustix::fd::OwnedFd;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use slab::Slab;
 
-use crate::config::{Limits, WriteBack};
-use crate::connection::{Connection, Permit, Phase, Receive, Stall};
+use crate::connection::{Connection, Phase, Receive, Stall};
 use crate::due::Due;
+use crate::events::{EventKind, Events};
 use crate::guard::guarded;
 use crate::intake::take_requests;
 use crate::listen::peer;
 use crate::lookups::Lookup;
+use crate::messages::{NewConnection, ToShard};
 use crate::start::Prepared;
 use crate::status::VmView;
 use crate::vm_log::VmLog;
@@ -37,37 +37,6 @@ const STOP_TICK: Duration = Duration::from_millis(20);
 /// Why connections end at a stop.
 const STOPS: &str = "the service stops";
 
-/// A connection whose handshake is done.
-pub(crate) struct NewConnection {
-    pub socket: OwnedFd,
-    /// Which of the shard's VMs.
-    pub volume: usize,
-    pub negotiated: Negotiated,
-    /// What came in behind the handshake.
-    pub early: Vec<u8>,
-    pub permit: Permit,
-}
-
-/// What other threads tell a shard.
-pub(crate) enum ToShard {
-    Connect(NewConnection),
-    Status(SyncSender<Vec<VmView>>),
-    /// Begin to write back what is dirty, or stop that; answered with the number of blocks.
-    Drain {
-        volumes: Vec<usize>,
-        cancel: bool,
-        answer: SyncSender<u64>,
-    },
-    /// What clients may take, and when volumes write back.
-    Reload {
-        limits: Limits,
-        write_back: Vec<(usize, WriteBack)>,
-    },
-    Stop {
-        drain: bool,
-    },
-}
-
 /// How a shard ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
@@ -82,7 +51,7 @@ pub(crate) struct Ended {
 /// A shard's place in the daemon.
 pub(crate) struct ShardContext {
     pub number: usize,
-    pub limits: Limits,
+    pub events: Events,
     pub inbox: Receiver<ToShard>,
     /// Tells the control thread how many blocks a stop still has to write back.
     pub draining_blocks: Arc<AtomicU64>,
@@ -147,7 +116,7 @@ impl Shard {
             vm.disks.backing.wakes(driver.waker());
         }
         let volumes = prepared.into_iter().map(|(vm, connections)| {
-            let log = VmLog::new(vm.export.name(), context.limits.slow_request_ms);
+            let log = VmLog::new(vm.export.name(), vm.live.limits.slow_request_ms, context.events.clone());
             Volume::new(vm, &mut driver, connections, log)
         });
         let volumes: Vec<Volume> = volumes.collect();
@@ -232,6 +201,9 @@ impl Shard {
     /// A volume is not to be trusted any more: its connections are cut off, and nothing of it is acknowledged.
     fn stop_volume(&mut self, at: usize, defect: &str) {
         self.volumes[at].stop(defect);
+        let text = format!("stopped by a defect of the program: {defect}");
+        let name = self.volumes[at].export.name();
+        self.context.events.note(EventKind::Failure, Some(name), text);
         let keys = self.connections.iter().filter(|(_, one)| one.volume == at).map(|(key, _)| key);
         for key in keys.collect::<Vec<_>>() {
             if self.connections[key].cut_off() {
@@ -270,11 +242,22 @@ impl Shard {
                     }
                     let _ = answer.try_send(left);
                 }
-                ToShard::Reload { limits, write_back } => {
-                    self.context.limits = limits;
-                    for (at, write_back) in write_back {
-                        self.with_volume(at, |volume| volume.set_write_back(&write_back));
+                ToShard::Change(volumes) => {
+                    for (at, keys) in volumes {
+                        self.with_volume(at, |volume| volume.change(&keys));
                     }
+                }
+                ToShard::Measure(answer) => {
+                    let volumes = 0..self.volumes.len();
+                    let measured =
+                        volumes.map(|at| self.with_volume(at, Volume::measure).unwrap_or_default());
+                    let _ = answer.try_send(measured.collect());
+                }
+                ToShard::Shares { shares, answer } => {
+                    for (at, share) in shares {
+                        self.with_volume(at, |volume| volume.set_share(share));
+                    }
+                    let _ = answer.try_send(self.volumes.iter().map(Volume::held).collect());
                 }
                 ToShard::Stop { drain } => self.begin_stop(drain),
             }
@@ -282,8 +265,9 @@ impl Shard {
     }
 
     fn view(&mut self, at: usize) -> VmView {
-        let number = self.context.number;
-        self.with_volume(at, |volume| volume.view(number)).unwrap_or_else(|| self.volumes[at].view(number))
+        let (number, now_ns) = (self.context.number, self.now_ns);
+        self.with_volume(at, |volume| volume.view(number, now_ns))
+            .unwrap_or_else(|| self.volumes[at].view(number, now_ns))
     }
 
     fn connect(&mut self, new: NewConnection) {
@@ -365,8 +349,8 @@ impl Shard {
         if volume.is_stopped() {
             return;
         }
-        let (limits, now_ns) = (&self.context.limits, self.now_ns);
-        if let Err(defect) = guarded(|| take_requests(connection, volume, key, limits, now_ns)) {
+        let now_ns = self.now_ns;
+        if let Err(defect) = guarded(|| take_requests(connection, volume, key, now_ns)) {
             self.stop_volume(at, &defect);
         }
     }
@@ -484,7 +468,7 @@ impl Shard {
     fn resume(&mut self, at: usize) {
         for _ in 0..self.volumes[at].stalled.len() {
             let volume = &mut self.volumes[at];
-            if volume.working_bytes() >= self.context.limits.vm_bytes {
+            if volume.working_bytes() >= volume.limits.vm_bytes {
                 break;
             }
             let Some(key) = volume.stalled.pop_front() else { break };

@@ -9,7 +9,7 @@ use lode_engine::{Engine, EngineConfig};
 use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
-use lode_policy::{Quota, SchemeInfo, Sizer};
+use lode_policy::{Quota, SchemeInfo, Sizer, Tenant};
 use lode_store::{Attached, Distrust, VolumeSpec};
 use lode_types::{BlockSize, Level};
 use tracing::{info, warn};
@@ -19,9 +19,11 @@ use crate::error::{ServerError, ServerErrorKind};
 use crate::fence_file::FenceFile;
 use crate::files::{check_disk, check_files, open_backing};
 use crate::identity::LastEnd;
+use crate::messages::LiveKeys;
 use crate::read_ssd::ReadSsd;
 use crate::records::{Records, records_bytes};
 use crate::shared::{Disks, DisksOf};
+use crate::sharing::Started;
 use crate::ssd::{FoundSsd, OpenSsd};
 use crate::status::ShmView;
 
@@ -30,6 +32,9 @@ pub(crate) struct Prepared {
     pub engine: Engine,
     /// Divides what the VM's configuration gives it, as long as nothing divides a host.
     pub sizer: Sizer,
+    /// The share that it begins with, and the largest that it can be given while it runs.
+    pub started: Started,
+    pub live: LiveKeys,
     pub scheme: &'static str,
     pub export: ExportInfo,
     pub backing: MediaFile,
@@ -56,6 +61,9 @@ struct Plan<'c> {
     vm: &'c VmConfig,
     backing: MediaFile,
     config: EngineConfig,
+    share: Quota,
+    /// Whether the host divides, and not the VM's own sizer.
+    is_divided: bool,
     export: ExportInfo,
     /// It has a volume on the SSD, or is to have one.
     has_space: bool,
@@ -92,10 +100,9 @@ impl<'c> Start<'c> {
         let mut ssd = FoundSsd::find(config)?;
         let block = ssd.as_ref().map_or(BlockSize::KIB_4, |ssd| ssd.view.superblock().block);
         let vms = config.vms.iter().zip(backings);
-        let plan =
-            |(vm, backing): (&'c VmConfig, _)| plan_vm(vm, backing, block, FenceFile::of(config, &vm.name));
+        let plan = |(vm, backing): (&'c VmConfig, _)| plan_vm(config, vm, backing, block);
         let mut plans = vms.map(plan).collect::<Result<Vec<_>, _>>()?;
-        check_memory(&plans)?;
+        check_memory(config, &plans)?;
         let read_ssd = ReadSsd::find(config)?;
         if let Some(read_ssd) = &read_ssd {
             read_ssd.divide(plans.iter_mut().map(|plan| &mut plan.config))?;
@@ -176,36 +183,48 @@ pub(crate) struct Recovered {
     pub read_ssd: Option<ReadSsdLabel>,
 }
 
-fn plan_vm(
-    vm: &VmConfig,
+fn plan_vm<'c>(
+    host: &'c Config,
+    vm: &'c VmConfig,
     backing: MediaFile,
     block: BlockSize,
-    fence: FenceFile,
-) -> Result<Plan<'_>, ServerError> {
+) -> Result<Plan<'c>, ServerError> {
+    let fence = FenceFile::of(host, &vm.name);
     // Sizes are whole blocks and bounded, and of levels that the scheme uses: the configuration saw to it, but not how many
     // blocks they are.
     let blocks = |bytes: u64| (bytes / block.bytes()) as u32;
-    let quota = Quota::new(blocks(vm.dram_bytes), blocks(vm.ssd_bytes));
-    let quota = quota.with(Level::ReadSsd, blocks(vm.read_ssd_bytes));
+    let share = Quota::new(blocks(vm.dram_bytes), blocks(vm.ssd_bytes));
+    let share = share.with(Level::ReadSsd, blocks(vm.read_ssd_bytes));
+    // Memory can be given to a VM at any time; its space on the SSD is that of its start.
+    let quota = share.with(Level::Dram, blocks(host.dram_reach_bytes(vm)));
     let refused = |error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error);
     let scheme = SchemeInfo::find(vm.settings.scheme()).map_err(refused)?;
-    scheme.check_needs(quota).map_err(refused)?;
+    scheme.check_needs(share).map_err(refused)?;
     check_disk(vm, backing.size_bytes(), block)?;
     let mut config = EngineConfig::new(block, backing.size_bytes(), quota);
-    config.write_back = vm.write_back.limits(quota.ssd_blocks, block.bytes());
+    config.write_back = vm.write_back.limits(share.ssd_blocks, block.bytes());
     let export = ExportInfo::new(&vm.name, config.volume_bytes)
         .and_then(|export| export.with_description("A disk cached by Lodestore"))
         .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
         .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?
         .with_read_only(vm.read_only);
     let distrusts = fence.distrust()?;
-    Ok(Plan { vm, backing, config, export, has_space: quota.ssd_blocks > 0, fence, distrusts })
+    let (has_space, is_divided) = (share.ssd_blocks > 0, host.host.mode.measures());
+    Ok(Plan { vm, backing, config, share, is_divided, export, has_space, fence, distrusts })
 }
 
 /// Refuses caches that this host has no memory for.
-fn check_memory(plans: &[Plan<'_>]) -> Result<(), ServerError> {
+fn check_memory(config: &Config, plans: &[Plan<'_>]) -> Result<(), ServerError> {
     let records = |plan: &Plan<'_>| if plan.has_space { records_bytes() } else { 0 };
-    let needed_bytes: u64 = plans.iter().map(|plan| plan.config.most_memory_bytes() + records(plan)).sum();
+    // Frames of what VMs divide are there once, whoever has them; tables may be as large as each VM's largest share.
+    let frames = |plan: &Plan<'_>| u64::from(plan.config.quota.dram_blocks) * plan.config.block.bytes();
+    let frames_bytes: u64 = plans.iter().map(frames).sum();
+    let divided_bytes = match config.host.mode.measures() {
+        true => frames_bytes.min(config.level_bytes(Level::Dram)),
+        false => config.host.bytes[Level::Dram.index()].map_or(frames_bytes, |bytes| frames_bytes.min(bytes)),
+    };
+    let most_bytes: u64 = plans.iter().map(|plan| plan.config.most_memory_bytes() + records(plan)).sum();
+    let needed_bytes = most_bytes - frames_bytes + divided_bytes;
     let found = rustix::system::sysinfo();
     let has_bytes = (found.totalram as u64).saturating_mul(u64::from(found.mem_unit));
     if needed_bytes <= has_bytes {
@@ -213,7 +232,7 @@ fn check_memory(plans: &[Plan<'_>]) -> Result<(), ServerError> {
     }
     let text = format!(
         "The caches of all VMs may take {} of memory (their DRAM levels, and tables for all levels), and this host \
-         has {}; make `dram`, `ssd` or `read_ssd` smaller",
+         has {}; make `dram`, `ssd` or `read_ssd` smaller, or give VMs a `max` where the host divides",
         Size(needed_bytes),
         Size(has_bytes)
     );
@@ -228,7 +247,7 @@ fn prepare_vm(
     disks: VmDisks,
 ) -> Result<Prepared, ServerError> {
     let began = Instant::now();
-    let Plan { vm, backing, config, export, has_space, fence, .. } = plan;
+    let Plan { vm, backing, config, share, is_divided, export, has_space, fence, .. } = plan;
     let mut ssd = ssd.filter(|_| has_space);
     let attached = ssd.as_mut().map(|ssd| ssd.attach(spec)).transpose()?;
     if let Some(distrust) = spec.distrusts
@@ -256,7 +275,10 @@ fn prepare_vm(
         records_taken_over: attached.taken_over_records,
     });
     let tag = attached.as_ref().map(Attached::tag);
-    let engine = Engine::new(config, &vm.settings, attached);
+    let mut engine = Engine::new(config, &vm.settings, attached);
+    if engine.quota() != share {
+        engine.resize(share);
+    }
     info!(
         "VM {}: {} disk, {} recovered blocks ({dirty} newer than the disk) in {:.1} s; takes at most {} of memory",
         vm.name,
@@ -266,10 +288,26 @@ fn prepare_vm(
         Size(config.most_memory_bytes()),
     );
     let ssd = ssd.map(|ssd| ssd.file.clone());
-    let sizer = Sizer::new(&vm.settings, config.quota);
+    let settings = if is_divided { vm.settings.clone().without_sizing() } else { vm.settings.clone() };
+    let sizer = Sizer::new(&settings, config.quota);
+    let (started, live) = (Started { share, reach: config.quota }, LiveKeys::of(vm));
     let read_ssd = read_ssd.filter(|_| config.quota.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
     let scheme = vm.settings.scheme();
-    Ok(Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, tag, fence })
+    Ok(Prepared {
+        engine,
+        sizer,
+        started,
+        live,
+        scheme,
+        export,
+        backing,
+        ssd,
+        read_ssd,
+        disks,
+        shm,
+        tag,
+        fence,
+    })
 }
 
 fn disks_of(disks: &mut Disks, path: &Path) -> Result<DisksOf, ServerError> {

@@ -4,14 +4,19 @@ use lode_engine::{Alarms, Engine, Gauges, WriteBackLimits};
 use lode_policy::{CounterReport, Quota, Tenant};
 use serde::Serialize;
 
+use crate::config::Limits;
 use crate::identity::LastEnd;
 use crate::latency::LatenciesView;
+use crate::messages::ReadCounts;
+use crate::sharing::{HostView, VmSharing};
 
 /// The whole answer.
 #[derive(Debug, Serialize)]
 pub(crate) struct Status {
     pub name: String,
     pub version: &'static str,
+    /// Of the control socket; see `docs/control.md`.
+    pub protocol: u32,
     pub uptime_s: u64,
     /// See [`lode_types::pool_bytes`].
     pub pool_bytes: usize,
@@ -19,6 +24,8 @@ pub(crate) struct Status {
     pub last_end: LastEnd,
     pub cache: Option<CacheView>,
     pub read_ssd: Option<ReadSsdView>,
+    /// What VMs divide.
+    pub host: Option<HostView>,
     pub vms: Vec<VmView>,
 }
 
@@ -54,6 +61,13 @@ pub(crate) struct VmView {
     /// A defect of the program ended its service until the next start.
     pub stopped: bool,
     pub quota: LevelBlocks,
+    /// What it has of what VMs divide.
+    pub sharing: Option<VmSharing>,
+    #[serde(skip)]
+    pub reads: ReadCounts,
+    pub limits: LimitsView,
+    /// Since when it has dirty blocks without a break: none of them is older.
+    pub dirty_s: Option<u64>,
     pub writeback: Option<WriteBackView>,
     pub requests: RequestCounts,
     pub counters: CounterReport,
@@ -61,6 +75,26 @@ pub(crate) struct VmView {
     pub alarms: AlarmsView,
     pub latency: LatenciesView,
     pub shm: ShmView,
+}
+
+/// What a VM's clients may take.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct LimitsView {
+    pub connections: u32,
+    pub connection_in_flight_bytes: u64,
+    pub vm_in_flight_bytes: u64,
+    pub slow_request_ms: u32,
+}
+
+impl From<Limits> for LimitsView {
+    fn from(limits: Limits) -> LimitsView {
+        LimitsView {
+            connections: limits.connections,
+            connection_in_flight_bytes: limits.connection_bytes,
+            vm_in_flight_bytes: limits.vm_bytes,
+            slow_request_ms: limits.slow_request_ms,
+        }
+    }
 }
 
 /// A VM's requests since the start that are counted nowhere else.

@@ -12,7 +12,9 @@ use lode_media::{DriverChoice, MediaFault, Waker, open_driver};
 
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
-use crate::shard::{Ended, Shard, ShardContext, ToShard};
+use crate::events::Events;
+use crate::messages::ToShard;
+use crate::shard::{Ended, Shard, ShardContext};
 use crate::start::Prepared;
 
 /// VMs of a shard, with the number of connections to each.
@@ -48,7 +50,12 @@ pub(crate) struct ShardThread {
 
 impl ShardThread {
     /// Starts a thread, and waits until its driver is open.
-    pub(crate) fn start(number: usize, config: &Config, vms: ShardVms) -> Result<ShardThread, ServerError> {
+    pub(crate) fn start(
+        number: usize,
+        config: &Config,
+        vms: ShardVms,
+        events: Events,
+    ) -> Result<ShardThread, ServerError> {
         let failed = |error| {
             let what = format!("Cannot start shard {number}; raise the limits of open files and threads");
             ServerError::because(ServerErrorKind::Thread, what, error)
@@ -57,12 +64,7 @@ impl ShardThread {
         let (sender, inbox) = channel();
         let (ready, opened) = channel();
         let draining_blocks = Arc::new(AtomicU64::new(0));
-        let context = ShardContext {
-            number,
-            limits: config.limits,
-            inbox,
-            draining_blocks: Arc::clone(&draining_blocks),
-        };
+        let context = ShardContext { number, events, inbox, draining_blocks: Arc::clone(&draining_blocks) };
         let (io, spin_limit) = (config.io, config.spin_limit);
         let body = move || {
             let _alive = theirs;

@@ -3,7 +3,9 @@
 
 use lode_engine::{Alarms, Served};
 use lode_nbd::{Command, Request};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
+
+use crate::events::{EventKind, Events};
 
 /// Lines of a kind that are told within [`PERIOD_NS`]; others are counted, and told at debug level.
 const LINES: u32 = 10;
@@ -66,19 +68,40 @@ pub(crate) struct VmLog {
     clients: Pace,
     slow: Pace,
     drain: Option<Drain>,
+    events: Events,
 }
 
 impl VmLog {
-    pub(crate) fn new(vm: &str, slow_request_ms: u32) -> VmLog {
-        let slow_ns = u64::from(slow_request_ms) * NS_PER_MS;
-        VmLog { vm: vm.to_owned(), slow_ns, clients: Pace::default(), slow: Pace::default(), drain: None }
+    pub(crate) fn new(vm: &str, slow_request_ms: u32, events: Events) -> VmLog {
+        let (clients, slow) = (Pace::default(), Pace::default());
+        let mut log = VmLog { vm: vm.to_owned(), slow_ns: 0, clients, slow, drain: None, events };
+        log.set_slow_request_ms(slow_request_ms);
+        log
+    }
+
+    /// Requests that take so long are slow; 0: none is.
+    pub(crate) fn set_slow_request_ms(&mut self, slow_request_ms: u32) {
+        self.slow_ns = u64::from(slow_request_ms) * NS_PER_MS;
+    }
+
+    fn note(&self, kind: EventKind, text: String) {
+        self.events.note(kind, Some(&self.vm), text);
+    }
+
+    /// The VM is served on, but not as it should be.
+    pub(crate) fn failed(&self, text: &str) {
+        error!("VM {}: {text}", self.vm);
+        self.note(EventKind::Failure, text.to_owned());
     }
 
     /// A client came or went.
     pub(crate) fn client(&mut self, what: &str, connections: u32, now_ns: u64) {
         let vm = &self.vm;
         match self.clients.next(now_ns) {
-            Some(more) => info!("VM {vm}: {what}; connections: {connections}{more}"),
+            Some(more) => {
+                info!("VM {vm}: {what}; connections: {connections}{more}");
+                self.note(EventKind::Client, format!("{what}; connections: {connections}{more}"));
+            }
             None => debug!("VM {vm}: {what}; connections: {connections}"),
         }
     }
@@ -88,16 +111,20 @@ impl VmLog {
         if self.slow_ns == 0 || took.all_ns < self.slow_ns {
             return;
         }
-        let text = format!("VM {}: {}", self.vm, slow(request, took));
+        let (vm, text) = (&self.vm, slow(request, took));
         match self.slow.next(now_ns) {
-            Some(more) => warn!("{text}{more}"),
-            None => debug!("{text}"),
+            Some(more) => {
+                warn!("VM {vm}: {text}{more}");
+                self.note(EventKind::Slow, format!("{text}{more}"));
+            }
+            None => debug!("VM {vm}: {text}"),
         }
     }
 
     /// A drain begins, or begins again, with so many blocks to write back.
     pub(crate) fn drain_begins(&mut self, blocks: u64, now_ns: u64) {
         info!("VM {}: a drain begins, of {blocks} blocks", self.vm);
+        self.note(EventKind::Drain, format!("a drain begins, of {blocks} blocks"));
         self.drain = Some(Drain { blocks, began_ns: now_ns, told_ns: now_ns });
     }
 
@@ -115,10 +142,10 @@ impl VmLog {
             }
             None => {
                 let ms = now_ns.saturating_sub(drain.began_ns) / NS_PER_MS;
-                match cancelled {
-                    true => info!("VM {vm}: the drain of {blocks} blocks was cancelled after {ms} ms"),
-                    false => info!("VM {vm}: the drain of {blocks} blocks ended after {ms} ms"),
-                }
+                let how = if cancelled { "was cancelled" } else { "ended" };
+                let text = format!("the drain of {blocks} blocks {how} after {ms} ms");
+                info!("VM {vm}: {text}");
+                self.note(EventKind::Drain, text);
                 self.drain = None;
             }
         }
@@ -134,10 +161,10 @@ impl VmLog {
             ("backing disk", before.backing_errors, after.backing_errors),
         ] {
             if after > before && after.is_power_of_two() {
-                warn!(
-                    "VM {vm}: a command on the {device} failed: {reason}; {after} have failed there so far. The log of the \
-                     kernel may say why"
-                );
+                let text =
+                    format!("a command on the {device} failed: {reason}; {after} have failed there so far");
+                warn!("VM {vm}: {text}. The log of the kernel may say why");
+                self.note(EventKind::Failure, text);
             } else if after > before {
                 debug!("VM {vm}: a command on the {device} failed: {reason}");
             }

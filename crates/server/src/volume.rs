@@ -10,19 +10,21 @@ use lode_engine::command::{Command as DeviceCommand, CommandKind, Completion, De
 use lode_engine::{Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served};
 use lode_media::{Done, Driver, FileId, Payload};
 use lode_nbd::{Command, ExportInfo, Extent, Request};
-use lode_policy::Sizer;
+use lode_policy::host::thinned;
+use lode_policy::{Points, Quota, Sizer, Tenant};
 use lode_store::Distrust;
-use lode_types::{BlockSize, Bufs};
+use lode_types::{BlockSize, Bufs, Level};
 use slab::Slab;
 
 use crate::allocation::extents;
-use crate::config::WriteBack;
+use crate::config::{Limits, WriteBack};
 use crate::connection::{close, count};
 use crate::fence_file::FenceFile;
 use crate::flushes::{Flushes, Verdict};
 use crate::guard::guarded;
 use crate::latency::Latencies;
 use crate::lookups::{Lookup, Lookups};
+use crate::messages::{LiveKeys, Measured, ReadCounts};
 use crate::start::Prepared;
 use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
 use crate::vm_log::{Took, VmLog};
@@ -33,6 +35,7 @@ pub(crate) const REQUEST_COST_BYTES: u64 = 1024;
 const STATUS_COST_BYTES: u64 = 4096;
 /// Most stretches that are kept for such a question.
 const MOST_STRETCHES: usize = 128;
+const NS_PER_S: u64 = 1_000_000_000;
 /// Token of the flush that ends a volume's service.
 const LAST_FLUSH: u64 = u64::MAX;
 
@@ -71,6 +74,9 @@ pub(crate) enum Found {
 /// A VM's disk. See the module's documentation.
 pub(crate) struct Volume {
     pub export: ExportInfo,
+    /// What its clients may take.
+    pub limits: Limits,
+    write_back: WriteBack,
     scheme: &'static str,
     /// Connections that wait for the engine to have less to do, in order.
     pub stalled: VecDeque<usize>,
@@ -96,6 +102,8 @@ pub(crate) struct Volume {
     told_failure: bool,
     /// The latest drain was stopped before its end.
     drain_cancelled: bool,
+    /// When it was first seen with dirty blocks after it had none.
+    dirty_since_ns: Option<u64>,
     /// A defect of the program showed: nothing here is used any more but the flushes, which concern others.
     stopped: bool,
     /// How the flush at the end of the service ended.
@@ -128,12 +136,16 @@ impl Volume {
         connections: Arc<AtomicU32>,
         log: VmLog,
     ) -> Volume {
-        let Prepared { engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence, .. } = vm;
+        let Prepared {
+            engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence, live, ..
+        } = vm;
         let flushes = Flushes::new(disks.ssd, disks.backing);
         let backing = driver.add_file(backing);
         let [ssd, read_ssd] = [ssd, read_ssd].map(|ssd| ssd.map(|ssd| driver.add_file(ssd)));
         Volume {
             export,
+            limits: live.limits,
+            write_back: live.write_back,
             scheme,
             stalled: VecDeque::new(),
             engine,
@@ -154,6 +166,7 @@ impl Volume {
             log,
             told_failure: false,
             drain_cancelled: false,
+            dirty_since_ns: None,
             stopped: false,
             last_flush: None,
         }
@@ -398,12 +411,13 @@ impl Volume {
     pub(crate) fn tick(&mut self, now_ns: u64) {
         self.engine.tick();
         self.log.drain_goes_on(self.draining_blocks(), self.drain_cancelled, now_ns);
+        let is_dirty = self.engine.gauges().dirty_blocks > 0;
+        self.dirty_since_ns = is_dirty.then(|| self.dirty_since_ns.unwrap_or(now_ns));
         if self.engine.alarms().failed && !self.told_failure {
             self.told_failure = true;
-            tracing::error!(
-                "VM {}: the cache SSD or the backing disk failed, and nothing is acknowledged as durable any more; \
-                 look at both, then restart the service",
-                self.export.name()
+            self.log.failed(
+                "the cache SSD or the backing disk failed, and nothing is acknowledged as durable any more; look at both, \
+                 then restart the service",
             );
         }
     }
@@ -487,14 +501,52 @@ impl Volume {
         }
     }
 
-    /// Changes when dirty blocks are written back.
-    pub(crate) fn set_write_back(&mut self, write_back: &WriteBack) {
-        let config = self.engine.config();
-        let limits = write_back.limits(config.quota.ssd_blocks, config.block.bytes());
-        self.engine.set_write_back_limits(limits);
+    /// Takes over what may change while it is served.
+    pub(crate) fn change(&mut self, keys: &LiveKeys) {
+        self.limits = keys.limits;
+        self.log.set_slow_request_ms(keys.limits.slow_request_ms);
+        self.write_back = keys.write_back;
+        self.set_write_back();
     }
 
-    pub(crate) fn view(&self, shard: usize) -> VmView {
+    /// Says when dirty blocks are written back, of the share in force.
+    fn set_write_back(&mut self) {
+        let block_bytes = self.engine.config().block.bytes();
+        let limits = self.write_back.limits(self.engine.quota().ssd_blocks, block_bytes);
+        // Ages are counted anew.
+        if limits != self.engine.config().write_back {
+            self.engine.set_write_back_limits(limits);
+        }
+    }
+
+    /// Gives it another share.
+    pub(crate) fn set_share(&mut self, share: Quota) {
+        self.engine.resize(share);
+        self.set_write_back();
+    }
+
+    /// Ends an interval of the host.
+    pub(crate) fn measure(&mut self) -> Measured {
+        let demand = self.engine.demand(Points::All).map(|levels| levels.map(thinned));
+        Measured { demand, reads: self.reads() }
+    }
+
+    fn reads(&self) -> ReadCounts {
+        let counters = self.engine.counters();
+        let [dram_hits, ssd_hits, read_ssd_hits] = counters.read_hits;
+        ReadCounts { reads: counters.block_reads, dram_hits, ssd_hits, read_ssd_hits }
+    }
+
+    /// What it holds of each level. One that is stopped keeps what it had.
+    pub(crate) fn held(&self) -> Quota {
+        if self.stopped {
+            return guarded(|| self.engine.quota()).unwrap_or_default();
+        }
+        let gauges = self.engine.gauges();
+        Quota::new(gauges.dram_blocks, gauges.ssd_blocks).with(Level::ReadSsd, gauges.read_ssd_blocks)
+    }
+
+    pub(crate) fn view(&self, shard: usize, now_ns: u64) -> VmView {
         VmView {
             name: self.export.name().to_owned(),
             scheme: self.scheme,
@@ -507,6 +559,10 @@ impl Volume {
             stopped: self.stopped,
             quota: LevelBlocks::quota(&self.engine),
             writeback: self.engine.config().write_back.map(Into::into),
+            limits: self.limits.into(),
+            dirty_s: self.dirty_since_ns.map(|since_ns| now_ns.saturating_sub(since_ns) / NS_PER_S),
+            sharing: None,
+            reads: self.reads(),
             requests: self.counts,
             counters: self.engine.counters().into(),
             gauges: self.gauges().into(),

@@ -83,7 +83,7 @@ fn what_is_not_said_has_a_default() {
     let config = parse(text).unwrap();
     assert!(config.shards >= 1 && config.ssd.is_none() && config.metrics.is_none());
     assert_eq!(config.control, Path::new("/var/lib/lodestore/a.sock"));
-    assert_eq!(config.limits.connections, lode_server::config::DEFAULT_CONNECTIONS);
+    assert_eq!(config.limits.connections, lode_server::config::DEFAULT_LIMITS.connections);
 }
 
 /// Each change of the good configuration is refused, at the line given, in words that name the key.

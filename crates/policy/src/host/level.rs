@@ -115,7 +115,12 @@ impl HostSizer {
     ) -> Vec<u32> {
         let capacity = u64::from(self.capacity.of(level));
         let least = self.least(level, as_served);
-        let weights: f64 = self.vms.iter().map(|vm| vm.rule.weight).sum();
+        // What is promised by name is nobody else's part.
+        let named = |vm: &super::Vm| vm.rule.named[level.index()];
+        let promised: u64 = self.vms.iter().filter_map(named).map(u64::from).sum();
+        let rest = capacity.saturating_sub(promised) as f64;
+        let unnamed = self.vms.iter().filter(|vm| named(vm).is_none() && vm.most(level, as_served) > 0);
+        let weights: f64 = unnamed.map(|vm| vm.rule.weight).sum();
         let kept: u64 =
             least.iter().zip(is_unmeasured).filter(|(_, is)| !**is).map(|(l, _)| u64::from(*l)).sum();
         let of = |at: usize| -> (u32, u32) {
@@ -123,7 +128,7 @@ impl HostSizer {
                 return (0, 0);
             }
             let rule = &self.vms[at].rule;
-            let by_weight = (capacity as f64 * rule.weight / weights) as u32;
+            let by_weight = (rest * rule.weight / weights) as u32;
             let want =
                 rule.named[level.index()].unwrap_or(by_weight).min(self.vms[at].most(level, as_served));
             (least[at], want.max(least[at]))

@@ -81,10 +81,7 @@ pub struct LevelView {
     pub wanted: u32,
     /// What it could have used of the level in the last interval; none where that is not measured.
     pub demand: Option<u32>,
-    /// Of the block accesses of the last interval, those that hit in a level of the target's size; none where that is not
-    /// measured, or there were none.
-    pub expected_hits: Option<u64>,
-    /// The block accesses.
+    /// Block accesses of the last interval.
     pub accesses: u64,
 }
 
@@ -180,6 +177,17 @@ impl HostSizer {
         }
     }
 
+    /// What a VM may have; none of a VM that is not there.
+    pub fn rule(&self, vm: usize) -> Option<&VmRule> {
+        self.vms.get(vm).map(|vm| &vm.rule)
+    }
+
+    /// Hits of the last interval in a level of so many blocks; none where nothing is measured, or nothing was asked for.
+    pub fn expected_hits(&self, vm: usize, level: Level, blocks: u32) -> Option<u64> {
+        let demand = self.vms.get(vm)?.demand(level).filter(|demand| demand.accesses > 0)?;
+        Some(hits_at(&demand.curve, blocks))
+    }
+
     /// The share in force of every VM.
     pub fn shares(&self) -> impl Iterator<Item = Quota> {
         self.vms.iter().map(|vm| vm.share)
@@ -189,36 +197,55 @@ impl HostSizer {
     pub fn view(&self, vm: usize, level: Level) -> LevelView {
         let Some(vm) = self.vms.get(vm) else { return LevelView::default() };
         let demand = vm.demand(level);
-        let target = vm.target.of(level);
         LevelView {
             share: vm.share.of(level),
-            target,
+            target: vm.target.of(level),
             wanted: vm.wanted.of(level),
             demand: demand.map(|demand| demand.blocks),
-            expected_hits: demand
-                .filter(|demand| demand.accesses > 0)
-                .map(|demand| hits_at(&demand.curve, target)),
             accesses: demand.map_or(0, |demand| demand.accesses),
         }
     }
 
-    /// Sets a VM's shares by hand, where nothing else decides them: now, as far as they are free.
+    /// These are the shares in force, in the order of the VMs: whoever serves them began with these.
+    ///
+    /// # Panics
+    /// When they are of another number of VMs.
+    pub fn put_shares(&mut self, shares: &[Quota]) {
+        assert_eq!(shares.len(), self.vms.len(), "a share for each VM");
+        for (vm, &share) in self.vms.iter_mut().zip(shares) {
+            (vm.share, vm.target, vm.wanted) = (share, share, share);
+        }
+        self.is_disturbed = false;
+    }
+
+    /// Gives a VM another share, where nobody divides: the steps that follow carry it out.
     ///
     /// # Errors
-    /// The level of which there is not enough, and what is free for this VM, its own share included.
-    pub fn set_share(&mut self, vm: usize, share: Quota) -> Result<(), (Level, u64)> {
+    /// The level of which there is not enough beside the shares of others.
+    pub fn set_target(&mut self, vm: usize, target: Quota) -> Result<(), Level> {
         for level in Level::SIZED {
             let others = self.vms.iter().enumerate().filter(|(at, _)| *at != vm);
-            let taken: u64 =
-                others.map(|(_, other)| u64::from(other.share.of(level).max(other.target.of(level)))).sum();
-            let free = u64::from(self.capacity.of(level)).saturating_sub(taken);
-            if u64::from(share.of(level)) > free && share.of(level) > self.vms[vm].share.of(level) {
-                return Err((level, free));
+            let taken: u64 = others.map(|(_, other)| u64::from(other.target.of(level))).sum();
+            let grows = target.of(level) > self.vms[vm].target.of(level);
+            if grows && taken + u64::from(target.of(level)) > u64::from(self.capacity.of(level)) {
+                return Err(level);
             }
         }
         let vm = &mut self.vms[vm];
-        (vm.share, vm.target, vm.wanted) = (share, share, share);
+        (vm.target, vm.wanted) = (target, target);
         Ok(())
+    }
+
+    /// The host has levels of another size from now on.
+    pub fn set_capacity(&mut self, capacity: Quota) {
+        self.is_disturbed |= capacity != self.capacity;
+        self.capacity = capacity;
+    }
+
+    /// Divides by other rules from now on.
+    pub fn set_options(&mut self, options: HostOptions) {
+        self.is_disturbed |= options != self.options;
+        self.options = options;
     }
 }
 

@@ -175,7 +175,7 @@ fn who_measures_nothing_has_its_name_or_its_weight() {
     });
     host.divide(vec![None, None, dram(1_000, 10)]);
     settle(&mut host);
-    assert_eq!(drams(&host), [100, 500, 400]);
+    assert_eq!(drams(&host), [100, 600, 300]);
     assert_eq!((host.view(0, Level::Dram).demand, host.view(2, Level::Dram).demand), (None, Some(1_000)));
 }
 
@@ -190,7 +190,7 @@ fn what_cannot_be_reached_is_wanted() {
     settle(&mut host);
     let view = host.view(0, Level::Dram);
     assert_eq!((view.share, view.target, view.wanted), (500, 500, 800));
-    assert_eq!((view.expected_hits, view.accesses), (Some(540), 1000));
+    assert_eq!((host.expected_hits(0, Level::Dram, 500), view.accesses), (Some(540), 1000));
     assert_eq!(drams(&host), [500, 500], "what the other cannot take is left where it is");
 }
 
@@ -208,6 +208,22 @@ fn a_step_grows_only_into_what_was_given_back() {
     assert!(host.is_moving());
     settle(&mut host);
     assert_eq!(drams(&host), [200, 800]);
+}
+
+#[test]
+fn shares_by_hand_are_reached_in_steps() {
+    let mut host = host(1_000, rules(2));
+    host.put_shares(&[Quota::new(300, 0), Quota::new(600, 0)]);
+    assert_eq!(host.set_target(0, Quota::new(401, 0)), Err(Level::Dram), "100 are free");
+    assert_eq!(host.set_target(1, Quota::new(500, 0)), Ok(()));
+    assert_eq!(host.set_target(0, Quota::new(500, 0)), Ok(()));
+    assert_eq!(drams(&host), [300, 600]);
+    settle(&mut host);
+    assert_eq!(drams(&host), [500, 500]);
+    // A host that has become smaller can take nothing from those who were given it by hand, but gives nobody more.
+    host.set_capacity(Quota::new(800, 0));
+    assert_eq!(host.set_target(0, Quota::new(501, 0)), Err(Level::Dram));
+    assert_eq!(host.set_target(0, Quota::new(499, 0)), Ok(()));
 }
 
 #[test]

@@ -4,19 +4,15 @@ use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
-use super::{Config, Limits, WriteBack};
+use super::Config;
 
 /// Keys that may change while VMs are served.
-const LIVE: &str = "limits";
-const LIVE_OF_VM: &str = "writeback";
+const LIVE: [&str; 2] = ["limits", "host"];
+const LIVE_OF_VM: [&str; 7] = ["writeback", "limits", "weight", "min", "max", "dram", "ssd"];
 
 /// What is different in a new configuration, all of which can be taken over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// What clients may take.
-    pub limits: Limits,
-    /// Each VM's background write-back, in the order of the configuration.
-    pub write_back: Vec<WriteBack>,
     /// The keys that are different.
     pub keys: Vec<String>,
 }
@@ -30,16 +26,20 @@ impl Changes {
         let (mut live, mut fixed) = (Vec::new(), Vec::new());
         for key in different(&old.document, &new.document) {
             match key.as_str() {
-                LIVE => live.push(key),
+                key_ if LIVE.contains(&key_) => live.push(key),
                 "vm" => compare_vms(&old.document, &new.document, &mut live, &mut fixed),
                 _ => fixed.push(key),
             }
         }
+        // Schemes begin to measure when they are made.
+        if old.host.mode.measures() != new.host.mode.measures() {
+            let [from, to] = [old, new].map(|config| config.host.mode.name());
+            fixed.push(format!("mode of the host, from \"{from}\" to \"{to}\""));
+        }
         if !fixed.is_empty() {
             return Err(fixed);
         }
-        let write_back = new.vms.iter().map(|vm| vm.write_back).collect();
-        Ok(Changes { limits: new.limits, write_back, keys: live })
+        Ok(Changes { keys: live })
     }
 }
 
@@ -58,7 +58,7 @@ fn compare_vms(old: &Table, new: &Table, live: &mut Vec<String>, fixed: &mut Vec
     }
     for ((old, new), name) in old.iter().zip(&new).zip(&old_names) {
         for key in different(old, new) {
-            let list = if key == LIVE_OF_VM { &mut *live } else { &mut *fixed };
+            let list = if LIVE_OF_VM.contains(&key.as_str()) { &mut *live } else { &mut *fixed };
             list.push(format!("{key} of VM {name}"));
         }
     }
@@ -121,15 +121,20 @@ writeback = { age = "2min" }
         ]);
         let found = found.unwrap();
         assert_eq!(found.keys, ["limits", "writeback of VM one", "writeback of VM two"]);
-        assert_eq!(found.limits.connections, 5);
-        assert_eq!(found.write_back[1], WriteBack::Scheme);
-        assert_eq!(found.write_back[0].limits(100, 4096).unwrap().dirty_limit_blocks, 5);
+        let more = [(
+            "listen = [\"unix:/run/one\"]",
+            "listen = [\"unix:/run/one\"]\nweight = 2\nmin = { dram = 0 }",
+        )];
+        assert_eq!(changes(&more).unwrap().keys, ["min of VM one", "weight of VM one"]);
+        assert_eq!(changes(&[("[limits]", "[host]\nrate = \"1MiB\"\n[limits]")]).unwrap().keys, ["host"]);
     }
 
     #[test]
     fn the_rest_needs_a_restart_and_is_named() {
         let fixed = |replace: &[(&str, &str)]| changes(replace).unwrap_err();
         assert_eq!(fixed(&[("spin_us = 5\n", ""), ("connections = 4", "connections = 5")]), ["spin_us"]);
+        let auto = [("[limits]", "[host]\nmode = \"auto\"\n[limits]")];
+        assert_eq!(fixed(&auto), ["mode of the host, from \"fixed\" to \"auto\""]);
         assert_eq!(fixed(&[("/disks/two", "/disks/2")]), ["backing of VM two"]);
         assert_eq!(fixed(&[("\"two\"", "\"three\"")]), ["VM three", "VM two"]);
         let swapped = [("\"one\"", "\"x\""), ("\"two\"", "\"one\""), ("\"x\"", "\"two\"")];

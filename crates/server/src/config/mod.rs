@@ -3,11 +3,14 @@
 //! `docs/serving.md` describes every key.
 
 mod changes;
+mod edit;
+mod host;
 mod listen;
 mod raw;
 mod units;
 mod write_back;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,9 +18,12 @@ use std::time::Duration;
 
 use lode_format::CacheId;
 use lode_media::DriverChoice;
-use lode_policy::Settings;
+use lode_policy::{SchemeInfo, Settings};
+use lode_types::Level;
 
 pub use changes::Changes;
+pub(crate) use host::listed;
+pub use host::{DEFAULT_INTERVAL_S, DEFAULT_RATE_BYTES, HostConfig, HostMode, VmBounds};
 pub use listen::{Address, Listen};
 pub use units::Size;
 pub use write_back::{BackgroundConfig, Period, Share, WriteBack};
@@ -26,14 +32,9 @@ use crate::error::{ServerError, ServerErrorKind};
 
 /// Where state is kept unless the configuration says otherwise.
 pub const DEFAULT_STATE_DIR: &str = "/var/lib/lodestore";
-/// Connections to one VM's disk unless the configuration says otherwise.
-pub const DEFAULT_CONNECTIONS: u32 = 16;
-/// Bytes of one connection's requests that are not answered, unless the configuration says otherwise.
-pub const DEFAULT_CONNECTION_BYTES: u64 = 32 << 20;
-/// Bytes of one VM's requests that its cache works on, unless the configuration says otherwise.
-pub const DEFAULT_VM_BYTES: u64 = 128 << 20;
-/// From when on a request is slow unless the configuration says otherwise.
-pub const DEFAULT_SLOW_REQUEST_MS: u32 = 1000;
+/// What clients may take unless the configuration says otherwise.
+pub const DEFAULT_LIMITS: Limits =
+    Limits { connections: 16, connection_bytes: 32 << 20, vm_bytes: 128 << 20, slow_request_ms: 1000 };
 /// Longest configuration file.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// Most VMs of one daemon.
@@ -66,15 +67,18 @@ pub struct Config {
     pub ssd: Option<SsdConfig>,
     /// The second SSD, for reads, if there is one.
     pub read_ssd: Option<SsdConfig>,
+    /// What VMs divide, and how.
+    pub host: HostConfig,
     /// The VMs' disks.
     pub vms: Vec<VmConfig>,
-    /// What clients may take.
+    /// What clients may take of VMs that say nothing of their own.
     pub limits: Limits,
     /// Where metrics are scraped.
     pub metrics: Option<Listen>,
     /// The file that it came from.
     pub path: PathBuf,
     /// What is written there.
+    text: String,
     document: toml::Table,
 }
 
@@ -107,9 +111,9 @@ pub struct VmConfig {
     pub backing: PathBuf,
     /// Whether the slow disk is to behave like a 7200 rpm disk, for demonstrations.
     pub backing_like_hdd: bool,
-    /// Share of host memory.
+    /// Share of host memory to begin with.
     pub dram_bytes: u64,
-    /// Share of the cache SSD.
+    /// Share of the cache SSD to begin with.
     pub ssd_bytes: u64,
     /// Share of the read SSD.
     pub read_ssd_bytes: u64,
@@ -117,10 +121,38 @@ pub struct VmConfig {
     pub settings: Settings,
     /// When dirty blocks are written back.
     pub write_back: WriteBack,
+    /// What it may have of what VMs divide.
+    pub bounds: VmBounds,
+    /// What its clients may take.
+    pub limits: Limits,
     /// Where clients connect.
     pub listen: Vec<Listen>,
     /// Refuse writes.
     pub read_only: bool,
+}
+
+impl VmConfig {
+    /// Its scheme.
+    pub fn scheme(&self) -> &'static SchemeInfo {
+        SchemeInfo::find(self.settings.scheme()).expect("settings come from a registered scheme")
+    }
+
+    /// Its share of a level to begin with.
+    pub fn share_bytes(&self, level: Level) -> u64 {
+        match level {
+            Level::Dram => self.dram_bytes,
+            Level::Ssd => self.ssd_bytes,
+            Level::ReadSsd => self.read_ssd_bytes,
+        }
+    }
+
+    fn set_share_bytes(&mut self, level: Level, bytes: u64) {
+        match level {
+            Level::Dram => self.dram_bytes = bytes,
+            Level::Ssd => self.ssd_bytes = bytes,
+            Level::ReadSsd => self.read_ssd_bytes = bytes,
+        }
+    }
 }
 
 /// What clients may take. A request that is larger than a limit is served when nothing else is in flight.
@@ -142,20 +174,37 @@ impl Config {
     /// # Errors
     /// [`ServerErrorKind::Config`], naming file, line and key.
     pub fn load(path: &Path) -> Result<Config, ServerError> {
-        let cannot = |source| {
-            let what =
-                format!("Cannot read the configuration {}; check path and permissions", path.display());
-            ServerError::because(ServerErrorKind::Config, what, source)
-        };
-        let (file, mut text) = (File::open(path).map_err(cannot)?, String::new());
-        file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
-        if text.len() as u64 > MAX_CONFIG_BYTES {
-            let text = format!("Configuration {} has more than {MAX_CONFIG_BYTES} bytes", path.display());
-            return Err(ServerError::new(ServerErrorKind::Config, text));
-        }
+        let text = read_text(path)?;
         let config = Config::parse(&text, path)?;
         // It is read again later, wherever the process is by then.
-        Ok(Config { path: std::path::absolute(path).map_err(cannot)?, ..config })
+        Ok(Config { path: std::path::absolute(path).map_err(|error| cannot_read(path, error))?, ..config })
+    }
+
+    /// The same with other values of a VM's keys, as `lode vm set` takes them: those that may change while it is served. An
+    /// empty value stands for the usual one.
+    ///
+    /// # Errors
+    /// [`ServerErrorKind::Refused`], with the key or VM that was likely meant, or why the values cannot be.
+    pub fn with_keys(&self, vm: &str, keys: &BTreeMap<String, String>) -> Result<Config, ServerError> {
+        let refused = |text| ServerError::new(ServerErrorKind::Refused, text);
+        let text = edit::edited(&self.text, vm, keys).map_err(refused)?;
+        let config = raw::parse(&text, &self.path);
+        config.map_err(|fault| refused(format!("VM {vm}: {}", fault.message)))
+    }
+
+    /// Writes such values to the configuration file, in which nothing else changes. It is replaced at once, or not at all.
+    ///
+    /// # Errors
+    /// As [`Config::with_keys`], of what the file says now; when it cannot be read or written.
+    pub fn save_keys(&self, vm: &str, keys: &BTreeMap<String, String>) -> Result<(), ServerError> {
+        let saved = Config::load(&self.path)?.with_keys(vm, keys)?;
+        edit::replace(&self.path, &saved.text).map_err(|error| {
+            let what = format!(
+                "Cannot write {}; without --save the change lasts until a restart",
+                self.path.display()
+            );
+            ServerError::because(ServerErrorKind::Refused, what, error)
+        })
     }
 
     /// Whether it has a VM of this name.
@@ -176,4 +225,20 @@ impl Config {
             ServerError::new(ServerErrorKind::Config, format!("{}{line}: {}", path.display(), fault.message))
         })
     }
+}
+
+fn cannot_read(path: &Path, source: std::io::Error) -> ServerError {
+    let what = format!("Cannot read the configuration {}; check path and permissions", path.display());
+    ServerError::because(ServerErrorKind::Config, what, source)
+}
+
+fn read_text(path: &Path) -> Result<String, ServerError> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| cannot_read(path, error))?;
+    file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text).map_err(|error| cannot_read(path, error))?;
+    if text.len() as u64 > MAX_CONFIG_BYTES {
+        let text = format!("Configuration {} has more than {MAX_CONFIG_BYTES} bytes", path.display());
+        return Err(ServerError::new(ServerErrorKind::Config, text));
+    }
+    Ok(text)
 }

@@ -12,11 +12,9 @@ use lode_types::{BlockSize, Level, OriginFields};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
+use super::host::{RawHost, RawLevels, check_bounds, check_size, needs, share_out};
 use super::{Address, Config, Limits, Listen, ShmDir, Size, SsdConfig, VmConfig, WriteBack};
-use super::{
-    DEFAULT_CONNECTION_BYTES, DEFAULT_CONNECTIONS, DEFAULT_SLOW_REQUEST_MS, DEFAULT_STATE_DIR,
-    DEFAULT_VM_BYTES, MAX_LEVEL_BYTES, MAX_SHARDS, MAX_SPIN_US, MAX_VMS,
-};
+use super::{DEFAULT_LIMITS, DEFAULT_STATE_DIR, MAX_SHARDS, MAX_SPIN_US, MAX_VMS};
 
 /// What is wrong, and at which byte of the text.
 pub(super) struct Fault {
@@ -25,7 +23,7 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    fn at(span: Range<usize>, message: impl Into<String>) -> Fault {
+    pub(super) fn at(span: Range<usize>, message: impl Into<String>) -> Fault {
         Fault { at: Some(span.start), message: message.into() }
     }
 }
@@ -43,6 +41,8 @@ struct RawConfig {
     spin_us: Option<Spanned<u32>>,
     ssd: Option<RawSsd>,
     read_ssd: Option<Spanned<RawSsd>>,
+    #[serde(default)]
+    host: RawHost,
     #[serde(default)]
     vm: Vec<Spanned<RawVm>>,
     #[serde(default)]
@@ -79,11 +79,18 @@ struct RawVm {
     ssd: Option<Spanned<Size>>,
     #[serde(default)]
     read_ssd: Option<Spanned<Size>>,
+    weight: Option<Spanned<f64>>,
+    #[serde(default)]
+    min: RawLevels,
+    #[serde(default)]
+    max: RawLevels,
     scheme: Option<Spanned<String>>,
     #[serde(default)]
     settings: BTreeMap<String, Spanned<Value>>,
     #[serde(default)]
     writeback: WriteBack,
+    #[serde(default)]
+    limits: RawLimits,
     listen: Vec<Spanned<Listen>>,
     #[serde(default)]
     read_only: bool,
@@ -102,7 +109,7 @@ enum RawDelay {
     Hdd,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawLimits {
     connections: Option<Spanned<u32>>,
@@ -145,6 +152,16 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
     }
     let (mut names, mut sockets) = (HashSet::new(), HashMap::new());
     let remote_tcp = raw.danger_zone.allow_remote_tcp;
+    let names_shares = |vm: &Spanned<RawVm>| vm.get_ref().dram.is_some() || vm.get_ref().ssd.is_some();
+    let host = raw.host.check(raw.vm.iter().all(names_shares), raw.ssd.is_some())?;
+    let limits = check_limits(raw.limits, DEFAULT_LIMITS)?;
+    let of_host = OfHost {
+        ssd: raw.ssd.is_some(),
+        read_ssd: raw.read_ssd.is_some(),
+        measures: host.mode.measures(),
+        remote_tcp,
+        limits,
+    };
     let mut vms = Vec::new();
     for vm in raw.vm {
         let (span, vm) = (vm.span(), vm.into_inner());
@@ -152,9 +169,9 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
             return Err(Fault::at(vm.name.span(), format!("Two VMs are named '{}'", vm.name.get_ref())));
         }
         check_sockets(&mut sockets, &vm.listen)?;
-        let has = Sections { ssd: raw.ssd.is_some(), read_ssd: raw.read_ssd.is_some() };
-        vms.push(check_vm(vm, span, has, remote_tcp)?);
+        vms.push(check_vm(vm, span, &of_host)?);
     }
+    share_out(&host, &mut vms)?;
     let metrics = raw.metrics.map(|metrics| metrics.listen);
     if let Some(listen) = &metrics {
         check_reach(listen, remote_tcp)?;
@@ -176,7 +193,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         spin_limit: check_spin(raw.spin_us)?,
         ssd: raw.ssd.map(check_ssd).transpose()?,
         read_ssd: raw.read_ssd.map(|ssd| check_ssd(ssd.into_inner())).transpose()?,
-        limits: check_limits(raw.limits)?,
+        limits,
+        host,
         metrics: metrics.map(Spanned::into_inner),
         io: match raw.io {
             RawIo::Auto => DriverChoice::Auto,
@@ -189,6 +207,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         control,
         vms,
         path: path.to_owned(),
+        text: text.to_owned(),
         document,
     })
 }
@@ -256,36 +275,42 @@ fn check_ssd(ssd: RawSsd) -> Result<SsdConfig, Fault> {
     Ok(SsdConfig { path: ssd.path, uuid: ssd.uuid.map(parse).transpose()? })
 }
 
-fn check_limits(raw: RawLimits) -> Result<Limits, Fault> {
+/// Limits, with those of `usual` where nothing is said.
+fn check_limits(raw: RawLimits, usual: Limits) -> Result<Limits, Fault> {
     let connections = match raw.connections {
         Some(number) if *number.get_ref() == 0 => {
             return Err(Fault::at(number.span(), "Key 'connections' must be at least 1"));
         }
-        number => number.map_or(DEFAULT_CONNECTIONS, Spanned::into_inner),
+        number => number.map_or(usual.connections, Spanned::into_inner),
     };
     Ok(Limits {
         connections,
-        connection_bytes: raw.connection_in_flight.map_or(DEFAULT_CONNECTION_BYTES, |size| size.0),
-        vm_bytes: raw.vm_in_flight.map_or(DEFAULT_VM_BYTES, |size| size.0),
-        slow_request_ms: raw.slow_request_ms.unwrap_or(DEFAULT_SLOW_REQUEST_MS),
+        connection_bytes: raw.connection_in_flight.map_or(usual.connection_bytes, |size| size.0),
+        vm_bytes: raw.vm_in_flight.map_or(usual.vm_bytes, |size| size.0),
+        slow_request_ms: raw.slow_request_ms.unwrap_or(usual.slow_request_ms),
     })
 }
 
-/// The SSDs that the configuration has.
+/// What concerns a VM of what is not its own.
 #[derive(Clone, Copy)]
-struct Sections {
+struct OfHost {
+    /// There is a cache SSD, and a read SSD.
     ssd: bool,
     read_ssd: bool,
+    /// Schemes measure what their VMs could use, and shares without a name are the host's to give.
+    measures: bool,
+    remote_tcp: bool,
+    limits: Limits,
 }
 
-/// A VM's share of each level, indexed by [`Level::index`].
+/// A VM's share of each level as it is named, indexed by [`Level::index`].
 fn check_shares(
     vm: &mut RawVm,
     span: &Range<usize>,
     scheme: &SchemeInfo,
-    has: Sections,
-) -> Result<[u64; Level::COUNT], Fault> {
-    let mut shares_bytes = [0; Level::COUNT];
+    has: &OfHost,
+) -> Result<[Option<u64>; Level::COUNT], Fault> {
+    let mut shares_bytes = [None; Level::COUNT];
     let sizes = [
         (Level::Dram, "dram", vm.dram.take(), None),
         (Level::Ssd, "ssd", vm.ssd.take(), (!has.ssd).then_some("cache SSD")),
@@ -294,41 +319,41 @@ fn check_shares(
     for (level, key, size, missing) in sizes {
         let at = size.as_ref().map_or(span.clone(), Spanned::span);
         let check = |blocks| scheme.check_levels(Quota::default().with(level, blocks));
-        let bytes = check_level(key, size, check)?;
+        let named = check_level(key, size, check)?;
+        let bytes = named.unwrap_or(0);
         if let Some(device) = missing.filter(|_| bytes > 0) {
             let message =
                 format!("This VM has a share of the {device}, but there is no [{key}] section; add it");
             return Err(Fault::at(at, message));
         }
-        if bytes == 0 && scheme.least_blocks(level) > 0 {
-            let message = format!(
-                "Scheme '{}' does not work without a share of the {} level; give this VM a `{key}` size",
-                scheme.name,
-                level.name()
-            );
-            return Err(Fault::at(at, message));
+        let is_given_later = has.measures && named.is_none() && Level::SIZED.contains(&level);
+        if bytes == 0 && scheme.least_blocks(level) > 0 && !is_given_later {
+            return Err(Fault::at(at, needs(scheme, level, key, "this VM")));
         }
-        shares_bytes[level.index()] = bytes;
+        shares_bytes[level.index()] = named;
     }
     Ok(shares_bytes)
 }
 
-fn check_vm(mut vm: RawVm, span: Range<usize>, has: Sections, remote_tcp: bool) -> Result<VmConfig, Fault> {
+fn check_vm(mut vm: RawVm, span: Range<usize>, of_host: &OfHost) -> Result<VmConfig, Fault> {
     check_name("name", &vm.name)?;
     let scheme = find_scheme(vm.scheme.take())?;
-    let [dram_bytes, ssd_bytes, read_ssd_bytes] = check_shares(&mut vm, &span, scheme, has)?;
+    let [dram, ssd, read_ssd] = check_shares(&mut vm, &span, scheme, of_host)?;
+    let bounds = check_bounds(vm.weight, vm.min, vm.max, [dram, ssd], &span)?;
     if vm.listen.is_empty() {
         return Err(Fault::at(span, "Key 'listen' is empty; give at least one address"));
     }
-    vm.listen.iter().try_for_each(|listen| check_reach(listen, remote_tcp))?;
+    vm.listen.iter().try_for_each(|listen| check_reach(listen, of_host.remote_tcp))?;
     Ok(VmConfig {
-        settings: check_settings(scheme, &vm.settings)?,
+        settings: check_settings(scheme, &vm.settings, of_host.measures)?,
+        limits: check_limits(vm.limits, of_host.limits)?,
+        bounds,
         name: vm.name.into_inner(),
         backing: vm.backing.path,
         backing_like_hdd: matches!(vm.backing.delay, Some(RawDelay::Hdd)),
-        dram_bytes,
-        ssd_bytes,
-        read_ssd_bytes,
+        dram_bytes: dram.unwrap_or(0),
+        ssd_bytes: ssd.unwrap_or(0),
+        read_ssd_bytes: read_ssd.unwrap_or(0),
         write_back: vm.writeback,
         listen: vm.listen.into_iter().map(Spanned::into_inner).collect(),
         read_only: vm.read_only,
@@ -370,18 +395,13 @@ fn check_level(
     key: &str,
     size: Option<Spanned<Size>>,
     check: impl FnOnce(u32) -> Result<(), SettingError>,
-) -> Result<u64, Fault> {
-    let Some(size) = size else { return Ok(0) };
-    let bytes = size.get_ref().0;
-    if !bytes.is_multiple_of(BlockSize::MAX_BYTES) || bytes > MAX_LEVEL_BYTES {
-        let most = Size(MAX_LEVEL_BYTES);
-        let message = format!("Key '{key}' must be a multiple of 64 KiB, at most {most}");
-        return Err(Fault::at(size.span(), message));
-    }
-    // Bounded above, so that the number of blocks fits.
+) -> Result<Option<u64>, Fault> {
+    let span = size.as_ref().map_or(0..0, Spanned::span);
+    let Some(bytes) = check_size(key, size)? else { return Ok(None) };
+    // Bounded, so that the number of blocks fits.
     check((bytes / BlockSize::MAX_BYTES) as u32)
-        .map_err(|error| Fault::at(size.span(), format!("Key '{key}': {error}")))?;
-    Ok(bytes)
+        .map_err(|error| Fault::at(span, format!("Key '{key}': {error}")))?;
+    Ok(Some(bytes))
 }
 
 fn find_scheme(name: Option<Spanned<String>>) -> Result<&'static SchemeInfo, Fault> {
@@ -397,12 +417,16 @@ fn find_scheme(name: Option<Spanned<String>>) -> Result<&'static SchemeInfo, Fau
 /// What guests tell of who asks: with FUA, that they wait until it is durable.
 const TOLD_LIVE: OriginFields = OriginFields { sync: true, ..OriginFields::NONE };
 
-fn check_settings(scheme: &SchemeInfo, values: &BTreeMap<String, Spanned<Value>>) -> Result<Settings, Fault> {
-    // Nothing divides a host between live VMs yet: with sizing, a VM that reads nothing twice would give up
-    // its whole share and never get it back.
+fn check_settings(
+    scheme: &SchemeInfo,
+    values: &BTreeMap<String, Spanned<Value>>,
+    measures: bool,
+) -> Result<Settings, Fault> {
+    // Where nothing divides the host, a VM that reads nothing twice would give up its whole share with sizing, and never get
+    // it back.
     const SIZING: &str = "sizing";
     let mut settings = scheme.settings();
-    if scheme.setting_infos().any(|info| info.key == SIZING) {
+    if !measures && scheme.setting_infos().any(|info| info.key == SIZING) {
         settings.set(SIZING, "off").map_err(|error| Fault { at: None, message: error.to_string() })?;
     }
     for (key, value) in values {

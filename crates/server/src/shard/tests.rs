@@ -7,14 +7,17 @@ use std::path::Path;
 use lode_engine::{Engine, EngineConfig};
 use lode_media::{DriverChoice, MediaFile, OpenOptions, open_driver};
 use lode_nbd::proto::SimpleReplyHeader;
-use lode_nbd::{Command, CommandFlags, ExportInfo, Request};
+use lode_nbd::{Command, CommandFlags, ExportInfo, Negotiated, Request};
 use lode_policy::{Quota, Sizer};
 use lode_types::BlockSize;
 
 use super::*;
 use crate::config::Config;
+use crate::connection::Permit;
 use crate::fence_file::FenceFile;
+use crate::messages::LiveKeys;
 use crate::shared::Disks;
+use crate::sharing::Started;
 use crate::start::VmDisks;
 use crate::status::ShmView;
 
@@ -41,6 +44,8 @@ fn shard(folder: &Path, names: &[&str]) -> (Shard, Sender<ToShard>, Vec<Arc<Atom
         ),
         sizer: Sizer::new(&vm.settings, Quota::default()),
         scheme: vm.settings.scheme(),
+        started: Started { share: Quota::default(), reach: Quota::default() },
+        live: LiveKeys::of(vm),
         export: ExportInfo::new(&vm.name, VOLUME_BYTES).unwrap(),
         backing: backing(&folder.join(&vm.name)),
         ssd: None,
@@ -53,7 +58,7 @@ fn shard(folder: &Path, names: &[&str]) -> (Shard, Sender<ToShard>, Vec<Arc<Atom
     let vms = config.vms.iter().map(prepare).zip(connections.iter().cloned()).collect();
     let (sender, inbox) = mpsc::channel();
     let draining_blocks = Arc::new(AtomicU64::new(0));
-    let context = ShardContext { number: 0, limits: config.limits, inbox, draining_blocks };
+    let context = ShardContext { number: 0, events: Events::default(), inbox, draining_blocks };
     let (driver, _) = open_driver(DriverChoice::Threads, Duration::ZERO).unwrap();
     (Shard::new(context, driver, vms), sender, connections)
 }

@@ -1,0 +1,314 @@
+//! What the VMs of a host divide, and what each of them may have of it. It must not know blocks, or how a host divides.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use lode_policy::SchemeInfo;
+use lode_reuse::sizing::Objective;
+use lode_types::{BlockSize, Level};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::raw::Fault;
+use super::{Config, MAX_LEVEL_BYTES, Period, Size, VmConfig};
+
+/// Seconds from one division to the next unless the configuration says otherwise (ETICA Fig. 15).
+pub const DEFAULT_INTERVAL_S: u64 = 600;
+/// Bytes of a level that VMs give up in a second, unless the configuration says otherwise.
+pub const DEFAULT_RATE_BYTES: u64 = 64 << 20;
+/// Most VMs that a message about sums names.
+const MOST_NAMED: usize = 4;
+
+/// Who decides the VMs' shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostMode {
+    /// The configuration.
+    Fixed,
+    /// The configuration; what demands would give is told.
+    Advise,
+    /// The demands of the VMs.
+    Auto,
+}
+
+impl HostMode {
+    /// The word of the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostMode::Fixed => "fixed",
+            HostMode::Advise => "advise",
+            HostMode::Auto => "auto",
+        }
+    }
+
+    /// Whether schemes measure what their VMs could use.
+    pub fn measures(self) -> bool {
+        self != HostMode::Fixed
+    }
+}
+
+/// What VMs divide, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostConfig {
+    /// Who decides the shares.
+    pub mode: HostMode,
+    /// Bytes of [`Level::SIZED`] that VMs have together, by [`Level::index`]; none: what their shares add up to.
+    pub bytes: [Option<u64>; 2],
+    /// From one division to the next.
+    pub interval: Duration,
+    /// Bytes of a level that VMs give up in a second.
+    pub rate_bytes: u64,
+    /// What a division maximises.
+    pub objective: Objective,
+}
+
+/// What one VM may have of the levels that a host divides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VmBounds {
+    /// How much it counts beside others.
+    pub weight: f64,
+    /// Guaranteed bytes, by [`Level::index`].
+    pub min_bytes: [u64; 2],
+    /// Most bytes.
+    pub max_bytes: [Option<u64>; 2],
+    /// Whether its share is named in the configuration.
+    pub named: [bool; 2],
+}
+
+impl Config {
+    /// What VMs divide of a level: what the host has, or else what their shares add up to.
+    pub fn level_bytes(&self, level: Level) -> u64 {
+        let shares = || self.vms.iter().map(|vm| vm.share_bytes(level)).sum();
+        self.host.bytes[level.index()].unwrap_or_else(shares)
+    }
+
+    /// The largest share of memory that a VM can be given without a restart. Where nobody divides, one with a `max` can be
+    /// given more by hand.
+    pub fn dram_reach_bytes(&self, vm: &VmConfig) -> u64 {
+        let most = vm.bounds.most_bytes(Level::Dram, &self.host).min(self.level_bytes(Level::Dram));
+        match self.host.mode {
+            _ if !vm.scheme().levels.contains(&Level::Dram) => 0,
+            HostMode::Auto | HostMode::Advise => most.max(vm.dram_bytes),
+            HostMode::Fixed => vm.bounds.max_bytes[Level::Dram.index()].unwrap_or(0).max(vm.dram_bytes),
+        }
+    }
+}
+
+impl VmBounds {
+    /// The bytes of a share that the VM may have.
+    pub fn most_bytes(&self, level: Level, host: &HostConfig) -> u64 {
+        let of_host = host.bytes[level.index()].unwrap_or(MAX_LEVEL_BYTES);
+        self.max_bytes[level.index()].unwrap_or(of_host).min(of_host)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawHost {
+    mode: Option<HostMode>,
+    dram: Option<Spanned<Size>>,
+    ssd: Option<Spanned<Size>>,
+    interval: Option<Spanned<Period>>,
+    rate: Option<Spanned<Size>>,
+    objective: Option<Spanned<String>>,
+}
+
+/// Sizes of the levels.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLevels {
+    dram: Option<Spanned<Size>>,
+    ssd: Option<Spanned<Size>>,
+}
+
+/// The key of a level that VMs divide.
+pub(super) fn key(level: Level) -> &'static str {
+    if level == Level::Dram { "dram" } else { "ssd" }
+}
+
+impl RawHost {
+    /// What is said of a host whose VMs all name their shares, or do not.
+    pub(super) fn check(self, all_named: bool, has_ssd: bool) -> Result<HostConfig, Fault> {
+        if let Some(ssd) = self.ssd.as_ref().filter(|ssd| !has_ssd && ssd.get_ref().0 > 0) {
+            let message = "The host has a cache SSD to divide, but there is no [ssd] section; add it";
+            return Err(Fault::at(ssd.span(), message));
+        }
+        let bytes = [check_size("dram", self.dram)?, check_size("ssd", self.ssd)?];
+        let has_levels = bytes.iter().any(Option::is_some);
+        let usual = if has_levels && !all_named { HostMode::Auto } else { HostMode::Fixed };
+        let interval = match self.interval {
+            None => Duration::from_secs(DEFAULT_INTERVAL_S),
+            Some(period) => period.get_ref().0.ok_or_else(|| {
+                let message = "Key 'interval' cannot be \"never\"; write mode = \"fixed\" for a host that divides nothing";
+                Fault::at(period.span(), message)
+            })?,
+        };
+        let rate_bytes = match self.rate {
+            Some(rate) if rate.get_ref().0 < BlockSize::MAX_BYTES => {
+                let message = "Key 'rate' is less than 64 KiB a second; shares would not move";
+                return Err(Fault::at(rate.span(), message));
+            }
+            rate => rate.map_or(DEFAULT_RATE_BYTES, |rate| rate.get_ref().0),
+        };
+        let objective = self.objective.map_or(Ok(Objective::SumHitRatio), |name| objective(&name))?;
+        Ok(HostConfig { mode: self.mode.unwrap_or(usual), bytes, interval, rate_bytes, objective })
+    }
+}
+
+fn objective(name: &Spanned<String>) -> Result<Objective, Fault> {
+    const KNOWN: [Objective; 3] = [Objective::SumHitRatio, Objective::Hits, Objective::MaxMin];
+    let found = KNOWN.into_iter().find(|objective| objective.name() == name.get_ref());
+    found.ok_or_else(|| {
+        let known = KNOWN.map(Objective::name).join(", ");
+        Fault::at(
+            name.span(),
+            format!("Key 'objective' cannot be '{}'; write one of {known}", name.get_ref()),
+        )
+    })
+}
+
+/// Whole blocks of any size.
+pub(super) fn check_size(key: &str, size: Option<Spanned<Size>>) -> Result<Option<u64>, Fault> {
+    let Some(size) = size else { return Ok(None) };
+    let bytes = size.get_ref().0;
+    if !bytes.is_multiple_of(BlockSize::MAX_BYTES) || bytes > MAX_LEVEL_BYTES {
+        let most = Size(MAX_LEVEL_BYTES);
+        let message = format!("Key '{key}' must be a multiple of 64 KiB, at most {most}");
+        return Err(Fault::at(size.span(), message));
+    }
+    Ok(Some(bytes))
+}
+
+/// A VM's bounds; `shares_bytes` are its named shares.
+pub(super) fn check_bounds(
+    weight: Option<Spanned<f64>>,
+    min: RawLevels,
+    max: RawLevels,
+    shares_bytes: [Option<u64>; 2],
+    span: &Range<usize>,
+) -> Result<VmBounds, Fault> {
+    const WEIGHTS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+    let weight = match weight {
+        Some(weight) if !WEIGHTS.contains(weight.get_ref()) => {
+            return Err(Fault::at(weight.span(), "Key 'weight' takes a number from 0.001 to 1000"));
+        }
+        weight => weight.map_or(1.0, Spanned::into_inner),
+    };
+    let min = [check_size("min.dram", min.dram)?, check_size("min.ssd", min.ssd)?];
+    let max_bytes = [check_size("max.dram", max.dram)?, check_size("max.ssd", max.ssd)?];
+    let min_bytes = min.map(Option::unwrap_or_default);
+    for level in Level::SIZED {
+        let (at, key) = (level.index(), key(level));
+        let most = max_bytes[at].unwrap_or(u64::MAX);
+        let wrong = match shares_bytes[at] {
+            _ if most < min_bytes[at] => Some(("min", min_bytes[at], "max", most)),
+            Some(share) if share < min_bytes[at] => Some(("min", min_bytes[at], key, share)),
+            Some(share) if share > most => Some((key, share, "max", most)),
+            _ => None,
+        };
+        if let Some((larger, large, smaller, small)) = wrong {
+            let name = |word: &str| if word == key { key.to_owned() } else { format!("{word}.{key}") };
+            let (larger, smaller) = (name(larger), name(smaller));
+            let message =
+                format!("Key '{larger}' is {}, more than '{smaller}', which is {}", Size(large), Size(small));
+            return Err(Fault::at(span.clone(), message));
+        }
+    }
+    Ok(VmBounds { weight, min_bytes, max_bytes, named: shares_bytes.map(|share| share.is_some()) })
+}
+
+/// Gives the VMs whose shares have no name their parts of what the others leave, by weight. Then all of it has to fit.
+pub(super) fn share_out(host: &HostConfig, vms: &mut [VmConfig]) -> Result<(), Fault> {
+    for level in Level::SIZED {
+        let (at, key) = (level.index(), key(level));
+        if let Some(all_bytes) = host.bytes[at] {
+            check_sum(
+                &format!("min.{key}"),
+                key,
+                all_bytes,
+                vms.iter().map(|vm| (vm, vm.bounds.min_bytes[at])),
+            )?;
+            let named = vms.iter().filter(|vm| vm.bounds.named[at]).map(|vm| (vm, vm.share_bytes(level)));
+            let named_bytes = check_sum(key, key, all_bytes, named)?;
+            if host.mode.measures() {
+                by_weight(host, level, all_bytes - named_bytes, vms);
+                check_sum(key, key, all_bytes, vms.iter().map(|vm| (vm, vm.share_bytes(level))))?;
+            }
+        }
+    }
+    vms.iter().try_for_each(check_least)
+}
+
+/// Parts of `rest_bytes` for the VMs without a named share.
+fn by_weight(host: &HostConfig, level: Level, rest_bytes: u64, vms: &mut [VmConfig]) {
+    let at = level.index();
+    let is_meant = |vm: &VmConfig| !vm.bounds.named[at] && vm.scheme().levels.contains(&level);
+    let weights: f64 = vms.iter().filter(|vm| is_meant(vm)).map(|vm| vm.bounds.weight).sum();
+    let mut left_bytes = rest_bytes;
+    for vm in vms.iter_mut().filter(|vm| is_meant(vm)) {
+        let part = (rest_bytes as f64 * vm.bounds.weight / weights) as u64;
+        let most = vm.bounds.most_bytes(level, host);
+        let part = part.min(left_bytes).max(vm.bounds.min_bytes[at]).min(most);
+        let bytes = part / BlockSize::MAX_BYTES * BlockSize::MAX_BYTES;
+        left_bytes = left_bytes.saturating_sub(bytes);
+        vm.set_share_bytes(level, bytes);
+    }
+}
+
+/// That a VM without a named share got what its scheme needs.
+fn check_least(vm: &VmConfig) -> Result<(), Fault> {
+    for level in Level::SIZED {
+        if vm.share_bytes(level) == 0 && vm.scheme().least_blocks(level) > 0 {
+            let key = key(level);
+            return Err(Fault {
+                at: None,
+                message: needs(vm.scheme(), level, key, &format!("VM {}", vm.name)),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What to say of a VM without a level that its scheme needs.
+pub(super) fn needs(scheme: &SchemeInfo, level: Level, key: &str, vm: &str) -> String {
+    format!(
+        "Scheme '{}' does not work without a share of the {} level; give {vm} a `{key}` size",
+        scheme.name,
+        level.name()
+    )
+}
+
+/// The sum of what these VMs have, which must be no more than the host has.
+fn check_sum<'v>(
+    what: &str,
+    key: &str,
+    all_bytes: u64,
+    vms: impl Iterator<Item = (&'v VmConfig, u64)>,
+) -> Result<u64, Fault> {
+    let vms: Vec<_> =
+        vms.filter(|(_, bytes)| *bytes > 0).map(|(vm, bytes)| (vm.name.as_str(), bytes)).collect();
+    let sum_bytes: u64 = vms.iter().map(|(_, bytes)| bytes).sum();
+    if sum_bytes <= all_bytes {
+        return Ok(sum_bytes);
+    }
+    let message = format!(
+        "The VMs' `{what}` are {} together ({}), and [host] has `{key}` = {}: {} too much; make them smaller",
+        Size(sum_bytes),
+        listed(vms),
+        Size(all_bytes),
+        Size(sum_bytes - all_bytes)
+    );
+    Err(Fault { at: None, message })
+}
+
+/// The largest of these amounts, and how much the others are.
+pub(crate) fn listed(mut vms: Vec<(&str, u64)>) -> String {
+    vms.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let mut parts: Vec<String> =
+        vms.iter().take(MOST_NAMED).map(|(name, bytes)| format!("{name} {}", Size(*bytes))).collect();
+    if let Some(more @ 1..) = vms.len().checked_sub(MOST_NAMED) {
+        let bytes = vms[MOST_NAMED..].iter().map(|(_, bytes)| bytes).sum();
+        parts.push(format!("{more} more {}", Size(bytes)));
+    }
+    parts.join(" + ")
+}

@@ -1,0 +1,95 @@
+//! What other threads tell a shard, and what it answers. It must not know how either comes about.
+
+use std::sync::mpsc::SyncSender;
+
+use lode_nbd::Negotiated;
+use lode_policy::{LevelDemand, Quota};
+use rustix::fd::OwnedFd;
+
+use crate::config::{Limits, VmConfig, WriteBack};
+use crate::connection::Permit;
+use crate::status::VmView;
+
+/// A connection whose handshake is done.
+pub(crate) struct NewConnection {
+    pub socket: OwnedFd,
+    /// Which of the shard's VMs.
+    pub volume: usize,
+    pub negotiated: Negotiated,
+    /// What came in behind the handshake.
+    pub early: Vec<u8>,
+    pub permit: Permit,
+}
+
+/// What other threads tell a shard. Volumes are named by their places in it.
+pub(crate) enum ToShard {
+    Connect(NewConnection),
+    Status(SyncSender<Vec<VmView>>),
+    /// Begin to write back what is dirty, or stop that; answered with the number of blocks.
+    Drain {
+        volumes: Vec<usize>,
+        cancel: bool,
+        answer: SyncSender<u64>,
+    },
+    /// What may change of volumes while they are served, and has.
+    Change(Vec<(usize, LiveKeys)>),
+    /// End an interval of the host: what every volume could have used in it.
+    Measure(SyncSender<Vec<Measured>>),
+    /// New shares; answered with what every volume of the shard holds then.
+    Shares {
+        shares: Vec<(usize, Quota)>,
+        answer: SyncSender<Vec<Quota>>,
+    },
+    Stop {
+        drain: bool,
+    },
+}
+
+/// What of a VM's configuration its shard can take over at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LiveKeys {
+    pub limits: Limits,
+    pub write_back: WriteBack,
+}
+
+impl LiveKeys {
+    pub(crate) fn of(vm: &VmConfig) -> LiveKeys {
+        LiveKeys { limits: vm.limits, write_back: vm.write_back }
+    }
+}
+
+/// What a volume did, and could have used in the interval that ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    /// None where the scheme does not measure it.
+    pub demand: Option<[LevelDemand; 2]>,
+    pub reads: ReadCounts,
+}
+
+/// Blocks that were read since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReadCounts {
+    pub reads: u64,
+    /// Of those, found in DRAM, on the SSD, and on the read SSD.
+    pub dram_hits: u64,
+    pub ssd_hits: u64,
+    pub read_ssd_hits: u64,
+}
+
+impl ReadCounts {
+    /// What was read after `before`.
+    pub(crate) fn since(self, before: ReadCounts) -> ReadCounts {
+        ReadCounts {
+            reads: self.reads.saturating_sub(before.reads),
+            dram_hits: self.dram_hits.saturating_sub(before.dram_hits),
+            ssd_hits: self.ssd_hits.saturating_sub(before.ssd_hits),
+            read_ssd_hits: self.read_ssd_hits.saturating_sub(before.read_ssd_hits),
+        }
+    }
+
+    /// The part of the reads that any level served; none without reads.
+    pub(crate) fn hit_ratio(self) -> Option<f64> {
+        let hits = self.dram_hits + self.ssd_hits + self.read_ssd_hits;
+        (self.reads > 0).then(|| hits as f64 / self.reads as f64)
+    }
+}

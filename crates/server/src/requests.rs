@@ -1,0 +1,148 @@
+//! What the control thread does with what is asked over its socket. It must not know lines or sockets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::commands::{ControlRequest, MAX_EVENTS, PROTOCOL, Refusal, Session};
+use crate::config::{Changes, Config, HostMode};
+use crate::control::Control;
+use crate::events::EventKind;
+use crate::messages::{LiveKeys, ToShard};
+
+impl Control {
+    /// Answers a request other than a stop.
+    pub(crate) fn answer(&mut self, session: &mut Session, request: ControlRequest) {
+        let answer = match request {
+            ControlRequest::Version => Ok(
+                json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "name": self.host.name }),
+            ),
+            // The largest answer goes out as it is made.
+            ControlRequest::Status => {
+                return match self.host.status() {
+                    Ok(status) => session.answer(&status),
+                    Err(error) => session.answer(&Refusal::new(error)),
+                };
+            }
+            ControlRequest::Drain { vms, cancel } => self.drain(&vms, cancel),
+            ControlRequest::Reload => self.reload().map(|keys| json!({ "changed": keys })),
+            ControlRequest::VmSet { vm, set, save } => self.set_keys(&vm, &set, save),
+            ControlRequest::Events { after, vm, most } => self.events_after(after, vm.as_deref(), most),
+            ControlRequest::Stop { .. } => unreachable!("a stop ends the service"),
+        };
+        match answer {
+            Ok(answer) => session.answer(&answer),
+            Err(error) => session.answer(&Refusal::new(error)),
+        }
+    }
+
+    /// Reads the configuration again and takes over what is new, all of it or nothing. Returns the keys that changed.
+    pub(crate) fn reload(&mut self) -> Result<Vec<String>, String> {
+        let new = Config::load(&self.config.path).map_err(|error| error.to_string())?;
+        let changes = Changes::between(&self.config, &new).map_err(|fixed| {
+            format!(
+                "Nothing was changed: {} can only change with a restart. Undo that in {}, or restart the service, \
+                 which guests with a reconnect delay outlast",
+                fixed.join(", "),
+                new.path.display()
+            )
+        })?;
+        self.take_over(new).map_err(|error| format!("Nothing was changed: {error}"))?;
+        let keys = if changes.keys.is_empty() { "nothing".to_owned() } else { changes.keys.join(", ") };
+        tracing::info!("Reloaded; changed: {keys}");
+        self.events.note(
+            EventKind::Setting,
+            None,
+            format!("the configuration was read again; changed: {keys}"),
+        );
+        Ok(changes.keys)
+    }
+
+    /// Takes over what may change while VMs are served.
+    fn take_over(&mut self, new: Config) -> Result<(), String> {
+        self.sharing.adopt(&self.config, &new)?;
+        let shards = self.shards.len();
+        for (number, shard) in self.shards.iter().enumerate() {
+            let of_shard = new.vms.iter().enumerate().filter(|(vm, _)| vm % shards == number);
+            let changed =
+                of_shard.filter(|(vm, keys)| LiveKeys::of(keys) != LiveKeys::of(&self.config.vms[*vm]));
+            let keys = changed.map(|(vm, keys)| (vm / shards, LiveKeys::of(keys))).collect();
+            shard.tell(ToShard::Change(keys));
+        }
+        self.config = new;
+        Ok(())
+    }
+
+    /// Changes keys of a VM, all of them or nothing.
+    fn set_keys(&mut self, vm: &str, keys: &BTreeMap<String, String>, save: bool) -> Result<Value, String> {
+        if keys.is_empty() {
+            return Err("No key is given; write KEY=VALUE, such as weight=2".to_owned());
+        }
+        let new = self.config.with_keys(vm, keys).map_err(|error| error.to_string())?;
+        if self.config.host.mode == HostMode::Auto
+            && let Some(key) = ["dram", "ssd"].into_iter().find(|key| keys.contains_key(*key))
+        {
+            return Err(format!(
+                "The host decides the shares (mode = \"auto\"); set min.{key}, max.{key} or weight of VM {vm} instead"
+            ));
+        }
+        let changes = Changes::between(&self.config, &new)
+            .map_err(|fixed| format!("{} can only change with a restart", fixed.join(", ")))?;
+        self.sharing.check(&self.config, &new)?;
+        if save {
+            self.config.save_keys(vm, keys).map_err(|error| format!("Nothing was changed. {error}"))?;
+        }
+        self.take_over(new)?;
+        let list: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let how = if save { "saved" } else { "until a restart" };
+        let text = format!("set by hand, {how}: {}", list.join(" "));
+        tracing::info!("VM {vm}: {text}");
+        self.events.note(EventKind::Setting, Some(vm), text);
+        Ok(json!({
+            "vm": vm,
+            "changed": changes.keys,
+            "saved": save,
+            "path": self.config.path,
+        }))
+    }
+
+    fn events_after(
+        &self,
+        after: Option<u64>,
+        vm: Option<&str>,
+        most: Option<usize>,
+    ) -> Result<Value, String> {
+        if let Some(vm) = vm {
+            self.vm_of(vm)?;
+        }
+        let most = most.unwrap_or(MAX_EVENTS).min(MAX_EVENTS);
+        let (last, events) = match after {
+            Some(after) => self.events.after(after, vm, most),
+            None => self.events.latest(vm, most),
+        };
+        Ok(json!({ "events": events, "last": last }))
+    }
+
+    /// The number of a VM.
+    fn vm_of(&self, name: &str) -> Result<usize, String> {
+        let names = || self.config.vms.iter().map(|vm| vm.name.as_str());
+        names().position(|known| known == name).ok_or_else(|| {
+            let meant = lode_policy::nearest_name(name, names());
+            let meant = meant.map(|name| format!(" (did you mean '{name}'?)")).unwrap_or_default();
+            format!("There is no VM '{name}' here{meant}; `lode vm list` lists those that there are")
+        })
+    }
+
+    /// Begins or cancels the drain of these VMs, or of all when none are named.
+    fn drain(&self, names: &[String], cancel: bool) -> Result<Value, String> {
+        let mut wanted = names.iter().map(|name| self.vm_of(name)).collect::<Result<BTreeSet<_>, _>>()?;
+        if names.is_empty() {
+            wanted.extend(0..self.connections.len());
+        }
+        let shards = self.shards.len();
+        let volumes_of = |shard| wanted.iter().filter(move |vm| *vm % shards == shard).map(|vm| vm / shards);
+        let drain = |shard, answer| ToShard::Drain { volumes: volumes_of(shard).collect(), cancel, answer };
+        let left = self.host.ask(drain)?;
+        Ok(json!({ "draining_blocks": left.iter().sum::<u64>() }))
+    }
+}

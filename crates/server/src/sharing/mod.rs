@@ -1,0 +1,344 @@
+//! The control loop: who has which share of what a host's VMs divide. Collects what VMs could use from the shards at an
+//! interval, has [`HostSizer`] divide, and sends the shards their VMs' new shares, a step each second. It must not know how a
+//! division is found, or how an engine changes its share.
+
+mod told;
+mod view;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use lode_policy::Quota;
+use lode_policy::host::{HostOptions, HostSizer, VmRule};
+use lode_types::Level;
+
+pub(crate) use self::view::{HostView, VmSharing};
+
+use crate::config::{Config, HostConfig, HostMode, Size, VmConfig, listed};
+use crate::events::{EventKind, Events};
+use crate::guard::guarded;
+use crate::host::Host;
+use crate::messages::{Measured, ReadCounts, ToShard};
+
+/// From one step of moving shares to the next.
+const STEP: Duration = Duration::from_secs(1);
+
+/// What anybody may ask of the loop; the control thread alone changes it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedView(Arc<Mutex<Option<view::Snapshot>>>);
+
+/// See the module's documentation.
+pub(crate) struct Sharing {
+    host: HostConfig,
+    block_bytes: u64,
+    sizer: HostSizer,
+    vms: Vec<Vm>,
+    events: Events,
+    next_division: Instant,
+    next_step: Instant,
+    view: SharedView,
+    /// A defect of the program showed: shares stay as they are.
+    stopped: bool,
+}
+
+/// One VM as the loop knows it.
+struct Vm {
+    name: String,
+    /// The largest share that it can be given while it runs.
+    reach: Quota,
+    /// What had been read when the present interval began.
+    reads: ReadCounts,
+    /// What was read in the last one; none before its end.
+    last_reads: Option<ReadCounts>,
+}
+
+/// What the loop begins with: a VM with the share that it begins with, and the largest that it can be given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    pub share: Quota,
+    pub reach: Quota,
+}
+
+impl Sharing {
+    /// The VMs are served with the shares that they begin with.
+    pub(crate) fn new(config: &Config, block_bytes: u64, started: &[Started], events: Events) -> Sharing {
+        let vm = |(vm, started): (&VmConfig, &Started)| Vm {
+            name: vm.name.clone(),
+            reach: started.reach,
+            reads: ReadCounts::default(),
+            last_reads: None,
+        };
+        let now = Instant::now();
+        let mut sharing = Sharing {
+            host: config.host,
+            block_bytes,
+            sizer: HostSizer::new(Quota::default(), HostOptions::default()),
+            vms: config.vms.iter().zip(started).map(vm).collect(),
+            events,
+            next_division: now + config.host.interval,
+            next_step: now + STEP,
+            view: SharedView::default(),
+            stopped: false,
+        };
+        sharing.take_rules(config);
+        let shares: Vec<Quota> = started.iter().map(|started| started.share).collect();
+        sharing.sizer.put_shares(&shares);
+        sharing.publish();
+        sharing
+    }
+
+    /// What anybody may ask of it from now on.
+    pub(crate) fn view(&self) -> SharedView {
+        self.view.clone()
+    }
+
+    /// When it wants to go on.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let division = self.host.mode.measures().then_some(self.next_division);
+        let step = self.moves().then_some(self.next_step);
+        division.into_iter().chain(step).min().filter(|_| !self.stopped)
+    }
+
+    /// Whether shares are on their way to what they are to be. Where the loop only advises, none is.
+    fn moves(&self) -> bool {
+        self.host.mode != HostMode::Advise && self.sizer.is_moving()
+    }
+
+    /// Does what is due.
+    pub(crate) fn advance(&mut self, host: &Host, now: Instant) {
+        if self.due().is_none_or(|due| now < due) {
+            return;
+        }
+        let name = "the division of the host's levels between VMs";
+        match guarded(|| self.go_on(host, now)) {
+            Ok(Ok(())) => {}
+            // What was asked of a shard that is busy is asked again.
+            Ok(Err(error)) => tracing::warn!("Not done for now: {name}. {error}"),
+            Err(defect) => {
+                self.stopped = true;
+                let text =
+                    format!("a defect of the program ended {name}, and shares stay as they are: {defect}");
+                tracing::error!("{text}. Report what the log says above; a restart divides again");
+                self.events.note(EventKind::Failure, None, text);
+            }
+        }
+        self.publish();
+    }
+
+    fn go_on(&mut self, host: &Host, now: Instant) -> Result<(), String> {
+        if self.host.mode.measures() && now >= self.next_division {
+            self.next_division = now + self.host.interval;
+            self.divide(host)?;
+        }
+        if self.moves() && now >= self.next_step {
+            self.next_step = now + STEP;
+            self.step(host)?;
+        }
+        Ok(())
+    }
+
+    /// Ends an interval.
+    fn divide(&mut self, host: &Host) -> Result<(), String> {
+        let measured = host.ask(|_, answer| ToShard::Measure(answer))?;
+        let mut measured: Vec<_> = measured.into_iter().map(Vec::into_iter).collect();
+        let shards = measured.len();
+        let of_vms: Vec<Measured> =
+            (0..self.vms.len()).map(|vm| measured[vm % shards].next().unwrap_or_default()).collect();
+        let mut demands = Vec::with_capacity(of_vms.len());
+        for (vm, Measured { demand, reads }) in self.vms.iter_mut().zip(of_vms) {
+            vm.last_reads = Some(reads.since(vm.reads));
+            vm.reads = reads;
+            demands.push(demand);
+        }
+        let divisions = self.sizer.divide(demands);
+        for division in divisions {
+            self.tell(&division);
+        }
+        Ok(())
+    }
+
+    /// Moves shares on: first what is given up, then what is free by then.
+    fn step(&mut self, host: &Host) -> Result<(), String> {
+        let most_blocks = (self.host.rate_bytes / self.block_bytes).clamp(1, u32::MAX.into()) as u32;
+        let smaller = self.sizer.shrink(most_blocks);
+        let held = self.send(host, &smaller)?;
+        let larger = self.sizer.grow(&held);
+        if !larger.is_empty() {
+            self.send(host, &larger)?;
+        }
+        Ok(())
+    }
+
+    /// Sends shares to the shards; returns what every VM holds then.
+    fn send(&self, host: &Host, shares: &[(usize, Quota)]) -> Result<Vec<Quota>, String> {
+        let shards = host.shards.len();
+        let held = host.ask(|shard, answer| {
+            let of_shard = shares.iter().filter(|(vm, _)| vm % shards == shard);
+            let read_ssd = |vm: usize| self.vms[vm].reach.read_ssd_blocks;
+            let of_shard =
+                of_shard.map(|&(vm, share)| (vm / shards, share.with(Level::ReadSsd, read_ssd(vm))));
+            ToShard::Shares { shares: of_shard.collect(), answer }
+        })?;
+        let mut held: Vec<_> = held.into_iter().map(Vec::into_iter).collect();
+        Ok((0..self.vms.len()).map(|vm| held[vm % shards].next().unwrap_or_default()).collect())
+    }
+
+    /// That another configuration can be taken over while VMs are served.
+    ///
+    /// # Errors
+    /// Why not, with the arithmetic.
+    pub(crate) fn check(&self, old: &Config, new: &Config) -> Result<(), String> {
+        let mut trial = self.trial(new);
+        self.give(&mut trial, old, new).map(drop)
+    }
+
+    fn trial(&self, new: &Config) -> HostSizer {
+        let mut trial = self.sizer.clone();
+        trial.set_capacity(capacity(new, self.block_bytes, &self.vms));
+        trial
+    }
+
+    /// Takes over another configuration that was checked.
+    pub(crate) fn adopt(&mut self, old: &Config, new: &Config) -> Result<(), String> {
+        let mut sizer = self.trial(new);
+        self.give(&mut sizer, old, new)?;
+        self.sizer = sizer;
+        if self.host.interval != new.host.interval {
+            self.next_division = Instant::now() + new.host.interval;
+        }
+        self.host = new.host;
+        self.take_rules(new);
+        self.publish();
+        Ok(())
+    }
+
+    /// Gives VMs the shares that are named anew: smaller ones first, whose space others may take.
+    fn give(&self, sizer: &mut HostSizer, old: &Config, new: &Config) -> Result<(), String> {
+        let mut changed: Vec<(usize, Quota, Quota)> = Vec::new();
+        for (at, (before, after)) in old.vms.iter().zip(&new.vms).enumerate() {
+            let [before, after] = [before, after].map(|vm| share(vm, self.block_bytes));
+            if before != after {
+                changed.push((at, before, after));
+            }
+        }
+        if new.host.mode == HostMode::Auto {
+            return Ok(());
+        }
+        changed.sort_by_key(|(_, before, after)| Level::SIZED.iter().any(|&l| after.of(l) > before.of(l)));
+        for (at, _, after) in changed {
+            let vm = &self.vms[at];
+            for level in Level::SIZED {
+                if after.of(level) > vm.reach.of(level) {
+                    return Err(self.beyond_reach(vm, level, after.of(level)));
+                }
+            }
+            sizer.set_target(at, after).map_err(|level| self.no_room(new, at, level))?;
+        }
+        Ok(())
+    }
+
+    fn beyond_reach(&self, vm: &Vm, level: Level, blocks: u32) -> String {
+        let [wanted, reach] = [blocks, vm.reach.of(level)].map(|blocks| self.size(blocks));
+        let (name, key) = (&vm.name, level.name());
+        let max = if level == Level::Dram {
+            format!(" A `max` of {key} in the configuration lets it grow up to that without a restart.")
+        } else {
+            String::new()
+        };
+        format!(
+            "VM {name} cannot have {wanted} of {key}: it was started with room for {reach}. Write the share to the configuration \
+             file, and restart the service, which guests with a reconnect delay outlast.{max}"
+        )
+    }
+
+    fn no_room(&self, new: &Config, at: usize, level: Level) -> String {
+        let others: Vec<(&str, u64)> = self
+            .vms
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != at)
+            .map(|(other, vm)| {
+                (vm.name.as_str(), u64::from(self.sizer.view(other, level).target) * self.block_bytes)
+            })
+            .collect();
+        let sum: u64 = others.iter().map(|(_, bytes)| bytes).sum();
+        let all = u64::from(capacity(new, self.block_bytes, &self.vms).of(level)) * self.block_bytes;
+        let vm = &new.vms[at];
+        format!(
+            "VM {} cannot have {} of {}: the host has {}, and other VMs have {} of it ({}), which leaves {}",
+            vm.name,
+            Size(vm.share_bytes(level)),
+            level.name(),
+            Size(all),
+            Size(sum),
+            listed(others),
+            Size(all.saturating_sub(sum)),
+        )
+    }
+
+    fn size(&self, blocks: u32) -> Size {
+        Size(u64::from(blocks) * self.block_bytes)
+    }
+
+    /// What VMs may have, and how the host divides.
+    fn take_rules(&mut self, config: &Config) {
+        self.sizer.set_capacity(capacity(config, self.block_bytes, &self.vms));
+        self.sizer.set_options(HostOptions { objective: config.host.objective, ..HostOptions::default() });
+        let rules =
+            config.vms.iter().zip(&self.vms).map(|(vm, known)| rule(vm, known, config, self.block_bytes));
+        self.sizer.set_vms(rules.collect());
+    }
+}
+
+fn share(vm: &VmConfig, block_bytes: u64) -> Quota {
+    Quota::new(blocks(vm.dram_bytes, block_bytes), blocks(vm.ssd_bytes, block_bytes))
+}
+
+fn blocks(bytes: u64, block_bytes: u64) -> u32 {
+    u32::try_from(bytes / block_bytes).unwrap_or(u32::MAX)
+}
+
+/// What VMs divide. Where a level has no size, what their shares add up to; where nothing divides it, what they could have
+/// together as they are served.
+fn capacity(config: &Config, block_bytes: u64, vms: &[Vm]) -> Quota {
+    Level::SIZED.into_iter().fold(Quota::default(), |capacity, level| {
+        let reach = || vms.iter().map(|vm| u64::from(vm.reach.of(level)) * block_bytes).sum();
+        let bytes = match config.host.bytes[level.index()] {
+            Some(bytes) => bytes,
+            None if config.host.mode.measures() => config.level_bytes(level),
+            None => reach(),
+        };
+        capacity.with(level, blocks(bytes, block_bytes))
+    })
+}
+
+fn rule(vm: &VmConfig, known: &Vm, config: &Config, block_bytes: u64) -> VmRule {
+    let scheme = vm.scheme();
+    let mut rule = VmRule {
+        name: vm.name.clone(),
+        weight: vm.bounds.weight,
+        least: Quota::default(),
+        most: Quota::default(),
+        reach: known.reach,
+        named: [None, None],
+    };
+    for level in Level::SIZED.into_iter().filter(|level| scheme.levels.contains(level)) {
+        let at = level.index();
+        let least = blocks(vm.bounds.min_bytes[at], block_bytes).max(scheme.least_blocks(level));
+        rule.least = rule.least.with(level, least);
+        rule.most = rule.most.with(level, blocks(vm.bounds.most_bytes(level, &config.host), block_bytes));
+        let share = || blocks(vm.share_bytes(level), block_bytes);
+        rule.named[at] = vm.bounds.named[at].then(share);
+    }
+    rule
+}
+
+impl SharedView {
+    fn put(&self, snapshot: view::Snapshot) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
+    }
+
+    fn get(&self) -> Option<view::Snapshot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,196 @@
+//! Decisions in words and numbers, each with its reason.
+
+use lode_policy::host::{Change, Division, Reason};
+use lode_types::Level;
+
+use super::Sharing;
+use crate::config::{HostMode, Size};
+use crate::events::{EventKind, Other, ShareChange};
+
+/// Others that a sentence names.
+const MOST_NAMED: usize = 3;
+
+/// Blocks that go from one VM to another; none: free ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Flow {
+    from: Option<usize>,
+    to: Option<usize>,
+    blocks: u32,
+}
+
+impl Sharing {
+    /// Tells of a division: to the log, and as an event for each VM.
+    pub(super) fn tell(&self, division: &Division) {
+        let advises = self.host.mode == HostMode::Advise;
+        // Where shares do not follow, what counts is how far they are from what they should be.
+        let old = |change: &Change| if advises { change.share } else { change.from };
+        let moves: Vec<(usize, u32, u32)> =
+            division.changes.iter().map(|change| (change.vm, old(change), change.to)).collect();
+        let flows = flows(&moves);
+        for change in division.changes.iter().filter(|change| old(change) != change.to) {
+            let share = self.share_change(division, change, old(change), &flows);
+            let (name, kind) = match advises {
+                true => (&self.vms[change.vm].name, EventKind::Advice),
+                false => (&self.vms[change.vm].name, EventKind::Share),
+            };
+            let text = text(name, &share, division.reason, advises);
+            tracing::info!("{text}");
+            self.events.note_share(kind, name, text, share);
+        }
+    }
+
+    fn share_change(&self, division: &Division, change: &Change, old: u32, flows: &[Flow]) -> ShareChange {
+        let bytes = |blocks: u32| u64::from(blocks) * self.block_bytes;
+        let [from, to] = [old, change.to].map(|blocks| self.expected(change.vm, division.level, blocks));
+        let grows = change.to > old;
+        let others = flows.iter().filter_map(|flow| {
+            let (own, other) = if grows { (flow.to, flow.from) } else { (flow.from, flow.to) };
+            (own == Some(change.vm)).then(|| Other {
+                vm: other.map(|vm| self.vms[vm].name.clone()),
+                bytes: bytes(flow.blocks),
+                expected_hit_ratio_change: other.and_then(|vm| self.change_of(division, vm)),
+            })
+        });
+        ShareChange {
+            level: division.level.name(),
+            from_bytes: bytes(old),
+            to_bytes: bytes(change.to),
+            expected_hit_ratio_from: from,
+            expected_hit_ratio_to: to,
+            others: others.collect(),
+        }
+    }
+
+    /// What a division does to a VM's hit ratio.
+    fn change_of(&self, division: &Division, vm: usize) -> Option<f64> {
+        let change = division.changes.iter().find(|change| change.vm == vm)?;
+        let old = if self.host.mode == HostMode::Advise { change.share } else { change.from };
+        let ratio = |blocks| self.expected(vm, division.level, blocks);
+        Some(ratio(change.to)? - ratio(old)?)
+    }
+
+    /// Of the blocks that a VM read in the last interval, those that a level of so many blocks would have served.
+    pub(super) fn expected(&self, vm: usize, level: Level, blocks: u32) -> Option<f64> {
+        let hits = self.sizer.expected_hits(vm, level, blocks)?;
+        let reads = self.vms[vm].last_reads?.reads;
+        // Schemes that count writes among their hits promise no more than all.
+        (reads > 0).then(|| (hits as f64 / reads as f64).min(1.0))
+    }
+}
+
+/// Who gives to whom: in the order of the VMs, and what is still missing from what is free.
+fn flows(moves: &[(usize, u32, u32)]) -> Vec<Flow> {
+    let mut givers: Vec<(usize, u32)> =
+        moves.iter().filter(|(_, from, to)| to < from).map(|&(vm, from, to)| (vm, from - to)).collect();
+    givers.reverse();
+    let mut flows = Vec::new();
+    for &(vm, from, to) in moves.iter().filter(|(_, from, to)| to > from) {
+        let mut missing = to - from;
+        while missing > 0 {
+            let Some((giver, left)) = givers.last_mut() else {
+                flows.push(Flow { from: None, to: Some(vm), blocks: missing });
+                break;
+            };
+            let blocks = missing.min(*left);
+            flows.push(Flow { from: Some(*giver), to: Some(vm), blocks });
+            (missing, *left) = (missing - blocks, *left - blocks);
+            if *left == 0 {
+                givers.pop();
+            }
+        }
+    }
+    flows.extend(givers.into_iter().rev().map(|(vm, blocks)| Flow { from: Some(vm), to: None, blocks }));
+    flows
+}
+
+/// One VM's change as a sentence.
+fn text(name: &str, share: &ShareChange, reason: Reason, advises: bool) -> String {
+    let grows = share.to_bytes > share.from_bytes;
+    let (sign, direction) = if grows { ('+', "from") } else { ('-', "to") };
+    let [from, to] = [share.from_bytes, share.to_bytes].map(Size);
+    let level = if share.level == Level::Dram.name() { "DRAM" } else { "SSD" };
+    let change = Size(share.to_bytes.abs_diff(share.from_bytes));
+    let mut text = format!("{name} {sign}{change} {level} ({from} to {to})");
+    if advises {
+        text = format!("Advice: {text}");
+    }
+    if let (Some(from), Some(to)) = (share.expected_hit_ratio_from, share.expected_hit_ratio_to) {
+        text += &format!(
+            ": {:+.1} % read hits expected ({:.1} to {:.1} %)",
+            100.0 * (to - from),
+            100.0 * from,
+            100.0 * to
+        );
+    }
+    let other = |other: &Other| {
+        let name = other.vm.as_deref().unwrap_or(if grows { "what was free" } else { "nobody" });
+        let change = other.expected_hit_ratio_change.map(|change| format!(", {:+.1} %", 100.0 * change));
+        format!("{name}{}", change.unwrap_or_default())
+    };
+    let named: Vec<String> = share.others.iter().take(MOST_NAMED).map(other).collect();
+    if !named.is_empty() {
+        text += &format!("; {direction} {}", named.join(", "));
+    }
+    if let Some(more @ 1..) = share.others.len().checked_sub(MOST_NAMED) {
+        text += &format!(" and {more} more");
+    }
+    match reason {
+        Reason::Gain { before, after } => text + &format!("; all VMs together {before:.3} to {after:.3}"),
+        Reason::Rules => text + "; VMs, their limits or what there is changed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gained_comes_from_somebody() {
+        let flow = |from, to, blocks| Flow { from, to, blocks };
+        let moves = [(0, 100, 60), (1, 10, 90), (2, 50, 0), (3, 0, 30)];
+        let expected = [
+            flow(Some(0), Some(1), 40),
+            flow(Some(2), Some(1), 40),
+            flow(Some(2), Some(3), 10),
+            flow(None, Some(3), 20),
+        ];
+        assert_eq!(flows(&moves), expected);
+        assert_eq!(flows(&[(0, 9, 2), (1, 0, 3)]), [flow(Some(0), Some(1), 3), flow(Some(0), None, 4)]);
+    }
+
+    #[test]
+    fn a_decision_has_its_reason_in_numbers() {
+        let share = ShareChange {
+            level: "ssd",
+            from_bytes: 2 << 30,
+            to_bytes: 40 << 30,
+            expected_hit_ratio_from: Some(0.61),
+            expected_hit_ratio_to: Some(0.722),
+            others: vec![Other {
+                vm: Some("vm03".to_owned()),
+                bytes: 38 << 30,
+                expected_hit_ratio_change: Some(-0.004),
+            }],
+        };
+        let gain = Reason::Gain { before: 1.5, after: 1.608 };
+        assert_eq!(
+            text("vm17", &share, gain, false),
+            "vm17 +38 GiB SSD (2 GiB to 40 GiB): +11.2 % read hits expected (61.0 to 72.2 %); from vm03, -0.4 %; \
+             all VMs together 1.500 to 1.608"
+        );
+        let other =
+            |vm: Option<&str>| Other { vm: vm.map(str::to_owned), bytes: 1, expected_hit_ratio_change: None };
+        let unmeasured = ShareChange {
+            level: "dram",
+            from_bytes: 3 << 20,
+            to_bytes: 1 << 20,
+            expected_hit_ratio_from: None,
+            expected_hit_ratio_to: None,
+            others: vec![other(Some("a")), other(Some("b")), other(Some("c")), other(None)],
+        };
+        assert_eq!(
+            text("vm1", &unmeasured, Reason::Rules, true),
+            "Advice: vm1 -2 MiB DRAM (3 MiB to 1 MiB); to a, b, c and 1 more; VMs, their limits or what there is changed"
+        );
+    }
+}
