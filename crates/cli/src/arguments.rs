@@ -25,6 +25,13 @@ pub struct Daemon {
 }
 
 impl Daemon {
+    /// The daemon of a command whose first word is the configuration file, unless `socket` says where it is. Leaves the other
+    /// words.
+    pub fn of(words: &mut Vec<String>, socket: Option<PathBuf>) -> Daemon {
+        let config = (socket.is_none() && !words.is_empty()).then(|| words.remove(0).into());
+        Daemon { config, socket }
+    }
+
     /// Its control socket.
     ///
     /// # Errors

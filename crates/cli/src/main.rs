@@ -18,6 +18,7 @@ mod interrupt;
 mod output;
 mod progress;
 mod results;
+mod shares;
 mod spelling;
 mod target;
 mod watch;

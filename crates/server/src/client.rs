@@ -1,14 +1,15 @@
 //! The other end of the control socket: asking a running daemon. It must not know what answers look like on a
 //! terminal.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::commands::ControlRequest;
+use crate::commands::{ControlRequest, PROTOCOL};
 use crate::error::{ServerError, ServerErrorKind};
 
 /// Longest answer that is read.
@@ -31,9 +32,10 @@ impl Conversation<'_> {
         let failed = |error| no_answer(control, error);
         let mut stream = UnixStream::connect(control).map_err(failed)?;
         stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
-        let mut line = serde_json::to_vec(request).unwrap_or_default();
-        line.push(b'\n');
-        stream.write_all(&line).map_err(failed)?;
+        let mut request = serde_json::to_value(request).unwrap_or_default();
+        request["protocol"] = PROTOCOL.into();
+        // What the daemon says to a request that it does not read to its end is there to be read all the same.
+        let _ = stream.write_all(format!("{request}\n").as_bytes());
         Ok(Conversation { control, answers: BufReader::new(stream).take(MAX_ANSWER_BYTES) })
     }
 
@@ -210,6 +212,56 @@ pub fn reload(control: &Path) -> Result<Vec<String>, ServerError> {
     let mut line = String::new();
     let reloaded: Reloaded = Conversation::begin(control, &ControlRequest::Reload)?.understand(&mut line)?;
     Ok(reloaded.changed)
+}
+
+/// The daemon's answer to other values of a VM's keys.
+#[derive(Debug, Deserialize)]
+pub struct KeysSet {
+    /// The keys that are different from before.
+    pub changed: Vec<String>,
+    /// They are in the configuration file, too.
+    pub saved: bool,
+    /// The configuration file.
+    pub path: PathBuf,
+}
+
+/// Has a running daemon change keys of a VM while it is served; an empty value stands for the usual one. With `save` they are
+/// written to the configuration file as well.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] for a key or value that cannot be: then nothing is changed.
+pub fn set_keys(
+    control: &Path,
+    vm: &str,
+    keys: &BTreeMap<String, String>,
+    save: bool,
+) -> Result<KeysSet, ServerError> {
+    let request = ControlRequest::VmSet { vm: vm.to_owned(), set: keys.clone(), save };
+    Conversation::begin(control, &request)?.understand(&mut String::new())
+}
+
+/// What happened lately in a running daemon.
+#[derive(Debug, Deserialize)]
+pub struct LatestEvents {
+    /// As `docs/control.md` describes them, in the order in which they came.
+    pub events: Vec<serde_json::Value>,
+    /// The number of the latest event of any VM.
+    pub last: u64,
+}
+
+/// What happened in a running daemon: after the event of a number, or the latest; of one VM or of all; at most so many, and no
+/// more than [`MAX_EVENTS`](crate::MAX_EVENTS).
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] for a VM that is not there.
+pub fn events(
+    control: &Path,
+    after: Option<u64>,
+    vm: Option<&str>,
+    most: usize,
+) -> Result<LatestEvents, ServerError> {
+    let request = ControlRequest::Events { after, vm: vm.map(str::to_owned), most: Some(most) };
+    Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 
 /// Has a running daemon stop draining these VMs (all when there are none named).

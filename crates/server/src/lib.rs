@@ -50,7 +50,10 @@ mod vm_log;
 mod volume;
 mod volumes;
 
-pub use client::{Stopped, cancel_drain, drain, reload, status, stop};
+pub use client::{
+    KeysSet, LatestEvents, Stopped, cancel_drain, drain, events, reload, set_keys, status, stop,
+};
+pub use commands::{MAX_EVENTS, PROTOCOL};
 pub use config::Config;
 pub use error::{ServerError, ServerErrorKind};
 pub use files::check_disks;

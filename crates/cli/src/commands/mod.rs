@@ -5,6 +5,7 @@ mod curve;
 mod demo;
 mod devices;
 mod drain;
+mod events;
 mod format;
 mod planning;
 mod reload;
@@ -19,6 +20,7 @@ mod status;
 mod stop;
 mod top;
 mod trace;
+mod vm;
 mod volume;
 
 use clap::Subcommand;
@@ -51,6 +53,7 @@ commands! {
     Demo(demo::DemoCommand),
     Devices(devices::DevicesCommand),
     Drain(drain::DrainCommand),
+    Events(events::EventsCommand),
     Format(format::FormatCommand),
     Reload(reload::ReloadCommand),
     Replay(replay::ReplayCommand),
@@ -62,5 +65,6 @@ commands! {
     Stop(stop::StopCommand),
     Top(top::TopCommand),
     Trace(trace::TraceCommand),
+    Vm(vm::VmCommand),
     Volume(volume::VolumeCommand),
 }

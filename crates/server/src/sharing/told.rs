@@ -29,12 +29,10 @@ impl Sharing {
         let flows = flows(&moves);
         for change in division.changes.iter().filter(|change| old(change) != change.to) {
             let share = self.share_change(division, change, old(change), &flows);
-            let (name, kind) = match advises {
-                true => (&self.vms[change.vm].name, EventKind::Advice),
-                false => (&self.vms[change.vm].name, EventKind::Share),
-            };
-            let text = text(name, &share, division.reason, advises);
-            tracing::info!("{text}");
+            let name = &self.vms[change.vm].name;
+            let kind = if advises { EventKind::Advice } else { EventKind::Share };
+            let text = text(&share, division.reason, advises);
+            tracing::info!("VM {name}: {text}");
             self.events.note_share(kind, name, text, share);
         }
     }
@@ -104,15 +102,15 @@ fn flows(moves: &[(usize, u32, u32)]) -> Vec<Flow> {
 }
 
 /// One VM's change as a sentence.
-fn text(name: &str, share: &ShareChange, reason: Reason, advises: bool) -> String {
+fn text(share: &ShareChange, reason: Reason, advises: bool) -> String {
     let grows = share.to_bytes > share.from_bytes;
     let (sign, direction) = if grows { ('+', "from") } else { ('-', "to") };
     let [from, to] = [share.from_bytes, share.to_bytes].map(Size);
     let level = if share.level == Level::Dram.name() { "DRAM" } else { "SSD" };
     let change = Size(share.to_bytes.abs_diff(share.from_bytes));
-    let mut text = format!("{name} {sign}{change} {level} ({from} to {to})");
+    let mut text = format!("{sign}{change} {level} ({from} to {to})");
     if advises {
-        text = format!("Advice: {text}");
+        text = format!("advice: {text}");
     }
     if let (Some(from), Some(to)) = (share.expected_hit_ratio_from, share.expected_hit_ratio_to) {
         text += &format!(
@@ -174,8 +172,8 @@ mod tests {
         };
         let gain = Reason::Gain { before: 1.5, after: 1.608 };
         assert_eq!(
-            text("vm17", &share, gain, false),
-            "vm17 +38 GiB SSD (2 GiB to 40 GiB): +11.2 % read hits expected (61.0 to 72.2 %); from vm03, -0.4 %; \
+            text(&share, gain, false),
+            "+38 GiB SSD (2 GiB to 40 GiB): +11.2 % read hits expected (61.0 to 72.2 %); from vm03, -0.4 %; \
              all VMs together 1.500 to 1.608"
         );
         let other =
@@ -189,8 +187,8 @@ mod tests {
             others: vec![other(Some("a")), other(Some("b")), other(Some("c")), other(None)],
         };
         assert_eq!(
-            text("vm1", &unmeasured, Reason::Rules, true),
-            "Advice: vm1 -2 MiB DRAM (3 MiB to 1 MiB); to a, b, c and 1 more; VMs, their limits or what there is changed"
+            text(&unmeasured, Reason::Rules, true),
+            "advice: -2 MiB DRAM (3 MiB to 1 MiB); to a, b, c and 1 more; VMs, their limits or what there is changed"
         );
     }
 }
