@@ -11,6 +11,7 @@ use crate::arguments::Daemon;
 use crate::error::CliError;
 use crate::output::{number, table, write};
 use crate::results::{JsonArgs, is_to_standard_output};
+use crate::shares::{Host, Sharing};
 use crate::watch::Watch;
 use crate::watch::view::{cells, titles};
 
@@ -74,6 +75,7 @@ struct Status {
     last_end: LastEnd,
     cache: Option<Cache>,
     read_ssd: Option<ReadSsd>,
+    host: Option<Host>,
     vms: Vec<Vm>,
 }
 
@@ -107,6 +109,7 @@ struct Vm {
     draining_blocks: Option<u64>,
     stopped: bool,
     quota: Blocks,
+    sharing: Option<Sharing>,
     requests: Requests,
     counters: Counters,
     gauges: Gauges,
@@ -210,8 +213,11 @@ impl Status {
         let read_ssd = self.read_ssd.as_ref();
         let cache = cache + &read_ssd.map(|ssd| format!(", read SSD {}", ssd.uuid)).unwrap_or_default();
         let last_end = self.last_end().map(|line| format!("{line}\n")).unwrap_or_default();
-        let mut text = format!("Cache {}, {cache}, up {uptime}\n{last_end}\n{}\n", self.name, self.table());
-        let told = [Vm::drain, Vm::unmirrored, Vm::special_requests, Vm::alarm];
+        let host =
+            self.host.as_ref().and_then(Host::text).map(|text| format!("{text}\n")).unwrap_or_default();
+        let mut text =
+            format!("Cache {}, {cache}, up {uptime}\n{last_end}{host}\n{}\n", self.name, self.table());
+        let told = [Vm::drain, Vm::unmirrored, Vm::special_requests, Vm::expected, Vm::alarm];
         let lines: Vec<_> = told.iter().flat_map(|tell| self.vms.iter().filter_map(tell)).collect();
         if !lines.is_empty() {
             text += &format!("\n{}\n", lines.join("\n"));
@@ -300,6 +306,15 @@ impl Vm {
             number(*cwf, 2),
             self.connections.to_string(),
         ]
+    }
+
+    /// What the division of the host expects, beside what there was since.
+    fn expected(&self) -> Option<String> {
+        let Sharing { expected_hit_ratio, measured_hit_ratio, .. } = self.sharing.as_ref()?;
+        let measured = measured_hit_ratio.map(|ratio| format!(", {:.1} % since", 100.0 * ratio));
+        let measured = measured.unwrap_or_else(|| ", nothing read since".to_owned());
+        let expected = 100.0 * (*expected_hit_ratio)?;
+        Some(format!("{}: {expected:.1} % read hits expected at the last division{measured}", self.name))
     }
 
     /// How many blocks are on one device only that should be on two.

@@ -18,6 +18,7 @@ mod metrics;
 mod reconnecting;
 mod records;
 mod runs;
+mod steering;
 mod tools;
 mod two_ssds;
 mod watching;

@@ -21,6 +21,11 @@ impl HostSizer {
                 None => [None, None],
             };
         }
+        self.divide_again()
+    }
+
+    /// Divides by what VMs could have used in the last interval, after what they may have has changed.
+    pub fn divide_again(&mut self) -> Vec<Division> {
         let is_disturbed = std::mem::take(&mut self.is_disturbed);
         Level::SIZED.into_iter().filter_map(|level| self.divide_level(level, is_disturbed)).collect()
     }

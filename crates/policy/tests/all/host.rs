@@ -160,10 +160,15 @@ fn minimum_maximum_and_weight_are_kept() {
     let shares = drams(&host);
     assert!(shares[1] == 300 && shares[2] >= 100 && shares[0] <= 600, "{shares:?}");
     // A higher minimum holds at once, whatever it is worth.
-    host.set_vms(vec![limited(1.0, 0, 1_000), limited(3.0, 0, 300), limited(1.0, 500, 1_000)]);
-    host.divide(vec![dram(1_000, 60), dram(1_000, 30), dram(0, 0)]);
+    let mut rules: Vec<VmRule> = (0..3).map(|vm| host.rule(vm).unwrap().clone()).collect();
+    rules[2].least = Quota::new(500, 0);
+    host.set_vms(rules);
+    let divided = host.divide_again();
+    assert_eq!(divided[0].reason, Reason::Rules);
     settle(&mut host);
-    assert_eq!(drams(&host)[2], 500, "another VM by another name: {:?}", drams(&host));
+    let shares = drams(&host);
+    assert!(shares[1] == 300 && shares[2] == 500 && shares[0] == 200, "{shares:?}");
+    assert_eq!(host.divide_again(), [], "nothing has changed since");
 }
 
 #[test]

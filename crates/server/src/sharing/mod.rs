@@ -208,6 +208,12 @@ impl Sharing {
         }
         self.host = new.host;
         self.take_rules(new);
+        if self.host.mode.measures() {
+            // What a VM is guaranteed from now on is not for the end of the interval.
+            for division in self.sizer.divide_again() {
+                self.tell(&division);
+            }
+        }
         self.publish();
         Ok(())
     }
