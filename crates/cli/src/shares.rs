@@ -77,6 +77,20 @@ impl Host {
     }
 }
 
+impl Sharing {
+    /// The shares in force and what the VM could use, in a line.
+    pub fn text(&self, host: &Host) -> String {
+        let of_level = |(name, level): (&str, &Level)| {
+            let demand = level.demand_blocks.map(|blocks| format!(", could use {}", host.size(blocks)));
+            let has_any = level.share_blocks > 0 || level.target_blocks > 0;
+            has_any.then(|| format!("{name} {}{}", level.share(host), demand.unwrap_or_default()))
+        };
+        let levels: Vec<String> =
+            [("DRAM", &self.dram), ("SSD", &self.ssd)].into_iter().filter_map(of_level).collect();
+        if levels.is_empty() { "no share of any level".to_owned() } else { levels.join("; ") }
+    }
+}
+
 impl Level {
     /// What is in force, and what it is to become.
     pub fn share(&self, host: &Host) -> String {

@@ -11,6 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::latency::{LATENCY_BOUNDS_US, LatencyView};
+use crate::sharing::LevelSharing;
 use crate::status::{LevelBlocks, Status, VmView};
 
 /// One family of metrics: its samples differ in their labels.
@@ -34,12 +35,16 @@ enum Samples {
     HostGauge(fn(&Status) -> Option<u64>),
     Gauge(fn(&VmView) -> u64),
     GaugeBy(&'static str, fn(&VmView) -> By<u64>),
+    Fraction(fn(&VmView) -> Option<f64>),
+    FractionBy(&'static str, fn(&VmView) -> By<f64>),
     Counter(fn(&VmView) -> u64),
     CounterBy(&'static str, fn(&VmView) -> By<u64>),
     Times(fn(&VmView) -> LatencyView),
     TimesBy(&'static str, fn(&VmView) -> By<LatencyView>),
 }
-use Samples::{Counter, CounterBy, Gauge, GaugeBy, Host, HostGauge, Times, TimesBy, Vm};
+use Samples::{
+    Counter, CounterBy, Fraction, FractionBy, Gauge, GaugeBy, Host, HostGauge, Times, TimesBy, Vm,
+};
 
 const BYTES: &str = "bytes";
 const SECONDS: &str = "seconds";
@@ -48,7 +53,7 @@ impl Family {
     fn kind(&self) -> MetricType {
         match self.samples {
             Host(_) | Vm(_) => MetricType::Info,
-            HostGauge(_) | Gauge(_) | GaugeBy(..) => MetricType::Gauge,
+            HostGauge(_) | Gauge(_) | GaugeBy(..) | Fraction(_) | FractionBy(..) => MetricType::Gauge,
             Counter(_) | CounterBy(..) => MetricType::Counter,
             Times(_) | TimesBy(..) => MetricType::Histogram,
         }
@@ -90,6 +95,13 @@ impl Family {
             Counter(read) => one(&|sample| counter(sample, read(vm))),
             Times(read) => one(&|sample| times(sample, &read(vm))),
             GaugeBy(label, read) => read(vm).iter().try_for_each(|(which, value)| {
+                metric.encode_family(&[name, (label, *which)])?.encode_gauge(value)
+            }),
+            Fraction(read) => match read(vm) {
+                Some(value) => one(&|mut sample| sample.encode_gauge(&value)),
+                None => Ok(()),
+            },
+            FractionBy(label, read) => read(vm).iter().try_for_each(|(which, value)| {
                 metric.encode_family(&[name, (label, *which)])?.encode_gauge(value)
             }),
             CounterBy(label, read) => read(vm).iter().try_for_each(|(which, value)| {
@@ -141,6 +153,7 @@ fn families() -> Vec<Family> {
         .chain(service_families())
         .chain(write_back_families())
         .chain(content_families())
+        .chain(sharing_families())
         .chain(decision_families());
     all.chain(device_families()).chain(trouble_families()).chain(time_families()).map(of).collect()
 }
@@ -292,6 +305,72 @@ fn content_families() -> Vec<Row> {
             "lode_records_taken_over",
             "Journal records that this start found in memory and not on the SSD",
             Gauge(|vm| vm.shm.records_taken_over),
+        ),
+    ]
+}
+
+/// A number of the share of each level that VMs divide, where there is one.
+fn of_shares<T>(vm: &VmView, number: impl Fn(&LevelSharing) -> Option<T>) -> By<T> {
+    let levels = vm.sharing.iter().flat_map(|sharing| [("dram", &sharing.dram), ("ssd", &sharing.ssd)]);
+    levels.filter_map(|(name, level)| Some((name, number(level)?))).collect()
+}
+
+fn sharing_families() -> Vec<Row> {
+    vec![
+        (
+            "lode_share_target_blocks",
+            "Blocks of a level that the VM is to have",
+            GaugeBy("level", |vm| of_shares(vm, |level| Some(level.target_blocks.into()))),
+        ),
+        (
+            "lode_share_wanted_blocks",
+            "The same, if shares could grow to whatever their limits allow",
+            GaugeBy("level", |vm| of_shares(vm, |level| Some(level.wanted_blocks.into()))),
+        ),
+        (
+            "lode_share_demand_blocks",
+            "Blocks of a level that the VM could have used in the last interval, where that is measured",
+            GaugeBy("level", |vm| of_shares(vm, |level| level.demand_blocks.map(u64::from))),
+        ),
+        (
+            "lode_share_min_blocks",
+            "Blocks of a level that the VM is guaranteed",
+            GaugeBy("level", |vm| of_shares(vm, |level| Some(level.min_blocks.into()))),
+        ),
+        (
+            "lode_share_max_blocks",
+            "Blocks of a level that the VM is never given more than",
+            GaugeBy("level", |vm| of_shares(vm, |level| Some(level.max_blocks.into()))),
+        ),
+        (
+            "lode_share_reach_blocks",
+            "Blocks of a level that the VM can be given at most without a restart",
+            GaugeBy("level", |vm| of_shares(vm, |level| Some(level.reach_blocks.into()))),
+        ),
+        (
+            "lode_share_weight",
+            "How much the VM counts beside others",
+            Fraction(|vm| vm.sharing.as_ref().map(|sharing| sharing.weight)),
+        ),
+        (
+            "lode_expected_hit_ratio",
+            "Read hits that the last division expected of a level by itself, where that is measured",
+            FractionBy("level", |vm| of_shares(vm, |level| level.expected_hit_ratio)),
+        ),
+        (
+            "lode_dirty_seconds",
+            "Since when the VM has dirty blocks without a break; 0 when it has none",
+            Gauge(|vm| vm.dirty_s.unwrap_or(0)),
+        ),
+        (
+            "lode_connections_limit",
+            "Clients that may be connected at once",
+            Gauge(|vm| vm.limits.connections.into()),
+        ),
+        (
+            "lode_in_flight_limit_bytes",
+            "Of requests, from which on no more are taken",
+            Gauge(|vm| vm.limits.vm_in_flight_bytes),
         ),
     ]
 }

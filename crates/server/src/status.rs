@@ -1,4 +1,4 @@
-//! What `status` says, in the shape that `docs/serving.md` describes. It must not know how it is gathered.
+//! What `status` says, in the shape that `docs/control.md` describes. It must not know how it is gathered.
 
 use lode_engine::{Alarms, Engine, Gauges, WriteBackLimits};
 use lode_policy::{CounterReport, Quota, Tenant};

@@ -25,6 +25,7 @@ mod volume;
 
 use clap::Subcommand;
 
+pub use self::events::event_text;
 use crate::error::CliError;
 
 /// Makes the enumeration of commands from their argument types, which have a method `run`.

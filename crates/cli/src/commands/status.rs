@@ -67,7 +67,7 @@ impl StatusCommand {
     }
 }
 
-/// What the table shows of a daemon's answer; `docs/serving.md` describes the whole of it.
+/// What the table shows of a daemon's answer; `docs/control.md` describes the whole of it.
 #[derive(Deserialize)]
 struct Status {
     name: String,

@@ -9,9 +9,11 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use crate::arguments::Daemon;
 use crate::error::CliError;
 use crate::watch::Watch;
-use crate::watch::view::Top;
+use crate::watch::view::{SHOWN_EVENTS, Top};
 
 /// Show what the VMs of a running daemon do, second by second.
+///
+/// Below the list: the latencies, shares and dirty blocks of the VM that is selected, and the latest events.
 ///
 /// Keys: q quits; < and > choose the column to sort by, r reverses; / filters by name, Esc shows all; arrows, PgUp, PgDn, Home and
 /// End choose the VM whose latencies are shown below.
@@ -32,7 +34,7 @@ impl TopCommand {
         // Before the terminal is taken: a daemon that is not there is an error like any other.
         let (title, rates) = watch.next()?;
         let mut top = Top::default();
-        top.update(title, rates);
+        top.update(title, rates, watch.events(SHOWN_EVENTS)?);
         if !std::io::stdout().is_terminal() {
             return Err(no_terminal(&std::io::Error::other("standard output is none")));
         }
@@ -70,8 +72,10 @@ fn show(
         }
         if Instant::now() >= next {
             next = Instant::now() + interval;
-            match watch.next() {
-                Ok((title, rates)) => top.update(title, rates),
+            let next =
+                watch.next().and_then(|(title, rates)| Ok((title, rates, watch.events(SHOWN_EVENTS)?)));
+            match next {
+                Ok((title, rates, events)) => top.update(title, rates, events),
                 Err(error) => top.fail(&error.to_string()),
             }
         }

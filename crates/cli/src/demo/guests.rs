@@ -66,17 +66,35 @@ pub fn require_fio() -> Result<(), CliError> {
 impl Guest {
     /// Lets the VM work on its disk for `run_time`.
     pub fn start(&self, host: &Host, run_time: Duration) -> Result<Running, CliError> {
+        let load = [
+            "--rw=randrw".to_owned(),
+            format!("--rwmixread={}", self.read_percent),
+            format!("--bs={}", self.block),
+            format!("--iodepth={}", self.depth),
+            format!("--size={DISK_BYTES}"),
+            format!("--random_distribution=zipf:{}", self.zipf),
+        ];
+        self.run(host, run_time, &load)
+    }
+
+    /// Lets the VM read the first bytes of its disk again and again, at a moderate pace.
+    pub fn read_again(
+        &self,
+        host: &Host,
+        run_time: Duration,
+        region_bytes: u64,
+    ) -> Result<Running, CliError> {
+        let load = ["--rw=randread", "--bs=4k", "--iodepth=4", "--rate_iops=4000"].map(str::to_owned);
+        self.run(host, run_time, &[&load[..], &[format!("--size={region_bytes}")]].concat())
+    }
+
+    fn run(&self, host: &Host, run_time: Duration, load: &[String]) -> Result<Running, CliError> {
         let fio = Command::new("fio")
+            .args(load)
             .args([
                 &format!("--name={}", self.name),
                 "--ioengine=nbd",
                 &format!("--uri=nbd+unix:///{}?socket={}", self.name, host.socket(self.name).display()),
-                "--rw=randrw",
-                &format!("--rwmixread={}", self.read_percent),
-                &format!("--bs={}", self.block),
-                &format!("--iodepth={}", self.depth),
-                &format!("--size={DISK_BYTES}"),
-                &format!("--random_distribution=zipf:{}", self.zipf),
                 "--norandommap",
                 "--randrepeat=1",
                 "--time_based",

@@ -12,6 +12,20 @@ const SSD_BYTES: u64 = 160 << 20;
 const START_LIMIT: Duration = Duration::from_secs(10);
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
+/// Memory that the VMs divide in the second act.
+pub const SHARED_DRAM_BYTES: u64 = 18 << 20;
+
+/// What is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// VMs with a share of each level, on slow disks.
+    Cached,
+    /// VMs without a cache, on slow disks.
+    Plain,
+    /// VMs that divide memory, on disks as fast as their files.
+    Shared,
+}
+
 /// A running daemon. Dropping it kills it, and removes everything it had.
 pub struct Host {
     daemon: Child,
@@ -21,7 +35,7 @@ pub struct Host {
 
 impl Host {
     /// Makes the files and starts the daemon on them.
-    pub fn start(with_cache: bool) -> Result<Host, CliError> {
+    pub fn start(kind: Kind) -> Result<Host, CliError> {
         let folder = tempfile::Builder::new()
             .prefix("lode-demo-")
             .tempdir()
@@ -33,10 +47,9 @@ impl Host {
             disk.set_len(DISK_BYTES).map_err(|e| failure("make a disk", &e))?;
         }
         let config = at("config.toml");
-        std::fs::write(&config, configuration(folder.path(), with_cache))
-            .map_err(|e| failure("write", &e))?;
+        std::fs::write(&config, configuration(folder.path(), kind)).map_err(|e| failure("write", &e))?;
         let lode = std::env::current_exe().map_err(|e| failure("find the lode program", &e))?;
-        if with_cache {
+        if kind == Kind::Cached {
             let mut format = Command::new(&lode);
             format.arg("format").arg(at("ssd")).args(["--create", &format!("{}MiB", SSD_BYTES >> 20)]);
             let output = format.output().map_err(|e| failure("run lode format", &e))?;
@@ -67,6 +80,11 @@ impl Host {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// The daemon's control socket.
+    pub fn control(&self) -> &Path {
+        &self.control
     }
 
     /// The socket of a VM's disk.
@@ -107,19 +125,30 @@ fn failure(what: &str, error: &std::io::Error) -> CliError {
     CliError::Failure(format!("Cannot {what} for the demonstration: {error}"))
 }
 
-fn configuration(folder: &Path, with_cache: bool) -> String {
+fn configuration(folder: &Path, kind: Kind) -> String {
     let folder = folder.display();
     let mut text =
         format!("name = \"demo\"\nstate_dir = \"{folder}\"\ncontrol = \"{folder}/control.sock\"\n");
-    if with_cache {
-        text += &format!("[ssd]\npath = \"{folder}/ssd\"\n");
+    match kind {
+        Kind::Cached => text += &format!("[ssd]\npath = \"{folder}/ssd\"\n"),
+        Kind::Plain => {}
+        Kind::Shared => {
+            text += &format!(
+                "[host]\nmode = \"auto\"\ndram = {SHARED_DRAM_BYTES}\ninterval = \"2s\"\nrate = \"8MiB\"\n"
+            );
+        }
     }
     for guest in GUESTS {
         let name = guest.name;
-        let (dram, ssd) = if with_cache { ("8MiB", "32MiB") } else { ("0", "0") };
+        let shares = match kind {
+            Kind::Cached => "dram = \"8MiB\"\nssd = \"32MiB\"\n",
+            Kind::Plain => "dram = 0\nssd = 0\n",
+            Kind::Shared => "",
+        };
+        let delay = if kind == Kind::Shared { "" } else { ", delay = \"hdd\"" };
         text += &format!(
-            "[[vm]]\nname = \"{name}\"\nbacking = {{ path = \"{folder}/{name}.disk\", delay = \"hdd\" }}\n\
-             scheme = \"etica\"\ndram = \"{dram}\"\nssd = \"{ssd}\"\nlisten = [\"unix:{folder}/{name}.sock\"]\n"
+            "[[vm]]\nname = \"{name}\"\nbacking = {{ path = \"{folder}/{name}.disk\"{delay} }}\n\
+             scheme = \"etica\"\n{shares}listen = [\"unix:{folder}/{name}.sock\"]\n"
         );
     }
     text

@@ -2,6 +2,7 @@
 
 mod guests;
 mod host;
+mod sharing;
 mod table;
 mod view;
 
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 pub use self::table::Comparison;
 
 use self::guests::{GUESTS, GuestResult};
-use self::host::Host;
+use self::host::{Host, Kind};
 use self::view::View;
 use crate::error::CliError;
 
@@ -50,16 +51,14 @@ impl Plan {
 
     /// Serves and drives the VMs once, with or without a cache. Nothing stays behind.
     pub fn run(&self, with_cache: bool) -> Result<Outcome, CliError> {
-        let host = Host::start(with_cache)?;
+        let host = Host::start(if with_cache { Kind::Cached } else { Kind::Plain })?;
         let mut running =
             GUESTS.iter().map(|guest| guest.start(&host, self.run_time)).collect::<Result<Vec<_>, _>>()?;
         let view = View::new(with_cache, self.run_time);
         let start = Instant::now();
         while start.elapsed() < self.run_time {
             std::thread::sleep(REFRESH);
-            if self.stopped.load(Ordering::Relaxed) {
-                return Err(CliError::Failure("Stopped by a signal; everything is cleaned up".to_owned()));
-            }
+            self.check_stopped()?;
             for guest in &mut running {
                 guest.check()?;
             }
@@ -70,6 +69,14 @@ impl Plan {
         drop(view);
         host.stop()?;
         Ok(Outcome { status, guests })
+    }
+
+    /// Fails once a signal has asked for the end.
+    fn check_stopped(&self) -> Result<(), CliError> {
+        match self.stopped.load(Ordering::Relaxed) {
+            true => Err(CliError::Failure("Stopped by a signal; everything is cleaned up".to_owned())),
+            false => Ok(()),
+        }
     }
 }
 

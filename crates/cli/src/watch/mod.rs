@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use self::rates::{Rates, Snapshot, rates};
+use crate::commands::event_text;
 use crate::error::CliError;
 
 /// Asks a daemon again and again.
@@ -18,6 +19,15 @@ pub struct Watch {
 impl Watch {
     pub fn new(control: PathBuf) -> Watch {
         Watch { control, before: None }
+    }
+
+    /// The latest events, as lines.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn events(&self, most: usize) -> Result<Vec<String>, CliError> {
+        let found = lode_server::events(&self.control, None, None, most)?;
+        Ok(found.events.iter().map(event_text).collect())
     }
 
     /// A line on the daemon and what the rates are of, and the rates since the last time, or since the daemon's start.

@@ -5,13 +5,19 @@ use std::collections::BTreeMap;
 use lode_server::LATENCY_BOUNDS_US;
 use serde::Deserialize;
 
+use crate::shares::{Host, Sharing};
+
+/// The line of the read SSD among the kinds of requests.
+pub const READ_SSD: &str = "read SSD";
+
 const MIB: f64 = (1 << 20) as f64;
 
-/// What is needed of a daemon's status; `docs/serving.md` describes the whole of it.
+/// What is needed of a daemon's status; `docs/control.md` describes the whole of it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Snapshot {
     pub name: String,
     pub uptime_s: u64,
+    host: Option<Host>,
     vms: Vec<Vm>,
 }
 
@@ -21,6 +27,8 @@ struct Vm {
     scheme: String,
     connections: u64,
     block_bytes: u64,
+    dirty_s: Option<u64>,
+    sharing: Option<Sharing>,
     counters: Counters,
     gauges: Gauges,
     latency: Latencies,
@@ -93,6 +101,10 @@ pub struct Rates {
     pub read_p99_us: Option<f64>,
     pub write_p99_us: Option<f64>,
     pub dirty_mib: f64,
+    /// No dirty block is older; none where there is none.
+    pub dirty_s: Option<u64>,
+    /// Its shares, and what it could use, in words.
+    pub shares: Option<String>,
     /// Written to the SSDs, metadata included.
     pub ssd_mib_per_s: f64,
     /// The same since the daemon's start.
@@ -120,7 +132,10 @@ pub fn rates(before: Option<(&Snapshot, f64)>, now: &Snapshot) -> Vec<Rates> {
     let seconds = same_run.map_or(now.uptime_s as f64, |(_, seconds)| seconds).max(1e-3);
     let earlier = same_run.map(|(before, _)| before.vms.iter().map(|vm| (vm.name.as_str(), vm)));
     let earlier: BTreeMap<&str, &Vm> = earlier.into_iter().flatten().collect();
-    now.vms.iter().map(|vm| of_vm(earlier.get(vm.name.as_str()).copied(), vm, seconds)).collect()
+    let shares = |vm: &Vm| Some(vm.sharing.as_ref()?.text(now.host.as_ref()?));
+    let of_vm =
+        |vm| Rates { shares: shares(vm), ..of_vm(earlier.get(vm.name.as_str()).copied(), vm, seconds) };
+    now.vms.iter().map(of_vm).collect()
 }
 
 /// Rates of several VMs together; percentiles and what only one of them has are left out.
@@ -160,7 +175,7 @@ fn of_vm(before: Option<&Vm>, now: &Vm, seconds: f64) -> Rates {
     };
     let kinds = vec![
         kind("DRAM", |vm| &vm.latency.read.dram, Some(grown(|vm| vm.counters.read_hits.dram))),
-        kind("read SSD", |vm| &vm.latency.read.read_ssd, Some(grown(|vm| vm.counters.read_hits.read_ssd))),
+        kind(READ_SSD, |vm| &vm.latency.read.read_ssd, Some(grown(|vm| vm.counters.read_hits.read_ssd))),
         kind("SSD", |vm| &vm.latency.read.ssd, Some(grown(|vm| vm.counters.read_hits.ssd))),
         kind("disk", |vm| &vm.latency.read.backing, Some(grown(|vm| vm.counters.read_misses))),
         kind("writes", |vm| &vm.latency.write, None),
@@ -189,6 +204,8 @@ fn of_vm(before: Option<&Vm>, now: &Vm, seconds: f64) -> Rates {
         write_hits: share(grown(|vm| vm.counters.write_hits.ssd), block_writes),
         read_p99_us: quantile_us(&all_reads, 0.99),
         write_p99_us: kinds[4].p99_us,
+        dirty_s: now.dirty_s,
+        shares: None,
         dirty_mib: (now.gauges.dirty_blocks * now.block_bytes) as f64 / MIB,
         ssd_mib_per_s: written(now).saturating_sub(before.map_or(0, written)) as f64 / MIB / seconds,
         ssd_written_mib: written(now) as f64 / MIB,
@@ -221,6 +238,17 @@ pub mod tests {
 
     /// An answer of a daemon with these VMs, which have each done so many of everything.
     pub fn snapshot(uptime_s: u64, vms: &[(&str, u64)]) -> Snapshot {
+        let level = |share_blocks: u64, demand_blocks: Option<u64>| {
+            serde_json::json!({
+                "share_blocks": share_blocks, "target_blocks": share_blocks, "wanted_blocks": share_blocks,
+                "demand_blocks": demand_blocks, "min_blocks": 0, "max_blocks": 1 << 30, "reach_blocks": share_blocks,
+                "expected_hit_ratio": null, "measured_hit_ratio": null
+            })
+        };
+        let host = serde_json::json!({
+            "mode": "auto", "block_bytes": 4096, "dram_blocks": 1 << 20, "ssd_blocks": 1 << 20, "interval_s": 600,
+            "next_division_s": 7, "moving": false, "ssd_grows": false, "stopped": false
+        });
         let vm = |(name, n): &(&str, u64)| {
             let latency = |bucket: usize, count: u64| {
                 let mut buckets = vec![0; LATENCY_BOUNDS_US.len() + 1];
@@ -228,7 +256,11 @@ pub mod tests {
                 serde_json::json!({ "buckets": buckets })
             };
             serde_json::json!({
-                "name": name, "scheme": "etica", "connections": 2, "block_bytes": 4096,
+                "name": name, "scheme": "etica", "connections": 2, "block_bytes": 4096, "dirty_s": n,
+                "sharing": {
+                    "weight": 1.0, "dram": level(256 * n, Some(512 * n)), "ssd": level(1 << 20, None),
+                    "expected_hit_ratio": 0.5, "measured_hit_ratio": null
+                },
                 "counters": {
                     "block_reads": 100 * n, "block_writes": 28 * n,
                     "read_hits": {"dram": 50 * n, "ssd": 25 * n, "read_ssd": 0}, "read_misses": 25 * n,
@@ -248,7 +280,7 @@ pub mod tests {
             })
         };
         let vms: Vec<_> = vms.iter().map(vm).collect();
-        let answer = serde_json::json!({"name": "host1", "uptime_s": uptime_s, "vms": vms});
+        let answer = serde_json::json!({"name": "host1", "uptime_s": uptime_s, "host": host, "vms": vms});
         serde_json::from_value(answer).expect("it is a status")
     }
 
@@ -260,6 +292,8 @@ pub mod tests {
         assert_eq!((a.reads, a.writes, a.mib_per_s), (1000.0, 280.0, 5.0));
         assert_eq!((a.read_hits, a.write_hits), (Some(0.75), Some(0.25)));
         assert_eq!((a.dirty_mib, a.ssd_mib_per_s, a.ssd_written_mib), (30.0, 20.0, 60.0));
+        assert_eq!(a.dirty_s, Some(30));
+        assert_eq!(a.shares.as_deref(), Some("DRAM 30 MiB, could use 60 MiB; SSD 4 GiB"));
         assert_eq!(
             a.kinds[0],
             Kind { name: "DRAM", requests: 500.0, share: Some(0.5), p50_us: Some(3.75), p99_us: Some(4.975) }

@@ -7,10 +7,11 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
-use super::rates::{Kind, Rates, total};
+use super::rates::{Kind, READ_SSD, Rates, total};
+use crate::shares::time as duration;
 
-/// Lines of the selected VM's details: titles, a line for each kind of request, and one of its own.
-const DETAIL_LINES: u16 = 8;
+/// Events that are shown, the latest last.
+pub const SHOWN_EVENTS: usize = 2;
 /// Lines that the list keeps on a low terminal, where there is no room for details.
 const LEAST_LIST_LINES: u16 = 5;
 const HELP: &str = "q quit  </> sort by  r reverse  / filter  arrows, PgUp, PgDn move";
@@ -57,6 +58,7 @@ pub struct Top {
     /// What is above the list: the daemon, and what the rates are of.
     title: String,
     rates: Vec<Rates>,
+    events: Vec<String>,
     /// 0: names; else the column before this number.
     sort: usize,
     reverse: bool,
@@ -68,9 +70,9 @@ pub struct Top {
 
 impl Top {
     /// Takes new rates. Whoever was selected still is.
-    pub fn update(&mut self, title: String, rates: Vec<Rates>) {
+    pub fn update(&mut self, title: String, rates: Vec<Rates>, events: Vec<String>) {
         let selected = self.selected().map(|vm| vm.name.clone());
-        (self.title, self.rates) = (title, rates);
+        (self.title, self.rates, self.events) = (title, rates, events);
         self.select(selected.as_deref());
     }
 
@@ -162,11 +164,14 @@ impl Top {
 
     /// Draws all of it.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
-        let details =
-            if frame.area().height >= DETAIL_LINES + LEAST_LIST_LINES + 3 { DETAIL_LINES } else { 0 };
-        let parts =
-            [Constraint::Length(2), Constraint::Min(2), Constraint::Length(details), Constraint::Length(1)];
-        let [head, list, detail, foot] = Layout::vertical(parts).areas(frame.area());
+        // Where there is not room for all, the list comes first, then the details, then the events.
+        let room = frame.area().height.saturating_sub(LEAST_LIST_LINES + 3);
+        let description = self.selected().map(describe).unwrap_or_default();
+        let details = Some(description.len() as u16).filter(|lines| *lines <= room).unwrap_or(0);
+        let events = if details > 0 { (self.events.len() as u16).min(room - details) } else { 0 };
+        let parts = [2, 0, details, events, 1].map(Constraint::Length);
+        let parts = [parts[0], Constraint::Min(2), parts[2], parts[3], parts[4]];
+        let [head, list, detail, event, foot] = Layout::vertical(parts).areas(frame.area());
         let all = total(&self.rates);
         let shown = self.shown().len();
         let sums = format!(
@@ -180,9 +185,12 @@ impl Top {
         );
         frame.render_widget(Paragraph::new(vec![Line::from(self.title.clone()), Line::from(sums)]), head);
         self.draw_list(frame, list);
-        if let Some(vm) = self.selected().filter(|_| details > 0) {
-            frame.render_widget(Paragraph::new(describe(vm)), detail);
+        if details > 0 {
+            frame.render_widget(Paragraph::new(description), detail);
         }
+        let latest = self.events.iter().skip(self.events.len() - usize::from(events));
+        let latest: Vec<Line<'_>> = latest.map(|text| Line::from(text.as_str())).collect();
+        frame.render_widget(Paragraph::new(latest), event);
         let foot_text = match (self.is_typing, self.filter.is_empty()) {
             (true, _) => format!("/{}_  Enter keep, Esc all", self.filter),
             (false, false) => format!("names with '{}'  Esc all  {HELP}", self.filter),
@@ -236,11 +244,15 @@ fn describe(vm: &Rates) -> Vec<Line<'static>> {
         amount(Some(vm.ssd_written_mib))
     );
     let titles = format!("{:<10}{:>10}{:>9}{:>9}{:>9}", "", "requests/s", "blocks %", "p50", "p99");
-    let kinds = vm.kinds.iter().map(|Kind { name, requests, share, p50_us, p99_us }| {
+    let dirty = vm.dirty_s.map(|s| format!("; dirty for at most {}", duration(s))).unwrap_or_default();
+    let shares = Line::from(format!("{}{dirty}", vm.shares.as_deref().unwrap_or("shares are not known")));
+    // A level that serves nothing and is rare has no line.
+    let kinds = vm.kinds.iter().filter(|kind| kind.name != READ_SSD || kind.requests > 0.0);
+    let kinds = kinds.map(|Kind { name, requests, share, p50_us, p99_us }| {
         let (requests, share) = (amount(Some(*requests)), percent(*share));
         Line::from(format!("{name:<10}{requests:>10}{share:>9}{:>9}{:>9}", time(*p50_us), time(*p99_us)))
     });
-    [Line::from(own), Line::from(titles)].into_iter().chain(kinds).collect()
+    [Line::from(own), shares, Line::from(titles)].into_iter().chain(kinds).collect()
 }
 
 /// A number in at most six characters; a dash when there is none.
@@ -279,7 +291,8 @@ mod tests {
 
     fn top(vms: &[(&str, u64)]) -> Top {
         let mut top = Top::default();
-        top.update("host1".to_owned(), rates(None, &snapshot(1, vms)));
+        let events = (1..=SHOWN_EVENTS).map(|at| format!("event {at}")).collect();
+        top.update("host1".to_owned(), rates(None, &snapshot(1, vms)), events);
         top
     }
 
@@ -320,6 +333,9 @@ mod tests {
         let disk = screen.iter().find(|line| line.starts_with("disk")).expect("details");
         let words: Vec<&str> = disk.split_whitespace().collect();
         assert_eq!(words, ["disk", "50.0", "25.0", "10.0", "s", "10.0", "s"]);
+        let shares = "DRAM 2 MiB, could use 4 MiB; SSD 4 GiB; dirty for at most 2 s";
+        assert!(screen.iter().any(|line| line == shares), "{screen:#?}");
+        assert_eq!(screen[21..23], ["event 1", "event 2"], "{screen:#?}");
     }
 
     #[test]

@@ -91,6 +91,21 @@ const OF_STATUS: &[(&str, &str)] = &[
     ("quota/dram_blocks", "lode_quota_blocks level dram"),
     ("quota/ssd_blocks", "lode_quota_blocks level ssd"),
     ("quota/read_ssd_blocks", "lode_quota_blocks level read_ssd"),
+    ("sharing/dram/share_blocks", "lode_quota_blocks level dram"),
+    ("sharing/dram/target_blocks", "lode_share_target_blocks level dram"),
+    ("sharing/dram/wanted_blocks", "lode_share_wanted_blocks level dram"),
+    ("sharing/dram/min_blocks", "lode_share_min_blocks level dram"),
+    ("sharing/dram/max_blocks", "lode_share_max_blocks level dram"),
+    ("sharing/dram/reach_blocks", "lode_share_reach_blocks level dram"),
+    ("sharing/ssd/share_blocks", "lode_quota_blocks level ssd"),
+    ("sharing/ssd/target_blocks", "lode_share_target_blocks level ssd"),
+    ("sharing/ssd/wanted_blocks", "lode_share_wanted_blocks level ssd"),
+    ("sharing/ssd/min_blocks", "lode_share_min_blocks level ssd"),
+    ("sharing/ssd/max_blocks", "lode_share_max_blocks level ssd"),
+    ("sharing/ssd/reach_blocks", "lode_share_reach_blocks level ssd"),
+    ("sharing/weight", "lode_share_weight"),
+    ("limits/connections", "lode_connections_limit"),
+    ("limits/vm_in_flight_bytes", "lode_in_flight_limit_bytes"),
     ("requests/fua", "lode_fua_requests_total"),
     ("requests/trim", "lode_trim_requests_total"),
     ("requests/write_zeroes", "lode_write_zeroes_requests_total"),
@@ -157,9 +172,20 @@ const OF_STATUS: &[(&str, &str)] = &[
     ("shm/records_taken_over", "lode_records_taken_over"),
 ];
 
-/// Numbers of a VM that no sample tells as they are: sums, quotients, percentiles.
-const DERIVED: [&str; 7] =
-    ["shard", "counters/block_accesses", "counters/cwf", "/p50_us", "/p99_us", "/max_us", "/sum_us"];
+/// Numbers of a VM that no sample tells as they are: sums, quotients, percentiles, settings, and what is not always there.
+const DERIVED: [&str; 11] = [
+    "shard",
+    "counters/block_accesses",
+    "counters/cwf",
+    "/p50_us",
+    "/p99_us",
+    "/max_us",
+    "/sum_us",
+    "measured_hit_ratio",
+    "limits/connection_in_flight_bytes",
+    "limits/slow_request_ms",
+    "dirty_s",
+];
 
 /// The numbers and truth values of an object, by their paths.
 fn leaves(value: &Value, path: &str, found: &mut BTreeMap<String, f64>) {

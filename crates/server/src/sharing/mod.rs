@@ -12,7 +12,7 @@ use lode_policy::Quota;
 use lode_policy::host::{HostOptions, HostSizer, VmRule};
 use lode_types::Level;
 
-pub(crate) use self::view::{HostView, VmSharing};
+pub(crate) use self::view::{HostView, LevelSharing, VmSharing};
 
 use crate::config::{Config, HostConfig, HostMode, Size, VmConfig, listed};
 use crate::events::{EventKind, Events};

@@ -121,15 +121,17 @@ fn text(share: &ShareChange, reason: Reason, advises: bool) -> String {
         );
     }
     let other = |other: &Other| {
-        let name = other.vm.as_deref().unwrap_or(if grows { "what was free" } else { "nobody" });
+        let name = other.vm.as_deref().unwrap_or("what was free");
         let change = other.expected_hit_ratio_change.map(|change| format!(", {:+.1} %", 100.0 * change));
         format!("{name}{}", change.unwrap_or_default())
     };
-    let named: Vec<String> = share.others.iter().take(MOST_NAMED).map(other).collect();
+    // What nobody takes is what rounding leaves, or the host has become smaller.
+    let others: Vec<&Other> = share.others.iter().filter(|other| grows || other.vm.is_some()).collect();
+    let named: Vec<String> = others.iter().take(MOST_NAMED).map(|one| other(one)).collect();
     if !named.is_empty() {
         text += &format!("; {direction} {}", named.join(", "));
     }
-    if let Some(more @ 1..) = share.others.len().checked_sub(MOST_NAMED) {
+    if let Some(more @ 1..) = others.len().checked_sub(MOST_NAMED) {
         text += &format!(" and {more} more");
     }
     match reason {
@@ -184,7 +186,7 @@ mod tests {
             to_bytes: 1 << 20,
             expected_hit_ratio_from: None,
             expected_hit_ratio_to: None,
-            others: vec![other(Some("a")), other(Some("b")), other(Some("c")), other(None)],
+            others: vec![other(Some("a")), other(Some("b")), other(Some("c")), other(Some("d")), other(None)],
         };
         assert_eq!(
             text(&unmeasured, Reason::Rules, true),
