@@ -19,7 +19,7 @@ use crate::identity::StateFile;
 use crate::listen::Listener;
 use crate::scrape::ScrapeThread;
 use crate::sharing::{Sharing, Started};
-use crate::start::{Prepared, Start};
+use crate::start::{Prepared, Recovered, Start};
 use crate::status::{CacheView, ReadSsdView};
 use crate::threads::{ShardThread, ShardVms};
 
@@ -46,10 +46,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let recovered = start.recover()?;
     let connections: Vec<_> = recovered.vms.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
     let events = Events::default();
-    let block_bytes =
-        recovered.superblock.as_ref().map_or(BlockSize::KIB_4, |superblock| superblock.block).bytes();
-    let started: Vec<Started> = recovered.vms.iter().map(|vm| vm.started).collect();
-    let sharing = Sharing::new(config, block_bytes, &started, events.clone());
+    let sharing = begin_sharing(config, &recovered, &events);
     let shards = start_shards(config, recovered.vms, &connections, &events)?;
     for endpoint in &endpoints {
         info!("Serving {} on {}", names(&endpoint.exports), endpoint.listener.address());
@@ -65,8 +62,6 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         shards: shards.iter().map(ShardThread::messenger).collect(),
         sharing: sharing.view(),
     };
-    let vms = config.vms.len();
-    events.note(EventKind::Start, None, format!("lode {} serves {vms} VMs", env!("CARGO_PKG_VERSION")));
     let control = Control {
         scraping: scraped.map(|listener| ScrapeThread::start(listener, host.clone())).transpose()?,
         host,
@@ -103,6 +98,15 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         records.remove(&[], &tags);
     }
     Ok(())
+}
+
+/// The control loop of the VMs as they are served from now on.
+fn begin_sharing(config: &Config, recovered: &Recovered, events: &Events) -> Sharing {
+    let block = recovered.superblock.as_ref().map_or(BlockSize::KIB_4, |superblock| superblock.block);
+    let started: Vec<Started> = recovered.vms.iter().map(|vm| vm.started).collect();
+    let text = format!("lode {} serves {} VMs", env!("CARGO_PKG_VERSION"), started.len());
+    events.note(EventKind::Start, None, text);
+    Sharing::new(config, block.bytes(), &started, events.clone())
 }
 
 /// One listening socket for each address, for all VMs that name it.

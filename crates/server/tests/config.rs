@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lode_media::DriverChoice;
 use lode_server::ServerErrorKind;
-use lode_server::config::{Address, Config};
+use lode_server::config::{Address, Config, HostMode};
 
 const GOOD: &str = r#"
 name = "host1"
@@ -242,4 +242,93 @@ fn a_second_ssd_arrives_or_is_refused() {
     let unused = TWO_SSDS.replacen("read_ssd = \"2GiB\"\nscheme = \"tica-ef\"", "", 1);
     let error = parse(&unused).expect_err("no VM uses it");
     assert!(error.starts_with("a.toml:7: No VM has a share of the read SSD"), "{error}");
+}
+
+const HOST: &str = r#"
+name = "host1"
+[ssd]
+path = "/dev/nvme0n1"
+[host]
+dram = "10MiB"
+ssd = "1GiB"
+interval = "1min"
+rate = "1MiB"
+objective = "hits"
+[[vm]]
+name = "one"
+backing = { path = "/disks/one" }
+listen = ["unix:/run/one.sock"]
+dram = "4MiB"
+ssd = "512MiB"
+min = { dram = "1MiB" }
+max = { dram = "5MiB", ssd = "1GiB" }
+limits = { connections = 2, slow_request_ms = 7 }
+[[vm]]
+name = "two"
+backing = { path = "/disks/two" }
+listen = ["unix:/run/two.sock"]
+weight = 2
+[[vm]]
+name = "three"
+backing = { path = "/disks/three" }
+listen = ["unix:/run/three.sock"]
+[[vm]]
+name = "four"
+backing = { path = "/disks/four" }
+listen = ["unix:/run/four.sock"]
+scheme = "lru"
+"#;
+
+#[test]
+fn a_host_divides_what_has_no_name() {
+    let config = parse(HOST).unwrap();
+    assert_eq!((config.host.mode, config.host.interval.as_secs()), (HostMode::Auto, 60));
+    assert_eq!((config.host.rate_bytes, config.host.objective.name()), (1 << 20, "hits"));
+    let drams: Vec<u64> = config.vms.iter().map(|vm| vm.dram_bytes >> 20).collect();
+    assert_eq!(drams, [4, 4, 2, 0], "by weight, and nothing to a scheme that does not use it");
+    let ssds: Vec<u64> = config.vms.iter().map(|vm| vm.ssd_bytes >> 20).collect();
+    assert_eq!(ssds, [512, 256, 128, 128]);
+    let one = &config.vms[0];
+    assert_eq!(
+        (one.bounds.weight, one.bounds.min_bytes, one.bounds.named),
+        (1.0, [1 << 20, 0], [true, true])
+    );
+    assert_eq!((one.limits.connections, one.limits.slow_request_ms), (2, 7));
+    assert_eq!(one.limits.vm_bytes, config.limits.vm_bytes, "what is not said is the host's");
+    let reach = |at: usize| config.dram_reach_bytes(&config.vms[at]) >> 20;
+    assert_eq!([reach(0), reach(1), reach(3)], [5, 10, 0]);
+    // Schemes measure, unless it is said otherwise.
+    assert_eq!(one.settings.text("sizing"), "on");
+    let fixed = parse(&HOST.replace("dram = \"10MiB\"", "mode = \"fixed\"\ndram = \"10MiB\"")).unwrap();
+    assert_eq!((fixed.vms[1].dram_bytes, fixed.vms[0].settings.text("sizing")), (0, "off"));
+    assert_eq!(fixed.dram_reach_bytes(&fixed.vms[0]) >> 20, 5, "as far as it may grow by hand");
+    let without = HOST.replace("dram = \"10MiB\"", "").replace("ssd = \"1GiB\"\ninterval", "interval");
+    assert_eq!(parse(&without).unwrap().host.mode, HostMode::Fixed, "there is nothing to divide");
+}
+
+#[test]
+fn a_host_that_cannot_be_is_refused_with_the_sum() {
+    for (old, new, said) in [
+        ("dram = \"4MiB\"", "dram = \"11MiB\"", "'dram' is 11 MiB, more than 'max.dram', which is 5 MiB"),
+        (
+            "min = { dram = \"1MiB\" }",
+            "min = { dram = \"6MiB\" }",
+            "'min.dram' is 6 MiB, more than 'max.dram'",
+        ),
+        ("min = { dram = \"1MiB\" }", "min = { dram = \"70000\" }", "multiple of 64 KiB"),
+        ("min = { dram = \"1MiB\" }", "min = { ssd = \"600MiB\" }", "'min.ssd' is 600 MiB, more than 'ssd'"),
+        ("weight = 2", "weight = -1", "from 0.001 to 1000"),
+        ("weight = 2", "weight = nan", "from 0.001 to 1000"),
+        ("weight = 2", "min = { ssd = \"1GiB\" }\nweight = 2", "1.50 GiB together (two 1 GiB + one 512 MiB)"),
+        ("interval = \"1min\"", "interval = \"never\"", "mode = \"fixed\""),
+        ("rate = \"1MiB\"", "rate = 5", "less than 64 KiB"),
+        ("objective = \"hits\"", "objective = \"luck\"", "sum_hit_ratio, hits, maxmin"),
+        ("objective = \"hits\"", "mode = \"sometimes\"", "unknown variant `sometimes`"),
+        ("objective = \"hits\"", "colour = 1", "unknown field `colour`"),
+    ] {
+        let text = HOST.replace(old, new);
+        assert_ne!(text, HOST, "{old}");
+        let found = parse(&text).expect_err(new);
+        assert!(found.contains(said), "{new}: {found}");
+    }
 }

@@ -46,7 +46,10 @@ impl EventsCommand {
         let control = self.daemon.control()?;
         let (mut last, first) = self.latest(&control)?;
         self.show(&first)?;
-        while self.follow {
+        if !self.follow {
+            return Ok(());
+        }
+        loop {
             std::thread::sleep(PAUSE);
             let found = lode_server::events(&control, Some(last), self.vm.as_deref(), MAX_EVENTS)?;
             self.show(&found.events)?;
@@ -57,7 +60,6 @@ impl EventsCommand {
                 _ => found.last,
             };
         }
-        Ok(())
     }
 
     /// The latest events, and the number after which others are new.

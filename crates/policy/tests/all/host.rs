@@ -243,8 +243,11 @@ fn thinning_keeps_the_end_and_never_promises_more() {
     }
 }
 
+/// A VM's minimum, what it may have beyond, weight, reach, and what it could use and hit.
+type AnyVm = (u32, u32, u32, u32, Option<(u32, u64)>);
+
 /// What may happen to a host between two intervals: VMs with limits and demands.
-fn vms() -> impl Strategy<Value = Vec<(u32, u32, u32, u32, Option<(u32, u64)>)>> {
+fn vms() -> impl Strategy<Value = Vec<AnyVm>> {
     let vm = (0u32..300, 0u32..900, 1u32..4, 0u32..900, prop::option::of((0u32..2_000, 0u64..100)));
     prop::collection::vec(vm, 1..12)
 }

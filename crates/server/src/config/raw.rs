@@ -150,7 +150,6 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
     if raw.vm.len() > MAX_VMS {
         return Err(Fault { at: None, message: format!("More than {MAX_VMS} VMs are configured") });
     }
-    let (mut names, mut sockets) = (HashSet::new(), HashMap::new());
     let remote_tcp = raw.danger_zone.allow_remote_tcp;
     let names_shares = |vm: &Spanned<RawVm>| vm.get_ref().dram.is_some() || vm.get_ref().ssd.is_some();
     let host = raw.host.check(raw.vm.iter().all(names_shares), raw.ssd.is_some())?;
@@ -162,15 +161,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         remote_tcp,
         limits,
     };
-    let mut vms = Vec::new();
-    for vm in raw.vm {
-        let (span, vm) = (vm.span(), vm.into_inner());
-        if !names.insert(vm.name.get_ref().clone()) {
-            return Err(Fault::at(vm.name.span(), format!("Two VMs are named '{}'", vm.name.get_ref())));
-        }
-        check_sockets(&mut sockets, &vm.listen)?;
-        vms.push(check_vm(vm, span, &of_host)?);
-    }
+    let (mut vms, sockets) = check_vms(raw.vm, &of_host)?;
     share_out(&host, &mut vms)?;
     let metrics = raw.metrics.map(|metrics| metrics.listen);
     if let Some(listen) = &metrics {
@@ -210,6 +201,23 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         text: text.to_owned(),
         document,
     })
+}
+
+/// The VMs, and the sockets that they listen on.
+fn check_vms(
+    raw: Vec<Spanned<RawVm>>,
+    of_host: &OfHost,
+) -> Result<(Vec<VmConfig>, HashMap<Address, Listen>), Fault> {
+    let (mut names, mut sockets, mut vms) = (HashSet::new(), HashMap::new(), Vec::new());
+    for vm in raw {
+        let (span, vm) = (vm.span(), vm.into_inner());
+        if !names.insert(vm.name.get_ref().clone()) {
+            return Err(Fault::at(vm.name.span(), format!("Two VMs are named '{}'", vm.name.get_ref())));
+        }
+        check_sockets(&mut sockets, &vm.listen)?;
+        vms.push(check_vm(vm, span, of_host)?);
+    }
+    Ok((vms, sockets))
 }
 
 fn check_shm_dir(path: Option<Spanned<PathBuf>>) -> Result<ShmDir, Fault> {
