@@ -36,11 +36,26 @@ fn check_config(config: &Config) {
     assert!((1..=MAX_VMS).contains(&config.vms.len()));
     let names: HashSet<&str> = config.vms.iter().map(|vm| vm.name.as_str()).collect();
     assert_eq!(names.len(), config.vms.len(), "two VMs of one name");
+    let sums = [
+        config.vms.iter().map(|vm| vm.dram_bytes).sum::<u64>(),
+        config.vms.iter().map(|vm| vm.ssd_bytes).sum(),
+    ];
+    for (all_bytes, sum_bytes) in config.host.bytes.into_iter().zip(sums) {
+        assert!(all_bytes.is_none_or(|all| sum_bytes <= all), "VMs have more than there is");
+    }
     for vm in &config.vms {
         assert!(is_plain(&vm.name) && !vm.listen.is_empty());
         for share_bytes in [vm.dram_bytes, vm.ssd_bytes, vm.read_ssd_bytes] {
             assert!(share_bytes <= MAX_LEVEL_BYTES && share_bytes.is_multiple_of(64 << 10));
         }
+        let (shares, bounds) = ([vm.dram_bytes, vm.ssd_bytes], &vm.bounds);
+        for (at, share_bytes) in shares.into_iter().enumerate().filter(|(at, _)| bounds.named[*at]) {
+            assert!(
+                share_bytes >= bounds.min_bytes[at]
+                    && bounds.max_bytes[at].is_none_or(|max| share_bytes <= max)
+            );
+        }
+        assert!(bounds.weight > 0.0 && vm.limits.connections > 0);
         assert!(vm.ssd_bytes == 0 || config.ssd.is_some());
         assert!(vm.read_ssd_bytes == 0 || config.read_ssd.is_some());
     }

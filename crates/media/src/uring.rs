@@ -278,13 +278,11 @@ impl Uring {
                     self.start_recv(socket, job);
                 }
             }
-            Flight::Send { socket, job, frame } => {
-                match socket.end_send(job, result.map(|_| ()), outbox) {
-                    Some(job) => self.launch(Flight::Send { socket, job, frame }),
-                    None if self.frames.len() < MOST_FRAMES => self.frames.push(frame),
-                    None => {}
-                }
-            }
+            Flight::Send { socket, job, frame } => match socket.end_send(job, result.map(|_| ()), outbox) {
+                Some(job) => self.launch(Flight::Send { socket, job, frame }),
+                None if self.frames.len() < MOST_FRAMES => self.frames.push(frame),
+                None => {}
+            },
         }
     }
 
