@@ -50,11 +50,10 @@ impl Control {
         self.take_over(new).map_err(|error| format!("Nothing was changed: {error}"))?;
         let keys = if changes.keys.is_empty() { "nothing".to_owned() } else { changes.keys.join(", ") };
         tracing::info!("Reloaded; changed: {keys}");
-        self.events.note(
-            EventKind::Setting,
-            None,
-            format!("the configuration was read again; changed: {keys}"),
-        );
+        if !changes.keys.is_empty() {
+            let text = format!("the configuration was read again; changed: {keys}");
+            self.events.note(EventKind::Setting, None, text);
+        }
         Ok(changes.keys)
     }
 
