@@ -34,6 +34,7 @@ impl Engine {
     /// What is true of the world for this flight.
     pub(crate) fn facts(&self, block: BlockNo, flight: &Flight) -> Facts {
         let store = self.levels.ssd.as_ref().map(|ssd| &ssd.store);
+        let retiring_from = store.and_then(|store| store.retiring_from());
         let is_recorded =
             |place| store.is_some_and(|store| store.places().entry(place).version <= store.durable_version());
         let is_whole = |slice: &RequestSlice| slice.len as usize >= self.block_len(block);
@@ -46,6 +47,8 @@ impl Engine {
                 && store.is_some_and(|store| store.places().may_come_back(block)),
             is_whole: flight.access().is_some_and(|access| is_whole(&access.slice)),
             is_in_sectors: flight.access().is_some_and(|access| self.is_in_sectors(block, &access.slice)),
+            leaves_extent: self.health.is_well()
+                && retiring_from.is_some_and(|first| flight.copy.whole().is_some_and(|place| place >= first)),
             is_read_ssd_gone: self.levels.read_ssd.is_gone(),
         }
     }
@@ -68,8 +71,10 @@ impl Engine {
         }
         if let Some(put) = next.put {
             let version = self.put_on_ssd(block, put);
-            if let Some(slice) = slice.filter(|_| put.dirty) {
-                self.requests.keep_until(slice.request, version);
+            match slice {
+                Some(slice) if put.dirty => self.requests.keep_until(slice.request, version),
+                None if put.dirty => self.drain.moved(version),
+                _ => {}
             }
         }
         if let Some(place) = next.bad_place {
@@ -185,6 +190,10 @@ impl Engine {
             Some(BlockOp::Access(access)) => self.levels.unreserve(access.reserved),
             Some(BlockOp::Clean { asked }) => self.clean_ended(block, asked),
             Some(BlockOp::Copy { .. }) => self.copies.ended(),
+            Some(BlockOp::Move) => {
+                self.copies.ended();
+                self.space.move_ended();
+            }
             _ => {}
         }
         self.flights.make_runnable(block);
@@ -226,8 +235,11 @@ impl Engine {
     /// Notes a new copy on the SSD. Returns its version.
     pub(crate) fn put_on_ssd(&mut self, block: BlockNo, put: Put) -> u64 {
         let Put { place, crc, dirty, old } = put;
-        let volatile = !dirty && self.disk.marks.is_unstable(block);
+        let is_unstable = self.disk.marks.is_unstable(block);
         let places = self.levels.places();
+        // A clean copy that is moved stays what it was.
+        let clean = old.filter(|&old| !places.is_dirty(old));
+        let volatile = !dirty && clean.map_or(is_unstable, |old| places.is_volatile(old));
         places.put(place, block, crc, dirty, volatile, old);
         let version = places.version();
         if volatile {

@@ -13,9 +13,14 @@ pub struct EngineConfig {
     pub block: BlockSize,
     /// Bytes of the volume.
     pub volume_bytes: u64,
-    /// The VM's largest share of each level.
-    pub quota: Quota,
-    /// Frames and places beside the share, so that a newcomer need not wait for its victim to leave.
+    /// The VM's share of each level: the first, and later what it was given last.
+    pub share: Quota,
+    /// Where the host divides its levels between VMs while they run: what it has of each level, so that no share is larger.
+    /// Then frames and extents are asked of the host and given back to it ([`crate::Engine::next_space_request`]). Without it
+    /// the engine keeps all of its first share, and shares change within that.
+    pub largest_share: Option<Quota>,
+    /// Least frames and places beside a share, so that a newcomer need not wait for its victim to leave; see
+    /// [`EngineConfig::reserve_of`].
     pub reserve: Quota,
     /// When dirty blocks are written back without being evicted; none: when the scheme cleans them.
     pub write_back: Option<WriteBackLimits>,
@@ -35,27 +40,53 @@ impl EngineConfig {
     const LEAST_TABLE_BYTES: u64 = 1 << 20;
 
     /// The usual reserves: a sixty-fourth of the share and never less than 512 blocks.
-    pub fn new(block: BlockSize, volume_bytes: u64, quota: Quota) -> EngineConfig {
-        let reserve = quota.map(|_, blocks| match blocks {
-            0 => 0,
-            blocks => Self::LEAST_RESERVE_BLOCKS.max(blocks / Self::RESERVE_SHARE),
-        });
-        EngineConfig { block, volume_bytes, quota, reserve, write_back: None, read_ssd_start_bytes: 0 }
+    pub fn new(block: BlockSize, volume_bytes: u64, share: Quota) -> EngineConfig {
+        let reserve = Quota::default().map(|_, _| Self::LEAST_RESERVE_BLOCKS);
+        EngineConfig {
+            block,
+            volume_bytes,
+            share,
+            largest_share: None,
+            reserve,
+            write_back: None,
+            read_ssd_start_bytes: 0,
+        }
     }
 
-    /// Most memory that the engine takes: frames, and tables and histories when the levels are full. Buffers of
-    /// requests in flight come on top.
+    /// Frames or places beside the share of a level: a sixty-fourth of it, and no less than the least.
+    pub fn reserve_of(&self, level: Level) -> u32 {
+        self.reserve_beside(level, self.share.of(level))
+    }
+
+    fn reserve_beside(&self, level: Level, share: u32) -> u32 {
+        match share {
+            0 => 0,
+            blocks => self.reserve.of(level).max(blocks / Self::RESERVE_SHARE),
+        }
+    }
+
+    /// The largest share of a level that with its reserve is within so many frames or places.
+    pub(crate) fn largest_share_within(&self, level: Level, places: u32) -> u32 {
+        let with_least = places.saturating_sub(self.reserve.of(level));
+        let parts = u64::from(Self::RESERVE_SHARE);
+        let with_part = (u64::from(places) * parts + parts - 1) / (parts + 1);
+        with_least.min(with_part as u32)
+    }
+
+    /// Most memory that the engine takes, with the largest share that it may get: frames, and tables and histories when the
+    /// levels are full. Buffers of requests in flight come on top.
     pub fn most_memory_bytes(&self) -> u64 {
-        let levels: u64 = Level::ALL.into_iter().map(|level| self.places(level)).sum();
-        let all = levels + self.spare_ssd_places();
-        let frames_bytes = self.places(Level::Dram) * self.block.bytes();
+        let largest = EngineConfig { share: self.largest_share.unwrap_or(self.share), ..*self };
+        let levels: u64 = Level::ALL.into_iter().map(|level| largest.places(level)).sum();
+        let all = levels + largest.spare_ssd_places();
+        let frames_bytes = largest.places(Level::Dram) * self.block.bytes();
         let written_bytes = Written::most_memory_bytes(self.volume_bytes);
         frames_bytes + all * Self::MOST_TABLE_BYTES + Self::LEAST_TABLE_BYTES + written_bytes
     }
 
     /// Frames or places of a level that the volume needs, its reserve included.
     pub fn places(&self, level: Level) -> u64 {
-        u64::from(self.quota.of(level)) + u64::from(self.reserve.of(level))
+        u64::from(self.share.of(level)) + u64::from(self.reserve_of(level))
     }
 
     /// Places on the SSD that the volume needs.
@@ -66,9 +97,9 @@ impl EngineConfig {
     /// Places on the SSD that are of use beyond those needed. What a write replaces becomes free when the journal says so
     /// durably: with a small reserve large writes would wait for one flush after the other.
     pub fn spare_ssd_places(&self) -> u64 {
-        match self.quota.ssd_blocks {
+        match self.share.ssd_blocks {
             0 => 0,
-            _ => (Self::SPARE_BYTES / self.block.bytes()).saturating_sub(self.reserve.ssd_blocks.into()),
+            _ => (Self::SPARE_BYTES / self.block.bytes()).saturating_sub(self.reserve_of(Level::Ssd).into()),
         }
     }
 

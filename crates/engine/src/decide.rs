@@ -52,7 +52,7 @@ impl Engine {
     /// Keeps the share below what places that failed have left of it, so that the reserve stays what it was.
     fn shrink_for_bad_places(&mut self) {
         let quota = self.front.scheme.quota();
-        let most = self.levels.largest_ssd_share(&self.config);
+        let most = self.levels.share_in_force(&self.config).ssd_blocks;
         if quota.ssd_blocks > most {
             let effects = self.front.resize(quota.with(Level::Ssd, most));
             self.take_background(effects);
@@ -162,12 +162,14 @@ impl Engine {
     /// The short way for a read that DRAM holds: no operation, and the bytes of the frame as they are.
     fn serve_at_once(&mut self, block: BlockNo, slice: RequestSlice, effects: &[Effect]) -> bool {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
-        // A cleaning changes no bytes and need not be waited for.
-        let changes = |flight: &Flight| flight.queue.iter().any(|op| !matches!(op, BlockOp::Clean { .. }));
+        // A cleaning or a move changes no bytes and need not be waited for.
+        let changes = |flight: &Flight| {
+            flight.queue.iter().any(|op| !matches!(op, BlockOp::Clean { .. } | BlockOp::Move))
+        };
         if self.flights.get(block).is_some_and(changes) {
             return false;
         }
-        // A cleaning may have taken the frame along.
+        // It may have taken the frame along.
         let in_flight = || self.flights.get(block).and_then(|flight| flight.frame);
         let Some(frame) = self.levels.dram.peek(*slot).or_else(in_flight) else { return false };
         self.requests.deliver(block, &slice, self.levels.dram.bytes(frame));
@@ -225,7 +227,7 @@ impl Engine {
                 }
             }
             Effect::Clean { slot, block } if self.health.is_well() => {
-                self.drain.ask(block, slot, self.config.quota.ssd_blocks);
+                self.drain.ask(block, slot, self.front.scheme.quota().ssd_blocks);
             }
             Effect::Clean { .. } => {}
             Effect::Copy { to, slot, block, from, .. } => {

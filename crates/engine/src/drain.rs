@@ -110,6 +110,13 @@ impl Drain {
         }
     }
 
+    /// A dirty copy has another place, and with it a later version. It may be one that the drain is to clean.
+    pub(crate) fn moved(&mut self, version: u64) {
+        if let Some(goal) = &mut self.goal {
+            goal.version = goal.version.max(version);
+        }
+    }
+
     /// A cleaning is queued.
     pub(crate) fn began(&mut self) {
         self.under_way += 1;

@@ -20,6 +20,7 @@ pub(crate) struct Dram {
     /// The block of every frame made.
     owners: Vec<BlockNo>,
     free: Vec<Frame>,
+    /// Frames that may be used at once.
     limit: u32,
     reserved: u32,
     shelf: Shelf,
@@ -40,7 +41,28 @@ impl Dram {
 
     /// Frames that nobody uses or has reserved.
     pub(crate) fn available(&self) -> u32 {
-        (self.free.len() as u32 + (self.limit - self.made())).saturating_sub(self.reserved)
+        self.limit.saturating_sub(self.needed())
+    }
+
+    /// Frames that are used or reserved.
+    fn needed(&self) -> u32 {
+        self.made() - self.free.len() as u32 + self.reserved
+    }
+
+    /// Frames that may be used at once.
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// So many more frames may be used.
+    pub(crate) fn add(&mut self, frames: u32) {
+        self.limit += frames;
+    }
+
+    /// Gives up the frames beyond so many, as far as nobody uses them or has reserved them. Says how many.
+    pub(crate) fn give_back(&mut self, kept: u32) -> u32 {
+        let limit = self.limit.min(kept.max(self.needed()));
+        std::mem::replace(&mut self.limit, limit) - limit
     }
 
     pub(crate) fn reserve(&mut self) {
@@ -67,7 +89,7 @@ impl Dram {
 
     fn make(&mut self) -> Frame {
         let made = self.made();
-        assert!(made < self.limit, "a reserved frame is always there");
+        assert!(self.free.is_empty() && made < self.limit, "a reserved frame is always there");
         self.owners.push(0);
         self.frames.push(Bytes::new());
         made

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use lode_format::{Entry, EntryState, VolumeTag};
 use lode_policy::{Counters, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
-use lode_store::Attached;
+use lode_store::{Attached, VolumeStore};
 use lode_types::{BlockNo, Buf, ByteList, Level, MediaError};
 
 use crate::background::Background;
@@ -30,6 +30,7 @@ use crate::read_ssd::ReadSsd;
 use crate::reissue::Reissues;
 use crate::requests::{Durability, Requests};
 use crate::shelf::Shelf;
+use crate::space::Space;
 use crate::ssd::Ssd;
 use crate::written::Written;
 
@@ -45,6 +46,8 @@ pub struct Engine {
     /// Blocks in flight.
     pub(crate) flights: Flights,
     pub(crate) levels: Levels,
+    /// What is asked of the host, where it divides its levels.
+    pub(crate) space: Space,
     pub(crate) disk: Disk,
     pub(crate) drain: Drain,
     pub(crate) background: Background,
@@ -65,12 +68,25 @@ impl Engine {
     /// # Panics
     /// When the scheme needs the future, which no engine knows; see `SchemeInfo::check_without_future`.
     pub fn new(config: EngineConfig, settings: &Settings, attached: Option<Attached>) -> Engine {
-        let mut scheme = lode_policy::build(settings, config.quota, config.quota);
         let [frames, _, mirrors] = Level::ALL.map(|level| config.places(level) as u32);
         // Without an SSD there is no name for the volume, and nothing but a checksum would know it.
         let tag = attached.as_ref().map_or(VolumeTag(0), Attached::tag);
+        let (store, recovered, unreadable) = match attached {
+            Some(attached) => {
+                let unreadable = attached.unreadable_blocks;
+                let (store, recovered) = attached.into_store();
+                (Some(store), recovered, unreadable)
+            }
+            None => (None, Vec::new(), 0),
+        };
         let dram = Dram::new(config.block.bytes() as usize, frames);
         let read_ssd = ReadSsd::new(tag, config.block, config.read_ssd_start_bytes, mirrors);
+        let mut levels = Levels::new(dram, read_ssd);
+        levels.ssd = store.map(|store| Ssd { store, shelf: Shelf::default() });
+        // What an SSD has is what there is: where levels are divided, more may come.
+        let first_share = levels.share_in_force(&config);
+        let mut scheme =
+            lode_policy::build(settings, config.largest_share.unwrap_or(config.share), first_share);
         let mut engine = Engine {
             health: Health::default(),
             fence: Fence::default(),
@@ -78,7 +94,8 @@ impl Engine {
             front: Front::new(scheme),
             requests: Requests::default(),
             flights: Flights::default(),
-            levels: Levels::new(dram, read_ssd),
+            levels,
+            space: Space::default(),
             disk: Disk::default(),
             drain: Drain::default(),
             background: Background::new(config.write_back),
@@ -89,12 +106,8 @@ impl Engine {
             gauges: Gauges::default(),
             config,
         };
-        if let Some(attached) = attached {
-            engine.alarms.unreadable_at_start = attached.unreadable_blocks;
-            let (store, recovered) = attached.into_store();
-            engine.levels.ssd = Some(Ssd { store, shelf: Shelf::default() });
-            engine.take_over(recovered);
-        }
+        engine.alarms.unreadable_at_start = unreadable;
+        engine.take_over(recovered);
         engine.run();
         engine
     }
@@ -102,7 +115,7 @@ impl Engine {
     /// Gives the scheme what was found on the SSD, least recent first. What it has no room for is given
     /// up, a dirty block by way of the backing disk.
     fn take_over(&mut self, recovered: Vec<(u32, Entry)>) {
-        let capacity = self.config.quota.ssd_blocks as usize;
+        let capacity = self.front.scheme.quota().ssd_blocks as usize;
         let excess = recovered.len().saturating_sub(capacity);
         for (i, (place, entry)) in recovered.into_iter().enumerate() {
             let dirty = entry.state == EntryState::Dirty;
@@ -217,6 +230,7 @@ impl Engine {
             }
         }
         self.drain.resume();
+        self.space.tick();
         self.background.tick(&self.background_facts());
         self.fence.resume();
         self.resume_rescue();
@@ -267,6 +281,8 @@ impl Engine {
         let cleaning = drain.memory_bytes() + background.memory_bytes();
         let tables = scheme.memory_bytes() + levels.memory_bytes() + cleaning + self.written.memory_bytes();
         let quarantined = levels.ssd.as_ref().map_or(0, |ssd| ssd.store.places().quarantined());
+        let store = levels.ssd.as_ref().map(|ssd| &ssd.store);
+        let (frames_waited_for, extents_waited_for) = self.space.wanted();
         let reissues = self.reissues.as_ref().map(Reissues::counts).unwrap_or_default();
         Gauges {
             dram_blocks: scheme.resident_blocks(Level::Dram),
@@ -282,6 +298,11 @@ impl Engine {
             refused_reissues: reissues.refused,
             discarded_completions: reissues.discarded,
             cleaned_blocks: drain.cleaned,
+            frames: levels.dram.limit(),
+            frames_waited_for,
+            extents: store.map_or(0, VolumeStore::extents),
+            retiring_extents: store.map_or(0, |store| store.retiring_extents().0),
+            extents_waited_for,
             quarantined,
             read_ssd_quarantined: levels.read_ssd.quarantined(),
             memory_bytes: tables as u64,
@@ -302,6 +323,7 @@ impl Engine {
             self.drive_range();
             self.drive_drain();
             self.drive_background();
+            self.drive_space();
             if self.flights.has_runnable() || self.admit_next() {
                 continue;
             }
@@ -334,8 +356,8 @@ impl Engine {
     }
 }
 
-/// Whoever has several engines may divide a host's levels between them, within each one's
-/// [`EngineConfig::quota`].
+/// Whoever has several engines may divide a host's levels between them: within each one's first share, or within
+/// [`EngineConfig::largest_share`] as far as there are frames and extents that are nobody's.
 impl Tenant for Engine {
     fn quota(&self) -> Quota {
         self.front.scheme.quota()
@@ -346,9 +368,14 @@ impl Tenant for Engine {
     }
 
     fn resize(&mut self, quota: Quota) {
-        let quota = quota.map(|level, blocks| blocks.min(self.config.quota.of(level)));
-        let effects = self.front.resize(quota);
-        self.take_background(effects);
+        match self.config.largest_share {
+            Some(largest) => self.set_share(quota, largest),
+            None => {
+                let quota = quota.map(|level, blocks| blocks.min(self.config.share.of(level)));
+                let effects = self.front.resize(quota);
+                self.take_background(effects);
+            }
+        }
         self.run();
     }
 }

@@ -170,6 +170,14 @@ impl Flights {
         blocks
     }
 
+    /// Blocks that are kept and whose copies on the SSD are whole, in ascending order, with the places of these.
+    pub(crate) fn to_move(&self) -> Vec<(BlockNo, Place)> {
+        let whole = self.kept.iter().filter_map(|(&block, kept)| Some((block, kept.copy.whole()?)));
+        let mut blocks: Vec<(BlockNo, Place)> = whole.collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
     /// Blocks in flight or kept, with their copies on the SSD and whether there are others beside them.
     fn copies(&self) -> impl Iterator<Item = (BlockNo, SsdCopy, bool)> {
         let in_flight = self.keys.iter().map(|(&block, &key)| (block, &self.flights[key]));

@@ -63,6 +63,18 @@ pub struct Gauges {
     pub discarded_completions: u64,
     /// Copies into SSDs waiting for their turn or a place.
     pub promotions_waiting: u32,
+    /// Frames of host memory that the volume may use.
+    pub frames: u32,
+    /// Frames that it waits for, because others have not given them back.
+    pub frames_waited_for: u32,
+    /// Extents of the SSD that it has.
+    pub extents: u32,
+    /// Of those, extents that are to be given up once nothing is in them.
+    pub retiring_extents: u32,
+    /// Extents that it waits for.
+    pub extents_waited_for: u32,
+    /// Blocks that were moved out of extents that are to be given up.
+    pub moved_blocks: u64,
     /// Places on the SSD that are not trusted any more.
     pub quarantined: u32,
     /// Places on the read SSD that are not trusted any more.

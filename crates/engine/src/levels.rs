@@ -2,7 +2,7 @@
 //! flight is over. It must not know operations, guests or why copies move.
 
 use lode_policy::{Quota, Slot};
-use lode_store::Places;
+use lode_store::{Places, VolumeStore};
 use lode_types::{BlockNo, Level};
 
 use crate::command::DeviceId;
@@ -19,13 +19,11 @@ pub(crate) struct Levels {
     pub(crate) dram: Dram,
     pub(crate) ssd: Option<Ssd>,
     pub(crate) read_ssd: ReadSsd,
-    /// Places of the SSD that failed in this run.
-    bad_places: u32,
 }
 
 impl Levels {
     pub(crate) fn new(dram: Dram, read_ssd: ReadSsd) -> Levels {
-        Levels { dram, ssd: None, read_ssd, bad_places: 0 }
+        Levels { dram, ssd: None, read_ssd }
     }
 
     /// Places of the SSD, of a volume that has copies there.
@@ -50,14 +48,25 @@ impl Levels {
 
     /// Whether frames and places suffice for whatever a scheme with this share may decide about so many blocks.
     pub(crate) fn have_space_for(&self, blocks: u32, config: &EngineConfig, quota: Quota) -> bool {
-        let frames = config.quota.dram_blocks == 0 || self.dram.available() >= blocks;
+        let frames = config.share.dram_blocks == 0 || self.dram.available() >= blocks;
         let places = self.ssd.is_none() || quota.ssd_blocks == 0 || self.available_places() >= blocks;
         frames && places
     }
 
-    /// The largest share of the SSD that keeps its reserve what it was, after places failed.
-    pub(crate) fn largest_ssd_share(&self, config: &EngineConfig) -> u32 {
-        config.quota.ssd_blocks.saturating_sub(self.bad_places)
+    /// The share, as far as there are frames and places for it and its reserve: some may have failed, and some may still be
+    /// to come.
+    pub(crate) fn share_in_force(&self, config: &EngineConfig) -> Quota {
+        let share = config.share;
+        let store = self.ssd.as_ref().map(|ssd| &ssd.store);
+        if config.largest_share.is_none() {
+            let failed = store.map_or(0, |store| store.places().quarantined());
+            return share.with(Level::Ssd, share.ssd_blocks.saturating_sub(failed));
+        }
+        let ssd_places = store.map_or(0, VolumeStore::usable_places);
+        let within = |level, places| share.of(level).min(config.largest_share_within(level, places));
+        share
+            .with(Level::Dram, within(Level::Dram, self.dram.limit()))
+            .with(Level::Ssd, within(Level::Ssd, ssd_places))
     }
 
     /// Sets aside what an access may need, as far as it is there.
@@ -93,7 +102,6 @@ impl Levels {
     /// A write to this place of the SSD failed, or a read of it: it is not used again, and the share shrinks by it.
     pub(crate) fn quarantine(&mut self, place: Place) {
         self.places().quarantine(place);
-        self.bad_places += 1;
     }
 
     /// A copy was found damaged.

@@ -14,6 +14,7 @@
 
 mod again;
 mod background;
+mod broker;
 mod carry;
 mod clean;
 pub mod command;
@@ -38,11 +39,13 @@ mod reissue;
 mod requests;
 mod shared;
 mod shelf;
+mod space;
 mod ssd;
 mod volume;
 mod written;
 
 pub use background::WriteBackLimits;
+pub use broker::SpaceBroker;
 pub use config::EngineConfig;
 pub use engine::Engine;
 pub use gauges::{Alarms, Gauges};
@@ -51,3 +54,4 @@ pub use guest::{
 };
 pub use lode_types::{Buf, ByteList, Bytes, PAGE_BYTES};
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};
+pub use space::{SpaceAnswer, SpaceRequest};

@@ -1,7 +1,7 @@
 //! What a volume has on the cache SSD: its store (`lode-store`), whose writes and flushes become commands, and which place
 //! each slot has.
 
-use lode_store::{Metadata, Output, VolumeStore};
+use lode_store::{Output, VolumeStore};
 use lode_types::BlockNo;
 
 use crate::command::{CommandKind, DeviceId};
@@ -32,9 +32,8 @@ impl Ssd {
                     data: Some(buf.freeze()),
                     owner: Owner::Metadata(what),
                 }),
-                Output::Flush => {
-                    let owner = Owner::Metadata(Metadata::JournalFlush);
-                    io.command(DeviceId::Ssd, CommandKind::Flush, owner);
+                Output::Flush { what } => {
+                    io.command(DeviceId::Ssd, CommandKind::Flush, Owner::Metadata(what));
                 }
             }
         }

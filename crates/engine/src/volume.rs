@@ -304,7 +304,7 @@ impl Engine {
             self.give_up_copies(level);
         }
         // Guests take no places of the read SSD.
-        let left = if level == Level::Ssd { self.config.reserve.of(level) / LEFT_TO_GUESTS } else { 0 };
+        let left = if level == Level::Ssd { self.config.reserve_of(level) / LEFT_TO_GUESTS } else { 0 };
         loop {
             let places = self.places_for_copies(level);
             let is_waited_for = |block| is_waited_for(self.flights.get(block));
@@ -332,7 +332,7 @@ impl Engine {
     /// Whether copies wait in vain for a place: nothing can make one, or too many places failed.
     fn is_hopeless(&self, level: Level) -> bool {
         let read_ssd = &self.levels.read_ssd;
-        let is_worn = || read_ssd.quarantined() > self.config.reserve.of(level) / 2;
+        let is_worn = || read_ssd.quarantined() > self.config.reserve_of(level) / 2;
         let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());
         let is_full = self.front.is_starved() || !self.health.is_well();
         self.places_for_copies(level) == 0 && (are_gone || is_full)

@@ -217,7 +217,7 @@ fn plan_vm<'c>(
 fn check_memory(config: &Config, plans: &[Plan<'_>]) -> Result<(), ServerError> {
     let records = |plan: &Plan<'_>| if plan.has_space { records_bytes() } else { 0 };
     // Frames of what VMs divide are there once, whoever has them; tables may be as large as each VM's largest share.
-    let frames = |plan: &Plan<'_>| u64::from(plan.config.quota.dram_blocks) * plan.config.block.bytes();
+    let frames = |plan: &Plan<'_>| u64::from(plan.config.share.dram_blocks) * plan.config.block.bytes();
     let frames_bytes: u64 = plans.iter().map(frames).sum();
     let divided_bytes = match config.host.mode.measures() {
         true => frames_bytes.min(config.level_bytes(Level::Dram)),
@@ -289,9 +289,9 @@ fn prepare_vm(
     );
     let ssd = ssd.map(|ssd| ssd.file.clone());
     let settings = if is_divided { vm.settings.clone().without_sizing() } else { vm.settings.clone() };
-    let sizer = Sizer::new(&settings, config.quota);
-    let (started, live) = (Started { share, reach: config.quota }, LiveKeys::of(vm));
-    let read_ssd = read_ssd.filter(|_| config.quota.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
+    let sizer = Sizer::new(&settings, config.share);
+    let (started, live) = (Started { share, reach: config.share }, LiveKeys::of(vm));
+    let read_ssd = read_ssd.filter(|_| config.share.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
     let scheme = vm.settings.scheme();
     Ok(Prepared {
         engine,

@@ -19,7 +19,8 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
     let config = EngineConfig {
         block: BlockSize::KIB_4,
         volume_bytes: VOLUME_BYTES - 1024,
-        quota,
+        share: quota,
+        largest_share: None,
         reserve: Quota::new(24, 24).with(Level::ReadSsd, quota.read_ssd_blocks.min(24)),
         write_back: None,
         read_ssd_start_bytes: 0,
@@ -111,7 +112,7 @@ pub fn tica(scheme: &str) -> Machine {
 /// The machines of [`all_schemes`] that have two SSDs.
 pub fn tica_schemes() -> Vec<(&'static str, Machine)> {
     let mut all = all_schemes();
-    all.retain(|(_, machine)| machine.config.quota.read_ssd_blocks > 0);
+    all.retain(|(_, machine)| machine.config.share.read_ssd_blocks > 0);
     all
 }
 

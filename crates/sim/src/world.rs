@@ -105,7 +105,7 @@ impl World {
             backing_start: 0,
             memory: HostMemory::default(),
             engine: Engine::new(machine.config, &machine.settings, None),
-            sizer: Sizer::new(&machine.settings, machine.config.quota),
+            sizer: Sizer::new(&machine.settings, machine.config.share),
             machine,
             now_ns: 0,
             due: BinaryHeap::new(),
@@ -400,7 +400,7 @@ impl World {
         }
         self.engine = Engine::new(self.machine.config, &self.machine.settings, attached);
         self.fenced = None;
-        self.sizer = Sizer::new(&self.machine.settings, self.machine.config.quota);
+        self.sizer = Sizer::new(&self.machine.settings, self.machine.config.share);
         let needed = self.machine.config.read_ssd_bytes();
         if self.read_ssd.size_bytes() < needed {
             self.read_ssd = SimDisk::new(needed);

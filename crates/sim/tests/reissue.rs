@@ -448,7 +448,7 @@ fn crowded(is_tight: bool) -> Machine {
     let mut machine = reissuing();
     machine.config.volume_bytes = 16 * BLOCK;
     if is_tight {
-        machine.config.quota = Quota::new(0, 10);
+        machine.config.share = Quota::new(0, 10);
         machine.config.reserve = Quota::new(0, 4);
     }
     machine

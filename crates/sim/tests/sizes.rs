@@ -206,7 +206,7 @@ fn memory_stays_below_what_the_configuration_promises() {
     for (scheme, dram, read_ssd) in schemes {
         let quota = Quota::new(dram, 16_384).with(Level::ReadSsd, read_ssd);
         let mut machine = machine(scheme, &[], quota);
-        machine.config = lode_engine::EngineConfig::new(BlockSize::KIB_4, 1 << 30, machine.config.quota);
+        machine.config = lode_engine::EngineConfig::new(BlockSize::KIB_4, 1 << 30, machine.config.share);
         (machine.ssd_bytes, machine.extent_bytes) = (96 << 20, 4 << 20);
         let most = machine.config.most_memory_bytes();
         let mut world = World::new(machine, 3).unwrap();

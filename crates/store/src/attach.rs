@@ -10,7 +10,7 @@ use lode_format::{
 
 use crate::device::{SyncDevice, flush, read, write};
 use crate::error::StoreError;
-use crate::journal::Journal;
+use crate::journal::{Journal, first_ring_after};
 use crate::places::{Place, Places};
 use crate::record_buffer::{RecordBuffer, RecordStorage};
 use crate::recover::Recovered;
@@ -88,12 +88,12 @@ impl Store {
                 refusals::backing(volume, spec)?;
                 let (tag, ring) = (volume.tag, volume.ring);
                 let (extents, found) = view.recover_for(device, number, volume, spec)?;
-                (number, tag, ring + 1, Space { extents, found })
+                (number, tag, first_ring_after(ring), Space { extents, found })
             }
             None => {
                 let number = self.free_number()?;
                 let space = Space { extents: Vec::new(), found: Recovered::default() };
-                (number, new_tag(&view.superblock, number), 1, space)
+                (number, new_tag(&view.superblock, number), first_ring_after(0), space)
             }
         };
         let wanted = view.wanted(spec);

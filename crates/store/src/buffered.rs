@@ -5,6 +5,7 @@ use lode_format::{
     BootId, Buffered, DeviceLayout, FormatError, Record, RecordBufferHeader, Superblock, VolumeTag,
 };
 
+use crate::journal::is_ring_of_run;
 use crate::volume::local_place;
 
 /// Why a record buffer is not believed.
@@ -62,7 +63,7 @@ pub(crate) fn read_buffer(
         (header.cache != superblock.cache, BufferIgnored::OtherCache),
         (header.boot != boot, BufferIgnored::OtherBoot),
         (header.volume != tag, BufferIgnored::OtherVolume),
-        (header.ring != ring || header.epoch > superblock.epoch, BufferIgnored::OtherStart),
+        (!is_ring_of_run(header.ring, ring) || header.epoch > superblock.epoch, BufferIgnored::OtherStart),
     ];
     if let Some((_, refusal)) = refusals.into_iter().find(|(is_so, _)| *is_so) {
         return Err(refusal);
@@ -72,8 +73,12 @@ pub(crate) fn read_buffer(
         Buffered::Record(record) => Some(*record),
         Buffered::Empty { .. } => None,
     });
-    let records: Vec<Record> = records.collect();
-    if records.iter().any(|record| local_place(layout, extents, record.slot).is_none()) {
+    let mut records: Vec<Record> = records.collect();
+    let is_ours = |record: &Record| local_place(layout, extents, record.slot).is_some();
+    if header.ring != ring {
+        // Extents were given up since the buffer was begun, and when they were, the tables said everything.
+        records.retain(is_ours);
+    } else if !records.iter().all(is_ours) {
         return Err(BufferIgnored::OtherSpace);
     }
     let taken = TakenOver { records: records.len() as u64, damaged: u64::from(found.damaged) };
@@ -86,6 +91,7 @@ mod tests {
     use lode_types::BlockSize;
 
     use super::*;
+    use crate::journal::first_ring_after;
 
     #[test]
     fn only_the_buffer_of_the_last_life_on_this_boot_is_believed() {
@@ -99,12 +105,14 @@ mod tests {
             block: BlockSize::KIB_4,
         };
         let layout = superblock.layout().unwrap();
-        let last = RecordBufferHeader { cache, boot, volume, ring: 4, epoch: 5, after: 0, slots: 8 };
-        let read = |header: RecordBufferHeader| {
+        let ring = first_ring_after(3);
+        let last = RecordBufferHeader { cache, boot, volume, ring, epoch: 5, after: 0, slots: 8 };
+        let read_now = |header: RecordBufferHeader, ring_now: u64| {
             let mut bytes = vec![0; RecordBufferHeader::bytes(header.slots)];
             bytes[..lode_format::PAGE_BYTES].copy_from_slice(&header.encode().0[..]);
-            read_buffer(&bytes, boot, &superblock, (volume, 4), &layout, &[0]).map(|(_, taken)| taken)
+            read_buffer(&bytes, boot, &superblock, (volume, ring_now), &layout, &[0]).map(|(_, taken)| taken)
         };
+        let read = |header| read_now(header, ring);
         assert_eq!(read(last), Ok(TakenOver::default()));
         assert_eq!(
             read(RecordBufferHeader { epoch: 4, ..last }),
@@ -116,9 +124,12 @@ mod tests {
             (RecordBufferHeader { boot: BootId([9; 16]), ..last }, BufferIgnored::OtherBoot),
             (RecordBufferHeader { volume: VolumeTag(9), ..last }, BufferIgnored::OtherVolume),
             (RecordBufferHeader { ring: 3, ..last }, BufferIgnored::OtherStart),
-            (RecordBufferHeader { ring: 5, ..last }, BufferIgnored::OtherStart),
+            (RecordBufferHeader { ring: ring + 1, ..last }, BufferIgnored::OtherStart),
             (RecordBufferHeader { epoch: 6, ..last }, BufferIgnored::OtherStart),
         ];
+        assert_eq!(read_now(last, ring + 7), Ok(TakenOver::default()), "its extents changed since");
+        assert_eq!(read_now(last, first_ring_after(ring)), Err(BufferIgnored::OtherStart));
+        assert_eq!(read_now(RecordBufferHeader { ring: 4, ..last }, 5), Err(BufferIgnored::OtherStart));
         for (header, refusal) in refused {
             assert_eq!(read(header), Err(refusal));
         }

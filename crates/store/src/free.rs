@@ -68,6 +68,53 @@ impl FreePlaces {
         Some(place)
     }
 
+    /// How many of these places are free.
+    pub fn count(&self, places: Range<Place>) -> u32 {
+        self.masks(places).map(|(word, mask)| (self.words[word] & mask).count_ones()).sum()
+    }
+
+    /// Takes all that are free of these places out of the set, and puts them into another one.
+    pub fn move_to(&mut self, to: &mut FreePlaces, places: Range<Place>) {
+        let masks: Vec<(usize, u64)> = self.masks(places).collect();
+        for (word, mask) in masks {
+            let mut moved = self.words[word] & mask;
+            self.words[word] &= !mask;
+            self.len -= moved.count_ones();
+            if self.words[word] == 0 {
+                self.summary[word / 64] &= !(1 << (word % 64));
+            }
+            while moved != 0 {
+                to.insert(word as u32 * 64 + moved.trailing_zeros());
+                moved &= moved - 1;
+            }
+        }
+    }
+
+    /// The words that have these places, and which of their bits are these.
+    fn masks(&self, places: Range<Place>) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let Range { start, end } = places;
+        (start / 64..end.div_ceil(64)).map(move |word| {
+            let first = word * 64;
+            let from = u64::MAX << start.saturating_sub(first);
+            let to = if end >= first + 64 { u64::MAX } else { (1 << (end - first)) - 1 };
+            (word as usize, from & to)
+        })
+    }
+
+    /// There are so many places from now on. Those that come are not free; none of those that go is.
+    pub fn set_places(&mut self, places: usize) {
+        debug_assert!(
+            self.words.len() * 64 <= places || self.count(places as u32..self.words.len() as u32 * 64) == 0
+        );
+        self.words.resize(places.div_ceil(64), 0);
+        self.summary.resize(self.words.len().div_ceil(64), 0);
+        self.words.shrink_to_fit();
+        self.summary.shrink_to_fit();
+        if self.at as usize >= self.words.len() * 64 {
+            self.at = 0;
+        }
+    }
+
     /// The next places to be taken are, if there are any, `wanted` that lie together, else the longest run that is found soon.
     pub fn prefer_run(&mut self, wanted: u32) {
         if self.len == 0 {
@@ -158,6 +205,23 @@ mod tests {
         assert_eq!(free.take(), Some(251));
         free.prefer_run(10);
         assert_eq!(free.take(), Some(252));
+    }
+
+    #[test]
+    fn places_move_between_sets_and_sets_change_their_size() {
+        let (mut free, mut parked) = (FreePlaces::none_of(200, 200), FreePlaces::none_of(200, 200));
+        (0..200).for_each(|place| free.insert(place));
+        free.move_to(&mut parked, 70..200);
+        assert_eq!((free.len(), parked.len(), free.count(60..90), parked.count(60..90)), (70, 130, 10, 20));
+        parked.move_to(&mut free, 70..71);
+        assert_eq!((free.len(), free.count(0..200), parked.count(0..71)), (71, 71, 0));
+        // What is taken next lies within the smaller set.
+        while free.take().is_some_and(|place| place != 69) {}
+        free.set_places(71);
+        assert_eq!((free.take(), free.take()), (Some(70), None));
+        free.set_places(1000);
+        free.insert(999);
+        assert_eq!((free.take(), free.len()), (Some(999), 0));
     }
 
     const PLACES: u32 = 16_000;

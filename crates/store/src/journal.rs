@@ -7,6 +7,22 @@ use lode_types::Buf;
 /// Most pages of one commit, so that a commit's waiters are not held up by an endless one.
 const MAX_PAGES_PER_COMMIT: usize = 64;
 
+/// Every start begins a ring whose number is the next multiple of this. Those that a run begins because its extents change
+/// come behind, one by one, so that a ring's number says which start it is of.
+const RINGS_PER_RUN: u64 = 1 << 32;
+
+/// The first ring of a run that comes after this ring.
+pub(crate) fn first_ring_after(ring: u64) -> u64 {
+    (ring / RINGS_PER_RUN + 1) * RINGS_PER_RUN
+}
+
+/// Whether a run that began with the ring `first` has come to this one. Numbers below were given without a rule, one to
+/// each start.
+pub(crate) fn is_ring_of_run(first: u64, ring: u64) -> bool {
+    first == ring
+        || (first >= RINGS_PER_RUN && first <= ring && first / RINGS_PER_RUN == ring / RINGS_PER_RUN)
+}
+
 /// A commit in flight.
 #[derive(Debug)]
 struct Commit {

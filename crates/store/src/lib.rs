@@ -13,7 +13,10 @@
 
 mod attach;
 mod buffered;
+mod change;
+mod circulation;
 mod device;
+mod directory;
 mod error;
 mod free;
 mod journal;
@@ -30,7 +33,9 @@ mod volume;
 
 pub use attach::Attached;
 pub use buffered::{BufferIgnored, TakenOver};
+pub use change::DirectoryChange;
 pub use device::SyncDevice;
+pub use directory::{DirectoryOutput, SpaceDirectory};
 pub use error::{StoreError, StoreErrorKind};
 pub use places::{Place, Places};
 pub use read_ssd::{format_read_ssd, probe_read_ssd};

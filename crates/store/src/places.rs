@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use lode_format::{Buffered, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum};
 use lode_types::BlockNo;
 
-use crate::free::FreePlaces;
+use crate::circulation::Circulation;
 use crate::record_buffer::RecordBuffer;
 
 /// A place on the SSD: an index into the volume's places there.
@@ -28,8 +28,7 @@ struct Held {
 pub struct Places {
     tag: VolumeTag,
     held: Vec<Held>,
-    free: FreePlaces,
-    reserved: u32,
+    circulation: Circulation,
     /// Places of superseded or written-back dirty copies, free when this version is durable.
     waiting: VecDeque<(u64, Place)>,
     /// Places of dirty copies that were written back and stay, clean when this version is durable.
@@ -69,19 +68,15 @@ impl Places {
         extents: Vec<u32>,
         most: u64,
     ) -> Places {
-        let empty = entries.iter().enumerate().filter(|(_, entry)| entry.state == EntryState::Free);
-        let held = entries.len() - empty.clone().count();
-        let mut free = FreePlaces::none_of(entries.len(), slots_per_extent.max(1));
-        let usable = empty.take((most as usize).saturating_sub(held));
-        usable.for_each(|(place, _)| free.insert(place as Place));
+        let is_free = entries.iter().map(|entry| entry.state == EntryState::Free);
+        let circulation = Circulation::new(is_free, slots_per_extent, most);
         let words =
             (entries.len() / slots_per_extent.max(1) as usize * pages_per_extent as usize).div_ceil(64);
         let dirty = entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u32;
         Places {
             tag,
-            free,
+            circulation,
             held: entries.into_iter().map(|entry| Held { entry, volatile: false }).collect(),
-            reserved: 0,
             waiting: VecDeque::new(),
             cleaning: VecDeque::new(),
             given_up: HashMap::new(),
@@ -119,7 +114,7 @@ impl Places {
 
     /// Places that nobody uses or has reserved.
     pub fn available(&self) -> u32 {
-        self.free.len().saturating_sub(self.reserved)
+        self.circulation.available()
     }
 
     /// Places that become available when the journal is committed.
@@ -129,33 +124,40 @@ impl Places {
 
     /// Keeps one of the available places for [`Places::take_reserved`].
     pub fn reserve(&mut self) {
-        self.reserved += 1;
+        self.circulation.reserve();
     }
 
     /// The next places to be taken are, where possible, so many that lie together on the device.
     pub fn prefer_run(&mut self, places: u32) {
-        self.free.prefer_run(places);
+        self.circulation.prefer_run(places);
     }
 
     /// A reserved place is not needed.
     pub fn unreserve(&mut self) {
-        self.reserved -= 1;
+        self.circulation.unreserve();
     }
 
-    /// A reserved place to write to.
+    /// A reserved place to write to. It is [`Places::put`] to use, or fails and is quarantined.
     pub fn take_reserved(&mut self) -> Place {
-        self.reserved -= 1;
-        self.free.take().expect("a reserved place is always there")
+        self.circulation.take_reserved()
     }
 
     /// The place's medium failed: it is not used again once what it holds is given up.
     pub fn quarantine(&mut self, place: Place) {
-        self.quarantined.insert(place);
+        let is_new = self.quarantined.insert(place);
+        if is_new && self.entry(place).state == EntryState::Free {
+            self.circulation.release(place, false);
+        }
     }
 
     /// Places that failed.
     pub fn quarantined(&self) -> u32 {
         self.quarantined.len() as u32
+    }
+
+    /// Those of them before this place.
+    pub(crate) fn quarantined_before(&self, end: Place) -> u32 {
+        self.quarantined.iter().filter(|&&place| place < end).count() as u32
     }
 
     fn hold(&mut self, place: Place, held: Held) {
@@ -168,6 +170,11 @@ impl Places {
     /// What a place holds.
     pub fn entry(&self, place: Place) -> &Entry {
         &self.held[place as usize].entry
+    }
+
+    /// Whether the journal does not know what a place holds, because the backing disk may still lose it.
+    pub fn is_volatile(&self, place: Place) -> bool {
+        self.held[place as usize].volatile
     }
 
     /// Whether a place holds a block that is newer than the backing disk.
@@ -217,7 +224,8 @@ impl Places {
 
     /// The backing disk durably holds what this volatile place holds: the journal may know it.
     pub fn make_known(&mut self, place: Place, version: u64) {
-        let held = &mut self.held[place as usize];
+        // Its extent may have been given up since.
+        let Some(held) = self.held.get_mut(place as usize) else { return };
         if held.volatile && held.entry.version == version && held.entry.state == EntryState::Clean {
             held.volatile = false;
             let Entry { block, crc, .. } = held.entry;
@@ -304,9 +312,8 @@ impl Places {
     /// even, and would miss its bytes.
     fn clear(&mut self, place: Place) {
         self.hold(place, Held { entry: Entry::default(), volatile: false });
-        if !self.quarantined.contains(&place) && !self.journal_failed {
-            self.free.insert(place);
-        }
+        let again = !self.quarantined.contains(&place) && !self.journal_failed;
+        self.circulation.release(place, again);
     }
 
     /// The journal is durable up to `version`.
@@ -375,6 +382,57 @@ impl Places {
         self.held[places].iter().map(|h| if h.volatile { Entry::default() } else { h.entry }).collect()
     }
 
+    /// These table pages have to be written again.
+    pub(crate) fn mark_pages_changed(&mut self, pages: &[u32]) {
+        let known = self.extents.len() as u32 * self.pages_per_extent;
+        for &page in pages.iter().filter(|&&page| page < known) {
+            self.changed[page as usize / 64] |= 1 << (page % 64);
+        }
+    }
+
+    /// Which places are handed out.
+    pub(crate) fn circulation(&self) -> &Circulation {
+        &self.circulation
+    }
+
+    /// The same, to retire extents and to reinstate them.
+    pub(crate) fn circulation_mut(&mut self) -> &mut Circulation {
+        &mut self.circulation
+    }
+
+    /// The last extents are somebody else's from now on; nothing is in them.
+    pub(crate) fn remove_extents(&mut self, count: u32) {
+        self.circulation.remove_extents(count);
+        self.extents.truncate(self.extents.len() - count as usize);
+        let places = self.extents.len() * self.slots_per_extent as usize;
+        debug_assert!(self.held[places..].iter().all(|held| held.entry.state == EntryState::Free));
+        self.held.truncate(places);
+        self.held.shrink_to_fit();
+        self.quarantined.retain(|&place| (place as usize) < places);
+        self.set_pages();
+    }
+
+    /// Extents whose tables are new and empty are the volume's from now on. Their places come after all others.
+    pub(crate) fn add_extents(&mut self, extents: &[u32]) {
+        self.circulation.add_extents(extents.len() as u32);
+        self.extents.extend_from_slice(extents);
+        let places = self.extents.len() * self.slots_per_extent as usize;
+        self.held.reserve_exact(places - self.held.len());
+        self.held.resize(places, Held { entry: Entry::default(), volatile: false });
+        self.set_pages();
+    }
+
+    /// Follows the extents with what is noted for each of their table pages.
+    fn set_pages(&mut self) {
+        let pages = self.extents.len() * self.pages_per_extent as usize;
+        for bits in [&mut self.changed, &mut self.half_written] {
+            bits.resize(pages.div_ceil(64), 0);
+            if let Some(last) = bits.last_mut().filter(|_| pages % 64 > 0) {
+                *last &= (1 << (pages % 64)) - 1;
+            }
+        }
+    }
+
     /// Dirty places.
     pub fn dirty(&self) -> u32 {
         self.dirty
@@ -382,7 +440,7 @@ impl Places {
 
     /// Bytes of memory that this takes.
     pub fn memory_bytes(&self) -> usize {
-        self.held.capacity() * size_of::<Held>() + self.free.memory_bytes()
+        self.held.capacity() * size_of::<Held>() + self.circulation.memory_bytes()
     }
 }
 

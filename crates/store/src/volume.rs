@@ -12,11 +12,12 @@ use std::collections::VecDeque;
 use lode_format::{CacheId, DeviceLayout, TablePage, VolumeTag};
 use lode_types::Buf;
 
+use crate::change::ExtentsChange;
 use crate::journal::{Journal, Written};
 use crate::places::{Place, Places};
 use crate::record_buffer::RecordBuffer;
 
-const PAGES_IN_FLIGHT: usize = 16;
+pub(crate) const PAGES_IN_FLIGHT: usize = 16;
 /// Records that are committed even though nobody waits for them: few enough that a volume's record buffer takes what comes
 /// while the flush is under way, see [`RecordStorage::USUAL_RECORDS`](crate::RecordStorage::USUAL_RECORDS).
 const MANY_RECORDS: usize = 2048;
@@ -41,6 +42,10 @@ pub enum Metadata {
     JournalFlush,
     /// A page of the slot table, for the checkpoint in flight.
     TablePage,
+    /// A page of the slot table of an extent that is to be the volume's.
+    NewTablePage,
+    /// The flush of all that the next directory is to rely on.
+    ShareFlush,
 }
 
 /// What the volume store wants done on the SSD.
@@ -55,8 +60,11 @@ pub enum Output {
         /// The page.
         buf: Buf,
     },
-    /// To flush the device, and to tell of [`Metadata::JournalFlush`] then.
-    Flush,
+    /// To flush the device.
+    Flush {
+        /// What is to be told then.
+        what: Metadata,
+    },
 }
 
 /// What came of a write or flush.
@@ -73,20 +81,23 @@ pub enum Progress {
 /// What a volume has on the SSD.
 #[derive(Debug)]
 pub struct VolumeStore {
-    places: Places,
-    journal: Journal,
-    cache: CacheId,
-    tag: VolumeTag,
-    layout: DeviceLayout,
-    extents: Vec<u32>,
+    pub(crate) places: Places,
+    pub(crate) journal: Journal,
+    pub(crate) cache: CacheId,
+    pub(crate) tag: VolumeTag,
+    pub(crate) layout: DeviceLayout,
+    /// In the order of the places' numbers: ascending at a start, and those that came since behind.
+    pub(crate) extents: Vec<u32>,
     /// Sequence of the latest write of every table page.
-    sequences: Vec<u64>,
+    pub(crate) sequences: Vec<u64>,
     checkpoint: Option<Checkpoint>,
+    /// Extents that come or go.
+    pub(crate) change: Option<ExtentsChange>,
     /// The journal's page when the latest complete checkpoint began.
     previous_start: u64,
     /// The journal is committed as soon as possible, whether or not anybody waits.
     commit_wanted: bool,
-    outputs: VecDeque<Output>,
+    pub(crate) outputs: VecDeque<Output>,
 }
 
 impl VolumeStore {
@@ -109,6 +120,7 @@ impl VolumeStore {
             extents,
             sequences,
             checkpoint: None,
+            change: None,
             commit_wanted: false,
             outputs: VecDeque::new(),
         }
@@ -165,7 +177,7 @@ impl VolumeStore {
             || checkpoint_ends
             || (self.journal.has_news() && !self.places.records.is_empty());
         let is_wanted = durably || kept_wanted > self.kept_version();
-        if !is_wanted || self.journal.is_committing() {
+        if !is_wanted || self.journal.is_committing() || self.holds_commits() {
             return;
         }
         let version = self.places.version();
@@ -190,6 +202,10 @@ impl VolumeStore {
     pub fn done(&mut self, what: Metadata) -> Progress {
         match what {
             Metadata::JournalPage => self.journal_page_written(),
+            Metadata::NewTablePage | Metadata::ShareFlush => {
+                self.change_advanced(what);
+                Progress::None
+            }
             Metadata::JournalFlush => Progress::Durable(self.committed()),
             Metadata::TablePage => {
                 self.table_page_written();
@@ -222,7 +238,7 @@ impl VolumeStore {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.covered = checkpoint.pages.is_empty() && checkpoint.in_flight == 0;
         }
-        self.outputs.push_back(Output::Flush);
+        self.outputs.push_back(Output::Flush { what: Metadata::JournalFlush });
     }
 
     /// The commit is durable. Returns its version.
@@ -233,6 +249,9 @@ impl VolumeStore {
             self.journal.set_tail(self.previous_start);
             self.previous_start = checkpoint.start;
             self.commit_wanted = true;
+        }
+        if self.hold_commits() {
+            return version;
         }
         if self.checkpoint.is_none() && self.journal.wants_checkpoint() && !self.journal.has_news() {
             let pages = self.places.take_changed_pages();
@@ -247,37 +266,75 @@ impl VolumeStore {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.in_flight -= 1;
             self.write_table_pages();
+        } else {
+            self.change_advanced(Metadata::TablePage);
         }
     }
 
     fn write_table_pages(&mut self) {
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        while checkpoint.in_flight < PAGES_IN_FLIGHT
+        while !self.holds_commits()
+            && let Some(checkpoint) = self.checkpoint.as_mut().filter(|one| one.in_flight < PAGES_IN_FLIGHT)
             && let Some(page) = checkpoint.pages.pop()
         {
             checkpoint.in_flight += 1;
-            let sequence = &mut self.sequences[page as usize];
-            *sequence += 1;
-            let per_extent = self.layout.extent.table_pages;
-            let extent = self.extents[(page / per_extent) as usize];
-            let table = TablePage {
-                volume: self.tag,
-                extent,
-                page: page % per_extent,
-                sequence: *sequence,
-                stamp: self.journal.durable_version(),
-                entries: self.places.page_entries(page),
-            };
-            let within = self.layout.extent.table_page(table.page, table.copy());
-            let buf = Buf::copy_of(&table.encode(self.cache)[..]);
-            let offset_bytes = self.layout.extent_start(extent) + within;
-            self.outputs.push_back(Output::Write { what: Metadata::TablePage, offset_bytes, buf });
+            self.write_table_page(page);
         }
+        self.give_checkpoint_up();
+    }
+
+    /// A checkpoint that is under way when no commit may begin any more does not come to its end: what it has not written
+    /// is to be written by what comes next.
+    pub(crate) fn give_checkpoint_up(&mut self) {
+        let is_held = self.holds_commits();
+        if let Some(checkpoint) = self.checkpoint.take_if(|checkpoint| is_held && checkpoint.in_flight == 0) {
+            self.places.mark_pages_changed(&checkpoint.pages);
+            self.change_advanced(Metadata::TablePage);
+        }
+    }
+
+    pub(crate) fn has_checkpoint(&self) -> bool {
+        self.checkpoint.is_some()
+    }
+
+    /// Writes what a table page should say now to its older copy. Says whether all of it is durable.
+    pub(crate) fn write_table_page(&mut self, page: u32) -> bool {
+        let sequence = &mut self.sequences[page as usize];
+        *sequence += 1;
+        let per_extent = self.layout.extent.table_pages;
+        let table = TablePage {
+            volume: self.tag,
+            extent: self.extents[(page / per_extent) as usize],
+            page: page % per_extent,
+            sequence: *sequence,
+            stamp: self.journal.durable_version(),
+            entries: self.places.page_entries(page),
+        };
+        let is_durable = table.entries.iter().all(|entry| entry.version <= table.stamp);
+        self.write_table(&table, Metadata::TablePage);
+        is_durable
+    }
+
+    pub(crate) fn write_table(&mut self, table: &TablePage, what: Metadata) {
+        let within = self.layout.extent.table_page(table.page, table.copy());
+        let buf = Buf::copy_of(&table.encode(self.cache)[..]);
+        let offset_bytes = self.layout.extent_start(table.extent) + within;
+        self.outputs.push_back(Output::Write { what, offset_bytes, buf });
+    }
+
+    /// The journal goes on in a new ring over the extents that the volume has now. The tables say everything that is
+    /// durable.
+    pub(crate) fn renew_ring(&mut self) {
+        let mut extents = self.extents.clone();
+        extents.sort_unstable();
+        let (ring, version) = (self.journal.ring() + 1, self.journal.durable_version());
+        self.journal = Journal::new(self.cache, self.tag, ring, self.layout, extents, version);
+        self.previous_start = self.journal.page();
+        self.commit_wanted = true;
     }
 
     /// Whether the journal on the SSD knows everything, also how far it is durable.
     pub fn is_saved(&self) -> bool {
-        self.places.records.is_empty() && !self.journal.is_behind()
+        self.places.records.is_empty() && !self.journal.is_behind() && !self.is_between_rings()
     }
 
     /// Bytes of memory that this takes.

@@ -8,7 +8,7 @@
 //!
 //! | stage | input | what follows |
 //! |---|---|---|
-//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction, cleaning, repair: with a dirty copy a write-back, else the copy goes. Copy: `Turn`. Hold: `Held` |
+//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction, cleaning, repair: with a dirty copy a write-back, else the copy goes. Copy, move: `Turn`. Hold: `Held` |
 //! | `Read` | `Read` | intact: a read is answered, and what it fills is written (`WriteSsd`); a write is `Merged`; a copy waits for a place (`Place`). Not intact: that copy goes, or is lost, and the next one is read |
 //! | `Merged` | `Proceed` | write-back: `WriteSsd`. Others fail after a failure, and else give up what the disk is about to make stale: `GivenUp` |
 //! | `GivenUp` | `Proceed` | an older copy could come back: `Gate(DiskWrite)`, else `WriteBacking` |
@@ -23,8 +23,8 @@
 //! | `Gate(DiskWrite)` | `Durable` | `WriteBacking` |
 //! | `Gate(WrittenBack)` | `Durable` | over; a write whose lost copy it was is answered first |
 //! | `Gate(_)`, `WriteBack` | `NeverDurable` | a guest's write fails; others are over, and the copy stays |
-//! | `Turn` | `Proceed` | a copy that is needed no more is over. From DRAM: `Place`, else `Read` |
-//! | `Place` | `Proceed` | `WriteSsd` or `WriteReadSsd`. `GivenUp`: over |
+//! | `Turn` | `Proceed` | a copy or move that is needed no more is over. From DRAM: `Place`, else `Read` |
+//! | `Place` | `Proceed` | `WriteSsd` or `WriteReadSsd`. `GivenUp`: over, and a move leaves the block where it is |
 //! | `Late` | `LateArrived` | `Start` |
 //! | any | `LateArrived` | the older write has arrived; nothing changes for the operation at the head |
 //! | `Held` | `Released` | over |
@@ -124,6 +124,8 @@ pub(crate) enum BlockOp {
         to: Level,
         from: CopyAt,
     },
+    /// The copy on the SSD goes to another place there, dirty or clean as it is.
+    Move,
     /// Nothing else touches the block until the trim or zeroing in flight is over.
     Hold,
 }
@@ -224,6 +226,8 @@ pub(crate) struct Facts {
     pub(crate) may_come_back: bool,
     /// The access at the head covers the whole block.
     pub(crate) is_whole: bool,
+    /// The copy on the SSD is in an extent that is to be given up, and may be moved.
+    pub(crate) leaves_extent: bool,
     /// It begins and ends between sectors, which a disk can write.
     pub(crate) is_in_sectors: bool,
     /// Nothing is put on the read SSD any more.

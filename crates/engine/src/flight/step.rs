@@ -128,7 +128,7 @@ impl Flight {
             },
             Some(BlockOp::Repair) if self.copy.is_lost() => self.start_evict(facts),
             Some(BlockOp::Repair) => Next::only(Act::Finish),
-            Some(BlockOp::Copy { .. }) => {
+            Some(BlockOp::Copy { .. } | BlockOp::Move) => {
                 self.stage = Stage::Turn;
                 Next::only(Act::AwaitTurn)
             }
@@ -254,10 +254,8 @@ impl Flight {
     /// The copy that was read is as it should be.
     fn was_read(&mut self, copy: CopyAt, facts: &Facts) -> Next {
         match self.queue.front() {
-            Some(&BlockOp::Copy { to, .. }) => {
-                self.stage = Stage::Place;
-                Next::only(Act::AwaitPlace(to))
-            }
+            Some(&BlockOp::Copy { to, .. }) => self.await_place(to),
+            Some(BlockOp::Move) => self.await_place(Level::Ssd),
             Some(BlockOp::Access(access)) if access.is_write() => self.merge(),
             _ => self.answer_read(copy, facts),
         }
@@ -288,7 +286,7 @@ impl Flight {
     fn read_another(&mut self, copy: CopyAt, facts: &Facts) -> Next {
         match self.queue.front() {
             Some(BlockOp::Copy { .. }) if copy == CopyAt::Backing => Next::only(Act::Finish),
-            Some(BlockOp::Copy { .. }) => self.start_copy(facts),
+            Some(BlockOp::Copy { .. } | BlockOp::Move) => self.start_copy(facts),
             _ if copy == CopyAt::Backing => fail(GuestError::Io),
             Some(BlockOp::Access(access)) if access.is_write() => self.start_write(facts),
             _ => self.start_read(),
@@ -321,7 +319,12 @@ impl Flight {
                 false => Next { bad_place, act: Act::Finish, ..Next::default() },
             };
         }
-        let put = Some(self.put(place, crc, is_write_back));
+        let is_move = self.queue.front() == Some(&BlockOp::Move);
+        // A copy that was moved is as it was. After a failure the old one is, which the journal knows.
+        if is_move && !facts.is_well {
+            return Next { bad_place: Some(place), act: Act::Finish, ..Next::default() };
+        }
+        let put = Some(self.put(place, crc, is_write_back || (is_move && facts.is_dirty)));
         if !is_write_back {
             return Next { put, act: Act::Finish, ..Next::default() };
         }
@@ -413,23 +416,29 @@ impl Flight {
     }
 
     fn start_copy(&mut self, facts: &Facts) -> Next {
-        let Some(&BlockOp::Copy { to, from }) = self.queue.front() else {
-            unreachable!("a copy is at the head")
-        };
-        let is_needless = match to {
-            Level::Dram => true,
-            Level::Ssd => self.copy.place().is_some() || !facts.is_well,
-            Level::ReadSsd => self.mirror.is_some() || facts.is_read_ssd_gone,
+        let (to, from, is_needless) = match self.queue.front() {
+            Some(&BlockOp::Copy { to, from }) => match to {
+                Level::Dram => (to, from, true),
+                Level::Ssd => (to, from, self.copy.place().is_some() || !facts.is_well),
+                Level::ReadSsd => (to, from, self.mirror.is_some() || facts.is_read_ssd_gone),
+            },
+            Some(BlockOp::Move) => {
+                (Level::Ssd, CopyAt::Dram, self.copy.whole().is_none() || !facts.leaves_extent)
+            }
+            op => unreachable!("{op:?} is no copy"),
         };
         match self.source(from) {
             _ if is_needless => Next::only(Act::Finish),
             None => Next::only(Act::Finish),
-            Some(CopyAt::Dram) => {
-                self.stage = Stage::Place;
-                Next::only(Act::AwaitPlace(to))
-            }
+            Some(CopyAt::Dram) => self.await_place(to),
             Some(copy) => self.fetch(copy),
         }
+    }
+
+    /// The bytes of a copy are there.
+    fn await_place(&mut self, to: Level) -> Next {
+        self.stage = Stage::Place;
+        Next::only(Act::AwaitPlace(to))
     }
 
     fn place_copy(&mut self) -> Next {

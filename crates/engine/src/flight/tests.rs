@@ -106,10 +106,12 @@ enum Ask {
     /// A copy on the read SSD comes about, and goes.
     Mirror,
     EvictMirror,
+    /// The extent that its copy is in is to be given up.
+    Move,
     Hold,
 }
 
-const ASKS: [Ask; 15] = [
+const ASKS: [Ask; 16] = [
     Ask::Read { fill_ssd: false, fill_frame: false },
     Ask::Read { fill_ssd: true, fill_frame: false },
     Ask::Read { fill_ssd: false, fill_frame: true },
@@ -124,6 +126,7 @@ const ASKS: [Ask; 15] = [
     Ask::Clean,
     Ask::Mirror,
     Ask::EvictMirror,
+    Ask::Move,
     Ask::Hold,
 ];
 
@@ -179,6 +182,7 @@ impl Model {
             may_come_back: latest.is_none() && self.records[self.durable..].iter().any(has),
             is_whole: self.accesses.first().is_some_and(|access| access.1 == Extent::Whole),
             is_in_sectors: self.accesses.first().is_some_and(|access| access.1 != Extent::Bytes),
+            leaves_extent: self.well && flight.copy.whole().is_some(),
             is_read_ssd_gone: false,
         }
     }
@@ -242,6 +246,7 @@ impl Model {
                 self.flight.slots[Level::ReadSsd.index()] = None;
                 (BlockOp::Evict(Level::ReadSsd), None, None)
             }
+            Ask::Move => (BlockOp::Move, None, None),
             Ask::Hold => {
                 self.flight.slots[Level::ReadSsd.index()] = None;
                 (BlockOp::Hold, Some(false), Some(false))

@@ -42,8 +42,12 @@ impl Model {
 
     pub(super) fn carry_out(&mut self, next: Next) -> Option<Input> {
         if let Some(put) = next.put {
-            let stable = self.disk.len() == 1;
-            match put.dirty || stable {
+            let is_move = self.flight.queue.front() == Some(&BlockOp::Move);
+            let is_stable = match is_move {
+                true => self.volatile.is_none() || put.old != self.volatile,
+                false => self.disk.len() == 1,
+            };
+            match put.dirty || is_stable {
                 true => self.record(Some((put.place, put.dirty))),
                 false => {
                     // What it takes the place of is forgotten all the same.

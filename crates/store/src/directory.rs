@@ -1,0 +1,184 @@
+//! The directory while volumes are served: which extents are nobody's, and one change of hands at a time.
+//!
+//! An extent that is nobody's is *lent* first: whoever has it may write tables there, and nobody else gets it. It is the
+//! volume's when the directory says so durably. Both copies are replaced, one after the other, because an older directory must
+//! never stand in for this one. It must not know threads, nor who waits for space.
+
+use lode_format::{CacheId, DeviceLayout, Directory, VolumeTag};
+use lode_types::Buf;
+
+use crate::change::DirectoryChange;
+use crate::store::Store;
+
+/// The directory of a cache SSD, and the change of it under way.
+#[derive(Debug)]
+pub struct SpaceDirectory {
+    cache: CacheId,
+    directory: Directory,
+    /// For each extent the volume that it is lent to.
+    lent: Vec<Option<VolumeTag>>,
+    change: Option<Change>,
+}
+
+/// A change under way.
+#[derive(Debug)]
+struct Change {
+    volume: VolumeTag,
+    next: Directory,
+    copies_left: u8,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Write,
+    Written,
+    Flush,
+    Flushed,
+}
+
+/// What is to be done on the SSD, one after the other.
+#[derive(Debug)]
+pub enum DirectoryOutput {
+    /// To write a copy.
+    Write {
+        /// Offset on the device.
+        offset_bytes: u64,
+        /// The copy.
+        buf: Buf,
+    },
+    /// To flush the device.
+    Flush,
+}
+
+impl Store {
+    /// The directory, once all volumes are attached that are to be served.
+    pub fn into_directory(self) -> SpaceDirectory {
+        let lent = vec![None; self.view.directory.owners.len()];
+        SpaceDirectory {
+            cache: self.view.superblock.cache,
+            directory: self.view.directory,
+            lent,
+            change: None,
+        }
+    }
+}
+
+impl SpaceDirectory {
+    /// Extents that are nobody's and not lent.
+    pub fn free_extents(&self) -> u32 {
+        self.free().count() as u32
+    }
+
+    fn free(&self) -> impl Iterator<Item = u32> {
+        let owned = self.directory.owners.iter().zip(&self.lent);
+        (0..)
+            .zip(owned)
+            .filter(|(_, (owner, lent))| owner.is_none() && lent.is_none())
+            .map(|(extent, _)| extent)
+    }
+
+    /// Lends a volume up to so many extents.
+    pub fn lend(&mut self, volume: VolumeTag, most: u32) -> Vec<u32> {
+        let extents: Vec<u32> = self.free().take(most as usize).collect();
+        extents.iter().for_each(|&extent| self.lent[extent as usize] = Some(volume));
+        extents
+    }
+
+    /// Takes back what was lent to a volume, unless the change under way gives it.
+    pub fn take_back(&mut self, volume: VolumeTag, extents: &[u32]) {
+        for &extent in extents {
+            let lent = &mut self.lent[extent as usize];
+            assert_eq!(*lent, Some(volume), "extent {extent} was lent to it");
+            *lent = None;
+        }
+    }
+
+    /// What is lent to a volume.
+    pub fn lent_to(&self, volume: VolumeTag) -> Vec<u32> {
+        let lent = (0..).zip(&self.lent).filter(|(_, lent)| **lent == Some(volume));
+        lent.map(|(extent, _)| extent).collect()
+    }
+
+    /// Whether a change is under way.
+    pub fn is_changing(&self) -> bool {
+        self.change.is_some()
+    }
+
+    /// Replaces what the directory says of a volume. No other change is under way.
+    ///
+    /// # Panics
+    /// When an extent is neither the volume's nor lent to it, or the ring no later one: somebody else's data would be lost.
+    pub fn begin(&mut self, change: &DirectoryChange) {
+        assert!(self.change.is_none(), "one change at a time");
+        let mut next = self.directory.clone();
+        let mut numbered = next.volumes.iter_mut().enumerate();
+        let found = numbered.find_map(|(number, volume)| {
+            let volume = volume.as_mut().filter(|volume| volume.tag == change.volume)?;
+            Some((number as u16, volume))
+        });
+        let (number, volume) = found.expect("a volume that is served is in the directory");
+        assert!(change.ring > volume.ring && !change.extents.is_empty());
+        volume.ring = change.ring;
+        for (extent, owner) in (0..).zip(&mut next.owners) {
+            let is_wanted = change.extents.binary_search(&extent).is_ok();
+            let is_lent = owner.is_none() && self.lent[extent as usize] == Some(change.volume);
+            assert!(
+                !is_wanted || *owner == Some(number) || is_lent,
+                "extent {extent} is not for this volume"
+            );
+            match is_wanted {
+                true => *owner = Some(number),
+                false if *owner == Some(number) => *owner = None,
+                false => {}
+            }
+        }
+        self.change = Some(Change { volume: change.volume, next, copies_left: 2, step: Step::Write });
+    }
+
+    /// What is to be done next.
+    pub fn next_output(&mut self) -> Option<DirectoryOutput> {
+        let change = self.change.as_mut()?;
+        match change.step {
+            Step::Write => {
+                change.step = Step::Written;
+                change.next.generation += 1;
+                let bytes = change.next.encode(self.cache).expect("names and numbers are those of before");
+                let offset_bytes = DeviceLayout::directory(change.next.copy());
+                Some(DirectoryOutput::Write { offset_bytes, buf: Buf::copy_of(&bytes) })
+            }
+            Step::Flush => {
+                change.step = Step::Flushed;
+                Some(DirectoryOutput::Flush)
+            }
+            Step::Written | Step::Flushed => None,
+        }
+    }
+
+    /// What was to be done is, without an error. Gives the volume whose change is durable in both copies now. After an error
+    /// nothing more is to be told: which of two directories counts is not known before the next start, so that nothing may be
+    /// written that only one of them knows. The SSD has failed, for all who use it.
+    pub fn done(&mut self) -> Option<VolumeTag> {
+        let change = self.change.as_mut()?;
+        change.step = match change.step {
+            Step::Written => Step::Flush,
+            Step::Flushed if change.copies_left > 1 => {
+                change.copies_left -= 1;
+                Step::Write
+            }
+            Step::Flushed => {
+                let Change { volume, next, .. } = self.change.take()?;
+                self.directory = next;
+                let owners = self.directory.owners.iter();
+                self.lent
+                    .iter_mut()
+                    .zip(owners)
+                    .filter(|(_, o)| o.is_some())
+                    .for_each(|(lent, _)| *lent = None);
+                return Some(volume);
+            }
+            step @ (Step::Write | Step::Flush) => unreachable!("{step:?} was not taken"),
+        };
+        None
+    }
+}
