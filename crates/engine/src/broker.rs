@@ -88,6 +88,13 @@ impl SpaceBroker {
         (self.free_frames, self.directory.as_ref().map_or(0, SpaceDirectory::free_extents))
     }
 
+    /// Whether a volume may write to the extent that this byte of the SSD is in: it is its own, or lent to it.
+    pub fn may_write(&self, id: usize, offset_bytes: u64) -> bool {
+        let volume = self.members.iter().find(|member| member.id == id).and_then(|member| member.volume);
+        let directory = self.directory.as_ref();
+        directory.zip(volume).is_some_and(|(directory, volume)| directory.may_write(volume, offset_bytes))
+    }
+
     /// Takes what a volume asks for or gives back.
     pub fn ask(&mut self, id: usize, request: SpaceRequest) {
         let Some(member) = self.members.iter_mut().find(|member| member.id == id) else { return };

@@ -22,7 +22,11 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
     let kept_records = [0, 2 + rng.below(40) as u32, 1024, 1024][rng.below(4) as usize];
     let ssd_bytes = (2 + 2 * volumes) << 20;
     let common = common_plan(&mut rng, seed, crash);
-    let plan_of = |number: u64| {
+    // Of its own numbers, so that a seed's host is otherwise what it always was.
+    let mut of_shares = Rng::new(!seed);
+    let moves_shares = of_shares.chance(40);
+    let ssd_bytes = if moves_shares { ssd_bytes + ((1 + of_shares.below(4)) << 20) } else { ssd_bytes };
+    let mut plan_of = |number: u64| {
         let runs = if rng.chance(50) { 2 } else { 1 };
         let mut machine_of = |_| {
             let mut machine = schemes[rng.below(schemes.len() as u64) as usize].1.clone();
@@ -36,9 +40,10 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
         let requests = (10 + rng.below(240)) as u32;
         let depth = 1 + rng.below(24) as usize;
         let longest_sectors = 1 + rng.below(80);
-        Plan { machines, requests, depth, longest_sectors, ..common.clone() }
+        let share_changes = if moves_shares { 1 + of_shares.below(4) } else { 0 };
+        Plan { machines, requests, depth, longest_sectors, share_changes, ..common.clone() }
     };
-    (0..volumes).map(plan_of).collect()
+    (0..volumes).map(&mut plan_of).collect()
 }
 
 /// What concerns the host as a whole.

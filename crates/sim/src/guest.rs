@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest};
-use lode_policy::{CounterReport, Counters};
+use lode_policy::{CounterReport, Counters, Quota};
 use lode_store::StoreError;
 use lode_types::Rng;
 
@@ -33,6 +33,20 @@ pub(crate) struct RunBudget {
     /// Of those, the last ones, during which devices may fail.
     sound: u64,
     last_step: Option<u64>,
+}
+
+/// Shares that a host may want, from none to several extents.
+const MOST_DRAM_BLOCKS: u64 = 80;
+const MOST_SSD_BLOCKS: u64 = 700;
+
+fn another_share(now: &Quota, rng: &mut Rng) -> Quota {
+    let mut changed = |blocks: u32, most: u64| if rng.chance(50) { rng.below(most) as u32 } else { blocks };
+    Quota {
+        // What its scheme does not use it does not get.
+        dram_blocks: if now.dram_blocks == 0 { 0 } else { changed(now.dram_blocks, MOST_DRAM_BLOCKS).max(1) },
+        ssd_blocks: changed(now.ssd_blocks, MOST_SSD_BLOCKS),
+        ..*now
+    }
 }
 
 /// Guarantee 8, as far as counters can say.
@@ -174,6 +188,9 @@ impl Guest {
         }
         if plan.drains > 0 && rng.chance(plan.drains) {
             if rng.chance(20) { world.stop_drain() } else { world.drain() }
+        }
+        if plan.share_changes > 0 && rng.chance(plan.share_changes) {
+            world.resize(another_share(&world.engine().config().share, rng));
         }
         if !world.step() && self.asked.is_empty() {
             return Ok(true);
@@ -432,6 +449,7 @@ impl Guest {
         self.tally.mirrored += gauges.read_ssd_data_bytes / world.block_bytes();
         self.tally.cleaned += gauges.cleaned_blocks;
         self.tally.drain_failures += gauges.drain_failures;
+        self.tally.moved += gauges.moved_blocks;
         self.tally.reissued += gauges.reissued_writes;
         self.tally.discarded += gauges.discarded_completions;
     }

@@ -38,6 +38,7 @@ mod memory;
 mod model;
 mod run;
 pub mod scenario;
+mod space;
 mod together;
 mod world;
 

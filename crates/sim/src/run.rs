@@ -61,6 +61,9 @@ pub struct Plan {
     pub shares_backing: bool,
     /// In how many of a hundred steps a drain begins, or a few times ends early.
     pub drains: u64,
+    /// With other volumes: in how many of a hundred steps the host wants another share for the volume. Then frames and
+    /// extents move between volumes while they are served.
+    pub share_changes: u64,
     /// Every run ends with a drain, after which the backing disk alone is looked at.
     pub ends_drained: bool,
     /// Every run ends after so many completions of devices, if not before.
@@ -108,6 +111,10 @@ pub struct RunCounts {
     pub reissued: u64,
     /// Completions of writes whose guests had been answered by the other device.
     pub discarded: u64,
+    /// Changes of the directory while volumes were served.
+    pub share_moves: u64,
+    /// Blocks that were moved out of extents that were to be given up.
+    pub moved: u64,
     /// Runs that ended with a drained cache.
     pub drained: u64,
 }

@@ -146,6 +146,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         start_read_errors: 0,
         shares_backing: false,
         drains: 0,
+        share_changes: 0,
         ends_drained: false,
         most_steps: None,
     }

@@ -2,6 +2,8 @@
 //! daemon: their commands on the SSD interleave, one flush covers the writes of all, and one crash ends them all.
 
 use lode_engine::SharedDevice;
+use lode_format::VolumeTag;
+use lode_policy::{Quota, Tenant};
 use lode_store::{Store, StoreError, VolumeSpec};
 use lode_types::Rng;
 
@@ -9,10 +11,15 @@ use crate::disk::SimDisk;
 use crate::guest::{Guest, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START, RunBudget};
 use crate::machine::Machine;
 use crate::run::{Crash, Plan, RunCounts, repeat};
+use crate::space::HostSpace;
 use crate::world::World;
 
 /// Bound of the spare places that a volume asks for at a start.
 const MOST_SPARE_PLACES: u64 = 500;
+
+/// Bound of the frames that no volume has at a start, and of the shares.
+const MOST_FREE_FRAMES: u64 = 150;
+const LARGEST_SHARE: Quota = Quota::new(200, 2000);
 
 /// The host's SSD and its volumes.
 struct Host<'p> {
@@ -21,6 +28,8 @@ struct Host<'p> {
     /// The device of all backing disks, where they are on one.
     backing: Option<SimDisk>,
     volumes: Vec<Volume>,
+    /// Where it divides its levels between them.
+    space: Option<HostSpace>,
     rng: Rng,
 }
 
@@ -40,6 +49,7 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
         let machine = plan.machine(0);
         let volume_bytes = machine.config.volume_bytes;
         let mut world = World::down(machine, rng.bits());
+        world.number = number;
         if first.shares_backing {
             world.backing_start = backing_bytes;
             backing_bytes += volume_bytes;
@@ -48,7 +58,7 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     };
     let volumes = plans.iter().enumerate().map(volume).collect();
     let backing = first.shares_backing.then(|| SimDisk::new(backing_bytes));
-    let mut host = Host { plans, ssd, backing, volumes, rng };
+    let mut host = Host { plans, ssd, backing, volumes, space: None, rng };
     for round in 0..first.rounds {
         let fault = |error: String| format!("run {round}: {error}; {}", repeat(first.seed));
         host.round(first, round).map_err(fault)?;
@@ -67,6 +77,7 @@ impl Host<'_> {
             self.with(at, |plan, volume, _| volume.guest.end(plan, &mut volume.world, crash))?;
             self.end_flushes();
         }
+        self.check_shares(crash)?;
         // What was stopped in order is durable, unless a device failed.
         let is_durable =
             crash == Crash::Stop && self.volumes.iter().all(|volume| !volume.world.engine().alarms().failed);
@@ -93,6 +104,50 @@ impl Host<'_> {
         Ok(())
     }
 
+    /// No frame is anybody's twice or lost. After a stop without a failure everybody has the share that the host wants for it,
+    /// as far as the others leave it one, and has given back what is beyond it.
+    fn check_shares(&mut self, crash: Crash) -> Result<(), String> {
+        let Some(space) = &self.space else { return Ok(()) };
+        let engines = || self.volumes.iter().map(|volume| volume.world.engine());
+        let used = engines().map(|engine| engine.gauges().frames).sum();
+        space.complaint_of_frames(used).map_or(Ok(()), Err)?;
+        if crash != Crash::Stop || engines().any(|engine| engine.alarms().failed) {
+            return Ok(());
+        }
+        const TICKS: usize = 64;
+        for _ in 0..TICKS {
+            for at in 0..self.volumes.len() {
+                self.with(at, |_, volume, _| {
+                    volume.world.tick();
+                    while volume.world.step() {}
+                });
+                self.end_flushes();
+            }
+        }
+        for at in 0..self.volumes.len() {
+            self.with(at, |_, volume, _| volume.world.settle());
+            self.end_flushes();
+        }
+        let Some((free_frames, free_extents)) = self.space.as_ref().map(HostSpace::free) else {
+            return Ok(());
+        };
+        for (at, volume) in self.volumes.iter().enumerate() {
+            let engine = volume.world.engine();
+            let gauges = engine.gauges();
+            let waits_in_vain = (gauges.frames_waited_for > 0 && free_frames > 0)
+                || (gauges.extents_waited_for > 0 && free_extents > 0);
+            // An extent with the only copy of a damaged block stays.
+            let is_left = gauges.retiring_extents > 0 && gauges.lost_blocks == 0;
+            let has_all = gauges.frames_waited_for + gauges.extents_waited_for == 0;
+            let is_smaller = has_all && gauges.quarantined == 0 && engine.quota() != engine.config().share;
+            if waits_in_vain || is_left || is_smaller {
+                let (quota, share) = (engine.quota(), engine.config().share);
+                return Err(format!("volume {at} has {quota:?} of {share:?}: {gauges:?}"));
+            }
+        }
+        Ok(())
+    }
+
     /// The start that is to succeed. One during which a read fails may be refused, and succeeds when it is tried again.
     fn restart(&mut self, first: &Plan, round: u32) -> Result<(), StoreError> {
         let fails = self.rng.chance(first.start_read_errors);
@@ -115,6 +170,9 @@ impl Host<'_> {
 
     /// All go down at once.
     fn crash(&mut self, crash: Crash, may_lose: bool) {
+        if let Some(space) = &self.space {
+            self.volumes[0].guest.tally.share_moves += space.changes;
+        }
         let shared_failed = self.backing.as_ref().is_some_and(SimDisk::has_dropped);
         for at in 0..self.volumes.len() {
             self.with(at, |_, volume, _| {
@@ -145,6 +203,7 @@ impl Host<'_> {
         let volume = &mut self.volumes[at];
         let mut swap = |volume: &mut Volume| {
             std::mem::swap(&mut volume.world.ssd, &mut self.ssd);
+            std::mem::swap(&mut volume.world.space, &mut self.space);
             if let Some(backing) = &mut self.backing {
                 std::mem::swap(&mut volume.world.backing, backing);
             }
@@ -157,7 +216,8 @@ impl Host<'_> {
 
     /// Opens the SSD once and attaches all volumes, those first that give space back.
     fn start(&mut self, round: u32) -> Result<(), StoreError> {
-        let machines: Vec<_> = self.plans.iter().map(|plan| plan.machine(round)).collect();
+        let mut machines: Vec<_> = self.plans.iter().map(|plan| plan.machine(round)).collect();
+        let moves_shares = self.plans.iter().any(|plan| plan.share_changes > 0);
         let mut specs: Vec<VolumeSpec> = machines.iter().map(Machine::spec).collect();
         let mut view = self.ssd.view()?;
         for (volume, machine) in self.volumes.iter().zip(&machines) {
@@ -165,10 +225,27 @@ impl Host<'_> {
         }
         let mut store = Store::begin(&mut self.ssd, view)?;
         specs.iter_mut().for_each(|spec| spec.spare_places = self.rng.below(MOST_SPARE_PLACES));
+        if moves_shares {
+            for (spec, machine) in specs.iter_mut().zip(&mut machines) {
+                // It goes on with the extents that it has, and asks for more, or gives some back, when it is served.
+                let places = store.view().places_of(&spec.name);
+                spec.places = if places > 0 { places } else { spec.places };
+                let read_ssd_blocks = machine.config.share.read_ssd_blocks;
+                machine.config.largest_share = Some(Quota { read_ssd_blocks, ..LARGEST_SHARE });
+            }
+        }
         store.view().grant_spares(&mut specs);
+        let mut tags = vec![VolumeTag(0); specs.len()];
         for at in store.view().attach_order(&specs) {
             let (machine, places) = (machines[at].clone(), specs[at].places);
-            self.volumes[at].world.restart_on(machine, places, &mut store, &mut self.ssd)?;
+            tags[at] = self.volumes[at].world.restart_on(machine, places, &mut store, &mut self.ssd)?;
+        }
+        if moves_shares {
+            let mut space = HostSpace::new(self.rng.below(MOST_FREE_FRAMES) as u32, store.into_directory());
+            for (tag, volume) in tags.into_iter().zip(&self.volumes) {
+                space.join(tag, volume.world.engine().gauges().frames);
+            }
+            self.space = Some(space);
         }
         self.ssd.shared = SharedDevice::default();
         if let Some(backing) = &mut self.backing {

@@ -5,7 +5,8 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::{Answer, EndedFlush, Engine, FlushTicket, GuestRequest, SharedDevice, Worth};
-use lode_policy::Sizer;
+use lode_format::VolumeTag;
+use lode_policy::{Quota, Sizer, Tenant};
 use lode_store::{Attached, Distrust, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
 use lode_types::{Bufs, Rng};
 
@@ -13,6 +14,7 @@ use crate::disk::SimDisk;
 use crate::machine::{Faults, Machine};
 use crate::memory::HostMemory;
 use crate::model::SECTOR;
+use crate::space::HostSpace;
 
 /// A command on its way.
 #[derive(Debug)]
@@ -46,6 +48,9 @@ pub struct World {
     pub backing: SimDisk,
     /// Where the volume's own begins.
     pub(crate) backing_start: u64,
+    /// Where the host divides its levels: the part that all volumes have in common, and this one's number there.
+    pub(crate) space: Option<HostSpace>,
+    pub(crate) number: usize,
     memory: HostMemory,
     /// The SSD failed, and the next start is not to believe this of it. Outlives everything.
     fenced: Option<Distrust>,
@@ -103,9 +108,11 @@ impl World {
             fencing: None,
             backing: SimDisk::new(machine.config.volume_bytes),
             backing_start: 0,
+            space: None,
+            number: 0,
             memory: HostMemory::default(),
             engine: Engine::new(machine.config, &machine.settings, None),
-            sizer: Sizer::new(&machine.settings, machine.config.share),
+            sizer: World::sizer(&machine),
             machine,
             now_ns: 0,
             due: BinaryHeap::new(),
@@ -117,6 +124,11 @@ impl World {
             events: Vec::new(),
             faults: Faults::default(),
         }
+    }
+
+    /// Of a volume whose share moves it divides what there may be.
+    fn sizer(machine: &Machine) -> Sizer {
+        Sizer::new(&machine.settings, machine.config.largest_share.unwrap_or(machine.config.share))
     }
 
     /// The engine.
@@ -183,6 +195,11 @@ impl World {
     /// Lets one device finish something. False: nothing is under way.
     pub fn step(&mut self) -> bool {
         self.notice_failures();
+        if self.space_step() {
+            self.steps += 1;
+            self.take_commands();
+            return true;
+        }
         let completion = match self.next_decided() {
             Some(completion) => Some(completion),
             None => {
@@ -198,6 +215,30 @@ impl World {
         }
         self.take_commands();
         true
+    }
+
+    /// Lets the directory's way to the SSD go on, or an answer of the host arrive, by chance or where nothing else happens.
+    fn space_step(&mut self) -> bool {
+        const CHANCE: u64 = 30;
+        let is_alone = self.due.is_empty() && self.held.is_empty();
+        let Some(space) = &mut self.space else { return false };
+        if !space.has_something(self.number, &self.ssd) || !(is_alone || self.rng.chance(CHANCE)) {
+            return false;
+        }
+        match space.next_answer(self.number) {
+            Some(answer) => self.engine.space_answered(answer),
+            None => {
+                space.step(&mut self.ssd, &self.faults, &mut self.rng);
+            }
+        }
+        true
+    }
+
+    /// The host wants another share for the volume.
+    pub fn resize(&mut self, share: Quota) {
+        self.notice_failures();
+        self.engine.resize(share);
+        self.take_commands();
     }
 
     /// What failed another volume on the same device has failed this one, and the other way round.
@@ -229,7 +270,7 @@ impl World {
 
     /// Whether it waits for flushes of others.
     pub(crate) fn is_held(&self) -> bool {
-        !self.held.is_empty()
+        !self.held.is_empty() || self.space.as_ref().is_some_and(HostSpace::is_open)
     }
 
     /// Whether flushes are under way, for which others may wait.
@@ -310,6 +351,9 @@ impl World {
         self.due.clear();
         self.held.clear();
         self.events.clear();
+        if let Some(mut space) = self.space.take() {
+            space.go_down(&mut self.ssd, power_cut, &mut self.rng);
+        }
         for (_, pending) in under_way {
             if !self.is_gone(pending.command.device) && (power_cut || self.rng.chance(50)) {
                 self.apply(&pending.command);
@@ -371,11 +415,12 @@ impl World {
         places: u64,
         store: &mut Store,
         ssd: &mut SimDisk,
-    ) -> Result<(), StoreError> {
+    ) -> Result<VolumeTag, StoreError> {
         self.machine = machine;
         let attached = store.attach(ssd, &VolumeSpec { places, ..self.spec() })?;
+        let tag = attached.tag();
         self.begin_run(Some(attached));
-        Ok(())
+        Ok(tag)
     }
 
     /// Has a start take over what the volume's last run left in the host's memory.
@@ -400,7 +445,7 @@ impl World {
         }
         self.engine = Engine::new(self.machine.config, &self.machine.settings, attached);
         self.fenced = None;
-        self.sizer = Sizer::new(&self.machine.settings, self.machine.config.share);
+        self.sizer = World::sizer(&self.machine);
         let needed = self.machine.config.read_ssd_bytes();
         if self.read_ssd.size_bytes() < needed {
             self.read_ssd = SimDisk::new(needed);
@@ -454,6 +499,12 @@ impl World {
                 self.disk(device).shared.fail();
             }
         }
+        if let Some(space) = &mut self.space {
+            while let Some(request) = self.engine.next_space_request() {
+                space.ask(self.number, request);
+            }
+            space.send(&mut self.ssd);
+        }
         while let Some(command) = self.engine.next_command() {
             let service_ns = match command.device {
                 DeviceId::Ssd | DeviceId::ReadSsd => 20_000 + self.rng.below(200_000),
@@ -472,6 +523,7 @@ impl World {
     /// Hands a command to its device. By chance that is through with a flush long before it says so.
     fn send(&mut self, command: Command) -> Pending {
         self.note_in_digest(&command);
+        self.check_owner(&command);
         let disk = self.disk(command.device);
         let mark = disk.flush_mark();
         let is_flush = matches!(command.kind, CommandKind::Flush);
@@ -541,6 +593,7 @@ impl World {
             let bufs = if let CommandKind::Read { bufs, .. } = command.kind { bufs } else { Bufs::new() };
             return Some(Completion { id, result: Err(error), bufs });
         }
+        self.check_owner(&command);
         self.apply(&command);
         let start = self.start_of(device);
         let disk = self.disk(device);
@@ -554,6 +607,17 @@ impl World {
 
     fn start_of(&self, device: DeviceId) -> u64 {
         if device == DeviceId::Backing { self.backing_start } else { 0 }
+    }
+
+    /// Guarantee 4, before reads show it: a volume writes to extents that are its own, when the command is sent and when it is
+    /// carried out.
+    fn check_owner(&self, command: &Command) {
+        if let (Some(space), DeviceId::Ssd, CommandKind::Write { offset_bytes, .. }) =
+            (&self.space, command.device, &command.kind)
+        {
+            let is_its_own = space.may_write(self.number, *offset_bytes);
+            assert!(is_its_own, "volume {} writes at {offset_bytes}, which is not its own", self.number);
+        }
     }
 
     /// What a command changes on its device. A trim does something or does not.

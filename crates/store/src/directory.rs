@@ -9,11 +9,13 @@ use lode_types::Buf;
 
 use crate::change::DirectoryChange;
 use crate::store::Store;
+use crate::view::StoreView;
 
 /// The directory of a cache SSD, and the change of it under way.
 #[derive(Debug)]
 pub struct SpaceDirectory {
     cache: CacheId,
+    layout: DeviceLayout,
     directory: Directory,
     /// For each extent the volume that it is lent to.
     lent: Vec<Option<VolumeTag>>,
@@ -55,12 +57,8 @@ impl Store {
     /// The directory, once all volumes are attached that are to be served.
     pub fn into_directory(self) -> SpaceDirectory {
         let lent = vec![None; self.view.directory.owners.len()];
-        SpaceDirectory {
-            cache: self.view.superblock.cache,
-            directory: self.view.directory,
-            lent,
-            change: None,
-        }
+        let StoreView { superblock, layout, directory, .. } = self.view;
+        SpaceDirectory { cache: superblock.cache, layout, directory, lent, change: None }
     }
 }
 
@@ -98,6 +96,16 @@ impl SpaceDirectory {
     pub fn lent_to(&self, volume: VolumeTag) -> Vec<u32> {
         let lent = (0..).zip(&self.lent).filter(|(_, lent)| **lent == Some(volume));
         lent.map(|(extent, _)| extent).collect()
+    }
+
+    /// Whether the extent that this byte of the device is in is a volume's, or lent to it.
+    pub fn may_write(&self, volume: VolumeTag, offset_bytes: u64) -> bool {
+        let Some(within) = offset_bytes.checked_sub(self.layout.extent_start(0)) else { return false };
+        let extent = (within / self.layout.extent.extent_bytes) as usize;
+        let owner = self.directory.owners.get(extent).copied().flatten();
+        let owner = owner.and_then(|number| self.directory.volumes[number as usize].as_ref());
+        let is_lent = self.lent.get(extent) == Some(&Some(volume));
+        is_lent || owner.is_some_and(|owner| owner.tag == volume)
     }
 
     /// Whether a change is under way.

@@ -108,6 +108,11 @@ impl StoreView {
         self.directory.owners.iter().filter(|owner| owner.is_none()).count() as u32
     }
 
+    /// Places in the extents that a volume has, none of one that is new. With these its start changes no extents.
+    pub fn places_of(&self, name: &str) -> u64 {
+        self.places(self.directory_extents(name))
+    }
+
     /// What a volume's blocks are, which takes a recovery: reading all of its tables and its journal.
     pub fn count_blocks(&self, device: &mut dyn SyncDevice, name: &str) -> Result<BlockCounts, StoreError> {
         let (number, volume) = self.find(name)?;

@@ -1,0 +1,177 @@
+//! The host's part in shares that change: who gets frames and extents that are nobody's, and the directory's way to the SSD.
+//! It belongs to all volumes, as the SSD does, and goes from one to the other with it.
+
+use std::collections::VecDeque;
+
+use lode_engine::{EndedFlush, FlushTicket, SpaceAnswer, SpaceBroker, SpaceRequest, Worth};
+use lode_store::{DirectoryOutput, SpaceDirectory};
+use lode_types::Rng;
+
+use crate::disk::SimDisk;
+use crate::machine::Faults;
+use crate::model::SECTOR;
+
+/// A write or flush of the directory on its way.
+#[derive(Debug)]
+enum UnderWay {
+    Write {
+        offset_bytes: u64,
+        bytes: Vec<u8>,
+    },
+    Flush {
+        mark: u64,
+        ticket: FlushTicket,
+    },
+    /// The flush ended well, and others decide what that is worth.
+    Open(EndedFlush),
+}
+
+/// Frames and extents of the host, and what is under way for them.
+#[derive(Debug)]
+pub(crate) struct HostSpace {
+    broker: SpaceBroker,
+    /// Frames of the host.
+    frames: u32,
+    under_way: Option<UnderWay>,
+    /// Answers that have not arrived, by volume.
+    answers: Vec<VecDeque<SpaceAnswer>>,
+    /// Changes of the directory that came to their end.
+    pub(crate) changes: u64,
+}
+
+impl HostSpace {
+    /// With so many frames that are nobody's.
+    pub(crate) fn new(free_frames: u32, directory: SpaceDirectory) -> HostSpace {
+        let broker = SpaceBroker::new(free_frames, Some(directory));
+        HostSpace { broker, frames: free_frames, under_way: None, answers: Vec::new(), changes: 0 }
+    }
+
+    /// The next volume joins, which has so many frames.
+    pub(crate) fn join(&mut self, volume: lode_format::VolumeTag, frames: u32) {
+        self.frames += frames;
+        self.broker.join(self.answers.len(), Some(volume), frames);
+        self.answers.push(VecDeque::new());
+    }
+
+    /// A volume asks for something.
+    pub(crate) fn ask(&mut self, volume: usize, request: SpaceRequest) {
+        self.broker.ask(volume, request);
+        self.hand_out();
+    }
+
+    /// Whether these bytes of the SSD are for this volume to write.
+    pub(crate) fn may_write(&self, volume: usize, offset_bytes: u64) -> bool {
+        self.broker.may_write(volume, offset_bytes)
+    }
+
+    /// Frames and extents that no volume has or will be told of.
+    pub(crate) fn free(&self) -> (u32, u32) {
+        self.broker.free()
+    }
+
+    /// What is wrong with how many frames the volumes have; `None`: nothing.
+    pub(crate) fn complaint_of_frames(&self, used: u32) -> Option<String> {
+        let told = |answer: &SpaceAnswer| if let SpaceAnswer::Frames(frames) = answer { *frames } else { 0 };
+        let on_their_way: u32 = self.answers.iter().flatten().map(told).sum();
+        let (free, total) = (self.free().0, self.frames);
+        (used + on_their_way + free != total).then(|| {
+            format!("{used} frames are used, {on_their_way} on their way and {free} free, of {total}")
+        })
+    }
+
+    fn hand_out(&mut self) {
+        while let Some((volume, answer)) = self.broker.next_answer() {
+            self.changes += u64::from(answer == SpaceAnswer::Changed);
+            self.answers[volume].push_back(answer);
+        }
+    }
+
+    /// The next answer to a volume.
+    pub(crate) fn next_answer(&mut self, volume: usize) -> Option<SpaceAnswer> {
+        self.answers[volume].pop_front()
+    }
+
+    /// Whether something can happen for this volume, or for all.
+    pub(crate) fn has_something(&self, volume: usize, ssd: &SimDisk) -> bool {
+        let is_over = |under_way: &UnderWay| match under_way {
+            UnderWay::Open(ended) => ssd.shared.worth(*ended) != Worth::Open,
+            _ => true,
+        };
+        !self.answers[volume].is_empty() || self.under_way.as_ref().is_some_and(is_over)
+    }
+
+    /// Whether a flush ended whose worth others decide.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.under_way, Some(UnderWay::Open(_)))
+    }
+
+    /// Sends what is next to the SSD.
+    pub(crate) fn send(&mut self, ssd: &mut SimDisk) {
+        if self.under_way.is_none() {
+            self.under_way = self.broker.next_output().map(|output| match output {
+                DirectoryOutput::Write { offset_bytes, buf } => {
+                    UnderWay::Write { offset_bytes, bytes: buf.as_slice().to_vec() }
+                }
+                DirectoryOutput::Flush => {
+                    UnderWay::Flush { mark: ssd.flush_mark(), ticket: ssd.shared.begin_flush() }
+                }
+            });
+        }
+    }
+
+    /// Lets what is under way end. False: it cannot now.
+    pub(crate) fn step(&mut self, ssd: &mut SimDisk, faults: &Faults, rng: &mut Rng) -> bool {
+        let mut fails = |percent: u64| faults.ssd_gone || (percent > 0 && rng.chance(percent));
+        let ok = match self.under_way.take() {
+            None => return false,
+            Some(UnderWay::Write { offset_bytes, bytes }) => {
+                let failed = fails(faults.ssd_metadata_errors);
+                write(ssd, offset_bytes, &bytes, failed.then_some(rng));
+                !failed
+            }
+            Some(UnderWay::Flush { mark, ticket }) => {
+                let failed = fails(faults.ssd_flush_errors);
+                if !faults.ssd_gone {
+                    if failed { ssd.drop_covered(mark) } else { ssd.settle(mark) }
+                }
+                self.under_way = Some(UnderWay::Open(ssd.shared.end_flush(ticket, !failed)));
+                return true;
+            }
+            Some(UnderWay::Open(ended)) => match ssd.shared.worth(ended) {
+                Worth::Open => {
+                    self.under_way = Some(UnderWay::Open(ended));
+                    return false;
+                }
+                worth => worth == Worth::Durable,
+            },
+        };
+        if !ok {
+            ssd.shared.fail();
+        }
+        self.broker.done(ok);
+        self.hand_out();
+        true
+    }
+
+    /// The daemon dies, or the host.
+    pub(crate) fn go_down(&mut self, ssd: &mut SimDisk, power_cut: bool, rng: &mut Rng) {
+        if let Some(UnderWay::Write { offset_bytes, bytes }) = self.under_way.take()
+            && (power_cut || rng.chance(50))
+        {
+            write(ssd, offset_bytes, &bytes, None);
+        }
+    }
+}
+
+/// Writes, or where it fails, some of the sectors.
+fn write(ssd: &mut SimDisk, offset_bytes: u64, bytes: &[u8], fails: Option<&mut Rng>) {
+    let Some(rng) = fails else {
+        ssd.put(offset_bytes, bytes);
+        return;
+    };
+    for (at, sector) in bytes.chunks(SECTOR).enumerate() {
+        if rng.chance(50) {
+            ssd.put(offset_bytes + (at * SECTOR) as u64, sector);
+        }
+    }
+}
