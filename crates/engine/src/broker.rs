@@ -199,3 +199,32 @@ fn replace(wants: &mut VecDeque<(usize, u32)>, id: usize, amount: u32) {
     }
     wants.retain(|&(_, left)| left > 0);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(broker: &mut SpaceBroker) -> Vec<(usize, SpaceAnswer)> {
+        std::iter::from_fn(|| broker.next_answer()).collect()
+    }
+
+    #[test]
+    fn g4_frames_are_given_when_they_were_given_back() {
+        let mut broker = SpaceBroker::new(10, None);
+        (0..3).for_each(|id| broker.join(id, None, 100));
+        broker.ask(1, SpaceRequest::WantFrames(30));
+        broker.ask(2, SpaceRequest::WantFrames(5));
+        assert_eq!(answers(&mut broker), [(1, SpaceAnswer::Frames(10))]);
+        broker.ask(0, SpaceRequest::ReturnFrames(22));
+        assert_eq!(answers(&mut broker), [(1, SpaceAnswer::Frames(20)), (2, SpaceAnswer::Frames(2))]);
+        // What is wanted now takes the place of what was.
+        broker.ask(2, SpaceRequest::WantFrames(0));
+        broker.ask(0, SpaceRequest::ReturnFrames(1));
+        assert_eq!((answers(&mut broker), broker.free()), (Vec::new(), (1, 0)));
+        // Whoever leaves has 130 frames, and takes none along.
+        broker.ask(2, SpaceRequest::WantFrames(200));
+        assert_eq!(answers(&mut broker), [(2, SpaceAnswer::Frames(1))]);
+        broker.leave(1);
+        assert_eq!(answers(&mut broker), [(2, SpaceAnswer::Frames(130))]);
+    }
+}
