@@ -57,7 +57,8 @@ fn fresh_ends_of_all_kinds() {
     attack_with_fresh_seeds("ends of all kinds", Crash::Any);
 }
 
-/// Hosts that once showed a fault: a copy that waits for ever, a read error during a start after a flush that failed.
+/// Hosts that once showed a fault: a copy that waits for ever, a read error during a start after a flush that failed, a record
+/// in a new ring about an extent that was given up.
 #[test]
 fn seeds_that_once_failed() {
     for (seed, crash) in [
@@ -65,6 +66,7 @@ fn seeds_that_once_failed() {
         (1774407060863392904, Crash::Stop),
         (1797680922471718306, Crash::Any),
         (1797681037601858241, Crash::Kill),
+        (1785635351584289524, Crash::Stop),
     ] {
         attack(seed, crash).unwrap_or_else(|error| panic!("{error}"));
     }

@@ -400,10 +400,18 @@ impl Places {
         &mut self.circulation
     }
 
-    /// The last extents are somebody else's from now on; nothing is in them.
+    /// The last extents are somebody else's from now on; nothing is in them. What is not in the journal yet and concerns them
+    /// is about clean copies that came or went: what was dirty left when the journal durably knew it. No restart will look
+    /// for copies there, and a journal that named somebody else's places would not be believed.
     pub(crate) fn remove_extents(&mut self, count: u32) {
         self.circulation.remove_extents(count);
-        self.extents.truncate(self.extents.len() - count as usize);
+        let gone = self.extents.split_off(self.extents.len() - count as usize);
+        let slots = self.slots_per_extent;
+        self.records.retain(|record| {
+            let is_gone = gone.contains(&(record.slot / slots));
+            debug_assert!(!is_gone || record.kind != RecordKind::Dirty);
+            !is_gone
+        });
         let places = self.extents.len() * self.slots_per_extent as usize;
         debug_assert!(self.held[places..].iter().all(|held| held.entry.state == EntryState::Free));
         self.held.truncate(places);
