@@ -15,6 +15,13 @@ const MOST_VOLUMES: u64 = 3;
 
 /// The plans of a host's volumes. It goes down so, or at random.
 pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
+    plans(seed, crash, SOME_MOVE_SHARES)
+}
+
+/// In how many of a hundred hosts shares change while volumes are served.
+const SOME_MOVE_SHARES: u64 = 40;
+
+fn plans(seed: u64, crash: Crash, move_shares: u64) -> Vec<Plan> {
     let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let volumes = 1 + rng.below(MOST_VOLUMES);
     let schemes = all_schemes();
@@ -24,7 +31,7 @@ pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
     let common = common_plan(&mut rng, seed, crash);
     // Of its own numbers, so that a seed's host is otherwise what it always was.
     let mut of_shares = Rng::new(!seed);
-    let moves_shares = of_shares.chance(40);
+    let moves_shares = of_shares.chance(move_shares);
     let ssd_bytes = if moves_shares { ssd_bytes + ((1 + of_shares.below(4)) << 20) } else { ssd_bytes };
     let mut plan_of = |number: u64| {
         let runs = if rng.chance(50) { 2 } else { 1 };
@@ -106,4 +113,12 @@ fn large() -> Machine {
 /// What a guest saw that it must not see, with the command that shows it again.
 pub fn attack(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
     run_together(&attack_plans(seed, crash))
+}
+
+/// As [`attack`], of a host in which shares always change while volumes are served.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_shares(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    run_together(&plans(seed, crash, 100))
 }

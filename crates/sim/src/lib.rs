@@ -42,7 +42,7 @@ mod space;
 mod together;
 mod world;
 
-pub use attack::{attack, attack_plans};
+pub use attack::{attack, attack_plans, attack_shares};
 pub use disk::SimDisk;
 pub use lode_types::Rng;
 pub use machine::{Faults, Machine};

@@ -4,16 +4,20 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lode_sim::{Crash, attack};
+use lode_sim::{Crash, RunCounts, attack, attack_shares};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
 fn attack_with_fresh_seeds(name: &str, crash: Crash) {
+    with_fresh_seeds(name, |seed| attack(seed, crash));
+}
+
+fn with_fresh_seeds(name: &str, attack: impl Fn(u64) -> Result<Vec<RunCounts>, String>) {
     const USUAL_SECONDS: u64 = 4;
     if let Some(seed) = number("LODE_SIM_SEED") {
-        attack(seed, crash).unwrap_or_else(|error| panic!("{error}"));
+        attack(seed).unwrap_or_else(|error| panic!("{error}"));
         return;
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
@@ -23,7 +27,7 @@ fn attack_with_fresh_seeds(name: &str, crash: Crash) {
     let began = Instant::now();
     let (mut seed, mut crashes, mut volumes, mut sectors) = (first, 0, 0, 0);
     while count.map_or(began.elapsed() < limit, |count| crashes < count) {
-        let tallies = attack(seed, crash).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let tallies = attack(seed).unwrap_or_else(|error| panic!("{name}: {error}"));
         crashes += tallies.iter().map(|tally| tally.crashes).max().unwrap_or(0);
         volumes += tallies.len();
         sectors += tallies.iter().map(|tally| tally.sectors_checked).sum::<u64>();
@@ -55,6 +59,11 @@ fn fresh_stops() {
 #[test]
 fn fresh_ends_of_all_kinds() {
     attack_with_fresh_seeds("ends of all kinds", Crash::Any);
+}
+
+#[test]
+fn fresh_shares_that_change() {
+    with_fresh_seeds("shares that change", |seed| attack_shares(seed, Crash::Any));
 }
 
 /// Hosts that once showed a fault: a copy that waits for ever, a read error during a start after a flush that failed, a record
