@@ -58,8 +58,8 @@ impl SpaceBroker {
         self.members.push(Member { id, volume, frames });
     }
 
-    /// A volume is served no more. Its extents stay its own; its frames are free, and so is what was lent to it. In the
-    /// middle of its change this is for whoever served it to wait for: [`SpaceBroker::is_changing`].
+    /// A volume is served no more, and nothing of it is under way on any device, nor a change of its extents
+    /// ([`SpaceBroker::is_changing`]). Its extents stay its own; its frames are free, and so is what was lent to it.
     pub fn leave(&mut self, id: usize) {
         let Some(at) = self.members.iter().position(|member| member.id == id) else { return };
         let member = self.members.swap_remove(at);

@@ -435,7 +435,7 @@ impl Places {
         let pages = self.extents.len() * self.pages_per_extent as usize;
         for bits in [&mut self.changed, &mut self.half_written] {
             bits.resize(pages.div_ceil(64), 0);
-            if let Some(last) = bits.last_mut().filter(|_| pages % 64 > 0) {
+            if let Some(last) = bits.last_mut().filter(|_| !pages.is_multiple_of(64)) {
                 *last &= (1 << (pages % 64)) - 1;
             }
         }
