@@ -3,10 +3,11 @@
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId};
 use lode_engine::{Buf, Engine, GuestOp, GuestRequest, SpaceBroker};
+use lode_format::{PAGE_BYTES, TablePage};
 use lode_policy::{Quota, Tenant};
 use lode_sim::scenario::{BLOCK, all_schemes, first_seeds, machine, pattern, plan, read, seeds};
 use lode_sim::{Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World, run_together};
-use lode_store::{DirectoryOutput, Store};
+use lode_store::{DirectoryOutput, Store, StoreView};
 use lode_types::Bufs;
 
 /// Three volumes on one SSD whose shares change all the time, with each scheme in turn.
@@ -14,7 +15,7 @@ fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
     let machines: Vec<Machine> = all_schemes().into_iter().map(|(_, machine)| machine).collect();
     let mut sum = RunCounts::default();
     for at in 0..machines.len() {
-        for seed in first_seeds(seeds() / 2) {
+        for seed in first_seeds(seeds().div_ceil(4)) {
             let plan_of = |number: usize| {
                 let machine = machines[(at + number * 5) % machines.len()].clone();
                 let machine = Machine { name: format!("vm{number}"), ssd_bytes: 9 << 20, ..machine };
@@ -32,7 +33,7 @@ fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
         }
     }
     println!("{sum:?}");
-    assert!(sum.share_moves > 100 && sum.moved > 100, "{sum:?}");
+    assert!(sum.share_moves > 50 && sum.moved > 50, "{sum:?}");
     sum
 }
 
@@ -177,8 +178,37 @@ impl Host {
 
     /// What a start finds of both volumes after a power cut now.
     fn check_power_cut(&self, seed: u64) {
+        self.check_start(self.ssd.after_power_cut(&mut Rng::new(seed)), seed);
+    }
+
+    /// What a start finds when the newer copy of every table page is unreadable.
+    fn check_older_tables(&self) {
+        let mut ssd = self.ssd.clone();
+        let view = StoreView::read(&mut ssd).unwrap();
+        let (superblock, tags) = (*view.superblock(), view.volumes().map(|volume| volume.tag));
+        let (layout, tags) = (superblock.layout().unwrap(), tags.collect::<Vec<_>>());
+        let mut destroyed = 0;
+        for (extent, page) in
+            (0..layout.extents).flat_map(|e| (0..layout.extent.table_pages).map(move |p| (e, p)))
+        {
+            let at = [0, 1].map(|copy| layout.extent_start(extent) + layout.extent.table_page(page, copy));
+            let sequence = |at: &u64| {
+                let mut bytes = [0; PAGE_BYTES];
+                ssd.peek(*at, &mut bytes);
+                let of = |&tag| TablePage::decode(superblock.cache, tag, extent, page, &bytes).ok();
+                tags.iter().find_map(of).map(|table| table.sequence)
+            };
+            if let Some(newer) = at.into_iter().max_by_key(sequence).filter(|at| sequence(at).is_some()) {
+                ssd.put(newer, &[0; PAGE_BYTES]);
+                destroyed += 1;
+            }
+        }
+        assert!(destroyed > 4);
+        self.check_start(ssd, 1);
+    }
+
+    fn check_start(&self, mut ssd: SimDisk, seed: u64) {
         let rng = &mut Rng::new(seed);
-        let mut ssd = self.ssd.after_power_cut(rng);
         let mut store = Store::open(&mut ssd).unwrap();
         let worlds = [0, 1].map(|at| {
             let mut world = World::down(self.machines[at].clone(), seed);
@@ -208,7 +238,8 @@ fn content(volume: usize, block: u64) -> Vec<u8> {
 }
 
 /// Both volumes are dirty and flushed when extents go from one to the other and back. The power fails after every single
-/// write to a device, and each time both guests find what they flushed.
+/// write to a device, and each time both guests find what they flushed. After a change either copy of every table page says
+/// everything.
 #[test]
 fn g2_g4_a_power_cut_after_every_write_of_a_change() {
     let mut host = Host::new([600, 100]);
@@ -235,6 +266,7 @@ fn g2_g4_a_power_cut_after_every_write_of_a_change() {
         assert_eq!((host.extents(), host.failed), (extents, 0));
         let quotas = [0, 1].map(|at| host.engines[at].quota().ssd_blocks);
         assert_eq!(quotas, shares);
+        host.check_older_tables();
     }
     let moved: u64 = host.engines.iter().map(|engine| engine.gauges().moved_blocks).sum();
     println!("{cuts} power cuts, {moved} blocks moved");
