@@ -177,10 +177,10 @@ impl Engine {
             return;
         }
         if self.health.is_well() {
-            self.drive_frames();
             self.drive_extents();
-            self.drive_moves();
             self.follow_space();
+            self.drive_frames();
+            self.drive_moves();
         }
         self.drive_change();
     }
