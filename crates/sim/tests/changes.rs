@@ -1,0 +1,333 @@
+//! A change of extents step by step (guarantees 2, 4 and 5 of `docs/design.md`): the power fails after every write, and either
+//! copy of a table page is lost.
+
+use lode_engine::command::{Command, CommandKind, Completion, DeviceId};
+use lode_engine::{Buf, Engine, GuestOp, GuestRequest, SpaceBroker};
+use lode_format::{PAGE_BYTES, TablePage};
+use lode_policy::{Quota, Tenant};
+use lode_sim::scenario::{BLOCK, machine, pattern, read};
+use lode_sim::{Machine, Rng, SimDisk, World};
+use lode_store::{DirectoryOutput, Metadata, Output, SpaceDirectory, Store, StoreView, VolumeStore};
+use lode_types::Bufs;
+
+const SSD_BYTES: u64 = 5 << 20;
+
+/// What the host has for each volume at most.
+const LARGEST: Quota = Quota::new(450, 900);
+
+/// A host with two volumes on an SSD of four extents, whose devices carry out every command at once.
+struct Host {
+    ssd: SimDisk,
+    machines: [Machine; 2],
+    backing: [SimDisk; 2],
+    engines: Vec<Engine>,
+    broker: SpaceBroker,
+    token: u64,
+    /// Failed requests.
+    failed: usize,
+}
+
+impl Host {
+    fn new(scheme: &str, pairs: &[&str], shares: [Quota; 2]) -> Host {
+        let machines = [0, 1].map(|number| {
+            let mut machine = machine(scheme, pairs, shares[number]);
+            machine.config.largest_share = Some(LARGEST);
+            Machine { name: format!("vm{number}"), ssd_bytes: SSD_BYTES, ..machine }
+        });
+        let mut ssd = World::formatted_ssd(&machines[0]).unwrap();
+        let mut store = Store::open(&mut ssd).unwrap();
+        let attached = machines.each_ref().map(|one| store.attach(&mut ssd, &one.spec()).unwrap());
+        let tags = attached.each_ref().map(|one| one.tag());
+        let engines: Vec<Engine> = std::iter::zip(attached, &machines)
+            .map(|(attached, one)| Engine::new(one.config, &one.settings, Some(attached)))
+            .collect();
+        let mut broker = SpaceBroker::new(0, Some(store.into_directory()));
+        (0..2).for_each(|id| broker.join(id, Some(tags[id]), engines[id].gauges().frames));
+        let backing = [(); 2].map(|()| SimDisk::new(machines[0].config.volume_bytes));
+        Host { ssd, machines, backing, engines, broker, token: 0, failed: 0 }
+    }
+
+    /// Lets everything happen that can, and has every write to the SSD looked at.
+    fn run(&mut self, look: &mut dyn FnMut(&Host)) {
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            for at in 0..2 {
+                while let Some(command) = self.engines[at].next_command() {
+                    moved = true;
+                    let completion = self.carry_out(at, command, look);
+                    self.engines[at].complete(completion);
+                }
+                while let Some(request) = self.engines[at].next_space_request() {
+                    self.broker.ask(at, request);
+                }
+                while let Some(answer) = self.engines[at].next_answer() {
+                    self.failed += usize::from(answer.result.is_err());
+                }
+            }
+            while let Some(output) = self.broker.next_output() {
+                match output {
+                    DirectoryOutput::Write { offset_bytes, buf } => {
+                        self.ssd.put(offset_bytes, buf.as_slice());
+                        look(self);
+                    }
+                    DirectoryOutput::Flush => self.ssd.settle(self.ssd.flush_mark()),
+                }
+                self.broker.done(true);
+            }
+            while let Some((id, answer)) = self.broker.next_answer() {
+                moved = true;
+                self.engines[id].space_answered(answer);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, at: usize, command: Command, look: &mut dyn FnMut(&Host)) -> Completion {
+        let Command { id, device, kind } = command;
+        let disk = if device == DeviceId::Ssd { &mut self.ssd } else { &mut self.backing[at] };
+        let mut filled = Bufs::new();
+        match kind {
+            CommandKind::Read { offset_bytes, bufs } => {
+                filled = bufs;
+                disk.peek_into(offset_bytes, &mut filled);
+            }
+            CommandKind::Write { offset_bytes, data } => {
+                disk.put(offset_bytes, &data.concat());
+                look(self);
+            }
+            CommandKind::Flush => disk.settle(disk.flush_mark()),
+            CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => unreachable!("nobody asks for it"),
+        }
+        Completion { id, result: Ok(()), bufs: filled }
+    }
+
+    fn submit(&mut self, at: usize, op: GuestOp) {
+        self.token += 1;
+        self.engines[at].submit(GuestRequest { token: self.token, op, now_ns: 0 });
+        self.run(&mut |_| {});
+    }
+
+    fn tick(&mut self, look: &mut dyn FnMut(&Host)) {
+        (0..2).for_each(|at| self.engines[at].tick());
+        self.run(look);
+    }
+
+    fn extents(&self) -> [u32; 2] {
+        [0, 1].map(|at| self.engines[at].gauges().extents)
+    }
+
+    /// What a start finds of both volumes after a power cut now.
+    fn check_power_cut(&self, seed: u64) {
+        self.check_start(self.ssd.after_power_cut(&mut Rng::new(seed)), seed);
+    }
+
+    /// What a start finds when the newer copy of every table page is unreadable.
+    fn check_older_tables(&self) {
+        let mut ssd = self.ssd.clone();
+        let view = StoreView::read(&mut ssd).unwrap();
+        let (superblock, tags) = (*view.superblock(), view.volumes().map(|volume| volume.tag));
+        let (layout, tags) = (superblock.layout().unwrap(), tags.collect::<Vec<_>>());
+        let mut destroyed = 0;
+        for (extent, page) in
+            (0..layout.extents).flat_map(|e| (0..layout.extent.table_pages).map(move |p| (e, p)))
+        {
+            let at = [0, 1].map(|copy| layout.extent_start(extent) + layout.extent.table_page(page, copy));
+            let sequence = |at: &u64| {
+                let mut bytes = [0; PAGE_BYTES];
+                ssd.peek(*at, &mut bytes);
+                let of = |&tag| TablePage::decode(superblock.cache, tag, extent, page, &bytes).ok();
+                tags.iter().find_map(of).map(|table| table.sequence)
+            };
+            if let Some(newer) = at.into_iter().max_by_key(sequence).filter(|at| sequence(at).is_some()) {
+                ssd.put(newer, &[0; PAGE_BYTES]);
+                destroyed += 1;
+            }
+        }
+        assert!(destroyed > 4);
+        self.check_start(ssd, 1);
+    }
+
+    fn check_start(&self, mut ssd: SimDisk, seed: u64) {
+        let rng = &mut Rng::new(seed);
+        let mut store = Store::open(&mut ssd).unwrap();
+        let worlds = [0, 1].map(|at| {
+            let mut world = World::down(self.machines[at].clone(), seed);
+            world.backing = self.backing[at].after_power_cut(rng);
+            let places = store.view().places_of(&self.machines[at].name);
+            world.restart_on(self.machines[at].clone(), places, &mut store, &mut ssd).unwrap();
+            world
+        });
+        for (at, mut world) in worlds.into_iter().enumerate() {
+            world.ssd = ssd.clone();
+            for block in 0..blocks_of(at) {
+                let bytes = read(&mut world, block * BLOCK, BLOCK).unwrap();
+                assert!(bytes == content(at, block), "block {block} of volume {at}");
+            }
+        }
+    }
+}
+
+fn blocks_of(volume: usize) -> u64 {
+    [180, 60][volume]
+}
+
+fn content(volume: usize, block: u64) -> Vec<u8> {
+    let mut bytes = pattern(block as u8, BLOCK as usize);
+    bytes[..2].copy_from_slice(&[volume as u8, (block >> 8) as u8]);
+    bytes
+}
+
+/// Both volumes are dirty and flushed when extents go from one to the other and back. The power fails after every single
+/// write to a device, and each time both guests find what they flushed. After a change either copy of every table page says
+/// everything.
+#[test]
+fn g2_g4_a_power_cut_after_every_write_of_a_change() {
+    let mut host = Host::new("lru", &["write_policy=wb"], [Quota::new(0, 600), Quota::new(0, 100)]);
+    for at in 0..2 {
+        // What is written first leaves first, so that most of the rest lies in extents that are given up.
+        let first = if at == 0 { 300..500 } else { 300..300 };
+        for block in first.chain(0..blocks_of(at)) {
+            host.submit(at, GuestOp::write(block * BLOCK, Buf::copy_of(&content(at, block)), false));
+        }
+        host.submit(at, GuestOp::Flush);
+    }
+    assert_eq!((host.extents(), host.failed), ([3, 1], 0));
+    let mut cuts = 0;
+    for (shares, extents) in [([180, 600], [1, 3]), ([180, 100], [1, 1]), ([600, 100], [3, 1])] {
+        let mut look = |host: &Host| {
+            cuts += 1;
+            (0..8).for_each(|seed| host.check_power_cut(cuts * 8 + seed));
+        };
+        (0..2).for_each(|at| host.engines[at].resize(Quota::new(0, shares[at])));
+        host.run(&mut look);
+        for _ in 0..10 {
+            host.tick(&mut look);
+        }
+        assert_eq!((host.extents(), host.failed), (extents, 0));
+        let quotas = [0, 1].map(|at| host.engines[at].quota().ssd_blocks);
+        assert_eq!(quotas, shares);
+        host.check_older_tables();
+    }
+    let moved: u64 = host.engines.iter().map(|engine| engine.gauges().moved_blocks).sum();
+    println!("{cuts} power cuts, {moved} blocks moved");
+    assert!(cuts > 50 && moved > 100, "{cuts} {moved}");
+}
+
+/// Frames go from one volume to the other as they are given back, and memory with them.
+#[test]
+fn g3_memory_follows_the_share_of_dram() {
+    let mut host = Host::new("etica", &["mode=npe"], [Quota::new(400, 40), Quota::new(20, 40)]);
+    let fill = |host: &mut Host, at| {
+        for block in (0..400).chain(0..400) {
+            host.submit(at, GuestOp::Read { offset_bytes: block * BLOCK, length_bytes: BLOCK });
+        }
+        let gauges = host.engines[at].gauges();
+        (gauges.frames, gauges.dram_blocks, gauges.memory_bytes)
+    };
+    let (large, small) = (fill(&mut host, 0), fill(&mut host, 1));
+    assert_eq!((large.0, large.1, small.0, small.1), (424, 400, 44, 20));
+    // The host has no frames beside these: first one wants more, and gets it when the other gives it back.
+    host.engines[1].resize(Quota::new(400, 40));
+    host.run(&mut |_| {});
+    assert_eq!((host.engines[1].gauges().frames_waited_for, fill(&mut host, 1).1), (380, 20));
+    host.engines[0].resize(Quota::new(20, 40));
+    host.run(&mut |_| {});
+    let (before, after) = (host.engines[0].gauges(), fill(&mut host, 1));
+    assert_eq!((before.frames, before.dram_blocks, after.0, after.1, host.failed), (44, 20, 424, 400, 0));
+    let (was, is) = (large.2, before.memory_bytes);
+    println!("{was} bytes before, {is} after; the other had {} and has {}", small.2, after.2);
+    assert!(is < was / 4 && after.2 > small.2 * 4, "{was} {is} {} {}", small.2, after.2);
+}
+
+/// A volume's store and the directory, whose device carries out everything at once.
+struct Bare {
+    ssd: SimDisk,
+    store: VolumeStore,
+    directory: SpaceDirectory,
+}
+
+impl Bare {
+    fn put(&mut self, block: u64) -> u64 {
+        let (places, bytes) = (self.store.places_mut(), pattern(block as u8, BLOCK as usize));
+        places.reserve();
+        let place = places.take_reserved();
+        let crc = places.checksum(block, &bytes);
+        places.put(place, block, crc, true, false, None);
+        let at = self.store.offset(place);
+        self.ssd.put(at, &bytes);
+        at
+    }
+
+    /// Makes everything durable.
+    fn commit(&mut self) {
+        self.store.want_commit();
+        self.run(|_, _| {});
+    }
+
+    /// Until the store wants nothing more. Each write or flush is told of before it is carried out.
+    fn run(&mut self, mut told: impl FnMut(&mut Bare, Metadata)) {
+        loop {
+            self.store.commit(0, 0);
+            let Some(output) = self.store.next_output() else { return };
+            let (Output::Write { what, .. } | Output::Flush { what }) = output;
+            told(self, what);
+            match output {
+                Output::Write { offset_bytes, buf, .. } => self.ssd.put(offset_bytes, buf.as_slice()),
+                Output::Flush { .. } => self.ssd.settle(self.ssd.flush_mark()),
+            }
+            self.store.done(what);
+        }
+    }
+
+    /// Has its turn, and ends it as soon as the directory says so, with nothing written since.
+    fn change(&mut self, told: impl FnMut(&mut Bare, Metadata)) {
+        self.run(|_, _| {});
+        self.store.begin_change();
+        self.run(told);
+        self.directory.begin(&self.store.next_change().expect("the tables say everything"));
+        while let Some(output) = self.directory.next_output() {
+            match output {
+                DirectoryOutput::Write { offset_bytes, buf } => self.ssd.put(offset_bytes, buf.as_slice()),
+                DirectoryOutput::Flush => self.ssd.settle(self.ssd.flush_mark()),
+            }
+            self.directory.done();
+        }
+        self.store.changed();
+    }
+}
+
+/// What comes behind the last commit of a ring is in the tables before it is durable. Once it is, damage must not make it look as if
+/// it never had been, although no page of a later ring speaks of it.
+#[test]
+fn g5_what_came_during_a_change_is_missed_after_the_next_one() {
+    let mut volume = machine("lru", &["write_policy=wb"], Quota::new(0, 400));
+    volume.ssd_bytes = SSD_BYTES;
+    let mut ssd = World::formatted_ssd(&volume).unwrap();
+    let mut store = Store::open(&mut ssd).unwrap();
+    let attached = store.attach(&mut ssd, &volume.spec()).unwrap();
+    let tag = attached.tag();
+    let mut bare = Bare { ssd, store: attached.into_store().0, directory: store.into_directory() };
+    bare.put(1);
+    bare.commit();
+    assert_eq!(bare.store.circulate(1), 1);
+    assert!(bare.store.give_up_empty());
+    let mut late = None;
+    bare.change(|bare, what| {
+        if what == Metadata::JournalFlush && late.is_none() {
+            late = Some(bare.put(2));
+        }
+    });
+    let late = late.expect("there was a last commit");
+    bare.commit();
+    assert_eq!((bare.store.extents(), bare.directory.free_extents()), (1, 3));
+    let lent = bare.directory.lend(tag, 1);
+    bare.store.gain(lent);
+    bare.change(|_, _| {});
+    assert_eq!((bare.store.extents(), bare.directory.free_extents()), (2, 2));
+    let dirty = |ssd: &mut SimDisk| {
+        let view = StoreView::read(ssd).unwrap();
+        view.count_blocks(ssd, &volume.name).unwrap().dirty
+    };
+    assert_eq!(dirty(&mut bare.ssd), 2);
+    bare.ssd.flip_bit(late, 3);
+    assert_eq!(dirty(&mut bare.ssd), 2, "it is damaged, and not absent");
+}
