@@ -123,26 +123,7 @@ impl Host {
     /// What a start finds when the newer copy of every table page is unreadable.
     fn check_older_tables(&self) {
         let mut ssd = self.ssd.clone();
-        let view = StoreView::read(&mut ssd).unwrap();
-        let (superblock, tags) = (*view.superblock(), view.volumes().map(|volume| volume.tag));
-        let (layout, tags) = (superblock.layout().unwrap(), tags.collect::<Vec<_>>());
-        let mut destroyed = 0;
-        for (extent, page) in
-            (0..layout.extents).flat_map(|e| (0..layout.extent.table_pages).map(move |p| (e, p)))
-        {
-            let at = [0, 1].map(|copy| layout.extent_start(extent) + layout.extent.table_page(page, copy));
-            let sequence = |at: &u64| {
-                let mut bytes = [0; PAGE_BYTES];
-                ssd.peek(*at, &mut bytes);
-                let of = |&tag| TablePage::decode(superblock.cache, tag, extent, page, &bytes).ok();
-                tags.iter().find_map(of).map(|table| table.sequence)
-            };
-            if let Some(newer) = at.into_iter().max_by_key(sequence).filter(|at| sequence(at).is_some()) {
-                ssd.put(newer, &[0; PAGE_BYTES]);
-                destroyed += 1;
-            }
-        }
-        assert!(destroyed > 4);
+        assert!(destroy_newer_tables(&mut ssd) > 4);
         self.check_start(ssd, 1);
     }
 
@@ -164,6 +145,30 @@ impl Host {
             }
         }
     }
+}
+
+/// Makes the newer copy of every table page unreadable. Gives how many there are.
+fn destroy_newer_tables(ssd: &mut SimDisk) -> usize {
+    let view = StoreView::read(ssd).unwrap();
+    let (superblock, tags) = (*view.superblock(), view.volumes().map(|volume| volume.tag));
+    let (layout, tags) = (superblock.layout().unwrap(), tags.collect::<Vec<_>>());
+    let mut destroyed = 0;
+    for (extent, page) in
+        (0..layout.extents).flat_map(|e| (0..layout.extent.table_pages).map(move |p| (e, p)))
+    {
+        let at = [0, 1].map(|copy| layout.extent_start(extent) + layout.extent.table_page(page, copy));
+        let sequence = |at: &u64| {
+            let mut bytes = [0; PAGE_BYTES];
+            ssd.peek(*at, &mut bytes);
+            let of = |&tag| TablePage::decode(superblock.cache, tag, extent, page, &bytes).ok();
+            tags.iter().find_map(of).map(|table| table.sequence)
+        };
+        if let Some(newer) = at.into_iter().max_by_key(sequence).filter(|at| sequence(at).is_some()) {
+            ssd.put(newer, &[0; PAGE_BYTES]);
+            destroyed += 1;
+        }
+    }
+    destroyed
 }
 
 fn blocks_of(volume: usize) -> u64 {
@@ -246,6 +251,22 @@ struct Bare {
 }
 
 impl Bare {
+    fn new(ssd_bytes: u64, extent_bytes: u64, blocks: u32) -> Bare {
+        let volume = machine("lru", &["write_policy=wb"], Quota::new(0, blocks));
+        let mut volume = Machine { ssd_bytes, extent_bytes, ..volume };
+        volume.config.volume_bytes = ssd_bytes;
+        let mut ssd = World::formatted_ssd(&volume).unwrap();
+        let mut store = Store::open(&mut ssd).unwrap();
+        let attached = store.attach(&mut ssd, &volume.spec()).unwrap();
+        Bare { ssd, store: attached.into_store().0, directory: store.into_directory() }
+    }
+
+    /// Blocks newer than the backing disk that a start would find.
+    fn dirty_after_restart(&mut self) -> u64 {
+        let view = StoreView::read(&mut self.ssd).unwrap();
+        view.count_blocks(&mut self.ssd, "vm").unwrap().dirty
+    }
+
     fn put(&mut self, block: u64) -> u64 {
         let (places, bytes) = (self.store.places_mut(), pattern(block as u8, BLOCK as usize));
         places.reserve();
@@ -283,6 +304,10 @@ impl Bare {
         self.run(|_, _| {});
         self.store.begin_change();
         self.run(told);
+        self.end_change();
+    }
+
+    fn end_change(&mut self) {
         self.directory.begin(&self.store.next_change().expect("the tables say everything"));
         while let Some(output) = self.directory.next_output() {
             match output {
@@ -299,13 +324,7 @@ impl Bare {
 /// it never had been, although no page of a later ring speaks of it.
 #[test]
 fn g5_what_came_during_a_change_is_missed_after_the_next_one() {
-    let mut volume = machine("lru", &["write_policy=wb"], Quota::new(0, 400));
-    volume.ssd_bytes = SSD_BYTES;
-    let mut ssd = World::formatted_ssd(&volume).unwrap();
-    let mut store = Store::open(&mut ssd).unwrap();
-    let attached = store.attach(&mut ssd, &volume.spec()).unwrap();
-    let tag = attached.tag();
-    let mut bare = Bare { ssd, store: attached.into_store().0, directory: store.into_directory() };
+    let mut bare = Bare::new(SSD_BYTES, 1 << 20, 400);
     bare.put(1);
     bare.commit();
     assert_eq!(bare.store.circulate(1), 1);
@@ -319,15 +338,38 @@ fn g5_what_came_during_a_change_is_missed_after_the_next_one() {
     let late = late.expect("there was a last commit");
     bare.commit();
     assert_eq!((bare.store.extents(), bare.directory.free_extents()), (1, 3));
-    let lent = bare.directory.lend(tag, 1);
+    let lent = bare.directory.lend(bare.store.tag(), 1);
     bare.store.gain(lent);
     bare.change(|_, _| {});
     assert_eq!((bare.store.extents(), bare.directory.free_extents()), (2, 2));
-    let dirty = |ssd: &mut SimDisk| {
-        let view = StoreView::read(ssd).unwrap();
-        view.count_blocks(ssd, &volume.name).unwrap().dirty
-    };
-    assert_eq!(dirty(&mut bare.ssd), 2);
+    assert_eq!(bare.dirty_after_restart(), 2);
     bare.ssd.flip_bit(late, 3);
-    assert_eq!(dirty(&mut bare.ssd), 2, "it is damaged, and not absent");
+    assert_eq!(bare.dirty_after_restart(), 2, "it is damaged, and not absent");
+}
+
+/// A checkpoint is under way when a change begins, and does not come to its end. What it left undone is in both copies of
+/// the tables all the same.
+#[test]
+fn g5_a_change_cuts_a_checkpoint_short() {
+    const BLOCKS: u64 = 15_000;
+    let mut bare = Bare::new(100 << 20, 16 << 20, 17_000);
+    assert_eq!((bare.store.extents(), bare.store.circulate(4)), (5, 4));
+    assert!(bare.store.give_up_empty());
+    (0..BLOCKS).for_each(|block| _ = bare.put(block));
+    let (mut pages, mut ends_at) = (0, None);
+    bare.run(|bare, what| {
+        pages += u32::from(what == Metadata::TablePage);
+        if what == Metadata::TablePage && ends_at.is_none() {
+            bare.store.begin_change();
+            ends_at = Some(0);
+        }
+        if what == Metadata::ShareFlush && ends_at == Some(0) {
+            ends_at = Some(pages);
+        }
+    });
+    bare.end_change();
+    println!("{pages} pages written, {ends_at:?} of them before the first flush");
+    assert_eq!((bare.store.extents(), bare.dirty_after_restart()), (4, BLOCKS));
+    destroy_newer_tables(&mut bare.ssd);
+    assert_eq!(bare.dirty_after_restart(), BLOCKS);
 }
