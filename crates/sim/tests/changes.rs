@@ -3,7 +3,7 @@
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId};
 use lode_engine::{Buf, Engine, GuestOp, GuestRequest, SpaceBroker};
-use lode_format::{PAGE_BYTES, TablePage};
+use lode_format::{DeviceLayout, Directory, PAGE_BYTES, TablePage};
 use lode_policy::{Quota, Tenant};
 use lode_sim::scenario::{BLOCK, machine, pattern, read};
 use lode_sim::{Machine, Rng, SimDisk, World};
@@ -120,10 +120,11 @@ impl Host {
         self.check_start(self.ssd.after_power_cut(&mut Rng::new(seed)), seed);
     }
 
-    /// What a start finds when the newer copy of every table page is unreadable.
-    fn check_older_tables(&self) {
+    /// What a start finds when the newer copies of the directory and of every table page are unreadable.
+    fn check_older_copies(&self) {
         let mut ssd = self.ssd.clone();
         assert!(destroy_newer_tables(&mut ssd) > 4);
+        destroy_newer_directory(&mut ssd);
         self.check_start(ssd, 1);
     }
 
@@ -171,6 +172,17 @@ fn destroy_newer_tables(ssd: &mut SimDisk) -> usize {
     destroyed
 }
 
+fn destroy_newer_directory(ssd: &mut SimDisk) {
+    let cache = StoreView::read(ssd).unwrap().superblock().cache;
+    let generation = |copy: &u8| {
+        let mut bytes = vec![0; Directory::COPY_BYTES];
+        ssd.peek(DeviceLayout::directory(*copy), &mut bytes);
+        Directory::decode(cache, &bytes).unwrap().generation
+    };
+    let newer = [0, 1].into_iter().max_by_key(generation).unwrap();
+    ssd.put(DeviceLayout::directory(newer), &[0; PAGE_BYTES]);
+}
+
 fn blocks_of(volume: usize) -> u64 {
     [180, 60][volume]
 }
@@ -182,8 +194,8 @@ fn content(volume: usize, block: u64) -> Vec<u8> {
 }
 
 /// Both volumes are dirty and flushed when extents go from one to the other and back. The power fails after every single
-/// write to a device, and each time both guests find what they flushed. After a change either copy of every table page says
-/// everything.
+/// write to a device, and each time both guests find what they flushed. After a change either copy of directory and table
+/// pages says everything.
 #[test]
 fn g2_g4_a_power_cut_after_every_write_of_a_change() {
     let mut host = Host::new("lru", &["write_policy=wb"], [Quota::new(0, 600), Quota::new(0, 100)]);
@@ -210,7 +222,7 @@ fn g2_g4_a_power_cut_after_every_write_of_a_change() {
         assert_eq!((host.extents(), host.failed), (extents, 0));
         let quotas = [0, 1].map(|at| host.engines[at].quota().ssd_blocks);
         assert_eq!(quotas, shares);
-        host.check_older_tables();
+        host.check_older_copies();
     }
     let moved: u64 = host.engines.iter().map(|engine| engine.gauges().moved_blocks).sum();
     println!("{cuts} power cuts, {moved} blocks moved");
