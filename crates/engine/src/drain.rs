@@ -217,6 +217,18 @@ mod tests {
         assert_eq!(batches(goal(0..1000)).concat(), (0..1000).collect::<Vec<_>>());
     }
 
+    /// A block whose cleaning fails is found again although its copy has moved, and has a later version.
+    #[test]
+    fn a_copy_that_moves_stays_what_the_drain_is_about() {
+        let mut drain = Drain::default();
+        drain.begin(5, Vec::new());
+        assert_eq!(drain.next(), DrainNext::TakeStock { version: 5 });
+        drain.moved(9);
+        assert_eq!(drain.next(), DrainNext::TakeStock { version: 9 });
+        drain.moved(3);
+        assert_eq!(drain.next(), DrainNext::TakeStock { version: 9 });
+    }
+
     #[test]
     fn a_batch_that_fails_as_a_whole_pauses_the_drain() {
         let mut drain = Drain { goal: Some(goal(0..4)), ..Drain::default() };
