@@ -77,6 +77,7 @@ pub(crate) struct Uring {
     /// Reads and writes of files in flight.
     transfers: u32,
     /// Descriptions of sends that are over, for others.
+    #[expect(clippy::vec_box, reason = "the kernel reads each where it is, so that it must not move")]
     frames: Vec<Box<Frame>>,
     #[cfg(test)]
     enters: u64,
