@@ -31,12 +31,13 @@ impl HostSizer {
     }
 
     fn divide_level(&mut self, level: Level, is_disturbed: bool) -> Option<Division> {
-        let wanted = self.best(level, false);
+        let mut wanted = self.best(level, false);
+        self.leave_spare(level, &mut wanted, false);
         for (vm, &wanted) in self.vms.iter_mut().zip(&wanted) {
             vm.wanted = vm.wanted.with(level, wanted);
         }
         let mut new = self.best(level, true);
-        self.leave_spare(level, &mut new);
+        self.leave_spare(level, &mut new, true);
         let old: Vec<u32> = self.vms.iter().map(|vm| vm.target.of(level)).collect();
         let reason = self.reason(level, is_disturbed, &old, &new)?;
         let mut changes = Vec::new();
@@ -143,14 +144,17 @@ impl HostSizer {
     }
 
     /// What nobody asks for stays with those who have it.
-    fn leave_spare(&self, level: Level, shares: &mut [u32]) {
+    fn leave_spare(&self, level: Level, shares: &mut [u32], as_served: bool) {
         let given: u64 = shares.iter().copied().map(u64::from).sum();
         let spare = u64::from(self.capacity.of(level)).saturating_sub(given);
         let kept: Vec<u32> = self
             .vms
             .iter()
             .zip(&*shares)
-            .map(|(vm, &share)| vm.target.of(level).min(vm.most(level, true)).saturating_sub(share))
+            .map(|(vm, &share)| {
+                let had = if as_served { vm.target } else { vm.wanted };
+                had.of(level).min(vm.most(level, as_served)).saturating_sub(share)
+            })
             .collect();
         for (share, more) in shares.iter_mut().zip(fit(&vec![0; kept.len()], &kept, spare)) {
             *share += more;

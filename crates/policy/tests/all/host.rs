@@ -197,6 +197,9 @@ fn what_cannot_be_reached_is_wanted() {
     assert_eq!((view.share, view.target, view.wanted), (500, 500, 800));
     assert_eq!((host.expected_hits(0, Level::Dram, 500), view.accesses), (Some(540), 1000));
     assert_eq!(drams(&host), [500, 500], "what the other cannot take is left where it is");
+    // An interval without requests asks for nothing, and takes nothing away.
+    host.divide(vec![dram(0, 0), dram(0, 0)]);
+    assert_eq!([0, 1].map(|vm| host.view(vm, Level::Dram).wanted), [800, 200]);
 }
 
 #[test]
