@@ -13,8 +13,9 @@ use slab::Slab;
 use crate::dram::Frame;
 use crate::flight::{BlockOp, Flight, Place, SsdCopy};
 
-/// Most empty queues that are kept.
+/// Most empty queues that are kept, and most operations that there is memory for in each.
 const MOST_QUEUES: usize = 1024;
+const MOST_KEPT_OPS: usize = 16;
 
 /// What a block has while it is not in flight and that is not in its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,7 +119,7 @@ impl Flights {
         self.last.set(None);
         let mut flight = self.flights.remove(key);
         assert!(flight.queue.is_empty(), "a flight ends with its last operation");
-        if self.queues.len() < MOST_QUEUES {
+        if self.queues.len() < MOST_QUEUES && flight.queue.capacity() <= MOST_KEPT_OPS {
             self.queues.push(std::mem::take(&mut flight.queue));
         }
         Some(flight)

@@ -60,8 +60,9 @@ pub(crate) struct Requests {
     lists: Vec<ByteList>,
 }
 
-/// Most such lists that are kept.
+/// Most such lists that are kept, and most blocks that there is memory for in each.
 const MOST_LISTS: usize = 64;
+const MOST_KEPT_BLOCKS: usize = 1024;
 
 /// Whether bytes are as devices want them, which transfer between pages and their own: in the same place of a page as in
 /// their block.
@@ -86,7 +87,8 @@ impl Requests {
 
     /// Takes back a list whose bytes were taken out.
     pub(crate) fn take_back(&mut self, list: ByteList) {
-        if list.spilled() && list.is_empty() && self.lists.len() < MOST_LISTS {
+        let is_of_use = list.spilled() && list.is_empty() && list.capacity() <= MOST_KEPT_BLOCKS;
+        if is_of_use && self.lists.len() < MOST_LISTS {
             self.lists.push(list);
         }
     }

@@ -100,8 +100,8 @@ impl Incoming {
             if is_part {
                 part_bytes = Some(now.len());
             }
-            let may_share = is_part && self.filled.is_empty();
-            match may_share.then(|| input.share(now.clone())).flatten() {
+            let (may_share, is_whole) = (is_part && self.filled.is_empty(), now.len() == room.len());
+            match may_share.then(|| input.share(now.clone(), is_whole)).flatten() {
                 Some(bytes) => self.push(bytes),
                 None => {
                     let mut buf = self.lend();
@@ -201,5 +201,13 @@ mod tests {
         assert_eq!(second.take(&mut input, 28..328), Some(300));
         assert!(matches!(input, Input::Shared(_)));
         assert_eq!(second.data().unwrap().concat(), sent[28..328]);
+        // Byte by byte, of which each would keep a page.
+        let mut third = write(100, 300);
+        for (at, byte) in sent[..300].iter().enumerate() {
+            let mut input = came_in(&[[*byte; 1].as_slice(), &[0; 4095]].concat());
+            third.take(&mut input, 0..1);
+            assert!(matches!(input, Input::Own(_)) || at == 299);
+        }
+        assert_eq!(third.data().unwrap().concat(), sent[..300]);
     }
 }

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use lode_engine::{Buf, Bytes, PAGE_BYTES};
 
-/// A buffer is kept for a part of so many times fewer bytes, or when it is a page, which a copy would take as well.
+/// A buffer is kept for a part of so many times fewer bytes; or for one that is there as a whole, when it is a page, which a copy
+/// would take as well.
 const MOST_KEPT_FOR: usize = 8;
 
 /// A buffer with bytes that came in.
@@ -30,9 +31,11 @@ impl Input {
         (MOST_KEPT_FOR * part_bytes).max(PAGE_BYTES)
     }
 
-    /// These bytes, with the buffer kept as long as they are; `None` where that would keep too much for them.
-    pub(crate) fn share(&mut self, range: Range<usize>) -> Option<Bytes> {
-        if self.as_slice().len() > Input::len_to_share(range.len()) {
+    /// These bytes, with the buffer kept as long as they are; `None` where that would keep too much for them. `is_whole`: no
+    /// other bytes belong to the same part of a block, which keeps no second buffer then.
+    pub(crate) fn share(&mut self, range: Range<usize>, is_whole: bool) -> Option<Bytes> {
+        let most = if is_whole { Input::len_to_share(range.len()) } else { MOST_KEPT_FOR * range.len() };
+        if self.as_slice().len() > most {
             return None;
         }
         if let Input::Own(buf) = self {

@@ -307,6 +307,18 @@ fn a_host_divides_what_has_no_name() {
 }
 
 #[test]
+fn minimums_and_maximums_come_before_weights_whatever_the_order() {
+    // 6 MiB for two and three: three has to have 5 of them, and two, of twice its weight, gets what is left.
+    let bounded = |bounds: &str| {
+        let text = HOST.replace("name = \"three\"", &format!("name = \"three\"\n{bounds}"));
+        parse(&text).unwrap().vms.iter().map(|vm| vm.dram_bytes >> 20).collect::<Vec<_>>()
+    };
+    assert_eq!(bounded("min = { dram = \"5MiB\" }"), [4, 1, 5, 0]);
+    assert_eq!(bounded("max = { dram = \"1MiB\" }"), [4, 5, 1, 0]);
+    assert_eq!(bounded("min = { dram = \"6MiB\" }"), [4, 0, 6, 0]);
+}
+
+#[test]
 fn a_host_that_cannot_be_is_refused_with_the_sum() {
     for (old, new, said) in [
         ("dram = \"4MiB\"", "dram = \"11MiB\"", "'dram' is 11 MiB, more than 'max.dram', which is 5 MiB"),

@@ -239,19 +239,31 @@ pub(super) fn share_out(host: &HostConfig, vms: &mut [VmConfig]) -> Result<(), F
     vms.iter().try_for_each(check_least)
 }
 
-/// Parts of `rest_bytes` for the VMs without a named share.
+/// Parts of `rest_bytes` for the VMs without a named share: as their weights are, each within its minimum and maximum. More
+/// than there is only where the minimums are.
 fn by_weight(host: &HostConfig, level: Level, rest_bytes: u64, vms: &mut [VmConfig]) {
+    const HALVINGS: usize = 64;
     let at = level.index();
     let is_meant = |vm: &VmConfig| !vm.bounds.named[at] && vm.scheme().levels.contains(&level);
-    let weights: f64 = vms.iter().filter(|vm| is_meant(vm)).map(|vm| vm.bounds.weight).sum();
-    let mut left_bytes = rest_bytes;
+    let part = |vm: &VmConfig, per_weight: f64| {
+        let min_bytes = vm.bounds.min_bytes[at];
+        let most_bytes = vm.bounds.most_bytes(level, host).max(min_bytes);
+        let bytes = ((vm.bounds.weight * per_weight) as u64).clamp(min_bytes, most_bytes);
+        bytes / BlockSize::MAX_BYTES * BlockSize::MAX_BYTES
+    };
+    let fits = |per_weight: f64| {
+        let meant = vms.iter().filter(|vm| is_meant(vm));
+        meant.map(|vm| part(vm, per_weight)).sum::<u64>() <= rest_bytes
+    };
+    // The most bytes for each unit of weight with which all parts fit. Nobody gets more than all of it.
+    let weights = vms.iter().filter(|vm| is_meant(vm)).map(|vm| vm.bounds.weight);
+    let (mut low, mut high) = (0.0, (rest_bytes + 1) as f64 / weights.fold(f64::MAX, f64::min));
+    for _ in 0..HALVINGS {
+        let middle = (low + high) / 2.0;
+        if fits(middle) { low = middle } else { high = middle }
+    }
     for vm in vms.iter_mut().filter(|vm| is_meant(vm)) {
-        let part = (rest_bytes as f64 * vm.bounds.weight / weights) as u64;
-        let most = vm.bounds.most_bytes(level, host);
-        let part = part.min(left_bytes).max(vm.bounds.min_bytes[at]).min(most);
-        let bytes = part / BlockSize::MAX_BYTES * BlockSize::MAX_BYTES;
-        left_bytes = left_bytes.saturating_sub(bytes);
-        vm.set_share_bytes(level, bytes);
+        vm.set_share_bytes(level, part(vm, low));
     }
 }
 
