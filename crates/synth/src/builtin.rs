@@ -11,9 +11,15 @@ macro_rules! profile {
 }
 
 /// Names and texts.
-static BUILTINS: [(&str, &str); 22] = [
+static BUILTINS: [(&str, &str); 28] = [
     profile!("devtoolrel"),
     profile!("exchange"),
+    profile!("filebench-varmail"),
+    profile!("filebench-video"),
+    profile!("filebench-web"),
+    profile!("fio-randrw"),
+    profile!("fiu-mail"),
+    profile!("fiu-webvm"),
     profile!("hm_1"),
     profile!("livemapsbe"),
     profile!("mds_0"),

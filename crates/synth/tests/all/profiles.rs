@@ -1,6 +1,6 @@
 //! The profiles that come with the program: what is made of them has the figures that were published.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lode_reuse::{Analyser, Distances, Metric};
 use lode_synth::{Generator, Profile, builtin, builtins};
@@ -32,6 +32,13 @@ const ETICA: [&str; 12] = [
     "hm_1", "mds_0", "mds_1", "src2_0", "src1_2", "stg_1", "ts_0", "wdev_0", "web_3", "rsrch_0", "usr_0",
     "proj_0",
 ];
+
+/// RPAC, table II, in thousands: profile, reads, writes, different blocks read, written and in all.
+const RPAC: [(&str, u64, u64, f64, f64, f64); 2] =
+    [("fiu-mail", 2_130, 21_492, 1_666.0, 685.0, 2_271.0), ("fiu-webvm", 3_117, 11_177, 354.0, 248.0, 549.0)];
+
+/// ETICA, table 2.
+const BENCHMARKS: [&str; 4] = ["fio-randrw", "filebench-web", "filebench-video", "filebench-varmail"];
 
 /// The go-sieve benchmark report: profile, requests, keys, LRU miss ratio with a cache of 10 % of the keys.
 const REPORT: [(&str, u64, u64, f64); 4] = [
@@ -65,11 +72,12 @@ fn mean_bytes(profile: &Profile) -> f64 {
 }
 
 #[test]
-fn both_papers_workloads_are_there() {
-    let mut names: Vec<_> = TICA.iter().map(|row| row.0).chain(ETICA).collect();
+fn the_papers_workloads_are_there() {
+    let of_traces = TICA.iter().map(|row| row.0).chain(ETICA).chain(RPAC.iter().map(|row| row.0));
+    let mut names: Vec<_> = of_traces.chain(BENCHMARKS).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 22);
+    assert_eq!(names.len(), 28);
     assert!(builtins().map(|(name, _)| name).eq(names.iter().copied()));
     for (name, text) in builtins() {
         let profile = profile(name);
@@ -115,7 +123,10 @@ fn every_workload_made_smaller_keeps_its_figures() {
         let requests = made(&scaled);
         assert_eq!(requests.len() as u64, scaled.requests, "{name}");
         let reads = requests.iter().filter(|request| request.op == RequestOp::Read).count() as f64;
-        assert!((reads - scaled.read_share * scaled.requests as f64).abs() <= 0.5, "{name}: {reads} reads");
+        // Each stream has a whole number of requests.
+        let streams = scaled.phase.iter().map(|phase| phase.stream.len()).sum::<usize>() as f64;
+        let expected = scaled.read_share * scaled.requests as f64;
+        assert!((reads - expected).abs() <= 0.5 * streams, "{name}: {reads} reads of {expected}");
         let total_bytes: f64 = requests.iter().map(|request| f64::from(request.length_bytes)).sum();
         let expected = mean_bytes(&whole) * scaled.requests as f64;
         assert!(
@@ -153,6 +164,41 @@ fn keys_and_miss_ratios_are_those_reported() {
             "{name}: {found_keys} keys, reported {keys:.0}"
         );
         assert!((found - miss_ratio).abs() < 0.03, "{name}: miss ratio {found}, reported {miss_ratio}");
+    }
+}
+
+#[test]
+fn blocks_read_and_written_are_those_of_rpac() {
+    const FACTOR: f64 = 0.01;
+    for (name, reads, writes, blocks_read, blocks_written, blocks) in RPAC {
+        let whole = profile(name);
+        assert_eq!(whole.requests, 1000 * (reads + writes), "{name}");
+        assert!((whole.read_share * whole.requests as f64 - 1e3 * reads as f64).abs() < 0.5, "{name}");
+        let (mut read, mut written) = (HashSet::new(), HashSet::new());
+        for request in made(&whole.scaled(FACTOR)) {
+            let kind = if request.op == RequestOp::Read { &mut read } else { &mut written };
+            kind.insert(request.offset_bytes / 4096);
+        }
+        let all = read.union(&written).count();
+        for (found, thousands) in [(read.len(), blocks_read), (written.len(), blocks_written), (all, blocks)]
+        {
+            let part = found as f64 / (thousands * 1e3 * FACTOR);
+            assert!((part - 1.0).abs() < 0.03, "{name}: {found} blocks of {thousands} thousand");
+        }
+    }
+}
+
+#[test]
+fn benchmarks_are_those_of_etica() {
+    for (name, bytes, reads) in [
+        ("fio-randrw", 8 << 10, Some(0.7)),
+        ("filebench-web", 64 << 10, None),
+        ("filebench-video", 256 << 10, Some(1.0)),
+        ("filebench-varmail", 64 << 10, Some(0.5)),
+    ] {
+        let whole = profile(name);
+        assert!((mean_bytes(&whole) - f64::from(bytes)).abs() < 1.0, "{name}");
+        assert!(reads.is_none_or(|share| whole.read_share == share), "{name}");
     }
 }
 
