@@ -62,7 +62,10 @@ impl Both for Lent {
 }
 
 /// Runs every job, so many at a time, and gives their results in the jobs' order; after a failure no other job begins.
-pub(crate) fn in_parallel<J: Sync, R: Send, E: Send>(
+///
+/// # Errors
+/// That of the first job, in their order, that failed.
+pub fn in_parallel<J: Sync, R: Send, E: Send>(
     jobs: &[J],
     threads: usize,
     run: impl Fn(&J) -> Result<R, E> + Sync,

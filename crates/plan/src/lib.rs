@@ -41,6 +41,7 @@ pub use division::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, si
 pub use error::PlanError;
 pub use front::{FrontPoint, MAX_BUDGET_USD, Prices, best, front};
 pub use heading::{Made, PROGRAM};
+pub use jobs::in_parallel;
 pub use levels::{LevelBlockCounts, LevelBytes};
 pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
 pub use mapping::{ComparedSchemes, Mapping, MappingKind};

@@ -59,6 +59,11 @@ impl Recording {
         self.requests.len()
     }
 
+    /// The requests by time, each with the number of its VM.
+    pub fn requests_by_time(&self) -> &[(u32, TraceRequest)] {
+        &self.requests
+    }
+
     /// Bytes that the requests take.
     pub fn memory_bytes(&self) -> u64 {
         self.requests.capacity() as u64 * size_of::<(u32, TraceRequest)>() as u64
