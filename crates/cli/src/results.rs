@@ -36,7 +36,11 @@ impl JsonArgs {
         self.write_file(value).and(shown)
     }
 
-    fn write_file(&self, value: &impl Serialize) -> Result<(), CliError> {
+    /// Writes the JSON alone.
+    ///
+    /// # Errors
+    /// As [`JsonArgs::write`].
+    pub fn write_file(&self, value: &impl Serialize) -> Result<(), CliError> {
         self.json.as_deref().map_or(Ok(()), |path| write_result(path, &json_text(value)?))
     }
 }

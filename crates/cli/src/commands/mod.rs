@@ -7,6 +7,7 @@ mod devices;
 mod drain;
 mod events;
 mod format;
+mod paper;
 mod planning;
 mod reload;
 mod replay;
@@ -56,6 +57,7 @@ commands! {
     Drain(drain::DrainCommand),
     Events(events::EventsCommand),
     Format(format::FormatCommand),
+    Paper(paper::PaperCommand),
     Reload(reload::ReloadCommand),
     Replay(replay::ReplayCommand),
     Requests(requests::RequestsCommand),

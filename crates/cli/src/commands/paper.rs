@@ -1,0 +1,275 @@
+//! `lode paper`: the experiments of the papers that Lodestore follows, and how near it comes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use clap::{Args, ValueEnum};
+use lode_papers::run::RunOptions;
+use lode_papers::workload::Length;
+use lode_papers::{
+    Chart, ClaimReport, Experiment, ExperimentReport, Paper, PaperReport, PapersError, experiments, markdown,
+    page, run_experiments,
+};
+
+use crate::amounts::parse_size;
+use crate::error::CliError;
+use crate::heading::{heading, made};
+use crate::output::{self, note};
+use crate::progress::Counter;
+use crate::results::JsonArgs;
+use crate::target::{is_standard_output, write_result};
+
+/// Memory that the requests of one workload may take, unless more is allowed.
+const MEMORY: &str = "4GiB";
+
+/// Repeat the experiments of a paper, and compare with what it reports
+///
+/// Runs the paper's figures and tables on profiles of its workloads, which are synthetic, or on your own copies of the
+/// original traces, and shows what the paper says beside what was measured. A few minutes for everything; --full runs
+/// the whole workloads.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  lode paper etica --figure 12
+  lode paper tica --html tica.html
+  lode paper etica --traces msr-cambridge/ --json=etica.json
+  lode paper all --markdown docs/experiments.md
+
+docs/experiments.md has the results, and docs/traces.md says where public traces come from.")]
+pub struct PaperCommand {
+    /// The paper.
+    paper: Which,
+
+    /// Only this figure (12) or table (T2).
+    #[arg(long, value_name = "N")]
+    figure: Option<String>,
+
+    /// A folder with copies of the original traces, named after their volumes (hm_1.csv.gz); what is missing is made from
+    /// profiles.
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
+
+    /// Run the whole workloads, which takes hours.
+    #[arg(long)]
+    full: bool,
+
+    /// Runs at the same time; 0: one for each processor.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: u16,
+
+    /// Memory that the requests of one workload may take.
+    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = parse_size)]
+    memory: u64,
+
+    /// Also write a page with every figure to this file; - is standard output, in place of the text.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Also write Markdown to this file; - is standard output, in place of the text.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    /// ETICA: two levels for many VMs
+    Etica,
+    /// ECI-Cache: one level for many VMs
+    EciCache,
+    /// TICA: three levels
+    Tica,
+    /// RPAC: replacement by regions
+    Rpac,
+    /// Request-oriented durable write caching
+    RequestOriented,
+    /// All of them
+    All,
+}
+
+impl Which {
+    fn paper(self) -> Option<Paper> {
+        match self {
+            Which::Etica => Some(Paper::Etica),
+            Which::EciCache => Some(Paper::EciCache),
+            Which::Tica => Some(Paper::Tica),
+            Which::Rpac => Some(Paper::Rpac),
+            Which::RequestOriented => Some(Paper::RequestOriented),
+            Which::All => None,
+        }
+    }
+}
+
+impl PaperCommand {
+    /// Runs and shows.
+    pub fn run(&self) -> Result<(), CliError> {
+        let chosen = self.chosen()?;
+        let outputs: Vec<(&str, &Path)> = self.outputs().collect();
+        let to_standard_output = outputs.iter().filter(|(_, path)| is_standard_output(path)).count();
+        if to_standard_output > 1 {
+            return Err(CliError::Usage(
+                "Only one result can go to standard output; name files for the others, such as --json=paper.json"
+                    .to_owned(),
+            ));
+        }
+        let report = self.report(&chosen)?;
+        let text = || text_of(&report);
+        let shown = if to_standard_output == 0 { output::write(&text()) } else { Ok(()) };
+        let page = || match &self.html {
+            Some(path) => write_result(path, &page(&report, &made())?),
+            None => Ok(()),
+        };
+        let words = || match &self.markdown {
+            Some(path) => write_result(path, &markdown(&report, &self.command())),
+            None => Ok(()),
+        };
+        let json = self.json.write_file(&report);
+        // What can be shown is shown even where one of them fails.
+        shown.and(page()).and(words()).and(json)
+    }
+
+    fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let others = [("--html", &self.html), ("--markdown", &self.markdown)];
+        let others = others.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)));
+        self.json.outputs().chain(others)
+    }
+
+    /// The command that makes the Markdown again: what it shows follows from these words alone.
+    fn command(&self) -> String {
+        let mut words = vec!["lode".to_owned(), "paper".to_owned()];
+        words.extend(self.paper.to_possible_value().map(|value| value.get_name().to_owned()));
+        words.extend(self.figure.iter().flat_map(|figure| ["--figure".to_owned(), figure.clone()]));
+        words.extend(self.traces.iter().flat_map(|path| ["--traces".to_owned(), path.display().to_string()]));
+        words.extend(self.full.then(|| "--full".to_owned()));
+        words.extend(
+            self.markdown.iter().flat_map(|path| ["--markdown".to_owned(), path.display().to_string()]),
+        );
+        crate::amounts::command_line(&words)
+    }
+
+    fn chosen(&self) -> Result<Vec<&'static Experiment>, CliError> {
+        let paper = self.paper.paper();
+        let of_paper: Vec<_> =
+            experiments().filter(|experiment| paper.is_none_or(|paper| experiment.paper == paper)).collect();
+        let Some(figure) = &self.figure else { return Ok(of_paper) };
+        if paper.is_none() {
+            return Err(CliError::Usage(
+                "--figure goes with one paper; name it in place of 'all'".to_owned(),
+            ));
+        }
+        let called: Vec<_> = of_paper.iter().copied().filter(|one| one.is_called(figure)).collect();
+        if called.is_empty() {
+            let known: Vec<_> = of_paper.iter().map(|experiment| experiment.figure).collect();
+            return Err(CliError::Usage(format!(
+                "There is no figure '{figure}'; of this paper there are {}",
+                known.join(", ")
+            )));
+        }
+        Ok(called)
+    }
+
+    fn report(&self, chosen: &[&Experiment]) -> Result<PaperReport, CliError> {
+        let threads = match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => usize::from(threads),
+        };
+        let options = RunOptions {
+            length: if self.full { Length::Full } else { Length::Reduced },
+            traces: Default::default(),
+            threads,
+            memory_bytes: self.memory,
+        };
+        let looking = |file: &Path| note(&format!("reading {}", file.display()));
+        let counter: Mutex<Option<Counter>> = Mutex::new(None);
+        let progress = |done: usize, of: usize| {
+            let mut counter = counter.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            counter.get_or_insert_with(|| Counter::new("Running", "runs", of as u64)).update(done as u64);
+        };
+        let report = run_experiments(chosen, self.traces.as_deref(), options, &looking, &progress)?;
+        if let Some(folder) = &report.traces {
+            folder.in_words().iter().for_each(|sentence| note(sentence));
+        }
+        Ok(report)
+    }
+}
+
+impl From<PapersError> for CliError {
+    fn from(error: PapersError) -> CliError {
+        match error {
+            PapersError::Synth(error) => error.into(),
+            PapersError::Trace(error) => error.into(),
+            PapersError::Replay(error) => error.into(),
+            PapersError::Processes(error) => error.into(),
+            PapersError::Hardware(error) => error.into(),
+            PapersError::Setting(error) => error.into(),
+            PapersError::Request(message) => CliError::Usage(message),
+            PapersError::Folder { .. } => CliError::Usage(error.to_string()),
+            other => CliError::Failure(other.to_string()),
+        }
+    }
+}
+
+fn text_of(report: &PaperReport) -> String {
+    let mut out = heading("The papers' experiments", in_short(report));
+    for experiment in &report.experiments {
+        out.push_str(&section(experiment));
+    }
+    out
+}
+
+fn in_short(report: &PaperReport) -> Option<String> {
+    let claims = || report.experiments.iter().flat_map(|experiment| &experiment.claims);
+    let measured = claims().filter(|claim| claim.measured.is_some()).count();
+    let same = claims().filter(|claim| claim.same_direction == Some(true)).count();
+    (measured > 0)
+        .then(|| format!("{same} of {measured} measured statements point the same way as in the papers."))
+}
+
+fn section(experiment: &ExperimentReport) -> String {
+    let ExperimentReport { paper, name, title, ran, conditions, claims, notes, charts, .. } = experiment;
+    let mut out = format!("{}, {name}: {title}\n\nPaper: {ran}.\n", paper.title());
+    for (at, condition) in conditions.iter().enumerate() {
+        let label = if at == 0 { "Here:  " } else { "       " };
+        out.push_str(&format!("{label}{condition}.\n"));
+    }
+    if !claims.is_empty() {
+        let titles = ["what", "paper", "measured", "same direction?", "goal"];
+        let mut table = output::table(&titles, 1);
+        for row in claims.iter().flat_map(rows) {
+            table.add_row(row);
+        }
+        out.push_str(&format!("\n{table}\n"));
+    }
+    notes.iter().for_each(|text| out.push_str(&format!("\n{text}.\n")));
+    charts.iter().for_each(|chart| out.push_str(&chart_text(chart)));
+    out.push('\n');
+    out
+}
+
+/// A claim's row, and one for each other reading.
+fn rows(claim: &ClaimReport) -> Vec<[String; 5]> {
+    let own = [
+        format!("{} ({})", claim.about, claim.source),
+        claim.paper.clone(),
+        claim.shown.text(claim.measured),
+        claim.verdict().to_owned(),
+        claim.goal_text(),
+    ];
+    let others = claim.otherwise.iter().map(|reading| {
+        let measured = claim.shown.text(reading.measured);
+        [format!("  - {}", reading.reading), String::new(), measured, String::new(), String::new()]
+    });
+    std::iter::once(own).chain(others).collect()
+}
+
+fn chart_text(chart: &Chart) -> String {
+    let (titles, rows) = chart.table();
+    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let mut table = output::table(&titles, 1);
+    for row in rows {
+        table.add_row(row);
+    }
+    format!("\n{}:\n{table}\n", chart.title())
+}

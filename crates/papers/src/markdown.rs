@@ -1,0 +1,175 @@
+//! A report as Markdown, for `docs/experiments.md`. It must not compute anything.
+
+use crate::chart::Chart;
+use crate::paper::Paper;
+use crate::report::{ClaimReport, ExperimentReport, PaperReport, Sources};
+
+/// Rows of a chart's table; longer ones are in the page and in JSON.
+const MAX_ROWS: usize = 24;
+
+/// The report as Markdown. `command` is what makes it again.
+pub fn markdown(report: &PaperReport, command: &str) -> String {
+    let mut out = format!(
+        "# The papers' experiments\n\nWith this page you can see how near Lodestore comes to the papers that it follows, and \
+         where it parts. It is generated; do not edit it:\n\n```\n{command}\n```\n\n"
+    );
+    out.push_str(INTRODUCTION);
+    out.push_str(&summary(report));
+    if let Some(folder) = &report.traces {
+        out.push_str("## Traces\n\n");
+        folder.in_words().iter().for_each(|sentence| out.push_str(&format!("- {}.\n", cell(sentence))));
+        out.push('\n');
+    }
+    for paper in Paper::ALL {
+        let of_paper: Vec<_> = report.experiments.iter().filter(|one| one.paper == paper).collect();
+        if !of_paper.is_empty() {
+            out.push_str(&format!("## {}\n\n{}.\n\n", paper.title(), paper.citation()));
+            of_paper.iter().for_each(|experiment| out.push_str(&section(experiment)));
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+const INTRODUCTION: &str = "\
+`lode paper NAME` repeats the experiments of one paper, `--figure N` one figure of it; `--html` draws them, `--json` is for \
+programs ([reports](reports.md#lode-paper---json)), `--full` runs the whole workloads, and `--traces DIR` takes your own copies \
+of the original traces.
+
+**How to read the tables.** *paper* is what the paper says, with the place; of figures the text alone was at hand. \
+*measured* is what comes out here. *same direction* says whether the sign agrees, not whether the number does. *goal* is what \
+Lodestore set out to reach on these profiles before anything was measured. Indented rows are the same number under another \
+reading of the paper or with another property of the workload.
+
+**What all of them share.** The profiles ([profiles](profiles.md)) have every figure that was published of the workloads; all else \
+in them is assumed, was fixed before the first run, and is not adjusted to make a number come out. Requests are timed alone on \
+a model of the devices ([hardware](hardware.md)), without queues: the papers measured loaded systems. Blocks are 4 KiB.
+
+";
+
+fn summary(report: &PaperReport) -> String {
+    let mut out = String::from(
+        "## In short\n\n| paper | statements | measured | same direction | goals met |\n|---|--:|--:|--:|--:|\n",
+    );
+    for paper in Paper::ALL {
+        let claims: Vec<&ClaimReport> = report
+            .experiments
+            .iter()
+            .filter(|one| one.paper == paper)
+            .flat_map(|experiment| &experiment.claims)
+            .collect();
+        if claims.is_empty() {
+            continue;
+        }
+        let count = |is: &dyn Fn(&ClaimReport) -> bool| claims.iter().filter(|claim| is(claim)).count();
+        let goals = count(&|claim| claim.goal.is_some());
+        let met = count(&|claim| claim.goal_met == Some(true));
+        out.push_str(&format!(
+            "| [{}](#{}) | {} | {} | {} | {} |\n",
+            paper.title(),
+            anchor(paper.title()),
+            claims.len(),
+            count(&|claim| claim.measured.is_some()),
+            count(&|claim| claim.same_direction == Some(true)),
+            if goals > 0 { format!("{met} of {goals}") } else { "-".to_owned() },
+        ));
+    }
+    out.push('\n');
+    let missed: Vec<String> = report
+        .experiments
+        .iter()
+        .flat_map(|experiment| experiment.claims.iter().map(move |claim| (experiment, claim)))
+        .filter(|(_, claim)| claim.goal_met == Some(false))
+        .map(|(experiment, claim)| {
+            let measured = claim.shown.text(claim.measured);
+            let (title, name) = (experiment.paper.title(), &experiment.name);
+            format!("- {title}, {name}: {}: {measured} ({}).\n", claim.about, claim.goal_text())
+        })
+        .collect();
+    if !missed.is_empty() {
+        out.push_str("Goals that were missed, and why, are explained below each figure:\n\n");
+        missed.iter().for_each(|line| out.push_str(line));
+        out.push('\n');
+    }
+    out
+}
+
+/// How a heading is linked to.
+fn anchor(title: &str) -> String {
+    title.to_lowercase().chars().map(|char| if char.is_alphanumeric() { char } else { '-' }).collect()
+}
+
+fn section(experiment: &ExperimentReport) -> String {
+    let mut out = format!("### {}: {}\n\n", experiment.name, experiment.title);
+    out.push_str(&format!("**Paper**: {}.\n\n**Here**: ", experiment.ran));
+    out.push_str(&experiment.conditions.iter().map(|text| format!("{text}.")).collect::<Vec<_>>().join(" "));
+    if experiment.sources == Sources::Example && experiment.conditions.is_empty() {
+        out.push_str("The paper's own example, step by step.");
+    }
+    out.push_str("\n\n");
+    out.push_str(&claims(experiment));
+    if !experiment.notes.is_empty() {
+        experiment.notes.iter().for_each(|note| out.push_str(&format!("- {note}.\n")));
+        out.push('\n');
+    }
+    experiment.charts.iter().for_each(|chart| out.push_str(&table(chart)));
+    out
+}
+
+/// What the paper says and what was measured; nothing where it says nothing.
+fn claims(experiment: &ExperimentReport) -> String {
+    if experiment.claims.is_empty() {
+        return String::new();
+    }
+    let mut out = "| what | paper | measured | same direction | goal |\n|---|--:|--:|---|---|\n".to_owned();
+    for claim in &experiment.claims {
+        let row = [
+            format!("{} ({})", claim.about, claim.source),
+            claim.paper.clone(),
+            claim.shown.text(claim.measured),
+            claim.verdict().to_owned(),
+            claim.goal_text(),
+        ];
+        out.push_str(&line(&row));
+        for reading in &claim.otherwise {
+            let verdict = match reading.same_direction {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "-",
+            };
+            let row = [
+                format!("\u{2003}{}", reading.reading),
+                String::new(),
+                claim.shown.text(reading.measured),
+                verdict.to_owned(),
+                String::new(),
+            ];
+            out.push_str(&line(&row));
+        }
+    }
+    out.push('\n');
+    out
+}
+
+fn table(chart: &Chart) -> String {
+    let (titles, rows) = chart.table();
+    let mut out = format!("{}:\n\n", chart.title());
+    out.push_str(&line(&titles));
+    out.push_str(&format!("|---|{}\n", "--:|".repeat(titles.len().saturating_sub(1))));
+    rows.iter().take(MAX_ROWS).for_each(|row| out.push_str(&line(row)));
+    out.push('\n');
+    if rows.len() > MAX_ROWS {
+        out.push_str(&format!("The first {MAX_ROWS} of {} rows; `--json` has all.\n\n", rows.len()));
+    }
+    out
+}
+
+fn line(cells: &[String]) -> String {
+    format!("| {} |\n", cells.iter().map(|text| cell(text)).collect::<Vec<_>>().join(" | "))
+}
+
+/// Text that stays in its cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+}

@@ -1,0 +1,46 @@
+//! Request-oriented durable write caching: sections 2, 3 and 7, over the model of processes.
+
+mod motivation;
+mod postgres;
+mod redis;
+
+use crate::experiment::Experiment;
+use crate::job::{CacheDevice, Job, Model, Processes, Variation};
+
+/// In the order of the paper.
+pub static EXPERIMENTS: &[Experiment] = &[
+    motivation::FIG_1,
+    motivation::FIG_2,
+    motivation::TABLE_1,
+    motivation::TABLE_2,
+    postgres::FIG_4,
+    postgres::FIG_5,
+    postgres::FIG_6,
+    postgres::FIG_7,
+    postgres::FIG_8,
+    postgres::TABLE_3,
+    redis::FIG_9,
+    redis::TABLE_4,
+];
+
+/// The policies in the paper's order (section 7.1).
+const POLICIES: [&str; 6] = ["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"];
+
+/// What is said of every experiment here.
+const MODEL: &str =
+    "The model's mix of writes was chosen after Table 1; reads never reach the devices, as in the paper";
+
+/// PostgreSQL over a ramdisk of this size.
+fn postgres(policy: &'static str, cache_mib: u32) -> Processes {
+    let (model, device) = (Model::Postgres(Variation::default()), CacheDevice::Ram);
+    Processes { model, policy, cache_mib, device, clients: None, dirty_percent: None }
+}
+
+/// The same over an SSD.
+fn on_ssd(job: Processes) -> Processes {
+    Processes { device: CacheDevice::Ssd, ..job }
+}
+
+fn all(jobs: impl IntoIterator<Item = Processes>) -> Vec<Job> {
+    jobs.into_iter().map(Job::Processes).collect()
+}

@@ -1,0 +1,255 @@
+//! Figs. 1 and 2, tables 1 and 2: why not to cache all writes.
+
+use lode_draw::Unit;
+use lode_processes::RequestsReport;
+
+use super::{MODEL, all, on_ssd, postgres};
+use crate::chart::{Bars, Chart, Lines, Scale};
+use crate::claim::{Bound, Claim, Reported, Shown};
+use crate::experiment::{Experiment, Finding, less, ratio};
+use crate::job::Processes;
+use crate::paper::Paper;
+use crate::run::Results;
+
+/// Section 2.2.
+pub(super) const FIG_1: Experiment = Experiment {
+    paper: Paper::RequestOriented,
+    figure: "1",
+    title: "what caching all writes costs",
+    ran: "TPC-C on PostgreSQL; (a) ramdisks of 32 MB to 4 GB, (b) an SSD with more and more clients, (c) the same with more \
+          and more writebacks; normalised to no cache (section 2.2)",
+    here: &[
+        MODEL,
+        "Without a cache: a cache of one block, which every write goes past",
+        "More writebacks: less of the cache may be dirty before it is written back",
+    ],
+    claims: &[
+        Claim::new(
+            "req-1-large",
+            "4 GiB ramdisk: throughput, of that without a cache",
+            Shown::Times,
+            Reported::Value(1.99),
+        )
+        .source("section 2.2, Fig. 1a")
+        .same(Bound::Above(1.0)),
+        Claim::new(
+            "req-1-small",
+            "32 MiB ramdisk: throughput, of that without a cache",
+            Shown::Times,
+            Reported::Value(1.09),
+        )
+        .source("section 2.2, Fig. 1a")
+        .same(Bound::Above(1.0)),
+        Claim::new(
+            "req-1-drop",
+            "32 MiB: less throughput than with 4 GiB",
+            Shown::Percent,
+            Reported::Value(1.0 - 1.09 / 1.99),
+        )
+        .source("section 2.2, Fig. 1a"),
+        Claim::new(
+            "req-1-clients",
+            "SSD: normalised throughput with 64 clients, of that with 4",
+            Shown::Times,
+            Reported::Words("gradually degrading"),
+        )
+        .source("section 2.2, Fig. 1b")
+        .same(Bound::Below(1.0)),
+        Claim::new(
+            "req-1-ssd-loss",
+            "SSD, 64 clients: less throughput than without a cache",
+            Shown::Percent,
+            Reported::UpTo(0.47),
+        )
+        .source("section 2.2, Figs. 1b and 1c"),
+    ],
+    jobs: fig_1_jobs,
+    measure: fig_1,
+};
+
+const SIZES: [u32; 8] = [32, 64, 128, 256, 512, 1024, 2048, 4096];
+const CLIENTS: [u32; 5] = [4, 8, 16, 32, 64];
+const DIRTY: [u32; 3] = [80, 20, 5];
+const SSD_MIB: u32 = 16_384;
+
+fn with_clients(job: Processes, clients: u32) -> Processes {
+    Processes { clients: Some(clients), ..job }
+}
+
+fn dirty(percent: u32) -> Processes {
+    Processes { dirty_percent: Some(percent), ..on_ssd(postgres("all", SSD_MIB)) }
+}
+
+fn fig_1_jobs() -> Vec<crate::job::Job> {
+    let sizes = [0].iter().chain(&SIZES).map(|&mib| postgres("all", mib));
+    let clients = CLIENTS.iter().flat_map(|&n| {
+        [with_clients(on_ssd(postgres("all", SSD_MIB)), n), with_clients(postgres("all", 0), n)]
+    });
+    all(sizes.chain(clients).chain(DIRTY.map(dirty)))
+}
+
+fn throughput(report: &RequestsReport) -> Option<f64> {
+    Some(report.requests_per_s)
+}
+
+fn fig_1(results: &Results) -> Finding {
+    let rate = |job: &Processes| throughput(results.processes(job));
+    let none = rate(&postgres("all", 0));
+    let by_size = |mib: u32| ratio(rate(&postgres("all", mib)), none);
+    let ssd = |n: u32| with_clients(on_ssd(postgres("all", SSD_MIB)), n);
+    let by_clients = |n: u32| ratio(rate(&ssd(n)), rate(&with_clients(postgres("all", 0), n)));
+    let mut found = Finding::default();
+    found
+        .say("req-1-large", by_size(4096))
+        .say("req-1-small", by_size(32))
+        .say("req-1-drop", less(by_size(32), by_size(4096)))
+        .say("req-1-clients", ratio(by_clients(64), by_clients(4)))
+        .say("req-1-ssd-loss", by_clients(64).map(|relative| 1.0 - relative));
+    found.note(
+        "The model's SSD takes 60 us for a block and serves one command at a time, and its own map is not written; the paper's \
+         SSD has its volatile write cache turned off and FlashCache writes metadata with every block, so that it is much \
+         slower than 60 us",
+    );
+    let y = || Scale::linear("Throughput, of that without a cache", Unit::Count);
+    let sizes = SIZES.map(|mib| (f64::from(mib) * 1_048_576.0, by_size(mib)));
+    let x = Scale::log("Ramdisk", Unit::Bytes);
+    found.draw(Chart::Lines(Lines::new("By size (Fig. 1a)", x, y()).curve("all", sizes)));
+    let x = Scale::log("Clients", Unit::Count);
+    let clients = CLIENTS.map(|n| (f64::from(n), by_clients(n)));
+    found.draw(Chart::Lines(Lines::new("SSD, by clients (Fig. 1b)", x, y()).curve("all", clients)));
+    let rows = DIRTY.map(|percent| format!("dirty up to {percent} %"));
+    let values = DIRTY.map(|percent| ratio(rate(&dirty(percent)), none));
+    let bars = Bars::new("SSD, throughput by what may be dirty (Fig. 1c)", Unit::Count, rows);
+    found.draw(Chart::Bars(bars.part("all", values)));
+    found
+}
+
+/// Section 3.2.
+pub(super) const FIG_2: Experiment = Experiment {
+    paper: Paper::RequestOriented,
+    figure: "2",
+    title: "what dependencies cost",
+    ran: "CP against caching all writes without stalls (Optimal), 4 GB ramdisk (section 3.2)",
+    here: &[
+        MODEL,
+        "Optimal is ALL with 4 GiB, as the paper says in section 7.2",
+        "Without a cache: a cache of one block",
+    ],
+    claims: &[
+        Claim::new(
+            "req-2-half",
+            "CP's gain over no cache, of Optimal's",
+            Shown::Percent,
+            Reported::Value(0.5),
+        )
+        .source("section 3.2, Fig. 2")
+        .same(Bound::Within(0.0, 0.95)),
+        Claim::new(
+            "req-2-dependencies",
+            "of CP's waits, those in locks and for others' writes",
+            Shown::Percent,
+            Reported::Words("mostly mutex_lock and sleep_on_shadow_bh"),
+        )
+        .source("section 3.2, Fig. 2")
+        .same(Bound::AtLeast(0.5)),
+    ],
+    jobs: || all([postgres("cp", 4096), postgres("all", 4096), postgres("all", 0)]),
+    measure: fig_2,
+};
+
+const OWN_WRITES: &str = "wait_on_page_writeback";
+
+fn fig_2(results: &Results) -> Finding {
+    let report = |policy, mib| results.processes(&postgres(policy, mib));
+    let (cp, optimal, none) = (report("cp", 4096), report("all", 4096), report("all", 0));
+    let gain = |one: &RequestsReport| Some(one.requests_per_s - none.requests_per_s);
+    let waits: f64 = cp.waits.iter().map(|wait| wait.per_request_us).sum();
+    let own: f64 =
+        cp.waits.iter().filter(|wait| wait.primitive == OWN_WRITES).map(|w| w.per_request_us).sum();
+    let mut found = Finding::default();
+    found
+        .say("req-2-half", ratio(gain(cp), gain(optimal)))
+        .say("req-2-dependencies", ratio(Some(waits - own), Some(waits)));
+    found.draw(waits_chart(
+        "Waits of a request (Fig. 2)",
+        &[("none", none), ("CP", cp), ("Optimal", optimal)],
+    ));
+    found
+}
+
+/// Waits by primitive, a bar for each report.
+pub(super) fn waits_chart(title: &str, reports: &[(&str, &RequestsReport)]) -> Chart {
+    let mut primitives: Vec<&'static str> = Vec::new();
+    for wait in reports.iter().flat_map(|(_, report)| &report.waits) {
+        if !primitives.contains(&wait.primitive) {
+            primitives.push(wait.primitive);
+        }
+    }
+    let of = |report: &RequestsReport, primitive: &str| {
+        report.waits.iter().find(|wait| wait.primitive == primitive).map(|wait| wait.per_request_us)
+    };
+    let bars = Bars::new(title, Unit::Microseconds, primitives.iter().copied());
+    Chart::Bars(reports.iter().fold(bars, |bars, (name, report)| {
+        bars.part(name, primitives.iter().map(|primitive| of(report, primitive)).collect::<Vec<_>>())
+    }))
+}
+
+/// Section 3.1.
+pub(super) const TABLE_1: Experiment = Experiment {
+    paper: Paper::RequestOriented,
+    figure: "T1",
+    title: "writes by type",
+    ran: "TPC-C, 24 clients, no cache (section 3.1, Table 1)",
+    here: &[MODEL, "So that this table says how well it was chosen, and nothing of the paper"],
+    claims: &[Claim::new(
+        "req-t1-sync",
+        "synchronous writes, of all",
+        Shown::Percent,
+        Reported::Value(0.79445),
+    )
+    .source("Table 1")
+    .same(Bound::Within(0.75, 0.85))],
+    jobs: || all([postgres("all", 0), postgres("all", 4096)]),
+    measure: |results| {
+        let sync = |mib| {
+            let writes = &results.processes(&postgres("all", mib)).writes;
+            ratio(Some(writes.sync as f64), Some(writes.submitted as f64))
+        };
+        let mut found = Finding::default();
+        found.say("req-t1-sync", sync(0)).otherwise("with a cache that takes every write", sync(4096));
+        found.note(
+            "The mix was chosen where no write waits: without a cache backends commit less often, and the kernel's writer \
+             goes on",
+        );
+        found
+    },
+};
+
+/// Section 3.2.
+pub(super) const TABLE_2: Experiment = Experiment {
+    paper: Paper::RequestOriented,
+    figure: "T2",
+    title: "sources of long waits under CP",
+    ran: "CP with a 4 GB ramdisk: average and worst waits by primitive (section 3.2, Table 2)",
+    here: &[MODEL, "The table's numbers are not in the text at hand, but for what is said of them in words"],
+    claims: &[Claim::new(
+        "req-t2-worst",
+        "longest wait in any primitive",
+        Shown::Ms,
+        Reported::Words("up to several seconds"),
+    )
+    .source("section 3.2, Table 2")
+    .same(Bound::AtLeast(100.0))],
+    jobs: || all([postgres("cp", 4096)]),
+    measure: |results| {
+        let report = results.processes(&postgres("cp", 4096));
+        let longest = report.waits.iter().map(|wait| wait.max_us / 1000.0).fold(0.0, f64::max);
+        let mut found = Finding::default();
+        found.say("req-t2-worst", longest);
+        found.note("down_read (on-disk inodes) is not in the model");
+        let rows = report.waits.iter().map(|wait| wait.primitive);
+        let bars = Bars::new("Longest wait by primitive (Table 2)", Unit::Microseconds, rows);
+        found.draw(Chart::Bars(bars.part("CP", report.waits.iter().map(|wait| Some(wait.max_us)))));
+        found
+    },
+};

@@ -1,0 +1,157 @@
+//! A workload in memory, and how much shorter than the whole it is. It must not know schemes.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+
+use lode_policy::Quota;
+use lode_replay::Recording;
+use lode_synth::{Generator, Pattern, Profile, builtin};
+use lode_types::{BlockSize, Level, RequestOp, blocks_of};
+use serde::Serialize;
+
+use super::source::{Lane, Together};
+use crate::error::PapersError;
+use crate::job::{Size, Space};
+use crate::workload::{Length, Workload};
+
+/// Blocks of all experiments.
+pub const BLOCK: BlockSize = BlockSize::KIB_4;
+
+/// How a VM's requests came about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "from", rename_all = "kebab-case")]
+pub enum Source {
+    /// Made from a profile: synthetic.
+    Profile {
+        /// Its name.
+        name: &'static str,
+    },
+    /// Read from the user's copy of the volume's trace: its first requests.
+    Trace {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// A workload as it was run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadedWorkload {
+    /// What it is called.
+    pub name: &'static str,
+    /// Its VMs.
+    pub vms: Vec<LoadedVm>,
+    /// The part of the whole workload: of its requests, and so of every number that is given in requests; of profiles also
+    /// of the footprint and the distances.
+    pub factor: f64,
+    /// Different blocks that the VMs touch, all together.
+    pub touched_blocks: u64,
+}
+
+/// A VM as it was run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LoadedVm {
+    /// Its volume.
+    pub name: &'static str,
+    /// Where its requests come from.
+    pub source: Source,
+    /// Its requests.
+    pub requests: u64,
+    /// Those of the whole volume.
+    pub whole_requests: u64,
+}
+
+/// A workload in memory.
+pub(super) struct Loaded {
+    pub facts: LoadedWorkload,
+    pub recording: Recording,
+    footprint_blocks: u64,
+}
+
+/// The profile of this name.
+pub(super) fn profile(name: &str) -> Result<Profile, PapersError> {
+    builtin(name)?.ok_or_else(|| PapersError::Request(format!("There is no profile '{name}'")))
+}
+
+impl Loaded {
+    /// Makes and reads the workload's requests. `traces` are the user's, by profile.
+    pub(super) fn new(
+        workload: &'static Workload,
+        length: Length,
+        traces: &BTreeMap<&'static str, PathBuf>,
+        memory_bytes: u64,
+    ) -> Result<Loaded, PapersError> {
+        let mut profiles = workload.vms.iter().map(|name| profile(name)).collect::<Result<Vec<_>, _>>()?;
+        profiles.iter_mut().for_each(|profile| set_runs(profile, workload.run_blocks));
+        let whole: u64 = profiles.iter().map(|profile| profile.requests).sum();
+        let wanted = workload.wanted_requests(length).unwrap_or(whole);
+        let factor = (wanted as f64 / whole as f64).min(1.0);
+        let (mut lanes, mut vms, mut profile_blocks) = (Vec::new(), Vec::new(), Vec::new());
+        for (&name, profile) in workload.vms.iter().zip(&profiles) {
+            let scaled = if factor < 1.0 { profile.scaled(factor) } else { profile.clone() };
+            // A change of a profile is no property of the trace.
+            let trace = traces.get(name).filter(|_| workload.run_blocks.is_none());
+            let (lane, source) = match trace {
+                Some(path) => (Lane::read(path, scaled.requests)?, Source::Trace { path: path.clone() }),
+                None => (Lane::made(Generator::new(&scaled)?, scaled.requests), Source::Profile { name }),
+            };
+            let is_made = matches!(source, Source::Profile { .. });
+            profile_blocks.push(is_made.then_some(scaled.footprint_bytes / BLOCK.bytes()));
+            vms.push(LoadedVm { name, source, requests: scaled.requests, whole_requests: profile.requests });
+            lanes.push(lane);
+        }
+        let recording = Recording::of(Together::new(lanes)?, memory_bytes, &mut |_, _| {})?
+            .ok_or(PapersError::Memory { workload: workload.name, limit_bytes: memory_bytes })?;
+        let touched = touched_blocks(&recording, vms.len());
+        // Of a trace nobody knows the blocks that it does not touch.
+        let footprint_blocks =
+            profile_blocks.iter().zip(&touched).map(|(blocks, touched)| blocks.unwrap_or(*touched)).sum();
+        let touched_blocks = touched.iter().sum();
+        let facts = LoadedWorkload { name: workload.name, vms, factor, touched_blocks };
+        Ok(Loaded { facts, recording, footprint_blocks })
+    }
+
+    /// Blocks of the levels.
+    pub(super) fn quota(&self, space: &Space) -> Quota {
+        let part = |ten_thousandths: u32, blocks: u64| {
+            let blocks = u128::from(ten_thousandths) * u128::from(blocks) / 10_000;
+            u32::try_from(blocks).unwrap_or(u32::MAX).max(1)
+        };
+        let blocks = |size: Size| match size {
+            Size::None => 0,
+            Size::OfTouched(part_of) => part(part_of, self.facts.touched_blocks),
+            Size::OfFootprint(part_of) => part(part_of, self.footprint_blocks),
+            Size::Blocks(blocks) => scaled(u64::from(blocks), self.facts.factor) as u32,
+        };
+        Quota::default()
+            .with(Level::Dram, blocks(space.dram))
+            .with(Level::Ssd, blocks(space.ssd))
+            .with(Level::ReadSsd, blocks(space.read_ssd))
+    }
+}
+
+/// A number that shrinks with the workload, at least 1.
+pub(super) fn scaled(number: u64, factor: f64) -> u64 {
+    ((number as f64 * factor).round() as u64).max(1)
+}
+
+/// Different blocks that each VM reads or writes.
+fn touched_blocks(recording: &Recording, vms: usize) -> Vec<u64> {
+    let mut touched = vec![HashSet::new(); vms];
+    for (vm, request) in recording.requests_by_time() {
+        if matches!(request.op, RequestOp::Read | RequestOp::Write) {
+            let parts = blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into());
+            touched[*vm as usize].extend(parts.map(|part| part.block));
+        }
+    }
+    touched.into_iter().map(|blocks| blocks.len() as u64).collect()
+}
+
+/// Makes what follows Zipf's law go on for so many blocks from each place.
+fn set_runs(profile: &mut Profile, blocks: Option<u32>) {
+    let Some(blocks) = blocks else { return };
+    for stream in profile.phase.iter_mut().flat_map(|phase| &mut phase.stream) {
+        if matches!(stream.pattern, Pattern::Zipf { .. }) {
+            stream.sequential_share = 1.0 - 1.0 / f64::from(blocks.max(1));
+        }
+    }
+}

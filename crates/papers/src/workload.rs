@@ -1,0 +1,119 @@
+//! What is run: VMs by the names of their volumes, and how long a run is. It must not know where requests come from.
+
+use serde::Serialize;
+
+/// How much of every workload is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Length {
+    /// For tests: some seconds for everything.
+    Tiny,
+    /// What is run unless more is asked for: a few minutes for everything.
+    Reduced,
+    /// All of every workload.
+    Full,
+}
+
+/// VMs that run together.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Workload {
+    /// What it is called.
+    pub name: &'static str,
+    /// A profile for each VM; where the user has a trace of that volume, the trace stands for it.
+    pub vms: &'static [&'static str],
+    /// Requests of all VMs together in a reduced run, about.
+    reduced_requests: u64,
+    /// Of profiles whose blocks are popular by Zipf's law: blocks that are accessed one after the other from each place on, on
+    /// average, in place of the profile's number.
+    pub run_blocks: Option<u32>,
+}
+
+/// Of a reduced run's requests, the part that tests run.
+const TINY_PART: u64 = 10;
+
+impl Workload {
+    const fn new(name: &'static str, vms: &'static [&'static str], reduced_requests: u64) -> Workload {
+        Workload { name, vms, reduced_requests, run_blocks: None }
+    }
+
+    /// The requests that a run is to have in all; none for all there are.
+    pub fn wanted_requests(&self, length: Length) -> Option<u64> {
+        match length {
+            Length::Tiny => Some(self.reduced_requests / TINY_PART),
+            Length::Reduced => Some(self.reduced_requests),
+            Length::Full => None,
+        }
+    }
+}
+
+/// ETICA, section 5.1: 12 volumes of MSR Cambridge, each a VM.
+pub static ETICA_MIX: Workload = Workload::new(
+    "12 VMs",
+    &[
+        "hm_1", "mds_0", "mds_1", "src2_0", "src1_2", "stg_1", "ts_0", "wdev_0", "web_3", "rsrch_0", "usr_0",
+        "proj_0",
+    ],
+    600_000,
+);
+
+/// The volumes of MSR Cambridge that there are profiles of, but for src1_0, which would be half of all requests.
+pub static ECI_MIX: Workload = Workload::new(
+    "14 VMs",
+    &[
+        "hm_1", "mds_0", "mds_1", "src2_0", "src1_2", "stg_1", "ts_0", "wdev_0", "web_3", "rsrch_0", "usr_0",
+        "proj_0", "prn_0", "prxy_0",
+    ],
+    400_000,
+);
+
+/// ETICA, table 2: the benchmarks of section 3, in the order of Fig. 3.
+pub static BENCHMARKS: [Workload; 4] = [
+    Workload::new("FIO-RandRW", &["fio-randrw"], 400_000),
+    Workload::new("Web Server", &["filebench-web"], 20_000),
+    Workload::new("Video Server", &["filebench-video"], 10_000),
+    Workload::new("Varmail", &["filebench-varmail"], 40_000),
+];
+
+const TICA_REQUESTS: u64 = 200_000;
+
+/// TICA, table 2, in its order.
+pub static TICA: [Workload; 17] = [
+    Workload::new("TPCC", &["tpcc"], TICA_REQUESTS),
+    Workload::new("Webserver", &["webserver"], TICA_REQUESTS),
+    Workload::new("DevToolRel", &["devtoolrel"], TICA_REQUESTS),
+    Workload::new("LiveMapsBE", &["livemapsbe"], TICA_REQUESTS),
+    Workload::new("MSNFS", &["msnfs"], TICA_REQUESTS),
+    Workload::new("Exchange", &["exchange"], TICA_REQUESTS),
+    Workload::new("Postmark", &["postmark"], TICA_REQUESTS),
+    Workload::new("Stg_1", &["stg_1"], TICA_REQUESTS),
+    Workload::new("Rsrch_0", &["rsrch_0"], TICA_REQUESTS),
+    Workload::new("Src1_2", &["src1_2-tica"], TICA_REQUESTS),
+    Workload::new("Wdev_0", &["wdev_0"], TICA_REQUESTS),
+    Workload::new("Ts_0", &["ts_0"], TICA_REQUESTS),
+    Workload::new("Usr_0", &["usr_0"], TICA_REQUESTS),
+    Workload::new("Hm_1", &["hm_1"], TICA_REQUESTS),
+    Workload::new("Mds_0", &["mds_0"], TICA_REQUESTS),
+    Workload::new("Prn_0", &["prn_0"], TICA_REQUESTS),
+    Workload::new("Prxy_0", &["prxy_0"], TICA_REQUESTS),
+];
+
+const RPAC_REQUESTS: u64 = 480_000;
+
+/// RPAC, table II.
+pub static MAIL: Workload = Workload::new("Mail", &["fiu-mail"], RPAC_REQUESTS);
+/// RPAC, table II.
+pub static WEBVM: Workload = Workload::new("Webvm", &["fiu-webvm"], RPAC_REQUESTS);
+
+/// [`MAIL`] whose neighbours are about equally popular: the property that regions live on, of which the profile has little.
+pub static MAIL_IN_RUNS: Workload =
+    Workload { run_blocks: Some(8), ..Workload::new("Mail in runs of 8", &["fiu-mail"], RPAC_REQUESTS) };
+/// The same of [`WEBVM`].
+pub static WEBVM_IN_RUNS: Workload =
+    Workload { run_blocks: Some(8), ..Workload::new("Webvm in runs of 8", &["fiu-webvm"], RPAC_REQUESTS) };
+
+/// ETICA, section 5.5: what the VMs of Figs. 15 and 16 run.
+pub static ARRIVING: [&str; 32] = [
+    "hm_1", "proj_0", "stg_1", "usr_0", "ts_0", "wdev_0", "web_3", "usr_0", "mds_0", "usr_0", "ts_0",
+    "wdev_0", "ts_0", "hm_1", "src2_0", "ts_0", "ts_0", "wdev_0", "web_3", "usr_0", "mds_0", "usr_0", "ts_0",
+    "wdev_0", "ts_0", "hm_1", "src2_0", "ts_0", "ts_0", "wdev_0", "web_3", "usr_0",
+];

@@ -1,0 +1,6 @@
+//! The experiments: that their descriptions hold together, what a short run of all gives beside the documentation, and
+//! what is made of the user's traces.
+
+mod catalogue;
+mod documentation;
+mod traces;
