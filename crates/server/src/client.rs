@@ -78,7 +78,7 @@ struct Refusal {
 /// # Errors
 /// [`ServerErrorKind::Socket`] when it is not running or does not answer.
 pub fn status(control: &Path) -> Result<String, ServerError> {
-    Conversation::begin(control, &ControlRequest::Status)?.answer()
+    Conversation::begin(control, &ControlRequest::Status {})?.answer()
 }
 
 /// How a stop went.
@@ -161,7 +161,8 @@ pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> R
     let (mut least, mut since) = (began.draining_blocks, Instant::now());
     progress(least);
     loop {
-        let now: Progress = Conversation::begin(control, &ControlRequest::Status)?.understand(&mut line)?;
+        let now: Progress =
+            Conversation::begin(control, &ControlRequest::Status {})?.understand(&mut line)?;
         let asked: Vec<_> = now.vms.iter().filter(|vm| vms.is_empty() || vms.contains(&vm.name)).collect();
         if asked.iter().all(|vm| vm.draining_blocks.is_none()) {
             return ended(&asked).map(|()| began.draining_blocks);
@@ -210,7 +211,8 @@ struct Reloaded {
 /// nothing is changed.
 pub fn reload(control: &Path) -> Result<Vec<String>, ServerError> {
     let mut line = String::new();
-    let reloaded: Reloaded = Conversation::begin(control, &ControlRequest::Reload)?.understand(&mut line)?;
+    let reloaded: Reloaded =
+        Conversation::begin(control, &ControlRequest::Reload {})?.understand(&mut line)?;
     Ok(reloaded.changed)
 }
 

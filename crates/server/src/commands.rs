@@ -27,9 +27,9 @@ pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 #[serde(tag = "cmd", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum ControlRequest {
     /// Who answers, and in which version of the protocol.
-    Version,
+    Version {},
     /// How everything is.
-    Status,
+    Status {},
     /// Write dirty blocks back while guests go on.
     Drain {
         /// The VMs; all of them when there are none.
@@ -40,7 +40,7 @@ pub(crate) enum ControlRequest {
         cancel: bool,
     },
     /// Read the configuration again, and take over what can change while VMs are served.
-    Reload,
+    Reload {},
     /// Change keys of a VM while it is served.
     VmSet {
         vm: String,
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn requests_are_as_documented() {
         let read = |text: &str| understand(text.as_bytes()).map_err(|refusal| (refusal.kind, refusal.error));
-        assert_eq!(read(r#"{"cmd":"status"}"#), Ok(ControlRequest::Status));
+        assert_eq!(read(r#"{"cmd":"status"}"#), Ok(ControlRequest::Status {}));
         assert_eq!(read(r#"{"protocol":1,"cmd":"stop"}"#), Ok(ControlRequest::Stop { drain: false }));
         assert_eq!(
             read(r#"{"cmd":"vm-set","vm":"a","set":{"weight":"2"}}"#),

@@ -61,8 +61,7 @@ fn stall(connection: &Connection, volume: &Volume) -> Option<Stall> {
     if in_flight > 0 && in_flight >= limits.connection_bytes {
         return Some(Stall::Own);
     }
-    let working = volume.working_bytes();
-    (working > 0 && working >= limits.vm_bytes).then_some(Stall::Volume)
+    volume.is_full().then_some(Stall::Volume)
 }
 
 /// Hands over the write that came in, if all of it is there.

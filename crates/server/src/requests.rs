@@ -14,18 +14,18 @@ impl Control {
     /// Answers a request other than a stop.
     pub(crate) fn answer(&mut self, session: &mut Session, request: ControlRequest) {
         let answer = match request {
-            ControlRequest::Version => Ok(
+            ControlRequest::Version {} => Ok(
                 json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "name": self.host.name }),
             ),
             // The largest answer goes out as it is made.
-            ControlRequest::Status => {
+            ControlRequest::Status {} => {
                 return match self.host.status() {
                     Ok(status) => session.answer(&status),
                     Err(error) => session.answer(&Refusal::new(error)),
                 };
             }
             ControlRequest::Drain { vms, cancel } => self.drain(&vms, cancel),
-            ControlRequest::Reload => self.reload().map(|keys| json!({ "changed": keys })),
+            ControlRequest::Reload {} => self.reload().map(|keys| json!({ "changed": keys })),
             ControlRequest::VmSet { vm, set, save } => self.set_keys(&vm, &set, save),
             ControlRequest::Events { after, vm, most } => self.events_after(after, vm.as_deref(), most),
             ControlRequest::Stop { .. } => unreachable!("a stop ends the service"),

@@ -379,6 +379,8 @@ impl Shard {
     /// Forgets requests that did not come in completely, or were not looked at.
     fn forget_unread(&mut self, key: usize) {
         let connection = &mut self.connections[key];
+        // Others may go on that waited for what is given up here.
+        self.due.insert(connection.volume);
         let volume = &mut self.volumes[connection.volume];
         if connection.stall.take() == Some(Stall::Volume) {
             volume.stalled.retain(|other| *other != key);
@@ -468,7 +470,7 @@ impl Shard {
     fn resume(&mut self, at: usize) {
         for _ in 0..self.volumes[at].stalled.len() {
             let volume = &mut self.volumes[at];
-            if volume.working_bytes() >= volume.limits.vm_bytes {
+            if volume.is_full() {
                 break;
             }
             let Some(key) = volume.stalled.pop_front() else { break };

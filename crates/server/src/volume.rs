@@ -209,8 +209,9 @@ impl Volume {
         self.engine.take_back(list);
     }
 
-    pub(crate) fn working_bytes(&self) -> u64 {
-        self.working_bytes
+    /// Whether it has as much to do as it may have. With nothing to do, one request of any length is taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.working_bytes > 0 && self.working_bytes >= self.limits.vm_bytes
     }
 
     /// A request came in that will be submitted, or a write whose bytes are still to come: it counts from now on.

@@ -83,7 +83,7 @@ impl SpaceDirectory {
         extents
     }
 
-    /// Takes back what was lent to a volume, unless the change under way gives it.
+    /// Takes back what was lent to a volume. No change under way gives it.
     pub fn take_back(&mut self, volume: VolumeTag, extents: &[u32]) {
         for &extent in extents {
             let lent = &mut self.lent[extent as usize];

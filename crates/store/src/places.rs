@@ -43,7 +43,7 @@ pub struct Places {
     entries_per_page: u32,
     slots_per_extent: u32,
     pages_per_extent: u32,
-    /// The volume's extents, ascending.
+    /// The volume's extents: those of the start ascending, then those that came since.
     extents: Vec<u32>,
     /// Records not yet handed to the journal.
     pub(crate) records: Vec<Record>,

@@ -153,8 +153,10 @@ impl HostSizer {
     pub fn set_vms(&mut self, rules: Vec<VmRule>) {
         let mut old = std::mem::take(&mut self.vms);
         self.is_disturbed |= !rules.iter().eq(old.iter().map(|vm| &vm.rule));
+        let mut are_new = Vec::with_capacity(rules.len());
         for rule in rules {
             let known = old.iter().position(|vm| vm.rule.name == rule.name).map(|at| old.swap_remove(at));
+            are_new.push(known.is_none());
             let vm = match known {
                 Some(vm) => Vm { rule, ..vm },
                 None => Vm::new(rule),
@@ -165,8 +167,8 @@ impl HostSizer {
             let firsts = self.unmeasured_shares(level, &vec![true; self.vms.len()], true);
             let taken: u64 = self.vms.iter().map(|vm| u64::from(vm.share.of(level))).sum();
             let mut free = u64::from(self.capacity.of(level)).saturating_sub(taken);
-            for (vm, first) in self.vms.iter_mut().zip(firsts) {
-                if vm.is_new() {
+            for ((vm, first), &is_new) in self.vms.iter_mut().zip(firsts).zip(&are_new) {
+                if is_new {
                     let blocks = u64::from(first.min(vm.rule.reach.of(level))).min(free) as u32;
                     free -= u64::from(blocks);
                     vm.share = vm.share.with(level, blocks);
@@ -253,12 +255,6 @@ impl Vm {
     fn new(rule: VmRule) -> Vm {
         let none = Quota::default();
         Vm { rule, share: none, target: none, wanted: none, demands: [None, None] }
-    }
-
-    /// Nothing was given to it yet.
-    fn is_new(&self) -> bool {
-        let nothing = |quota: Quota| Level::SIZED.iter().all(|&level| quota.of(level) == 0);
-        nothing(self.share) && nothing(self.target)
     }
 
     fn demand(&self, level: Level) -> Option<&LevelDemand> {

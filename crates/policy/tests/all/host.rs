@@ -306,3 +306,19 @@ proptest! {
         }
     }
 }
+
+/// A VM with nothing is served with nothing: only what a newcomer begins with is known to whoever serves it.
+#[test]
+fn only_newcomers_begin_with_a_share() {
+    let mut host = HostSizer::new(Quota::new(1000, 2000), HostOptions::default());
+    host.set_vms(rules(2));
+    assert_eq!(host.shares().collect::<Vec<_>>(), [Quota::new(500, 1000); 2], "of both levels");
+    let served = [Quota::new(1000, 2000), Quota::default()];
+    host.put_shares(&served);
+    host.set_capacity(Quota::new(2000, 4000));
+    let mut others = rules(2);
+    others[0].weight = 2.0;
+    host.set_vms(others);
+    assert_eq!(host.shares().collect::<Vec<_>>(), served);
+    assert!(!host.is_moving());
+}

@@ -167,13 +167,16 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
         }
         file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))?;
         file.sync_all()?;
-        std::fs::rename(&partial, &path)?;
-        File::open(folder)?.sync_all()
+        std::fs::rename(&partial, &path)
     };
     write().inspect_err(|_| {
         // It may not have come to be.
         let _ = std::fs::remove_file(&partial);
-    })
+    })?;
+    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
+        tracing::warn!("{} is written, but a power cut may undo that: {error}", path.display());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

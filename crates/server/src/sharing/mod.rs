@@ -127,8 +127,10 @@ impl Sharing {
 
     fn go_on(&mut self, host: &Host, now: Instant) -> Result<(), String> {
         if self.host.mode.measures() && now >= self.next_division {
-            self.next_division = now + self.host.interval;
+            // A shard that is busy is asked again soon.
+            self.next_division = now + STEP;
             self.divide(host)?;
+            self.next_division = now + self.host.interval;
         }
         if self.moves() && now >= self.next_step {
             self.next_step = now + STEP;
@@ -218,19 +220,25 @@ impl Sharing {
         Ok(())
     }
 
-    /// Gives VMs the shares that are named anew: smaller ones first, whose space others may take.
+    /// Gives VMs the shares that are named anew: what becomes smaller first, whose space others may take.
     fn give(&self, sizer: &mut HostSizer, old: &Config, new: &Config) -> Result<(), String> {
+        if new.host.mode == HostMode::Auto {
+            return Ok(());
+        }
         let mut changed: Vec<(usize, Quota, Quota)> = Vec::new();
         for (at, (before, after)) in old.vms.iter().zip(&new.vms).enumerate() {
+            // Shares without a name follow from weights when the service starts.
+            let named = |level: Level| new.host.mode == HostMode::Fixed || after.bounds.named[level.index()];
             let [before, after] = [before, after].map(|vm| share(vm, self.block_bytes));
+            let after = before.map(|level, blocks| if named(level) { after.of(level) } else { blocks });
             if before != after {
                 changed.push((at, before, after));
             }
         }
-        if new.host.mode == HostMode::Auto {
-            return Ok(());
+        for (at, before, after) in &changed {
+            let smaller = before.map(|level, blocks| blocks.min(after.of(level)));
+            sizer.set_target(*at, smaller).map_err(|level| self.no_room(new, *at, level))?;
         }
-        changed.sort_by_key(|(_, before, after)| Level::SIZED.iter().any(|&l| after.of(l) > before.of(l)));
         for (at, _, after) in changed {
             let vm = &self.vms[at];
             for level in Level::SIZED {
