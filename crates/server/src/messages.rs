@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::SyncSender;
 
+use lode_engine::SpaceAnswer;
 use lode_nbd::Negotiated;
 use lode_policy::{LevelDemand, Quota};
 use rustix::fd::OwnedFd;
@@ -39,6 +40,11 @@ pub(crate) enum ToShard {
     Shares {
         shares: Vec<(usize, Quota)>,
         answer: SyncSender<Vec<Quota>>,
+    },
+    /// What a volume asked of the host, or the host of it.
+    Space {
+        volume: usize,
+        answer: SpaceAnswer,
     },
     Stop {
         drain: bool,

@@ -19,6 +19,7 @@ use crate::identity::StateFile;
 use crate::listen::Listener;
 use crate::scrape::ScrapeThread;
 use crate::sharing::{Sharing, Started};
+use crate::space::{Space, SpaceOfShard};
 use crate::start::{Prepared, Recovered, Start};
 use crate::status::{CacheView, ReadSsdView};
 use crate::threads::{ShardThread, ShardVms};
@@ -43,11 +44,16 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     // Before anything on the SSD changes. Clients that come early wait for the recovery.
     let endpoints = open_endpoints(config, &start.exports())?;
     let scraped = config.metrics.as_ref().map(Listener::open).transpose()?;
-    let recovered = start.recover()?;
+    let mut recovered = start.recover()?;
     let connections: Vec<_> = recovered.vms.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
     let events = Events::default();
     let sharing = begin_sharing(config, &recovered, &events);
-    let shards = start_shards(config, recovered.vms, &connections, &events)?;
+    let divided = recovered.divided.take();
+    let space = divided.map(|divided| Arc::new(Space::new(divided.broker, divided.ssd, events.clone())));
+    let shards = start_shards(config, recovered.vms, &connections, &events, space.as_ref())?;
+    if let Some(space) = space {
+        space.connect(shards.iter().map(ShardThread::messenger).collect());
+    }
     for endpoint in &endpoints {
         info!("Serving {} on {}", names(&endpoint.exports), endpoint.listener.address());
     }
@@ -106,7 +112,8 @@ fn begin_sharing(config: &Config, recovered: &Recovered, events: &Events) -> Sha
     let started: Vec<Started> = recovered.vms.iter().map(|vm| vm.started).collect();
     let text = format!("lode {} serves {} VMs", env!("CARGO_PKG_VERSION"), started.len());
     events.note(EventKind::Start, None, text);
-    Sharing::new(config, block.bytes(), &started, events.clone())
+    let room = recovered.divided.as_ref().map(|divided| divided.room);
+    Sharing::new(config, block.bytes(), &started, room, events.clone())
 }
 
 /// One listening socket for each address, for all VMs that name it.
@@ -132,13 +139,18 @@ fn start_shards(
     prepared: Vec<Prepared>,
     connections: &[Arc<AtomicU32>],
     events: &Events,
+    space: Option<&Arc<Space>>,
 ) -> Result<Vec<ShardThread>, ServerError> {
     let count = config.shards.min(prepared.len());
     let mut vms: Vec<ShardVms> = (0..count).map(|_| Vec::new()).collect();
     for (at, vm) in prepared.into_iter().enumerate() {
         vms[at % count].push((vm, Arc::clone(&connections[at])));
     }
-    let start = |(number, vms)| ShardThread::start(number, config, vms, events.clone());
+    let start = |(number, vms)| {
+        let space =
+            space.map(|space| SpaceOfShard { space: Arc::clone(space), shard: number, shards: count });
+        ShardThread::start(number, config, vms, events.clone(), space)
+    };
     vms.into_iter().enumerate().map(start).collect()
 }
 

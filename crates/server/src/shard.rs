@@ -20,6 +20,7 @@ use crate::intake::take_requests;
 use crate::listen::peer;
 use crate::lookups::Lookup;
 use crate::messages::{NewConnection, ToShard};
+use crate::space::SpaceOfShard;
 use crate::start::Prepared;
 use crate::status::VmView;
 use crate::vm_log::VmLog;
@@ -53,6 +54,8 @@ pub(crate) struct ShardContext {
     pub number: usize,
     pub events: Events,
     pub inbox: Receiver<ToShard>,
+    /// Where the host divides its levels between volumes.
+    pub space: Option<SpaceOfShard>,
     /// Tells the control thread how many blocks a stop still has to write back.
     pub draining_blocks: Arc<AtomicU64>,
 }
@@ -175,6 +178,9 @@ impl Shard {
             let now_ns = self.now_ns;
             self.with_volume(at, |volume| volume.tick(now_ns));
         }
+        if let Some(space) = &self.context.space {
+            space.space.tick();
+        }
     }
 
     /// Does something with a volume that may move it on, unless it is stopped.
@@ -258,6 +264,9 @@ impl Shard {
                         self.with_volume(at, |volume| volume.set_share(share));
                     }
                     let _ = answer.try_send(self.volumes.iter().map(Volume::held).collect());
+                }
+                ToShard::Space { volume, answer } => {
+                    self.with_volume(volume, |volume| volume.space_answered(answer));
                 }
                 ToShard::Stop { drain } => self.begin_stop(drain),
             }
@@ -419,6 +428,9 @@ impl Shard {
         }
         self.guard(at, Volume::note_shared_devices);
         self.put_up_fence(at);
+        if let Some(space) = self.context.space.clone() {
+            self.guard(at, |volume| volume.ask_for_space(|request| space.ask(at, request)));
+        }
         while let Some(Some((id, file, command))) = self.guard(at, Volume::next_command) {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
             self.driver.submit(token, file, command);
@@ -562,11 +574,13 @@ impl Shard {
             }
             Stopping::Engines(deadline) => {
                 let ended: Vec<Option<bool>> = self.volumes.iter().map(Volume::ended).collect();
-                let are_over = ended.iter().all(Option::is_some) && self.fences_under_way == 0;
+                let space = self.context.space.as_ref();
+                let is_writing = space.is_some_and(|space| space.space.is_writing());
+                let are_over = ended.iter().all(Option::is_some) && self.fences_under_way == 0 && !is_writing;
                 let over = now >= deadline || are_over;
                 let blocks: Vec<_> = self.volumes.iter().map(Volume::dirty_and_lost_blocks).collect();
                 over.then(|| Ended {
-                    saved: ended.iter().all(|ended| *ended == Some(true)),
+                    saved: ended.iter().all(|ended| *ended == Some(true)) && !is_writing,
                     dirty_blocks: blocks.iter().map(|(dirty, _)| dirty).sum(),
                     lost_blocks: blocks.iter().map(|(_, lost)| lost).sum(),
                 })

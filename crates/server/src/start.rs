@@ -9,12 +9,13 @@ use lode_engine::{Engine, EngineConfig};
 use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
-use lode_policy::{Quota, SchemeInfo, Sizer, Tenant};
-use lode_store::{Attached, Distrust, VolumeSpec};
+use lode_policy::{Quota, SchemeInfo, Sizer};
+use lode_store::{Attached, Distrust, StoreView, VolumeSpec};
 use lode_types::{BlockSize, Level};
 use tracing::{info, warn};
 
 use crate::config::{Config, Size, VmConfig};
+use crate::division::{Divided, HostFrames, frames_of_host, largest};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::fence_file::FenceFile;
 use crate::files::{check_disk, check_files, open_backing};
@@ -61,7 +62,6 @@ struct Plan<'c> {
     vm: &'c VmConfig,
     backing: MediaFile,
     config: EngineConfig,
-    share: Quota,
     /// Whether the host divides, and not the VM's own sizer.
     is_divided: bool,
     export: ExportInfo,
@@ -72,12 +72,19 @@ struct Plan<'c> {
 }
 
 impl Plan<'_> {
-    fn spec(&self) -> VolumeSpec {
+    /// What it asks of the SSD. Where `kept` is given, a volume goes on with the extents that it has there, and gets others,
+    /// or gives some back, when it is served.
+    fn spec(&self, kept: Option<&StoreView>) -> VolumeSpec {
+        let (needed, spare) = (self.config.ssd_places(), self.config.spare_ssd_places());
+        let (places, spare_places) = match kept.map_or(0, |view| view.places_of(&self.vm.name)) {
+            0 => (needed, spare),
+            has => (has, (needed + spare).saturating_sub(has)),
+        };
         VolumeSpec {
             name: self.vm.name.clone(),
             backing_bytes: self.config.volume_bytes,
-            places: self.config.ssd_places(),
-            spare_places: self.config.spare_ssd_places(),
+            places,
+            spare_places,
             read_only: self.vm.read_only,
             distrusts: self.distrusts,
         }
@@ -90,6 +97,10 @@ pub(crate) struct Start<'c> {
     plans: Vec<Plan<'c>>,
     ssd: Option<FoundSsd<'c>>,
     read_ssd: Option<ReadSsd>,
+    /// Volumes go on with the extents that they have.
+    keeps_extents: bool,
+    /// Where space goes from one VM to another while they are served.
+    divided: Option<HostFrames>,
 }
 
 impl<'c> Start<'c> {
@@ -102,21 +113,34 @@ impl<'c> Start<'c> {
         let vms = config.vms.iter().zip(backings);
         let plan = |(vm, backing): (&'c VmConfig, _)| plan_vm(config, vm, backing, block);
         let mut plans = vms.map(plan).collect::<Result<Vec<_>, _>>()?;
-        check_memory(config, &plans)?;
+        if let Some(ssd) = &ssd {
+            let known: HashSet<String> = ssd.view.volumes().map(|volume| volume.name).collect();
+            // A VM whose share is gone may have left dirty blocks.
+            plans.iter_mut().for_each(|plan| plan.has_space |= known.contains(&plan.vm.name));
+        }
+        // Whoever has no volume on the SSD cannot be given space there.
+        for plan in plans.iter_mut().filter(|plan| !plan.has_space) {
+            plan.config.largest_share = plan.config.largest_share.map(|most| most.with(Level::Ssd, 0));
+        }
+        let divided = config.divides().then(|| frames_of_host(config, plans.iter().map(|plan| &plan.config)));
+        check_memory(&plans, divided)?;
         let read_ssd = ReadSsd::find(config)?;
         if let Some(read_ssd) = &read_ssd {
             read_ssd.divide(plans.iter_mut().map(|plan| &mut plan.config))?;
         }
+        let mut keeps_extents = false;
         if let Some(ssd) = &mut ssd {
-            let known: HashSet<String> = ssd.view.volumes().map(|volume| volume.name).collect();
-            // A VM whose share is gone may have left dirty blocks.
-            plans.iter_mut().for_each(|plan| plan.has_space |= known.contains(&plan.vm.name));
-            let specs: Vec<_> = plans.iter().filter(|plan| plan.has_space).map(Plan::spec).collect();
-            ssd.check(&specs)?;
+            let of_ssd = || plans.iter().filter(|plan| plan.has_space);
+            // A VM that is new may need what others have beyond the shares that they begin with.
+            let kept: Vec<_> = of_ssd().map(|plan| plan.spec(Some(&ssd.view))).collect();
+            keeps_extents = divided.is_some() && ssd.check(&kept).is_ok();
+            if !keeps_extents {
+                ssd.check(&of_ssd().map(|plan| plan.spec(None)).collect::<Vec<_>>())?;
+            }
             plans.iter().try_for_each(|plan| ssd.check_backing(plan.vm))?;
             ssd.check_strangers()?;
         }
-        Ok(Start { plans, ssd, read_ssd })
+        Ok(Start { plans, ssd, read_ssd, keeps_extents, divided })
     }
 
     /// What each VM's clients will see, in the order of the configuration.
@@ -126,13 +150,14 @@ impl<'c> Start<'c> {
 
     /// Begins a new run of the cache and recovers what it holds. Returns the identities of the SSDs as well.
     pub(crate) fn recover(self) -> Result<Recovered, ServerError> {
-        let Start { plans, ssd, read_ssd } = self;
+        let Start { plans, ssd, read_ssd, keeps_extents, divided } = self;
         let last_end = ssd.as_ref().map_or(LastEnd::None, |ssd| ssd.last_end);
         let mut disks = Disks::default();
         let ssd_disks = ssd.as_ref().map(|ssd| disks_of(&mut disks, ssd.file.path()));
         let ssd_disks = ssd_disks.transpose()?;
         let mut ssd = ssd.map(FoundSsd::open).transpose()?;
-        let mut specs: Vec<_> = plans.iter().map(Plan::spec).collect();
+        let kept = ssd.as_ref().filter(|_| keeps_extents).map(|ssd| ssd.store.view());
+        let mut specs: Vec<_> = plans.iter().map(|plan| plan.spec(kept)).collect();
         let order = match &ssd {
             Some(ssd) => {
                 ssd.store.view().grant_spares(&mut specs);
@@ -156,11 +181,12 @@ impl<'c> Start<'c> {
             serves_all: ssd.as_ref().is_none_or(|ssd| ssd.store.view().volumes().all(|one| serves(one.tag))),
             keeps_records_of: keeps.collect(),
             last_end,
-            ssd_disks,
             records: ssd.as_ref().map(|ssd| ssd.records.clone()),
             tags: vms.iter().filter_map(|vm| vm.tag).collect(),
-            vms,
             superblock: ssd.as_ref().map(|ssd| *ssd.store.superblock()),
+            divided: divided.map(|memory| Divided::of(memory, &vms, ssd.zip(ssd_disks.clone()))),
+            ssd_disks,
+            vms,
             read_ssd: read_ssd.map(|read_ssd| read_ssd.label),
         })
     }
@@ -180,6 +206,8 @@ pub(crate) struct Recovered {
     pub records: Option<Records>,
     pub tags: Vec<VolumeTag>,
     pub superblock: Option<Superblock>,
+    /// Where space goes from one VM to another while they are served.
+    pub divided: Option<Divided>,
     pub read_ssd: Option<ReadSsdLabel>,
 }
 
@@ -195,13 +223,15 @@ fn plan_vm<'c>(
     let blocks = |bytes: u64| (bytes / block.bytes()) as u32;
     let share = Quota::new(blocks(vm.dram_bytes), blocks(vm.ssd_bytes));
     let share = share.with(Level::ReadSsd, blocks(vm.read_ssd_bytes));
-    // Memory can be given to a VM at any time; its space on the SSD is that of its start.
-    let quota = share.with(Level::Dram, blocks(host.dram_reach_bytes(vm)));
     let refused = |error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error);
     let scheme = SchemeInfo::find(vm.settings.scheme()).map_err(refused)?;
     scheme.check_needs(share).map_err(refused)?;
     check_disk(vm, backing.size_bytes(), block)?;
-    let mut config = EngineConfig::new(block, backing.size_bytes(), quota);
+    let mut config = EngineConfig::new(block, backing.size_bytes(), share);
+    let reach = Level::SIZED
+        .into_iter()
+        .fold(share, |most, level| most.with(level, blocks(host.reach_bytes(vm, level))));
+    config.largest_share = host.divides().then_some(reach);
     config.write_back = vm.write_back.limits(share.ssd_blocks, block.bytes());
     let export = ExportInfo::new(&vm.name, config.volume_bytes)
         .and_then(|export| export.with_description("A disk cached by Lodestore"))
@@ -210,19 +240,17 @@ fn plan_vm<'c>(
         .with_read_only(vm.read_only);
     let distrusts = fence.distrust()?;
     let (has_space, is_divided) = (share.ssd_blocks > 0, host.host.mode.measures());
-    Ok(Plan { vm, backing, config, share, is_divided, export, has_space, fence, distrusts })
+    Ok(Plan { vm, backing, config, is_divided, export, has_space, fence, distrusts })
 }
 
 /// Refuses caches that this host has no memory for.
-fn check_memory(config: &Config, plans: &[Plan<'_>]) -> Result<(), ServerError> {
+fn check_memory(plans: &[Plan<'_>], divided: Option<HostFrames>) -> Result<(), ServerError> {
     let records = |plan: &Plan<'_>| if plan.has_space { records_bytes() } else { 0 };
     // Frames of what VMs divide are there once, whoever has them; tables may be as large as each VM's largest share.
-    let frames = |plan: &Plan<'_>| u64::from(plan.config.share.dram_blocks) * plan.config.block.bytes();
-    let frames_bytes: u64 = plans.iter().map(frames).sum();
-    let divided_bytes = match config.host.mode.measures() {
-        true => frames_bytes.min(config.level_bytes(Level::Dram)),
-        false => config.host.bytes[Level::Dram.index()].map_or(frames_bytes, |bytes| frames_bytes.min(bytes)),
-    };
+    let block_bytes = plans.first().map_or(0, |plan| plan.config.block.bytes());
+    let frames = |plan: &Plan<'_>| largest(&plan.config).places(Level::Dram);
+    let frames_bytes = plans.iter().map(frames).sum::<u64>() * block_bytes;
+    let divided_bytes = divided.map_or(frames_bytes, |memory| memory.frames * block_bytes);
     let most_bytes: u64 = plans.iter().map(|plan| plan.config.most_memory_bytes() + records(plan)).sum();
     let needed_bytes = most_bytes - frames_bytes + divided_bytes;
     let found = rustix::system::sysinfo();
@@ -247,7 +275,7 @@ fn prepare_vm(
     disks: VmDisks,
 ) -> Result<Prepared, ServerError> {
     let began = Instant::now();
-    let Plan { vm, backing, config, share, is_divided, export, has_space, fence, .. } = plan;
+    let Plan { vm, backing, config, is_divided, export, has_space, fence, .. } = plan;
     let mut ssd = ssd.filter(|_| has_space);
     let attached = ssd.as_mut().map(|ssd| ssd.attach(spec)).transpose()?;
     if let Some(distrust) = spec.distrusts
@@ -275,10 +303,7 @@ fn prepare_vm(
         records_taken_over: attached.taken_over_records,
     });
     let tag = attached.as_ref().map(Attached::tag);
-    let mut engine = Engine::new(config, &vm.settings, attached);
-    if engine.quota() != share {
-        engine.resize(share);
-    }
+    let engine = Engine::new(config, &vm.settings, attached);
     info!(
         "VM {}: {} disk, {} recovered blocks ({dirty} newer than the disk) in {:.1} s; takes at most {} of memory",
         vm.name,
@@ -290,7 +315,8 @@ fn prepare_vm(
     let ssd = ssd.map(|ssd| ssd.file.clone());
     let settings = if is_divided { vm.settings.clone().without_sizing() } else { vm.settings.clone() };
     let sizer = Sizer::new(&settings, config.share);
-    let (started, live) = (Started { share, reach: config.share }, LiveKeys::of(vm));
+    let (share, reach) = (config.share, config.largest_share.unwrap_or(config.share));
+    let (started, live) = (Started { share, reach }, LiveKeys::of(vm));
     let read_ssd = read_ssd.filter(|_| config.share.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
     let scheme = vm.settings.scheme();
     Ok(Prepared {

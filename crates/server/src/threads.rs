@@ -15,6 +15,7 @@ use crate::error::{ServerError, ServerErrorKind};
 use crate::events::Events;
 use crate::messages::ToShard;
 use crate::shard::{Ended, Shard, ShardContext};
+use crate::space::SpaceOfShard;
 use crate::start::Prepared;
 
 /// VMs of a shard, with the number of connections to each.
@@ -55,6 +56,7 @@ impl ShardThread {
         config: &Config,
         vms: ShardVms,
         events: Events,
+        space: Option<SpaceOfShard>,
     ) -> Result<ShardThread, ServerError> {
         let failed = |error| {
             let what = format!("Cannot start shard {number}; raise the limits of open files and threads");
@@ -64,7 +66,8 @@ impl ShardThread {
         let (sender, inbox) = channel();
         let (ready, opened) = channel();
         let draining_blocks = Arc::new(AtomicU64::new(0));
-        let context = ShardContext { number, events, inbox, draining_blocks: Arc::clone(&draining_blocks) };
+        let context =
+            ShardContext { number, events, inbox, space, draining_blocks: Arc::clone(&draining_blocks) };
         let (io, spin_limit) = (config.io, config.spin_limit);
         let body = move || {
             let _alive = theirs;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use lode_engine::command::{Command as DeviceCommand, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served};
+use lode_engine::{
+    Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served, SpaceAnswer, SpaceRequest,
+};
 use lode_media::{Done, Driver, FileId, Payload};
 use lode_nbd::{Command, ExportInfo, Extent, Request};
 use lode_policy::host::thinned;
@@ -411,6 +413,10 @@ impl Volume {
 
     pub(crate) fn tick(&mut self, now_ns: u64) {
         self.engine.tick();
+        // There the share comes into force as space comes and goes.
+        if self.engine.config().largest_share.is_some() {
+            self.set_write_back();
+        }
         self.log.drain_goes_on(self.draining_blocks(), self.drain_cancelled, now_ns);
         let is_dirty = self.engine.gauges().dirty_blocks > 0;
         self.dirty_since_ns = is_dirty.then(|| self.dirty_since_ns.unwrap_or(now_ns));
@@ -523,6 +529,19 @@ impl Volume {
     /// Gives it another share.
     pub(crate) fn set_share(&mut self, share: Quota) {
         self.engine.resize(share);
+        self.set_write_back();
+    }
+
+    /// Carries to the host what the engine asks of it.
+    pub(crate) fn ask_for_space(&mut self, mut ask: impl FnMut(SpaceRequest)) {
+        while let Some(request) = self.engine.next_space_request() {
+            ask(request);
+        }
+    }
+
+    /// What the host says.
+    pub(crate) fn space_answered(&mut self, answer: SpaceAnswer) {
+        self.engine.space_answered(answer);
         self.set_write_back();
     }
 

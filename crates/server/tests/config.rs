@@ -5,6 +5,7 @@ use std::path::Path;
 use lode_media::DriverChoice;
 use lode_server::ServerErrorKind;
 use lode_server::config::{Address, Config, HostMode};
+use lode_types::Level;
 
 const GOOD: &str = r#"
 name = "host1"
@@ -295,13 +296,13 @@ fn a_host_divides_what_has_no_name() {
     );
     assert_eq!((one.limits.connections, one.limits.slow_request_ms), (2, 7));
     assert_eq!(one.limits.vm_bytes, config.limits.vm_bytes, "what is not said is the host's");
-    let reach = |at: usize| config.dram_reach_bytes(&config.vms[at]) >> 20;
+    let reach = |at: usize| config.reach_bytes(&config.vms[at], Level::Dram) >> 20;
     assert_eq!([reach(0), reach(1), reach(3)], [5, 10, 0]);
     // Schemes measure, unless it is said otherwise.
     assert_eq!(one.settings.text("sizing"), "on");
     let fixed = parse(&HOST.replace("dram = \"10MiB\"", "mode = \"fixed\"\ndram = \"10MiB\"")).unwrap();
     assert_eq!((fixed.vms[1].dram_bytes, fixed.vms[0].settings.text("sizing")), (0, "off"));
-    assert_eq!(fixed.dram_reach_bytes(&fixed.vms[0]) >> 20, 5, "as far as it may grow by hand");
+    assert_eq!(fixed.reach_bytes(&fixed.vms[0], Level::Dram) >> 20, 5, "as far as it may grow by hand");
     let without = HOST.replace("dram = \"10MiB\"", "").replace("ssd = \"1GiB\"\ninterval", "interval");
     assert_eq!(parse(&without).unwrap().host.mode, HostMode::Fixed, "there is nothing to divide");
 }

@@ -121,6 +121,11 @@ impl StoreView {
         Ok(BlockCounts { clean: count(EntryState::Clean), dirty: found.dirty() })
     }
 
+    /// Places in so many extents.
+    pub fn places_in(&self, extents: u32) -> u64 {
+        self.places(extents.into())
+    }
+
     /// The order in which these volumes are to be attached: those that give space back before those that need it.
     pub fn attach_order(&self, specs: &[VolumeSpec]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..specs.len()).collect();

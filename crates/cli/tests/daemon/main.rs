@@ -5,6 +5,7 @@ mod allocation;
 mod bytes;
 mod client;
 mod common;
+mod dividing;
 mod draining;
 mod end_to_end;
 mod equality;

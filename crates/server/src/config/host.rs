@@ -82,15 +82,26 @@ impl Config {
         self.host.bytes[level.index()].unwrap_or_else(shares)
     }
 
-    /// The largest share of memory that a VM can be given without a restart. Where nobody divides, one with a `max` can be
-    /// given more by hand.
-    pub fn dram_reach_bytes(&self, vm: &VmConfig) -> u64 {
-        let most = vm.bounds.most_bytes(Level::Dram, &self.host).min(self.level_bytes(Level::Dram));
-        match self.host.mode {
-            _ if !vm.scheme().levels.contains(&Level::Dram) => 0,
-            HostMode::Auto | HostMode::Advise => most.max(vm.dram_bytes),
-            HostMode::Fixed => vm.bounds.max_bytes[Level::Dram.index()].unwrap_or(0).max(vm.dram_bytes),
+    /// The largest share of a level that a VM can be given without a restart. Where nobody divides it can be given more by
+    /// hand: up to its `max`, or what the host has.
+    pub fn reach_bytes(&self, vm: &VmConfig, level: Level) -> u64 {
+        if !vm.scheme().levels.contains(&level) {
+            return 0;
         }
+        let most = || vm.bounds.most_bytes(level, &self.host);
+        let (max, of_host) = (vm.bounds.max_bytes[level.index()], self.host.bytes[level.index()]);
+        let reach = match self.host.mode {
+            HostMode::Auto | HostMode::Advise => most().min(self.level_bytes(level)),
+            HostMode::Fixed if max.is_some() || of_host.is_some() => most(),
+            HostMode::Fixed => 0,
+        };
+        reach.max(vm.share_bytes(level))
+    }
+
+    /// Whether space goes from one VM to another while they are served.
+    pub fn divides(&self) -> bool {
+        let grows = |vm: &VmConfig, level| self.reach_bytes(vm, level) > vm.share_bytes(level);
+        self.vms.iter().any(|vm| Level::SIZED.into_iter().any(|level| grows(vm, level)))
     }
 }
 

@@ -58,7 +58,7 @@ fn shard(folder: &Path, names: &[&str]) -> (Shard, Sender<ToShard>, Vec<Arc<Atom
     let vms = config.vms.iter().map(prepare).zip(connections.iter().cloned()).collect();
     let (sender, inbox) = mpsc::channel();
     let draining_blocks = Arc::new(AtomicU64::new(0));
-    let context = ShardContext { number: 0, events: Events::default(), inbox, draining_blocks };
+    let context = ShardContext { number: 0, events: Events::default(), inbox, space: None, draining_blocks };
     let (driver, _) = open_driver(DriverChoice::Threads, Duration::ZERO).unwrap();
     (Shard::new(context, driver, vms), sender, connections)
 }

@@ -31,6 +31,8 @@ pub(crate) struct SharedView(Arc<Mutex<Option<view::Snapshot>>>);
 pub(crate) struct Sharing {
     host: HostConfig,
     block_bytes: u64,
+    /// Where space goes from one VM to another while they are served: what there is, as blocks of shares.
+    room: Option<Quota>,
     sizer: HostSizer,
     vms: Vec<Vm>,
     events: Events,
@@ -61,7 +63,13 @@ pub(crate) struct Started {
 
 impl Sharing {
     /// The VMs are served with the shares that they begin with.
-    pub(crate) fn new(config: &Config, block_bytes: u64, started: &[Started], events: Events) -> Sharing {
+    pub(crate) fn new(
+        config: &Config,
+        block_bytes: u64,
+        started: &[Started],
+        room: Option<Quota>,
+        events: Events,
+    ) -> Sharing {
         let vm = |(vm, started): (&VmConfig, &Started)| Vm {
             name: vm.name.clone(),
             reach: started.reach,
@@ -72,6 +80,7 @@ impl Sharing {
         let mut sharing = Sharing {
             host: config.host,
             block_bytes,
+            room,
             sizer: HostSizer::new(Quota::default(), HostOptions::default()),
             vms: config.vms.iter().zip(started).map(vm).collect(),
             events,
@@ -196,7 +205,7 @@ impl Sharing {
 
     fn trial(&self, new: &Config) -> HostSizer {
         let mut trial = self.sizer.clone();
-        trial.set_capacity(capacity(new, self.block_bytes, &self.vms));
+        trial.set_capacity(self.capacity(new));
         trial
     }
 
@@ -254,7 +263,8 @@ impl Sharing {
     fn beyond_reach(&self, vm: &Vm, level: Level, blocks: u32) -> String {
         let [wanted, reach] = [blocks, vm.reach.of(level)].map(|blocks| self.size(blocks));
         let (name, key) = (&vm.name, level.name());
-        let max = if level == Level::Dram {
+        // One without a share of the SSD at its start has no volume there.
+        let max = if level == Level::Dram || vm.reach.of(level) > 0 {
             format!(" A `max` of {key} in the configuration lets it grow up to that without a restart.")
         } else {
             String::new()
@@ -276,7 +286,7 @@ impl Sharing {
             })
             .collect();
         let sum: u64 = others.iter().map(|(_, bytes)| bytes).sum();
-        let all = u64::from(capacity(new, self.block_bytes, &self.vms).of(level)) * self.block_bytes;
+        let all = u64::from(self.capacity(new).of(level)) * self.block_bytes;
         let vm = &new.vms[at];
         format!(
             "VM {} cannot have {} of {}: the host has {}, and other VMs have {} of it ({}), which leaves {}",
@@ -294,9 +304,19 @@ impl Sharing {
         Size(u64::from(blocks) * self.block_bytes)
     }
 
+    /// What VMs divide, of what there is.
+    fn capacity(&self, config: &Config) -> Quota {
+        let capacity = capacity(config, self.block_bytes, &self.vms);
+        let room = self.room.unwrap_or(capacity);
+        capacity.map(|level, blocks| match Level::SIZED.contains(&level) {
+            true => blocks.min(room.of(level)),
+            false => blocks,
+        })
+    }
+
     /// What VMs may have, and how the host divides.
     fn take_rules(&mut self, config: &Config) {
-        self.sizer.set_capacity(capacity(config, self.block_bytes, &self.vms));
+        self.sizer.set_capacity(self.capacity(config));
         self.sizer.set_options(HostOptions { objective: config.host.objective, ..HostOptions::default() });
         let rules =
             config.vms.iter().zip(&self.vms).map(|(vm, known)| rule(vm, known, config, self.block_bytes));

@@ -5,7 +5,7 @@ use std::time::Instant;
 use lode_types::Level;
 use serde::Serialize;
 
-use super::{SharedView, Sharing};
+use super::{SharedView, Sharing, Vm};
 use crate::config::HostMode;
 use crate::messages::ReadCounts;
 
@@ -24,7 +24,7 @@ pub(crate) struct HostView {
     pub rate_bytes_per_s: u64,
     /// Shares are on their way to what they are to be.
     pub moving: bool,
-    /// Shares of the SSD can grow beyond what VMs were started with.
+    /// Shares of the SSD can grow beyond what VMs were started with, to what their limits allow.
     pub ssd_grows: bool,
     /// A defect of the program ended the loop.
     pub stopped: bool,
@@ -73,7 +73,11 @@ impl Sharing {
         let measures = self.host.mode.measures();
         let can_grow = |level| {
             let most = |at: usize| self.sizer.rule(at).map_or(0, |rule| rule.most.of(level));
-            self.vms.iter().enumerate().all(|(at, vm)| vm.reach.of(level) >= most(at))
+            let is_bounded = |(at, vm): (usize, &Vm)| {
+                let reach = vm.reach.of(level);
+                reach > 0 && reach < most(at).min(capacity.of(level))
+            };
+            self.room.is_some() && !self.vms.iter().enumerate().any(is_bounded)
         };
         let host = HostView {
             mode: self.host.mode.name(),

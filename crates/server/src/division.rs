@@ -1,0 +1,99 @@
+//! What there is to divide between the VMs of a host while they are served: frames and extents, and how large shares can be
+//! with them. It must not know who gets what.
+
+use lode_engine::{EngineConfig, SpaceBroker};
+use lode_policy::Quota;
+use lode_store::StoreView;
+use lode_types::Level;
+
+use crate::config::Config;
+use crate::shared::DisksOf;
+use crate::space::DirectorySsd;
+use crate::ssd::OpenSsd;
+use crate::start::Prepared;
+
+/// See the module's documentation.
+pub(crate) struct Divided {
+    /// Its members are the VMs, by their numbers.
+    pub broker: SpaceBroker,
+    pub ssd: Option<DirectorySsd>,
+    /// What all shares together find space for.
+    pub room: Quota,
+}
+
+/// An engine with the largest share that it can be given.
+pub(crate) fn largest(config: &EngineConfig) -> EngineConfig {
+    EngineConfig { share: config.largest_share.unwrap_or(config.share), ..*config }
+}
+
+/// Memory that the host's VMs can have at one time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HostFrames {
+    /// All shares together, in blocks.
+    pub shares: u32,
+    /// Frames for them, with what engines have beside their shares.
+    pub frames: u64,
+}
+
+/// Memory for the VMs of a host that divides it.
+pub(crate) fn frames_of_host<'e>(
+    config: &Config,
+    engines: impl Iterator<Item = &'e EngineConfig>,
+) -> HostFrames {
+    let largest: Vec<EngineConfig> = engines.map(largest).collect();
+    let Some(one) = largest.first() else { return HostFrames::default() };
+    let of_each = || largest.iter().map(|engine| u64::from(engine.share.dram_blocks)).sum();
+    let of_host = match config.host.bytes[Level::Dram.index()] {
+        Some(bytes) => bytes / one.block.bytes(),
+        None if config.host.mode.measures() => config.level_bytes(Level::Dram) / one.block.bytes(),
+        None => of_each(),
+    };
+    let shares = u32::try_from(of_host.min(of_each())).unwrap_or(u32::MAX);
+    // Each has at least the least reserve, and all together no more than one with all of it beyond that.
+    let with_all = EngineConfig { share: Quota::new(shares, 0), ..*one };
+    let users = largest.iter().filter(|engine| engine.share.dram_blocks > 0);
+    let least: u64 = users.map(|engine| u64::from(engine.reserve.of(Level::Dram))).sum();
+    let most: u64 = largest.iter().map(|engine| engine.places(Level::Dram)).sum();
+    HostFrames { shares, frames: (with_all.places(Level::Dram) + least).min(most) }
+}
+
+impl Divided {
+    /// Of a host with so much memory, when its VMs are recovered.
+    pub(crate) fn of(memory: HostFrames, vms: &[Prepared], ssd: Option<(OpenSsd, DisksOf)>) -> Divided {
+        let taken: u64 = vms.iter().map(|vm| u64::from(vm.engine.gauges().frames)).sum();
+        let free = u32::try_from(memory.frames.saturating_sub(taken)).unwrap_or(u32::MAX);
+        let shares = |level| vms.iter().map(|vm| u64::from(vm.started.share.of(level))).sum::<u64>();
+        let ssd_room = ssd.as_ref().map_or(0, |(ssd, _)| ssd_room(ssd.store.view(), vms));
+        // The shares that VMs begin with have their space already.
+        let ssd_room = u32::try_from(ssd_room.max(shares(Level::Ssd))).unwrap_or(u32::MAX);
+        let dram_room = memory.shares.max(u32::try_from(shares(Level::Dram)).unwrap_or(u32::MAX));
+        let room = Quota::new(dram_room, ssd_room);
+        let (directory, ssd) = ssd
+            .map(|(ssd, disks)| (ssd.store.into_directory(), DirectorySsd { file: ssd.file, disks }))
+            .unzip();
+        let mut broker = SpaceBroker::new(free, directory);
+        for (number, vm) in vms.iter().enumerate() {
+            broker.join(number, vm.tag, vm.engine.gauges().frames);
+        }
+        Divided { broker, ssd, room }
+    }
+}
+
+/// Blocks of all shares together for which these VMs' extents and free ones suffice, whoever has which: each has whole extents,
+/// and a reserve beside its share.
+fn ssd_room(view: &StoreView, vms: &[Prepared]) -> u64 {
+    let is_served = |tag| vms.iter().any(|vm| vm.tag == Some(tag));
+    let served = view.volumes().filter(|volume| is_served(volume.tag)).map(|volume| volume.extents);
+    let extents = view.free_extents() + served.sum::<u32>();
+    let places = view.places_in(extents);
+    let of_each = vms.iter().filter(|vm| vm.tag.is_some()).map(|vm| {
+        let config = vm.engine.config();
+        u64::from(config.reserve.of(Level::Ssd)) + view.places_in(1)
+    });
+    let left = places.saturating_sub(of_each.sum());
+    // Beside a large share its reserve grows with it.
+    let all = u32::try_from(left).unwrap_or(u32::MAX);
+    let Some(one) = vms.first().map(|vm| vm.engine.config()) else { return 0 };
+    let with_all = EngineConfig { share: Quota::new(0, all), ..*one };
+    left.saturating_sub(with_all.reserve_of(Level::Ssd).into())
+}

@@ -1,0 +1,207 @@
+//! What a host's volumes divide, as their shards see it: a lock around the broker, a thread that carries changes of the
+//! directory to the SSD, and answers as messages. It must not know how much anybody is to have.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lode_engine::command::{CommandKind, MediaError};
+use lode_engine::{SpaceAnswer, SpaceBroker, SpaceRequest, Worth};
+use lode_media::MediaFile;
+use lode_store::DirectoryOutput;
+
+use crate::events::{EventKind, Events};
+use crate::guard::guarded;
+use crate::messages::ToShard;
+use crate::shared::DisksOf;
+use crate::threads::Messenger;
+
+/// How often it is looked whether flushes beside that of the directory have ended.
+const WORTH_TICK: Duration = Duration::from_millis(2);
+
+/// The SSD whose directory says who has which extents.
+#[derive(Clone)]
+pub(crate) struct DirectorySsd {
+    pub file: MediaFile,
+    pub disks: DisksOf,
+}
+
+/// See the module's documentation. Members of the broker are VMs, by their numbers.
+pub(crate) struct Space {
+    state: Mutex<State>,
+    ssd: Option<DirectorySsd>,
+    events: Events,
+}
+
+struct State {
+    broker: SpaceBroker,
+    /// Empty before all shards are started.
+    shards: Vec<Messenger>,
+    /// Answers to shards that are not started yet.
+    early: Vec<(usize, SpaceAnswer)>,
+    /// Something for which no thread could be started.
+    waiting: Option<DirectoryOutput>,
+    /// A thread carries something to the SSD.
+    is_writing: bool,
+}
+
+/// A shard's way to it.
+#[derive(Clone)]
+pub(crate) struct SpaceOfShard {
+    pub space: Arc<Space>,
+    pub shard: usize,
+    pub shards: usize,
+}
+
+impl SpaceOfShard {
+    /// A volume of the shard asks for something, or gives it back.
+    pub(crate) fn ask(&self, volume: usize, request: SpaceRequest) {
+        self.space.ask(volume * self.shards + self.shard, request);
+    }
+}
+
+impl Space {
+    pub(crate) fn new(broker: SpaceBroker, ssd: Option<DirectorySsd>, events: Events) -> Space {
+        let state = State { broker, shards: Vec::new(), early: Vec::new(), waiting: None, is_writing: false };
+        Space { state: Mutex::new(state), ssd, events }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The broker refuses what it cannot do before it has changed anything.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All shards are started. VM `i` is volume `i / shards.len()` of shard `i % shards.len()`.
+    pub(crate) fn connect(&self, shards: Vec<Messenger>) {
+        let mut state = self.state();
+        state.shards = shards;
+        let early = std::mem::take(&mut state.early);
+        early.into_iter().for_each(|(vm, answer)| state.send(vm, answer));
+    }
+
+    fn ask(self: &Arc<Self>, vm: usize, request: SpaceRequest) {
+        let mut state = self.state();
+        state.broker.ask(vm, request);
+        state.hand_out();
+        self.start_writing(&mut state);
+    }
+
+    /// Whether the directory is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        let state = self.state();
+        state.is_writing || state.waiting.is_some()
+    }
+
+    /// Tries again what could not be begun.
+    pub(crate) fn tick(self: &Arc<Self>) {
+        self.start_writing(&mut self.state());
+    }
+
+    /// Has a thread of its own carry to the SSD what is to be done there, unless one does.
+    fn start_writing(self: &Arc<Self>, state: &mut State) {
+        let Some(ssd) = self.ssd.clone().filter(|_| !state.is_writing) else { return };
+        state.waiting = state.waiting.take().or_else(|| state.broker.next_output());
+        if state.waiting.is_none() {
+            return;
+        }
+        let space = Arc::clone(self);
+        let write = move || {
+            if let Err(defect) = guarded(|| space.write_all(&ssd)) {
+                space.fail(&ssd, &format!("a defect of the program: {defect}"));
+            }
+        };
+        match std::thread::Builder::new().name("directory".to_owned()).spawn(write) {
+            Ok(_) => state.is_writing = true,
+            Err(error) => tracing::error!(
+                "Cannot start a thread that writes the SSD's directory: {error}. Until it can be, shares of the SSD do not \
+                 change, and the VM whose change it is gets no flush answered; raise the limit of threads"
+            ),
+        }
+    }
+
+    /// Carries to the SSD what there is, one after the other.
+    fn write_all(&self, ssd: &DirectorySsd) {
+        loop {
+            let output = {
+                let mut state = self.state();
+                let next = state.waiting.take().or_else(|| state.broker.next_output());
+                state.is_writing = next.is_some();
+                next
+            };
+            let Some(output) = output else { return };
+            if let Err(reason) = carry_out(ssd, output) {
+                return self.fail(ssd, &reason);
+            }
+            let mut state = self.state();
+            state.broker.done(true);
+            state.hand_out();
+        }
+    }
+
+    /// Which of two directories counts is not known before the next start: the SSD has failed, for all who use it.
+    fn fail(&self, ssd: &DirectorySsd, reason: &str) {
+        ssd.disks.fail_file();
+        let text = format!("the cache SSD's directory could not be written: {reason}");
+        tracing::error!(
+            "While extents of the SSD changed hands {text}. Nothing on that SSD is acknowledged as durable any more, and what it \
+             holds is brought to the backing disks; look at the SSD and the system log, then restart the service"
+        );
+        self.events.note(EventKind::Failure, None, text);
+        let mut state = self.state();
+        state.broker.done(false);
+        (state.is_writing, state.waiting) = (false, None);
+        state.hand_out();
+    }
+}
+
+impl State {
+    /// Sends answers while the lock is held: each volume gets them in their order.
+    fn hand_out(&mut self) {
+        while let Some((vm, answer)) = self.broker.next_answer() {
+            self.send(vm, answer);
+        }
+    }
+
+    fn send(&mut self, vm: usize, answer: SpaceAnswer) {
+        match self.shards.len() {
+            0 => self.early.push((vm, answer)),
+            shards => self.shards[vm % shards].tell(ToShard::Space { volume: vm / shards, answer }),
+        }
+    }
+}
+
+/// Returns when it is done, and a flush when it is known to be worth something.
+fn carry_out(ssd: &DirectorySsd, output: DirectoryOutput) -> Result<(), String> {
+    if ssd.disks.have_failed() {
+        return Err("the SSD has failed before".to_owned());
+    }
+    match output {
+        DirectoryOutput::Write { offset_bytes, buf } => {
+            let outcome = ssd.file.run_now(&mut CommandKind::write(offset_bytes, buf));
+            outcome.map(drop).map_err(|error| words("a write", error))
+        }
+        DirectoryOutput::Flush => {
+            // Nothing may fail between its begin and its end, which others on the device wait for.
+            let flushing = ssd.disks.begin_flush();
+            let outcome = ssd.file.run_now(&mut CommandKind::Flush);
+            let flushed = ssd.disks.end_flush(flushing, outcome.is_ok());
+            outcome.map_err(|error| words("a flush", error))?;
+            loop {
+                match ssd.disks.worth(&flushed) {
+                    Worth::Durable => return Ok(()),
+                    Worth::Nothing => return Err("a flush beside that of the directory failed".to_owned()),
+                    // Those beside it are other threads', which end them whatever happens here.
+                    Worth::Open => std::thread::sleep(WORTH_TICK),
+                }
+            }
+        }
+    }
+}
+
+fn words(what: &str, error: MediaError) -> String {
+    let why = match error {
+        MediaError::Io => "failed",
+        MediaError::Gone => "found the device gone",
+        MediaError::NoSpace => "found the device full",
+    };
+    format!("{what} {why}")
+}
