@@ -205,3 +205,110 @@ fn words(what: &str, error: MediaError) -> String {
     };
     format!("{what} {why}")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Instant;
+
+    use lode_format::CacheId;
+    use lode_media::OpenOptions;
+    use lode_store::{DirectoryChange, Store, StoreView, VolumeSpec};
+    use lode_types::BlockSize;
+
+    use super::*;
+    use crate::shared::Disks;
+    use crate::sync_device::FileDevice;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+    const VM: usize = 0;
+
+    /// A cache SSD with one volume, whose turn it is to change its extents, and a change that gives all but the first up.
+    fn space(path: &Path, can_write: bool) -> (Arc<Space>, DirectorySsd, DirectoryChange) {
+        let options = OpenOptions { create_size: Some(64 << 20), ..OpenOptions::default() };
+        let (change, store) = {
+            let file = MediaFile::open(path, &options).unwrap();
+            let mut device = FileDevice(&file);
+            Store::format(&mut device, CacheId([7; 16]), BlockSize::KIB_4, None).unwrap();
+            let mut store = Store::open(&mut device).unwrap();
+            let spec = VolumeSpec {
+                name: "one".to_owned(),
+                backing_bytes: 1 << 30,
+                places: 8192,
+                spare_places: 0,
+                read_only: false,
+                distrusts: None,
+            };
+            let volume = store.attach(&mut device, &spec).unwrap().tag();
+            (DirectoryChange { volume, extents: vec![0], ring: 1 << 60 }, store)
+        };
+        let options = OpenOptions { write: can_write, create_size: None, ..options };
+        let file = MediaFile::open(path, &options).unwrap();
+        let ssd = DirectorySsd { file, disks: Disks::default().under(path).unwrap() };
+        let mut broker = SpaceBroker::new(0, Some(store.into_directory()));
+        broker.join(VM, Some(change.volume), 0);
+        let space = Arc::new(Space::new(broker, Some(ssd.clone()), Events::default()));
+        space.ask(VM, SpaceRequest::WantTurn);
+        assert_eq!(space.state().early, [(VM, SpaceAnswer::Turn)]);
+        (space, ssd, change)
+    }
+
+    fn wait_for_end(space: &Space) {
+        let began = Instant::now();
+        while space.is_writing() {
+            assert!(began.elapsed() < PATIENCE, "the directory is not written");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn extents(path: &Path) -> u32 {
+        let file = MediaFile::open(path, &OpenOptions::default()).unwrap();
+        StoreView::read(&mut FileDevice(&file)).unwrap().volumes().map(|volume| volume.extents).sum()
+    }
+
+    #[test]
+    fn a_change_is_told_when_flushes_beside_it_have_ended() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("ssd");
+        let (space, ssd, change) = space(&path, true);
+        let beside = ssd.disks.begin_flush();
+        space.ask(VM, SpaceRequest::Change(change));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(space.is_writing() && space.state().early.len() == 1, "it is not known to be durable");
+        let _ = ssd.disks.end_flush(beside, true);
+        wait_for_end(&space);
+        assert_eq!(space.state().early[1..], [(VM, SpaceAnswer::Changed)]);
+        assert!(!ssd.disks.have_failed());
+        drop((space, ssd));
+        assert_eq!(extents(&path), 1);
+    }
+
+    #[test]
+    fn g7_a_directory_that_cannot_be_written_fails_the_ssd_for_all() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("ssd");
+        let (space, ssd, change) = space(&path, false);
+        space.ask(VM, SpaceRequest::Change(change));
+        wait_for_end(&space);
+        assert!(ssd.disks.have_failed());
+        assert_eq!(space.state().early.len(), 1, "nobody is told that it is durable");
+        let (_, events) = space.events.latest(None, 1);
+        assert!(events[0].text.contains("directory could not be written: a write"), "{}", events[0].text);
+        drop((space, ssd));
+        assert!(extents(&path) > 1);
+    }
+
+    #[test]
+    fn g7_a_flush_that_fails_beside_that_of_the_directory_fails_it() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("ssd");
+        let (space, ssd, change) = space(&path, true);
+        let beside = ssd.disks.begin_flush();
+        space.ask(VM, SpaceRequest::Change(change));
+        std::thread::sleep(Duration::from_millis(50));
+        let _ = ssd.disks.end_flush(beside, false);
+        wait_for_end(&space);
+        assert_eq!(space.state().early.len(), 1, "nobody is told that it is durable");
+        assert!(ssd.disks.have_failed());
+    }
+}
