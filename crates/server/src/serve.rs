@@ -12,6 +12,7 @@ use tracing::info;
 
 use crate::config::{Address, Config, Listen};
 use crate::control::{Control, Endpoint, Signals};
+use crate::division::Divided;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::events::{EventKind, Events};
 use crate::host::Host;
@@ -44,16 +45,11 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     // Before anything on the SSD changes. Clients that come early wait for the recovery.
     let endpoints = open_endpoints(config, &start.exports())?;
     let scraped = config.metrics.as_ref().map(Listener::open).transpose()?;
-    let mut recovered = start.recover()?;
+    let recovered = start.recover()?;
     let connections: Vec<_> = recovered.vms.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
     let events = Events::default();
     let sharing = begin_sharing(config, &recovered, &events);
-    let divided = recovered.divided.take();
-    let space = divided.map(|divided| Arc::new(Space::new(divided.broker, divided.ssd, events.clone())));
-    let shards = start_shards(config, recovered.vms, &connections, &events, space.as_ref())?;
-    if let Some(space) = space {
-        space.connect(shards.iter().map(ShardThread::messenger).collect());
-    }
+    let shards = start_shards(config, recovered.vms, recovered.divided, &connections, &events)?;
     for endpoint in &endpoints {
         info!("Serving {} on {}", names(&endpoint.exports), endpoint.listener.address());
     }
@@ -137,21 +133,25 @@ fn open_endpoints(config: &Config, exports: &[ExportInfo]) -> Result<Vec<Endpoin
 fn start_shards(
     config: &Config,
     prepared: Vec<Prepared>,
+    divided: Option<Divided>,
     connections: &[Arc<AtomicU32>],
     events: &Events,
-    space: Option<&Arc<Space>>,
 ) -> Result<Vec<ShardThread>, ServerError> {
     let count = config.shards.min(prepared.len());
     let mut vms: Vec<ShardVms> = (0..count).map(|_| Vec::new()).collect();
     for (at, vm) in prepared.into_iter().enumerate() {
         vms[at % count].push((vm, Arc::clone(&connections[at])));
     }
+    let space = divided.map(|divided| Arc::new(Space::new(divided.broker, divided.ssd, events.clone())));
     let start = |(number, vms)| {
-        let space =
-            space.map(|space| SpaceOfShard { space: Arc::clone(space), shard: number, shards: count });
+        let space = space.clone().map(|space| SpaceOfShard { space, shard: number, shards: count });
         ShardThread::start(number, config, vms, events.clone(), space)
     };
-    vms.into_iter().enumerate().map(start).collect()
+    let shards = vms.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
+    if let Some(space) = &space {
+        space.connect(shards.iter().map(ShardThread::messenger).collect());
+    }
+    Ok(shards)
 }
 
 fn names(exports: &[ExportInfo]) -> String {

@@ -20,7 +20,6 @@ use crate::intake::take_requests;
 use crate::listen::peer;
 use crate::lookups::Lookup;
 use crate::messages::{NewConnection, ToShard};
-use crate::space::SpaceOfShard;
 use crate::start::Prepared;
 use crate::status::VmView;
 use crate::vm_log::VmLog;
@@ -55,7 +54,7 @@ pub(crate) struct ShardContext {
     pub events: Events,
     pub inbox: Receiver<ToShard>,
     /// Where the host divides its levels between volumes.
-    pub space: Option<SpaceOfShard>,
+    pub space: Option<crate::space::SpaceOfShard>,
     /// Tells the control thread how many blocks a stop still has to write back.
     pub draining_blocks: Arc<AtomicU64>,
 }
@@ -118,9 +117,10 @@ impl Shard {
         if let Some((vm, _)) = prepared.first() {
             vm.disks.backing.wakes(driver.waker());
         }
-        let volumes = prepared.into_iter().map(|(vm, connections)| {
+        let volumes = prepared.into_iter().enumerate().map(|(at, (vm, connections))| {
             let log = VmLog::new(vm.export.name(), vm.live.limits.slow_request_ms, context.events.clone());
-            Volume::new(vm, &mut driver, connections, log)
+            let space = context.space.as_ref().map(|space| space.of(at));
+            Volume::new(vm, &mut driver, connections, log, space)
         });
         let volumes: Vec<Volume> = volumes.collect();
         Shard {
@@ -178,9 +178,7 @@ impl Shard {
             let now_ns = self.now_ns;
             self.with_volume(at, |volume| volume.tick(now_ns));
         }
-        if let Some(space) = &self.context.space {
-            space.space.tick();
-        }
+        self.context.space.iter().for_each(|space| space.space.tick());
     }
 
     /// Does something with a volume that may move it on, unless it is stopped.
@@ -265,8 +263,8 @@ impl Shard {
                     }
                     let _ = answer.try_send(self.volumes.iter().map(Volume::held).collect());
                 }
-                ToShard::Space { volume, answer } => {
-                    self.with_volume(volume, |volume| volume.space_answered(answer));
+                ToShard::Space { volume: at, answer } => {
+                    self.with_volume(at, |volume| volume.space_answered(answer));
                 }
                 ToShard::Stop { drain } => self.begin_stop(drain),
             }
@@ -428,9 +426,7 @@ impl Shard {
         }
         self.guard(at, Volume::note_shared_devices);
         self.put_up_fence(at);
-        if let Some(space) = self.context.space.clone() {
-            self.guard(at, |volume| volume.ask_for_space(|request| space.ask(at, request)));
-        }
+        self.guard(at, Volume::ask_for_space);
         while let Some(Some((id, file, command))) = self.guard(at, Volume::next_command) {
             let token = FILE << KIND_SHIFT | (at as u64) << VOLUME_SHIFT | id;
             self.driver.submit(token, file, command);
@@ -574,13 +570,12 @@ impl Shard {
             }
             Stopping::Engines(deadline) => {
                 let ended: Vec<Option<bool>> = self.volumes.iter().map(Volume::ended).collect();
-                let space = self.context.space.as_ref();
-                let is_writing = space.is_some_and(|space| space.space.is_writing());
-                let are_over = ended.iter().all(Option::is_some) && self.fences_under_way == 0 && !is_writing;
-                let over = now >= deadline || are_over;
+                let writes = self.context.space.iter().any(|space| space.space.is_writing());
+                let are_over = ended.iter().all(Option::is_some);
+                let over = now >= deadline || are_over && self.fences_under_way == 0 && !writes;
                 let blocks: Vec<_> = self.volumes.iter().map(Volume::dirty_and_lost_blocks).collect();
                 over.then(|| Ended {
-                    saved: ended.iter().all(|ended| *ended == Some(true)) && !is_writing,
+                    saved: ended.iter().all(|ended| *ended == Some(true)) && !writes,
                     dirty_blocks: blocks.iter().map(|(dirty, _)| dirty).sum(),
                     lost_blocks: blocks.iter().map(|(_, lost)| lost).sum(),
                 })

@@ -53,9 +53,22 @@ pub(crate) struct SpaceOfShard {
 }
 
 impl SpaceOfShard {
-    /// A volume of the shard asks for something, or gives it back.
-    pub(crate) fn ask(&self, volume: usize, request: SpaceRequest) {
-        self.space.ask(volume * self.shards + self.shard, request);
+    /// That of one of the shard's volumes.
+    pub(crate) fn of(&self, volume: usize) -> SpaceOfVolume {
+        SpaceOfVolume { space: Arc::clone(&self.space), vm: volume * self.shards + self.shard }
+    }
+}
+
+/// A volume's way to it.
+pub(crate) struct SpaceOfVolume {
+    space: Arc<Space>,
+    vm: usize,
+}
+
+impl SpaceOfVolume {
+    /// The volume asks for something, or gives it back.
+    pub(crate) fn ask(&self, request: SpaceRequest) {
+        self.space.ask(self.vm, request);
     }
 }
 

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use lode_engine::command::{Command as DeviceCommand, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{
-    Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served, SpaceAnswer, SpaceRequest,
-};
+use lode_engine::{Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served, SpaceAnswer};
 use lode_media::{Done, Driver, FileId, Payload};
 use lode_nbd::{Command, ExportInfo, Extent, Request};
 use lode_policy::host::thinned;
@@ -27,6 +25,7 @@ use crate::guard::guarded;
 use crate::latency::Latencies;
 use crate::lookups::{Lookup, Lookups};
 use crate::messages::{LiveKeys, Measured, ReadCounts};
+use crate::space::SpaceOfVolume;
 use crate::start::Prepared;
 use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
 use crate::vm_log::{Took, VmLog};
@@ -83,6 +82,8 @@ pub(crate) struct Volume {
     /// Connections that wait for the engine to have less to do, in order.
     pub stalled: VecDeque<usize>,
     engine: Engine,
+    /// Where the host divides its levels between volumes.
+    space: Option<SpaceOfVolume>,
     sizer: Sizer,
     backing: FileId,
     ssd: Option<FileId>,
@@ -137,6 +138,7 @@ impl Volume {
         driver: &mut impl Driver,
         connections: Arc<AtomicU32>,
         log: VmLog,
+        space: Option<SpaceOfVolume>,
     ) -> Volume {
         let Prepared {
             engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence, live, ..
@@ -151,6 +153,7 @@ impl Volume {
             scheme,
             stalled: VecDeque::new(),
             engine,
+            space,
             sizer,
             backing,
             ssd,
@@ -533,9 +536,10 @@ impl Volume {
     }
 
     /// Carries to the host what the engine asks of it.
-    pub(crate) fn ask_for_space(&mut self, mut ask: impl FnMut(SpaceRequest)) {
+    pub(crate) fn ask_for_space(&mut self) {
+        let Some(space) = &self.space else { return };
         while let Some(request) = self.engine.next_space_request() {
-            ask(request);
+            space.ask(request);
         }
     }
 
