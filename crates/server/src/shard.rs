@@ -53,7 +53,6 @@ pub(crate) struct ShardContext {
     pub number: usize,
     pub events: Events,
     pub inbox: Receiver<ToShard>,
-    /// Where the host divides its levels between volumes.
     pub space: Option<crate::space::SpaceOfShard>,
     /// Tells the control thread how many blocks a stop still has to write back.
     pub draining_blocks: Arc<AtomicU64>,
@@ -119,8 +118,7 @@ impl Shard {
         }
         let volumes = prepared.into_iter().enumerate().map(|(at, (vm, connections))| {
             let log = VmLog::new(vm.export.name(), vm.live.limits.slow_request_ms, context.events.clone());
-            let space = context.space.as_ref().map(|space| space.of(at));
-            Volume::new(vm, &mut driver, connections, log, space)
+            Volume::new(vm, &mut driver, connections, log, context.space.as_ref().map(|space| space.of(at)))
         });
         let volumes: Vec<Volume> = volumes.collect();
         Shard {
