@@ -1,19 +1,30 @@
-//! What a request costs the engine itself: 4 KiB hits in DRAM and on an SSD that is memory, one at a time.
+//! What a request costs the engine itself: 4 KiB hits in DRAM and on an SSD that is memory, one at a time. As in a daemon the
+//! volume has spare places on the SSD, and memory for records that outlives the process (here it does not).
 
 use std::time::Instant;
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::{Buf, ByteList, Engine, EngineConfig, GuestOp, GuestRequest};
+use lode_format::BootId;
 use lode_policy::{Quota, SchemeInfo};
-use lode_store::{Store, SyncDevice, VolumeSpec};
+use lode_store::{RecordMemory, RecordStorage, Store, SyncDevice, VolumeSpec};
 use lode_types::{BlockSize, Bufs};
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 4096;
 const REQUESTS: u64 = 1_000_000;
-const SSD_BYTES: usize = 64 << 20;
+const SSD_BYTES: usize = 96 << 20;
 
 struct Memory(Vec<u8>);
+
+#[derive(Debug)]
+struct Records(Vec<u8>);
+
+impl RecordMemory for Records {
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        self.0[offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+}
 
 impl SyncDevice for Memory {
     fn size_bytes(&self) -> u64 {
@@ -52,12 +63,15 @@ impl Bench {
             name: "vm".to_owned(),
             backing_bytes,
             places,
-            spare_places: 0,
+            spare_places: config.spare_ssd_places(),
             read_only: false,
             distrusts: None,
         };
         let mut store = Store::open(&mut ssd).expect("it was formatted");
-        let attached = store.attach(&mut ssd, &spec).expect("there is room");
+        let mut attached = store.attach(&mut ssd, &spec).expect("there is room");
+        let records = RecordStorage::USUAL_RECORDS;
+        let memory = Box::new(Records(vec![0; RecordStorage::bytes(records)]));
+        attached.keep_records_in(RecordStorage { memory, records, boot: BootId([1; 16]) });
         Bench { engine: Engine::new(config, &settings, Some(attached)), ssd }
     }
 
