@@ -307,6 +307,11 @@ impl Settings {
         self.text(key) == ON
     }
 
+    /// Whether a scheme is to measure what its VM could use, because shares follow it.
+    pub(crate) fn measures_demand(&self) -> bool {
+        self.values.get(SIZING).is_some_and(|sizing| sizing != OFF)
+    }
+
     /// The same settings for a stream of which only the share `rate` of the blocks is seen, above 0 and up to 1: what counts
     /// requests, accesses or blocks counts that much fewer, but at least as many as it has to. What a sample cannot tell is
     /// another question: see [`SchemeInfo::check_sample`](crate::SchemeInfo::check_sample).

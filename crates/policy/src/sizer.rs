@@ -7,6 +7,7 @@ use lode_reuse::sizing::{Objective, VmDemand, divide};
 use lode_types::Level;
 
 use crate::effect::Sink;
+use crate::host::HostDivision;
 use crate::interval::Interval;
 use crate::quota::Quota;
 use crate::registry::SchemeInfo;
@@ -15,12 +16,12 @@ use crate::settings::{OFF, ON, SIZING, SettingInfo, Settings};
 
 /// The settings of every scheme whose shares follow demand.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo::choice(SIZING, ON, &[ON, OFF])
+    SettingInfo::choice(SIZING, ON, &[ON, HOST, OFF])
         .about(
-            "on: shares follow the demand of each sizing interval; off: every VM keeps the share it starts \
-             with, in a replay an equal one",
+            "on: shares follow the demand of each sizing interval; host: they follow as a host divides its \
+             levels while it serves; off: every VM keeps the share it starts with, in a replay an equal one",
         )
-        .source("ETICA 4.3"),
+        .source("ETICA 4.3; host: ours"),
     SettingInfo::integer("min_blocks", "0", 0, 1 << 30)
         .about("blocks of each level that every VM keeps, demand or not")
         .source("ours; ppc_literal needs at least 1"),
@@ -66,6 +67,9 @@ pub(crate) const CHUNK_PERCENT: SettingInfo = SettingInfo::number("chunk_percent
     .source("ours; S-CAVE's chunk size is not known to us");
 
 const OBJECTIVE: &str = "objective";
+
+/// Of [`SIZING`]: as a host divides.
+const HOST: &str = "host";
 
 /// What the objective `latency` takes for a hit and a miss. Only their order matters to the solution.
 const LATENCY_CACHE_US: f64 = 120.0;
@@ -117,12 +121,22 @@ enum Rule {
     Chunk(f64),
 }
 
+/// Who divides at the end of an interval.
+#[derive(Debug)]
+enum Division {
+    /// Nobody.
+    Off,
+    /// The scheme's own rule.
+    Scheme(Rule),
+    /// What divides a host's levels while it serves.
+    Host(Box<HostDivision>),
+}
+
 /// Decides the shares of a set of VMs that divide the levels of one host.
 #[derive(Debug)]
 pub struct Sizer {
-    on: bool,
+    division: Division,
     physical: Quota,
-    rule: Rule,
     min_blocks: u32,
     interval: Interval,
     /// From when to when all VMs work together, where they do.
@@ -144,16 +158,24 @@ impl Sizer {
         };
         let rule = if declares(CHUNK_PERCENT.key) {
             Rule::Chunk(settings.number(CHUNK_PERCENT.key) / 100.0)
-        } else if declares(OBJECTIVE) {
-            Rule::Best(objective(settings))
         } else {
-            Rule::Best(Objective::SumHitRatio)
+            Rule::Best(objective(settings))
+        };
+        let min_blocks = integer("min_blocks") as u32;
+        let division = match if declared { settings.text(SIZING) } else { OFF } {
+            ON => Division::Scheme(rule),
+            HOST => Division::Host(Box::new(HostDivision::new(
+                settings,
+                objective(settings),
+                physical,
+                min_blocks,
+            ))),
+            _ => Division::Off,
         };
         Sizer {
-            on: declared && settings.is_on(SIZING),
+            division,
             physical,
-            rule,
-            min_blocks: integer("min_blocks") as u32,
+            min_blocks,
             interval,
             host_interval: SchemeInfo::find(settings.scheme())
                 .ok()
@@ -165,12 +187,12 @@ impl Sizer {
 
     /// Whether shares ever change.
     pub fn is_on(&self) -> bool {
-        self.on
+        !matches!(self.division, Division::Off)
     }
 
     /// Whether it has to hear of every request, because shares change or VMs work together.
     pub fn follows_requests(&self) -> bool {
-        self.on || self.host_interval.is_some()
+        self.is_on() || self.host_interval.is_some()
     }
 
     /// The share each of `vms` VMs starts with, and without sizing keeps: equal parts, so that with any scheme the VMs have
@@ -189,7 +211,7 @@ impl Sizer {
         {
             vms.iter_mut().for_each(Tenant::end_host_interval);
         }
-        if !self.on {
+        if !self.is_on() {
             return false;
         }
         let sized = self.interval.ends_with(now_ns);
@@ -202,6 +224,10 @@ impl Sizer {
     /// Makes new targets when an `interval_ended`, and takes a step towards those there are.
     #[inline(never)]
     fn size<V: Tenant>(&mut self, interval_ended: bool, vms: &mut [V]) {
+        if let Division::Host(division) = &mut self.division {
+            division.size(vms);
+            return;
+        }
         if interval_ended {
             self.targets = self.shares(vms);
         }
@@ -224,9 +250,12 @@ impl Sizer {
         for level in Level::SIZED {
             let of_level =
                 demands.iter_mut().map(|demand| std::mem::take(&mut demand[level.index()])).collect();
-            match self.rule {
-                Rule::Best(objective) => self.best(level, objective, of_level, &mut shares),
-                Rule::Chunk(part) => self.move_chunk(level, part, of_level, &mut shares),
+            match self.division {
+                Division::Scheme(Rule::Best(objective)) => {
+                    self.best(level, objective, of_level, &mut shares);
+                }
+                Division::Scheme(Rule::Chunk(part)) => self.move_chunk(level, part, of_level, &mut shares),
+                Division::Off | Division::Host(_) => {}
             }
         }
         shares
@@ -277,7 +306,10 @@ impl Sizer {
 
     /// Whether more hits may be worth less, because of the blocks that they take.
     fn is_per_block(&self) -> bool {
-        matches!(self.rule, Rule::Best(Objective::PpcTotal { .. } | Objective::PpcLiteral { .. }))
+        matches!(
+            self.division,
+            Division::Scheme(Rule::Best(Objective::PpcTotal { .. } | Objective::PpcLiteral { .. }))
+        )
     }
 
     fn vm_demand(&self, demand: LevelDemand, most_guaranteed: u32) -> VmDemand {
@@ -336,7 +368,11 @@ fn part_in_use(demand: &LevelDemand, blocks: u32) -> f64 {
     }
 }
 
+/// What shares maximise; of schemes that do not choose, the sum of hit ratios.
 fn objective(settings: &Settings) -> Objective {
+    if !settings.values().any(|(key, _)| key == OBJECTIVE) {
+        return Objective::SumHitRatio;
+    }
     match settings.text(OBJECTIVE) {
         "hits" => Objective::Hits,
         "latency" => Objective::Latency { cache_us: LATENCY_CACHE_US, backing_us: LATENCY_BACKING_US },

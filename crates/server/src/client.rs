@@ -242,6 +242,21 @@ pub fn set_keys(
     Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 
+/// What became of [`divide`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Divided {
+    /// Shares are still on their way to what they are to be.
+    pub moving: bool,
+}
+
+/// Has a running daemon divide its levels between VMs now, and not at the end of the interval.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] where it does not divide.
+pub fn divide(control: &Path) -> Result<Divided, ServerError> {
+    Conversation::begin(control, &ControlRequest::Divide {})?.understand(&mut String::new())
+}
+
 /// What happened lately in a running daemon.
 #[derive(Debug, Deserialize)]
 pub struct LatestEvents {

@@ -50,6 +50,8 @@ pub(crate) enum ControlRequest {
         #[serde(default)]
         save: bool,
     },
+    /// Divide the host's levels between VMs now, and not at the end of the interval.
+    Divide {},
     /// What happened lately.
     Events {
         /// Only those with a larger number, the first ones of them; without, the latest.

@@ -53,7 +53,8 @@ mod volume;
 mod volumes;
 
 pub use client::{
-    KeysSet, LatestEvents, Stopped, cancel_drain, drain, events, reload, set_keys, status, stop,
+    Divided, KeysSet, LatestEvents, Stopped, cancel_drain, divide, drain, events, reload, set_keys, status,
+    stop,
 };
 pub use commands::{MAX_EVENTS, PROTOCOL};
 pub use config::Config;

@@ -1,6 +1,7 @@
 //! What the control thread does with what is asked over its socket. It must not know lines or sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -27,6 +28,9 @@ impl Control {
             ControlRequest::Drain { vms, cancel } => self.drain(&vms, cancel),
             ControlRequest::Reload {} => self.reload().map(|keys| json!({ "changed": keys })),
             ControlRequest::VmSet { vm, set, save } => self.set_keys(&vm, &set, save),
+            ControlRequest::Divide {} => {
+                self.sharing.divide_now(&self.host, Instant::now()).map(|moving| json!({ "moving": moving }))
+            }
             ControlRequest::Events { after, vm, most } => self.events_after(after, vm.as_deref(), most),
             ControlRequest::Stop { .. } => unreachable!("a stop ends the service"),
         };

@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod attack;
+mod direct;
 mod disk;
 mod guest;
 mod machine;
@@ -43,6 +44,7 @@ mod together;
 mod world;
 
 pub use attack::{attack, attack_plans, attack_shares};
+pub use direct::DirectHost;
 pub use disk::SimDisk;
 pub use lode_types::Rng;
 pub use machine::{Faults, Machine};

@@ -1,149 +1,64 @@
 //! A change of extents step by step (guarantees 2, 4 and 5 of `docs/design.md`): the power fails after every write, and either
 //! copy of a table page is lost.
 
-use lode_engine::command::{Command, CommandKind, Completion, DeviceId};
-use lode_engine::{Buf, Engine, GuestOp, GuestRequest, SpaceBroker};
+use lode_engine::{Buf, GuestOp, GuestRequest};
 use lode_format::{DeviceLayout, Directory, PAGE_BYTES, TablePage};
 use lode_policy::{Quota, Tenant};
 use lode_sim::scenario::{BLOCK, machine, pattern, read};
-use lode_sim::{Machine, Rng, SimDisk, World};
+use lode_sim::{DirectHost, Machine, Rng, SimDisk, World};
 use lode_store::{DirectoryOutput, Metadata, Output, SpaceDirectory, Store, StoreView, VolumeStore};
-use lode_types::Bufs;
 
 const SSD_BYTES: u64 = 5 << 20;
 
 /// What the host has for each volume at most.
 const LARGEST: Quota = Quota::new(450, 900);
 
-/// A host with two volumes on an SSD of four extents, whose devices carry out every command at once.
-struct Host {
-    ssd: SimDisk,
-    machines: [Machine; 2],
-    backing: [SimDisk; 2],
-    engines: Vec<Engine>,
-    broker: SpaceBroker,
-    token: u64,
-    /// Failed requests.
-    failed: usize,
+/// Two volumes on an SSD of four extents.
+fn host(scheme: &str, pairs: &[&str], shares: [Quota; 2]) -> DirectHost {
+    let machines = [0, 1].map(|number| {
+        let mut machine = machine(scheme, pairs, shares[number]);
+        machine.config.largest_share = Some(LARGEST);
+        Machine { name: format!("vm{number}"), ssd_bytes: SSD_BYTES, ..machine }
+    });
+    DirectHost::new(machines.into(), 0)
 }
 
-impl Host {
-    fn new(scheme: &str, pairs: &[&str], shares: [Quota; 2]) -> Host {
-        let machines = [0, 1].map(|number| {
-            let mut machine = machine(scheme, pairs, shares[number]);
-            machine.config.largest_share = Some(LARGEST);
-            Machine { name: format!("vm{number}"), ssd_bytes: SSD_BYTES, ..machine }
-        });
-        let mut ssd = World::formatted_ssd(&machines[0]).unwrap();
-        let mut store = Store::open(&mut ssd).unwrap();
-        let attached = machines.each_ref().map(|one| store.attach(&mut ssd, &one.spec()).unwrap());
-        let tags = attached.each_ref().map(|one| one.tag());
-        let engines: Vec<Engine> = std::iter::zip(attached, &machines)
-            .map(|(attached, one)| Engine::new(one.config, &one.settings, Some(attached)))
-            .collect();
-        let mut broker = SpaceBroker::new(0, Some(store.into_directory()));
-        (0..2).for_each(|id| broker.join(id, Some(tags[id]), engines[id].gauges().frames));
-        let backing = [(); 2].map(|()| SimDisk::new(machines[0].config.volume_bytes));
-        Host { ssd, machines, backing, engines, broker, token: 0, failed: 0 }
-    }
+fn submit(host: &mut DirectHost, at: usize, op: GuestOp) {
+    host.serve(at, GuestRequest { token: 0, op, now_ns: 0 });
+}
 
-    /// Lets everything happen that can, and has every write to the SSD looked at.
-    fn run(&mut self, look: &mut dyn FnMut(&Host)) {
-        let mut moved = true;
-        while std::mem::take(&mut moved) {
-            for at in 0..2 {
-                while let Some(command) = self.engines[at].next_command() {
-                    moved = true;
-                    let completion = self.carry_out(at, command, look);
-                    self.engines[at].complete(completion);
-                }
-                while let Some(request) = self.engines[at].next_space_request() {
-                    self.broker.ask(at, request);
-                }
-                while let Some(answer) = self.engines[at].next_answer() {
-                    self.failed += usize::from(answer.result.is_err());
-                }
-            }
-            while let Some(output) = self.broker.next_output() {
-                match output {
-                    DirectoryOutput::Write { offset_bytes, buf } => {
-                        self.ssd.put(offset_bytes, buf.as_slice());
-                        look(self);
-                    }
-                    DirectoryOutput::Flush => self.ssd.settle(self.ssd.flush_mark()),
-                }
-                self.broker.done(true);
-            }
-            while let Some((id, answer)) = self.broker.next_answer() {
-                moved = true;
-                self.engines[id].space_answered(answer);
-            }
-        }
-    }
+fn extents(host: &DirectHost) -> [u32; 2] {
+    [0, 1].map(|at| host.engines[at].gauges().extents)
+}
 
-    fn carry_out(&mut self, at: usize, command: Command, look: &mut dyn FnMut(&Host)) -> Completion {
-        let Command { id, device, kind } = command;
-        let disk = if device == DeviceId::Ssd { &mut self.ssd } else { &mut self.backing[at] };
-        let mut filled = Bufs::new();
-        match kind {
-            CommandKind::Read { offset_bytes, bufs } => {
-                filled = bufs;
-                disk.peek_into(offset_bytes, &mut filled);
-            }
-            CommandKind::Write { offset_bytes, data } => {
-                disk.put(offset_bytes, &data.concat());
-                look(self);
-            }
-            CommandKind::Flush => disk.settle(disk.flush_mark()),
-            CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => unreachable!("nobody asks for it"),
-        }
-        Completion { id, result: Ok(()), bufs: filled }
-    }
+/// What a start finds of both volumes after a power cut now.
+fn check_power_cut(host: &DirectHost, seed: u64) {
+    check_start(host, host.ssd.after_power_cut(&mut Rng::new(seed)), seed);
+}
 
-    fn submit(&mut self, at: usize, op: GuestOp) {
-        self.token += 1;
-        self.engines[at].submit(GuestRequest { token: self.token, op, now_ns: 0 });
-        self.run(&mut |_| {});
-    }
+/// What a start finds when the newer copies of the directory and of every table page are unreadable.
+fn check_older_copies(host: &DirectHost) {
+    let mut ssd = host.ssd.clone();
+    assert!(destroy_newer_tables(&mut ssd) > 4);
+    destroy_newer_directory(&mut ssd);
+    check_start(host, ssd, 1);
+}
 
-    fn tick(&mut self, look: &mut dyn FnMut(&Host)) {
-        (0..2).for_each(|at| self.engines[at].tick());
-        self.run(look);
-    }
-
-    fn extents(&self) -> [u32; 2] {
-        [0, 1].map(|at| self.engines[at].gauges().extents)
-    }
-
-    /// What a start finds of both volumes after a power cut now.
-    fn check_power_cut(&self, seed: u64) {
-        self.check_start(self.ssd.after_power_cut(&mut Rng::new(seed)), seed);
-    }
-
-    /// What a start finds when the newer copies of the directory and of every table page are unreadable.
-    fn check_older_copies(&self) {
-        let mut ssd = self.ssd.clone();
-        assert!(destroy_newer_tables(&mut ssd) > 4);
-        destroy_newer_directory(&mut ssd);
-        self.check_start(ssd, 1);
-    }
-
-    fn check_start(&self, mut ssd: SimDisk, seed: u64) {
-        let rng = &mut Rng::new(seed);
-        let mut store = Store::open(&mut ssd).unwrap();
-        let worlds = [0, 1].map(|at| {
-            let mut world = World::down(self.machines[at].clone(), seed);
-            world.backing = self.backing[at].after_power_cut(rng);
-            let places = store.view().places_of(&self.machines[at].name);
-            world.restart_on(self.machines[at].clone(), places, &mut store, &mut ssd).unwrap();
-            world
-        });
-        for (at, mut world) in worlds.into_iter().enumerate() {
-            world.ssd = ssd.clone();
-            for block in 0..blocks_of(at) {
-                let bytes = read(&mut world, block * BLOCK, BLOCK).unwrap();
-                assert!(bytes == content(at, block), "block {block} of volume {at}");
-            }
+fn check_start(host: &DirectHost, mut ssd: SimDisk, seed: u64) {
+    let rng = &mut Rng::new(seed);
+    let mut store = Store::open(&mut ssd).unwrap();
+    let worlds = [0, 1].map(|at| {
+        let mut world = World::down(host.machines[at].clone(), seed);
+        world.backing = host.backing[at].after_power_cut(rng);
+        let places = store.view().places_of(&host.machines[at].name);
+        world.restart_on(host.machines[at].clone(), places, &mut store, &mut ssd).unwrap();
+        world
+    });
+    for (at, mut world) in worlds.into_iter().enumerate() {
+        world.ssd = ssd.clone();
+        for block in 0..blocks_of(at) {
+            let bytes = read(&mut world, block * BLOCK, BLOCK).unwrap();
+            assert!(bytes == content(at, block), "block {block} of volume {at}");
         }
     }
 }
@@ -198,31 +113,31 @@ fn content(volume: usize, block: u64) -> Vec<u8> {
 /// pages says everything.
 #[test]
 fn g2_g4_a_power_cut_after_every_write_of_a_change() {
-    let mut host = Host::new("lru", &["write_policy=wb"], [Quota::new(0, 600), Quota::new(0, 100)]);
+    let mut host = host("lru", &["write_policy=wb"], [Quota::new(0, 600), Quota::new(0, 100)]);
     for at in 0..2 {
         // What is written first leaves first, so that most of the rest lies in extents that are given up.
         let first = if at == 0 { 300..500 } else { 300..300 };
         for block in first.chain(0..blocks_of(at)) {
-            host.submit(at, GuestOp::write(block * BLOCK, Buf::copy_of(&content(at, block)), false));
+            submit(&mut host, at, GuestOp::write(block * BLOCK, Buf::copy_of(&content(at, block)), false));
         }
-        host.submit(at, GuestOp::Flush);
+        submit(&mut host, at, GuestOp::Flush);
     }
-    assert_eq!((host.extents(), host.failed), ([3, 1], 0));
+    assert_eq!((extents(&host), host.failed), ([3, 1], 0));
     let mut cuts = 0;
-    for (shares, extents) in [([180, 600], [1, 3]), ([180, 100], [1, 1]), ([600, 100], [3, 1])] {
-        let mut look = |host: &Host| {
+    for (shares, expected) in [([180, 600], [1, 3]), ([180, 100], [1, 1]), ([600, 100], [3, 1])] {
+        let mut look = |host: &DirectHost| {
             cuts += 1;
-            (0..8).for_each(|seed| host.check_power_cut(cuts * 8 + seed));
+            (0..8).for_each(|seed| check_power_cut(host, cuts * 8 + seed));
         };
         (0..2).for_each(|at| host.engines[at].resize(Quota::new(0, shares[at])));
         host.run(&mut look);
         for _ in 0..10 {
             host.tick(&mut look);
         }
-        assert_eq!((host.extents(), host.failed), (extents, 0));
+        assert_eq!((extents(&host), host.failed), (expected, 0));
         let quotas = [0, 1].map(|at| host.engines[at].quota().ssd_blocks);
         assert_eq!(quotas, shares);
-        host.check_older_copies();
+        check_older_copies(&host);
     }
     let moved: u64 = host.engines.iter().map(|engine| engine.gauges().moved_blocks).sum();
     println!("{cuts} power cuts, {moved} blocks moved");
@@ -232,10 +147,10 @@ fn g2_g4_a_power_cut_after_every_write_of_a_change() {
 /// Frames go from one volume to the other as they are given back, and memory with them.
 #[test]
 fn g3_memory_follows_the_share_of_dram() {
-    let mut host = Host::new("etica", &["mode=npe"], [Quota::new(400, 40), Quota::new(20, 40)]);
-    let fill = |host: &mut Host, at| {
+    let mut host = host("etica", &["mode=npe"], [Quota::new(400, 40), Quota::new(20, 40)]);
+    let fill = |host: &mut DirectHost, at| {
         for block in (0..400).chain(0..400) {
-            host.submit(at, GuestOp::Read { offset_bytes: block * BLOCK, length_bytes: BLOCK });
+            submit(host, at, GuestOp::Read { offset_bytes: block * BLOCK, length_bytes: BLOCK });
         }
         let gauges = host.engines[at].gauges();
         (gauges.frames, gauges.dram_blocks, gauges.memory_bytes)

@@ -4,6 +4,7 @@ mod compare;
 mod curve;
 mod demo;
 mod devices;
+mod divide;
 mod drain;
 mod events;
 mod format;
@@ -54,6 +55,7 @@ commands! {
     Curve(curve::CurveCommand),
     Demo(demo::DemoCommand),
     Devices(devices::DevicesCommand),
+    Divide(divide::DivideCommand),
     Drain(drain::DrainCommand),
     Events(events::EventsCommand),
     Format(format::FormatCommand),

@@ -34,7 +34,7 @@ const TWO_SSDS: Scale = Scale { dram_mib: 8, read_ssd_mib: 16, ..TWO_LEVELS };
 const REUSE: Scale = Scale { trace: "hplajw-1week", requests: 20_000, dram_mib: 1, ssd_mib: 1, ..TWO_LEVELS };
 
 /// Counters that the three worlds report under the same names.
-const COUNTERS: &[&str] = &[
+pub const COUNTERS: &[&str] = &[
     "/requests",
     "/block_accesses",
     "/block_reads",
@@ -67,7 +67,7 @@ fn requests(scale: Scale) -> impl Iterator<Item = (Vec<TraceRequest>, u64)> {
     lode_testdata::traces(scale.trace).into_iter().map(move |trace| requests_of(&trace.path, scale.requests))
 }
 
-fn requests_of(path: &Path, count: usize) -> (Vec<TraceRequest>, u64) {
+pub fn requests_of(path: &Path, count: usize) -> (Vec<TraceRequest>, u64) {
     let mut reader = open_trace(path, &ReadOptions::default()).unwrap();
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     while all.len() < FIRST_REQUEST + count && reader.next_batch(&mut batch).unwrap() > 0 {
@@ -130,7 +130,7 @@ fn in_replay(site: &Site, case: &Case<'_>) -> Vec<u64> {
     pick(&report["vms"][0])
 }
 
-fn pick(counters: &Value) -> Vec<u64> {
+pub fn pick(counters: &Value) -> Vec<u64> {
     let number = |pointer: &&str| counters.pointer(pointer).and_then(Value::as_u64);
     COUNTERS
         .iter()

@@ -8,6 +8,7 @@ mod common;
 mod dividing;
 mod draining;
 mod end_to_end;
+mod equal_hosts;
 mod equality;
 mod fleet;
 mod guards;

@@ -51,6 +51,8 @@ fn whatever_is_sent_is_answered_in_order() {
         ("{\"cmd\":\"dance\"}\n", "malformed"),
         ("{\"cmd\":\"status\",\"protocol\":2}\n", "protocol"),
         ("{\"cmd\":\"drain\",\"vms\":[\"vm3\"]}\n", "refused"),
+        // Nothing is divided here.
+        ("{\"cmd\":\"divide\"}\n", "refused"),
         ("\u{fffd}{{{\n", "malformed"),
     ] {
         control.send(line.as_bytes());

@@ -11,10 +11,13 @@
 
 mod level;
 mod step;
+mod tenants;
 
 use lode_reuse::CurvePoint;
 use lode_reuse::sizing::Objective;
 use lode_types::Level;
+
+pub(crate) use self::tenants::HostDivision;
 
 use crate::quota::Quota;
 use crate::scheme::LevelDemand;

@@ -260,3 +260,27 @@ fn vms_that_come_or_go_wait_for_the_next_interval() {
     }
     assert_eq!(host.quotas()[0].ssd_blocks, 3);
 }
+
+/// As a host divides: who asks for more gets it from who asks for less, what nobody asks for stays, and a level stays as it is
+/// where another division is worth nothing.
+#[test]
+fn a_host_leaves_spare_space_where_it_is() {
+    let settings = settings("etica", &[("sizing", "host"), ("sizing_interval", "20"), ("window", "reset")]);
+    let mut host = Host::new(&settings, Quota::new(20, 40), 2);
+    let halves = [Quota::new(10, 20); 2];
+    for _ in 0..2 {
+        three_blocks(&mut host);
+    }
+    assert_eq!(host.quotas(), halves, "three blocks fit");
+    // The second VM now comes back to 15 blocks, which its half of the DRAM cannot hold and its half of the SSD can.
+    for at in 0..15 {
+        host.request((1, at, true));
+    }
+    for at in 0..5 {
+        host.request((1, at, true));
+    }
+    for at in 0..20 {
+        host.request((1, at % 15, true));
+    }
+    assert_eq!(host.quotas(), [Quota::new(5, 20), Quota::new(15, 20)]);
+}

@@ -20,6 +20,9 @@ use crate::guard::guarded;
 use crate::host::Host;
 use crate::messages::{Measured, ReadCounts, ToShard};
 
+/// What the loop does, for people.
+const WHAT: &str = "the division of the host's levels between VMs";
+
 /// From one step of moving shares to the next.
 const STEP: Duration = Duration::from_secs(1);
 
@@ -118,20 +121,45 @@ impl Sharing {
         if self.due().is_none_or(|due| now < due) {
             return;
         }
-        let name = "the division of the host's levels between VMs";
-        match guarded(|| self.go_on(host, now)) {
-            Ok(Ok(())) => {}
-            // What was asked of a shard that is busy is asked again.
-            Ok(Err(error)) => tracing::warn!("Not done for now: {name}. {error}"),
-            Err(defect) => {
-                self.stopped = true;
-                let text =
-                    format!("a defect of the program ended {name}, and shares stay as they are: {defect}");
-                tracing::error!("{text}. Report what the log says above; a restart divides again");
-                self.events.note(EventKind::Failure, None, text);
-            }
+        // What was asked of a shard that is busy is asked again.
+        if let Err(error) = self.guard(|sharing| sharing.go_on(host, now)) {
+            tracing::warn!("Not done for now: {WHAT}. {error}");
         }
+    }
+
+    /// Ends the interval, and takes the first step. Says whether others have to follow.
+    ///
+    /// # Errors
+    /// Why that is not done.
+    pub(crate) fn divide_now(&mut self, host: &Host, now: Instant) -> Result<bool, String> {
+        if !self.host.mode.measures() {
+            return Err(format!(
+                "Nothing is divided in mode \"{}\"; write mode = \"auto\" or \"advise\" under [host], and `lode reload`",
+                self.host.mode.name()
+            ));
+        }
+        if self.stopped {
+            return Err(format!(
+                "A defect of the program ended {WHAT}; restart the service, which guests with a reconnect delay outlast"
+            ));
+        }
+        (self.next_division, self.next_step) = (now, now);
+        self.guard(|sharing| sharing.go_on(host, now))?;
+        Ok(self.moves())
+    }
+
+    /// Does something that a defect of the program may end, and then the loop with it.
+    fn guard(&mut self, work: impl FnOnce(&mut Sharing) -> Result<(), String>) -> Result<(), String> {
+        let done = guarded(|| work(self));
+        let done = done.unwrap_or_else(|defect| {
+            self.stopped = true;
+            let text = format!("a defect of the program ended {WHAT}, and shares stay as they are: {defect}");
+            tracing::error!("{text}. Report what the log says above; a restart divides again");
+            self.events.note(EventKind::Failure, None, text.clone());
+            Err(text)
+        });
         self.publish();
+        done
     }
 
     fn go_on(&mut self, host: &Host, now: Instant) -> Result<(), String> {

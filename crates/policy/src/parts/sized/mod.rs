@@ -14,7 +14,7 @@ use crate::parts::ssd_level::SsdLevel;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
-use crate::settings::{SIZING, SettingInfo, Settings};
+use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
 /// The settings of those that measure reuse distances.
@@ -123,7 +123,7 @@ impl<M: Measure> Measured<M> {
 
     /// Over this level.
     pub(crate) fn over(level: Lru, settings: &Settings, physical: Quota) -> Measured<M> {
-        Measured { level, measure: M::new(settings, physical), sizing: settings.is_on(SIZING) }
+        Measured { level, measure: M::new(settings, physical), sizing: settings.measures_demand() }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Measure, PrefetchStep, track_limit};
 use crate::parts::distance_log::DistanceLog;
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points};
-use crate::settings::{SIZING, Settings};
+use crate::settings::Settings;
 
 /// Which accesses are in the stream and which re-accesses are worth something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl<R> Reuse<R> {
 
 impl<R: Reading> Measure for Reuse<R> {
     fn new(settings: &Settings, physical: Quota) -> Reuse<R> {
-        let sizing = settings.is_on(SIZING);
+        let sizing = settings.measures_demand();
         Reuse {
             reading: R::new(settings),
             history: (sizing || R::ALWAYS).then(|| History::new(track_limit(settings, physical))),

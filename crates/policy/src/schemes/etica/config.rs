@@ -172,7 +172,7 @@ impl Config {
             reset_window: settings.text("window") == "reset",
             chained: settings.is_on("chained"),
             ro_ignore_writes: settings.is_on("ro_ignore_writes"),
-            measures_demand: settings.is_on("sizing"),
+            measures_demand: settings.measures_demand(),
             settings: settings.clone(),
         }
     }

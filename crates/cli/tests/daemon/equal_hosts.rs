@@ -1,0 +1,266 @@
+//! The one idea for a host: the merged trace of three VMs that divide two levels, one request at a time, gives every VM the same
+//! counters, and the same share after every interval, in replay, with three simulated engines and in a daemon with two shards.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
+use lode_nbd::Command;
+use lode_policy::host::{HostOptions, HostSizer, VmRule};
+use lode_policy::{CounterReport, Points, Quota, SchemeInfo, Tenant};
+use lode_sim::{DirectHost, Machine};
+use lode_trace::{Recorded, create_compact_with};
+use lode_types::{BlockSize, Level, RequestOp, TraceRequest};
+use serde_json::Value;
+
+use crate::common::{Daemon, Site, lode_ok};
+use crate::equality::{COUNTERS, pick, requests_of};
+
+const VMS: usize = 3;
+/// Of each VM.
+const REQUESTS: usize = 4_000;
+/// Requests of all VMs between two divisions.
+const INTERVAL: usize = 1_000;
+const DRAM_MIB: u64 = 6;
+const SSD_MIB: u64 = 12;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What each world gives: for every VM its counters and its shares of DRAM and SSD after each interval.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    counters: Vec<Vec<u64>>,
+    shares: Vec<Vec<[u64; 2]>>,
+}
+
+/// What all worlds are given.
+struct Case<'c> {
+    scheme: &'c str,
+    sets: &'c [&'c str],
+    all: &'c [TraceRequest],
+    disk_bytes: u64,
+}
+
+impl Case<'_> {
+    fn info(&self) -> &'static SchemeInfo {
+        SchemeInfo::find(self.scheme).unwrap()
+    }
+
+    /// What the VMs divide.
+    fn levels(&self) -> Quota {
+        let blocks = |mib: u64| (mib << 20 >> 12) as u32;
+        let levels = Quota::new(blocks(DRAM_MIB), blocks(SSD_MIB));
+        levels.map(|level, blocks| if self.info().levels.contains(&level) { blocks } else { 0 })
+    }
+}
+
+/// Requests of three VMs in turn: of one trace, and of two stretches of another. The times are made up.
+fn merged(number: usize) -> Option<(Vec<TraceRequest>, u64)> {
+    let [first, second] = ["cloudphysics-2h", "hplajw-1week"].map(lode_testdata::traces);
+    let (first, first_bytes) = requests_of(&first.get(number)?.path, REQUESTS);
+    let (mut second, second_bytes) = requests_of(&second.get(number)?.path, 2 * REQUESTS);
+    let third = second.split_off(REQUESTS);
+    let mut all = Vec::new();
+    for in_turn in first.into_iter().zip(second).zip(third) {
+        let ((first, second), third) = in_turn;
+        for (volume, request) in (0..).zip([first, second, third]) {
+            all.push(TraceRequest { volume, time_ns: all.len() as u64 * 1_000_000, ..request });
+        }
+    }
+    assert!(all.iter().all(|request| matches!(request.op, RequestOp::Read | RequestOp::Write)));
+    Some((all, first_bytes.max(second_bytes)))
+}
+
+fn in_replay(site: &Site, case: &Case<'_>) -> Outcome {
+    let path = site.path("host.lode");
+    let mut writer = create_compact_with(&path, Recorded::TIMES).unwrap();
+    let names: Vec<String> = (1..=VMS).map(|vm| format!("vm{vm}")).collect();
+    writer.write(&names, case.all).unwrap();
+    writer.close().unwrap();
+    let [dram, ssd] = [DRAM_MIB, SSD_MIB].map(|mib| format!("{mib}MiB"));
+    let interval = format!("sizing_interval={INTERVAL}");
+    let path = path.to_str().unwrap();
+    let mut arguments = vec!["replay", path, "--scheme", case.scheme, "--ssd", &ssd, "--json"];
+    if case.levels().dram_blocks > 0 {
+        arguments.extend(["--dram", &dram]);
+    }
+    for set in case.sets.iter().copied().chain(["sizing=host", &interval]) {
+        arguments.extend(["--set", set]);
+    }
+    let report: Value = serde_json::from_str(&lode_ok(&arguments)).unwrap();
+    let mut outcome = Outcome::default();
+    for vm in report["vms"].as_array().unwrap() {
+        assert_eq!(vm["first_interval"], 0, "{vm}");
+        outcome.counters.push(pick(vm));
+        outcome.shares.push(vm["intervals"].as_array().unwrap().iter().map(share_of).collect());
+    }
+    outcome
+}
+
+fn share_of(quota: &Value) -> [u64; 2] {
+    ["dram_blocks", "ssd_blocks"].map(|key| quota[key].as_u64().unwrap_or_else(|| panic!("{key}: {quota}")))
+}
+
+fn in_simulation(case: &Case<'_>) -> Outcome {
+    let mut settings = case.info().settings();
+    case.sets.iter().for_each(|set| settings.set_pair(set).unwrap());
+    let levels = case.levels();
+    let first = levels.map(|_, blocks| blocks / VMS as u32);
+    let machine = |vm: usize| {
+        let config = EngineConfig::new(BlockSize::KIB_4, case.disk_bytes, first);
+        let config = EngineConfig { largest_share: Some(levels), ..config };
+        let (name, settings) = (format!("vm{vm}"), settings.clone());
+        Machine { config, settings, name, ssd_bytes: 256 << 20, extent_bytes: 4 << 20, kept_records: 0 }
+    };
+    let mut host = DirectHost::new((1..=VMS).map(machine).collect(), levels.dram_blocks);
+    let mut sizer = HostSizer::new(levels, HostOptions::default());
+    let least = levels.map(|level, _| case.info().least_blocks(level));
+    let rule = |vm| VmRule {
+        name: format!("vm{vm}"),
+        weight: 1.0,
+        least,
+        most: levels,
+        reach: levels,
+        named: [None, None],
+    };
+    sizer.set_vms((1..=VMS).map(rule).collect());
+    sizer.put_shares(&[first; VMS]);
+    let mut outcome = Outcome { shares: vec![Vec::new(); VMS], ..Outcome::default() };
+    for (at, request) in all_with_ends(case.all) {
+        if let Some(request) = request {
+            let (offset_bytes, length) = (request.offset_bytes, u64::from(request.length_bytes));
+            let op = match request.op {
+                RequestOp::Read => GuestOp::Read { offset_bytes, length_bytes: length },
+                _ => GuestOp::write(offset_bytes, Buf::zeroed(length as usize), false),
+            };
+            let request = GuestRequest { token: 0, op, now_ns: request.time_ns };
+            host.serve(at, request);
+            continue;
+        }
+        sizer.divide(host.engines.iter_mut().map(|engine| engine.demand(Points::All)).collect());
+        resize(&mut host, &sizer.shrink(u32::MAX));
+        resize(&mut host, &sizer.grow(&[Quota::default(); VMS]));
+        for (shares, engine) in outcome.shares.iter_mut().zip(&host.engines) {
+            let quota = engine.quota();
+            shares.push([quota.dram_blocks.into(), quota.ssd_blocks.into()]);
+        }
+    }
+    assert_eq!(host.failed, 0);
+    let counters = |engine: &lode_engine::Engine| {
+        pick(&serde_json::to_value(CounterReport::from(engine.counters())).unwrap())
+    };
+    outcome.counters = host.engines.iter().map(counters).collect();
+    outcome
+}
+
+fn resize(host: &mut DirectHost, shares: &[(usize, Quota)]) {
+    for &(vm, share) in shares {
+        host.engines[vm].resize(share.with(Level::ReadSsd, 0));
+        host.run(&mut |_| {});
+    }
+}
+
+/// The requests, each with its VM, and nothing where an interval ends.
+fn all_with_ends(all: &[TraceRequest]) -> impl Iterator<Item = (usize, Option<&TraceRequest>)> {
+    all.chunks(INTERVAL).flat_map(|interval| {
+        let end = (interval.len() == INTERVAL).then_some((0, None));
+        interval.iter().map(|request| (request.volume as usize, Some(request))).chain(end)
+    })
+}
+
+fn in_daemon(site: &Site, case: &Case<'_>) -> Outcome {
+    let folder = site.folder.path().display();
+    let settings: Vec<String> = case
+        .sets
+        .iter()
+        .map(|set| set.split_once('=').unwrap())
+        .map(|(key, value)| format!("{key} = \"{value}\""))
+        .collect();
+    let dram =
+        if case.levels().dram_blocks > 0 { format!("dram = \"{DRAM_MIB}MiB\"\n") } else { String::new() };
+    let mut text = format!(
+        "name = \"test\"\nstate_dir = \"{folder}/state\"\nshards = 2\n[ssd]\npath = \"{folder}/ssd.img\"\n\
+         [host]\nmode = \"auto\"\n{dram}ssd = \"{SSD_MIB}MiB\"\ninterval = \"1 h\"\nrate = \"1GiB\"\n"
+    );
+    for vm in 1..=VMS {
+        File::create(site.path(&format!("vm{vm}.img"))).unwrap().set_len(case.disk_bytes).unwrap();
+        text += &format!(
+            "[[vm]]\nname = \"vm{vm}\"\nbacking = {{ path = \"{folder}/vm{vm}.img\" }}\nscheme = \"{}\"\n\
+             writeback = \"scheme\"\nsettings = {{ {} }}\nlisten = [\"unix:{folder}/vm{vm}.sock\"]\n",
+            case.scheme,
+            settings.join(", ")
+        );
+    }
+    std::fs::write(site.path("test.toml"), text).unwrap();
+    let daemon = site.serve();
+    let mut clients: Vec<_> = (1..=VMS).map(|vm| daemon.client(&format!("vm{vm}"))).collect();
+    let zeroes = vec![0; 1 << 20];
+    let mut outcome = Outcome { shares: vec![Vec::new(); VMS], ..Outcome::default() };
+    for (at, request) in all_with_ends(case.all) {
+        let Some(request) = request else {
+            for (shares, share) in outcome.shares.iter_mut().zip(divided(site, &daemon)) {
+                shares.push(share);
+            }
+            continue;
+        };
+        let (offset, length) = (request.offset_bytes, request.length_bytes);
+        match request.op {
+            RequestOp::Read => drop(clients[at].read(offset, length)),
+            _ => {
+                let payload = &zeroes[..length as usize];
+                clients[at].ask(Command::Write, offset, length, false, payload).expect("an answer").unwrap();
+            }
+        }
+    }
+    let status = daemon.status();
+    outcome.counters = (0..VMS).map(|vm| pick(&status["vms"][vm]["counters"])).collect();
+    drop(clients);
+    daemon.stop();
+    outcome
+}
+
+/// Ends an interval of the daemon, and waits until every VM is served with its new share.
+fn divided(site: &Site, daemon: &Daemon<'_>) -> Vec<[u64; 2]> {
+    lode_ok(&["divide", &site.text("test.toml"), "--wait"]);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = daemon.status();
+        let vms = status["vms"].as_array().unwrap();
+        let target =
+            |vm: &Value| ["dram", "ssd"].map(|level| vm["sharing"][level]["share_blocks"].as_u64().unwrap());
+        let shares: Vec<[u64; 2]> = vms.iter().map(|vm| share_of(&vm["quota"])).collect();
+        if vms.iter().map(target).eq(shares.iter().copied()) {
+            return shares;
+        }
+        assert!(Instant::now() < deadline, "shares do not arrive: {shares:?} of {status}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn three_worlds_agree(scheme: &str, sets: &[&str]) {
+    for (all, disk_bytes) in (0..).map_while(merged) {
+        let site = Site::in_memory();
+        let case = Case { scheme, sets, all: &all, disk_bytes };
+        let replay = in_replay(&site, &case);
+        println!("{scheme} {sets:?}: {:?}", replay.shares);
+        assert!(replay.counters.iter().all(|vm| vm[0] == REQUESTS as u64));
+        assert!(replay.shares.iter().all(|vm| vm.len() == VMS * REQUESTS / INTERVAL));
+        let changes = replay.shares.iter().flat_map(|vm| vm.windows(2)).filter(|two| two[0] != two[1]);
+        assert!(changes.count() >= VMS, "{scheme}: shares move: {:?}", replay.shares);
+        assert_eq!(replay, in_simulation(&case), "{scheme}: replay and simulation differ in {COUNTERS:?}");
+        assert_eq!(replay, in_daemon(&site, &case), "{scheme}: replay and daemon differ in {COUNTERS:?}");
+    }
+}
+
+#[test]
+fn hosts_with_etica_are_the_same_everywhere() {
+    let sets = ["assoc=0", "promotion_interval=100", "queue_percent=50"];
+    three_worlds_agree("etica", &[&sets[..], &["mode=full-hybrid"]].concat());
+    three_worlds_agree("etica", &[&sets[..], &["mode=npe"]].concat());
+}
+
+#[test]
+fn hosts_with_one_level_are_the_same_everywhere() {
+    let objective = "objective=sum_hit_ratio";
+    three_worlds_agree("eci-cache-like", &["assoc=0", objective]);
+    three_worlds_agree("centaur-like", &["assoc=0", objective]);
+}

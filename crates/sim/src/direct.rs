@@ -1,0 +1,116 @@
+//! Several volumes of one host that divide its levels between them, on devices that carry out every command at once: nothing is
+//! under way when a call returns, so that a test may look at every single write, or compare decisions.
+
+use lode_engine::command::{Command, CommandKind, Completion, DeviceId};
+use lode_engine::{Engine, GuestRequest, SpaceBroker};
+use lode_store::{DirectoryOutput, Store};
+use lode_types::Bufs;
+
+use crate::disk::SimDisk;
+use crate::machine::Machine;
+use crate::world::World;
+
+/// A host whose devices take no time. What a guest writes is on the backing disk and the SSD as soon as the engine says so; only a
+/// flush makes it durable.
+#[derive(Debug)]
+pub struct DirectHost {
+    /// The cache SSD of all volumes.
+    pub ssd: SimDisk,
+    /// What the volumes were made from.
+    pub machines: Vec<Machine>,
+    /// The volumes' backing disks.
+    pub backing: Vec<SimDisk>,
+    /// The volumes' engines.
+    pub engines: Vec<Engine>,
+    broker: SpaceBroker,
+    /// Requests that failed.
+    pub failed: usize,
+}
+
+impl DirectHost {
+    /// Volumes on an SSD like that of the first machine. So many frames are nobody's at first.
+    ///
+    /// # Panics
+    /// When the SSD has no room for them.
+    pub fn new(machines: Vec<Machine>, free_frames: u32) -> DirectHost {
+        let mut ssd = World::formatted_ssd(&machines[0]).expect("the SSD is large enough");
+        let mut store = Store::open(&mut ssd).expect("it was formatted");
+        let mut attach = |one: &Machine| store.attach(&mut ssd, &one.spec()).expect("there is room");
+        let attached: Vec<_> = machines.iter().map(&mut attach).collect();
+        let tags: Vec<_> = attached.iter().map(|one| one.tag()).collect();
+        let engines: Vec<Engine> = std::iter::zip(attached, &machines)
+            .map(|(attached, one)| Engine::new(one.config, &one.settings, Some(attached)))
+            .collect();
+        let mut broker = SpaceBroker::new(free_frames, Some(store.into_directory()));
+        for (id, (engine, tag)) in std::iter::zip(&engines, tags).enumerate() {
+            broker.join(id, Some(tag), engine.gauges().frames);
+        }
+        let backing = machines.iter().map(|one| SimDisk::new(one.config.volume_bytes)).collect();
+        DirectHost { ssd, machines, backing, engines, broker, failed: 0 }
+    }
+
+    /// Lets everything happen that can, and has every write to a device looked at.
+    pub fn run(&mut self, look: &mut dyn FnMut(&DirectHost)) {
+        let mut moved = true;
+        while std::mem::take(&mut moved) {
+            for at in 0..self.engines.len() {
+                while let Some(command) = self.engines[at].next_command() {
+                    moved = true;
+                    let completion = self.carry_out(at, command, look);
+                    self.engines[at].complete(completion);
+                }
+                while let Some(request) = self.engines[at].next_space_request() {
+                    self.broker.ask(at, request);
+                }
+                while let Some(answer) = self.engines[at].next_answer() {
+                    self.failed += usize::from(answer.result.is_err());
+                }
+            }
+            while let Some(output) = self.broker.next_output() {
+                match output {
+                    DirectoryOutput::Write { offset_bytes, buf } => {
+                        self.ssd.put(offset_bytes, buf.as_slice());
+                        look(self);
+                    }
+                    DirectoryOutput::Flush => self.ssd.settle(self.ssd.flush_mark()),
+                }
+                self.broker.done(true);
+            }
+            while let Some((id, answer)) = self.broker.next_answer() {
+                moved = true;
+                self.engines[id].space_answered(answer);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, at: usize, command: Command, look: &mut dyn FnMut(&DirectHost)) -> Completion {
+        let Command { id, device, kind } = command;
+        let disk = if device == DeviceId::Ssd { &mut self.ssd } else { &mut self.backing[at] };
+        let mut filled = Bufs::new();
+        match kind {
+            CommandKind::Read { offset_bytes, bufs } => {
+                filled = bufs;
+                disk.peek_into(offset_bytes, &mut filled);
+            }
+            CommandKind::Write { offset_bytes, data } => {
+                disk.put(offset_bytes, &data.concat());
+                look(self);
+            }
+            CommandKind::Flush => disk.settle(disk.flush_mark()),
+            CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => unreachable!("nobody asks for it"),
+        }
+        Completion { id, result: Ok(()), bufs: filled }
+    }
+
+    /// Serves a guest's request to its end.
+    pub fn serve(&mut self, at: usize, request: GuestRequest) {
+        self.engines[at].submit(request);
+        self.run(&mut |_| {});
+    }
+
+    /// About a second passes.
+    pub fn tick(&mut self, look: &mut dyn FnMut(&DirectHost)) {
+        self.engines.iter_mut().for_each(Engine::tick);
+        self.run(look);
+    }
+}
