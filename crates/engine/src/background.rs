@@ -3,9 +3,10 @@
 //!
 //! Dirty blocks are due when there are too many of them (the older half of what is looked at), when they were not written for
 //! long, and all of them when no guest has asked for anything for a while. They are looked for by sweeps over the SSD's
-//! slots, a slice at a time, and cleaned in ascending order of their blocks, as far as a sweep has found them. While guests
-//! read from the backing disk, few runs of neighbours are written back at once, and then guests have their turn first;
-//! without such reads, and when there are far too many dirty blocks, there is no pause.
+//! slots, a slice at a time, and cleaned in ascending order of their blocks, as far as a sweep has found them. Guests have several
+//! blocks for each that is cleaned, which takes processor and SSD from them; and while they read from the backing disk, few runs
+//! of neighbours are written back at once, and then they have their turn first. Without guests, and when there are far too many
+//! dirty blocks, there is no pause.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -40,6 +41,8 @@ const RUNS_PER_BATCH: usize = 32;
 /// The same while guests read from the disk, and how many of their reads come first for each of the runs.
 const POLITE_RUNS_PER_BATCH: usize = 8;
 const READS_PER_RUN: u32 = 4;
+/// Blocks of guests for each that is cleaned.
+const BLOCKS_PER_CLEANED: u32 = 4;
 
 /// Why a sweep is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +103,8 @@ pub(crate) struct Background {
     slots_left: u32,
     /// Guests' reads of the backing disk that come before the next batch.
     reads_owed: u32,
+    /// Guests' blocks that come before it.
+    blocks_owed: u32,
     /// Whether guests read from the disk in this tick, and in the one before.
     disk_is_read: [bool; 2],
     /// Nothing is begun until the next tick: a write-back failed.
@@ -138,9 +143,10 @@ impl Background {
         limit.is_some_and(|limit| self.quiet_ticks > limit)
     }
 
-    /// A guest asks for something.
-    pub(crate) fn guest_asked(&mut self) {
+    /// A guest asks for something, of so many blocks.
+    pub(crate) fn guest_asked(&mut self, blocks: u32) {
         self.quiet_ticks = 0;
+        self.blocks_owed = self.blocks_owed.saturating_sub(blocks);
     }
 
     /// A guest's read of the backing disk has ended.
@@ -159,7 +165,7 @@ impl Background {
         let Some(limits) = self.limits else { return };
         self.quiet_ticks = self.quiet_ticks.saturating_add(1);
         self.paused = false;
-        self.reads_owed = 0;
+        (self.reads_owed, self.blocks_owed) = (0, 0);
         self.disk_is_read = [false, self.disk_is_read[0]];
         self.slots_left = (SLICE * SLICES_PER_TICK).max(facts.slots / TICKS_PER_SWEEP);
         if let Some(age_ticks) = limits.age_ticks {
@@ -185,6 +191,7 @@ impl Background {
         let Some(limits) = self.limits.filter(|_| !self.paused) else { return BackgroundNext::Wait };
         self.review(facts, limits);
         let is_polite = self.is_polite(facts.dirty_blocks);
+        let is_paced = !self.is_idle() && !self.is_urgent(facts.dirty_blocks);
         let Some(sweep) = &mut self.sweep else { return BackgroundNext::Wait };
         sweep.ready &= !sweep.found.is_empty();
         if !sweep.ready {
@@ -199,13 +206,16 @@ impl Background {
             sweep.found.make_contiguous().sort_unstable_by_key(|target| target.block);
             sweep.ready = true;
         }
-        if is_polite && self.reads_owed > 0 {
+        if is_polite && self.reads_owed > 0 || is_paced && self.blocks_owed > 0 {
             return BackgroundNext::Wait;
         }
         let most_runs = if is_polite { POLITE_RUNS_PER_BATCH } else { RUNS_PER_BATCH };
         let count = batch_len(sweep.found.make_contiguous(), most_runs);
         if is_polite {
             self.reads_owed = most_runs as u32 * READS_PER_RUN;
+        }
+        if is_paced {
+            self.blocks_owed = count as u32 * BLOCKS_PER_CLEANED;
         }
         BackgroundNext::Clean(sweep.found.drain(..count).collect())
     }
@@ -310,13 +320,13 @@ mod tests {
     fn beyond_the_limit_the_older_half_goes_until_there_are_few_enough() {
         let mut background = Background::new(Some(LIMITS));
         background.tick(&facts(0, 0));
-        background.guest_asked();
+        background.guest_asked(1);
         assert_eq!(background.next(&facts(100, 9)), BackgroundNext::Wait);
         assert_eq!(background.next(&facts(101, 9)), BackgroundNext::Look { slots: 0..SLICE, version: 9 });
         background.found(targets(0..9).into_iter().rev().collect());
         while matches!(background.next(&facts(101, 9)), BackgroundNext::Look { .. }) {}
         // Found, in order, and taken from the sweep: what is next is the end of it.
-        background.sweep = None;
+        (background.sweep, background.blocks_owed) = (None, 0);
         background.next(&facts(101, 9));
         background.found(targets(0..9).into_iter().rev().collect());
         background.slots_left = 0;
@@ -325,7 +335,7 @@ mod tests {
         // It goes on somewhat below the limit.
         assert!(background.goes_on());
         background.tick(&facts(95, 9));
-        background.guest_asked();
+        background.guest_asked(1);
         assert!(sweep(&mut background, &facts(95, 9)).is_some());
         assert_eq!(sweep(&mut background, &facts(94, 9)), None);
         assert!(!background.goes_on());
@@ -335,9 +345,9 @@ mod tests {
     fn what_is_old_goes_and_is_looked_for_once() {
         let mut background = Background::new(Some(LIMITS));
         for tick in 1..=30 {
-            background.guest_asked();
+            background.guest_asked(1);
             background.tick(&facts(50, tick * 100));
-            background.guest_asked();
+            background.guest_asked(1);
             let expected = (tick > 10).then(|| (5000, (tick - 10) * 100));
             assert_eq!(sweep(&mut background, &facts(50, tick * 100)), expected, "tick {tick}");
             assert_eq!(sweep(&mut background, &facts(50, tick * 100)), None);
@@ -369,7 +379,7 @@ mod tests {
         background.tick(&facts(5, 7));
         background.next(&facts(5, 7));
         assert!(background.goes_on(), "and again while there is something");
-        background.guest_asked();
+        background.guest_asked(1);
         assert_eq!(background.next(&facts(5, 7)), BackgroundNext::Wait);
         assert!(!background.goes_on());
         assert_eq!(idle(&mut background), Some((5000, 7)));
@@ -381,7 +391,7 @@ mod tests {
         let mut background = Background::new(Some(LIMITS));
         let now = facts(101, 1000);
         background.tick(&now);
-        background.guest_asked();
+        background.guest_asked(1);
         background.disk_was_read();
         assert!(matches!(background.next(&now), BackgroundNext::Look { .. }));
         background.found(targets(0..400));
@@ -392,6 +402,7 @@ mod tests {
         };
         assert!(background.is_polite(101));
         assert_eq!(batch(background.next(&now)), POLITE_RUNS_PER_BATCH);
+        background.guest_asked(1000);
         for _ in 0..POLITE_RUNS_PER_BATCH as u32 * READS_PER_RUN {
             assert_eq!(background.next(&now), BackgroundNext::Wait);
             background.disk_was_read();
@@ -401,8 +412,32 @@ mod tests {
         let urgent = facts(150, 1000);
         assert_eq!(batch(background.next(&urgent)), RUNS_PER_BATCH);
         (0..2).for_each(|_| background.tick(&now));
-        background.guest_asked();
+        background.guest_asked(1);
         assert_eq!(batch(background.next(&now)), RUNS_PER_BATCH);
+    }
+
+    #[test]
+    fn guests_have_several_blocks_for_each_that_is_cleaned() {
+        let mut background = Background::new(Some(LIMITS));
+        let now = facts(101, 1000);
+        background.tick(&now);
+        background.guest_asked(1);
+        assert!(matches!(background.next(&now), BackgroundNext::Look { .. }));
+        background.found(targets(0..800));
+        background.slots_left = 0;
+        let cleaned =
+            |next: BackgroundNext| if let BackgroundNext::Clean(batch) = next { batch.len() } else { 0 };
+        let first = cleaned(background.next(&now)) as u32;
+        assert_eq!(first, RUNS_PER_BATCH as u32);
+        background.guest_asked(first * BLOCKS_PER_CLEANED - 1);
+        assert_eq!(background.next(&now), BackgroundNext::Wait);
+        background.guest_asked(1);
+        assert_eq!(cleaned(background.next(&now)), RUNS_PER_BATCH);
+        // Every tick takes it on by a batch at least, and far too many dirty blocks do not wait.
+        assert_eq!(background.next(&now), BackgroundNext::Wait);
+        background.tick(&now);
+        assert_eq!(cleaned(background.next(&now)), RUNS_PER_BATCH);
+        assert_eq!(cleaned(background.next(&facts(150, 1000))), RUNS_PER_BATCH);
     }
 
     #[test]

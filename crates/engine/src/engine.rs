@@ -151,7 +151,8 @@ impl Engine {
 
     /// Takes a guest's request. Every request is answered by exactly one [`Answer`].
     pub fn submit(&mut self, request: GuestRequest) {
-        self.background.guest_asked();
+        let (_, length_bytes) = request.op.range();
+        self.background.guest_asked(length_bytes.div_ceil(self.config.block.bytes()) as u32);
         self.front.push(request);
         self.run();
     }
