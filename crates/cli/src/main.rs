@@ -15,6 +15,7 @@ mod devices;
 mod error;
 mod heading;
 mod interrupt;
+mod level_size;
 mod output;
 mod progress;
 mod results;

@@ -12,17 +12,19 @@ use lode_plan::{
 use lode_replay::InputReport;
 
 use super::planning::{DeviceArgs, TraceArgs, parse_scheme};
-use crate::amounts::{parse_size, show_life, show_size};
+use crate::amounts::{show_life, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::heading::heading;
+use crate::level_size::{LevelSize, footprint_bytes};
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
 use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
 
 /// Replay several schemes over several sizes, and show them side by side
 ///
-/// A scheme is given the levels that it uses. Several sizes of a level are separated by commas; where several levels have
+/// A scheme is given the levels that it uses. A size is one in bytes (64MiB), or in per cent (5%) of the different 4 KiB blocks
+/// that the traces read or write. Several sizes of a level are separated by commas; where several levels have
 /// several, the first of one goes with the first of the others.
 ///
 /// All schemes map blocks alike: where one of them knows no sets, the others have none either (assoc=0), unless a
@@ -35,6 +37,7 @@ Examples:
   lode compare web.lode --schemes etica,etica:mode=full-hybrid --dram 64MiB,128MiB --ssd 1GiB,2GiB --json
   lode compare *.lode --schemes etica,lru --plan plan.json
   lode compare *.lode --schemes lru,arc,s3-fifo --ssd 1GiB --baseline lru
+  lode compare web.lode --schemes lru,arc,sieve --ssd 1%,5%,10%
   lode compare web.lode --schemes lru,tica-ef --dram 64MiB --ssd 1GiB --read-ssd 1GiB --devices tica
 
 A scheme's settings follow its name: NAME:KEY=VALUE:KEY=VALUE.")]
@@ -47,16 +50,16 @@ pub struct CompareCommand {
     schemes: Vec<String>,
 
     /// Sizes of the DRAM level.
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
-    dram: Vec<u64>,
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    dram: Vec<LevelSize>,
 
     /// Sizes of the SSD level.
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
-    ssd: Vec<u64>,
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    ssd: Vec<LevelSize>,
 
     /// Sizes of the read SSD level, for schemes that have one.
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
-    read_ssd: Vec<u64>,
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',')]
+    read_ssd: Vec<LevelSize>,
 
     /// Instead of sizes: a plan that `lode size --json` wrote, for the money of which schemes are compared. Those of both levels
     /// have its shares; those of one SSD level have what the shares cost, VM by VM.
@@ -99,9 +102,11 @@ impl CompareCommand {
         }
         let planned = self.plan.as_deref().map(|path| self.planned(path)).transpose()?;
         let schemes = self.schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>()?;
+        let footprint_bytes = self.footprint_bytes()?;
+        let sizes = || self.sizes(footprint_bytes.unwrap_or(0));
         let options = CompareOptions {
             schemes: ComparedSchemes::new(schemes),
-            sizes: planned.as_ref().map_or_else(|| self.sizes(), |planned| Ok(vec![planned.levels()]))?,
+            sizes: planned.as_ref().map_or_else(sizes, |planned| Ok(vec![planned.levels()]))?,
             planned,
             block_size: self.traces.block,
             host: self.devices.host()?,
@@ -112,6 +117,11 @@ impl CompareCommand {
         let cells = compare(&|| self.traces.open(), &options, &|progress| meter.update(progress))?;
         drop(meter);
         let mut report = CompareReport::new(&cells, &options);
+        report.footprint_bytes = footprint_bytes;
+        if let Some(bytes) = footprint_bytes {
+            let footprint = show_size(bytes);
+            report.notes.push(format!("Per cent are of the {footprint} that the traces read or write"));
+        }
         if let Some(baseline) = &self.baseline {
             report.set_baseline(baseline)?;
         }
@@ -154,8 +164,15 @@ impl CompareCommand {
         PlannedShares::parse(&text, self.traces.block.bytes()).map_err(in_file)
     }
 
+    /// Bytes that the traces touch, where a size is in per cent of them.
+    fn footprint_bytes(&self) -> Result<Option<u64>, CliError> {
+        let mut sizes = self.dram.iter().chain(&self.ssd).chain(&self.read_ssd);
+        let is_needed = sizes.any(|size| matches!(size, LevelSize::Percent(_)));
+        is_needed.then(|| footprint_bytes(&self.traces.files, &self.traces.read.options())).transpose()
+    }
+
     /// Sizes that go together; a level of one size goes with all of the others.
-    fn sizes(&self) -> Result<Vec<LevelBytes>, CliError> {
+    fn sizes(&self, footprint_bytes: u64) -> Result<Vec<LevelBytes>, CliError> {
         let lists = [("--dram", &self.dram), ("--ssd", &self.ssd), ("--read-ssd", &self.read_ssd)];
         let count = lists.iter().map(|(_, sizes)| sizes.len()).max().unwrap_or(0);
         if count == 0 {
@@ -170,7 +187,10 @@ impl CompareCommand {
                 others.len()
             )));
         }
-        let at = |sizes: &[u64], index: usize| sizes.get(index).or(sizes.first()).copied().unwrap_or(0);
+        let at = |sizes: &[LevelSize], index: usize| {
+            let size = sizes.get(index).or(sizes.first());
+            size.map_or(0, |size| size.bytes(footprint_bytes, self.traces.block))
+        };
         let sizes: Vec<_> = (0..count)
             .map(|index| LevelBytes {
                 dram_bytes: at(&self.dram, index),

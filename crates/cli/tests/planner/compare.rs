@@ -286,3 +286,21 @@ fn schemes_are_measured_against_one_of_them() {
     let message = bad(&["compare", &trace, "--schemes", "arc", "--ssd", "1MiB", "--baseline", "lru"], 2);
     assert!(message.contains("add it to --schemes"), "{message}");
 }
+
+#[test]
+fn sizes_in_per_cent_are_of_what_is_touched() {
+    let folder = Folder::new();
+    let trace = two_vms(&folder);
+    let info: Value = serde_json::from_str(&good(&["trace", "info", &trace, "--json"])).expect("JSON");
+    let touched = whole(&info["total"]["footprint_bytes"]);
+    let report = json(&["compare", &trace, "--schemes", "lru,arc", "--ssd", "10%,50%"]);
+    assert_eq!(whole(&report["footprint_bytes"]), touched);
+    for (size, percent) in list(&report["sizes"]).iter().zip([10, 50]) {
+        let blocks = (touched as f64 * f64::from(percent) / 100.0 / 4096.0).round() as u64;
+        assert_eq!((whole(&size["ssd_bytes"]), whole(&size["dram_bytes"])), (blocks * 4096, 0));
+    }
+    let (text, _) = both(&["compare", &trace, "--schemes", "lru", "--ssd", "10%"]);
+    assert!(text.contains("Per cent are of the "), "{text}");
+    let message = bad(&["compare", &trace, "--schemes", "lru", "--ssd", "120%"], 2);
+    assert!(message.contains("above 0 and up to 100"), "{message}");
+}

@@ -25,6 +25,8 @@ pub struct CompareReport {
     pub baseline: Option<String>,
     /// The sizes asked for, in their order.
     pub sizes: Vec<LevelBytes>,
+    /// What the traces touch, where sizes were asked for in per cent of it.
+    pub footprint_bytes: Option<u64>,
     /// Every scheme with every size, scheme by scheme.
     pub cells: Vec<CellReport>,
     /// The traces that were read.
@@ -118,6 +120,7 @@ impl CompareReport {
             devices: options.host.name.clone(),
             schemes: schemes.collect(),
             baseline: None,
+            footprint_bytes: None,
             sizes: options.sizes.clone(),
             cells: cells.iter().map(CellReport::new).collect(),
             inputs: first.map_or_else(Vec::new, |report| report.inputs.clone()),
