@@ -48,7 +48,7 @@ impl Daemon {
 }
 
 /// How to read traces.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct ReadArgs {
     /// Format of the traces, instead of finding it out.
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(lode_trace::formats().map(|f| f.name)))]

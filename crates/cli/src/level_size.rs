@@ -1,10 +1,11 @@
 //! Sizes of levels as users write them: in bytes, or in per cent of what traces touch.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use lode_trace::{InfoCollector, ReadOptions, open_trace};
-use lode_types::{BlockSize, parse_size};
+use lode_types::{BlockSize, parse_size, show_size};
 
 use crate::error::CliError;
 use crate::progress::Bar;
@@ -43,6 +44,15 @@ impl LevelSize {
                 let blocks = (footprint_bytes as f64 * percent / 100.0 / block.bytes() as f64).round();
                 (blocks as u64).max(1) * block.bytes()
             }
+        }
+    }
+}
+
+impl fmt::Display for LevelSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            LevelSize::Bytes(bytes) => f.write_str(&show_size(bytes)),
+            LevelSize::Percent(percent) => write!(f, "{percent} %"),
         }
     }
 }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_plan::{
-    CellReport, CompareOptions, CompareReport, ComparedSchemes, LevelBytes, MAX_CELLS, MAX_PLAN_BYTES,
-    PlanError, PlannedShares, compare,
+    CellReport, CompareOptions, CompareReport, ComparedSchemes, EachReport, LevelBytes, MAX_CELLS,
+    MAX_PLAN_BYTES, PlanError, PlannedShares, TraceComparison, compare,
 };
 use lode_replay::InputReport;
 
+use super::compare_each;
 use super::planning::{DeviceArgs, TraceArgs, parse_scheme};
 use crate::amounts::{show_life, show_size};
 use crate::arguments::{inputs_text, warn_of};
@@ -38,6 +39,7 @@ Examples:
   lode compare *.lode --schemes etica,lru --plan plan.json
   lode compare *.lode --schemes lru,arc,s3-fifo --ssd 1GiB --baseline lru
   lode compare web.lode --schemes lru,arc,sieve --ssd 1%,5%,10%
+  lode compare *.lode --each --schemes lru,arc,sieve --ssd 5% --baseline lru
   lode compare web.lode --schemes lru,tica-ef --dram 64MiB --ssd 1GiB --read-ssd 1GiB --devices tica
 
 A scheme's settings follow its name: NAME:KEY=VALUE:KEY=VALUE.")]
@@ -70,6 +72,10 @@ pub struct CompareCommand {
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
 
+    /// Compare trace by trace, and not as VMs of one host; then what they have in common, each trace counting the same.
+    #[arg(long, conflicts_with_all = ["plan", "html", "svg"])]
+    each: bool,
+
     #[command(flatten)]
     devices: DeviceArgs,
 
@@ -100,31 +106,10 @@ impl CompareCommand {
         if let Some((_, scheme)) = twice {
             return Err(CliError::Usage(format!("--schemes has '{scheme}' twice; name each scheme once")));
         }
-        let planned = self.plan.as_deref().map(|path| self.planned(path)).transpose()?;
-        let schemes = self.schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>()?;
-        let footprint_bytes = self.footprint_bytes()?;
-        let sizes = || self.sizes(footprint_bytes.unwrap_or(0));
-        let options = CompareOptions {
-            schemes: ComparedSchemes::new(schemes),
-            sizes: planned.as_ref().map_or_else(sizes, |planned| Ok(vec![planned.levels()]))?,
-            planned,
-            block_size: self.traces.block,
-            host: self.devices.host()?,
-            threads: self.traces.threads(),
-            memory_bytes: self.traces.memory,
-        };
-        let meter = Meter::new();
-        let cells = compare(&|| self.traces.open(), &options, &|progress| meter.update(progress))?;
-        drop(meter);
-        let mut report = CompareReport::new(&cells, &options);
-        report.footprint_bytes = footprint_bytes;
-        if let Some(bytes) = footprint_bytes {
-            let footprint = show_size(bytes);
-            report.notes.push(format!("Per cent are of the {footprint} that the traces read or write"));
+        if self.each {
+            return self.run_each();
         }
-        if let Some(baseline) = &self.baseline {
-            report.set_baseline(baseline)?;
-        }
+        let report = self.report(&self.traces)?;
         report.inputs.iter().for_each(warn_of);
         report.warnings.iter().for_each(|warning| output::warn(warning));
         // What can be shown is shown even where the pictures fail, and the other way round.
@@ -141,6 +126,51 @@ impl CompareCommand {
         let tables = self.table.write(&report, || csv_rows(&report));
         self.pictures.write(&report, lode_plan::compare_page, lode_plan::compare_picture)?;
         shown.and(tables)
+    }
+
+    /// Compares trace by trace.
+    fn run_each(&self) -> Result<(), CliError> {
+        let compared = |file: &PathBuf| {
+            let comparison = self.report(&self.traces.of_file(file))?;
+            comparison.inputs.iter().for_each(warn_of);
+            comparison.warnings.iter().for_each(|warning| output::warn(warning));
+            Ok(TraceComparison { trace: file.display().to_string(), comparison })
+        };
+        let traces = self.traces.files.iter().map(compared).collect::<Result<_, CliError>>()?;
+        let report = EachReport::new(self.size_words(), traces);
+        let is_shown = !self.table.outputs().any(is_to_standard_output);
+        let shown = if is_shown { output::write(&compare_each::text(&report)) } else { Ok(()) };
+        shown.and(self.table.write(&report, || compare_each::rows(&report)))
+    }
+
+    /// The comparison of these traces together.
+    fn report(&self, traces: &TraceArgs) -> Result<CompareReport, CliError> {
+        let planned = self.plan.as_deref().map(|path| self.planned(path)).transpose()?;
+        let schemes = self.schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>()?;
+        let footprint_bytes = self.footprint_bytes(traces)?;
+        let sizes = || self.sizes(footprint_bytes.unwrap_or(0));
+        let options = CompareOptions {
+            schemes: ComparedSchemes::new(schemes),
+            sizes: planned.as_ref().map_or_else(sizes, |planned| Ok(vec![planned.levels()]))?,
+            planned,
+            block_size: traces.block,
+            host: self.devices.host()?,
+            threads: traces.threads(),
+            memory_bytes: traces.memory,
+        };
+        let meter = Meter::new();
+        let cells = compare(&|| traces.open(), &options, &|progress| meter.update(progress))?;
+        drop(meter);
+        let mut report = CompareReport::new(&cells, &options);
+        report.footprint_bytes = footprint_bytes;
+        if let Some(bytes) = footprint_bytes {
+            let footprint = show_size(bytes);
+            report.notes.push(format!("Per cent are of the {footprint} that the traces read or write"));
+        }
+        if let Some(baseline) = &self.baseline {
+            report.set_baseline(baseline)?;
+        }
+        Ok(report)
     }
 
     /// The shares of the plan in `path`.
@@ -164,11 +194,25 @@ impl CompareCommand {
         PlannedShares::parse(&text, self.traces.block.bytes()).map_err(in_file)
     }
 
+    /// Sizes that go together, as they were asked for.
+    fn size_words(&self) -> Vec<String> {
+        let lists = [("DRAM", &self.dram), ("SSD", &self.ssd), ("read SSD", &self.read_ssd)];
+        let count = lists.iter().map(|(_, sizes)| sizes.len()).max().unwrap_or(0);
+        let words = |index: usize| {
+            let of_level = |(level, sizes): &(&str, &Vec<LevelSize>)| {
+                let size = sizes.get(index).or(sizes.first())?;
+                Some(format!("{level} {size}"))
+            };
+            lists.iter().filter_map(of_level).collect::<Vec<_>>().join(", ")
+        };
+        (0..count).map(words).collect()
+    }
+
     /// Bytes that the traces touch, where a size is in per cent of them.
-    fn footprint_bytes(&self) -> Result<Option<u64>, CliError> {
+    fn footprint_bytes(&self, traces: &TraceArgs) -> Result<Option<u64>, CliError> {
         let mut sizes = self.dram.iter().chain(&self.ssd).chain(&self.read_ssd);
         let is_needed = sizes.any(|size| matches!(size, LevelSize::Percent(_)));
-        is_needed.then(|| footprint_bytes(&self.traces.files, &self.traces.read.options())).transpose()
+        is_needed.then(|| footprint_bytes(&traces.files, &traces.read.options())).transpose()
     }
 
     /// Sizes that go together; a level of one size goes with all of the others.
@@ -213,7 +257,7 @@ impl CompareCommand {
 }
 
 /// A row for each scheme at each size.
-fn csv_rows(report: &CompareReport) -> Rows {
+pub(super) fn csv_rows(report: &CompareReport) -> Rows {
     let against = |one: &CellReport| one.against.clone();
     let row = |one: &CellReport| {
         vec![

@@ -29,7 +29,7 @@ pub const SAMPLED: &str =
     "Not all blocks were followed, to keep within --memory; each VM's rate says which part was.\n";
 
 /// Which traces, and how they are followed.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct TraceArgs {
     /// Traces to look at together, compressed or not; - is standard input.
     #[arg(required = true, value_name = "FILE")]
@@ -135,6 +135,11 @@ impl TraceArgs {
     pub fn check(&self, outputs: &[(&'static str, &Path)], read: Option<&Path>) -> Result<(), CliError> {
         let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).chain(read).collect();
         check_traces(&inputs, outputs)
+    }
+
+    /// The same for one of the traces.
+    pub fn of_file(&self, file: &Path) -> TraceArgs {
+        TraceArgs { files: vec![file.to_owned()], ..self.clone() }
     }
 
     /// Starts all traces as one.

@@ -304,3 +304,35 @@ fn sizes_in_per_cent_are_of_what_is_touched() {
     let message = bad(&["compare", &trace, "--schemes", "lru", "--ssd", "120%"], 2);
     assert!(message.contains("above 0 and up to 100"), "{message}");
 }
+
+#[test]
+fn each_trace_by_itself_is_as_alone_and_counts_the_same() {
+    let folder = Folder::new();
+    let (one, two) = (two_vms(&folder), lode_testdata::committed("traces/hplajw-1week.lode.zst"));
+    let two = two.to_str().expect("UTF-8");
+    let more = ["--schemes", "lru,arc", "--ssd", "10%,1MiB", "--baseline", "lru"];
+    let report = json(&[&["compare", &one, two, "--each"][..], &more].concat());
+    assert_eq!(report["sizes"], serde_json::json!(["SSD 10 %", "SSD 1 MiB"]));
+    assert_eq!(report["schemes"], serde_json::json!(["lru", "arc"]));
+    for (entry, trace) in list(&report["traces"]).iter().zip([one.as_str(), two]) {
+        assert_eq!(entry["trace"], trace);
+        assert_eq!(entry["comparison"], json(&[&["compare", trace][..], &more].concat()));
+    }
+    let over = list(&report["over_traces"]);
+    assert_eq!(over.len(), 4);
+    for (at, cell) in over.iter().enumerate() {
+        assert_eq!((whole(&cell["scheme"]) as usize, whole(&cell["size"]) as usize), (at / 2, at % 2));
+        let ratios =
+            list(&report["traces"]).iter().map(|one| real(&one["comparison"]["cells"][at]["hit_ratio"]));
+        let mean = ratios.sum::<f64>() / 2.0;
+        assert!((real(&cell["hit_ratio"]["mean"]) - mean).abs() < 1e-12, "{cell}");
+        assert_eq!(whole(&cell["miss_ratio_reduction"]["count"]), 2);
+    }
+    let text = good(&[&["compare", &one, two, "--each"][..], &more].concat());
+    assert!(text.contains("Fewer misses than with lru, over the traces"), "{text}");
+    assert!(text.contains("hplajw-1week") && text.contains("SSD 10 %"), "{text}");
+    let csv = good(&[&["compare", &one, two, "--each", "--csv"][..], &more].concat());
+    assert_eq!((csv.lines().count(), csv.starts_with("trace,scheme,")), (1 + 2 * 4, true), "{csv}");
+    let message = bad(&[&["compare", &one, "--each", "--html", "x.html"][..], &more].concat(), 2);
+    assert!(message.contains("cannot be used with"), "{message}");
+}

@@ -35,7 +35,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of these values; none of none.
-    fn of(mut values: Vec<f64>) -> Option<Spread> {
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_by(f64::total_cmp);
         let count = values.len();
         let at = |percent: usize| values.get((count * percent).div_ceil(100).saturating_sub(1)).copied();

@@ -3,6 +3,7 @@
 mod baseline;
 mod compare;
 mod curve;
+mod each;
 mod plan;
 
 pub use baseline::{Against, Spread};
@@ -10,6 +11,7 @@ pub use compare::{CellReport, CellVm, CompareReport, SchemeEntry};
 pub use curve::{
     CurveReport, IntervalReport, PART_SHARES, PartReport, VmCurveReport, method_used, rate_text,
 };
+pub use each::{EachReport, OverTraces, TraceComparison};
 pub(crate) use plan::ReplayFigures;
 pub use plan::{
     FrontReport, LevelReport, LevelTotalsReport, OneLevelReport, OutcomeReport, ReplayedReport, SizeReport,
