@@ -14,6 +14,7 @@ mod planning;
 mod reload;
 mod replay;
 mod requests;
+mod run;
 mod schemes;
 mod serve;
 mod serve_config;
@@ -64,6 +65,7 @@ commands! {
     Reload(reload::ReloadCommand),
     Replay(replay::ReplayCommand),
     Requests(requests::RequestsCommand),
+    Run(run::RunCommand),
     Schemes(schemes::SchemesCommand),
     Serve(serve::ServeCommand),
     Size(size::SizeCommand),

@@ -11,5 +11,6 @@ mod keys;
 mod one_level;
 mod pages;
 mod path;
+mod run;
 mod size;
 mod without_times;
