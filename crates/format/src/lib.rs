@@ -29,7 +29,7 @@ pub use record_buffer::{
     BUFFERED_RECORD_BYTES, BootId, Buffered, FoundRecords, RecordBufferHeader, encode_buffered,
 };
 pub use superblock::Superblock;
-pub use table::{ENTRIES_PER_PAGE, Entry, EntryState, TablePage};
+pub use table::{ENTRIES_PER_PAGE, Entry, EntryState, TablePage, TableView};
 
 /// Version of the format that this code writes and reads.
 pub const FORMAT_VERSION: u32 = 1;

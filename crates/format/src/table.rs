@@ -79,6 +79,9 @@ struct RawEntry {
 }
 
 const BODY: usize = size_of::<Raw>();
+/// The entries of a page that says nothing of any slot.
+static NOTHING: [u8; ENTRIES_PER_PAGE * size_of::<RawEntry>()] =
+    [0; ENTRIES_PER_PAGE * size_of::<RawEntry>()];
 const _: () = assert!(BODY + ENTRIES_PER_PAGE * size_of::<RawEntry>() <= PAGE_BYTES);
 
 impl TablePage {
@@ -137,6 +140,33 @@ impl TablePage {
         page: u32,
         bytes: &[u8],
     ) -> Result<TablePage, FormatError> {
+        let view = TableView::open(cache, volume, extent, page, bytes)?;
+        let TableView { sequence, stamp, .. } = view;
+        let entries = (0..ENTRIES_PER_PAGE).map(|at| view.entry(at)).collect();
+        Ok(TablePage { volume, extent, page, sequence, stamp, entries })
+    }
+}
+
+/// A page of a slot table that was read and checked, for whoever looks at many of them: nothing is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct TableView<'a> {
+    /// As in [`TablePage`].
+    pub sequence: u64,
+    /// As in [`TablePage`].
+    pub stamp: u64,
+    entries: &'a [u8],
+    is_empty: bool,
+}
+
+impl<'a> TableView<'a> {
+    /// Checks that these bytes are the page expected at this place.
+    pub fn open(
+        cache: CacheId,
+        volume: VolumeTag,
+        extent: u32,
+        page: u32,
+        bytes: &'a [u8],
+    ) -> Result<TableView<'a>, FormatError> {
         let raw: Raw = page::open(WHAT, MAGIC, Some(cache), bytes)?;
         let wrong = |field| FormatError { what: WHAT, wrong: Wrong::Field(field) };
         if raw.volume.get() != volume.0 {
@@ -145,19 +175,40 @@ impl TablePage {
         if raw.extent.get() != extent || raw.page.get() != page {
             return Err(wrong("place"));
         }
-        let mut entries = Vec::with_capacity(ENTRIES_PER_PAGE);
-        for bytes in bytes[BODY..PAGE_BYTES].chunks_exact(size_of::<RawEntry>()).take(ENTRIES_PER_PAGE) {
-            let raw = RawEntry::read_from_bytes(bytes).map_err(|_| wrong("entry"))?;
-            let state = match raw.state.get() {
-                0 => EntryState::Free,
-                1 => EntryState::Clean,
-                2 => EntryState::Dirty,
-                _ => return Err(wrong("state")),
-            };
-            let (block, version, crc) = (raw.block.get(), raw.version.get(), raw.crc.get());
-            entries.push(Entry { state, block, version, crc });
-        }
+        let entries = &bytes[BODY..BODY + ENTRIES_PER_PAGE * size_of::<RawEntry>()];
+        let is_empty = entries == &NOTHING[..];
         let (sequence, stamp) = (raw.sequence.get(), raw.stamp.get());
-        Ok(TablePage { volume, extent, page, sequence, stamp, entries })
+        let view = TableView { sequence, stamp, entries, is_empty };
+        let is_known = |at| state(view.raw(at).state.get()).is_some();
+        if !is_empty && !(0..ENTRIES_PER_PAGE).all(is_known) {
+            return Err(wrong("state"));
+        }
+        Ok(view)
+    }
+
+    /// Whether all slots are free, and nothing else is said of them.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    fn raw(&self, at: usize) -> RawEntry {
+        let bytes = &self.entries[at * size_of::<RawEntry>()..][..size_of::<RawEntry>()];
+        RawEntry::read_from_bytes(bytes).expect("the slice is as long as an entry")
+    }
+
+    /// One of the [`ENTRIES_PER_PAGE`] slots.
+    pub fn entry(&self, at: usize) -> Entry {
+        let raw = self.raw(at);
+        let state = state(raw.state.get()).expect("states were looked at");
+        Entry { state, block: raw.block.get(), version: raw.version.get(), crc: raw.crc.get() }
+    }
+}
+
+fn state(raw: u16) -> Option<EntryState> {
+    match raw {
+        0 => Some(EntryState::Free),
+        1 => Some(EntryState::Clean),
+        2 => Some(EntryState::Dirty),
+        _ => None,
     }
 }
