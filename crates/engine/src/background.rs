@@ -160,23 +160,21 @@ impl Background {
         self.paused |= failed;
     }
 
-    /// About a second has gone by.
-    pub(crate) fn tick(&mut self, facts: &BackgroundFacts) {
-        let Some(limits) = self.limits else { return };
+    /// About a second has gone by. True: what has the latest version now must be told from what comes later.
+    pub(crate) fn tick(&mut self, facts: &BackgroundFacts) -> bool {
+        let Some(limits) = self.limits else { return false };
         self.quiet_ticks = self.quiet_ticks.saturating_add(1);
         self.paused = false;
         (self.reads_owed, self.blocks_owed) = (0, 0);
         self.disk_is_read = [false, self.disk_is_read[0]];
         self.slots_left = (SLICE * SLICES_PER_TICK).max(facts.slots / TICKS_PER_SWEEP);
-        if let Some(age_ticks) = limits.age_ticks {
-            self.note_age(age_ticks, facts.version);
-        }
+        limits.age_ticks.is_some_and(|age_ticks| self.note_age(age_ticks, facts.version))
     }
 
-    fn note_age(&mut self, age_ticks: u32, version: u64) {
+    fn note_age(&mut self, age_ticks: u32, version: u64) -> bool {
         if self.ticks_to_step > 1 {
             self.ticks_to_step -= 1;
-            return;
+            return false;
         }
         let step_ticks = age_ticks.div_ceil(AGE_STEPS).max(1);
         self.ticks_to_step = step_ticks;
@@ -184,6 +182,7 @@ impl Background {
         if self.versions.len() > age_ticks.div_ceil(step_ticks) as usize {
             self.too_old = self.versions.pop_front();
         }
+        true
     }
 
     /// What is next. To be asked again after it was done, while it is a look.
@@ -263,11 +262,11 @@ impl Background {
         BackgroundNext::Look { slots, version: sweep.version }
     }
 
-    /// What a look has found, with the version of each. Over the limit the older half of it is due.
-    pub(crate) fn found(&mut self, mut targets: Vec<(u64, Target)>) {
+    /// What a look has found, and how old each is. Over the limit the older half of it is due.
+    pub(crate) fn found<Age: Ord + Copy>(&mut self, mut targets: Vec<(Age, Target)>) {
         let Some(sweep) = &mut self.sweep else { return };
         if sweep.reason == Reason::Limit {
-            targets.sort_unstable_by_key(|&(version, _)| version);
+            targets.sort_unstable_by_key(|&(age, _)| age);
             targets.truncate(targets.len().div_ceil(2));
         }
         sweep.found.extend(targets.into_iter().map(|(_, target)| target));
@@ -311,7 +310,9 @@ mod tests {
     #[test]
     fn without_limits_nothing_is_written_back() {
         let mut background = Background::new(None);
-        (0..100).for_each(|_| background.tick(&facts(5000, 1)));
+        for _ in 0..100 {
+            background.tick(&facts(5000, 1));
+        }
         assert_eq!(background.next(&facts(5000, 1)), BackgroundNext::Wait);
         assert!(!background.is_over_max(u32::MAX) && !background.goes_on());
     }
@@ -372,7 +373,9 @@ mod tests {
     fn an_idle_guest_has_everything_written_back_until_it_asks() {
         let mut background = Background::new(Some(LIMITS));
         let idle = |background: &mut Background| {
-            (0..4).for_each(|_| background.tick(&facts(5, 7)));
+            for _ in 0..4 {
+                background.tick(&facts(5, 7));
+            }
             sweep(background, &facts(5, 7))
         };
         assert_eq!(idle(&mut background), Some((5000, 7)));
@@ -411,7 +414,9 @@ mod tests {
         // Far too many dirty blocks do not wait, and neither does a disk that nobody reads from any more.
         let urgent = facts(150, 1000);
         assert_eq!(batch(background.next(&urgent)), RUNS_PER_BATCH);
-        (0..2).for_each(|_| background.tick(&now));
+        for _ in 0..2 {
+            background.tick(&now);
+        }
         background.guest_asked(1);
         assert_eq!(batch(background.next(&now)), RUNS_PER_BATCH);
     }

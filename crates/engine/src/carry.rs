@@ -36,7 +36,7 @@ impl Engine {
         let store = self.levels.ssd.as_ref().map(|ssd| &ssd.store);
         let retiring_from = store.and_then(|store| store.retiring_from());
         let is_recorded =
-            |place| store.is_some_and(|store| store.places().entry(place).version <= store.durable_version());
+            |place| store.is_some_and(|store| store.places().recorded_at(place) <= store.durable_version());
         let is_whole = |slice: &RequestSlice| slice.len as usize >= self.block_len(block);
         Facts {
             is_well: self.health.is_well(),
@@ -123,7 +123,7 @@ impl Engine {
                 let store = &self.levels.ssd.as_ref().expect("what waits for the journal has one").store;
                 let place = self.flights.of(block).copy.place();
                 let version = match (gate, place) {
-                    (Gate::OwnRecord, Some(place)) => store.places().entry(place).version,
+                    (Gate::OwnRecord, Some(place)) => store.places().recorded_at(place),
                     _ => store.places().version(),
                 };
                 return self.await_version(block, version);

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use lode_format::EntryState;
+use lode_store::Era;
 use lode_types::Level;
 
 use crate::background::{Background, BackgroundFacts, BackgroundNext, WriteBackLimits};
@@ -22,7 +23,11 @@ impl Engine {
     /// meanwhile; what they make dirty from here on is left out. Begins anew when a drain is under way. Takes a look
     /// at every block of the SSD at once.
     pub fn drain(&mut self) {
-        self.drain_up_to(self.durability().version);
+        let version = self.durability().version;
+        if let Some(ssd) = &mut self.levels.ssd {
+            ssd.store.places_mut().mark();
+        }
+        self.drain_up_to(version);
     }
 
     /// As [`Engine::drain`], of the copies up to this version.
@@ -47,13 +52,18 @@ impl Engine {
     fn take_stock(&self, version: u64) -> Vec<Target> {
         let Some(ssd) = &self.levels.ssd else { return Vec::new() };
         let places = ssd.store.places();
-        let is_due = |place| places.is_dirty(place) && places.entry(place).version <= version;
+        let era = places.era_of(version);
+        let is_due = |place| places.is_dirty(place) && places.is_up_to(place, era);
         let settled = ssd.shelf.iter().filter(|&(_, place)| is_due(place));
         let settled =
-            settled.map(|(slot, place)| Target { block: places.entry(place).block, slot: Some(slot) });
+            settled.map(|(slot, place)| Target { block: places.held(place).block, slot: Some(slot) });
         let elsewhere = self.flights.readable_copies().filter(|&(_, place)| is_due(place));
         let elsewhere = elsewhere.map(|(block, _)| Target { block, slot: None });
-        let mut stock: Vec<Target> = settled.chain(elsewhere).collect();
+        let settled_count = settled.clone().count();
+        let elsewhere: Vec<Target> = elsewhere.collect();
+        let mut stock = Vec::with_capacity(settled_count + elsewhere.len());
+        stock.extend(settled);
+        stock.extend(elsewhere);
         stock.sort_unstable_by_key(|target| target.block);
         stock
     }
@@ -134,14 +144,16 @@ impl Engine {
         }
     }
 
-    /// Dirty copies up to a version that are in these slots and not in flight, with their versions.
-    fn dirty_in(&self, slots: Range<u32>, version: u64) -> Vec<(u64, Target)> {
+    /// Dirty copies up to a version that are in these slots and not in flight, and how old they are.
+    fn dirty_in(&self, slots: Range<u32>, version: u64) -> Vec<(Era, Target)> {
         let Some(ssd) = &self.levels.ssd else { return Vec::new() };
         let places = ssd.store.places();
+        let era = places.era_of(version);
         let copy = |slot| {
-            let entry = places.entry(ssd.shelf.get(slot)?);
-            let is_due = entry.state == EntryState::Dirty && entry.version <= version;
-            is_due.then_some((entry.version, Target { block: entry.block, slot: Some(slot) }))
+            let place = ssd.shelf.get(slot)?;
+            let held = places.held(place);
+            let is_due = held.state == EntryState::Dirty && places.is_up_to(place, era);
+            is_due.then(|| (places.era(place), Target { block: held.block, slot: Some(slot) }))
         };
         slots.filter_map(copy).collect()
     }

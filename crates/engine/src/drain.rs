@@ -26,6 +26,15 @@ const MAX_RUNS_PER_BATCH: usize = MAX_JOBS;
 /// Blocks that schemes asked for in a batch: scattered as they are, as many as a guest may have to wait behind.
 const MAX_ASKED_PER_BATCH: usize = 64;
 
+/// Blocks that schemes asked for and that wait, at most.
+const MOST_ASKED: usize = 1 << 16;
+
+/// Bytes of memory that cleanings take at most, of a volume with so many places on the SSD.
+pub(crate) fn most_memory_bytes(places: u64) -> u64 {
+    // What schemes asked for is kept in a list that doubles, as is what the background has found.
+    (places + 3 * MOST_ASKED as u64) * size_of::<Target>() as u64
+}
+
 /// A block with a dirty copy, and the slot whose copy it is when the block is not in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -102,10 +111,10 @@ impl Drain {
         }
     }
 
-    /// The scheme wants the block in this slot cleaned. Where as much waits already as the level can hold, because the
+    /// The scheme wants the block in this slot cleaned. Where as much waits already as is kept, because the
     /// backing disk is slower than guests overwrite what was cleaned, the block stays dirty until it leaves.
     pub(crate) fn ask(&mut self, block: BlockNo, slot: u32, level_blocks: u32) {
-        if self.asked.len() < level_blocks as usize {
+        if self.asked.len() < MOST_ASKED.min(level_blocks as usize) {
             self.asked.push_back(Target { block, slot: Some(slot) });
         }
     }

@@ -3,6 +3,7 @@
 
 use lode_types::{BlockNo, Bytes};
 
+use crate::grow::{make_room, most_bytes};
 use crate::shelf::Shelf;
 
 /// A place in the DRAM level.
@@ -90,7 +91,9 @@ impl Dram {
     fn make(&mut self) -> Frame {
         let made = self.made();
         assert!(self.free.is_empty() && made < self.limit, "a reserved frame is always there");
+        make_room(&mut self.owners);
         self.owners.push(0);
+        make_room(&mut self.frames);
         self.frames.push(Bytes::new());
         made
     }
@@ -101,6 +104,7 @@ impl Dram {
 
     pub(crate) fn release(&mut self, frame: Frame) {
         self.frames[frame as usize] = Bytes::new();
+        make_room(&mut self.free);
         self.free.push(frame);
     }
 
@@ -124,11 +128,32 @@ impl Dram {
         self.shelf.settle(slot, frame);
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        (self.frames.len() - self.free.len()) * (self.block_bytes + SHARED_BYTES)
+    /// Bytes of memory of frames in use, without what tables say of them.
+    pub(crate) fn frames_bytes(&self) -> usize {
+        self.used() * self.block_bytes
+    }
+
+    fn used(&self) -> usize {
+        self.frames.len() - self.free.len()
+    }
+
+    /// Bytes of memory that frames take beside their bytes.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.used() * SHARED_BYTES
             + self.frames.capacity() * size_of::<Bytes>()
-            + self.owners.capacity() * 8
-            + self.shelf.memory_bytes()
-            + self.free.capacity() * 4
+            + self.owners.capacity() * size_of::<BlockNo>()
+            + self.free.capacity() * size_of::<Frame>()
+    }
+
+    /// The most that this can be, of so many frames.
+    pub(crate) fn most_table_bytes(frames: u64) -> u64 {
+        frames * SHARED_BYTES as u64
+            + most_bytes::<Bytes>(frames)
+            + most_bytes::<BlockNo>(frames)
+            + most_bytes::<Frame>(frames)
+    }
+
+    pub(crate) fn shelf_bytes(&self) -> usize {
+        self.shelf.memory_bytes()
     }
 }

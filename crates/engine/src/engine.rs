@@ -4,9 +4,9 @@
 
 use std::ops::Range;
 
-use lode_format::{Entry, EntryState, VolumeTag};
+use lode_format::{EntryState, VolumeTag};
 use lode_policy::{Counters, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
-use lode_store::{Attached, VolumeStore};
+use lode_store::{Attached, Held, Place, VolumeStore};
 use lode_types::{BlockNo, Buf, ByteList, Level, MediaError};
 
 use crate::background::Background;
@@ -26,6 +26,7 @@ use crate::guest::{Answer, GuestRequest};
 use crate::health::Health;
 use crate::io::{Io, Owner};
 use crate::levels::Levels;
+use crate::memory::Memory;
 use crate::read_ssd::ReadSsd;
 use crate::reissue::Reissues;
 use crate::requests::{Durability, Requests};
@@ -80,7 +81,8 @@ impl Engine {
             None => (None, Vec::new(), 0),
         };
         let dram = Dram::new(config.block.bytes() as usize, frames);
-        let read_ssd = ReadSsd::new(tag, config.block, config.read_ssd_start_bytes, mirrors);
+        let volume_blocks = config.volume_bytes.div_ceil(config.block.bytes());
+        let read_ssd = ReadSsd::new(tag, config.block, config.read_ssd_start_bytes, mirrors, volume_blocks);
         let mut levels = Levels::new(dram, read_ssd);
         levels.ssd = store.map(|store| Ssd { store, shelf: Shelf::default() });
         // What an SSD has is what there is: where levels are divided, more may come.
@@ -114,22 +116,23 @@ impl Engine {
 
     /// Gives the scheme what was found on the SSD, least recent first. What it has no room for is given
     /// up, a dirty block by way of the backing disk.
-    fn take_over(&mut self, recovered: Vec<(u32, Entry)>) {
+    fn take_over(&mut self, recovered: Vec<Place>) {
         let capacity = self.front.scheme.quota().ssd_blocks as usize;
         let excess = recovered.len().saturating_sub(capacity);
-        for (i, (place, entry)) in recovered.into_iter().enumerate() {
-            let dirty = entry.state == EntryState::Dirty;
+        for (i, place) in recovered.into_iter().enumerate() {
+            let ssd = self.levels.ssd.as_mut().expect("something was recovered from an SSD");
+            let Held { state, block, .. } = ssd.store.places().held(place);
+            let dirty = state == EntryState::Dirty;
             if dirty {
-                let start = self.config.block.start_of(entry.block);
+                let start = self.config.block.start_of(block);
                 self.written.set(&(start..start + self.config.block.bytes()));
             }
-            let slot = if i < excess { None } else { self.front.scheme.restore(entry.block, dirty) };
-            let ssd = self.levels.ssd.as_mut().expect("something was recovered from an SSD");
+            let slot = if i < excess { None } else { self.front.scheme.restore(block, dirty) };
             match slot {
                 Some(slot) => ssd.shelf.settle(slot, place),
                 None if dirty => {
-                    self.flights.enter(entry.block).copy = SsdCopy::Whole(place);
-                    self.push_op(entry.block, BlockOp::Evict(Level::Ssd));
+                    self.flights.enter(block).copy = SsdCopy::Whole(place);
+                    self.push_op(block, BlockOp::Evict(Level::Ssd));
                 }
                 None => ssd.store.places_mut().give_up_clean(place),
             }
@@ -232,7 +235,11 @@ impl Engine {
         }
         self.drain.resume();
         self.space.tick();
-        self.background.tick(&self.background_facts());
+        if self.background.tick(&self.background_facts())
+            && let Some(ssd) = &mut self.levels.ssd
+        {
+            ssd.store.places_mut().mark();
+        }
         self.fence.resume();
         self.resume_rescue();
         self.disk.marks.flush_wanted = true;
@@ -275,12 +282,20 @@ impl Engine {
         self.written.within(&bytes)
     }
 
+    /// Bytes of memory by table.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            scheme_bytes: self.front.scheme.memory_bytes() as u64,
+            allocation_bytes: self.written.memory_bytes() as u64,
+            cleaning_bytes: (self.drain.memory_bytes() + self.background.memory_bytes()) as u64,
+            ..self.levels.memory()
+        }
+    }
+
     /// What is in the cache and under way.
     pub fn gauges(&self) -> Gauges {
-        let Engine { levels, flights, drain, background, disk, .. } = self;
+        let Engine { levels, flights, drain, disk, .. } = self;
         let scheme = &self.front.scheme;
-        let cleaning = drain.memory_bytes() + background.memory_bytes();
-        let tables = scheme.memory_bytes() + levels.memory_bytes() + cleaning + self.written.memory_bytes();
         let quarantined = levels.ssd.as_ref().map_or(0, |ssd| ssd.store.places().quarantined());
         let store = levels.ssd.as_ref().map(|ssd| &ssd.store);
         let (frames_waited_for, extents_waited_for) = self.space.wanted();
@@ -306,7 +321,7 @@ impl Engine {
             extents_waited_for,
             quarantined,
             read_ssd_quarantined: levels.read_ssd.quarantined(),
-            memory_bytes: tables as u64,
+            memory_bytes: self.memory().total_bytes(),
             ..self.gauges
         }
     }

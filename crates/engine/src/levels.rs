@@ -10,6 +10,7 @@ use crate::config::EngineConfig;
 use crate::dram::Dram;
 use crate::flight::{CopyAt, Damage, Flight, Place, Reserved, SsdCopy};
 use crate::flights::Kept;
+use crate::memory::Memory;
 use crate::read_ssd::ReadSsd;
 use crate::ssd::Ssd;
 
@@ -201,10 +202,18 @@ impl Levels {
         kept
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        let ssd = self.ssd.as_ref();
-        self.dram.memory_bytes()
-            + self.read_ssd.memory_bytes()
-            + ssd.map_or(0, |ssd| ssd.store.memory_bytes() + ssd.shelf.memory_bytes())
+    /// Bytes of memory by table.
+    pub(crate) fn memory(&self) -> Memory {
+        let (dram, read_ssd, ssd) = (&self.dram, &self.read_ssd, self.ssd.as_ref());
+        let shelves =
+            dram.shelf_bytes() + read_ssd.shelf_bytes() + ssd.map_or(0, |ssd| ssd.shelf.memory_bytes());
+        Memory {
+            frames_bytes: dram.frames_bytes() as u64,
+            frame_tables_bytes: dram.table_bytes() as u64,
+            ssd_places_bytes: ssd.map_or(0, |ssd| ssd.store.memory_bytes()) as u64,
+            read_ssd_places_bytes: read_ssd.places_bytes() as u64,
+            slots_bytes: shelves as u64,
+            ..Memory::default()
+        }
     }
 }

@@ -30,10 +30,12 @@ mod flight;
 mod flights;
 mod front;
 mod gauges;
+mod grow;
 mod guest;
 mod health;
 mod io;
 mod levels;
+mod memory;
 mod read_ssd;
 mod reissue;
 mod requests;
@@ -53,5 +55,6 @@ pub use guest::{
     Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES, Served,
 };
 pub use lode_types::{Buf, ByteList, Bytes, PAGE_BYTES};
+pub use memory::Memory;
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};
 pub use space::{SpaceAnswer, SpaceRequest};

@@ -2,22 +2,19 @@
 //! in DRAM: there is no journal and there are no tables, and what an earlier run left on the device is never read. It
 //! must not know why a block has a copy here.
 
-use lode_format::{VolumeTag, data_checksum};
+use lode_format::{EntryState, VolumeTag, data_checksum};
+use lode_store::{Contents, Held, Place};
 use lode_types::{BlockNo, BlockSize};
 
 use crate::command::MediaError;
+use crate::grow::{make_room, most_bytes};
 use crate::shelf::Shelf;
-use lode_store::Place;
 
 /// Commands that fail one after the other before the device is given up for this run.
 const MOST_FAILURES: u32 = 16;
 
-/// A block's copy here.
-#[derive(Clone, Copy, Debug, Default)]
-struct Held {
-    block: BlockNo,
-    crc: u32,
-}
+/// Places for which there is memory at a time.
+const PLACES_AT_ONCE: u32 = 4096;
 
 /// All places of the volume, and which logical slot has which when its block is not in flight.
 #[derive(Debug)]
@@ -26,8 +23,9 @@ pub(crate) struct ReadSsd {
     block: BlockSize,
     start_bytes: u64,
     limit: u32,
-    /// Every place that was ever taken.
-    held: Vec<Held>,
+    /// What is in every place that was ever taken, and how many these are.
+    contents: Contents,
+    taken: u32,
     free: Vec<Place>,
     shelf: Shelf,
     /// Places that failed and are not used again.
@@ -37,14 +35,21 @@ pub(crate) struct ReadSsd {
 }
 
 impl ReadSsd {
-    /// Places of `block` each, from this byte of the device.
-    pub(crate) fn new(tag: VolumeTag, block: BlockSize, start_bytes: u64, limit: u32) -> ReadSsd {
+    /// Places of `block` each, from this byte of the device, for a volume of so many blocks.
+    pub(crate) fn new(
+        tag: VolumeTag,
+        block: BlockSize,
+        start_bytes: u64,
+        limit: u32,
+        volume_blocks: u64,
+    ) -> ReadSsd {
         ReadSsd {
             tag,
             block,
             start_bytes,
             limit,
-            held: Vec::new(),
+            contents: Contents::new(PLACES_AT_ONCE, volume_blocks),
+            taken: 0,
             free: Vec::new(),
             shelf: Shelf::default(),
             quarantined: 0,
@@ -55,7 +60,7 @@ impl ReadSsd {
 
     /// Places that can be taken now.
     pub(crate) fn available(&self) -> u32 {
-        if self.is_gone { 0 } else { self.free.len() as u32 + (self.limit - self.held.len() as u32) }
+        if self.is_gone { 0 } else { self.free.len() as u32 + (self.limit - self.taken) }
     }
 
     /// The device has failed so often that nothing is put on it any more.
@@ -72,8 +77,11 @@ impl ReadSsd {
             return None;
         }
         Some(self.free.pop().unwrap_or_else(|| {
-            self.held.push(Held::default());
-            self.held.len() as Place - 1
+            if self.taken == self.contents.places() {
+                self.contents.insert_extent(self.contents.extents());
+            }
+            self.taken += 1;
+            self.taken - 1
         }))
     }
 
@@ -88,16 +96,17 @@ impl ReadSsd {
 
     /// A place taken for `block` has been written.
     pub(crate) fn put(&mut self, place: Place, block: BlockNo, crc: u32) {
-        self.held[place as usize] = Held { block, crc };
+        self.contents.hold(place, Held { state: EntryState::Clean, block, crc });
     }
 
     /// Whether these bytes are the ones the place was given.
     pub(crate) fn is_intact(&self, place: Place, bytes: &[u8]) -> bool {
-        let Held { block, crc } = self.held[place as usize];
+        let Held { block, crc, .. } = self.contents.held(place);
         data_checksum(self.tag, block, bytes) == crc
     }
 
     pub(crate) fn release(&mut self, place: Place) {
+        make_room(&mut self.free);
         self.free.push(place);
     }
 
@@ -114,7 +123,7 @@ impl ReadSsd {
 
     /// The block that a slot holds, when it is not in flight.
     pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
-        Some(self.held[self.shelf.get(slot)? as usize].block)
+        Some(self.contents.held(self.shelf.get(slot)?).block)
     }
 
     /// Takes the place of a slot whose block comes into flight.
@@ -127,8 +136,18 @@ impl ReadSsd {
         self.shelf.settle(slot, place);
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.held.capacity() * size_of::<Held>() + self.shelf.memory_bytes() + self.free.capacity() * 4
+    pub(crate) fn shelf_bytes(&self) -> usize {
+        self.shelf.memory_bytes()
+    }
+
+    /// Bytes of memory of what places hold, and which are free.
+    pub(crate) fn places_bytes(&self) -> usize {
+        self.contents.memory_bytes() + self.free.capacity() * size_of::<Place>()
+    }
+
+    /// The most that this can be, of so many places and a volume of so many blocks.
+    pub(crate) fn most_memory_bytes(places: u64, volume_blocks: u64) -> u64 {
+        Contents::most_memory_bytes(places, PLACES_AT_ONCE, volume_blocks) + most_bytes::<Place>(places)
     }
 }
 
@@ -137,7 +156,7 @@ mod tests {
     use super::*;
 
     fn places(limit: u32) -> ReadSsd {
-        ReadSsd::new(VolumeTag(1), BlockSize::KIB_4, 8192, limit)
+        ReadSsd::new(VolumeTag(1), BlockSize::KIB_4, 8192, limit, 100)
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! into flight claims its place and carries it; when its flight is over, the slot is settled again. It must not know what
 //! places are, or what they hold.
 
+use crate::grow::make_room;
+
 /// In place of a place: none.
 const NONE: u32 = u32::MAX;
 
@@ -22,8 +24,9 @@ impl Shelf {
     /// Gives a slot the place of its block that is no longer in flight.
     pub(crate) fn settle(&mut self, slot: u32, place: u32) {
         let at = slot as usize;
-        if self.places.len() <= at {
-            self.places.resize(at + 1, NONE);
+        while self.places.len() <= at {
+            make_room(&mut self.places);
+            self.places.push(NONE);
         }
         debug_assert_eq!(self.places[at], NONE, "a slot has one block");
         self.places[at] = place;
@@ -40,7 +43,7 @@ impl Shelf {
     }
 
     /// Slots whose blocks are not in flight, with their places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + Clone {
         let slots = (0..).zip(&self.places).map(|(slot, &place)| (slot, place));
         slots.filter(|&(_, place)| place != NONE)
     }

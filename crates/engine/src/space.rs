@@ -274,7 +274,7 @@ impl Engine {
             self.space.sweep.next_slot += 1;
             let place = ssd.shelf.get(slot).filter(|&place| place >= from);
             if let Some(place) = place.filter(|&place| self.may_move(place)) {
-                let block = self.levels.places().entry(place).block;
+                let block = self.levels.places().held(place).block;
                 self.claim(block, Level::Ssd, slot);
                 self.begin_move(block);
             }

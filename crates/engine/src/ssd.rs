@@ -18,7 +18,7 @@ pub(crate) struct Ssd {
 impl Ssd {
     /// The block that a slot holds, when it is not in flight.
     pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
-        Some(self.store.places().entry(self.shelf.get(slot)?).block)
+        Some(self.store.places().held(self.shelf.get(slot)?).block)
     }
 
     /// Makes commands of what the store wants written and flushed.

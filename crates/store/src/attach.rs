@@ -1,15 +1,14 @@
 //! Giving a volume its space: recovery, growth and shrinkage by whole extents, and the new journal ring
 //! that every run starts with.
 
-use std::ops::Range;
-
 use lode_format::{
-    DeviceLayout, ENTRIES_PER_PAGE, Entry, EntryState, PAGE_BYTES, RecordBufferHeader, TablePage, Volume,
-    VolumeTag, data_checksum,
+    DeviceLayout, Entry, EntryState, PAGE_BYTES, RecordBufferHeader, TablePage, Volume, VolumeTag,
+    data_checksum,
 };
 
 use crate::device::{SyncDevice, flush, read, write};
 use crate::error::StoreError;
+use crate::found::{Found, FoundPage};
 use crate::journal::{Journal, first_ring_after};
 use crate::places::{Place, Places};
 use crate::record_buffer::{RecordBuffer, RecordStorage};
@@ -19,6 +18,9 @@ use crate::spec::VolumeSpec;
 use crate::store::{Store, new_tag};
 use crate::volume::{VolumeStore, place_offset};
 
+/// Table pages, with two copies each, that are read or written at once.
+const TABLES_AT_ONCE: usize = 512;
+
 /// How often a block is read before the start is refused.
 const READ_TRIES: usize = 3;
 
@@ -26,7 +28,7 @@ const READ_TRIES: usize = 3;
 #[derive(Debug)]
 pub struct Attached {
     store: VolumeStore,
-    recovered: Vec<(u32, Entry)>,
+    recovered: Vec<Place>,
     /// Records that were taken over from the last run's buffer, because the SSD did not have them.
     pub taken_over_records: u64,
     /// Blocks newer than the backing disk whose bytes could not be read, or are not what they were: guests get errors for
@@ -50,8 +52,7 @@ impl Attached {
 
     /// Blocks that came back, and how many of them are newer than the backing disk.
     pub fn recovered_blocks(&self) -> (usize, usize) {
-        let dirty = self.recovered.iter().filter(|(_, entry)| entry.state == EntryState::Dirty);
-        (self.recovered.len(), dirty.count())
+        (self.recovered.len(), self.store.places().dirty() as usize)
     }
 
     /// Whether the volume's records are kept where a death of the process does not lose them.
@@ -64,8 +65,8 @@ impl Attached {
         self.store.tag()
     }
 
-    /// Journal and places, and what was recovered from least to most recent.
-    pub fn into_store(self) -> (VolumeStore, Vec<(u32, Entry)>) {
+    /// Journal and places, and those of them that hold something, from least to most recent.
+    pub fn into_store(self) -> (VolumeStore, Vec<Place>) {
         (self.store, self.recovered)
     }
 }
@@ -73,7 +74,7 @@ impl Attached {
 /// A volume's extents and what is in them, while they change.
 struct Space {
     extents: Vec<u32>,
-    found: Recovered,
+    recovered: Recovered,
 }
 
 impl Store {
@@ -87,18 +88,19 @@ impl Store {
             Some((number, volume)) => {
                 refusals::backing(volume, spec)?;
                 let (tag, ring) = (volume.tag, volume.ring);
-                let (extents, found) = view.recover_for(device, number, volume, spec)?;
-                (number, tag, first_ring_after(ring), Space { extents, found })
+                let (extents, recovered) = view.recover_for(device, number, volume, spec)?;
+                (number, tag, first_ring_after(ring), Space { extents, recovered })
             }
             None => {
                 let number = self.free_number()?;
-                let space = Space { extents: Vec::new(), found: Recovered::default() };
+                let recovered = Recovered::nothing(&view.layout, view.blocks_of(spec.backing_bytes));
+                let space = Space { extents: Vec::new(), recovered };
                 (number, new_tag(&view.superblock, number), first_ring_after(0), space)
             }
         };
         let wanted = view.wanted(spec);
         let places = view.places(wanted.min(space.extents.len() as u64));
-        refusals::dirty(spec, space.found.dirty(), places)?;
+        refusals::dirty(spec, space.recovered.dirty(), places)?;
         self.write_blocks_again(device, tag, &mut space)?;
         self.write_tables_again(device, &space)?;
         if (space.extents.len() as u64) > wanted {
@@ -106,7 +108,7 @@ impl Store {
             // believed.
             self.write_tables(device, tag, &mut space)?;
             flush(device)?;
-            space.found.durable = space.found.version;
+            space.recovered.durable = space.recovered.version;
             self.shrink(device, &mut space, wanted)?;
         }
         self.grow(device, spec, tag, &mut space, wanted)?;
@@ -137,8 +139,8 @@ impl Store {
         }
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
         let mut damaged = 0;
-        for (place, entry) in space.found.tentative_dirty() {
-            let offset = place_offset(&self.view.layout, &space.extents, place as Place);
+        for (place, entry) in space.recovered.tentative_dirty() {
+            let offset = place_offset(&self.view.layout, &space.extents, place);
             let tries = (0..READ_TRIES).map(|_| device.read(offset, &mut buf));
             if let Some(error) = tries.take_while(Result::is_err).nth(READ_TRIES - 1).and_then(Result::err) {
                 return Err(refusals::unreadable(entry.block, offset, error));
@@ -149,7 +151,7 @@ impl Store {
                 damaged += 1;
             }
         }
-        space.found.unreadable = damaged;
+        space.recovered.unreadable = damaged;
         Ok(())
     }
 
@@ -160,10 +162,14 @@ impl Store {
             return Ok(());
         }
         let layout = &self.view.layout;
-        let mut bytes = vec![0; layout.extent.table_pages as usize * 2 * PAGE_BYTES];
+        let mut bytes = vec![0; TABLES_AT_ONCE.min(layout.extent.table_pages as usize) * 2 * PAGE_BYTES];
         for &extent in &space.extents {
-            read(device, layout.extent_start(extent), &mut bytes)?;
-            write(device, layout.extent_start(extent), &bytes)?;
+            for first in (0..layout.extent.table_pages).step_by(TABLES_AT_ONCE) {
+                let pages = TABLES_AT_ONCE.min((layout.extent.table_pages - first) as usize);
+                let (bytes, at) = (&mut bytes[..pages * 2 * PAGE_BYTES], layout.extent.table_page(first, 0));
+                read(device, layout.extent_start(extent) + at, bytes)?;
+                write(device, layout.extent_start(extent) + at, bytes)?;
+            }
         }
         Ok(())
     }
@@ -171,25 +177,25 @@ impl Store {
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks
     /// move to places of the others, which have room for them.
     fn shrink(&self, device: &mut dyn SyncDevice, space: &mut Space, wanted: u64) -> Result<(), StoreError> {
-        let slots = self.view.layout.extent.slots as usize;
         // Places whose blocks were superseded are free now and are written over here: what superseded them is durable, and
         // so are the tables that say so.
+        let dirty_in = |space: &Space, ordinal: usize| {
+            let found = &space.recovered.found;
+            let places = found.places_of_extent(ordinal);
+            places.filter(|&place| found.entry(place).state == EntryState::Dirty).count()
+        };
+        let mut dirty: Vec<usize> =
+            (0..space.extents.len()).map(|ordinal| dirty_in(space, ordinal)).collect();
         while space.extents.len() as u64 > wanted {
-            let dirty_in = |ordinal: usize| {
-                let entries = &space.found.entries[ordinal * slots..(ordinal + 1) * slots];
-                entries.iter().filter(|entry| entry.state == EntryState::Dirty).count()
-            };
             let ordinals = (0..space.extents.len()).rev();
-            let leaving = ordinals.min_by_key(|&ordinal| dirty_in(ordinal)).expect("there are extents");
-            self.move_dirty_out(device, space, leaving)?;
+            let leaving = ordinals.min_by_key(|&ordinal| dirty[ordinal]).expect("there are extents");
+            if dirty[leaving] > 0 {
+                self.move_dirty_out(device, space, leaving)?;
+                dirty = (0..space.extents.len()).map(|ordinal| dirty_in(space, ordinal)).collect();
+            }
             space.extents.remove(leaving);
-            let range = leaving * slots..(leaving + 1) * slots;
-            space.found.entries.drain(range.clone());
-            space.found.in_tables.drain(range.clone());
-            space.found.stamps.drain(range);
-            let pages = self.view.layout.extent.table_pages as usize;
-            space.found.sequences.drain(leaving * pages..(leaving + 1) * pages);
-            space.found.settled.drain(leaving * pages..(leaving + 1) * pages);
+            space.recovered.found.remove_extent(leaving);
+            dirty.remove(leaving);
         }
         Ok(())
     }
@@ -201,21 +207,27 @@ impl Store {
         leaving: usize,
     ) -> Result<(), StoreError> {
         let layout = &self.view.layout;
-        let slots = layout.extent.slots as usize;
-        let inside = leaving * slots..(leaving + 1) * slots;
-        let entries = &mut space.found.entries;
-        let dirty: Vec<usize> =
-            inside.clone().filter(|&place| entries[place].state == EntryState::Dirty).collect();
+        let found = &mut space.recovered.found;
+        let inside = found.places_of_extent(leaving);
+        let is_dirty = |place: &Place| found.entry(*place).state == EntryState::Dirty;
+        let dirty: Vec<Place> = inside.clone().filter(is_dirty).collect();
         // Free places first, then the clean ones that are oldest.
-        let mut free: Vec<usize> = (0..entries.len())
-            .filter(|place| !inside.contains(place) && entries[*place].state != EntryState::Dirty)
-            .collect();
-        free.sort_by_key(|&place| (entries[place].state == EntryState::Clean, entries[place].version));
+        let outside = (0..found.places()).filter(|place| !inside.contains(place));
+        let is_free = |place: &Place| found.entry(*place).state == EntryState::Free;
+        let mut to: Vec<Place> = outside.clone().filter(is_free).take(dirty.len()).collect();
+        if to.len() < dirty.len() {
+            let is_clean = |place: &Place| found.entry(*place).state == EntryState::Clean;
+            let mut clean: Vec<Place> = outside.filter(is_clean).collect();
+            clean.sort_by_key(|&place| found.entry(place).version);
+            to.extend(clean);
+        }
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
-        for (from, to) in dirty.into_iter().zip(free) {
-            read(device, place_offset(layout, &space.extents, from as Place), &mut buf)?;
-            write(device, place_offset(layout, &space.extents, to as Place), &buf)?;
-            entries[to] = std::mem::take(&mut entries[from]);
+        for (from, to) in dirty.into_iter().zip(to) {
+            read(device, place_offset(layout, &space.extents, from), &mut buf)?;
+            write(device, place_offset(layout, &space.extents, to), &buf)?;
+            let entry = found.entry(from);
+            found.set(to, entry);
+            found.set(from, Entry::default());
         }
         Ok(())
     }
@@ -237,24 +249,37 @@ impl Store {
         if free.len() < missing {
             return Err(refusals::space(&self.view.layout, spec, missing as u64, free.len() as u64));
         }
-        let (slots, pages) = (self.view.layout.extent.slots as usize, self.view.layout.extent.table_pages);
         for extent in free {
-            for page in 0..pages {
-                for sequence in [1, 2] {
-                    let table = TablePage::empty(tag, extent, page, sequence);
-                    self.write_table(device, &table)?;
-                }
-            }
+            self.write_empty_tables(device, tag, extent)?;
             let ordinal = space.extents.partition_point(|&other| other < extent);
             space.extents.insert(ordinal, extent);
-            let at = ordinal * slots;
-            let empty = || std::iter::repeat_n(Entry::default(), slots);
-            space.found.entries.splice(at..at, empty());
-            space.found.in_tables.splice(at..at, empty());
-            space.found.stamps.splice(at..at, std::iter::repeat_n(0, slots));
-            let at = ordinal * pages as usize;
-            space.found.sequences.splice(at..at, std::iter::repeat_n(2, pages as usize));
-            space.found.settled.splice(at..at, std::iter::repeat_n(true, pages as usize));
+            let page = FoundPage { sequence: 2, stamp: 0, is_settled: true };
+            space.recovered.found.insert_extent(ordinal, page);
+        }
+        Ok(())
+    }
+
+    /// Writes both copies of all of an extent's table pages, many at a time.
+    fn write_empty_tables(
+        &self,
+        device: &mut dyn SyncDevice,
+        tag: VolumeTag,
+        extent: u32,
+    ) -> Result<(), StoreError> {
+        let layout = &self.view.layout;
+        let pages: Vec<u32> = (0..layout.extent.table_pages).collect();
+        let mut bytes = Vec::with_capacity(TABLES_AT_ONCE.min(pages.len()) * 2 * PAGE_BYTES);
+        for pages in pages.chunks(TABLES_AT_ONCE) {
+            bytes.clear();
+            for &page in pages {
+                // The copies lie side by side: the first one has an even sequence.
+                for sequence in [2, 1] {
+                    let table = TablePage::empty(tag, extent, page, sequence);
+                    bytes.extend_from_slice(&table.encode(self.view.superblock.cache)[..]);
+                }
+            }
+            let at = layout.extent_start(extent) + layout.extent.table_page(pages[0], 0);
+            write(device, at, &bytes)?;
         }
         Ok(())
     }
@@ -271,72 +296,48 @@ impl Store {
         tag: VolumeTag,
         space: &mut Space,
     ) -> Result<(), StoreError> {
-        let stale = self.stale_pages(space);
-        let found = &space.found;
-        if found.version > found.durable {
-            let both = |place: usize| match found.entries[place].state {
-                EntryState::Free => found.in_tables[place],
-                _ => found.entries[place],
+        let stale = space.recovered.found.unsettled();
+        let Recovered { version, durable, .. } = space.recovered;
+        if version > durable {
+            let both = |found: &Found, place: Place| match found.entry(place) {
+                Entry { state: EntryState::Free, .. } => found.in_tables(place),
+                entry => entry,
             };
-            let entries: Vec<Entry> = (0..found.entries.len()).map(both).collect();
-            // Records of the journal go on counting: pages speak of no more than before as durable.
-            let stamps = found.stamps.clone();
             flush(device)?;
-            self.write_pages(device, tag, space, &stale, (&entries, &stamps))?;
+            // Records of the journal go on counting: pages speak of no more than before as durable.
+            self.write_pages(device, tag, space, &stale, (both, None))?;
         }
-        let stamps = vec![space.found.version; space.found.entries.len()];
-        let entries = space.found.entries.clone();
         for _copy in 0..2 {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
             // before the other is touched.
             flush(device)?;
-            self.write_pages(device, tag, space, &stale, (&entries, &stamps))?;
+            self.write_pages(device, tag, space, &stale, (Found::entry, Some(version)))?;
         }
-        let found = &mut space.found;
-        for (index, range) in stale {
-            found.settled[index] = true;
-            found.stamps[range.clone()].fill(found.version);
-            found.in_tables[range.clone()].copy_from_slice(&found.entries[range]);
-        }
+        space.recovered.found.settle(&stale, version);
         Ok(())
     }
 
-    /// Pages whose copies do not both say what was recovered.
-    fn stale_pages(&self, Space { extents, found }: &Space) -> Vec<(usize, Range<usize>)> {
-        let (slots, pages) =
-            (self.view.layout.extent.slots as usize, self.view.layout.extent.table_pages as usize);
-        let places = |index: usize| {
-            let (ordinal, page) = (index / pages, index % pages);
-            let first = ordinal * slots + page * ENTRIES_PER_PAGE;
-            first..(first + ENTRIES_PER_PAGE).min((ordinal + 1) * slots)
-        };
-        let all = (0..extents.len() * pages).map(|index| (index, places(index)));
-        let is_stale = |(index, range): &(usize, Range<usize>)| {
-            !found.settled[*index] || found.entries[range.clone()] != found.in_tables[range.clone()]
-        };
-        all.filter(is_stale).collect()
-    }
-
-    /// Writes pages to their older copies.
+    /// Writes pages to their older copies, with this stamp or the one that they have.
     fn write_pages(
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        Space { extents, found }: &mut Space,
-        stale: &[(usize, Range<usize>)],
-        (entries, stamps): (&[Entry], &[u64]),
+        Space { extents, recovered: Recovered { found, .. } }: &mut Space,
+        stale: &[usize],
+        (entry, stamp): (impl Fn(&Found, Place) -> Entry, Option<u64>),
     ) -> Result<(), StoreError> {
         let pages = self.view.layout.extent.table_pages as usize;
-        for (index, range) in stale {
-            let sequence = &mut found.sequences[*index];
-            *sequence += 1;
+        for &index in stale {
+            let page = found.page_mut(index);
+            page.sequence += 1;
+            let (sequence, stamp) = (page.sequence, stamp.unwrap_or(page.stamp));
             let table = TablePage {
                 volume: tag,
                 extent: extents[index / pages],
                 page: (index % pages) as u32,
-                sequence: *sequence,
-                stamp: stamps[range.start],
-                entries: entries[range.clone()].to_vec(),
+                sequence,
+                stamp,
+                entries: found.places_of_page(index).map(|place| entry(found, place)).collect(),
             };
             self.write_table(device, &table)?;
         }
@@ -377,28 +378,20 @@ impl Store {
     }
 
     fn attached(&self, tag: VolumeTag, ring: u64, space: Space, places: u64) -> Attached {
-        let Space { extents, found } = space;
+        let Space { extents, recovered: Recovered { found, version, buffered, unreadable, .. } } = space;
         let layout: DeviceLayout = self.view.layout;
-        let mut recovered: Vec<(u32, Entry)> = found
-            .entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.state != EntryState::Free)
-            .map(|(place, entry)| (place as u32, *entry))
-            .collect();
-        recovered.sort_by_key(|(_, entry)| entry.version);
         let (per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
-        let places =
-            Places::new(tag, found.entries, found.version, (per_extent, pages), extents.clone(), places);
+        let (contents, recovered, sequences) = found.into_contents(version);
+        let places = Places::new(tag, contents, version, (per_extent, pages), extents.clone(), places);
         let cache = self.view.superblock.cache;
-        let journal = Journal::new(cache, tag, ring, layout, extents.clone(), found.version);
-        let store = VolumeStore::new(cache, tag, layout, extents, found.sequences, places, journal);
+        let journal = Journal::new(cache, tag, ring, layout, extents.clone(), version);
+        let store = VolumeStore::new(cache, tag, layout, extents, sequences, places, journal);
         Attached {
             store,
             recovered,
-            taken_over_records: found.buffered,
-            unreadable_blocks: found.unreadable,
-            version: found.version,
+            taken_over_records: buffered,
+            unreadable_blocks: unreadable,
+            version,
             epoch: self.view.superblock.epoch,
         }
     }

@@ -24,24 +24,27 @@ pub(crate) struct Circulation {
 }
 
 impl Circulation {
-    /// Of the places those are handed out that are free (`is_free`), and no more than `most` with those that are not.
-    pub(crate) fn new(is_free: impl ExactSizeIterator<Item = bool>, slots: u32, most: u64) -> Circulation {
-        let places = is_free.len();
+    /// Of so many places those are handed out that are not among those in use (`in_use`), and no more than `most` with these.
+    pub(crate) fn new(
+        places: Place,
+        in_use: impl Iterator<Item = Place>,
+        slots: u32,
+        most: u64,
+    ) -> Circulation {
+        let slots = slots.max(1);
         let (mut free, mut parked) =
-            (FreePlaces::none_of(places, slots.max(1)), FreePlaces::none_of(places, slots.max(1)));
-        let mut used = vec![0; places.div_ceil(slots.max(1) as usize)];
-        for (place, is_free) in (0..).zip(is_free) {
-            if is_free {
-                free.insert(place);
-            } else {
-                used[(place / slots) as usize] += 1;
-            }
+            (FreePlaces::none_of(places as usize, slots), FreePlaces::none_of(places as usize, slots));
+        free.insert_all(0..places);
+        let mut used = vec![0; places.div_ceil(slots) as usize];
+        for place in in_use {
+            free.remove(place);
+            used[(place / slots) as usize] += 1;
         }
         let held: u32 = used.iter().sum();
         let usable = most.saturating_sub(held.into());
         if usable < free.len().into() {
-            let first_left = first_beyond(&free, places as Place, usable as u32);
-            free.move_to(&mut parked, first_left..places as Place);
+            let first_left = first_beyond(&free, places, usable as u32);
+            free.move_to(&mut parked, first_left..places);
         }
         let (extents, held_back) = (used.len() as u32, parked.len());
         Circulation { free, parked, held_back, slots_per_extent: slots, used, extents, reserved: 0 }
@@ -160,7 +163,8 @@ impl Circulation {
         let before = self.all_extents();
         self.set_extents(before + count);
         self.extents += count;
-        self.places_of(before..before + count).for_each(|place| self.free.insert(place));
+        let places = self.places_of(before..before + count);
+        self.free.insert_all(places);
     }
 
     fn set_extents(&mut self, extents: u32) {
@@ -191,7 +195,8 @@ mod tests {
     use super::*;
 
     fn circulation(is_free: Vec<bool>, slots: u32, most: u64) -> Circulation {
-        Circulation::new(is_free.into_iter(), slots, most)
+        let in_use = (0..).zip(&is_free).filter(|(_, is_free)| !**is_free).map(|(place, _)| place);
+        Circulation::new(is_free.len() as Place, in_use, slots, most)
     }
 
     #[test]

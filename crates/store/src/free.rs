@@ -43,6 +43,29 @@ impl FreePlaces {
         self.len += 1;
     }
 
+    /// Adds places none of which is free.
+    pub fn insert_all(&mut self, places: Range<Place>) {
+        for (word, mask) in self.masks(places) {
+            if mask != 0 {
+                debug_assert!(self.words[word] & mask == 0, "a place becomes free once");
+                self.words[word] |= mask;
+                self.summary[word / 64] |= 1 << (word % 64);
+                self.len += mask.count_ones();
+            }
+        }
+    }
+
+    /// Takes a place that is free.
+    pub fn remove(&mut self, place: Place) {
+        let (word, bit) = (place as usize / 64, 1 << (place % 64));
+        debug_assert!(self.words[word] & bit != 0, "the place is free");
+        self.words[word] &= !bit;
+        self.len -= 1;
+        if self.words[word] == 0 {
+            self.summary[word / 64] &= !(1 << (word % 64));
+        }
+    }
+
     /// Takes the next free place.
     pub fn take(&mut self) -> Option<Place> {
         if self.len == 0 {
@@ -230,6 +253,8 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Insert(Range<Place>),
+        InsertAll(Range<Place>),
+        Remove(Place),
         Take,
         PreferRun(u32),
     }
@@ -237,6 +262,8 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             (0..PLACES, 1..80u32).prop_map(|(at, len)| Step::Insert(at..(at + len).min(PLACES))),
+            (0..PLACES, 0..150u32).prop_map(|(at, len)| Step::InsertAll(at..(at + len).min(PLACES))),
+            (0..PLACES).prop_map(Step::Remove),
             (0..1u32).prop_map(|_| Step::Take),
             (1..70u32).prop_map(Step::PreferRun),
         ]
@@ -267,6 +294,17 @@ mod tests {
                 match step {
                     Step::Insert(places) => {
                         places.filter(|&place| model.insert(place)).for_each(|place| free.insert(place));
+                    }
+                    Step::InsertAll(places) => {
+                        if model.range(places.clone()).next().is_none() {
+                            model.extend(places.clone());
+                            free.insert_all(places);
+                        }
+                    }
+                    Step::Remove(place) => {
+                        if model.remove(&place) {
+                            free.remove(place);
+                        }
                     }
                     Step::Take => {
                         let next = model.range(free.at..).next().or(model.first()).copied();

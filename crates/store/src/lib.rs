@@ -11,13 +11,16 @@
 
 #![forbid(unsafe_code)]
 
+mod ages;
 mod attach;
 mod buffered;
 mod change;
 mod circulation;
+mod contents;
 mod device;
 mod directory;
 mod error;
+mod found;
 mod free;
 mod journal;
 mod places;
@@ -30,10 +33,13 @@ mod spec;
 mod store;
 mod view;
 mod volume;
+mod young;
 
+pub use ages::Era;
 pub use attach::Attached;
 pub use buffered::{BufferIgnored, TakenOver};
 pub use change::DirectoryChange;
+pub use contents::{Contents, Held};
 pub use device::SyncDevice;
 pub use directory::{DirectoryOutput, SpaceDirectory};
 pub use error::{StoreError, StoreErrorKind};

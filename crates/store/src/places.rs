@@ -9,25 +9,25 @@ use hashbrown::{HashMap, HashSet};
 use lode_format::{Buffered, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum};
 use lode_types::BlockNo;
 
+use crate::ages::{Ages, Era};
 use crate::circulation::Circulation;
+use crate::contents::{Content, Contents, Held};
 use crate::record_buffer::RecordBuffer;
+use crate::young::Young;
 
 /// A place on the SSD: an index into the volume's places there.
 pub type Place = u32;
-
-/// What a place holds.
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    entry: Entry,
-    /// Not in the journal: the backing disk is not known to hold the same bytes durably.
-    volatile: bool,
-}
 
 /// All places of the volume.
 #[derive(Debug)]
 pub struct Places {
     tag: VolumeTag,
-    held: Vec<Held>,
+    contents: Contents,
+    ages: Ages,
+    /// Exact versions of what is not durable yet.
+    young: Young,
+    /// Those of volatile copies, durable or not, for whoever was told them.
+    volatile: HashMap<Place, u64>,
     circulation: Circulation,
     /// Places of superseded or written-back dirty copies, free when this version is durable.
     waiting: VecDeque<(u64, Place)>,
@@ -58,25 +58,28 @@ pub struct Places {
 }
 
 impl Places {
-    /// `entries` is what was recovered, one a place, and durable; versions continue above `version`. Of the places no more
-    /// are used than `most`, if those that hold something leave any free.
+    /// `contents` is what was recovered, and durable; `ages` say how old it is. Versions continue above `version`. Of the
+    /// places no more are used than `most`, if those that hold something leave any free.
     pub(crate) fn new(
         tag: VolumeTag,
-        entries: Vec<Entry>,
+        (contents, ages): (Contents, Ages),
         version: u64,
         (slots_per_extent, pages_per_extent): (u32, u32),
         extents: Vec<u32>,
         most: u64,
     ) -> Places {
-        let is_free = entries.iter().map(|entry| entry.state == EntryState::Free);
-        let circulation = Circulation::new(is_free, slots_per_extent, most);
-        let words =
-            (entries.len() / slots_per_extent.max(1) as usize * pages_per_extent as usize).div_ceil(64);
-        let dirty = entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u32;
+        let used = contents.occupied().map(|(place, _)| place);
+        let circulation = Circulation::new(contents.places(), used, slots_per_extent, most);
+        let words = (contents.extents() * pages_per_extent as usize).div_ceil(64);
+        let is_dirty = |content: &Content| content.held.state == EntryState::Dirty;
+        let dirty = contents.occupied().filter(|(_, content)| is_dirty(content)).count() as u32;
         Places {
             tag,
             circulation,
-            held: entries.into_iter().map(|entry| Held { entry, volatile: false }).collect(),
+            contents,
+            ages,
+            young: Young::default(),
+            volatile: HashMap::new(),
             waiting: VecDeque::new(),
             cleaning: VecDeque::new(),
             given_up: HashMap::new(),
@@ -145,7 +148,7 @@ impl Places {
     /// The place's medium failed: it is not used again once what it holds is given up.
     pub fn quarantine(&mut self, place: Place) {
         let is_new = self.quarantined.insert(place);
-        if is_new && self.entry(place).state == EntryState::Free {
+        if is_new && self.held(place).state == EntryState::Free {
             self.circulation.release(place, false);
         }
     }
@@ -160,26 +163,54 @@ impl Places {
         self.quarantined.iter().filter(|&&place| place < end).count() as u32
     }
 
-    fn hold(&mut self, place: Place, held: Held) {
-        let old = std::mem::replace(&mut self.held[place as usize], held);
-        self.dirty -= u32::from(old.entry.state == EntryState::Dirty);
-        self.dirty += u32::from(held.entry.state == EntryState::Dirty);
+    fn hold(&mut self, place: Place, content: Content) {
+        let old = self.held(place).state;
+        self.contents.set(place, content);
+        self.dirty -= u32::from(old == EntryState::Dirty);
+        self.dirty += u32::from(content.held.state == EntryState::Dirty);
         self.mark_changed(place);
     }
 
     /// What a place holds.
-    pub fn entry(&self, place: Place) -> &Entry {
-        &self.held[place as usize].entry
+    #[inline]
+    pub fn held(&self, place: Place) -> Held {
+        self.contents.get(place).held
     }
 
     /// Whether the journal does not know what a place holds, because the backing disk may still lose it.
     pub fn is_volatile(&self, place: Place) -> bool {
-        self.held[place as usize].volatile
+        self.contents.get(place).is_volatile
     }
 
     /// Whether a place holds a block that is newer than the backing disk.
     pub fn is_dirty(&self, place: Place) -> bool {
-        self.entry(place).state == EntryState::Dirty
+        self.held(place).state == EntryState::Dirty
+    }
+
+    /// The version at which it is durable that a place holds what it does; no later than the durable one where it is.
+    pub fn recorded_at(&self, place: Place) -> u64 {
+        self.young.get(place).unwrap_or(self.durable_version)
+    }
+
+    /// What is put somewhere from now on can be told from what is there, see [`Places::is_up_to`].
+    pub fn mark(&mut self) {
+        self.ages.mark(self.next_version);
+    }
+
+    /// What has versions up to this one is of this era or an earlier one; what is of these has no later version, where it was
+    /// marked as the latest one not too long ago.
+    pub fn era_of(&self, version: u64) -> Era {
+        self.ages.era_of(version)
+    }
+
+    /// The era of what a place holds: of two copies the one of the later era is the newer one.
+    pub fn era(&self, place: Place) -> Era {
+        self.ages.era(place, self.contents.get(place).age)
+    }
+
+    /// Whether what a place holds is of this era or an earlier one. What is so old that nothing is known of its age is.
+    pub fn is_up_to(&self, place: Place, era: Era) -> bool {
+        self.ages.is_up_to(place, self.contents.get(place).age, era)
     }
 
     /// The checksum of these bytes as the volume's block.
@@ -189,8 +220,8 @@ impl Places {
 
     /// Whether these bytes are the ones the place was given.
     pub fn is_intact(&self, place: Place, bytes: &[u8]) -> bool {
-        let entry = self.entry(place);
-        data_checksum(self.tag, entry.block, bytes) == entry.crc
+        let held = self.held(place);
+        data_checksum(self.tag, held.block, bytes) == held.crc
     }
 
     /// Version of the latest record.
@@ -213,7 +244,14 @@ impl Places {
             false => (EntryState::Clean, RecordKind::Clean),
         };
         let version = if volatile { self.skip_version() } else { self.record(kind, place, block, crc) };
-        self.hold(place, Held { entry: Entry { state, block, version, crc }, volatile });
+        if volatile {
+            self.volatile.insert(place, version);
+        }
+        self.hold_as_of(
+            place,
+            version,
+            Content { held: Held { state, block, crc }, is_volatile: volatile, age: 0 },
+        );
         match old {
             Some(old) if self.is_dirty(old) && self.journal_failed => self.clean_unrecorded(old),
             Some(old) if self.is_dirty(old) => self.waiting.push_back((version, old)),
@@ -225,24 +263,29 @@ impl Places {
     /// The backing disk durably holds what this volatile place holds: the journal may know it.
     pub fn make_known(&mut self, place: Place, version: u64) {
         // Its extent may have been given up since.
-        let Some(held) = self.held.get_mut(place as usize) else { return };
-        if held.volatile && held.entry.version == version && held.entry.state == EntryState::Clean {
-            held.volatile = false;
-            let Entry { block, crc, .. } = held.entry;
-            let version = self.record(RecordKind::Clean, place, block, crc);
-            self.held[place as usize].entry.version = version;
-            self.mark_changed(place);
+        if self.volatile.get(&place) == Some(&version) {
+            self.volatile.remove(&place);
+            let held = self.held(place);
+            let version = self.record(RecordKind::Clean, place, held.block, held.crc);
+            self.hold_as_of(place, version, Content { held, is_volatile: false, age: 0 });
         }
+    }
+
+    /// A place holds this from now on, with the latest version.
+    fn hold_as_of(&mut self, place: Place, version: u64, content: Content) {
+        self.young.put(place, version);
+        let age = self.ages.now(place, &mut self.contents);
+        self.hold(place, Content { age, ..content });
     }
 
     /// Gives up a clean copy. The place can be used at once: should the journal not survive, the bytes
     /// no longer fit their checksum and the copy is not believed.
     pub fn give_up_clean(&mut self, place: Place) {
-        let held = self.held[place as usize];
-        if !held.volatile {
+        let Content { held, is_volatile, .. } = self.contents.get(place);
+        if !is_volatile {
             let version = self.free_record(place);
-            self.given_up.insert(held.entry.block, version);
-            self.given_up_order.push_back((version, held.entry.block));
+            self.given_up.insert(held.block, version);
+            self.given_up_order.push_back((version, held.block));
         }
         self.clear(place);
     }
@@ -259,7 +302,7 @@ impl Places {
     /// clean. Until then it stays dirty here and in the tables: a clean place may be given up and overwritten at once,
     /// and a restart that still found it dirty would miss its bytes.
     pub fn clean(&mut self, place: Place) -> u64 {
-        let Entry { block, crc, .. } = *self.entry(place);
+        let Held { block, crc, .. } = self.held(place);
         let version = self.record(RecordKind::Clean, place, block, crc);
         self.cleaning.push_back((version, place));
         version
@@ -267,8 +310,10 @@ impl Places {
 
     /// As [`Places::clean`], where no journal can say so: for whoever looks at this run, and at no other.
     pub fn clean_unrecorded(&mut self, place: Place) {
-        let entry = Entry { state: EntryState::Clean, ..*self.entry(place) };
-        self.hold(place, Held { entry, volatile: false });
+        let content = self.contents.get(place);
+        let held = Held { state: EntryState::Clean, ..content.held };
+        self.volatile.remove(&place);
+        self.hold(place, Content { held, is_volatile: false, ..content });
     }
 
     /// No version will be durable any more. Places that wait for one stay unused, and what they hold counts no longer.
@@ -280,7 +325,7 @@ impl Places {
     }
 
     fn free_record(&mut self, place: Place) -> u64 {
-        let block = self.entry(place).block;
+        let block = self.held(place).block;
         self.record(RecordKind::Free, place, block, 0)
     }
 
@@ -288,6 +333,7 @@ impl Places {
     fn record(&mut self, kind: RecordKind, place: Place, block: BlockNo, crc: u32) -> u64 {
         let version = self.next_version;
         self.next_version += 1;
+        self.ages.note(version);
         let record = Record { kind, slot: self.slot_no(place), block, version, crc };
         self.records.push(record);
         self.buffer.append(&Buffered::Record(record), self.durable_version);
@@ -298,6 +344,7 @@ impl Places {
     fn skip_version(&mut self) -> u64 {
         let version = self.next_version;
         self.next_version += 1;
+        self.ages.note(version);
         self.buffer.append(&Buffered::Empty { version }, self.durable_version);
         version
     }
@@ -311,7 +358,9 @@ impl Places {
     /// The place is free, unless its medium failed, or the journal: then a restart may still find what the place held, dirty
     /// even, and would miss its bytes.
     fn clear(&mut self, place: Place) {
-        self.hold(place, Held { entry: Entry::default(), volatile: false });
+        self.young.forget(place);
+        self.volatile.remove(&place);
+        self.hold(place, Content::default());
         let again = !self.quarantined.contains(&place) && !self.journal_failed;
         self.circulation.release(place, again);
     }
@@ -319,6 +368,7 @@ impl Places {
     /// The journal is durable up to `version`.
     pub(crate) fn durable(&mut self, version: u64) {
         self.durable_version = version;
+        self.young.durable(version);
         while let Some(&(at, place)) = self.waiting.front()
             && at <= version
         {
@@ -329,8 +379,10 @@ impl Places {
             && at <= version
         {
             self.cleaning.pop_front();
-            let entry = Entry { state: EntryState::Clean, version: at, ..*self.entry(place) };
-            self.hold(place, Held { entry, volatile: false });
+            // As old as the record that says so, or younger: an entry that seemed older would count as superseded by it.
+            let held = Held { state: EntryState::Clean, ..self.held(place) };
+            let age = self.ages.now(place, &mut self.contents);
+            self.hold(place, Content { held, is_volatile: false, age });
         }
         while let Some(&(at, block)) = self.given_up_order.front()
             && at <= version
@@ -340,6 +392,11 @@ impl Places {
                 self.given_up.remove(&block);
             }
         }
+    }
+
+    /// The version up to which everything is durable.
+    pub(crate) fn durable_version(&self) -> u64 {
+        self.durable_version
     }
 
     /// Whether a restart could still find a clean copy of `block` that was given up.
@@ -372,14 +429,37 @@ impl Places {
         pages
     }
 
-    /// What a table page should say now. Volatile places pass for free.
+    /// What a table page should say now, on which the durable version is the stamp. Volatile places pass for free.
+    ///
+    /// An entry whose record is not durable yet has its own version, against which recovery checks its bytes. Any other one has
+    /// a version that is no earlier than its own and no later than the stamp, because its own is not kept. That is enough for all
+    /// that recovery ([`crate::recover`]) asks of a version:
+    ///
+    /// - *Is the entry known to be durable?* It is when its version is not above the stamp: neither version is.
+    /// - *Is a record of this place newer?* Of those that recovery applies, which are above the stamp, all are; those up to it are
+    ///   in the page.
+    /// - *Which of two entries of one block counts, and does a record of the block end this entry?* Whatever ends an entry does so
+    ///   with a version `v`: a newer copy elsewhere, or a record that the copy was given up. A clean copy leaves its place when
+    ///   `v` is made, a dirty one when `v` is durable, so that every page that still shows it was stamped below `v`: its version
+    ///   on the page is below `v`. The newer copy's own version is `v` or later, and so is what stands for it on a page. So they
+    ///   compare as their own versions do.
+    /// - *Which came first?* Only for the order in which a scheme is told of them: eras keep it roughly.
     pub(crate) fn page_entries(&self, page: u32) -> Vec<Entry> {
         let (extent, within) = (page / self.pages_per_extent, page % self.pages_per_extent);
         let first = within * self.entries_per_page;
         let last = (first + self.entries_per_page).min(self.slots_per_extent);
         let base = extent * self.slots_per_extent;
-        let places = (base + first) as usize..(base + last) as usize;
-        self.held[places].iter().map(|h| if h.volatile { Entry::default() } else { h.entry }).collect()
+        (base + first..base + last).map(|place| self.table_entry(place)).collect()
+    }
+
+    fn table_entry(&self, place: Place) -> Entry {
+        let Content { held: Held { state, block, crc }, is_volatile, age } = self.contents.get(place);
+        if is_volatile || state == EntryState::Free {
+            return Entry::default();
+        }
+        let durable = self.durable_version;
+        let latest = || self.ages.latest_version(place, age).map_or(durable, |latest| latest.min(durable));
+        Entry { state, block, crc, version: self.young.get(place).unwrap_or_else(latest) }
     }
 
     /// These table pages have to be written again.
@@ -412,11 +492,15 @@ impl Places {
             debug_assert!(!is_gone || record.kind != RecordKind::Dirty);
             !is_gone
         });
-        let places = self.extents.len() * self.slots_per_extent as usize;
-        debug_assert!(self.held[places..].iter().all(|held| held.entry.state == EntryState::Free));
-        self.held.truncate(places);
-        self.held.shrink_to_fit();
-        self.quarantined.retain(|&place| (place as usize) < places);
+        let places = self.extents.len() as u32 * self.slots_per_extent;
+        debug_assert!(
+            (places..self.contents.places()).all(|place| self.held(place).state == EntryState::Free)
+        );
+        (self.extents.len()..self.contents.extents())
+            .rev()
+            .for_each(|extent| self.contents.remove_extent(extent));
+        self.ages.set_places(places);
+        self.quarantined.retain(|&place| place < places);
         self.set_pages();
     }
 
@@ -424,9 +508,8 @@ impl Places {
     pub(crate) fn add_extents(&mut self, extents: &[u32]) {
         self.circulation.add_extents(extents.len() as u32);
         self.extents.extend_from_slice(extents);
-        let places = self.extents.len() * self.slots_per_extent as usize;
-        self.held.reserve_exact(places - self.held.len());
-        self.held.resize(places, Held { entry: Entry::default(), volatile: false });
+        (self.contents.extents()..self.extents.len()).for_each(|extent| self.contents.insert_extent(extent));
+        self.ages.set_places(self.contents.places());
         self.set_pages();
     }
 
@@ -446,57 +529,33 @@ impl Places {
         self.dirty
     }
 
+    /// The most memory that so many places take, in extents of so many, of a volume of so many blocks.
+    pub fn most_memory_bytes(places: u64, slots: u32, blocks: u64) -> u64 {
+        /// Bits that tell for each place whether it is free; sequences and states of table pages, bases of ages.
+        const PLACES_PER_BYTE: u64 = 2;
+        /// Per extent, and whatever there is: what is not durable yet, and the beginnings of eras.
+        const EXTENT_BYTES: u64 = 32;
+        const LEAST_BYTES: u64 = 1 << 20;
+        let extents = places.div_ceil(slots.max(1).into());
+        let places = extents * u64::from(slots.max(1));
+        Contents::most_memory_bytes(places, slots, blocks)
+            + places / PLACES_PER_BYTE
+            + extents * EXTENT_BYTES
+            + LEAST_BYTES
+    }
+
     /// Bytes of memory that this takes.
     pub fn memory_bytes(&self) -> usize {
-        self.held.capacity() * size_of::<Held>() + self.circulation.memory_bytes()
+        self.contents.memory_bytes()
+            + self.ages.memory_bytes()
+            + self.young.memory_bytes()
+            + self.circulation.memory_bytes()
+            + (self.changed.capacity() + self.half_written.capacity()) * size_of::<u64>()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
+mod model;
 
-    /// What the SSD's journal calls dirty must stay what it was when no journal will say otherwise.
-    #[test]
-    fn after_the_journal_failed_no_place_is_used_again() {
-        let mut places = Places::new(VolumeTag(1), vec![Entry::default(); 4], 0, (4, 1), vec![5], 4);
-        places.reserve();
-        let dirty = places.take_reserved();
-        places.put(dirty, 7, 99, true, false, None);
-        places.durable(places.version());
-        places.reserve();
-        places.note_journal_failed();
-        places.clean_unrecorded(dirty);
-        places.give_up_clean(dirty);
-        assert_eq!(places.available(), 2);
-        // What was reserved before is still there.
-        assert_ne!(places.take_reserved(), dirty);
-        places.reserve();
-        places.reserve();
-        assert!(places.take_reserved() != dirty && places.take_reserved() != dirty);
-    }
-
-    /// A clean place is given up and overwritten at once, so that it must not be clean before the journal says so.
-    #[test]
-    fn a_cleaned_place_is_dirty_until_the_journal_knows() {
-        let mut places = Places::new(VolumeTag(1), vec![Entry::default(); 4], 0, (4, 1), vec![5], 4);
-        places.reserve();
-        let place = places.take_reserved();
-        places.put(place, 7, 99, true, false, None);
-        places.records.clear();
-        let version = places.clean(place);
-        assert_eq!(
-            places.records,
-            [Record { kind: RecordKind::Clean, slot: 20 + place, block: 7, version, crc: 99 }]
-        );
-        places.durable(version - 1);
-        assert!(places.is_dirty(place) && places.dirty() == 1);
-        assert_eq!(places.page_entries(0)[place as usize].state, EntryState::Dirty);
-        places.take_changed_pages();
-        places.take_changed_pages();
-        assert_eq!(places.take_changed_pages(), [] as [u32; 0]);
-        places.durable(version);
-        assert_eq!(*places.entry(place), Entry { state: EntryState::Clean, block: 7, version, crc: 99 });
-        assert_eq!((places.dirty(), places.take_changed_pages()), (0, vec![0]));
-    }
-}
+#[cfg(test)]
+mod tests;

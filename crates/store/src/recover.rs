@@ -7,15 +7,15 @@
 //! stays, and whoever reads the block gets its bytes or an error, never older ones. What the buffer holds was
 //! acknowledged on this boot, and is believed as the journal is.
 
-use std::collections::{HashMap, HashSet};
-
+use hashbrown::{HashMap, HashSet};
 use lode_format::{
-    CacheId, DeviceLayout, Entry, EntryState, JournalPage, PAGE_BYTES, RECORDS_PER_PAGE, Record, RecordKind,
-    TablePage, VolumeTag, data_checksum,
+    CacheId, DeviceLayout, ENTRIES_PER_PAGE, Entry, EntryState, JournalPage, PAGE_BYTES, RECORDS_PER_PAGE,
+    Record, RecordKind, TableView, VolumeTag, data_checksum,
 };
 
 use crate::device::{SyncDevice, read};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::found::{Found, FoundPage};
 use crate::journal::page_offset;
 use crate::spec::Distrust;
 use crate::volume::{local_place, place_offset};
@@ -27,19 +27,14 @@ const HOW_TO_GO_ON: &str =
 /// Highest version and page number that a cache can reach in its lifetime.
 const MOST: u64 = u64::MAX / 2;
 
+/// Bytes of metadata that are read at once.
+const READ_BYTES: usize = 4 << 20;
+
 /// What a volume's extents say.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Recovered {
-    /// One entry a place; every block at most once.
-    pub(crate) entries: Vec<Entry>,
-    /// What the slot tables alone say, to know which pages are out of date.
-    pub(crate) in_tables: Vec<Entry>,
-    /// For each table page, over all extents: both copies say the same and all of it is durable.
-    pub(crate) settled: Vec<bool>,
-    /// Version up to which each place's table page speaks of durable things only.
-    pub(crate) stamps: Vec<u64>,
-    /// Sequence of the newest copy of each table page, over all extents.
-    pub(crate) sequences: Vec<u64>,
+    /// What each place holds, every block at most once.
+    pub(crate) found: Found,
     /// The highest version ever seen.
     pub(crate) version: u64,
     /// Above this version nothing is known to be durable.
@@ -51,23 +46,27 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
+    /// Of a volume that is new, and has no extents yet.
+    pub(crate) fn nothing(layout: &DeviceLayout, blocks: u64) -> Recovered {
+        let found = Found::new(layout.extent.slots, layout.extent.table_pages, blocks);
+        Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0 }
+    }
+
     /// Blocks newer than the backing disk.
     pub(crate) fn dirty(&self) -> u64 {
-        self.entries.iter().filter(|entry| entry.state == EntryState::Dirty).count() as u64
+        self.found.count(EntryState::Dirty)
     }
 
     /// Places of dirty blocks that are not known to be durable.
-    pub(crate) fn tentative_dirty(&self) -> impl Iterator<Item = (usize, &Entry)> {
-        let places = self.entries.iter().enumerate();
-        places.filter(|(place, entry)| {
-            entry.state == EntryState::Dirty && entry.version > self.durable.max(self.stamps[*place])
+    pub(crate) fn tentative_dirty(&self) -> impl Iterator<Item = (u32, Entry)> {
+        self.found.occupied().filter(|(place, entry)| {
+            entry.state == EntryState::Dirty && entry.version > self.durable.max(self.found.stamp(*place))
         })
     }
 
     /// Forgets blocks that must not be believed.
     pub(crate) fn drop_distrusted(&mut self, distrust: Distrust) {
-        let goes = |entry: &&mut Entry| distrust == Distrust::All || entry.state == EntryState::Clean;
-        self.entries.iter_mut().filter(goes).for_each(|entry| *entry = Entry::default());
+        self.found.forget(|_, entry| distrust == Distrust::All || entry.state == EntryState::Clean);
     }
 }
 
@@ -93,27 +92,21 @@ enum Evidence {
     Unreadable,
 }
 
-#[derive(Default)]
-struct Tables {
-    entries: Vec<Entry>,
-    stamps: Vec<u64>,
-    sequences: Vec<u64>,
-    settled: Vec<bool>,
-}
-
 /// Reads a volume's extents.
 pub(crate) fn recover(
     device: &mut dyn SyncDevice,
     source: RecoverySource<'_>,
 ) -> Result<Recovered, StoreError> {
-    let mut tables = read_tables(device, &source)?;
-    let in_tables = tables.entries.clone();
+    let (mut tables, in_tables) = read_tables(device, &source)?;
     let journal = read_journal(device, &source)?;
     let durable = journal.iter().map(|page| page.durable_version).max().unwrap_or(0);
     let (records, buffered) = merge(&journal, source.buffered, durable);
-    let versions = tables.entries.iter().map(|entry| entry.version);
-    let versions = versions.chain(tables.stamps.iter().copied()).chain(records.iter().map(|r| r.version));
-    let version = versions.max().unwrap_or(0).max(durable);
+    drop(journal);
+    let version = records.iter().map(|record| record.version).max().unwrap_or(0).max(in_tables).max(durable);
+    let is_sane = |record: &Record| record.kind == RecordKind::Free || record.block < source.blocks;
+    if version > MOST || !records.iter().all(is_sane) {
+        return Err(impossible());
+    }
     let kept = source.buffered.last().map_or(0, |record| record.version);
     let mut replay =
         Replay { device, source, durable, kept, superseded: HashMap::new(), unreadable: HashSet::new() };
@@ -122,21 +115,20 @@ pub(crate) fn recover(
         replay.apply(&mut tables, record)?;
     }
     let Replay { superseded, unreadable, .. } = replay;
-    keep_newest(&mut tables.entries, &superseded);
-    let is_sane = |entry: &Entry| entry.state == EntryState::Free || entry.block < source.blocks;
-    if version > MOST || !tables.entries.iter().all(is_sane) {
-        return Err(StoreError::new(
-            StoreErrorKind::Damaged,
-            format!(
-                "a slot table or the journal speaks of blocks beyond the volume's end, or of impossible versions. \
-                 {HOW_TO_GO_ON}"
-            ),
-        ));
-    }
-    let Tables { entries, stamps, sequences, settled } = tables;
-    let stays = |&&(place, version): &&(u32, u64)| entries[place as usize].version == version;
+    tables.keep_newest(&superseded);
+    let stays = |&&(place, version): &&(u32, u64)| tables.entry(place).version == version;
     let unreadable = unreadable.iter().filter(stays).count() as u64;
-    Ok(Recovered { entries, in_tables, settled, stamps, sequences, version, durable, buffered, unreadable })
+    Ok(Recovered { found: tables, version, durable, buffered, unreadable })
+}
+
+fn impossible() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Damaged,
+        format!(
+            "a slot table or the journal speaks of blocks beyond the volume's end, or of impossible versions. \
+             {HOW_TO_GO_ON}"
+        ),
+    )
 }
 
 /// The records of the journal and those of the buffer that the journal does not have, in order, and how many these are.
@@ -153,42 +145,79 @@ fn merge(journal: &[JournalPage], buffered: &[Record], durable: u64) -> (Vec<Rec
     (records, news as u64)
 }
 
-fn read_tables(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Result<Tables, StoreError> {
-    let extent_layout = &source.layout.extent;
-    let mut tables = Tables::default();
-    for &extent in source.extents {
-        let mut bytes = vec![0; extent_layout.table_pages as usize * 2 * PAGE_BYTES];
-        read(device, source.layout.extent_start(extent), &mut bytes)?;
-        let mut left = extent_layout.slots as usize;
-        for page in 0..extent_layout.table_pages {
-            let copies = [0, 1].map(|copy| {
-                let at = extent_layout.table_page(page, copy) as usize;
-                TablePage::decode(source.cache, source.tag, extent, page, &bytes[at..at + PAGE_BYTES]).ok()
-            });
-            tables.settled.push(match &copies {
-                [Some(one), Some(other)] => {
-                    let stamp = one.stamp.min(other.stamp);
-                    one.entries == other.entries && one.entries.iter().all(|entry| entry.version <= stamp)
-                }
-                _ => false,
-            });
-            let newest = copies.into_iter().flatten().max_by_key(|copy| copy.sequence).ok_or_else(|| {
-                StoreError::new(
-                    StoreErrorKind::Damaged,
-                    format!(
-                        "both copies of slot table page {page} of extent {extent} are unreadable; blocks \
-                         newer than their backing disk may be lost. {HOW_TO_GO_ON}"
-                    ),
-                )
-            })?;
-            let take = left.min(newest.entries.len());
-            left -= take;
-            tables.entries.extend_from_slice(&newest.entries[..take]);
-            tables.stamps.resize(tables.entries.len(), newest.stamp);
-            tables.sequences.push(newest.sequence);
+/// What the tables say, and the latest version that they speak of.
+fn read_tables(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Result<(Found, u64), StoreError> {
+    let layout = &source.layout.extent;
+    let pair_bytes = 2 * PAGE_BYTES;
+    let at_once = (READ_BYTES / pair_bytes).min(layout.table_pages as usize);
+    let mut tables = Found::new(layout.slots, layout.table_pages, source.blocks);
+    let (mut bytes, mut latest) = (vec![0; at_once * pair_bytes], 0);
+    for (ordinal, &extent) in source.extents.iter().enumerate() {
+        tables.insert_extent(ordinal, FoundPage { sequence: 0, stamp: 0, is_settled: false });
+        for first in (0..layout.table_pages).step_by(at_once) {
+            let pages = at_once.min((layout.table_pages - first) as usize);
+            let bytes = &mut bytes[..pages * pair_bytes];
+            read(device, source.layout.extent_start(extent) + layout.table_page(first, 0), bytes)?;
+            for (page, pair) in (first..).zip(bytes.chunks_exact(pair_bytes)) {
+                let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
+                let (one, other) = pair.split_at(PAGE_BYTES);
+                let copies = (open(one), open(other));
+                latest = take_page(&mut tables, source, ordinal, page, copies)?.max(latest);
+            }
         }
     }
-    Ok(tables)
+    Ok((tables, latest))
+}
+
+/// Takes what a page says from the newer one of its readable copies. Gives the latest version that it speaks of.
+fn take_page(
+    tables: &mut Found,
+    source: &RecoverySource<'_>,
+    ordinal: usize,
+    page: u32,
+    copies: (Option<TableView<'_>>, Option<TableView<'_>>),
+) -> Result<u64, StoreError> {
+    let newest = match copies {
+        (Some(one), Some(other)) if other.sequence >= one.sequence => other,
+        (Some(one), _) => one,
+        (None, Some(other)) => other,
+        (None, None) => {
+            let extent = source.extents[ordinal];
+            return Err(StoreError::new(
+                StoreErrorKind::Damaged,
+                format!(
+                    "both copies of slot table page {page} of extent {extent} are unreadable; blocks \
+                     newer than their backing disk may be lost. {HOW_TO_GO_ON}"
+                ),
+            ));
+        }
+    };
+    let number = ordinal * source.layout.extent.table_pages as usize + page as usize;
+    let is_settled = matches!(copies, (Some(one), Some(other)) if say_the_same(&one, &other));
+    *tables.page_mut(number) = FoundPage { sequence: newest.sequence, stamp: newest.stamp, is_settled };
+    let mut latest = newest.stamp;
+    if !newest.is_empty() {
+        for (place, at) in tables.places_of_page(number).zip(0..ENTRIES_PER_PAGE) {
+            let entry = newest.entry(at);
+            if entry.state != EntryState::Free && entry.block >= source.blocks {
+                return Err(impossible());
+            }
+            latest = latest.max(entry.version);
+            tables.read(place, entry);
+        }
+    }
+    Ok(latest)
+}
+
+/// Whether two copies of a page say the same, and all of it is durable. Versions up to a page's stamp only say that they are:
+/// they may differ, because each copy was written at its own time ([`crate::places::Places::page_entries`]).
+fn say_the_same(one: &TableView<'_>, other: &TableView<'_>) -> bool {
+    let stamp = one.stamp.min(other.stamp);
+    let is_same = |at| {
+        let (a, b): (Entry, Entry) = (one.entry(at), other.entry(at));
+        Entry { version: 0, ..a } == Entry { version: 0, ..b } && a.version.max(b.version) <= stamp
+    };
+    (one.is_empty() && other.is_empty()) || (0..ENTRIES_PER_PAGE).all(is_same)
 }
 
 /// The readable journal pages of this ring in order, up to the first that is missing after the last one
@@ -197,28 +226,22 @@ fn read_journal(
     device: &mut dyn SyncDevice,
     source: &RecoverySource<'_>,
 ) -> Result<Vec<JournalPage>, StoreError> {
-    let pairs = source.extents.len() as u64 * u64::from(source.layout.extent.journal_pairs);
+    let layout = &source.layout.extent;
+    let pairs = source.extents.len() as u64 * u64::from(layout.journal_pairs);
+    let pair_bytes = 2 * PAGE_BYTES;
+    let at_once = (READ_BYTES / pair_bytes).min(layout.journal_pairs as usize);
     let mut pages: HashMap<u64, JournalPage> = HashMap::new();
-    let mut bytes = vec![0; 2 * PAGE_BYTES];
-    for pair in 0..pairs {
-        read(device, page_offset(&source.layout, source.extents, pair, 0), &mut bytes)?;
-        for side in bytes.chunks_exact(PAGE_BYTES) {
-            let Ok(page) = JournalPage::decode(source.cache, side) else { continue };
-            if page.volume == source.tag && page.ring > source.ring {
-                return Err(StoreError::new(
-                    StoreErrorKind::Damaged,
-                    format!("the directory is older than the volume's journal. {HOW_TO_GO_ON}"),
-                ));
-            }
-            let ours = page.volume == source.tag
-                && page.ring == source.ring
-                && page.number % pairs == pair
-                && page.number <= MOST;
-            let fullness =
-                |page: &JournalPage| (page.records.len(), page.tail, page.durable_page, page.durable_version);
-            let fuller = |old: &JournalPage| fullness(&page) > fullness(old);
-            if ours && pages.get(&page.number).is_none_or(fuller) {
-                pages.insert(page.number, page);
+    let mut bytes = vec![0; at_once * pair_bytes];
+    for ordinal in 0..source.extents.len() as u64 {
+        for within in (0..layout.journal_pairs).step_by(at_once) {
+            let count = at_once.min((layout.journal_pairs - within) as usize);
+            let bytes = &mut bytes[..count * pair_bytes];
+            let first = ordinal * u64::from(layout.journal_pairs) + u64::from(within);
+            read(device, page_offset(&source.layout, source.extents, first, 0), bytes)?;
+            for (pair, sides) in (first..).zip(bytes.chunks_exact(pair_bytes)) {
+                for side in sides.chunks_exact(PAGE_BYTES) {
+                    take_journal_page(&mut pages, source, (pair, pairs), side)?;
+                }
             }
         }
     }
@@ -243,6 +266,33 @@ fn read_journal(
         }
         number += 1;
     }
+}
+
+/// Takes a journal page of this ring, if it is one, instead of its other side where it says more.
+fn take_journal_page(
+    pages: &mut HashMap<u64, JournalPage>,
+    source: &RecoverySource<'_>,
+    (pair, pairs): (u64, u64),
+    side: &[u8],
+) -> Result<(), StoreError> {
+    let Ok(page) = JournalPage::decode(source.cache, side) else { return Ok(()) };
+    if page.volume == source.tag && page.ring > source.ring {
+        return Err(StoreError::new(
+            StoreErrorKind::Damaged,
+            format!("the directory is older than the volume's journal. {HOW_TO_GO_ON}"),
+        ));
+    }
+    let ours = page.volume == source.tag
+        && page.ring == source.ring
+        && page.number % pairs == pair
+        && page.number <= MOST;
+    let fullness =
+        |page: &JournalPage| (page.records.len(), page.tail, page.durable_page, page.durable_version);
+    let fuller = |old: &JournalPage| fullness(&page) > fullness(old);
+    if ours && pages.get(&page.number).is_none_or(fuller) {
+        pages.insert(page.number, page);
+    }
+    Ok(())
 }
 
 /// Records as they are applied to what the tables say.
@@ -275,17 +325,19 @@ impl Replay<'_> {
     }
 
     /// Frees entries that are not known to be durable and whose bytes are not there.
-    fn check_tentative(&mut self, tables: &mut Tables) {
-        for (place, entry) in tables.entries.iter_mut().enumerate() {
-            let known = self.durable.max(self.kept).max(tables.stamps[place]);
-            let tentative = entry.state != EntryState::Free && entry.version > known;
-            if tentative && !self.is_there(place as u32, entry) {
-                *entry = Entry::default();
+    fn check_tentative(&mut self, tables: &mut Found) {
+        let known = self.durable.max(self.kept);
+        let is_tentative =
+            |&(place, entry): &(u32, Entry)| entry.version > known && entry.version > tables.stamp(place);
+        let tentative: Vec<(u32, Entry)> = tables.occupied().filter(is_tentative).collect();
+        for (place, entry) in tentative {
+            if !self.is_there(place, &entry) {
+                tables.set(place, Entry::default());
             }
         }
     }
 
-    fn apply(&mut self, tables: &mut Tables, record: &Record) -> Result<(), StoreError> {
+    fn apply(&mut self, tables: &mut Found, record: &Record) -> Result<(), StoreError> {
         let layout = &self.source.layout;
         let place = local_place(layout, self.source.extents, record.slot).ok_or_else(|| {
             StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
@@ -296,7 +348,7 @@ impl Replay<'_> {
             RecordKind::Free => EntryState::Free,
         };
         let entry = Entry { state, block: record.block, version: record.version, crc: record.crc };
-        let known = record.version <= tables.stamps[place as usize];
+        let known = record.version <= tables.stamp(place);
         let is_certain = record.version <= self.durable.max(self.kept);
         let is_there = state == EntryState::Free || known || is_certain || self.is_there(place, &entry);
         // A clean copy was put down when the backing disk durably held its bytes, so that what is older does not count,
@@ -309,9 +361,8 @@ impl Replay<'_> {
             let at = self.superseded.entry(record.block).or_default();
             *at = record.version.max(*at);
         }
-        let current = &mut tables.entries[place as usize];
-        if is_there && !known && record.version > current.version {
-            *current = if state == EntryState::Free { Entry::default() } else { entry };
+        if is_there && !known && record.version > tables.entry(place).version {
+            tables.set(place, if state == EntryState::Free { Entry::default() } else { entry });
         }
         Ok(())
     }
@@ -326,22 +377,5 @@ fn look_for(device: &mut dyn SyncDevice, source: &RecoverySource<'_>, place: u32
         Err(_) => Evidence::Unreadable,
         Ok(()) if data_checksum(source.tag, entry.block, &buf) == entry.crc => Evidence::There,
         Ok(()) => Evidence::NotThere,
-    }
-}
-
-/// Of several places that hold the same block, keeps the newest; an older one may also have been
-/// superseded by a copy that is gone since.
-fn keep_newest(entries: &mut [Entry], superseded: &HashMap<u64, u64>) {
-    let mut newest: HashMap<u64, u64> = superseded.clone();
-    for entry in entries.iter().filter(|entry| entry.state != EntryState::Free) {
-        let at = newest.entry(entry.block).or_default();
-        *at = entry.version.max(*at);
-    }
-    // Taken once: a copy that a shrinking volume moved is found twice, with one version.
-    for entry in entries.iter_mut().filter(|entry| entry.state != EntryState::Free) {
-        match newest.get_mut(&entry.block) {
-            Some(at) if *at == entry.version => *at = u64::MAX,
-            _ => *entry = Entry::default(),
-        }
     }
 }

@@ -116,9 +116,8 @@ impl StoreView {
     /// What a volume's blocks are, which takes a recovery: reading all of its tables and its journal.
     pub fn count_blocks(&self, device: &mut dyn SyncDevice, name: &str) -> Result<BlockCounts, StoreError> {
         let (number, volume) = self.find(name)?;
-        let (_, found) = self.recover(device, number, volume, volume.backing_bytes)?;
-        let count = |state| found.entries.iter().filter(|entry| entry.state == state).count() as u64;
-        Ok(BlockCounts { clean: count(EntryState::Clean), dirty: found.dirty() })
+        let (_, recovered) = self.recover(device, number, volume, volume.backing_bytes)?;
+        Ok(BlockCounts { clean: recovered.found.count(EntryState::Clean), dirty: recovered.dirty() })
     }
 
     /// Places in so many extents.
@@ -184,6 +183,11 @@ impl StoreView {
         self.layout.extents_for(spec.places.max(1))
     }
 
+    /// Blocks of a disk, the last one perhaps shorter than the others.
+    pub(crate) fn blocks_of(&self, backing_bytes: u64) -> u64 {
+        backing_bytes.div_ceil(self.layout.extent.block.bytes())
+    }
+
     /// Places in so many extents.
     pub(crate) fn places(&self, extents: u64) -> u64 {
         extents * u64::from(self.layout.extent.slots)
@@ -243,7 +247,7 @@ impl StoreView {
             ring: volume.ring,
             layout: self.layout,
             extents: &extents,
-            blocks: backing_bytes.div_ceil(self.layout.extent.block.bytes()),
+            blocks: self.blocks_of(backing_bytes),
             buffered: self.buffered.get(&volume.tag).map_or(&[], Vec::as_slice),
         };
         let found = recover(device, source)?;

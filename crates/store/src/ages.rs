@@ -1,0 +1,223 @@
+//! How old what places hold is, in a byte a place. Exact versions are needed only of what is not durable yet
+//! ([`crate::young`]); of the rest it is enough to know which came before others, and what came before a certain moment.
+//!
+//! Time is divided into *eras*, each of which begins with a version: after so many versions, and where somebody marks a
+//! moment in order to tell later what came before it. A place's age is the number of its era, counted from the base of its
+//! group of neighbours. When that does not fit any more, the group's base rises, and what is older than the new base
+//! counts as of the base's era from then on, with the age 0.
+//!
+//! It must not know what places hold, or what is durable.
+
+use std::collections::VecDeque;
+
+use crate::contents::Contents;
+use crate::places::Place;
+
+/// Places whose ages count from the same base.
+const GROUP_PLACES: u32 = 256;
+/// Eras behind the present one that a group tells apart when its base has just risen.
+const ERAS_KEPT: u64 = 128;
+/// Eras whose first version is known. Of one before these it is known that it ended before the first of them.
+const MOST_BEGINS: usize = 1024;
+/// A volume turns over once in so many eras.
+const ERAS_PER_TURNOVER: u32 = 64;
+/// Eras into which a start divides what it found.
+const ERAS_AT_START: usize = 128;
+
+/// A number of an era: of which two the larger one is later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Era(u64);
+
+/// Eras, and from which one each group of places counts.
+#[derive(Debug)]
+pub(crate) struct Ages {
+    /// The first versions of eras, ascending. The last one goes on.
+    begins: VecDeque<u64>,
+    /// The era of the first of these.
+    oldest: u64,
+    versions_per_era: u64,
+    bases: Vec<u64>,
+}
+
+impl Ages {
+    /// Of a volume of so many places, whose contents have versions up to `version`, in ascending order.
+    pub(crate) fn new(places: u32, versions: impl ExactSizeIterator<Item = u64>, version: u64) -> Ages {
+        let step = versions.len().div_ceil(ERAS_AT_START).max(1);
+        let mut begins: VecDeque<u64> = versions.step_by(step).collect();
+        begins.push_front(0);
+        begins.push_back(version + 1);
+        begins.make_contiguous();
+        let mut ages = Ages { begins: VecDeque::new(), oldest: 1, versions_per_era: 1, bases: Vec::new() };
+        for begin in begins {
+            ages.begin(begin);
+        }
+        ages.set_places(places);
+        ages
+    }
+
+    /// There are so many places from now on.
+    pub(crate) fn set_places(&mut self, places: u32) {
+        let groups = places.div_ceil(GROUP_PLACES) as usize;
+        self.bases.reserve_exact(groups.saturating_sub(self.bases.len()));
+        self.bases.resize(groups, 0);
+        self.bases.shrink_to_fit();
+        self.versions_per_era = u64::from(places / ERAS_PER_TURNOVER).max(1);
+    }
+
+    fn begin(&mut self, version: u64) {
+        if self.begins.back().is_none_or(|&last| last < version) {
+            self.begins.push_back(version);
+        }
+        if self.begins.len() > MOST_BEGINS {
+            self.begins.pop_front();
+            self.oldest += 1;
+        }
+    }
+
+    fn present(&self) -> u64 {
+        self.oldest + self.begins.len() as u64 - 1
+    }
+
+    /// A record gets this version.
+    pub(crate) fn note(&mut self, version: u64) {
+        let last = self.begins.back().copied().unwrap_or(0);
+        if version >= last + self.versions_per_era {
+            self.begin(version);
+        }
+    }
+
+    /// What gets this version or a later one can be told from what had an earlier one.
+    pub(crate) fn mark(&mut self, version: u64) {
+        self.begin(version);
+    }
+
+    /// The age of what a place holds from now on.
+    pub(crate) fn now(&mut self, place: Place, contents: &mut Contents) -> u8 {
+        let present = self.present();
+        let base = &mut self.bases[(place / GROUP_PLACES) as usize];
+        if present - *base > u64::from(u8::MAX) {
+            let rise = present - ERAS_KEPT - *base;
+            *base += rise;
+            let lost = u8::try_from(rise).unwrap_or(u8::MAX);
+            let first = place / GROUP_PLACES * GROUP_PLACES;
+            for place in first..(first + GROUP_PLACES).min(contents.places()) {
+                let mut content = contents.get(place);
+                content.age = content.age.saturating_sub(lost);
+                contents.set(place, content);
+            }
+        }
+        (present - *base) as u8
+    }
+
+    /// The age of what a start found with this version.
+    pub(crate) fn at_start(&self, version: u64) -> u8 {
+        u8::try_from(self.era_of(version).0).expect("a start knows few eras")
+    }
+
+    /// The era of what a place with this age holds, or a later one.
+    pub(crate) fn era(&self, place: Place, age: u8) -> Era {
+        Era(self.bases[(place / GROUP_PLACES) as usize] + u64::from(age))
+    }
+
+    /// The latest era with versions up to this one.
+    pub(crate) fn era_of(&self, version: u64) -> Era {
+        let begun = self.begins.partition_point(|&begin| begin <= version) as u64;
+        Era(self.oldest + begun - 1)
+    }
+
+    /// Whether what a place with this age holds may be of this era or an earlier one. Where its age is not known any more, it
+    /// may be.
+    pub(crate) fn is_up_to(&self, place: Place, age: u8, era: Era) -> bool {
+        age == 0 || self.era(place, age) <= era
+    }
+
+    /// A version that is no earlier than that of what a place with this age holds; `None`: any that there is now.
+    pub(crate) fn latest_version(&self, place: Place, age: u8) -> Option<u64> {
+        let Era(era) = self.era(place, age);
+        let next = (era + 1).saturating_sub(self.oldest) as usize;
+        self.begins.get(next).map(|begin| begin - 1)
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        (self.bases.capacity() + self.begins.capacity()) * size_of::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_format::EntryState;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::contents::{Content, Held};
+
+    fn put(ages: &mut Ages, contents: &mut Contents, place: Place) {
+        let age = ages.now(place, contents);
+        let held = Held { state: EntryState::Dirty, block: 1, crc: 2 };
+        contents.set(place, Content { held, is_volatile: false, age });
+    }
+
+    proptest! {
+        /// What is known of a version is never wrong, and exact at moments that were marked not long ago.
+        #[test]
+        fn ages_stand_for_versions(steps in proptest::collection::vec((0u32..600, 0u32..40), 1..700)) {
+            let mut contents = Contents::new(300, 1 << 20);
+            (0..2).for_each(|ordinal| contents.insert_extent(ordinal));
+            let found = [(3, 5), (4, 9), (280, 9), (299, 70)];
+            let mut ages = Ages::new(600, found.iter().map(|&(_, version)| version), 80);
+            let mut versions: Vec<Option<u64>> = vec![None; 600];
+            for (place, version) in found {
+                put(&mut ages, &mut contents, place);
+                let age = ages.at_start(version);
+                contents.set(place, Content { age, ..contents.get(place) });
+                versions[place as usize] = Some(version);
+            }
+            let mut version = 80;
+            let mut marks = VecDeque::new();
+            for (place, what) in steps {
+                version += 1;
+                ages.note(version);
+                put(&mut ages, &mut contents, place);
+                versions[place as usize] = Some(version);
+                if what == 0 {
+                    ages.mark(version + 1);
+                    marks.push_back(version);
+                }
+            }
+            for (place, exact) in (0..).zip(&versions) {
+                let Some(exact) = *exact else { continue };
+                let age = contents.get(place).age;
+                prop_assert!(ages.latest_version(place, age).is_none_or(|latest| latest >= exact && latest <= version));
+                for &mark in &marks {
+                    let is_before = ages.is_up_to(place, age, ages.era_of(mark));
+                    prop_assert!(is_before || exact > mark, "what was there is found");
+                    prop_assert!(exact <= mark || age == 0 || !is_before, "{} is not before {}", exact, mark);
+                }
+                prop_assert!(ages.is_up_to(place, age, ages.era_of(u64::MAX)));
+            }
+        }
+    }
+
+    /// Ages of a group that is written all the time saturate, and those of others stay what they are.
+    #[test]
+    fn what_is_too_old_counts_as_old() {
+        let mut contents = Contents::new(600, 1 << 20);
+        contents.insert_extent(0);
+        let mut ages = Ages::new(600, std::iter::empty(), 0);
+        put(&mut ages, &mut contents, 0);
+        put(&mut ages, &mut contents, 300);
+        let at_first = ages.era_of(1);
+        for version in 1..=2000 {
+            ages.mark(version);
+            put(&mut ages, &mut contents, 1);
+        }
+        let age = |place| contents.get(place).age;
+        assert_eq!((age(0), age(300) > 0), (0, true));
+        assert!(ages.is_up_to(0, age(0), at_first) && ages.is_up_to(300, age(300), at_first));
+        assert!(!ages.is_up_to(1, age(1), at_first));
+        assert_eq!(ages.latest_version(1, age(1)), None);
+        let latest = ages.latest_version(0, 0).expect("an era that is over");
+        assert!((1..2000).contains(&latest), "{latest}");
+        assert!(ages.begins.len() <= MOST_BEGINS);
+    }
+}

@@ -1,0 +1,260 @@
+//! What every place holds, in nine bytes a place for volumes of up to 4 TiB (with blocks of 4 KiB), and one more for each 256
+//! times that: checksum, block, state and age. An extent of which no place holds anything takes nothing. It must not know
+//! versions, or what is durable; what an age means is the business of [`crate::ages`].
+
+use lode_format::EntryState;
+use lode_types::BlockNo;
+
+use crate::places::Place;
+
+const CRC_BYTES: usize = 4;
+/// Bits beside the block number: two of state, eight of age.
+const STATE_BITS: u32 = 2;
+const AGE_BITS: u32 = 8;
+/// A record is read as its checksum and a whole word, so that so much has to follow the last one.
+const READ_BYTES: usize = CRC_BYTES + size_of::<u64>();
+
+/// What a place holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Nothing, or a copy that equals the backing disk, or one that is newer. The rest means nothing when it is free.
+    pub state: EntryState,
+    /// The block.
+    pub block: BlockNo,
+    /// Checksum of its bytes, as the volume's block.
+    pub crc: u32,
+}
+
+/// What is noted of a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) held: Held,
+    /// A clean copy that is not in the journal: the backing disk is not known to hold the same bytes durably.
+    pub(crate) is_volatile: bool,
+    pub(crate) age: u8,
+}
+
+/// Places of a volume, by extent.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    /// Bytes of a record, and those of its bits that are its own when a word is read.
+    width: usize,
+    mask: u64,
+    slots: u32,
+    /// The records of each extent; empty while it holds nothing.
+    extents: Vec<Box<[u8]>>,
+}
+
+impl Contents {
+    /// No extents, of so many places each, for a volume of so many blocks.
+    pub fn new(slots: u32, blocks: u64) -> Contents {
+        let block_bits = u64::BITS - blocks.saturating_sub(1).leading_zeros();
+        // 54 bits are left for blocks in the widest record: as many bytes as no disk has.
+        let packed_bytes = (block_bits + STATE_BITS + AGE_BITS).div_ceil(8).clamp(5, 8);
+        let mask = u64::MAX >> (u64::BITS - packed_bytes * 8);
+        Contents { width: CRC_BYTES + packed_bytes as usize, mask, slots: slots.max(1), extents: Vec::new() }
+    }
+
+    /// Extents, empty ones included.
+    pub fn extents(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// Places, free ones included.
+    pub fn places(&self) -> u32 {
+        self.extents.len() as u32 * self.slots
+    }
+
+    /// An extent that holds nothing comes to be the one of this number among the volume's.
+    pub fn insert_extent(&mut self, ordinal: usize) {
+        if self.extents.len() == self.extents.capacity() {
+            self.extents.reserve_exact(self.extents.len() / 16 + 1);
+        }
+        self.extents.insert(ordinal, Box::default());
+    }
+
+    /// This extent is the volume's no more.
+    pub(crate) fn remove_extent(&mut self, ordinal: usize) {
+        self.extents.remove(ordinal);
+    }
+
+    #[inline]
+    fn locate(&self, place: Place) -> (usize, usize) {
+        ((place / self.slots) as usize, (place % self.slots) as usize * self.width)
+    }
+
+    /// What a place holds.
+    #[inline]
+    pub fn held(&self, place: Place) -> Held {
+        self.get(place).held
+    }
+
+    /// A place holds this from now on.
+    pub fn hold(&mut self, place: Place, held: Held) {
+        self.set(place, Content { held, ..Content::default() });
+    }
+
+    /// What is noted of a place.
+    #[inline]
+    pub(crate) fn get(&self, place: Place) -> Content {
+        let (ordinal, at) = self.locate(place);
+        let Some(bytes) = self.extents[ordinal].get(at..at + READ_BYTES) else { return Content::default() };
+        let (crc, packed) = bytes.split_at(CRC_BYTES);
+        let crc = u32::from_le_bytes(crc.try_into().expect("four bytes"));
+        let packed = u64::from_le_bytes(packed.try_into().expect("eight bytes")) & self.mask;
+        let (state, is_volatile) = match packed & ((1 << STATE_BITS) - 1) {
+            0 => return Content::default(),
+            1 => (EntryState::Clean, false),
+            2 => (EntryState::Dirty, false),
+            _ => (EntryState::Clean, true),
+        };
+        let (age, block) = ((packed >> STATE_BITS) as u8, packed >> (STATE_BITS + AGE_BITS));
+        Content { held: Held { state, block, crc }, is_volatile, age }
+    }
+
+    /// Notes it.
+    ///
+    /// # Panics
+    /// Where the block is beyond the volume's end.
+    pub(crate) fn set(&mut self, place: Place, content: Content) {
+        let Content { held: Held { state, block, crc }, is_volatile, age } = content;
+        let state = match (state, is_volatile) {
+            (EntryState::Free, _) => return self.clear(place),
+            (EntryState::Clean, false) => 1,
+            (EntryState::Dirty, _) => 2,
+            (EntryState::Clean, true) => 3,
+        };
+        assert!(block <= self.mask >> (STATE_BITS + AGE_BITS), "block {block} is beyond the volume's end");
+        let packed = block << (STATE_BITS + AGE_BITS) | u64::from(age) << STATE_BITS | state;
+        let bytes = self.record_mut(place);
+        bytes[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
+        let packed_bytes = bytes.len() - CRC_BYTES;
+        bytes[CRC_BYTES..].copy_from_slice(&packed.to_le_bytes()[..packed_bytes]);
+    }
+
+    fn clear(&mut self, place: Place) {
+        let (ordinal, at) = self.locate(place);
+        if let Some(bytes) = self.extents[ordinal].get_mut(at..at + self.width) {
+            bytes.fill(0);
+        }
+    }
+
+    fn record_mut(&mut self, place: Place) -> &mut [u8] {
+        let (ordinal, at) = self.locate(place);
+        let records = &mut self.extents[ordinal];
+        if records.is_empty() {
+            let bytes = self.slots as usize * self.width + READ_BYTES - self.width;
+            *records = vec![0; bytes].into_boxed_slice();
+        }
+        &mut records[at..at + self.width]
+    }
+
+    /// Places that hold something, in ascending order, and what.
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = (Place, Content)> {
+        let with_any = (0..).zip(&self.extents).filter(|(_, records)| !records.is_empty());
+        let places = with_any.flat_map(|(ordinal, _)| ordinal * self.slots..(ordinal + 1) * self.slots);
+        let contents = places.map(|place| (place, self.get(place)));
+        contents.filter(|(_, content)| content.held.state != EntryState::Free)
+    }
+
+    /// The most memory that so many places take, in extents of so many, of a volume of so many blocks.
+    pub fn most_memory_bytes(places: u64, slots: u32, blocks: u64) -> u64 {
+        let extents = places.div_ceil(slots.max(1).into());
+        let width = Contents::new(slots, blocks).width as u64;
+        let of_extent = u64::from(slots.max(1)) * width + (READ_BYTES + size_of::<Box<[u8]>>()) as u64;
+        // The list of extents grows by a sixteenth.
+        extents * (of_extent + 2) + size_of::<Box<[u8]>>() as u64
+    }
+
+    /// Bytes of memory that this takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.extents.iter().map(|records| records.len()).sum::<usize>()
+            + self.extents.capacity() * size_of::<Box<[u8]>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn content() -> impl Strategy<Value = (u8, u64, u32, u8)> {
+        (0u8..4, any::<u64>(), any::<u32>(), any::<u8>())
+    }
+
+    fn of((state, block, crc, age): (u8, u64, u32, u8), blocks: u64) -> Content {
+        let held = |state| Held { state, block: block % blocks, crc };
+        match state {
+            0 => Content::default(),
+            1 => Content { held: held(EntryState::Clean), is_volatile: false, age },
+            2 => Content { held: held(EntryState::Dirty), is_volatile: false, age },
+            _ => Content { held: held(EntryState::Clean), is_volatile: true, age },
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn they_are_a_plain_list(
+            bits in 0u32..54,
+            slots in 1u32..40,
+            steps in proptest::collection::vec((any::<u32>(), content()), 1..300),
+        ) {
+            let blocks = 1u64 << bits;
+            let (mut contents, mut plain) = (Contents::new(slots, blocks), Vec::new());
+            for (at, what) in steps {
+                let extents = contents.extents();
+                match at % 16 {
+                    _ if extents == 0 => {
+                        contents.insert_extent(0);
+                        plain.resize(slots as usize, Content::default());
+                    }
+                    0 if extents < 8 => {
+                        let ordinal = at as usize / 16 % (extents + 1);
+                        contents.insert_extent(ordinal);
+                        let first = ordinal * slots as usize;
+                        plain.splice(first..first, std::iter::repeat_n(Content::default(), slots as usize));
+                    }
+                    1 => {
+                        let ordinal = at as usize / 16 % extents;
+                        contents.remove_extent(ordinal);
+                        let first = ordinal * slots as usize;
+                        plain.drain(first..first + slots as usize);
+                    }
+                    _ => {
+                        let place = at / 16 % contents.places();
+                        contents.set(place, of(what, blocks));
+                        plain[place as usize] = of(what, blocks);
+                    }
+                }
+                let all: Vec<Content> = (0..contents.places()).map(|place| contents.get(place)).collect();
+                prop_assert_eq!(&all, &plain);
+                let is_held = |(_, content): &(u32, Content)| content.held.state != EntryState::Free;
+                let held: Vec<(u32, Content)> = (0..).zip(plain.iter().copied()).filter(is_held).collect();
+                prop_assert_eq!(contents.occupied().collect::<Vec<_>>(), held);
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_is_as_wide_as_the_volume_asks_for() {
+        for (blocks, width) in [(0, 9), (1 << 30, 9), ((1 << 30) + 1, 10), (1 << 38, 10), (1 << 51, 12)] {
+            assert_eq!(Contents::new(4, blocks).width, width);
+        }
+        // As many as the largest disk has.
+        assert_eq!(Contents::new(4, u64::MAX / 4096).width, 12);
+    }
+
+    #[test]
+    fn what_holds_nothing_takes_nothing() {
+        let mut contents = Contents::new(1000, 1 << 30);
+        (0..3).for_each(|ordinal| contents.insert_extent(ordinal));
+        let empty = contents.memory_bytes();
+        assert!(empty < 200, "{empty}");
+        contents.set(1500, Content::default());
+        assert_eq!(contents.memory_bytes(), empty);
+        let held = Held { state: EntryState::Dirty, block: 7, crc: 8 };
+        contents.set(1500, Content { held, is_volatile: false, age: 9 });
+        assert_eq!(contents.memory_bytes(), empty + 9 * 1000 + 3);
+    }
+}

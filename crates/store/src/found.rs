@@ -1,0 +1,385 @@
+//! What the places of a volume are found to hold before it is served, with the exact version of each, and what its tables say
+//! meanwhile. Memory follows what places hold: an extent with nothing in it takes next to none, whatever its size.
+//!
+//! It must not know journals or devices.
+
+use std::ops::Range;
+
+use hashbrown::{HashMap, HashSet};
+use lode_format::{ENTRIES_PER_PAGE, Entry, EntryState};
+use lode_types::mix;
+
+use crate::ages::Ages;
+use crate::contents::{Content, Contents, Held};
+use crate::places::Place;
+
+/// A page of the slot tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundPage {
+    /// Sequence of its newest copy.
+    pub(crate) sequence: u64,
+    /// Version up to which it speaks of durable things only.
+    pub(crate) stamp: u64,
+    /// Both copies say what is found, and all of it is durable.
+    pub(crate) is_settled: bool,
+}
+
+/// The places of a volume, by extent.
+#[derive(Debug)]
+pub(crate) struct Found {
+    slots: u32,
+    pages_per_extent: u32,
+    contents: Contents,
+    /// The versions of each extent's places; none of one that holds nothing.
+    versions: Vec<Box<[u64]>>,
+    /// What tables say of places of each extent of which something else was found since.
+    in_tables: Vec<HashMap<u32, Entry>>,
+    pages: Vec<FoundPage>,
+}
+
+impl Found {
+    /// No extents yet, of so many slots and table pages each, of a volume of so many blocks.
+    pub(crate) fn new(slots: u32, pages_per_extent: u32, blocks: u64) -> Found {
+        let contents = Contents::new(slots, blocks);
+        let (versions, in_tables, pages) = (Vec::new(), Vec::new(), Vec::new());
+        Found { slots, pages_per_extent, contents, versions, in_tables, pages }
+    }
+
+    /// An extent comes to be the one of this number, with pages that say nothing.
+    pub(crate) fn insert_extent(&mut self, ordinal: usize, page: FoundPage) {
+        self.contents.insert_extent(ordinal);
+        self.versions.insert(ordinal, Box::default());
+        self.in_tables.insert(ordinal, HashMap::new());
+        let pages = self.pages_per_extent as usize;
+        let at = ordinal * pages;
+        self.pages.splice(at..at, std::iter::repeat_n(page, pages));
+    }
+
+    /// This extent is the volume's no more. Those behind move up.
+    pub(crate) fn remove_extent(&mut self, ordinal: usize) {
+        self.contents.remove_extent(ordinal);
+        self.versions.remove(ordinal);
+        self.in_tables.remove(ordinal);
+        let pages = self.pages_per_extent as usize;
+        self.pages.drain(ordinal * pages..(ordinal + 1) * pages);
+    }
+
+    /// Places, free ones included.
+    pub(crate) fn places(&self) -> Place {
+        self.contents.places()
+    }
+
+    /// The places of an extent.
+    pub(crate) fn places_of_extent(&self, ordinal: usize) -> Range<Place> {
+        ordinal as u32 * self.slots..(ordinal as u32 + 1) * self.slots
+    }
+
+    /// The places that a page speaks of; pages are numbered over all extents.
+    pub(crate) fn places_of_page(&self, page: usize) -> Range<Place> {
+        let (ordinal, page) = (page as u32 / self.pages_per_extent, page as u32 % self.pages_per_extent);
+        let first = ordinal * self.slots + page * ENTRIES_PER_PAGE as u32;
+        first..(first + ENTRIES_PER_PAGE as u32).min((ordinal + 1) * self.slots)
+    }
+
+    fn page_of(&self, place: Place) -> usize {
+        let (ordinal, within) = (place / self.slots, place % self.slots);
+        (ordinal * self.pages_per_extent + within / ENTRIES_PER_PAGE as u32) as usize
+    }
+
+    pub(crate) fn page_mut(&mut self, page: usize) -> &mut FoundPage {
+        &mut self.pages[page]
+    }
+
+    /// Version up to which a place's page speaks of durable things only.
+    pub(crate) fn stamp(&self, place: Place) -> u64 {
+        self.pages[self.page_of(place)].stamp
+    }
+
+    fn version(&self, place: Place) -> u64 {
+        self.versions[(place / self.slots) as usize].get((place % self.slots) as usize).copied().unwrap_or(0)
+    }
+
+    /// What a place holds.
+    pub(crate) fn entry(&self, place: Place) -> Entry {
+        match self.contents.get(place).held {
+            Held { state: EntryState::Free, .. } => Entry::default(),
+            Held { state, block, crc } => Entry { state, block, crc, version: self.version(place) },
+        }
+    }
+
+    fn put(&mut self, place: Place, entry: Entry) {
+        let Entry { state, block, crc, version } = entry;
+        let held = Held { state, block, crc };
+        self.contents.set(place, Content { held, ..Content::default() });
+        let versions = &mut self.versions[(place / self.slots) as usize];
+        if versions.is_empty() && state != EntryState::Free {
+            *versions = vec![0; self.slots as usize].into_boxed_slice();
+        }
+        if let Some(at) = versions.get_mut((place % self.slots) as usize) {
+            *at = version;
+        }
+    }
+
+    /// The tables say that a place holds this.
+    pub(crate) fn read(&mut self, place: Place, entry: Entry) {
+        if entry.state != EntryState::Free {
+            self.put(place, entry);
+        }
+    }
+
+    /// A place holds something else than was thought, and than the tables say.
+    pub(crate) fn set(&mut self, place: Place, entry: Entry) {
+        let before = self.entry(place);
+        if before == entry {
+            return;
+        }
+        let (ordinal, within) = ((place / self.slots) as usize, place % self.slots);
+        self.in_tables[ordinal].entry(within).or_insert(before);
+        let page = self.page_of(place);
+        self.pages[page].is_settled = false;
+        self.put(place, entry);
+    }
+
+    /// What the tables say of a place.
+    pub(crate) fn in_tables(&self, place: Place) -> Entry {
+        let before = self.in_tables[(place / self.slots) as usize].get(&(place % self.slots));
+        before.copied().unwrap_or_else(|| self.entry(place))
+    }
+
+    /// Pages whose copies do not both say what was found, numbered over all extents.
+    pub(crate) fn unsettled(&self) -> Vec<usize> {
+        (0..self.pages.len()).filter(|&page| !self.pages[page].is_settled).collect()
+    }
+
+    /// Both copies of these pages, which are all that were not settled, say what was found, and that it is durable up to this
+    /// version.
+    pub(crate) fn settle(&mut self, pages: &[usize], stamp: u64) {
+        for &page in pages {
+            (self.pages[page].is_settled, self.pages[page].stamp) = (true, stamp);
+        }
+        self.in_tables.iter_mut().for_each(|extent| *extent = HashMap::new());
+    }
+
+    /// Places that hold something, in ascending order, and what.
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = (Place, Entry)> {
+        self.contents.occupied().map(|(place, content)| {
+            let Held { state, block, crc } = content.held;
+            (place, Entry { state, block, crc, version: self.version(place) })
+        })
+    }
+
+    /// Places that hold something in this state.
+    pub(crate) fn count(&self, state: EntryState) -> u64 {
+        self.contents.occupied().filter(|(_, content)| content.held.state == state).count() as u64
+    }
+
+    /// Forgets what a condition is true of.
+    pub(crate) fn forget(&mut self, mut goes: impl FnMut(Place, &Entry) -> bool) {
+        let gone: Vec<Place> =
+            self.occupied().filter(|(place, entry)| goes(*place, entry)).map(|(place, _)| place).collect();
+        gone.into_iter().for_each(|place| self.set(place, Entry::default()));
+    }
+
+    /// Of several places that hold the same block, keeps the newest; an older one may also have been superseded by a copy that
+    /// is gone since.
+    pub(crate) fn keep_newest(&mut self, superseded: &HashMap<u64, u64>) {
+        if !superseded.is_empty() {
+            self.forget(|_, entry| {
+                superseded.get(&entry.block).is_some_and(|&version| entry.version < version)
+            });
+        }
+        let twice = self.perhaps_twice();
+        if twice.is_empty() {
+            return;
+        }
+        let mut newest: HashMap<u64, (u64, Place)> = HashMap::new();
+        for (place, entry) in self.occupied().filter(|(_, entry)| twice.has(entry.block)) {
+            let at = newest.entry(entry.block).or_insert((entry.version, place));
+            // The first of them: a copy that a shrinking volume moved is found twice, with one version.
+            if entry.version > at.0 {
+                *at = (entry.version, place);
+            }
+        }
+        self.forget(|place, entry| newest.get(&entry.block).is_some_and(|&(_, newest)| newest != place));
+    }
+
+    /// Blocks that may be in more than one place. Most volumes have none, so that they are found with a bit or few a block,
+    /// and no table of all blocks is made.
+    fn perhaps_twice(&self) -> Twice {
+        /// Bits for each block: one of 32 blocks is taken for one that is there twice.
+        const BITS_PER_BLOCK: u64 = 32;
+        let (used, end) = self
+            .contents
+            .occupied()
+            .fold((0, 0), |(used, end), (_, content)| (used + 1, end.max(content.held.block + 1)));
+        let bits = (used * BITS_PER_BLOCK).next_power_of_two().max(64);
+        let mut twice = Twice { bits, is_exact: end <= bits, found: HashSet::new() };
+        let mut seen = vec![0u64; if twice.is_exact { end } else { bits }.div_ceil(64) as usize];
+        for (_, content) in self.contents.occupied() {
+            let bit = twice.bit(content.held.block);
+            let (word, mask) = (&mut seen[(bit / 64) as usize], 1 << (bit % 64));
+            if *word & mask != 0 {
+                twice.found.insert(bit);
+            }
+            *word |= mask;
+        }
+        twice
+    }
+
+    /// Places that hold something, from the least to the most recent version.
+    pub(crate) fn by_version(&self) -> Vec<Place> {
+        /// Places in a part of the range of versions, on the average.
+        const PLACES_PER_PART: usize = 64;
+        let places = || self.contents.occupied().map(|(place, _)| place);
+        let (count, first, last) = places().fold((0, u64::MAX, 0), |(count, first, last), place| {
+            let version = self.version(place);
+            (count + 1, version.min(first), version.max(last))
+        });
+        let parts = (count / PLACES_PER_PART).next_power_of_two() as u64;
+        let part_of = |place| (self.version(place) - first) / ((last - first) / parts + 1);
+        // Into parts first, because sorting all of a large cache's places takes long.
+        let mut ends = vec![0usize; parts as usize + 1];
+        places().for_each(|place| ends[part_of(place) as usize + 1] += 1);
+        for part in 0..parts as usize {
+            ends[part + 1] += ends[part];
+        }
+        let mut sorted = vec![0; count];
+        for place in places() {
+            let at = &mut ends[part_of(place) as usize];
+            sorted[*at] = place;
+            *at += 1;
+        }
+        let mut begin = 0;
+        for &end in &ends[..parts as usize] {
+            sorted[begin..end].sort_unstable_by_key(|&place| (self.version(place), place));
+            begin = end;
+        }
+        sorted
+    }
+
+    /// What places hold and how old it is, for a volume that is served, with versions above this one; and which of them hold
+    /// something, from the least to the most recent; and the sequence of each table page.
+    pub(crate) fn into_contents(mut self, version: u64) -> ((Contents, Ages), Vec<Place>, Vec<u64>) {
+        let order = self.by_version();
+        let versions = order.iter().map(|&place| self.version(place));
+        let ages = Ages::new(self.places(), versions, version);
+        for &place in &order {
+            let age = ages.at_start(self.version(place));
+            let content = self.contents.get(place);
+            self.contents.set(place, Content { age, ..content });
+        }
+        let sequences = self.pages.iter().map(|page| page.sequence).collect();
+        ((self.contents, ages), order, sequences)
+    }
+}
+
+/// Blocks that may be there twice, by bits that stand for one block each or for several.
+struct Twice {
+    bits: u64,
+    is_exact: bool,
+    found: HashSet<u64>,
+}
+
+impl Twice {
+    fn bit(&self, block: u64) -> u64 {
+        if self.is_exact { block } else { mix(block) & (self.bits - 1) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    fn has(&self, block: u64) -> bool {
+        self.found.contains(&self.bit(block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SLOTS: u32 = 200;
+
+    fn entry() -> impl Strategy<Value = Entry> {
+        let some = (1u8..3, 0u64..1 << 40, 1u64..60, any::<u32>());
+        some.prop_map(|(state, block, version, crc)| {
+            let state = if state == 1 { EntryState::Clean } else { EntryState::Dirty };
+            // Few blocks, but among them such as are far apart.
+            let block = if block & 1 == 0 { block % 200 } else { block % 8 << 36 };
+            Entry { state, block, version, crc }
+        })
+    }
+
+    fn found(entries: &[(Place, Entry)]) -> Found {
+        let mut found = Found::new(SLOTS, 2, 1 << 40);
+        let page = FoundPage { sequence: 1, stamp: 100, is_settled: true };
+        (0..3).for_each(|ordinal| found.insert_extent(ordinal, page));
+        entries.iter().for_each(|&(place, entry)| found.read(place, entry));
+        found
+    }
+
+    /// The obvious way: of all entries of a block the newest.
+    fn newest(entries: &[Entry], superseded: &HashMap<u64, u64>) -> Vec<Entry> {
+        let mut newest = superseded.clone();
+        for entry in entries.iter().filter(|entry| entry.state != EntryState::Free) {
+            let at = newest.entry(entry.block).or_default();
+            *at = entry.version.max(*at);
+        }
+        let mut left = entries.to_vec();
+        for entry in left.iter_mut().filter(|entry| entry.state != EntryState::Free) {
+            match newest.get_mut(&entry.block) {
+                Some(at) if *at == entry.version => *at = u64::MAX,
+                _ => *entry = Entry::default(),
+            }
+        }
+        left
+    }
+
+    proptest! {
+        #[test]
+        fn the_newest_of_each_block_stays(
+            entries in proptest::collection::vec((0..SLOTS * 3, entry()), 0..300),
+            superseded in proptest::collection::hash_map(0u64..200, 1u64..60, 0..40),
+        ) {
+            let superseded: HashMap<u64, u64> = superseded.into_iter().collect();
+            let mut found = found(&entries);
+            let before: Vec<Entry> = (0..found.places()).map(|place| found.entry(place)).collect();
+            let mut sorted: Vec<Place> = found.occupied().map(|(place, _)| place).collect();
+            sorted.sort_by_key(|&place| before[place as usize].version);
+            prop_assert_eq!(found.by_version(), sorted);
+            found.keep_newest(&superseded);
+            let after: Vec<Entry> = (0..found.places()).map(|place| found.entry(place)).collect();
+            prop_assert_eq!(&after, &newest(&before, &superseded));
+            for place in 0..found.places() {
+                prop_assert_eq!(found.in_tables(place), before[place as usize]);
+                let is_same = found.places_of_page(found.page_of(place))
+                    .all(|place| before[place as usize] == after[place as usize]);
+                prop_assert_eq!(found.pages[found.page_of(place)].is_settled, is_same);
+            }
+            let unsettled = found.unsettled();
+            found.settle(&unsettled, 7);
+            prop_assert!((0..found.places()).all(|place| found.in_tables(place) == after[place as usize]));
+        }
+    }
+
+    #[test]
+    fn extents_move_up() {
+        let at =
+            |place, version| (place, Entry { state: EntryState::Dirty, block: version, version, crc: 1 });
+        let mut found = found(&[at(0, 5), at(SLOTS + 1, 3), at(2 * SLOTS + 2, 4)]);
+        found.set(2 * SLOTS + 3, at(0, 9).1);
+        assert_eq!(found.by_version(), [SLOTS + 1, 2 * SLOTS + 2, 0, 2 * SLOTS + 3]);
+        found.remove_extent(1);
+        assert_eq!(found.by_version(), [SLOTS + 2, 0, SLOTS + 3]);
+        assert_eq!((found.in_tables(SLOTS + 3), found.unsettled()), (Entry::default(), vec![2]));
+        found.insert_extent(0, FoundPage { sequence: 2, stamp: 0, is_settled: true });
+        assert_eq!(
+            (found.by_version(), found.unsettled()),
+            (vec![2 * SLOTS + 2, SLOTS, 2 * SLOTS + 3], vec![4])
+        );
+        let (_, order, sequences) = found.into_contents(10);
+        assert_eq!((order.len(), sequences), (3, vec![2, 2, 1, 1, 1, 1]));
+    }
+}

@@ -1,0 +1,56 @@
+//! Places step by step.
+
+use super::*;
+
+/// Four free places of one extent.
+fn four() -> Places {
+    let mut contents = Contents::new(4, 1 << 20);
+    contents.insert_extent(0);
+    let ages = Ages::new(4, std::iter::empty(), 0);
+    Places::new(VolumeTag(1), (contents, ages), 0, (4, 1), vec![5], 4)
+}
+
+/// What the SSD's journal calls dirty must stay what it was when no journal will say otherwise.
+#[test]
+fn after_the_journal_failed_no_place_is_used_again() {
+    let mut places = four();
+    places.reserve();
+    let dirty = places.take_reserved();
+    places.put(dirty, 7, 99, true, false, None);
+    places.durable(places.version());
+    places.reserve();
+    places.note_journal_failed();
+    places.clean_unrecorded(dirty);
+    places.give_up_clean(dirty);
+    assert_eq!(places.available(), 2);
+    // What was reserved before is still there.
+    assert_ne!(places.take_reserved(), dirty);
+    places.reserve();
+    places.reserve();
+    assert!(places.take_reserved() != dirty && places.take_reserved() != dirty);
+}
+
+/// A clean place is given up and overwritten at once, so that it must not be clean before the journal says so.
+#[test]
+fn a_cleaned_place_is_dirty_until_the_journal_knows() {
+    let mut places = four();
+    places.reserve();
+    let place = places.take_reserved();
+    places.put(place, 7, 99, true, false, None);
+    places.records.clear();
+    let version = places.clean(place);
+    assert_eq!(
+        places.records,
+        [Record { kind: RecordKind::Clean, slot: 20 + place, block: 7, version, crc: 99 }]
+    );
+    places.durable(version - 1);
+    assert!(places.is_dirty(place) && places.dirty() == 1);
+    assert_eq!(places.page_entries(0)[place as usize].state, EntryState::Dirty);
+    places.take_changed_pages();
+    places.take_changed_pages();
+    assert_eq!(places.take_changed_pages(), [] as [u32; 0]);
+    places.durable(version);
+    assert_eq!(places.held(place), Held { state: EntryState::Clean, block: 7, crc: 99 });
+    assert_eq!(places.page_entries(0)[place as usize].version, version);
+    assert_eq!((places.dirty(), places.take_changed_pages()), (0, vec![0]));
+}
