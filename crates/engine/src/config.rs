@@ -4,7 +4,6 @@ use lode_policy::Quota;
 use lode_types::{BlockSize, Level};
 
 use crate::background::WriteBackLimits;
-use crate::written::Written;
 
 /// What an engine is made for.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +33,6 @@ impl EngineConfig {
     const RESERVE_SHARE: u32 = 64;
     /// Bytes that may be written to the SSD between two commits of the journal, where it has the space.
     const SPARE_BYTES: u64 = 32 << 20;
-    /// Most bytes of tables and histories for each block of the levels and reserves.
-    const MOST_TABLE_BYTES: u64 = 320;
-    /// Bytes of tables whatever the levels are.
-    const LEAST_TABLE_BYTES: u64 = 1 << 20;
 
     /// The usual reserves: a sixty-fourth of the share and never less than 512 blocks.
     pub fn new(block: BlockSize, volume_bytes: u64, share: Quota) -> EngineConfig {
@@ -71,17 +66,6 @@ impl EngineConfig {
         let parts = u64::from(Self::RESERVE_SHARE);
         let with_part = (u64::from(places) * parts + parts - 1) / (parts + 1);
         with_least.min(with_part as u32)
-    }
-
-    /// Most memory that the engine takes, with the largest share that it may get: frames, and tables and histories when the
-    /// levels are full. Buffers of requests in flight come on top.
-    pub fn most_memory_bytes(&self) -> u64 {
-        let largest = EngineConfig { share: self.largest_share.unwrap_or(self.share), ..*self };
-        let levels: u64 = Level::ALL.into_iter().map(|level| largest.places(level)).sum();
-        let all = levels + largest.spare_ssd_places();
-        let frames_bytes = largest.places(Level::Dram) * self.block.bytes();
-        let written_bytes = Written::most_memory_bytes(self.volume_bytes);
-        frames_bytes + all * Self::MOST_TABLE_BYTES + Self::LEAST_TABLE_BYTES + written_bytes
     }
 
     /// Frames or places of a level that the volume needs, its reserve included.

@@ -5,8 +5,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use lode_format::{CacheId, DeviceLayout, ExtentLayout, ReadSsdLabel, Superblock};
+use lode_engine::EngineConfig;
+use lode_format::{CacheId, DeviceLayout, Directory, ExtentLayout, PAGE_BYTES, ReadSsdLabel, Superblock};
 use lode_media::{MediaFile, OpenOptions};
+use lode_policy::{Quota, SchemeInfo};
 use lode_store::{self as engine_store, Store};
 use lode_types::BlockSize;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -50,6 +52,91 @@ pub fn format(path: &Path, options: &FormatOptions) -> Result<Superblock, Server
         let _ = fs::remove_file(path);
     }
     outcome
+}
+
+/// What [`format()`] would make of a device.
+#[derive(Clone, Debug)]
+pub struct FormatPlan {
+    /// Bytes of the device.
+    pub device_bytes: u64,
+    /// How it is divided.
+    pub layout: DeviceLayout,
+    /// The file does not exist yet.
+    pub creates: bool,
+    /// What is written: what it is, the first byte, and how many.
+    pub writes: Vec<(&'static str, u64, u64)>,
+}
+
+impl FormatPlan {
+    /// Bytes of an extent's slot tables, both copies. Whoever gets an extent first writes them.
+    pub fn table_bytes(&self) -> u64 {
+        self.layout.extent.journal_page(0, 0)
+    }
+
+    /// Bytes that an extent adds to the journal of its volume.
+    pub fn journal_bytes(&self) -> u64 {
+        u64::from(self.layout.extent.journal_pairs) * 2 * PAGE_BYTES as u64
+    }
+
+    /// Places for blocks.
+    pub fn places(&self) -> u64 {
+        u64::from(self.layout.extents) * u64::from(self.layout.extent.slots)
+    }
+
+    /// Bytes of memory that tables of all places take at most, when VMs with disks of so many blocks use them: what each holds,
+    /// and which one each slot of a scheme has.
+    pub fn memory_bytes(&self, disk_blocks: u64) -> [(&'static str, u64); 2] {
+        let share = Quota::new(0, u32::try_from(self.places()).unwrap_or(u32::MAX));
+        let block = self.layout.extent.block;
+        let engine = EngineConfig::new(block, disk_blocks * block.bytes(), share);
+        let settings = SchemeInfo::find("lru").map(SchemeInfo::settings);
+        let memory = settings.map(|settings| engine.most_memory(&settings, self.layout.extent.slots));
+        let memory = memory.unwrap_or_default();
+        [("SSD places", memory.ssd_places_bytes), ("slots", memory.slots_bytes)]
+    }
+}
+
+/// Finds out what [`format()`] would do, and writes nothing.
+///
+/// # Errors
+/// As [`format()`].
+pub fn plan_format(path: &Path, options: &FormatOptions) -> Result<FormatPlan, ServerError> {
+    let (device_bytes, creates) = look(path, options.create_bytes, options.force)?;
+    check_sizes(path, device_bytes, options)?;
+    let extent_bytes = options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(device_bytes));
+    let layout = DeviceLayout::new(device_bytes, extent_bytes, options.block).map_err(|error| {
+        ServerError::because(ServerErrorKind::Config, format!("Cannot format {}", path.display()), error)
+    })?;
+    let of_copies = |what, first, bytes| (what, first, 2 * bytes);
+    let writes = vec![
+        of_copies("superblock, 2 copies", DeviceLayout::superblock(0), PAGE_BYTES as u64),
+        of_copies("directory, 2 copies", DeviceLayout::directory(0), Directory::COPY_BYTES as u64),
+    ];
+    Ok(FormatPlan { device_bytes, layout, creates, writes })
+}
+
+/// Finds out what [`format_read_ssd()`] would do, and writes nothing: bytes of the device, and whether the file is to be made.
+///
+/// # Errors
+/// As [`format_read_ssd()`].
+pub fn plan_read_ssd(
+    path: &Path,
+    create_bytes: Option<u64>,
+    force: bool,
+) -> Result<(u64, bool), ServerError> {
+    look(path, create_bytes, force)
+}
+
+/// Size of a device that may be overwritten, and whether it is a file that is still to be made.
+fn look(path: &Path, create_bytes: Option<u64>, force: bool) -> Result<(u64, bool), ServerError> {
+    if let Some(size_bytes) = create_bytes.filter(|_| !path.exists()) {
+        return Ok((size_bytes, true));
+    }
+    let file = MediaFile::open(path, &OpenOptions { write: false, ..OpenOptions::default() })?;
+    if !force {
+        refuse_if_used(path, &file, &mut FileDevice(&file))?;
+    }
+    Ok((file.size_bytes(), false))
 }
 
 /// Makes a device or file a read SSD. A file that this call created does not outlive a failure.

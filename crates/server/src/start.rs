@@ -15,11 +15,12 @@ use lode_types::{BlockSize, Level};
 use tracing::{info, warn};
 
 use crate::config::{Config, Size, VmConfig};
-use crate::division::{Divided, HostFrames, frames_of_host, largest};
+use crate::division::{Divided, HostFrames, frames_of_host};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::fence_file::FenceFile;
 use crate::files::{check_disk, check_files, open_backing};
 use crate::identity::LastEnd;
+use crate::memory::check_memory;
 use crate::messages::LiveKeys;
 use crate::read_ssd::ReadSsd;
 use crate::records::{Records, records_bytes};
@@ -67,6 +68,8 @@ struct Plan<'c> {
     export: ExportInfo,
     /// It has a volume on the SSD, or is to have one.
     has_space: bool,
+    /// Places of an extent there.
+    extent_places: u32,
     fence: FenceFile,
     distrusts: Option<Distrust>,
 }
@@ -123,7 +126,10 @@ impl<'c> Start<'c> {
             plan.config.largest_share = plan.config.largest_share.map(|most| most.with(Level::Ssd, 0));
         }
         let divided = config.divides().then(|| frames_of_host(config, plans.iter().map(|plan| &plan.config)));
-        check_memory(&plans, divided)?;
+        let extent_places = ssd.as_ref().map_or(1, |ssd| ssd.view.places_in(1) as u32);
+        let engines = plans.iter().map(|plan| (&plan.config, &plan.vm.settings, plan.has_space));
+        check_memory(engines, extent_places, divided)?;
+        plans.iter_mut().for_each(|plan| plan.extent_places = extent_places);
         let read_ssd = ReadSsd::find(config)?;
         if let Some(read_ssd) = &read_ssd {
             read_ssd.divide(plans.iter_mut().map(|plan| &mut plan.config))?;
@@ -218,6 +224,25 @@ fn plan_vm<'c>(
     block: BlockSize,
 ) -> Result<Plan<'c>, ServerError> {
     let fence = FenceFile::of(host, &vm.name);
+    check_disk(vm, backing.size_bytes(), block)?;
+    let config = engine_config(host, vm, backing.size_bytes(), block)?;
+    let export = ExportInfo::new(&vm.name, config.volume_bytes)
+        .and_then(|export| export.with_description("A disk cached by Lodestore"))
+        .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
+        .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?
+        .with_read_only(vm.read_only);
+    let distrusts = fence.distrust()?;
+    let (has_space, is_divided) = (config.share.ssd_blocks > 0, host.host.mode.measures());
+    Ok(Plan { vm, backing, config, is_divided, export, has_space, extent_places: 1, fence, distrusts })
+}
+
+/// What an engine is made for, of a VM with a disk of so many bytes.
+pub(crate) fn engine_config(
+    host: &Config,
+    vm: &VmConfig,
+    disk_bytes: u64,
+    block: BlockSize,
+) -> Result<EngineConfig, ServerError> {
     // Sizes are whole blocks and bounded, and of levels that the scheme uses: the configuration saw to it, but not how many
     // blocks they are.
     let blocks = |bytes: u64| (bytes / block.bytes()) as u32;
@@ -226,45 +251,13 @@ fn plan_vm<'c>(
     let refused = |error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error);
     let scheme = SchemeInfo::find(vm.settings.scheme()).map_err(refused)?;
     scheme.check_needs(share).map_err(refused)?;
-    check_disk(vm, backing.size_bytes(), block)?;
-    let mut config = EngineConfig::new(block, backing.size_bytes(), share);
+    let mut config = EngineConfig::new(block, disk_bytes, share);
     let reach = Level::SIZED
         .into_iter()
         .fold(share, |most, level| most.with(level, blocks(host.reach_bytes(vm, level))));
     config.largest_share = host.divides().then_some(reach);
     config.write_back = vm.write_back.limits(share.ssd_blocks, block.bytes());
-    let export = ExportInfo::new(&vm.name, config.volume_bytes)
-        .and_then(|export| export.with_description("A disk cached by Lodestore"))
-        .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
-        .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?
-        .with_read_only(vm.read_only);
-    let distrusts = fence.distrust()?;
-    let (has_space, is_divided) = (share.ssd_blocks > 0, host.host.mode.measures());
-    Ok(Plan { vm, backing, config, is_divided, export, has_space, fence, distrusts })
-}
-
-/// Refuses caches that this host has no memory for.
-fn check_memory(plans: &[Plan<'_>], divided: Option<HostFrames>) -> Result<(), ServerError> {
-    let records = |plan: &Plan<'_>| if plan.has_space { records_bytes() } else { 0 };
-    // Frames of what VMs divide are there once, whoever has them; tables may be as large as each VM's largest share.
-    let block_bytes = plans.first().map_or(0, |plan| plan.config.block.bytes());
-    let frames = |plan: &Plan<'_>| largest(&plan.config).places(Level::Dram);
-    let frames_bytes = plans.iter().map(frames).sum::<u64>() * block_bytes;
-    let divided_bytes = divided.map_or(frames_bytes, |memory| memory.frames * block_bytes);
-    let most_bytes: u64 = plans.iter().map(|plan| plan.config.most_memory_bytes() + records(plan)).sum();
-    let needed_bytes = most_bytes - frames_bytes + divided_bytes;
-    let found = rustix::system::sysinfo();
-    let has_bytes = (found.totalram as u64).saturating_mul(u64::from(found.mem_unit));
-    if needed_bytes <= has_bytes {
-        return Ok(());
-    }
-    let text = format!(
-        "The caches of all VMs may take {} of memory (their DRAM levels, and tables for all levels), and this host \
-         has {}; make `dram`, `ssd` or `read_ssd` smaller, or give VMs a `max` where the host divides",
-        Size(needed_bytes),
-        Size(has_bytes)
-    );
-    Err(ServerError::new(ServerErrorKind::Config, text))
+    Ok(config)
 }
 
 fn prepare_vm(
@@ -275,7 +268,7 @@ fn prepare_vm(
     disks: VmDisks,
 ) -> Result<Prepared, ServerError> {
     let began = Instant::now();
-    let Plan { vm, backing, config, is_divided, export, has_space, fence, .. } = plan;
+    let Plan { vm, backing, config, is_divided, export, has_space, extent_places, fence, .. } = plan;
     let mut ssd = ssd.filter(|_| has_space);
     let attached = ssd.as_mut().map(|ssd| ssd.attach(spec)).transpose()?;
     if let Some(distrust) = spec.distrusts
@@ -310,7 +303,7 @@ fn prepare_vm(
         Size(config.volume_bytes),
         recovered,
         began.elapsed().as_secs_f64(),
-        Size(config.most_memory_bytes()),
+        Size(config.most_memory(&vm.settings, extent_places).total_bytes()),
     );
     let ssd = ssd.map(|ssd| ssd.file.clone());
     let settings = if is_divided { vm.settings.clone().without_sizing() } else { vm.settings.clone() };

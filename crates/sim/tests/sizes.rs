@@ -1,6 +1,7 @@
 //! Sizes at their limits, tiny reserves, and what requests cost the devices.
 
 use lode_engine::{Buf, GuestOp, GuestRequest, MAX_PIECE_BYTES};
+use lode_format::ExtentLayout;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, VOLUME_BYTES, first_seeds, flush, machine, plan, seeds, write};
 use lode_sim::{Machine, Plan, Rng, World, run, scenario};
@@ -208,7 +209,9 @@ fn memory_stays_below_what_the_configuration_promises() {
         let mut machine = machine(scheme, &[], quota);
         machine.config = lode_engine::EngineConfig::new(BlockSize::KIB_4, 1 << 30, machine.config.share);
         (machine.ssd_bytes, machine.extent_bytes) = (96 << 20, 4 << 20);
-        let most = machine.config.most_memory_bytes();
+        let extent = ExtentLayout::new(machine.extent_bytes, BlockSize::KIB_4).unwrap();
+        let bound = machine.config.most_memory(&machine.settings, extent.slots);
+        let most = bound.total_bytes();
         let mut world = World::new(machine, 3).unwrap();
         let mut rng = Rng::new(9);
         for token in 0..120_000 {
@@ -225,5 +228,8 @@ fn memory_stays_below_what_the_configuration_promises() {
         println!("{scheme}: {} of at most {most} bytes, {gauges:?}", gauges.memory_bytes);
         assert!(gauges.ssd_blocks > 16_000, "the cache is full");
         assert!(gauges.memory_bytes <= most, "{} of at most {most} bytes", gauges.memory_bytes);
+        for ((what, bytes), (_, most)) in world.engine().memory().tables().into_iter().zip(bound.tables()) {
+            assert!(bytes <= most, "{scheme}, {what}: {bytes} of at most {most} bytes");
+        }
     }
 }

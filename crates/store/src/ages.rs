@@ -40,17 +40,15 @@ pub(crate) struct Ages {
 }
 
 impl Ages {
-    /// Of a volume of so many places, whose contents have versions up to `version`, in ascending order.
-    pub(crate) fn new(places: u32, versions: impl ExactSizeIterator<Item = u64>, version: u64) -> Ages {
-        let step = versions.len().div_ceil(ERAS_AT_START).max(1);
-        let mut begins: VecDeque<u64> = versions.step_by(step).collect();
-        begins.push_front(0);
-        begins.push_back(version + 1);
-        begins.make_contiguous();
+    /// Of a volume of so many places, where a start found these, in ascending order of their versions, which are up to
+    /// `version`.
+    pub(crate) fn new(places: u32, found: &[Place], version_of: impl Fn(Place) -> u64, version: u64) -> Ages {
         let mut ages = Ages { begins: VecDeque::new(), oldest: 1, versions_per_era: 1, bases: Vec::new() };
-        for begin in begins {
-            ages.begin(begin);
+        ages.begin(0);
+        for &place in found.iter().step_by(found.len().div_ceil(ERAS_AT_START).max(1)) {
+            ages.begin(version_of(place));
         }
+        ages.begin(version + 1);
         ages.set_places(places);
         ages
     }
@@ -164,7 +162,8 @@ mod tests {
             let mut contents = Contents::new(300, 1 << 20);
             (0..2).for_each(|ordinal| contents.insert_extent(ordinal));
             let found = [(3, 5), (4, 9), (280, 9), (299, 70)];
-            let mut ages = Ages::new(600, found.iter().map(|&(_, version)| version), 80);
+            let version_of = |place| found.iter().find(|(at, _)| *at == place).unwrap().1;
+            let mut ages = Ages::new(600, &found.map(|(place, _)| place), version_of, 80);
             let mut versions: Vec<Option<u64>> = vec![None; 600];
             for (place, version) in found {
                 put(&mut ages, &mut contents, place);
@@ -203,7 +202,7 @@ mod tests {
     fn what_is_too_old_counts_as_old() {
         let mut contents = Contents::new(600, 1 << 20);
         contents.insert_extent(0);
-        let mut ages = Ages::new(600, std::iter::empty(), 0);
+        let mut ages = Ages::new(600, &[], |_| 0, 0);
         put(&mut ages, &mut contents, 0);
         put(&mut ages, &mut contents, 300);
         let at_first = ages.era_of(1);

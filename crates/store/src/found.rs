@@ -249,9 +249,12 @@ impl Found {
             sorted[*at] = place;
             *at += 1;
         }
-        let mut begin = 0;
+        let (mut begin, mut part) = (0, Vec::new());
         for &end in &ends[..parts as usize] {
-            sorted[begin..end].sort_unstable_by_key(|&place| (self.version(place), place));
+            part.clear();
+            part.extend(sorted[begin..end].iter().map(|&place| (self.version(place), place)));
+            part.sort_unstable();
+            sorted[begin..end].iter_mut().zip(&part).for_each(|(at, &(_, place))| *at = place);
             begin = end;
         }
         sorted
@@ -261,12 +264,14 @@ impl Found {
     /// something, from the least to the most recent; and the sequence of each table page.
     pub(crate) fn into_contents(mut self, version: u64) -> ((Contents, Ages), Vec<Place>, Vec<u64>) {
         let order = self.by_version();
-        let versions = order.iter().map(|&place| self.version(place));
-        let ages = Ages::new(self.places(), versions, version);
-        for &place in &order {
-            let age = ages.at_start(self.version(place));
-            let content = self.contents.get(place);
-            self.contents.set(place, Content { age, ..content });
+        let ages = Ages::new(self.places(), &order, |place| self.version(place), version);
+        for ordinal in 0..self.versions.len() {
+            let places = self.places_of_extent(ordinal);
+            for (place, &version) in places.zip(&self.versions[ordinal]) {
+                let content = self.contents.get(place);
+                self.contents.set(place, Content { age: ages.at_start(version), ..content });
+            }
+            self.versions[ordinal] = Box::default();
         }
         let sequences = self.pages.iter().map(|page| page.sequence).collect();
         ((self.contents, ages), order, sequences)

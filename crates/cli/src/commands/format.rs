@@ -3,17 +3,20 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lode_server::{FormatOptions, format, format_read_ssd};
+use lode_server::{FormatOptions, FormatPlan, format, format_read_ssd, plan_format, plan_read_ssd};
 use lode_types::BlockSize;
 
-use crate::amounts::{parse_size, show_size};
+use crate::amounts::{parse_size, show_count, show_size};
 use crate::error::CliError;
 use crate::output::write;
+
+/// Blocks of a disk, for what tables need: a larger one needs a byte more for each place.
+const USUAL_DISK_BLOCKS: u64 = 1 << 30;
 
 /// Make a device or file into an empty cache SSD, and print its identity.
 #[derive(Args)]
 #[command(
-    after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB\n         lode format --read-ssd /dev/nvme2n1"
+    after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB\n         lode format /dev/nvme1n1 --dry-run\n         lode format --read-ssd /dev/nvme2n1"
 )]
 pub struct FormatCommand {
     /// The device or file.
@@ -35,6 +38,10 @@ pub struct FormatCommand {
     #[arg(long)]
     force: bool,
 
+    /// Only say what would be written, how the device would be divided, and what memory tables need.
+    #[arg(long)]
+    dry_run: bool,
+
     /// Create a file of this size if it does not exist.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     create: Option<u64>,
@@ -42,6 +49,10 @@ pub struct FormatCommand {
 
 impl FormatCommand {
     pub fn run(&self) -> Result<(), CliError> {
+        if self.read_ssd && self.dry_run {
+            let (size_bytes, creates) = plan_read_ssd(&self.device, self.create, self.force)?;
+            return write(&self.nothing_written(creates, size_bytes, &[("label, 2 copies", 0, 8192)]));
+        }
         if self.read_ssd {
             let label = format_read_ssd(&self.device, self.create, self.force)?;
             let (device, size) = (self.device.display(), show_size(label.device_bytes));
@@ -53,6 +64,11 @@ impl FormatCommand {
             force: self.force,
             create_bytes: self.create,
         };
+        if self.dry_run {
+            let plan = plan_format(&self.device, &options)?;
+            let written = self.nothing_written(plan.creates, plan.device_bytes, &plan.writes);
+            return write(&(written + &division_text(&plan)));
+        }
         let superblock = format(&self.device, &options)?;
         write(&format!(
             "Cache {} on {}: {}, extents of {}, blocks of {}\n",
@@ -63,4 +79,43 @@ impl FormatCommand {
             show_size(superblock.block.bytes())
         ))
     }
+
+    /// What would be written, and where.
+    fn nothing_written(&self, creates: bool, size_bytes: u64, writes: &[(&str, u64, u64)]) -> String {
+        let (device, size) = (self.device.display(), show_size(size_bytes));
+        let what = if creates { "make the file, of" } else { "lose what is on it, of" };
+        let mut text = format!("Nothing was written. Formatting {device} would {what} {size}, and write:\n");
+        for (what, first, bytes) in writes {
+            text += &format!("  {what}: {} from byte {first}\n", show_size(*bytes));
+        }
+        text
+    }
+}
+
+/// How a device would be divided, and what memory its tables need.
+fn division_text(plan: &FormatPlan) -> String {
+    let extent = &plan.layout.extent;
+    let block_bytes = extent.block.bytes();
+    let data_bytes = plan.places() * block_bytes;
+    let of_device = 100.0 * (plan.device_bytes - data_bytes) as f64 / plan.device_bytes as f64;
+    let mut text = format!(
+        "Space for VMs: {} of {} from byte {}, each with {} for blocks of {}: {} places, {}.\n\
+         A VM that gets an extent writes its slot tables first, {} each; its journal has {} there. {of_device:.1} % of the \
+         device are not for blocks.\n\
+         Memory for tables when all places are used, beside the scheme's (`lode serve --check` knows that):\n",
+        show_count(plan.layout.extents.into(), "extent"),
+        show_size(extent.extent_bytes),
+        plan.layout.extent_start(0),
+        show_count(extent.slots.into(), "place"),
+        show_size(block_bytes),
+        plan.places(),
+        show_size(data_bytes),
+        show_size(plan.table_bytes()),
+        show_size(plan.journal_bytes()),
+    );
+    for (what, bytes) in plan.memory_bytes(USUAL_DISK_BLOCKS) {
+        let a_place = bytes as f64 / plan.places() as f64;
+        text += &format!("  {what}: {a_place:.1} bytes a place, {} in all\n", show_size(bytes));
+    }
+    text
 }

@@ -1,0 +1,139 @@
+//! How much memory the caches of a host may take, table by table: what a start refuses when the host has less, and what
+//! `lode serve --check` says. It must not know what a cache holds.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use lode_engine::{EngineConfig, Memory};
+use lode_format::{DeviceLayout, ExtentLayout};
+use lode_policy::Settings;
+use lode_types::{BlockSize, Level};
+use rustix::fs::{major, minor};
+
+use crate::config::{Config, Size};
+use crate::division::{HostFrames, frames_of_host, largest};
+use crate::error::{ServerError, ServerErrorKind};
+use crate::records::records_bytes;
+use crate::start::engine_config;
+
+/// Bytes of a disk of which the size is not known before it is opened.
+const UNKNOWN_DISK_BYTES: u64 = 1 << 40;
+/// Bytes of a sector in which sysfs counts.
+const SYSFS_SECTOR_BYTES: u64 = 512;
+
+/// The most memory that a VM's cache takes.
+#[derive(Clone, Debug)]
+pub struct VmMemory {
+    /// The VM.
+    pub name: String,
+    /// Its scheme.
+    pub scheme: &'static str,
+    /// Blocks of the largest share that it can have, of all levels.
+    pub blocks: u64,
+    /// By table.
+    pub memory: Memory,
+    /// The disk is not there, so that its size was assumed.
+    pub is_disk_assumed: bool,
+}
+
+/// The most memory that the caches of a host take.
+#[derive(Clone, Debug)]
+pub struct HostMemory {
+    /// Each VM alone.
+    pub vms: Vec<VmMemory>,
+    /// All together: frames that VMs divide are there once.
+    pub together: Memory,
+    /// Journal records that outlive the daemon.
+    pub records_bytes: u64,
+    /// What the host has.
+    pub has_bytes: u64,
+}
+
+/// What the caches of a configuration may take, with blocks of 4 KiB, and extents as they suit the SSD. No device is opened.
+///
+/// # Errors
+/// When a VM's scheme is refused.
+pub fn host_memory(config: &Config) -> Result<HostMemory, ServerError> {
+    let block = BlockSize::KIB_4;
+    let ssd_bytes = config.ssd.as_ref().and_then(|ssd| size_unopened(&ssd.path)).unwrap_or(0);
+    let extent = ExtentLayout::new(DeviceLayout::suitable_extent_bytes(ssd_bytes), block);
+    let extent_places = extent.map_or(1, |extent| extent.slots);
+    let mut engines = Vec::new();
+    let mut vms = Vec::new();
+    for vm in &config.vms {
+        let disk_bytes = size_unopened(&vm.backing);
+        let engine = engine_config(config, vm, disk_bytes.unwrap_or(UNKNOWN_DISK_BYTES), block)?;
+        let share = largest(&engine).share;
+        vms.push(VmMemory {
+            name: vm.name.clone(),
+            scheme: vm.settings.scheme(),
+            blocks: Level::ALL.into_iter().map(|level| u64::from(share.of(level))).sum(),
+            memory: engine.most_memory(&vm.settings, extent_places),
+            is_disk_assumed: disk_bytes.is_none(),
+        });
+        engines.push(engine);
+    }
+    let divided = config.divides().then(|| frames_of_host(config, engines.iter()));
+    let volumes = config.vms.iter().filter(|vm| vm.ssd_bytes > 0).count() as u64;
+    Ok(HostMemory {
+        together: together(vms.iter().map(|vm| vm.memory), divided, block),
+        vms,
+        records_bytes: volumes * records_bytes(),
+        has_bytes: memory_of_host(),
+    })
+}
+
+/// What several caches take together. Frames of what VMs divide are there once, whoever has them; tables may be as large as each
+/// VM's largest share.
+fn together(each: impl Iterator<Item = Memory>, divided: Option<HostFrames>, block: BlockSize) -> Memory {
+    let all: Memory = each.sum();
+    let frames_bytes = divided.map_or(all.frames_bytes, |memory| memory.frames * block.bytes());
+    Memory { frames_bytes, ..all }
+}
+
+/// Refuses caches that this host has no memory for: engines with their settings, and whether they keep records.
+pub(crate) fn check_memory<'e>(
+    engines: impl Iterator<Item = (&'e EngineConfig, &'e Settings, bool)>,
+    extent_places: u32,
+    divided: Option<HostFrames>,
+) -> Result<(), ServerError> {
+    let (mut records, mut block, mut each) = (0, BlockSize::KIB_4, Vec::new());
+    for (engine, settings, keeps_records) in engines {
+        records += if keeps_records { records_bytes() } else { 0 };
+        block = engine.block;
+        each.push(engine.most_memory(settings, extent_places));
+    }
+    let all = together(each.into_iter(), divided, block);
+    let (needed_bytes, has_bytes) = (all.total_bytes() + records, memory_of_host());
+    if needed_bytes <= has_bytes {
+        return Ok(());
+    }
+    let text = format!(
+        "The caches of all VMs may take {} of memory ({} for their DRAM levels, and {} for tables of all levels), and this \
+         host has {}; make `dram`, `ssd` or `read_ssd` smaller, or give VMs a `max` where the host divides; `lode serve \
+         --check` says what each VM takes",
+        Size(needed_bytes),
+        Size(all.frames_bytes),
+        Size(needed_bytes - all.frames_bytes),
+        Size(has_bytes)
+    );
+    Err(ServerError::new(ServerErrorKind::Config, text))
+}
+
+fn memory_of_host() -> u64 {
+    let found = rustix::system::sysinfo();
+    (found.totalram as u64).saturating_mul(u64::from(found.mem_unit))
+}
+
+/// Bytes of a disk that need not be opened for it: a file, or a block device that sysfs knows.
+fn size_unopened(disk: &Path) -> Option<u64> {
+    let found = fs::metadata(disk).ok()?;
+    if found.is_file() {
+        return Some(found.len());
+    }
+    let device = found.file_type().is_block_device().then(|| found.rdev())?;
+    let path = format!("/sys/dev/block/{}:{}/size", major(device), minor(device));
+    let sectors: u64 = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+    sectors.checked_mul(SYSFS_SECTOR_BYTES)
+}

@@ -1,0 +1,176 @@
+//! What a start of a large volume costs in memory and time, with empty tables and with full ones: a device that makes up its
+//! metadata when it is read, so that nothing of its size has to exist. Time spent in the device is told apart.
+//! `cargo bench -p lode-store --bench start -- 1024` measures a device of so many GiB; the usual is 64.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use lode_format::{CacheId, DeviceLayout, Directory, Entry, EntryState, PAGE_BYTES, TablePage, VolumeTag};
+use lode_store::{Store, SyncDevice, VolumeSpec};
+use lode_types::{BlockSize, MediaError, mix};
+
+static NOW_BYTES: AtomicUsize = AtomicUsize::new(0);
+static MOST_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counted.
+struct Counting;
+
+fn came(bytes: usize) {
+    let now = NOW_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    MOST_BYTES.fetch_max(now, Ordering::Relaxed);
+}
+
+// SAFETY: everything is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        came(layout.size());
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        came(layout.size());
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        NOW_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const CACHE: CacheId = CacheId([1; 16]);
+const STAMP: u64 = 1 << 40;
+/// Blocks of the disk: four times as many as an SSD of 1 TiB has.
+const DISK_BLOCKS: u64 = 1 << 30;
+
+/// A device with made-up slot tables, and nothing in its journals.
+struct MadeUp {
+    size_bytes: u64,
+    head: Vec<u8>,
+    layout: Option<DeviceLayout>,
+    tag: VolumeTag,
+    is_full: bool,
+    spent: Duration,
+}
+
+impl MadeUp {
+    /// Each place holds another block, and versions are scattered.
+    fn table(&self, extent: u32, page: u32, copy: u8) -> Box<[u8; PAGE_BYTES]> {
+        let layout = self.layout.expect("tables are read of volumes that exist").extent;
+        let mut table = TablePage::empty(self.tag, extent, page, 2 + u64::from(copy));
+        table.stamp = STAMP;
+        if self.is_full {
+            let first = page * lode_format::ENTRIES_PER_PAGE as u32;
+            for (entry, within) in table.entries.iter_mut().zip(first..layout.slots) {
+                let number = u64::from(extent) * u64::from(layout.slots) + u64::from(within);
+                let block = number.wrapping_mul(0x9e37_79b1) % DISK_BLOCKS;
+                let state = if number.is_multiple_of(4) { EntryState::Dirty } else { EntryState::Clean };
+                *entry = Entry { state, block, version: mix(number) % STAMP, crc: number as u32 };
+            }
+        }
+        table.encode(CACHE)
+    }
+
+    fn fill(&self, offset_bytes: u64, buf: &mut [u8]) {
+        if let Some(head) = self.head.get(offset_bytes as usize..offset_bytes as usize + buf.len()) {
+            return buf.copy_from_slice(head);
+        }
+        let Some(layout) = self.layout else { return buf.fill(0) };
+        let within = offset_bytes - layout.extent_start(0);
+        let extent = (within / layout.extent.extent_bytes) as u32;
+        let first = within % layout.extent.extent_bytes / PAGE_BYTES as u64;
+        for (number, page) in (first as u32..).zip(buf.chunks_exact_mut(PAGE_BYTES)) {
+            match number / 2 < layout.extent.table_pages {
+                true => page.copy_from_slice(&self.table(extent, number / 2, (number % 2) as u8)[..]),
+                false => page.fill(0),
+            }
+        }
+    }
+}
+
+impl SyncDevice for MadeUp {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let began = Instant::now();
+        self.fill(offset_bytes, buf);
+        self.spent += began.elapsed();
+        Ok(())
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        if let Some(head) = self.head.get_mut(offset_bytes as usize..offset_bytes as usize + bytes.len()) {
+            head.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        Ok(())
+    }
+}
+
+fn attach(device: &mut MadeUp, places: u64, what: &str) {
+    let spec = VolumeSpec {
+        name: "vm".to_owned(),
+        backing_bytes: DISK_BLOCKS * BlockSize::KIB_4.bytes(),
+        places,
+        spare_places: 0,
+        read_only: false,
+        distrusts: None,
+    };
+    let before = NOW_BYTES.load(Ordering::Relaxed);
+    MOST_BYTES.store(before, Ordering::Relaxed);
+    device.spent = Duration::ZERO;
+    let began = Instant::now();
+    let mut view = lode_store::StoreView::read(device).expect("it was formatted");
+    view.count_as_durable();
+    let mut store = Store::begin(device, view).expect("it was formatted");
+    let attached = store.attach(device, &spec).expect("there is room");
+    let seconds = (began.elapsed() - device.spent).as_secs_f64();
+    let (blocks, dirty) = attached.recovered_blocks();
+    let most = MOST_BYTES.load(Ordering::Relaxed) - before;
+    device.tag = attached.tag();
+    let (volume, order) = attached.into_store();
+    drop(order);
+    let kept = NOW_BYTES.load(Ordering::Relaxed) - before;
+    println!(
+        "{what}: {seconds:.2} s, {:.2} s of the device; {blocks} blocks, {dirty} dirty; {:.2} bytes a place afterwards, {:.2} \
+         at most",
+        device.spent.as_secs_f64(),
+        kept as f64 / places as f64,
+        most as f64 / places as f64,
+    );
+    drop(volume);
+}
+
+fn main() {
+    let gib: u64 = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(64);
+    let head = vec![0; DeviceLayout::directory(1) as usize + Directory::COPY_BYTES];
+    let mut device = MadeUp {
+        size_bytes: gib << 30,
+        head,
+        layout: None,
+        tag: VolumeTag(0),
+        is_full: false,
+        spent: Duration::ZERO,
+    };
+    let superblock = Store::format(&mut device, CACHE, BlockSize::KIB_4, None).expect("it fits");
+    let layout = superblock.layout().expect("it was formatted");
+    let places = u64::from(layout.extents) * u64::from(layout.extent.slots);
+    println!("{gib} GiB, {} extents, {places} places", layout.extents);
+    attach(&mut device, places, "a new volume");
+    device.layout = Some(layout);
+    attach(&mut device, places, "empty tables");
+    device.is_full = true;
+    attach(&mut device, places, "full tables");
+}
