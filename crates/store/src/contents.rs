@@ -41,6 +41,9 @@ pub struct Contents {
     width: usize,
     mask: u64,
     slots: u32,
+    /// 2⁶⁴ divided by the slots of an extent, rounded up: a product with it is a quotient, exact for all numbers of 32 bits
+    /// (Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019, theorem 1).
+    reciprocal: u128,
     /// The records of each extent; empty while it holds nothing.
     extents: Vec<Box<[u8]>>,
 }
@@ -52,7 +55,9 @@ impl Contents {
         // 54 bits are left for blocks in the widest record: as many bytes as no disk has.
         let packed_bytes = (block_bits + STATE_BITS + AGE_BITS).div_ceil(8).clamp(5, 8);
         let mask = u64::MAX >> (u64::BITS - packed_bytes * 8);
-        Contents { width: CRC_BYTES + packed_bytes as usize, mask, slots: slots.max(1), extents: Vec::new() }
+        let slots = slots.max(1);
+        let (width, reciprocal) = (CRC_BYTES + packed_bytes as usize, (1u128 << 64).div_ceil(slots.into()));
+        Contents { width, mask, slots, reciprocal, extents: Vec::new() }
     }
 
     /// Extents, empty ones included.
@@ -78,9 +83,17 @@ impl Contents {
         self.extents.remove(ordinal);
     }
 
+    /// The extent of a place, and its number there.
+    #[inline]
+    pub(crate) fn split(&self, place: Place) -> (u32, u32) {
+        let ordinal = (u128::from(place) * self.reciprocal >> 64) as u32;
+        (ordinal, place - ordinal * self.slots)
+    }
+
     #[inline]
     fn locate(&self, place: Place) -> (usize, usize) {
-        ((place / self.slots) as usize, (place % self.slots) as usize * self.width)
+        let (ordinal, within) = self.split(place);
+        (ordinal as usize, within as usize * self.width)
     }
 
     /// What a place holds.
@@ -116,6 +129,7 @@ impl Contents {
     ///
     /// # Panics
     /// Where the block is beyond the volume's end.
+    #[inline]
     pub(crate) fn set(&mut self, place: Place, content: Content) {
         let Content { held: Held { state, block, crc }, is_volatile, age } = content;
         let state = match (state, is_volatile) {
@@ -243,6 +257,17 @@ mod tests {
         }
         // As many as the largest disk has.
         assert_eq!(Contents::new(4, u64::MAX / 4096).width, 12);
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_is_in_one_extent(place in any::<u32>(), slots in 1u32..1 << 21) {
+            let contents = Contents::new(slots, 1);
+            prop_assert_eq!(contents.split(place), (place / slots, place % slots));
+            let edge = place / slots * slots;
+            prop_assert_eq!(contents.split(edge), (edge / slots, 0));
+            prop_assert_eq!(contents.split(u32::MAX), (u32::MAX / slots, u32::MAX % slots));
+        }
     }
 
     #[test]

@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
-use lode_format::{Buffered, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum};
+use lode_format::{
+    Buffered, ENTRIES_PER_PAGE, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum,
+};
 use lode_types::BlockNo;
 
 use crate::ages::{Ages, Era};
@@ -40,7 +42,6 @@ pub struct Places {
     /// one before: every change is written to both copies of its page.
     changed: Vec<u64>,
     half_written: Vec<u64>,
-    entries_per_page: u32,
     slots_per_extent: u32,
     pages_per_extent: u32,
     /// The volume's extents: those of the start ascending, then those that came since.
@@ -86,7 +87,6 @@ impl Places {
             given_up_order: VecDeque::new(),
             changed: vec![0; words],
             half_written: vec![0; words],
-            entries_per_page: lode_format::ENTRIES_PER_PAGE as u32,
             slots_per_extent,
             pages_per_extent,
             extents,
@@ -358,8 +358,9 @@ impl Places {
     /// The place is free, unless its medium failed, or the journal: then a restart may still find what the place held, dirty
     /// even, and would miss its bytes.
     fn clear(&mut self, place: Place) {
-        self.young.forget(place);
-        self.volatile.remove(&place);
+        if self.is_volatile(place) {
+            self.volatile.remove(&place);
+        }
         self.hold(place, Content::default());
         let again = !self.quarantined.contains(&place) && !self.journal_failed;
         self.circulation.release(place, again);
@@ -405,8 +406,8 @@ impl Places {
     }
 
     fn table_page(&self, place: Place) -> u32 {
-        let (extent, within) = (place / self.slots_per_extent, place % self.slots_per_extent);
-        extent * self.pages_per_extent + within / self.entries_per_page
+        let (extent, within) = self.contents.split(place);
+        extent * self.pages_per_extent + within / ENTRIES_PER_PAGE as u32
     }
 
     fn mark_changed(&mut self, place: Place) {
@@ -446,8 +447,8 @@ impl Places {
     /// - *Which came first?* Only for the order in which a scheme is told of them: eras keep it roughly.
     pub(crate) fn page_entries(&self, page: u32) -> Vec<Entry> {
         let (extent, within) = (page / self.pages_per_extent, page % self.pages_per_extent);
-        let first = within * self.entries_per_page;
-        let last = (first + self.entries_per_page).min(self.slots_per_extent);
+        let first = within * ENTRIES_PER_PAGE as u32;
+        let last = (first + ENTRIES_PER_PAGE as u32).min(self.slots_per_extent);
         let base = extent * self.slots_per_extent;
         (base + first..base + last).map(|place| self.table_entry(place)).collect()
     }
@@ -458,8 +459,11 @@ impl Places {
             return Entry::default();
         }
         let durable = self.durable_version;
-        let latest = || self.ages.latest_version(place, age).map_or(durable, |latest| latest.min(durable));
-        Entry { state, block, crc, version: self.young.get(place).unwrap_or_else(latest) }
+        let version = match self.ages.latest_version(place, age) {
+            Some(latest) if latest <= durable => latest,
+            _ => self.young.get(place).unwrap_or(durable),
+        };
+        Entry { state, block, crc, version }
     }
 
     /// These table pages have to be written again.

@@ -22,14 +22,9 @@ impl Young {
         self.order.push_back((version, place));
     }
 
-    /// The version of what a place holds, if it is not durable.
+    /// The version of what a place holds, if it is not durable. It is not asked of places that hold nothing.
     pub(crate) fn get(&self, place: Place) -> Option<u64> {
         if self.versions.is_empty() { None } else { self.versions.get(&place).copied() }
-    }
-
-    /// A place holds nothing any more.
-    pub(crate) fn forget(&mut self, place: Place) {
-        self.versions.remove(&place);
     }
 
     /// Everything up to this version is durable.
