@@ -1,12 +1,52 @@
-//! A cache SSD as start-up and formatting see it: byte by byte, in order, on the calling thread.
+//! A cache SSD as start-up and formatting see it: byte by byte, in order. Long reads and writes, of slot tables and journals, are
+//! cut into pieces that are under way on several threads at once, because a device that is asked for one thing at a time
+//! is slow; whoever called waits for all of them.
+
+use std::panic::resume_unwind;
+use std::thread;
 
 use lode_engine::Buf;
 use lode_engine::command::{CommandKind, MediaError};
 use lode_media::MediaFile;
 use lode_store::SyncDevice;
 
+/// Bytes of a piece: as many as there are buffers for that are used again.
+const PIECE_BYTES: usize = 256 << 10;
+/// Pieces that are under way at once.
+const THREADS: usize = 4;
+
 /// A [`MediaFile`] as [`SyncDevice`].
 pub(crate) struct FileDevice<'a>(pub &'a MediaFile);
+
+impl FileDevice<'_> {
+    fn read_pieces(&self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        for (offset_bytes, piece) in (offset_bytes..).step_by(PIECE_BYTES).zip(buf.chunks_mut(PIECE_BYTES)) {
+            piece.copy_from_slice(self.0.read_now(offset_bytes, piece.len())?.as_slice());
+        }
+        Ok(())
+    }
+
+    fn write_pieces(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        for (offset_bytes, piece) in (offset_bytes..).step_by(PIECE_BYTES).zip(bytes.chunks(PIECE_BYTES)) {
+            self.0.run_now(&mut CommandKind::write(offset_bytes, Buf::copy_of(piece)))?;
+        }
+        Ok(())
+    }
+}
+
+/// What each thread has to do of so many bytes: as many pieces as the others.
+fn stripe_bytes(bytes: usize) -> usize {
+    bytes.div_ceil(THREADS).next_multiple_of(PIECE_BYTES)
+}
+
+/// Does all of this at once, and gives the first error in its order.
+fn at_once(parts: impl Iterator<Item = impl FnOnce() -> Result<(), MediaError> + Send>) -> Result<(), MediaError> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = parts.map(|part| scope.spawn(part)).collect();
+        let ends = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        ends.fold(Ok(()), Result::and)
+    })
+}
 
 impl SyncDevice for FileDevice<'_> {
     fn size_bytes(&self) -> u64 {
@@ -14,15 +54,56 @@ impl SyncDevice for FileDevice<'_> {
     }
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        buf.copy_from_slice(self.0.read_now(offset_bytes, buf.len())?.as_slice());
-        Ok(())
+        if buf.len() <= PIECE_BYTES {
+            return self.read_pieces(offset_bytes, buf);
+        }
+        let (this, stripe) = (&*self, stripe_bytes(buf.len()));
+        let offsets = (offset_bytes..).step_by(stripe);
+        at_once(offsets.zip(buf.chunks_mut(stripe)).map(|(at, part)| move || this.read_pieces(at, part)))
     }
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
-        self.0.run_now(&mut CommandKind::write(offset_bytes, Buf::copy_of(bytes))).map(drop)
+        if bytes.len() <= PIECE_BYTES {
+            return self.write_pieces(offset_bytes, bytes);
+        }
+        let (this, stripe) = (&*self, stripe_bytes(bytes.len()));
+        let offsets = (offset_bytes..).step_by(stripe);
+        at_once(offsets.zip(bytes.chunks(stripe)).map(|(at, part)| move || this.write_pieces(at, part)))
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
         self.0.run_now(&mut CommandKind::Flush).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use lode_media::OpenOptions;
+
+    use super::*;
+
+    #[test]
+    fn pieces_are_where_they_belong() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let path = folder.path().join("ssd");
+        let size_bytes = 6 << 20;
+        fs::write(&path, vec![0; size_bytes]).expect("a file");
+        let file = MediaFile::open(&path, &OpenOptions::default()).expect("it opens");
+        let mut device = FileDevice(&file);
+        let mut plain = vec![0; size_bytes];
+        let lengths = [4096, PIECE_BYTES, PIECE_BYTES + 4096, 5 * PIECE_BYTES - 8192, 4 << 20];
+        for (number, length) in (1u8..).zip(lengths) {
+            let at = usize::from(number) * 12_288;
+            let bytes: Vec<u8> = (0..length).map(|i| (i / 512) as u8 ^ number).collect();
+            device.write(at as u64, &bytes).expect("it takes it");
+            plain[at..at + length].copy_from_slice(&bytes);
+            let mut read = vec![0; length + 8192];
+            device.read(at as u64 - 4096, &mut read).expect("it has it");
+            assert_eq!(read, plain[at - 4096..at + length + 4096]);
+        }
+        let mut beyond = vec![0; 4 << 20];
+        assert_eq!(device.read(4 << 20, &mut beyond), Err(MediaError::Io), "a part of it does not exist");
     }
 }
