@@ -7,7 +7,7 @@ mod filled;
 use filled::{Filled, SCHEMES};
 
 /// Blocks of the SSD level unless an argument says otherwise.
-const SSD_BLOCKS: u32 = 500_000;
+const SSD_BLOCKS: u32 = 200_000;
 
 fn main() {
     let ssd_blocks = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(SSD_BLOCKS);
