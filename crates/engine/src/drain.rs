@@ -32,7 +32,7 @@ const MOST_ASKED: usize = 1 << 16;
 /// Bytes of memory that cleanings take at most, of a volume with so many places on the SSD.
 pub(crate) fn most_memory_bytes(places: u64) -> u64 {
     // What schemes asked for is kept in a list that doubles, as is what the background has found.
-    (places + 3 * MOST_ASKED as u64) * size_of::<Target>() as u64
+    (places + 3 * places.min(MOST_ASKED as u64)) * size_of::<Target>() as u64
 }
 
 /// A block with a dirty copy, and the slot whose copy it is when the block is not in flight.

@@ -13,7 +13,8 @@ pub(crate) fn make_room<T>(list: &mut Vec<T>) {
 
 /// Bytes of such a list of so many elements, at most.
 pub(crate) fn most_bytes<T>(elements: u64) -> u64 {
-    (elements + (elements / 16).max(FIRST as u64)) * size_of::<T>() as u64
+    let spare = if elements == 0 { 0 } else { (elements / 16).max(FIRST as u64) };
+    (elements + spare) * size_of::<T>() as u64
 }
 
 #[cfg(test)]

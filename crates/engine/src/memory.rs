@@ -101,7 +101,10 @@ impl EngineConfig {
                 0 => 0,
                 places => Places::most_memory_bytes(places, extent_places, volume_blocks),
             },
-            read_ssd_places_bytes: ReadSsd::most_memory_bytes(mirrors, volume_blocks),
+            read_ssd_places_bytes: match mirrors {
+                0 => 0,
+                places => ReadSsd::most_memory_bytes(places, volume_blocks),
+            },
             slots_bytes: slots,
             allocation_bytes: Written::most_memory_bytes(self.volume_bytes),
             cleaning_bytes: drain::most_memory_bytes(ssd_places),

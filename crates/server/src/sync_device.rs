@@ -40,10 +40,13 @@ fn stripe_bytes(bytes: usize) -> usize {
 }
 
 /// Does all of this at once, and gives the first error in its order.
-fn at_once(parts: impl Iterator<Item = impl FnOnce() -> Result<(), MediaError> + Send>) -> Result<(), MediaError> {
+fn at_once(
+    parts: impl Iterator<Item = impl FnOnce() -> Result<(), MediaError> + Send>,
+) -> Result<(), MediaError> {
     thread::scope(|scope| {
         let threads: Vec<_> = parts.map(|part| scope.spawn(part)).collect();
-        let ends = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        let ends =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
         ends.fold(Ok(()), Result::and)
     })
 }

@@ -86,7 +86,7 @@ impl Contents {
     /// The extent of a place, and its number there.
     #[inline]
     pub(crate) fn split(&self, place: Place) -> (u32, u32) {
-        let ordinal = (u128::from(place) * self.reciprocal >> 64) as u32;
+        let ordinal = ((u128::from(place) * self.reciprocal) >> 64) as u32;
         (ordinal, place - ordinal * self.slots)
     }
 
@@ -139,7 +139,7 @@ impl Contents {
             (EntryState::Clean, true) => 3,
         };
         assert!(block <= self.mask >> (STATE_BITS + AGE_BITS), "block {block} is beyond the volume's end");
-        let packed = block << (STATE_BITS + AGE_BITS) | u64::from(age) << STATE_BITS | state;
+        let packed = (block << (STATE_BITS + AGE_BITS)) | (u64::from(age) << STATE_BITS) | state;
         let bytes = self.record_mut(place);
         bytes[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
         let packed_bytes = bytes.len() - CRC_BYTES;

@@ -312,7 +312,7 @@ mod tests {
         some.prop_map(|(state, block, version, crc)| {
             let state = if state == 1 { EntryState::Clean } else { EntryState::Dirty };
             // Few blocks, but among them such as are far apart.
-            let block = if block & 1 == 0 { block % 200 } else { block % 8 << 36 };
+            let block = if block & 1 == 0 { block % 200 } else { (block % 8) << 36 };
             Entry { state, block, version, crc }
         })
     }

@@ -537,14 +537,17 @@ impl Places {
     pub fn most_memory_bytes(places: u64, slots: u32, blocks: u64) -> u64 {
         /// Bits that tell for each place whether it is free; sequences and states of table pages, bases of ages.
         const PLACES_PER_BYTE: u64 = 2;
-        /// Per extent, and whatever there is: what is not durable yet, and the beginnings of eras.
         const EXTENT_BYTES: u64 = 32;
-        const LEAST_BYTES: u64 = 1 << 20;
+        /// What is not durable yet, and of how many places that is at most; the beginnings of eras.
+        const YOUNG_BYTES: u64 = 64;
+        const MOST_YOUNG: u64 = 1 << 14;
+        const LEAST_BYTES: u64 = 16 << 10;
         let extents = places.div_ceil(slots.max(1).into());
         let places = extents * u64::from(slots.max(1));
         Contents::most_memory_bytes(places, slots, blocks)
             + places / PLACES_PER_BYTE
             + extents * EXTENT_BYTES
+            + places.min(MOST_YOUNG) * YOUNG_BYTES
             + LEAST_BYTES
     }
 

@@ -143,11 +143,14 @@ fn a_wrong_configuration_is_refused_with_its_line() {
     let is_good = format!("{} is good: 2 VMs. ", site.text("test.toml"));
     assert!(said.starts_with(&is_good), "{said}");
     // What memory each of the two takes, and both.
-    for (what, times) in [(" SSD places ", 3), (" all tables ", 3), (" vm1 ", 1), (" all VMs ", 1), ("enough", 1)] {
+    for (what, times) in
+        [(" SSD places ", 3), (" all tables ", 3), (" vm1 ", 1), (" all VMs ", 1), ("enough", 1)]
+    {
         assert_eq!(said.matches(what).count(), times, "{what} in {said}");
     }
     let row = said.lines().find(|line| line.contains(" SSD places ")).expect("a row for it");
-    let a_block: f64 = row.split_whitespace().last().and_then(|word| word.parse().ok()).expect("bytes a block");
+    let a_block: f64 =
+        row.split_whitespace().last().and_then(|word| word.parse().ok()).expect("bytes a block");
     // Nine a place, its bits, and what is there whatever the share is.
     assert!(a_block > 9.0, "{row}");
 }
@@ -160,7 +163,9 @@ fn a_dry_run_of_formatting_writes_nothing() {
     let said = lode_fails(&["format", &ssd, "--dry-run"]);
     assert!(said.contains("in use"), "{said}");
     let said = lode_ok(&["format", &ssd, "--dry-run", "--force"]);
-    for words in ["Nothing was written", "superblock", "directory", "extents of 1 MiB", "SSD places: ", "slots: "] {
+    for words in
+        ["Nothing was written", "superblock", "directory", "extents of 1 MiB", "SSD places: ", "slots: "]
+    {
         assert!(said.contains(words), "{words} in {said}");
     }
     assert!(fs::read(site.path("ssd.img")).unwrap() == before);
