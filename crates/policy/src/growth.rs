@@ -1,11 +1,11 @@
-//! Growth of long vectors by a quarter: doubling would leave up to half of a large table unused.
+//! Growth of long vectors by an eighth: doubling would leave up to half of a large table unused.
 
 /// Elements that a small vector grows by.
 const LEAST: usize = 64;
 
 /// Elements that a vector of `len` grows by.
 pub(crate) fn step(len: usize) -> usize {
-    len / 4 + LEAST
+    len / 8 + LEAST
 }
 
 /// Appends `value`.

@@ -15,6 +15,7 @@ mod geometry;
 mod growth;
 pub mod host;
 mod interval;
+mod kept;
 mod lists;
 mod needs;
 mod next_uses;

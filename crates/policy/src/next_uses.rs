@@ -71,7 +71,8 @@ impl NextUsesBuilder {
                 }
             }
             None => {
-                self.index.insert(hash, self.last_uses.len() as u32);
+                let hash_of = |id: u32| BlockIndex::hash(self.last_uses[id as usize].0);
+                self.index.insert(hash, self.last_uses.len() as u32, hash_of);
                 growth::push(&mut self.last_uses, (block, at));
             }
         }

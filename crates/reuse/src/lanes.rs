@@ -1,46 +1,46 @@
 //! Words compared at once. It must not know what the words mean.
 
 /// Words that are compared at once.
-pub(crate) const LANES: usize = 8;
+pub(crate) const LANES: usize = 16;
 
-/// Bits `2 * i` and `2 * i + 1` say that word `i` is `wanted`: found without a branch, for where it is may be anyone's guess.
-/// One bit a word would be one instruction more.
+/// Bit `i` says that word `i` is `wanted` in the bits of `mask`: found without a branch, for where it is may be anyone's guess.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn matches(words: [u32; LANES], wanted: u32) -> u32 {
+pub(crate) fn matches(words: &[u32; LANES], mask: u32, wanted: u32) -> u32 {
     use core::arch::x86_64::{
-        _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi32, _mm_set_epi32, _mm_set1_epi32,
+        _mm_and_si128, _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi32,
+        _mm_set1_epi32,
     };
-    let [a, b, c, d, e, f, g, h] = words.map(|word| word as i32);
-    // SAFETY: the instructions belong to SSE2, which every x86_64 processor has, and work on values only. (The
-    // compiler does not find this way by itself: it takes five times as many instructions.)
+    let four = |first: usize| {
+        let [a, b, c, d] = std::array::from_fn(|place| words[first + place] as i32);
+        // SAFETY: the instructions belong to SSE2, which every x86_64 processor has, and work on values only. (The
+        // compiler does not find this way by itself: it takes five times as many instructions.)
+        unsafe {
+            let masked = _mm_and_si128(_mm_set_epi32(d, c, b, a), _mm_set1_epi32(mask as i32));
+            _mm_cmpeq_epi32(masked, _mm_set1_epi32(wanted as i32))
+        }
+    };
+    // SAFETY: as above.
     unsafe {
-        let wanted = _mm_set1_epi32(wanted as i32);
-        let low = _mm_cmpeq_epi32(_mm_set_epi32(d, c, b, a), wanted);
-        let high = _mm_cmpeq_epi32(_mm_set_epi32(h, g, f, e), wanted);
-        _mm_movemask_epi8(_mm_packs_epi32(low, high)) as u32
+        let low = _mm_packs_epi32(four(0), four(4));
+        let high = _mm_packs_epi32(four(8), four(12));
+        _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub(crate) fn matches(words: [u32; LANES], wanted: u32) -> u32 {
+pub(crate) fn matches(words: &[u32; LANES], mask: u32, wanted: u32) -> u32 {
     words
         .iter()
         .enumerate()
-        .fold(0, |mask, (place, &word)| mask | (0b11 * u32::from(word == wanted)) << (2 * place))
-}
-
-/// The place of the first word that [`matches`] found; the last place when it found none.
-#[inline(always)]
-pub(crate) fn first(mask: u32) -> usize {
-    (mask | 1 << (2 * LANES - 1)).trailing_zeros() as usize / 2
+        .fold(0, |found, (place, &word)| found | u32::from(word & mask == wanted) << place)
 }
 
 /// Bit `i` says that number `i` is below `bound`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn below(numbers: &[i32; 2 * LANES], bound: i32) -> u32 {
+pub(crate) fn below(numbers: &[i32; LANES], bound: i32) -> u32 {
     use core::arch::x86_64::{
         _mm_cmplt_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi32, _mm_set1_epi32,
     };
@@ -59,14 +59,14 @@ pub(crate) fn below(numbers: &[i32; 2 * LANES], bound: i32) -> u32 {
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub(crate) fn below(numbers: &[i32; 2 * LANES], bound: i32) -> u32 {
+pub(crate) fn below(numbers: &[i32; LANES], bound: i32) -> u32 {
     numbers.iter().enumerate().fold(0, |mask, (place, &number)| mask | u32::from(number < bound) << place)
 }
 
 /// The least of some numbers.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn least(numbers: &[i32; 2 * LANES]) -> i32 {
+pub(crate) fn least(numbers: &[i32; LANES]) -> i32 {
     use core::arch::x86_64::{
         __m128i, _mm_and_si128, _mm_andnot_si128, _mm_cmplt_epi32, _mm_cvtsi128_si32, _mm_or_si128,
         _mm_set_epi32, _mm_shuffle_epi32,
@@ -94,24 +94,25 @@ pub(crate) fn least(numbers: &[i32; 2 * LANES]) -> i32 {
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-pub(crate) fn least(numbers: &[i32; 2 * LANES]) -> i32 {
+pub(crate) fn least(numbers: &[i32; LANES]) -> i32 {
     numbers.iter().copied().fold(i32::MAX, i32::min)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LANES, below, first, least, matches};
+    use super::{below, least, matches};
 
     #[test]
     fn every_place_has_its_bit() {
-        for wanted in [0, 1, 0x8000_0000, u32::MAX] {
-            for set in 0..=0xffu32 {
-                let words = std::array::from_fn(|place| if set >> place & 1 == 1 { wanted } else { !wanted });
-                let mask = matches(words, wanted);
-                assert_eq!(first(mask), (set.trailing_zeros() as usize).min(LANES - 1));
-                let twice =
-                    (0..LANES).fold(0, |mask, place| mask | (0b11 * (set >> place & 1)) << (2 * place));
-                assert_eq!(mask, twice);
+        for (mask, wanted) in [(u32::MAX, 0), (u32::MAX, u32::MAX), (0xffff_0000, 0x8000_0000), (0, 0)] {
+            for set in 0..=0xffffu32 {
+                let other = if mask == 0 { 7 } else { wanted ^ (mask & mask.wrapping_neg()) };
+                let words = std::array::from_fn(|place| match set >> place & 1 {
+                    1 => wanted | (!mask & place as u32),
+                    _ => other,
+                });
+                let expected = if mask == 0 { 0xffff } else { set };
+                assert_eq!(matches(&words, mask, wanted), expected);
             }
         }
     }

@@ -31,6 +31,12 @@ struct Record {
     dirty: bool,
 }
 
+/// What the index has for a record.
+#[inline(always)]
+fn hash_of(records: &[Record]) -> impl Fn(Id) -> u32 {
+    |id| BlockIndex::hash(records[id as usize].block)
+}
+
 /// `N` queues of blocks, with an index of them and with the slots of those that are cached.
 #[derive(Debug)]
 pub struct Queues<const N: usize> {
@@ -205,7 +211,7 @@ impl<const N: usize> Queues<N> {
         let record =
             Record { block, newer: 0, older: 0, slot: NO_SLOT, queue: NOWHERE, mark: 0, dirty: false };
         let id = growth::occupy(&mut self.records, &mut self.free, record);
-        self.index.insert(hash, id);
+        self.index.insert(hash, id, hash_of(&self.records));
         self.link(queue, id);
         id
     }
@@ -233,7 +239,7 @@ impl<const N: usize> Queues<N> {
         let record = &mut self.records[id as usize];
         record.queue = NOWHERE;
         let block = record.block;
-        self.index.remove(BlockIndex::hash(block), id);
+        self.index.remove(BlockIndex::hash(block), id, hash_of(&self.records));
         self.free.push(id);
     }
 

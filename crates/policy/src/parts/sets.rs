@@ -8,7 +8,7 @@ use lode_reuse::index::BlockIndex;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
-use crate::lists::SetLists;
+use crate::lists::{SetLists, Value};
 use crate::parts::mapping;
 use crate::parts::ssd_level::{self, Id, Newcomer, Replacement};
 use crate::prefetch::{Prefetch, PrefetchHint};
@@ -25,7 +25,7 @@ const VICTIM: u32 = 0x8000_0000;
 
 /// The slot whose value `is_it`, where a hint, which may be out of date, and the index say that it could be.
 #[inline(always)]
-pub(crate) fn find<V: Copy>(
+pub(crate) fn find<V: Value>(
     index: &BlockIndex,
     lists: &SetLists<V>,
     hint: PrefetchHint,
@@ -39,6 +39,12 @@ pub(crate) fn find<V: Copy>(
         return None;
     }
     index.find(hint.hash, |slot| is_it(lists.value(slot)))
+}
+
+/// What an index of the blocks in these lists has for a slot.
+#[inline(always)]
+pub(crate) fn hash_of(lists: &SetLists<BlockNo>) -> impl Fn(Slot) -> u32 {
+    |slot| BlockIndex::hash(lists.value(slot))
 }
 
 /// Order within each set: of the last uses (`BY_USE`), or of arrival. A block's number here is its slot.
@@ -104,7 +110,10 @@ impl<const BY_USE: bool> Prefetch for Sets<BY_USE> {
 
 impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
     fn new(settings: &Settings, blocks: u32) -> Self {
-        Sets { index: BlockIndex::new(), lists: SetLists::new(mapping::geometry(settings, blocks)) }
+        let lists = SetLists::new(mapping::geometry(settings, blocks));
+        let mut index = BlockIndex::new();
+        index.expect(blocks as usize);
+        Sets { index, lists }
     }
 
     #[inline]
@@ -128,13 +137,13 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
         let set = self.lists.geometry().set_of(block);
         let slot = if self.lists.is_full(set) {
             let (slot, old, dirty) = self.lists.replace_oldest(set, block)?;
-            self.index.remove(BlockIndex::hash(old), slot);
+            self.index.remove(BlockIndex::hash(old), slot, hash_of(&self.lists));
             sink.effect(Effect::Evict { level: Level::Ssd, slot, block: old, dirty });
             slot
         } else {
             self.lists.insert(set, block)
         };
-        self.index.insert(hash, slot);
+        self.index.insert(hash, slot, hash_of(&self.lists));
         Some((slot, slot))
     }
 
@@ -144,18 +153,19 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
             return None;
         }
         let slot = self.lists.insert(set, block);
-        self.index.insert(hash, slot);
+        self.index.insert(hash, slot, hash_of(&self.lists));
         Some((slot, slot))
     }
 
     fn remove(&mut self, block: BlockNo, slot: Id) {
-        self.index.remove(BlockIndex::hash(block), slot);
+        self.index.remove(BlockIndex::hash(block), slot, hash_of(&self.lists));
         self.lists.remove(self.lists.geometry().set_of(block), slot);
     }
 
     fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
         let geometry = self.lists.geometry().resized(blocks);
-        self.lists.regroup(geometry, |&block| geometry.set_of(block));
+        self.lists.regroup(geometry, |block| geometry.set_of(block));
+        self.index.expect(blocks as usize);
         for set in 0..geometry.sets() {
             while let Some(slot) = self.lists.surplus(set) {
                 let (block, dirty) = (self.lists.value(slot), self.lists.flag(slot));

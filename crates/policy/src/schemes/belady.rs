@@ -78,6 +78,12 @@ pub struct Clairvoyance {
     candidates: BinaryHeap<Candidate>,
 }
 
+/// What the index has for a record.
+#[inline(always)]
+fn hash_of(records: &[Record]) -> impl Fn(Id) -> u32 {
+    |id| BlockIndex::hash(records[id as usize].block)
+}
+
 impl Clairvoyance {
     /// Most candidates: half as many again as there are blocks.
     fn most_candidates(&self) -> usize {
@@ -142,7 +148,7 @@ impl Clairvoyance {
     fn insert(&mut self, hash: u32, block: BlockNo, next_use: u32) -> Id {
         let record = Record { block, next_use, cached: true, dirty: false };
         let id = growth::occupy(&mut self.records, &mut self.free, record);
-        self.index.insert(hash, id);
+        self.index.insert(hash, id, hash_of(&self.records));
         self.cached += 1;
         self.set_next_use(id, next_use);
         id
@@ -233,7 +239,7 @@ impl Replacement for Clairvoyance {
     }
 
     fn remove(&mut self, block: BlockNo, id: Id) {
-        self.index.remove(BlockIndex::hash(block), id);
+        self.index.remove(BlockIndex::hash(block), id, hash_of(&self.records));
         self.records[id as usize].cached = false;
         self.free.push(id);
         self.cached -= 1;

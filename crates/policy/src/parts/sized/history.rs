@@ -8,7 +8,7 @@ use lode_types::BlockNo;
 
 use super::PrefetchStep;
 use crate::geometry::{Geometry, MapKind};
-use crate::lists::SetLists;
+use crate::lists::{SetLists, Value};
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -17,6 +17,31 @@ struct Seen {
     position: u32,
     /// The window of the last access.
     window: u32,
+}
+
+impl Value for Seen {
+    /// The block as it is kept by itself.
+    type Kept = (<BlockNo as Value>::Kept, [u8; 4], [u8; 4]);
+
+    const IS_WIDE: bool = true;
+
+    #[inline(always)]
+    fn kept(self) -> (Self::Kept, u32) {
+        let (block, left_away) = self.block.kept();
+        ((block, self.position.to_le_bytes(), self.window.to_le_bytes()), left_away)
+    }
+
+    #[inline(always)]
+    fn restored((block, position, window): Self::Kept, left_away: u32) -> Seen {
+        let [position, window] = [position, window].map(u32::from_le_bytes);
+        Seen { block: BlockNo::restored(block, left_away), position, window }
+    }
+}
+
+/// What the index has for a slot.
+#[inline(always)]
+fn hash_of(blocks: &SetLists<Seen>) -> impl Fn(u32) -> u32 {
+    |slot| BlockIndex::hash(blocks.value(slot).block)
 }
 
 /// What is known of an access when it comes.
@@ -43,7 +68,9 @@ const SET: u32 = 0;
 impl History {
     pub(crate) fn new(most_blocks: u32) -> History {
         let blocks = SetLists::new(Geometry::new(0, MapKind::Modulo, most_blocks));
-        History { index: BlockIndex::new(), blocks, line: Timeline::new(), window: 0 }
+        let mut index = BlockIndex::new();
+        index.expect(most_blocks as usize);
+        History { index, blocks, line: Timeline::new(), window: 0 }
     }
 
     #[inline]
@@ -63,7 +90,7 @@ impl History {
         } else {
             (None, self.line.touch(NEVER))
         };
-        *self.blocks.value_mut(slot) = Seen { block, position, window };
+        self.blocks.set_value(slot, Seen { block, position, window });
         self.blocks.touch(SET, slot);
         Visit { distance, is_first_in_window: before.window != window }
     }
@@ -73,19 +100,19 @@ impl History {
         let slot = if self.blocks.is_full(SET) {
             let Some((slot, old, _)) = self.blocks.replace_oldest(SET, seen) else { return };
             self.line.remove(old.position);
-            self.index.remove(BlockIndex::hash(old.block), slot);
+            self.index.remove(BlockIndex::hash(old.block), slot, hash_of(&self.blocks));
             slot
         } else {
             self.blocks.insert(SET, seen)
         };
-        self.index.insert(hash, slot);
+        self.index.insert(hash, slot, hash_of(&self.blocks));
     }
 
     #[cold]
     fn make_room(&mut self) {
         let blocks = &mut self.blocks;
         self.line.compact(|remap| {
-            blocks.values_mut().for_each(|seen| seen.position = remap.new_position(seen.position));
+            blocks.update_all(|seen| Seen { position: remap.new_position(seen.position), ..seen });
         });
     }
 
@@ -94,7 +121,7 @@ impl History {
         let hash = BlockIndex::hash(block);
         if let Some(slot) = self.index.find(hash, |slot| self.blocks.value(slot).block == block) {
             self.line.remove(self.blocks.value(slot).position);
-            self.index.remove(hash, slot);
+            self.index.remove(hash, slot, hash_of(&self.blocks));
             self.blocks.remove(SET, slot);
         }
     }

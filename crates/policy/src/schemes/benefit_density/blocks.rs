@@ -86,6 +86,12 @@ struct Frames {
     capacity: u32,
 }
 
+/// What the index has for a record.
+#[inline(always)]
+fn hash_of(records: &[Record]) -> impl Fn(Id) -> u32 {
+    |id| BlockIndex::hash(records[id as usize].block)
+}
+
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Blocks {
@@ -176,7 +182,7 @@ impl Blocks {
     /// Notes a block that is not known. It is in no level and not among the ghosts: the caller puts it into one of them.
     pub(super) fn insert(&mut self, hash: u32, record: Record) -> Id {
         let id = growth::occupy(&mut self.records, &mut self.free, record);
-        self.index.insert(hash, id);
+        self.index.insert(hash, id, hash_of(&self.records));
         id
     }
 
@@ -249,7 +255,7 @@ impl Blocks {
         let record = self.get_mut(id);
         record.is_known = false;
         let block = record.block;
-        self.index.remove(BlockIndex::hash(block), id);
+        self.index.remove(BlockIndex::hash(block), id, hash_of(&self.records));
         growth::push(&mut self.free, id);
     }
 

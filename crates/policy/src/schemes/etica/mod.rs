@@ -391,7 +391,7 @@ impl Scheme for Etica {
         self.quota = quota;
         let records = &self.table.records;
         let dram = self.dram.geometry().resized(quota.dram_blocks);
-        self.dram.regroup(dram, |&id| dram.set_of(records[id as usize].block));
+        self.dram.regroup(dram, |id| dram.set_of(records[id as usize].block));
         self.ssd.resize(quota.ssd_blocks, records);
         for set in 0..dram.sets() {
             while self.dram.len_of(set) > dram.ways(set) {

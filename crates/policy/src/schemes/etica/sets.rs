@@ -134,7 +134,7 @@ impl SsdSets {
     pub(super) fn resize(&mut self, blocks: u32, records: &Records) {
         let geometry = self.lists.geometry().resized(blocks);
         let same_sets = geometry.sets() == self.lists.geometry().sets();
-        self.lists.regroup(geometry, |&id| geometry.set_of(records[id as usize].block));
+        self.lists.regroup(geometry, |id| geometry.set_of(records[id as usize].block));
         if !same_sets {
             self.fill_heaps(records);
         }

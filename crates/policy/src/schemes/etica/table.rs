@@ -14,6 +14,12 @@ const HAND_REACH: u32 = 64;
 /// Records between the one that the hand stands at and the one whose index entry is fetched.
 const HAND_AHEAD: u32 = 16;
 
+/// What the index has for a record.
+#[inline(always)]
+fn hash_of(records: &Records) -> impl Fn(u32) -> u32 {
+    |id| BlockIndex::hash(records[id as usize].block)
+}
+
 /// Index and records.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -53,7 +59,7 @@ impl Table {
                 self.records.len() as u32 - 1
             }
         };
-        self.index.insert(hash, id);
+        self.index.insert(hash, id, hash_of(&self.records));
         id
     }
 
@@ -61,7 +67,8 @@ impl Table {
     pub(super) fn remove(&mut self, id: u32) {
         let record = &mut self.records[id as usize];
         record.set_free();
-        self.index.remove(BlockIndex::hash(record.block), id);
+        let hash = BlockIndex::hash(record.block);
+        self.index.remove(hash, id, hash_of(&self.records));
         self.free.push(id);
     }
 

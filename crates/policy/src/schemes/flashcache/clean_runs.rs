@@ -6,7 +6,7 @@
 
 use crate::effect::Slot;
 use crate::growth;
-use crate::lists::SetLists;
+use crate::lists::{SetLists, Value};
 
 /// Blocks of a run, before others come and go.
 const RUN: usize = 8;
@@ -43,7 +43,7 @@ pub(super) struct CleanRuns {
 
 impl CleanRuns {
     /// For sets of these lists.
-    pub(super) fn new<T: Copy>(lists: &SetLists<T>) -> CleanRuns {
+    pub(super) fn new<T: Value>(lists: &SetLists<T>) -> CleanRuns {
         let sets = lists.geometry().sets();
         let mut runs = CleanRuns { rings: vec![Ring::default(); sets as usize], run_of: Vec::new() };
         (0..sets).for_each(|set| runs.cut(set, lists));
@@ -51,7 +51,7 @@ impl CleanRuns {
     }
 
     /// A slot that was in no list has become the newest of one.
-    pub(super) fn push<T: Copy>(&mut self, set: u32, slot: Slot, lists: &SetLists<T>) {
+    pub(super) fn push<T: Value>(&mut self, set: u32, slot: Slot, lists: &SetLists<T>) {
         growth::extend_to(&mut self.run_of, slot, 0);
         let ring = &mut self.rings[set as usize];
         let oldest = lists.oldest(set).unwrap_or(slot);
@@ -82,7 +82,7 @@ impl CleanRuns {
     }
 
     /// A slot is about to leave its list, or its place in it.
-    pub(super) fn remove<T: Copy>(&mut self, set: u32, slot: Slot, lists: &SetLists<T>) {
+    pub(super) fn remove<T: Value>(&mut self, set: u32, slot: Slot, lists: &SetLists<T>) {
         if !lists.flag(slot) {
             self.count(set, slot, false);
         }
@@ -112,7 +112,7 @@ impl CleanRuns {
     }
 
     /// The oldest clean slot of a set.
-    pub(super) fn oldest_clean<T: Copy>(&self, set: u32, lists: &SetLists<T>) -> Option<Slot> {
+    pub(super) fn oldest_clean<T: Value>(&self, set: u32, lists: &SetLists<T>) -> Option<Slot> {
         let Ring { runs, clean } = &self.rings[set as usize];
         let oldest = lists.oldest(set)?;
         let first = self.run_of[oldest as usize] as usize;
@@ -144,7 +144,7 @@ impl CleanRuns {
     }
 
     /// Cuts the order of a set into even runs, with as many empty ones behind them.
-    fn cut<T: Copy>(&mut self, set: u32, lists: &SetLists<T>) {
+    fn cut<T: Value>(&mut self, set: u32, lists: &SetLists<T>) {
         let runs = 2 * (lists.len_of(set) as usize / RUN + 1);
         let ring = &mut self.rings[set as usize];
         *ring = Ring { runs: Vec::with_capacity(runs), clean: Bits::new(runs) };
@@ -166,7 +166,7 @@ impl CleanRuns {
 }
 
 /// The slot after another one in the circle.
-fn next<T: Copy>(set: u32, slot: Slot, lists: &SetLists<T>) -> Slot {
+fn next<T: Value>(set: u32, slot: Slot, lists: &SetLists<T>) -> Slot {
     lists.newer(slot).or(lists.oldest(set)).unwrap_or(slot)
 }
 
@@ -314,7 +314,7 @@ mod tests {
                     }
                     Step::Resize(blocks) => {
                         let geometry = lists.geometry().resized(blocks);
-                        lists.regroup(geometry, |&block| geometry.set_of(block));
+                        lists.regroup(geometry, |block| geometry.set_of(block));
                         runs = CleanRuns::new(&lists);
                     }
                 }

@@ -182,7 +182,7 @@ impl CleanedSets {
         if let Some(runs) = &mut self.clean_runs {
             runs.push(set, slot, &self.lists);
         }
-        self.index.insert(hash, slot);
+        self.index.insert(hash, slot, sets::hash_of(&self.lists));
         (slot, slot)
     }
 
@@ -269,8 +269,10 @@ impl Replacement for CleanedSets {
         let delay = if by_time { "fallow_delay" } else { "fallow_delay_requests" };
         let fallow_delay = settings.integer(delay) as u32;
         let lists = SetLists::new(geometry);
+        let mut index = BlockIndex::new();
+        index.expect(blocks as usize);
         CleanedSets {
-            index: BlockIndex::new(),
+            index,
             clean_runs: runs_of(&lists),
             lists,
             dirty: DirtyLists::new(geometry.sets()),
@@ -337,13 +339,14 @@ impl Replacement for CleanedSets {
         if let Some(runs) = &mut self.clean_runs {
             runs.remove(set, slot, &self.lists);
         }
-        self.index.remove(BlockIndex::hash(block), slot);
+        self.index.remove(BlockIndex::hash(block), slot, sets::hash_of(&self.lists));
         self.lists.remove(set, slot);
     }
 
     fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
         let geometry = self.lists.geometry().resized(blocks);
-        self.lists.regroup(geometry, |&block| geometry.set_of(block));
+        self.lists.regroup(geometry, |block| geometry.set_of(block));
+        self.index.expect(blocks as usize);
         let lists = &self.lists;
         self.dirty.regroup(geometry.sets(), |slot| geometry.set_of(lists.value(slot)));
         self.clean_runs = runs_of(&self.lists);

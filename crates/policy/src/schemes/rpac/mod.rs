@@ -18,7 +18,7 @@ use self::part_lists::PartLists;
 use self::regions::{Leaf, MOST_DEPTH, MOST_REGION_BLOCKS, NEVER, Parameters, RegionSpot, Regions};
 use crate::effect::{Effect, Sink, Slot};
 use crate::geometry::Geometry;
-use crate::lists::SetLists;
+use crate::lists::{SetLists, Value};
 use crate::needs::Adjacency;
 use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::parts::{mapping, sets};
@@ -121,6 +121,35 @@ struct Resident {
     place: RegionSpot,
     /// Among the arrivals of its set.
     position: u32,
+}
+
+impl Value for Resident {
+    type Kept = Resident;
+
+    #[inline(always)]
+    fn kept(self) -> (Resident, u32) {
+        (self, 0)
+    }
+
+    #[inline(always)]
+    fn restored(kept: Resident, _: u32) -> Resident {
+        kept
+    }
+}
+
+/// What the index has for a slot.
+#[inline(always)]
+fn hash_of(lists: &SetLists<Resident>, regions: &Regions) -> impl Fn(Slot) -> u32 {
+    |slot| BlockIndex::hash(regions.block(lists.value(slot).place))
+}
+
+/// What the index of the lists of parts has for a slot.
+#[inline(always)]
+fn list_hash_of(lists: &SetLists<Resident>, regions: &Regions) -> impl Fn(Slot) -> u32 {
+    |slot| {
+        let place = lists.value(slot).place;
+        list_hash(lists.geometry().set_of(regions.block(place)), place.part())
+    }
 }
 
 /// FIFO order within each set, and the popularity of regions. A block's number here is its slot.
@@ -233,7 +262,7 @@ impl RegionSets {
 
     fn insert(&mut self, set: u32, hash: u32, place: RegionSpot) -> Slot {
         let slot = self.lists.insert(set, Resident { place, position: 0 });
-        self.index.insert(hash, slot);
+        self.index.insert(hash, slot, hash_of(&self.lists, &self.regions));
         self.regions.cache(place);
         if !self.arrivals.is_empty() {
             let popularity = self.regions.popularity(place.region);
@@ -248,13 +277,14 @@ impl RegionSets {
         let part = lists.value(slot).place.part();
         let is_first = parts.as_mut().is_none_or(|parts| {
             let most = lists.geometry().blocks();
-            parts.push(list_hash(set, part), slot, most, is_in(lists, regions, set, part))
+            let hash = list_hash(set, part);
+            parts.push(hash, slot, most, is_in(lists, regions, set, part), list_hash_of(lists, regions))
         });
         let bound = if is_first { popularity } else { NEVER };
         let position = arrivals[set as usize].push(slot, bound, regions.now(), |slot, position| {
-            lists.value_mut(slot).position = position;
+            lists.set_value(slot, Resident { position, ..lists.value(slot) });
         });
-        lists.value_mut(slot).position = position;
+        lists.set_value(slot, Resident { position, ..lists.value(slot) });
     }
 
     /// The block of a slot leaves the arrivals of its set.
@@ -262,7 +292,7 @@ impl RegionSets {
         let RegionSets { lists, arrivals, parts, regions, .. } = self;
         let Some(arrivals) = arrivals.get_mut(set as usize) else { return };
         let Resident { place, position } = lists.value(slot);
-        let next = parts.as_mut().and_then(|parts| parts.remove(list_hash(set, place.part()), slot));
+        let next = parts.as_mut().and_then(|parts| parts.remove(list_hash(set, place.part()), slot, list_hash_of(lists, regions)));
         if let Some(next) = next {
             let popularity = regions.popularity(place.region);
             arrivals.set_bound(lists.value(next).position, popularity, regions.now());
@@ -342,8 +372,10 @@ impl Replacement for RegionSets {
             factor: settings.number("factor"),
             most: settings.integer("most_regions") as u32,
         });
+        let mut index = BlockIndex::new();
+        index.expect(blocks as usize);
         RegionSets {
-            index: BlockIndex::new(),
+            index,
             lists: SetLists::new(geometry),
             arrivals: arrivals_of(&geometry),
             parts: (region_blocks > FEW_BLOCKS).then(PartLists::default),
@@ -396,13 +428,14 @@ impl Replacement for RegionSets {
         self.depart(set, slot);
         self.lists.remove(set, slot);
         // Last, for its bucket is the longest on its way.
-        self.index.remove(BlockIndex::hash(block), slot);
+        self.index.remove(BlockIndex::hash(block), slot, hash_of(&self.lists, &self.regions));
     }
 
     fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
         let (sets, geometry) = (self.lists.geometry().sets(), self.lists.geometry().resized(blocks));
         let regions = &self.regions;
         self.lists.regroup(geometry, |resident| geometry.set_of(regions.block(resident.place)));
+        self.index.expect(blocks as usize);
         let arrivals = arrivals_of(&geometry);
         if geometry.sets() != sets || arrivals.len() != self.arrivals.len() {
             self.arrivals = arrivals;

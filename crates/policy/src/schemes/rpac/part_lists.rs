@@ -2,7 +2,8 @@
 //! part, and whichever leaves is unlinked in constant time.
 //!
 //! Lists run in circles through links by slot, and an index has their first slots alone. It must not know what sets and
-//! parts are: callers name a list by a hash, and say whether a slot is in the list that they mean.
+//! parts are: callers name a list by a hash, and say whether a slot is in the list that they mean
+//! and what the hash of its list is.
 
 use lode_reuse::index::BlockIndex;
 use lode_reuse::prefetch::prefetch_slice;
@@ -38,11 +39,18 @@ impl PartLists {
 
     /// Appends a slot that is in no list to the one named, of a level of at most `most` slots now. Says whether it is the
     /// first there.
-    pub(super) fn push(&mut self, hash: u32, slot: Slot, most: u32, is_it: impl FnMut(Slot) -> bool) -> bool {
+    pub(super) fn push(
+        &mut self,
+        hash: u32,
+        slot: Slot,
+        most: u32,
+        is_it: impl FnMut(Slot) -> bool,
+        hash_of: impl Fn(Slot) -> u32,
+    ) -> bool {
         let first = self.index.find(hash, is_it);
         let link = match first {
             None => {
-                self.index.insert(hash, slot);
+                self.index.insert(hash, slot, hash_of);
                 Link { next: slot | LAST, previous: slot }
             }
             Some(first) => {
@@ -60,11 +68,11 @@ impl PartLists {
 
     /// Takes a slot out of its list, which has this hash. Says which one is the first now, if it was the first and not the
     /// only one.
-    pub(super) fn remove(&mut self, hash: u32, slot: Slot) -> Option<Slot> {
+    pub(super) fn remove(&mut self, hash: u32, slot: Slot, hash_of: impl Fn(Slot) -> u32) -> Option<Slot> {
         let Link { next, previous } = self.links[slot as usize];
         let after = next & !LAST;
         if after == slot {
-            self.index.remove(hash, slot);
+            self.index.remove(hash, slot, hash_of);
             return None;
         }
         // What goes round the end stays: the mark of the last slot, which this one has or the one before it.
@@ -73,7 +81,7 @@ impl PartLists {
         *before = next | *before & LAST;
         self.links[after as usize].previous = previous;
         if was_first {
-            self.index.replace(hash, slot, after);
+            self.index.replace(hash, slot, after, hash_of);
         }
         was_first.then_some(after)
     }
@@ -120,10 +128,13 @@ mod tests {
                     let at = row.iter().position(|&held| held == slot).unwrap();
                     row.remove(at);
                     let first = row.first().copied().filter(|_| at == 0);
-                    prop_assert_eq!(lists.remove(hash_of(list), slot), first);
+                    let next = lists.remove(hash_of(list), slot, |slot| hash_of(list_of[&slot]));
+                    prop_assert_eq!(next, first);
                 } else {
                     let row = plain.entry(list).or_default();
-                    let is_first = lists.push(hash_of(list), slot, SLOTS, |slot| list_of[&slot] == list);
+                    let is_in_list = |slot| list_of[&slot] == list;
+                    let hashes = |slot| hash_of(list_of[&slot]);
+                    let is_first = lists.push(hash_of(list), slot, SLOTS, is_in_list, hashes);
                     prop_assert_eq!(is_first, row.is_empty());
                     row.push(slot);
                     list_of.insert(slot, list);
@@ -136,7 +147,7 @@ mod tests {
             let slots: Vec<Slot> = list_of.keys().copied().collect();
             for slot in slots {
                 let list = list_of[&slot];
-                lists.remove(hash_of(list), slot);
+                lists.remove(hash_of(list), slot, |slot| hash_of(list_of[&slot]));
                 plain.get_mut(&list).unwrap().retain(|&held| held != slot);
                 list_of.remove(&slot);
                 let first = lists.first(hash_of(list), |slot| list_of[&slot] == list);

@@ -170,6 +170,12 @@ struct Head {
     cached: u32,
 }
 
+/// What the index has for a record.
+#[inline(always)]
+fn hash_of(heads: &[Head]) -> impl Fn(Id) -> u32 {
+    |id| BlockIndex::hash(heads[id as usize].region)
+}
+
 /// The regions.
 #[derive(Debug)]
 pub struct Regions {
@@ -473,7 +479,7 @@ impl Regions {
                 (self.heads.len() - 1) as Id
             }
         };
-        self.index.insert(hash, id);
+        self.index.insert(hash, id, hash_of(&self.heads));
         id
     }
 
@@ -486,7 +492,8 @@ impl Regions {
                 self.settle(id);
                 let head = &mut self.heads[id as usize];
                 head.cached = UNUSED;
-                self.index.remove(BlockIndex::hash(head.region), id);
+                let hash = BlockIndex::hash(head.region);
+                self.index.remove(hash, id, hash_of(&self.heads));
                 self.free.push(id);
             }
         }

@@ -67,6 +67,12 @@ struct Slots {
     used: u32,
 }
 
+/// What the index has for a record.
+#[inline(always)]
+fn hash_of(records: &[Record]) -> impl Fn(Id) -> u32 {
+    |id| BlockIndex::hash(records[id as usize].block)
+}
+
 /// Every known block.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -105,7 +111,7 @@ impl Table {
     #[inline]
     pub(super) fn insert(&mut self, hash: u32, block: BlockNo) -> Id {
         let id = growth::occupy(&mut self.records, &mut self.free, Record::new(block, List::None));
-        self.index.insert(hash, id);
+        self.index.insert(hash, id, hash_of(&self.records));
         id
     }
 
@@ -116,7 +122,7 @@ impl Table {
         if record.list == List::None && record.slots == [NO_SLOT; Level::COUNT] {
             record.list = List::Free;
             let block = record.block;
-            self.index.remove(BlockIndex::hash(block), id);
+            self.index.remove(BlockIndex::hash(block), id, hash_of(&self.records));
             self.free.push(id);
         }
     }
