@@ -3,12 +3,15 @@
 //! A record stands in up to three chains at once: one of the four lists, and the orders of both SSDs. It must not know
 //! what the lists are for, nor when anything moves.
 
+use std::ops::{Index, IndexMut};
+
 use lode_reuse::index::BlockIndex;
 use lode_reuse::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::Slot;
 use crate::growth;
+use crate::kept::{self, Low, Rests};
 use crate::prefetch::{Prefetch, PrefetchHint};
 
 /// The number of a record.
@@ -41,14 +44,16 @@ const LIST_CHAIN: usize = Level::Dram as usize;
 const NO_SLOT: Slot = Slot::MAX;
 
 #[derive(Clone, Copy, Debug)]
+#[repr(C, packed)]
 struct Links {
     newer: Id,
     older: Id,
 }
 
 #[derive(Clone, Copy, Debug)]
+#[repr(C, packed)]
 struct Record {
-    block: BlockNo,
+    block: Low,
     /// By [`Level::index`].
     slots: [Slot; Level::COUNT],
     /// By chain. The first records stand for the lists, the very first also for the SSDs' orders, and close their rings,
@@ -67,16 +72,46 @@ struct Slots {
     used: u32,
 }
 
-/// What the index has for a record.
-#[inline(always)]
-fn hash_of(records: &[Record]) -> impl Fn(Id) -> u32 {
-    |id| BlockIndex::hash(records[id as usize].block)
+/// The records, and what they leave away of block numbers.
+#[derive(Debug)]
+struct Records {
+    records: Vec<Record>,
+    rests: Rests,
+}
+
+impl Records {
+    #[inline(always)]
+    fn block(&self, id: Id) -> BlockNo {
+        kept::join(self[id].block, self.rests.get(id))
+    }
+
+    /// What the index has for a record.
+    #[inline(always)]
+    fn hash_of(&self) -> impl Fn(Id) -> u32 {
+        |id| BlockIndex::hash(self.block(id))
+    }
+}
+
+impl Index<Id> for Records {
+    type Output = Record;
+
+    #[inline(always)]
+    fn index(&self, id: Id) -> &Record {
+        &self.records[id as usize]
+    }
+}
+
+impl IndexMut<Id> for Records {
+    #[inline(always)]
+    fn index_mut(&mut self, id: Id) -> &mut Record {
+        &mut self.records[id as usize]
+    }
 }
 
 /// Every known block.
 #[derive(Debug)]
 pub(super) struct Table {
-    records: Vec<Record>,
+    records: Records,
     index: BlockIndex,
     free: Vec<Id>,
     lens: [u32; LISTS],
@@ -87,10 +122,10 @@ impl Table {
     pub(super) fn new() -> Table {
         let ring = |list: usize| Record {
             links: [Links { newer: list as Id, older: list as Id }; Level::COUNT],
-            ..Record::new(0, List::Free)
+            ..Record::new(Low::default(), List::Free)
         };
         Table {
-            records: (0..LISTS).map(ring).collect(),
+            records: Records { records: (0..LISTS).map(ring).collect(), rests: Rests::default() },
             index: BlockIndex::new(),
             free: Vec::new(),
             lens: [0; LISTS],
@@ -100,62 +135,65 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
-        let is_it = |record: &Record| record.block == block && record.list != List::Free;
-        if self.records.get(hint.entry as usize).is_some_and(is_it) {
+        let is_known =
+            self.records.records.get(hint.entry as usize).is_some_and(|record| record.list != List::Free);
+        if is_known && self.records.block(hint.entry) == block {
             return Some(hint.entry);
         }
-        self.index.find(hint.hash, |id| self.records[id as usize].block == block)
+        self.index.find(hint.hash, |id| self.records.block(id) == block)
     }
 
     /// A record for a block that is not known; it has no slot and is in no list.
     #[inline]
     pub(super) fn insert(&mut self, hash: u32, block: BlockNo) -> Id {
-        let id = growth::occupy(&mut self.records, &mut self.free, Record::new(block, List::None));
-        self.index.insert(hash, id, hash_of(&self.records));
+        let (low, rest) = kept::split(block);
+        let id = growth::occupy(&mut self.records.records, &mut self.free, Record::new(low, List::None));
+        self.records.rests.set(id, rest);
+        self.index.insert(hash, id, self.records.hash_of());
         id
     }
 
     /// Forgets a block that has no slot and is in no list.
     #[inline]
     pub(super) fn release_unknown(&mut self, id: Id) {
-        let record = &mut self.records[id as usize];
-        if record.list == List::None && record.slots == [NO_SLOT; Level::COUNT] {
-            record.list = List::Free;
-            let block = record.block;
-            self.index.remove(BlockIndex::hash(block), id, hash_of(&self.records));
+        if self.list(id) == List::None && !self.is_cached(id) {
+            self.records[id].list = List::Free;
+            let hash = BlockIndex::hash(self.records.block(id));
+            self.index.remove(hash, id, self.records.hash_of());
             self.free.push(id);
         }
     }
 
     #[inline(always)]
     pub(super) fn block(&self, id: Id) -> BlockNo {
-        self.records[id as usize].block
+        self.records.block(id)
     }
 
     #[inline(always)]
     pub(super) fn list(&self, id: Id) -> List {
-        self.records[id as usize].list
+        self.records[id].list
     }
 
     #[inline(always)]
     pub(super) fn is_dirty(&self, id: Id) -> bool {
-        self.records[id as usize].dirty
+        self.records[id].dirty
     }
 
     #[inline(always)]
     pub(super) fn set_dirty(&mut self, id: Id, dirty: bool) {
-        self.records[id as usize].dirty = dirty;
+        self.records[id].dirty = dirty;
     }
 
     #[inline(always)]
     pub(super) fn slot(&self, level: Level, id: Id) -> Option<Slot> {
-        let slot = self.records[id as usize].slots[level.index()];
+        let slot = self.records[id].slots[level.index()];
         (slot != NO_SLOT).then_some(slot)
     }
 
     /// Whether any level holds the block.
     pub(super) fn is_cached(&self, id: Id) -> bool {
-        self.records[id as usize].slots != [NO_SLOT; Level::COUNT]
+        let slots = self.records[id].slots;
+        slots != [NO_SLOT; Level::COUNT]
     }
 
     /// Blocks in a level.
@@ -173,7 +211,7 @@ impl Table {
             slots.next += 1;
             slots.next - 1
         });
-        self.records[id as usize].slots[level.index()] = slot;
+        self.records[id].slots[level.index()] = slot;
         if level != Level::Dram {
             self.link(level.index(), 0, id);
         }
@@ -184,7 +222,7 @@ impl Table {
     #[inline]
     pub(super) fn take(&mut self, level: Level, id: Id) -> Option<Slot> {
         let slot = self.slot(level, id)?;
-        self.records[id as usize].slots[level.index()] = NO_SLOT;
+        self.records[id].slots[level.index()] = NO_SLOT;
         let slots = &mut self.slots[level.index()];
         slots.used -= 1;
         slots.free.push(slot);
@@ -216,13 +254,13 @@ impl Table {
     /// The block that is in a list for longest, or was used there least recently.
     #[inline]
     pub(super) fn oldest_in(&self, list: List) -> Option<Id> {
-        self.real(self.records[list as usize].links[LIST_CHAIN].newer)
+        self.real(self.records[list as Id].links[LIST_CHAIN].newer)
     }
 
     /// Puts a block that is in no list at the front of one.
     #[inline]
     pub(super) fn enter(&mut self, list: List, id: Id) {
-        self.records[id as usize].list = list;
+        self.records[id].list = list;
         self.lens[list as usize] += 1;
         self.link(LIST_CHAIN, list as Id, id);
     }
@@ -230,7 +268,7 @@ impl Table {
     /// Moves a block to the front of the list it is in.
     #[inline]
     pub(super) fn move_to_front(&mut self, id: Id) {
-        let list = self.records[id as usize].list;
+        let list = self.records[id].list;
         self.unlink(LIST_CHAIN, id);
         self.link(LIST_CHAIN, list as Id, id);
     }
@@ -238,7 +276,8 @@ impl Table {
     /// Takes a block out of the list it is in, if it is in one.
     #[inline]
     pub(super) fn leave(&mut self, id: Id) {
-        let list = std::mem::replace(&mut self.records[id as usize].list, List::None);
+        let list = self.list(id);
+        self.records[id].list = List::None;
         if list != List::None {
             self.lens[list as usize] -= 1;
             self.unlink(LIST_CHAIN, id);
@@ -252,23 +291,25 @@ impl Table {
 
     #[inline(always)]
     fn unlink(&mut self, chain: usize, id: Id) {
-        let Links { newer, older } = self.records[id as usize].links[chain];
-        self.records[newer as usize].links[chain].older = older;
-        self.records[older as usize].links[chain].newer = newer;
+        let Links { newer, older } = self.records[id].links[chain];
+        self.records[newer].links[chain].older = older;
+        self.records[older].links[chain].newer = newer;
     }
 
     #[inline(always)]
     fn link(&mut self, chain: usize, ring: Id, id: Id) {
         // Newest first: the ring's own record is older than the newest and newer than the oldest.
-        let front = std::mem::replace(&mut self.records[ring as usize].links[chain].older, id);
-        self.records[front as usize].links[chain].newer = id;
-        self.records[id as usize].links[chain] = Links { newer: ring, older: front };
+        let front = self.records[ring].links[chain].older;
+        self.records[ring].links[chain].older = id;
+        self.records[front].links[chain].newer = id;
+        self.records[id].links[chain] = Links { newer: ring, older: front };
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let slots: usize = self.slots.iter().map(|slots| slots.free.capacity()).sum();
         self.index.memory_bytes()
-            + self.records.capacity() * size_of::<Record>()
+            + self.records.records.capacity() * size_of::<Record>()
+            + self.records.rests.memory_bytes()
             + self.free.capacity() * size_of::<Id>()
             + slots * size_of::<Slot>()
     }
@@ -284,7 +325,7 @@ impl Prefetch for Table {
     fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
         for (_, hint) in blocks {
             hint.entry = self.index.candidate(hint.hash);
-            prefetch_slice(&self.records, hint.entry as usize);
+            prefetch_slice(&self.records.records, hint.entry as usize);
         }
     }
 
@@ -292,10 +333,10 @@ impl Prefetch for Table {
     #[inline]
     fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
         for (_, hint) in blocks {
-            let Some(record) = self.records.get(hint.entry as usize) else { continue };
+            let Some(record) = self.records.records.get(hint.entry as usize) else { continue };
             for Links { newer, older } in record.links {
-                prefetch_slice(&self.records, newer as usize);
-                prefetch_slice(&self.records, older as usize);
+                prefetch_slice(&self.records.records, newer as usize);
+                prefetch_slice(&self.records.records, older as usize);
             }
         }
     }
@@ -303,7 +344,7 @@ impl Prefetch for Table {
 
 impl Record {
     /// Without slots and links.
-    fn new(block: BlockNo, list: List) -> Record {
+    fn new(block: Low, list: List) -> Record {
         let links = [Links { newer: 0, older: 0 }; Level::COUNT];
         Record { block, slots: [NO_SLOT; Level::COUNT], links, list, dirty: false }
     }
