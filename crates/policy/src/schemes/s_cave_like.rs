@@ -37,15 +37,11 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
 /// One VM's cache sized by what it comes back to.
 pub type SCaveLike = Measured<EffectiveSpace>;
 
-/// No window has this number.
-const NEVER: u32 = 0;
-
 /// The cached blocks that were hit in the window.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct EffectiveSpace {
-    /// By slot, the window of the last hit on the block that is there.
-    hit_in: Vec<u32>,
-    window: u32,
+    /// By slot, a bit: whether the block that is there was hit.
+    hit: Vec<u64>,
     blocks: u32,
     hits: u64,
     accesses: u64,
@@ -54,17 +50,23 @@ pub struct EffectiveSpace {
 impl EffectiveSpace {
     #[inline]
     fn hit(&mut self, slot: Slot) {
-        growth::extend_to(&mut self.hit_in, slot, NEVER);
-        let at = slot as usize;
+        let (word, bit) = Self::place(slot);
+        growth::extend_to(&mut self.hit, word, 0);
+        let word = &mut self.hit[word as usize];
         self.hits += 1;
-        self.blocks += u32::from(self.hit_in[at] != self.window);
-        self.hit_in[at] = self.window;
+        self.blocks += u32::from(*word & bit == 0);
+        *word |= bit;
+    }
+
+    #[inline]
+    fn place(slot: Slot) -> (u32, u64) {
+        (slot / u64::BITS, 1 << (slot % u64::BITS))
     }
 }
 
 impl Measure for EffectiveSpace {
     fn new(_: &Settings, _: Quota) -> EffectiveSpace {
-        EffectiveSpace { hit_in: Vec::new(), window: NEVER + 1, blocks: 0, hits: 0, accesses: 0 }
+        EffectiveSpace::default()
     }
 
     #[inline(always)]
@@ -83,26 +85,23 @@ impl Measure for EffectiveSpace {
 
     #[inline]
     fn lost(&mut self, slot: Slot) {
-        if let Some(window) = self.hit_in.get_mut(slot as usize) {
-            self.blocks -= u32::from(*window == self.window);
-            *window = NEVER;
+        let (word, bit) = Self::place(slot);
+        if let Some(word) = self.hit.get_mut(word as usize) {
+            self.blocks -= u32::from(*word & bit != 0);
+            *word &= !bit;
         }
     }
 
     fn demand(&mut self, _: Points) -> LevelDemand {
         let (blocks, hits) = (std::mem::take(&mut self.blocks), std::mem::take(&mut self.hits));
         let accesses = std::mem::take(&mut self.accesses);
-        self.window = self.window.wrapping_add(1);
-        if self.window == NEVER {
-            self.hit_in.fill(NEVER);
-            self.window = NEVER + 1;
-        }
+        self.hit.fill(0);
         let curve =
             if blocks == 0 { Vec::new() } else { vec![CurvePoint { size_blocks: u64::from(blocks), hits }] };
         LevelDemand { blocks, curve, accesses, weight: 1.0 }
     }
 
     fn memory_bytes(&self) -> usize {
-        self.hit_in.capacity() * size_of::<u32>()
+        self.hit.capacity() * size_of::<u64>()
     }
 }
