@@ -55,8 +55,8 @@ pub(crate) const LEAN: u64 = 4 << 10;
 /// Makes of the table of schemes the list of what is known of each, the type of any of them, and the way to call the one that
 /// it is.
 macro_rules! register {
-    ($($variant:ident($scheme:ty): $($info:expr),+;)*) => {
-        static SCHEMES: &[SchemeInfo] = &[$($($info),+),*];
+    ($($variant:ident($scheme:ty)$(: $($info:expr),+)?;)*) => {
+        static SCHEMES: &[SchemeInfo] = &[$($($($info,)+)?)*];
 
         /// Any scheme of the registry, for callers that choose at run time.
         #[derive(Debug)]
@@ -77,9 +77,11 @@ macro_rules! register {
     };
 }
 
-// The table, in the order to show them. Large schemes are boxed.
+// The table, in the order to show them. Large schemes are boxed. One without an entry is what another one is with some
+// settings.
 register! {
     Etica(Box<etica::Etica>): etica::INFO;
+    EticaNpe(Box<etica::Npe>);
     BenefitDensity(Box<benefit_density::BenefitDensity>): benefit_density::INFO;
     Lru(lru::Lru): lru::INFO;
     Fifo(fifo::Fifo): fifo::INFO;

@@ -108,6 +108,18 @@ impl Estimate {
         }
     }
 
+    /// Counts the weight of one access to a followed block that could have hit, without its group.
+    #[inline]
+    pub(crate) fn add_weight(&mut self, weight: f64) {
+        self.weight += weight;
+    }
+
+    /// Counts the hit of such an access; `depth` in the sample.
+    #[inline]
+    pub(crate) fn add_hit(&mut self, depth: u32, rate: f64) {
+        self.add_hits(size_of_depth(depth, rate), 1.0 / rate);
+    }
+
     fn add_hits(&mut self, size: u64, weight: f64) {
         let bin = Sizes::bin(size);
         if bin >= self.hits.len() {
@@ -133,6 +145,13 @@ impl Estimate {
 
     /// The curve of the whole stream; `rate` is the present one.
     pub(crate) fn curve(&self, rate: f64) -> Curve {
+        let curve = Curve::exact(self.points(), self.accesses, self.reads);
+        let errors = self.errors(&curve, rate);
+        curve.estimated(rate, self.followed_accesses, Certainty::Sampled(errors))
+    }
+
+    /// The points where the hits of the whole stream rise.
+    pub(crate) fn points(&self) -> Vec<CurvePoint> {
         let able = if self.counts_writes { self.accesses } else { self.reads };
         let mut points: Vec<CurvePoint> = Vec::new();
         let mut misses = self.weight;
@@ -144,9 +163,7 @@ impl Estimate {
                 points.push(CurvePoint { size_blocks: Sizes::middle(bin).min(self.largest), hits });
             }
         }
-        let curve = Curve::exact(points, self.accesses, self.reads);
-        let errors = self.errors(&curve, rate);
-        curve.estimated(rate, self.followed_accesses, Certainty::Sampled(errors))
+        points
     }
 
     fn errors(&self, curve: &Curve, rate: f64) -> Vec<ErrorPoint> {

@@ -116,9 +116,10 @@ impl Sample {
         self.most.saturating_sub(followed)
     }
 
-    /// Lowers the rate by a step when more blocks are followed than may be; says whether it did.
+    /// Lowers the rate by a step when more blocks are followed than may be; says whether it did. Blocks that are followed no
+    /// more are then to be forgotten.
     #[inline(always)]
-    pub(crate) fn lower_to_limit(&mut self, followed: usize) -> bool {
+    pub fn lower_to_limit(&mut self, followed: usize) -> bool {
         let is_above = followed > self.most && self.threshold > self.least_threshold;
         if is_above {
             self.threshold = threshold_of(self.rate() * RATE_STEP).max(self.least_threshold);

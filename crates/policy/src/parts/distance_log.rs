@@ -1,13 +1,98 @@
 //! Reuse distances of one window, and the demand that they amount to. It must not know which accesses are useful, nor how
 //! a distance is found.
 
-use lode_reuse::CurvePoint;
+use lode_reuse::{CurvePoint, SampledCurve};
 
 use crate::growth;
 use crate::parts::radix;
 use crate::scheme::LevelDemand;
 
-/// The useful distances of one window.
+/// The useful distances of one window: of all blocks, or of a sample.
+#[derive(Debug)]
+pub(crate) enum WindowLog {
+    /// Of all blocks, exactly.
+    All(DistanceLog),
+    /// Of a sample.
+    Sample(Box<SampledLog>),
+}
+
+/// The useful distances of a sample's blocks.
+#[derive(Debug)]
+pub(crate) struct SampledLog {
+    curve: SampledCurve,
+    /// The share of all blocks that is followed now.
+    rate: f64,
+}
+
+impl WindowLog {
+    /// Of all blocks; not `on`: nobody asks.
+    pub(crate) fn of_all(on: bool) -> WindowLog {
+        WindowLog::All(DistanceLog::new(on))
+    }
+
+    /// Of a sample that follows all blocks, for now.
+    pub(crate) fn of_sample() -> WindowLog {
+        WindowLog::Sample(Box::new(SampledLog { curve: SampledCurve::new(), rate: 1.0 }))
+    }
+
+    /// A share of all blocks is followed from now on.
+    pub(crate) fn set_rate(&mut self, rate: f64) {
+        if let WindowLog::Sample(log) = self {
+            log.rate = rate;
+        }
+    }
+
+    /// Notes an access that could be useful, before its distance, if it has one. Of all blocks there is nothing to note.
+    #[inline]
+    pub(crate) fn add_access(&mut self, is_followed: bool) {
+        if let WindowLog::Sample(log) = self {
+            log.curve.add_stream(1);
+            if is_followed {
+                log.curve.add_followed(log.rate);
+            }
+        }
+    }
+
+    /// Adds the distance of a followed access, if it `counts`.
+    #[inline(always)]
+    pub(crate) fn add_if(&mut self, counts: bool, distance: u32) {
+        match self {
+            WindowLog::All(log) => log.add_if(counts, distance),
+            WindowLog::Sample(log) if counts => log.curve.add_hit(distance, log.rate),
+            WindowLog::Sample(_) => {}
+        }
+    }
+
+    /// See [`DistanceLog::take`].
+    pub(crate) fn take(&mut self, accesses: u64) -> LevelDemand {
+        match self {
+            WindowLog::All(log) => log.take(accesses),
+            WindowLog::Sample(log) => demand_of(log.curve.take_points(), accesses),
+        }
+    }
+
+    /// See [`DistanceLog::take_last`].
+    pub(crate) fn take_last(&mut self, accesses: u64, most: u32) -> LevelDemand {
+        match self {
+            WindowLog::All(log) => log.take_last(accesses, most),
+            WindowLog::Sample(log) => {
+                let points = log.curve.take_points();
+                let within = points.iter().rfind(|point| point.size_blocks <= u64::from(most)).copied();
+                let last = points.last().copied().filter(|&last| within != Some(last));
+                demand_of(within.into_iter().chain(last).collect(), accesses)
+            }
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            WindowLog::All(log) => log.memory_bytes(),
+            WindowLog::Sample(log) => size_of::<SampledLog>() + log.curve.memory_bytes(),
+        }
+    }
+}
+
+/// The useful distances of one window, of all blocks.
 ///
 /// Single distances are collected; where there are many for the blocks that they span, they are counted by distance instead, so that the
 /// memory follows the number of blocks and not the length of the window.
@@ -145,7 +230,7 @@ impl DistanceLog {
 }
 
 fn demand_of(curve: Vec<CurvePoint>, accesses: u64) -> LevelDemand {
-    let blocks = curve.last().map_or(0, |point| point.size_blocks as u32);
+    let blocks = curve.last().map_or(0, |point| point.size_blocks.min(u64::from(u32::MAX)) as u32);
     LevelDemand { blocks, curve, accesses, weight: 1.0 }
 }
 

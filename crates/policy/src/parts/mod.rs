@@ -56,6 +56,7 @@ pub mod mapping;
 pub mod queue_level;
 pub mod queues;
 pub mod radix;
+pub mod sampling;
 pub mod sets;
 pub mod sized;
 pub mod ssd_level;

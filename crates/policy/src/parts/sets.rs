@@ -1,4 +1,4 @@
-//! One SSD level of sets, or one set of everything, where the least recently used or the longest resident block leaves.
+//! One level of sets, or one set of everything, where the least recently used or the longest resident block leaves.
 //!
 //! It must not know what reads and writes ask for; see [`ssd_level`].
 
@@ -50,11 +50,32 @@ pub(crate) fn hash_of(lists: &SetLists<BlockNo>) -> impl Fn(Slot) -> u32 {
 /// Order within each set: of the last uses (`BY_USE`), or of arrival. A block's number here is its slot.
 #[derive(Debug)]
 pub struct Sets<const BY_USE: bool> {
+    level: Level,
     index: BlockIndex,
     lists: SetLists<BlockNo>,
 }
 
 impl<const BY_USE: bool> Sets<BY_USE> {
+    /// An empty level of `blocks`.
+    pub(crate) fn of_level(level: Level, settings: &Settings, blocks: u32) -> Self {
+        let lists = SetLists::new(mapping::geometry(settings, blocks));
+        let mut index = BlockIndex::new();
+        index.expect(blocks as usize);
+        Sets { level, index, lists }
+    }
+
+    /// Fetches what the index says of a block with this hash.
+    #[inline]
+    pub(crate) fn prefetch_index_of(&self, hash: u32) {
+        self.index.prefetch(hash);
+    }
+
+    /// Fetches the entry of a block with this hash, if there is one.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, hash: u32) {
+        self.lists.prefetch(self.index.candidate(hash));
+    }
+
     fn is_near(&self) -> bool {
         self.lists.len() <= NEAR_BLOCKS
     }
@@ -110,13 +131,10 @@ impl<const BY_USE: bool> Prefetch for Sets<BY_USE> {
 
 impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
     fn new(settings: &Settings, blocks: u32) -> Self {
-        let lists = SetLists::new(mapping::geometry(settings, blocks));
-        let mut index = BlockIndex::new();
-        index.expect(blocks as usize);
-        Sets { index, lists }
+        Sets::of_level(Level::Ssd, settings, blocks)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         find(&self.index, &self.lists, hint, |value| value == block)
     }
@@ -138,7 +156,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
         let slot = if self.lists.is_full(set) {
             let (slot, old, dirty) = self.lists.replace_oldest(set, block)?;
             self.index.remove(BlockIndex::hash(old), slot, hash_of(&self.lists));
-            sink.effect(Effect::Evict { level: Level::Ssd, slot, block: old, dirty });
+            sink.effect(Effect::Evict { level: self.level, slot, block: old, dirty });
             slot
         } else {
             self.lists.insert(set, block)
@@ -170,7 +188,7 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
             while let Some(slot) = self.lists.surplus(set) {
                 let (block, dirty) = (self.lists.value(slot), self.lists.flag(slot));
                 self.remove(block, slot);
-                sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
+                sink.effect(Effect::Evict { level: self.level, slot, block, dirty });
             }
         }
     }

@@ -92,10 +92,11 @@ impl EciCacheLike {
     #[inline(never)]
     fn choose_policy<S: Sink>(&mut self, sink: &mut S) {
         let now = self.level.measure.counts();
-        let Counts { accesses, rewrites, .. } = now.since(&std::mem::replace(&mut self.start, now));
-        let overwrites = rewrites as f64 >= self.threshold * accesses as f64;
+        let Counts { rewrites, followed, .. } = now.since(&std::mem::replace(&mut self.start, now));
+        let overwrites = rewrites >= self.threshold * followed;
         let policy = if overwrites { WritePolicy::ReadOnly } else { WritePolicy::WriteBack };
-        if accesses == 0 || policy == self.policy {
+        // What nobody followed says nothing.
+        if followed == 0.0 || policy == self.policy {
             return;
         }
         if policy == WritePolicy::ReadOnly {

@@ -84,6 +84,8 @@ impl Reading for Utility {
         if reads == 0 {
             return LevelDemand { accesses, ..LevelDemand::default() };
         }
+        // A sample may have met none of the blocks that were read.
+        let distinct = (distinct.round() as u64).clamp(1, reads);
         let intensity = reuse_intensity(reads, distinct, WINDOW).expect("a window has a length");
         let most = 1.0 + self.alpha * intensity;
         let mut curve = of_distances.curve;

@@ -8,12 +8,13 @@ use proptest::prelude::*;
 use crate::driver::{Driver, Observed, Step, any_blocks, any_losing_step, any_step, settings};
 use crate::oracle::etica::{Choices, PlainEtica};
 
-fn to_settings(choices: &Choices, sizing: &str) -> Settings {
+fn to_settings(choices: &Choices, sizing: &str, distances: &str) -> Settings {
     let on_off = |on: bool| if on { "on" } else { "off" };
     settings(
         "etica",
         &[
             ("sizing", sizing),
+            ("distances", distances),
             ("mode", choices.mode),
             ("assoc", &choices.assoc.to_string()),
             ("map", choices.map),
@@ -64,6 +65,11 @@ fn any_choices() -> impl Strategy<Value = Choices> {
     })
 }
 
+/// A sample has all of so few blocks.
+fn any_distances() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["exact", "sampled"])
+}
+
 fn any_quota() -> impl Strategy<Value = Quota> {
     (any_blocks(), any_blocks()).prop_map(|(dram, ssd)| Quota::new(dram, ssd))
 }
@@ -77,8 +83,8 @@ fn any_steps(longest: usize) -> impl Strategy<Value = Vec<Option<Step>>> {
     prop::collection::vec(step, 0..longest)
 }
 
-fn compare(choices: &Choices, sizing: &str, quota: Quota, steps: &[Option<Step>]) {
-    let mut driver = Driver::new(&to_settings(choices, sizing), Quota::new(64, 64), quota);
+fn compare(choices: &Choices, sizing: &str, distances: &str, quota: Quota, steps: &[Option<Step>]) {
+    let mut driver = Driver::new(&to_settings(choices, sizing, distances), Quota::new(64, 64), quota);
     let mut oracle = PlainEtica::new(choices.clone(), quota);
     for (at, step) in steps.iter().enumerate() {
         match *step {
@@ -107,14 +113,14 @@ proptest! {
     fn equals_the_oracle_effect_by_effect(
         choices in any_choices(), quota in any_quota(), steps in any_steps(250),
     ) {
-        compare(&choices, "off", quota, &steps);
+        compare(&choices, "off", "exact", quota, &steps);
     }
 
     #[test]
     fn equals_the_oracle_with_windows(
-        choices in any_choices(), quota in any_quota(), steps in any_steps(250),
+        choices in any_choices(), quota in any_quota(), steps in any_steps(250), distances in any_distances(),
     ) {
-        compare(&choices, "on", quota, &steps);
+        compare(&choices, "on", distances, quota, &steps);
     }
 
     /// Large sets of which any block may be lost at any time: the heaps of the least wanted hold.
@@ -125,7 +131,7 @@ proptest! {
         let choices = Choices { mode: "full-hybrid", assoc: 0, popularity: "any", queue_share: 10_000, ..choices };
         let mut steps: Vec<_> = steps.into_iter().map(Some).collect();
         steps.extend((0..ssd).rev().map(|blocks| Some(Step::Resize(Quota::new(0, blocks)))));
-        compare(&choices, "off", Quota::new(0, ssd), &steps);
+        compare(&choices, "off", "exact", Quota::new(0, ssd), &steps);
     }
 }
 
@@ -166,7 +172,7 @@ proptest! {
         requests in prop::collection::vec((0usize..3, any_step(40, any_quota().boxed())), 0..300),
     ) {
         let interval = choices.promotion_interval;
-        let mut settings = to_settings(&choices, "off");
+        let mut settings = to_settings(&choices, "off", "exact");
         settings.set("promotion_clock", "host").unwrap();
         let choices = Choices { promotion_interval: u32::MAX, ..choices };
         let mut sizer = Sizer::new(&settings, Quota::new(64, 64));
@@ -218,12 +224,18 @@ proptest! {
         window in 500usize..9000,
         carry in any::<bool>(),
         ignore in any::<bool>(),
+        distances in any_distances(),
         within in prop::option::of((prop_oneof![Just(0u32), 0u32..500], 0u32..500)),
     ) {
         let (window_name, ignore_name) = (if carry { "carry" } else { "reset" }, if ignore { "on" } else { "off" });
         let settings = settings(
             "etica",
-            &[("window", window_name), ("ro_ignore_writes", ignore_name), ("promotion_interval", "50")],
+            &[
+                ("window", window_name),
+                ("ro_ignore_writes", ignore_name),
+                ("promotion_interval", "50"),
+                ("distances", distances),
+            ],
         );
         let quota = Quota::new(50, 60);
         let mut driver = Driver::new(&settings, quota, quota);

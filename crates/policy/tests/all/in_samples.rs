@@ -74,6 +74,8 @@ const SAME: &[&str] = &[
     "shrink_rate",
     "ppc_floor",
     "chunk_percent",
+    // Blocks of a sample within the sample, which has as many.
+    "sample_blocks",
     // Nothing without what is refused.
     "seq_threshold_blocks",
     "seq_streams",

@@ -24,6 +24,7 @@ mod popularity;
 mod replacements;
 mod request_oriented;
 mod rpac;
+mod sampled;
 mod settings;
 mod sized;
 mod sizer;

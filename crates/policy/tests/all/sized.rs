@@ -21,6 +21,8 @@ struct Case {
     carries: bool,
     /// As many as the host has, or more than there are blocks.
     few_tracked: bool,
+    /// By a sample, which has all of so few blocks.
+    sampled: bool,
 }
 
 impl Case {
@@ -29,6 +31,7 @@ impl Case {
         if self.kind != Kind::SCave {
             settings.set("window", if self.carries { "carry" } else { "reset" }).unwrap();
             settings.set("track_blocks", if self.few_tracked { "1" } else { "0" }).unwrap();
+            settings.set("distances", if self.sampled { "sampled" } else { "exact" }).unwrap();
         }
         match self.kind {
             Kind::Eci { threshold, interval } => {
@@ -67,10 +70,10 @@ fn any_kind() -> impl Strategy<Value = Kind> {
 fn any_case() -> impl Strategy<Value = Case> {
     let policy = any_policy_of("centaur-like");
     let assoc = prop::sample::select(vec![0u32, 1, 2, 4]);
-    (any_kind(), policy, assoc, any::<bool>(), any::<bool>()).prop_map(
-        |(kind, policy, assoc, carries, few_tracked)| {
+    (any_kind(), policy, assoc, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        |(kind, policy, assoc, carries, few_tracked, sampled)| {
             let policy = if matches!(kind, Kind::Eci { .. }) { "wb" } else { policy };
-            Case { kind, policy, assoc, carries, few_tracked }
+            Case { kind, policy, assoc, carries, few_tracked, sampled }
         },
     )
 }

@@ -27,14 +27,14 @@ impl Value for Seen {
 
     #[inline(always)]
     fn kept(self) -> (Self::Kept, u32) {
-        let (block, left_away) = self.block.kept();
-        ((block, self.position.to_le_bytes(), self.window.to_le_bytes()), left_away)
+        let (block, rest) = self.block.kept();
+        ((block, self.position.to_le_bytes(), self.window.to_le_bytes()), rest)
     }
 
     #[inline(always)]
-    fn restored((block, position, window): Self::Kept, left_away: u32) -> Seen {
+    fn restored((block, position, window): Self::Kept, rest: u32) -> Seen {
         let [position, window] = [position, window].map(u32::from_le_bytes);
-        Seen { block: BlockNo::restored(block, left_away), position, window }
+        Seen { block: BlockNo::restored(block, rest), position, window }
     }
 }
 
@@ -124,6 +124,18 @@ impl History {
             self.index.remove(hash, slot, hash_of(&self.blocks));
             self.blocks.remove(SET, slot);
         }
+    }
+
+    /// Blocks that are known.
+    pub(crate) fn len(&self) -> u32 {
+        self.blocks.len()
+    }
+
+    /// Blocks that `keep` refuses are as ones never seen.
+    pub(crate) fn retain(&mut self, keep: impl Fn(BlockNo) -> bool) {
+        let refused: Vec<BlockNo> =
+            self.blocks.values().map(|seen| seen.block).filter(|&block| !keep(block)).collect();
+        refused.into_iter().for_each(|block| self.forget(block));
     }
 
     /// The next window begins, with all that is known or with nothing.

@@ -9,6 +9,7 @@ pub(crate) mod reuse;
 use lode_types::{Access, BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
+use crate::parts::sampling;
 use crate::parts::sets::Sets;
 use crate::parts::ssd_level::SsdLevel;
 use crate::prefetch::{Prefetch, PrefetchHint};
@@ -31,12 +32,14 @@ pub(crate) static HISTORY: &[SettingInfo] = &[
              plus 16384",
         )
         .source("ours: no distance beyond the level's size can change a share"),
+    sampling::DISTANCES,
+    sampling::SAMPLE_BLOCKS,
 ];
 
 /// What the tables of those take.
 pub(crate) const FOOTPRINT: Footprint = Footprint::new(16 << 10, 96)
     .with_sets(16)
-    .remembering(|settings, _, physical| track_limit(settings, physical).into());
+    .remembering(|settings, _, physical| sampling::tracked_blocks(settings, track_limit(settings, physical)).into());
 
 /// Blocks whose history is kept.
 fn track_limit(settings: &Settings, physical: Quota) -> u32 {

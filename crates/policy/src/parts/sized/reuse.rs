@@ -6,7 +6,8 @@ use lode_types::{Access, BlockNo, Direction, Level};
 
 use super::history::History;
 use super::{Measure, PrefetchStep, track_limit};
-use crate::parts::distance_log::DistanceLog;
+use crate::parts::distance_log::WindowLog;
+use crate::parts::sampling::Sampling;
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points};
 use crate::settings::Settings;
@@ -23,16 +24,19 @@ pub enum Stream {
 }
 
 /// What a part of one VM's stream held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Block accesses.
     pub accesses: u64,
     /// Those that read.
     pub reads: u64,
-    /// Those that wrote to a block that was accessed before.
-    pub rewrites: u64,
-    /// Distinct blocks of the stream that is followed.
-    pub distinct: u64,
+    /// Of those to followed blocks, the ones that wrote to a block that was accessed before; where a sample is followed, each
+    /// for as many as it stands for.
+    pub rewrites: f64,
+    /// Those to followed blocks, in the same way: all of them where all blocks are followed.
+    pub followed: f64,
+    /// Distinct blocks of the stream, where a sample is followed as far as it tells.
+    pub distinct: f64,
 }
 
 impl Counts {
@@ -42,6 +46,7 @@ impl Counts {
             accesses: self.accesses - start.accesses,
             reads: self.reads - start.reads,
             rewrites: self.rewrites - start.rewrites,
+            followed: self.followed - start.followed,
             distinct: self.distinct - start.distinct,
         }
     }
@@ -69,7 +74,9 @@ pub struct Reuse<R> {
     reading: R,
     /// `None`: nobody asks.
     history: Option<History>,
-    log: DistanceLog,
+    /// `None`: every block is followed.
+    sampling: Option<Sampling>,
+    log: WindowLog,
     carries: bool,
     /// Of the whole stream.
     counts: Counts,
@@ -77,19 +84,35 @@ pub struct Reuse<R> {
 }
 
 impl<R> Reuse<R> {
+    /// Forgets blocks when more are followed than may be.
+    #[inline]
+    fn keep_to_sample(&mut self) {
+        let (Some(history), Some(sampling)) = (&mut self.history, &mut self.sampling) else { return };
+        while sampling.lower(history.len()) {
+            self.log.set_rate(sampling.rate());
+            history.retain(|block| sampling.follows(block));
+        }
+    }
+
     /// Of the whole stream; distinct blocks are distinct within their windows.
     pub(crate) fn counts(&self) -> Counts {
-        self.counts
+        let Counts { accesses, followed, .. } = self.counts;
+        let followed = if self.sampling.is_some() { followed } else { accesses as f64 };
+        Counts { followed, ..self.counts }
     }
 }
 
 impl<R: Reading> Measure for Reuse<R> {
     fn new(settings: &Settings, physical: Quota) -> Reuse<R> {
         let sizing = settings.measures_demand();
+        let limit = track_limit(settings, physical);
+        let sampling = Sampling::new(settings, limit);
+        let most_blocks = sampling.map_or(limit, |sampling| sampling.most_blocks());
         Reuse {
             reading: R::new(settings),
-            history: (sizing || R::ALWAYS).then(|| History::new(track_limit(settings, physical))),
-            log: DistanceLog::new(sizing),
+            history: (sizing || R::ALWAYS).then(|| History::new(most_blocks)),
+            sampling,
+            log: if sampling.is_some() { WindowLog::of_sample() } else { WindowLog::of_all(sizing) },
             carries: settings.text("window") == "carry",
             counts: Counts::default(),
             window_start: Counts::default(),
@@ -105,11 +128,27 @@ impl<R: Reading> Measure for Reuse<R> {
         if R::STREAM == Stream::Reads && !is_read {
             return;
         }
+        let is_able = is_read | (R::STREAM == Stream::Total);
+        let mut weight = 1.0;
+        if let Some(sampling) = &self.sampling {
+            let is_followed = sampling.follows(access.block);
+            if is_able {
+                self.log.add_access(is_followed);
+            }
+            if !is_followed {
+                return;
+            }
+            weight = 1.0 / sampling.rate();
+            self.counts.followed += weight;
+        }
         let visit = history.access(hash, access.block);
-        self.counts.distinct += u64::from(visit.is_first_in_window);
+        self.counts.distinct += if visit.is_first_in_window { weight } else { 0.0 };
         if let Some(distance) = visit.distance {
-            self.log.add_if(is_read | (R::STREAM == Stream::Total), distance);
-            self.counts.rewrites += u64::from(!is_read);
+            self.log.add_if(is_able, distance);
+            self.counts.rewrites += if is_read { 0.0 } else { weight };
+        }
+        if self.sampling.is_some() {
+            self.keep_to_sample();
         }
     }
 

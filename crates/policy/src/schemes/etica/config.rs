@@ -3,7 +3,7 @@
 use super::popularity::Share;
 use crate::geometry::Geometry;
 use crate::interval::Interval;
-use crate::parts::mapping;
+use crate::parts::{mapping, sampling};
 use crate::quota::Quota;
 use crate::settings::{SettingError, SettingInfo, Settings};
 use crate::sizer;
@@ -83,6 +83,12 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
              what the host has of both levels, plus 65536",
         )
         .source("ours: no distance beyond a level's size can change a share"),
+    SettingInfo {
+        about: "whose reuse distances are measured, with mode=npe: exact: those of all blocks; sampled: those of \
+                sample_blocks of them. The full modes measure all, because popularity is made of them",
+        ..sampling::DISTANCES
+    },
+    sampling::SAMPLE_BLOCKS,
 ];
 
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("sum_hit_ratio"), sizer::PPC_FLOOR];
@@ -148,6 +154,8 @@ pub(super) struct Config {
     pub(super) chained: bool,
     pub(super) ro_ignore_writes: bool,
     pub(super) measures_demand: bool,
+    /// The demand is measured on a sample of the blocks.
+    samples_demand: bool,
     settings: Settings,
 }
 
@@ -173,6 +181,7 @@ impl Config {
             chained: settings.is_on("chained"),
             ro_ignore_writes: settings.is_on("ro_ignore_writes"),
             measures_demand: settings.measures_demand(),
+            samples_demand: sampling::is_on(settings),
             settings: settings.clone(),
         }
     }
@@ -186,13 +195,29 @@ impl Config {
         if is_by_host(&self.settings) { Interval::never() } else { promotion_interval(&self.settings) }
     }
 
+    /// Whether something has to be known of every block, in a level or not.
+    pub(super) fn needs_history(&self) -> bool {
+        self.promotes() || (self.measures_demand && !self.samples_demand)
+    }
+
     /// Whether popularity decides what the SSD holds.
     pub(super) fn promotes(&self) -> bool {
         self.mode != Mode::Npe
     }
 }
 
-/// Blocks whose history is kept.
+/// Most blocks that are remembered besides those that the levels hold.
+pub(super) fn remembered_blocks(settings: &Settings, physical: Quota) -> u64 {
+    let config = Config::new(settings);
+    let limit = track_limit(settings, physical);
+    match (config.needs_history(), config.measures_demand) {
+        (true, _) => limit.into(),
+        (false, true) => sampling::tracked_blocks(settings, limit).into(),
+        (false, false) => 0,
+    }
+}
+
+/// Blocks whose history is kept, exactly.
 pub(super) fn track_limit(settings: &Settings, physical: Quota) -> u32 {
     const SMALLEST: u64 = 65_536;
     const TIMES_PHYSICAL: u64 = 4;

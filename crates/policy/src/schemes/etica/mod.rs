@@ -10,17 +10,20 @@
 
 mod config;
 mod heap;
+mod npe;
 mod pod;
 mod popularity;
 mod promote;
 mod records;
+mod sampled_pods;
 mod sets;
 mod table;
 mod worst;
 
 use lode_types::{Access, BlockNo, Direction, Level};
 
-use self::config::{Config, Mode, TABLES, check_alone, host_interval, track_limit};
+use self::config::{Config, Mode, TABLES, check_alone, host_interval, remembered_blocks, track_limit};
+pub use self::npe::Npe;
 use self::pod::Pods;
 use self::popularity::Popularity;
 use self::records::LAST_NUMBER;
@@ -43,10 +46,16 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
             full modes promotion and eviction by popularity",
     source: "ETICA",
     tables: TABLES,
-    build: |settings, physical, quota| AnyScheme::Etica(Box::new(Etica::new(settings, physical, quota))),
+    build: |settings, physical, quota| {
+        let config = Config::new(settings);
+        match config.needs_history() {
+            true => AnyScheme::Etica(Box::new(Etica::new(settings, physical, quota))),
+            false => AnyScheme::EticaNpe(Box::new(Npe::new(settings, &config, physical, quota))),
+        }
+    },
     footprint: Footprint::new(88 << 10, 96)
         .with_sets(128)
-        .remembering(|settings, _, physical| track_limit(settings, physical).into()),
+        .remembering(|settings, _, physical| remembered_blocks(settings, physical)),
     levels: &[Level::Dram, Level::Ssd],
     variants: &["promotion_clock", "evict", "popularity", "window"],
     alone: check_alone,

@@ -9,7 +9,7 @@ use lode_reuse::timeline::{NEVER, Timeline};
 use super::config::{Config, PopularityOf};
 use super::records::{Record, Records};
 use crate::growth;
-use crate::parts::distance_log::DistanceLog;
+use crate::parts::distance_log::WindowLog;
 use crate::scheme::{LevelDemand, Points};
 
 /// In `Record::ro`: a write came since the read at this position, so the next read is not read-after-read.
@@ -24,8 +24,8 @@ pub(super) struct Pods {
     ro: Option<Timeline>,
     wbwo: Option<Timeline>,
     wb: Option<WbStream>,
-    ro_log: DistanceLog,
-    wbwo_log: DistanceLog,
+    ro_log: WindowLog,
+    wbwo_log: WindowLog,
     reset_window: bool,
     chained: bool,
     ro_ignore_writes: bool,
@@ -49,13 +49,31 @@ impl Pods {
             ro: config.measures_demand.then(Timeline::new),
             wbwo: wbwo.then(Timeline::new),
             wb: popular_wb.then(|| WbStream { line: Timeline::new(), positions: Vec::new() }),
-            ro_log: DistanceLog::new(config.measures_demand),
-            wbwo_log: DistanceLog::new(config.measures_demand),
+            ro_log: WindowLog::of_all(config.measures_demand),
+            wbwo_log: WindowLog::of_all(config.measures_demand),
             reset_window: config.reset_window,
             chained: config.chained,
             ro_ignore_writes: config.ro_ignore_writes,
             writes_are_popular: config.popularity == PopularityOf::Any,
         }
+    }
+
+    /// As [`Pods::new`], for a sample that follows all blocks, for now.
+    pub(super) fn of_sample(config: &Config) -> Pods {
+        Pods { ro_log: WindowLog::of_sample(), wbwo_log: WindowLog::of_sample(), ..Pods::new(config) }
+    }
+
+    /// A share of all blocks is followed from now on.
+    pub(super) fn set_rate(&mut self, rate: f64) {
+        self.ro_log.set_rate(rate);
+        self.wbwo_log.set_rate(rate);
+    }
+
+    /// A read comes, to a block that is followed or to another one. Where all blocks are followed nobody needs to say so.
+    #[inline]
+    pub(super) fn note_read(&mut self, is_followed: bool) {
+        self.ro_log.add_access(is_followed);
+        self.wbwo_log.add_access(is_followed);
     }
 
     /// Makes sure that the next access finds room on every timeline.

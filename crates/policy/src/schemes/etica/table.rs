@@ -44,6 +44,16 @@ impl Table {
         self.index.find(hint.hash, |id| self.records[id as usize].block == block)
     }
 
+    /// Known blocks.
+    pub(super) fn len(&self) -> u32 {
+        (self.records.len() - self.free.len()) as u32
+    }
+
+    /// The records of known blocks.
+    pub(super) fn ids(&self) -> impl Iterator<Item = u32> {
+        (0..self.records.len() as u32).filter(|&id| !self.records[id as usize].is_free())
+    }
+
     pub(super) fn is_at_limit(&self) -> bool {
         self.free.is_empty() && self.records.len() >= self.limit as usize
     }
