@@ -16,8 +16,12 @@ use crate::sizer::Sizer;
 pub(crate) struct Footprint {
     /// Bytes of a scheme that has seen nothing, or hardly anything: what is there from the start, and the smallest tables.
     empty_bytes: u64,
-    /// Bytes for each block that it keeps track of, with what tables have spare after they have grown.
+    /// Bytes for each block that it keeps track of, with what tables have spare after they have grown; with a history, for
+    /// each that it holds.
     bytes_per_block: u64,
+    /// Bytes for each block of a history beside the levels, in which blocks are whether they are held or not. `None`: a block
+    /// that is remembered is one that is not held, and takes as much as one that is.
+    bytes_per_block_of_history: Option<u64>,
     /// Bytes for each set of each of its levels.
     bytes_per_set: u64,
     /// Most blocks that it remembers besides those that it holds.
@@ -34,12 +38,24 @@ impl Footprint {
 
     /// A scheme that keeps track of the blocks that it holds, without sets.
     pub(crate) const fn new(empty_bytes: u64, bytes_per_block: u64) -> Footprint {
-        Footprint { empty_bytes, bytes_per_block, bytes_per_set: 0, remembers: |_, _, _| 0 }
+        let remembers: Remembers = |_, _, _| 0;
+        Footprint {
+            empty_bytes,
+            bytes_per_block,
+            bytes_per_block_of_history: None,
+            bytes_per_set: 0,
+            remembers,
+        }
     }
 
     /// The same with so much for each set.
     pub(crate) const fn with_sets(self, bytes_per_set: u64) -> Footprint {
         Footprint { bytes_per_set, ..self }
+    }
+
+    /// The same with a history that takes so much for each block.
+    pub(crate) const fn with_history(self, bytes_per_block: u64) -> Footprint {
+        Footprint { bytes_per_block_of_history: Some(bytes_per_block), ..self }
     }
 
     /// The same with so many blocks besides those that it holds.
@@ -56,9 +72,16 @@ impl SchemeInfo {
 
     /// Bytes that a scheme's tables take at most, without what is for sets.
     fn bytes_of_blocks(&self, settings: &Settings, physical: Quota, share: Quota, distinct: u64) -> u64 {
-        let remembered = self.remembered_blocks(settings, physical, share);
-        let tracked = blocks_of(share).saturating_add(remembered).min(distinct);
-        tracked.saturating_mul(self.footprint.bytes_per_block).saturating_add(self.footprint.empty_bytes)
+        let (held, remembered) = (blocks_of(share), self.remembered_blocks(settings, physical, share));
+        let Footprint { empty_bytes, bytes_per_block, bytes_per_block_of_history, .. } = self.footprint;
+        let of_blocks = match bytes_per_block_of_history {
+            Some(bytes) => {
+                let of_history = remembered.min(distinct).saturating_mul(bytes);
+                held.min(distinct).saturating_mul(bytes_per_block).saturating_add(of_history)
+            }
+            None => held.saturating_add(remembered).min(distinct).saturating_mul(bytes_per_block),
+        };
+        of_blocks.saturating_add(empty_bytes)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::tracked::Footprint;
 
 /// Of a scheme that is such a level, without settings of its own and without ghosts.
 pub(crate) const INFO: SchemeInfo =
-    SchemeInfo { tables: ssd_level::TABLES, footprint: Footprint::new(LEAN, 64), ..SchemeInfo::PLAIN };
+    SchemeInfo { tables: ssd_level::TABLES, footprint: Footprint::new(LEAN, 48), ..SchemeInfo::PLAIN };
 
 /// What a replacement algorithm over `N` queues decides. A block with a slot is cached, one without is a ghost; slots are
 /// given by [`QueueLevel`] and lost by [`Queues::evict`] and its variants.

@@ -19,7 +19,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     about: "one SSD level that divides itself between blocks seen once and blocks seen more often",
     source: "Megiddo and Modha, FAST 2003",
     build: |settings, _, quota| AnyScheme::Arc(Arc::new(settings, quota)),
-    footprint: Footprint::new(LEAN, 64).remembering(|_, share_blocks, _| share_blocks),
+    footprint: Footprint::new(LEAN, 48).remembering(|_, share_blocks, _| share_blocks),
     ..queue_level::INFO
 };
 

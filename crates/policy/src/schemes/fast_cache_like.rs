@@ -31,7 +31,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     source: "EMC FAST Cache, recalled",
     tables: &[ssd_level::SETTINGS, SETTINGS],
     build: |settings, _, quota| AnyScheme::FastCacheLike(FastCacheLike::new(settings, quota)),
-    footprint: Footprint::new(LEAN, 64)
+    footprint: Footprint::new(LEAN, 48)
         .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "window_percent")),
     ..SchemeInfo::PLAIN
 };

@@ -18,7 +18,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     about: "one SSD level that a block enters when it is missed again while it is remembered",
     source: "Huang et al., MSST 2013",
     build: |settings, _, quota| AnyScheme::Larc(Larc::new(settings, quota)),
-    footprint: Footprint::new(LEAN, 64).remembering(|_, share_blocks, _| share_blocks),
+    footprint: Footprint::new(LEAN, 48).remembering(|_, share_blocks, _| share_blocks),
     ..queue_level::INFO
 };
 

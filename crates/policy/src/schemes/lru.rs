@@ -13,7 +13,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     source: "ETICA section 3; textbook",
     tables: sets::TABLES,
     build: |settings, _, quota| AnyScheme::Lru(Lru::new(settings, quota)),
-    footprint: Footprint::new(LEAN, 48).with_sets(16),
+    footprint: Footprint::new(LEAN, 24).with_sets(16),
     ..SchemeInfo::PLAIN
 };
 

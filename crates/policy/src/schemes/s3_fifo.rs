@@ -40,7 +40,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     source: "Yang et al., SOSP 2023",
     tables: &[ssd_level::SETTINGS, SETTINGS],
     build: |settings, _, quota| AnyScheme::S3Fifo(S3Fifo::new(settings, quota)),
-    footprint: Footprint::new(LEAN, 64)
+    footprint: Footprint::new(LEAN, 48)
         .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "ghost_percent")),
     variants: &["warm_up"],
     ..SchemeInfo::PLAIN

@@ -30,7 +30,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     build: |settings, physical, quota| {
         AnyScheme::SCaveLike(Box::new(SCaveLike::new(settings, physical, quota)))
     },
-    footprint: Footprint::new(LEAN, 64).with_sets(16),
+    footprint: Footprint::new(LEAN, 24).with_sets(16),
     ..SchemeInfo::PLAIN
 };
 

@@ -29,7 +29,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     source: "Johnson and Shasha, VLDB 1994",
     tables: &[ssd_level::SETTINGS, SETTINGS],
     build: |settings, _, quota| AnyScheme::TwoQ(TwoQ::new(settings, quota)),
-    footprint: Footprint::new(LEAN, 64)
+    footprint: Footprint::new(LEAN, 48)
         .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "out_percent")),
     ..SchemeInfo::PLAIN
 };

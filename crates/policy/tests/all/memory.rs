@@ -15,11 +15,14 @@ const SMALL_TABLES_BYTES: u64 = 131_072;
 /// How many times its blocks a level sees others.
 const TURNOVERS: u64 = 5;
 
-/// The defaults, in each mode of ETICA that keeps other tables.
+/// The defaults, in each mode that keeps other tables, and with distances of a sample.
 pub fn modes(info: &SchemeInfo) -> Vec<Settings> {
-    let mut promoting = info.settings();
-    let promotes = promoting.set("mode", "full-hybrid").is_ok();
-    std::iter::once(info.settings()).chain(promotes.then_some(promoting)).collect()
+    let with = |pair| {
+        let mut settings = info.settings();
+        settings.set_pair(pair).is_ok().then_some(settings)
+    };
+    let others = ["mode=full-hybrid", "distances=sampled"].into_iter().filter_map(with);
+    std::iter::once(info.settings()).chain(others).collect()
 }
 
 /// Settings beside the defaults.

@@ -37,9 +37,10 @@ pub(crate) static HISTORY: &[SettingInfo] = &[
 ];
 
 /// What the tables of those take.
-pub(crate) const FOOTPRINT: Footprint = Footprint::new(16 << 10, 96)
-    .with_sets(16)
-    .remembering(|settings, _, physical| sampling::tracked_blocks(settings, track_limit(settings, physical)).into());
+pub(crate) const FOOTPRINT: Footprint =
+    Footprint::new(16 << 10, 24).with_history(44).with_sets(16).remembering(|settings, _, physical| {
+        sampling::tracked_blocks(settings, track_limit(settings, physical)).into()
+    });
 
 /// Blocks whose history is kept.
 fn track_limit(settings: &Settings, physical: Quota) -> u32 {

@@ -53,7 +53,8 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
             false => AnyScheme::EticaNpe(Box::new(Npe::new(settings, &config, physical, quota))),
         }
     },
-    footprint: Footprint::new(88 << 10, 96)
+    footprint: Footprint::new(88 << 10, 40)
+        .with_history(72)
         .with_sets(128)
         .remembering(|settings, _, physical| remembered_blocks(settings, physical)),
     levels: &[Level::Dram, Level::Ssd],

@@ -66,7 +66,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     source: "flashcache, its administrator's guide",
     tables: &[mapping::SETTINGS, ssd_level::SETTINGS, CLEANING, SKIPPING],
     build: |settings, _, quota| AnyScheme::Flashcache(Box::new(Flashcache::new(settings, quota))),
-    footprint: Footprint::new(LEAN, 64).with_sets(256),
+    footprint: Footprint::new(LEAN, 48).with_sets(256),
     adjacency: Some(Adjacency { key: "skip_seq_blocks", off: "0", what: "sequential streams" }),
     ..SchemeInfo::PLAIN
 };

@@ -83,7 +83,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     source: "RPAC (Ye et al.)",
     tables: &[mapping::SETTINGS, ssd_level::SETTINGS, SIMULATOR],
     build: |settings, _, quota| AnyScheme::Rpac(Box::new(Rpac::new(settings, quota))),
-    footprint: Footprint::new(13 << 10, 96).with_sets(256).remembering(remembered),
+    footprint: Footprint::new(13 << 10, 80).with_sets(256).remembering(remembered),
     adjacency: Some(Adjacency { key: "region_blocks", off: "1", what: "regions of several blocks" }),
     ..SchemeInfo::PLAIN
 };
@@ -292,7 +292,9 @@ impl RegionSets {
         let RegionSets { lists, arrivals, parts, regions, .. } = self;
         let Some(arrivals) = arrivals.get_mut(set as usize) else { return };
         let Resident { place, position } = lists.value(slot);
-        let next = parts.as_mut().and_then(|parts| parts.remove(list_hash(set, place.part()), slot, list_hash_of(lists, regions)));
+        let next = parts
+            .as_mut()
+            .and_then(|parts| parts.remove(list_hash(set, place.part()), slot, list_hash_of(lists, regions)));
         if let Some(next) = next {
             let popularity = regions.popularity(place.region);
             arrivals.set_bound(lists.value(next).position, popularity, regions.now());

@@ -41,7 +41,7 @@ pub(crate) const EF_INFO: SchemeInfo = SchemeInfo {
     build: |settings, _, quota| {
         AnyScheme::Tica(Box::new(Tica::fixed(settings, quota, Policy::EnduranceFriendly)))
     },
-    footprint: Footprint::new(2 * LEAN, 96),
+    footprint: Footprint::new(2 * LEAN, 64),
     levels: &Level::ALL,
     least: LEAST,
     ..SchemeInfo::PLAIN
@@ -64,7 +64,7 @@ pub(crate) const ADAPTIVE_INFO: SchemeInfo = SchemeInfo {
             nobody uses",
     tables: ADAPTIVE_TABLES,
     build: |settings, _, quota| AnyScheme::Tica(Box::new(Tica::adaptive(settings, quota))),
-    footprint: Footprint::new(2 * LEAN, 96)
+    footprint: Footprint::new(2 * LEAN, 64)
         .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "evicted_percent")),
     variants: &["identifier", "state_machine"],
     ..EF_INFO
