@@ -164,6 +164,13 @@ fn an_admission_that_no_guest_can_tell_is_refused() {
 }
 
 #[test]
+fn distances_are_those_of_a_sample_unless_all_are_asked_for() {
+    let distances = |text: &str| parse(text).unwrap().vms[0].settings.text("distances").to_owned();
+    assert_eq!(distances(GOOD), "sampled");
+    assert_eq!(distances(&GOOD.replacen("mode = \"npe\"", "distances = \"exact\"", 1)), "exact");
+}
+
+#[test]
 fn each_vm_keeps_its_share_unless_sizing_is_asked_for() {
     let sizing = |text: &str| parse(text).unwrap().vms[0].settings.is_on("sizing");
     assert!(!sizing(GOOD));

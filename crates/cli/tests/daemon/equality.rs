@@ -238,7 +238,14 @@ fn three_worlds_agree_on(
 
 /// With intervals so short, and queues so long, that blocks are promoted and shares change many times.
 fn etica_agrees(mode: &str) {
-    let sets = [mode, "sizing=on", "sizing_interval=1000", "promotion_interval=100", "queue_percent=50"];
+    let sets = [
+        mode,
+        "sizing=on",
+        "sizing_interval=1000",
+        "promotion_interval=100",
+        "queue_percent=50",
+        "distances=exact",
+    ];
     for counters in three_worlds_agree("etica", &sets, REUSE) {
         let count = |pointer| counters[COUNTERS.iter().position(|known| *known == pointer).unwrap()];
         assert_eq!(count("/ssd_writes/promotion") > 0, mode != "mode=npe", "{counters:?}");
@@ -308,7 +315,10 @@ fn every_scheme_is_the_same_everywhere() {
         while let Some(info) = next() {
             let is_sized = info.setting_infos().any(|setting| setting.key == "sizing_interval");
             let sizing: &[&str] = if is_sized { &["sizing=on", "sizing_interval=1000"] } else { &[] };
-            three_worlds_agree(info.name, &[sizing, eventful(info.name)].concat(), scale_of(info));
+            let measures = info.setting_infos().any(|setting| setting.key == "distances");
+            // The default of a daemon, which is not that of a replay.
+            let distances: &[&str] = if measures { &["distances=sampled"] } else { &[] };
+            three_worlds_agree(info.name, &[sizing, distances, eventful(info.name)].concat(), scale_of(info));
         }
     };
     std::thread::scope(|scope| {

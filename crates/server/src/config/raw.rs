@@ -425,17 +425,25 @@ fn find_scheme(name: Option<Spanned<String>>) -> Result<&'static SchemeInfo, Fau
 /// What guests tell of who asks: with FUA, that they wait until it is durable.
 const TOLD_LIVE: OriginFields = OriginFields { sync: true, ..OriginFields::NONE };
 
+/// Defaults that are not the schemes' own.
+fn defaults_of_host(measures: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    // Where nothing divides the host, a VM that reads nothing twice would give up its whole share with sizing, and never get
+    // it back.
+    let sizing = (!measures).then_some(("sizing", "off"));
+    // The distances of all blocks take several times as much memory as all else that is known of the cached ones.
+    sizing.into_iter().chain([("distances", "sampled")])
+}
+
 fn check_settings(
     scheme: &SchemeInfo,
     values: &BTreeMap<String, Spanned<Value>>,
     measures: bool,
 ) -> Result<Settings, Fault> {
-    // Where nothing divides the host, a VM that reads nothing twice would give up its whole share with sizing, and never get
-    // it back.
-    const SIZING: &str = "sizing";
     let mut settings = scheme.settings();
-    if !measures && scheme.setting_infos().any(|info| info.key == SIZING) {
-        settings.set(SIZING, "off").map_err(|error| Fault { at: None, message: error.to_string() })?;
+    for (key, value) in defaults_of_host(measures) {
+        if scheme.setting_infos().any(|info| info.key == key) {
+            settings.set(key, value).map_err(|error| Fault { at: None, message: error.to_string() })?;
+        }
     }
     for (key, value) in values {
         let text = match value.get_ref() {
