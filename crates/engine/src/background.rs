@@ -198,8 +198,10 @@ impl Background {
         let Some(limits) = self.limits.filter(|_| !self.paused) else { return BackgroundNext::Wait };
         self.review(facts, limits);
         let is_polite = self.is_polite(facts.dirty_blocks);
-        let is_paced = !self.is_idle() && !self.is_urgent(facts.dirty_blocks);
+        let has_time = !self.is_idle() && !self.is_urgent(facts.dirty_blocks);
         let Some(sweep) = &mut self.sweep else { return BackgroundNext::Wait };
+        // An age is a promise; a limit is one that the way to `dirty_max` is for.
+        let is_paced = has_time && sweep.reason == Reason::Limit;
         sweep.ready &= !sweep.found.is_empty();
         if !sweep.ready {
             let may_look = sweep.slots_left > 0 && self.slots_left > 0;

@@ -3,6 +3,7 @@
 //! is slow; whoever called waits for all of them.
 
 use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use lode_engine::Buf;
@@ -39,15 +40,26 @@ fn stripe_bytes(bytes: usize) -> usize {
     bytes.div_ceil(THREADS).next_multiple_of(PIECE_BYTES)
 }
 
-/// Does all of this at once, and gives the first error in its order.
-fn at_once(
-    parts: impl Iterator<Item = impl FnOnce() -> Result<(), MediaError> + Send>,
-) -> Result<(), MediaError> {
+/// Does all of this, at once as far as there are threads for it, and gives an error if there was one.
+fn at_once<P>(parts: impl Iterator<Item = P>) -> Result<(), MediaError>
+where
+    P: FnOnce() -> Result<(), MediaError> + Send,
+{
+    let parts: Vec<P> = parts.collect();
+    let helpers = parts.len().saturating_sub(1);
+    let left = Mutex::new(parts.into_iter());
+    let work = || {
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        std::iter::from_fn(next).map(|part| part()).fold(Ok(()), Result::and)
+    };
     thread::scope(|scope| {
-        let threads: Vec<_> = parts.map(|part| scope.spawn(part)).collect();
+        // What no thread can be had for is done here.
+        let helpers = (0..helpers).map_while(|_| thread::Builder::new().spawn_scoped(scope, work).ok());
+        let helpers: Vec<_> = helpers.collect();
+        let own = work();
         let ends =
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        ends.fold(Ok(()), Result::and)
+            helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        ends.fold(own, Result::and)
     })
 }
 

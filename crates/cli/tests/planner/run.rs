@@ -22,6 +22,9 @@ command = "curve"
 options = { metric = "trd" }
 "#;
 
+const PROFILE: &str =
+    "[host.mine]\nabout = 'a'\nsource = 's'\ndram = 'ddr4'\nssd = 'nvme'\nbacking = 'hdd-raid5'\n";
+
 fn outcomes(report: &Value) -> Vec<String> {
     list(&report["steps"]).iter().map(|one| one["outcome"].as_str().expect("a word").to_owned()).collect()
 }
@@ -52,14 +55,18 @@ fn an_experiment_is_run_once_and_goes_on_where_it_was() {
         read("policies.csv").starts_with("trace,scheme,") && read("policies.txt").contains("trace by trace")
     );
     let stamp: Value = serde_json::from_str(&read("curve.stamp")).expect("JSON");
-    assert_eq!((list(&stamp["traces"]).len(), list(&stamp["outputs"]).len()), (1, 2));
+    assert_eq!((list(&stamp["inputs"]).len(), list(&stamp["outputs"]).len()), (1, 2));
     assert_eq!(outcomes(&run(&[])), ["up-to-date", "up-to-date"]);
     assert_eq!(outcomes(&run(&["--again"])), ["done", "done"]);
-    // A result that was changed, an option, and a trace count.
+    // A result that was changed, an option, a profile and a trace count.
     fs::write(format!("{results}/policies.csv"), "1").expect("a file");
     assert_eq!(outcomes(&run(&[])), ["done", "up-to-date"]);
-    fs::write(&file, FILE.replace("trd", "urd")).expect("a file");
-    assert_eq!(outcomes(&run(&[])), ["up-to-date", "done"]);
+    fs::write(folder.path("mine.toml"), PROFILE).expect("a file");
+    let file_text = FILE.replace("trd", "urd").replace("each = true", "each = true, devices = \"mine.toml\"");
+    fs::write(&file, &file_text).expect("a file");
+    assert_eq!(outcomes(&run(&[])), ["done", "done"]);
+    fs::write(folder.path("mine.toml"), format!("{PROFILE}# mine\n")).expect("a file");
+    assert_eq!(outcomes(&run(&[])), ["done", "up-to-date"]);
     fs::copy(&trace, folder.path("more.csv")).expect("a copy");
     assert_eq!(outcomes(&run(&[])), ["done", "done"]);
     // What fails is told, and the other steps are run all the same.

@@ -16,6 +16,9 @@ pub const COMMANDS: [&str; 4] = ["compare", "curve", "replay", "size"];
 /// What a step may write, beside its text.
 pub const OUTPUTS: [&str; 4] = ["csv", "html", "json", "svg"];
 
+/// Options that may name a file, which then is relative to the experiment's folder as traces are.
+const FILE_OPTIONS: [&str; 2] = ["devices", "plan"];
+
 /// An experiment.
 #[derive(Debug)]
 pub struct Experiment {
@@ -36,6 +39,8 @@ pub struct Step {
     pub command: String,
     /// The traces, by their paths.
     pub traces: Vec<PathBuf>,
+    /// Other files that its options name.
+    pub files: Vec<PathBuf>,
     /// The options, without those of the outputs.
     pub options: Vec<String>,
     /// Which of [`OUTPUTS`].
@@ -116,14 +121,21 @@ impl Step {
         for pattern in patterns {
             found.extend(matching(folder, pattern)?);
         }
-        let mut words = Vec::new();
-        for (key, value) in options {
+        let (mut words, mut files) = (Vec::new(), Vec::new());
+        for (key, mut value) in options {
+            if let (true, Value::String(text)) = (FILE_OPTIONS.contains(&key.as_str()), &mut value)
+                && let file = folder.join(&*text)
+                && file.is_file()
+            {
+                *text = path_word(&file.to_string_lossy());
+                files.push(file);
+            }
             if OUTPUTS.contains(&key.as_str()) {
                 return Err(format!("write outputs = [\"{key}\"] in place of the option {key}"));
             }
             words.extend(option_words(&key, &value)?);
         }
-        Ok(Step { name, command, traces: found, options: words, outputs })
+        Ok(Step { name, command, traces: found, files, options: words, outputs })
     }
 
     /// What it is called as, with its results in this folder.

@@ -25,7 +25,7 @@ use crate::target::write_result;
 /// Run an experiment that a file describes: traces, schemes, settings, sizes and results
 ///
 /// Each step is a command (compare, curve, replay or size) with its options. Its text goes to NAME.txt, its other results to NAME.json
-/// and so on, and beside them NAME.stamp says what they were made of: the program's version, the words and the SHA-256 of each trace. A
+/// and so on, and beside them NAME.stamp says what they were made of: the words, and the SHA-256 of the program and of each file that was read. A
 /// step whose stamp still holds is not run again, so that a run that was interrupted goes on where it was.
 #[derive(Args)]
 #[command(after_help = "\
@@ -78,7 +78,10 @@ impl RunCommand {
         std::fs::create_dir_all(&results).map_err(|error| {
             CliError::Failure(format!("Cannot make the folder {}: {error}; check rights", results.display()))
         })?;
-        let traces = stamped_traces(&steps)?;
+        let lode = std::env::current_exe()
+            .map_err(|error| CliError::Failure(format!("Cannot find the lode program: {error}")))?;
+        let program = Stamped::of(&lode)?;
+        let inputs = stamped_inputs(&steps)?;
         let next = AtomicUsize::new(0);
         let outcomes = Mutex::new(vec![None; steps.len()]);
         std::thread::scope(|scope| {
@@ -87,8 +90,8 @@ impl RunCommand {
                     while let Some((at, step)) =
                         steps.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
                     {
-                        let of_step = step.traces.iter().map(|trace| traces[trace].clone()).collect();
-                        let outcome = self.run_step(step, &results, Stamp::of(step, of_step));
+                        let of_step = inputs_of(step).map(|input| inputs[input].clone()).collect();
+                        let outcome = self.run_step(step, &results, Stamp::of(step, &program, of_step));
                         outcomes.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[at] =
                             Some(outcome);
                     }
@@ -161,15 +164,19 @@ fn check(step: &Step, results: &Path) -> Result<(), CliError> {
     }
 }
 
-/// What each trace of the steps is.
-fn stamped_traces(steps: &[Step]) -> Result<HashMap<PathBuf, Stamped>, CliError> {
-    let mut traces = HashMap::new();
-    for trace in steps.iter().flat_map(|step| &step.traces) {
-        if !traces.contains_key(trace) {
-            traces.insert(trace.clone(), Stamped::of(trace)?);
+fn inputs_of(step: &Step) -> impl Iterator<Item = &PathBuf> {
+    step.traces.iter().chain(&step.files)
+}
+
+/// What each file that the steps read is.
+fn stamped_inputs(steps: &[Step]) -> Result<HashMap<PathBuf, Stamped>, CliError> {
+    let mut inputs = HashMap::new();
+    for input in steps.iter().flat_map(inputs_of) {
+        if !inputs.contains_key(input) {
+            inputs.insert(input.clone(), Stamped::of(input)?);
         }
     }
-    Ok(traces)
+    Ok(inputs)
 }
 
 /// Runs a step, and puts its stamp beside its results when all of them are there.

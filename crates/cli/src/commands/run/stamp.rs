@@ -1,4 +1,4 @@
-//! What a result was made of: a hash of the program's version, the command's words and the bytes of the traces. A step whose
+//! What a result was made of: a hash of the program, the command's words, and the names and bytes of the traces and other files. A step whose
 //! results have the stamp that they would get is not run again.
 
 use std::fs::File;
@@ -17,14 +17,16 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// What is kept beside results.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
-    /// SHA-256 of all that follows but the outputs, as hexadecimal digits.
+    /// SHA-256 of the program, the words and the inputs, as hexadecimal digits.
     pub hash: String,
     /// Version of the program.
     pub version: String,
+    /// The program itself: two builds of one version need not decide alike.
+    pub program: Stamped,
     /// What the step is called as, without traces and outputs.
     pub words: Vec<String>,
-    /// The traces in their order.
-    pub traces: Vec<Stamped>,
+    /// The traces, and then other files, in their order.
+    pub inputs: Vec<Stamped>,
     /// The results.
     pub outputs: Vec<Stamped>,
 }
@@ -65,18 +67,19 @@ impl Stamped {
 }
 
 impl Stamp {
-    /// What the results of a step would have, of these traces; without the results.
-    pub fn of(step: &Step, traces: Vec<Stamped>) -> Stamp {
+    /// What the results of a step would have, made by this program of these inputs; without the results.
+    pub fn of(step: &Step, program: &Stamped, inputs: Vec<Stamped>) -> Stamp {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let words: Vec<String> =
             std::iter::once(&step.command).chain(&step.options).chain(&step.outputs).cloned().collect();
         let mut hash = Sha256::new();
-        let files = traces.iter().map(|trace| &trace.sha256);
-        for word in std::iter::once(&version).chain(&words).chain(files) {
+        let files = inputs.iter().flat_map(|input| [&input.name, &input.sha256]);
+        for word in std::iter::once(&program.sha256).chain(&words).chain(files) {
             hash.update((word.len() as u64).to_le_bytes());
             hash.update(word);
         }
-        Stamp { hash: hex(&hash.finalize()), version, words, traces, outputs: Vec::new() }
+        let hash = hex(&hash.finalize());
+        Stamp { hash, version, program: program.clone(), words, inputs, outputs: Vec::new() }
     }
 
     /// Where the stamp of a step is.
