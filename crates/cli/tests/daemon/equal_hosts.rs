@@ -251,16 +251,21 @@ fn three_worlds_agree(scheme: &str, sets: &[&str]) {
     }
 }
 
+/// A daemon measures distances on a sample unless told otherwise, a replay all of them.
+const EXACT: &str = "distances=exact";
+const SAMPLED: &str = "distances=sampled";
+
 #[test]
 fn hosts_with_etica_are_the_same_everywhere() {
     let sets = ["assoc=0", "promotion_interval=100", "queue_percent=50"];
-    three_worlds_agree("etica", &[&sets[..], &["mode=full-hybrid"]].concat());
-    three_worlds_agree("etica", &[&sets[..], &["mode=npe"]].concat());
+    three_worlds_agree("etica", &[&sets[..], &["mode=full-hybrid", EXACT]].concat());
+    three_worlds_agree("etica", &[&sets[..], &["mode=npe", EXACT]].concat());
+    three_worlds_agree("etica", &[&sets[..], &["mode=npe", SAMPLED]].concat());
 }
 
 #[test]
 fn hosts_with_one_level_are_the_same_everywhere() {
     let objective = "objective=sum_hit_ratio";
-    three_worlds_agree("eci-cache-like", &["assoc=0", objective]);
-    three_worlds_agree("centaur-like", &["assoc=0", objective]);
+    three_worlds_agree("eci-cache-like", &["assoc=0", objective, EXACT]);
+    three_worlds_agree("centaur-like", &["assoc=0", objective, SAMPLED]);
 }
