@@ -158,12 +158,12 @@ fn one_level_alone_may_be_left_away() {
         })
     };
     let used = 20 << 10;
-    let requests: Vec<Request> = part(0, used).chain(part(0, used)).chain(part(used, 460 << 10)).collect();
+    let requests: Vec<Request> = part(0, used).chain(part(0, used)).chain(part(used, 2000 << 10)).collect();
     let (load, host) = (load_of(&requests), Host::find("nvme-hdd").expect("a host"));
     let levels = LevelBytes { dram_bytes: used * BLOCK_BYTES, ..LevelBytes::default() };
     let mut answer = answer(&load, Means::Levels(levels), &options(Objective::Hits)).expect("an answer");
     let serve =
-        ServeOptions { block_size: BlockSize::KIB_4, host: &host, threads: 2, memory_bytes: 17 << 20 };
+        ServeOptions { block_size: BlockSize::KIB_4, host: &host, threads: 2, memory_bytes: 14 << 20 };
     let left_away = answer.replay(&load, &|| Ok(merge(&requests)), &serve, &|_| {}).expect("no failure");
     let reason = left_away.expect("too little memory for one of three").reason;
     assert!(reason.starts_with("one SSD level for the same money is not replayed"), "{reason}");
