@@ -43,7 +43,6 @@ mod shared;
 mod shelf;
 mod space;
 mod ssd;
-mod switch;
 mod volume;
 mod written;
 
