@@ -494,9 +494,8 @@ impl Volume {
         }
     }
 
-    /// Asks for everything to be made durable, for the end of the service.
+    /// Asks for everything to be made durable, for the end of the service, which is not to wait for background write-back.
     pub(crate) fn begin_end(&mut self, now_ns: u64) {
-        // What is dirty stays on the SSD, and the stop need not wait for what would be written back meanwhile.
         self.write_back = WriteBack::Scheme;
         self.set_write_back();
         self.engine.submit(GuestRequest { token: LAST_FLUSH, op: GuestOp::Flush, now_ns });
