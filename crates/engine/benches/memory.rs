@@ -12,13 +12,13 @@ const SSD_BLOCKS: u32 = 200_000;
 fn main() {
     let ssd_blocks = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(SSD_BLOCKS);
     println!("bytes of tables for each block of all levels, SSD level of {ssd_blocks} blocks");
-    for (scheme, _) in SCHEMES {
-        let filled = Filled::new(scheme, ssd_blocks);
+    for (scheme, pairs, _) in SCHEMES {
+        let filled = Filled::new(scheme, pairs, ssd_blocks);
         let blocks = filled.cached_blocks() as f64;
         let memory = filled.engine.memory();
         let bound = filled.config.most_memory(&filled.settings, filled.extent_places);
         println!(
-            "{scheme}: {:.1} counted, {:.1} said, at most {:.1}; {blocks} blocks, {} on the SSD",
+            "{scheme} {pairs:?}: {:.1} counted, {:.1} said, at most {:.1}; {blocks} blocks, {} on the SSD",
             filled.allocated_bytes as f64 / blocks,
             memory.tables_bytes() as f64 / blocks,
             bound.tables_bytes() as f64 / blocks,

@@ -1,34 +1,13 @@
 //! A read that DRAM holds is answered without an allocation and without a copy: the frame itself is handed out.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use lode_allocations::{CountingAllocator, allocations};
 use lode_engine::command::{Command, CommandKind, Completion};
 use lode_engine::{Answer, Engine, EngineConfig, GuestOp, GuestRequest};
 use lode_policy::{Quota, SchemeInfo};
 use lode_types::{BlockSize, Bufs};
 
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, counted.
-struct Counting;
-
-// SAFETY: everything is left to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 512;
@@ -54,7 +33,7 @@ fn a_dram_hit_allocates_and_copies_nothing() {
     let lengths = [BLOCK, 16 * BLOCK, 256 * BLOCK, 300];
     let reads = |engine: &mut Engine| {
         let mut first_bytes = Vec::with_capacity(lengths.len());
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let before = allocations();
         for length in lengths {
             let mut answer = read(engine, 7 * BLOCK, length);
             assert_eq!(answer.result, Ok(()));
@@ -62,7 +41,7 @@ fn a_dram_hit_allocates_and_copies_nothing() {
             answer.data.clear();
             engine.take_back(answer.data);
         }
-        (ALLOCATIONS.load(Ordering::Relaxed) - before, first_bytes)
+        (allocations() - before, first_bytes)
     };
     // The first time blocks come in; the second time lists grow to what they need.
     let (cold, _) = reads(&mut engine);

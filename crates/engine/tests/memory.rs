@@ -13,12 +13,15 @@ const OTHER_BYTES: u64 = 1 << 19;
 /// to be, and within what is promised before a volume is served.
 #[test]
 fn tables_take_few_bytes_a_block() {
-    for (scheme, most_a_block) in SCHEMES {
-        let filled = Filled::new(scheme, SSD_BLOCKS);
+    for (scheme, pairs, most_a_block) in SCHEMES {
+        let filled = Filled::new(scheme, pairs, SSD_BLOCKS);
         let memory = filled.engine.memory();
         let (said, counted) = (memory.tables_bytes(), filled.allocated_bytes as u64);
         let blocks = filled.cached_blocks();
-        println!("{scheme}: {:.1} bytes a block of {blocks}, {memory:?}", counted as f64 / blocks as f64);
+        println!(
+            "{scheme} {pairs:?}: {:.1} bytes a block of {blocks}, {memory:?}",
+            counted as f64 / blocks as f64
+        );
         let is_full = filled.ssd_blocks() >= u64::from(SSD_BLOCKS) * 9 / 10;
         assert!(is_full, "{scheme}: {} blocks", filled.ssd_blocks());
         assert!(counted <= blocks * most_a_block + OTHER_BYTES, "{scheme}: {counted} for {blocks} blocks");

@@ -7,41 +7,12 @@
 //! the SSD has, the lower their rank the oftener (the square of a uniform number), every third access being the next of a
 //! sequential pass over all of them; `scan` is passes alone, read and written. A copy in every level counts as a cached block.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use lode_allocations::{CountingAllocator, held_bytes};
 use lode_policy::{AnyScheme, NullSink, Points, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_types::{Access, Level};
 
-static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, which says how much it has given.
-struct Counting;
-
-// SAFETY: everything is left to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        HELD_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        HELD_BYTES.fetch_add(size, Ordering::Relaxed);
-        HELD_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Schemes, with what is set.
 const LINES: &[(&str, &[&str])] = &[
@@ -128,8 +99,8 @@ fn measure(title: &str, settings: &Settings, blocks: u32, stream: Stream) {
     let all = Quota::new(blocks / 4, blocks).with(Level::ReadSsd, blocks);
     let quota = all.map(|level, blocks| if info.levels.contains(&level) { blocks } else { 0 });
     let levels: u64 = Level::ALL.iter().map(|&level| u64::from(quota.of(level))).sum();
-    let before = HELD_BYTES.load(Ordering::Relaxed);
-    let held = || (HELD_BYTES.load(Ordering::Relaxed) - before) as u64;
+    let before = held_bytes();
+    let held = || (held_bytes() - before) as u64;
     let mut scheme = build(settings, quota, quota);
     let mut most = 0;
     for (at, access) in (1u64..).zip(accesses(stream, u64::from(blocks) * FOOTPRINT)) {

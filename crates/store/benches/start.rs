@@ -2,48 +2,15 @@
 //! metadata when it is read, so that nothing of its size has to exist. Time spent in the device is told apart.
 //! `cargo bench -p lode-store --bench start -- 1024` measures a device of so many GiB; the usual is 64.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use lode_allocations::{CountingAllocator, held_bytes, most_bytes, restart_most};
 use lode_format::{CacheId, DeviceLayout, Directory, Entry, EntryState, PAGE_BYTES, TablePage, VolumeTag};
 use lode_store::{Store, SyncDevice, VolumeSpec};
 use lode_types::{BlockSize, MediaError, mix};
 
-static NOW_BYTES: AtomicUsize = AtomicUsize::new(0);
-static MOST_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-/// The system's allocator, counted.
-struct Counting;
-
-fn came(bytes: usize) {
-    let now = NOW_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    MOST_BYTES.fetch_max(now, Ordering::Relaxed);
-}
-
-// SAFETY: everything is left to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        came(layout.size());
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        came(layout.size());
-        // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        NOW_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const CACHE: CacheId = CacheId([1; 16]);
 const STAMP: u64 = 1 << 40;
@@ -128,8 +95,8 @@ fn attach(device: &mut MadeUp, places: u64, what: &str) {
         read_only: false,
         distrusts: None,
     };
-    let before = NOW_BYTES.load(Ordering::Relaxed);
-    MOST_BYTES.store(before, Ordering::Relaxed);
+    let before = held_bytes();
+    restart_most();
     device.spent = Duration::ZERO;
     let began = Instant::now();
     let mut view = lode_store::StoreView::read(device).expect("it was formatted");
@@ -138,11 +105,11 @@ fn attach(device: &mut MadeUp, places: u64, what: &str) {
     let attached = store.attach(device, &spec).expect("there is room");
     let seconds = (began.elapsed() - device.spent).as_secs_f64();
     let (blocks, dirty) = attached.recovered_blocks();
-    let most = MOST_BYTES.load(Ordering::Relaxed) - before;
+    let most = most_bytes() - before;
     device.tag = attached.tag();
     let (volume, order) = attached.into_store();
     drop(order);
-    let kept = NOW_BYTES.load(Ordering::Relaxed) - before;
+    let kept = held_bytes() - before;
     println!(
         "{what}: {seconds:.2} s, {:.2} s of the device; {blocks} blocks, {dirty} dirty; {:.2} bytes a place afterwards, {:.2} \
          at most",
