@@ -7,7 +7,7 @@ use std::path::Path;
 
 use lode_engine::{EngineConfig, Memory};
 use lode_format::{DeviceLayout, ExtentLayout};
-use lode_policy::Settings;
+use lode_policy::{Quota, Settings};
 use lode_types::{BlockSize, Level};
 use rustix::fs::{major, minor};
 
@@ -37,13 +37,18 @@ pub struct VmMemory {
     pub is_disk_assumed: bool,
 }
 
-/// The most memory that the caches of a host take.
+/// The memory that the caches of a host take.
 #[derive(Clone, Debug)]
 pub struct HostMemory {
-    /// Each VM alone.
+    /// Each VM alone, with the largest share that it can have.
     pub vms: Vec<VmMemory>,
-    /// All together: frames that VMs divide are there once.
+    /// All together, with the shares that they begin with: frames that VMs divide are there once, and all of them.
     pub together: Memory,
+    /// Blocks of these shares, of all levels.
+    pub together_blocks: u64,
+    /// Tables of all VMs together, had each of them its largest share. As shares move, tables grow until what the host has is
+    /// taken.
+    pub largest_tables_bytes: u64,
     /// Journal records that outlive the daemon.
     pub records_bytes: u64,
     /// What the host has.
@@ -59,8 +64,7 @@ pub fn host_memory(config: &Config) -> Result<HostMemory, ServerError> {
     let ssd_bytes = config.ssd.as_ref().and_then(|ssd| size_unopened(&ssd.path)).unwrap_or(0);
     let extent = ExtentLayout::new(DeviceLayout::suitable_extent_bytes(ssd_bytes), block);
     let extent_places = extent.map_or(1, |extent| extent.slots);
-    let mut engines = Vec::new();
-    let mut vms = Vec::new();
+    let (mut engines, mut vms, mut begins, mut together_blocks) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for vm in &config.vms {
         let disk_bytes = size_unopened(&vm.backing);
         let engine = engine_config(config, vm, disk_bytes.unwrap_or(UNKNOWN_DISK_BYTES), block)?;
@@ -68,51 +72,63 @@ pub fn host_memory(config: &Config) -> Result<HostMemory, ServerError> {
         vms.push(VmMemory {
             name: vm.name.clone(),
             scheme: vm.settings.scheme(),
-            blocks: Level::ALL.into_iter().map(|level| u64::from(share.of(level))).sum(),
+            blocks: blocks_of(share),
             memory: engine.most_memory(&vm.settings, extent_places),
             is_disk_assumed: disk_bytes.is_none(),
         });
+        together_blocks += blocks_of(engine.share);
+        begins.push(at_start(&engine, &vm.settings, extent_places));
         engines.push(engine);
     }
     let divided = config.divides().then(|| frames_of_host(config, engines.iter()));
     let volumes = config.vms.iter().filter(|vm| vm.ssd_bytes > 0).count() as u64;
     Ok(HostMemory {
-        together: together(vms.iter().map(|vm| vm.memory), divided, block),
+        together: together(begins.into_iter(), divided, block),
+        together_blocks,
+        largest_tables_bytes: vms.iter().map(|vm| vm.memory.tables_bytes()).sum(),
         vms,
         records_bytes: volumes * records_bytes(),
         has_bytes: memory_of_host(),
     })
 }
 
-/// What several caches take together. Frames of what VMs divide are there once, whoever has them; tables may be as large as each
-/// VM's largest share.
+fn blocks_of(share: Quota) -> u64 {
+    Level::ALL.into_iter().map(|level| u64::from(share.of(level))).sum()
+}
+
+/// The most that a cache takes with the share that it begins with.
+fn at_start(engine: &EngineConfig, settings: &Settings, extent_places: u32) -> Memory {
+    EngineConfig { largest_share: None, ..*engine }.most_memory(settings, extent_places)
+}
+
+/// What several caches take together. Frames of what VMs divide are there once, whoever has them.
 fn together(each: impl Iterator<Item = Memory>, divided: Option<HostFrames>, block: BlockSize) -> Memory {
     let all: Memory = each.sum();
     let frames_bytes = divided.map_or(all.frames_bytes, |memory| memory.frames * block.bytes());
     Memory { frames_bytes, ..all }
 }
 
-/// Refuses caches that this host has no memory for: engines with their settings, and whether they keep records.
+/// Refuses caches that this host has no memory for with the shares that they begin with: engines with their settings, and
+/// whether they keep records. Returns the bytes that are left for tables, those of these shares included.
 pub(crate) fn check_memory<'e>(
     engines: impl Iterator<Item = (&'e EngineConfig, &'e Settings, bool)>,
     extent_places: u32,
     divided: Option<HostFrames>,
-) -> Result<(), ServerError> {
+) -> Result<u64, ServerError> {
     let (mut records, mut block, mut each) = (0, BlockSize::KIB_4, Vec::new());
     for (engine, settings, keeps_records) in engines {
         records += if keeps_records { records_bytes() } else { 0 };
         block = engine.block;
-        each.push(engine.most_memory(settings, extent_places));
+        each.push(at_start(engine, settings, extent_places));
     }
     let all = together(each.into_iter(), divided, block);
     let (needed_bytes, has_bytes) = (all.total_bytes() + records, memory_of_host());
     if needed_bytes <= has_bytes {
-        return Ok(());
+        return Ok(has_bytes.saturating_sub(all.frames_bytes + records));
     }
     let text = format!(
         "The caches of all VMs may take {} of memory ({} for their DRAM levels, and {} for tables of all levels), and this \
-         host has {}; make `dram`, `ssd` or `read_ssd` smaller, or give VMs a `max` where the host divides; `lode serve \
-         --check` says what each VM takes",
+         host has {}; make `dram`, `ssd` or `read_ssd` smaller; `lode serve --check` says what each VM takes",
         Size(needed_bytes),
         Size(all.frames_bytes),
         Size(needed_bytes - all.frames_bytes),

@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::identity::StateFile;
 use crate::listen::Listener;
 use crate::scrape::ScrapeThread;
-use crate::sharing::{Sharing, Started};
+use crate::sharing::{Sharing, Started, TableMemory};
 use crate::space::{Space, SpaceOfShard};
 use crate::start::{Prepared, Recovered, Start};
 use crate::status::{CacheView, ReadSsdView};
@@ -109,7 +109,10 @@ fn begin_sharing(config: &Config, recovered: &Recovered, events: &Events) -> Sha
     let text = format!("lode {} serves {} VMs", env!("CARGO_PKG_VERSION"), started.len());
     events.note(EventKind::Start, None, text);
     let room = recovered.divided.as_ref().map(|divided| divided.room);
-    Sharing::new(config, block.bytes(), &started, room, events.clone())
+    let engines = recovered.vms.iter().zip(&config.vms);
+    let engines = engines.map(|(vm, of_vm)| (*vm.engine.config(), of_vm.settings.clone()));
+    let tables = TableMemory::new(recovered.tables_limit_bytes, recovered.extent_places, engines);
+    Sharing::new(config, block.bytes(), &started, room, tables, events.clone())
 }
 
 /// One listening socket for each address, for all VMs that name it.

@@ -104,6 +104,9 @@ pub(crate) struct Start<'c> {
     keeps_extents: bool,
     /// Where space goes from one VM to another while they are served.
     divided: Option<HostFrames>,
+    /// Memory for tables of all VMs.
+    tables_limit_bytes: u64,
+    extent_places: u32,
 }
 
 impl<'c> Start<'c> {
@@ -128,7 +131,7 @@ impl<'c> Start<'c> {
         let divided = config.divides().then(|| frames_of_host(config, plans.iter().map(|plan| &plan.config)));
         let extent_places = ssd.as_ref().map_or(1, |ssd| ssd.view.places_in(1) as u32);
         let engines = plans.iter().map(|plan| (&plan.config, &plan.vm.settings, plan.has_space));
-        check_memory(engines, extent_places, divided)?;
+        let tables_limit_bytes = check_memory(engines, extent_places, divided)?;
         plans.iter_mut().for_each(|plan| plan.extent_places = extent_places);
         let read_ssd = ReadSsd::find(config)?;
         if let Some(read_ssd) = &read_ssd {
@@ -146,7 +149,7 @@ impl<'c> Start<'c> {
             plans.iter().try_for_each(|plan| ssd.check_backing(plan.vm))?;
             ssd.check_strangers()?;
         }
-        Ok(Start { plans, ssd, read_ssd, keeps_extents, divided })
+        Ok(Start { plans, ssd, read_ssd, keeps_extents, divided, tables_limit_bytes, extent_places })
     }
 
     /// What each VM's clients will see, in the order of the configuration.
@@ -156,7 +159,7 @@ impl<'c> Start<'c> {
 
     /// Begins a new run of the cache and recovers what it holds. Returns the identities of the SSDs as well.
     pub(crate) fn recover(self) -> Result<Recovered, ServerError> {
-        let Start { plans, ssd, read_ssd, keeps_extents, divided } = self;
+        let Start { plans, ssd, read_ssd, keeps_extents, divided, tables_limit_bytes, extent_places } = self;
         let last_end = ssd.as_ref().map_or(LastEnd::None, |ssd| ssd.last_end);
         let mut disks = Disks::default();
         let ssd_disks = ssd.as_ref().map(|ssd| disks_of(&mut disks, ssd.file.path()));
@@ -191,6 +194,8 @@ impl<'c> Start<'c> {
             tags: vms.iter().filter_map(|vm| vm.tag).collect(),
             superblock: ssd.as_ref().map(|ssd| *ssd.store.superblock()),
             divided: divided.map(|memory| Divided::of(memory, &vms, ssd.zip(ssd_disks.clone()))),
+            tables_limit_bytes,
+            extent_places,
             ssd_disks,
             vms,
             read_ssd: read_ssd.map(|read_ssd| read_ssd.label),
@@ -214,6 +219,10 @@ pub(crate) struct Recovered {
     pub superblock: Option<Superblock>,
     /// Where space goes from one VM to another while they are served.
     pub divided: Option<Divided>,
+    /// Memory for tables of all VMs.
+    pub tables_limit_bytes: u64,
+    /// Places of an extent of the cache SSD.
+    pub extent_places: u32,
     pub read_ssd: Option<ReadSsdLabel>,
 }
 

@@ -46,8 +46,7 @@ fn memory_text(host: &HostMemory) -> String {
     for vm in &host.vms {
         rows(&vm.name, vm.scheme, vm.blocks, &vm.memory);
     }
-    let blocks = host.vms.iter().map(|vm| vm.blocks).sum();
-    rows("all VMs", "", blocks, &host.together);
+    rows("all VMs", "", host.together_blocks, &host.together);
     let total_bytes = host.together.total_bytes() + host.records_bytes;
     let (total, has) = (show_size(total_bytes), show_size(host.has_bytes));
     let verdict = if total_bytes > host.has_bytes { "a start will be refused" } else { "enough" };
@@ -55,6 +54,13 @@ fn memory_text(host: &HostMemory) -> String {
         "\nMost memory that caches take, with blocks of 4 KiB:\n{table}\n\nTogether {total}, journal records included; this \
          host has {has}: {verdict}.\n"
     );
+    if host.largest_tables_bytes > host.together.tables_bytes() {
+        text += &format!(
+            "All together are with the shares that VMs begin with. As shares move between VMs, tables keep the size of the largest \
+             share that each has had (with all of them {}), and no share grows when the host has no memory left for that.\n",
+            show_size(host.largest_tables_bytes)
+        );
+    }
     let assumed: Vec<&str> =
         host.vms.iter().filter(|vm| vm.is_disk_assumed).map(|vm| vm.name.as_str()).collect();
     if !assumed.is_empty() {

@@ -138,7 +138,7 @@ fn in_simulation(case: &Case<'_>) -> Outcome {
         }
         sizer.divide(host.engines.iter_mut().map(|engine| engine.demand(Points::All)).collect());
         resize(&mut host, &sizer.shrink(u32::MAX));
-        resize(&mut host, &sizer.grow(&[Quota::default(); VMS]));
+        resize(&mut host, &sizer.grow(&[Quota::default(); VMS], |_, _| true));
         for (shares, engine) in outcome.shares.iter_mut().zip(&host.engines) {
             let quota = engine.quota();
             shares.push([quota.dram_blocks.into(), quota.ssd_blocks.into()]);

@@ -28,23 +28,35 @@ impl HostSizer {
         self.changed_since(&before)
     }
 
-    /// Lets VMs grow into what is free, when each of them still holds so many blocks. Returns as [`HostSizer::shrink`].
+    /// Lets VMs grow into what is free, when each of them still holds so many blocks. A VM gets no share that `may_have` denies
+    /// it, but a half, a quarter and so on of what it was to grow by; where nothing is left it is not to grow. Returns as
+    /// [`HostSizer::shrink`].
     ///
     /// # Panics
     /// When `held` is of another number of VMs.
-    pub fn grow(&mut self, held: &[Quota]) -> Vec<(usize, Quota)> {
+    pub fn grow(
+        &mut self,
+        held: &[Quota],
+        mut may_have: impl FnMut(usize, Quota) -> bool,
+    ) -> Vec<(usize, Quota)> {
         assert_eq!(held.len(), self.vms.len(), "what each VM holds");
         let before: Vec<Quota> = self.shares().collect();
         for level in Level::SIZED {
             let used = |(share, held): (&Quota, &Quota)| u64::from(share.of(level).max(held.of(level)));
             let used: u64 = before.iter().zip(held).map(used).sum();
             let mut free = u64::from(self.capacity.of(level)).saturating_sub(used);
-            for (vm, held) in self.vms.iter_mut().zip(held) {
+            for (at, (vm, held)) in self.vms.iter_mut().zip(held).enumerate() {
                 let share = vm.share.of(level);
                 // What it still holds beyond its share is counted as its own already.
                 let own = held.of(level).saturating_sub(share);
                 let growth = vm.target.of(level).saturating_sub(share);
-                let step = growth.min(own.saturating_add(u32::try_from(free).unwrap_or(u32::MAX)));
+                let mut step = growth.min(own.saturating_add(u32::try_from(free).unwrap_or(u32::MAX)));
+                while step > 0 && !may_have(at, vm.share.with(level, share + step)) {
+                    step /= 2;
+                    if step == 0 {
+                        vm.target = vm.target.with(level, share);
+                    }
+                }
                 free -= u64::from(step.saturating_sub(own));
                 vm.share = vm.share.with(level, share + step);
             }

@@ -41,7 +41,7 @@ fn settle(host: &mut HostSizer) {
         }
         host.shrink(u32::MAX);
         let held: Vec<Quota> = host.shares().collect();
-        host.grow(&held);
+        host.grow(&held, |_, _| true);
     }
     panic!("it never settles");
 }
@@ -209,13 +209,32 @@ fn a_step_grows_only_into_what_was_given_back() {
     assert_eq!(drams(&host), [500, 500]);
     assert_eq!(host.shrink(100), [(0, Quota::new(400, 0))]);
     // It still holds all of it.
-    assert_eq!(host.grow(&[Quota::new(500, 0), Quota::new(500, 0)]), []);
-    assert_eq!(host.grow(&[Quota::new(430, 0), Quota::new(500, 0)]), [(1, Quota::new(570, 0))]);
+    assert_eq!(host.grow(&[Quota::new(500, 0), Quota::new(500, 0)], |_, _| true), []);
+    assert_eq!(host.grow(&[Quota::new(430, 0), Quota::new(500, 0)], |_, _| true), [(1, Quota::new(570, 0))]);
     assert_eq!(host.shrink(100), [(0, Quota::new(300, 0))]);
-    assert_eq!(host.grow(&[Quota::new(300, 0), Quota::new(570, 0)]), [(1, Quota::new(700, 0))]);
+    assert_eq!(host.grow(&[Quota::new(300, 0), Quota::new(570, 0)], |_, _| true), [(1, Quota::new(700, 0))]);
     assert!(host.is_moving());
     settle(&mut host);
     assert_eq!(drams(&host), [200, 800]);
+}
+
+#[test]
+fn a_share_grows_no_further_than_it_may() {
+    let mut host = host(1_000, rules(2));
+    host.divide(vec![dram(200, 10), dram(800, 90)]);
+    host.shrink(1_000);
+    let held = [Quota::new(200, 0), Quota::new(500, 0)];
+    let most = |blocks| move |_: usize, share: Quota| share.dram_blocks <= blocks;
+    assert_eq!(host.grow(&held, most(660)), [(1, Quota::new(650, 0))], "half of 300");
+    assert!(host.is_moving(), "the rest may be had later");
+    let held = [Quota::new(200, 0), Quota::new(650, 0)];
+    assert_eq!(host.grow(&held, most(660)), [(1, Quota::new(659, 0))], "150 halved four times");
+    let held = [Quota::new(200, 0), Quota::new(659, 0)];
+    assert_eq!(host.grow(&held, most(659)), []);
+    assert!(!host.is_moving(), "it settles with what it has");
+    assert_eq!(host.view(1, Level::Dram).target, 659);
+    settle(&mut host);
+    assert_eq!(drams(&host), [200, 659]);
 }
 
 #[test]
@@ -289,7 +308,7 @@ proptest! {
                     let keep = |held: u32, share: u32| if held > share { share.max(held.saturating_sub(1 + slow)) } else { share };
                     *held = Quota::new(keep(held.dram_blocks, share.dram_blocks), keep(held.ssd_blocks, share.ssd_blocks));
                 }
-                host.grow(&held);
+                host.grow(&held, |_, _| true);
                 for level in Level::SIZED {
                     let used: u64 = host.shares().zip(&held).map(|(s, h)| u64::from(s.of(level).max(h.of(level)))).sum();
                     prop_assert!(used <= u64::from(host.capacity().of(level)), "{used} of {level:?}");

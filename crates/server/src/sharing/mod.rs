@@ -2,6 +2,7 @@
 //! interval, has [`HostSizer`] divide, and sends the shards their VMs' new shares, a step each second. It must not know how a
 //! division is found, or how an engine changes its share.
 
+mod tables;
 mod told;
 mod view;
 
@@ -12,6 +13,7 @@ use lode_policy::Quota;
 use lode_policy::host::{HostOptions, HostSizer, VmRule};
 use lode_types::Level;
 
+pub(crate) use self::tables::TableMemory;
 pub(crate) use self::view::{HostView, LevelSharing, VmSharing};
 
 use crate::config::{Config, HostConfig, HostMode, Size, VmConfig, listed};
@@ -37,6 +39,7 @@ pub(crate) struct Sharing {
     /// Where space goes from one VM to another while they are served: what there is, as blocks of shares.
     room: Option<Quota>,
     sizer: HostSizer,
+    tables: TableMemory,
     vms: Vec<Vm>,
     events: Events,
     next_division: Instant,
@@ -71,6 +74,7 @@ impl Sharing {
         block_bytes: u64,
         started: &[Started],
         room: Option<Quota>,
+        tables: TableMemory,
         events: Events,
     ) -> Sharing {
         let vm = |(vm, started): (&VmConfig, &Started)| Vm {
@@ -85,6 +89,7 @@ impl Sharing {
             block_bytes,
             room,
             sizer: HostSizer::new(Quota::default(), HostOptions::default()),
+            tables,
             vms: config.vms.iter().zip(started).map(vm).collect(),
             events,
             next_division: now + config.host.interval,
@@ -201,9 +206,23 @@ impl Sharing {
         let most_blocks = (self.host.rate_bytes / self.block_bytes).clamp(1, u32::MAX.into()) as u32;
         let smaller = self.sizer.shrink(most_blocks);
         let held = self.send(host, &smaller)?;
-        let larger = self.sizer.grow(&held);
+        let mut denied = Vec::new();
+        let larger = self.sizer.grow(&held, |vm, share| {
+            let may_have = self.tables.take(vm, share);
+            if !may_have {
+                denied.push((vm, share));
+            }
+            may_have
+        });
         if !larger.is_empty() {
             self.send(host, &larger)?;
+        }
+        for (vm, share) in denied {
+            if self.tables.tell(vm) {
+                let text = self.no_memory(vm, share);
+                tracing::warn!("{text}");
+                self.events.note(EventKind::Share, Some(&self.vms[vm].name), text);
+            }
         }
         Ok(())
     }
@@ -283,6 +302,9 @@ impl Sharing {
                     return Err(self.beyond_reach(vm, level, after.of(level)));
                 }
             }
+            if self.tables.missing_bytes(at, after) > 0 {
+                return Err(self.no_memory(at, after));
+            }
             sizer.set_target(at, after).map_err(|level| self.no_room(new, at, level))?;
         }
         Ok(())
@@ -300,6 +322,19 @@ impl Sharing {
         format!(
             "VM {name} cannot have {wanted} of {key}: it was started with room for {reach}. Write the share to the configuration \
              file, and restart the service, which guests with a reconnect delay outlast.{max}"
+        )
+    }
+
+    fn no_memory(&self, at: usize, share: Quota) -> String {
+        let [limit, taken, missing] =
+            [self.tables.limit_bytes(), self.tables.bytes(), self.tables.missing_bytes(at, share)].map(Size);
+        format!(
+            "VM {} cannot have {} of DRAM and {} of the SSD: the host has {limit} of memory for tables beside DRAM levels, and the \
+             largest shares that VMs have had since the start took {taken} of it, so that {missing} is missing. A restart gives \
+             back what is not used any more; `lode serve --check` says what each VM takes",
+            self.vms[at].name,
+            self.size(share.dram_blocks),
+            self.size(share.ssd_blocks),
         )
     }
 
