@@ -307,7 +307,9 @@ impl Store {
             // Records of the journal go on counting: pages speak of no more than before as durable.
             self.write_pages(device, tag, space, &stale, (both, None))?;
         }
-        for _copy in 0..2 {
+        // A volume that is new, or was closed, has none: what else was written, the caller flushes.
+        let copies = if stale.is_empty() { 0 } else { 2 };
+        for _copy in 0..copies {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
             // before the other is touched.
             flush(device)?;
