@@ -25,6 +25,9 @@ pub enum CliError {
     /// It was attempted and failed.
     #[error("{0}")]
     Failure(String),
+    /// What was found is said already; the exit code says it to scripts.
+    #[error("Exit code {0}")]
+    Found(u8),
     /// Whoever read standard output has stopped reading, as `head` does. Nothing is to be said about it.
     #[error("Standard output is closed")]
     OutputClosed,
@@ -42,6 +45,7 @@ impl CliError {
                 note(message);
                 ExitCode::from(FAILURE)
             }
+            CliError::Found(code) => ExitCode::from(*code),
             // They have what they wanted.
             CliError::OutputClosed => ExitCode::SUCCESS,
         }

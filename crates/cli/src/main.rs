@@ -1,7 +1,7 @@
 //! The `lode` command: arguments in, library calls, tables or JSON out. It must not know how any of it is done.
 //!
 //! Results go to standard output, progress and messages to standard error. Exit code 0: done; 1: failed; 2: asked
-//! for something that cannot be.
+//! for something that cannot be; others: what a command says of them.
 
 #![forbid(unsafe_code)]
 // They panic where the stream takes no more; `output` does not.

@@ -83,6 +83,24 @@ impl Bar {
     }
 }
 
+/// A bar for bytes whose number is known as soon as any are done.
+pub struct Bytes {
+    bar: Shown,
+}
+
+impl Bytes {
+    /// A bar for work of this name.
+    pub fn new(name: &'static str) -> Bytes {
+        Bytes { bar: Shown::new(KNOWN, name) }
+    }
+
+    /// Shows how far the work is.
+    pub fn update(&mut self, done_bytes: u64, of_bytes: u64) {
+        self.bar.set_length(of_bytes);
+        self.bar.set_position(done_bytes);
+    }
+}
+
 /// A bar for requests whose number is known.
 pub struct Steps {
     bar: Shown,

@@ -8,6 +8,7 @@
 
 mod allocation;
 mod backing;
+mod check;
 mod client;
 mod commands;
 pub mod config;
@@ -53,6 +54,10 @@ mod vm_log;
 mod volume;
 mod volumes;
 
+pub use check::{
+    CheckOptions, CheckReport, CheckedVolume, DamagedBlockView, Mended, Verdict, check, check_device,
+    is_cache,
+};
 pub use client::{
     Divided, KeysSet, LatestEvents, Stopped, cancel_drain, divide, drain, events, reload, set_keys, status,
     stop,

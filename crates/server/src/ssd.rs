@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use lode_media::{MediaFile, OpenOptions};
-use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeSpec, probe_read_ssd};
+use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec, probe_read_ssd};
 use tracing::{info, warn};
 
 use crate::backing::identify;
@@ -183,6 +183,32 @@ impl<'c> FoundSsd<'c> {
             if file.is_direct() { "" } else { "; direct I/O does not work there, the page cache is used" }
         );
         Ok(OpenSsd { file, store, records })
+    }
+
+    /// Mends the volumes of which a check has found something to mend, and both copies of what describes the cache. What
+    /// memory still has of the last run goes to the SSD with it.
+    pub(crate) fn mend(mut self, checked: &[Result<VolumeCheck, impl Sized>]) -> Result<(), ServerError> {
+        let mut device = FileDevice(&self.file);
+        let fault = |error| ServerError::store(self.ssd.path.display(), error);
+        let state = StateFile::of(self.config);
+        // Before the first write, as at a start.
+        let boot = self.records.boot_text().map(str::to_owned);
+        state.note_run(|run| (run.all_durable, run.written_boot) = (false, boot))?;
+        let mut store = Store::begin(&mut device, self.view).map_err(fault)?;
+        let mut mended = Vec::new();
+        for check in checked.iter().flatten() {
+            store.mend(&mut device, check).map_err(fault)?;
+            mended.push(check);
+        }
+        if let Some(run) = &mut self.known.run {
+            // The SSD has these records now.
+            run.keeps_records_of.retain(|name| mended.iter().all(|check| check.info.name != *name));
+        }
+        let folders = self.known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());
+        state.update(self.ssd, store.superblock(), self.known)?;
+        let tags: Vec<_> = mended.iter().map(|check| check.info.tag).collect();
+        self.records.remove(&folders, &tags);
+        Ok(())
     }
 
     /// Takes a volume off the SSD. What this host remembers of it follows.

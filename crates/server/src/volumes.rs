@@ -82,7 +82,8 @@ pub fn remove_volume(config: &Config, name: &str, force: bool) -> Result<u64, Se
     find(config)?.remove(name, force)
 }
 
-fn find(config: &Config) -> Result<FoundSsd<'_>, ServerError> {
+/// The SSD of a configuration, which has to name one.
+pub(crate) fn find(config: &Config) -> Result<FoundSsd<'_>, ServerError> {
     let none = || ServerError::new(ServerErrorKind::Config, "The configuration has no cache SSD; add [ssd]");
     FoundSsd::find(config)?.ok_or_else(none)
 }

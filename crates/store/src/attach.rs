@@ -72,9 +72,9 @@ impl Attached {
 }
 
 /// A volume's extents and what is in them, while they change.
-struct Space {
-    extents: Vec<u32>,
-    recovered: Recovered,
+pub(crate) struct Space {
+    pub(crate) extents: Vec<u32>,
+    pub(crate) recovered: Recovered,
 }
 
 impl Store {
@@ -101,8 +101,7 @@ impl Store {
         let wanted = view.wanted(spec);
         let places = view.places(wanted.min(space.extents.len() as u64));
         refusals::dirty(spec, space.recovered.dirty(), places)?;
-        self.write_blocks_again(device, tag, &mut space)?;
-        self.write_tables_again(device, &space)?;
+        self.write_again(device, tag, &mut space)?;
         if (space.extents.len() as u64) > wanted {
             // Before anything moves: what is free now may hold the only durable copy of a block whose newer one is only
             // believed.
@@ -114,7 +113,8 @@ impl Store {
         self.grow(device, spec, tag, &mut space, wanted)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
-        self.commit_volume(device, number, (tag, ring), spec, &space.extents)?;
+        let identity = (spec.name.as_str(), spec.backing_bytes);
+        self.commit_volume(device, number, (tag, ring), identity, &space.extents)?;
         Ok(self.attached(tag, ring, space, spec.places))
     }
 
@@ -122,6 +122,17 @@ impl Store {
         let volumes = &self.view.directory.volumes;
         let number = volumes.iter().position(Option::is_none).unwrap_or(volumes.len());
         if self.view.free_numbers() > 0 { Ok(number as u16) } else { Err(refusals::volumes()) }
+    }
+
+    /// Writes once more what may be volatile still.
+    pub(crate) fn write_again(
+        &self,
+        device: &mut dyn SyncDevice,
+        tag: VolumeTag,
+        space: &mut Space,
+    ) -> Result<(), StoreError> {
+        self.write_blocks_again(device, tag, space)?;
+        self.write_tables_again(device, space)
     }
 
     /// Writes once more, to where they are, the dirty blocks that no flush is known to cover. The flush before the death of
@@ -290,7 +301,7 @@ impl Store {
     /// Where something is believed that only memory, or a journal page that no flush covers, says, a power cut in between must
     /// not find the page that gives an older copy of a block up and not yet the one with its newer copy. So first pages say
     /// what is believed *and* what they said before; of two copies the newer one counts.
-    fn write_tables(
+    pub(crate) fn write_tables(
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
@@ -354,12 +365,12 @@ impl Store {
     }
 
     /// Makes the volume's extents and its new ring official.
-    fn commit_volume(
+    pub(crate) fn commit_volume(
         &mut self,
         device: &mut dyn SyncDevice,
         number: u16,
         (tag, ring): (VolumeTag, u64),
-        spec: &VolumeSpec,
+        (name, backing_bytes): (&str, u64),
         extents: &[u32],
     ) -> Result<(), StoreError> {
         let mut next = self.view.directory.clone();
@@ -367,8 +378,7 @@ impl Store {
         if volumes.len() <= number as usize {
             volumes.resize(number as usize + 1, None);
         }
-        volumes[number as usize] =
-            Some(Volume { name: spec.name.clone(), tag, backing_bytes: spec.backing_bytes, ring });
+        volumes[number as usize] = Some(Volume { name: name.to_owned(), tag, backing_bytes, ring });
         for (extent, owner) in next.owners.iter_mut().enumerate() {
             if extents.binary_search(&(extent as u32)).is_ok() {
                 *owner = Some(number);

@@ -69,7 +69,7 @@ impl Store {
     /// As [`Store::open`], for whoever has looked at the device already, and perhaps taken over record buffers.
     pub fn begin(device: &mut dyn SyncDevice, view: StoreView) -> Result<Store, StoreError> {
         let mut store = Store { view };
-        store.write_again(device)?;
+        store.write_heads_again(device)?;
         store.raise_epoch(device)?;
         Ok(store)
     }
@@ -77,7 +77,7 @@ impl Store {
     /// Writes superblock and directory once more to where they are. The copies that were read may be volatile still, and if
     /// the flush after they were written failed no later one covers them: with the other copies written over, a power cut
     /// could take both.
-    fn write_again(&self, device: &mut dyn SyncDevice) -> Result<(), StoreError> {
+    fn write_heads_again(&self, device: &mut dyn SyncDevice) -> Result<(), StoreError> {
         let StoreView { superblock, directory, is_durable, .. } = &self.view;
         if !is_durable {
             let bytes = directory.encode(superblock.cache)?;

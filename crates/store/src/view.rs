@@ -233,7 +233,7 @@ impl StoreView {
     }
 
     /// A volume's extents and what they hold.
-    fn recover(
+    pub(crate) fn recover(
         &self,
         device: &mut dyn SyncDevice,
         number: u16,

@@ -1,5 +1,6 @@
 //! The commands, one file each. A new one is its file and its line in each of the two lists below.
 
+mod check;
 mod compare;
 mod compare_each;
 mod curve;
@@ -53,6 +54,7 @@ macro_rules! commands {
 }
 
 commands! {
+    Check(check::CheckCommand),
     Compare(compare::CompareCommand),
     Curve(curve::CurveCommand),
     Demo(demo::DemoCommand),

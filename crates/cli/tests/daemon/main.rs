@@ -3,6 +3,7 @@
 mod acknowledged;
 mod allocation;
 mod bytes;
+mod checking;
 mod client;
 mod common;
 mod dividing;
