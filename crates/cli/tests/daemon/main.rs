@@ -18,6 +18,7 @@ mod killing;
 mod known;
 mod logging;
 mod metrics;
+mod postgres;
 mod reconnecting;
 mod records;
 mod runs;

@@ -1,0 +1,247 @@
+//! Guarantees 2, 6 and 10 of `docs/design.md` with a database for a guest: PostgreSQL on ext4 on a served disk. The daemon is killed
+//! again and again while pgbench runs; every transaction that it saw committed is there afterwards, and all balances agree.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::common::{Daemon, MIB, Numbers, Site, has_tool};
+
+const KILLS: u64 = 20;
+const CLIENTS: u64 = 4;
+const DISK_MIB: u64 = 512;
+/// Longer than any step takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Has it end, and says what it said.
+fn run(command: &mut Command) -> Output {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {} {said}", output.status);
+    output
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what} does not come about");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Where the distribution keeps the programs that have no place in `PATH`.
+fn server_programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?.flatten().map(|entry| entry.path().join("bin"));
+    versions.filter(|bin| bin.join("initdb").exists()).max()
+}
+
+/// The numbers of the user and the group `postgres`.
+fn postgres_user() -> Option<(u32, u32)> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let user: Vec<&str> = users.lines().find(|line| line.starts_with("postgres:"))?.split(':').collect();
+    Some((user[2].parse().ok()?, user[3].parse().ok()?))
+}
+
+/// A served disk as a mounted file system: an NBD client in user space, a loop device, ext4.
+struct Mounted<'a> {
+    place: &'a Place,
+    client: Child,
+    device: String,
+}
+
+/// Folders and programs.
+struct Place {
+    folder: PathBuf,
+    programs: PathBuf,
+    user: (u32, u32),
+}
+
+impl Place {
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn as_postgres(&self, program: &Path) -> Command {
+        let mut command = Command::new("setpriv");
+        let (user, group) = self.user;
+        command
+            .args([format!("--reuid={user}"), format!("--regid={group}")])
+            .arg("--clear-groups")
+            .arg(program);
+        command
+            .current_dir(self.path("sockets"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+
+    fn program(&self, name: &str) -> Command {
+        self.as_postgres(&self.programs.join(name))
+    }
+
+    fn mount(&self, site: &Site, daemon: &Daemon<'_>, is_new: bool) -> Mounted<'_> {
+        // It waits until the VM is served; the client of the file system would not.
+        drop(daemon.client("vm2"));
+        let disk = self.path("fuse/disk");
+        let mut client = Command::new("nbdfuse");
+        client.arg(&disk).arg(site.uri("vm2")).stdin(Stdio::null()).stderr(Stdio::null());
+        let client = client.spawn().unwrap();
+        wait_for("the disk", || fs::metadata(&disk).is_ok_and(|found| found.len() == DISK_MIB * MIB));
+        let found = run(Command::new("losetup").args(["-f", "--show", "--direct-io=on"]).arg(&disk));
+        let device = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+        let mounted = Mounted { place: self, client, device };
+        if is_new {
+            run(Command::new("mkfs.ext4").args(["-q", &mounted.device]));
+        } else {
+            // It replays the journal. 1: there was something to do; damage beyond that has other codes.
+            let check = Command::new("e2fsck").args(["-f", "-p", &mounted.device]).output().unwrap();
+            let said = String::from_utf8_lossy(&check.stdout);
+            assert!(matches!(check.status.code(), Some(0 | 1)), "e2fsck: {} {said}", check.status);
+        }
+        run(Command::new("mount").arg(&mounted.device).arg(self.path("mounted")));
+        mounted
+    }
+
+    fn start_database(&self) -> Child {
+        let log = fs::File::options().create(true).append(true).open(self.path("database.log")).unwrap();
+        let mut database = self.program("postgres");
+        database.arg("-D").arg(self.path("mounted/data")).arg("-k").arg(self.path("sockets"));
+        let settings = ["listen_addresses=", "shared_buffers=16MB", "max_wal_size=64MB"];
+        for setting in settings {
+            database.args(["-c", setting]);
+        }
+        let database = database.stderr(log).spawn().unwrap();
+        wait_for("the database", || {
+            self.program("pg_isready")
+                .arg("-q")
+                .arg("-h")
+                .arg(self.path("sockets"))
+                .status()
+                .unwrap()
+                .success()
+        });
+        database
+    }
+
+    fn pgbench(&self, arguments: &[&str]) -> Command {
+        let mut command = self.program("pgbench");
+        command.args(arguments).arg("-h").arg(self.path("sockets")).arg("postgres");
+        command
+    }
+
+    /// Transactions that pgbench saw committed in a round.
+    fn committed(&self, round: u64) -> u64 {
+        let prefix = format!("round{round}.");
+        let logs = fs::read_dir(self.path("sockets")).unwrap().map(|entry| entry.unwrap().path());
+        let of_round = logs.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&prefix));
+        of_round.map(|path| fs::read_to_string(path).unwrap().lines().count() as u64).sum()
+    }
+
+    /// Transactions in the history, and the sums of all balances and of the history.
+    fn totals(&self) -> (u64, [i64; 4]) {
+        let question = "SELECT (SELECT count(*) FROM pgbench_history), (SELECT sum(abalance) FROM pgbench_accounts), \
+                        (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(bbalance) FROM pgbench_branches), \
+                        (SELECT coalesce(sum(delta), 0) FROM pgbench_history)";
+        let mut command = self.program("psql");
+        command.args(["-At", "-c", question, "-h"]).arg(self.path("sockets")).arg("postgres");
+        let answer =
+            String::from_utf8(run(command.stdout(Stdio::piped()).stderr(Stdio::piped())).stdout).unwrap();
+        let numbers: Vec<i64> = answer.trim().split('|').map(|number| number.parse().unwrap()).collect();
+        (numbers[0] as u64, [numbers[1], numbers[2], numbers[3], numbers[4]])
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let works = |command: &mut Command| {
+            let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+            status.is_ok_and(|status| status.success())
+        };
+        // Processes of the database may take a while to notice that it ended.
+        let deadline = Instant::now() + PATIENCE;
+        while !works(Command::new("umount").arg(self.place.path("mounted"))) && Instant::now() < deadline {
+            sleep(Duration::from_millis(20));
+        }
+        works(Command::new("losetup").args(["-d", &self.device]));
+        works(Command::new("umount").arg(self.place.path("fuse")));
+        let _ = self.client.kill();
+        let _ = self.client.wait();
+    }
+}
+
+/// A database of which nothing may be left running.
+struct Database(Child);
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // Its processes notice that the first one is gone, and end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Kills the daemon in the middle of a run. The database loses its disk with it, and is killed as well.
+fn kill_during_a_run(place: &Place, daemon: Daemon<'_>, database: Database, round: u64, after: Duration) {
+    let prefix = format!("--log-prefix=round{round}");
+    let clients = CLIENTS.to_string();
+    let mut bench =
+        place.pgbench(&["-n", "-c", &clients, "-j", "1", "-T", "60", "--log", &prefix]).spawn().unwrap();
+    sleep(after);
+    daemon.kill();
+    wait_for("the end of pgbench", || bench.try_wait().unwrap().is_some());
+    drop(database);
+}
+
+#[test]
+fn g10_a_database_loses_no_commit_when_the_daemon_is_killed() {
+    if !["nbdfuse", "losetup", "mkfs.ext4", "e2fsck", "setpriv"].iter().all(|tool| has_tool(tool)) {
+        return;
+    }
+    let (Some(programs), Some(user)) = (server_programs(), postgres_user()) else {
+        return lode_testdata::skip("PostgreSQL is not installed");
+    };
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        return lode_testdata::skip("served disks can be mounted by root only, where there is FUSE");
+    }
+    let site = Site::new();
+    let place = Place { folder: site.folder.path().to_owned(), programs, user };
+    fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o711)).unwrap();
+    ["fuse", "mounted", "sockets"].iter().for_each(|name| fs::create_dir(place.path(name)).unwrap());
+    chown(place.path("sockets"), Some(user.0), Some(user.1)).unwrap();
+    fs::File::options().write(true).open(site.path("vm2.img")).unwrap().set_len(DISK_MIB * MIB).unwrap();
+
+    let mut daemon = site.serve_up();
+    let mut mounted = place.mount(&site, &daemon, true);
+    fs::create_dir(place.path("mounted/data")).unwrap();
+    chown(place.path("mounted/data"), Some(user.0), Some(user.1)).unwrap();
+    run(place.program("initdb").arg("-D").arg(place.path("mounted/data")).args(["-A", "trust"]));
+    let mut database = Database(place.start_database());
+    run(&mut place.pgbench(&["-q", "-i", "-s", "2"]));
+
+    let (mut numbers, mut committed) = (Numbers(0x1da7), 0);
+    for round in 0..KILLS {
+        let after = Duration::from_millis(200 + numbers.below(700));
+        kill_during_a_run(&place, daemon, database, round, after);
+        committed += place.committed(round);
+        drop(mounted);
+        daemon = site.serve_up();
+        mounted = place.mount(&site, &daemon, false);
+        database = Database(place.start_database());
+        let (found, sums) = place.totals();
+        // Of each client the last transaction may have been committed without having been answered.
+        let most = committed + CLIENTS * (round + 1);
+        assert!(
+            found >= committed && found <= most,
+            "kill {round}: {found} of {committed} to {most} commits"
+        );
+        assert!(sums.iter().all(|&sum| sum == sums[0]), "kill {round}: balances differ: {sums:?}");
+    }
+    assert!(committed > 10 * KILLS, "{committed} transactions are too few to say anything");
+    println!("{committed} transactions committed through {KILLS} kills");
+    drop((database, mounted));
+    daemon.stop();
+}
