@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use crate::contents::Contents;
-use crate::places::Place;
+use crate::place::Place;
 
 /// Places whose ages count from the same base.
 const GROUP_PLACES: u32 = 256;

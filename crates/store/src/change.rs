@@ -15,7 +15,7 @@
 
 use lode_format::{TablePage, VolumeTag};
 
-use crate::places::Place;
+use crate::place::Place;
 use crate::volume::{Metadata, PAGES_IN_FLIGHT, VolumeStore};
 
 /// What the directory is to say of a volume.

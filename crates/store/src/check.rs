@@ -14,7 +14,7 @@ use crate::attach::Space;
 use crate::device::{SyncDevice, flush, read};
 use crate::error::StoreError;
 use crate::journal::first_ring_after;
-use crate::places::Place;
+use crate::place::Place;
 use crate::recover::Recovered;
 use crate::store::Store;
 use crate::view::{StoreView, VolumeInfo};

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::free::FreePlaces;
-use crate::places::Place;
+use crate::place::Place;
 
 /// Places by whether they are handed out.
 #[derive(Debug)]

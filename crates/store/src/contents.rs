@@ -5,7 +5,7 @@
 use lode_format::EntryState;
 use lode_types::BlockNo;
 
-use crate::places::Place;
+use crate::place::Place;
 
 const CRC_BYTES: usize = 4;
 /// Bits beside the block number: two of state, eight of age.

@@ -11,7 +11,7 @@ use lode_types::mix;
 
 use crate::ages::Ages;
 use crate::contents::{Content, Contents, Held};
-use crate::places::Place;
+use crate::place::Place;
 
 /// A page of the slot tables.
 #[derive(Clone, Copy, Debug)]

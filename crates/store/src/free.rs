@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::places::Place;
+use crate::place::Place;
 
 /// Words with free places that a search for a run looks at, so that it takes a microsecond at most.
 const WORDS_PER_SEARCH: usize = 256;

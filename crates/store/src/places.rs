@@ -14,11 +14,9 @@ use lode_types::BlockNo;
 use crate::ages::{Ages, Era};
 use crate::circulation::Circulation;
 use crate::contents::{Content, Contents, Held};
+use crate::place::Place;
 use crate::record_buffer::RecordBuffer;
 use crate::young::Young;
-
-/// A place on the SSD: an index into the volume's places there.
-pub type Place = u32;
 
 /// All places of the volume.
 #[derive(Debug)]

@@ -14,7 +14,8 @@ use lode_types::Buf;
 
 use crate::change::ExtentsChange;
 use crate::journal::{Journal, Written};
-use crate::places::{Place, Places};
+use crate::place::Place;
+use crate::places::Places;
 use crate::record_buffer::RecordBuffer;
 
 pub(crate) const PAGES_IN_FLIGHT: usize = 16;

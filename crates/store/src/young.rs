@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use crate::places::Place;
+use crate::place::Place;
 
 /// Versions that are not durable yet.
 #[derive(Debug, Default)]
