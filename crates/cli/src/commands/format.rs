@@ -1,14 +1,15 @@
 //! `lode format`: make a device into a cache SSD or a read SSD.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_server::{FormatOptions, FormatPlan, format, format_read_ssd, plan_format, plan_read_ssd};
 use lode_types::BlockSize;
+use serde::Serialize;
 
 use crate::amounts::{parse_size, show_count, show_size};
 use crate::error::CliError;
-use crate::output::write;
+use crate::results::JsonArgs;
 
 /// Blocks of a disk, for what tables need: a larger one needs a byte more for each place.
 const USUAL_DISK_BLOCKS: u64 = 1 << 30;
@@ -45,18 +46,42 @@ pub struct FormatCommand {
     /// Create a file of this size if it does not exist.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     create: Option<u64>,
+
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// What was formatted, or would be with `--dry-run`: then there is no identity yet.
+#[derive(Serialize)]
+struct Formatted<'a> {
+    device: &'a Path,
+    kind: &'static str,
+    uuid: Option<String>,
+    device_bytes: u64,
+    creates_file: Option<bool>,
+    extent_bytes: Option<u64>,
+    block_bytes: Option<u64>,
+    extents: Option<u64>,
+    places: Option<u64>,
+    data_bytes: Option<u64>,
+    places_memory_bytes: Option<u64>,
+    slots_memory_bytes: Option<u64>,
 }
 
 impl FormatCommand {
     pub fn run(&self) -> Result<(), CliError> {
         if self.read_ssd && self.dry_run {
             let (size_bytes, creates) = plan_read_ssd(&self.device, self.create, self.force)?;
-            return write(&self.nothing_written(creates, size_bytes, &[("label, 2 copies", 0, 8192)]));
+            let plan =
+                Formatted { creates_file: Some(creates), ..self.formatted("read-ssd", None, size_bytes) };
+            let text = || self.nothing_written(creates, size_bytes, &[("label, 2 copies", 0, 8192)]);
+            return self.json.write(&plan, text);
         }
         if self.read_ssd {
             let label = format_read_ssd(&self.device, self.create, self.force)?;
             let (device, size) = (self.device.display(), show_size(label.device_bytes));
-            return write(&format!("Read SSD {} on {device}: {size}\n", label.id));
+            let formatted = self.formatted("read-ssd", Some(label.id.to_string()), label.device_bytes);
+            return self.json.write(&formatted, || format!("Read SSD {} on {device}: {size}\n", label.id));
         }
         let options = FormatOptions {
             block: BlockSize::new(self.block).map_err(|error| CliError::Usage(error.to_string()))?,
@@ -66,18 +91,61 @@ impl FormatCommand {
         };
         if self.dry_run {
             let plan = plan_format(&self.device, &options)?;
-            let written = self.nothing_written(plan.creates, plan.device_bytes, &plan.writes);
-            return write(&(written + &division_text(&plan)));
+            let text = || {
+                self.nothing_written(plan.creates, plan.device_bytes, &plan.writes) + &division_text(&plan)
+            };
+            return self.json.write(&self.planned(&plan), text);
         }
         let superblock = format(&self.device, &options)?;
-        write(&format!(
-            "Cache {} on {}: {}, extents of {}, blocks of {}\n",
-            superblock.cache,
-            self.device.display(),
-            show_size(superblock.device_bytes),
-            show_size(superblock.extent_bytes),
-            show_size(superblock.block.bytes())
-        ))
+        let formatted = Formatted {
+            extent_bytes: Some(superblock.extent_bytes),
+            block_bytes: Some(superblock.block.bytes()),
+            ..self.formatted("cache", Some(superblock.cache.to_string()), superblock.device_bytes)
+        };
+        let text = || {
+            format!(
+                "Cache {} on {}: {}, extents of {}, blocks of {}\n",
+                superblock.cache,
+                self.device.display(),
+                show_size(superblock.device_bytes),
+                show_size(superblock.extent_bytes),
+                show_size(superblock.block.bytes())
+            )
+        };
+        self.json.write(&formatted, text)
+    }
+
+    fn formatted(&self, kind: &'static str, uuid: Option<String>, device_bytes: u64) -> Formatted<'_> {
+        Formatted {
+            device: &self.device,
+            kind,
+            uuid,
+            device_bytes,
+            creates_file: None,
+            extent_bytes: None,
+            block_bytes: None,
+            extents: None,
+            places: None,
+            data_bytes: None,
+            places_memory_bytes: None,
+            slots_memory_bytes: None,
+        }
+    }
+
+    fn planned(&self, plan: &FormatPlan) -> Formatted<'_> {
+        let extent = &plan.layout.extent;
+        let [(_, places_memory_bytes), (_, slots_memory_bytes)] = plan.memory_bytes(USUAL_DISK_BLOCKS);
+        Formatted {
+            creates_file: Some(plan.creates),
+            extent_bytes: Some(extent.extent_bytes),
+            block_bytes: Some(extent.block.bytes()),
+            extents: Some(plan.layout.extents.into()),
+            places: Some(plan.places()),
+            data_bytes: Some(plan.places() * extent.block.bytes()),
+            places_memory_bytes: Some(places_memory_bytes),
+            slots_memory_bytes: Some(slots_memory_bytes),
+            ..self.formatted("cache", None, plan.device_bytes)
+        }
     }
 
     /// What would be written, and where.

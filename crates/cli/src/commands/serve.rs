@@ -1,15 +1,18 @@
 //! `lode serve`: run the daemon.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lode_server::{Config, HostMemory, Memory};
+use lode_server::{Config, HostMemory, Memory, VmMemory};
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::amounts::{show_count, show_size};
 use crate::error::CliError;
-use crate::output::{table, write};
+use crate::output::table;
+use crate::results::JsonArgs;
 
 /// Serve the disks of virtual machines, cached, until stopped.
 #[derive(Args)]
@@ -22,6 +25,76 @@ pub struct ServeCommand {
     /// Only check the configuration file.
     #[arg(long)]
     check: bool,
+
+    // Served VMs have `lode status`.
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// What a check says to programs.
+#[derive(Serialize)]
+struct CheckedConfig<'a> {
+    config: &'a Path,
+    vms: Vec<VmView<'a>>,
+    together: MemoryView,
+    together_blocks: u64,
+    largest_tables_bytes: u64,
+    records_bytes: u64,
+    has_bytes: u64,
+    is_enough: bool,
+}
+
+#[derive(Serialize)]
+struct VmView<'a> {
+    name: &'a str,
+    scheme: &'a str,
+    blocks: u64,
+    is_disk_assumed: bool,
+    memory: MemoryView,
+}
+
+#[derive(Serialize)]
+struct MemoryView {
+    frames_bytes: u64,
+    tables_bytes: u64,
+    /// By what they are of.
+    tables: BTreeMap<String, u64>,
+}
+
+impl MemoryView {
+    fn of(memory: &Memory) -> MemoryView {
+        let tables = memory.tables().into_iter().filter(|(_, bytes)| *bytes > 0);
+        MemoryView {
+            frames_bytes: memory.frames_bytes,
+            tables_bytes: memory.tables_bytes(),
+            tables: tables.map(|(what, bytes)| (table_key(what), bytes)).collect(),
+        }
+    }
+}
+
+/// "frames' tables" as a key.
+fn table_key(what: &str) -> String {
+    what.to_lowercase().replace("'", "").replace(['-', ' '], "_") + "_bytes"
+}
+
+fn checked<'a>(config: &'a Path, host: &'a HostMemory) -> CheckedConfig<'a> {
+    let vm = |vm: &'a VmMemory| VmView {
+        name: &vm.name,
+        scheme: vm.scheme,
+        blocks: vm.blocks,
+        is_disk_assumed: vm.is_disk_assumed,
+        memory: MemoryView::of(&vm.memory),
+    };
+    CheckedConfig {
+        config,
+        vms: host.vms.iter().map(vm).collect(),
+        together: MemoryView::of(&host.together),
+        together_blocks: host.together_blocks,
+        largest_tables_bytes: host.largest_tables_bytes,
+        records_bytes: host.records_bytes,
+        has_bytes: host.has_bytes,
+        is_enough: host.together.total_bytes() + host.records_bytes <= host.has_bytes,
+    }
 }
 
 /// The most memory that caches take, for each VM and for all, in bytes and in bytes for each block.
@@ -76,8 +149,13 @@ impl ServeCommand {
             lode_server::check_disks(&config)?;
             let (path, vms) = (self.config.display(), show_count(config.vms.len() as u64, "VM"));
             let records = lode_server::describe_records(&config)?;
-            let memory = memory_text(&lode_server::host_memory(&config)?);
-            return write(&format!("{path} is good: {vms}. {records}\n{memory}"));
+            let host = lode_server::host_memory(&config)?;
+            let text = || format!("{path} is good: {vms}. {records}\n{}", memory_text(&host));
+            return self.json.write(&checked(&self.config, &host), text);
+        }
+        if self.json.outputs().next().is_some() {
+            let text = "--json goes with --check; a daemon that serves is asked by `lode status --json`";
+            return Err(CliError::Usage(text.to_owned()));
         }
         let filter =
             EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).from_env_lossy();

@@ -153,6 +153,13 @@ fn a_wrong_configuration_is_refused_with_its_line() {
         row.split_whitespace().last().and_then(|word| word.parse().ok()).expect("bytes a block");
     // Nine a place, its bits, and what is there whatever the share is.
     assert!(a_block > 9.0, "{row}");
+    let said = lode_ok(&["serve", "--check", "--json", &site.text("test.toml")]);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&json["vms"][1]["scheme"], &json["is_enough"]), (&"lru".into(), &true.into()), "{said}");
+    let tables = json["together"]["tables"].as_object().expect("tables by kind");
+    let sum: u64 = tables.values().filter_map(serde_json::Value::as_u64).sum();
+    assert!(tables.contains_key("ssd_places_bytes") && json["together"]["tables_bytes"] == sum, "{said}");
+    assert!(lode_fails(&["serve", "--json", &site.text("test.toml")]).contains("--check"));
 }
 
 #[test]
@@ -171,6 +178,14 @@ fn a_dry_run_of_formatting_writes_nothing() {
     assert!(fs::read(site.path("ssd.img")).unwrap() == before);
     let said = lode_ok(&["format", &site.text("new.img"), "--dry-run", "--create", "64MiB"]);
     assert!(said.contains("would make the file, of 64 MiB"), "{said}");
+    let said = lode_ok(&["format", &site.text("new.img"), "--dry-run", "--create", "64MiB", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&json["device_bytes"], &json["uuid"]),
+        (&(64 * MIB).into(), &serde_json::Value::Null),
+        "{said}"
+    );
+    assert_eq!(json["data_bytes"].as_u64(), json["places"].as_u64().map(|places| places * 4096), "{said}");
     let said = lode_fails(&["format", &site.text("new.img"), "--dry-run", "--create", "64KiB"]);
     assert!(said.contains("smallest possible size"), "{said}");
     let said = lode_ok(&["format", "--read-ssd", &ssd, "--dry-run", "--force"]);
