@@ -21,6 +21,10 @@ impl Engine {
     pub(crate) fn list_for_reissue(&mut self, block: BlockNo, slice: &RequestSlice) {
         let partial = (slice.len as usize) < self.block_len(block);
         let origin = self.origin_of(slice.request);
+        // Those that are listed already hold up the scheme that is to come.
+        if self.is_switching() {
+            return;
+        }
         let Some(reissues) = &mut self.reissues else { return };
         let access = Access { block, op: Direction::Write, partial, origin };
         let write = reissues.list(&mut self.front.scheme, &access);

@@ -171,6 +171,14 @@ impl Background {
         limits.age_ticks.is_some_and(|age_ticks| self.note_age(age_ticks, facts.version))
     }
 
+    /// Slots mean other blocks now: a sweep begins anew.
+    pub(crate) fn forget_slots(&mut self) {
+        if let Some(Sweep { reason: Reason::Age, version, .. }) = self.sweep.take() {
+            self.too_old = self.too_old.or(Some(version));
+        }
+        self.cursor = 0;
+    }
+
     fn note_age(&mut self, age_ticks: u32, version: u64) -> bool {
         if self.ticks_to_step > 1 {
             self.ticks_to_step -= 1;

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use lode_format::VolumeTag;
-use lode_store::{DirectoryOutput, SpaceDirectory};
+use lode_store::{Attached, DirectoryOutput, MembershipChange, SpaceDirectory, StoreError};
 
 use crate::space::{SpaceAnswer, SpaceRequest};
 
@@ -21,6 +21,15 @@ struct Member {
     frames: u32,
 }
 
+/// Whose turn it is to change the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// A volume's, which changes its extents.
+    Member(usize),
+    /// The host's, whose volumes change.
+    Host,
+}
+
 /// Frames and extents of a host, and who waits for them.
 #[derive(Debug)]
 pub struct SpaceBroker {
@@ -31,9 +40,11 @@ pub struct SpaceBroker {
     want_frames: VecDeque<(usize, u32)>,
     want_extents: VecDeque<(usize, u32)>,
     want_turn: VecDeque<usize>,
-    /// Whose turn it is to change its extents.
-    turn: Option<usize>,
+    turn: Option<Turn>,
     answers: VecDeque<(usize, SpaceAnswer)>,
+    /// What is to become of a volume, before its turn, and how it ended.
+    membership: Option<MembershipChange>,
+    membership_ended: Option<Result<VolumeTag, StoreError>>,
     failed: bool,
 }
 
@@ -49,8 +60,22 @@ impl SpaceBroker {
             want_turn: VecDeque::new(),
             turn: None,
             answers: VecDeque::new(),
+            membership: None,
+            membership_ended: None,
             failed: false,
         }
+    }
+
+    /// Takes up to so many free frames, for a volume that is to join with them.
+    pub fn take_frames(&mut self, frames: u32) -> u32 {
+        let taken = frames.min(self.free_frames);
+        self.free_frames -= taken;
+        taken
+    }
+
+    /// Whether a write or a flush of the directory failed: nothing of the SSD changes hands any more.
+    pub fn has_failed(&self) -> bool {
+        self.failed
     }
 
     /// A volume joins that has so many frames, which are not among the free ones. Its `id` is no other member's.
@@ -72,15 +97,65 @@ impl SpaceBroker {
             let lent = directory.lent_to(volume);
             directory.take_back(volume, &lent);
         }
-        if self.turn == Some(id) {
+        if self.turn == Some(Turn::Member(id)) {
             self.turn = None;
         }
         self.deal();
     }
 
+    /// The host has so many frames more, which are nobody's.
+    pub fn add_frames(&mut self, frames: u32) {
+        self.free_frames += frames;
+        self.deal();
+    }
+
+    /// The host has up to so many frames less, as far as they are nobody's.
+    pub fn remove_frames(&mut self, frames: u32) {
+        self.free_frames = self.free_frames.saturating_sub(frames);
+    }
+
+    /// A volume is to come, to go or to get another name. One that goes has left ([`SpaceBroker::leave`]). It has its turn as
+    /// a volume has that changes its extents; how it ended says [`SpaceBroker::membership_ended`]. One at a time.
+    ///
+    /// # Panics
+    /// On a host without an SSD.
+    pub fn change_membership(&mut self, change: MembershipChange) {
+        assert!(self.directory.is_some() && self.membership.is_none(), "one at a time, and on an SSD");
+        self.membership = Some(change);
+        self.deal();
+    }
+
+    /// What became of [`SpaceBroker::change_membership`]: the volume that it was about, or why nothing was changed. After a
+    /// failure of the SSD nobody knows whether it was.
+    pub fn membership_ended(&mut self) -> Option<Result<VolumeTag, StoreError>> {
+        self.membership_ended.take()
+    }
+
+    /// Gives up a change that has not begun. False: it has, and comes to its end, or has ended.
+    pub fn cancel_membership(&mut self) -> bool {
+        self.membership.take().is_some()
+    }
+
+    /// What a volume has on the SSD that has come, and was not attached before. Of its places no more are used than `places`.
+    ///
+    /// # Errors
+    /// When there is no such volume.
+    ///
+    /// # Panics
+    /// On a host without an SSD.
+    pub fn attach_new(&self, volume: VolumeTag, places: u64) -> Result<Attached, StoreError> {
+        self.directory.as_ref().expect("a volume is on an SSD").attach_new(volume, places)
+    }
+
+    /// What the SSD's directory says, if there is one.
+    pub fn directory(&self) -> Option<&SpaceDirectory> {
+        self.directory.as_ref()
+    }
+
     /// Whether the directory is being replaced for this volume.
     pub fn is_changing(&self, id: usize) -> bool {
-        self.turn == Some(id) && self.directory.as_ref().is_some_and(SpaceDirectory::is_changing)
+        self.turn == Some(Turn::Member(id))
+            && self.directory.as_ref().is_some_and(SpaceDirectory::is_changing)
     }
 
     /// Frames and extents that are nobody's.
@@ -116,9 +191,9 @@ impl SpaceBroker {
                 }
             }
             SpaceRequest::WantTurn => self.want_turn.push_back(id),
-            SpaceRequest::ReturnTurn => self.turn = self.turn.filter(|&turn| turn != id),
+            SpaceRequest::ReturnTurn => self.turn = self.turn.filter(|&turn| turn != Turn::Member(id)),
             SpaceRequest::Change(change) => {
-                assert!(self.turn == Some(id), "a volume changes its extents in its turn");
+                assert!(self.turn == Some(Turn::Member(id)), "a volume changes its extents in its turn");
                 if let Some(directory) = self.directory.as_mut().filter(|_| !self.failed) {
                     directory.begin(&change);
                 }
@@ -161,9 +236,18 @@ impl SpaceBroker {
             self.answers.push_back((*id, SpaceAnswer::Extents(extents)));
             self.want_extents.retain(|&(_, left)| left > 0);
         }
-        if self.turn.is_none() && !directory.is_changing() {
-            self.turn = self.want_turn.pop_front();
-            self.answers.extend(self.turn.map(|id| (id, SpaceAnswer::Turn)));
+        if self.turn.is_some() || directory.is_changing() {
+            return;
+        }
+        if let Some(change) = self.membership.take() {
+            match directory.begin_membership(&change) {
+                Ok(_) => return self.turn = Some(Turn::Host),
+                Err(error) => self.membership_ended = Some(Err(error)),
+            }
+        }
+        if let Some(id) = self.want_turn.pop_front() {
+            self.turn = Some(Turn::Member(id));
+            self.answers.push_back((id, SpaceAnswer::Turn));
         }
     }
 
@@ -177,10 +261,12 @@ impl SpaceBroker {
     pub fn done(&mut self, ok: bool) {
         self.failed |= !ok;
         let Some(directory) = self.directory.as_mut().filter(|_| !self.failed) else { return };
-        if directory.done().is_some()
-            && let Some(id) = self.turn.take()
-        {
-            self.answers.push_back((id, SpaceAnswer::Changed));
+        if let Some(volume) = directory.done() {
+            match self.turn.take() {
+                Some(Turn::Member(id)) => self.answers.push_back((id, SpaceAnswer::Changed)),
+                Some(Turn::Host) => self.membership_ended = Some(Ok(volume)),
+                None => {}
+            }
         }
         self.deal();
     }

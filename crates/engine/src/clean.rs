@@ -49,7 +49,7 @@ impl Engine {
     }
 
     /// Dirty copies up to this version, in ascending order of their blocks.
-    fn take_stock(&self, version: u64) -> Vec<Target> {
+    pub(crate) fn take_stock(&self, version: u64) -> Vec<Target> {
         let Some(ssd) = &self.levels.ssd else { return Vec::new() };
         let places = ssd.store.places();
         let era = places.era_of(version);

@@ -68,6 +68,13 @@ impl EngineConfig {
         with_least.min(with_part as u32)
     }
 
+    /// The same with as much of its share of host memory as so many frames are enough for. It needs no more of them than
+    /// [`EngineConfig::places`] says.
+    pub fn within_frames(&self, frames: u32) -> EngineConfig {
+        let dram_blocks = self.share.dram_blocks.min(self.largest_share_within(Level::Dram, frames));
+        EngineConfig { share: self.share.with(Level::Dram, dram_blocks), ..*self }
+    }
+
     /// Frames or places of a level that the volume needs, its reserve included.
     pub fn places(&self, level: Level) -> u64 {
         u64::from(self.share.of(level)) + u64::from(self.reserve_of(level))

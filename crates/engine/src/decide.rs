@@ -52,7 +52,7 @@ impl Engine {
     /// Keeps the share below what places that failed have left of it, so that the reserve stays what it was.
     fn shrink_for_bad_places(&mut self) {
         let quota = self.front.scheme.quota();
-        let most = self.levels.share_in_force(&self.config).ssd_blocks;
+        let most = self.front.used(self.levels.share_in_force(&self.config)).ssd_blocks;
         if quota.ssd_blocks > most {
             let effects = self.front.resize(quota.with(Level::Ssd, most));
             self.take_background(effects);
@@ -261,7 +261,7 @@ impl Engine {
     /// The block's flight. A new one waits if a trim or zeroing has hold of its block, and brings along all copies that a
     /// scheme with mirrors has of the block, because each may have to stand in for another one. The decisions run ahead, so
     /// that a slot may still have what was there before.
-    fn enter(&mut self, block: BlockNo) -> &mut Flight {
+    pub(crate) fn enter(&mut self, block: BlockNo) -> &mut Flight {
         if self.flights.contains(block) {
             return self.flights.of_mut(block);
         }

@@ -119,6 +119,20 @@ impl Drain {
         }
     }
 
+    /// Slots mean other blocks now, and to another scheme what was asked for is dirty still. The version up to which a drain,
+    /// if there is one, is to be told what is dirty.
+    pub(crate) fn forget_slots(&mut self) -> Option<u64> {
+        self.asked.clear();
+        self.goal.as_ref().map(|goal| goal.version)
+    }
+
+    /// All that is left for the drain to do.
+    pub(crate) fn go_on_with(&mut self, todo: Vec<Target>) {
+        if let Some(goal) = &mut self.goal {
+            (goal.todo, goal.next) = (todo, 0);
+        }
+    }
+
     /// A dirty copy has another place, and with it a later version. It may be one that the drain is to clean.
     pub(crate) fn moved(&mut self, version: u64) {
         if let Some(goal) = &mut self.goal {

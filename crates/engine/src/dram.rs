@@ -123,6 +123,12 @@ impl Dram {
         self.shelf.claim(slot)
     }
 
+    /// No slot has a frame any more.
+    pub(crate) fn empty_slots(&mut self) {
+        let shelf = std::mem::take(&mut self.shelf);
+        shelf.iter().for_each(|(_, frame)| self.release(frame));
+    }
+
     /// Gives a slot the frame of its block that is no longer in flight.
     pub(crate) fn settle(&mut self, slot: u32, frame: Frame) {
         self.shelf.settle(slot, frame);

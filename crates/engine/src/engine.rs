@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use lode_format::{EntryState, VolumeTag};
 use lode_policy::{Counters, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
-use lode_store::{Attached, Held, Place, VolumeStore};
+use lode_store::{Attached, Place, VolumeStore};
 use lode_types::{BlockNo, Buf, ByteList, Level, MediaError};
 
 use crate::background::Background;
@@ -18,7 +18,7 @@ use crate::disk::Disk;
 use crate::drain::Drain;
 use crate::dram::Dram;
 use crate::fence::Fence;
-use crate::flight::{BlockOp, Input, SsdCopy, Stage};
+use crate::flight::{BlockOp, Input, Stage};
 use crate::flights::Flights;
 use crate::front::{Front, PREFETCHED};
 use crate::gauges::{Alarms, Gauges};
@@ -33,6 +33,7 @@ use crate::requests::{Durability, Requests};
 use crate::shelf::Shelf;
 use crate::space::Space;
 use crate::ssd::Ssd;
+use crate::switch::{Holder, Switch, build_front};
 use crate::written::Written;
 
 /// One volume's cache. See the crate's documentation for the driver's loop.
@@ -43,6 +44,8 @@ pub struct Engine {
     pub(crate) fence: Fence,
     /// What guests ask, and the scheme that decides.
     pub(crate) front: Front,
+    /// A scheme that is to take its place.
+    pub(crate) switch: Option<Switch>,
     pub(crate) requests: Requests,
     /// Blocks in flight.
     pub(crate) flights: Flights,
@@ -85,15 +88,13 @@ impl Engine {
         let read_ssd = ReadSsd::new(tag, config.block, config.read_ssd_start_bytes, mirrors, volume_blocks);
         let mut levels = Levels::new(dram, read_ssd);
         levels.ssd = store.map(|store| Ssd { store, shelf: Shelf::default() });
-        // What an SSD has is what there is: where levels are divided, more may come.
-        let first_share = levels.share_in_force(&config);
-        let mut scheme =
-            lode_policy::build(settings, config.largest_share.unwrap_or(config.share), first_share);
+        let mut front = build_front(settings, &config, &levels);
         let mut engine = Engine {
             health: Health::default(),
             fence: Fence::default(),
-            reissues: scheme.reissuing().is_some().then(Reissues::default),
-            front: Front::new(scheme),
+            reissues: front.scheme.reissuing().is_some().then(Reissues::default),
+            front,
+            switch: None,
             requests: Requests::default(),
             flights: Flights::default(),
             levels,
@@ -114,29 +115,18 @@ impl Engine {
         engine
     }
 
-    /// Gives the scheme what was found on the SSD, least recent first. What it has no room for is given
-    /// up, a dirty block by way of the backing disk.
+    /// Gives the scheme what was found on the SSD, least recent first.
     fn take_over(&mut self, recovered: Vec<Place>) {
-        let capacity = self.front.scheme.quota().ssd_blocks as usize;
-        let excess = recovered.len().saturating_sub(capacity);
-        for (i, place) in recovered.into_iter().enumerate() {
-            let ssd = self.levels.ssd.as_mut().expect("something was recovered from an SSD");
-            let Held { state, block, .. } = ssd.store.places().held(place);
-            let dirty = state == EntryState::Dirty;
-            if dirty {
-                let start = self.config.block.start_of(block);
+        let Some(ssd) = &self.levels.ssd else { return };
+        let places = ssd.store.places();
+        for held in recovered.iter().map(|&place| places.held(place)) {
+            if held.state == EntryState::Dirty {
+                let start = self.config.block.start_of(held.block);
                 self.written.set(&(start..start + self.config.block.bytes()));
             }
-            let slot = if i < excess { None } else { self.front.scheme.restore(block, dirty) };
-            match slot {
-                Some(slot) => ssd.shelf.settle(slot, place),
-                None if dirty => {
-                    self.flights.enter(block).copy = SsdCopy::Whole(place);
-                    self.push_op(block, BlockOp::Evict(Level::Ssd));
-                }
-                None => ssd.store.places_mut().give_up_clean(place),
-            }
         }
+        let blocks = recovered.into_iter().map(|place| (places.held(place).block, Holder::Settled(place)));
+        self.hand_over(blocks.collect());
     }
 
     /// What it was made for, and what was changed since.
@@ -310,9 +300,9 @@ impl Engine {
             promotions_waiting: self.copies.waiting(),
             lost_blocks: flights.lost() as u32,
             drain_failures: drain.failures,
-            reissued_writes: reissues.issued,
-            refused_reissues: reissues.refused,
-            discarded_completions: reissues.discarded,
+            reissued_writes: self.gauges.reissued_writes + reissues.issued,
+            refused_reissues: self.gauges.refused_reissues + reissues.refused,
+            discarded_completions: self.gauges.discarded_completions + reissues.discarded,
             cleaned_blocks: drain.cleaned,
             frames: levels.dram.limit(),
             frames_waited_for,
@@ -335,6 +325,7 @@ impl Engine {
                     self.advance(block, Input::Proceed, AtHand::Nothing);
                 }
             }
+            self.drive_switch();
             self.drive_copies();
             self.drive_range();
             self.drive_drain();
@@ -388,6 +379,7 @@ impl Tenant for Engine {
             Some(largest) => self.set_share(quota, largest),
             None => {
                 let quota = quota.map(|level, blocks| blocks.min(self.config.share.of(level)));
+                let quota = self.front.used(quota);
                 let effects = self.front.resize(quota);
                 self.take_background(effects);
             }

@@ -100,6 +100,19 @@ impl Flights {
         self.get_mut(block).expect("the block is in flight")
     }
 
+    /// All flights, in no order.
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Flight> {
+        self.flights.iter_mut().map(|(_, flight)| flight)
+    }
+
+    /// All flights by their blocks, in ascending order.
+    pub(crate) fn all_with_blocks_mut(&mut self) -> Vec<(BlockNo, &mut Flight)> {
+        let by_key: HashMap<usize, BlockNo> = self.keys.iter().map(|(&block, &key)| (key, block)).collect();
+        let mut all: Vec<_> = self.flights.iter_mut().map(|(key, flight)| (by_key[&key], flight)).collect();
+        all.sort_unstable_by_key(|&(block, _)| block);
+        all
+    }
+
     /// The block's flight, new if need be.
     pub(crate) fn enter(&mut self, block: BlockNo) -> &mut Flight {
         let key = self.key(block).unwrap_or_else(|| {

@@ -13,6 +13,7 @@ use crate::config::EngineConfig;
 use crate::flight::{AccessKind, CopyAt, Reserved};
 use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES};
 use crate::levels::Levels;
+use crate::switch::used;
 
 /// Most blocks that are prefetched at a time: those of a piece, with blocks of 4 KiB.
 pub(crate) const PREFETCHED: usize = 64;
@@ -58,6 +59,8 @@ impl Waiting {
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) scheme: AnyScheme,
+    /// The levels that it uses.
+    levels: &'static [Level],
     counters: Counters,
     waiting: VecDeque<Waiting>,
     effects: Vec<Effect>,
@@ -132,15 +135,28 @@ fn is_valid(op: &GuestOp, volume_bytes: u64) -> bool {
 }
 
 impl Front {
-    pub(crate) fn new(scheme: AnyScheme) -> Front {
+    pub(crate) fn new(scheme: AnyScheme, levels: &'static [Level]) -> Front {
         Front {
             scheme,
+            levels,
             counters: Counters::default(),
             waiting: VecDeque::new(),
             effects: Vec::new(),
             starving: false,
             starved: false,
         }
+    }
+
+    /// Takes the place of another one: what waits there waits here, and what was counted there is counted on.
+    pub(crate) fn take_guests_of(&mut self, before: &mut Front) {
+        std::mem::swap(&mut self.counters, &mut before.counters);
+        std::mem::swap(&mut self.waiting, &mut before.waiting);
+        (self.starving, self.starved) = (before.starving, before.starved);
+    }
+
+    /// A share, as far as it is of levels that the scheme uses.
+    pub(crate) fn used(&self, share: Quota) -> Quota {
+        used(self.levels, share)
     }
 
     pub(crate) fn push(&mut self, request: GuestRequest) {
@@ -200,11 +216,11 @@ impl Front {
         if next.request.op.is_range() && has_range {
             return true;
         }
-        is_well && !self.starved && !self.has_space_for(next.blocks_needed(config), levels, config)
+        is_well && !self.starved && !self.has_space_for(next.blocks_needed(config), levels)
     }
 
-    fn has_space_for(&self, blocks: u32, levels: &Levels, config: &EngineConfig) -> bool {
-        blocks == 0 || levels.have_space_for(blocks, config, self.scheme.quota())
+    fn has_space_for(&self, blocks: u32, levels: &Levels) -> bool {
+        blocks == 0 || levels.have_space_for(blocks, self.scheme.quota())
     }
 
     /// Nothing is free, and nothing can be freed.
@@ -225,7 +241,7 @@ impl Front {
         self.starved |= starving && self.starving;
         self.starving = starving;
         let largest = blocks_of(config.block, 0, MAX_PIECE_BYTES).len() as u32;
-        self.starved &= !self.has_space_for(largest, levels, config);
+        self.starved &= !self.has_space_for(largest, levels);
     }
 
     /// Fetches what the scheme knows of blocks that it will soon be asked about: their table entries lie far apart, and

@@ -75,6 +75,8 @@ pub struct Gauges {
     pub extents_waited_for: u32,
     /// Blocks that were moved out of extents that are to be given up.
     pub moved_blocks: u64,
+    /// Schemes that began to decide after the first one.
+    pub scheme_switches: u64,
     /// Places on the SSD that are not trusted any more.
     pub quarantined: u32,
     /// Places on the read SSD that are not trusted any more.

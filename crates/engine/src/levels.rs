@@ -48,8 +48,8 @@ impl Levels {
     }
 
     /// Whether frames and places suffice for whatever a scheme with this share may decide about so many blocks.
-    pub(crate) fn have_space_for(&self, blocks: u32, config: &EngineConfig, quota: Quota) -> bool {
-        let frames = config.share.dram_blocks == 0 || self.dram.available() >= blocks;
+    pub(crate) fn have_space_for(&self, blocks: u32, quota: Quota) -> bool {
+        let frames = quota.dram_blocks == 0 || self.dram.available() >= blocks;
         let places = self.ssd.is_none() || quota.ssd_blocks == 0 || self.available_places() >= blocks;
         frames && places
     }

@@ -43,6 +43,7 @@ mod shared;
 mod shelf;
 mod space;
 mod ssd;
+mod switch;
 mod volume;
 mod written;
 

@@ -131,6 +131,12 @@ impl ReadSsd {
         self.shelf.claim(slot)
     }
 
+    /// No slot has a place any more.
+    pub(crate) fn empty_slots(&mut self) {
+        let shelf = std::mem::take(&mut self.shelf);
+        shelf.iter().for_each(|(_, place)| self.release(place));
+    }
+
     /// Gives a slot the place of its block that is no longer in flight.
     pub(crate) fn settle(&mut self, slot: u32, place: Place) {
         self.shelf.settle(slot, place);

@@ -113,6 +113,11 @@ impl Space {
         }
     }
 
+    /// Slots mean other blocks now.
+    pub(crate) fn forget_slots(&mut self) {
+        (self.sweep.is_over, self.sweep.next_slot) = (false, 0);
+    }
+
     fn ask(&mut self, request: SpaceRequest) {
         self.requests.push_back(request);
     }
@@ -167,7 +172,7 @@ impl Engine {
         let before = self.config.share;
         let read_ssd_blocks = share.read_ssd_blocks.min(before.read_ssd_blocks);
         let share = share.map(|level, blocks| blocks.min(largest.of(level)));
-        self.config.share = share.with(Level::ReadSsd, read_ssd_blocks);
+        self.config.share = self.share_to_have(share.with(Level::ReadSsd, read_ssd_blocks));
         self.space.gives_up_spares |= share.ssd_blocks < before.ssd_blocks;
     }
 
@@ -243,7 +248,7 @@ impl Engine {
 
     /// Gives the scheme the share that there is space for.
     fn follow_space(&mut self) {
-        let share = self.levels.share_in_force(&self.config);
+        let share = self.front.used(self.levels.share_in_force(&self.config));
         if self.front.scheme.quota() != share {
             let effects = self.front.resize(share);
             self.take_background(effects);

@@ -15,13 +15,15 @@ const MOST_VOLUMES: u64 = 3;
 
 /// The plans of a host's volumes. It goes down so, or at random.
 pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
-    plans(seed, crash, SOME_MOVE_SHARES)
+    plans(seed, crash, SOME_MOVE_SHARES, SOME_SWITCH)
 }
 
 /// In how many of a hundred hosts shares change while volumes are served.
 const SOME_MOVE_SHARES: u64 = 40;
+/// In how many of a hundred hosts schemes change while volumes are served.
+const SOME_SWITCH: u64 = 30;
 
-fn plans(seed: u64, crash: Crash, move_shares: u64) -> Vec<Plan> {
+fn plans(seed: u64, crash: Crash, move_shares: u64, switch: u64) -> Vec<Plan> {
     let mut rng = Rng::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let volumes = 1 + rng.below(MOST_VOLUMES);
     let schemes = all_schemes();
@@ -33,6 +35,11 @@ fn plans(seed: u64, crash: Crash, move_shares: u64) -> Vec<Plan> {
     let mut of_shares = Rng::new(!seed);
     let moves_shares = of_shares.chance(move_shares);
     let ssd_bytes = if moves_shares { ssd_bytes + ((1 + of_shares.below(4)) << 20) } else { ssd_bytes };
+    let mut of_schemes = Rng::new((!seed).rotate_left(32));
+    let switches = of_schemes.chance(switch);
+    // Where space is on the move.
+    let membership_changes =
+        if moves_shares && of_schemes.chance(switch) { 1 + of_schemes.below(3) } else { 0 };
     let mut plan_of = |number: u64| {
         let runs = if rng.chance(50) { 2 } else { 1 };
         let mut machine_of = |_| {
@@ -48,7 +55,17 @@ fn plans(seed: u64, crash: Crash, move_shares: u64) -> Vec<Plan> {
         let depth = 1 + rng.below(24) as usize;
         let longest_sectors = 1 + rng.below(80);
         let share_changes = if moves_shares { 1 + of_shares.below(4) } else { 0 };
-        Plan { machines, requests, depth, longest_sectors, share_changes, ..common.clone() }
+        let scheme_switches = if switches { 1 + of_schemes.below(4) } else { 0 };
+        Plan {
+            machines,
+            requests,
+            depth,
+            longest_sectors,
+            share_changes,
+            scheme_switches,
+            membership_changes,
+            ..common.clone()
+        }
     };
     (0..volumes).map(&mut plan_of).collect()
 }
@@ -103,7 +120,7 @@ fn faults(rng: &mut Rng) -> Faults {
 /// A volume with another number of extents.
 fn large() -> Machine {
     let mut large = machine("lru", &["write_policy=wb"], Quota::new(0, 300));
-    large.config.reserve = Quota::new(0, 40);
+    large.config.reserve = Quota::new(24, 40);
     large
 }
 
@@ -120,5 +137,13 @@ pub fn attack(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
 /// # Errors
 /// As [`attack`].
 pub fn attack_shares(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
-    run_together(&plans(seed, crash, 100))
+    run_together(&plans(seed, crash, 100, SOME_SWITCH))
+}
+
+/// As [`attack`], of a host in which schemes always change while volumes are served.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_schemes(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    run_together(&plans(seed, crash, SOME_MOVE_SHARES, 100))
 }

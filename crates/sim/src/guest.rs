@@ -10,6 +10,7 @@ use lode_types::Rng;
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Model, SECTOR, Version};
 use crate::run::{Crash, Plan, RunCounts};
+use crate::scenario::{all_schemes, may_switch};
 use crate::world::World;
 
 /// A guest's request on its way.
@@ -39,11 +40,11 @@ pub(crate) struct RunBudget {
 const MOST_DRAM_BLOCKS: u64 = 80;
 const MOST_SSD_BLOCKS: u64 = 700;
 
-fn another_share(now: &Quota, rng: &mut Rng) -> Quota {
+/// Another share of the levels; without `has_dram` the scheme does not use that.
+fn another_share(now: &Quota, has_dram: bool, rng: &mut Rng) -> Quota {
     let mut changed = |blocks: u32, most: u64| if rng.chance(50) { rng.below(most) as u32 } else { blocks };
     Quota {
-        // What its scheme does not use it does not get.
-        dram_blocks: if now.dram_blocks == 0 { 0 } else { changed(now.dram_blocks, MOST_DRAM_BLOCKS).max(1) },
+        dram_blocks: if has_dram { changed(now.dram_blocks, MOST_DRAM_BLOCKS).max(1) } else { 0 },
         ssd_blocks: changed(now.ssd_blocks, MOST_SSD_BLOCKS),
         ..*now
     }
@@ -190,7 +191,16 @@ impl Guest {
             if rng.chance(20) { world.stop_drain() } else { world.drain() }
         }
         if plan.share_changes > 0 && rng.chance(plan.share_changes) {
-            world.resize(another_share(&world.engine().config().share, rng));
+            let has_dram = plan.scheme_switches > 0 || world.engine().config().share.dram_blocks > 0;
+            world.resize(another_share(&world.engine().config().share, has_dram, rng));
+        }
+        if plan.scheme_switches > 0 && rng.chance(plan.scheme_switches) {
+            let mut others = all_schemes();
+            others.retain(|(_, machine)| may_switch(world.engine().config(), machine));
+            if !others.is_empty() {
+                let at = rng.below(others.len() as u64) as usize;
+                world.switch_scheme(&others[at].1.settings);
+            }
         }
         if !world.step() && self.asked.is_empty() {
             return Ok(true);
@@ -213,6 +223,23 @@ impl Guest {
             self.stop(world)?;
         }
         Ok(())
+    }
+
+    /// The guest is cut off, and the cache emptied of what is newer than the disk. False: it cannot be, or not wholly.
+    pub(crate) fn leave(&mut self, world: &mut World) -> Result<bool, String> {
+        let faults = world.faults;
+        self.drain(world)?;
+        self.collect(world)?;
+        world.faults = faults;
+        let engine = world.engine();
+        let is_at_rest = engine.is_idle() && self.asked.is_empty();
+        Ok(is_at_rest && engine.gauges().dirty_blocks == 0 && !engine.alarms().failed)
+    }
+
+    /// It was taken off the SSD: what its engine counted until then.
+    pub(crate) fn note_gone(&mut self, world: &World) {
+        self.note(world);
+        self.tally.gone += 1;
     }
 
     /// The host goes down. `may_lose`: what guests were told is written and no flush covers may be gone, although it was a
@@ -450,6 +477,7 @@ impl Guest {
         self.tally.cleaned += gauges.cleaned_blocks;
         self.tally.drain_failures += gauges.drain_failures;
         self.tally.moved += gauges.moved_blocks;
+        self.tally.switches += gauges.scheme_switches;
         self.tally.reissued += gauges.reissued_writes;
         self.tally.discarded += gauges.discarded_completions;
     }

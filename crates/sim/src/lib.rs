@@ -35,6 +35,7 @@ mod direct;
 mod disk;
 mod guest;
 mod machine;
+mod membership;
 mod memory;
 mod model;
 mod run;
@@ -43,7 +44,7 @@ mod space;
 mod together;
 mod world;
 
-pub use attack::{attack, attack_plans, attack_shares};
+pub use attack::{attack, attack_plans, attack_schemes, attack_shares};
 pub use direct::DirectHost;
 pub use disk::SimDisk;
 pub use lode_types::Rng;

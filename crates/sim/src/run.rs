@@ -64,6 +64,10 @@ pub struct Plan {
     /// With other volumes: in how many of a hundred steps the host wants another share for the volume. Then frames and
     /// extents move between volumes while they are served.
     pub share_changes: u64,
+    /// With other volumes whose shares change: in how many of a hundred steps a volume goes, comes back or gets another name.
+    pub membership_changes: u64,
+    /// In how many of a hundred steps another scheme is to decide from then on.
+    pub scheme_switches: u64,
     /// Every run ends with a drain, after which the backing disk alone is looked at.
     pub ends_drained: bool,
     /// Every run ends after so many completions of devices, if not before.
@@ -115,6 +119,14 @@ pub struct RunCounts {
     pub share_moves: u64,
     /// Blocks that were moved out of extents that were to be given up.
     pub moved: u64,
+    /// Schemes that began to decide while volumes were served.
+    pub switches: u64,
+    /// Volumes that went while others were served.
+    pub gone: u64,
+    /// Those that came then.
+    pub came: u64,
+    /// Those that got another name.
+    pub renamed: u64,
     /// Runs that ended with a drained cache.
     pub drained: u64,
 }

@@ -97,6 +97,14 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
     ]
 }
 
+/// Whether a volume of this machine can be served by this other one's scheme, which has all that it needs: where shares do not
+/// move, a share of each level that it uses.
+pub(crate) fn may_switch(config: &EngineConfig, to: &Machine) -> bool {
+    let levels = SchemeInfo::find(to.settings.scheme()).unwrap().levels;
+    let moves = config.largest_share.is_some();
+    levels.iter().all(|&level| config.share.of(level) > 0 || (moves && level != Level::ReadSsd))
+}
+
 /// A machine that issues writes again to the SSD when somebody comes to wait for them.
 pub fn reissuing() -> Machine {
     let pairs =
@@ -147,6 +155,8 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         shares_backing: false,
         drains: 0,
         share_changes: 0,
+        membership_changes: 0,
+        scheme_switches: 0,
         ends_drained: false,
         most_steps: None,
     }

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use lode_engine::{EndedFlush, FlushTicket, SpaceAnswer, SpaceBroker, SpaceRequest, Worth};
-use lode_store::{DirectoryOutput, SpaceDirectory};
+use lode_format::VolumeTag;
+use lode_store::{Attached, DirectoryOutput, MembershipChange, SpaceDirectory, StoreError};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
@@ -51,6 +52,45 @@ impl HostSpace {
         self.frames += frames;
         self.broker.join(self.answers.len(), Some(volume), frames);
         self.answers.push(VecDeque::new());
+    }
+
+    /// A volume that is at rest is served no more. What was on its way to it is the host's again.
+    pub(crate) fn leave(&mut self, volume: usize) {
+        self.answers[volume].clear();
+        self.broker.leave(volume);
+        self.hand_out();
+    }
+
+    /// Whether the directory is being replaced for this volume.
+    pub(crate) fn is_changing(&self, volume: usize) -> bool {
+        self.broker.is_changing(volume)
+    }
+
+    /// Takes up to so many frames that are nobody's, for a volume that is to come.
+    pub(crate) fn take_frames(&mut self, frames: u32) -> u32 {
+        self.broker.take_frames(frames)
+    }
+
+    /// Frames that were taken for a volume which does not come.
+    pub(crate) fn give_frames(&mut self, frames: u32) {
+        self.broker.add_frames(frames);
+        self.hand_out();
+    }
+
+    /// What volumes there are is to change.
+    pub(crate) fn change_membership(&mut self, change: MembershipChange) {
+        self.broker.change_membership(change);
+    }
+
+    /// How that ended.
+    pub(crate) fn membership_ended(&mut self) -> Option<Result<VolumeTag, StoreError>> {
+        self.broker.membership_ended()
+    }
+
+    /// A volume that has come, with frames that were taken for it.
+    pub(crate) fn come(&mut self, volume: usize, tag: VolumeTag, frames: u32, places: u64) -> Attached {
+        self.broker.join(volume, Some(tag), frames);
+        self.broker.attach_new(tag, places).expect("it has come")
     }
 
     /// A volume asks for something.

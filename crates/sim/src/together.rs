@@ -4,12 +4,13 @@
 use lode_engine::SharedDevice;
 use lode_format::VolumeTag;
 use lode_policy::{Quota, Tenant};
-use lode_store::{Store, StoreError, VolumeSpec};
+use lode_store::{Store, StoreError, StoreView, VolumeSpec};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
 use crate::guest::{Guest, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START, RunBudget};
 use crate::machine::Machine;
+use crate::membership::Doing;
 use crate::run::{Crash, Plan, RunCounts, repeat};
 use crate::space::HostSpace;
 use crate::world::World;
@@ -19,23 +20,34 @@ const MOST_SPARE_PLACES: u64 = 500;
 
 /// Bound of the frames that no volume has at a start, and of the shares.
 const MOST_FREE_FRAMES: u64 = 150;
-const LARGEST_SHARE: Quota = Quota::new(200, 2000);
+pub(crate) const LARGEST_SHARE: Quota = Quota::new(200, 2000);
+
+/// In how many of a hundred steps a volume that is away has no part in the run any more, unless it comes back all the same.
+const STAYS_AWAY: u64 = 2;
 
 /// The host's SSD and its volumes.
-struct Host<'p> {
-    plans: &'p [Plan],
-    ssd: SimDisk,
+pub(crate) struct Host<'p> {
+    pub(crate) plans: &'p [Plan],
+    pub(crate) ssd: SimDisk,
     /// The device of all backing disks, where they are on one.
     backing: Option<SimDisk>,
-    volumes: Vec<Volume>,
+    pub(crate) volumes: Vec<Volume>,
     /// Where it divides its levels between them.
-    space: Option<HostSpace>,
-    rng: Rng,
+    pub(crate) space: Option<HostSpace>,
+    pub(crate) rng: Rng,
+    /// What becomes of one of the volumes now.
+    pub(crate) doing: Option<Doing>,
 }
 
-struct Volume {
-    world: World,
-    guest: Guest,
+pub(crate) struct Volume {
+    pub(crate) world: World,
+    pub(crate) guest: Guest,
+    /// It is served, and was not taken off the SSD.
+    pub(crate) is_here: bool,
+    pub(crate) tag: Option<VolumeTag>,
+    /// The name under which the directory knows it, and the one that it is getting.
+    pub(crate) name: String,
+    pub(crate) new_name: Option<String>,
 }
 
 /// Runs the plans of volumes that share the SSD of the first one's machine, all at once. Seed, number of runs, crash,
@@ -54,11 +66,12 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
             world.backing_start = backing_bytes;
             backing_bytes += volume_bytes;
         }
-        Volume { world, guest: Guest::new(plan, number as u32) }
+        let (name, guest) = (plan.machines[0].name.clone(), Guest::new(plan, number as u32));
+        Volume { world, guest, is_here: true, tag: None, name, new_name: None }
     };
     let volumes = plans.iter().enumerate().map(volume).collect();
     let backing = first.shares_backing.then(|| SimDisk::new(backing_bytes));
-    let mut host = Host { plans, ssd, backing, volumes, space: None, rng };
+    let mut host = Host { plans, ssd, backing, volumes, space: None, rng, doing: None };
     for round in 0..first.rounds {
         let fault = |error: String| format!("run {round}: {error}; {}", repeat(first.seed));
         host.round(first, round).map_err(fault)?;
@@ -70,11 +83,17 @@ impl Host<'_> {
     /// One run of all, its end, and what is there after it. At the end the host is down.
     fn round(&mut self, first: &Plan, round: u32) -> Result<(), String> {
         self.start(round).map_err(|error| error.to_string())?;
-        self.live()?;
+        self.live(round)?;
         let crash = first.crash.pick(&mut self.rng);
         self.end_flushes();
+        if crash == Crash::Stop {
+            self.finish_membership(round)?;
+            self.end_flushes();
+        }
         for at in 0..self.volumes.len() {
-            self.with(at, |plan, volume, _| volume.guest.end(plan, &mut volume.world, crash))?;
+            if self.volumes[at].is_here {
+                self.with(at, |plan, volume, _| volume.guest.end(plan, &mut volume.world, crash))?;
+            }
             self.end_flushes();
         }
         self.check_shares(crash)?;
@@ -108,8 +127,10 @@ impl Host<'_> {
     /// as far as the others leave it one, and has given back what is beyond it.
     fn check_shares(&mut self, crash: Crash) -> Result<(), String> {
         let Some(space) = &self.space else { return Ok(()) };
-        let engines = || self.volumes.iter().map(|volume| volume.world.engine());
-        let used = engines().map(|engine| engine.gauges().frames).sum();
+        let here = || self.volumes.iter().filter(|volume| volume.is_here);
+        let engines = || here().map(|volume| volume.world.engine());
+        let taken = if let Some(Doing::Coming(_, frames)) = self.doing { frames } else { 0 };
+        let used = taken + engines().map(|engine| engine.gauges().frames).sum::<u32>();
         space.complaint_of_frames(used).map_or(Ok(()), Err)?;
         if crash != Crash::Stop || engines().any(|engine| engine.alarms().failed) {
             return Ok(());
@@ -131,7 +152,7 @@ impl Host<'_> {
         let Some((free_frames, free_extents)) = self.space.as_ref().map(HostSpace::free) else {
             return Ok(());
         };
-        for (at, volume) in self.volumes.iter().enumerate() {
+        for (at, volume) in self.volumes.iter().enumerate().filter(|(_, volume)| volume.is_here) {
             let engine = volume.world.engine();
             let gauges = engine.gauges();
             let waits_in_vain = (gauges.frames_waited_for > 0 && free_frames > 0)
@@ -139,7 +160,7 @@ impl Host<'_> {
             // An extent with the only copy of a damaged block stays.
             let is_left = gauges.retiring_extents > 0 && gauges.lost_blocks == 0;
             let has_all = gauges.frames_waited_for + gauges.extents_waited_for == 0;
-            let is_smaller = has_all && gauges.quarantined == 0 && engine.quota() != engine.config().share;
+            let is_smaller = has_all && gauges.quarantined == 0 && engine.quota() != engine.share();
             if waits_in_vain || is_left || is_smaller {
                 let (quota, share) = (engine.quota(), engine.config().share);
                 return Err(format!("volume {at} has {quota:?} of {share:?}: {gauges:?}"));
@@ -183,7 +204,7 @@ impl Host<'_> {
     }
 
     /// Lets flushes end that are under way, for which others may wait.
-    fn end_flushes(&mut self) {
+    pub(crate) fn end_flushes(&mut self) {
         while let Some(at) = (0..self.volumes.len())
             .find(|&at| self.volumes[at].world.has_flushes() || self.volumes[at].world.is_held())
         {
@@ -199,7 +220,7 @@ impl Host<'_> {
     }
 
     /// Does something on one volume, which has the SSD meanwhile.
-    fn with<T>(&mut self, at: usize, act: impl FnOnce(&Plan, &mut Volume, &mut Rng) -> T) -> T {
+    pub(crate) fn with<T>(&mut self, at: usize, act: impl FnOnce(&Plan, &mut Volume, &mut Rng) -> T) -> T {
         let volume = &mut self.volumes[at];
         let mut swap = |volume: &mut Volume| {
             std::mem::swap(&mut volume.world.ssd, &mut self.ssd);
@@ -214,12 +235,28 @@ impl Host<'_> {
         outcome
     }
 
+    /// A volume that was getting another name when the host went down may have it, or not. What was to come or go is there
+    /// again, because every volume is served from a start on.
+    fn find_names(&mut self, view: &StoreView) {
+        self.doing = None;
+        for volume in &mut self.volumes {
+            if let Some(name) = volume.new_name.take()
+                && view.volumes().any(|found| found.name == name)
+            {
+                volume.name = name;
+            }
+        }
+    }
+
     /// Opens the SSD once and attaches all volumes, those first that give space back.
     fn start(&mut self, round: u32) -> Result<(), StoreError> {
-        let mut machines: Vec<_> = self.plans.iter().map(|plan| plan.machine(round)).collect();
+        let mut view = self.ssd.view()?;
+        self.find_names(&view);
+        let named =
+            |(plan, volume): (&Plan, &Volume)| Machine { name: volume.name.clone(), ..plan.machine(round) };
+        let mut machines: Vec<_> = self.plans.iter().zip(&self.volumes).map(named).collect();
         let moves_shares = self.plans.iter().any(|plan| plan.share_changes > 0);
         let mut specs: Vec<VolumeSpec> = machines.iter().map(Machine::spec).collect();
-        let mut view = self.ssd.view()?;
         for (volume, machine) in self.volumes.iter().zip(&machines) {
             volume.world.offer_records(&mut view, &machine.name);
         }
@@ -242,8 +279,9 @@ impl Host<'_> {
         }
         if moves_shares {
             let mut space = HostSpace::new(self.rng.below(MOST_FREE_FRAMES) as u32, store.into_directory());
-            for (tag, volume) in tags.into_iter().zip(&self.volumes) {
+            for (tag, volume) in tags.into_iter().zip(&mut self.volumes) {
                 space.join(tag, volume.world.engine().gauges().frames);
+                (volume.tag, volume.is_here) = (Some(tag), true);
             }
             self.space = Some(space);
         }
@@ -256,14 +294,20 @@ impl Host<'_> {
     }
 
     /// By chance one volume after the other advances by a step, until all have asked what they had to ask.
-    fn live(&mut self) -> Result<(), String> {
+    fn live(&mut self, round: u32) -> Result<(), String> {
         let mut runs: Vec<RunBudget> = Vec::new();
         for at in 0..self.volumes.len() {
             runs.push(self.with(at, |plan, volume, rng| volume.guest.begin(plan, &volume.world, rng)));
         }
         let mut over = vec![false; runs.len()];
         while over.contains(&false) {
+            self.advance_membership(round, &mut runs, &mut over)?;
             let at = self.rng.below(runs.len() as u64) as usize;
+            if !self.volumes[at].is_here {
+                over[at] |= self.rng.chance(STAYS_AWAY);
+                self.with(at, |_, volume, _| volume.world.step());
+                continue;
+            }
             let run = &mut runs[at];
             let made_progress =
                 self.with(at, |plan, volume, rng| volume.guest.go_on(plan, &mut volume.world, rng, run));

@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{Answer, EndedFlush, Engine, FlushTicket, GuestRequest, SharedDevice, Worth};
+use lode_engine::{Answer, EndedFlush, Engine, EngineConfig, FlushTicket, GuestRequest, SharedDevice, Worth};
 use lode_format::VolumeTag;
-use lode_policy::{Quota, Sizer, Tenant};
+use lode_policy::{Quota, SchemeInfo, Settings, Sizer, Tenant};
 use lode_store::{Attached, Distrust, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
 use lode_types::Rng;
 
@@ -242,6 +242,18 @@ impl World {
         self.take_commands();
     }
 
+    /// Another scheme is to decide from now on. False: that is not possible any more.
+    pub fn switch_scheme(&mut self, settings: &Settings) -> bool {
+        self.notice_failures();
+        let is_begun = self.engine.switch_scheme(settings, self.machine.config.largest_share);
+        if is_begun {
+            self.machine.settings = settings.clone();
+            self.sizer = World::sizer(&self.machine);
+        }
+        self.take_commands();
+        is_begun
+    }
+
     /// What failed another volume on the same device has failed this one, and the other way round.
     fn notice_failures(&mut self) {
         for device in [DeviceId::Ssd, DeviceId::Backing] {
@@ -277,6 +289,11 @@ impl World {
     /// Whether flushes are under way, for which others may wait.
     pub(crate) fn has_flushes(&self) -> bool {
         self.pending.values().any(|pending| pending.ticket.is_some())
+    }
+
+    /// Whether any command is under way.
+    pub(crate) fn has_commands(&self) -> bool {
+        !self.pending.is_empty() || !self.held.is_empty()
     }
 
     /// Whether no device has anything to do, and no answer is left to be taken.
@@ -434,15 +451,20 @@ impl World {
         VolumeSpec { distrusts: self.fenced, ..self.machine.spec() }
     }
 
-    /// A start has succeeded. What an earlier run left on the read SSD is still there, and nobody's.
-    fn begin_run(&mut self, mut attached: Option<Attached>) {
+    /// A start has succeeded.
+    fn begin_run(&mut self, attached: Option<Attached>) {
+        for disk in [&mut self.ssd, &mut self.backing] {
+            disk.shared = SharedDevice::default();
+        }
+        self.begin_engine(attached);
+    }
+
+    /// The volume is served from now on. What an earlier run left on the read SSD is still there, and nobody's.
+    fn begin_engine(&mut self, mut attached: Option<Attached>) {
         if let Some(attached) = &mut attached
             && self.machine.kept_records > 0
         {
             attached.keep_records_in(self.memory.renew(self.machine.kept_records));
-        }
-        for disk in [&mut self.ssd, &mut self.backing] {
-            disk.shared = SharedDevice::default();
         }
         self.engine = Engine::new(self.machine.config, &self.machine.settings, attached);
         self.fenced = None;
@@ -451,6 +473,26 @@ impl World {
         if self.read_ssd.size_bytes() < needed {
             self.read_ssd = SimDisk::new(needed);
         }
+    }
+
+    /// A volume that was at rest is served no more, while others are.
+    pub(crate) fn go_away(&mut self) {
+        assert!(self.engine.is_idle() && !self.has_commands(), "a volume is at rest before it goes");
+        let config = EngineConfig { share: Quota::default(), largest_share: None, ..self.machine.config };
+        let plain = SchemeInfo::find("lru").expect("it is registered").settings();
+        self.engine = Engine::new(config, &plain, None);
+    }
+
+    /// A volume that is new to the SSD is served from now on, while others are, and may use so many frames at first.
+    pub(crate) fn come(&mut self, machine: Machine, frames: u32, attached: Attached) {
+        assert!(!self.has_commands(), "nobody has asked for anything since");
+        let share = machine.config.share;
+        self.machine = machine;
+        self.machine.config = self.machine.config.within_frames(frames);
+        self.begin_engine(Some(attached));
+        self.machine.config.share = share;
+        self.engine.resize(share);
+        self.take_commands();
     }
 
     fn disk(&mut self, device: DeviceId) -> &mut SimDisk {

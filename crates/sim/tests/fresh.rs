@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lode_sim::{Crash, RunCounts, attack, attack_shares};
+use lode_sim::{Crash, RunCounts, attack, attack_schemes, attack_shares};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -64,6 +64,11 @@ fn fresh_ends_of_all_kinds() {
 #[test]
 fn fresh_shares_that_change() {
     with_fresh_seeds("shares that change", |seed| attack_shares(seed, Crash::Any));
+}
+
+#[test]
+fn fresh_schemes_that_change() {
+    with_fresh_seeds("schemes that change", |seed| attack_schemes(seed, Crash::Any));
 }
 
 /// Hosts that once showed a fault: a copy that waits for ever, a read error during a start after a flush that failed, a record

@@ -40,6 +40,12 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// A volume that has come while others are served, and holds nothing.
+    pub(crate) fn new(store: VolumeStore, epoch: u64) -> Attached {
+        let (recovered, version) = (Vec::new(), 0);
+        Attached { store, recovered, taken_over_records: 0, unreadable_blocks: 0, version, epoch }
+    }
+
     /// Keeps the volume's records where a death of the process does not lose them. Without it writes are acknowledged
     /// once the SSD was given their records.
     pub fn keep_records_in(&mut self, storage: RecordStorage) {

@@ -4,7 +4,9 @@
 //! volume's when the directory says so durably. Both copies are replaced, one after the other, because an older directory must
 //! never stand in for this one. It must not know threads, nor who waits for space.
 
-use lode_format::{CacheId, DeviceLayout, Directory, VolumeTag};
+use std::collections::VecDeque;
+
+use lode_format::{DeviceLayout, Directory, Superblock, VolumeTag};
 use lode_types::Buf;
 
 use crate::change::DirectoryChange;
@@ -14,29 +16,50 @@ use crate::view::StoreView;
 /// The directory of a cache SSD, and the change of it under way.
 #[derive(Debug)]
 pub struct SpaceDirectory {
-    cache: CacheId,
-    layout: DeviceLayout,
-    directory: Directory,
+    pub(crate) superblock: Superblock,
+    pub(crate) layout: DeviceLayout,
+    pub(crate) directory: Directory,
     /// For each extent the volume that it is lent to.
     lent: Vec<Option<VolumeTag>>,
-    change: Option<Change>,
+    pub(crate) change: Option<Change>,
 }
 
 /// A change under way.
 #[derive(Debug)]
-struct Change {
+pub(crate) struct Change {
     volume: VolumeTag,
     next: Directory,
-    copies_left: u8,
-    step: Step,
+    superblock: Superblock,
+    /// What is left to be done on the SSD, in order.
+    todo: VecDeque<Todo>,
+    /// The first of it is under way.
+    is_taken: bool,
 }
 
+/// A step of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Write,
-    Written,
+pub(crate) enum Todo {
+    /// Empty tables of an extent, from this page on.
+    Tables { tag: VolumeTag, extent: u32, next: u32 },
+    /// A copy of the superblock.
+    Superblock,
+    /// A copy of the directory.
+    Directory,
+    /// A flush of the device.
     Flush,
-    Flushed,
+}
+
+impl Change {
+    /// What comes before both copies of the directory are replaced, one after the other.
+    pub(crate) fn new(
+        volume: VolumeTag,
+        next: Directory,
+        superblock: Superblock,
+        before: Vec<Todo>,
+    ) -> Change {
+        let copies = [Todo::Directory, Todo::Flush, Todo::Directory, Todo::Flush];
+        Change { volume, next, superblock, todo: before.into_iter().chain(copies).collect(), is_taken: false }
+    }
 }
 
 /// What is to be done on the SSD, one after the other.
@@ -58,7 +81,7 @@ impl Store {
     pub fn into_directory(self) -> SpaceDirectory {
         let lent = vec![None; self.view.directory.owners.len()];
         let StoreView { superblock, layout, directory, .. } = self.view;
-        SpaceDirectory { cache: superblock.cache, layout, directory, lent, change: None }
+        SpaceDirectory { superblock, layout, directory, lent, change: None }
     }
 }
 
@@ -141,26 +164,39 @@ impl SpaceDirectory {
                 false => {}
             }
         }
-        self.change = Some(Change { volume: change.volume, next, copies_left: 2, step: Step::Write });
+        self.change = Some(Change::new(change.volume, next, self.superblock, Vec::new()));
     }
 
     /// What is to be done next.
     pub fn next_output(&mut self) -> Option<DirectoryOutput> {
-        let change = self.change.as_mut()?;
-        match change.step {
-            Step::Write => {
-                change.step = Step::Written;
+        let change = self.change.as_mut().filter(|change| !change.is_taken)?;
+        change.is_taken = true;
+        let todo = *change.todo.front()?;
+        Some(match todo {
+            Todo::Flush => DirectoryOutput::Flush,
+            Todo::Directory => {
                 change.next.generation += 1;
-                let bytes = change.next.encode(self.cache).expect("names and numbers are those of before");
+                let bytes =
+                    change.next.encode(change.superblock.cache).expect("names and numbers were checked");
                 let offset_bytes = DeviceLayout::directory(change.next.copy());
-                Some(DirectoryOutput::Write { offset_bytes, buf: Buf::copy_of(&bytes) })
+                DirectoryOutput::Write { offset_bytes, buf: Buf::copy_of(&bytes) }
             }
-            Step::Flush => {
-                change.step = Step::Flushed;
-                Some(DirectoryOutput::Flush)
+            Todo::Superblock => {
+                change.superblock.generation += 1;
+                let offset_bytes = DeviceLayout::superblock(change.superblock.copy());
+                DirectoryOutput::Write { offset_bytes, buf: Buf::copy_of(&change.superblock.encode()[..]) }
             }
-            Step::Written | Step::Flushed => None,
-        }
+            Todo::Tables { tag, extent, next } => {
+                let (offset_bytes, buf, next) = self.new_tables(tag, extent, next);
+                let is_last = next == self.table_pages();
+                let change = self.change.as_mut()?;
+                // What is left of them comes next; the front goes when this is done.
+                if !is_last {
+                    change.todo.insert(1, Todo::Tables { tag, extent, next });
+                }
+                DirectoryOutput::Write { offset_bytes, buf }
+            }
+        })
     }
 
     /// What was to be done is, without an error. Gives the volume whose change is durable in both copies now. After an error
@@ -168,25 +204,16 @@ impl SpaceDirectory {
     /// written that only one of them knows. The SSD has failed, for all who use it.
     pub fn done(&mut self) -> Option<VolumeTag> {
         let change = self.change.as_mut()?;
-        change.step = match change.step {
-            Step::Written => Step::Flush,
-            Step::Flushed if change.copies_left > 1 => {
-                change.copies_left -= 1;
-                Step::Write
-            }
-            Step::Flushed => {
-                let Change { volume, next, .. } = self.change.take()?;
-                self.directory = next;
-                let owners = self.directory.owners.iter();
-                self.lent
-                    .iter_mut()
-                    .zip(owners)
-                    .filter(|(_, o)| o.is_some())
-                    .for_each(|(lent, _)| *lent = None);
-                return Some(volume);
-            }
-            step @ (Step::Write | Step::Flush) => unreachable!("{step:?} was not taken"),
-        };
-        None
+        assert!(std::mem::take(&mut change.is_taken), "what is done was taken");
+        change.todo.pop_front();
+        if !change.todo.is_empty() {
+            return None;
+        }
+        let Change { volume, next, superblock, .. } = self.change.take()?;
+        (self.directory, self.superblock) = (next, superblock);
+        let owners = self.directory.owners.iter();
+        let lent = self.lent.iter_mut().zip(owners).filter(|(_, owner)| owner.is_some());
+        lent.for_each(|(lent, _)| *lent = None);
+        Some(volume)
     }
 }

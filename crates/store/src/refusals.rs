@@ -25,6 +25,14 @@ pub(crate) fn twice(name: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Geometry, advice)
 }
 
+pub(crate) fn taken(name: &str) -> StoreError {
+    let advice = format!(
+        "the cache holds a volume '{name}' already; give another name, or if nobody serves it any more, remove it with `lode \
+         volume remove` while the daemon is stopped"
+    );
+    StoreError::new(StoreErrorKind::Geometry, advice)
+}
+
 pub(crate) fn unknown(name: &str, directory: &Directory) -> StoreError {
     let names: Vec<&str> = directory.volumes.iter().flatten().map(|volume| volume.name.as_str()).collect();
     let known = if names.is_empty() { "no volumes".to_owned() } else { names.join(", ") };
@@ -101,13 +109,17 @@ pub(crate) fn removal(name: &str, dirty: u64) -> StoreError {
 }
 
 pub(crate) fn space(layout: &DeviceLayout, spec: &VolumeSpec, missing: u64, free: u64) -> StoreError {
+    space_for(layout, &spec.name, missing, free)
+}
+
+/// `missing` and `free` are extents.
+pub(crate) fn space_for(layout: &DeviceLayout, name: &str, missing: u64, free: u64) -> StoreError {
     let mib = |extents: u64| extents * (layout.extent.extent_bytes >> 10) / 1024;
     StoreError::new(
         StoreErrorKind::NoSpace,
         format!(
-            "volume '{}' needs {} MiB more SSD space and {} MiB are free for it; lower an `ssd` size in the \
+            "volume '{name}' needs {} MiB more SSD space and {} MiB are free for it; lower an `ssd` size in the \
              configuration, remove a volume that is not needed any more, or use a larger SSD",
-            spec.name,
             mib(missing),
             mib(free)
         ),

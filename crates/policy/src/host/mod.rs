@@ -182,6 +182,13 @@ impl HostSizer {
         }
     }
 
+    /// A VM is known by another name from now on.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        if let Some(vm) = self.vms.iter_mut().find(|vm| vm.rule.name == from) {
+            to.clone_into(&mut vm.rule.name);
+        }
+    }
+
     /// What a VM may have; none of a VM that is not there.
     pub fn rule(&self, vm: usize) -> Option<&VmRule> {
         self.vms.get(vm).map(|vm| &vm.rule)

@@ -1,0 +1,170 @@
+//! Volumes that come, go and get other names while others are served (guarantees 1, 2, 4, 6 and 7 of `docs/design.md`).
+
+use lode_engine::SpaceBroker;
+use lode_format::VolumeTag;
+use lode_sim::scenario::{all_schemes, first_seeds, machine, plan, seeds};
+use lode_sim::{Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World, run_together};
+use lode_store::{DirectoryOutput, MembershipChange, Store, StoreView};
+
+/// Three volumes on one SSD that come and go, whose shares, names and schemes change, with each scheme in turn.
+fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
+    let machines: Vec<Machine> = all_schemes().into_iter().map(|(_, machine)| machine).collect();
+    let mut sum = RunCounts::default();
+    for at in 0..machines.len() {
+        for seed in first_seeds(seeds().div_ceil(4)) {
+            let plan_of = |number: usize| {
+                let machine = machines[(at + number * 5) % machines.len()].clone();
+                let machine = Machine { name: format!("vm{number}"), ssd_bytes: 9 << 20, ..machine };
+                let plan = plan(vec![machine], seed);
+                change(Plan {
+                    share_changes: 1,
+                    membership_changes: 1,
+                    scheme_switches: 1,
+                    requests: 300,
+                    ..plan
+                })
+            };
+            let plans: Vec<Plan> = (0..3).map(plan_of).collect();
+            for tally in run_together(&plans).unwrap_or_else(|error| panic!("machine {at}: {error}")) {
+                sum.answered += tally.answered;
+                sum.failed_writes += tally.failed_writes;
+                sum.sectors_checked += tally.sectors_checked;
+                sum.gone += tally.gone;
+                sum.came += tally.came;
+                sum.renamed += tally.renamed;
+                sum.switches += tally.switches;
+            }
+        }
+    }
+    println!("{sum:?}");
+    assert!(sum.gone > 50 && sum.came > 20 && sum.renamed > 20 && sum.switches > 100, "{sum:?}");
+    sum
+}
+
+#[test]
+fn g4_g6_volumes_come_and_go_between_stops() {
+    let tally = run_all(|plan| Plan { crash: Crash::Stop, ..plan });
+    assert!(tally.failed_writes == 0, "{tally:?}");
+}
+
+#[test]
+fn g2_g4_power_cuts_while_volumes_come_and_go() {
+    let tally = run_all(|plan| Plan { crash: Crash::Power, failed_starts: 2, ..plan });
+    assert!(tally.failed_writes == 0, "{tally:?}");
+}
+
+#[test]
+fn g4_g10_kills_while_volumes_come_and_go() {
+    let tally = run_all(|plan| Plan { crash: Crash::Kill, failed_starts: 2, ..plan });
+    assert!(tally.failed_writes == 0, "{tally:?}");
+}
+
+#[test]
+fn g4_g7_devices_that_fail_while_volumes_come_and_go() {
+    let faults = Faults {
+        ssd_write_errors: 2,
+        ssd_metadata_errors: 1,
+        ssd_flush_errors: 1,
+        backing_write_errors: 2,
+        ..Faults::default()
+    };
+    let tally = run_all(|plan| Plan { faults, crash: Crash::Any, ..plan });
+    assert!(tally.failed_writes > 20, "{tally:?}");
+}
+
+/// A directory with one volume, and a change of its own on its way.
+struct Cache {
+    ssd: SimDisk,
+    broker: SpaceBroker,
+    machine: Machine,
+    tag: VolumeTag,
+}
+
+impl Cache {
+    fn new() -> Cache {
+        let machine = machine("lru", &["write_policy=wb"], lode_policy::Quota::new(0, 60));
+        let machine = Machine { ssd_bytes: 6 << 20, ..machine };
+        let mut ssd = World::formatted_ssd(&machine).unwrap();
+        let mut store = Store::open(&mut ssd).unwrap();
+        let tag = store.attach(&mut ssd, &machine.spec()).unwrap().tag();
+        let broker = SpaceBroker::new(0, Some(store.into_directory()));
+        Cache { ssd, broker, machine, tag }
+    }
+
+    /// Carries a change out, and has each state in between looked at after a power cut.
+    fn change(&mut self, change: MembershipChange, mut look: impl FnMut(SimDisk)) -> Option<VolumeTag> {
+        self.broker.change_membership(change);
+        while let Some(output) = self.broker.next_output() {
+            match output {
+                DirectoryOutput::Write { offset_bytes, buf } => self.ssd.put(offset_bytes, buf.as_slice()),
+                DirectoryOutput::Flush => self.ssd.settle(self.ssd.flush_mark()),
+            }
+            (0..4).for_each(|seed| look(self.ssd.after_power_cut(&mut Rng::new(seed))));
+            self.broker.done(true);
+        }
+        self.broker.membership_ended()?.ok()
+    }
+}
+
+/// The names of a cache's volumes, after a start that attaches all of them.
+fn names(mut ssd: SimDisk, machine: &Machine) -> Vec<String> {
+    let view = StoreView::read(&mut ssd).unwrap();
+    let mut names: Vec<String> = view.volumes().map(|volume| volume.name).collect();
+    names.sort();
+    let mut store = Store::begin(&mut ssd, view).unwrap();
+    for name in &names {
+        let mut spec = machine.spec();
+        spec.name.clone_from(name);
+        store.attach(&mut ssd, &spec).unwrap();
+    }
+    names
+}
+
+#[test]
+fn g2_g4_a_power_cut_after_every_write_finds_the_volumes_of_before_or_after() {
+    let mut cache = Cache::new();
+    let machine = cache.machine.clone();
+    let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let mut seen = [0; 2];
+    let mut check = |before: &[&str], after: &[&str], found: SimDisk| {
+        let found = names(found, &machine);
+        assert!(found == all(before) || found == all(after), "{found:?}");
+        seen[usize::from(found == all(after))] += 1;
+    };
+    let create =
+        |name: &str| MembershipChange::Create { name: name.to_owned(), backing_bytes: 1 << 20, extents: 1 };
+    let made = cache.change(create("new"), |ssd| check(&["vm"], &["new", "vm"], ssd)).unwrap();
+    let rename = MembershipChange::Rename(made, "other".to_owned());
+    assert_eq!(cache.change(rename, |ssd| check(&["new", "vm"], &["other", "vm"], ssd)), Some(made));
+    let gone = cache.change(MembershipChange::Remove(made), |ssd| check(&["other", "vm"], &["vm"], ssd));
+    assert_eq!(gone, Some(made));
+    // The number is free again, and the tag is not.
+    let again = cache.change(create("other"), |ssd| check(&["vm"], &["other", "vm"], ssd)).unwrap();
+    assert!(again != made && again != cache.tag);
+    assert!(seen.iter().all(|seen| *seen > 20), "{seen:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let mut cache = Cache::new();
+    let machine = cache.machine.clone();
+    let create = |name: &str, extents| MembershipChange::Create {
+        name: name.to_owned(),
+        backing_bytes: 1 << 20,
+        extents,
+    };
+    for (change, said) in [
+        (create("vm", 1), "holds a volume 'vm' already"),
+        (create("large", 100), "needs 100 MiB more SSD space"),
+        (create("", 1), "has 1 to"),
+        (MembershipChange::Rename(cache.tag, "vm".to_owned()), "already"),
+        (MembershipChange::Remove(VolumeTag(1)), "no volume"),
+    ] {
+        cache.broker.change_membership(change.clone());
+        assert!(cache.broker.next_output().is_none(), "{change:?}");
+        let error = cache.broker.membership_ended().unwrap().unwrap_err().to_string();
+        assert!(error.contains(said), "{change:?}: {error}");
+    }
+    assert_eq!(names(cache.ssd.clone(), &machine), ["vm"]);
+    assert_eq!(cache.broker.free().1, 4, "nothing stays lent");
+}
