@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use lode_format::VolumeTag;
 use lode_store::{Attached, DirectoryOutput, MembershipChange, SpaceDirectory, StoreError};
 
+use crate::membership::{Membership, MembershipEnd, MembershipRefusal};
 use crate::space::{SpaceAnswer, SpaceRequest};
 
 /// One of the volumes.
@@ -34,6 +35,8 @@ enum Turn {
 #[derive(Debug)]
 pub struct SpaceBroker {
     free_frames: u32,
+    /// Frames that the host has no more, and that volumes still have.
+    owed_frames: u32,
     directory: Option<SpaceDirectory>,
     members: Vec<Member>,
     /// Who waits, and for how much, in order.
@@ -42,9 +45,7 @@ pub struct SpaceBroker {
     want_turn: VecDeque<usize>,
     turn: Option<Turn>,
     answers: VecDeque<(usize, SpaceAnswer)>,
-    /// What is to become of a volume, before its turn, and how it ended.
-    membership: Option<MembershipChange>,
-    membership_ended: Option<Result<VolumeTag, StoreError>>,
+    membership: Membership,
     failed: bool,
 }
 
@@ -53,6 +54,7 @@ impl SpaceBroker {
     pub fn new(free_frames: u32, directory: Option<SpaceDirectory>) -> SpaceBroker {
         SpaceBroker {
             free_frames,
+            owed_frames: 0,
             directory,
             members: Vec::new(),
             want_frames: VecDeque::new(),
@@ -60,8 +62,7 @@ impl SpaceBroker {
             want_turn: VecDeque::new(),
             turn: None,
             answers: VecDeque::new(),
-            membership: None,
-            membership_ended: None,
+            membership: Membership::default(),
             failed: false,
         }
     }
@@ -88,7 +89,7 @@ impl SpaceBroker {
     pub fn leave(&mut self, id: usize) {
         let Some(at) = self.members.iter().position(|member| member.id == id) else { return };
         let member = self.members.swap_remove(at);
-        self.free_frames += member.frames;
+        self.free_up(member.frames);
         self.want_frames.retain(|&(one, _)| one != id);
         self.want_extents.retain(|&(one, _)| one != id);
         self.want_turn.retain(|&one| one != id);
@@ -109,31 +110,57 @@ impl SpaceBroker {
         self.deal();
     }
 
-    /// The host has up to so many frames less, as far as they are nobody's.
+    /// The host has so many frames less. Those that volumes have are taken as they give them back.
     pub fn remove_frames(&mut self, frames: u32) {
-        self.free_frames = self.free_frames.saturating_sub(frames);
+        self.owed_frames += frames;
+        let free = std::mem::take(&mut self.free_frames);
+        self.free_up(free);
+    }
+
+    /// So many frames are nobody's, or no more the host's.
+    fn free_up(&mut self, frames: u32) {
+        let owed = self.owed_frames.min(frames);
+        self.owed_frames -= owed;
+        self.free_frames += frames - owed;
     }
 
     /// A volume is to come, to go or to get another name. One that goes has left ([`SpaceBroker::leave`]). It has its turn as
-    /// a volume has that changes its extents; how it ended says [`SpaceBroker::membership_ended`]. One at a time.
+    /// a volume has that changes its extents, and before others that wait; one that comes waits for extents that others have beyond
+    /// their shares, and are asked to give up. Gives its number, by which [`SpaceBroker::membership_ended`] says how it ended.
     ///
-    /// # Panics
-    /// On a host without an SSD.
-    pub fn change_membership(&mut self, change: MembershipChange) {
-        assert!(self.directory.is_some() && self.membership.is_none(), "one at a time, and on an SSD");
-        self.membership = Some(change);
+    /// # Errors
+    /// When it cannot be now. Nothing changes then.
+    pub fn change_membership(&mut self, change: MembershipChange) -> Result<u64, MembershipRefusal> {
+        let Some(directory) = &self.directory else { return Err(MembershipRefusal::NoSsd) };
+        if self.failed {
+            return Err(MembershipRefusal::Failed);
+        }
+        let missing = directory.missing_extents(&change);
+        let number = self.membership.put(change)?;
+        if missing > 0 {
+            let members = self.members.iter();
+            self.answers.extend(members.map(|member| (member.id, SpaceAnswer::GiveUpSpares)));
+        }
         self.deal();
+        Ok(number)
     }
 
-    /// What became of [`SpaceBroker::change_membership`]: the volume that it was about, or why nothing was changed. After a
-    /// failure of the SSD nobody knows whether it was.
-    pub fn membership_ended(&mut self) -> Option<Result<VolumeTag, StoreError>> {
-        self.membership_ended.take()
+    /// What became of the change of this number, once. After a failure of the SSD nobody knows whether it was made.
+    pub fn membership_ended(&mut self, number: u64) -> Option<MembershipEnd> {
+        self.membership.take_end(number)
     }
 
-    /// Gives up a change that has not begun. False: it has, and comes to its end, or has ended.
-    pub fn cancel_membership(&mut self) -> bool {
-        self.membership.take().is_some()
+    /// What the change of this number waits for, if that is space.
+    pub fn membership_waits_for(&self, number: u64) -> Option<StoreError> {
+        let change = self.membership.waiting().filter(|_| self.membership.is_waiting(number));
+        self.directory.as_ref()?.shortage(change?)
+    }
+
+    /// Gives up the change of this number, which has not begun. False: it has, and comes to its end, or has ended.
+    pub fn cancel_membership(&mut self, number: u64) -> bool {
+        let is_cancelled = self.membership.cancel(number);
+        self.deal();
+        is_cancelled
     }
 
     /// What a volume has on the SSD that has come, and was not attached before. Of its places no more are used than `places`.
@@ -183,7 +210,7 @@ impl SpaceBroker {
             }
             SpaceRequest::ReturnFrames(frames) => {
                 member.frames -= frames;
-                self.free_frames += frames;
+                self.free_up(frames);
             }
             SpaceRequest::ReturnExtents(extents) => {
                 if let (Some(directory), Some(volume)) = (&mut self.directory, member.volume) {
@@ -205,7 +232,8 @@ impl SpaceBroker {
     /// Others may have more extents than they need. What one wants and there is need not be asked of them.
     fn ask_for_spares(&mut self, id: usize) {
         let wanted: u32 = self.want_extents.iter().map(|&(_, extents)| extents).sum();
-        if wanted > self.free().1 {
+        let of_one_to_come = self.membership.waiting().map_or(0, MembershipChange::extents);
+        if wanted + of_one_to_come > self.free().1 {
             let others = self.members.iter().filter(|member| member.id != id);
             self.answers.extend(others.map(|member| (member.id, SpaceAnswer::GiveUpSpares)));
         }
@@ -224,14 +252,17 @@ impl SpaceBroker {
             self.answers.push_back((id, SpaceAnswer::Frames(given)));
         }
         let Some(directory) = self.directory.as_mut().filter(|_| !self.failed) else { return };
-        while let Some((id, wanted)) = self.want_extents.front_mut().filter(|_| directory.free_extents() > 0)
+        // What a volume that is to come waits for is nobody else's.
+        let kept = self.membership.waiting().map_or(0, MembershipChange::extents);
+        while let Some((id, wanted)) =
+            self.want_extents.front_mut().filter(|_| directory.free_extents() > kept)
         {
             let volume = self.members.iter().find(|member| member.id == *id).and_then(|member| member.volume);
             let Some(volume) = volume else {
                 self.want_extents.pop_front();
                 continue;
             };
-            let extents = directory.lend(volume, *wanted);
+            let extents = directory.lend(volume, (*wanted).min(directory.free_extents() - kept));
             *wanted -= extents.len() as u32;
             self.answers.push_back((*id, SpaceAnswer::Extents(extents)));
             self.want_extents.retain(|&(_, left)| left > 0);
@@ -239,10 +270,15 @@ impl SpaceBroker {
         if self.turn.is_some() || directory.is_changing() {
             return;
         }
-        if let Some(change) = self.membership.take() {
-            match directory.begin_membership(&change) {
-                Ok(_) => return self.turn = Some(Turn::Host),
-                Err(error) => self.membership_ended = Some(Err(error)),
+        if let Some(change) =
+            self.membership.waiting().filter(|change| directory.missing_extents(change) == 0)
+        {
+            let outcome = directory.begin_membership(change);
+            let has_begun = outcome.is_ok();
+            self.membership.begun(outcome);
+            if has_begun {
+                self.turn = Some(Turn::Host);
+                return;
             }
         }
         if let Some(id) = self.want_turn.pop_front() {
@@ -259,12 +295,15 @@ impl SpaceBroker {
     /// It is done. A flush counts as done when [`crate::SharedDevice`] says what it was worth. After an error nothing of the
     /// SSD changes hands any more in this run, and the SSD has failed for all: [`crate::SharedDevice::fail`].
     pub fn done(&mut self, ok: bool) {
-        self.failed |= !ok;
+        if !ok {
+            self.failed = true;
+            self.membership.fail();
+        }
         let Some(directory) = self.directory.as_mut().filter(|_| !self.failed) else { return };
         if let Some(volume) = directory.done() {
             match self.turn.take() {
                 Some(Turn::Member(id)) => self.answers.push_back((id, SpaceAnswer::Changed)),
-                Some(Turn::Host) => self.membership_ended = Some(Ok(volume)),
+                Some(Turn::Host) => self.membership.done(volume),
                 None => {}
             }
         }
@@ -312,5 +351,22 @@ mod tests {
         assert_eq!(answers(&mut broker), [(2, SpaceAnswer::Frames(1))]);
         broker.leave(1);
         assert_eq!(answers(&mut broker), [(2, SpaceAnswer::Frames(130))]);
+    }
+
+    #[test]
+    fn frames_that_the_host_has_no_more_are_taken_when_they_come_back() {
+        let mut broker = SpaceBroker::new(0, None);
+        broker.join(0, None, 100);
+        broker.add_frames(30);
+        broker.ask(0, SpaceRequest::WantFrames(20));
+        assert_eq!((answers(&mut broker), broker.free()), (vec![(0, SpaceAnswer::Frames(20))], (10, 0)));
+        broker.remove_frames(30);
+        assert_eq!(broker.free(), (0, 0));
+        broker.ask(0, SpaceRequest::ReturnFrames(15));
+        assert_eq!(broker.free(), (0, 0));
+        broker.ask(0, SpaceRequest::ReturnFrames(15));
+        assert_eq!(broker.free(), (10, 0), "as many as there were before, less what the volume has");
+        broker.leave(0);
+        assert_eq!(broker.free(), (100, 0));
     }
 }

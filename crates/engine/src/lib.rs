@@ -35,6 +35,7 @@ mod guest;
 mod health;
 mod io;
 mod levels;
+mod membership;
 mod memory;
 mod read_ssd;
 mod reissue;
@@ -56,6 +57,7 @@ pub use guest::{
     Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES, Served,
 };
 pub use lode_types::{Buf, ByteList, Bytes, PAGE_BYTES};
+pub use membership::{MembershipEnd, MembershipRefusal};
 pub use memory::Memory;
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};
 pub use space::{SpaceAnswer, SpaceRequest};

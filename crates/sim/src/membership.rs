@@ -1,7 +1,7 @@
 //! Volumes that go, come back and get other names while others are served, as a host does it on whose SSD they are. One change
 //! at a time, with all other things going on meanwhile.
 
-use lode_engine::EngineConfig;
+use lode_engine::{EngineConfig, MembershipEnd};
 use lode_policy::{Quota, SchemeInfo};
 use lode_store::MembershipChange;
 use lode_types::Level;
@@ -13,6 +13,9 @@ use crate::together::{Host, LARGEST_SHARE};
 
 /// In how many of a hundred steps a volume that is away is to come back.
 const COMES_BACK: u64 = 10;
+
+/// In how many of a hundred steps a volume that waits for space does not come after all.
+const GIVES_UP: u64 = 2;
 
 /// A change under way.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,9 @@ impl Host<'_> {
         }
         if let Some(doing) = self.doing {
             return self.end_change(doing, round, runs, over);
+        }
+        if self.space().has_failed() {
+            return Ok(());
         }
         let at = self.rng.below(self.volumes.len() as u64) as usize;
         if !self.volumes[at].is_here {
@@ -73,6 +79,18 @@ impl Host<'_> {
         }
     }
 
+    /// One that waits for space may not come after all, and has to where nobody gives any up.
+    fn by_chance_give_up(&mut self, doing: Doing) {
+        if let Doing::Coming(_, frames) = doing
+            && self.space().membership_waits()
+            && self.rng.chance(GIVES_UP)
+            && self.space().cancel_membership()
+        {
+            self.space().give_frames(frames);
+            self.doing = None;
+        }
+    }
+
     fn space(&mut self) -> &mut HostSpace {
         self.space.as_mut().expect("shares move where volumes come and go")
     }
@@ -97,7 +115,7 @@ impl Host<'_> {
         let Some(tag) = self.volumes[at].tag else { return Ok(()) };
         self.end_flushes();
         let may_go = self.with(at, |_, volume, _| volume.guest.leave(&mut volume.world))?;
-        if !may_go || self.space().is_changing(at) {
+        if !may_go || self.space().is_changing(at) || self.space().has_failed() {
             return Ok(());
         }
         self.with(at, |_, volume, _| volume.guest.note_gone(&volume.world));
@@ -150,16 +168,19 @@ impl Host<'_> {
             // Of the engine that was there while it was away.
             return Ok(());
         }
-        let Some(ended) = self.space().membership_ended() else { return Ok(()) };
+        let Some(ended) = self.space().membership_ended() else {
+            self.by_chance_give_up(doing);
+            return Ok(());
+        };
         self.doing = None;
         match (doing, ended) {
-            (Doing::Going(at), Ok(_)) => self.volumes[at].tag = None,
-            (Doing::Renaming(at), Ok(_)) => {
+            (Doing::Going(at), MembershipEnd::Done(_)) => self.volumes[at].tag = None,
+            (Doing::Renaming(at), MembershipEnd::Done(_)) => {
                 let volume = &mut self.volumes[at];
                 volume.name = volume.new_name.take().expect("it is to have another name");
                 volume.guest.tally.renamed += 1;
             }
-            (Doing::Coming(at, frames), Ok(tag)) => {
+            (Doing::Coming(at, frames), MembershipEnd::Done(tag)) => {
                 let config = self.coming_config(at, round);
                 let machine =
                     Machine { config, name: self.volumes[at].name.clone(), ..self.plans[at].machine(round) };
@@ -171,9 +192,12 @@ impl Host<'_> {
                 runs[at] = self.with(at, |plan, volume, rng| volume.guest.begin(plan, &volume.world, rng));
                 over[at] = false;
             }
-            // No extent is free for it now.
-            (Doing::Coming(_, frames), Err(_)) => self.space().give_frames(frames),
-            (doing, Err(error)) => return Err(format!("{doing:?} is refused: {error}")),
+            (doing, MembershipEnd::Refused(error)) if !self.space().has_failed() => {
+                return Err(format!("{doing:?} is refused: {error}"));
+            }
+            (Doing::Coming(_, frames), _) => self.space().give_frames(frames),
+            // The next start knows what came of it.
+            (_, MembershipEnd::Unknown | MembershipEnd::Refused(_)) => {}
         }
         Ok(())
     }

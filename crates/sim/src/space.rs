@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use lode_engine::{EndedFlush, FlushTicket, SpaceAnswer, SpaceBroker, SpaceRequest, Worth};
+use lode_engine::{EndedFlush, FlushTicket, MembershipEnd, SpaceAnswer, SpaceBroker, SpaceRequest, Worth};
 use lode_format::VolumeTag;
-use lode_store::{Attached, DirectoryOutput, MembershipChange, SpaceDirectory, StoreError};
+use lode_store::{Attached, DirectoryOutput, MembershipChange, SpaceDirectory};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
@@ -34,6 +34,8 @@ pub(crate) struct HostSpace {
     /// Frames of the host.
     frames: u32,
     under_way: Option<UnderWay>,
+    /// The number of the latest change of what volumes there are.
+    membership: u64,
     /// Answers that have not arrived, by volume.
     answers: Vec<VecDeque<SpaceAnswer>>,
     /// Changes of the directory that came to their end.
@@ -44,7 +46,14 @@ impl HostSpace {
     /// With so many frames that are nobody's.
     pub(crate) fn new(free_frames: u32, directory: SpaceDirectory) -> HostSpace {
         let broker = SpaceBroker::new(free_frames, Some(directory));
-        HostSpace { broker, frames: free_frames, under_way: None, answers: Vec::new(), changes: 0 }
+        HostSpace {
+            broker,
+            frames: free_frames,
+            under_way: None,
+            membership: 0,
+            answers: Vec::new(),
+            changes: 0,
+        }
     }
 
     /// The next volume joins, which has so many frames.
@@ -77,14 +86,32 @@ impl HostSpace {
         self.hand_out();
     }
 
-    /// What volumes there are is to change.
+    /// Whether what volumes there are can change in this run.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.broker.has_failed()
+    }
+
+    /// What volumes there are is to change. Nothing else of the kind is under way, and the directory has not failed.
     pub(crate) fn change_membership(&mut self, change: MembershipChange) {
-        self.broker.change_membership(change);
+        self.membership = self.broker.change_membership(change).expect("one at a time, before a failure");
+        self.hand_out();
     }
 
     /// How that ended.
-    pub(crate) fn membership_ended(&mut self) -> Option<Result<VolumeTag, StoreError>> {
-        self.broker.membership_ended()
+    pub(crate) fn membership_ended(&mut self) -> Option<MembershipEnd> {
+        self.broker.membership_ended(self.membership)
+    }
+
+    /// Whether it waits for space that others are to give up.
+    pub(crate) fn membership_waits(&self) -> bool {
+        self.broker.membership_waits_for(self.membership).is_some()
+    }
+
+    /// Gives it up, if it has not begun.
+    pub(crate) fn cancel_membership(&mut self) -> bool {
+        let is_cancelled = self.broker.cancel_membership(self.membership);
+        self.hand_out();
+        is_cancelled
     }
 
     /// A volume that has come, with frames that were taken for it.

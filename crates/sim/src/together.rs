@@ -263,10 +263,8 @@ impl Host<'_> {
         let mut store = Store::begin(&mut self.ssd, view)?;
         specs.iter_mut().for_each(|spec| spec.spare_places = self.rng.below(MOST_SPARE_PLACES));
         if moves_shares {
-            for (spec, machine) in specs.iter_mut().zip(&mut machines) {
-                // It goes on with the extents that it has, and asks for more, or gives some back, when it is served.
-                let places = store.view().places_of(&spec.name);
-                spec.places = if places > 0 { places } else { spec.places };
+            self.keep_extents(store.view(), &mut specs);
+            for machine in &mut machines {
                 let read_ssd_blocks = machine.config.share.read_ssd_blocks;
                 machine.config.largest_share = Some(Quota { read_ssd_blocks, ..LARGEST_SHARE });
             }
@@ -291,6 +289,26 @@ impl Host<'_> {
         }
         (0..self.volumes.len()).for_each(|at| self.with(at, |_, volume, _| volume.world.take_commands()));
         Ok(())
+    }
+
+    /// Volumes go on with the extents that they have, and ask for more, or give some back, when they are served. Where one that is
+    /// new finds too little room beside them, it begins with one extent, and where there is none, the others with their shares.
+    fn keep_extents(&mut self, view: &StoreView, specs: &mut Vec<VolumeSpec>) {
+        let as_they_are = |new_places: Option<u64>| {
+            let kept = |spec: &VolumeSpec| match view.places_of(&spec.name) {
+                0 => new_places.unwrap_or(spec.places),
+                places => places,
+            };
+            specs.iter().map(|spec| VolumeSpec { places: kept(spec), ..spec.clone() }).collect()
+        };
+        let is_any_new = specs.iter().any(|spec| view.places_of(&spec.name) == 0);
+        let choices: [Vec<VolumeSpec>; 2] = [as_they_are(None), as_they_are(Some(view.places_in(1)))];
+        for choice in choices {
+            if !is_any_new || view.check(&mut self.ssd, &choice).is_ok() {
+                *specs = choice;
+                return;
+            }
+        }
     }
 
     /// By chance one volume after the other advances by a step, until all have asked what they had to ask.

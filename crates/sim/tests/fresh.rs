@@ -71,6 +71,16 @@ fn fresh_schemes_that_change() {
     with_fresh_seeds("schemes that change", |seed| attack_schemes(seed, Crash::Any));
 }
 
+/// Changes of what volumes there are that never ended, because the directory had failed and nobody was told.
+#[test]
+fn seeds_whose_volumes_did_not_come_or_go() {
+    attack(1795924031837600832, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
+    for seed in [1795924061862812018, 1784992685238625759] {
+        attack_schemes(seed, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
+    }
+    attack_shares(1784744187332653194, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// Hosts that once showed a fault: a copy that waits for ever, a read error during a start after a flush that failed, a record
 /// in a new ring about an extent that was given up.
 #[test]

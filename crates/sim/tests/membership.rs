@@ -1,6 +1,6 @@
 //! Volumes that come, go and get other names while others are served (guarantees 1, 2, 4, 6 and 7 of `docs/design.md`).
 
-use lode_engine::SpaceBroker;
+use lode_engine::{MembershipEnd, MembershipRefusal, SpaceAnswer, SpaceBroker, SpaceRequest};
 use lode_format::VolumeTag;
 use lode_sim::scenario::{all_schemes, first_seeds, machine, plan, seeds};
 use lode_sim::{Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World, run_together};
@@ -93,7 +93,7 @@ impl Cache {
 
     /// Carries a change out, and has each state in between looked at after a power cut.
     fn change(&mut self, change: MembershipChange, mut look: impl FnMut(SimDisk)) -> Option<VolumeTag> {
-        self.broker.change_membership(change);
+        let number = self.broker.change_membership(change).unwrap();
         while let Some(output) = self.broker.next_output() {
             match output {
                 DirectoryOutput::Write { offset_bytes, buf } => self.ssd.put(offset_bytes, buf.as_slice()),
@@ -102,7 +102,10 @@ impl Cache {
             (0..4).for_each(|seed| look(self.ssd.after_power_cut(&mut Rng::new(seed))));
             self.broker.done(true);
         }
-        self.broker.membership_ended()?.ok()
+        match self.broker.membership_ended(number)? {
+            MembershipEnd::Done(volume) => Some(volume),
+            MembershipEnd::Refused(_) | MembershipEnd::Unknown => None,
+        }
     }
 }
 
@@ -160,11 +163,78 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         (MembershipChange::Rename(cache.tag, "vm".to_owned()), "already"),
         (MembershipChange::Remove(VolumeTag(1)), "no volume"),
     ] {
-        cache.broker.change_membership(change.clone());
+        let number = cache.broker.change_membership(change.clone()).unwrap();
         assert!(cache.broker.next_output().is_none(), "{change:?}");
-        let error = cache.broker.membership_ended().unwrap().unwrap_err().to_string();
-        assert!(error.contains(said), "{change:?}: {error}");
+        let Some(MembershipEnd::Refused(error)) = cache.broker.membership_ended(number) else {
+            panic!("{change:?} is not refused")
+        };
+        assert!(error.to_string().contains(said), "{change:?}: {error}");
     }
     assert_eq!(names(cache.ssd.clone(), &machine), ["vm"]);
     assert_eq!(cache.broker.free().1, 4, "nothing stays lent");
+}
+
+fn create(name: &str) -> MembershipChange {
+    MembershipChange::Create { name: name.to_owned(), backing_bytes: 1 << 20, extents: 1 }
+}
+
+#[test]
+fn g7_a_change_whose_end_nobody_knows_is_the_last_one() {
+    let mut cache = Cache::new();
+    let number = cache.broker.change_membership(create("new")).unwrap();
+    let busy = Err(MembershipRefusal::Busy);
+    assert_eq!(cache.broker.change_membership(create("other")), busy, "it is the host's turn");
+    assert!(!cache.broker.cancel_membership(number), "it has begun");
+    assert!(cache.broker.next_output().is_some());
+    cache.broker.done(false);
+    assert_eq!(cache.broker.membership_ended(number + 1), None);
+    assert_eq!(cache.broker.membership_ended(number), Some(MembershipEnd::Unknown));
+    assert_eq!(cache.broker.change_membership(create("other")), Err(MembershipRefusal::Failed));
+    assert!(cache.broker.next_output().is_none(), "nothing more is written there");
+}
+
+#[test]
+fn g7_a_change_that_waits_when_the_directory_fails_is_refused() {
+    let mut cache = Cache::new();
+    cache.broker.join(0, Some(cache.tag), 0);
+    cache.broker.ask(0, SpaceRequest::WantTurn);
+    let number = cache.broker.change_membership(create("new")).unwrap();
+    assert_eq!(cache.broker.membership_ended(number), None, "it is the volume's turn");
+    cache.broker.done(false);
+    assert!(matches!(cache.broker.membership_ended(number), Some(MembershipEnd::Refused(_))));
+}
+
+#[test]
+fn an_end_that_nobody_took_is_not_that_of_the_next_change() {
+    let mut cache = Cache::new();
+    let taken = MembershipChange::Rename(cache.tag, "vm".to_owned());
+    let first = cache.broker.change_membership(taken).unwrap();
+    let made = cache.change(create("new"), |_| ()).unwrap();
+    assert_ne!(made, cache.tag);
+    assert_eq!(cache.broker.membership_ended(first), None, "it is forgotten");
+}
+
+#[test]
+fn one_that_comes_asks_for_spares_and_waits_for_them() {
+    let mut cache = Cache::new();
+    cache.broker.join(0, Some(cache.tag), 0);
+    let free = cache.broker.free().1;
+    cache.broker.ask(0, SpaceRequest::WantExtents(free));
+    let Some((0, SpaceAnswer::Extents(lent))) = cache.broker.next_answer() else { panic!("all are lent") };
+    let number = cache.broker.change_membership(create("new")).unwrap();
+    assert_eq!(cache.broker.next_answer(), Some((0, SpaceAnswer::GiveUpSpares)));
+    let why = cache.broker.membership_waits_for(number).unwrap().to_string();
+    assert!(why.contains("'new' needs 1 MiB more SSD space and 0 MiB are free"), "{why}");
+    // What comes free is for it, and not for who wants more.
+    cache.broker.ask(0, SpaceRequest::WantExtents(1));
+    assert!(cache.broker.next_output().is_none());
+    cache.broker.ask(0, SpaceRequest::ReturnExtents(lent[..1].to_vec()));
+    assert!(cache.broker.next_answer().is_none() && cache.broker.next_output().is_some());
+    // One that is given up leaves what it waited for to others.
+    let mut cache = Cache::new();
+    cache.broker.join(0, Some(cache.tag), 0);
+    cache.broker.ask(0, SpaceRequest::WantExtents(free));
+    let number = cache.broker.change_membership(create("new")).unwrap();
+    assert!(cache.broker.cancel_membership(number) && !cache.broker.cancel_membership(number));
+    assert!(cache.broker.membership_waits_for(number).is_none() && cache.broker.next_output().is_none());
 }

@@ -58,6 +58,12 @@ impl StoreError {
         StoreError::new(StoreErrorKind::Geometry, format!("{error}; {advice}"))
     }
 
+    /// The directory could not be written while volumes were served.
+    pub fn directory_failed() -> StoreError {
+        let context = "its directory could not be written in this run; look at the SSD, then restart the service";
+        StoreError::new(StoreErrorKind::Media, context)
+    }
+
     /// What to act on.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind

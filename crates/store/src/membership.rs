@@ -43,6 +43,16 @@ pub enum MembershipChange {
     Rename(VolumeTag, String),
 }
 
+impl MembershipChange {
+    /// Extents that are nobody's and that it takes.
+    pub fn extents(&self) -> u32 {
+        match self {
+            MembershipChange::Create { extents, .. } => (*extents).max(1),
+            MembershipChange::Remove(_) | MembershipChange::Rename(..) => 0,
+        }
+    }
+}
+
 impl SpaceDirectory {
     /// Begins a change of what volumes there are. No other change is under way. Gives the volume that it is about.
     ///
@@ -95,6 +105,25 @@ impl SpaceDirectory {
         };
         self.change = Some(Change::new(tag, next, superblock, todo));
         Ok(tag)
+    }
+
+    /// Extents that a change needs and that others have, which may give them up: so many are missing for it now. 0: it can begin,
+    /// or has to be refused whatever others give up.
+    pub fn missing_extents(&self, change: &MembershipChange) -> u32 {
+        let MembershipChange::Create { name, .. } = change else { return 0 };
+        let wanted = change.extents();
+        // Each volume has one at least.
+        let volumes = self.directory.volumes.iter().flatten().count() as u32;
+        let most = (self.directory.owners.len() as u32).saturating_sub(volumes);
+        let is_possible = self.check_name(name).is_ok() && wanted <= most;
+        if is_possible { wanted.saturating_sub(self.free_extents()) } else { 0 }
+    }
+
+    /// Why a change waits for which so many extents are missing.
+    pub fn shortage(&self, change: &MembershipChange) -> Option<StoreError> {
+        let MembershipChange::Create { name, .. } = change else { return None };
+        let (wanted, free) = (change.extents(), self.free_extents());
+        (wanted > free).then(|| refusals::space_for(&self.layout, name, wanted.into(), free.into()))
     }
 
     /// Identity of the cache, and the epoch, which grows when a volume goes.
