@@ -248,7 +248,7 @@ impl Engine {
 
     /// Gives the scheme the share that there is space for.
     fn follow_space(&mut self) {
-        let share = self.front.used(self.levels.share_in_force(&self.config));
+        let share = self.within_reach(self.front.used(self.levels.share_in_force(&self.config)));
         if self.front.scheme.quota() != share {
             let effects = self.front.resize(share);
             self.take_background(effects);

@@ -13,15 +13,20 @@ use crate::config::EngineConfig;
 use crate::engine::Engine;
 use crate::flight::{AccessKind, BlockOp, Flight, Place, SsdCopy};
 use crate::front::Front;
+use crate::grow::most_bytes;
 use crate::levels::Levels;
 use crate::reissue::Reissues;
 use crate::shelf::Shelf;
+
+/// Bytes of memory of a dirty block on its way out at most: its flight, in tables that double.
+const MOST_LEAVING_BYTES: u64 = 704;
 
 /// A scheme that is to decide from now on.
 #[derive(Debug)]
 pub(crate) struct Switch {
     settings: Settings,
-    largest_share: Option<Quota>,
+    /// What the scheme before may grow to, which decides until this one begins.
+    largest_before: Option<Quota>,
 }
 
 /// Who has a block on the SSD that a scheme is asked about.
@@ -46,8 +51,7 @@ impl Switch {
     /// Whether there is what the scheme cannot be without.
     fn has_least(&self, config: &EngineConfig, levels: &Levels) -> bool {
         let info = info_of(&self.settings);
-        let config = EngineConfig { largest_share: self.largest_share, ..*config };
-        info.check_needs(used(info.levels, levels.share_in_force(&config))).is_ok()
+        info.check_needs(used(info.levels, levels.share_in_force(config))).is_ok()
     }
 }
 
@@ -77,11 +81,14 @@ impl Engine {
         if !self.health.is_well() {
             return false;
         }
+        // One that has not begun gives way to this one.
+        let before = self.switch.take().map(|switch| switch.largest_before);
+        let largest_before = before.unwrap_or(self.config.largest_share);
         // Where there is no host to give more, there is what there was.
-        if largest_share.is_some() {
-            self.config.largest_share = largest_share;
+        if largest_before.is_some() {
+            self.config.largest_share = largest_share.or(largest_before);
         }
-        self.switch = Some(Switch { settings: settings.clone(), largest_share });
+        self.switch = Some(Switch { settings: settings.clone(), largest_before });
         self.run();
         true
     }
@@ -113,7 +120,7 @@ impl Engine {
         }
         if !self.health.is_well() {
             // What is in DRAM may be all that is left.
-            self.switch = None;
+            return self.give_switch_up();
         }
         // The hooks of writes that were issued again are those of the scheme before.
         if self.reissues.as_ref().is_some_and(|reissues| !reissues.is_empty()) {
@@ -122,7 +129,6 @@ impl Engine {
         let Some(switch) = self.switch.take_if(|switch| switch.has_least(&self.config, &self.levels)) else {
             return;
         };
-        self.config.largest_share = switch.largest_share;
         let mut front = build_front(&switch.settings, &self.config, &self.levels);
         front.take_guests_of(&mut self.front);
         self.front = front;
@@ -136,6 +142,24 @@ impl Engine {
         self.hand_over(blocks);
         self.forget_slots();
         self.gauges.scheme_switches += 1;
+    }
+
+    /// The scheme before goes on, with what it may have.
+    fn give_switch_up(&mut self) {
+        let Some(Switch { largest_before, .. }) = self.switch.take() else { return };
+        self.config.largest_share = largest_before;
+        if let Some(largest) = largest_before {
+            let share = self.config.share.map(|level, blocks| blocks.min(largest.of(level)));
+            self.config.share = self.share_to_have(share);
+        }
+    }
+
+    /// As much of a share as the scheme that decides can be given.
+    pub(crate) fn within_reach(&self, share: Quota) -> Quota {
+        match self.switch.as_ref().and_then(|switch| switch.largest_before) {
+            Some(largest) => share.map(|level, blocks| blocks.min(largest.of(level))),
+            None => share,
+        }
     }
 
     fn renew_reissues(&mut self) {
@@ -199,9 +223,10 @@ impl Engine {
         let places = ssd.store.places();
         let mut settled: Vec<Place> = shelf.iter().map(|(_, place)| place).collect();
         settled.sort_unstable_by_key(|&place| (places.era(place), place));
-        let settled = settled.into_iter();
-        let mut blocks: Vec<_> =
-            settled.map(|place| (places.held(place).block, Holder::Settled(place))).collect();
+        let mut blocks = Vec::with_capacity(settled.len() + self.flights.len());
+        blocks.extend(
+            settled.into_iter().map(|place| (places.held(place).block, Holder::Settled(place))),
+        );
         for (block, flight) in self.flights.all_with_blocks_mut() {
             if flight.slots[Level::Ssd.index()].take().is_some() {
                 let is_dirty = flight.copy.place().is_some_and(|place| places.is_dirty(place));
@@ -220,6 +245,22 @@ impl Engine {
         }
         self.background.forget_slots();
         self.space.forget_slots();
+    }
+}
+
+impl EngineConfig {
+    /// Bytes of memory that a switch to these settings takes at most while it lasts, beside what the volume takes anyway, when it
+    /// has so many dirty blocks: what the new scheme knows while the one before is still there, lists of the blocks on the SSD,
+    /// and what is known of each dirty block on its way to the backing disk, because the new scheme may keep none.
+    pub fn most_switch_memory_bytes(&self, settings: &Settings, dirty_blocks: u64) -> u64 {
+        let largest = EngineConfig { share: self.largest_share.unwrap_or(self.share), ..*self };
+        let volume_blocks = self.volume_bytes.div_ceil(self.block.bytes());
+        let places = largest.places(Level::Ssd) + largest.spare_ssd_places();
+        let of_place = size_of::<(BlockNo, Holder)>() + size_of::<Place>();
+        let scheme_bytes =
+            lode_policy::most_memory_bytes(settings, largest.share, largest.share, volume_blocks);
+        let leaving_bytes = dirty_blocks.saturating_mul(MOST_LEAVING_BYTES);
+        scheme_bytes.saturating_add(places * of_place as u64 + most_bytes::<u32>(places) + leaving_bytes)
     }
 }
 
