@@ -45,6 +45,7 @@ mod shelf;
 mod space;
 mod ssd;
 mod switch;
+mod switching;
 mod volume;
 mod written;
 

@@ -53,9 +53,11 @@ fn tables_take_few_bytes_a_block() {
 #[test]
 fn a_switch_takes_what_it_is_said_to_take() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    for (from, to, pairs) in
-        [("lru", "etica", &["distances=sampled"][..]), ("etica", "rpac", &[]), ("lru", "lru", &["write_policy=wt"])]
-    {
+    for (from, to, pairs) in [
+        ("lru", "etica", &["distances=sampled"][..]),
+        ("etica", "rpac", &[]),
+        ("lru", "lru", &["write_policy=wt"]),
+    ] {
         let mut filled = Filled::new(from, &[], SSD_BLOCKS);
         let mut settings = SchemeInfo::find(to).unwrap().settings();
         pairs.iter().for_each(|pair| settings.set_pair(pair).unwrap());

@@ -1,0 +1,235 @@
+//! Another scheme from now on, while guests are served. What the levels hold stays where it is: the new scheme takes over the
+//! blocks on the SSD as it would at a start, and gets slots of its own for them. What it has no room for, or does not keep dirty,
+//! leaves as what it evicts does, a dirty block by way of the backing disk.
+//!
+//! Blocks in flight go on. The operations in their queues were decided by the scheme before, and need no slots; only where
+//! their copies go in the end is settled anew. DRAM and the read SSD begin empty, as at a start: both hold copies only. Where
+//! one of them stands in for what the SSD has lost it stays with its block.
+
+use lode_policy::{Quota, Scheme, Settings};
+use lode_types::{BlockNo, Level};
+
+use crate::config::EngineConfig;
+use crate::engine::Engine;
+use crate::flight::{AccessKind, BlockOp, Flight, Place, SsdCopy};
+use crate::grow::most_bytes;
+use crate::reissue::Reissues;
+use crate::shelf::Shelf;
+use crate::switch::{Holder, Switch, build_front, info_of, used};
+
+/// Bytes of memory of a dirty block on its way out at most: its flight, in tables that double.
+const MOST_LEAVING_BYTES: u64 = 704;
+
+impl Engine {
+    /// Another scheme, or the same with other settings, decides from now on, with the share that the volume has of the levels
+    /// that it uses. Where a host divides its levels, shares may grow to `largest_share` under it. Guests are served meanwhile,
+    /// and of what the volume holds nothing is lost. It takes a look at every block of the SSD at once.
+    ///
+    /// The scheme before decides on, see [`Engine::is_switching`], while writes are on their way that may be issued again
+    /// ([`crate::Gauges::reissued_writes`]), and until there is the least that the new one needs of each level, which where a
+    /// host divides its levels may be still to come.
+    ///
+    /// False: a device has failed, and what it held is being saved. Nothing changes then.
+    ///
+    /// # Panics
+    /// As [`Engine::new`].
+    pub fn switch_scheme(&mut self, settings: &Settings, largest_share: Option<Quota>) -> bool {
+        if !self.health.is_well() {
+            return false;
+        }
+        // One that has not begun gives way to this one.
+        let before = self.switch.take().map(|switch| switch.largest_before);
+        let largest_before = before.unwrap_or(self.config.largest_share);
+        // Where there is no host to give more, there is what there was.
+        if largest_before.is_some() {
+            self.config.largest_share = largest_share.or(largest_before);
+        }
+        self.switch = Some(Switch { settings: settings.clone(), largest_before });
+        self.run();
+        true
+    }
+
+    /// The share that the volume is to have of the levels that its scheme uses.
+    pub fn share(&self) -> Quota {
+        self.front.used(self.config.share)
+    }
+
+    /// What it gets of a share that the host wants for it: of levels that its scheme uses, or the one to come. What there is of
+    /// the read SSD was divided at the start, and stays.
+    pub(crate) fn share_to_have(&self, share: Quota) -> Quota {
+        let to_come = self.switch.as_ref().map_or(&[][..], |switch| info_of(&switch.settings).levels);
+        share.map(|level, blocks| match level {
+            Level::ReadSsd => blocks,
+            _ => self.front.used(share).of(level).max(used(to_come, share).of(level)),
+        })
+    }
+
+    /// Whether a scheme that is to decide does not do so yet.
+    pub fn is_switching(&self) -> bool {
+        self.switch.is_some()
+    }
+
+    /// Lets the new scheme begin, if there is one and it can.
+    pub(crate) fn drive_switch(&mut self) {
+        if self.switch.is_none() {
+            return;
+        }
+        if !self.health.is_well() {
+            // What is in DRAM may be all that is left.
+            return self.give_switch_up();
+        }
+        // The hooks of writes that were issued again are those of the scheme before.
+        if self.reissues.as_ref().is_some_and(|reissues| !reissues.is_empty()) {
+            return;
+        }
+        let Some(switch) = self.switch.take_if(|switch| switch.has_least(&self.config, &self.levels)) else {
+            return;
+        };
+        let mut front = build_front(&switch.settings, &self.config, &self.levels);
+        front.take_guests_of(&mut self.front);
+        self.front = front;
+        if self.config.largest_share.is_some() {
+            // What it does not use is the host's again.
+            self.config.share = self.share_to_have(self.config.share);
+        }
+        self.renew_reissues();
+        self.empty_fast_levels();
+        let blocks = self.blocks_on_ssd();
+        self.hand_over(blocks);
+        self.forget_slots();
+        self.gauges.scheme_switches += 1;
+    }
+
+    /// The scheme before goes on, with what it may have.
+    fn give_switch_up(&mut self) {
+        let Some(Switch { largest_before, .. }) = self.switch.take() else { return };
+        self.config.largest_share = largest_before;
+        if let Some(largest) = largest_before {
+            let share = self.config.share.map(|level, blocks| blocks.min(largest.of(level)));
+            self.config.share = self.share_to_have(share);
+        }
+    }
+
+    /// As much of a share as the scheme that decides can be given.
+    pub(crate) fn within_reach(&self, share: Quota) -> Quota {
+        match self.switch.as_ref().and_then(|switch| switch.largest_before) {
+            Some(largest) => share.map(|level, blocks| blocks.min(largest.of(level))),
+            None => share,
+        }
+    }
+
+    fn renew_reissues(&mut self) {
+        let before = self.reissues.take().map(|reissues| reissues.counts()).unwrap_or_default();
+        self.gauges.reissued_writes += before.issued;
+        self.gauges.refused_reissues += before.refused;
+        self.gauges.discarded_completions += before.discarded;
+        self.reissues = self.front.scheme.reissuing().is_some().then(Reissues::default);
+    }
+
+    /// DRAM and the read SSD hold no more than what is with blocks in flight, or stands in for a copy.
+    fn empty_fast_levels(&mut self) {
+        self.levels.dram.empty_slots();
+        self.levels.read_ssd.empty_slots();
+        for flight in self.flights.all_mut() {
+            flight.slots[Level::Dram.index()] = None;
+            flight.slots[Level::ReadSsd.index()] = None;
+        }
+    }
+
+    /// Gives the scheme what is on the SSD, least recent first. What it has no room for is given up, a dirty block by way of the
+    /// backing disk.
+    pub(crate) fn hand_over(&mut self, blocks: Vec<(BlockNo, Holder)>) {
+        let capacity = self.front.scheme.quota().ssd_blocks as usize;
+        let excess = blocks.len().saturating_sub(capacity);
+        for (i, (block, holder)) in blocks.into_iter().enumerate() {
+            let dirty = match holder {
+                Holder::Settled(place) => self.levels.is_dirty(SsdCopy::Whole(place)),
+                Holder::InFlight { dirty } => dirty,
+            };
+            let slot = if i < excess { None } else { self.front.scheme.restore(block, dirty) };
+            match (holder, slot) {
+                (Holder::Settled(place), Some(slot)) => self.shelf().settle(slot, place),
+                (Holder::Settled(place), None) => self.take_off_ssd(block, place, dirty),
+                (Holder::InFlight { .. }, Some(slot)) => self.assign(block, Level::Ssd, slot),
+                (Holder::InFlight { .. }, None) => self.push_op(block, BlockOp::Evict(Level::Ssd)),
+            }
+        }
+    }
+
+    fn shelf(&mut self) -> &mut Shelf {
+        &mut self.levels.ssd.as_mut().expect("something is on an SSD").shelf
+    }
+
+    /// A block that the scheme does not take over leaves the SSD.
+    fn take_off_ssd(&mut self, block: BlockNo, place: Place, dirty: bool) {
+        if !dirty && !self.flights.contains(block) {
+            return self.levels.places().give_up_clean(place);
+        }
+        let flight = self.enter(block);
+        assert!(flight.copy == SsdCopy::None, "a block has one copy on the SSD");
+        flight.copy = SsdCopy::Whole(place);
+        self.push_op(block, BlockOp::Evict(Level::Ssd));
+    }
+
+    /// Blocks that have a slot on the SSD, which they lose, least recent first. Those in flight are the most recent ones, in an
+    /// order that is the same in every run.
+    fn blocks_on_ssd(&mut self) -> Vec<(BlockNo, Holder)> {
+        let Some(ssd) = &mut self.levels.ssd else { return Vec::new() };
+        let shelf = std::mem::take(&mut ssd.shelf);
+        let places = ssd.store.places();
+        let mut settled: Vec<Place> = shelf.iter().map(|(_, place)| place).collect();
+        settled.sort_unstable_by_key(|&place| (places.era(place), place));
+        let mut blocks = Vec::with_capacity(settled.len() + self.flights.len());
+        blocks.extend(settled.into_iter().map(|place| (places.held(place).block, Holder::Settled(place))));
+        for (block, flight) in self.flights.all_with_blocks_mut() {
+            if flight.slots[Level::Ssd.index()].take().is_some() {
+                let is_dirty = flight.copy.place().is_some_and(|place| places.is_dirty(place));
+                blocks.push((block, Holder::InFlight { dirty: flight.will_be_dirty(is_dirty) }));
+            }
+        }
+        blocks
+    }
+
+    /// Slots mean other blocks now: whoever remembered some looks again. What the scheme before asked to be cleaned is dirty
+    /// to the new one.
+    fn forget_slots(&mut self) {
+        if let Some(version) = self.drain.forget_slots() {
+            let todo = self.take_stock(version);
+            self.drain.go_on_with(todo);
+        }
+        self.background.forget_slots();
+        self.space.forget_slots();
+    }
+}
+
+impl EngineConfig {
+    /// Bytes of memory that a switch to these settings takes at most while it lasts, beside what the volume takes anyway, when it
+    /// has so many dirty blocks: what the new scheme knows while the one before is still there, lists of the blocks on the SSD,
+    /// and what is known of each dirty block on its way to the backing disk, because the new scheme may keep none.
+    pub fn most_switch_memory_bytes(&self, settings: &Settings, dirty_blocks: u64) -> u64 {
+        let largest = EngineConfig { share: self.largest_share.unwrap_or(self.share), ..*self };
+        let volume_blocks = self.volume_bytes.div_ceil(self.block.bytes());
+        let places = largest.places(Level::Ssd) + largest.spare_ssd_places();
+        let of_place = size_of::<(BlockNo, Holder)>() + size_of::<Place>();
+        let scheme_bytes =
+            lode_policy::most_memory_bytes(settings, largest.share, largest.share, volume_blocks);
+        let leaving_bytes = dirty_blocks.saturating_mul(MOST_LEAVING_BYTES);
+        scheme_bytes.saturating_add(places * of_place as u64 + most_bytes::<u32>(places) + leaving_bytes)
+    }
+}
+
+impl Flight {
+    /// Whether the copy on the SSD will be newer than the backing disk when all operations are over and nothing has failed.
+    /// What is so then the places say; a scheme that was told otherwise finds out as after a cleaning that failed.
+    fn will_be_dirty(&self, is_dirty: bool) -> bool {
+        self.queue.iter().fold(is_dirty, |is_dirty, op| match op {
+            BlockOp::Access(access) => match access.kind {
+                AccessKind::Read { .. } => is_dirty,
+                AccessKind::WriteBack { .. } => true,
+                AccessKind::WriteThrough { .. } | AccessKind::WriteAround => false,
+            },
+            BlockOp::Clean { .. } | BlockOp::Evict(Level::Ssd) | BlockOp::Repair => false,
+            BlockOp::Evict(_) | BlockOp::Copy { .. } | BlockOp::Move | BlockOp::Hold => is_dirty,
+        })
+    }
+}
