@@ -109,5 +109,6 @@ fn kind_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Truncated => "truncated",
         ErrorKind::Version => "version",
         ErrorKind::Limit => "limit",
+        ErrorKind::Stopped => "stopped",
     }
 }

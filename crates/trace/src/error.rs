@@ -37,6 +37,8 @@ pub enum ErrorKind {
     Version,
     /// Another named limit of [`crate::limits`] was reached.
     Limit,
+    /// Whoever asked for the reading wants it to end, see [`crate::Merge::stopped_by`].
+    Stopped,
 }
 
 /// A place in a trace, after decompression.

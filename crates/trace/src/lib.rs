@@ -11,6 +11,7 @@ mod error;
 mod feed;
 mod fixed;
 mod formats;
+mod given;
 mod info;
 mod input;
 mod lanes;
@@ -31,6 +32,7 @@ pub use compact::{
 };
 pub use error::{ErrorKind, Position, TraceError};
 pub use formats::{FormatInfo, formats};
+pub use given::GivenRequests;
 pub use info::{InfoCollector, SizeInfo, TraceInfo, VolumeInfo, info};
 pub use merge::{Align, Merge, MergeOptions, MergeWarning, Vm, VmBy, vm_block};
 pub use reader::{OnError, Progress, ReadOptions, Reader, Unit, open_trace, read_trace};

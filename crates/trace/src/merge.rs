@@ -3,6 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lode_types::{BlockNo, TraceRequest};
 
@@ -92,6 +95,7 @@ pub struct Merge {
     names: HashSet<String>,
     before_start: u64,
     pending: Option<TraceError>,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 struct Lane {
@@ -130,6 +134,7 @@ impl Merge {
             names: HashSet::new(),
             before_start: 0,
             pending: None,
+            stop: None,
         };
         for (index, lane) in merge.lanes.iter_mut().enumerate() {
             if lane.refill()? {
@@ -139,15 +144,28 @@ impl Merge {
         Ok(merge)
     }
 
+    /// The same, and once `stop` is true the next batch is the error [`ErrorKind::Stopped`]: a way for another thread to end
+    /// whatever reads it.
+    #[must_use]
+    pub fn stopped_by(mut self, stop: Arc<AtomicBool>) -> Merge {
+        self.stop = Some(stop);
+        self
+    }
+
     /// Replaces `out` by the next requests with the index of their VM in [`Merge::vms`], and says how many;
     /// zero means that every trace has ended. [`TraceRequest::volume`] is the volume's index within its VM:
     /// zero under [`VmBy::Volume`], the trace's own index under [`VmBy::File`].
     ///
     /// # Errors
-    /// Those of [`Reader::next_batch`]; [`ErrorKind::Limit`] for too many VMs or volumes in a VM. What comes
-    /// before the error is delivered first, and the merge ends with it.
+    /// Those of [`Reader::next_batch`]; [`ErrorKind::Limit`] for too many VMs or volumes in a VM;
+    /// [`ErrorKind::Stopped`]. What comes before the error is delivered first, and the merge ends with it.
     pub fn next_batch(&mut self, out: &mut Vec<(u32, TraceRequest)>) -> Result<usize, TraceError> {
         out.clear();
+        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            self.heads.clear();
+            let message = "Stopped before the end, as was asked for; start it again for a result";
+            return Err(TraceError::new(ErrorKind::Stopped, self.first_path(), message));
+        }
         if let Some(error) = self.pending.take() {
             return Err(error);
         }
@@ -166,6 +184,10 @@ impl Merge {
             }
         }
         Ok(out.len())
+    }
+
+    fn first_path(&self) -> &Path {
+        self.lanes.first().map_or(Path::new("-"), |lane| lane.reader.path())
     }
 
     fn next(&mut self) -> Result<Option<(u32, TraceRequest)>, TraceError> {

@@ -147,23 +147,10 @@ fn start(source: InputStream, path: &Path, options: &ReadOptions) -> Result<Read
     {
         feed.whole = whole;
     }
-    Ok(Reader {
-        feed,
-        decoder,
-        format,
-        also_fits,
-        first: None,
-        unit: format
-            .default_unit_bytes
-            .map(|_| Unit { bytes: unit_bytes, assumed: options.unit_bytes.is_none() }),
-        recorded,
-        raw_bytes,
-        total_bytes,
-        pending: None,
-        ended: false,
-        backwards: 0,
-        last_ns: 0,
-    })
+    let unit = format
+        .default_unit_bytes
+        .map(|_| Unit { bytes: unit_bytes, assumed: options.unit_bytes.is_none() });
+    Ok(Reader { also_fits, unit, raw_bytes, total_bytes, ..Reader::of_decoder(feed, decoder, format, recorded) })
 }
 
 /// The format of a trace that starts with `head`. One that is recognised only without its minus signs, or with shorter
@@ -210,7 +197,7 @@ fn unit_of(format: &Format, options: &ReadOptions, path: &Path) -> Result<u64, T
 }
 
 /// The file name without compression and format endings: "hm_0" for "hm_0.csv.gz".
-fn stem(path: &Path) -> String {
+pub(crate) fn stem(path: &Path) -> String {
     if path.as_os_str() == "-" {
         return "stdin".to_owned();
     }
@@ -223,6 +210,30 @@ fn stem(path: &Path) -> String {
 }
 
 impl Reader {
+    /// Reads what `decoder` gives.
+    pub(crate) fn of_decoder(
+        feed: Feed,
+        decoder: Box<dyn Decoder>,
+        format: &'static Format,
+        recorded: Recorded,
+    ) -> Reader {
+        Reader {
+            feed,
+            decoder,
+            format,
+            also_fits: Vec::new(),
+            first: None,
+            unit: None,
+            recorded,
+            raw_bytes: Arc::default(),
+            total_bytes: None,
+            pending: None,
+            ended: false,
+            backwards: 0,
+            last_ns: 0,
+        }
+    }
+
     /// Replaces `out` by the next requests, in the trace's order, at most [`BATCH_REQUESTS`] of them, and
     /// says how many; zero means that the trace has ended.
     ///

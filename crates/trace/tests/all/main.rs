@@ -9,6 +9,7 @@ mod describing;
 mod documentation;
 mod filtering;
 mod formats;
+mod given;
 mod hostile;
 mod layout;
 mod merging;
