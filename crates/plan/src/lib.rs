@@ -8,6 +8,7 @@
 
 mod advice;
 mod answer;
+mod asked;
 mod choice;
 mod compare;
 mod curves;
@@ -35,6 +36,10 @@ mod totals;
 mod words;
 
 pub use answer::{Answer, MODES, Means, PLAN_SETTINGS, REPLAYS, SCHEME, answer};
+pub use asked::{
+    DEFAULT_FLOOR, DEFAULT_LEAST_BYTES, Followed, LevelSize, SHARE_GRANULE_BYTES, auto_method, check_rule,
+    parse_interval, parse_method, parse_money, parse_rule, parse_sampling, parse_scheme, parse_wish,
+};
 pub use compare::{Cell, CompareOptions, CompareProgress, MAX_CELLS, compare};
 pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_WORKING_SET_BLOCKS, VmCurve, curves};
 pub use division::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, size};
@@ -45,7 +50,7 @@ pub use jobs::in_parallel;
 pub use levels::{LevelBlockCounts, LevelBytes};
 pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
 pub use mapping::{ComparedSchemes, Mapping, MappingKind};
-pub use mini::{MAX_MINI_SIZES, MiniOptions, MiniPoint, MiniVm, miniature};
+pub use mini::{MAX_MINI_SIZES, MiniOptions, MiniPoint, MiniVm, SIMULATED_POWERS, miniature};
 pub use pages::{
     MAX_PAGE_VMS, compare_page, compare_picture, curve_page, curve_picture, size_page, size_picture,
 };

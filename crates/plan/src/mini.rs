@@ -26,6 +26,9 @@ use crate::levels::title;
 use crate::pool::{BlockAccess, Consumer};
 use crate::streams::{Follower, StreamFacts, StreamOptions, follow};
 
+/// Sizes that a simulation has when none are named: powers of two, in bytes.
+pub const SIMULATED_POWERS: std::ops::RangeInclusive<u32> = 20..=40;
+
 /// Most sizes of one simulation.
 pub const MAX_MINI_SIZES: usize = 256;
 

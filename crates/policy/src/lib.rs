@@ -16,6 +16,7 @@ mod growth;
 pub mod host;
 mod interval;
 mod kept;
+mod listing;
 mod lists;
 mod needs;
 mod next_uses;
@@ -36,6 +37,7 @@ pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts
 pub use effect::{CopyReason, CopySource, Effect, NullSink, Sink, Slot};
 pub use geometry::{Geometry, MapKind};
 pub use interval::Since;
+pub use listing::{SchemeEntry, SettingEntry};
 pub use needs::RequestSource;
 pub use next_uses::{NextUses, NextUsesBuilder};
 pub use prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};

@@ -147,10 +147,15 @@ fn start(source: InputStream, path: &Path, options: &ReadOptions) -> Result<Read
     {
         feed.whole = whole;
     }
-    let unit = format
-        .default_unit_bytes
-        .map(|_| Unit { bytes: unit_bytes, assumed: options.unit_bytes.is_none() });
-    Ok(Reader { also_fits, unit, raw_bytes, total_bytes, ..Reader::of_decoder(feed, decoder, format, recorded) })
+    let unit =
+        format.default_unit_bytes.map(|_| Unit { bytes: unit_bytes, assumed: options.unit_bytes.is_none() });
+    Ok(Reader {
+        also_fits,
+        unit,
+        raw_bytes,
+        total_bytes,
+        ..Reader::of_decoder(feed, decoder, format, recorded)
+    })
 }
 
 /// The format of a trace that starts with `head`. One that is recognised only without its minus signs, or with shorter

@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_plan::{
-    CellReport, CompareOptions, CompareReport, ComparedSchemes, EachReport, LevelBytes, MAX_CELLS,
-    MAX_PLAN_BYTES, PlanError, PlannedShares, TraceComparison, compare,
+    CellReport, CompareOptions, CompareReport, ComparedSchemes, EachReport, LevelBytes, LevelSize, MAX_CELLS,
+    MAX_PLAN_BYTES, PlanError, PlannedShares, TraceComparison, compare, parse_scheme,
 };
 use lode_replay::InputReport;
 
 use super::compare_each;
-use super::planning::{DeviceArgs, TraceArgs, parse_scheme};
+use super::planning::{DeviceArgs, TraceArgs};
 use crate::amounts::{show_life, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
 use crate::heading::heading;
-use crate::level_size::{LevelSize, footprint_bytes};
+use crate::level_size::footprint_bytes;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
 use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};

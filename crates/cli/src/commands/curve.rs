@@ -3,16 +3,14 @@
 use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use lode_plan::{
-    CurveOptions, CurveReport, Cut, Interval, IntervalReport, MiniOptions, PART_SHARES, PlanError,
-    VmCurveReport, curves, miniature,
+    CurveOptions, CurveReport, Cut, Followed, Interval, IntervalReport, MiniOptions, PART_SHARES, PlanError,
+    SIMULATED_POWERS, VmCurveReport, auto_method, curves, miniature, parse_interval, parse_method,
+    parse_scheme,
 };
 use lode_replay::InputReport;
 use lode_reuse::CurveKind;
 
-use super::planning::{
-    Followed, MAX_TABLE_VMS, SAMPLED, TraceArgs, auto_method, parse_interval, parse_method, parse_scheme,
-    rate_note,
-};
+use super::planning::{MAX_TABLE_VMS, SAMPLED, TraceArgs, rate_note};
 use crate::amounts::{parse_size, show_count, show_size};
 use crate::arguments::{inputs_text, warn_of};
 use crate::error::CliError;
@@ -20,9 +18,6 @@ use crate::heading::heading;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
 use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
-
-/// Sizes that a simulation has when none are named: powers of two, in bytes.
-const SIMULATED_POWERS: std::ops::RangeInclusive<u32> = 20..=40;
 
 /// Measure, for each VM, the hits of caches of every size
 ///

@@ -1,9 +1,7 @@
 //! `lode schemes`: what can be replayed and served, and what can be set.
 
 use clap::Args;
-use lode_policy::{SchemeInfo, SettingInfo, all_schemes};
-use lode_types::Level;
-use serde::Serialize;
+use lode_policy::{SchemeEntry, all_schemes};
 
 use crate::error::CliError;
 use crate::output;
@@ -25,54 +23,12 @@ const VARIANT_NOTE: &str =
 const FUTURE_NOTE: &str =
     "It needs to know what comes next: only `lode replay` and `lode compare` can run it.\n";
 
-#[derive(Serialize)]
-struct SchemeEntry {
-    name: &'static str,
-    about: &'static str,
-    source: &'static str,
-    levels: Vec<&'static str>,
-    needs_future: bool,
-    settings: Vec<SettingEntry>,
-}
-
-#[derive(Serialize)]
-struct SettingEntry {
-    key: &'static str,
-    default: &'static str,
-    values: String,
-    about: &'static str,
-    source: &'static str,
-    reproduction_only: bool,
-}
-
 impl SchemesCommand {
     /// Lists every scheme of the registry.
     pub fn run(&self) -> Result<(), CliError> {
-        let schemes: Vec<_> = all_schemes().iter().map(scheme_entry).collect();
+        let schemes: Vec<_> = all_schemes().iter().map(SchemeEntry::of).collect();
         let text = || schemes.iter().map(scheme_text).collect::<Vec<_>>().join("\n");
         self.json.write(&schemes, text)
-    }
-}
-
-fn scheme_entry(info: &SchemeInfo) -> SchemeEntry {
-    SchemeEntry {
-        name: info.name,
-        about: info.about,
-        source: info.source,
-        levels: info.levels.iter().copied().map(Level::name).collect(),
-        needs_future: info.needs_future,
-        settings: info.setting_infos().map(|setting| setting_entry(info, setting)).collect(),
-    }
-}
-
-fn setting_entry(scheme: &SchemeInfo, setting: &SettingInfo) -> SettingEntry {
-    SettingEntry {
-        key: setting.key,
-        default: setting.default,
-        values: setting.kind.to_string(),
-        about: setting.about,
-        source: setting.source,
-        reproduction_only: scheme.is_variant(setting.key),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lode_plan::{SCHEME, SizeReport, SplitReport};
+use lode_plan::{SCHEME, SHARE_GRANULE_BYTES, SizeReport, SplitReport};
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
@@ -12,9 +12,6 @@ use crate::amounts::{exact_size, show_count};
 use crate::error::CliError;
 use crate::output;
 use crate::target::write_result;
-
-/// Shares in a configuration are whole multiples of this.
-pub const SHARE_GRANULE_BYTES: u64 = 64 << 10;
 
 /// Most VMs in a configuration.
 const MAX_VMS: usize = 1024;

@@ -1,23 +1,19 @@
 //! `lode size`: how much of each level every VM should get, and why.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::{Host, ServiceTimes};
 use lode_plan::{
-    Answer, LevelBytes, Load, MAX_BUDGET_USD, Means, PLAN_SETTINGS, Prices, REPLAYS, SCHEME, ServeOptions,
-    SizeOptions, SizeReport, VmRule, Wish, answer, measure, method_used,
+    Answer, DEFAULT_FLOOR, DEFAULT_LEAST_BYTES, Followed, LevelBytes, Load, Means, PLAN_SETTINGS, Prices,
+    REPLAYS, SCHEME, SHARE_GRANULE_BYTES, ServeOptions, SizeOptions, SizeReport, VmRule, answer, auto_method,
+    check_rule, measure, method_used, parse_money, parse_rule, parse_sampling, parse_wish,
 };
-use lode_policy::SchemeInfo;
 use lode_reuse::sizing::{Objective, Solver};
-use lode_types::Level;
 
-use super::planning::{
-    DeviceArgs, Followed, TraceArgs, auto_method, memory_word, parse_sampling, parse_scheme,
-};
-use super::serve_config::{ConfigArgs, SHARE_GRANULE_BYTES};
+use super::planning::{DeviceArgs, TraceArgs, memory_word};
+use super::serve_config::ConfigArgs;
 use super::size_text::{PLAN_FILE, csv_rows, outcome_text, plan_text};
 use crate::amounts::{command_line, parse_size, show_size, size_word};
 use crate::arguments::warn_of;
@@ -26,15 +22,6 @@ use crate::heading::heading;
 use crate::output;
 use crate::progress::{Bar, Meter};
 use crate::results::{PictureArgs, TableArgs, is_to_standard_output};
-
-/// What `--floor` and `--least` are unless said otherwise; their help says so.
-const DEFAULT_FLOOR: f64 = 0.9;
-const DEFAULT_LEAST_BYTES: u64 = 1 << 20;
-
-/// How much a VM can count, which is 1 unless said otherwise. Beyond, sums of what VMs gain lose those that count little,
-/// and products with their hits or latencies leave the numbers that there are.
-const MIN_WEIGHT: f64 = 1e-6;
-const MAX_WEIGHT: f64 = 1e6;
 
 /// Divide host memory and SSD between VMs by what each can really use
 ///
@@ -139,95 +126,6 @@ enum SolverName {
     Talus,
 }
 
-/// Money in US dollars: `500usd`, `500`, `1200.50usd`.
-fn parse_money(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix("usd").unwrap_or(text).trim();
-    match number.parse::<f64>() {
-        Ok(usd) if usd.is_finite() && usd > MAX_BUDGET_USD => {
-            Err(format!("Amounts are up to {MAX_BUDGET_USD:e} usd; write less, such as 500usd"))
-        }
-        Ok(usd) if usd.is_finite() && usd > 0.0 => Ok(usd),
-        Ok(usd) if usd <= 0.0 => {
-            Err("Amounts are positive; write one above 0 in US dollars, such as 500usd".to_owned())
-        }
-        _ => Err("Write an amount above 0 in US dollars, such as 500usd".to_owned()),
-    }
-}
-
-/// `best`, the scheme that divides both levels, or one with one SSD level.
-fn parse_wish(text: &str) -> Result<Wish, CliError> {
-    if text == "best" {
-        return Ok(Wish::Best);
-    }
-    if text == SCHEME {
-        return Ok(Wish::TwoLevels);
-    }
-    let (_, settings) = parse_scheme(text)?;
-    let info = SchemeInfo::find(settings.scheme())?;
-    if info.levels != [Level::Ssd] || info.needs_future {
-        return Err(CliError::Usage(format!(
-            "--scheme {text}: a plan is for {SCHEME} without settings, or for a scheme that has one SSD level and can be served; \
-             lode compare --plan shows others for its money"
-        )));
-    }
-    // The plan gives the shares, and no sets, unless they are asked for.
-    let settings = settings.without_sizing();
-    Ok(Wish::OneLevel(if text.contains(":assoc=") { settings } else { settings.without_sets() }))
-}
-
-fn parse_rule(text: &str) -> Result<VmRule, String> {
-    const KEYS: &str = "weight, min-dram, max-dram, min-ssd, max-ssd";
-    // Names may have colons, keys and values have none.
-    let (name, settings) = text.rsplit_once(':').ok_or("Write NAME:KEY=VALUE, such as db1:weight=2")?;
-    if name.is_empty() {
-        return Err("Write the VM's name before the colon, such as db1:weight=2, or * for all".to_owned());
-    }
-    let mut given = HashSet::new();
-    let mut rule =
-        VmRule { name: name.to_owned(), weight: None, dram_bytes: (None, None), ssd_bytes: (None, None) };
-    for setting in settings.split(',') {
-        let (key, value) = setting.split_once('=').ok_or_else(|| format!("'{setting}' is not KEY=VALUE"))?;
-        if !given.insert(key) {
-            return Err(format!("'{key}' is given twice; once is enough"));
-        }
-        let size = || parse_size(value).map(Some).map_err(|error| error.to_string());
-        match key {
-            "weight" => match value.parse::<f64>() {
-                Ok(weight) if (MIN_WEIGHT..=MAX_WEIGHT).contains(&weight) => rule.weight = Some(weight),
-                _ => {
-                    return Err(format!(
-                        "A weight is a number from {MIN_WEIGHT} to {MAX_WEIGHT}, and this is '{value}'"
-                    ));
-                }
-            },
-            "min-dram" => rule.dram_bytes.0 = size()?,
-            "max-dram" => rule.dram_bytes.1 = size()?,
-            "min-ssd" => rule.ssd_bytes.0 = size()?,
-            "max-ssd" => rule.ssd_bytes.1 = size()?,
-            _ => return Err(format!("There is no '{key}'; the keys are {KEYS}")),
-        }
-    }
-    Ok(rule)
-}
-
-/// That what a VM is guaranteed or limited to is nothing, or a block at least.
-fn check_rule(rule: &VmRule, block_bytes: u64) -> Result<(), CliError> {
-    let bounds = [
-        ("min-dram", rule.dram_bytes.0),
-        ("max-dram", rule.dram_bytes.1),
-        ("min-ssd", rule.ssd_bytes.0),
-        ("max-ssd", rule.ssd_bytes.1),
-    ];
-    match bounds.into_iter().find(|(_, bytes)| bytes.is_some_and(|bytes| (1..block_bytes).contains(&bytes))) {
-        Some((key, _)) => Err(CliError::Usage(format!(
-            "--vm {}: {key} is less than a block of {}; write at least that, or 0 for nothing",
-            rule.name,
-            show_size(block_bytes)
-        ))),
-        None => Ok(()),
-    }
-}
-
 impl SizeCommand {
     /// Measures, divides, replays and shows.
     pub fn run(&self) -> Result<(), CliError> {
@@ -327,7 +225,11 @@ impl SizeCommand {
             ));
         }
         let block_bytes = self.traces.block.bytes();
-        self.rules.iter().try_for_each(|rule| check_rule(rule, block_bytes))?;
+        let is_good = |rule| check_rule(rule, block_bytes);
+        self.rules
+            .iter()
+            .try_for_each(is_good)
+            .map_err(|message| CliError::Usage(format!("--vm {message}")))?;
         for (option, bytes) in levels {
             if bytes.is_some_and(|bytes| (1..block_bytes).contains(&bytes)) {
                 let block = show_size(block_bytes);
