@@ -166,7 +166,7 @@ def _setting(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _sizes(sizes: Union[None, Size, Sequence[Size]]) -> List[Optional[str]]:
+def _sizes(sizes: Union[None, Size, Sequence[Size]]) -> List[str]:
     if sizes is None:
         return []
     if isinstance(sizes, (int, str)):
@@ -210,10 +210,10 @@ def compare(
         raise ValueError("schemes has one of them twice; name each scheme once")
     common = _common(block, threads, memory, vm_by, align)
     name, profile = _profile(devices)
-    lists = [_sizes(dram), _sizes(ssd), _sizes(read_ssd)]
+    levels = (_sizes(dram), _sizes(ssd), _sizes(read_ssd))
     with shown("Replaying", progress) as tell:
         sources = sources_of(data, tell)
-        text = _lodestore.compare(sources, common, list(schemes), *lists, baseline, name, profile, tell)
+        text = _lodestore.compare(sources, common, list(schemes), *levels, baseline, name, profile, tell)
     return Comparison(understood(text, 3))
 
 
@@ -311,7 +311,7 @@ def _divide(data: Any, size: int, objective: str, vms: Mapping[str, Mapping[str,
     block_bytes = blocks.pop() if blocks else 4096
     demands = [_demand(curve, block_bytes, vms) for curve in curves]
     shares, method, value = _lodestore.divide_curves(demands, size // block_bytes, objective)
-    rows = []
+    rows: List[Dict[str, Any]] = []
     for curve, share in zip(curves, shares):
         ratio = curve.hit_ratio(share * block_bytes)
         rows.append({"name": curve.name, "bytes": share * block_bytes, "hit_ratio": ratio, "accesses": curve.accesses})

@@ -216,7 +216,7 @@ def read_trace(
         return trace
     if on_unsorted == "sort":
         return trace.sort()
-    count, first = table.backwards
+    count, first = table.backwards or (0, None)
     raise TraceError(
         f"Row {first} is earlier than the row before it, as are {count} in all; requests are needed by time, those of all volumes "
         f"together. Sort the table (Polars: .sort('time_ns', maintain_order=True), pandas: .sort_values('time_ns', kind='stable'), "

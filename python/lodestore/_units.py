@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Optional, Union, overload
 
 from . import _lodestore
 
@@ -19,6 +19,12 @@ def size_bytes(size: Size) -> int:
     return int(_lodestore.size_bytes(text))
 
 
+@overload
+def size_text(size: Size) -> str: ...
+@overload
+def size_text(size: None) -> None: ...
+@overload
+def size_text(size: Optional[Size]) -> Optional[str]: ...
 def size_text(size: Optional[Size]) -> Optional[str]:
     """A size for the compiled functions, which read text as the command line does."""
     if size is None or isinstance(size, str):

@@ -15,10 +15,15 @@ use crate::job::{Control, run};
 use crate::questions::{kind_of, method_of};
 use crate::source::Source;
 
+/// Accesses that are looked at together, as of the command line.
+const TOGETHER: usize = 4096;
+
 /// One VM.
 struct Lane {
     facts: StreamFacts,
     profiler: Profiler,
+    /// Accesses that are not looked at yet: a sample sinks between two looks, which must not depend on how the stream was cut.
+    waiting: Vec<(Direction, BlockNo)>,
     last_ns: u64,
 }
 
@@ -57,7 +62,7 @@ impl Lanes {
             span: QuickSpan::default(),
             first_interval: 0,
         };
-        self.lanes.push(Lane { facts, profiler, last_ns: 0 });
+        self.lanes.push(Lane { facts, profiler, waiting: Vec::new(), last_ns: 0 });
         self.numbers.insert(name.to_owned(), number);
         Ok(number)
     }
@@ -65,7 +70,6 @@ impl Lanes {
     fn take(&mut self, source: &Source, control: &Control) -> Result<(), Failure> {
         let (mut reader, mut batch) = (source.open()?, Vec::new());
         let mut numbers: Vec<Option<usize>> = Vec::new();
-        let mut accesses: Vec<Vec<(Direction, BlockNo)>> = Vec::new();
         let mut rows = 0;
         while reader.next_batch(&mut batch)? > 0 {
             control.check()?;
@@ -81,16 +85,8 @@ impl Lanes {
                         number
                     }
                 };
-                accesses.resize(self.lanes.len().max(accesses.len()), Vec::new());
-                self.lanes[number].add(request, self.block, rows, &mut accesses[number])?;
+                self.lanes[number].add(request, self.block, rows)?;
                 rows += 1;
-            }
-            for (lane, accesses) in self.lanes.iter_mut().zip(&mut accesses) {
-                if !accesses.is_empty() {
-                    let failed = |error| Failure::Trace(format!("{}: {error}", lane.facts.name));
-                    lane.profiler.access_all(accesses).map_err(failed)?;
-                    accesses.clear();
-                }
             }
             self.keep_within_memory()?;
         }
@@ -113,12 +109,19 @@ impl Lanes {
 }
 
 impl Lane {
+    /// Takes in what waits.
+    fn look(&mut self) -> Result<(), Failure> {
+        let failed = |error| Failure::Trace(format!("{}: {error}", self.facts.name));
+        self.profiler.access_all(&self.waiting).map_err(failed)?;
+        self.waiting.clear();
+        Ok(())
+    }
+
     fn add(
         &mut self,
         request: &TraceRequest,
         block: BlockSize,
         row: u64,
-        accesses: &mut Vec<(Direction, BlockNo)>,
     ) -> Result<(), Failure> {
         if request.time_ns < self.last_ns {
             return Err(Failure::Trace(format!(
@@ -147,7 +150,12 @@ impl Lane {
         }
         self.facts.span.add(request.time_ns);
         let parts = blocks_of(block, request.offset_bytes, bytes);
-        accesses.extend(parts.map(|part| (direction, part.block)));
+        for part in parts {
+            self.waiting.push((direction, part.block));
+            if self.waiting.len() == TOGETHER {
+                self.look()?;
+            }
+        }
         Ok(())
     }
 }
@@ -211,7 +219,8 @@ impl CurveState {
             return Err(Failure::Usage(format!("points is {points}; write 2 or more")).into());
         }
         run(py, None, |_| {
-            let lanes = self.lanes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut lanes = self.lanes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            lanes.lanes.iter_mut().try_for_each(Lane::look)?;
             let merge = Merge::new(Vec::new(), MergeOptions::default())?;
             let stream = StreamOptions {
                 block_size: lanes.block,
