@@ -131,7 +131,7 @@ def replay(
     Args:
         data: as of `curve`.
         scheme: a name of `schemes()`, perhaps with settings as in `'lru:write_policy=wt'`; or a `PythonScheme`, which takes
-            some thousand times as long.
+            far longer.
         dram, ssd, read_ssd: sizes of the levels in bytes, or text such as `'64MiB'`; the VMs divide them.
         settings: settings of the scheme.
         devices: a host that `lode devices` lists, or the path of a profile that ends in `.toml`.

@@ -1,4 +1,4 @@
-"""Schemes written in Python, for trying ideas: one SSD level of whole blocks, some thousand times slower than the built-in ones.
+"""Schemes written in Python, for trying ideas: one SSD level of whole blocks, far slower than the built-in ones.
 
 What is counted is what the built-in schemes of one level count with write policy wb and no sets, so that the two can be
 compared; there are no latencies.
