@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::error::{DrawError, DrawErrorKind, check_number};
 use crate::limits::MIN_NUMBER;
-use crate::text::width_px;
+use crate::text::{clean_name, width_px};
 use crate::unit::Unit;
 
 /// The most ticks that an axis asks for.
@@ -33,17 +33,26 @@ pub struct Axis {
     /// The least range; data beyond it widens it, so that nothing is ever cut off. Without it the data decide, and a
     /// linear axis begins at zero unless all data are far from it.
     pub at_least: Option<(f64, f64)>,
+    /// What one less the value is, where that is worth a look as well: "Misses of all accesses" beside hits. A page lets the
+    /// reader choose.
+    pub complement: Option<String>,
 }
 
 impl Axis {
     /// An axis with equal steps.
     pub fn linear(label: impl Into<String>, unit: Unit) -> Axis {
-        Axis { label: label.into(), unit, scale: Scale::Linear, at_least: None }
+        Axis { label: label.into(), unit, scale: Scale::Linear, at_least: None, complement: None }
     }
 
     /// An axis with equal factors.
     pub fn log(label: impl Into<String>, unit: Unit) -> Axis {
         Axis { scale: Scale::Log, ..Axis::linear(label, unit) }
+    }
+
+    /// The axis with what one less its values is.
+    pub fn with_complement(mut self, label: impl Into<String>) -> Axis {
+        self.complement = Some(label.into());
+        self
     }
 
     /// The axis with a least range.
@@ -66,6 +75,12 @@ impl Extent {
         Extent { low: f64::INFINITY, high: f64::NEG_INFINITY, positive: f64::INFINITY }
     }
 
+    /// Adds a value with its error on either side.
+    pub fn add_with_error(&mut self, value: f64, error: f64, unit: Unit) {
+        self.add(unit.within(value, value - error));
+        self.add(unit.within(value, value + error));
+    }
+
     pub fn add(&mut self, value: f64) {
         self.low = self.low.min(value);
         self.high = self.high.max(value);
@@ -86,7 +101,7 @@ pub(crate) struct Range {
 impl Range {
     /// The range that shows `extent` on `axis`.
     pub fn of(axis: &Axis, mut extent: Extent) -> Result<Range, DrawError> {
-        let place = || format!("the axis '{}'", crate::text::clean_name(&axis.label));
+        let place = || format!("the axis '{}'", clean_name(&axis.label));
         if let Some((low, high)) = axis.at_least {
             for end in [low, high] {
                 check_number(end, place)?;
@@ -101,6 +116,7 @@ impl Range {
             return Err(DrawError::new(DrawErrorKind::Empty, place(), problem));
         }
         let (mut low, mut high) = (if is_log { extent.positive } else { extent.low }, extent.high);
+        let (least, most) = (axis.unit.within(low, f64::MIN), axis.unit.within(high, f64::MAX));
         if is_log {
             if high / low < 1.5 {
                 (low, high) = (low / 2.0, high * 2.0);
@@ -113,14 +129,15 @@ impl Range {
             if axis.at_least.is_none() && high < 0.0 && high > 0.6 * low {
                 high = 0.0;
             }
-            let least = (LEAST_SPAN * low.abs().max(high.abs())).max(MIN_NUMBER);
-            if high - low <= least {
+            let span = (LEAST_SPAN * low.abs().max(high.abs())).max(MIN_NUMBER);
+            if high - low <= span {
                 let more = if high.abs() <= MIN_NUMBER { 1.0 } else { 0.1 * high.abs() };
                 (low, high) =
                     if low >= 0.0 { ((low - more).max(0.0), high + more) } else { (low - more, high + more) };
             }
         }
-        Ok(Range { low, high, is_log })
+        // Nothing is drawn where no share can be.
+        Ok(Range { low: low.max(least), high: high.min(most), is_log })
     }
 
     /// Where a value lies: 0 at the beginning, 1 at the end.
@@ -220,7 +237,29 @@ pub(crate) struct Placed {
     pub to_px: f64,
 }
 
-/// What a page's script needs of an axis.
+/// What a page's script needs to draw an axis anew: what was asked for, not what came of it.
+#[derive(Serialize)]
+pub(crate) struct AxisWish {
+    label: String,
+    unit: Unit,
+    log: bool,
+    least: Option<(f64, f64)>,
+    complement: Option<String>,
+}
+
+impl AxisWish {
+    pub fn of(axis: &Axis) -> AxisWish {
+        AxisWish {
+            label: clean_name(&axis.label),
+            unit: axis.unit,
+            log: axis.scale == Scale::Log,
+            least: axis.at_least,
+            complement: axis.complement.as_deref().map(clean_name),
+        }
+    }
+}
+
+/// What a page's script needs of an axis that stays.
 #[derive(Serialize)]
 pub(crate) struct AxisData {
     lo: f64,

@@ -65,18 +65,27 @@ pub struct BarChart {
     pub rows: Vec<String>,
     /// The panels, from left to right.
     pub panels: Vec<Panel>,
+    /// Whose colour each row has, where rows are series of other charts: the index there. Without it colours tell parts apart,
+    /// and bars of panels with one part have none.
+    pub row_series: Option<Vec<usize>>,
 }
 
 /// What a page's script needs to move the bars.
 #[derive(Serialize)]
 pub(crate) struct BarData {
     kind: &'static str,
+    title: String,
+    width: f64,
+    font: f64,
     names: Vec<String>,
     panels: Vec<PanelData>,
 }
 
 #[derive(Serialize)]
 struct PanelData {
+    title: String,
+    /// Of the parts.
+    names: Vec<String>,
     levels: Vec<LevelData>,
     stacked: bool,
     parts: Vec<States<Vec<f64>>>,
@@ -180,6 +189,9 @@ impl BarChart {
         }
         check_limit(self.rows.len(), MAX_ROWS, || format!("the rows of {}", place()))?;
         check_limit(self.panels.len(), MAX_COLUMNS, || format!("the panels of {}", place()))?;
+        if let Some(series) = &self.row_series {
+            check_length(series.len(), self.rows.len(), || format!("the colours of {}", place()))?;
+        }
         self.panels.iter().try_for_each(|panel| panel.check(self.rows.len(), counts))
     }
 
@@ -198,12 +210,21 @@ impl BarChart {
             self.draw_row(&mut svg, style, &layout, frame, (row, name));
         }
         let panels = self.panels.iter().zip(&layout.levels).map(|(panel, levels)| PanelData {
+            title: clean_name(&panel.title),
+            names: panel.parts.iter().map(|part| clean_name(&part.name)).collect(),
             levels: levels.iter().map(level_data).collect(),
             stacked: panel.arrangement == Arrangement::Stacked,
             parts: panel.parts.iter().map(|part| part.values.clone()).collect(),
         });
         let names = self.rows.iter().map(|name| clean_name(name)).collect();
-        let data = BarData { kind: "bars", names, panels: panels.collect() };
+        let data = BarData {
+            kind: "bars",
+            title: clean_text(&self.title),
+            width: style.width_px,
+            font: layout.font_px,
+            names,
+            panels: panels.collect(),
+        };
         Ok((svg.finish(), data))
     }
 
@@ -250,6 +271,15 @@ impl BarChart {
         Ok(Layout { axes, levels, font_px, name_px, legend, top_px, bar_px, row_px, height_px })
     }
 
+    /// The colour of a bar, which is its row's, or its part's where a panel has several.
+    fn bar_colour(&self, style: &Style, panel: &Panel, (row, part): (usize, usize)) -> &'static str {
+        match &self.row_series {
+            Some(series) => style.colour(series[row]),
+            None if panel.parts.len() > 1 => style.colour(part),
+            None => style.theme.muted,
+        }
+    }
+
     /// Legend, and each panel's title, ticks and grid.
     fn draw_head(&self, svg: &mut Svg, style: &Style, layout: &Layout) {
         let (font, theme) = (layout.font_px, &style.theme);
@@ -257,7 +287,7 @@ impl BarChart {
         let y = 1.2 * font;
         for ((colour, name), (row, x)) in self.legend_entries().iter().zip(&layout.legend) {
             let at = (left + x, y + 1.5 * font * *row as f64);
-            draw_bar(svg, style, *colour, (at.0, at.1 - 0.8 * font, font, 0.9 * font), "");
+            draw_bar(svg, style, style.colour(*colour), (at.0, at.1 - 0.8 * font, font, 0.9 * font), "");
             let name = shorten(name, style.width_px - left - 2.0 * font, font);
             svg.text((at.0 + 1.4 * font, at.1), Anchor::Start, theme.ink, "", &name);
         }
@@ -268,7 +298,7 @@ impl BarChart {
                 (axis.from_px, layout.top_px - 2.4 * font),
                 Anchor::Start,
                 theme.ink,
-                "font-weight=\"bold\"",
+                "class=\"panel\" font-weight=\"bold\"",
                 &title,
             );
             svg.open("class=\"ticks\"");
@@ -314,7 +344,8 @@ impl BarChart {
                 let from = axis.at(sum);
                 let width = axis.at(sum + value) - from;
                 // A hair of ground between bars keeps them apart without colour.
-                draw_bar(svg, style, colour, (from, y, width, layout.bar_px - 0.08 * font), " class=\"bar\"");
+                let place = (from, y, width, layout.bar_px - 0.08 * font);
+                draw_bar(svg, style, self.bar_colour(style, panel, (row, colour)), place, " class=\"bar\"");
                 if panel.arrangement == Arrangement::Stacked {
                     sum += value;
                 } else {
@@ -346,7 +377,7 @@ fn level_data(axis: &Placed) -> LevelData {
 fn draw_bar(
     svg: &mut Svg,
     style: &Style,
-    colour: usize,
+    colour: &str,
     (x, y, width, height): (f64, f64, f64, f64),
     more: &str,
 ) {
@@ -356,7 +387,7 @@ fn draw_bar(
         num(y),
         num(width),
         num(height),
-        style.colour(colour),
+        colour,
         style.theme.ground,
         num(style.stroke_px * 0.25)
     ));

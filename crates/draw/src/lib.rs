@@ -23,8 +23,11 @@ mod unit;
 pub use axis::{Axis, Scale};
 pub use bars::{Arrangement, BarChart, Panel, Part};
 pub use error::{DrawError, DrawErrorKind};
-pub use line::{LineChart, Markers, Series, Shape};
-pub use page::{Cells, Column, Factor, Figure, FigureValue, Item, NumberField, Page, Section, Slider, Table};
+pub use line::{LineChart, Markers, Series, Shape, Tint};
+pub use page::{
+    Cells, Choice, Column, Factor, Figure, FigureValue, Item, NumberField, Page, Section, Select, Slider,
+    Table,
+};
 pub use states::States;
 pub use style::{COLOURS, Style};
 pub use unit::Unit;

@@ -103,6 +103,12 @@ impl Unit {
         }
     }
 
+    /// A number beside `value`, moved to where such numbers can be: the error of a share between nothing and all is not drawn
+    /// beyond either.
+    pub(crate) fn within(self, value: f64, beside: f64) -> f64 {
+        if self == Unit::Ratio { beside.clamp(value.min(0.0), value.max(1.0)) } else { beside }
+    }
+
     /// Whether ticks of this unit stand at powers of two.
     pub(crate) fn is_binary(self) -> bool {
         matches!(self, Unit::Bytes | Unit::BytesPerDay)

@@ -115,6 +115,7 @@ fn bar_chart(bars: &Bars) -> BarChart {
             arrangement: Arrangement::Grouped,
             parts: parts.collect(),
         }],
+        row_series: None,
     }
 }
 

@@ -72,8 +72,11 @@ impl Curve {
 /// The outline of the band around a series with errors.
 pub(crate) fn band(series: &Series, x: &Placed, y: &Placed) -> String {
     let side = |sign: f64| {
-        let moved =
-            series.points.iter().zip(&series.errors).map(|(&(at, value), error)| (at, value + sign * error));
+        let moved = series
+            .points
+            .iter()
+            .zip(&series.errors)
+            .map(|(&(at, value), error)| (at, y.unit.within(value, value + sign * error)));
         let points = moved.map(|point| place(point, x, y));
         match series.shape {
             Shape::Steps => steps(points, to_hundredths(x.to_px), 0),

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::curve::{Curve, band};
 use super::legend::{flow, spread};
-use super::{LineChart, Series, Shape};
-use crate::axis::{AxisData, Extent, Placed, Range, Scale};
+use super::{LineChart, Series, Shape, Tint};
+use crate::axis::{AxisWish, Extent, Placed, Range, Scale};
 use crate::error::DrawError;
 use crate::page::Frame;
 use crate::states::States;
@@ -24,19 +24,33 @@ const POINT_MARGIN: f64 = 0.02;
 /// Scatters with at most this many points show their labels.
 const MOST_LABELS: usize = 40;
 
-/// What a page's script needs to read the drawn curves.
+/// What a page's script needs to draw the chart anew.
 #[derive(Serialize)]
 pub(crate) struct LineData {
     kind: &'static str,
-    x: AxisData,
-    y: AxisData,
-    names: Vec<String>,
-    /// Whether each series is only points.
-    loose: Vec<bool>,
-    /// For each series with errors: pixel of each point and its error.
-    errors: Vec<Vec<(f64, f64)>>,
-    labels: Vec<Vec<String>>,
+    title: String,
+    about: String,
+    x: AxisWish,
+    y: AxisWish,
+    width: f64,
+    height: f64,
+    font: f64,
+    stroke: f64,
+    series: Vec<SeriesData>,
+    /// What is marked.
+    marked: Option<String>,
     markers: Option<States<Vec<Option<f64>>>>,
+}
+
+#[derive(Serialize)]
+struct SeriesData {
+    name: String,
+    shape: &'static str,
+    colour: &'static str,
+    x: Vec<f64>,
+    y: Vec<f64>,
+    errors: Vec<f64>,
+    labels: Vec<String>,
 }
 
 /// Where everything is.
@@ -63,12 +77,14 @@ impl LineChart {
             }
             Some(caption) => Svg::inside(style, layout.height_px, caption),
         };
+        svg.open("class=\"axes\"");
         self.draw_axes(&mut svg, style, &layout);
+        svg.close();
         for (index, series) in
             self.series.iter().enumerate().filter(|(_, series)| !series.errors.is_empty()).rev()
         {
             let outline = band(series, &layout.x, &layout.y);
-            let colour = style.colour(index);
+            let colour = style.tint(index, series.tint);
             svg.element(&format!(
                 "path class=\"s band\" data-s=\"{index}\" d=\"{outline}\" fill=\"{colour}\" fill-opacity=\".18\""
             ));
@@ -86,7 +102,7 @@ impl LineChart {
             Some(places) => self.label_below(&mut svg, style, &layout, places),
         }
         self.label_points(&mut svg, style, &layout, &curves);
-        Ok((svg.finish(), self.data(&layout)))
+        Ok((svg.finish(), self.data(style)))
     }
 
     fn ranges(&self) -> Result<(Range, Range), DrawError> {
@@ -95,8 +111,7 @@ impl LineChart {
             for (at, &(x, y)) in series.points.iter().enumerate() {
                 let error = series.errors.get(at).copied().unwrap_or(0.0);
                 across.add(x);
-                upright.add(y - error);
-                upright.add(y + error);
+                upright.add_with_error(y, error, self.y.unit);
             }
         }
         let marked = self.markers.iter().flat_map(|markers| &markers.x.states).flatten().flatten();
@@ -189,7 +204,7 @@ impl LineChart {
             });
             let radius = style.font_px * if index < COLOURS { 0.42 } else { 0.25 };
             let more = format!(" class=\"marker\" data-s=\"{index}\"");
-            draw_symbol(svg, style, index, place, radius, &more);
+            draw_symbol(svg, style, (index, self.series[index].tint), place, radius, &more);
         }
         let at = (layout.x.to_px, layout.y.to_px - 0.9 * style.font_px);
         let name =
@@ -254,7 +269,14 @@ impl LineChart {
         svg.open(&format!("class=\"key\" data-s=\"{index}\" tabindex=\"0\""));
         svg.tip(&name);
         if series.shape == Shape::Points {
-            draw_symbol(svg, style, index, Some(((from.0 + to.0) / 2.0, to.1)), font * 0.36, "");
+            draw_symbol(
+                svg,
+                style,
+                (index, series.tint),
+                Some(((from.0 + to.0) / 2.0, to.1)),
+                font * 0.36,
+                "",
+            );
         } else {
             svg.element(&format!(
                 "path d=\"M{} {}L{} {}\" stroke=\"{}\" stroke-width=\"{}\" fill=\"none\"{}",
@@ -262,7 +284,7 @@ impl LineChart {
                 num(from.1),
                 num(to.0),
                 num(to.1),
-                style.colour(index),
+                style.tint(index, series.tint),
                 num(style.stroke_px),
                 style.dash(index)
             ));
@@ -326,30 +348,40 @@ impl LineChart {
         }
     }
 
-    fn data(&self, layout: &Layout) -> LineData {
-        let errors = |series: &Series| {
-            let places = series.points.iter().map(|point| to_hundredths(layout.x.at(point.0)) as f64 / 100.0);
-            places.zip(series.errors.iter().copied()).collect()
+    /// What a script needs to draw the chart anew.
+    pub(crate) fn data(&self, style: &Style) -> LineData {
+        let of_series = |(index, series): (usize, &Series)| SeriesData {
+            name: clean_name(&series.name),
+            shape: match series.shape {
+                Shape::Steps => "steps",
+                Shape::Lines => "lines",
+                Shape::Points => "points",
+            },
+            colour: style.tint(index, series.tint),
+            x: series.points.iter().map(|point| point.0).collect(),
+            y: series.points.iter().map(|point| point.1).collect(),
+            errors: series.errors.clone(),
+            labels: series.labels.iter().map(|label| clean_name(label)).collect(),
         };
         LineData {
             kind: "lines",
-            x: layout.x.data(),
-            y: layout.y.data(),
-            names: self.series.iter().map(|series| clean_name(&series.name)).collect(),
-            loose: self.series.iter().map(|series| series.shape == Shape::Points).collect(),
-            errors: self.series.iter().map(errors).collect(),
-            labels: self
-                .series
-                .iter()
-                .map(|s| s.labels.iter().map(|label| clean_name(label)).collect())
-                .collect(),
+            title: clean_text(&self.title),
+            about: clean_text(&self.description),
+            x: AxisWish::of(&self.x),
+            y: AxisWish::of(&self.y),
+            width: style.width_px,
+            height: style.height_px,
+            font: style.font_px,
+            stroke: style.stroke_px,
+            series: self.series.iter().enumerate().map(of_series).collect(),
+            marked: self.markers.as_ref().map(|markers| clean_name(&markers.name)),
             markers: self.markers.as_ref().map(|markers| markers.x.clone()),
         }
     }
 }
 
 fn draw_series(svg: &mut Svg, style: &Style, (index, series, curve): (usize, &Series, &Curve)) {
-    let colour = style.colour(index);
+    let colour = style.tint(index, series.tint);
     let is_loose = series.shape == Shape::Points;
     let width_px = if index < COLOURS { style.stroke_px } else { style.stroke_px * 0.4 };
     let stroke = if is_loose { "none".to_owned() } else { escape(colour) };
@@ -363,7 +395,14 @@ fn draw_series(svg: &mut Svg, style: &Style, (index, series, curve): (usize, &Se
     if is_loose || is_few {
         for &(x, y) in curve.corners() {
             let radius = style.font_px * if is_loose { 0.36 } else { 0.24 };
-            draw_symbol(svg, style, index, Some((x as f64 / 100.0, y as f64 / 100.0)), radius, "");
+            draw_symbol(
+                svg,
+                style,
+                (index, series.tint),
+                Some((x as f64 / 100.0, y as f64 / 100.0)),
+                radius,
+                "",
+            );
         }
     }
 }
@@ -372,7 +411,7 @@ fn draw_series(svg: &mut Svg, style: &Style, (index, series, curve): (usize, &Se
 fn draw_symbol(
     svg: &mut Svg,
     style: &Style,
-    index: usize,
+    (index, tint): (usize, Tint),
     place: Option<(f64, f64)>,
     radius: f64,
     more: &str,
@@ -385,7 +424,7 @@ fn draw_symbol(
         num(x),
         num(y),
         num(radius),
-        style.colour(index),
+        style.tint(index, tint),
         style.theme.ground,
         num(0.22)
     ));

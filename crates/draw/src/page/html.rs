@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::json::{pool_states, to_json};
 use super::table::TableData;
-use super::{Factor, Figure, FigureValue, Frame, Item, NumberField, Page, Slider};
+use super::{Choice, Factor, Figure, FigureValue, Frame, Item, NumberField, Page, Select, Slider};
 use crate::bars::BarData;
 use crate::error::{DrawError, DrawErrorKind, check_limit};
 use crate::limits::{MAX_COLUMNS, MAX_ROWS};
@@ -17,8 +17,18 @@ use crate::text::{clean_name, clean_text, escape};
 use crate::unit::Unit;
 
 const SHEET: &str = include_str!("page.css");
-const NUMBERS: &str = include_str!("numbers.js");
-const SCRIPT: &str = include_str!("page.js");
+/// The script, in the order in which its parts need each other.
+const SCRIPTS: [&str; 9] = [
+    include_str!("base.js"),
+    include_str!("numbers.js"),
+    include_str!("axes.js"),
+    include_str!("draw.js"),
+    include_str!("save.js"),
+    include_str!("chart.js"),
+    include_str!("bars.js"),
+    include_str!("tables.js"),
+    include_str!("page.js"),
+];
 
 /// Charts beside each other in one row of a page.
 const CHARTS_A_ROW: usize = 3;
@@ -33,6 +43,11 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 struct Data {
     /// How many curves of a chart have a colour.
     colours: usize,
+    /// How curves differ without colour, by index.
+    dashes: [&'static [f64]; COLOURS],
+    symbols: [&'static str; COLOURS],
+    /// What stands below a chart that is saved.
+    note: String,
     sliders: Vec<SliderData>,
     fields: Vec<FieldData>,
     figures: Vec<FigureData>,
@@ -71,7 +86,14 @@ enum ItemData {
     Sentences { kind: &'static str, texts: Vec<String>, sentences: States<Vec<usize>> },
     Table(TableData),
     Lines(Box<LineData>),
+    Choice { kind: &'static str, selects: Vec<SelectData>, charts: Vec<LineData> },
     Bars(BarData),
+}
+
+#[derive(Serialize)]
+struct SelectData {
+    label: String,
+    options: Vec<String>,
 }
 
 struct Writer<'a> {
@@ -112,7 +134,10 @@ pub(super) fn write(page: &Page, counts: &[usize], positions: &[usize]) -> Resul
     };
     let json = data_json(&data_of(page, items)).map_err(unfit)?;
     out.push_str(&format!("<script type=\"application/json\" id=\"data\">{json}</script>\n"));
-    out.push_str(&format!("<script>\n'use strict';\n{NUMBERS}\n{SCRIPT}</script>\n</body>\n</html>\n"));
+    out.push_str(&format!(
+        "<script>\n(() => {{\n'use strict';\n{}}})();\n</script>\n</body>\n</html>\n",
+        SCRIPTS.join("\n")
+    ));
     Ok(out)
 }
 
@@ -204,7 +229,33 @@ impl Writer<'_> {
                 }
                 self.out.push_str("</div>\n");
             }
+            Item::Choice(choice) => self.write_choice(choice)?,
         }
+        Ok(())
+    }
+
+    /// The first chart; the script draws the others where it stands.
+    fn write_choice(&mut self, choice: &Choice) -> Result<(), DrawError> {
+        choice.check()?;
+        let style = Style::page(1);
+        let (caption, mut data) = (self.caption(), Vec::new());
+        for (at, chart) in choice.charts.iter().enumerate() {
+            if at > 0 {
+                chart.check(self.frame.counts)?;
+                data.push(chart.data(&style));
+                continue;
+            }
+            let frame = Frame { caption: Some(&caption), ..self.frame };
+            let (svg, first) = chart.draw(&style, &frame)?;
+            self.figure("card lines", &chart.title, &chart.description, &svg);
+            data.push(first);
+        }
+        let select = |select: &Select| SelectData {
+            label: clean_name(&select.label),
+            options: select.options.iter().map(|option| clean_name(option)).collect(),
+        };
+        let selects = choice.selects.iter().map(select).collect();
+        self.items.push(ItemData::Choice { kind: "choice", selects, charts: data });
         Ok(())
     }
 
@@ -254,8 +305,12 @@ fn data_of(page: &Page, items: Vec<ItemData>) -> Data {
         .map(|slider| SliderData { positions: slider.positions.clone(), unit: slider.unit });
     let fields = page.fields.iter().map(|field| FieldData { least: field.least, most: field.most });
     let figures = page.figures.iter().map(figure_data);
+    let (dashes, symbols) = Style::marks();
     Data {
         colours: COLOURS,
+        dashes,
+        symbols,
+        note: clean_text(&page.subtitle),
         sliders: sliders.collect(),
         fields: fields.collect(),
         figures: figures.collect(),

@@ -7,8 +7,8 @@ mod table;
 pub use table::{Cells, Column, Table};
 
 use crate::bars::BarChart;
-use crate::error::{DrawError, DrawErrorKind, check_limit, check_number};
-use crate::limits::{MAX_COLUMNS, MAX_CONTROLS, MAX_POSITIONS};
+use crate::error::{DrawError, DrawErrorKind, check_length, check_limit, check_number};
+use crate::limits::{MAX_COLUMNS, MAX_CONTROLS, MAX_POSITIONS, MAX_STATES};
 use crate::line::LineChart;
 use crate::states::{States, check_numbers};
 use crate::text::clean_name;
@@ -81,6 +81,41 @@ pub struct Figure {
     pub note: String,
 }
 
+/// A choice between options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Select {
+    /// What is chosen: "Measure".
+    pub label: String,
+    /// What can be chosen.
+    pub options: Vec<String>,
+}
+
+/// One large chart of several; the reader chooses which.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// What can be chosen.
+    pub selects: Vec<Select>,
+    /// A chart for each combination of options; those of the first option of the first choice come first. All have the same
+    /// series in the same order.
+    pub charts: Vec<LineChart>,
+}
+
+impl Choice {
+    fn check(&self) -> Result<(), DrawError> {
+        let place = || "the charts to choose from".to_owned();
+        let wanted = self.selects.iter().map(|select| select.options.len()).product();
+        check_limit(wanted, MAX_STATES, place)?;
+        if wanted == 0 {
+            return Err(DrawError::new(
+                DrawErrorKind::Empty,
+                place(),
+                "a choice has no options; give at least one",
+            ));
+        }
+        check_length(self.charts.len(), wanted, place)
+    }
+}
+
 /// Something in a section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
@@ -92,6 +127,8 @@ pub enum Item {
     Table(Table),
     /// Line charts beside each other, three at most in one row.
     Lines(Vec<LineChart>),
+    /// One large chart of several.
+    Choice(Choice),
     /// Bars.
     Bars(BarChart),
 }

@@ -1,5 +1,5 @@
 /* Numbers as people read them: the rules of unit.rs once more, for numbers that change. A test compares the two. */
-const show = (() => {
+const { show, showTick } = (() => {
   const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
   const minus = value => (value < 0 ? '-' : '');
 
@@ -68,8 +68,40 @@ const show = (() => {
   };
 
   /* A unit that begins with '=' brings its own name. */
-  return (unit, value) => {
+  function show(unit, value) {
     if (value === null || Number.isNaN(value)) return '–';
     return unit.startsWith('=') ? plain(value) + ' ' + unit.slice(1) : kinds[unit](value);
-  };
+  }
+
+  /* How large the unit of a tick's label is, and what is written behind the number. */
+  function tickUnit(unit, value) {
+    const size = Math.abs(value);
+    if (unit === 'ratio') return [0.01, ' %'];
+    if (unit.startsWith('bytes')) {
+      let power = 0;
+      for (let number = size; number >= 1024 && power + 1 < BYTE_UNITS.length; number /= 1024) power += 1;
+      return [1024 ** power, ' ' + BYTE_UNITS[power] + (unit === 'bytes-day' ? '/day' : '')];
+    }
+    if (unit === 'us') return size < 1e3 ? [1, ' µs'] : size < 1e6 ? [1e3, ' ms'] : [1e6, ' s'];
+    if (unit === 'years') return [1, ' years'];
+    return [1, unit.startsWith('=') ? ' ' + unit.slice(1) : ''];
+  }
+
+  /* How many decimals show a step exactly, up to six. */
+  function decimalsOf(step) {
+    for (let decimals = 0; decimals < 6; decimals += 1) {
+      const scaled = step * 10 ** decimals;
+      if (Math.abs(scaled - Math.round(scaled)) <= 1e-6 * Math.abs(scaled)) return decimals;
+    }
+    return 6;
+  }
+
+  function showTick(unit, value, step) {
+    if (value === 0 && ['bytes', 'bytes-day', 'us', 'years'].includes(unit)) return '0';
+    const [factor, suffix] = tickUnit(unit, value);
+    const text = trimmed(rounded(Math.abs(value) / factor, decimalsOf(step / factor)));
+    return minus(value) + (unit === 'usd' ? '$' : '') + text + suffix;
+  }
+
+  return { show, showTick };
 })();

@@ -137,27 +137,147 @@ fn tables_sort_by_number_and_text_and_can_be_searched() {
     assert_eq!(notes[4], "1");
 }
 
+/// What moves a pointer over the first chart, and what is read then. Chromium shows no second picture in virtual time, so that timers
+/// stand for pictures.
+const POINT: &str = "const svg = document.querySelector('figure.lines svg'), figure = svg.closest('figure');\n\
+    window.requestAnimationFrame = act => setTimeout(act, 16); const shown = () => new Promise(done => setTimeout(done, 100));\n\
+    const point = (kind, x, y) => { const p = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());\n\
+      svg.dispatchEvent(new PointerEvent(kind, { clientX: p.x, clientY: p.y, pointerId: 1 })); return shown(); };\n\
+    const read = () => [...figure.querySelectorAll('.names em')].map(em => em.textContent).join('|');\n\
+    const curves = () => svg.querySelectorAll('.curve').length;\n\
+    const press = text => [...figure.querySelectorAll('.tools button')].find(b => b.textContent.startsWith(text)).click();";
+
 #[test]
-fn curves_are_read_out_and_light_up() {
+fn all_curves_are_read_at_once_and_light_up_without_fading() {
     let page = planner::planner_page(10, 100);
     let script = format!(
-        "{NOTE} const svg = document.querySelector('figure.lines svg');\n\
-         const at = (x, y) => {{ const p = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());\n\
-           svg.dispatchEvent(new PointerEvent('pointermove', {{ clientX: p.x, clientY: p.y }})); }};\n\
-         at(500, 200); const tip = document.querySelector('figure.lines .tip');\n\
-         note([...tip.querySelectorAll('em')].map(em => em.textContent).join('|')); note(tip.querySelectorAll('.near').length);\n\
-         note(tip.querySelector('.near span').textContent === 'vm0' + svg.querySelector('g.s.on').dataset.s);\n\
-         note(document.querySelectorAll('tbody tr.on').length); at(5, 5); note(tip.hidden);\n\
-         document.querySelectorAll('.names button')[9].click(); note(svg.querySelector('g.s.on').dataset.s);\n\
-         note(document.querySelector('.row.on .name').textContent);"
+        "{NOTE} {POINT} (async () => {{ await point('pointermove', 500, 200);\n\
+         note(read()); note(figure.querySelectorAll('.names .on').length); note(figure.querySelector('.head').textContent);\n\
+         note(figure.querySelector('.names .on span').textContent === 'vm0' + svg.querySelector('g.s.on').dataset.s);\n\
+         note(document.querySelectorAll('tbody tr.on').length); note(document.querySelectorAll('.row.on').length);\n\
+         note([...svg.querySelectorAll('.s')].every(s => getComputedStyle(s).opacity >= 0.7));\n\
+         await point('pointermove', 5, 5); note(read()); }})();"
     );
     let Some(dom) = opened(&page, "", &script) else { return };
     let notes = noted(&dom);
-    let read: Vec<f64> =
-        notes[0].split('|').map(|text| text.trim_end_matches(" %").parse().unwrap()).collect();
-    assert_eq!(read.len(), 8, "ten curves, of which the nearest are read");
-    assert!(read.windows(2).all(|pair| pair[0] >= pair[1]), "as they lie above each other: {read:?}");
-    assert_eq!(notes[1..], ["1", "true", "1", "true", "9", "vm09"]);
+    let sizes: Vec<String> = match &page.sections[1].items[0] {
+        Item::Lines(charts) => {
+            charts[0].series[0].points.iter().map(|point| Unit::Bytes.show(point.0)).collect()
+        }
+        _ => panic!("the second section has the curves"),
+    };
+    let (size, nearest) = notes[2].split_once(": ").expect("what was read");
+    assert!(
+        sizes.contains(&size.to_owned()) && nearest.starts_with("vm0"),
+        "{} is no measured size",
+        notes[2]
+    );
+    let bytes = sizes.iter().position(|known| known == size).unwrap();
+    let vms = planner::vms(10);
+    let Item::Lines(charts) = &page.sections[1].items[0] else { unreachable!() };
+    let at = charts[0].series[0].points[bytes].0;
+    let wanted: Vec<String> = vms.iter().map(|vm| Unit::Ratio.show(vm.hit_ratio(at))).collect();
+    assert_eq!(notes[0].split('|').collect::<Vec<_>>(), wanted, "all ten, as they were measured at {size}");
+    assert_eq!(notes[3..7], ["true", "1", "1", "true"]);
+    assert_eq!((notes[1].as_str(), notes[7].as_str()), ("1", "|||||||||"));
+}
+
+#[test]
+fn names_hide_and_isolate_and_dragging_zooms() {
+    let page = planner::planner_page(10, 100);
+    let script = format!(
+        "{NOTE} {POINT} (async () => {{ const names = figure.querySelectorAll('.names button'), ticks = () =>\n\
+           [...svg.querySelectorAll('.axes text')].map(text => text.textContent).join('|');\n\
+         const first = ticks(); names[3].click(); note(curves()); note(names[3].getAttribute('aria-pressed')); names[3].click();\n\
+         names[4].dispatchEvent(new MouseEvent('dblclick')); note(curves()); note(svg.querySelector('g.s').dataset.s);\n\
+         await point('pointermove', 500, 200); note(read().replaceAll('|', '').length > 0 && read().startsWith('||||'));\n\
+         press('Show all'); note(curves()); await point('pointerdown', 300, 100); await point('pointermove', 500, 200);\n\
+         note(figure.querySelectorAll('.drag').length); await point('pointerup', 500, 200); note(ticks() !== first);\n\
+         note(figure.querySelectorAll('.drag').length); press('Reset zoom'); note(ticks() === first);\n\
+         press('Show misses'); note(ticks().includes('Misses')); press('Show hits'); press('Sizes: log'); note(ticks() !== first);\n\
+         press('Sizes: linear'); note(ticks() === first); }})();"
+    );
+    let Some(dom) = opened(&with_misses(page), "", &script) else { return };
+    let wanted = ["9", "false", "1", "4", "true", "10", "1", "true", "0", "true", "true", "true", "true"];
+    assert_eq!(noted(&dom), wanted);
+}
+
+/// The page with misses to choose.
+fn with_misses(mut page: Page) -> Page {
+    let Item::Lines(charts) = &mut page.sections[1].items[0] else {
+        panic!("the second section has the curves")
+    };
+    charts[0].y = charts[0].y.clone().with_complement("Misses");
+    page
+}
+
+/// The charts of a page with the six digits that its data have.
+fn with_six_digits(mut page: Page) -> Page {
+    let six = |value: f64| format!("{value:.5e}").parse::<f64>().unwrap();
+    for item in page.sections.iter_mut().flat_map(|section| &mut section.items) {
+        let Item::Lines(charts) = item else { continue };
+        for series in charts.iter_mut().flat_map(|chart| &mut chart.series) {
+            series.points.iter_mut().for_each(|(x, y)| (*x, *y) = (six(*x), six(*y)));
+            series.errors.iter_mut().for_each(|error| *error = six(*error));
+        }
+        charts.iter_mut().for_each(|chart| chart.markers = None);
+    }
+    page
+}
+
+/// Axes, ticks, curves, bands, labels: the script's rules are those of the library.
+#[test]
+fn the_script_draws_what_the_library_drew() {
+    let mut band = compare::hit_ratios();
+    band.y.at_least = None;
+    let page = Page {
+        sections: vec![Section { title: String::new(), items: vec![Item::Lines(vec![band])] }],
+        ..Page::default()
+    };
+    let script = format!(
+        "{NOTE} const parts = svg => [...svg.querySelectorAll('path, text, circle')].map(part =>\n\
+           [part.tagName, ...['d', 'transform', 'x', 'y', 'stroke', 'stroke-width', 'stroke-dasharray', 'fill', 'font-size', 'text-anchor']\n\
+             .map(name => part.getAttribute(name) || ''), part.childElementCount ? '' : part.textContent].join(';'));\n\
+         const number = /-?\\d*\\.?\\d+(?:e-?\\d+)?/g;\n\
+         const differs = (a, b) => a.replace(number, '#') !== b.replace(number, '#')\n\
+           || (a.match(number) || []).some((text, at) => Math.abs(Number(text) - Number(b.match(number)[at])) > 0.021);\n\
+         document.querySelectorAll('figure.lines .scroll > svg:first-child').forEach(svg => {{\n\
+           const before = parts(svg); svg.dispatchEvent(new KeyboardEvent('keydown', {{ key: '0' }})); const after = parts(svg);\n\
+           const other = before.findIndex((text, at) => after[at] === undefined || differs(text, after[at]));\n\
+           note(before.length === after.length && other < 0 ? 'same ' + before.length\n\
+             : before.length + ' ' + after.length + ' ' + before[other] + ' BUT ' + after[other]); }});"
+    );
+    for page in [planner::planner_page(12, 60), planner::planner_page(1, 9), compare::comparison_page(), page]
+    {
+        let Some(dom) = opened(&with_six_digits(page), "", &script) else { return };
+        let notes = noted(&dom);
+        assert!(!notes.is_empty() && notes.iter().all(|note| note.starts_with("same ")), "{notes:#?}");
+    }
+}
+
+#[test]
+fn charts_and_tables_are_saved_as_they_are_seen() {
+    let script = format!(
+        "{NOTE} {POINT} const saved = []; const pending = [];\n\
+         URL.createObjectURL = blob => {{ pending.push(blob.type === 'image/png' ? Promise.resolve('png ' + (blob.size > 2000)) : blob.text()); return '#saved'; }};\n\
+         HTMLAnchorElement.prototype.click = function () {{ saved.push(this.download); }};\n\
+         (async () => {{ figure.querySelectorAll('.names button')[1].click(); press('CSV'); press('SVG'); press('PNG');\n\
+         document.querySelector('.table .files button').click();\n\
+         for (let at = 0; at < 200 && saved.length < 4; at += 1) await new Promise(done => setTimeout(done, 10)); note(saved.sort().join('|'));\n\
+         for (const text of await Promise.all(pending)) note(text.split('\\n').length + ' ' + text); }})();"
+    );
+    let Some(dom) = opened(&compare::comparison_page(), "", &script) else { return };
+    let notes = noted(&dom);
+    assert_eq!(notes[0], "at-128-gib.csv|hit-ratio.csv|hit-ratio.png|hit-ratio.svg");
+    let lines =
+        notes.iter().find(|note| note.contains("series,Cache size,Hit ratio,standard error")).expect("a CSV");
+    assert!(lines.starts_with("26 ") && !lines.contains("tica,"), "three schemes of eight sizes: {lines}");
+    let svg = notes.iter().find(|note| note.contains("&lt;svg")).expect("an SVG");
+    assert!(!svg.contains("var(") && svg.contains("Synthetic data") && svg.contains("#0072b2"), "{svg}");
+    assert!(notes.contains(&"1 png true".to_owned()), "{notes:?}");
+    assert!(
+        notes.iter().any(|note| note.contains("Scheme,Hit ratio,Mean latency") && note.starts_with("6 "))
+    );
 }
 
 #[test]
@@ -169,7 +289,7 @@ fn fields_refuse_what_is_out_of_range_and_errors_are_read() {
          slider.value = 7; slider.dispatchEvent(new Event('input')); slider.dispatchEvent(new Event('change'));\n\
          note(location.hash); const svg = document.querySelector('figure.lines svg'); svg.focus();\n\
          svg.dispatchEvent(new KeyboardEvent('keydown', {{ key: 'ArrowRight' }}));\n\
-         note(document.querySelector('.tip em').textContent);"
+         note(document.querySelector('.names em').textContent);"
     );
     let controls = planner::planner_page(2, 10);
     let page = Page { sections: compare::comparison_page().sections, ..controls };

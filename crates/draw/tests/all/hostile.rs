@@ -23,6 +23,7 @@ fn bars(values: States<Vec<f64>>) -> BarChart {
         description: String::new(),
         rows: vec!["r".to_owned()],
         panels: vec![panel],
+        row_series: None,
     }
 }
 

@@ -11,9 +11,10 @@ fn the_same_data_give_the_same_page() {
 }
 
 #[test]
-fn a_page_of_100_vms_with_200_points_each_stays_below_500_kb() {
+fn a_page_of_100_vms_with_200_points_each_stays_below_900_kb() {
+    // Drawn curves, and their values for whoever zooms.
     let html = planner::planner_page(100, 200).html().unwrap();
-    assert!(html.len() < 500_000, "{} bytes", html.len());
+    assert!(html.len() < 900_000, "{} bytes", html.len());
     assert_eq!(html.matches("class=\"curve\"").count(), 100);
 }
 

@@ -131,6 +131,7 @@ fn bars_are_as_long_as_their_values() {
             arrangement: Arrangement::Stacked,
             parts: vec![part("x", &[1.0, 4.0]), part("y", &[2.0, 6.0])],
         }],
+        row_series: None,
     };
     let numbers = |svg: &str, name| -> Vec<f64> {
         attributes(svg, "class=\"bar\"", name).into_iter().map(|text| text.parse().unwrap()).collect()

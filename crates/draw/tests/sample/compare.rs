@@ -112,5 +112,6 @@ pub fn stacked() -> BarChart {
             panel("Served from", Unit::Ratio, Arrangement::Stacked, served),
             panel("SSD writes", Unit::BytesPerDay, Arrangement::Grouped, written),
         ],
+        row_series: None,
     }
 }

@@ -161,6 +161,7 @@ fn division(vms: &[Vm], by_dram: Vec<Vec<f64>>, by_ssd: Vec<Vec<f64>>) -> BarCha
         description: "DRAM and SSD that each VM is given at the chosen totals.".to_owned(),
         rows: vms.iter().map(|vm| vm.name.clone()).collect(),
         panels: vec![panel("DRAM", DRAM, by_dram), panel("SSD", SSD, by_ssd)],
+        row_series: None,
     }
 }
 

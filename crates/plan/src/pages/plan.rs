@@ -255,16 +255,18 @@ impl View<'_> {
             || Level::SIZED.iter().any(|&level| self.report.vms[vm].share.of(level) > 0)
     }
 
-    /// The shares of the VMs that have any; of all, if none has.
+    /// The shares of the VMs that have any; of all, if none has. Each has the colour of its curve.
     fn bars(&self) -> BarChart {
-        let given: Vec<usize> = self.vms.iter().copied().filter(|&vm| self.is_given(vm)).collect();
-        match given.len() {
-            0 => self.bars_of_all(),
-            _ => View { report: self.report, vms: &given, sliders: self.sliders }.bars_of_all(),
+        let given: Vec<usize> = (0..self.vms.len()).filter(|&at| self.is_given(self.vms[at])).collect();
+        if given.is_empty() {
+            return self.bars_of((0..self.vms.len()).collect());
         }
+        let vms: Vec<usize> = given.iter().map(|&at| self.vms[at]).collect();
+        View { report: self.report, vms: &vms, sliders: self.sliders }.bars_of(given)
     }
 
-    fn bars_of_all(&self) -> BarChart {
+    /// The shares of all VMs, whose curves are the series with these numbers.
+    fn bars_of(&self, series: Vec<usize>) -> BarChart {
         let panel = |level: Level| Panel {
             title: title(level).to_owned(),
             unit: Unit::Bytes,
@@ -283,6 +285,7 @@ impl View<'_> {
             description: "What each VM gets of each level".to_owned(),
             rows: self.vms().map(|vm| vm.name.clone()).collect(),
             panels: levels.into_iter().map(panel).collect(),
+            row_series: Some(series),
         }
     }
 

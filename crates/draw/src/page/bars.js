@@ -1,0 +1,113 @@
+/* Bars that follow sliders. Their scale stays while a slider moves, unless a bar would leave it; it settles when the slider does. */
+const bringBars = (() => {
+  const NARROW_PX = 700;
+  const LEAST_SHARE = 0.25; /* of its scale that the longest bar takes at least, or the scale settles anew */
+
+  class Bars {
+    constructor(figure, chart) {
+      Object.assign(this, { figure, chart });
+      this.svg = figure.querySelector('.scroll > svg');
+      this.rows = [...figure.querySelectorAll('.row')].map(row => ({
+        row, name: row.querySelector('.name'), bars: [...row.querySelectorAll('.bar')], values: [...row.querySelectorAll('.value')],
+      }));
+      this.ticks = [...figure.querySelectorAll('.ticks')];
+      this.titles = [...figure.querySelectorAll('.panel')];
+      this.width = chart.width;
+      this.levels = chart.panels.map(panel => panel.levels);
+      this.chosen = chart.panels.map(() => null);
+      this.rows.forEach(({ row }, at) => lights(row, chart.names[at]));
+      lit.push(name => this.rows.forEach(({ row }, at) => row.classList.toggle('on', chart.names[at] === name)));
+      this.addButtons();
+      updates.push(isMoving => this.update(isMoving));
+      this.scroll = figure.querySelector('.scroll');
+      new ResizeObserver(() => this.fit()).observe(this.scroll);
+      this.fit();
+    }
+
+    addButtons() {
+      const box = element('div', this.figure, 'tools'), files = element('span', box, 'files'), { chart } = this;
+      this.figure.querySelector('figcaption').after(box);
+      addPictureButtons(files, () => this.svg, () => chart.title);
+      button(files, 'CSV', 'Save the bars that are seen as comma-separated values', () => {
+        const parts = chart.panels.flatMap(panel => panel.parts.map((part, at) => [`${panel.title} ${panel.names[at]}`.trim(), now(part)]));
+        save(csvText([['row', ...parts.map(([name]) => name)],
+          ...chart.names.map((name, row) => [name, ...parts.map(([, values]) => values[row])])]), chart.title, 'csv');
+      });
+    }
+
+    /* In a narrow window the same letters, and shorter bars. */
+    fit() {
+      const room = this.scroll.clientWidth, { chart } = this;
+      const width = room > 0 && room < Math.min(NARROW_PX, chart.width) ? room : chart.width;
+      if (width === this.width) return;
+      this.width = width;
+      const { font } = chart, name = Math.min(Math.max(0, ...chart.names.map(text => widthOf(text, font))), width * 0.26);
+      const first = name + 1.2 * font, panelPx = (width - first) / chart.panels.length;
+      const [, , , height] = this.svg.getAttribute('viewBox').split(' ');
+      this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+      this.rows.forEach((row, at) => {
+        row.name.setAttribute('x', (name + 0.4 * font).toFixed(2));
+        row.name.textContent = shorten(chart.names[at], name, font);
+      });
+      this.levels = chart.panels.map((panel, at) => {
+        const from = first + panelPx * at, to = from + Math.max(panelPx - 6.5 * font, panelPx * 0.3);
+        if (this.titles[at]) this.titles[at].setAttribute('x', from.toFixed(2));
+        return panel.levels.map(({ x }) => {
+          const placed = placeAcross({ lo: x.lo, hi: x.hi, log: false }, x.unit, from, to, font, true);
+          return { x: placed, ticks: placed.ticks.map(tick => [toPixel(placed, tick.value), tick.label]) };
+        });
+      });
+      this.chosen = chart.panels.map(() => null);
+      this.update(false);
+    }
+
+    update(isMoving) {
+      const states = this.chart.panels.map(panel => panel.parts.map(now));
+      this.chart.panels.forEach((panel, at) => this.chooseLevel(panel, at, states[at], isMoving));
+      this.rows.forEach((row, at) => this.moveBars(states, row, at));
+    }
+
+    /* The axis that holds every bar, and its ticks in place of those that are there. */
+    chooseLevel(panel, at, parts, isMoving) {
+      const length = row => parts.map(part => part[row]).reduce((a, b) => (panel.stacked ? a + b : Math.max(a, b)));
+      const longest = Math.max(...parts[0].map((_, row) => length(row))) * (1 - 1e-5), was = this.chosen[at];
+      const stays = was && longest <= was.x.hi && (isMoving || longest >= LEAST_SHARE * was.x.hi);
+      if (stays) return;
+      const level = this.levels[at].findLast(({ x }) => x.hi >= longest) || this.levels[at][0];
+      this.chosen[at] = level;
+      const ticks = this.ticks[at], [line, label] = [ticks.querySelector('path'), ticks.querySelector('text')];
+      const [, top, , bottom] = line.getAttribute('d').match(/[\d.]+/g);
+      ticks.replaceChildren(...level.ticks.flatMap(([x, text], index) => {
+        const copies = [line.cloneNode(), label.cloneNode()];
+        copies[0].setAttribute('d', `M${x} ${top}L${x} ${bottom}`);
+        copies[1].setAttribute('x', x);
+        copies[1].setAttribute('text-anchor', index === 0 ? 'start' : 'middle');
+        copies[1].textContent = text;
+        return copies;
+      }));
+    }
+
+    /* Bars and numbers of a row in the order in which they were drawn: by panel, then by part. */
+    moveBars(states, { bars, values }, row) {
+      let bar = 0, value = 0;
+      this.chart.panels.forEach((panel, p) => {
+        const { x: axis } = this.chosen[p];
+        const write = length => {
+          const text = values[value++], shift = Number(text.getAttribute('font-size')) * 0.43;
+          text.setAttribute('x', (toPixel(axis, length) + shift).toFixed(2));
+          text.textContent = show(axis.unit, length);
+        };
+        let sum = 0;
+        panel.parts.forEach((_, part) => {
+          const length = states[p][part][row], from = toPixel(axis, sum);
+          bars[bar].setAttribute('x', from.toFixed(2));
+          bars[bar++].setAttribute('width', Math.max(toPixel(axis, sum + length) - from, 0).toFixed(2));
+          if (panel.stacked) sum += length; else write(length);
+        });
+        if (panel.stacked) write(sum);
+      });
+    }
+  }
+
+  return (figure, chart) => new Bars(figure, chart);
+})();
