@@ -60,7 +60,8 @@ impl StoreError {
 
     /// The directory could not be written while volumes were served.
     pub fn directory_failed() -> StoreError {
-        let context = "its directory could not be written in this run; look at the SSD, then restart the service";
+        let context =
+            "its directory could not be written in this run; look at the SSD, then restart the service";
         StoreError::new(StoreErrorKind::Media, context)
     }
 

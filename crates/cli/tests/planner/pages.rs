@@ -170,7 +170,8 @@ fn a_page_of_a_hundred_vms_stays_small() {
     let file =
         page(&folder, "plan.html", &["size", &trace, "--dram", "16MiB", "--ssd", "64MiB", "--no-replay"]);
     let bytes = std::fs::metadata(&file).expect("a page").len();
-    assert!(bytes < 500_000, "{bytes} bytes");
+    // Curves are there twice: as a picture, and as the values that are drawn when a reader zooms.
+    assert!(bytes < 1_000_000, "{bytes} bytes");
     let Some(dom) = quiet(&file, "#slider=6,15") else { return };
     assert!(texts(&dom, "<li").len() > 3 && texts(&dom, "<th").contains(&"vm99_0"));
 }

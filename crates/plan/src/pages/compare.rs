@@ -1,7 +1,8 @@
 //! A comparison as a page and as a picture. It must not know how schemes work.
 
 use lode_draw::{
-    Axis, Cells, Column, Item, LineChart, Page, Section, Series, Shape, States, Style, Table, Unit,
+    Axis, Cells, Choice, Column, Item, LineChart, Page, Section, Select, Series, Shape, States, Style, Table,
+    Unit,
 };
 
 use lode_replay::InputReport;
@@ -16,6 +17,7 @@ use crate::report::{CellReport, CompareReport};
 /// # Errors
 /// [`PlanError::Draw`] for more than a page can show.
 pub fn compare_page(report: &CompareReport, made: &Made) -> Result<String, PlanError> {
+    let measures = ["Hits", "Latency of a request", "Writes to the SSD"];
     let charts = vec![
         chart(report, "Hits", "Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio),
         chart(report, "Latency of a request", "Mean latency", Unit::Microseconds, |cell| {
@@ -30,7 +32,10 @@ pub fn compare_page(report: &CompareReport, made: &Made) -> Result<String, PlanE
     let mut sections = vec![Section { title: "All numbers".to_owned(), items: numbers }];
     // Without requests there is nothing to draw.
     if report.cells.iter().any(|cell| cell.mean_latency_us.is_some()) {
-        sections.insert(0, Section { title: "Over the size".to_owned(), items: vec![Item::Lines(charts)] });
+        let options = measures.map(str::to_owned).to_vec();
+        let selects = vec![Select { label: "Measure".to_owned(), options }];
+        let items = vec![Item::Choice(Choice { selects, charts })];
+        sections.insert(0, Section { title: "Over the size".to_owned(), items });
     }
     let page = Page {
         title: "Schemes side by side".to_owned(),

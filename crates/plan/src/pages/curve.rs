@@ -54,7 +54,7 @@ fn chart(report: &CurveReport) -> LineChart {
         "Hits by cache size",
         format!("Share of block accesses that caches of every size serve, for each VM: {}", what(report)),
         size_axis("Cache size", report.block_bytes),
-        Axis::linear("Hits of all accesses", Unit::Ratio),
+        Axis::linear("Hits of all accesses", Unit::Ratio).with_complement("Misses of all accesses"),
     );
     for vm in shown(report) {
         let mut series = staircase(&vm.name, &vm.curve, report.block_bytes);
