@@ -234,6 +234,13 @@ pub struct Settings {
     given: BTreeSet<&'static str>,
 }
 
+/// Two are equal when a scheme cannot tell them apart, whether a value was given or is the default.
+impl PartialEq for Settings {
+    fn eq(&self, other: &Settings) -> bool {
+        self.scheme == other.scheme && self.values == other.values
+    }
+}
+
 impl Settings {
     /// Every setting of the tables at its default.
     pub fn new(scheme: &'static str, tables: &[&'static [SettingInfo]]) -> Settings {

@@ -12,7 +12,8 @@ use lode_nbd::{Command, CommandError, ReplyEncoder, Request, Transmission};
 use crate::allocation::{Stretch, cut_zeroes};
 use crate::incoming::Incoming;
 use crate::input::Input;
-use crate::volume::{Answered, Found, cost_bytes};
+use crate::request_cost::cost_bytes;
+use crate::volume::{Answered, Found};
 
 /// Bytes received at once: room for many small requests.
 pub(crate) const RECEIVE_BYTES: usize = 256 << 10;

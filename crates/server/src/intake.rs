@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 
 use crate::connection::{Connection, Phase, Stall};
 use crate::incoming::Incoming;
-use crate::volume::{REQUEST_COST_BYTES, Volume, cost_bytes};
+use crate::request_cost::{REQUEST_COST_BYTES, cost_bytes};
+use crate::volume::Volume;
 
 /// Reads that came in together and are not submitted yet.
 type Arrived = SmallVec<[Request; Engine::PREFETCHED]>;

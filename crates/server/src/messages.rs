@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 
 use lode_engine::SpaceAnswer;
 use lode_nbd::Negotiated;
-use lode_policy::{LevelDemand, Quota};
+use lode_policy::{LevelDemand, Quota, Settings};
 use rustix::fd::OwnedFd;
 
 use crate::config::{Limits, VmConfig, WriteBack};
@@ -52,15 +52,19 @@ pub(crate) enum ToShard {
 }
 
 /// What of a VM's configuration its shard can take over at any time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LiveKeys {
     pub limits: Limits,
     pub write_back: WriteBack,
+    pub settings: Settings,
+    /// Where shares can grow: the largest one under these settings.
+    pub largest_share: Option<Quota>,
 }
 
 impl LiveKeys {
-    pub(crate) fn of(vm: &VmConfig) -> LiveKeys {
-        LiveKeys { limits: vm.limits, write_back: vm.write_back }
+    pub(crate) fn of(vm: &VmConfig, largest_share: Option<Quota>) -> LiveKeys {
+        let settings = vm.settings.clone();
+        LiveKeys { limits: vm.limits, write_back: vm.write_back, settings, largest_share }
     }
 }
 

@@ -63,16 +63,42 @@ impl Control {
 
     /// Takes over what may change while VMs are served.
     fn take_over(&mut self, new: Config) -> Result<(), String> {
+        self.check_switches(&new)?;
         self.sharing.adopt(&self.config, &new)?;
         let shards = self.shards.len();
-        for (number, shard) in self.shards.iter().enumerate() {
-            let of_shard = new.vms.iter().enumerate().filter(|(vm, _)| vm % shards == number);
-            let changed =
-                of_shard.filter(|(vm, keys)| LiveKeys::of(keys) != LiveKeys::of(&self.config.vms[*vm]));
-            let keys = changed.map(|(vm, keys)| (vm / shards, LiveKeys::of(keys))).collect();
-            shard.tell(ToShard::Change(keys));
+        let mut changed: Vec<Vec<(usize, LiveKeys)>> = self.shards.iter().map(|_| Vec::new()).collect();
+        for (vm, (before, after)) in self.config.vms.iter().zip(&new.vms).enumerate() {
+            let largest_share = self.sharing.largest_share(vm);
+            let [before, after] = [before, after].map(|keys| LiveKeys::of(keys, largest_share));
+            if before != after {
+                changed[vm % shards].push((vm / shards, after));
+            }
+        }
+        for (shard, changed) in self.shards.iter().zip(changed) {
+            shard.tell(ToShard::Change(changed));
         }
         self.config = new;
+        Ok(())
+    }
+
+    /// Refuses other schemes for VMs that cannot take them over now.
+    fn check_switches(&self, new: &Config) -> Result<(), String> {
+        let vms = || self.config.vms.iter().zip(&new.vms).enumerate();
+        if vms().all(|(_, (before, after))| before.settings == after.settings) {
+            return Ok(());
+        }
+        let views = self.host.status()?.vms;
+        for (at, (_, after)) in vms().filter(|(_, (before, after))| before.settings != after.settings) {
+            let Some(view) = views.iter().find(|view| view.name == after.name) else { continue };
+            if view.stopped || view.alarms.failed {
+                return Err(format!(
+                    "VM {} keeps its scheme: {}; restart the service first, which guests with a reconnect delay outlast",
+                    after.name,
+                    if view.stopped { "it is stopped" } else { "a device failed" },
+                ));
+            }
+            self.sharing.check_switch(at, new, view.gauges.dirty_blocks.into())?;
+        }
         Ok(())
     }
 
@@ -91,6 +117,7 @@ impl Control {
         }
         let changes = Changes::between(&self.config, &new)
             .map_err(|fixed| format!("{} can only change with a restart", fixed.join(", ")))?;
+        self.check_switches(&new)?;
         self.sharing.check(&self.config, &new)?;
         if save {
             self.config.save_keys(vm, keys).map_err(|error| format!("Nothing was changed. {error}"))?;

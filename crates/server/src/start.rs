@@ -9,7 +9,7 @@ use lode_engine::{Engine, EngineConfig};
 use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
-use lode_policy::{Quota, SchemeInfo, Sizer};
+use lode_policy::{Quota, SchemeInfo};
 use lode_store::{Attached, Distrust, StoreView, VolumeSpec};
 use lode_types::{BlockSize, Level};
 use tracing::{info, warn};
@@ -20,6 +20,7 @@ use crate::error::{ServerError, ServerErrorKind};
 use crate::fence_file::FenceFile;
 use crate::files::{check_disk, check_files, open_backing};
 use crate::identity::LastEnd;
+use crate::live_scheme::LiveScheme;
 use crate::memory::check_memory;
 use crate::messages::LiveKeys;
 use crate::read_ssd::ReadSsd;
@@ -32,12 +33,10 @@ use crate::status::ShmView;
 /// One VM's disk, ready to be served by any thread.
 pub(crate) struct Prepared {
     pub engine: Engine,
-    /// Divides what the VM's configuration gives it, as long as nothing divides a host.
-    pub sizer: Sizer,
     /// The share that it begins with, and the largest that it can be given while it runs.
     pub started: Started,
     pub live: LiveKeys,
-    pub scheme: &'static str,
+    pub scheme: LiveScheme,
     pub export: ExportInfo,
     pub backing: MediaFile,
     pub ssd: Option<MediaFile>,
@@ -315,17 +314,14 @@ fn prepare_vm(
         Size(config.most_memory(&vm.settings, extent_places).total_bytes()),
     );
     let ssd = ssd.map(|ssd| ssd.file.clone());
-    let settings = if is_divided { vm.settings.clone().without_sizing() } else { vm.settings.clone() };
-    let sizer = Sizer::new(&settings, config.share);
-    let (share, reach) = (config.share, config.largest_share.unwrap_or(config.share));
-    let (started, live) = (Started { share, reach }, LiveKeys::of(vm));
+    let scheme = LiveScheme::new(vm.settings.clone(), is_divided, config.share);
+    let started =
+        Started { share: config.share, largest_share: config.largest_share, has_volume: tag.is_some() };
     let read_ssd = read_ssd.filter(|_| config.share.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
-    let scheme = vm.settings.scheme();
     Ok(Prepared {
         engine,
-        sizer,
         started,
-        live,
+        live: LiveKeys::of(vm, config.largest_share),
         scheme,
         export,
         backing,

@@ -50,6 +50,8 @@ pub(crate) struct ReadSsdView {
 pub(crate) struct VmView {
     pub name: String,
     pub scheme: &'static str,
+    /// The one that is to decide, while it cannot yet.
+    pub next_scheme: Option<&'static str>,
     pub shard: usize,
     pub connections: u32,
     pub block_bytes: u32,
@@ -160,6 +162,8 @@ pub(crate) struct GaugesView {
     pub discarded_completions: u64,
     pub quarantined: u32,
     pub read_ssd_quarantined: u32,
+    /// Other schemes, or other settings, that came to decide since the start.
+    pub scheme_switches: u64,
     pub cleaned_blocks: u64,
     pub drain_failures: u64,
     pub memory_bytes: u64,
@@ -210,6 +214,7 @@ impl From<Gauges> for GaugesView {
             discarded_completions: gauges.discarded_completions,
             quarantined: gauges.quarantined,
             read_ssd_quarantined: gauges.read_ssd_quarantined,
+            scheme_switches: gauges.scheme_switches,
             cleaned_blocks: gauges.cleaned_blocks,
             drain_failures: gauges.drain_failures,
             memory_bytes: gauges.memory_bytes,

@@ -94,6 +94,25 @@ impl VmLog {
         self.note(EventKind::Failure, text.to_owned());
     }
 
+    /// Another scheme decides from now on.
+    pub(crate) fn scheme_switched(&self, from: &str, to: &str) {
+        let text = match from == to {
+            true => format!("scheme {to} decides with its new settings from now on"),
+            false => format!("scheme {to} decides from now on, instead of {from}"),
+        };
+        info!("VM {}: {text}", self.vm);
+        self.note(EventKind::Setting, text);
+    }
+
+    /// Another scheme was to decide, and does not.
+    pub(crate) fn scheme_stays(&self, scheme: &str, wanted: &str) {
+        let text = format!(
+            "scheme {scheme} stays, and {wanted} does not follow: a device failed, and what it held is being saved"
+        );
+        warn!("VM {}: {text}", self.vm);
+        self.note(EventKind::Failure, text);
+    }
+
     /// A client came or went.
     pub(crate) fn client(&mut self, what: &str, connections: u32, now_ns: u64) {
         let vm = &self.vm;

@@ -11,7 +11,7 @@ use lode_engine::{Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRe
 use lode_media::{Done, Driver, FileId, Payload};
 use lode_nbd::{Command, ExportInfo, Extent, Request};
 use lode_policy::host::thinned;
-use lode_policy::{Points, Quota, Sizer, Tenant};
+use lode_policy::{Points, Quota, Tenant};
 use lode_store::Distrust;
 use lode_types::{BlockSize, Bufs, Level};
 use slab::Slab;
@@ -23,17 +23,15 @@ use crate::fence_file::FenceFile;
 use crate::flushes::{Flushes, Verdict};
 use crate::guard::guarded;
 use crate::latency::Latencies;
+use crate::live_scheme::{LiveScheme, SwitchEnd};
 use crate::lookups::{Lookup, Lookups};
 use crate::messages::{LiveKeys, Measured, ReadCounts};
+use crate::request_cost::cost_bytes;
 use crate::space::SpaceOfVolume;
 use crate::start::Prepared;
 use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
 use crate::vm_log::{Took, VmLog};
 
-/// What a request counts towards limits beside its bytes.
-pub(crate) const REQUEST_COST_BYTES: u64 = 1024;
-/// What a question for the status of a range counts beside: stretches that are kept for it, and extents of its answer.
-const STATUS_COST_BYTES: u64 = 4096;
 /// Most stretches that are kept for such a question.
 const MOST_STRETCHES: usize = 128;
 const NS_PER_S: u64 = 1_000_000_000;
@@ -78,13 +76,12 @@ pub(crate) struct Volume {
     /// What its clients may take.
     pub limits: Limits,
     write_back: WriteBack,
-    scheme: &'static str,
+    scheme: LiveScheme,
     /// Connections that wait for the engine to have less to do, in order.
     pub stalled: VecDeque<usize>,
     engine: Engine,
     /// Where the host divides its levels between volumes.
     space: Option<SpaceOfVolume>,
-    sizer: Sizer,
     backing: FileId,
     ssd: Option<FileId>,
     read_ssd: Option<FileId>,
@@ -113,15 +110,6 @@ pub(crate) struct Volume {
     last_flush: Option<Result<(), GuestError>>,
 }
 
-/// What a request counts towards the limits of its connection and its VM.
-pub(crate) fn cost_bytes(request: &Request) -> u64 {
-    match request.command {
-        Command::Read | Command::Write => REQUEST_COST_BYTES + u64::from(request.length_bytes),
-        Command::BlockStatus => REQUEST_COST_BYTES + STATUS_COST_BYTES,
-        _ => REQUEST_COST_BYTES,
-    }
-}
-
 /// Why a device command failed, in words.
 fn reason(done: &Done, error: MediaError) -> String {
     match (done.os_error, error) {
@@ -140,9 +128,7 @@ impl Volume {
         log: VmLog,
         space: Option<SpaceOfVolume>,
     ) -> Volume {
-        let Prepared {
-            engine, sizer, scheme, export, backing, ssd, read_ssd, disks, shm, fence, live, ..
-        } = vm;
+        let Prepared { engine, scheme, export, backing, ssd, read_ssd, disks, shm, fence, live, .. } = vm;
         let flushes = Flushes::new(disks.ssd, disks.backing);
         let backing = driver.add_file(backing);
         let [ssd, read_ssd] = [ssd, read_ssd].map(|ssd| ssd.map(|ssd| driver.add_file(ssd)));
@@ -154,7 +140,6 @@ impl Volume {
             stalled: VecDeque::new(),
             engine,
             space,
-            sizer,
             backing,
             ssd,
             read_ssd,
@@ -271,7 +256,7 @@ impl Volume {
         let counts = request.is_access();
         self.engine.submit(request);
         if counts {
-            self.sizer.after_request(now_ns, std::slice::from_mut(&mut self.engine));
+            self.scheme.after_request(&mut self.engine, now_ns);
         }
     }
 
@@ -416,6 +401,7 @@ impl Volume {
 
     pub(crate) fn tick(&mut self, now_ns: u64) {
         self.engine.tick();
+        self.note_switch();
         // There the share comes into force as space comes and goes.
         if self.engine.config().largest_share.is_some() {
             self.set_write_back();
@@ -518,7 +504,19 @@ impl Volume {
         self.limits = keys.limits;
         self.log.set_slow_request_ms(keys.limits.slow_request_ms);
         self.write_back = keys.write_back;
+        if !self.scheme.switch(&mut self.engine, &keys.settings, keys.largest_share) {
+            self.log.scheme_stays(self.scheme.name(), keys.settings.scheme());
+        }
+        self.note_switch();
         self.set_write_back();
+    }
+
+    fn note_switch(&mut self) {
+        match self.scheme.switched(&self.engine) {
+            Some(SwitchEnd::Done { from }) => self.log.scheme_switched(from, self.scheme.name()),
+            Some(SwitchEnd::GivenUp { to }) => self.log.scheme_stays(self.scheme.name(), to),
+            None => {}
+        }
     }
 
     /// Says when dirty blocks are written back, of the share in force.
@@ -575,7 +573,8 @@ impl Volume {
     pub(crate) fn view(&self, shard: usize, now_ns: u64) -> VmView {
         VmView {
             name: self.export.name().to_owned(),
-            scheme: self.scheme,
+            scheme: self.scheme.name(),
+            next_scheme: self.scheme.next_name(),
             shard,
             connections: count(&self.connections),
             block_bytes: self.export.preferred_block_bytes(),

@@ -63,7 +63,8 @@ struct Show {
 ///
 /// Keys are those of the configuration: weight, dram, ssd, min.dram, min.ssd, max.dram, max.ssd, writeback, writeback.dirty,
 /// writeback.dirty_max, writeback.age, writeback.idle, limits.connections, limits.connection_in_flight, limits.vm_in_flight and
-/// limits.slow_request_ms. KEY= takes the key out, so that the usual value holds.
+/// limits.slow_request_ms, and scheme with its settings.…: the cache keeps what it holds when another scheme decides. KEY= takes the
+/// key out, so that the usual value holds.
 #[derive(Args)]
 #[command(after_help = "Example: lode vm set /etc/lodestore/host1.toml web weight=2 min.dram=64MiB --save")]
 struct Set {

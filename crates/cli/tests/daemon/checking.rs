@@ -107,7 +107,7 @@ fn what_a_killed_daemon_acknowledged_goes_through_a_repair() {
 #[test]
 fn a_check_of_what_is_served_or_no_cache_is_refused() {
     let site = Site::new();
-    let daemon = site.serve();
+    let daemon = site.serve_up();
     for target in [site.text("test.toml"), site.text("ssd.img")] {
         let said = lode_fails(&["check", &target]);
         assert!(said.contains("ssd.img"), "{said}");

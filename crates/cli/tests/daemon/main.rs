@@ -23,6 +23,7 @@ mod reconnecting;
 mod records;
 mod runs;
 mod steering;
+mod switching;
 mod tools;
 mod two_ssds;
 mod watching;

@@ -155,7 +155,8 @@ fn what_cannot_be_is_said_before_anything_changes() {
     for (words, said) in [
         (&["vm1", "wieght=2"][..], "did you mean 'weight'?"),
         (&["vm11", "weight=2"], "did you mean 'vm1'?"),
-        (&["vm1", "scheme=lru"], "can only change with a restart"),
+        (&["vm1", "read_only=true"], "can only change with a restart"),
+        (&["vm1", "scheme=sieves"], "did you mean 'sieve'?"),
         (&["vm1", "weight=0"], "from 0.001 to 1000"),
         (&["vm1", "writeback.age=soon"], "not a time"),
         (&["vm1", "min.dram=5MiB"], "'min.dram' is 5 MiB, more than 'dram', which is 4 MiB"),

@@ -15,10 +15,12 @@ use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
 enum Kind {
     Text,
     Number,
+    /// A number where it looks like one.
+    Setting,
 }
 
 /// The keys of a VM that may change while it is served.
-const KEYS: [(&str, Kind); 16] = [
+const KEYS: [(&str, Kind); 17] = [
     ("weight", Kind::Number),
     ("dram", Kind::Text),
     ("ssd", Kind::Text),
@@ -26,6 +28,7 @@ const KEYS: [(&str, Kind); 16] = [
     ("min.ssd", Kind::Text),
     ("max.dram", Kind::Text),
     ("max.ssd", Kind::Text),
+    ("scheme", Kind::Text),
     ("writeback", Kind::Text),
     ("writeback.dirty", Kind::Text),
     ("writeback.dirty_max", Kind::Text),
@@ -38,8 +41,9 @@ const KEYS: [(&str, Kind); 16] = [
 ];
 
 /// Keys of a VM that cannot.
-const FIXED: [&str; 8] =
-    ["name", "backing", "read_ssd", "scheme", "settings", "listen", "read_only", "backing.path"];
+const FIXED: [&str; 6] = ["name", "backing", "read_ssd", "listen", "read_only", "backing.path"];
+/// What a key of the scheme begins with.
+const SETTINGS: &str = "settings.";
 
 /// The text with other values of a VM's keys; without a value the key is taken out.
 ///
@@ -56,6 +60,11 @@ pub(super) fn edited(text: &str, vm: &str, keys: &BTreeMap<String, String>) -> R
         return Err(format!("There is no VM '{vm}' here{meant}; `lode vm list` lists those that there are"));
     };
     let mut vms = vms(&mut document);
+    let before = vms[at].get("scheme").and_then(Item::as_str).unwrap_or_default();
+    if keys.get("scheme").is_some_and(|scheme| scheme != before) {
+        // They are those of the scheme before.
+        vms[at].remove("settings");
+    }
     for ((key, value), kind) in keys.iter().zip(kinds) {
         set(vms[at], key, value, kind).map_err(|reason| format!("VM {vm}: {reason}"))?;
     }
@@ -66,7 +75,10 @@ fn kind_of(key: &str) -> Result<Kind, String> {
     if let Some((_, kind)) = KEYS.iter().find(|(known, _)| *known == key) {
         return Ok(*kind);
     }
-    if FIXED.contains(&key) || key.starts_with("settings.") || key.starts_with("listen.") {
+    if key.strip_prefix(SETTINGS).is_some_and(|setting| !setting.is_empty()) {
+        return Ok(Kind::Setting);
+    }
+    if FIXED.contains(&key) || key.starts_with("listen.") {
         return Err(format!(
             "Key '{key}' can only change with a restart: write it to the configuration file, and restart the service, which \
              guests with a reconnect delay outlast"
@@ -125,9 +137,10 @@ fn put(table: &mut dyn TableLike, key: &str, text: &str, kind: Kind) -> Result<(
     }
     let mut value = match kind {
         Kind::Text => Value::from(text),
-        Kind::Number => match (text.parse::<i64>(), text.parse::<f64>()) {
+        Kind::Number | Kind::Setting => match (text.parse::<i64>(), text.parse::<f64>()) {
             (Ok(number), _) => Value::from(number),
             (_, Ok(number)) if number.is_finite() => Value::from(number),
+            _ if kind == Kind::Setting => Value::from(text),
             _ => return Err(format!("'{key}' takes a number, not '{text}'")),
         },
     };
@@ -247,13 +260,26 @@ dram = "1GiB"
     }
 
     #[test]
+    fn settings_are_those_of_the_scheme() {
+        let npe = set("web", &[("settings.mode", "npe"), ("settings.levels", "3")]).unwrap();
+        assert!(npe.contains("settings = { levels = 3, mode = \"npe\" }"), "{npe}");
+        let same = edited(&npe, "web", &keys(&[("settings.mode", "")])).unwrap();
+        assert!(same.contains("settings = { levels = 3") && !same.contains("mode"), "{same}");
+        let other =
+            edited(&npe, "web", &keys(&[("scheme", "lru"), ("settings.write_policy", "wt")])).unwrap();
+        assert!(other.contains("scheme = \"lru\"\nsettings = { write_policy = \"wt\" }"), "{other}");
+        assert_eq!(edited(&other, "web", &keys(&[("scheme", "")])).unwrap(), TEXT);
+    }
+
+    #[test]
     fn what_is_meant_is_said() {
         for (vm, key, value, said) in [
             ("wed", "dram", "1MiB", "did you mean 'web'?"),
             ("web", "wieght", "1", "did you mean 'weight'?"),
             ("web", "writeback.ages", "1min", "did you mean 'writeback.age'?"),
             ("web", "colour", "red", "write one of weight, dram"),
-            ("web", "scheme", "lru", "can only change with a restart"),
+            ("web", "read_only", "true", "can only change with a restart"),
+            ("web", "settings.", "1", "is unknown"),
             ("web", "weight", "heavy", "takes a number, not 'heavy'"),
             ("web", "weight", "inf", "takes a number"),
         ] {

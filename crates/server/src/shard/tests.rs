@@ -8,13 +8,14 @@ use lode_engine::{Engine, EngineConfig};
 use lode_media::{DriverChoice, MediaFile, OpenOptions, open_driver};
 use lode_nbd::proto::SimpleReplyHeader;
 use lode_nbd::{Command, CommandFlags, ExportInfo, Negotiated, Request};
-use lode_policy::{Quota, Sizer};
+use lode_policy::Quota;
 use lode_types::BlockSize;
 
 use super::*;
 use crate::config::Config;
 use crate::connection::Permit;
 use crate::fence_file::FenceFile;
+use crate::live_scheme::LiveScheme;
 use crate::messages::LiveKeys;
 use crate::shared::Disks;
 use crate::sharing::Started;
@@ -42,10 +43,9 @@ fn shard(folder: &Path, names: &[&str]) -> (Shard, Sender<ToShard>, Vec<Arc<Atom
             &vm.settings,
             None,
         ),
-        sizer: Sizer::new(&vm.settings, Quota::default()),
-        scheme: vm.settings.scheme(),
-        started: Started { share: Quota::default(), reach: Quota::default() },
-        live: LiveKeys::of(vm),
+        scheme: LiveScheme::new(vm.settings.clone(), false, Quota::default()),
+        started: Started::default(),
+        live: LiveKeys::of(vm, None),
         export: ExportInfo::new(&vm.name, VOLUME_BYTES).unwrap(),
         backing: backing(&folder.join(&vm.name)),
         ssd: None,

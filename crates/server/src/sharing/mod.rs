@@ -52,7 +52,8 @@ pub(crate) struct Sharing {
 /// One VM as the loop knows it.
 struct Vm {
     name: String,
-    /// The largest share that it can be given while it runs.
+    started: Started,
+    /// The largest share that it can be given under its scheme.
     reach: Quota,
     /// What had been read when the present interval began.
     reads: ReadCounts,
@@ -60,11 +61,14 @@ struct Vm {
     last_reads: Option<ReadCounts>,
 }
 
-/// What the loop begins with: a VM with the share that it begins with, and the largest that it can be given.
-#[derive(Clone, Copy, Debug)]
+/// A VM as the loop gets to know it.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Started {
     pub share: Quota,
-    pub reach: Quota,
+    /// None: all shares that it can be given are within the one that it begins with.
+    pub largest_share: Option<Quota>,
+    /// It has a volume on the cache SSD.
+    pub has_volume: bool,
 }
 
 impl Sharing {
@@ -79,7 +83,8 @@ impl Sharing {
     ) -> Sharing {
         let vm = |(vm, started): (&VmConfig, &Started)| Vm {
             name: vm.name.clone(),
-            reach: started.reach,
+            started: *started,
+            reach: started.largest_share.unwrap_or(started.share),
             reads: ReadCounts::default(),
             last_reads: None,
         };
@@ -246,21 +251,60 @@ impl Sharing {
     /// # Errors
     /// Why not, with the arithmetic.
     pub(crate) fn check(&self, old: &Config, new: &Config) -> Result<(), String> {
-        let mut trial = self.trial(new);
-        self.give(&mut trial, old, new).map(drop)
+        self.plan(old, new).map(drop)
     }
 
-    fn trial(&self, new: &Config) -> HostSizer {
-        let mut trial = self.sizer.clone();
-        trial.set_capacity(self.capacity(new));
-        trial
+    /// Shares as another configuration has them, and how far they reach under its schemes.
+    fn plan(&self, old: &Config, new: &Config) -> Result<(HostSizer, Vec<Quota>), String> {
+        let mut reaches: Vec<Quota> = self.vms.iter().map(|vm| vm.reach).collect();
+        for ((reach, vm), (before, after)) in
+            reaches.iter_mut().zip(&self.vms).zip(old.vms.iter().zip(&new.vms))
+        {
+            if before.settings.scheme() != after.settings.scheme() {
+                *reach = vm.reach_under(after, new, self.block_bytes)?;
+            }
+        }
+        let mut sizer = self.sizer.clone();
+        sizer.set_capacity(self.capacity(new, &reaches));
+        self.give(&mut sizer, &reaches, old, new)?;
+        Ok((sizer, reaches))
+    }
+
+    /// That a VM can go on with the settings that another configuration has for its scheme, with so many dirty blocks.
+    ///
+    /// # Errors
+    /// When there is no memory for it, with the arithmetic.
+    pub(crate) fn check_switch(&self, at: usize, new: &Config, dirty_blocks: u64) -> Result<(), String> {
+        let vm = &new.vms[at];
+        let reach = self.vms[at].reach_under(vm, new, self.block_bytes)?;
+        let missing = self.tables.missing_for_switch(at, &vm.settings, reach, dirty_blocks);
+        if missing == 0 {
+            return Ok(());
+        }
+        let [limit, taken, missing] = [self.tables.limit_bytes(), self.tables.bytes(), missing].map(Size);
+        Err(format!(
+            "VM {} cannot switch to scheme {} while it is served: of {limit} of memory for tables {taken} are taken, and for \
+             the time of the switch, with {dirty_blocks} dirty blocks, {missing} is missing; `lode drain` first, or write it to \
+             the configuration file and restart the service",
+            vm.name,
+            vm.settings.scheme()
+        ))
+    }
+
+    /// The largest share that a VM can be given, where shares grow.
+    pub(crate) fn largest_share(&self, at: usize) -> Option<Quota> {
+        let vm = &self.vms[at];
+        vm.started.largest_share.map(|_| vm.reach)
     }
 
     /// Takes over another configuration that was checked.
     pub(crate) fn adopt(&mut self, old: &Config, new: &Config) -> Result<(), String> {
-        let mut sizer = self.trial(new);
-        self.give(&mut sizer, old, new)?;
+        let (sizer, reaches) = self.plan(old, new)?;
         self.sizer = sizer;
+        for (at, reach) in reaches.into_iter().enumerate() {
+            self.vms[at].reach = reach;
+            self.tables.set_scheme(at, &new.vms[at].settings);
+        }
         if self.host.interval != new.host.interval {
             self.next_division = Instant::now() + new.host.interval;
         }
@@ -277,7 +321,13 @@ impl Sharing {
     }
 
     /// Gives VMs the shares that are named anew: what becomes smaller first, whose space others may take.
-    fn give(&self, sizer: &mut HostSizer, old: &Config, new: &Config) -> Result<(), String> {
+    fn give(
+        &self,
+        sizer: &mut HostSizer,
+        reaches: &[Quota],
+        old: &Config,
+        new: &Config,
+    ) -> Result<(), String> {
         if new.host.mode == HostMode::Auto {
             return Ok(());
         }
@@ -286,35 +336,40 @@ impl Sharing {
             // Shares without a name follow from weights when the service starts.
             let named = |level: Level| new.host.mode == HostMode::Fixed || after.bounds.named[level.index()];
             let [before, after] = [before, after].map(|vm| share(vm, self.block_bytes));
-            let after = before.map(|level, blocks| if named(level) { after.of(level) } else { blocks });
+            // Of a level that its scheme does not use it has nothing.
+            let uses = |level: &Level| new.vms[at].scheme().levels.contains(level);
+            let after = before.map(|level, blocks| match named(level) || !uses(&level) {
+                true => after.of(level),
+                false => blocks,
+            });
             if before != after {
                 changed.push((at, before, after));
             }
         }
         for (at, before, after) in &changed {
             let smaller = before.map(|level, blocks| blocks.min(after.of(level)));
-            sizer.set_target(*at, smaller).map_err(|level| self.no_room(new, *at, level))?;
+            sizer.set_target(*at, smaller).map_err(|level| self.no_room(sizer, new, *at, level))?;
         }
         for (at, _, after) in changed {
             let vm = &self.vms[at];
             for level in Level::SIZED {
-                if after.of(level) > vm.reach.of(level) {
-                    return Err(self.beyond_reach(vm, level, after.of(level)));
+                if after.of(level) > reaches[at].of(level) {
+                    return Err(self.beyond_reach(vm, level, after.of(level), reaches[at].of(level)));
                 }
             }
             if self.tables.missing_bytes(at, after) > 0 {
                 return Err(self.no_memory(at, after));
             }
-            sizer.set_target(at, after).map_err(|level| self.no_room(new, at, level))?;
+            sizer.set_target(at, after).map_err(|level| self.no_room(sizer, new, at, level))?;
         }
         Ok(())
     }
 
-    fn beyond_reach(&self, vm: &Vm, level: Level, blocks: u32) -> String {
-        let [wanted, reach] = [blocks, vm.reach.of(level)].map(|blocks| self.size(blocks));
+    fn beyond_reach(&self, vm: &Vm, level: Level, blocks: u32, reach_blocks: u32) -> String {
+        let [wanted, reach] = [blocks, reach_blocks].map(|blocks| self.size(blocks));
         let (name, key) = (&vm.name, level.name());
         // One without a share of the SSD at its start has no volume there.
-        let max = if level == Level::Dram || vm.reach.of(level) > 0 {
+        let max = if level == Level::Dram || reach_blocks > 0 {
             format!(" A `max` of {key} in the configuration lets it grow up to that without a restart.")
         } else {
             String::new()
@@ -338,7 +393,7 @@ impl Sharing {
         )
     }
 
-    fn no_room(&self, new: &Config, at: usize, level: Level) -> String {
+    fn no_room(&self, sizer: &HostSizer, new: &Config, at: usize, level: Level) -> String {
         let others: Vec<(&str, u64)> = self
             .vms
             .iter()
@@ -349,7 +404,7 @@ impl Sharing {
             })
             .collect();
         let sum: u64 = others.iter().map(|(_, bytes)| bytes).sum();
-        let all = u64::from(self.capacity(new).of(level)) * self.block_bytes;
+        let all = u64::from(sizer.capacity().of(level)) * self.block_bytes;
         let vm = &new.vms[at];
         format!(
             "VM {} cannot have {} of {}: the host has {}, and other VMs have {} of it ({}), which leaves {}",
@@ -368,8 +423,8 @@ impl Sharing {
     }
 
     /// What VMs divide, of what there is.
-    fn capacity(&self, config: &Config) -> Quota {
-        let capacity = capacity(config, self.block_bytes, &self.vms);
+    fn capacity(&self, config: &Config, reaches: &[Quota]) -> Quota {
+        let capacity = capacity(config, self.block_bytes, reaches);
         let room = self.room.unwrap_or(capacity);
         capacity.map(|level, blocks| match Level::SIZED.contains(&level) {
             true => blocks.min(room.of(level)),
@@ -379,7 +434,8 @@ impl Sharing {
 
     /// What VMs may have, and how the host divides.
     fn take_rules(&mut self, config: &Config) {
-        self.sizer.set_capacity(self.capacity(config));
+        let reaches: Vec<Quota> = self.vms.iter().map(|vm| vm.reach).collect();
+        self.sizer.set_capacity(self.capacity(config, &reaches));
         self.sizer.set_options(HostOptions { objective: config.host.objective, ..HostOptions::default() });
         let rules =
             config.vms.iter().zip(&self.vms).map(|(vm, known)| rule(vm, known, config, self.block_bytes));
@@ -397,9 +453,9 @@ fn blocks(bytes: u64, block_bytes: u64) -> u32 {
 
 /// What VMs divide. Where a level has no size, what their shares add up to; where nothing divides it, what they could have
 /// together as they are served.
-fn capacity(config: &Config, block_bytes: u64, vms: &[Vm]) -> Quota {
+fn capacity(config: &Config, block_bytes: u64, reaches: &[Quota]) -> Quota {
     Level::SIZED.into_iter().fold(Quota::default(), |capacity, level| {
-        let reach = || vms.iter().map(|vm| u64::from(vm.reach.of(level)) * block_bytes).sum();
+        let reach = || reaches.iter().map(|reach| u64::from(reach.of(level)) * block_bytes).sum();
         let bytes = match config.host.bytes[level.index()] {
             Some(bytes) => bytes,
             None if config.host.mode.measures() => config.level_bytes(level),
@@ -428,6 +484,32 @@ fn rule(vm: &VmConfig, known: &Vm, config: &Config, block_bytes: u64) -> VmRule 
         rule.named[at] = vm.bounds.named[at].then(share);
     }
     rule
+}
+
+impl Vm {
+    /// The largest share that it can be given under the scheme that another configuration has for it.
+    ///
+    /// # Errors
+    /// When that needs a volume on the SSD and there is none.
+    fn reach_under(&self, vm: &VmConfig, new: &Config, block_bytes: u64) -> Result<Quota, String> {
+        let levels = vm.scheme().levels;
+        if !self.started.has_volume && vm.ssd_bytes > 0 {
+            return Err(format!(
+                "VM {} has no volume on the cache SSD, which scheme {} needs; write the scheme to the configuration file, and \
+                 restart the service, which guests with a reconnect delay outlast",
+                self.name,
+                vm.settings.scheme()
+            ));
+        }
+        let most = match self.started.largest_share {
+            None => self.started.share,
+            Some(_) => Level::SIZED.into_iter().fold(self.started.share, |most, level| match level {
+                Level::Ssd if !self.started.has_volume => most.with(level, 0),
+                _ => most.with(level, blocks(new.reach_bytes(vm, level), block_bytes)),
+            }),
+        };
+        Ok(most.map(|level, blocks| if levels.contains(&level) { blocks } else { 0 }))
+    }
 }
 
 impl SharedView {

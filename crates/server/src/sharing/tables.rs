@@ -51,6 +51,33 @@ impl TableMemory {
         }
     }
 
+    /// Bytes of memory that are missing for a switch of a VM with so many dirty blocks to these settings, with shares up to this
+    /// one; 0: it can be.
+    pub(crate) fn missing_for_switch(
+        &self,
+        vm: usize,
+        settings: &Settings,
+        largest: Quota,
+        dirty_blocks: u64,
+    ) -> u64 {
+        let known = &self.vms[vm];
+        let share = known.largest.map(|level, blocks| blocks.min(largest.of(level)));
+        let config = EngineConfig { share, largest_share: Some(share), ..known.config };
+        let after_bytes = tables_bytes(&config, settings, share, self.extent_places);
+        let switch_bytes = config.most_switch_memory_bytes(settings, dirty_blocks);
+        let needed_bytes = after_bytes.max(known.bytes.saturating_add(switch_bytes));
+        (self.bytes() - known.bytes).saturating_add(needed_bytes).saturating_sub(self.limit_bytes)
+    }
+
+    /// A VM's scheme decides with these settings from now on.
+    pub(crate) fn set_scheme(&mut self, vm: usize, settings: &Settings) {
+        let known = &mut self.vms[vm];
+        if known.settings != *settings {
+            known.settings = settings.clone();
+            known.bytes = tables_bytes(&known.config, settings, known.largest, self.extent_places);
+        }
+    }
+
     /// Makes room for the tables of such a share, if there is memory for them; says whether there is.
     pub(crate) fn take(&mut self, vm: usize, share: Quota) -> bool {
         if self.missing_bytes(vm, share) > 0 {

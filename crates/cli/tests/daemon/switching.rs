@@ -1,0 +1,138 @@
+//! Schemes that change while guests write, with what the cache holds.
+
+use std::time::{Duration, Instant};
+
+use crate::client::PATIENCE;
+use crate::common::{Daemon, MIB, Numbers, Site, has_tool, lode_fails, lode_ok, pattern, version_of};
+use crate::tools::run;
+
+/// Two VMs with shares that can change, of schemes that use both levels.
+fn site() -> Site {
+    let site = Site::new();
+    let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
+    let text =
+        text.replace("dram = \"4MiB\"\n", "dram = \"4MiB\"\nmax = { dram = \"8MiB\", ssd = \"48MiB\" }\n");
+    std::fs::write(site.path("test.toml"), text).unwrap();
+    site
+}
+
+fn set(site: &Site, words: &[&str]) -> String {
+    lode_ok(&[&["vm", "set", &site.text("test.toml")], words].concat())
+}
+
+/// Waits until a scheme decides.
+fn wait_for_scheme(daemon: &Daemon<'_>, vm: usize, scheme: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = daemon.status();
+        let vm = &status["vms"][vm];
+        if vm["scheme"] == scheme && vm["next_scheme"].is_null() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{scheme} does not decide: {vm}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn fio_verifies_through_share_changes_and_scheme_switches() {
+    const CHANGES: usize = 100;
+    const SWITCH_EVERY: usize = 5;
+    if !has_tool("fio") {
+        return;
+    }
+    let site = site();
+    let daemon = site.serve_up();
+    let uri = format!("--uri={}", site.uri("vm1"));
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let fio = scope.spawn(|| {
+            let job = ["--name=v", "--ioengine=nbd", &uri, "--rw=randrw", "--bsrange=4k-64k", "--iodepth=16"];
+            // What was written is read again after so many other writes, and all of it at the end.
+            let check = ["--size=48M", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=256"];
+            let time = ["--verify_state_save=0", "--time_based", "--runtime=15"];
+            run("/usr/bin/fio", &[&job[..], &check[..], &time[..]].concat())
+        });
+        let mut random = Numbers(7);
+        let schemes = ["lru", "arc", "etica", "s3-fifo", "lirs", "sieve"];
+        for change in 0..CHANGES {
+            let ssd = format!("ssd={}MiB", 4 + random.below(40));
+            if change % SWITCH_EVERY == 0 {
+                let scheme = schemes[change / SWITCH_EVERY % schemes.len()];
+                let scheme = format!("scheme={scheme}");
+                let dram = if scheme == "scheme=etica" { "dram=4MiB" } else { "dram=" };
+                let max = if scheme == "scheme=etica" { "max.dram=8MiB" } else { "max.dram=" };
+                set(&site, &["vm1", &scheme, &ssd, dram, max]);
+            } else {
+                set(&site, &["vm1", &ssd]);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(
+            !fio.is_finished() || began.elapsed() > Duration::from_secs(15),
+            "it ended before the changes"
+        );
+        let text = fio.join().unwrap();
+        assert!(text.contains("err= 0"), "{text}");
+    });
+    let switches = daemon.status()["vms"][0]["gauges"]["scheme_switches"].as_u64().unwrap();
+    assert!(switches >= 15, "{switches} of {} switches came about", CHANGES / SWITCH_EVERY);
+    daemon.stop();
+}
+
+#[test]
+fn g1_what_was_flushed_is_there_whatever_scheme_decided() {
+    const BLOCK: u64 = 16 << 10;
+    let site = site();
+    let mut random = Numbers(3);
+    let mut versions = vec![0_u64; (24 * MIB / BLOCK) as usize];
+    for round in 1..=4_u64 {
+        let daemon = site.serve_up();
+        let mut client = daemon.client("vm2");
+        for (at, version) in versions.iter().enumerate() {
+            let found = client.read(at as u64 * BLOCK, BLOCK as u32);
+            let expected = if *version == 0 { 0 } else { *version };
+            assert_eq!(version_of(&found), expected, "block {at} in round {round}");
+        }
+        for (turn, scheme) in ["arc", "fifo", "lru"].into_iter().enumerate() {
+            for _ in 0..300 {
+                let at = random.below(versions.len() as u64);
+                versions[at as usize] = (round << 8) | (turn as u64 + 1);
+                client.write(at * BLOCK, &pattern(at * BLOCK, versions[at as usize], BLOCK as usize));
+            }
+            set(&site, &["vm2", &format!("scheme={scheme}")]);
+        }
+        wait_for_scheme(&daemon, 1, "lru");
+        client.flush();
+        daemon.kill();
+    }
+}
+
+#[test]
+fn what_a_switch_cannot_do_is_said_and_settings_spelled_otherwise_are_none() {
+    let site = site();
+    let daemon = site.serve_up();
+    let fails = |words: &[&str]| lode_fails(&[&["vm", "set", &site.text("test.toml")], words].concat());
+    assert!(fails(&["vm1", "scheme=sieves"]).contains("did you mean 'sieve'?"));
+    assert!(fails(&["vm1", "settings.mod=npe"]).contains("did you mean 'mode'?"));
+    assert!(fails(&["vm1", "scheme=belady"]).contains("belady"));
+    assert!(fails(&["vm1", "scheme=lru"]).contains("does not use the dram level"));
+    // With the default written out nothing changes, and no switch is made of it.
+    let said = set(&site, &["vm1", "settings.mode=npe", "--save"]);
+    assert!(said.contains("settings of VM vm1"), "{said}");
+    assert_eq!(daemon.status()["vms"][0]["gauges"]["scheme_switches"], 0);
+    set(&site, &["vm1", "settings.mode=full-hybrid"]);
+    wait_for_scheme(&daemon, 0, "etica");
+    assert_eq!(daemon.status()["vms"][0]["gauges"]["scheme_switches"], 1);
+    let events = lode_ok(&["events", &site.text("test.toml"), "--vm", "vm1"]);
+    assert!(events.contains("scheme etica decides with its new settings"), "{events}");
+    // A reload brings back what the file says, and takes over what is new there.
+    let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
+    std::fs::write(site.path("test.toml"), text.replace("scheme = \"lru\"", "scheme = \"w-tinylfu\""))
+        .unwrap();
+    lode_ok(&["reload", &site.text("test.toml")]);
+    wait_for_scheme(&daemon, 1, "w-tinylfu");
+    wait_for_scheme(&daemon, 0, "etica");
+    assert_eq!(daemon.status()["vms"][0]["gauges"]["scheme_switches"], 2);
+    daemon.stop();
+}
