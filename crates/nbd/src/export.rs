@@ -48,6 +48,15 @@ impl ExportInfo {
         })
     }
 
+    /// The same export with another name.
+    ///
+    /// # Errors
+    /// As [`ExportInfo::new`].
+    pub fn renamed(&self, name: &str) -> Result<ExportInfo, Error> {
+        check_string("name", name)?;
+        Ok(ExportInfo { name: name.to_owned(), ..self.clone() })
+    }
+
     /// The same export with a description for people.
     ///
     /// # Errors

@@ -315,7 +315,7 @@ impl Settings {
     }
 
     /// Whether a scheme is to measure what its VM could use, because shares follow it.
-    pub(crate) fn measures_demand(&self) -> bool {
+    pub fn measures_demand(&self) -> bool {
         self.values.get(SIZING).is_some_and(|sizing| sizing != OFF)
     }
 

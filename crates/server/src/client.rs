@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use crate::commands::{ControlRequest, PROTOCOL};
+use crate::config::new_vm;
 use crate::error::{ServerError, ServerErrorKind};
 
 /// Longest answer that is read.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 /// How long an answer may take: longer than a stop. While a stop drains, it answers every second.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// The same for changes, which wait for others before them.
+const CHANGE_LIMIT: Duration = Duration::from_secs(600);
 /// How often a drain is looked at.
 const DRAIN_PAUSE: Duration = Duration::from_millis(250);
 /// How long a drain may get no further before it is given up.
@@ -31,7 +34,8 @@ impl Conversation<'_> {
     fn begin<'c>(control: &'c Path, request: &ControlRequest) -> Result<Conversation<'c>, ServerError> {
         let failed = |error| no_answer(control, error);
         let mut stream = UnixStream::connect(control).map_err(failed)?;
-        stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(failed)?;
+        let limit = if request.changes() { CHANGE_LIMIT } else { ANSWER_LIMIT };
+        stream.set_read_timeout(Some(limit)).map_err(failed)?;
         let mut request = serde_json::to_value(request).unwrap_or_default();
         request["protocol"] = PROTOCOL.into();
         // What the daemon says to a request that it does not read to its end is there to be read all the same.
@@ -239,6 +243,60 @@ pub fn set_keys(
     save: bool,
 ) -> Result<KeysSet, ServerError> {
     let request = ControlRequest::VmSet { vm: vm.to_owned(), set: keys.clone(), save };
+    Conversation::begin(control, &request)?.understand(&mut String::new())
+}
+
+/// The daemon's answer to a VM that comes, goes or gets another name.
+#[derive(Debug, Deserialize)]
+pub struct MembershipChanged {
+    /// Its name, as it is now.
+    pub vm: String,
+    /// What was done.
+    pub done: String,
+    /// The configuration file says so.
+    pub saved: bool,
+    /// The configuration file.
+    pub path: PathBuf,
+    /// What did not go as it should.
+    pub warning: Option<String>,
+}
+
+/// Has a running daemon serve a VM more, with these keys of the configuration; `listen` may be there several times. With `save` it is
+/// written to the configuration file as well.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] when it cannot be: then nothing is changed.
+pub fn add_vm(
+    control: &Path,
+    vm: &str,
+    keys: &[(String, String)],
+    save: bool,
+) -> Result<MembershipChanged, ServerError> {
+    let vm = new_vm(vm, keys).map_err(|error| ServerError::new(ServerErrorKind::Refused, error))?;
+    Conversation::begin(control, &ControlRequest::VmAdd { vm, save })?.understand(&mut String::new())
+}
+
+/// Has a running daemon serve a VM no more, once its backing disk has everything durably, and give its space back. With `disconnect`
+/// its clients are cut off; with `save` the configuration file forgets it, too.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] when it has clients or dirty blocks, or cannot be written back: it is served on then.
+pub fn remove_served_vm(
+    control: &Path,
+    vm: &str,
+    disconnect: bool,
+    save: bool,
+) -> Result<MembershipChanged, ServerError> {
+    let request = ControlRequest::VmRemove { vm: vm.to_owned(), disconnect, save };
+    Conversation::begin(control, &request)?.understand(&mut String::new())
+}
+
+/// Has a running daemon give a VM another name, in the configuration file as well.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] for a name that cannot be, or a file that cannot be written.
+pub fn rename_vm(control: &Path, vm: &str, to: &str) -> Result<MembershipChanged, ServerError> {
+    let request = ControlRequest::VmRename { vm: vm.to_owned(), to: to.to_owned() };
     Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 

@@ -50,6 +50,26 @@ pub(crate) enum ControlRequest {
         #[serde(default)]
         save: bool,
     },
+    /// Serve a VM more.
+    VmAdd {
+        /// Its keys, as in the configuration.
+        vm: serde_json::Map<String, Value>,
+        /// Write it to the configuration file as well.
+        #[serde(default)]
+        save: bool,
+    },
+    /// Serve a VM no more, and give its space back. It has no dirty blocks.
+    VmRemove {
+        vm: String,
+        /// Cut its clients off.
+        #[serde(default)]
+        disconnect: bool,
+        /// Take it out of the configuration file as well.
+        #[serde(default)]
+        save: bool,
+    },
+    /// Give a VM another name, in the configuration file as well.
+    VmRename { vm: String, to: String },
     /// Divide the host's levels between VMs now, and not at the end of the interval.
     Divide {},
     /// What happened lately.
@@ -70,6 +90,20 @@ pub(crate) enum ControlRequest {
         #[serde(default)]
         drain: bool,
     },
+}
+
+impl ControlRequest {
+    /// Whether it waits for changes that were asked for before.
+    pub(crate) fn changes(&self) -> bool {
+        matches!(
+            self,
+            ControlRequest::Reload {}
+                | ControlRequest::VmSet { .. }
+                | ControlRequest::VmAdd { .. }
+                | ControlRequest::VmRemove { .. }
+                | ControlRequest::VmRename { .. }
+        )
+    }
 }
 
 /// Why a request is not answered as it was meant.
@@ -151,6 +185,11 @@ impl Session {
     /// What it waits for. With a request that came in with the one before it is at once its turn again, after others.
     pub(crate) fn waits_for(&self) -> PollFlags {
         if self.output.is_empty() && !self.input.contains(&b'\n') { PollFlags::IN } else { PollFlags::OUT }
+    }
+
+    /// Its client has its whole time for the answer that comes only now.
+    pub(crate) fn begin_again(&mut self, now: Instant) {
+        self.deadline = now + COMMAND_LIMIT;
     }
 
     /// Whether the answers so far are sent.

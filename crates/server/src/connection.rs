@@ -32,6 +32,11 @@ pub(crate) fn close(taken: &AtomicU32) {
     taken.fetch_or(CLOSED, Ordering::Relaxed);
 }
 
+/// There may be some again.
+pub(crate) fn open_again(taken: &AtomicU32) {
+    taken.fetch_and(!CLOSED, Ordering::Relaxed);
+}
+
 /// Connections to a VM's disk.
 pub(crate) fn count(taken: &AtomicU32) -> u32 {
     taken.load(Ordering::Relaxed) & !CLOSED

@@ -6,9 +6,10 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use lode_format::VolumeTag;
 use lode_nbd::{ExportInfo, Negotiated};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -22,6 +23,8 @@ use crate::events::Events;
 use crate::handshake::{End, PendingHandshake};
 use crate::host::Host;
 use crate::listen::Listener;
+use crate::members::Members;
+use crate::membership::{Changes, Parts};
 use crate::messages::{NewConnection, ToShard};
 use crate::scrape::ScrapeThread;
 use crate::sharing::Sharing;
@@ -41,7 +44,7 @@ const COMPLAINT_PAUSE: Duration = Duration::from_secs(1);
 /// Where guests connect, and what they find there.
 pub(crate) struct Endpoint {
     pub listener: Listener,
-    /// The VMs, in the order of `exports`.
+    /// The VMs by their numbers, in the order of `exports`.
     pub vms: Vec<usize>,
     pub exports: Vec<ExportInfo>,
 }
@@ -53,10 +56,13 @@ pub(crate) struct Control {
     pub config: Config,
     pub endpoints: Vec<Endpoint>,
     pub commands: Listener,
-    /// VM `i` is volume `i / shards.len()` of shard `i % shards.len()`.
+    /// VM number `i` is volume `i / shards.len()` of shard `i % shards.len()`.
     pub shards: Vec<ShardThread>,
-    /// Connections to each VM.
-    pub connections: Vec<Arc<AtomicU32>>,
+    /// The VMs, in the order of the configuration.
+    pub members: Members,
+    /// Changes of what VMs there are.
+    pub changes: Changes,
+    pub parts: Arc<Parts>,
     /// Readable once the process is asked to end.
     pub signals: UnixStream,
     /// Readable once it is asked to read its configuration again.
@@ -81,6 +87,7 @@ struct Ready {
     signal: bool,
     reload: bool,
     shard_ended: bool,
+    change_ended: bool,
     command: bool,
     endpoints: Vec<bool>,
     handshakes: Vec<bool>,
@@ -88,8 +95,8 @@ struct Ready {
 }
 
 impl Control {
-    /// Serves until asked to stop, then ends everything.
-    pub(crate) fn run(mut self) -> Result<(), ServerError> {
+    /// Serves until asked to stop, then ends everything. Returns the volumes that were served at the end.
+    pub(crate) fn run(mut self) -> Result<Vec<VolumeTag>, ServerError> {
         let outcome = self.serve();
         let Control {
             endpoints,
@@ -102,10 +109,16 @@ impl Control {
             drain_at_stop,
             scraping,
             host,
+            members,
+            changes,
             ..
         } = self;
         drop((endpoints, commands, handshakes, sessions, scraping, host));
-        end(shards, stoppers, drain_at_stop, &signals, outcome.err())
+        changes.give_up();
+        let ended = end(shards, stoppers, drain_at_stop, &signals, outcome.err());
+        // Its thread waits for no shard any more.
+        changes.end();
+        ended.map(|()| members.tags())
     }
 
     fn serve(&mut self) -> Result<(), ServerError> {
@@ -121,9 +134,10 @@ impl Control {
             if ready.reload {
                 // Only to make it quiet: what is asked twice is done once.
                 let _ = (&self.reloads).read(&mut [0; 64]);
-                if let Err(error) = self.reload() {
-                    tracing::error!("Not reloaded. {error}");
-                }
+                self.ask_change(None, ControlRequest::Reload {});
+            }
+            if ready.change_ended {
+                self.advance_change();
             }
             let now = Instant::now();
             self.advance_handshakes(&ready.handshakes, now);
@@ -142,6 +156,7 @@ impl Control {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.push(PollFd::new(&self.reloads, PollFlags::IN));
         fds.extend(self.shards.iter().map(|shard| PollFd::new(shard, PollFlags::IN)));
+        fds.push(PollFd::from_borrowed_fd(self.changes.fd(), PollFlags::IN));
         fds.push(PollFd::new(&self.commands, interest(accepting)));
         fds.extend(
             self.endpoints.iter().map(|endpoint| PollFd::new(&endpoint.listener, interest(accepting))),
@@ -163,6 +178,7 @@ impl Control {
             signal: take(1)[0],
             reload: take(1)[0],
             shard_ended: take(self.shards.len()).contains(&true),
+            change_ended: take(1)[0],
             command: take(1)[0],
             endpoints: take(self.endpoints.len()),
             handshakes: take(self.handshakes.len()),
@@ -182,8 +198,9 @@ impl Control {
             let endpoint = &self.endpoints[handshake.listener];
             let refused = Cell::new(None);
             let admit = |export: usize| {
-                let vm = endpoint.vms[export];
-                let permit = Permit::take(&self.connections[vm], self.config.vms[vm].limits.connections);
+                let vm = self.members.place_of(endpoint.vms[export])?;
+                let connections = &self.members.0[vm].connections;
+                let permit = Permit::take(connections, self.config.vms[vm].limits.connections);
                 refused.set(permit.is_none().then_some(export));
                 permit
             };
@@ -193,7 +210,9 @@ impl Control {
                 let text = format!(
                     "VM {} gets no more connections: it has {} already (`limits.connections`), or it is stopped",
                     endpoint.exports[export].name(),
-                    self.config.vms[endpoint.vms[export]].limits.connections
+                    self.members
+                        .place_of(endpoint.vms[export])
+                        .map_or(0, |vm| self.config.vms[vm].limits.connections)
                 );
                 self.complain(&text);
             }
@@ -211,10 +230,10 @@ impl Control {
 
     /// Gives a connection to the shard of its VM.
     fn hand_over(&self, handshake: PendingHandshake, negotiated: Negotiated, permit: Permit, early: Vec<u8>) {
-        let vm = self.endpoints[handshake.listener].vms[negotiated.export];
-        let volume = vm / self.shards.len();
-        let new = NewConnection { socket: handshake.socket, volume, negotiated, early, permit };
-        self.shards[vm % self.shards.len()].tell(ToShard::Connect(new));
+        let number = self.endpoints[handshake.listener].vms[negotiated.export];
+        self.host.tell(number, |volume| {
+            ToShard::Connect(NewConnection { socket: handshake.socket, volume, negotiated, early, permit })
+        });
     }
 
     /// A line about clients that misbehave; not one for each of them.
@@ -243,7 +262,8 @@ impl Control {
                     self.stoppers.push(session);
                     continue;
                 }
-                self.answer(&mut session, request);
+                let Some(answered) = self.answer(session, request) else { continue };
+                session = answered;
                 step = session.send(now);
             }
             if matches!(step, Step::Wait) && now < session.deadline {

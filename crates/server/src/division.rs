@@ -17,8 +17,8 @@ pub(crate) struct Divided {
     /// Its members are the VMs, by their numbers.
     pub broker: SpaceBroker,
     pub ssd: Option<DirectorySsd>,
-    /// What all shares together find space for.
-    pub room: Quota,
+    /// What all shares together find space for; none where they do not change.
+    pub room: Option<Quota>,
 }
 
 /// An engine with the largest share that it can be given.
@@ -59,7 +59,12 @@ pub(crate) fn frames_of_host<'e>(
 
 impl Divided {
     /// Of a host with so much memory, when its VMs are recovered.
-    pub(crate) fn of(memory: HostFrames, vms: &[Prepared], ssd: Option<(OpenSsd, DisksOf)>) -> Divided {
+    pub(crate) fn of(
+        memory: HostFrames,
+        divides: bool,
+        vms: &[Prepared],
+        ssd: Option<(OpenSsd, DisksOf)>,
+    ) -> Divided {
         let taken: u64 = vms.iter().map(|vm| u64::from(vm.engine.gauges().frames)).sum();
         let free = u32::try_from(memory.frames.saturating_sub(taken)).unwrap_or(u32::MAX);
         let shares = |level| vms.iter().map(|vm| u64::from(vm.started.share.of(level))).sum::<u64>();
@@ -67,7 +72,7 @@ impl Divided {
         // The shares that VMs begin with have their space already.
         let ssd_room = u32::try_from(ssd_room.max(shares(Level::Ssd))).unwrap_or(u32::MAX);
         let dram_room = memory.shares.max(u32::try_from(shares(Level::Dram)).unwrap_or(u32::MAX));
-        let room = Quota::new(dram_room, ssd_room);
+        let room = divides.then_some(Quota::new(dram_room, ssd_room));
         let (directory, ssd) = ssd
             .map(|(ssd, disks)| (ssd.store.into_directory(), DirectorySsd { file: ssd.file, disks }))
             .unzip();
@@ -85,15 +90,22 @@ fn ssd_room(view: &StoreView, vms: &[Prepared]) -> u64 {
     let is_served = |tag| vms.iter().any(|vm| vm.tag == Some(tag));
     let served = view.volumes().filter(|volume| is_served(volume.tag)).map(|volume| volume.extents);
     let extents = view.free_extents() + served.sum::<u32>();
-    let places = view.places_in(extents);
-    let of_each = vms.iter().filter(|vm| vm.tag.is_some()).map(|vm| {
-        let config = vm.engine.config();
-        u64::from(config.reserve.of(Level::Ssd)) + view.places_in(1)
-    });
+    let with_volume = vms.iter().filter(|vm| vm.tag.is_some()).map(|vm| vm.engine.config());
+    ssd_shares(view.places_in(extents), view.places_in(1), with_volume)
+}
+
+/// Blocks of all shares of these volumes for which so many places suffice, in extents of so many.
+pub(crate) fn ssd_shares<'e>(
+    places: u64,
+    extent_places: u64,
+    volumes: impl Iterator<Item = &'e EngineConfig>,
+) -> u64 {
+    let volumes: Vec<&EngineConfig> = volumes.collect();
+    let of_each = volumes.iter().map(|config| u64::from(config.reserve.of(Level::Ssd)) + extent_places);
     let left = places.saturating_sub(of_each.sum());
     // Beside a large share its reserve grows with it.
     let all = u32::try_from(left).unwrap_or(u32::MAX);
-    let Some(one) = vms.first().map(|vm| vm.engine.config()) else { return 0 };
-    let with_all = EngineConfig { share: Quota::new(0, all), ..*one };
+    let Some(one) = volumes.first() else { return 0 };
+    let with_all = EngineConfig { share: Quota::new(0, all), ..**one };
     left.saturating_sub(with_all.reserve_of(Level::Ssd).into())
 }

@@ -15,6 +15,9 @@ impl Due {
 
     /// Something has happened to this volume.
     pub(crate) fn insert(&mut self, volume: usize) {
+        if self.is_listed.len() <= volume {
+            self.is_listed.resize(volume + 1, false);
+        }
         if !std::mem::replace(&mut self.is_listed[volume], true) {
             self.list.push(volume);
         }
@@ -50,5 +53,8 @@ mod tests {
         due.insert(1);
         due.insert_all();
         assert_eq!(std::iter::from_fn(|| due.next()).count(), 3);
+        // One that comes later.
+        due.insert(5);
+        assert_eq!((due.next(), due.next()), (Some(5), None));
     }
 }

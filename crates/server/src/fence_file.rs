@@ -65,6 +65,15 @@ impl FenceFile {
         self.sync_folder()
     }
 
+    /// Notes what was noted under another name, if that is stricter, and takes it away there.
+    pub(crate) fn take_over(&self, other: &FenceFile) -> Result<(), ServerError> {
+        let Some(distrust) = other.distrust()? else { return Ok(()) };
+        if self.distrust()? != Some(Distrust::All) {
+            self.write(distrust).map_err(|error| self.fault("write", error))?;
+        }
+        other.remove()
+    }
+
     /// What was not to be believed is gone.
     pub(crate) fn remove(&self) -> Result<(), ServerError> {
         let gone = std::fs::remove_file(&self.path).and_then(|()| self.sync_folder());
@@ -98,5 +107,14 @@ mod tests {
         assert!(fence.distrust().unwrap_err().to_string().contains("'clean' or 'all'"));
         fence.remove().unwrap();
         assert_eq!(fence.distrust().unwrap(), None);
+        // The stricter of two stays.
+        let other = FenceFile { path: folder.path().join("host1.vm2.failed") };
+        other.write(Distrust::All).unwrap();
+        fence.take_over(&other).unwrap();
+        other.write(Distrust::Clean).unwrap();
+        fence.take_over(&other).unwrap();
+        assert_eq!((fence.distrust().unwrap(), other.distrust().unwrap()), (Some(Distrust::All), None));
+        fence.take_over(&other).unwrap();
+        assert_eq!(fence.distrust().unwrap(), Some(Distrust::All));
     }
 }

@@ -1,6 +1,7 @@
 //! The daemon as a whole, as any thread may ask for it: what was known at its start, and its shards. It must not know who
 //! asks, or what answers look like.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,7 @@ pub(crate) struct Host {
     pub cache: Option<CacheView>,
     pub read_ssd: Option<ReadSsdView>,
     pub start: Instant,
-    /// Number of VMs. VM `i` is volume `i / shards.len()` of shard `i % shards.len()`.
-    pub vms: usize,
+    /// VM number `i` is volume `i / shards.len()` of shard `i % shards.len()`.
     pub shards: Vec<Messenger>,
     /// Who has which share.
     pub sharing: SharedView,
@@ -32,14 +32,11 @@ pub(crate) struct Host {
 impl Host {
     /// How everything is.
     pub(crate) fn status(&self) -> Result<Status, String> {
-        let views = self.ask(|_, sender| ToShard::Status(sender))?;
-        let mut views: Vec<_> = views.into_iter().map(Vec::into_iter).collect();
-        let shards = views.len();
-        let mut vms: Vec<VmView> = (0..self.vms).filter_map(|vm| views[vm % shards].next()).collect();
-        let (host, of_vms) = self.sharing.now(vms.iter().map(|vm| vm.reads)).unzip();
-        for (vm, sharing) in vms.iter_mut().zip(of_vms.unwrap_or_default()) {
-            vm.sharing = Some(sharing);
-        }
+        let mut views = self.ask_volumes(|_, sender| ToShard::Status(sender))?;
+        let (host, of_vms) = self.sharing.now(|vm| views.get(&vm).map(|view| view.reads)).unzip();
+        // In the order of the configuration. A VM that comes or goes just now is left out.
+        let together = |(number, sharing)| Some(VmView { sharing: Some(sharing), ..views.remove(&number)? });
+        let vms = of_vms.unwrap_or_default().into_iter().filter_map(together).collect();
         Ok(Status {
             protocol: PROTOCOL,
             host,
@@ -52,6 +49,25 @@ impl Host {
             read_ssd: self.read_ssd.clone(),
             vms,
         })
+    }
+
+    /// Asks every shard for something of each of its volumes, and waits for the answers; by the numbers of the VMs.
+    pub(crate) fn ask_volumes<T>(
+        &self,
+        message: impl Fn(usize, SyncSender<Vec<(usize, T)>>) -> ToShard,
+    ) -> Result<BTreeMap<usize, T>, String> {
+        let shards = self.shards.len();
+        let answers = self.ask(message)?.into_iter().enumerate();
+        let numbered = |(shard, volumes): (usize, Vec<(usize, T)>)| {
+            volumes.into_iter().map(move |(at, answer)| (at * shards + shard, answer))
+        };
+        Ok(answers.flat_map(numbered).collect())
+    }
+
+    /// Asks the shard of a VM.
+    pub(crate) fn tell(&self, number: usize, message: impl FnOnce(usize) -> ToShard) {
+        let shards = self.shards.len();
+        self.shards[number % shards].tell(message(number / shards));
     }
 
     /// Asks every shard, and waits for the answers.

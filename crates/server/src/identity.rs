@@ -24,8 +24,18 @@ struct Remembered {
     ssd: PathBuf,
     /// The latest run; none in files of older versions.
     run: Option<DaemonRun>,
+    /// A VM that is getting another name; none in files of older versions.
+    renaming: Option<NewName>,
     #[serde(default)]
     backings: Backings,
+}
+
+/// Another name of a VM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewName {
+    pub from: String,
+    pub to: String,
 }
 
 /// One run of the daemon.
@@ -107,6 +117,25 @@ impl DaemonRun {
 pub(crate) struct Known {
     pub backings: Backings,
     pub run: Option<DaemonRun>,
+    /// Which names a VM has in which places is not known: it was getting another one.
+    pub renaming: Option<NewName>,
+}
+
+impl Known {
+    /// A VM that was getting another name has this one, and not the other.
+    pub(crate) fn settle_name(&mut self, name: &str, other: &str) {
+        self.renaming = None;
+        let backing = self.backings.remove(other);
+        if let Some(backing) = backing.filter(|_| !self.backings.contains_key(name)) {
+            self.backings.insert(name.to_owned(), backing);
+        }
+        if let Some(run) = &mut self.run
+            && run.keeps_records_of.iter().any(|one| one == other)
+        {
+            run.keeps_records_of.retain(|one| one != other && one != name);
+            run.keeps_records_of.push(name.to_owned());
+        }
+    }
 }
 
 /// What each volume's backing disk is known by.
@@ -163,7 +192,7 @@ impl StateFile {
             // Somebody else wrote to it since, perhaps on this boot.
             (run.all_durable, run.written_boot) = (false, None);
         }
-        Ok(Known { backings: remembered.backings, run })
+        Ok(Known { backings: remembered.backings, run, renaming: remembered.renaming })
     }
 
     /// Refuses to go without an SSD where there was one.
@@ -183,17 +212,73 @@ impl StateFile {
     /// Remembers the SSD as it is now. When this returns, a crash cannot undo it.
     pub(crate) fn update(&self, ssd: &SsdConfig, now: &Superblock, known: Known) -> Result<(), ServerError> {
         let (uuid, epoch) = (now.cache.to_string(), now.epoch);
-        let Known { backings, run } = known;
-        self.write(&Remembered { uuid, epoch, ssd: ssd.path.clone(), run, backings })
+        let Known { backings, run, renaming } = known;
+        self.write(&Remembered { uuid, epoch, ssd: ssd.path.clone(), run, renaming, backings })
     }
 
     /// Remembers something more of the run.
     pub(crate) fn note_run(&self, note: impl FnOnce(&mut DaemonRun)) -> Result<(), ServerError> {
+        self.note(|remembered| {
+            if let Some(run) = &mut remembered.run {
+                note(run);
+            }
+        })
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Remembered)) -> Result<(), ServerError> {
         let Some(mut remembered) = self.read()? else { return Ok(()) };
-        if let Some(run) = &mut remembered.run {
-            note(run);
-        }
+        note(&mut remembered);
         self.write(&remembered)
+    }
+
+    /// A VM is about to get another name. What is known of it is known under both until that has ended.
+    pub(crate) fn begin_renaming(&self, from: &str, to: &str) -> Result<(), ServerError> {
+        self.note(|remembered| {
+            remembered.renaming = Some(NewName { from: from.to_owned(), to: to.to_owned() });
+            if let Some(backing) = remembered.backings.get(from).cloned() {
+                remembered.backings.insert(to.to_owned(), backing);
+            }
+            if let Some(run) = &mut remembered.run
+                && run.keeps_records_of.iter().any(|one| one == from)
+            {
+                run.keeps_records_of.push(to.to_owned());
+            }
+        })
+    }
+
+    /// It has this name, and not the other.
+    pub(crate) fn end_renaming(&self, name: &str, other: &str) -> Result<(), ServerError> {
+        self.note(|remembered| {
+            let (backings, run) = (std::mem::take(&mut remembered.backings), remembered.run.take());
+            let mut known = Known { backings, run, renaming: None };
+            known.settle_name(name, other);
+            (remembered.backings, remembered.run, remembered.renaming) = (known.backings, known.run, None);
+        })
+    }
+
+    /// A volume is about to come, with this backing disk behind it, or a disk that is known by nothing.
+    pub(crate) fn note_coming(&self, name: &str, backing: Option<String>) -> Result<(), ServerError> {
+        self.note(|remembered| {
+            remembered.backings.remove(name);
+            remembered.backings.extend(backing.map(|backing| (name.to_owned(), backing)));
+        })
+    }
+
+    /// A volume has come, whose records outlive the daemon or do not.
+    pub(crate) fn note_came(&self, name: &str, keeps_records: bool) -> Result<(), ServerError> {
+        self.note_run(|run| {
+            run.keeps_records_of.retain(|one| one != name);
+            run.keeps_records_of.extend(keeps_records.then(|| name.to_owned()));
+        })
+    }
+
+    /// A volume has gone, and the cache is of this epoch since.
+    pub(crate) fn note_gone(&self, name: &str, epoch: u64) -> Result<(), ServerError> {
+        self.note(|remembered| {
+            remembered.epoch = remembered.epoch.max(epoch);
+            remembered.backings.remove(name);
+            remembered.run.iter_mut().for_each(|run| run.keeps_records_of.retain(|one| one != name));
+        })
     }
 
     fn write(&self, remembered: &Remembered) -> Result<(), ServerError> {

@@ -34,6 +34,8 @@ mod latency;
 mod listen;
 mod live_scheme;
 mod lookups;
+mod members;
+mod membership;
 mod memory;
 mod messages;
 mod metrics;
@@ -61,8 +63,8 @@ pub use check::{
     is_cache,
 };
 pub use client::{
-    Divided, KeysSet, LatestEvents, Stopped, cancel_drain, divide, drain, events, reload, set_keys, status,
-    stop,
+    Divided, KeysSet, LatestEvents, MembershipChanged, Stopped, add_vm, cancel_drain, divide, drain, events,
+    reload, remove_served_vm, rename_vm, set_keys, status, stop,
 };
 pub use commands::{MAX_EVENTS, PROTOCOL};
 pub use config::Config;

@@ -1,14 +1,18 @@
 //! What other threads tell a shard, and what it answers. It must not know how either comes about.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::SyncSender;
 
 use lode_engine::SpaceAnswer;
-use lode_nbd::Negotiated;
+use lode_nbd::{ExportInfo, Negotiated};
 use lode_policy::{LevelDemand, Quota, Settings};
 use rustix::fd::OwnedFd;
 
 use crate::config::{Limits, VmConfig, WriteBack};
 use crate::connection::Permit;
+use crate::fence_file::FenceFile;
+use crate::start::Prepared;
 use crate::status::VmView;
 
 /// A connection whose handshake is done.
@@ -25,7 +29,7 @@ pub(crate) struct NewConnection {
 /// What other threads tell a shard. Volumes are named by their places in it.
 pub(crate) enum ToShard {
     Connect(NewConnection),
-    Status(SyncSender<Vec<VmView>>),
+    Status(SyncSender<Vec<(usize, VmView)>>),
     /// Begin to write back what is dirty, or stop that; answered with the number of blocks.
     Drain {
         volumes: Vec<usize>,
@@ -35,16 +39,37 @@ pub(crate) enum ToShard {
     /// What may change of volumes while they are served, and has.
     Change(Vec<(usize, LiveKeys)>),
     /// End an interval of the host: what every volume could have used in it.
-    Measure(SyncSender<Vec<Measured>>),
+    Measure(SyncSender<Vec<(usize, Measured)>>),
     /// New shares; answered with what every volume of the shard holds then.
     Shares {
         shares: Vec<(usize, Quota)>,
-        answer: SyncSender<Vec<Quota>>,
+        answer: SyncSender<Vec<(usize, Quota)>>,
     },
     /// What a volume asked of the host, or the host of it.
     Space {
         volume: usize,
         answer: SpaceAnswer,
+    },
+    /// A volume that is new is to be served from now on; answered with whether it is.
+    Come {
+        volume: usize,
+        prepared: Box<Prepared>,
+        connections: Arc<AtomicU32>,
+        answer: SyncSender<bool>,
+    },
+    /// A volume is to be served no more, once its backing disk has everything durably; with `disconnect` its clients are cut
+    /// off. Answered at the end, or with why not: then it is served on.
+    Leave {
+        volume: usize,
+        disconnect: bool,
+        answer: SyncSender<Result<(), String>>,
+    },
+    /// A volume has another name; answered with whether it is so. Not while it notes that its SSD failed.
+    Rename {
+        volume: usize,
+        export: ExportInfo,
+        fence: FenceFile,
+        answer: SyncSender<bool>,
     },
     Stop {
         drain: bool,

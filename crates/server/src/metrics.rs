@@ -468,6 +468,11 @@ fn device_families() -> Vec<Row> {
             Counter(|vm| vm.gauges.backing_written_bytes),
         ),
         (
+            "lode_scheme_switches",
+            "Other schemes, or other settings, that came to decide",
+            Counter(|vm| vm.gauges.scheme_switches),
+        ),
+        (
             "lode_cleaned_blocks",
             "Blocks that were written back and stayed in the SSD",
             Counter(|vm| vm.gauges.cleaned_blocks),

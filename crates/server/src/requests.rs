@@ -12,57 +12,42 @@ use crate::events::EventKind;
 use crate::messages::{LiveKeys, ToShard};
 
 impl Control {
-    /// Answers a request other than a stop.
-    pub(crate) fn answer(&mut self, session: &mut Session, request: ControlRequest) {
+    /// Answers a request other than a stop. None: the session waits until what it asks for is done.
+    pub(crate) fn answer(&mut self, mut session: Session, request: ControlRequest) -> Option<Session> {
         let answer = match request {
             ControlRequest::Version {} => Ok(
                 json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "name": self.host.name }),
             ),
             // The largest answer goes out as it is made.
             ControlRequest::Status {} => {
-                return match self.host.status() {
+                match self.host.status() {
                     Ok(status) => session.answer(&status),
                     Err(error) => session.answer(&Refusal::new(error)),
-                };
+                }
+                return Some(session);
             }
             ControlRequest::Drain { vms, cancel } => self.drain(&vms, cancel),
-            ControlRequest::Reload {} => self.reload().map(|keys| json!({ "changed": keys })),
-            ControlRequest::VmSet { vm, set, save } => self.set_keys(&vm, &set, save),
             ControlRequest::Divide {} => {
                 self.sharing.divide_now(&self.host, Instant::now()).map(|moving| json!({ "moving": moving }))
             }
             ControlRequest::Events { after, vm, most } => self.events_after(after, vm.as_deref(), most),
             ControlRequest::Stop { .. } => unreachable!("a stop ends the service"),
+            ControlRequest::Reload {}
+            | ControlRequest::VmSet { .. }
+            | ControlRequest::VmAdd { .. }
+            | ControlRequest::VmRemove { .. }
+            | ControlRequest::VmRename { .. } => return self.ask_change(Some(session), request),
         };
         match answer {
             Ok(answer) => session.answer(&answer),
             Err(error) => session.answer(&Refusal::new(error)),
         }
-    }
-
-    /// Reads the configuration again and takes over what is new, all of it or nothing. Returns the keys that changed.
-    pub(crate) fn reload(&mut self) -> Result<Vec<String>, String> {
-        let new = Config::load(&self.config.path).map_err(|error| error.to_string())?;
-        let changes = Changes::between(&self.config, &new).map_err(|fixed| {
-            format!(
-                "Nothing was changed: {} can only change with a restart. Undo that in {}, or restart the service, \
-                 which guests with a reconnect delay outlast",
-                fixed.join(", "),
-                new.path.display()
-            )
-        })?;
-        self.take_over(new).map_err(|error| format!("Nothing was changed: {error}"))?;
-        let keys = if changes.keys.is_empty() { "nothing".to_owned() } else { changes.keys.join(", ") };
-        tracing::info!("Reloaded; changed: {keys}");
-        if !changes.keys.is_empty() {
-            let text = format!("the configuration was read again; changed: {keys}");
-            self.events.note(EventKind::Setting, None, text);
-        }
-        Ok(changes.keys)
+        Some(session)
     }
 
     /// Takes over what may change while VMs are served.
-    fn take_over(&mut self, new: Config) -> Result<(), String> {
+    pub(crate) fn take_over(&mut self, mut new: Config) -> Result<(), String> {
+        new.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));
         self.check_switches(&new)?;
         self.sharing.adopt(&self.config, &new)?;
         let shards = self.shards.len();
@@ -71,7 +56,8 @@ impl Control {
             let largest_share = self.sharing.largest_share(vm);
             let [before, after] = [before, after].map(|keys| LiveKeys::of(keys, largest_share));
             if before != after {
-                changed[vm % shards].push((vm / shards, after));
+                let number = self.members.0[vm].number;
+                changed[number % shards].push((number / shards, after));
             }
         }
         for (shard, changed) in self.shards.iter().zip(changed) {
@@ -103,11 +89,17 @@ impl Control {
     }
 
     /// Changes keys of a VM, all of them or nothing.
-    fn set_keys(&mut self, vm: &str, keys: &BTreeMap<String, String>, save: bool) -> Result<Value, String> {
+    pub(crate) fn set_keys(
+        &mut self,
+        vm: &str,
+        keys: &BTreeMap<String, String>,
+        save: bool,
+    ) -> Result<Value, String> {
         if keys.is_empty() {
             return Err("No key is given; write KEY=VALUE, such as weight=2".to_owned());
         }
-        let new = self.config.with_keys(vm, keys).map_err(|error| error.to_string())?;
+        let mut new = self.config.with_keys(vm, keys).map_err(|error| error.to_string())?;
+        new.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));
         if self.config.host.mode == HostMode::Auto
             && let Some(key) = ["dram", "ssd"].into_iter().find(|key| keys.contains_key(*key))
         {
@@ -153,8 +145,8 @@ impl Control {
         Ok(json!({ "events": events, "last": last }))
     }
 
-    /// The number of a VM.
-    fn vm_of(&self, name: &str) -> Result<usize, String> {
+    /// The place of a VM in the configuration.
+    pub(crate) fn vm_of(&self, name: &str) -> Result<usize, String> {
         let names = || self.config.vms.iter().map(|vm| vm.name.as_str());
         names().position(|known| known == name).ok_or_else(|| {
             let meant = lode_policy::nearest_name(name, names());
@@ -167,10 +159,11 @@ impl Control {
     fn drain(&self, names: &[String], cancel: bool) -> Result<Value, String> {
         let mut wanted = names.iter().map(|name| self.vm_of(name)).collect::<Result<BTreeSet<_>, _>>()?;
         if names.is_empty() {
-            wanted.extend(0..self.connections.len());
+            wanted.extend(0..self.members.0.len());
         }
         let shards = self.shards.len();
-        let volumes_of = |shard| wanted.iter().filter(move |vm| *vm % shards == shard).map(|vm| vm / shards);
+        let numbers: Vec<usize> = wanted.into_iter().map(|vm| self.members.0[vm].number).collect();
+        let volumes_of = |shard| numbers.iter().filter(move |vm| *vm % shards == shard).map(|vm| vm / shards);
         let drain = |shard, answer| ToShard::Drain { volumes: volumes_of(shard).collect(), cancel, answer };
         let left = self.host.ask(drain)?;
         Ok(json!({ "draining_blocks": left.iter().sum::<u64>() }))

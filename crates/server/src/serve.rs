@@ -1,8 +1,9 @@
 //! Putting the daemon together.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use lode_format::{ReadSsdLabel, Superblock};
@@ -18,6 +19,8 @@ use crate::events::{EventKind, Events};
 use crate::host::Host;
 use crate::identity::StateFile;
 use crate::listen::Listener;
+use crate::members::{Member, Members};
+use crate::membership::{Changes, Parts};
 use crate::scrape::ScrapeThread;
 use crate::sharing::{Sharing, Started, TableMemory};
 use crate::space::{Space, SpaceOfShard};
@@ -46,10 +49,50 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let endpoints = open_endpoints(config, &start.exports())?;
     let scraped = config.metrics.as_ref().map(Listener::open).transpose()?;
     let recovered = start.recover()?;
-    let connections: Vec<_> = recovered.vms.iter().map(|_| Arc::new(AtomicU32::new(0))).collect();
+    let keeps_records_of = recovered.keeps_records_of.clone();
+    let (records, serves_all) = (recovered.records.clone(), recovered.serves_all);
+    let ssd_disks = recovered.ssd_disks.clone();
+    let control = control(config, recovered, Sockets { commands, endpoints, scraped, signals, reloads })?;
+    // What earlier runs left is on the SSD, durably: from here on it is this one's records that count.
+    let (state, tags) = (StateFile::of(config), control.members.tags());
+    if let Some(records) = &records {
+        state.note_run(|run| {
+            run.shm = records.leave(&run.shm, &tags);
+            (run.served, run.keeps_records_of) = (true, keeps_records_of);
+        })?;
+    }
+    let tags = control.run()?;
+    // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
+    if let Some(records) = &records {
+        let has_failed = ssd_disks.is_some_and(|disks| disks.have_failed());
+        state.note_run(|run| (run.ended, run.all_durable) = (true, serves_all && !has_failed))?;
+        records.remove(&[], &tags);
+    }
+    Ok(())
+}
+
+/// What the control thread listens on.
+struct Sockets {
+    commands: Listener,
+    endpoints: Vec<Endpoint>,
+    scraped: Option<Listener>,
+    signals: UnixStream,
+    reloads: UnixStream,
+}
+
+/// Starts the shards, and puts the control thread's state together.
+fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Control, ServerError> {
+    let Sockets { commands, endpoints, scraped, signals, reloads } = sockets;
+    let changes = Changes::new().map_err(|error| {
+        let what = "Cannot wait for threads; raise the limit of open files";
+        ServerError::because(ServerErrorKind::Thread, what, error)
+    })?;
+    let members = members(&recovered.vms);
     let events = Events::default();
     let sharing = begin_sharing(config, &recovered, &events);
-    let shards = start_shards(config, recovered.vms, recovered.divided, &connections, &events)?;
+    let Divided { broker, ssd, .. } = recovered.divided;
+    let space = Arc::new(Space::new(broker, ssd, events.clone()));
+    let shards = start_shards(config, recovered.vms, &space, &members, &events)?;
     for endpoint in &endpoints {
         info!("Serving {} on {}", names(&endpoint.exports), endpoint.listener.address());
     }
@@ -60,11 +103,21 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         cache: recovered.superblock.as_ref().map(view),
         read_ssd: recovered.read_ssd.as_ref().map(view_read_ssd),
         start: now,
-        vms: connections.len(),
         shards: shards.iter().map(ShardThread::messenger).collect(),
         sharing: sharing.view(),
     };
-    let control = Control {
+    let parts = Parts {
+        host: host.clone(),
+        space,
+        records: recovered.records,
+        disks: Mutex::new(recovered.disks),
+        expendable: recovered.expendable,
+        block: recovered.superblock.as_ref().map_or(BlockSize::KIB_4, |superblock| superblock.block),
+        extent_places: recovered.extent_places,
+    };
+    Ok(Control {
+        parts: Arc::new(parts),
+        changes,
         scraping: scraped.map(|listener| ScrapeThread::start(listener, host.clone())).transpose()?,
         host,
         config: config.clone(),
@@ -73,7 +126,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         endpoints,
         commands,
         shards,
-        connections,
+        members,
         signals,
         reloads,
         handshakes: Vec::new(),
@@ -82,33 +135,17 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         drain_at_stop: false,
         accept_after: None,
         complain_after: now,
-    };
-    let (records, tags) = (recovered.records, recovered.tags);
-    // What earlier runs left is on the SSD, durably: from here on it is this one's records that count.
-    let state = StateFile::of(config);
-    if let Some(records) = &records {
-        state.note_run(|run| {
-            run.shm = records.leave(&run.shm, &tags);
-            (run.served, run.keeps_records_of) = (true, recovered.keeps_records_of);
-        })?;
-    }
-    control.run()?;
-    // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
-    if let Some(records) = &records {
-        let has_failed = recovered.ssd_disks.is_some_and(|disks| disks.have_failed());
-        state.note_run(|run| (run.ended, run.all_durable) = (true, recovered.serves_all && !has_failed))?;
-        records.remove(&[], &tags);
-    }
-    Ok(())
+    })
 }
 
 /// The control loop of the VMs as they are served from now on.
 fn begin_sharing(config: &Config, recovered: &Recovered, events: &Events) -> Sharing {
     let block = recovered.superblock.as_ref().map_or(BlockSize::KIB_4, |superblock| superblock.block);
-    let started: Vec<Started> = recovered.vms.iter().map(|vm| vm.started).collect();
+    let numbered = recovered.vms.iter().enumerate();
+    let started: Vec<Started> = numbered.map(|(number, vm)| Started { number, ..vm.started }).collect();
     let text = format!("lode {} serves {} VMs", env!("CARGO_PKG_VERSION"), started.len());
     events.note(EventKind::Start, None, text);
-    let room = recovered.divided.as_ref().map(|divided| divided.room);
+    let room = recovered.divided.room;
     let engines = recovered.vms.iter().zip(&config.vms);
     let engines = engines.map(|(vm, of_vm)| (*vm.engine.config(), of_vm.settings.clone()));
     let tables = TableMemory::new(recovered.tables_limit_bytes, recovered.extent_places, engines);
@@ -133,27 +170,35 @@ fn open_endpoints(config: &Config, exports: &[ExportInfo]) -> Result<Vec<Endpoin
     endpoints.collect()
 }
 
+/// The VMs as a start numbers them.
+fn members(vms: &[Prepared]) -> Members {
+    let member = |(number, vm): (usize, &Prepared)| Member {
+        number,
+        connections: Arc::new(AtomicU32::new(0)),
+        export: vm.export.clone(),
+        tag: vm.tag,
+    };
+    Members(vms.iter().enumerate().map(member).collect())
+}
+
 fn start_shards(
     config: &Config,
     prepared: Vec<Prepared>,
-    divided: Option<Divided>,
-    connections: &[Arc<AtomicU32>],
+    space: &Arc<Space>,
+    members: &Members,
     events: &Events,
 ) -> Result<Vec<ShardThread>, ServerError> {
     let count = config.shards.min(prepared.len());
     let mut vms: Vec<ShardVms> = (0..count).map(|_| Vec::new()).collect();
-    for (at, vm) in prepared.into_iter().enumerate() {
-        vms[at % count].push((vm, Arc::clone(&connections[at])));
+    for (vm, member) in prepared.into_iter().zip(&members.0) {
+        vms[member.number % count].push((vm, Arc::clone(&member.connections)));
     }
-    let space = divided.map(|divided| Arc::new(Space::new(divided.broker, divided.ssd, events.clone())));
     let start = |(number, vms)| {
-        let space = space.clone().map(|space| SpaceOfShard { space, shard: number, shards: count });
-        ShardThread::start(number, config, vms, events.clone(), space)
+        let space = SpaceOfShard { space: Arc::clone(space), shard: number, shards: count };
+        ShardThread::start(number, config, vms, events.clone(), Some(space))
     };
     let shards = vms.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>()?;
-    if let Some(space) = &space {
-        space.connect(shards.iter().map(ShardThread::messenger).collect());
-    }
+    space.connect(shards.iter().map(ShardThread::messenger).collect());
     Ok(shards)
 }
 

@@ -2,7 +2,7 @@
 //! shared with other threads; they send it messages.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -25,18 +25,18 @@ use crate::status::VmView;
 use crate::vm_log::VmLog;
 use crate::volume::{Answered, Volume};
 
+mod leaving;
+mod stopping;
+mod table;
+
+use self::leaving::Leavings;
+use self::stopping::{STOP_TICK, Stopping};
+use self::table::VolumeTable;
+
 /// What the system is asked to hold of replies that a client has not taken.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// How often engines are told that time passes.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a stop waits for guests' requests, and then for the engines.
-pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
-/// How often a stop looks whether it is done.
-const STOP_TICK: Duration = Duration::from_millis(20);
-
-/// Why connections end at a stop.
-const STOPS: &str = "the service stops";
-
 /// How a shard ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
@@ -68,29 +68,13 @@ const KIND_SHIFT: u32 = 62;
 const VOLUME_SHIFT: u32 = 46;
 const MAX_VOLUMES: usize = 1 << (KIND_SHIFT - VOLUME_SHIFT);
 
-enum Stopping {
-    No,
-    /// Requests in flight are answered; then the caches are drained, or not.
-    Guests {
-        deadline: Instant,
-        drain: bool,
-    },
-    /// The caches are written back, which may take as long as it makes progress.
-    Draining {
-        deadline: Instant,
-        least: u64,
-    },
-    /// The engines save what they have.
-    Engines(Instant),
-}
-
 type FenceEnd = (usize, Distrust, std::io::Result<()>);
 
 /// A shard. See the module's documentation.
 pub(crate) struct Shard {
     context: ShardContext,
     driver: AnyDriver,
-    volumes: Vec<Volume>,
+    volumes: VolumeTable,
     /// Those to which something has happened since they were last moved on.
     due: Due,
     /// What was last known of devices that volumes share.
@@ -105,6 +89,8 @@ pub(crate) struct Shard {
     fences: (Sender<FenceEnd>, Receiver<FenceEnd>),
     /// Attempts that have not ended: a stop waits for them.
     fences_under_way: usize,
+    /// Volumes that are to be served no more.
+    leavings: Leavings,
 }
 
 impl Shard {
@@ -126,7 +112,7 @@ impl Shard {
             driver,
             due: Due::all(volumes.len()),
             news: 0,
-            volumes,
+            volumes: VolumeTable::new(volumes),
             connections: Slab::new(),
             touched: Vec::new(),
             start: Instant::now(),
@@ -134,6 +120,7 @@ impl Shard {
             stopping: Stopping::No,
             fences: mpsc::channel(),
             fences_under_way: 0,
+            leavings: Leavings::default(),
         }
     }
 
@@ -145,7 +132,8 @@ impl Shard {
         self.settle();
         loop {
             let until_tick = next_tick.saturating_duration_since(Instant::now());
-            let pause = if matches!(self.stopping, Stopping::No) { until_tick } else { STOP_TICK };
+            let ends = !matches!(self.stopping, Stopping::No) || !self.leavings.is_empty();
+            let pause = if ends { STOP_TICK.min(until_tick) } else { until_tick };
             self.turn(pause, &mut done)?;
             let now = Instant::now();
             if now >= next_tick {
@@ -153,6 +141,7 @@ impl Shard {
                 self.tick();
                 self.settle();
             }
+            self.advance_leavings(now);
             if let Some(ended) = self.stop_step(now) {
                 return Ok(ended);
             }
@@ -172,21 +161,26 @@ impl Shard {
     }
 
     fn tick(&mut self) {
-        for at in 0..self.volumes.len() {
+        for at in self.volumes.numbers() {
             let now_ns = self.now_ns;
             self.with_volume(at, |volume| volume.tick(now_ns));
         }
         self.context.space.iter().for_each(|space| space.space.tick());
     }
 
-    /// Does something with a volume that may move it on, unless it is stopped.
+    /// Does something with a volume that may move it on, unless it is stopped or gone.
     fn with_volume<T>(&mut self, at: usize, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
-        self.due.insert(at);
+        if self.volumes.has(at) {
+            self.due.insert(at);
+        }
         self.guard(at, work)
     }
 
-    /// Does something with a volume, unless it is stopped. Should that panic, the volume is, and the others are served on.
+    /// Does something with a volume, unless it is stopped or gone. Should that panic, the volume is, and the others are served on.
     fn guard<T>(&mut self, at: usize, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
+        if !self.volumes.has(at) {
+            return None;
+        }
         let volume = &mut self.volumes[at];
         if volume.is_stopped() {
             return None;
@@ -231,7 +225,7 @@ impl Shard {
             match message {
                 ToShard::Connect(new) => self.connect(new),
                 ToShard::Status(answer) => {
-                    let views = (0..self.volumes.len()).map(|at| self.view(at)).collect();
+                    let views = self.volumes.numbers().into_iter().map(|at| (at, self.view(at))).collect();
                     // Whoever asked may have given up waiting.
                     let _ = answer.try_send(views);
                 }
@@ -240,7 +234,7 @@ impl Shard {
                     for at in volumes {
                         let now_ns = self.now_ns;
                         self.with_volume(at, |volume| volume.drain(cancel, now_ns));
-                        left += self.volumes[at].draining_blocks().unwrap_or(0);
+                        left += self.guard(at, |volume| volume.draining_blocks()).flatten().unwrap_or(0);
                     }
                     let _ = answer.try_send(left);
                 }
@@ -250,19 +244,29 @@ impl Shard {
                     }
                 }
                 ToShard::Measure(answer) => {
-                    let volumes = 0..self.volumes.len();
+                    let volumes = self.volumes.numbers().into_iter();
                     let measured =
-                        volumes.map(|at| self.with_volume(at, Volume::measure).unwrap_or_default());
+                        volumes.map(|at| (at, self.with_volume(at, Volume::measure).unwrap_or_default()));
                     let _ = answer.try_send(measured.collect());
                 }
                 ToShard::Shares { shares, answer } => {
                     for (at, share) in shares {
                         self.with_volume(at, |volume| volume.set_share(share));
                     }
-                    let _ = answer.try_send(self.volumes.iter().map(Volume::held).collect());
+                    let volumes = self.volumes.numbers().into_iter();
+                    let _ = answer.try_send(volumes.map(|at| (at, self.volumes[at].held())).collect());
                 }
                 ToShard::Space { volume: at, answer } => {
                     self.with_volume(at, |volume| volume.space_answered(answer));
+                }
+                ToShard::Come { volume, prepared, connections, answer } => {
+                    let _ = answer.try_send(self.come(volume, *prepared, connections));
+                }
+                ToShard::Leave { volume, disconnect, answer } => {
+                    self.begin_leaving(volume, disconnect, answer)
+                }
+                ToShard::Rename { volume, export, fence, answer } => {
+                    let _ = answer.try_send(self.rename(volume, export, fence));
                 }
                 ToShard::Stop { drain } => self.begin_stop(drain),
             }
@@ -276,8 +280,9 @@ impl Shard {
     }
 
     fn connect(&mut self, new: NewConnection) {
-        // Of a volume that has just been stopped: the next one is refused in words.
-        if !matches!(self.stopping, Stopping::No) || self.volumes[new.volume].is_stopped() {
+        // Of a volume that has just been stopped or is about to go: the next one is refused in words.
+        let is_served = self.volumes.has(new.volume) && !self.volumes[new.volume].is_stopped();
+        if !matches!(self.stopping, Stopping::No) || !is_served || self.leavings.has(new.volume) {
             return;
         }
         // As much as the system allows: large replies are then sent in fewer parts. With less it works as well.
@@ -410,7 +415,7 @@ impl Shard {
 
     /// The next volume that may be moved on; all of them when a device that they share has done something.
     fn next_due(&mut self) -> Option<usize> {
-        let news = self.volumes.first().map_or(0, Volume::news);
+        let news = self.volumes.iter().next().map_or(0, Volume::news);
         if std::mem::replace(&mut self.news, news) != news {
             self.due.insert_all();
         }
@@ -419,6 +424,9 @@ impl Shard {
 
     /// Carries an engine's commands to its devices and its answers to their connections.
     fn pump(&mut self, at: usize) {
+        if !self.volumes.has(at) {
+            return;
+        }
         if self.volumes[at].is_stopped() {
             return self.volumes[at].forget_decided();
         }
@@ -474,7 +482,8 @@ impl Shard {
 
     /// Lets connections go on that waited for an engine.
     fn resume(&mut self, at: usize) {
-        for _ in 0..self.volumes[at].stalled.len() {
+        let waiting = if self.volumes.has(at) { self.volumes[at].stalled.len() } else { 0 };
+        for _ in 0..waiting {
             let volume = &mut self.volumes[at];
             if volume.is_full() {
                 break;
@@ -507,92 +516,6 @@ impl Shard {
             drop(connection);
             self.volumes[at].note_client(&left, self.now_ns);
         }
-    }
-
-    /// Blocks that drains still have to write back.
-    fn draining_blocks(&self) -> u64 {
-        self.volumes.iter().filter_map(Volume::draining_blocks).sum()
-    }
-
-    fn begin_stop(&mut self, drain: bool) {
-        match (&mut self.stopping, drain) {
-            (Stopping::No, _) => {}
-            // Asked again, to end without a drain.
-            (Stopping::Guests { drain, .. }, false) => return *drain = false,
-            (Stopping::Draining { .. }, false) => return self.begin_end(Instant::now()),
-            _ => return,
-        }
-        self.stopping = Stopping::Guests { deadline: Instant::now() + STOP_LIMIT, drain };
-        let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            self.end(key, STOPS);
-        }
-    }
-
-    /// One step of a stop. At its end, how it went.
-    fn stop_step(&mut self, now: Instant) -> Option<Ended> {
-        match self.stopping {
-            Stopping::No => None,
-            Stopping::Guests { deadline, drain } => {
-                if !self.connections.is_empty() && now < deadline {
-                    return None;
-                }
-                let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
-                for key in keys {
-                    self.kill(key, STOPS);
-                }
-                // What a failed SSD held is nowhere durable before it is on the backing disk.
-                let (mut drains, now_ns) = (false, self.now_ns);
-                for at in 0..self.volumes.len() {
-                    if drain || self.volumes[at].is_rescuing() {
-                        drains |= self.with_volume(at, |volume| volume.drain(false, now_ns)).is_some();
-                    }
-                }
-                if drains {
-                    self.settle();
-                    self.stopping = Stopping::Draining { deadline: now + STOP_LIMIT, least: u64::MAX };
-                } else {
-                    self.begin_end(now);
-                }
-                None
-            }
-            Stopping::Draining { deadline, least } => {
-                let left = self.draining_blocks();
-                self.context.draining_blocks.store(left, Ordering::Relaxed);
-                if left == 0 || now >= deadline && left >= least {
-                    self.begin_end(now);
-                } else if left < least {
-                    self.stopping = Stopping::Draining { deadline: now + STOP_LIMIT, least: left };
-                }
-                None
-            }
-            Stopping::Engines(deadline) => {
-                let ended: Vec<Option<bool>> = self.volumes.iter().map(Volume::ended).collect();
-                let writes = self.context.space.iter().any(|space| space.space.is_writing());
-                let are_over = ended.iter().all(Option::is_some);
-                let over = now >= deadline || are_over && self.fences_under_way == 0 && !writes;
-                let blocks: Vec<_> = self.volumes.iter().map(Volume::dirty_and_lost_blocks).collect();
-                over.then(|| Ended {
-                    saved: ended.iter().all(|ended| *ended == Some(true)) && !writes,
-                    dirty_blocks: blocks.iter().map(|(dirty, _)| dirty).sum(),
-                    lost_blocks: blocks.iter().map(|(_, lost)| lost).sum(),
-                })
-            }
-        }
-    }
-
-    /// The last step of a stop: the engines save what they have.
-    fn begin_end(&mut self, now: Instant) {
-        self.context.draining_blocks.store(0, Ordering::Relaxed);
-        let now_ns = self.now_ns;
-        for at in 0..self.volumes.len() {
-            self.with_volume(at, |volume| {
-                volume.begin_end(now_ns);
-                volume.tick(now_ns);
-            });
-        }
-        self.settle();
-        self.stopping = Stopping::Engines(now + STOP_LIMIT);
     }
 }
 

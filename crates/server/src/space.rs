@@ -92,10 +92,21 @@ impl Space {
     }
 
     fn ask(self: &Arc<Self>, vm: usize, request: SpaceRequest) {
+        self.with_broker(|broker| broker.ask(vm, request));
+    }
+
+    /// Does something with the broker, and what follows from it.
+    pub(crate) fn with_broker<T>(self: &Arc<Self>, work: impl FnOnce(&mut SpaceBroker) -> T) -> T {
         let mut state = self.state();
-        state.broker.ask(vm, request);
+        let done = work(&mut state.broker);
         state.hand_out();
         self.start_writing(&mut state);
+        done
+    }
+
+    /// The file with the directory, and the disks that it lies on.
+    pub(crate) fn ssd(&self) -> Option<&DirectorySsd> {
+        self.ssd.as_ref()
     }
 
     /// Whether the directory is being written.

@@ -10,8 +10,9 @@ use tracing::{info, warn};
 use crate::backing::identify;
 use crate::config::{Config, Size, SsdConfig, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::fence_file::FenceFile;
 use crate::files::open_patiently;
-use crate::identity::{DaemonRun, Known, LastEnd, StateFile};
+use crate::identity::{DaemonRun, Known, LastEnd, NewName, StateFile};
 use crate::records::Records;
 use crate::sync_device::FileDevice;
 
@@ -24,6 +25,10 @@ pub(crate) struct FoundSsd<'c> {
     /// How the run before ended.
     pub last_end: LastEnd,
     known: Known,
+    /// A VM was getting another name when the last run ended.
+    renaming: Option<NewName>,
+    /// Its volume has another name here than on the SSD.
+    is_renamed: bool,
     config: &'c Config,
     ssd: &'c SsdConfig,
 }
@@ -61,6 +66,13 @@ impl<'c> FoundSsd<'c> {
         let known = StateFile::of(config).check(ssd, &superblock)?;
         let mut view = StoreView::read(&mut FileDevice(&file))
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
+        let (mut known, mut is_renamed) = (known, false);
+        let renaming = known.renaming.clone();
+        if let Some((name, other)) = settled_name(config, &known) {
+            FenceFile::of(config, &name).take_over(&FenceFile::of(config, &other))?;
+            is_renamed = view.rename(&other, &name);
+            known.settle_name(&name, &other);
+        }
         let records = Records::of(config, superblock.cache)?;
         let last_end = DaemonRun::end_of(known.run.as_ref(), records.boot_text());
         // The configuration may name another folder by now.
@@ -71,7 +83,7 @@ impl<'c> FoundSsd<'c> {
         if known.run.as_ref().is_some_and(|run| run.left_all_durable(records.boot_text())) {
             view.count_as_durable();
         }
-        Ok(Some(FoundSsd { file, view, records, last_end, known, config, ssd }))
+        Ok(Some(FoundSsd { file, view, records, last_end, known, renaming, is_renamed, config, ssd }))
     }
 
     /// Refuses volumes for which a new run would have no room, or which would lose something.
@@ -106,7 +118,9 @@ impl<'c> FoundSsd<'c> {
 
     /// Volumes that nobody serves keep their space and what they hold. Refuses those that hold blocks of a disk that
     /// is now served under another name: its guest would miss them, and later they would cover what it wrote.
-    pub(crate) fn check_strangers(&self) -> Result<(), ServerError> {
+    /// Returns the names of those that hold nothing which their backing disks do not have.
+    pub(crate) fn check_strangers(&self) -> Result<Vec<String>, ServerError> {
+        let mut expendable = Vec::new();
         for volume in self.view.volumes().filter(|volume| !self.config.has_vm(&volume.name)) {
             let name = volume.name;
             let disk = self.known.backings.get(&name);
@@ -142,13 +156,16 @@ impl<'c> FoundSsd<'c> {
                 "The cache holds volume '{name}', which is not configured, with {dirty} blocks newer than its backing \
                  disk: its space stays taken until `lode volume remove` gives it back"
             );
+            if dirty == 0 {
+                expendable.push(name);
+            }
         }
-        Ok(())
+        Ok(expendable)
     }
 
     /// Begins a new run: raises the epoch and remembers it.
     pub(crate) fn open(self) -> Result<OpenSsd, ServerError> {
-        let FoundSsd { file, view, records, last_end, known, config, ssd } = self;
+        let FoundSsd { file, view, records, last_end, known, renaming, is_renamed, config, ssd } = self;
         let mut shm = known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());
         shm.extend(
             records.folder().filter(|folder| !shm.iter().any(|one| one == folder)).map(Path::to_path_buf),
@@ -167,10 +184,13 @@ impl<'c> FoundSsd<'c> {
         };
         let known = Known { run: Some(run), ..known };
         let state = StateFile::of(config);
+        let fault = |error| ServerError::store(ssd.path.display(), error);
         // Before the first write: should its flush fail, the next start knows that not all need be durable.
-        state.update(ssd, view.superblock(), known.clone())?;
-        let store = Store::begin(&mut FileDevice(&file), view)
-            .map_err(|error| ServerError::store(ssd.path.display(), error))?;
+        state.update(ssd, view.superblock(), Known { renaming, ..known.clone() })?;
+        let mut store = Store::begin(&mut FileDevice(&file), view).map_err(fault)?;
+        if is_renamed {
+            store.write_names(&mut FileDevice(&file)).map_err(fault)?;
+        }
         let superblock = store.superblock();
         state.update(ssd, superblock, known)?;
         info!(
@@ -235,6 +255,17 @@ impl<'c> FoundSsd<'c> {
         state.update(self.ssd, &superblock, self.known)?;
         self.records.remove(&folders, &[removed.tag]);
         Ok(removed.space_bytes)
+    }
+}
+
+/// The name by which the configuration knows a VM that was getting another one, and the name that it does not know; none where
+/// nobody was, or the configuration has both or neither.
+fn settled_name(config: &Config, known: &Known) -> Option<(String, String)> {
+    let NewName { from, to } = known.renaming.clone()?;
+    match (config.has_vm(&from), config.has_vm(&to)) {
+        (false, true) => Some((to, from)),
+        (true, false) => Some((from, to)),
+        _ => None,
     }
 }
 

@@ -58,10 +58,10 @@ pub(crate) struct VmDisks {
 }
 
 /// A VM whose backing disk is open and checked.
-struct Plan<'c> {
+pub(crate) struct Plan<'c> {
     vm: &'c VmConfig,
     backing: MediaFile,
-    config: EngineConfig,
+    pub config: EngineConfig,
     /// Whether the host divides, and not the VM's own sizer.
     is_divided: bool,
     export: ExportInfo,
@@ -74,6 +74,42 @@ struct Plan<'c> {
 }
 
 impl Plan<'_> {
+    /// It begins with another share than the configuration says, and can be given more up to `reach`; of the read SSD it has
+    /// nothing.
+    pub(crate) fn begin_with(&mut self, share: Quota, reach: Quota) {
+        self.config.share = share;
+        self.config.largest_share = Some(reach);
+        self.config.write_back = self.vm.write_back.limits(share.ssd_blocks, self.config.block.bytes());
+        self.has_space = reach.ssd_blocks > 0;
+    }
+
+    /// It has no volume on the SSD of which something would not be believed.
+    pub(crate) fn forget_fence(&mut self) -> Result<(), ServerError> {
+        self.distrusts.take().map_or(Ok(()), |_| self.fence.remove())
+    }
+
+    /// With what it has on the SSDs.
+    pub(crate) fn ready(
+        self,
+        attached: Option<Attached>,
+        ssd: Option<MediaFile>,
+        read_ssd: Option<MediaFile>,
+        disks: VmDisks,
+    ) -> Prepared {
+        let Plan { vm, backing, config, is_divided, export, fence, .. } = self;
+        let shm = attached.as_ref().map_or(ShmView::default(), |attached| ShmView {
+            bytes: if attached.keeps_records() { records_bytes() } else { 0 },
+            records_taken_over: attached.taken_over_records,
+        });
+        let tag = attached.as_ref().map(Attached::tag);
+        let engine = Engine::new(config, &vm.settings, attached);
+        let scheme = LiveScheme::new(vm.settings.clone(), is_divided, config.share);
+        let (share, largest_share) = (config.share, config.largest_share);
+        let started = Started { number: 0, share, largest_share, has_volume: tag.is_some() };
+        let live = LiveKeys::of(vm, largest_share);
+        Prepared { engine, scheme, started, live, export, backing, ssd, read_ssd, disks, shm, tag, fence }
+    }
+
     /// What it asks of the SSD. Where `kept` is given, a volume goes on with the extents that it has there, and gets others,
     /// or gives some back, when it is served.
     fn spec(&self, kept: Option<&StoreView>) -> VolumeSpec {
@@ -101,8 +137,11 @@ pub(crate) struct Start<'c> {
     read_ssd: Option<ReadSsd>,
     /// Volumes go on with the extents that they have.
     keeps_extents: bool,
-    /// Where space goes from one VM to another while they are served.
-    divided: Option<HostFrames>,
+    /// Volumes that nobody serves, and that hold nothing which their backing disks do not have.
+    expendable: Vec<String>,
+    /// Memory for frames of all VMs.
+    frames: HostFrames,
+    divides: bool,
     /// Memory for tables of all VMs.
     tables_limit_bytes: u64,
     extent_places: u32,
@@ -127,28 +166,39 @@ impl<'c> Start<'c> {
         for plan in plans.iter_mut().filter(|plan| !plan.has_space) {
             plan.config.largest_share = plan.config.largest_share.map(|most| most.with(Level::Ssd, 0));
         }
-        let divided = config.divides().then(|| frames_of_host(config, plans.iter().map(|plan| &plan.config)));
+        let (frames, divides) =
+            (frames_of_host(config, plans.iter().map(|plan| &plan.config)), config.divides());
         let extent_places = ssd.as_ref().map_or(1, |ssd| ssd.view.places_in(1) as u32);
         let engines = plans.iter().map(|plan| (&plan.config, &plan.vm.settings, plan.has_space));
-        let tables_limit_bytes = check_memory(engines, extent_places, divided)?;
+        let tables_limit_bytes = check_memory(engines, extent_places, divides.then_some(frames))?;
         plans.iter_mut().for_each(|plan| plan.extent_places = extent_places);
         let read_ssd = ReadSsd::find(config)?;
         if let Some(read_ssd) = &read_ssd {
             read_ssd.divide(plans.iter_mut().map(|plan| &mut plan.config))?;
         }
-        let mut keeps_extents = false;
+        let (mut keeps_extents, mut expendable) = (false, Vec::new());
         if let Some(ssd) = &mut ssd {
             let of_ssd = || plans.iter().filter(|plan| plan.has_space);
             // A VM that is new may need what others have beyond the shares that they begin with.
             let kept: Vec<_> = of_ssd().map(|plan| plan.spec(Some(&ssd.view))).collect();
-            keeps_extents = divided.is_some() && ssd.check(&kept).is_ok();
+            keeps_extents = divides && ssd.check(&kept).is_ok();
             if !keeps_extents {
                 ssd.check(&of_ssd().map(|plan| plan.spec(None)).collect::<Vec<_>>())?;
             }
             plans.iter().try_for_each(|plan| ssd.check_backing(plan.vm))?;
-            ssd.check_strangers()?;
+            expendable = ssd.check_strangers()?;
         }
-        Ok(Start { plans, ssd, read_ssd, keeps_extents, divided, tables_limit_bytes, extent_places })
+        Ok(Start {
+            plans,
+            ssd,
+            read_ssd,
+            keeps_extents,
+            expendable,
+            frames,
+            divides,
+            tables_limit_bytes,
+            extent_places,
+        })
     }
 
     /// What each VM's clients will see, in the order of the configuration.
@@ -158,7 +208,17 @@ impl<'c> Start<'c> {
 
     /// Begins a new run of the cache and recovers what it holds. Returns the identities of the SSDs as well.
     pub(crate) fn recover(self) -> Result<Recovered, ServerError> {
-        let Start { plans, ssd, read_ssd, keeps_extents, divided, tables_limit_bytes, extent_places } = self;
+        let Start {
+            plans,
+            ssd,
+            read_ssd,
+            keeps_extents,
+            expendable,
+            frames,
+            divides,
+            tables_limit_bytes,
+            extent_places,
+        } = self;
         let last_end = ssd.as_ref().map_or(LastEnd::None, |ssd| ssd.last_end);
         let mut disks = Disks::default();
         let ssd_disks = ssd.as_ref().map(|ssd| disks_of(&mut disks, ssd.file.path()));
@@ -190,9 +250,10 @@ impl<'c> Start<'c> {
             keeps_records_of: keeps.collect(),
             last_end,
             records: ssd.as_ref().map(|ssd| ssd.records.clone()),
-            tags: vms.iter().filter_map(|vm| vm.tag).collect(),
             superblock: ssd.as_ref().map(|ssd| *ssd.store.superblock()),
-            divided: divided.map(|memory| Divided::of(memory, &vms, ssd.zip(ssd_disks.clone()))),
+            divided: Divided::of(frames, divides, &vms, ssd.zip(ssd_disks.clone())),
+            disks,
+            expendable,
             tables_limit_bytes,
             extent_places,
             ssd_disks,
@@ -212,12 +273,15 @@ pub(crate) struct Recovered {
     pub keeps_records_of: Vec<String>,
     /// What the cache SSD lies on.
     pub ssd_disks: Option<DisksOf>,
-    /// Where journal records outlive the daemon, and the volumes that are served.
+    /// Where journal records outlive the daemon.
     pub records: Option<Records>,
-    pub tags: Vec<VolumeTag>,
+    /// All disks, by what lies on them.
+    pub disks: Disks,
+    /// Volumes that nobody serves, and that hold nothing which their backing disks do not have.
+    pub expendable: Vec<String>,
     pub superblock: Option<Superblock>,
-    /// Where space goes from one VM to another while they are served.
-    pub divided: Option<Divided>,
+    /// Frames and extents, and where they go.
+    pub divided: Divided,
     /// Memory for tables of all VMs.
     pub tables_limit_bytes: u64,
     /// Places of an extent of the cache SSD.
@@ -225,7 +289,8 @@ pub(crate) struct Recovered {
     pub read_ssd: Option<ReadSsdLabel>,
 }
 
-fn plan_vm<'c>(
+/// Checks a VM whose backing disk is open.
+pub(crate) fn plan_vm<'c>(
     host: &'c Config,
     vm: &'c VmConfig,
     backing: MediaFile,
@@ -263,7 +328,9 @@ pub(crate) fn engine_config(
     let reach = Level::SIZED
         .into_iter()
         .fold(share, |most, level| most.with(level, blocks(host.reach_bytes(vm, level))));
-    config.largest_share = host.divides().then_some(reach);
+    // What it has beyond its share is others', whoever comes; but for one that divides its share itself.
+    let sizes_itself = vm.settings.measures_demand() && !host.host.mode.measures();
+    config.largest_share = (host.divides() || !sizes_itself).then_some(reach);
     config.write_back = vm.write_back.limits(share.ssd_blocks, block.bytes());
     Ok(config)
 }
@@ -276,62 +343,35 @@ fn prepare_vm(
     disks: VmDisks,
 ) -> Result<Prepared, ServerError> {
     let began = Instant::now();
-    let Plan { vm, backing, config, is_divided, export, has_space, extent_places, fence, .. } = plan;
-    let mut ssd = ssd.filter(|_| has_space);
+    let name = &plan.vm.name;
+    let mut ssd = ssd.filter(|_| plan.has_space);
     let attached = ssd.as_mut().map(|ssd| ssd.attach(spec)).transpose()?;
     if let Some(distrust) = spec.distrusts
         && attached.is_some()
     {
         let what = if distrust == Distrust::All { "blocks" } else { "clean blocks" };
         warn!(
-            "VM {}: the cache SSD failed when it was last served, so that its {what} on it were dropped",
-            vm.name
+            "VM {name}: the cache SSD failed when it was last served, so that its {what} on it were dropped"
         );
-        fence.remove()?;
+        plan.fence.remove()?;
     }
     let (recovered, dirty) = attached.as_ref().map_or((0, 0), Attached::recovered_blocks);
     let unreadable = attached.as_ref().map_or(0, |attached| attached.unreadable_blocks);
     if unreadable > 0 {
         warn!(
-            "VM {}: {unreadable} blocks that are newer than the backing disk cannot be read on the SSD, or are not what they \
+            "VM {name}: {unreadable} blocks that are newer than the backing disk cannot be read on the SSD, or are not what they \
              were: guests get I/O errors for them until they are overwritten; see the system log, and restart if the SSD \
-             can be read again",
-            vm.name
+             can be read again"
         );
     }
-    let shm = attached.as_ref().map_or(ShmView::default(), |attached| ShmView {
-        bytes: if attached.keeps_records() { records_bytes() } else { 0 },
-        records_taken_over: attached.taken_over_records,
-    });
-    let tag = attached.as_ref().map(Attached::tag);
-    let engine = Engine::new(config, &vm.settings, attached);
     info!(
-        "VM {}: {} disk, {} recovered blocks ({dirty} newer than the disk) in {:.1} s; takes at most {} of memory",
-        vm.name,
-        Size(config.volume_bytes),
-        recovered,
+        "VM {name}: {} disk, {recovered} recovered blocks ({dirty} newer than the disk) in {:.1} s; takes at most {} of memory",
+        Size(plan.config.volume_bytes),
         began.elapsed().as_secs_f64(),
-        Size(config.most_memory(&vm.settings, extent_places).total_bytes()),
+        Size(plan.config.most_memory(&plan.vm.settings, plan.extent_places).total_bytes()),
     );
-    let ssd = ssd.map(|ssd| ssd.file.clone());
-    let scheme = LiveScheme::new(vm.settings.clone(), is_divided, config.share);
-    let started =
-        Started { share: config.share, largest_share: config.largest_share, has_volume: tag.is_some() };
-    let read_ssd = read_ssd.filter(|_| config.share.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
-    Ok(Prepared {
-        engine,
-        started,
-        live: LiveKeys::of(vm, config.largest_share),
-        scheme,
-        export,
-        backing,
-        ssd,
-        read_ssd,
-        disks,
-        shm,
-        tag,
-        fence,
-    })
+    let read_ssd = read_ssd.filter(|_| plan.config.share.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
+    Ok(plan.ready(attached, ssd.map(|ssd| ssd.file.clone()), read_ssd, disks))
 }
 
 fn disks_of(disks: &mut Disks, path: &Path) -> Result<DisksOf, ServerError> {

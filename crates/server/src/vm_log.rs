@@ -79,6 +79,11 @@ impl VmLog {
         log
     }
 
+    /// The VM has another name from now on.
+    pub(crate) fn rename(&mut self, vm: &str) {
+        vm.clone_into(&mut self.vm);
+    }
+
     /// Requests that take so long are slow; 0: none is.
     pub(crate) fn set_slow_request_ms(&mut self, slow_request_ms: u32) {
         self.slow_ns = u64::from(slow_request_ms) * NS_PER_MS;

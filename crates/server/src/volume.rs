@@ -1,6 +1,9 @@
 //! One VM's disk on its shard: the engine, and the guests' requests that it works on. It must not know sockets or the
 //! wire.
 
+mod failing;
+mod membership;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,13 +15,12 @@ use lode_media::{Done, Driver, FileId, Payload};
 use lode_nbd::{Command, ExportInfo, Extent, Request};
 use lode_policy::host::thinned;
 use lode_policy::{Points, Quota, Tenant};
-use lode_store::Distrust;
 use lode_types::{BlockSize, Bufs, Level};
 use slab::Slab;
 
 use crate::allocation::extents;
 use crate::config::{Limits, WriteBack};
-use crate::connection::{close, count};
+use crate::connection::count;
 use crate::fence_file::FenceFile;
 use crate::flushes::{Flushes, Verdict};
 use crate::guard::guarded;
@@ -96,7 +98,8 @@ pub(crate) struct Volume {
     working_bytes: u64,
     counts: RequestCounts,
     latencies: Latencies,
-    connections: Arc<AtomicU32>,
+    /// Those that its disk has.
+    pub connections: Arc<AtomicU32>,
     log: VmLog,
     /// The log says that durability has ended.
     told_failure: bool,
@@ -164,29 +167,6 @@ impl Volume {
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped
-    }
-
-    /// Ends the volume's service, because of a defect that showed in these words. What was acknowledged stays where it is, as if
-    /// the daemon had been killed, until the next start.
-    pub(crate) fn stop(&mut self, defect: &str) {
-        self.stopped = true;
-        self.stalled.clear();
-        close(&self.connections);
-        tracing::error!(
-            "VM {}: stopped by a defect of the program: {defect}. Other VMs are served on. Report what the log says above, and \
-             restart the service: what was acknowledged is there",
-            self.export.name()
-        );
-    }
-
-    /// Takes the end of device command `id` of a volume that is stopped: only others still have to know of flushes.
-    pub(crate) fn complete_stopped(&mut self, id: u64, done: &Done) {
-        self.flushes.end(id, done.result.is_ok());
-    }
-
-    /// What is known by now of the flushes of a volume that is stopped.
-    pub(crate) fn forget_decided(&mut self) {
-        while self.flushes.next_decided().is_some() {}
     }
 
     /// Size of its blocks.
@@ -418,32 +398,6 @@ impl Volume {
         }
     }
 
-    /// After the SSD failed: what is to be remembered for the next start, and where, so that the engine can go on. It takes a
-    /// flush of a file system, which is not for this thread; [`Volume::fence_ended`] is told the end.
-    pub(crate) fn next_fence(&mut self) -> Option<(FenceFile, Distrust)> {
-        let distrust = self.engine.next_fence()?;
-        Some((self.fence.clone(), distrust))
-    }
-
-    /// What was to be remembered is, or could not be.
-    pub(crate) fn fence_ended(&mut self, distrust: Distrust, result: &std::io::Result<()>) {
-        let (name, path) = (self.export.name(), self.fence.path().display());
-        match (result, distrust) {
-            (Ok(()), Distrust::Clean) => tracing::warn!(
-                "VM {name}: what the cache SSD held is written to the backing disk now, from wherever it can be read; \
-                 {path} keeps the next start from believing the SSD's clean blocks"
-            ),
-            (Ok(()), Distrust::All) => tracing::warn!(
-                "VM {name}: the backing disk has everything now; {path} keeps the next start from believing the SSD"
-            ),
-            (Err(error), _) => tracing::error!(
-                "VM {name}: cannot write {path}: {error}. Before it is written the backing disk does not get what the cache \
-                 SSD held; free space in `state_dir`"
-            ),
-        }
-        self.engine.fence_ended(result.is_ok());
-    }
-
     /// Begins to write back what is dirty now, or stops that.
     pub(crate) fn drain(&mut self, cancel: bool, now_ns: u64) {
         if cancel {
@@ -459,11 +413,6 @@ impl Volume {
     /// Blocks that a drain still has to write back; `None` when there is no drain.
     pub(crate) fn draining_blocks(&self) -> Option<u64> {
         if self.stopped { None } else { self.engine.drain_left().map(u64::from) }
-    }
-
-    /// Whether the SSD failed and what it held is on its way to the backing disk.
-    pub(crate) fn is_rescuing(&self) -> bool {
-        !self.stopped && self.engine.is_rescuing()
     }
 
     /// Blocks that are newer than the backing disk, and of those the ones that are damaged.

@@ -99,6 +99,11 @@ impl Store {
         Ok(())
     }
 
+    /// Writes the directory, with names that volumes got in the view ([`StoreView::rename`]).
+    pub fn write_names(&mut self, device: &mut dyn SyncDevice) -> Result<(), StoreError> {
+        self.write_directory(device, self.view.directory.clone())
+    }
+
     /// What the cache holds now.
     pub fn view(&self) -> &StoreView {
         &self.view

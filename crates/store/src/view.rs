@@ -120,6 +120,16 @@ impl StoreView {
         Ok(BlockCounts { clean: recovered.found.count(EntryState::Clean), dirty: recovered.dirty() })
     }
 
+    /// Knows a volume by another name, which no other one has, until [`Store::write_names`](crate::Store::write_names) has the SSD
+    /// say so. Whether there is such a volume.
+    pub fn rename(&mut self, from: &str, to: &str) -> bool {
+        if self.directory.find(to).is_some() {
+            return false;
+        }
+        let volume = self.directory.volumes.iter_mut().flatten().find(|volume| volume.name == from);
+        volume.map(|volume| to.clone_into(&mut volume.name)).is_some()
+    }
+
     /// Places in so many extents.
     pub fn places_in(&self, extents: u32) -> u64 {
         self.places(extents.into())

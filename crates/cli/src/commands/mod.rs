@@ -26,6 +26,7 @@ mod stop;
 mod top;
 mod trace;
 mod vm;
+mod vm_membership;
 mod volume;
 
 use clap::Subcommand;

@@ -8,8 +8,8 @@ use crate::output::write;
 
 /// Have a running daemon read its configuration again, while guests go on.
 ///
-/// Limits of clients and when VMs write back can change; anything else needs a restart. Then it says so, and nothing is
-/// changed. SIGHUP does the same.
+/// VMs come and go; of those that stay limits, shares, schemes and when they write back can change. Anything else needs a restart:
+/// then it says so, and nothing is changed. SIGHUP does the same.
 #[derive(Args)]
 #[command(after_help = "Example: lode reload /etc/lodestore/host1.toml")]
 pub struct ReloadCommand {

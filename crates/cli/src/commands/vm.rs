@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::events::event_text;
+use super::vm_membership::{Add, Remove, Rename};
 use crate::amounts::show_size;
 use crate::arguments::Daemon;
 use crate::error::CliError;
@@ -31,6 +32,9 @@ enum Action {
     List(List),
     Show(Show),
     Set(Set),
+    Add(Add),
+    Remove(Remove),
+    Rename(Rename),
 }
 
 /// List the VMs: their shares, what they could use, and the read hits that are expected and measured.
@@ -87,6 +91,9 @@ impl VmCommand {
             Action::List(list) => list.run(),
             Action::Show(show) => show.run(),
             Action::Set(set) => set.run(),
+            Action::Add(add) => add.run(),
+            Action::Remove(remove) => remove.run(),
+            Action::Rename(rename) => rename.run(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod hostile;
 mod killing;
 mod known;
 mod logging;
+mod membership;
 mod metrics;
 mod postgres;
 mod reconnecting;

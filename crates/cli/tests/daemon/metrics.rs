@@ -144,6 +144,7 @@ const OF_STATUS: &[(&str, &str)] = &[
     ("gauges/reissued_writes", "lode_reissued_writes_total"),
     ("gauges/refused_reissues", "lode_refused_reissues_total"),
     ("gauges/discarded_completions", "lode_discarded_completions_total"),
+    ("gauges/scheme_switches", "lode_scheme_switches_total"),
     ("gauges/cleaned_blocks", "lode_cleaned_blocks_total"),
     ("gauges/drain_failures", "lode_drain_failures_total"),
     ("gauges/ssd_data_bytes", "lode_ssd_data_written_bytes_total"),

@@ -19,7 +19,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// What a daemon that runs with `old` has to change for `new`.
+    /// What a daemon that runs with `old` has to change for `new`, which has the same VMs.
     ///
     /// # Errors
     /// The keys that can only change with a restart, if there are any.
@@ -46,18 +46,12 @@ impl Changes {
 
 fn compare_vms(old: &Table, new: &Table, live: &mut Vec<String>, fixed: &mut Vec<String>) {
     let (old, new) = (vms(old), vms(new));
-    let names = |vms: &[&Table]| vms.iter().map(|vm| name(vm)).collect::<Vec<_>>();
-    let (old_names, new_names) = (names(&old), names(&new));
-    if old_names != new_names {
-        // A VM's place decides which thread serves it.
-        let of = |names: &[String]| names.iter().cloned().collect::<BTreeSet<_>>();
-        let moved = of(&old_names).symmetric_difference(&of(&new_names)).cloned().collect::<Vec<_>>();
-        return match moved.is_empty() {
-            true => fixed.push("the order of the VMs".to_owned()),
-            false => fixed.extend(moved.iter().map(|vm| format!("VM {vm}"))),
+    let of = |name: &str| old.iter().find(|vm| vm.get("name").and_then(Value::as_str) == Some(name));
+    for (new, name) in new.iter().map(|vm| (vm, name(vm))) {
+        let Some(old) = of(&name) else {
+            fixed.push(format!("VM {name}"));
+            continue;
         };
-    }
-    for ((old, new), name) in old.iter().zip(&new).zip(&old_names) {
         for key in different(old, new) {
             let list = if LIVE_OF_VM.contains(&key.as_str()) { &mut *live } else { &mut *fixed };
             list.push(format!("{key} of VM {name}"));
@@ -137,8 +131,6 @@ writeback = { age = "2min" }
         let auto = [("[limits]", "[host]\nmode = \"auto\"\n[limits]")];
         assert_eq!(fixed(&auto), ["mode of the host, from \"fixed\" to \"auto\""]);
         assert_eq!(fixed(&[("/disks/two", "/disks/2")]), ["backing of VM two"]);
-        assert_eq!(fixed(&[("\"two\"", "\"three\"")]), ["VM three", "VM two"]);
-        let swapped = [("\"one\"", "\"x\""), ("\"two\"", "\"one\""), ("\"x\"", "\"two\"")];
-        assert_eq!(fixed(&swapped), ["the order of the VMs"]);
+        assert_eq!(fixed(&[("\"two\"", "\"three\"")]), ["VM three"]);
     }
 }

@@ -55,9 +55,7 @@ pub(super) fn edited(text: &str, vm: &str, keys: &BTreeMap<String, String>) -> R
     let kinds: Vec<Kind> = keys.keys().map(|key| kind_of(key)).collect::<Result<_, _>>()?;
     let names: Vec<String> = vms(&mut document).iter().map(|vm| name(*vm).to_owned()).collect();
     let Some(at) = names.iter().position(|name| name == vm) else {
-        let nearest = nearest_name(vm, names.iter().map(String::as_str));
-        let meant = nearest.map(|name| format!(" (did you mean '{name}'?)")).unwrap_or_default();
-        return Err(format!("There is no VM '{vm}' here{meant}; `lode vm list` lists those that there are"));
+        return Err(no_vm(vm, &names));
     };
     let mut vms = vms(&mut document);
     let before = vms[at].get("scheme").and_then(Item::as_str).unwrap_or_default();
@@ -69,6 +67,13 @@ pub(super) fn edited(text: &str, vm: &str, keys: &BTreeMap<String, String>) -> R
         set(vms[at], key, value, kind).map_err(|reason| format!("VM {vm}: {reason}"))?;
     }
     Ok(document.to_string())
+}
+
+/// What to say of a VM that there is not.
+pub(super) fn no_vm(vm: &str, names: &[String]) -> String {
+    let nearest = nearest_name(vm, names.iter().map(String::as_str));
+    let meant = nearest.map(|name| format!(" (did you mean '{name}'?)")).unwrap_or_default();
+    format!("There is no VM '{vm}' here{meant}; `lode vm list` lists those that there are")
 }
 
 fn kind_of(key: &str) -> Result<Kind, String> {
@@ -93,7 +98,7 @@ fn kind_of(key: &str) -> Result<Kind, String> {
 }
 
 /// The sections of the VMs, in either form.
-fn vms(document: &mut DocumentMut) -> Vec<&mut dyn TableLike> {
+pub(super) fn vms(document: &mut DocumentMut) -> Vec<&mut dyn TableLike> {
     match document.get_mut("vm") {
         Some(Item::ArrayOfTables(tables)) => {
             tables.iter_mut().map(|table| table as &mut dyn TableLike).collect()
@@ -106,8 +111,44 @@ fn vms(document: &mut DocumentMut) -> Vec<&mut dyn TableLike> {
     }
 }
 
-fn name(vm: &dyn TableLike) -> &str {
+pub(super) fn name(vm: &dyn TableLike) -> &str {
     vm.get("name").and_then(Item::as_str).unwrap_or_default()
+}
+
+/// The keys of a VM that is to come, as its section of a configuration. `listen` may be there several times.
+///
+/// # Errors
+/// In words: a key that is there twice, or a value that is no number where one is needed.
+pub(crate) fn new_vm(
+    vm: &str,
+    keys: &[(String, String)],
+) -> Result<serde_json::Map<String, serde_json::Value>, String> {
+    let mut table = toml_edit::Table::new();
+    table.insert("name", toml_edit::value(vm));
+    let mut listens = toml_edit::Array::new();
+    for (at, (key, text)) in keys.iter().enumerate() {
+        if key == "listen" {
+            listens.push(text.as_str());
+            continue;
+        }
+        if keys[..at].iter().any(|(before, _)| before == key) {
+            return Err(format!("'{key}' is given twice; give it once"));
+        }
+        match (key.as_str(), text.parse::<bool>()) {
+            ("backing", _) => set(&mut table, "backing.path", text, Kind::Text)?,
+            ("read_only", Ok(is_so)) => _ = table.insert(key, toml_edit::value(is_so)),
+            _ => {
+                let known = KEYS.iter().find(|(known, _)| known == key);
+                let kind = known.map(|(_, kind)| *kind);
+                let other = if key.starts_with(SETTINGS) { Kind::Setting } else { Kind::Text };
+                set(&mut table, key, text, kind.unwrap_or(other))?;
+            }
+        }
+    }
+    if !listens.is_empty() {
+        table.insert("listen", toml_edit::value(listens));
+    }
+    toml::from_str(&table.to_string()).map_err(|error| error.to_string())
 }
 
 fn set(vm: &mut dyn TableLike, key: &str, text: &str, kind: Kind) -> Result<(), String> {
@@ -246,6 +287,29 @@ dram = "1GiB"
         let inline = "vm = [{ name = \"web\", dram = \"1MiB\" }]\n";
         let text = edited(inline, "web", &keys(&[("dram", "2MiB")])).unwrap();
         assert_eq!(text, inline.replace("1MiB", "2MiB"));
+    }
+
+    #[test]
+    fn a_vm_is_made_of_keys() {
+        let pairs = [
+            ("backing", "/d"),
+            ("ssd", "1GiB"),
+            ("listen", "unix:/a"),
+            ("weight", "2"),
+            ("max.ssd", "2GiB"),
+            ("settings.levels", "3"),
+            ("read_only", "true"),
+            ("listen", "unix:/b"),
+        ];
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let made = serde_json::Value::from(new_vm("web", &pairs).unwrap());
+        let expected = serde_json::json!({
+            "name": "web", "backing": { "path": "/d" }, "ssd": "1GiB", "listen": ["unix:/a", "unix:/b"], "weight": 2,
+            "max": { "ssd": "2GiB" }, "settings": { "levels": 3 }, "read_only": true,
+        });
+        assert_eq!(made, expected);
+        let twice = ["1MiB", "2MiB"].map(|size| ("ssd".to_owned(), size.to_owned()));
+        assert!(new_vm("web", &twice).unwrap_err().contains("twice"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod edit;
 mod host;
 mod listen;
 mod raw;
+mod sections;
 mod units;
 mod write_back;
 
@@ -22,6 +23,7 @@ use lode_policy::{SchemeInfo, Settings};
 use lode_types::Level;
 
 pub use changes::Changes;
+pub(crate) use edit::new_vm;
 pub(crate) use host::listed;
 pub use host::{DEFAULT_INTERVAL_S, DEFAULT_RATE_BYTES, HostConfig, HostMode, VmBounds};
 pub use listen::{Address, Listen};
@@ -197,14 +199,63 @@ impl Config {
     /// # Errors
     /// As [`Config::with_keys`], of what the file says now; when it cannot be read or written.
     pub fn save_keys(&self, vm: &str, keys: &BTreeMap<String, String>) -> Result<(), ServerError> {
-        let saved = Config::load(&self.path)?.with_keys(vm, keys)?;
-        edit::replace(&self.path, &saved.text).map_err(|error| {
+        Config::load(&self.path)?.with_keys(vm, keys)?.write()
+    }
+
+    /// The same without a VM.
+    ///
+    /// # Errors
+    /// [`ServerErrorKind::Refused`] when there is no such VM, or no other.
+    pub fn without(&self, vm: &str) -> Result<Config, ServerError> {
+        self.edited(sections::without(&self.text, vm))
+    }
+
+    /// The same with a VM more, which has these keys.
+    ///
+    /// # Errors
+    /// [`ServerErrorKind::Refused`], when it cannot be.
+    pub fn with_vm(&self, vm: &toml::Table) -> Result<Config, ServerError> {
+        self.edited(sections::with(&self.text, vm))
+    }
+
+    /// The same with another name of a VM.
+    ///
+    /// # Errors
+    /// [`ServerErrorKind::Refused`], when it cannot be.
+    pub fn renamed(&self, from: &str, to: &str) -> Result<Config, ServerError> {
+        self.edited(sections::renamed(&self.text, from, to))
+    }
+
+    fn edited(&self, text: Result<String, String>) -> Result<Config, ServerError> {
+        let refused = |text| ServerError::new(ServerErrorKind::Refused, text);
+        raw::parse(&text.map_err(refused)?, &self.path).map_err(|fault| refused(fault.message))
+    }
+
+    /// Makes the file say what this says. It is replaced at once, or not at all.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self) -> Result<(), ServerError> {
+        edit::replace(&self.path, &self.text).map_err(|error| {
             let what = format!(
                 "Cannot write {}; without --save the change lasts until a restart",
                 self.path.display()
             );
             ServerError::because(ServerErrorKind::Refused, what, error)
         })
+    }
+
+    /// The same with its VMs in the order in which another one has them.
+    pub(crate) fn sorted_as(&self, other: &Config) -> Config {
+        let mut sorted = self.clone();
+        sorted.sort_vms(other.vms.iter().map(|vm| vm.name.as_str()));
+        sorted
+    }
+
+    /// Its VMs in the order in which these names have them, others behind.
+    pub(crate) fn sort_vms<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        let places: BTreeMap<&str, usize> = names.enumerate().map(|(at, name)| (name, at)).collect();
+        self.vms.sort_by_key(|vm| places.get(vm.name.as_str()).copied().unwrap_or(usize::MAX));
     }
 
     /// Whether it has a VM of this name.

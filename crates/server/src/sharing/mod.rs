@@ -2,6 +2,7 @@
 //! interval, has [`HostSizer`] divide, and sends the shards their VMs' new shares, a step each second. It must not know how a
 //! division is found, or how an engine changes its share.
 
+mod newcomers;
 mod tables;
 mod told;
 mod view;
@@ -52,6 +53,8 @@ pub(crate) struct Sharing {
 /// One VM as the loop knows it.
 struct Vm {
     name: String,
+    /// By which shards know it.
+    number: usize,
     started: Started,
     /// The largest share that it can be given under its scheme.
     reach: Quota,
@@ -64,6 +67,7 @@ struct Vm {
 /// A VM as the loop gets to know it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Started {
+    pub number: usize,
     pub share: Quota,
     /// None: all shares that it can be given are within the one that it begins with.
     pub largest_share: Option<Quota>,
@@ -81,13 +85,6 @@ impl Sharing {
         tables: TableMemory,
         events: Events,
     ) -> Sharing {
-        let vm = |(vm, started): (&VmConfig, &Started)| Vm {
-            name: vm.name.clone(),
-            started: *started,
-            reach: started.largest_share.unwrap_or(started.share),
-            reads: ReadCounts::default(),
-            last_reads: None,
-        };
         let now = Instant::now();
         let mut sharing = Sharing {
             host: config.host,
@@ -95,7 +92,7 @@ impl Sharing {
             room,
             sizer: HostSizer::new(Quota::default(), HostOptions::default()),
             tables,
-            vms: config.vms.iter().zip(started).map(vm).collect(),
+            vms: config.vms.iter().zip(started).map(|(vm, started)| Vm::new(&vm.name, *started)).collect(),
             events,
             next_division: now + config.host.interval,
             next_step: now + STEP,
@@ -188,13 +185,10 @@ impl Sharing {
 
     /// Ends an interval.
     fn divide(&mut self, host: &Host) -> Result<(), String> {
-        let measured = host.ask(|_, answer| ToShard::Measure(answer))?;
-        let mut measured: Vec<_> = measured.into_iter().map(Vec::into_iter).collect();
-        let shards = measured.len();
-        let of_vms: Vec<Measured> =
-            (0..self.vms.len()).map(|vm| measured[vm % shards].next().unwrap_or_default()).collect();
-        let mut demands = Vec::with_capacity(of_vms.len());
-        for (vm, Measured { demand, reads }) in self.vms.iter_mut().zip(of_vms) {
+        let mut measured = host.ask_volumes(|_, answer| ToShard::Measure(answer))?;
+        let mut demands = Vec::with_capacity(self.vms.len());
+        for vm in &mut self.vms {
+            let Measured { demand, reads } = measured.remove(&vm.number).unwrap_or_default();
             vm.last_reads = Some(reads.since(vm.reads));
             vm.reads = reads;
             demands.push(demand);
@@ -235,15 +229,15 @@ impl Sharing {
     /// Sends shares to the shards; returns what every VM holds then.
     fn send(&self, host: &Host, shares: &[(usize, Quota)]) -> Result<Vec<Quota>, String> {
         let shards = host.shards.len();
-        let held = host.ask(|shard, answer| {
-            let of_shard = shares.iter().filter(|(vm, _)| vm % shards == shard);
-            let read_ssd = |vm: usize| self.vms[vm].reach.read_ssd_blocks;
-            let of_shard =
-                of_shard.map(|&(vm, share)| (vm / shards, share.with(Level::ReadSsd, read_ssd(vm))));
+        let mut held = host.ask_volumes(|shard, answer| {
+            let numbered = shares.iter().map(|&(vm, share)| (&self.vms[vm], share));
+            let of_shard = numbered.filter(|(vm, _)| vm.number % shards == shard);
+            let of_shard = of_shard.map(|(vm, share)| {
+                (vm.number / shards, share.with(Level::ReadSsd, vm.reach.read_ssd_blocks))
+            });
             ToShard::Shares { shares: of_shard.collect(), answer }
         })?;
-        let mut held: Vec<_> = held.into_iter().map(Vec::into_iter).collect();
-        Ok((0..self.vms.len()).map(|vm| held[vm % shards].next().unwrap_or_default()).collect())
+        Ok(self.vms.iter().map(|vm| held.remove(&vm.number).unwrap_or_default()).collect())
     }
 
     /// That another configuration can be taken over while VMs are served.
@@ -487,6 +481,17 @@ fn rule(vm: &VmConfig, known: &Vm, config: &Config, block_bytes: u64) -> VmRule 
 }
 
 impl Vm {
+    fn new(name: &str, started: Started) -> Vm {
+        Vm {
+            name: name.to_owned(),
+            number: started.number,
+            started,
+            reach: started.largest_share.unwrap_or(started.share),
+            reads: ReadCounts::default(),
+            last_reads: None,
+        }
+    }
+
     /// The largest share that it can be given under the scheme that another configuration has for it.
     ///
     /// # Errors

@@ -78,6 +78,32 @@ impl TableMemory {
         }
     }
 
+    /// Engines of the VMs, in their order.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = &EngineConfig> {
+        self.vms.iter().map(|vm| &vm.config)
+    }
+
+    /// Bytes of memory that are missing for a VM more that takes so much beside its tables; 0: it may come.
+    pub(crate) fn missing_for(&self, config: &EngineConfig, settings: &Settings, beside_bytes: u64) -> u64 {
+        let bytes = tables_bytes(config, settings, config.share, self.extent_places);
+        self.bytes().saturating_add(bytes).saturating_add(beside_bytes).saturating_sub(self.limit_bytes)
+    }
+
+    /// A VM has come that takes so much beside its tables.
+    pub(crate) fn join(&mut self, config: EngineConfig, settings: Settings, beside_bytes: u64) {
+        let largest = config.share;
+        let bytes = tables_bytes(&config, &settings, largest, self.extent_places);
+        self.limit_bytes = self.limit_bytes.saturating_sub(beside_bytes);
+        self.vms.push(VmTables { config, settings, largest, bytes, is_told: false });
+    }
+
+    /// A VM has gone that took so much beside its tables.
+    pub(crate) fn leave(&mut self, vm: usize, beside_bytes: u64) {
+        self.vms.remove(vm);
+        self.limit_bytes += beside_bytes;
+        self.vms.iter_mut().for_each(|vm| vm.is_told = false);
+    }
+
     /// Makes room for the tables of such a share, if there is memory for them; says whether there is.
     pub(crate) fn take(&mut self, vm: usize, share: Quota) -> bool {
         if self.missing_bytes(vm, share) > 0 {

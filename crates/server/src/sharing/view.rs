@@ -63,8 +63,8 @@ pub(crate) struct LevelSharing {
 pub(super) struct Snapshot {
     host: HostView,
     next_division: Option<Instant>,
-    /// With what had been read when the present interval began.
-    vms: Vec<(VmSharing, ReadCounts)>,
+    /// By number, with what had been read when the present interval began.
+    vms: Vec<(usize, VmSharing, ReadCounts)>,
 }
 
 impl Sharing {
@@ -92,7 +92,8 @@ impl Sharing {
             ssd_grows: can_grow(Level::Ssd),
             stopped: self.stopped,
         };
-        let vms = self.vms.iter().enumerate().map(|(at, vm)| (self.vm_view(at), vm.reads)).collect();
+        let vms =
+            self.vms.iter().enumerate().map(|(at, vm)| (vm.number, self.vm_view(at), vm.reads)).collect();
         self.view.put(Snapshot { host, next_division: measures.then_some(self.next_division), vms });
     }
 
@@ -128,18 +129,22 @@ impl Sharing {
 }
 
 impl SharedView {
-    /// What the host and its VMs have, when the VMs have read so much in all.
-    pub(crate) fn now(&self, reads: impl Iterator<Item = ReadCounts>) -> Option<(HostView, Vec<VmSharing>)> {
+    /// What the host and its VMs have, by their numbers and in the order of the configuration, when the VMs have read so much
+    /// in all.
+    pub(crate) fn now(
+        &self,
+        reads: impl Fn(usize) -> Option<ReadCounts>,
+    ) -> Option<(HostView, Vec<(usize, VmSharing)>)> {
         let Snapshot { mut host, next_division, mut vms } = self.get()?;
         let left = |at: Instant| at.saturating_duration_since(Instant::now()).as_secs();
         host.next_division_s = next_division.map(left);
-        for ((vm, before), reads) in vms.iter_mut().zip(reads) {
-            let reads = reads.since(*before);
+        for (number, vm, before) in &mut vms {
+            let reads = reads(*number).unwrap_or_default().since(*before);
             let part = |hits: u64| (reads.reads > 0).then(|| hits as f64 / reads.reads as f64);
             vm.measured_hit_ratio = reads.hit_ratio();
             vm.dram.measured_hit_ratio = part(reads.dram_hits);
             vm.ssd.measured_hit_ratio = part(reads.ssd_hits);
         }
-        Some((host, vms.into_iter().map(|(vm, _)| vm).collect()))
+        Some((host, vms.into_iter().map(|(number, vm, _)| (number, vm)).collect()))
     }
 }

@@ -1,0 +1,127 @@
+//! `lode vm add|remove|rename`: VMs that come, go and get other names while others are served.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lode_server::MembershipChanged;
+
+use crate::arguments::Daemon;
+use crate::error::CliError;
+use crate::output::write;
+
+/// Serve a VM more, while the others go on.
+///
+/// Keys are those of a [[vm]] section of the configuration, such as backing=PATH, listen=unix:PATH (several of them: one for each
+/// address), dram, ssd, scheme, settings.…, weight, min.dram, max.ssd, writeback.age, limits.connections and read_only. The VM gets
+/// an empty volume on the cache SSD; where shares move, its own grows as others give space up.
+#[derive(Args)]
+#[command(after_help = "Example: lode vm add /etc/lodestore/host1.toml web backing=/dev/vg/web ssd=64GiB \
+                        listen=unix:/run/lode/web.sock --save")]
+pub struct Add {
+    /// The daemon's configuration file (not with --socket), the VM, and its keys with their values.
+    #[arg(value_names = ["CONFIG.toml", "VM", "KEY=VALUE"], required = true, num_args = 2..)]
+    words: Vec<String>,
+
+    /// The daemon's control socket, instead of the one that its configuration names.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Write it to the configuration file, too, so that it outlasts a restart.
+    #[arg(long)]
+    save: bool,
+}
+
+/// Serve a VM no more, and give its space back, while the others go on.
+///
+/// Its backing disk has everything durably then. Dirty blocks are drained first (lode drain); clients have to be gone, or are cut
+/// off with --disconnect, after which what they wrote last is written back. Where that takes more than ten seconds, the VM is served
+/// on.
+#[derive(Args)]
+#[command(after_help = "Example: lode vm remove /etc/lodestore/host1.toml web --save")]
+pub struct Remove {
+    /// The daemon's configuration file (not with --socket), and the VM.
+    #[arg(value_names = ["CONFIG.toml", "VM"], required = true, num_args = 1..=2)]
+    words: Vec<String>,
+
+    /// The daemon's control socket, instead of the one that its configuration names.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Cut its clients off.
+    #[arg(long)]
+    disconnect: bool,
+
+    /// Take it out of the configuration file, too; otherwise it comes back, empty, with a restart or reload.
+    #[arg(long)]
+    save: bool,
+}
+
+/// Give a VM another name, in the configuration file as well, while it is served: its cache keeps what it holds.
+///
+/// Clients that are connected stay; new ones ask for the export by its new name.
+#[derive(Args)]
+#[command(after_help = "Example: lode vm rename /etc/lodestore/host1.toml web www")]
+pub struct Rename {
+    /// The daemon's configuration file (not with --socket), the VM, and its new name.
+    #[arg(value_names = ["CONFIG.toml", "VM", "NAME"], required = true, num_args = 2..=3)]
+    words: Vec<String>,
+
+    /// The daemon's control socket, instead of the one that its configuration names.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+impl Add {
+    pub fn run(&self) -> Result<(), CliError> {
+        let mut words = self.words.clone();
+        let daemon = Daemon::of(&mut words, self.socket.clone());
+        let [vm, pairs @ ..] = &words[..] else { return Err(usage("a VM")) };
+        let pair = |pair: &String| {
+            let (key, value) = pair.split_once('=').ok_or_else(|| {
+                CliError::Usage(format!("'{pair}' is not KEY=VALUE; write for example ssd=64GiB"))
+            })?;
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        };
+        let pairs = pairs.iter().map(pair).collect::<Result<Vec<_>, CliError>>()?;
+        tell(
+            &lode_server::add_vm(&daemon.control()?, vm, &pairs, self.save)?,
+            "it is gone with a restart or reload",
+        )
+    }
+}
+
+impl Remove {
+    pub fn run(&self) -> Result<(), CliError> {
+        let mut words = self.words.clone();
+        let daemon = Daemon::of(&mut words, self.socket.clone());
+        let [vm] = &words[..] else { return Err(usage("a VM")) };
+        let changed = lode_server::remove_served_vm(&daemon.control()?, vm, self.disconnect, self.save)?;
+        tell(&changed, "it comes back with a restart or reload")
+    }
+}
+
+impl Rename {
+    pub fn run(&self) -> Result<(), CliError> {
+        let mut words = self.words.clone();
+        let daemon = Daemon::of(&mut words, self.socket.clone());
+        let [vm, to] = &words[..] else { return Err(usage("a VM, and its new name")) };
+        tell(&lode_server::rename_vm(&daemon.control()?, vm, to)?, "")
+    }
+}
+
+fn usage(what: &str) -> CliError {
+    CliError::Usage(format!("Give the daemon's configuration file (or --socket) and {what}"))
+}
+
+fn tell(changed: &MembershipChanged, unsaved: &str) -> Result<(), CliError> {
+    let MembershipChanged { vm, done, saved, path, warning } = changed;
+    let file = path.display();
+    let mut text = match saved {
+        true => format!("VM {vm} is {done}; {file} says so\n"),
+        false => format!("VM {vm} is {done}; {unsaved} (--save writes it to {file})\n"),
+    };
+    if let Some(warning) = warning {
+        text += &format!("Warning: {warning}\n");
+    }
+    write(&text)
+}

@@ -1,0 +1,63 @@
+//! A VM goes: its shard lets it out when its backing disk has everything, then its space on the SSD is nobody's. It must not know
+//! who asks.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::sync_channel;
+
+use lode_format::VolumeTag;
+use lode_store::MembershipChange;
+
+use super::Done;
+use super::parts::{DirectoryEnd, Parts};
+use crate::identity::StateFile;
+use crate::messages::ToShard;
+
+/// See the module's documentation.
+pub(crate) struct Going {
+    pub vm: String,
+    pub number: usize,
+    pub tag: Option<VolumeTag>,
+    pub disconnect: bool,
+    pub state: StateFile,
+}
+
+impl Going {
+    /// Once the shard has let the VM out it is gone, whatever comes of its space.
+    pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<Done, String> {
+        let Going { vm, number, tag, disconnect, state } = self;
+        parts.check_ssd()?;
+        let (answer, answered) = sync_channel(1);
+        parts.host.tell(number, |volume| ToShard::Leave { volume, disconnect, answer });
+        answered.recv().map_err(|_| "The service stops".to_owned())??;
+        let has_left = parts.wait_until(give_up, || {
+            parts.space.with_broker(|broker| {
+                let may_leave = !broker.is_changing(number);
+                if may_leave {
+                    broker.leave(number);
+                }
+                may_leave
+            })
+        });
+        let kept = |why: String| {
+            Some(format!("its space on the SSD stays taken until `lode volume remove` gives it back: {why}"))
+        };
+        let warning = match tag {
+            _ if !has_left => kept("its extents change without an end".to_owned()),
+            None => None,
+            Some(tag) => match parts.change_directory(MembershipChange::Remove(tag), give_up) {
+                DirectoryEnd::Done(_) => {
+                    parts.records.iter().for_each(|records| records.remove(&[], &[tag]));
+                    let epoch = parts.space.with_broker(|broker| {
+                        broker.directory().map_or(0, |directory| directory.superblock().epoch)
+                    });
+                    state.note_gone(&vm, epoch).err().map(|error| error.to_string())
+                }
+                DirectoryEnd::Refused(why) => kept(why),
+                DirectoryEnd::Unknown => {
+                    kept("the SSD failed on the way, and the next start knows whether it is free".to_owned())
+                }
+            },
+        };
+        Ok(Done::Gone { vm, warning })
+    }
+}

@@ -1,0 +1,223 @@
+//! VMs that come, go and get other names while others are served, as the control thread sees it: what is asked for waits until
+//! what was asked for before has ended, a thread of its own carries each step out, and the control thread takes over what came of
+//! it. It must not know how a step is carried out.
+
+mod coming;
+mod going;
+mod parts;
+mod renaming;
+mod taking;
+
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+pub(crate) use self::coming::Came;
+pub(crate) use self::parts::Parts;
+
+use self::coming::Coming;
+use self::going::Going;
+use self::renaming::Renaming;
+use crate::commands::{ControlRequest, Refusal, Session};
+use crate::config::Config;
+use crate::error::{ServerError, ServerErrorKind};
+use crate::guard::guarded;
+
+/// Requests that wait for the one under way.
+const MOST_WAITING: usize = 16;
+
+/// One step of a change, and the configuration that holds when it is done.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// A VM goes.
+    Remove { vm: String, disconnect: bool, config: Box<Config> },
+    /// Keys of VMs change that are there before and after.
+    Keys(Box<Config>),
+    /// A VM comes.
+    Add { vm: String, config: Box<Config> },
+    /// A VM gets another name.
+    Rename { from: String, to: String, config: Box<Config> },
+}
+
+/// What came of a step that a thread carried out.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Gone { vm: String, warning: Option<String> },
+    Came(Box<Came>),
+    Renamed { from: String, to: String },
+}
+
+/// What a thread is to do.
+pub(crate) enum Work {
+    Come(Box<Coming>),
+    Go(Going),
+    Rename(Box<Renaming>),
+}
+
+/// A change under way.
+pub(crate) struct Change {
+    /// Who asked, unless it was a signal.
+    pub session: Option<Session>,
+    /// What is left to be done, the step under way first.
+    pub steps: VecDeque<Step>,
+    /// What was done, for people.
+    pub done: Vec<String>,
+    /// To be written to the configuration file at the end.
+    pub save: Option<Box<Config>>,
+    /// What is answered at the end.
+    pub answer: Value,
+    running: Option<Running>,
+}
+
+struct Running {
+    thread: JoinHandle<()>,
+    end: Receiver<Result<Done, String>>,
+}
+
+/// Changes, one after the other. See the module's documentation.
+pub(crate) struct Changes {
+    pub current: Option<Change>,
+    /// What is asked for in the meantime.
+    pub waiting: VecDeque<(Option<Session>, ControlRequest)>,
+    /// Tells threads to give up what can be given up.
+    give_up: Arc<AtomicBool>,
+    /// Readable once a thread has ended.
+    ended: UnixStream,
+    ends: Arc<UnixStream>,
+}
+
+impl Changes {
+    pub(crate) fn new() -> std::io::Result<Changes> {
+        let (ended, ends) = UnixStream::pair()?;
+        ended.set_nonblocking(true)?;
+        Ok(Changes {
+            current: None,
+            waiting: VecDeque::new(),
+            give_up: Arc::default(),
+            ended,
+            ends: Arc::new(ends),
+        })
+    }
+
+    /// Readable when [`Changes::next_end`] has something.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// Has a request wait for the change under way. It is refused where too many do.
+    pub(crate) fn put_off(&mut self, session: Option<Session>, request: ControlRequest) -> Option<Session> {
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.push_back((session, request));
+            return None;
+        }
+        let mut session = session?;
+        session.answer(&Refusal::new("Other changes are under way, and many wait for them; try again later"));
+        Some(session)
+    }
+
+    /// Begins a change of these steps.
+    pub(crate) fn begin(&mut self, session: Option<Session>, steps: Vec<Step>, answer: Value) {
+        let (steps, done) = (steps.into(), Vec::new());
+        self.current = Some(Change { session, steps, done, save: None, answer, running: None });
+    }
+
+    /// Has a thread carry out the step under way.
+    pub(crate) fn run(&mut self, parts: &Arc<Parts>, work: Work) -> Result<(), String> {
+        let (sender, end) = channel();
+        let (parts, give_up, ends) = (Arc::clone(parts), Arc::clone(&self.give_up), Arc::clone(&self.ends));
+        let body = move || {
+            let done = guarded(|| match work {
+                Work::Come(coming) => coming.run(&parts, &give_up).map(|came| Done::Came(Box::new(came))),
+                Work::Go(going) => going.run(&parts, &give_up),
+                Work::Rename(renaming) => renaming.run(&parts, &give_up),
+            });
+            let done =
+                done.unwrap_or_else(|defect| Err(format!("A defect of the program: {defect}; see the log")));
+            // The service may have ended meanwhile.
+            let _ = sender.send(done);
+            let _ = (&*ends).write_all(&[0]);
+        };
+        let thread = std::thread::Builder::new().name("membership".to_owned()).spawn(body);
+        let thread =
+            thread.map_err(|error| format!("Cannot start a thread ({error}); raise the limit of threads"))?;
+        if let Some(change) = &mut self.current {
+            change.running = Some(Running { thread, end });
+        }
+        Ok(())
+    }
+
+    /// What came of the step that a thread carried out, once.
+    pub(crate) fn next_end(&mut self) -> Option<Result<Done, String>> {
+        let _ = self.ended.read(&mut [0; 64]);
+        let running = &mut self.current.as_mut()?.running;
+        let end = running.as_ref()?.end.try_recv().ok()?;
+        let Running { thread, .. } = running.take()?;
+        let _ = thread.join();
+        Some(end)
+    }
+
+    /// Tells the step under way to give up what can be given up, for the end of the service.
+    pub(crate) fn give_up(&self) {
+        self.give_up.store(true, Ordering::Release);
+    }
+
+    /// Waits for it. Whoever waits for an answer is told that the service stops.
+    pub(crate) fn end(mut self) {
+        self.give_up();
+        let mut sessions: Vec<Session> = self.waiting.drain(..).filter_map(|(session, _)| session).collect();
+        if let Some(change) = self.current.take() {
+            if let Some(Running { thread, .. }) = change.running {
+                let _ = thread.join();
+            }
+            sessions.extend(change.session);
+        }
+        for mut session in sessions {
+            session.answer(&Refusal::new(
+                "The service stops; `lode vm list` says after its next start what came of this",
+            ));
+            let _ = session.send(Instant::now());
+        }
+    }
+}
+
+/// The steps from one configuration to another, in an order in which each of them can be.
+pub(crate) fn steps_between(old: &Config, new: &Config) -> Result<Vec<Step>, ServerError> {
+    let names = |config: &Config| config.vms.iter().map(|vm| vm.name.clone()).collect::<Vec<_>>();
+    let (old_names, new_names) = (names(old), names(new));
+    let mut added: Vec<String> = new_names.iter().filter(|name| !old_names.contains(name)).cloned().collect();
+    let removed = old_names.iter().filter(|name| !new_names.contains(name));
+    if added.len() == new_names.len() {
+        let text = "Every VM would be another one; restart the service instead";
+        return Err(ServerError::new(ServerErrorKind::Refused, text));
+    }
+    let (mut steps, mut config) = (Vec::new(), old.clone());
+    for vm in removed {
+        config = config.without(vm)?;
+        steps.push(Step::Remove { vm: vm.clone(), disconnect: false, config: Box::new(config.clone()) });
+    }
+    let mut later = vec![new.clone()];
+    while let Some(vm) = added.pop() {
+        let config = later[later.len() - 1].clone();
+        later.push(config.without(&vm)?);
+        steps.push(Step::Add { vm, config: Box::new(config) });
+    }
+    // The last VM that comes was put first.
+    let adds = steps.len() - (later.len() - 1);
+    steps[adds..].reverse();
+    let keys = later.pop().unwrap_or_else(|| new.clone());
+    steps.insert(adds, Step::Keys(Box::new(keys)));
+    Ok(steps)
+}
+
+/// What is answered to a change of one VM.
+pub(crate) fn answer(vm: &str, what: &str, save: bool, config: &Config) -> Value {
+    json!({ "vm": vm, "done": what, "saved": save, "path": config.path })
+}

@@ -1,0 +1,412 @@
+//! How the control thread begins changes of what VMs there are, and takes over what came of each step.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::coming::Coming;
+use super::going::Going;
+use super::renaming::Renaming;
+use super::{Came, Done, Step, Work, answer, steps_between};
+use crate::commands::{ControlRequest, Refusal, Session};
+use crate::config::{Changes, Config, VmConfig};
+use crate::control::{Control, Endpoint};
+use crate::events::EventKind;
+use crate::listen::Listener;
+use crate::messages::ToShard;
+
+impl Control {
+    /// Begins a change, or has it wait for the one under way. Gives the session back that is answered already.
+    pub(crate) fn ask_change(
+        &mut self,
+        session: Option<Session>,
+        request: ControlRequest,
+    ) -> Option<Session> {
+        if self.changes.current.is_some() {
+            return self.changes.put_off(session, request);
+        }
+        let begun = match &request {
+            ControlRequest::VmSet { vm, set, save } => return reply(session, self.set_keys(vm, set, *save)),
+            ControlRequest::Reload {} => self.reload_steps(),
+            ControlRequest::VmAdd { vm, save } => self.add_steps(vm, *save),
+            ControlRequest::VmRemove { vm, disconnect, save } => self.remove_steps(vm, *disconnect, *save),
+            ControlRequest::VmRename { vm, to } => self.rename_steps(vm, to),
+            _ => Err("This changes nothing".to_owned()),
+        };
+        match begun {
+            Err(why) => {
+                if session.is_none() {
+                    tracing::error!("Not reloaded. {why}");
+                }
+                reply(session, Err(why))
+            }
+            Ok((steps, answer, save)) => {
+                self.changes.begin(session, steps, answer);
+                if let Some(change) = &mut self.changes.current {
+                    change.save = save;
+                }
+                self.next_step();
+                None
+            }
+        }
+    }
+
+    fn reload_steps(&self) -> Result<Begun, String> {
+        let new = Config::load(&self.config.path).map_err(|error| error.to_string())?;
+        let steps = steps_between(&self.config, &new);
+        let steps = steps.map_err(|error| format!("Nothing was changed: {error}"))?;
+        let (mut before, mut changed) = (&self.config, Vec::new());
+        for step in &steps {
+            match step {
+                Step::Remove { vm, config, .. } => {
+                    changed.push(format!("VM {vm} goes"));
+                    before = config;
+                }
+                Step::Keys(config) => changed.extend(keys_that_change(before, config)?),
+                Step::Add { vm, .. } => changed.push(format!("VM {vm} comes")),
+                Step::Rename { .. } => {}
+            }
+        }
+        Ok((steps, json!({ "changed": changed }), None))
+    }
+
+    fn add_steps(&self, vm: &serde_json::Map<String, Value>, save: bool) -> Result<Begun, String> {
+        let table: toml::Table =
+            toml::Table::try_from(vm).map_err(|error| format!("The VM's keys: {error}"))?;
+        let name = table.get("name").and_then(toml::Value::as_str).ok_or("The VM has no `name`")?.to_owned();
+        let config = self.config.with_vm(&table).map_err(|error| error.to_string())?;
+        let save =
+            save.then(|| Config::load(&self.config.path).and_then(|file| file.with_vm(&table))).transpose();
+        let save = save.map_err(|error| format!("Nothing was changed: {error}"))?;
+        let answer = answer(&name, "added", save.is_some(), &self.config);
+        Ok((vec![Step::Add { vm: name, config: Box::new(config) }], answer, save.map(Box::new)))
+    }
+
+    fn remove_steps(&self, vm: &str, disconnect: bool, save: bool) -> Result<Begun, String> {
+        self.vm_of(vm)?;
+        if self.config.vms.len() == 1 {
+            return Err("The last VM cannot be removed; stop the service instead".to_owned());
+        }
+        let config = self.config.without(vm).map_err(|error| error.to_string())?;
+        let load = || {
+            let file = Config::load(&self.config.path)?;
+            if file.has_vm(vm) { file.without(vm) } else { Ok(file) }
+        };
+        let save = save.then(load).transpose().map_err(|error| format!("Nothing was changed: {error}"))?;
+        let answer = answer(vm, "removed", save.is_some(), &self.config);
+        let step = Step::Remove { vm: vm.to_owned(), disconnect, config: Box::new(config) };
+        Ok((vec![step], answer, save.map(Box::new)))
+    }
+
+    fn rename_steps(&self, from: &str, to: &str) -> Result<Begun, String> {
+        self.vm_of(from)?;
+        let config = self.config.renamed(from, to).map_err(|error| error.to_string())?;
+        // The file has to say so as well before the SSD does.
+        let file = Config::load(&self.config.path).and_then(|file| file.renamed(from, to));
+        file.map_err(|error| format!("Nothing was changed: {error}"))?;
+        let answer = answer(to, "renamed", true, &self.config);
+        let step = Step::Rename { from: from.to_owned(), to: to.to_owned(), config: Box::new(config) };
+        Ok((vec![step], answer, None))
+    }
+
+    /// Begins the next step, or ends the change when there is none.
+    fn next_step(&mut self) {
+        loop {
+            let Some(change) = &mut self.changes.current else { return };
+            let Some(step) = change.steps.front() else { return self.end_change(Ok(())) };
+            let begun = match step {
+                Step::Keys(config) => {
+                    let config = (**config).clone();
+                    self.take_over(config).map(|()| None)
+                }
+                Step::Remove { vm, disconnect, .. } => {
+                    let (vm, disconnect) = (vm.clone(), *disconnect);
+                    self.go(&vm, disconnect).map(Some)
+                }
+                Step::Add { vm, config } => {
+                    let (vm, config) = (vm.clone(), (**config).clone());
+                    self.come(&vm, config).map(Some)
+                }
+                Step::Rename { from, to, .. } => {
+                    let (from, to) = (from.clone(), to.clone());
+                    self.rename(&from, &to).map(Some)
+                }
+            };
+            let begun = begun.and_then(|work| match work {
+                None => Ok(false),
+                Some(work) => self.changes.run(&self.parts, work).map(|()| true),
+            });
+            match begun {
+                Ok(true) => return,
+                Ok(false) => self.step_done(),
+                Err(why) => return self.end_change(Err(why)),
+            }
+        }
+    }
+
+    fn step_done(&mut self) {
+        if let Some(change) = &mut self.changes.current
+            && let Some(step) = change.steps.pop_front()
+        {
+            change.done.push(match step {
+                Step::Remove { vm, .. } => format!("VM {vm} went"),
+                Step::Keys(_) => "keys were taken over".to_owned(),
+                Step::Add { vm, .. } => format!("VM {vm} came"),
+                Step::Rename { from, to, .. } => format!("VM {from} is {to}"),
+            });
+        }
+    }
+
+    fn go(&mut self, vm: &str, disconnect: bool) -> Result<Work, String> {
+        let member = &self.members.0[self.vm_of(vm)?];
+        let state = crate::identity::StateFile::of(&self.config);
+        Ok(Work::Go(Going { vm: vm.to_owned(), number: member.number, tag: member.tag, disconnect, state }))
+    }
+
+    fn come(&mut self, name: &str, mut config: Config) -> Result<Work, String> {
+        config.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));
+        let vm = config.vms.iter().find(|vm| vm.name == name).ok_or("It is not in the configuration")?;
+        if vm.read_ssd_bytes > 0 {
+            return Err(format!(
+                "VM {name} cannot have a share of the read SSD, which is divided at a start; write it to the configuration \
+                 file, and restart the service"
+            ));
+        }
+        let (share, reach, more_frames) = self.sharing.newcomer(&self.config, &config, vm)?;
+        self.listen_for(vm)?;
+        Ok(Work::Come(Box::new(Coming {
+            vm: name.to_owned(),
+            number: self.members.free_number(),
+            share,
+            reach,
+            more_frames,
+            config,
+        })))
+    }
+
+    /// Opens the sockets that a VM brings, on which nobody finds it before it is served.
+    fn listen_for(&mut self, vm: &VmConfig) -> Result<(), String> {
+        for listen in &vm.listen {
+            let is_open = |endpoint: &Endpoint| *endpoint.listener.address() == listen.address;
+            if !self.endpoints.iter().any(is_open) {
+                let opened = Listener::open(listen);
+                let listener = match opened {
+                    Ok(listener) => listener,
+                    Err(error) => {
+                        self.close_unused();
+                        return Err(error.to_string());
+                    }
+                };
+                self.endpoints.push(Endpoint { listener, vms: Vec::new(), exports: Vec::new() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the sockets on which there is no VM. Handshakes under way know sockets and exports by their places.
+    fn close_unused(&mut self) {
+        self.handshakes.clear();
+        self.endpoints.retain(|endpoint| !endpoint.vms.is_empty());
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Result<Work, String> {
+        let member = &self.members.0[self.vm_of(from)?];
+        let export = member.export.renamed(to).map_err(|error| error.to_string())?;
+        Ok(Work::Rename(Box::new(Renaming {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            number: member.number,
+            tag: member.tag,
+            export,
+            config: self.config.clone(),
+        })))
+    }
+
+    /// Takes over what came of a step, and begins the next.
+    pub(crate) fn advance_change(&mut self) {
+        let Some(end) = self.changes.next_end() else { return };
+        match end {
+            Err(why) => {
+                self.close_unused();
+                return self.end_change(Err(why));
+            }
+            Ok(Done::Gone { vm, warning }) => self.take_leave(&vm, warning),
+            Ok(Done::Came(came)) => self.take_in(*came),
+            Ok(Done::Renamed { from, to }) => self.take_name(&from, &to),
+        }
+        self.step_done();
+        self.next_step();
+    }
+
+    /// The configuration that holds when the step under way is done, in the order of the VMs.
+    fn config_after(&self) -> Config {
+        let step = self.changes.current.as_ref().and_then(|change| change.steps.front());
+        let config = match step {
+            Some(Step::Remove { config, .. } | Step::Add { config, .. } | Step::Rename { config, .. }) => {
+                config
+            }
+            Some(Step::Keys(config)) => config,
+            None => &self.config,
+        };
+        config.sorted_as(&self.config)
+    }
+
+    fn take_leave(&mut self, vm: &str, warning: Option<String>) {
+        let Some(at) = self.config.vms.iter().position(|one| one.name == vm) else { return };
+        let config = self.config_after();
+        let member = self.members.0.remove(at);
+        for endpoint in &mut self.endpoints {
+            if let Some(at) = endpoint.vms.iter().position(|&number| number == member.number) {
+                endpoint.vms.remove(at);
+                endpoint.exports.remove(at);
+            }
+        }
+        self.close_unused();
+        let less_frames = self.sharing.leave(at, &self.config, &config);
+        self.parts.space.with_broker(|broker| broker.remove_frames(less_frames));
+        self.config = config;
+        self.take_room();
+        tracing::info!("VM {vm} is served no more");
+        self.events.note(EventKind::Setting, Some(vm), "it is served no more");
+        if let Some(warning) = warning {
+            tracing::warn!("VM {vm}: {warning}");
+            self.events.note(EventKind::Failure, Some(vm), warning.clone());
+            if let Some(change) = &mut self.changes.current {
+                change.answer["warning"] = warning.into();
+            }
+        }
+    }
+
+    fn take_in(&mut self, came: Came) {
+        let Came { member, started, engine, more_frames } = came;
+        let config = self.config_after();
+        let Some(vm) = config.vms.last().cloned() else { return };
+        self.handshakes.clear();
+        for endpoint in &mut self.endpoints {
+            if vm.listen.iter().any(|listen| listen.address == *endpoint.listener.address()) {
+                endpoint.vms.push(member.number);
+                endpoint.exports.push(member.export.clone());
+                tracing::info!("Serving {} on {}", vm.name, endpoint.listener.address());
+            }
+        }
+        let number = member.number;
+        self.members.0.push(member);
+        let share = self.sharing.join(&config, started, engine, more_frames);
+        self.config = config;
+        self.take_room();
+        // Frames and extents that were not free come as others give them up.
+        let (answer, _) = std::sync::mpsc::sync_channel(1);
+        self.host.tell(number, |volume| ToShard::Shares { shares: vec![(volume, share)], answer });
+        self.events.note(EventKind::Setting, Some(&vm.name), "it is served from now on");
+    }
+
+    fn take_name(&mut self, from: &str, to: &str) {
+        let Some(at) = self.config.vms.iter().position(|one| one.name == from) else { return };
+        let step = self.changes.current.as_ref().and_then(|change| change.steps.front());
+        let Some(Step::Rename { config, .. }) = step else { return };
+        let mut config = (**config).clone();
+        let names = self.config.vms.iter().map(|vm| vm.name.as_str());
+        config.sort_vms(names.map(|name| if name == from { to } else { name }));
+        let member = &mut self.members.0[at];
+        if let Ok(export) = member.export.renamed(to) {
+            member.export = export;
+        }
+        let (number, export) = (member.number, member.export.clone());
+        self.handshakes.clear();
+        for endpoint in &mut self.endpoints {
+            if let Some(at) = endpoint.vms.iter().position(|&one| one == number) {
+                endpoint.exports[at] = export.clone();
+            }
+        }
+        self.sharing.rename(at, to);
+        self.config = config;
+        tracing::info!("VM {from} is {to} from now on");
+        self.events.note(EventKind::Setting, Some(to), format!("it is {to} from now on, and was {from}"));
+    }
+
+    /// What shares find space for has changed with the VMs.
+    fn take_room(&mut self) {
+        let tags = self.members.tags();
+        let places = self.parts.space.with_broker(|broker| {
+            broker.directory().map_or(0, |directory| directory.places_in(directory.extents_for(&tags)))
+        });
+        self.sharing.set_room(&self.config, places, self.parts.extent_places.into());
+    }
+
+    fn end_change(&mut self, outcome: Result<(), String>) {
+        let Some(mut change) = self.changes.current.take() else { return };
+        let saved = match (&outcome, change.save.take()) {
+            (Ok(()), Some(config)) => config.write().map_err(|error| error.to_string()),
+            _ => Ok(()),
+        };
+        if let Err(why) = saved {
+            change.answer["saved"] = false.into();
+            change.answer["warning"] = why.into();
+        }
+        let outcome = outcome.map_err(|why| match change.done.is_empty() {
+            true => format!("Nothing was changed: {why}"),
+            false => format!("Only so much was done: {}. Then: {why}", change.done.join(", ")),
+        });
+        match &outcome {
+            Ok(()) if change.answer.get("changed").is_some() => self.tell_reload(&change.answer["changed"]),
+            Ok(()) => {}
+            Err(why) => tracing::warn!("{why}"),
+        }
+        let answered = reply(change.session.take(), outcome.map(|()| change.answer));
+        if let Some(mut session) = answered {
+            let now = Instant::now();
+            session.begin_again(now);
+            let _ = session.send(now);
+            self.sessions.push(session);
+        }
+        while self.changes.current.is_none()
+            && let Some((session, request)) = self.changes.waiting.pop_front()
+        {
+            if let Some(mut session) = self.ask_change(session, request) {
+                let now = Instant::now();
+                session.begin_again(now);
+                let _ = session.send(now);
+                self.sessions.push(session);
+            }
+        }
+    }
+
+    fn tell_reload(&self, changed: &Value) {
+        let keys: Vec<&str> = changed.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if keys.is_empty() {
+            return tracing::info!("Reloaded; changed: nothing");
+        }
+        let keys = keys.join(", ");
+        tracing::info!("Reloaded; changed: {keys}");
+        self.events.note(
+            EventKind::Setting,
+            None,
+            format!("the configuration was read again; changed: {keys}"),
+        );
+    }
+}
+
+fn keys_that_change(before: &Config, after: &Config) -> Result<Vec<String>, String> {
+    let changes = Changes::between(before, after).map_err(|fixed| {
+        format!(
+            "Nothing was changed: {} can only change with a restart. Undo that in {}, or restart the service, \
+             which guests with a reconnect delay outlast",
+            fixed.join(", "),
+            after.path.display()
+        )
+    })?;
+    Ok(changes.keys)
+}
+
+/// Steps, the answer at their end, and what is to be written to the configuration file then.
+type Begun = (Vec<Step>, Value, Option<Box<Config>>);
+
+/// Answers a session, if there is one.
+fn reply(session: Option<Session>, answer: Result<Value, String>) -> Option<Session> {
+    let mut session = session?;
+    match answer {
+        Ok(answer) => session.answer(&answer),
+        Err(error) => session.answer(&Refusal::new(error)),
+    }
+    Some(session)
+}

@@ -1,0 +1,202 @@
+//! Volumes that come to a shard that serves others, leave it, or get another name. It must not know who asks, or what becomes
+//! of their space.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use lode_media::Driver;
+use lode_nbd::ExportInfo;
+
+use super::stopping::Stopping;
+use super::{Shard, VmLog};
+use crate::connection::{close, count, open_again};
+use crate::fence_file::FenceFile;
+use crate::start::Prepared;
+use crate::volume::Volume;
+
+/// How long a volume may take to leave before it is served on.
+const LEAVE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why connections end.
+const LEAVES: &str = "its VM is removed";
+
+/// A volume on its way out.
+struct Leaving {
+    at: usize,
+    deadline: Instant,
+    stage: Stage,
+    answer: SyncSender<Result<(), String>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Requests in flight are answered, and dirty blocks written back.
+    Draining,
+    /// The backing disk is flushed.
+    Flushing,
+}
+
+/// What a volume has come to that is to leave.
+enum Step {
+    Wait,
+    Flush,
+    Gone,
+    Stay(String),
+}
+
+/// The volumes that are to leave.
+#[derive(Default)]
+pub(super) struct Leavings(Vec<Leaving>);
+
+impl Leavings {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn has(&self, at: usize) -> bool {
+        self.0.iter().any(|leaving| leaving.at == at)
+    }
+}
+
+impl Shard {
+    /// Serves a volume from now on, unless the service stops.
+    pub(super) fn come(&mut self, at: usize, vm: Prepared, connections: Arc<AtomicU32>) -> bool {
+        if !matches!(self.stopping, Stopping::No) {
+            return false;
+        }
+        let log = VmLog::new(vm.export.name(), vm.live.limits.slow_request_ms, self.context.events.clone());
+        let space = self.context.space.as_ref().map(|space| space.of(at));
+        let volume = Volume::new(vm, &mut self.driver, connections, log, space);
+        self.volumes.insert(at, volume);
+        self.due.insert(at);
+        true
+    }
+
+    /// Begins to lead a volume out, if that can be now.
+    pub(super) fn begin_leaving(
+        &mut self,
+        at: usize,
+        disconnect: bool,
+        answer: SyncSender<Result<(), String>>,
+    ) {
+        if let Err(reason) = self.check_leaving(at, disconnect) {
+            let _ = answer.try_send(Err(reason));
+            return;
+        }
+        close(&self.volumes[at].connections);
+        let keys = self.connections.iter().filter(|(_, one)| one.volume == at).map(|(key, _)| key);
+        for key in keys.collect::<Vec<_>>() {
+            self.end(key, LEAVES);
+        }
+        let deadline = Instant::now() + LEAVE_LIMIT;
+        self.leavings.0.push(Leaving { at, deadline, stage: Stage::Draining, answer });
+        let now_ns = self.now_ns;
+        self.with_volume(at, |volume| volume.drain(false, now_ns));
+    }
+
+    fn check_leaving(&self, at: usize, disconnect: bool) -> Result<(), String> {
+        if !matches!(self.stopping, Stopping::No) {
+            return Err("The service stops".to_owned());
+        }
+        if !self.volumes.has(at) || self.leavings.has(at) {
+            return Err("It is on its way out already".to_owned());
+        }
+        let volume = &self.volumes[at];
+        if volume.is_stopped() || volume.has_failed() {
+            return Err(
+                "A device failed it, or a defect of the program: restart the service first".to_owned()
+            );
+        }
+        let (clients, (dirty, _)) = (count(&volume.connections), volume.dirty_and_lost_blocks());
+        if clients > 0 && !disconnect {
+            return Err(format!("{clients} clients are connected; disconnect them, or add --disconnect"));
+        }
+        if dirty > 0 && !disconnect {
+            return Err(format!(
+                "{dirty} of its blocks are newer than the backing disk; `lode drain --vm` first writes them back"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Moves on the volumes that leave.
+    pub(super) fn advance_leavings(&mut self, now: Instant) {
+        for at in (0..self.leavings.0.len()).rev() {
+            match self.leaving_step(at, now) {
+                Step::Wait => {}
+                Step::Flush => {
+                    let (volume, now_ns) = (self.leavings.0[at].at, self.now_ns);
+                    self.leavings.0[at].stage = Stage::Flushing;
+                    self.with_volume(volume, |volume| {
+                        volume.flush_last(now_ns);
+                        // What the journal does not know yet is not for the next second.
+                        volume.tick(now_ns);
+                    });
+                    self.settle();
+                }
+                Step::Gone => {
+                    let Leaving { at, answer, .. } = self.leavings.0.swap_remove(at);
+                    if let Some(volume) = self.volumes.remove(at) {
+                        volume.files().for_each(|file| self.driver.remove_file(file));
+                    }
+                    let _ = answer.try_send(Ok(()));
+                }
+                Step::Stay(reason) => {
+                    let Leaving { at, answer, .. } = self.leavings.0.swap_remove(at);
+                    if self.volumes.has(at) && !self.volumes[at].is_stopped() {
+                        self.guard(at, Volume::stay);
+                        open_again(&self.volumes[at].connections);
+                    }
+                    let _ = answer.try_send(Err(reason));
+                }
+            }
+        }
+    }
+
+    fn leaving_step(&mut self, at: usize, now: Instant) -> Step {
+        let Leaving { at, deadline, stage, .. } = self.leavings.0[at];
+        let volume = &self.volumes[at];
+        if !matches!(self.stopping, Stopping::No) {
+            return Step::Stay("The service stops".to_owned());
+        }
+        if volume.is_stopped() || volume.has_failed() {
+            return Step::Stay("A device failed on the way, or a defect of the program showed".to_owned());
+        }
+        let has_clients = self.connections.iter().any(|(_, one)| one.volume == at);
+        let dirty = volume.dirty_and_lost_blocks().0;
+        let step = match stage {
+            Stage::Draining if has_clients || dirty > 0 || !volume.is_quiet() => Step::Wait,
+            Stage::Draining => Step::Flush,
+            Stage::Flushing => match volume.ended() {
+                Some(true) if volume.is_quiet() && self.fences_under_way == 0 => Step::Gone,
+                Some(false) => Step::Stay("The backing disk could not be flushed".to_owned()),
+                _ => Step::Wait,
+            },
+        };
+        match step {
+            Step::Wait if now >= deadline => {
+                let what = if has_clients {
+                    "clients with requests".to_owned()
+                } else {
+                    format!("{dirty} dirty blocks")
+                };
+                Step::Stay(format!(
+                    "After {} s there were still {what}; it is served on",
+                    LEAVE_LIMIT.as_secs()
+                ))
+            }
+            step => step,
+        }
+    }
+
+    /// Gives a volume another name. False: not now.
+    pub(super) fn rename(&mut self, at: usize, export: ExportInfo, fence: FenceFile) -> bool {
+        if self.fences_under_way > 0 || !self.volumes.has(at) {
+            return false;
+        }
+        self.volumes[at].rename(export, fence);
+        true
+    }
+}

@@ -1,0 +1,69 @@
+//! A volume that a device failed, or a defect of the program.
+
+use lode_media::Done;
+use lode_store::Distrust;
+
+use super::Volume;
+use crate::connection::close;
+use crate::fence_file::FenceFile;
+
+impl Volume {
+    /// Whether a device has failed it, so that what it held is being saved.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.engine.alarms().failed
+    }
+
+    /// Ends the volume's service, because of a defect that showed in these words. What was acknowledged stays where it is, as if
+    /// the daemon had been killed, until the next start.
+    pub(crate) fn stop(&mut self, defect: &str) {
+        self.stopped = true;
+        self.stalled.clear();
+        close(&self.connections);
+        tracing::error!(
+            "VM {}: stopped by a defect of the program: {defect}. Other VMs are served on. Report what the log says above, and \
+             restart the service: what was acknowledged is there",
+            self.export.name()
+        );
+    }
+
+    /// Takes the end of device command `id` of a volume that is stopped: only others still have to know of flushes.
+    pub(crate) fn complete_stopped(&mut self, id: u64, done: &Done) {
+        self.flushes.end(id, done.result.is_ok());
+    }
+
+    /// What is known by now of the flushes of a volume that is stopped.
+    pub(crate) fn forget_decided(&mut self) {
+        while self.flushes.next_decided().is_some() {}
+    }
+
+    /// After the SSD failed: what is to be remembered for the next start, and where, so that the engine can go on. It takes a
+    /// flush of a file system, which is not for this thread; [`Volume::fence_ended`] is told the end.
+    pub(crate) fn next_fence(&mut self) -> Option<(FenceFile, Distrust)> {
+        let distrust = self.engine.next_fence()?;
+        Some((self.fence.clone(), distrust))
+    }
+
+    /// What was to be remembered is, or could not be.
+    pub(crate) fn fence_ended(&mut self, distrust: Distrust, result: &std::io::Result<()>) {
+        let (name, path) = (self.export.name(), self.fence.path().display());
+        match (result, distrust) {
+            (Ok(()), Distrust::Clean) => tracing::warn!(
+                "VM {name}: what the cache SSD held is written to the backing disk now, from wherever it can be read; \
+                 {path} keeps the next start from believing the SSD's clean blocks"
+            ),
+            (Ok(()), Distrust::All) => tracing::warn!(
+                "VM {name}: the backing disk has everything now; {path} keeps the next start from believing the SSD"
+            ),
+            (Err(error), _) => tracing::error!(
+                "VM {name}: cannot write {path}: {error}. Before it is written the backing disk does not get what the cache \
+                 SSD held; free space in `state_dir`"
+            ),
+        }
+        self.engine.fence_ended(result.is_ok());
+    }
+
+    /// Whether the SSD failed and what it held is on its way to the backing disk.
+    pub(crate) fn is_rescuing(&self) -> bool {
+        !self.stopped && self.engine.is_rescuing()
+    }
+}
