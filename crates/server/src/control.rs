@@ -31,7 +31,7 @@ use crate::sharing::Sharing;
 use crate::threads::ShardThread;
 
 /// Handshakes at once on one listening socket. A newcomer takes the place of the oldest.
-const MAX_OPENINGS: usize = 32;
+const MAX_HANDSHAKES: usize = 32;
 /// Clients of the control socket at once. A newcomer takes the place of the oldest.
 const MAX_SESSIONS: usize = 16;
 /// Clients accepted from one listening socket before others are looked at.
@@ -306,7 +306,7 @@ impl Control {
             Ok(Some(socket)) => {
                 let mut here = self.handshakes.iter().enumerate().filter(|(_, one)| one.listener == endpoint);
                 let oldest = here.next().map(|(at, _)| at);
-                if here.count() + 1 >= MAX_OPENINGS
+                if here.count() + 1 >= MAX_HANDSHAKES
                     && let Some(oldest) = oldest
                 {
                     self.handshakes.remove(oldest);

@@ -257,7 +257,7 @@ impl StateFile {
     }
 
     /// A volume is about to come, with this backing disk behind it, or a disk that is known by nothing.
-    pub(crate) fn note_coming(&self, name: &str, backing: Option<String>) -> Result<(), ServerError> {
+    pub(crate) fn note_new_volume(&self, name: &str, backing: Option<String>) -> Result<(), ServerError> {
         self.note(|remembered| {
             remembered.backings.remove(name);
             remembered.backings.extend(backing.map(|backing| (name.to_owned(), backing)));
@@ -265,7 +265,7 @@ impl StateFile {
     }
 
     /// A volume has come, whose records outlive the daemon or do not.
-    pub(crate) fn note_came(&self, name: &str, keeps_records: bool) -> Result<(), ServerError> {
+    pub(crate) fn note_records(&self, name: &str, keeps_records: bool) -> Result<(), ServerError> {
         self.note_run(|run| {
             run.keeps_records_of.retain(|one| one != name);
             run.keeps_records_of.extend(keeps_records.then(|| name.to_owned()));
@@ -273,7 +273,7 @@ impl StateFile {
     }
 
     /// A volume has gone, and the cache is of this epoch since.
-    pub(crate) fn note_gone(&self, name: &str, epoch: u64) -> Result<(), ServerError> {
+    pub(crate) fn note_removed(&self, name: &str, epoch: u64) -> Result<(), ServerError> {
         self.note(|remembered| {
             remembered.epoch = remembered.epoch.max(epoch);
             remembered.backings.remove(name);

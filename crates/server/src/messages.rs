@@ -51,7 +51,7 @@ pub(crate) enum ToShard {
         answer: SpaceAnswer,
     },
     /// A volume that is new is to be served from now on; answered with whether it is.
-    Come {
+    Add {
         volume: usize,
         prepared: Box<Prepared>,
         connections: Arc<AtomicU32>,
@@ -59,7 +59,7 @@ pub(crate) enum ToShard {
     },
     /// A volume is to be served no more, once its backing disk has everything durably; with `disconnect` its clients are cut
     /// off. Answered at the end, or with why not: then it is served on.
-    Leave {
+    Remove {
         volume: usize,
         disconnect: bool,
         answer: SyncSender<Result<(), String>>,

@@ -25,11 +25,11 @@ use crate::status::VmView;
 use crate::vm_log::VmLog;
 use crate::volume::{Answered, Volume};
 
-mod leaving;
+mod membership;
 mod stopping;
 mod table;
 
-use self::leaving::Leavings;
+use self::membership::Removals;
 use self::stopping::{STOP_TICK, Stopping};
 use self::table::VolumeTable;
 
@@ -90,7 +90,7 @@ pub(crate) struct Shard {
     /// Attempts that have not ended: a stop waits for them.
     fences_under_way: usize,
     /// Volumes that are to be served no more.
-    leavings: Leavings,
+    removals: Removals,
 }
 
 impl Shard {
@@ -120,7 +120,7 @@ impl Shard {
             stopping: Stopping::No,
             fences: mpsc::channel(),
             fences_under_way: 0,
-            leavings: Leavings::default(),
+            removals: Removals::default(),
         }
     }
 
@@ -132,7 +132,7 @@ impl Shard {
         self.settle();
         loop {
             let until_tick = next_tick.saturating_duration_since(Instant::now());
-            let ends = !matches!(self.stopping, Stopping::No) || !self.leavings.is_empty();
+            let ends = !matches!(self.stopping, Stopping::No) || !self.removals.is_empty();
             let pause = if ends { STOP_TICK.min(until_tick) } else { until_tick };
             self.turn(pause, &mut done)?;
             let now = Instant::now();
@@ -259,14 +259,14 @@ impl Shard {
                 ToShard::Space { volume: at, answer } => {
                     self.with_volume(at, |volume| volume.space_answered(answer));
                 }
-                ToShard::Come { volume, prepared, connections, answer } => {
-                    let _ = answer.try_send(self.come(volume, *prepared, connections));
+                ToShard::Add { volume, prepared, connections, answer } => {
+                    let _ = answer.try_send(self.add_volume(volume, *prepared, connections));
                 }
-                ToShard::Leave { volume, disconnect, answer } => {
-                    self.begin_leaving(volume, disconnect, answer)
+                ToShard::Remove { volume, disconnect, answer } => {
+                    self.begin_removal(volume, disconnect, answer)
                 }
                 ToShard::Rename { volume, export, fence, answer } => {
-                    let _ = answer.try_send(self.rename(volume, export, fence));
+                    let _ = answer.try_send(self.rename_volume(volume, export, fence));
                 }
                 ToShard::Stop { drain } => self.begin_stop(drain),
             }
@@ -282,7 +282,7 @@ impl Shard {
     fn connect(&mut self, new: NewConnection) {
         // Of a volume that has just been stopped or is about to go: the next one is refused in words.
         let is_served = self.volumes.has(new.volume) && !self.volumes[new.volume].is_stopped();
-        if !matches!(self.stopping, Stopping::No) || !is_served || self.leavings.has(new.volume) {
+        if !matches!(self.stopping, Stopping::No) || !is_served || self.removals.has(new.volume) {
             return;
         }
         // As much as the system allows: large replies are then sent in fewer parts. With less it works as well.

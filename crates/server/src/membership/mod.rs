@@ -2,11 +2,11 @@
 //! what was asked for before has ended, a thread of its own carries each step out, and the control thread takes over what came of
 //! it. It must not know how a step is carried out.
 
-mod coming;
-mod going;
+mod add;
 mod parts;
-mod renaming;
-mod taking;
+mod remove;
+mod rename;
+mod steps;
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -20,12 +20,12 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-pub(crate) use self::coming::Came;
+pub(crate) use self::add::AddedVm;
 pub(crate) use self::parts::Parts;
 
-use self::coming::Coming;
-use self::going::Going;
-use self::renaming::Renaming;
+use self::add::AddVm;
+use self::remove::RemoveVm;
+use self::rename::RenameVm;
 use crate::commands::{ControlRequest, Refusal, Session};
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
@@ -50,16 +50,16 @@ pub(crate) enum Step {
 /// What came of a step that a thread carried out.
 #[derive(Debug)]
 pub(crate) enum Done {
-    Gone { vm: String, warning: Option<String> },
-    Came(Box<Came>),
+    Removed { vm: String, warning: Option<String> },
+    Added(Box<AddedVm>),
     Renamed { from: String, to: String },
 }
 
 /// What a thread is to do.
 pub(crate) enum Work {
-    Come(Box<Coming>),
-    Go(Going),
-    Rename(Box<Renaming>),
+    Add(Box<AddVm>),
+    Remove(RemoveVm),
+    Rename(Box<RenameVm>),
 }
 
 /// A change under way.
@@ -135,9 +135,9 @@ impl Changes {
         let (parts, give_up, ends) = (Arc::clone(parts), Arc::clone(&self.give_up), Arc::clone(&self.ends));
         let body = move || {
             let done = guarded(|| match work {
-                Work::Come(coming) => coming.run(&parts, &give_up).map(|came| Done::Came(Box::new(came))),
-                Work::Go(going) => going.run(&parts, &give_up),
-                Work::Rename(renaming) => renaming.run(&parts, &give_up),
+                Work::Add(add) => add.run(&parts, &give_up).map(|added| Done::Added(Box::new(added))),
+                Work::Remove(remove) => remove.run(&parts, &give_up),
+                Work::Rename(rename) => rename.run(&parts, &give_up),
             });
             let done =
                 done.unwrap_or_else(|defect| Err(format!("A defect of the program: {defect}; see the log")));

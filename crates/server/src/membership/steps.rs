@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::coming::Coming;
-use super::going::Going;
-use super::renaming::Renaming;
-use super::{Came, Done, Step, Work, answer, steps_between};
+use super::add::AddVm;
+use super::remove::RemoveVm;
+use super::rename::RenameVm;
+use super::{AddedVm, Done, Step, Work, answer, steps_between};
 use crate::commands::{ControlRequest, Refusal, Session};
 use crate::config::{Changes, Config, VmConfig};
 use crate::control::{Control, Endpoint};
@@ -121,15 +121,15 @@ impl Control {
                 }
                 Step::Remove { vm, disconnect, .. } => {
                     let (vm, disconnect) = (vm.clone(), *disconnect);
-                    self.go(&vm, disconnect).map(Some)
+                    self.remove_vm(&vm, disconnect).map(Some)
                 }
                 Step::Add { vm, config } => {
                     let (vm, config) = (vm.clone(), (**config).clone());
-                    self.come(&vm, config).map(Some)
+                    self.add_vm(&vm, config).map(Some)
                 }
                 Step::Rename { from, to, .. } => {
                     let (from, to) = (from.clone(), to.clone());
-                    self.rename(&from, &to).map(Some)
+                    self.rename_vm(&from, &to).map(Some)
                 }
             };
             let begun = begun.and_then(|work| match work {
@@ -157,13 +157,19 @@ impl Control {
         }
     }
 
-    fn go(&mut self, vm: &str, disconnect: bool) -> Result<Work, String> {
+    fn remove_vm(&mut self, vm: &str, disconnect: bool) -> Result<Work, String> {
         let member = &self.members.0[self.vm_of(vm)?];
         let state = crate::identity::StateFile::of(&self.config);
-        Ok(Work::Go(Going { vm: vm.to_owned(), number: member.number, tag: member.tag, disconnect, state }))
+        Ok(Work::Remove(RemoveVm {
+            vm: vm.to_owned(),
+            number: member.number,
+            tag: member.tag,
+            disconnect,
+            state,
+        }))
     }
 
-    fn come(&mut self, name: &str, mut config: Config) -> Result<Work, String> {
+    fn add_vm(&mut self, name: &str, mut config: Config) -> Result<Work, String> {
         config.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));
         let vm = config.vms.iter().find(|vm| vm.name == name).ok_or("It is not in the configuration")?;
         if vm.read_ssd_bytes > 0 {
@@ -174,7 +180,7 @@ impl Control {
         }
         let (share, reach, more_frames) = self.sharing.newcomer(&self.config, &config, vm)?;
         self.listen_for(vm)?;
-        Ok(Work::Come(Box::new(Coming {
+        Ok(Work::Add(Box::new(AddVm {
             vm: name.to_owned(),
             number: self.members.free_number(),
             share,
@@ -209,10 +215,10 @@ impl Control {
         self.endpoints.retain(|endpoint| !endpoint.vms.is_empty());
     }
 
-    fn rename(&mut self, from: &str, to: &str) -> Result<Work, String> {
+    fn rename_vm(&mut self, from: &str, to: &str) -> Result<Work, String> {
         let member = &self.members.0[self.vm_of(from)?];
         let export = member.export.renamed(to).map_err(|error| error.to_string())?;
-        Ok(Work::Rename(Box::new(Renaming {
+        Ok(Work::Rename(Box::new(RenameVm {
             from: from.to_owned(),
             to: to.to_owned(),
             number: member.number,
@@ -230,9 +236,9 @@ impl Control {
                 self.close_unused();
                 return self.end_change(Err(why));
             }
-            Ok(Done::Gone { vm, warning }) => self.take_leave(&vm, warning),
-            Ok(Done::Came(came)) => self.take_in(*came),
-            Ok(Done::Renamed { from, to }) => self.take_name(&from, &to),
+            Ok(Done::Removed { vm, warning }) => self.vm_removed(&vm, warning),
+            Ok(Done::Added(added)) => self.vm_added(*added),
+            Ok(Done::Renamed { from, to }) => self.vm_renamed(&from, &to),
         }
         self.step_done();
         self.next_step();
@@ -251,7 +257,7 @@ impl Control {
         config.sorted_as(&self.config)
     }
 
-    fn take_leave(&mut self, vm: &str, warning: Option<String>) {
+    fn vm_removed(&mut self, vm: &str, warning: Option<String>) {
         let Some(at) = self.config.vms.iter().position(|one| one.name == vm) else { return };
         let config = self.config_after();
         let member = self.members.0.remove(at);
@@ -265,7 +271,7 @@ impl Control {
         let less_frames = self.sharing.leave(at, &self.config, &config);
         self.parts.space.with_broker(|broker| broker.remove_frames(less_frames));
         self.config = config;
-        self.take_room();
+        self.update_room();
         tracing::info!("VM {vm} is served no more");
         self.events.note(EventKind::Setting, Some(vm), "it is served no more");
         if let Some(warning) = warning {
@@ -277,8 +283,8 @@ impl Control {
         }
     }
 
-    fn take_in(&mut self, came: Came) {
-        let Came { member, started, engine, more_frames } = came;
+    fn vm_added(&mut self, added: AddedVm) {
+        let AddedVm { member, started, engine, more_frames } = added;
         let config = self.config_after();
         let Some(vm) = config.vms.last().cloned() else { return };
         self.handshakes.clear();
@@ -293,14 +299,14 @@ impl Control {
         self.members.0.push(member);
         let share = self.sharing.join(&config, started, engine, more_frames);
         self.config = config;
-        self.take_room();
+        self.update_room();
         // Frames and extents that were not free come as others give them up.
         let (answer, _) = std::sync::mpsc::sync_channel(1);
         self.host.tell(number, |volume| ToShard::Shares { shares: vec![(volume, share)], answer });
         self.events.note(EventKind::Setting, Some(&vm.name), "it is served from now on");
     }
 
-    fn take_name(&mut self, from: &str, to: &str) {
+    fn vm_renamed(&mut self, from: &str, to: &str) {
         let Some(at) = self.config.vms.iter().position(|one| one.name == from) else { return };
         let step = self.changes.current.as_ref().and_then(|change| change.steps.front());
         let Some(Step::Rename { config, .. }) = step else { return };
@@ -325,7 +331,7 @@ impl Control {
     }
 
     /// What shares find space for has changed with the VMs.
-    fn take_room(&mut self) {
+    fn update_room(&mut self) {
         let tags = self.members.tags();
         let places = self.parts.space.with_broker(|broker| {
             broker.directory().map_or(0, |directory| directory.places_in(directory.extents_for(&tags)))

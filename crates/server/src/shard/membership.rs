@@ -17,13 +17,13 @@ use crate::start::Prepared;
 use crate::volume::Volume;
 
 /// How long a volume may take to leave before it is served on.
-const LEAVE_LIMIT: Duration = Duration::from_secs(10);
+const REMOVAL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why connections end.
-const LEAVES: &str = "its VM is removed";
+const REMOVED: &str = "its VM is removed";
 
 /// A volume on its way out.
-struct Leaving {
+struct Removal {
     at: usize,
     deadline: Instant,
     stage: Stage,
@@ -48,21 +48,21 @@ enum Step {
 
 /// The volumes that are to leave.
 #[derive(Default)]
-pub(super) struct Leavings(Vec<Leaving>);
+pub(super) struct Removals(Vec<Removal>);
 
-impl Leavings {
+impl Removals {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     pub(super) fn has(&self, at: usize) -> bool {
-        self.0.iter().any(|leaving| leaving.at == at)
+        self.0.iter().any(|removal| removal.at == at)
     }
 }
 
 impl Shard {
     /// Serves a volume from now on, unless the service stops.
-    pub(super) fn come(&mut self, at: usize, vm: Prepared, connections: Arc<AtomicU32>) -> bool {
+    pub(super) fn add_volume(&mut self, at: usize, vm: Prepared, connections: Arc<AtomicU32>) -> bool {
         if !matches!(self.stopping, Stopping::No) {
             return false;
         }
@@ -75,32 +75,32 @@ impl Shard {
     }
 
     /// Begins to lead a volume out, if that can be now.
-    pub(super) fn begin_leaving(
+    pub(super) fn begin_removal(
         &mut self,
         at: usize,
         disconnect: bool,
         answer: SyncSender<Result<(), String>>,
     ) {
-        if let Err(reason) = self.check_leaving(at, disconnect) {
+        if let Err(reason) = self.check_removal(at, disconnect) {
             let _ = answer.try_send(Err(reason));
             return;
         }
         close(&self.volumes[at].connections);
         let keys = self.connections.iter().filter(|(_, one)| one.volume == at).map(|(key, _)| key);
         for key in keys.collect::<Vec<_>>() {
-            self.end(key, LEAVES);
+            self.end(key, REMOVED);
         }
-        let deadline = Instant::now() + LEAVE_LIMIT;
-        self.leavings.0.push(Leaving { at, deadline, stage: Stage::Draining, answer });
+        let deadline = Instant::now() + REMOVAL_LIMIT;
+        self.removals.0.push(Removal { at, deadline, stage: Stage::Draining, answer });
         let now_ns = self.now_ns;
         self.with_volume(at, |volume| volume.drain(false, now_ns));
     }
 
-    fn check_leaving(&self, at: usize, disconnect: bool) -> Result<(), String> {
+    fn check_removal(&self, at: usize, disconnect: bool) -> Result<(), String> {
         if !matches!(self.stopping, Stopping::No) {
             return Err("The service stops".to_owned());
         }
-        if !self.volumes.has(at) || self.leavings.has(at) {
+        if !self.volumes.has(at) || self.removals.has(at) {
             return Err("It is on its way out already".to_owned());
         }
         let volume = &self.volumes[at];
@@ -123,12 +123,12 @@ impl Shard {
 
     /// Moves on the volumes that leave.
     pub(super) fn advance_leavings(&mut self, now: Instant) {
-        for at in (0..self.leavings.0.len()).rev() {
-            match self.leaving_step(at, now) {
+        for at in (0..self.removals.0.len()).rev() {
+            match self.removal_step(at, now) {
                 Step::Wait => {}
                 Step::Flush => {
-                    let (volume, now_ns) = (self.leavings.0[at].at, self.now_ns);
-                    self.leavings.0[at].stage = Stage::Flushing;
+                    let (volume, now_ns) = (self.removals.0[at].at, self.now_ns);
+                    self.removals.0[at].stage = Stage::Flushing;
                     self.with_volume(volume, |volume| {
                         volume.flush_last(now_ns);
                         // What the journal does not know yet is not for the next second.
@@ -137,14 +137,14 @@ impl Shard {
                     self.settle();
                 }
                 Step::Gone => {
-                    let Leaving { at, answer, .. } = self.leavings.0.swap_remove(at);
+                    let Removal { at, answer, .. } = self.removals.0.swap_remove(at);
                     if let Some(volume) = self.volumes.remove(at) {
                         volume.files().for_each(|file| self.driver.remove_file(file));
                     }
                     let _ = answer.try_send(Ok(()));
                 }
                 Step::Stay(reason) => {
-                    let Leaving { at, answer, .. } = self.leavings.0.swap_remove(at);
+                    let Removal { at, answer, .. } = self.removals.0.swap_remove(at);
                     if self.volumes.has(at) && !self.volumes[at].is_stopped() {
                         self.guard(at, Volume::stay);
                         open_again(&self.volumes[at].connections);
@@ -155,8 +155,8 @@ impl Shard {
         }
     }
 
-    fn leaving_step(&mut self, at: usize, now: Instant) -> Step {
-        let Leaving { at, deadline, stage, .. } = self.leavings.0[at];
+    fn removal_step(&mut self, at: usize, now: Instant) -> Step {
+        let Removal { at, deadline, stage, .. } = self.removals.0[at];
         let volume = &self.volumes[at];
         if !matches!(self.stopping, Stopping::No) {
             return Step::Stay("The service stops".to_owned());
@@ -184,7 +184,7 @@ impl Shard {
                 };
                 Step::Stay(format!(
                     "After {} s there were still {what}; it is served on",
-                    LEAVE_LIMIT.as_secs()
+                    REMOVAL_LIMIT.as_secs()
                 ))
             }
             step => step,
@@ -192,7 +192,7 @@ impl Shard {
     }
 
     /// Gives a volume another name. False: not now.
-    pub(super) fn rename(&mut self, at: usize, export: ExportInfo, fence: FenceFile) -> bool {
+    pub(super) fn rename_volume(&mut self, at: usize, export: ExportInfo, fence: FenceFile) -> bool {
         if self.fences_under_way > 0 || !self.volumes.has(at) {
             return false;
         }

@@ -13,7 +13,7 @@ use crate::identity::StateFile;
 use crate::messages::ToShard;
 
 /// See the module's documentation.
-pub(crate) struct Going {
+pub(crate) struct RemoveVm {
     pub vm: String,
     pub number: usize,
     pub tag: Option<VolumeTag>,
@@ -21,13 +21,13 @@ pub(crate) struct Going {
     pub state: StateFile,
 }
 
-impl Going {
+impl RemoveVm {
     /// Once the shard has let the VM out it is gone, whatever comes of its space.
     pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<Done, String> {
-        let Going { vm, number, tag, disconnect, state } = self;
+        let RemoveVm { vm, number, tag, disconnect, state } = self;
         parts.check_ssd()?;
         let (answer, answered) = sync_channel(1);
-        parts.host.tell(number, |volume| ToShard::Leave { volume, disconnect, answer });
+        parts.host.tell(number, |volume| ToShard::Remove { volume, disconnect, answer });
         answered.recv().map_err(|_| "The service stops".to_owned())??;
         let has_left = parts.wait_until(give_up, || {
             parts.space.with_broker(|broker| {
@@ -50,7 +50,7 @@ impl Going {
                     let epoch = parts.space.with_broker(|broker| {
                         broker.directory().map_or(0, |directory| directory.superblock().epoch)
                     });
-                    state.note_gone(&vm, epoch).err().map(|error| error.to_string())
+                    state.note_removed(&vm, epoch).err().map(|error| error.to_string())
                 }
                 DirectoryEnd::Refused(why) => kept(why),
                 DirectoryEnd::Unknown => {
@@ -58,6 +58,6 @@ impl Going {
                 }
             },
         };
-        Ok(Done::Gone { vm, warning })
+        Ok(Done::Removed { vm, warning })
     }
 }

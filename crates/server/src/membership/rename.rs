@@ -17,7 +17,7 @@ use crate::identity::StateFile;
 use crate::messages::ToShard;
 
 /// See the module's documentation.
-pub(crate) struct Renaming {
+pub(crate) struct RenameVm {
     pub from: String,
     pub to: String,
     pub number: usize,
@@ -27,9 +27,9 @@ pub(crate) struct Renaming {
     pub config: Config,
 }
 
-impl Renaming {
+impl RenameVm {
     pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<Done, String> {
-        let Renaming { from, to, number, tag, export, config } = self;
+        let RenameVm { from, to, number, tag, export, config } = self;
         let words = |error: ServerError| error.to_string();
         parts.check_ssd()?;
         let state = StateFile::of(&config);

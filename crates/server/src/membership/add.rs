@@ -23,7 +23,7 @@ use crate::sharing::Started;
 use crate::start::{Plan, Prepared, VmDisks, plan_vm};
 
 /// See the module's documentation.
-pub(crate) struct Coming {
+pub(crate) struct AddVm {
     /// With the VM.
     pub config: Config,
     pub vm: String,
@@ -37,7 +37,7 @@ pub(crate) struct Coming {
 
 /// A VM that is served.
 #[derive(Debug)]
-pub(crate) struct Came {
+pub(crate) struct AddedVm {
     pub member: Member,
     pub started: Started,
     pub engine: EngineConfig,
@@ -45,8 +45,8 @@ pub(crate) struct Came {
     pub more_frames: u32,
 }
 
-impl Coming {
-    pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<Came, String> {
+impl AddVm {
+    pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<AddedVm, String> {
         let vm =
             self.config.vms.iter().find(|vm| vm.name == self.vm).ok_or("It is not in the configuration")?;
         let words = |error: crate::error::ServerError| error.to_string();
@@ -65,14 +65,14 @@ impl Coming {
                 return Err(why);
             }
         };
-        let came = self.come(parts, vm, plan, frames, disks, give_up);
-        if came.is_err() {
+        let added = self.add(parts, vm, plan, frames, disks, give_up);
+        if added.is_err() {
             parts.space.with_broker(|broker| {
                 broker.add_frames(frames);
                 broker.remove_frames(self.more_frames);
             });
         }
-        came
+        added
     }
 
     /// As many frames as there are for its share: it may get the rest later.
@@ -97,7 +97,7 @@ impl Coming {
         Ok(frames)
     }
 
-    fn come(
+    fn add(
         &self,
         parts: &Parts,
         vm: &VmConfig,
@@ -105,7 +105,7 @@ impl Coming {
         frames: u32,
         backing: crate::shared::DisksOf,
         give_up: &AtomicBool,
-    ) -> Result<Came, String> {
+    ) -> Result<AddedVm, String> {
         let state = StateFile::of(&self.config);
         plan.forget_fence().map_err(|error| error.to_string())?;
         let attached = match self.reach.ssd_blocks {
@@ -114,7 +114,7 @@ impl Coming {
         };
         let tag = attached.as_ref().map(Attached::tag);
         let keeps_records = attached.as_ref().is_some_and(Attached::keeps_records);
-        let noted = tag.map_or(Ok(()), |_| state.note_came(&self.vm, keeps_records));
+        let noted = tag.map_or(Ok(()), |_| state.note_records(&self.vm, keeps_records));
         let ssd = parts.space.ssd().filter(|_| tag.is_some());
         let disks = VmDisks { ssd: ssd.map(|ssd| ssd.disks.clone()), backing };
         let file = ssd.map(|ssd| ssd.file.clone());
@@ -138,7 +138,7 @@ impl Coming {
     ) -> Result<Attached, String> {
         parts.check_ssd()?;
         self.clear_name(parts, state, give_up)?;
-        state.note_coming(&self.vm, identify(&vm.backing)).map_err(|error| error.to_string())?;
+        state.note_new_volume(&self.vm, identify(&vm.backing)).map_err(|error| error.to_string())?;
         let places = engine.ssd_places();
         let extents = places.div_ceil(u64::from(parts.extent_places)).max(1);
         let change = MembershipChange::Create {
@@ -185,7 +185,7 @@ impl Coming {
         prepared: Prepared,
         tag: Option<VolumeTag>,
         frames: u32,
-    ) -> Result<Came, String> {
+    ) -> Result<AddedVm, String> {
         let connections = Arc::new(AtomicU32::new(0));
         let export: ExportInfo = prepared.export.clone();
         let started = Started { number: self.number, ..prepared.started };
@@ -193,7 +193,7 @@ impl Coming {
         parts.space.with_broker(|broker| broker.join(self.number, tag, frames));
         let (answer, answered) = sync_channel(1);
         let theirs = Arc::clone(&connections);
-        parts.host.tell(self.number, |volume| ToShard::Come {
+        parts.host.tell(self.number, |volume| ToShard::Add {
             volume,
             prepared: Box::new(prepared),
             connections: theirs,
@@ -208,7 +208,7 @@ impl Coming {
             return Err("Its shard does not take it: the service stops, or see the log".to_owned());
         }
         let member = Member { number: self.number, connections, export, tag };
-        Ok(Came { member, started, engine, more_frames: self.more_frames })
+        Ok(AddedVm { member, started, engine, more_frames: self.more_frames })
     }
 
     /// What has come to be of it goes again.
@@ -221,7 +221,7 @@ impl Coming {
                     broker.directory().map_or(0, |directory| directory.superblock().epoch)
                 });
                 // Remembered or not, the volume is gone.
-                let _ = state.note_gone(&self.vm, epoch);
+                let _ = state.note_removed(&self.vm, epoch);
             }
             DirectoryEnd::Refused(_) | DirectoryEnd::Unknown => tracing::warn!(
                 "VM {} did not come, and its volume on the cache SSD stays until `lode volume remove` gives it back",
