@@ -60,5 +60,9 @@ class CurveProfiler:
         return int(self._state.memory_bytes())
 
     def curves(self, points: int = 1000) -> Curves:
-        """The curves so far, of at most so many points."""
+        """The curves so far, of at most so many points.
+
+        With `sample=N` a volume's sample shrinks when it is full, and also when its curve is asked for: what comes later is then
+        measured with the smaller sample, so that curves which are looked at on the way may differ a little from those that are not.
+        """
         return Curves(understood(self._state.report(points), 3))

@@ -205,6 +205,28 @@ def test_failures_name_the_volume(spark, files, dataset, tmp_path):
     assert "'ro', 'wbwo' or 'wb'" in message_of(lambda: fleet.curves(spark, dataset, "pod", "x"))
 
 
+def test_requests_that_cannot_be_told_apart_or_have_no_offset_are_refused(spark, files, dataset, tmp_path):
+    columns = "volume string, time_ns long, op string, offset_bytes long, length_bytes long"
+    made = spark.createDataFrame([("v", 1, "read", 0, 512), ("v", 1, "write", 512, 512)], columns)
+    assert "give columns={'seq': ...}" in message_of(lambda: fleet.write_dataset(spark, made, tmp_path / "a"))
+    numbered = spark.createDataFrame([("v", 1, "read", None, 512, 7)], columns + ", seq long")
+    text = message_of(lambda: fleet.write_dataset(spark, numbered, tmp_path / "b"))
+    assert "A request of volume v has no offset_bytes" in text
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / files["many1"].name).write_bytes(files["many1"].read_bytes())
+    text = message_of(lambda: fleet.write_dataset(spark, [files["many1"], other / files["many1"].name], tmp_path / "c"))
+    assert "are both called many1; give a mapping of names to files" in text
+
+
+def test_what_killed_tasks_left_goes_when_a_dataset_is_complete(spark, files, tmp_path):
+    left = tmp_path / "out" / "bucket=00000" / "rows.parquet.1.0a.part"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half of a file")
+    made = fleet.write_dataset(spark, files["small"], tmp_path / "out", buckets=2)
+    assert not left.exists() and made.rows > 0
+
+
 def executors(spark):
     """Processes that a local cluster of this session started, by id."""
     found = []

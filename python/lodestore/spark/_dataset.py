@@ -153,6 +153,10 @@ def _complete(path: str, buckets: int, rows: List[Any]) -> Dataset:
     listed = sorted((row.asDict() for row in rows if row["rows"] > 0), key=lambda row: str(row["file"]))
     manifest = {"version": VERSION, "buckets": buckets, "files": listed}
     files.create_dir(folder, recursive=True)
+    # Attempts that were killed have left what they had written, beside what counts.
+    for found in files.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True)):
+        if found.is_file and found.path.endswith(".part"):
+            files.delete_file(found.path)
     _publish(files, f"{folder}/{MANIFEST}", (json.dumps(manifest, indent=1) + "\n").encode())
     return Dataset(path)
 
