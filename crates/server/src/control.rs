@@ -199,7 +199,7 @@ impl Control {
             let refused = Cell::new(None);
             let admit = |export: usize| {
                 let vm = self.members.place_of(endpoint.vms[export])?;
-                let connections = &self.members.0[vm].connections;
+                let connections = &self.members.list[vm].connections;
                 let permit = Permit::take(connections, self.config.vms[vm].limits.connections);
                 refused.set(permit.is_none().then_some(export));
                 permit
@@ -278,7 +278,9 @@ impl Control {
         if ready.command {
             self.accept_session(now);
         }
-        for (endpoint, is_ready) in ready.endpoints.iter().enumerate() {
+        // Sockets may have gone since, with their VMs; on another one in its place nobody may wait, and nobody is waited for.
+        let endpoints = ready.endpoints.iter().enumerate().take(self.endpoints.len());
+        for (endpoint, is_ready) in endpoints {
             for _ in 0..ACCEPTS_PER_TURN {
                 if !is_ready || !self.accept_client(endpoint, now) {
                     break;

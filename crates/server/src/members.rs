@@ -20,21 +20,26 @@ pub(crate) struct Member {
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]
-pub(crate) struct Members(pub Vec<Member>);
+pub(crate) struct Members {
+    pub list: Vec<Member>,
+    /// Numbers of VMs that are gone and that the broker could not let go: nobody gets them in this run.
+    pub spent: Vec<usize>,
+}
 
 impl Members {
     /// The place of a VM in the configuration.
     pub(crate) fn place_of(&self, number: usize) -> Option<usize> {
-        self.0.iter().position(|member| member.number == number)
+        self.list.iter().position(|member| member.number == number)
     }
 
     /// The least number that is nobody's: with it shards have about as many volumes each.
     pub(crate) fn free_number(&self) -> usize {
-        (0..).find(|&number| self.place_of(number).is_none()).expect("there are more numbers than VMs")
+        let is_free = |number: &usize| self.place_of(*number).is_none() && !self.spent.contains(number);
+        (0..).find(is_free).expect("there are more numbers than VMs")
     }
 
     /// The volumes that are served.
     pub(crate) fn tags(&self) -> Vec<VolumeTag> {
-        self.0.iter().filter_map(|member| member.tag).collect()
+        self.list.iter().filter_map(|member| member.tag).collect()
     }
 }

@@ -56,7 +56,7 @@ impl Control {
             let largest_share = self.sharing.largest_share(vm);
             let [before, after] = [before, after].map(|keys| LiveKeys::of(keys, largest_share));
             if before != after {
-                let number = self.members.0[vm].number;
+                let number = self.members.list[vm].number;
                 changed[number % shards].push((number / shards, after));
             }
         }
@@ -159,10 +159,10 @@ impl Control {
     fn drain(&self, names: &[String], cancel: bool) -> Result<Value, String> {
         let mut wanted = names.iter().map(|name| self.vm_of(name)).collect::<Result<BTreeSet<_>, _>>()?;
         if names.is_empty() {
-            wanted.extend(0..self.members.0.len());
+            wanted.extend(0..self.members.list.len());
         }
         let shards = self.shards.len();
-        let numbers: Vec<usize> = wanted.into_iter().map(|vm| self.members.0[vm].number).collect();
+        let numbers: Vec<usize> = wanted.into_iter().map(|vm| self.members.list[vm].number).collect();
         let volumes_of = |shard| numbers.iter().filter(move |vm| *vm % shards == shard).map(|vm| vm / shards);
         let drain = |shard, answer| ToShard::Drain { volumes: volumes_of(shard).collect(), cancel, answer };
         let left = self.host.ask(drain)?;

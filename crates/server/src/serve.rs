@@ -178,7 +178,7 @@ fn members(vms: &[Prepared]) -> Members {
         export: vm.export.clone(),
         tag: vm.tag,
     };
-    Members(vms.iter().enumerate().map(member).collect())
+    Members { list: vms.iter().enumerate().map(member).collect(), spent: Vec::new() }
 }
 
 fn start_shards(
@@ -190,7 +190,7 @@ fn start_shards(
 ) -> Result<Vec<ShardThread>, ServerError> {
     let count = config.shards.min(prepared.len());
     let mut vms: Vec<ShardVms> = (0..count).map(|_| Vec::new()).collect();
-    for (vm, member) in prepared.into_iter().zip(&members.0) {
+    for (vm, member) in prepared.into_iter().zip(&members.list) {
         vms[member.number % count].push((vm, Arc::clone(&member.connections)));
     }
     let start = |(number, vms)| {

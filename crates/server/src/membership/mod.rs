@@ -50,9 +50,17 @@ pub(crate) enum Step {
 /// What came of a step that a thread carried out.
 #[derive(Debug)]
 pub(crate) enum Done {
-    Removed { vm: String, warning: Option<String> },
+    Removed {
+        vm: String,
+        /// The broker has let it go.
+        has_left: bool,
+        warning: Option<String>,
+    },
     Added(Box<AddedVm>),
-    Renamed { from: String, to: String },
+    Renamed {
+        from: String,
+        to: String,
+    },
 }
 
 /// What a thread is to do.

@@ -58,6 +58,6 @@ impl RemoveVm {
                 }
             },
         };
-        Ok(Done::Removed { vm, warning })
+        Ok(Done::Removed { vm, has_left, warning })
     }
 }

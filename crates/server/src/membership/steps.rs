@@ -158,7 +158,7 @@ impl Control {
     }
 
     fn remove_vm(&mut self, vm: &str, disconnect: bool) -> Result<Work, String> {
-        let member = &self.members.0[self.vm_of(vm)?];
+        let member = &self.members.list[self.vm_of(vm)?];
         let state = crate::identity::StateFile::of(&self.config);
         Ok(Work::Remove(RemoveVm {
             vm: vm.to_owned(),
@@ -216,7 +216,7 @@ impl Control {
     }
 
     fn rename_vm(&mut self, from: &str, to: &str) -> Result<Work, String> {
-        let member = &self.members.0[self.vm_of(from)?];
+        let member = &self.members.list[self.vm_of(from)?];
         let export = member.export.renamed(to).map_err(|error| error.to_string())?;
         Ok(Work::Rename(Box::new(RenameVm {
             from: from.to_owned(),
@@ -236,7 +236,7 @@ impl Control {
                 self.close_unused();
                 return self.end_change(Err(why));
             }
-            Ok(Done::Removed { vm, warning }) => self.vm_removed(&vm, warning),
+            Ok(Done::Removed { vm, has_left, warning }) => self.vm_removed(&vm, has_left, warning),
             Ok(Done::Added(added)) => self.vm_added(*added),
             Ok(Done::Renamed { from, to }) => self.vm_renamed(&from, &to),
         }
@@ -257,10 +257,11 @@ impl Control {
         config.sorted_as(&self.config)
     }
 
-    fn vm_removed(&mut self, vm: &str, warning: Option<String>) {
+    fn vm_removed(&mut self, vm: &str, has_left: bool, warning: Option<String>) {
         let Some(at) = self.config.vms.iter().position(|one| one.name == vm) else { return };
         let config = self.config_after();
-        let member = self.members.0.remove(at);
+        let member = self.members.list.remove(at);
+        self.members.spent.extend((!has_left).then_some(member.number));
         for endpoint in &mut self.endpoints {
             if let Some(at) = endpoint.vms.iter().position(|&number| number == member.number) {
                 endpoint.vms.remove(at);
@@ -296,7 +297,7 @@ impl Control {
             }
         }
         let number = member.number;
-        self.members.0.push(member);
+        self.members.list.push(member);
         let share = self.sharing.join(&config, started, engine, more_frames);
         self.config = config;
         self.update_room();
@@ -313,7 +314,7 @@ impl Control {
         let mut config = (**config).clone();
         let names = self.config.vms.iter().map(|vm| vm.name.as_str());
         config.sort_vms(names.map(|name| if name == from { to } else { name }));
-        let member = &mut self.members.0[at];
+        let member = &mut self.members.list[at];
         if let Ok(export) = member.export.renamed(to) {
             member.export = export;
         }
