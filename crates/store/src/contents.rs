@@ -111,7 +111,12 @@ impl Contents {
     #[inline]
     pub(crate) fn get(&self, place: Place) -> Content {
         let (ordinal, at) = self.locate(place);
-        let Some(bytes) = self.extents[ordinal].get(at..at + READ_BYTES) else { return Content::default() };
+        let bytes = self.extents[ordinal].get(at..at + READ_BYTES);
+        bytes.map_or(Content::default(), |bytes| self.decode(bytes))
+    }
+
+    #[inline]
+    fn decode(&self, bytes: &[u8]) -> Content {
         let (crc, packed) = bytes.split_at(CRC_BYTES);
         let crc = u32::from_le_bytes(crc.try_into().expect("four bytes"));
         let packed = u64::from_le_bytes(packed.try_into().expect("eight bytes")) & self.mask;
@@ -166,9 +171,20 @@ impl Contents {
     /// Places that hold something, in ascending order, and what.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = (Place, Content)> {
         let with_any = (0..).zip(&self.extents).filter(|(_, records)| !records.is_empty());
-        let places = with_any.flat_map(|(ordinal, _)| ordinal * self.slots..(ordinal + 1) * self.slots);
-        let contents = places.map(|place| (place, self.get(place)));
-        contents.filter(|(_, content)| content.held.state != EntryState::Free)
+        // Record by record: what is looked at millions of times is not located each time.
+        let records = with_any.flat_map(|(ordinal, records)| {
+            (ordinal * self.slots..).zip(records.windows(READ_BYTES).step_by(self.width))
+        });
+        let is_free = |bytes: &[u8]| bytes[CRC_BYTES] & ((1 << STATE_BITS) - 1) == 0;
+        records.filter(move |(_, bytes)| !is_free(bytes)).map(|(place, bytes)| (place, self.decode(bytes)))
+    }
+
+    /// What a place holds is of this age.
+    pub(crate) fn set_age(&mut self, place: Place, age: u8) {
+        let content = self.get(place);
+        if content.held.state != EntryState::Free {
+            self.set(place, Content { age, ..content });
+        }
     }
 
     /// The most memory that so many places take, in extents of so many, of a volume of so many blocks.

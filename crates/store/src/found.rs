@@ -35,14 +35,22 @@ pub(crate) struct Found {
     /// What tables say of places of each extent of which something else was found since.
     in_tables: Vec<HashMap<u32, Entry>>,
     pages: Vec<FoundPage>,
+    /// For each page a version that is no earlier than those of what its places hold.
+    latest: Vec<u64>,
+    /// Places that hold something, and those of them that hold what is newer than the backing disk.
+    used: u64,
+    dirty: u64,
+    /// No block that places hold is this one or a later one.
+    end: u64,
 }
 
 impl Found {
     /// No extents yet, of so many slots and table pages each, of a volume of so many blocks.
     pub(crate) fn new(slots: u32, pages_per_extent: u32, blocks: u64) -> Found {
         let contents = Contents::new(slots, blocks);
-        let (versions, in_tables, pages) = (Vec::new(), Vec::new(), Vec::new());
-        Found { slots, pages_per_extent, contents, versions, in_tables, pages }
+        let (versions, in_tables, pages, latest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (used, dirty, end) = (0, 0, 0);
+        Found { slots, pages_per_extent, contents, versions, in_tables, pages, latest, used, dirty, end }
     }
 
     /// An extent comes to be the one of this number, with pages that say nothing.
@@ -53,15 +61,20 @@ impl Found {
         let pages = self.pages_per_extent as usize;
         let at = ordinal * pages;
         self.pages.splice(at..at, std::iter::repeat_n(page, pages));
+        self.latest.splice(at..at, std::iter::repeat_n(0, pages));
     }
 
     /// This extent is the volume's no more. Those behind move up.
     pub(crate) fn remove_extent(&mut self, ordinal: usize) {
+        for place in self.places_of_extent(ordinal) {
+            self.discount(self.contents.get(place).held.state);
+        }
         self.contents.remove_extent(ordinal);
         self.versions.remove(ordinal);
         self.in_tables.remove(ordinal);
         let pages = self.pages_per_extent as usize;
         self.pages.drain(ordinal * pages..(ordinal + 1) * pages);
+        self.latest.drain(ordinal * pages..(ordinal + 1) * pages);
     }
 
     /// Places, free ones included.
@@ -82,7 +95,7 @@ impl Found {
     }
 
     fn page_of(&self, place: Place) -> usize {
-        let (ordinal, within) = (place / self.slots, place % self.slots);
+        let (ordinal, within) = self.contents.split(place);
         (ordinal * self.pages_per_extent + within / ENTRIES_PER_PAGE as u32) as usize
     }
 
@@ -96,7 +109,8 @@ impl Found {
     }
 
     fn version(&self, place: Place) -> u64 {
-        self.versions[(place / self.slots) as usize].get((place % self.slots) as usize).copied().unwrap_or(0)
+        let (ordinal, within) = self.contents.split(place);
+        self.versions[ordinal as usize].get(within as usize).copied().unwrap_or(0)
     }
 
     /// What a place holds.
@@ -107,22 +121,38 @@ impl Found {
         }
     }
 
+    fn discount(&mut self, state: EntryState) {
+        self.used -= u64::from(state != EntryState::Free);
+        self.dirty -= u64::from(state == EntryState::Dirty);
+    }
+
+    /// A place that holds nothing holds this from now on.
     fn put(&mut self, place: Place, entry: Entry) {
         let Entry { state, block, crc, version } = entry;
         let held = Held { state, block, crc };
         self.contents.set(place, Content { held, ..Content::default() });
-        let versions = &mut self.versions[(place / self.slots) as usize];
+        let (ordinal, within) = self.contents.split(place);
+        let versions = &mut self.versions[ordinal as usize];
         if versions.is_empty() && state != EntryState::Free {
             *versions = vec![0; self.slots as usize].into_boxed_slice();
         }
-        if let Some(at) = versions.get_mut((place % self.slots) as usize) {
+        if let Some(at) = versions.get_mut(within as usize) {
             *at = version;
+        }
+        if state != EntryState::Free {
+            let latest = &mut self.latest
+                [(ordinal * self.pages_per_extent + within / ENTRIES_PER_PAGE as u32) as usize];
+            *latest = version.max(*latest);
+            self.used += 1;
+            self.dirty += u64::from(state == EntryState::Dirty);
+            self.end = self.end.max(block + 1);
         }
     }
 
     /// The tables say that a place holds this.
     pub(crate) fn read(&mut self, place: Place, entry: Entry) {
         if entry.state != EntryState::Free {
+            self.discount(self.contents.get(place).held.state);
             self.put(place, entry);
         }
     }
@@ -133,16 +163,18 @@ impl Found {
         if before == entry {
             return;
         }
-        let (ordinal, within) = ((place / self.slots) as usize, place % self.slots);
-        self.in_tables[ordinal].entry(within).or_insert(before);
+        let (ordinal, within) = self.contents.split(place);
+        self.in_tables[ordinal as usize].entry(within).or_insert(before);
         let page = self.page_of(place);
         self.pages[page].is_settled = false;
+        self.discount(before.state);
         self.put(place, entry);
     }
 
     /// What the tables say of a place.
     pub(crate) fn in_tables(&self, place: Place) -> Entry {
-        let before = self.in_tables[(place / self.slots) as usize].get(&(place % self.slots));
+        let (ordinal, within) = self.contents.split(place);
+        let before = self.in_tables[ordinal as usize].get(&within);
         before.copied().unwrap_or_else(|| self.entry(place))
     }
 
@@ -168,9 +200,24 @@ impl Found {
         })
     }
 
+    /// Places that hold what is not known to be durable by the stamps of their pages, in ascending order, and what.
+    pub(crate) fn beyond_stamps(&self) -> impl Iterator<Item = (Place, Entry)> {
+        let stamps = self.pages.iter().map(|page| page.stamp);
+        let pages = stamps.zip(&self.latest).enumerate().filter(|(_, (stamp, latest))| *latest > stamp);
+        let entries = pages.flat_map(move |(page, (stamp, _))| {
+            self.places_of_page(page).map(move |place| (place, self.entry(place), stamp))
+        });
+        let is_beyond = |(_, entry, stamp): &(Place, Entry, u64)| entry.version > *stamp;
+        entries.filter(is_beyond).map(|(place, entry, _)| (place, entry))
+    }
+
     /// Places that hold something in this state.
     pub(crate) fn count(&self, state: EntryState) -> u64 {
-        self.contents.occupied().filter(|(_, content)| content.held.state == state).count() as u64
+        match state {
+            EntryState::Free => u64::from(self.places()) - self.used,
+            EntryState::Clean => self.used - self.dirty,
+            EntryState::Dirty => self.dirty,
+        }
     }
 
     /// Forgets what a condition is true of.
@@ -208,10 +255,7 @@ impl Found {
     fn perhaps_twice(&self) -> Twice {
         /// Bits for each block: one of 32 blocks is taken for one that is there twice.
         const BITS_PER_BLOCK: u64 = 32;
-        let (used, end) = self
-            .contents
-            .occupied()
-            .fold((0, 0), |(used, end), (_, content)| (used + 1, end.max(content.held.block + 1)));
+        let (used, end) = (self.used, self.end);
         let bits = (used * BITS_PER_BLOCK).next_power_of_two().max(64);
         let mut twice = Twice { bits, is_exact: end <= bits, found: HashSet::new() };
         let mut seen = vec![0u64; if twice.is_exact { end } else { bits }.div_ceil(64) as usize];
@@ -268,8 +312,7 @@ impl Found {
         for ordinal in 0..self.versions.len() {
             let places = self.places_of_extent(ordinal);
             for (place, &version) in places.zip(&self.versions[ordinal]) {
-                let content = self.contents.get(place);
-                self.contents.set(place, Content { age: ages.at_start(version), ..content });
+                self.contents.set_age(place, ages.at_start(version));
             }
             self.versions[ordinal] = Box::default();
         }
@@ -319,8 +362,9 @@ mod tests {
 
     fn found(entries: &[(Place, Entry)]) -> Found {
         let mut found = Found::new(SLOTS, 2, 1 << 40);
-        let page = FoundPage { sequence: 1, stamp: 100, is_settled: true };
-        (0..3).for_each(|ordinal| found.insert_extent(ordinal, page));
+        let page = |stamp| FoundPage { sequence: 1, stamp, is_settled: true };
+        (0..3).for_each(|ordinal| found.insert_extent(ordinal, page(100)));
+        *found.page_mut(2) = page(30);
         entries.iter().for_each(|&(place, entry)| found.read(place, entry));
         found
     }
@@ -351,10 +395,17 @@ mod tests {
             let superseded: HashMap<u64, u64> = superseded.into_iter().collect();
             let mut found = found(&entries);
             let before: Vec<Entry> = (0..found.places()).map(|place| found.entry(place)).collect();
+            let count = |state| found.occupied().filter(|(_, entry)| entry.state == state).count() as u64;
+            for state in [EntryState::Clean, EntryState::Dirty] {
+                prop_assert_eq!(found.count(state), count(state));
+            }
+            let beyond = found.occupied().filter(|(place, entry)| entry.version > found.stamp(*place));
+            prop_assert_eq!(found.beyond_stamps().collect::<Vec<_>>(), beyond.collect::<Vec<_>>());
             let mut sorted: Vec<Place> = found.occupied().map(|(place, _)| place).collect();
             sorted.sort_by_key(|&place| before[place as usize].version);
             prop_assert_eq!(found.by_version(), sorted);
             found.keep_newest(&superseded);
+            prop_assert_eq!(found.count(EntryState::Free), (0..found.places()).filter(|&place| found.entry(place).state == EntryState::Free).count() as u64);
             let after: Vec<Entry> = (0..found.places()).map(|place| found.entry(place)).collect();
             prop_assert_eq!(&after, &newest(&before, &superseded));
             for place in 0..found.places() {

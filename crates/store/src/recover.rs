@@ -59,9 +59,8 @@ impl Recovered {
 
     /// Places of dirty blocks that are not known to be durable.
     pub(crate) fn tentative_dirty(&self) -> impl Iterator<Item = (u32, Entry)> {
-        self.found.occupied().filter(|(place, entry)| {
-            entry.state == EntryState::Dirty && entry.version > self.durable.max(self.found.stamp(*place))
-        })
+        let is_tentative = |entry: &Entry| entry.state == EntryState::Dirty && entry.version > self.durable;
+        self.found.beyond_stamps().filter(move |(_, entry)| is_tentative(entry))
     }
 
     /// Forgets blocks that must not be believed.
@@ -327,9 +326,8 @@ impl Replay<'_> {
     /// Frees entries that are not known to be durable and whose bytes are not there.
     fn check_tentative(&mut self, tables: &mut Found) {
         let known = self.durable.max(self.kept);
-        let is_tentative =
-            |&(place, entry): &(u32, Entry)| entry.version > known && entry.version > tables.stamp(place);
-        let tentative: Vec<(u32, Entry)> = tables.occupied().filter(is_tentative).collect();
+        let is_tentative = |(_, entry): &(u32, Entry)| entry.version > known;
+        let tentative: Vec<(u32, Entry)> = tables.beyond_stamps().filter(is_tentative).collect();
         for (place, entry) in tentative {
             if !self.is_there(place, &entry) {
                 tables.set(place, Entry::default());
