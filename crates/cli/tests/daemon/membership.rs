@@ -79,6 +79,7 @@ fn vms_come_and_go_while_others_write() {
         lode_ok(&["drain", &site.text("test.toml"), "--vm", "vm3"]);
         let said = vm(&site, &["remove", "vm3"]);
         assert!(said.contains("VM vm3 is removed") && !said.contains("Warning"), "{said}");
+        assert!(!said.contains("comes back"), "it was never in the file: {said}");
         assert_eq!(names(&daemon), ["vm1", "vm2"]);
         assert!(!site.path("vm3.sock").exists(), "nobody listens there any more");
         let (disk, mut bytes) = (File::open(site.path("vm3.img")).unwrap(), vec![0; BLOCK as usize]);
@@ -152,6 +153,7 @@ fn a_vm_gets_another_name_and_keeps_its_cache() {
     assert!(text(&site).contains("name = \"db\"") && !text(&site).contains("name = \"vm2\""));
     assert!(client.read(0, bytes.len() as u32) == bytes, "who is connected stays");
     drop(client);
+    assert!(vm_fails(&site, &["rename", "db", "db"]).contains("has that name already"));
     for name in ["vm1", "a b", ""] {
         assert!(!vm_fails(&site, &["rename", "db", name]).is_empty(), "{name}");
     }

@@ -93,13 +93,18 @@ impl Control {
             if file.has_vm(vm) { file.without(vm) } else { Ok(file) }
         };
         let save = save.then(load).transpose().map_err(|error| format!("Nothing was changed: {error}"))?;
-        let answer = answer(vm, "removed", save.is_some(), &self.config);
+        // One that was never written there is gone for good as well.
+        let is_in_file = || Config::load(&self.config.path).is_ok_and(|file| file.has_vm(vm));
+        let answer = answer(vm, "removed", save.is_some() || !is_in_file(), &self.config);
         let step = Step::Remove { vm: vm.to_owned(), disconnect, config: Box::new(config) };
         Ok((vec![step], answer, save.map(Box::new)))
     }
 
     fn rename_steps(&self, from: &str, to: &str) -> Result<Begun, String> {
         self.vm_of(from)?;
+        if from == to {
+            return Err(format!("VM {from} has that name already"));
+        }
         let config = self.config.renamed(from, to).map_err(|error| error.to_string())?;
         // The file has to say so as well before the SSD does.
         let file = Config::load(&self.config.path).and_then(|file| file.renamed(from, to));
