@@ -51,6 +51,12 @@ pub enum HardwareError {
         /// The names that there are.
         known: String,
     },
+    /// A profile of a drive must describe one.
+    #[error("The profile describes {drives} drives; write one [drive.NAME] section")]
+    Drives {
+        /// How many it describes.
+        drives: usize,
+    },
     /// A profile must describe one host.
     #[error("The device profile describes {hosts} hosts; write one [host.NAME] section")]
     Hosts {

@@ -8,7 +8,7 @@ use crate::profile::figure::Figures;
 use crate::profile::{Catalogue, Figure};
 use crate::time::SECOND_NS;
 use crate::{
-    Backing, DiskKind, Dram, Energy, HardwareError, LevelCost, Operations, ServiceTimes, Ssd, energy_j,
+    Backing, DiskKind, Dram, Drive, Energy, HardwareError, LevelCost, Operations, ServiceTimes, Ssd, energy_j,
     service::ns_of, unreliability, unreliability_hybrid,
 };
 
@@ -29,6 +29,10 @@ pub struct Host {
     pub ssd_copies: u32,
     /// The SSD of the read SSD level, where it is of another kind; see [`Host::read_ssd`].
     pub read_ssd: Option<Ssd>,
+    /// The drives that the SSDs are bought as: whole ones, which cost and last. Without it an SSD has any size. See
+    /// [`Host::with_drive`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drive: Option<Drive>,
     /// What lies behind the cache.
     pub backing: Backing,
 }
@@ -36,7 +40,7 @@ pub struct Host {
 /// What a profile says of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sheet<'a> {
-    /// What the device is to the host: `dram`, `ssd`, `read_ssd`, `backing`, `disk`, `network`.
+    /// What the device is to the host: `dram`, `ssd`, `read_ssd`, `drive`, `backing`, `disk`, `network`.
     pub kind: &'static str,
     /// What it is.
     pub about: &'a str,
@@ -95,15 +99,48 @@ impl Host {
         }
     }
 
+    /// The same host with its SSD bought as such drives: their capacity, price and endurance are those of its SSD, which stays
+    /// as fast as it is. The read SSD is one of them, too, unless it is of a kind of its own.
+    pub fn with_drive(mut self, drive: Drive) -> Host {
+        self.ssd = Ssd {
+            device_gb: Some(drive.capacity_gb),
+            usd_per_gb: drive.usd / drive.capacity_gb,
+            writes_per_gb: None,
+            dwpd: Some(drive.drive_writes_per_day()),
+            warranty_years: Some(drive.warranty_years),
+            ..self.ssd
+        };
+        self.drive = Some(drive);
+        self
+    }
+
+    /// Whole drives that an SSD level of this size takes, with all copies; none where an SSD has any size.
+    pub fn ssd_drives(&self, ssd_bytes: u64) -> Option<u64> {
+        let drive = self.drive.as_ref()?;
+        Some(drive.count(ssd_bytes).saturating_mul(self.ssd_copies.into()))
+    }
+
+    /// What is bought for an SSD level of this size: the capacity of whole drives, of one copy.
+    pub fn bought_ssd_bytes(&self, ssd_bytes: u64) -> u64 {
+        let whole = |drive: &Drive| drive.count(ssd_bytes).saturating_mul(drive.capacity_bytes());
+        self.drive.as_ref().map_or(ssd_bytes, whole)
+    }
+
+    /// The same for a read SSD level.
+    fn bought_read_ssd_bytes(&self, read_ssd_bytes: u64) -> u64 {
+        if self.read_ssd.is_some() { read_ssd_bytes } else { self.bought_ssd_bytes(read_ssd_bytes) }
+    }
+
     /// What the profile says of each of its devices.
     pub fn sheets(&self) -> Vec<Sheet<'_>> {
         fn sheet<'a>(kind: &'static str, about: &'a str, source: &'a str, device: &dyn Figures) -> Sheet<'a> {
             Sheet { kind, about, source, figures: device.figures() }
         }
-        let Host { dram, ssd, read_ssd, backing, .. } = self;
+        let Host { dram, ssd, read_ssd, drive, backing, .. } = self;
         let mut sheets =
             vec![sheet("dram", &dram.about, &dram.source, dram), sheet("ssd", &ssd.about, &ssd.source, ssd)];
         sheets.extend(read_ssd.as_ref().map(|ssd| sheet("read_ssd", &ssd.about, &ssd.source, ssd)));
+        sheets.extend(drive.as_ref().map(|drive| sheet("drive", &drive.about, &drive.source, drive)));
         sheets.push(sheet("backing", &backing.about, &backing.source, backing));
         sheets.push(match &backing.disk {
             DiskKind::FixedDisk(disk) => sheet("disk", &disk.about, &disk.source, disk),
@@ -132,23 +169,24 @@ impl Host {
         }
     }
 
-    /// Price of levels of these sizes, with all copies of the SSD level.
+    /// Price of levels of these sizes, with all copies of the SSD level; of whole drives, where the SSDs are bought as such.
     pub fn cost_usd(&self, dram_bytes: u64, ssd_bytes: u64, read_ssd_bytes: u64) -> LevelCost {
         let dram = self.dram.cost_usd(dram_bytes);
-        let ssd = self.ssd.cost_usd(ssd_bytes) * f64::from(self.ssd_copies);
-        let read_ssd = self.read_ssd().cost_usd(read_ssd_bytes);
+        let ssd = self.ssd.cost_usd(self.bought_ssd_bytes(ssd_bytes)) * f64::from(self.ssd_copies);
+        let read_ssd = self.read_ssd().cost_usd(self.bought_read_ssd_bytes(read_ssd_bytes));
         LevelCost { dram, ssd, read_ssd, total: dram + ssd + read_ssd }
     }
 
     /// Years until new SSDs of a level of this size have taken all writes that they may take, when so many bytes are
-    /// written to the level in a second, again and again. Each copy takes every write. `None` when nothing is written.
+    /// written to the level in a second, again and again. Each copy takes every write. Of whole drives all of their capacity counts,
+    /// as they wear evenly. `None` when nothing is written.
     pub fn ssd_life_years(&self, ssd_bytes: u64, written_bytes_per_s: f64) -> Option<f64> {
-        self.ssd.years_left(ssd_bytes, 0.0, written_bytes_per_s)
+        self.ssd.years_left(self.bought_ssd_bytes(ssd_bytes), 0.0, written_bytes_per_s)
     }
 
     /// [`Host::ssd_life_years`] of the read SSD level.
     pub fn read_ssd_life_years(&self, read_ssd_bytes: u64, written_bytes_per_s: f64) -> Option<f64> {
-        self.read_ssd().years_left(read_ssd_bytes, 0.0, written_bytes_per_s)
+        self.read_ssd().years_left(self.bought_read_ssd_bytes(read_ssd_bytes), 0.0, written_bytes_per_s)
     }
 
     /// Energy of a run, in joules, by TICA's Eq. 2, with backing disks: operations times latency times power, and the

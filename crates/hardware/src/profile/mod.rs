@@ -1,10 +1,12 @@
 //! Device profiles: from TOML to checked devices and hosts. It must not know files; a profile is a text.
 //!
 //! A profile has sections `[dram.NAME]`, `[ssd.NAME]`, `[fixed_disk.NAME]`, `[hdd.NAME]`, `[network.NAME]`,
-//! `[backing.NAME]` and `[host.NAME]`; a backing names disks and network, a host names its devices. `docs/hardware.md`
+//! `[backing.NAME]`,
+//! `[drive.NAME]` and `[host.NAME]`; a backing names disks and network, a host names its devices. `docs/hardware.md`
 //! lists the keys.
 
 pub(crate) mod figure;
+mod text;
 
 use std::collections::BTreeMap;
 
@@ -14,7 +16,7 @@ use toml::{Table, Value};
 
 pub use self::figure::Figure;
 use self::figure::Figures;
-use crate::{Backing, DiskKind, Dram, HardwareError, Host, Network, Raid, Ssd};
+use crate::{Backing, DiskKind, Dram, Drive, HardwareError, Host, Network, Raid, Ssd};
 
 /// Most bytes of a profile.
 pub const MAX_PROFILE_BYTES: usize = 1 << 20;
@@ -23,10 +25,11 @@ pub const MAX_PROFILE_BYTES: usize = 1 << 20;
 const MAX_SSD_COPIES: u32 = 16;
 
 /// The profiles that come with the program.
-const BUILT_IN: [&str; 4] = [
+const BUILT_IN: [&str; 5] = [
     include_str!("../../profiles/dram.toml"),
     include_str!("../../profiles/ssd.toml"),
     include_str!("../../profiles/backing.toml"),
+    include_str!("../../profiles/drive.toml"),
     include_str!("../../profiles/host.toml"),
 ];
 
@@ -38,6 +41,7 @@ pub struct Catalogue {
     disk: BTreeMap<String, DiskKind>,
     network: BTreeMap<String, Network>,
     backing: BTreeMap<String, RawBacking>,
+    drive: BTreeMap<String, Drive>,
     host: BTreeMap<String, RawHost>,
 }
 
@@ -65,6 +69,7 @@ struct RawHost {
     #[serde(default = "one")]
     ssd_copies: u32,
     read_ssd: Option<String>,
+    drive: Option<String>,
     backing: String,
 }
 
@@ -111,13 +116,17 @@ impl Catalogue {
                 "fixed_disk" | "hdd" => self.add_disks(entries, &section)?,
                 "network" => insert(&mut self.network, entries, &section, check_figures)?,
                 "backing" => insert(&mut self.backing, entries, &section, |_, _| Ok(()))?,
+                "drive" => insert(&mut self.drive, entries, &section, |path, drive: &Drive| {
+                    check_figures(path, drive)?;
+                    drive.check(path)
+                })?,
                 "host" => {
                     hosts.extend(entries.iter().map(|(name, _)| name.clone()));
                     insert(&mut self.host, entries, &section, check_host)?;
                 }
                 _ => {
                     let message =
-                        "there are dram, ssd, fixed_disk, hdd, network, backing and host".to_owned();
+                        "there are dram, ssd, fixed_disk, hdd, network, backing, drive and host".to_owned();
                     return Err(HardwareError::Key { path: section, message });
                 }
             }
@@ -157,6 +166,20 @@ impl Catalogue {
         self.host.keys().map(String::as_str)
     }
 
+    /// The drives' names, in order.
+    pub fn drive_names(&self) -> impl Iterator<Item = &str> {
+        self.drive.keys().map(String::as_str)
+    }
+
+    /// A drive that one can buy.
+    ///
+    /// # Errors
+    /// [`HardwareError::Unknown`] with the names that there are.
+    pub fn drive(&self, name: &str) -> Result<Drive, HardwareError> {
+        let drive = find(&self.drive, "drive", name)?.clone();
+        Ok(Drive { name: name.to_owned(), ..drive })
+    }
+
     /// A host with its devices.
     ///
     /// # Errors
@@ -165,7 +188,8 @@ impl Catalogue {
     pub fn host(&self, name: &str) -> Result<Host, HardwareError> {
         let raw = find(&self.host, "host", name)?;
         let read_ssd = raw.read_ssd.as_ref().map(|ssd| find(&self.ssd, "ssd", ssd)).transpose()?;
-        Ok(Host {
+        let drive = raw.drive.as_ref().map(|drive| self.drive(drive)).transpose()?;
+        let host = Host {
             name: name.to_owned(),
             about: raw.about.clone(),
             source: raw.source.clone(),
@@ -173,7 +197,12 @@ impl Catalogue {
             ssd: find(&self.ssd, "ssd", &raw.ssd)?.clone(),
             ssd_copies: raw.ssd_copies,
             read_ssd: read_ssd.cloned(),
+            drive: None,
             backing: self.backing(&raw.backing)?,
+        };
+        Ok(match drive {
+            Some(drive) => host.with_drive(drive),
+            None => host,
         })
     }
 

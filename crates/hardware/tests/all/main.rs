@@ -4,5 +4,6 @@ mod arrays;
 mod catalogue;
 mod disk;
 mod disk_oracle;
+mod drives;
 mod models;
 mod vectors;
