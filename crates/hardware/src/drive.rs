@@ -7,6 +7,19 @@ use crate::profile::figure::{self, Figure, Figures};
 use crate::time::DAYS_PER_YEAR;
 use crate::{GB_BYTES, HardwareError};
 
+/// So many of a drive.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drives {
+    /// The drive's name in its profile.
+    pub drive: String,
+    /// How many, of all copies.
+    pub count: u64,
+    /// When the price of one was asked.
+    pub price_date: String,
+    /// All of it for people: "two 960 GB drives at 1 DWPD".
+    pub words: String,
+}
+
 /// A drive that one can buy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,8 +80,7 @@ impl Drive {
 
     /// Writes of the whole capacity a day, over the years of the warranty.
     pub fn drive_writes_per_day(&self) -> f64 {
-        let of_written =
-            |tb: f64| tb * 1000.0 / self.capacity_gb / (DAYS_PER_YEAR * self.warranty_years);
+        let of_written = |tb: f64| tb * 1000.0 / self.capacity_gb / (DAYS_PER_YEAR * self.warranty_years);
         self.dwpd.or(self.written_tb.map(of_written)).unwrap_or(0.0)
     }
 
@@ -134,7 +146,9 @@ mod tests {
         for good in ["2025-06", "2026-11-24"] {
             assert!(is_date(good), "{good}");
         }
-        for bad in ["", "2025", "2025-13", "2025-6", "25-06", "2025-06-", "2025-06-32", "2025-06-01-1", "soon"] {
+        for bad in
+            ["", "2025", "2025-13", "2025-6", "25-06", "2025-06-", "2025-06-32", "2025-06-01-1", "soon"]
+        {
             assert!(!is_date(bad), "{bad}");
         }
     }

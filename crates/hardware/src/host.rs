@@ -8,8 +8,8 @@ use crate::profile::figure::Figures;
 use crate::profile::{Catalogue, Figure};
 use crate::time::SECOND_NS;
 use crate::{
-    Backing, DiskKind, Dram, Drive, Energy, HardwareError, LevelCost, Operations, ServiceTimes, Ssd, energy_j,
-    service::ns_of, unreliability, unreliability_hybrid,
+    Backing, DiskKind, Dram, Drive, Drives, Energy, HardwareError, LevelCost, Operations, ServiceTimes, Ssd,
+    energy_j, service::ns_of, unreliability, unreliability_hybrid,
 };
 
 /// A host: memory and SSDs for the cache levels, and the storage behind them.
@@ -114,10 +114,16 @@ impl Host {
         self
     }
 
-    /// Whole drives that an SSD level of this size takes, with all copies; none where an SSD has any size.
-    pub fn ssd_drives(&self, ssd_bytes: u64) -> Option<u64> {
-        let drive = self.drive.as_ref()?;
-        Some(drive.count(ssd_bytes).saturating_mul(self.ssd_copies.into()))
+    /// Whole drives that an SSD level of this size takes, with all copies; none where it takes none or has any size.
+    pub fn ssd_drives(&self, ssd_bytes: u64) -> Option<Drives> {
+        let drive = self.drive.as_ref().filter(|_| ssd_bytes > 0)?;
+        let count = drive.count(ssd_bytes).saturating_mul(self.ssd_copies.into());
+        Some(Drives {
+            drive: drive.name.clone(),
+            count,
+            price_date: drive.price_date.clone(),
+            words: drive.in_words(count),
+        })
     }
 
     /// What is bought for an SSD level of this size: the capacity of whole drives, of one copy.
@@ -172,8 +178,13 @@ impl Host {
     /// Price of levels of these sizes, with all copies of the SSD level; of whole drives, where the SSDs are bought as such.
     pub fn cost_usd(&self, dram_bytes: u64, ssd_bytes: u64, read_ssd_bytes: u64) -> LevelCost {
         let dram = self.dram.cost_usd(dram_bytes);
-        let ssd = self.ssd.cost_usd(self.bought_ssd_bytes(ssd_bytes)) * f64::from(self.ssd_copies);
-        let read_ssd = self.read_ssd().cost_usd(self.bought_read_ssd_bytes(read_ssd_bytes));
+        let of_drives = |bytes: u64| self.drive.as_ref().map(|drive| drive.count(bytes) as f64 * drive.usd);
+        let one_copy = of_drives(ssd_bytes).unwrap_or_else(|| self.ssd.cost_usd(ssd_bytes));
+        let ssd = one_copy * f64::from(self.ssd_copies);
+        let read_ssd = match (&self.read_ssd, of_drives(read_ssd_bytes)) {
+            (None, Some(usd)) => usd,
+            _ => self.read_ssd().cost_usd(read_ssd_bytes),
+        };
         LevelCost { dram, ssd, read_ssd, total: dram + ssd + read_ssd }
     }
 

@@ -30,7 +30,7 @@ pub use backing::{Backing, DiskKind, FixedDisk, Network};
 pub use cost::LevelCost;
 pub use disk::Disk;
 pub use dram::Dram;
-pub use drive::Drive;
+pub use drive::{Drive, Drives};
 pub use energy::{Energy, Operations, PowerW, energy_j};
 pub use error::HardwareError;
 pub use hdd::Hdd;

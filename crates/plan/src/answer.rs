@@ -2,7 +2,7 @@
 
 use lode_hardware::Host;
 use lode_policy::{Settings, UNDIVIDED};
-use lode_replay::{Report, RequestStream};
+use lode_replay::{Report, RequestStream, short_trace_warning};
 use lode_trace::Merge;
 use lode_types::{Level, show_size};
 
@@ -151,6 +151,12 @@ impl Answer {
         })
     }
 
+    /// That years are told of a trace that is short, where they are.
+    fn about_short_trace(&self, load: &Load) -> Option<String> {
+        let shortest_ns = load.vms.iter().map(|vm| vm.span_ns).min().filter(|&ns| ns > 0)?;
+        (self.plan.levels.ssd_bytes > 0).then(|| short_trace_warning(shortest_ns)).flatten()
+    }
+
     /// That the budget buys no share of either level.
     fn about_too_little_money(&self, load: &Load, options: &SizeOptions) -> Option<String> {
         let Means::Budget { usd, prices } = self.means else { return None };
@@ -245,6 +251,7 @@ impl Answer {
             without_cache: OutcomeReport::from(&self.without_cache),
             wear: WearReport::of_plan(load, host, plan),
             ssd_rating: host.ssd.rating(),
+            drive: host.drive.clone(),
             recommended,
             without_cache_us: self.without_cache_us(),
             mode: choice.as_ref().map(|(mode, _)| *mode),
@@ -261,7 +268,11 @@ impl Answer {
                 .map(|front| front.iter().map(|point| FrontReport::new(load, host, point)).collect()),
             shrinks: load.shrinks,
             inputs: merge.inputs(),
-            warnings: RequestStream::warnings(merge).into_iter().chain(self.totals.warnings()).collect(),
+            warnings: RequestStream::warnings(merge)
+                .into_iter()
+                .chain(self.totals.warnings())
+                .chain(self.about_short_trace(load))
+                .collect(),
         })
     }
 }

@@ -23,6 +23,9 @@ const SIZES_PER_OCTAVE: f64 = 2.0;
 /// Sizes of an SSD that is there to last, from one that lasts as long as it is rated for down.
 const LASTING_SIZES: i32 = 24;
 
+/// Numbers of drives that are all tried; from there on those that are one part in so many apart.
+const DRIVES_IN_TURN: u64 = 8;
+
 /// Up to how many times longer an SSD must last to be worth a line, unless it then lasts as long as it is rated for.
 const SAME_LIFE: f64 = 2.0;
 
@@ -44,10 +47,21 @@ const SAME_LATENCY: f64 = 0.01;
 pub struct Prices {
     /// Of a GiB of host memory.
     pub dram_usd_per_gib: f64,
-    /// Of a GiB of SSD.
+    /// Of a GiB of SSD; where it is bought as drives, of a GiB of these.
     pub ssd_usd_per_gib: f64,
     /// What may be written to an SSD, and for how long.
     pub ssd_rating: SsdRating,
+    /// One drive, where the SSD is bought as whole ones; else it has any size.
+    pub drive: Option<DrivePrice>,
+}
+
+/// What one drive holds and costs, with its copies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DrivePrice {
+    /// What it holds.
+    pub bytes: u64,
+    /// Its price and that of its copies.
+    pub usd: f64,
 }
 
 impl Prices {
@@ -55,14 +69,26 @@ impl Prices {
     pub fn of(host: &Host) -> Prices {
         Prices {
             dram_usd_per_gib: host.cost_usd(GIB, 0, 0).dram,
-            ssd_usd_per_gib: host.cost_usd(0, GIB, 0).ssd,
+            ssd_usd_per_gib: host.ssd.cost_usd(GIB) * f64::from(host.ssd_copies),
             ssd_rating: host.ssd.rating(),
+            drive: host.drive.as_ref().map(|drive| DrivePrice {
+                bytes: drive.capacity_bytes(),
+                usd: drive.usd * f64::from(host.ssd_copies),
+            }),
         }
     }
 
-    /// The price of both levels.
+    /// The price of both levels, of whole drives where the SSD is bought as such.
     pub fn cost_usd(&self, levels: LevelBytes) -> f64 {
-        Level::SIZED.map(|level| levels.of(level) as f64 / GIB as f64 * self.usd_per_gib(level)).iter().sum()
+        let by_size = |level: Level| levels.of(level) as f64 / GIB as f64 * self.usd_per_gib(level);
+        let of_drives = |drive: DrivePrice| levels.ssd_bytes.div_ceil(drive.bytes) as f64 * drive.usd;
+        by_size(Level::Dram) + self.drive.map_or_else(|| by_size(Level::Ssd), of_drives)
+    }
+
+    /// What is bought for so much SSD: whole drives.
+    fn bought_ssd_bytes(&self, ssd_bytes: u64) -> u64 {
+        let whole = |drive: DrivePrice| ssd_bytes.div_ceil(drive.bytes).saturating_mul(drive.bytes);
+        self.drive.map_or(ssd_bytes, whole)
     }
 
     fn usd_per_gib(&self, level: Level) -> f64 {
@@ -168,7 +194,14 @@ fn divisions(
             move |step: i32| (most_bytes as f64 * (-f64::from(step) / SIZES_PER_OCTAVE).exp2()) as u64;
         (0..sizes).map(scaled)
     };
-    let sizes = steps(all_bytes.min(affordable_bytes), SIZES).chain([0]);
+    let sizes: Vec<u64> = match prices.drive.filter(|_| level == Level::Ssd) {
+        // Between whole drives nothing is cheaper, nor does it last longer.
+        Some(drive) => {
+            let whole = whole_drives(all_bytes, affordable_bytes, drive.bytes);
+            whole.map(|bytes| bytes.min(all_bytes)).chain([0]).collect()
+        }
+        None => steps(all_bytes.min(affordable_bytes), SIZES).chain([0]).collect(),
+    };
     // Sizes at which guarantees do not fit are no choice, nor those at which they fit only in shares that are no whole granules.
     let divided = |bytes: u64| -> Result<Option<(LevelPlan, Division)>, PlanError> {
         match try_to_divide_level(load, level, bytes, options) {
@@ -177,8 +210,10 @@ fn divisions(
             Err(error) => Err(in_words(error, load, level)),
         }
     };
-    let mut found =
-        sizes.filter_map(|bytes| divided(bytes).transpose()).collect::<Result<Vec<_>, PlanError>>()?;
+    let mut found = sizes
+        .into_iter()
+        .filter_map(|bytes| divided(bytes).transpose())
+        .collect::<Result<Vec<_>, PlanError>>()?;
     // What nobody gets is not bought.
     found.iter_mut().for_each(|(plan, _)| plan.capacity_blocks = plan.given_blocks);
     if level == Level::Ssd {
@@ -186,13 +221,27 @@ fn divisions(
         // Whole granules, and one more than enough.
         let unit = options.granule_bytes.max(load.block_bytes);
         let lasting = lasting_bytes(load, &everything, prices).saturating_add(unit);
-        let spare = steps(lasting.min(affordable_bytes), LASTING_SIZES).map(|bytes| bytes / unit * unit);
-        let spare = spare.filter(|&bytes| bytes > all_bytes);
+        let spare: Vec<u64> = match prices.drive {
+            Some(drive) => whole_drives(lasting, affordable_bytes, drive.bytes).collect(),
+            None => steps(lasting.min(affordable_bytes), LASTING_SIZES).collect(),
+        };
+        let spare = spare.into_iter().map(|bytes| bytes / unit * unit).filter(|&bytes| bytes > all_bytes);
         for bytes in spare {
             found.extend(divided(bytes)?.filter(|(plan, _)| plan.given_blocks == all.given_blocks));
         }
     }
     Ok(found)
+}
+
+/// What one drive holds, two and so on, up to as many as hold `enough_bytes` or are affordable: every number up to
+/// [`DRIVES_IN_TURN`], then an eighth more each time, and the last.
+fn whole_drives(enough_bytes: u64, affordable_bytes: u64, drive_bytes: u64) -> impl Iterator<Item = u64> {
+    let most = enough_bytes.div_ceil(drive_bytes).min(affordable_bytes / drive_bytes);
+    let next = move |drives: &u64| {
+        let more = drives.saturating_add((drives / DRIVES_IN_TURN).max(1));
+        (*drives < most).then_some(more.min(most))
+    };
+    std::iter::successors((most > 0).then_some(1), next).map(move |drives| drives.saturating_mul(drive_bytes))
 }
 
 /// The size from which on an SSD that is divided like this lasts as long as it is rated for.
@@ -231,7 +280,8 @@ impl<'a> Candidate<'a> {
         let latency_us = total.mean_latency_us().unwrap_or(0.0);
         let worn = if load.has_span() {
             let bytes_per_day = total.ssd_writes_per_s * load.block_bytes as f64 * SECONDS_PER_DAY;
-            let rated_per_day = ssd_bytes as f64 * prices.ssd_rating.drive_writes_per_day;
+            let bought_bytes = prices.bought_ssd_bytes(ssd_bytes) as f64;
+            let rated_per_day = bought_bytes * prices.ssd_rating.drive_writes_per_day;
             if bytes_per_day > 0.0 { (bytes_per_day / rated_per_day).clamp(1.0, MOST_WEAR) } else { 0.0 }
         } else {
             total.ssd_writes as f64

@@ -44,7 +44,7 @@ pub use compare::{Cell, CompareOptions, CompareProgress, MAX_CELLS, compare};
 pub use curves::{CurveOptions, Curves, Cut, IntervalCurve, MAX_WORKING_SET_BLOCKS, VmCurve, curves};
 pub use division::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, size};
 pub use error::PlanError;
-pub use front::{FrontPoint, MAX_BUDGET_USD, Prices, best, front};
+pub use front::{DrivePrice, FrontPoint, MAX_BUDGET_USD, Prices, best, front};
 pub use heading::{Made, PROGRAM};
 pub use jobs::in_parallel;
 pub use levels::{LevelBlockCounts, LevelBytes};

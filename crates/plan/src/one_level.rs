@@ -31,7 +31,7 @@ pub(crate) struct OneLevel {
 }
 
 impl OneLevel {
-    /// The SSD that is to be had for what a plan's levels cost, in whole granules of so many blocks, or in blocks where no VM
+    /// The SSD that is to be had for what a plan's levels cost (of drives: the plan's, and as many more as the money of its DRAM buys), in whole granules of so many blocks, or in blocks where no VM
     /// would have a granule; none where that is less than one. `shares_blocks` is what each VM has of them, by
     /// [`Level::index`].
     pub(crate) fn for_money_of(
@@ -43,11 +43,17 @@ impl OneLevel {
         let bytes = |blocks: u64| blocks.saturating_mul(block_bytes);
         let LevelBytes { dram_bytes, ssd_bytes, .. } = levels;
         let for_dram = dram_bytes as f64 * (prices.dram_usd_per_gib / prices.ssd_usd_per_gib);
+        // The money of a part of a drive buys none.
+        let for_dram = prices
+            .drive
+            .map_or(for_dram, |drive| (for_dram / drive.bytes as f64).floor() * drive.bytes as f64);
         // The SSD of the plan stays as it is, to the last block.
         let blocks = (ssd_bytes.saturating_add(for_dram as u64) / block_bytes).min(MAX_LEVEL_BLOCKS);
+        // Of a drive that several share, each pays for its part.
+        let by_part = Prices { drive: None, ..*prices };
         let usd_of = |share: [u64; 2]| {
             let [dram_bytes, ssd_bytes] = share.map(bytes);
-            prices.cost_usd(LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() })
+            by_part.cost_usd(LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() })
         };
         let mut usd: Vec<f64> = shares_blocks.iter().map(|&share| usd_of(share)).collect();
         if usd.iter().all(|&usd| usd <= 0.0) {

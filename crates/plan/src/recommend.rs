@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use lode_hardware::{Host, Utilisation};
+use lode_hardware::{Drives, Host, Utilisation};
 use lode_policy::{SchemeInfo, Settings};
 use lode_replay::Report;
 use lode_types::{Level, show_size};
@@ -266,8 +266,14 @@ fn sentence(report: &RecommendedReport, without_cache_us: Option<f64>) -> String
     if let Some(ratio) = report.read_hit_ratio {
         text += &format!(", {:.0} % of the blocks read come from the cache", 100.0 * ratio);
     }
-    if let Some(years) = report.wear.as_ref().and_then(|wear| wear.life_years) {
-        text += &format!(", and the SSD lasts {}", show_life(years));
+    if let Some(wear) = &report.wear {
+        text += &match (wear.life_years, &wear.drives) {
+            (Some(years), Some(Drives { words, count, .. })) => {
+                format!(", and {words} last{} {}", if *count == 1 { "s" } else { "" }, show_life(years))
+            }
+            (Some(years), None) => format!(", and the SSD lasts {}", show_life(years)),
+            (None, _) => String::new(),
+        };
     }
     text + "."
 }

@@ -1,8 +1,8 @@
 //! What a run costs on the devices of a host: energy, wear, price. It must not know how requests were decided.
 
-use lode_hardware::time::{HOURS_PER_YEAR, SECOND_NS};
+use lode_hardware::time::{HOURS_PER_YEAR, SECOND_NS, SECONDS_PER_DAY, SECONDS_PER_HOUR};
 use lode_hardware::{
-    Energy, Host, HostLoad, LevelCost, Operations, Utilisation, unreliability, unreliability_pair,
+    Drives, Energy, Host, HostLoad, LevelCost, Operations, Utilisation, unreliability, unreliability_pair,
 };
 use lode_policy::{Mirrors, Quota};
 use lode_types::BlockSize;
@@ -55,6 +55,27 @@ pub struct DevicesReport {
     pub utilisation: Option<Utilisation>,
     /// Price of the levels.
     pub cost_usd: LevelCost,
+    /// The drives that the SSD level takes, where it is bought as whole ones.
+    pub drives: Option<Drives>,
+}
+
+/// Shortest trace whose writes are multiplied to years without a warning: a day has the hours that a night has not.
+const LONG_ENOUGH_S: f64 = SECONDS_PER_DAY;
+
+/// That the shortest of the traces, which goes on for `span_ns`, is short for what is said of years; `None` of one that is
+/// not.
+pub fn short_trace_warning(span_ns: u64) -> Option<String> {
+    let seconds = span_ns as f64 / SECOND_NS;
+    let shown = match seconds {
+        _ if seconds >= LONG_ENOUGH_S => return None,
+        _ if seconds >= SECONDS_PER_HOUR => format!("{:.1} hours", seconds / SECONDS_PER_HOUR),
+        _ if seconds >= 60.0 => format!("{:.0} minutes", seconds / 60.0),
+        _ if seconds >= 1.0 => format!("{seconds:.0} s"),
+        _ => "less than a second".to_owned(),
+    };
+    Some(format!(
+        "SSD life takes {shown} of trace to go on like that for years; a trace of a day and more says more of it"
+    ))
 }
 
 /// How well dirty blocks were protected that the scheme keeps on two devices.
@@ -173,6 +194,7 @@ impl HostRun<'_> {
             mean_w: energy_j.and_then(|energy_j| self.over_span(energy_j.total)),
             utilisation: paces.and_then(|paces| self.utilisation(paces)),
             cost_usd: self.host.cost_usd(load.dram_bytes, load.ssd_bytes, load.read_ssd_bytes),
+            drives: self.host.ssd_drives(load.ssd_bytes),
         }
     }
 

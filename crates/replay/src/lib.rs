@@ -18,7 +18,7 @@ mod report;
 mod run;
 mod tally;
 
-pub use devices::{DevicesReport, MirrorReport, VmDevices};
+pub use devices::{DevicesReport, MirrorReport, VmDevices, short_trace_warning};
 pub use driver::{Driver, VmOutcome};
 pub use error::ReplayError;
 pub use future::Future;

@@ -8,7 +8,7 @@ use lode_policy::{AnyScheme, Mirrors, Quota, RequestSource, SchemeInfo, Settings
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, OriginFields, TraceRequest};
 
-use crate::devices::{HostRun, Pace};
+use crate::devices::{HostRun, Pace, short_trace_warning};
 use crate::driver::{Driver, VmOutcome};
 use crate::error::ReplayError;
 use crate::future::Future;
@@ -277,24 +277,27 @@ fn report(run: &ReplayRun, source: &dyn RequestStream, options: &Options) -> Rep
             .map(|(operations, span_ns)| Pace { operations, span_ns })
             .collect::<Vec<_>>()
     });
+    let short = paces.iter().flatten().map(|pace| pace.span_ns).min().and_then(short_trace_warning);
     let mirrors = outcomes.iter().filter_map(|outcome| outcome.mirrors).reduce(Mirrors::and);
     let run = HostRun { host, block: *block_size, physical: *physical, span_ns };
     let mut operations = Operations { backing_work_ns: Some(0), ..Operations::default() };
     outcomes.iter().for_each(|outcome| operations.add(&outcome.tally.operations()));
     let names = names.iter().map(String::as_str);
     let (total, vms) = vm_reports(names, outcomes.into_iter(), |tally| run.vm(tally));
+    let devices = run.total(operations, paces.as_deref(), mirrors);
+    let short = short.filter(|_| devices.ssd_life_years.or(devices.read_ssd_life_years).is_some());
     Report {
         scheme: options.settings.scheme().to_owned(),
         settings: setting_values(&options.settings),
         block_bytes: block_size.bytes(),
         physical: options.physical.into(),
         model: ModelReport::new(host, &host.service_times(*block_size)),
-        devices: run.total(operations, paces.as_deref(), mirrors),
+        devices,
         total,
         vms,
         intervals_cut: driver.intervals_cut(),
         inputs,
-        warnings: source.warnings().into_iter().chain(late).collect(),
+        warnings: source.warnings().into_iter().chain(late).chain(short).collect(),
     }
 }
 

@@ -90,7 +90,7 @@ impl CompareCommand {
     /// Compares and shows.
     pub fn run(&self) -> Result<(), CliError> {
         let outputs: Vec<_> = self.table.outputs().chain(self.pictures.outputs()).collect();
-        self.traces.check(&outputs, self.devices.file())?;
+        self.traces.check(&outputs, &self.devices.files())?;
         if !self.traces.can_be_read_again() {
             return Err(CliError::Usage(
                 "The traces are read more than once, which standard input and pipes cannot be; write them to a file"
@@ -284,9 +284,11 @@ pub(super) fn csv_rows(report: &CompareReport) -> Rows {
 }
 
 fn text_of(report: &CompareReport) -> String {
+    let drives = report.cells.iter().find_map(|cell| cell.drives.as_ref());
     let shape = Shape {
         has_times: InputReport::all_have_times(&report.inputs),
         has_read_ssd: report.cells.iter().any(|cell| cell.levels.read_ssd_bytes > 0),
+        has_drives: drives.is_some(),
     };
     let rows: Vec<_> = (0..report.sizes.len())
         .flat_map(|size| report.cells.iter().filter(move |cell| cell.size == size))
@@ -298,8 +300,11 @@ fn text_of(report: &CompareReport) -> String {
         table.add_row(row.into_iter().map(|(_, cell)| cell));
     }
     format!(
-        "Devices '{}', each request alone, blocks of {}, {}\n{table}\n",
+        "Devices '{}'{}, each request alone, blocks of {}, {}\n{table}\n",
         report.devices,
+        drives
+            .map(|drives| format!(", drives '{}' at their price of {}", drives.drive, drives.price_date))
+            .unwrap_or_default(),
         show_size(report.block_bytes),
         report.mapping.in_words()
     )
@@ -337,6 +342,7 @@ fn notes_text(notes: &[String]) -> String {
 struct Shape {
     has_times: bool,
     has_read_ssd: bool,
+    has_drives: bool,
 }
 
 /// One row, with the titles of its columns.
@@ -348,6 +354,9 @@ fn columns(cell: &CellReport, label: &str, shape: Shape) -> Vec<(&'static str, S
         ("DRAM", level(cell.levels.dram_bytes)),
         ("SSD", level(cell.levels.ssd_bytes)),
     ];
+    if shape.has_drives {
+        row.push(("drives", cell.drives.as_ref().map_or(0, |drives| drives.count).to_string()));
+    }
     if shape.has_read_ssd {
         row.push(("read SSD", level(cell.levels.read_ssd_bytes)));
     }

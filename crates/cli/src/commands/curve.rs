@@ -98,7 +98,7 @@ impl CurveCommand {
     /// Measures and shows.
     pub fn run(&self) -> Result<(), CliError> {
         let outputs: Vec<_> = self.table.outputs().chain(self.pictures.outputs()).collect();
-        self.traces.check(&outputs, None)?;
+        self.traces.check(&outputs, &[])?;
         let report = match &self.scheme {
             Some(scheme) => self.simulate(scheme)?,
             None => self.measure()?,

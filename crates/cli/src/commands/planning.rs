@@ -65,6 +65,30 @@ pub struct DeviceArgs {
     /// Devices of the host: a name that `lode devices` lists, or a profile file that ends in .toml.
     #[arg(long, value_name = "NAME|FILE", default_value = "default")]
     devices: String,
+
+    #[command(flatten)]
+    drive: DriveArgs,
+}
+
+/// Which drives the SSD is bought as.
+#[derive(Args)]
+pub struct DriveArgs {
+    /// Drives that the SSD is bought as, so that whole ones cost and wear: a name that `lode devices` lists, or a profile
+    /// file that ends in .toml. Without it an SSD has any size.
+    #[arg(long, value_name = "NAME|FILE")]
+    pub drive: Option<String>,
+}
+
+impl DriveArgs {
+    /// Its name.
+    pub fn name(&self) -> Option<&str> {
+        self.drive.as_deref()
+    }
+
+    /// The file that describes it, where that is one.
+    pub fn file(&self) -> Option<&Path> {
+        self.name().and_then(profile_file)
+    }
 }
 
 impl DeviceArgs {
@@ -73,17 +97,19 @@ impl DeviceArgs {
     /// # Errors
     /// When there is none of that name, or the file cannot be understood.
     pub fn host(&self) -> Result<Host, CliError> {
-        find_host(&self.devices)
+        find_host(&self.devices, self.drive.name())
     }
 
     /// What a command line needs for the same devices.
-    pub fn words(&self) -> [String; 2] {
-        ["--devices".to_owned(), path_word(&self.devices)]
+    pub fn words(&self) -> Vec<String> {
+        let named = [("--devices", Some(self.devices.as_str())), ("--drive", self.drive.name())];
+        let words = |(option, name): (&str, Option<&str>)| Some([option.to_owned(), path_word(name?)]);
+        named.into_iter().filter_map(words).flatten().collect()
     }
 
-    /// The file that describes it, where that is one.
-    pub fn file(&self) -> Option<&Path> {
-        profile_file(&self.devices)
+    /// The files that describe them, where these are some.
+    pub fn files(&self) -> Vec<&Path> {
+        profile_file(&self.devices).into_iter().chain(self.drive.file()).collect()
     }
 }
 
@@ -131,8 +157,9 @@ impl TraceArgs {
     ///
     /// # Errors
     /// When standard input is named more than once; when an output cannot be written, or would replace what is read.
-    pub fn check(&self, outputs: &[(&'static str, &Path)], read: Option<&Path>) -> Result<(), CliError> {
-        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).chain(read).collect();
+    pub fn check(&self, outputs: &[(&'static str, &Path)], read: &[&Path]) -> Result<(), CliError> {
+        let inputs: Vec<&Path> =
+            self.files.iter().map(PathBuf::as_path).chain(read.iter().copied()).collect();
         check_traces(&inputs, outputs)
     }
 

@@ -12,7 +12,7 @@ use lode_replay::{
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
 
-use super::planning::{Align, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
+use super::planning::{Align, DriveArgs, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
 use crate::amounts::{parse_size, show_count, show_life, show_size};
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::devices::{find_host, profile_file};
@@ -68,6 +68,9 @@ pub struct ReplayCommand {
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "default")]
     devices: String,
 
+    #[command(flatten)]
+    drive: DriveArgs,
+
     /// Backing disks of the default devices.
     #[arg(long, value_name = "DISKS", conflicts_with = "devices")]
     backing: Option<Backing>,
@@ -114,8 +117,9 @@ impl ReplayCommand {
 
     /// That the report can be written where it shall be, and not over what is read.
     fn check_outputs(&self) -> Result<(), CliError> {
+        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).collect();
         let inputs: Vec<&Path> =
-            self.files.iter().map(PathBuf::as_path).chain(profile_file(&self.devices)).collect();
+            inputs.into_iter().chain(profile_file(&self.devices)).chain(self.drive.file()).collect();
         check_traces(&inputs, &self.table.outputs().collect::<Vec<_>>())
     }
 
@@ -135,11 +139,12 @@ impl ReplayCommand {
     }
 
     fn host(&self) -> Result<Host, CliError> {
-        match self.backing {
-            None => find_host(&self.devices),
-            Some(Backing::Hdd) => Ok(Host::find("default")?),
-            Some(Backing::Raid5) => Ok(Host::find("default-raid5")?),
-        }
+        let name = match self.backing {
+            None => &self.devices,
+            Some(Backing::Hdd) => "default",
+            Some(Backing::Raid5) => "default-raid5",
+        };
+        find_host(name, self.drive.name())
     }
 
     /// The blocks of a level; its size must be given if the scheme uses it, even if it is 0.
@@ -275,6 +280,7 @@ fn devices_text(devices: &DevicesReport) -> String {
     if let Some(years) = devices.ssd_life_years {
         text += &format!(", lasts {} years at that rate", number(years));
     }
+    text += &devices.drives.as_ref().map(|drives| format!(" as {}", drives.words)).unwrap_or_default();
     if let Some(mirrors) = devices.mirrors {
         text += &mirrors_text(&mirrors, devices);
     }

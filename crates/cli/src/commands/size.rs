@@ -216,7 +216,7 @@ impl SizeCommand {
 
     /// What can be found wrong before traces are read.
     fn check(&self) -> Result<(), CliError> {
-        self.traces.check(&self.outputs().collect::<Vec<_>>(), self.devices.file())?;
+        self.traces.check(&self.outputs().collect::<Vec<_>>(), &self.devices.files())?;
         parse_wish(&self.scheme)?;
         let levels = [("--dram", self.dram), ("--ssd", self.ssd)];
         if self.budget.is_none() && levels.iter().all(|(_, bytes)| bytes.unwrap_or(0) == 0) {

@@ -1,6 +1,7 @@
 //! What `lode size` found, as tables and sentences. It must not know how it was found.
 
 use comfy_table::Table;
+use lode_hardware::Drives;
 use lode_plan::{FrontReport, LevelReport, OneLevelReport, SizeReport, VmSizeReport, WearReport};
 use lode_replay::InputReport;
 
@@ -54,11 +55,19 @@ pub fn plan_text(report: &SizeReport) -> String {
         percent(report.total.read_hit_ratio),
         report.devices,
     );
-    text += &format!("The levels cost {} usd.\n", dollars(report.cost_usd));
+    text += &format!("The levels cost {} usd{}.\n", dollars(report.cost_usd), priced_text(report));
     if let Some(front) = &report.front {
         text += &front_text(front, InputReport::all_have_times(&report.inputs));
     }
     text
+}
+
+/// Which drives the price is of, and of when it is.
+fn priced_text(report: &SizeReport) -> String {
+    let priced = |drives: &Drives| {
+        format!(" with {}, '{}' at its price of {}", drives.words, drives.drive, drives.price_date)
+    };
+    report.wear.drives.as_ref().map(priced).unwrap_or_default()
 }
 
 /// A row for each VM's part of the plan.
@@ -204,14 +213,19 @@ fn wear_text(wear: &WearReport) -> String {
         wear.bytes_per_day.map(|bytes| format!(", {} a day", show_size(bytes as u64))).unwrap_or_default();
     let years = wear
         .life_years
-        .map(|years| format!(", {} of SSD life at that rate", show_life(years)))
+        .map(|years| match &wear.drives {
+            Some(drives) => format!("; at that rate, {}: {}", drives.words, show_life(years)),
+            None => format!(", {} of SSD life at that rate", show_life(years)),
+        })
         .unwrap_or_default();
     format!("{} written to the SSD{a_day}{years}.", show_size(wear.written_bytes))
 }
 
 /// Every write of a VM with a share of the SSD counts, so that what is said of the SSD is an upper bound.
 fn front_text(front: &[FrontReport], has_times: bool) -> String {
-    let mut titles = vec!["cost usd", "DRAM", "SSD", "hits % of reads", "us a block access"];
+    let has_drives = front.iter().any(|point| point.wear.drives.is_some());
+    let mut titles = vec!["cost usd", "DRAM", "SSD", "drives", "hits % of reads", "us a block access"];
+    titles.retain(|title| has_drives || *title != "drives");
     if has_times {
         titles.extend(["SSD written a day at most", "SSD life at least"]);
     } else {
@@ -223,9 +237,11 @@ fn front_text(front: &[FrontReport], has_times: bool) -> String {
             dollars(point.cost_usd),
             show_size(point.levels.dram_bytes),
             show_size(point.levels.ssd_bytes),
-            percent(point.outcome.read_hit_ratio),
-            number(point.outcome.mean_latency_us, 1),
         ];
+        row.extend(
+            has_drives.then(|| point.wear.drives.as_ref().map_or(0, |drives| drives.count).to_string()),
+        );
+        row.extend([percent(point.outcome.read_hit_ratio), number(point.outcome.mean_latency_us, 1)]);
         if has_times {
             row.push(point.wear.bytes_per_day.map_or("-".to_owned(), |bytes| show_size(bytes as u64)));
             row.push(point.wear.life_years.map_or("-".to_owned(), show_life));

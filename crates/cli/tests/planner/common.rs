@@ -77,7 +77,7 @@ pub struct Guest<'a> {
 pub const TWO: [Guest<'static>; 2] =
     [Guest { name: "web", blocks: 400, reads: 80 }, Guest { name: "db", blocks: 900, reads: 40 }];
 
-/// A trace in MSR's CSV of so many requests, 2 s apart, the guests in turn; low blocks more often than high ones.
+/// A trace in MSR's CSV of so many requests, a minute apart, so that years are told of more than a day, the guests in turn; low blocks more often than high ones.
 pub fn msr_csv(guests: &[Guest<'_>], requests: u64) -> String {
     let mut state = 1_u64;
     let mut random = |below: u64| {
@@ -90,7 +90,7 @@ pub fn msr_csv(guests: &[Guest<'_>], requests: u64) -> String {
         let op = if random(100) < guest.reads { "Read" } else { "Write" };
         let block = random(guest.blocks) * random(guest.blocks) / guest.blocks;
         let bytes = BLOCK * (1 + random(3) / 2);
-        let tick = FIRST_TICK + number * 20_000_000;
+        let tick = FIRST_TICK + number * 600_000_000;
         text += &format!("{tick},{},0,{op},{},{bytes},100\n", guest.name, block * BLOCK);
     }
     text

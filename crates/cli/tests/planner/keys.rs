@@ -44,7 +44,7 @@ fn assert_keys(section: &str, value: &Value, expected: &str) {
 }
 
 const OUTCOME: &str = "block_reads block_writes dram_hits ssd_hits read_hit_ratio mean_latency_us";
-const WEAR: &str = "written_bytes span_s bytes_per_day drive_writes_per_day life_years";
+const WEAR: &str = "written_bytes span_s bytes_per_day drive_writes_per_day life_years drives";
 
 #[test]
 fn of_curves() {
@@ -134,7 +134,7 @@ fn of_comparisons() {
     assert_eq!(keys(&report), fields(&section, 0));
     assert_keys(&section, &report["schemes"][0], "label scheme settings");
     assert_keys(&section, &report["sizes"][0], "dram_bytes ssd_bytes");
-    let cell = "scheme size levels cost_usd hit_ratio read_hit_ratio mean_latency_us ssd_written_bytes \
+    let cell = "scheme size levels cost_usd drives hit_ratio read_hit_ratio mean_latency_us ssd_written_bytes \
                 read_ssd_written_bytes ssd_life_years read_ssd_life_years dirty_loss_per_year energy_j cwf against vms";
     assert_keys(&section, &report["cells"][1], cell);
     let vm = "name hit_ratio read_hit_ratio mean_latency_us ssd_written_bytes read_ssd_written_bytes";

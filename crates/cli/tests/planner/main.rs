@@ -6,6 +6,7 @@ mod chromium;
 mod common;
 mod compare;
 mod curve;
+mod drives;
 mod hostile;
 mod keys;
 mod one_level;

@@ -4,7 +4,7 @@ use lode_draw::{
     Arrangement, Axis, BarChart, Cells, Column, Factor, Figure, FigureValue, Item, LineChart, Markers,
     NumberField, Page, Panel, Part, Section, Slider, States, Style, Table, Unit,
 };
-use lode_hardware::SsdRating;
+use lode_hardware::{Drive, SsdRating};
 use lode_replay::InputReport;
 use lode_types::Level;
 
@@ -349,8 +349,8 @@ impl View<'_> {
         if let Some(per_day) = self.written_per_day() {
             let size = self.sliders.by_level(
                 Level::Ssd,
-                |at, totals| totals.sizes_bytes[at] as f64,
-                || self.report.levels.ssd_bytes as f64,
+                |at, totals| self.bought_bytes(totals.sizes_bytes[at]),
+                || self.bought_bytes(self.report.levels.ssd_bytes),
             );
             let years = FigureValue::Quotient {
                 over: vec![Factor::Given(size), Factor::Field(0), Factor::Field(1)],
@@ -362,6 +362,12 @@ impl View<'_> {
             figures.push(figure("SSD life", Unit::Years, years, note));
         }
         figures
+    }
+
+    /// What is bought for so much SSD, and wears: whole drives.
+    fn bought_bytes(&self, ssd_bytes: u64) -> f64 {
+        let whole = |drive: &Drive| drive.count(ssd_bytes).saturating_mul(drive.capacity_bytes());
+        self.report.drive.as_ref().map_or(ssd_bytes, whole) as f64
     }
 
     /// Bytes written to the SSD a day; none without an SSD or a span.

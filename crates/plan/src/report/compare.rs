@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lode_hardware::Drives;
 use lode_policy::{SchemeInfo, Settings};
 use lode_replay::{Counts, InputReport};
 use lode_types::Level;
@@ -71,6 +72,8 @@ pub struct CellReport {
     pub ssd_written_bytes: u64,
     /// Bytes written to the read SSD.
     pub read_ssd_written_bytes: u64,
+    /// The drives that the SSD level takes, where it is bought as whole ones.
+    pub drives: Option<Drives>,
     /// Energy of all devices over the traces' span; none without a span or times.
     pub energy_j: Option<f64>,
     /// Years of SSD life at the traces' rate of writing; none without a span or times, an SSD
@@ -202,6 +205,7 @@ impl CellReport {
             size: cell.size,
             levels: cell.levels,
             cost_usd: devices.cost_usd.total,
+            drives: devices.drives.clone(),
             read_hit_ratio: read_hit_ratio(&report.total),
             hit_ratio: hit_ratio(&report.total),
             mean_latency_us: report.total.mean_latency_us,

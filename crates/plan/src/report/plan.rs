@@ -1,7 +1,7 @@
 //! What `lode size` finds. It must not compute anything that is not there yet.
 
 use lode_hardware::time::{SECOND_NS, SECONDS_PER_DAY};
-use lode_hardware::{Host, SsdRating, Utilisation};
+use lode_hardware::{Drive, Drives, Host, SsdRating, Utilisation};
 use lode_replay::{InputReport, Report, VmReport};
 use lode_reuse::sizing::Split;
 use lode_reuse::{Curve, JointProfile};
@@ -51,6 +51,8 @@ pub struct SizeReport {
     pub wear: WearReport,
     /// What the devices' profile says may be written to an SSD.
     pub ssd_rating: SsdRating,
+    /// The drive that the SSD is bought as; none where it has any size.
+    pub drive: Option<Drive>,
     /// What to serve in the end.
     pub recommended: RecommendedReport,
     /// Mean time of a request without any cache, replayed; none without requests, or if it was not.
@@ -169,7 +171,7 @@ pub struct OutcomeReport {
 }
 
 /// What writing does to the SSD.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WearReport {
     /// Bytes written to it over the traces' span.
     pub written_bytes: u64,
@@ -177,10 +179,12 @@ pub struct WearReport {
     pub span_s: Option<f64>,
     /// Bytes written a day, each VM's by the span of its own trace; none without a span.
     pub bytes_per_day: Option<f64>,
-    /// Full writes of the SSD a day; none without a span or an SSD.
+    /// Full writes of the SSD a day, of whole drives where it is bought as such; none without a span or an SSD.
     pub drive_writes_per_day: Option<f64>,
     /// Years until its rated endurance is used up; none without a span, an SSD or writes.
     pub life_years: Option<f64>,
+    /// The drives that it takes, where it is bought as whole ones.
+    pub drives: Option<Drives>,
 }
 
 /// The plan, replayed.
@@ -304,8 +308,9 @@ impl WearReport {
             bytes_per_day,
             drive_writes_per_day: bytes_per_day
                 .filter(|_| ssd_bytes > 0)
-                .map(|bytes| bytes / ssd_bytes as f64),
+                .map(|bytes| bytes / host.bought_ssd_bytes(ssd_bytes) as f64),
             life_years: bytes_per_s.and_then(|bytes| host.ssd_life_years(ssd_bytes, bytes)),
+            drives: host.ssd_drives(ssd_bytes),
         }
     }
 }

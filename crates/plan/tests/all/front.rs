@@ -16,7 +16,7 @@ use crate::common::{BLOCK_BYTES, Request, merge, stream_options};
 fn prices() -> Prices {
     let usd = (1_u64 << 30) as f64 / BLOCK_BYTES as f64;
     let ssd_rating = SsdRating { drive_writes_per_day: 2.88e8, years: 5.0 };
-    Prices { dram_usd_per_gib: usd, ssd_usd_per_gib: usd / 10.0, ssd_rating }
+    Prices { dram_usd_per_gib: usd, ssd_usd_per_gib: usd / 10.0, ssd_rating, drive: None }
 }
 
 fn load() -> Load {

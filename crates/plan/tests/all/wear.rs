@@ -53,7 +53,7 @@ fn a_long_trace_beside_it_does_not_make_an_ssd_last() {
     // 501 blocks in a second.
     let a_day = 501.0 * BLOCK_BYTES as f64 * 86_400.0;
     assert!((alone.bytes_per_day.expect("a span") / a_day - 1.0).abs() < 1e-9);
-    let sum = [alone, other].map(|wear| wear.bytes_per_day.expect("a span")).iter().sum::<f64>();
+    let sum = [&alone, &other].map(|wear| wear.bytes_per_day.expect("a span")).iter().sum::<f64>();
     assert!((both.bytes_per_day.expect("a span") / sum - 1.0).abs() < 1e-9);
     assert!(both.life_years < alone.life_years && alone.life_years.is_some());
     assert_eq!((both.written_bytes, both.span_s), (1002 * BLOCK_BYTES, Some(100.0)));

@@ -150,6 +150,7 @@ fn check_devices_keys(json: &Value) {
         "mean_w",
         "utilisation",
         "cost_usd",
+        "drives",
     ];
     assert_eq!(keys(&json["devices"]), sorted(devices));
     for energy in [&json["devices"]["energy_j"], &json["vms"][0]["devices"]["active_energy_j"]] {

@@ -17,7 +17,7 @@ pub const COMMANDS: [&str; 4] = ["compare", "curve", "replay", "size"];
 pub const OUTPUTS: [&str; 4] = ["csv", "html", "json", "svg"];
 
 /// Options that may name a file, which then is relative to the experiment's folder as traces are.
-const FILE_OPTIONS: [&str; 2] = ["devices", "plan"];
+const FILE_OPTIONS: [&str; 3] = ["devices", "drive", "plan"];
 
 /// An experiment.
 #[derive(Debug)]
