@@ -190,6 +190,7 @@ impl Engine {
             Some(BlockOp::Access(access)) => self.levels.unreserve(access.reserved),
             Some(BlockOp::Clean { asked }) => self.clean_ended(block, asked),
             Some(BlockOp::Copy { .. }) => self.copies.ended(),
+            Some(BlockOp::Scrub) => self.scrub.ended(),
             Some(BlockOp::Move) => {
                 self.copies.ended();
                 self.space.move_ended();

@@ -1,5 +1,5 @@
-//! Cleaning of what is newer than the backing disk, the copies staying in the SSD: drains, what schemes ask for, and what is due
-//! in the background.
+//! What is done with blocks in the background: cleaning of what is newer than the backing disk, the copies staying in the SSD
+//! (drains, what schemes ask for, and what is due), and scrubbing.
 
 use std::ops::Range;
 
@@ -11,6 +11,7 @@ use crate::background::{Background, BackgroundFacts, BackgroundNext, WriteBackLi
 use crate::drain::{DrainNext, Target};
 use crate::engine::Engine;
 use crate::flight::BlockOp;
+use crate::scrub;
 
 /// Looks for dirty blocks in one turn of the engine, while guests are active.
 const LOOKS_PER_TURN: u32 = 4;
@@ -156,5 +157,31 @@ impl Engine {
             is_due.then(|| (places.era(place), Target { block: held.block, slot: Some(slot) }))
         };
         slots.filter_map(copy).collect()
+    }
+}
+
+/// Scrubbing.
+impl Engine {
+    /// Changes within how many ticks every block on the SSD is compared with its checksum; none: nothing is.
+    pub fn set_scrub_period(&mut self, period_ticks: Option<u32>) {
+        self.config.scrub_ticks = period_ticks;
+        self.scrub.set_period(period_ticks);
+        self.run();
+    }
+
+    /// Looks at the slots that are due. Blocks in flight are passed over: what they do reads or replaces their copies.
+    pub(crate) fn drive_scrub(&mut self) {
+        if !self.health.is_well() {
+            return;
+        }
+        for _ in 0..scrub::LOOKS_PER_TURN {
+            let Some(ssd) = &self.levels.ssd else { return };
+            let Some(slot) = self.scrub.next(ssd.shelf.slots()) else { return };
+            let Some(place) = ssd.shelf.get(slot) else { continue };
+            let block = ssd.store.places().held(place).block;
+            self.claim(block, Level::Ssd, slot);
+            self.scrub.begun();
+            self.push_op(block, BlockOp::Scrub);
+        }
     }
 }

@@ -23,6 +23,8 @@ pub struct EngineConfig {
     pub reserve: Quota,
     /// When dirty blocks are written back without being evicted; none: when the scheme cleans them.
     pub write_back: Option<WriteBackLimits>,
+    /// Within how many ticks every block on the SSD is compared with its checksum; none: only those that are read are.
+    pub scrub_ticks: Option<u32>,
     /// First byte of the volume's places on the read SSD, for a share of which it is looked at.
     pub read_ssd_start_bytes: u64,
 }
@@ -44,6 +46,7 @@ impl EngineConfig {
             largest_share: None,
             reserve,
             write_back: None,
+            scrub_ticks: None,
             read_ssd_start_bytes: 0,
         }
     }

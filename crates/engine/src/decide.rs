@@ -162,9 +162,12 @@ impl Engine {
     /// The short way for a read that DRAM holds: no operation, and the bytes of the frame as they are.
     fn serve_at_once(&mut self, block: BlockNo, slice: RequestSlice, effects: &[Effect]) -> bool {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
-        // A cleaning or a move changes no bytes and need not be waited for.
+        // A cleaning, a move or a scrub changes no bytes and need not be waited for.
         let changes = |flight: &Flight| {
-            flight.queue.iter().any(|op| !matches!(op, BlockOp::Clean { .. } | BlockOp::Move))
+            flight
+                .queue
+                .iter()
+                .any(|op| !matches!(op, BlockOp::Clean { .. } | BlockOp::Move | BlockOp::Scrub))
         };
         if self.flights.get(block).is_some_and(changes) {
             return false;

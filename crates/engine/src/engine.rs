@@ -30,6 +30,7 @@ use crate::memory::Memory;
 use crate::read_ssd::ReadSsd;
 use crate::reissue::Reissues;
 use crate::requests::{Durability, Requests};
+use crate::scrub::Scrub;
 use crate::shelf::Shelf;
 use crate::space::Space;
 use crate::ssd::Ssd;
@@ -55,6 +56,7 @@ pub struct Engine {
     pub(crate) disk: Disk,
     pub(crate) drain: Drain,
     pub(crate) background: Background,
+    pub(crate) scrub: Scrub,
     pub(crate) copies: Copies,
     /// Where the scheme asks for it.
     pub(crate) reissues: Option<Reissues>,
@@ -102,6 +104,7 @@ impl Engine {
             disk: Disk::default(),
             drain: Drain::default(),
             background: Background::new(config.write_back),
+            scrub: Scrub::new(config.scrub_ticks),
             copies: Copies::default(),
             io: Io::default(),
             written: Written::default(),
@@ -230,6 +233,7 @@ impl Engine {
         {
             ssd.store.places_mut().mark();
         }
+        self.scrub.tick(self.levels.ssd.as_ref().map_or(0, |ssd| ssd.shelf.slots()));
         self.fence.resume();
         self.resume_rescue();
         self.disk.marks.flush_wanted = true;
@@ -284,7 +288,7 @@ impl Engine {
 
     /// What is in the cache and under way.
     pub fn gauges(&self) -> Gauges {
-        let Engine { levels, flights, drain, disk, .. } = self;
+        let Engine { levels, flights, drain, disk, scrub, .. } = self;
         let scheme = &self.front.scheme;
         let quarantined = levels.ssd.as_ref().map_or(0, |ssd| ssd.store.places().quarantined());
         let store = levels.ssd.as_ref().map(|ssd| &ssd.store);
@@ -304,6 +308,8 @@ impl Engine {
             refused_reissues: self.gauges.refused_reissues + reissues.refused,
             discarded_completions: self.gauges.discarded_completions + reissues.discarded,
             cleaned_blocks: drain.cleaned,
+            scrubbed_blocks: scrub.scrubbed_blocks,
+            scrub_passes: scrub.passes,
             frames: levels.dram.limit(),
             frames_waited_for,
             extents: store.map_or(0, VolumeStore::extents),
@@ -330,6 +336,7 @@ impl Engine {
             self.drive_range();
             self.drive_drain();
             self.drive_background();
+            self.drive_scrub();
             self.drive_space();
             if self.flights.has_runnable() || self.admit_next() {
                 continue;

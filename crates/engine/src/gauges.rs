@@ -55,6 +55,10 @@ pub struct Gauges {
     pub drain_failures: u64,
     /// Blocks that drains, or cleanings of the scheme, wrote back and left in the SSD.
     pub cleaned_blocks: u64,
+    /// Blocks on the SSD that were compared with their checksums in the background.
+    pub scrubbed_blocks: u64,
+    /// How often all of them were.
+    pub scrub_passes: u64,
     /// Writes on their way to the backing disk that were issued again to the SSD.
     pub reissued_writes: u64,
     /// Those that could not be: in part of a block, with a newer write behind them, or without room.

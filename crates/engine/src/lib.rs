@@ -40,6 +40,7 @@ mod memory;
 mod read_ssd;
 mod reissue;
 mod requests;
+mod scrub;
 mod shared;
 mod shelf;
 mod space;

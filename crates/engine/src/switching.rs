@@ -198,6 +198,7 @@ impl Engine {
             self.drain.go_on_with(todo);
         }
         self.background.forget_slots();
+        self.scrub.forget_slots();
         self.space.forget_slots();
     }
 }
@@ -229,7 +230,9 @@ impl Flight {
                 AccessKind::WriteThrough { .. } | AccessKind::WriteAround => false,
             },
             BlockOp::Clean { .. } | BlockOp::Evict(Level::Ssd) | BlockOp::Repair => false,
-            BlockOp::Evict(_) | BlockOp::Copy { .. } | BlockOp::Move | BlockOp::Hold => is_dirty,
+            BlockOp::Evict(_) | BlockOp::Copy { .. } | BlockOp::Move | BlockOp::Scrub | BlockOp::Hold => {
+                is_dirty
+            }
         })
     }
 }

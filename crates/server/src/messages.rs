@@ -9,7 +9,7 @@ use lode_nbd::{ExportInfo, Negotiated};
 use lode_policy::{LevelDemand, Quota, Settings};
 use rustix::fd::OwnedFd;
 
-use crate::config::{Limits, VmConfig, WriteBack};
+use crate::config::{Limits, Period, VmConfig, WriteBack};
 use crate::connection::Permit;
 use crate::fence_file::FenceFile;
 use crate::start::Prepared;
@@ -81,6 +81,7 @@ pub(crate) enum ToShard {
 pub(crate) struct LiveKeys {
     pub limits: Limits,
     pub write_back: WriteBack,
+    pub scrub: Period,
     pub settings: Settings,
     /// Where shares can grow: the largest one under these settings.
     pub largest_share: Option<Quota>,
@@ -89,7 +90,7 @@ pub(crate) struct LiveKeys {
 impl LiveKeys {
     pub(crate) fn of(vm: &VmConfig, largest_share: Option<Quota>) -> LiveKeys {
         let settings = vm.settings.clone();
-        LiveKeys { limits: vm.limits, write_back: vm.write_back, settings, largest_share }
+        LiveKeys { limits: vm.limits, write_back: vm.write_back, scrub: vm.scrub, settings, largest_share }
     }
 }
 

@@ -478,6 +478,12 @@ fn device_families() -> Vec<Row> {
             Counter(|vm| vm.gauges.cleaned_blocks),
         ),
         (
+            "lode_scrubbed_blocks",
+            "Blocks on the SSD that were compared with their checksums in the background",
+            Counter(|vm| vm.gauges.scrubbed_blocks),
+        ),
+        ("lode_scrub_passes", "Times that all of them were", Counter(|vm| vm.gauges.scrub_passes)),
+        (
             "lode_reissued_writes",
             "Writes that were issued again to the SSD",
             Counter(|vm| vm.gauges.reissued_writes),

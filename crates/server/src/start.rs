@@ -332,6 +332,7 @@ pub(crate) fn engine_config(
     let sizes_itself = vm.settings.measures_demand() && !host.host.mode.measures();
     config.largest_share = (host.divides() || !sizes_itself).then_some(reach);
     config.write_back = vm.write_back.limits(share.ssd_blocks, block.bytes());
+    config.scrub_ticks = vm.scrub.ticks();
     Ok(config)
 }
 

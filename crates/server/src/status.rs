@@ -71,6 +71,8 @@ pub(crate) struct VmView {
     /// Since when it has dirty blocks without a break: none of them is older.
     pub dirty_s: Option<u64>,
     pub writeback: Option<WriteBackView>,
+    /// Within so long every block on the SSD is compared with its checksum.
+    pub scrub_s: Option<u32>,
     pub requests: RequestCounts,
     pub counters: CounterReport,
     pub gauges: GaugesView,
@@ -164,6 +166,8 @@ pub(crate) struct GaugesView {
     pub read_ssd_quarantined: u32,
     /// Other schemes, or other settings, that came to decide since the start.
     pub scheme_switches: u64,
+    pub scrubbed_blocks: u64,
+    pub scrub_passes: u64,
     pub cleaned_blocks: u64,
     pub drain_failures: u64,
     pub memory_bytes: u64,
@@ -215,6 +219,8 @@ impl From<Gauges> for GaugesView {
             quarantined: gauges.quarantined,
             read_ssd_quarantined: gauges.read_ssd_quarantined,
             scheme_switches: gauges.scheme_switches,
+            scrubbed_blocks: gauges.scrubbed_blocks,
+            scrub_passes: gauges.scrub_passes,
             cleaned_blocks: gauges.cleaned_blocks,
             drain_failures: gauges.drain_failures,
             memory_bytes: gauges.memory_bytes,

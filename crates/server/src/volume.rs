@@ -429,10 +429,12 @@ impl Volume {
         }
     }
 
-    /// Asks for everything to be made durable, for the end of the service, which is not to wait for background write-back.
+    /// Asks for everything to be made durable, for the end of the service, which is not to wait for what is done in the
+    /// background.
     pub(crate) fn begin_end(&mut self, now_ns: u64) {
         self.write_back = WriteBack::Scheme;
         self.set_write_back();
+        self.engine.set_scrub_period(None);
         self.engine.submit(GuestRequest { token: LAST_FLUSH, op: GuestOp::Flush, now_ns });
     }
 
@@ -453,6 +455,9 @@ impl Volume {
         self.limits = keys.limits;
         self.log.set_slow_request_ms(keys.limits.slow_request_ms);
         self.write_back = keys.write_back;
+        if keys.scrub.ticks() != self.engine.config().scrub_ticks {
+            self.engine.set_scrub_period(keys.scrub.ticks());
+        }
         if !self.scheme.switch(&mut self.engine, &keys.settings, keys.largest_share) {
             self.log.scheme_stays(self.scheme.name(), keys.settings.scheme());
         }
@@ -533,6 +538,7 @@ impl Volume {
             stopped: self.stopped,
             quota: LevelBlocks::quota(&self.engine),
             writeback: self.engine.config().write_back.map(Into::into),
+            scrub_s: self.engine.config().scrub_ticks,
             limits: self.limits.into(),
             dirty_s: self.dirty_since_ns.map(|since_ns| now_ns.saturating_sub(since_ns) / NS_PER_S),
             sharing: None,

@@ -40,6 +40,7 @@ fn plans(seed: u64, crash: Crash, move_shares: u64, switch: u64) -> Vec<Plan> {
     // Where space is on the move.
     let membership_changes =
         if moves_shares && of_schemes.chance(switch) { 1 + of_schemes.below(3) } else { 0 };
+    let mut of_scrubs = Rng::new(seed.rotate_left(16) ^ 0x5c2b);
     let mut plan_of = |number: u64| {
         let runs = if rng.chance(50) { 2 } else { 1 };
         let mut machine_of = |_| {
@@ -48,6 +49,7 @@ fn plans(seed: u64, crash: Crash, move_shares: u64, switch: u64) -> Vec<Plan> {
                 machine = large();
             }
             machine.config.write_back = rng.chance(50).then(|| write_back(&mut rng));
+            machine.config.scrub_ticks = of_scrubs.chance(40).then(|| 1 + of_scrubs.below(3) as u32);
             Machine { name: format!("vm{number}"), ssd_bytes, kept_records, ..machine }
         };
         let machines = (0..runs).map(&mut machine_of).collect();

@@ -23,6 +23,7 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
         largest_share: None,
         reserve: Quota::new(24, 24).with(Level::ReadSsd, quota.read_ssd_blocks.min(24)),
         write_back: None,
+        scrub_ticks: None,
         read_ssd_start_bytes: 0,
     };
     let (ssd_bytes, extent_bytes) = (3 << 20, 1 << 20);

@@ -66,7 +66,7 @@ struct Show {
 /// Change keys of a VM while it is served, all of them or none.
 ///
 /// Keys are those of the configuration: weight, dram, ssd, min.dram, min.ssd, max.dram, max.ssd, writeback, writeback.dirty,
-/// writeback.dirty_max, writeback.age, writeback.idle, limits.connections, limits.connection_in_flight, limits.vm_in_flight and
+/// writeback.dirty_max, writeback.age, writeback.idle, scrub, limits.connections, limits.connection_in_flight, limits.vm_in_flight and
 /// limits.slow_request_ms, and scheme with its settings.…: the cache keeps what it holds when another scheme decides. KEY= takes the
 /// key out, so that the usual value holds.
 #[derive(Args)]

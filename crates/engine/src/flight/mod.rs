@@ -8,8 +8,8 @@
 //!
 //! | stage | input | what follows |
 //! |---|---|---|
-//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction, cleaning, repair: with a dirty copy a write-back, else the copy goes. Copy, move: `Turn`. Hold: `Held` |
-//! | `Read` | `Read` | intact: a read is answered, and what it fills is written (`WriteSsd`); a write is `Merged`; a copy waits for a place (`Place`). Not intact: that copy goes, or is lost, and the next one is read |
+//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction, cleaning, repair: with a dirty copy a write-back, else the copy goes. Copy, move: `Turn`. Scrub: `Read`. Hold: `Held` |
+//! | `Read` | `Read` | intact: a read is answered, and what it fills is written (`WriteSsd`); a write is `Merged`; a copy waits for a place (`Place`). Not intact: that copy goes, or is lost, and the next one is read. A scrub is over; a clean copy that went is made again by a copy |
 //! | `Merged` | `Proceed` | write-back: `WriteSsd`. Others fail after a failure, and else give up what the disk is about to make stale: `GivenUp` |
 //! | `GivenUp` | `Proceed` | an older copy could come back: `Gate(DiskWrite)`, else `WriteBacking` |
 //! | `WriteSsd` | `Written` | the copy is there, clean or dirty; a write-back is answered. Failed: the place is given up, and a write-back goes to the disk instead |
@@ -126,6 +126,8 @@ pub(crate) enum BlockOp {
     },
     /// The copy on the SSD goes to another place there, dirty or clean as it is.
     Move,
+    /// The copy on the SSD is read, to see whether it is as it should be.
+    Scrub,
     /// Nothing else touches the block until the trim or zeroing in flight is over.
     Hold,
 }

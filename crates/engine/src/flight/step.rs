@@ -128,6 +128,8 @@ impl Flight {
             },
             Some(BlockOp::Repair) if self.copy.is_lost() => self.start_evict(facts),
             Some(BlockOp::Repair) => Next::only(Act::Finish),
+            Some(BlockOp::Scrub) if self.copy.whole().is_some() => self.fetch(CopyAt::Ssd),
+            Some(BlockOp::Scrub) => Next::only(Act::Finish),
             Some(BlockOp::Copy { .. } | BlockOp::Move) => {
                 self.stage = Stage::Turn;
                 Next::only(Act::AwaitTurn)
@@ -256,6 +258,7 @@ impl Flight {
         match self.queue.front() {
             Some(&BlockOp::Copy { to, .. }) => self.await_place(to),
             Some(BlockOp::Move) => self.await_place(Level::Ssd),
+            Some(BlockOp::Scrub) => Next::only(Act::Finish),
             Some(BlockOp::Access(access)) if access.is_write() => self.merge(),
             _ => self.answer_read(copy, facts),
         }
@@ -287,10 +290,21 @@ impl Flight {
         match self.queue.front() {
             Some(BlockOp::Copy { .. }) if copy == CopyAt::Backing => Next::only(Act::Finish),
             Some(BlockOp::Copy { .. } | BlockOp::Move) => self.start_copy(facts),
+            Some(BlockOp::Scrub) => self.replace_scrubbed(facts),
             _ if copy == CopyAt::Backing => fail(GuestError::Io),
             Some(BlockOp::Access(access)) if access.is_write() => self.start_write(facts),
             _ => self.start_read(),
         }
+    }
+
+    /// A scrub found its copy damaged. A clean one has gone, and is made again from another copy or the backing disk, unless
+    /// something else is about to be done with the block. A dirty one stays, and is repaired where there is a second copy.
+    fn replace_scrubbed(&mut self, facts: &Facts) -> Next {
+        let is_wanted = self.slot(Level::Ssd).is_some() && self.queue.len() == 1;
+        if self.copy == SsdCopy::None && is_wanted && facts.is_well {
+            self.queue.push_back(BlockOp::Copy { to: Level::Ssd, from: CopyAt::Dram });
+        }
+        Next::only(Act::Finish)
     }
 
     fn gate_opened(&mut self, gate: Gate, facts: &Facts) -> Next {

@@ -108,10 +108,11 @@ enum Ask {
     EvictMirror,
     /// The extent that its copy is in is to be given up.
     Move,
+    Scrub,
     Hold,
 }
 
-const ASKS: [Ask; 16] = [
+const ASKS: [Ask; 17] = [
     Ask::Read { fill_ssd: false, fill_frame: false },
     Ask::Read { fill_ssd: true, fill_frame: false },
     Ask::Read { fill_ssd: false, fill_frame: true },
@@ -127,6 +128,7 @@ const ASKS: [Ask; 16] = [
     Ask::Mirror,
     Ask::EvictMirror,
     Ask::Move,
+    Ask::Scrub,
     Ask::Hold,
 ];
 
@@ -247,6 +249,7 @@ impl Model {
                 (BlockOp::Evict(Level::ReadSsd), None, None)
             }
             Ask::Move => (BlockOp::Move, None, None),
+            Ask::Scrub if has_slot => (BlockOp::Scrub, None, None),
             Ask::Hold => {
                 self.flight.slots[Level::ReadSsd.index()] = None;
                 (BlockOp::Hold, Some(false), Some(false))

@@ -8,8 +8,8 @@ use super::Config;
 
 /// Keys that may change while VMs are served.
 const LIVE: [&str; 2] = ["limits", "host"];
-const LIVE_OF_VM: [&str; 9] =
-    ["writeback", "limits", "weight", "min", "max", "dram", "ssd", "scheme", "settings"];
+const LIVE_OF_VM: [&str; 10] =
+    ["writeback", "scrub", "limits", "weight", "min", "max", "dram", "ssd", "scheme", "settings"];
 
 /// What is different in a new configuration, all of which can be taken over.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ enum Kind {
 }
 
 /// The keys of a VM that may change while it is served.
-const KEYS: [(&str, Kind); 17] = [
+const KEYS: [(&str, Kind); 18] = [
     ("weight", Kind::Number),
     ("dram", Kind::Text),
     ("ssd", Kind::Text),
@@ -34,6 +34,7 @@ const KEYS: [(&str, Kind); 17] = [
     ("writeback.dirty_max", Kind::Text),
     ("writeback.age", Kind::Text),
     ("writeback.idle", Kind::Text),
+    ("scrub", Kind::Text),
     ("limits.connections", Kind::Number),
     ("limits.connection_in_flight", Kind::Text),
     ("limits.vm_in_flight", Kind::Text),

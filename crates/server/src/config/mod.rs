@@ -123,6 +123,8 @@ pub struct VmConfig {
     pub settings: Settings,
     /// When dirty blocks are written back.
     pub write_back: WriteBack,
+    /// Within this time every block on the SSD is compared with its checksum.
+    pub scrub: Period,
     /// What it may have of what VMs divide.
     pub bounds: VmBounds,
     /// What its clients may take.

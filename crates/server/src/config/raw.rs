@@ -13,8 +13,11 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use super::host::{RawHost, RawLevels, check_bounds, check_size, needs, share_out};
-use super::{Address, Config, Limits, Listen, ShmDir, Size, SsdConfig, VmConfig, WriteBack};
+use super::{Address, Config, Limits, Listen, Period, ShmDir, Size, SsdConfig, VmConfig, WriteBack};
 use super::{DEFAULT_LIMITS, DEFAULT_STATE_DIR, MAX_SHARDS, MAX_SPIN_US, MAX_VMS};
+
+/// A VM's blocks on the SSD are compared with their checksums within this time, if nothing else is said.
+const USUAL_SCRUB_S: u64 = 30 * 86_400;
 
 /// What is wrong, and at which byte of the text.
 pub(super) struct Fault {
@@ -89,6 +92,8 @@ struct RawVm {
     settings: BTreeMap<String, Spanned<Value>>,
     #[serde(default)]
     writeback: WriteBack,
+    #[serde(default = "usual_scrub")]
+    scrub: Period,
     #[serde(default)]
     limits: RawLimits,
     listen: Vec<Spanned<Listen>>,
@@ -201,6 +206,10 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         text: text.to_owned(),
         document,
     })
+}
+
+fn usual_scrub() -> Period {
+    Period(Some(Duration::from_secs(USUAL_SCRUB_S)))
 }
 
 /// The VMs, and the sockets that they listen on.
@@ -363,6 +372,7 @@ fn check_vm(mut vm: RawVm, span: Range<usize>, of_host: &OfHost) -> Result<VmCon
         ssd_bytes: ssd.unwrap_or(0),
         read_ssd_bytes: read_ssd.unwrap_or(0),
         write_back: vm.writeback,
+        scrub: vm.scrub,
         listen: vm.listen.into_iter().map(Spanned::into_inner).collect(),
         read_only: vm.read_only,
     })

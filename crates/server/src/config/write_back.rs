@@ -138,7 +138,8 @@ impl<'de> Deserialize<'de> for Share {
 pub struct Period(pub Option<Duration>);
 
 impl Period {
-    fn ticks(self) -> Option<u32> {
+    /// In ticks of an engine, which are about a second.
+    pub(crate) fn ticks(self) -> Option<u32> {
         Some(self.0?.as_secs().clamp(1, u32::MAX.into()) as u32)
     }
 }
