@@ -6,7 +6,7 @@
 
 use lode_format::{
     BUFFERED_RECORD_BYTES, CacheId, DeviceLayout, Directory, ENTRIES_PER_PAGE, JournalPage, PAGE_BYTES,
-    RECORDS_PER_PAGE, RecordBufferHeader, Superblock, TablePage, Volume, VolumeTag,
+    PairLabel, RECORDS_PER_PAGE, RecordBufferHeader, Superblock, TablePage, Volume, VolumeTag,
 };
 
 const CRC: std::ops::Range<usize> = 8..12;
@@ -59,6 +59,16 @@ pub fn check_superblock(data: &[u8]) -> bool {
     assert!(layout.extent_start(layout.extents) <= superblock.device_bytes);
     let extent = layout.extent;
     assert!(extent.slots > 0 && extent.slot(extent.slots - 1) + extent.block.bytes() <= extent.extent_bytes);
+    true
+}
+
+/// What is read is written again and read as the same; somebody has everything, and the pair fits on its member.
+pub fn check_pair_label(data: &[u8]) -> bool {
+    let _ = PairLabel::decode(data);
+    let Ok(label) = PairLabel::decode(&sealed(data)) else { return false };
+    assert_eq!(PairLabel::decode(&label.encode()[..]), Ok(label));
+    assert!(label.member < PairLabel::MEMBERS && label.in_sync.contains(&true));
+    assert!(label.pair_bytes <= label.device_bytes - PairLabel::DATA_START_BYTES);
     true
 }
 

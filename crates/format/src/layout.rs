@@ -109,6 +109,8 @@ impl DeviceLayout {
     /// Offset of superblock copy 0; copy 1 follows.
     pub const SUPERBLOCKS: u64 = 0;
     const DIRECTORIES: u64 = 2 * PAGE;
+    /// Bytes of the superblocks and directories, which come before everything else.
+    pub const HEADS_BYTES: u64 = Self::DIRECTORIES + 2 * DIRECTORY_PAGES as u64 * PAGE;
 
     /// Divides `device_bytes` with extents of `extent_bytes`.
     pub fn new(device_bytes: u64, extent_bytes: u64, block: BlockSize) -> Result<DeviceLayout, FormatError> {
@@ -145,7 +147,7 @@ impl DeviceLayout {
     }
 
     fn first_extent(extent: &ExtentLayout) -> u64 {
-        (Self::DIRECTORIES + 2 * DIRECTORY_PAGES as u64 * PAGE).next_multiple_of(extent.block.bytes())
+        Self::HEADS_BYTES.next_multiple_of(extent.block.bytes())
     }
 
     /// Offset of the first byte of an extent.

@@ -13,6 +13,7 @@ mod error;
 mod journal;
 mod layout;
 mod page;
+mod pair;
 mod read_ssd;
 mod record_buffer;
 mod superblock;
@@ -23,7 +24,8 @@ pub use directory::{Directory, DirectoryCopy, Volume};
 pub use error::{FormatError, Wrong};
 pub use journal::{JournalPage, RECORDS_PER_PAGE, Record, RecordKind};
 pub use layout::{DeviceLayout, ExtentLayout, SlotNo};
-pub use page::{CacheId, PAGE_BYTES};
+pub use page::{CacheId, PAGE_BYTES, is_sealed};
+pub use pair::PairLabel;
 pub use read_ssd::ReadSsdLabel;
 pub use record_buffer::{
     BUFFERED_RECORD_BYTES, BootId, Buffered, FoundRecords, RecordBufferHeader, encode_buffered,

@@ -83,6 +83,20 @@ pub(crate) fn seal(page: &mut [u8; PAGE_BYTES]) {
     page[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// The checksum of a page, its own field taken for zero.
+fn checksum(page: &[u8; PAGE_BYTES]) -> u32 {
+    let crc = crc32c::crc32c(&page[..CRC_OFFSET]);
+    let crc = crc32c::crc32c_append(crc, &[0; 4]);
+    crc32c::crc32c_append(crc, &page[CRC_OFFSET + 4..])
+}
+
+/// Whether a page is as it was made, whatever it says: of two copies that differ, one that is not was damaged or torn.
+pub fn is_sealed(page: &[u8]) -> bool {
+    let Ok(page) = <&[u8; PAGE_BYTES]>::try_from(page) else { return false };
+    let crc = page[CRC_OFFSET..CRC_OFFSET + 4].try_into().expect("four bytes");
+    u32::from_le_bytes(crc) == checksum(page)
+}
+
 /// Checks magic, version, checksum and, when given, the cache, and returns the header struct.
 pub(crate) fn open<T>(
     what: &'static str,
@@ -100,11 +114,7 @@ where
     if head.magic != *magic {
         return Err(error(Wrong::Magic));
     }
-    let zero = [0; 4];
-    let crc = crc32c::crc32c(&page[..CRC_OFFSET]);
-    let crc = crc32c::crc32c_append(crc, &zero);
-    let crc = crc32c::crc32c_append(crc, &page[CRC_OFFSET + 4..]);
-    if head.crc.get() != crc {
+    if head.crc.get() != checksum(page) {
         return Err(error(Wrong::Checksum));
     }
     if head.version.get() != crate::FORMAT_VERSION {

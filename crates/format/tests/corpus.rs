@@ -11,6 +11,11 @@ fn superblock_corpus() {
 }
 
 #[test]
+fn pair_label_corpus() {
+    check_corpus("pair-label", invariants::check_pair_label);
+}
+
+#[test]
 fn directory_corpus() {
     check_corpus("directory", invariants::check_directory);
 }

@@ -75,6 +75,37 @@ fn label_of_a_read_ssd() {
     check_page(&label.encode()[..], "LODEread", &[(0x20, "a1a2a3a4a5a6a7a8")]);
 }
 
+#[test]
+fn label_of_a_pair() {
+    let label = PairLabel {
+        pair: CACHE,
+        generation: A,
+        device_bytes: 0x1234_5000,
+        pair_bytes: 0x1200_0000,
+        member: 1,
+        in_sync: [false, true],
+    };
+    check_page(
+        &label.encode()[..],
+        "LODEpair",
+        &[
+            (0x20, "a1a2a3a4a5a6a7a8"), // generation
+            (0x28, "0050341200000000"), // bytes of the device
+            (0x30, "0000001200000000"), // bytes of the pair
+            (0x38, "01"),               // member
+            (0x39, "0001"),             // which have everything
+        ],
+    );
+    assert_eq!(PairLabel::decode(&label.encode()[..]), Ok(label));
+    let impossible = [
+        PairLabel { member: 2, ..label },
+        PairLabel { in_sync: [false; 2], ..label },
+        PairLabel { pair_bytes: 0x1234_5000, ..label },
+        PairLabel { pair_bytes: u64::MAX, ..label },
+    ];
+    assert!(impossible.iter().all(|label| PairLabel::decode(&label.encode()[..]).is_err()));
+}
+
 /// 18 pages of 15 volumes each, then 9 pages of 2,000 extents each.
 #[test]
 fn directory() {

@@ -6,7 +6,7 @@ use lode_format::{
     data_checksum,
 };
 
-use crate::device::{SyncDevice, flush, read, write};
+use crate::device::{SyncDevice, flush, read_pages, write};
 use crate::error::StoreError;
 use crate::found::{Found, FoundPage};
 use crate::journal::{Journal, first_ring_after};
@@ -115,7 +115,7 @@ impl Store {
             self.write_tables(device, tag, &mut space)?;
             flush(device)?;
             space.recovered.durable = space.recovered.version;
-            self.shrink(device, &mut space, wanted)?;
+            self.shrink(device, tag, &mut space, wanted)?;
         }
         self.grow(device, spec, tag, &mut space, wanted)?;
         self.write_tables(device, tag, &mut space)?;
@@ -159,11 +159,12 @@ impl Store {
         let mut damaged = 0;
         for (place, entry) in space.recovered.tentative_dirty() {
             let offset = place_offset(&self.view.layout, &space.extents, place);
-            let tries = (0..READ_TRIES).map(|_| device.read(offset, &mut buf));
+            let is_right = |bytes: &[u8]| data_checksum(tag, entry.block, bytes) == entry.crc;
+            let tries = (0..READ_TRIES).map(|_| device.read_right(offset, &mut buf, &is_right));
             if let Some(error) = tries.take_while(Result::is_err).nth(READ_TRIES - 1).and_then(Result::err) {
                 return Err(refusals::unreadable(entry.block, offset, error));
             }
-            if data_checksum(tag, entry.block, &buf) == entry.crc {
+            if is_right(&buf) {
                 write(device, offset, &buf)?;
             } else {
                 damaged += 1;
@@ -185,7 +186,7 @@ impl Store {
             for first in (0..layout.extent.table_pages).step_by(TABLES_AT_ONCE) {
                 let pages = TABLES_AT_ONCE.min((layout.extent.table_pages - first) as usize);
                 let (bytes, at) = (&mut bytes[..pages * 2 * PAGE_BYTES], layout.extent.table_page(first, 0));
-                read(device, layout.extent_start(extent) + at, bytes)?;
+                read_pages(device, layout.extent_start(extent) + at, bytes)?;
                 write(device, layout.extent_start(extent) + at, bytes)?;
             }
         }
@@ -194,7 +195,13 @@ impl Store {
 
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks
     /// move to places of the others, which have room for them.
-    fn shrink(&self, device: &mut dyn SyncDevice, space: &mut Space, wanted: u64) -> Result<(), StoreError> {
+    fn shrink(
+        &self,
+        device: &mut dyn SyncDevice,
+        tag: VolumeTag,
+        space: &mut Space,
+        wanted: u64,
+    ) -> Result<(), StoreError> {
         // Places whose blocks were superseded are free now and are written over here: what superseded them is durable, and
         // so are the tables that say so.
         let dirty_in = |space: &Space, ordinal: usize| {
@@ -208,7 +215,7 @@ impl Store {
             let ordinals = (0..space.extents.len()).rev();
             let leaving = ordinals.min_by_key(|&ordinal| dirty[ordinal]).expect("there are extents");
             if dirty[leaving] > 0 {
-                self.move_dirty_out(device, space, leaving)?;
+                self.move_dirty_out(device, tag, space, leaving)?;
                 dirty = (0..space.extents.len()).map(|ordinal| dirty_in(space, ordinal)).collect();
             }
             space.extents.remove(leaving);
@@ -221,6 +228,7 @@ impl Store {
     fn move_dirty_out(
         &self,
         device: &mut dyn SyncDevice,
+        tag: VolumeTag,
         space: &mut Space,
         leaving: usize,
     ) -> Result<(), StoreError> {
@@ -241,9 +249,13 @@ impl Store {
         }
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
         for (from, to) in dirty.into_iter().zip(to) {
-            read(device, place_offset(layout, &space.extents, from), &mut buf)?;
-            write(device, place_offset(layout, &space.extents, to), &buf)?;
             let entry = found.entry(from);
+            let from_bytes = place_offset(layout, &space.extents, from);
+            let is_right = |bytes: &[u8]| data_checksum(tag, entry.block, bytes) == entry.crc;
+            device
+                .read_right(from_bytes, &mut buf, &is_right)
+                .map_err(|error| StoreError::media("read", from_bytes, error))?;
+            write(device, place_offset(layout, &space.extents, to), &buf)?;
             found.set(to, entry);
             found.set(from, Entry::default());
         }

@@ -10,14 +10,49 @@ pub trait SyncDevice {
     fn size_bytes(&self) -> u64;
     /// Fills `buf` from `offset_bytes`.
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError>;
+    /// As [`SyncDevice::read`]; where there are several copies of what is read, one that is right by this test, if any of them is.
+    fn read_right(
+        &mut self,
+        offset_bytes: u64,
+        buf: &mut [u8],
+        _is_right: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<(), MediaError> {
+        self.read(offset_bytes, buf)
+    }
+    /// As [`SyncDevice::read`], of pages of metadata; where there are several copies of them, of each one that is whole, if any is.
+    fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.read(offset_bytes, buf)
+    }
     /// Writes `bytes` at `offset_bytes`.
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError>;
     /// Makes everything written durable.
     fn flush(&mut self) -> Result<(), MediaError>;
 }
 
+impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
+    fn size_bytes(&self) -> u64 {
+        (**self).size_bytes()
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        (**self).read(offset_bytes, buf)
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        (**self).write(offset_bytes, bytes)
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        (**self).flush()
+    }
+}
+
 pub(crate) fn read(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
     device.read(offset, buf).map_err(|error| StoreError::media("read", offset, error))
+}
+
+pub(crate) fn read_pages(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    device.read_pages(offset, buf).map_err(|error| StoreError::media("read", offset, error))
 }
 
 pub(crate) fn write(device: &mut dyn SyncDevice, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {

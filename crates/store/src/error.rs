@@ -27,6 +27,8 @@ pub enum StoreErrorKind {
     },
     /// The cache holds no volume of this name.
     NoSuchVolume,
+    /// The SSDs given are not those of one pair, or the one of them that has everything is missing.
+    WrongMember,
     /// The device failed.
     Media,
 }

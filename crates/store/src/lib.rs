@@ -25,6 +25,7 @@ mod found;
 mod free;
 mod journal;
 mod membership;
+pub mod pair;
 mod place;
 mod places;
 mod read_ssd;

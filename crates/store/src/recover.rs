@@ -13,7 +13,7 @@ use lode_format::{
     Record, RecordKind, TableView, VolumeTag, data_checksum,
 };
 
-use crate::device::{SyncDevice, read};
+use crate::device::{SyncDevice, read_pages};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::found::{Found, FoundPage};
 use crate::journal::page_offset;
@@ -156,7 +156,7 @@ fn read_tables(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Resu
         for first in (0..layout.table_pages).step_by(at_once) {
             let pages = at_once.min((layout.table_pages - first) as usize);
             let bytes = &mut bytes[..pages * pair_bytes];
-            read(device, source.layout.extent_start(extent) + layout.table_page(first, 0), bytes)?;
+            read_pages(device, source.layout.extent_start(extent) + layout.table_page(first, 0), bytes)?;
             for (page, pair) in (first..).zip(bytes.chunks_exact(pair_bytes)) {
                 let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
                 let (one, other) = pair.split_at(PAGE_BYTES);
@@ -236,7 +236,7 @@ fn read_journal(
             let count = at_once.min((layout.journal_pairs - within) as usize);
             let bytes = &mut bytes[..count * pair_bytes];
             let first = ordinal * u64::from(layout.journal_pairs) + u64::from(within);
-            read(device, page_offset(&source.layout, source.extents, first, 0), bytes)?;
+            read_pages(device, page_offset(&source.layout, source.extents, first, 0), bytes)?;
             for (pair, sides) in (first..).zip(bytes.chunks_exact(pair_bytes)) {
                 for side in sides.chunks_exact(PAGE_BYTES) {
                     take_journal_page(&mut pages, source, (pair, pairs), side)?;
@@ -371,9 +371,10 @@ fn look_for(device: &mut dyn SyncDevice, source: &RecoverySource<'_>, place: u32
     let layout = &source.layout;
     let offset = place_offset(layout, source.extents, place);
     let mut buf = vec![0; layout.extent.block.bytes() as usize];
-    match device.read(offset, &mut buf) {
+    let is_right = |bytes: &[u8]| data_checksum(source.tag, entry.block, bytes) == entry.crc;
+    match device.read_right(offset, &mut buf, &is_right) {
         Err(_) => Evidence::Unreadable,
-        Ok(()) if data_checksum(source.tag, entry.block, &buf) == entry.crc => Evidence::There,
+        Ok(()) if is_right(&buf) => Evidence::There,
         Ok(()) => Evidence::NotThere,
     }
 }

@@ -6,7 +6,7 @@
 use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
 use lode_types::BlockSize;
 
-use crate::device::{SyncDevice, flush, read, write};
+use crate::device::{SyncDevice, flush, read_pages, write};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::view::StoreView;
 
@@ -53,7 +53,7 @@ impl Store {
         }
         let mut copies = [vec![0; PAGE_BYTES], vec![0; PAGE_BYTES]];
         for (copy, buf) in copies.iter_mut().enumerate() {
-            read(device, DeviceLayout::superblock(copy as u8), buf)?;
+            read_pages(device, DeviceLayout::superblock(copy as u8), buf)?;
         }
         Superblock::newest([&copies[0], &copies[1]])
             .map_err(|error| StoreError::new(StoreErrorKind::NotACache, error.to_string()))

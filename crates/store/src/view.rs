@@ -2,11 +2,12 @@
 //! given configuration would be refused. Starts, looks from outside and removals all begin here.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use lode_format::{BootId, DeviceLayout, Directory, EntryState, Record, Superblock, Volume, VolumeTag};
 
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
-use crate::device::{SyncDevice, read};
+use crate::device::{SyncDevice, read_pages};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::recover::{Recovered, RecoverySource, recover};
 use crate::refusals;
@@ -67,7 +68,7 @@ impl StoreView {
         let layout = superblock.layout()?;
         let mut copies = [vec![0; Directory::COPY_BYTES], vec![0; Directory::COPY_BYTES]];
         for (copy, buf) in copies.iter_mut().enumerate() {
-            read(device, DeviceLayout::directory(copy as u8), buf)?;
+            read_pages(device, DeviceLayout::directory(copy as u8), buf)?;
         }
         let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])?;
         Ok(StoreView { superblock, layout, directory, buffered: HashMap::new(), is_durable: false })
@@ -101,6 +102,16 @@ impl StoreView {
     pub fn volumes(&self) -> impl Iterator<Item = VolumeInfo> {
         let numbered = self.directory.volumes.iter().enumerate();
         numbered.filter_map(|(number, volume)| Some(self.info(number as u16, volume.as_ref()?)))
+    }
+
+    /// Which bytes of the device mean anything: those that describe the cache, and the extents of volumes.
+    pub fn used_bytes(&self) -> Vec<Range<u64>> {
+        let owners = (0..).zip(&self.directory.owners).filter(|(_, owner)| owner.is_some());
+        let extents = owners.map(|(extent, _)| {
+            let start = self.layout.extent_start(extent);
+            start..start + self.layout.extent.extent_bytes
+        });
+        std::iter::once(0..DeviceLayout::HEADS_BYTES).chain(extents).collect()
     }
 
     /// Extents that no volume owns.

@@ -1,0 +1,100 @@
+//! The label of an SSD that is one of a pair, two SSDs that hold the same: which pair, which of the two, and who of them has
+//! everything. Two copies, written in turn where a cache SSD has its superblocks, so that a device is never taken for both; the valid
+//! one with the higher generation counts, and of two members the label with the higher generation speaks for both.
+
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::error::{FormatError, Wrong};
+use crate::page::{self, CacheId, Head, PAGE_BYTES};
+
+const MAGIC: &[u8; 8] = b"LODEpair";
+const WHAT: &str = "Label of an SSD of a pair";
+
+/// What the label says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairLabel {
+    /// Which pair.
+    pub pair: CacheId,
+    /// Grows with every change of what labels say.
+    pub generation: u64,
+    /// Bytes of this device when it came to the pair.
+    pub device_bytes: u64,
+    /// Bytes of the pair: what each member has behind its label.
+    pub pair_bytes: u64,
+    /// Which of the two this is: 0 or 1.
+    pub member: usize,
+    /// Which of the two have everything that was written to the pair; at least one does.
+    pub in_sync: [bool; PairLabel::MEMBERS],
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    head: Head,
+    generation: U64,
+    device_bytes: U64,
+    pair_bytes: U64,
+    member: u8,
+    in_sync: [u8; PairLabel::MEMBERS],
+}
+
+impl PairLabel {
+    /// SSDs of a pair.
+    pub const MEMBERS: usize = 2;
+    /// Where on each member the first byte of the pair is.
+    pub const DATA_START_BYTES: u64 = 1 << 20;
+
+    /// The page to write.
+    pub fn encode(&self) -> Box<[u8; PAGE_BYTES]> {
+        let mut page = page::start_page(&Raw {
+            head: Head::new(MAGIC, self.pair),
+            generation: U64::new(self.generation),
+            device_bytes: U64::new(self.device_bytes),
+            pair_bytes: U64::new(self.pair_bytes),
+            member: self.member as u8,
+            in_sync: self.in_sync.map(u8::from),
+        });
+        page::seal(&mut page);
+        page
+    }
+
+    /// Reads one copy.
+    pub fn decode(bytes: &[u8]) -> Result<PairLabel, FormatError> {
+        let raw: Raw = page::open(WHAT, MAGIC, None, bytes)?;
+        let label = PairLabel {
+            pair: raw.head.cache,
+            generation: raw.generation.get(),
+            device_bytes: raw.device_bytes.get(),
+            pair_bytes: raw.pair_bytes.get(),
+            member: raw.member.into(),
+            in_sync: raw.in_sync.map(|flag| flag == 1),
+        };
+        let wrong = |field| Err(FormatError { what: WHAT, wrong: Wrong::Field(field) });
+        if label.member >= PairLabel::MEMBERS {
+            return wrong("member");
+        }
+        if raw.in_sync.iter().any(|&flag| flag > 1) || label.in_sync == [false; PairLabel::MEMBERS] {
+            return wrong("in_sync");
+        }
+        let fits = |end: u64| end <= label.device_bytes;
+        if !label.pair_bytes.checked_add(PairLabel::DATA_START_BYTES).is_some_and(fits) {
+            return wrong("pair_bytes");
+        }
+        Ok(label)
+    }
+
+    /// The newer valid one of two copies; the error of the first when neither is valid.
+    pub fn newest(copies: [&[u8]; 2]) -> Result<PairLabel, FormatError> {
+        match copies.map(PairLabel::decode) {
+            [Ok(a), Ok(b)] => Ok(if b.generation > a.generation { b } else { a }),
+            [Ok(one), Err(_)] | [Err(_), Ok(one)] => Ok(one),
+            [Err(error), Err(_)] => Err(error),
+        }
+    }
+
+    /// The copy that this generation is written to.
+    pub fn copy(&self) -> u8 {
+        (self.generation & 1) as u8
+    }
+}

@@ -1,0 +1,235 @@
+//! A pair as starts see it: one device, whose members are written one after the other. It must not know what is read and written,
+//! but for the pages of metadata, which show whether they are whole.
+
+use std::ops::Range;
+
+use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel, is_sealed};
+use lode_types::{BlockSize, MediaError};
+
+use super::members::{Pair, write_label};
+use super::{MEMBERS, other};
+use crate::device::{SyncDevice, flush, write};
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::Store;
+
+/// Bytes that are copied at once.
+const FILL_BYTES: u64 = 1 << 20;
+
+/// A pair as one device. A member that fails while the other one does not is dropped, and the other one says so before anything
+/// else is written.
+#[derive(Debug)]
+pub struct PairDevice<D> {
+    pair: Pair,
+    /// By member; those that are not in sync are not touched.
+    devices: [Option<D>; MEMBERS],
+}
+
+impl<D: SyncDevice> PairDevice<D> {
+    /// The pair that these devices are, by member. None is there of a member that is missing.
+    ///
+    /// # Panics
+    /// When no device is there that has everything.
+    pub fn new(pair: Pair, devices: [Option<D>; MEMBERS]) -> PairDevice<D> {
+        let mut device = PairDevice { pair, devices };
+        for member in 0..MEMBERS {
+            device.pair.in_sync[member] &= device.devices[member].is_some();
+        }
+        assert!(device.pair.in_sync != [false; MEMBERS], "somebody has everything");
+        device
+    }
+
+    /// Makes a pair of two devices, with an empty cache. Whatever they hold is lost.
+    ///
+    /// # Errors
+    /// As [`Pair::new`] and [`Store::format`].
+    pub fn format(
+        mut devices: [D; MEMBERS],
+        cache: CacheId,
+        block: BlockSize,
+        extent_bytes: Option<u64>,
+    ) -> Result<Pair, StoreError> {
+        let sizes = [devices[0].size_bytes(), devices[1].size_bytes()];
+        let pair = Pair::new(cache, sizes)?;
+        // First nothing is believed, then the cache, then the labels that vouch for it.
+        for device in &mut devices {
+            for copy in 0..2 {
+                write(device, DeviceLayout::superblock(copy), &[0; PAGE_BYTES])?;
+            }
+            flush(device)?;
+        }
+        let mut device = PairDevice::new(pair, devices.map(Some));
+        Store::format(&mut device, cache, block, extent_bytes)?;
+        let pair = device.pair;
+        for (member, device) in device.devices.iter_mut().enumerate() {
+            write_label(device.as_mut().expect("both are there"), &pair.label(member))?;
+        }
+        Ok(pair)
+    }
+
+    /// What its labels say now.
+    pub fn pair(&self) -> &Pair {
+        &self.pair
+    }
+
+    /// Says durably that a member is missing or behind, if its own labels do not, before anything is written that it lacks; and
+    /// makes what describes the cache the same on both members: of writes before a power cut each of them may have got others.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media) when no member can be written.
+    pub fn begin(&mut self, said: &Pair) -> Result<(), StoreError> {
+        if self.pair.in_sync != said.in_sync {
+            let missing = usize::from(self.pair.in_sync[0]);
+            self.record(said.without(missing))?;
+        }
+        if self.pair.in_sync == [true; MEMBERS] {
+            let mut heads = vec![0; DeviceLayout::HEADS_BYTES as usize];
+            let fault = |error| StoreError::media("read", 0, error);
+            self.read_pages(0, &mut heads).map_err(fault)?;
+            write(self, 0, &heads)?;
+            flush(self)?;
+        }
+        Ok(())
+    }
+
+    /// Brings a device up to date as a member that is missing or behind: it gets these ranges of the pair, and then is said to have
+    /// everything. Nobody else writes to the pair meanwhile. `progress` is told the bytes of each part that was copied.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Geometry`](crate::StoreErrorKind::Geometry) when the device is too small,
+    /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media).
+    pub fn fill(
+        &mut self,
+        member: usize,
+        mut device: D,
+        ranges: &[Range<u64>],
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), StoreError> {
+        assert!(!self.pair.in_sync[member], "it lacks something");
+        let needed = PairLabel::DATA_START_BYTES + self.pair.pair_bytes;
+        let device_bytes = device.size_bytes();
+        if device_bytes < needed {
+            let context = format!(
+                "{device_bytes} bytes are too few for this pair; give it an SSD of at least {needed} bytes"
+            );
+            return Err(StoreError::new(StoreErrorKind::Geometry, context));
+        }
+        // It is nobody's until it has everything.
+        for copy in 0..2 {
+            write(&mut device, DeviceLayout::superblock(copy), &[0; PAGE_BYTES])?;
+        }
+        flush(&mut device)?;
+        let mut bytes = vec![0; FILL_BYTES as usize];
+        for range in ranges {
+            for at in range.clone().step_by(FILL_BYTES as usize) {
+                let bytes = &mut bytes[..(range.end - at).min(FILL_BYTES) as usize];
+                self.read(at, bytes).map_err(|error| StoreError::media("read", at, error))?;
+                write(&mut device, PairLabel::DATA_START_BYTES + at, bytes)?;
+                progress(bytes.len() as u64);
+            }
+        }
+        flush(&mut device)?;
+        let pair = self.pair.with(member, device_bytes);
+        write_label(&mut device, &pair.label(member))?;
+        self.devices[member] = Some(device);
+        self.record(pair)
+    }
+
+    /// Has those who have everything say so.
+    fn record(&mut self, pair: Pair) -> Result<(), StoreError> {
+        self.pair = pair;
+        for member in (0..MEMBERS).filter(|&member| pair.in_sync[member]) {
+            let device = self.devices[member].as_mut().expect("who is in sync is there");
+            write_label(device, &pair.label(member))?;
+        }
+        Ok(())
+    }
+
+    /// Does the same with every member that has everything. One that fails is dropped, unless it is the last one.
+    fn with_all(&mut self, mut work: impl FnMut(&mut D) -> Result<(), MediaError>) -> Result<(), MediaError> {
+        let mut results = [None; MEMBERS];
+        for (member, result) in results.iter_mut().enumerate() {
+            if let Some(device) = self.devices[member].as_mut().filter(|_| self.pair.in_sync[member]) {
+                *result = Some(work(device));
+            }
+        }
+        match results {
+            [Some(Ok(())), Some(Err(_))] => self.drop_member(1),
+            [Some(Err(_)), Some(Ok(()))] => self.drop_member(0),
+            results => results.into_iter().flatten().fold(Ok(()), Result::and),
+        }
+    }
+
+    fn drop_member(&mut self, member: usize) -> Result<(), MediaError> {
+        self.record(self.pair.without(member)).map_err(|_| MediaError::Io)
+    }
+
+    /// Reads from the first member that is asked and can.
+    fn read_from(
+        &mut self,
+        members: &[usize],
+        offset_bytes: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, MediaError> {
+        let mut failure = MediaError::Gone;
+        for &member in members {
+            let Some(device) = self.devices[member].as_mut().filter(|_| self.pair.in_sync[member]) else {
+                continue;
+            };
+            match device.read(PairLabel::DATA_START_BYTES + offset_bytes, buf) {
+                Ok(()) => return Ok(member),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl<D: SyncDevice> SyncDevice for PairDevice<D> {
+    fn size_bytes(&self) -> u64 {
+        self.pair.pair_bytes
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.read_from(&[0, 1], offset_bytes, buf).map(drop)
+    }
+
+    fn read_right(
+        &mut self,
+        offset_bytes: u64,
+        buf: &mut [u8],
+        is_right: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<(), MediaError> {
+        let first = self.read_from(&[0, 1], offset_bytes, buf)?;
+        if !is_right(buf) {
+            let mut copy = vec![0; buf.len()];
+            if self.read_from(&[other(first)], offset_bytes, &mut copy).is_ok() && is_right(&copy) {
+                buf.copy_from_slice(&copy);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let first = self.read_from(&[0, 1], offset_bytes, buf)?;
+        if buf.chunks(PAGE_BYTES).all(is_sealed) {
+            return Ok(());
+        }
+        let mut copy = vec![0; buf.len()];
+        if self.read_from(&[other(first)], offset_bytes, &mut copy).is_ok() {
+            for (page, copy) in buf.chunks_mut(PAGE_BYTES).zip(copy.chunks(PAGE_BYTES)) {
+                if !is_sealed(page) && is_sealed(copy) {
+                    page.copy_from_slice(copy);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        self.with_all(|device| device.write(PairLabel::DATA_START_BYTES + offset_bytes, bytes))
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        self.with_all(SyncDevice::flush)
+    }
+}

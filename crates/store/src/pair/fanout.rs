@@ -1,0 +1,379 @@
+//! Commands to a pair while a volume is served: what is written goes to both members, what is read comes from one of them, and from
+//! the other one where it is not what it should be. What was found damaged or unreadable is written again with what the other one
+//! has; a member that does not even take that is to be dropped. It must not know devices, threads, or what else uses the pair.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use lode_format::{PairLabel, VolumeTag, data_checksum};
+use lode_types::{BlockNo, Buf, Bufs, CommandKind, MediaError};
+use smallvec::SmallVec;
+
+use super::{MEMBERS, other};
+
+/// Neighbours are read from the same member: so many bytes from one, as many from the other.
+const STRIPE_BYTES: u64 = 1 << 20;
+/// Ticks after which a member that does not answer is given up.
+const MOST_TICKS: u64 = 10;
+
+/// What the host knows of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairHealth {
+    /// Which members have everything; at least one.
+    pub in_sync: [bool; MEMBERS],
+    /// The labels say so durably. While they do not, nothing that is written is acknowledged.
+    pub is_recorded: bool,
+    /// They could not be made to: nothing is acknowledged any more.
+    pub is_lost: bool,
+}
+
+/// What a read of blocks is to find: block and checksum of each of its buffers. Without them whatever can be read is right.
+#[derive(Clone, Debug, Default)]
+pub struct PairRead {
+    /// One for each buffer, or none.
+    pub checks: SmallVec<[(BlockNo, u32); 1]>,
+    /// Every member is read, not only the first whose bytes are right.
+    pub every_copy: bool,
+}
+
+/// A command to a member.
+#[derive(Debug)]
+pub struct Leg {
+    /// What its end is told with.
+    pub token: u64,
+    /// Which member.
+    pub member: usize,
+    /// What it is to do, at the member's own offsets.
+    pub kind: CommandKind,
+}
+
+/// The end of a command to the pair.
+#[derive(Debug)]
+pub struct LegEnd {
+    /// The command's id.
+    pub id: u64,
+    /// How it ended.
+    pub result: Result<(), MediaError>,
+    /// The buffers of a read, in which for each block are bytes that are right, if a member has them.
+    pub bufs: Bufs,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LegUnderWay {
+    command: u64,
+    member: usize,
+    since_tick: u64,
+}
+
+/// A command to the pair that is under way.
+#[derive(Debug)]
+struct Joint {
+    id: u64,
+    legs_left: usize,
+    /// Which members took it.
+    took: [bool; MEMBERS],
+    error: Option<MediaError>,
+    read: Option<ReadUnderWay>,
+}
+
+#[derive(Debug)]
+struct ReadUnderWay {
+    offset_bytes: u64,
+    lens: SmallVec<[usize; 1]>,
+    want: PairRead,
+    /// Which members were asked, and what they gave.
+    asked: [bool; MEMBERS],
+    found: [Option<Bufs>; MEMBERS],
+    /// What is given, while members are written again.
+    best: Option<Bufs>,
+}
+
+/// An end that may have to wait until the labels say who has everything.
+#[derive(Debug)]
+struct Ended {
+    end: LegEnd,
+    is_write: bool,
+    /// This member lacks it.
+    lacks: Option<usize>,
+}
+
+/// The commands of one volume to its pair. See the module's documentation.
+#[derive(Debug)]
+pub struct Fanout {
+    tag: VolumeTag,
+    commands: HashMap<u64, Joint>,
+    under_way: HashMap<u64, LegUnderWay>,
+    next_command: u64,
+    next_token: u64,
+    tick: u64,
+    legs: VecDeque<Leg>,
+    ended: VecDeque<Ended>,
+    /// Blocks that were written again on a member on which they could not be read, or were damaged.
+    healed: u64,
+}
+
+impl Fanout {
+    /// Of the volume whose blocks' checksums this tag is in.
+    pub fn new(tag: VolumeTag) -> Fanout {
+        Fanout {
+            tag,
+            commands: HashMap::new(),
+            under_way: HashMap::new(),
+            next_command: 0,
+            next_token: 0,
+            tick: 0,
+            legs: VecDeque::new(),
+            ended: VecDeque::new(),
+            healed: 0,
+        }
+    }
+
+    /// Takes a command to the pair. What members are to do for it is taken from [`Fanout::next_leg`].
+    pub fn begin(&mut self, id: u64, kind: CommandKind, read: PairRead, health: &PairHealth) {
+        let command = self.next_command;
+        self.next_command += 1;
+        let mut joint = Joint { id, legs_left: 0, took: [false; MEMBERS], error: None, read: None };
+        match kind {
+            CommandKind::Read { offset_bytes, bufs } => {
+                let preferred = (offset_bytes / STRIPE_BYTES % MEMBERS as u64) as usize;
+                let member = if health.in_sync[preferred] { preferred } else { other(preferred) };
+                let lens = bufs.iter().map(Buf::len).collect();
+                let mut asked = [false; MEMBERS];
+                asked[member] = true;
+                let found = [None, None];
+                joint.read = Some(ReadUnderWay { offset_bytes, lens, want: read, asked, found, best: None });
+                joint.legs_left = 1;
+                self.send(command, member, CommandKind::Read { offset_bytes, bufs });
+            }
+            kind => {
+                for member in members(health) {
+                    joint.legs_left += 1;
+                    self.send(command, member, copy_of(&kind));
+                }
+            }
+        }
+        self.commands.insert(command, joint);
+    }
+
+    fn send(&mut self, command: u64, member: usize, mut kind: CommandKind) {
+        let (CommandKind::Read { offset_bytes, .. }
+        | CommandKind::Write { offset_bytes, .. }
+        | CommandKind::Trim { offset_bytes, .. }
+        | CommandKind::WriteZeroes { offset_bytes, .. }) = &mut kind
+        else {
+            return self.send_as_it_is(command, member, kind);
+        };
+        *offset_bytes += PairLabel::DATA_START_BYTES;
+        self.send_as_it_is(command, member, kind);
+    }
+
+    fn send_as_it_is(&mut self, command: u64, member: usize, kind: CommandKind) {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.under_way.insert(token, LegUnderWay { command, member, since_tick: self.tick });
+        self.legs.push_back(Leg { token, member, kind });
+    }
+
+    /// The next command to a member.
+    pub fn next_leg(&mut self) -> Option<Leg> {
+        self.legs.pop_front()
+    }
+
+    /// The end of a command to a member. Gives a member that has failed, if there is another one that has not: it is to be dropped,
+    /// and said to be, before [`Fanout::next_end`] is asked with what is known then.
+    #[must_use]
+    pub fn leg_ended(
+        &mut self,
+        token: u64,
+        result: Result<(), MediaError>,
+        bufs: Bufs,
+        health: &PairHealth,
+    ) -> Option<usize> {
+        // Of one that was given up nobody waits for the end.
+        let LegUnderWay { command, member, .. } = self.under_way.remove(&token)?;
+        let joint = self.commands.get_mut(&command)?;
+        joint.legs_left -= 1;
+        joint.error = joint.error.or(result.err());
+        let is_first_read = joint.read.as_ref().is_some_and(|read| read.best.is_none());
+        let mut failed = None;
+        if is_first_read {
+            let read = joint.read.as_mut().expect("it is a read");
+            read.found[member] = result.is_ok().then_some(bufs);
+            self.was_read(command, health);
+        } else {
+            joint.took[member] = result.is_ok();
+            // What failed on all who have everything has failed, and nobody is to be dropped for it.
+            let is_repair = joint.read.is_some();
+            let left = joint.legs_left == 0;
+            if left {
+                failed = self.finish(command, health);
+            }
+            if is_repair && result.is_err() && health.in_sync == [true; MEMBERS] {
+                failed = Some(member);
+            }
+        }
+        failed
+    }
+
+    /// All of a command's legs are over, or given up.
+    fn finish(&mut self, command: u64, health: &PairHealth) -> Option<usize> {
+        let joint = self.commands.remove(&command)?;
+        let is_write = joint.read.is_none();
+        if let Some(ReadUnderWay { best: Some(bufs), .. }) = joint.read {
+            let end = LegEnd { id: joint.id, result: Ok(()), bufs };
+            self.ended.push_back(Ended { end, is_write, lacks: None });
+            return None;
+        }
+        let took = |member: &usize| joint.took[*member];
+        let lacks = members(health).find(|member| !took(member));
+        let is_taken = members(health).any(|member| took(&member));
+        let result = if is_taken { Ok(()) } else { Err(joint.error.unwrap_or(MediaError::Gone)) };
+        let lacks = lacks.filter(|_| is_taken);
+        let end = LegEnd { id: joint.id, result, bufs: Bufs::new() };
+        self.ended.push_back(Ended { end, is_write, lacks });
+        lacks
+    }
+
+    /// A member was read for this command, or could not be.
+    fn was_read(&mut self, command: u64, health: &PairHealth) {
+        let joint = self.commands.get_mut(&command).expect("it is under way");
+        let read = joint.read.as_mut().expect("it is a read");
+        let is_right = |member: usize| {
+            let found = read.found[member].as_ref();
+            found.is_some_and(|bufs| (0..bufs.len()).all(|at| is_right(self.tag, &read.want, at, &bufs[at])))
+        };
+        let needs_more = read.want.every_copy || !(0..MEMBERS).any(is_right);
+        let unasked = members(health).find(|&member| !read.asked[member]);
+        if let Some(member) = unasked.filter(|_| needs_more) {
+            read.asked[member] = true;
+            joint.legs_left += 1;
+            let bufs = read.lens.iter().map(|&len| Buf::for_overwrite(len)).collect();
+            let kind = CommandKind::Read { offset_bytes: read.offset_bytes, bufs };
+            return self.send(command, member, kind);
+        }
+        self.choose(command, health);
+    }
+
+    /// Takes of each block the bytes that are right, and has members on which they are not written again.
+    fn choose(&mut self, command: u64, health: &PairHealth) {
+        let joint = self.commands.get_mut(&command).expect("it is under way");
+        let read = joint.read.as_mut().expect("it is a read");
+        let tag = self.tag;
+        let right = |read: &ReadUnderWay, member: usize, at: usize| {
+            read.found[member].as_ref().is_some_and(|bufs| is_right(tag, &read.want, at, &bufs[at]))
+        };
+        let rights: Vec<[bool; MEMBERS]> =
+            (0..read.lens.len()).map(|at| [0, 1].map(|member| right(read, member, at))).collect();
+        let Some(first) = (0..MEMBERS).find(|&member| read.found[member].is_some()) else {
+            let joint = self.commands.remove(&command).expect("it is under way");
+            let result = Err(joint.error.unwrap_or(MediaError::Io));
+            // Buffers of the length that was asked for go back with an error, too.
+            let lens = joint.read.expect("it is a read").lens;
+            let bufs = lens.iter().map(|&len| Buf::for_overwrite(len)).collect();
+            let end = LegEnd { id: joint.id, result, bufs };
+            return self.ended.push_back(Ended { end, is_write: false, lacks: None });
+        };
+        let mut best = read.found[first].take().expect("it was found");
+        let mut second = read.found[other(first)].take();
+        let mut repairs: Vec<(usize, u64, usize)> = Vec::new();
+        let mut offset_bytes = read.offset_bytes;
+        for (at, right) in rights.iter().enumerate() {
+            if !right[first] && right[other(first)] {
+                std::mem::swap(&mut best[at], &mut second.as_mut().expect("it was found")[at]);
+            }
+            let bad = |member: &usize| read.asked[*member] && health.in_sync[*member] && !right[*member];
+            if right.contains(&true) {
+                repairs.extend((0..MEMBERS).filter(bad).map(|member| (member, offset_bytes, at)));
+            }
+            offset_bytes += read.lens[at] as u64;
+        }
+        joint.legs_left = repairs.len();
+        let writes: Vec<(usize, CommandKind)> = repairs
+            .iter()
+            .map(|&(member, offset, at)| {
+                (member, CommandKind::write(offset, Buf::copy_of(best[at].as_slice())))
+            })
+            .collect();
+        read.best = Some(best);
+        self.healed += writes.len() as u64;
+        if writes.is_empty() {
+            self.finish(command, health);
+        }
+        for (member, kind) in writes {
+            self.send(command, member, kind);
+        }
+    }
+
+    /// The end of a command to the pair, as far as it may be told.
+    pub fn next_end(&mut self, health: &PairHealth) -> Option<LegEnd> {
+        let may_be_told = |ended: &Ended| {
+            let is_known = ended.lacks.is_none_or(|member| !health.in_sync[member]);
+            !ended.is_write || ended.end.result.is_err() || health.is_lost || (health.is_recorded && is_known)
+        };
+        let at = self.ended.iter().position(may_be_told)?;
+        let Ended { mut end, is_write, .. } = self.ended.remove(at)?;
+        if is_write && health.is_lost {
+            end.result = Err(MediaError::Gone);
+        }
+        Some(end)
+    }
+
+    /// About a second has gone by. Gives a member that has not answered for too long while there is another one, and which is to be
+    /// dropped as if it had failed.
+    #[must_use]
+    pub fn tick(&mut self, health: &PairHealth) -> Option<usize> {
+        self.tick += 1;
+        let overdue =
+            |leg: &LegUnderWay| leg.since_tick + MOST_TICKS < self.tick && health.in_sync[other(leg.member)];
+        let member = self.under_way.values().find(|leg| overdue(leg))?.member;
+        self.give_up(member, health);
+        health.in_sync[member].then_some(member)
+    }
+
+    /// A member is not waited for any more: it was dropped, or is about to be. What it was asked for has failed there.
+    pub fn give_up(&mut self, member: usize, health: &PairHealth) {
+        let mut tokens: Vec<u64> =
+            self.under_way.iter().filter(|(_, leg)| leg.member == member).map(|(&token, _)| token).collect();
+        tokens.sort_unstable();
+        for token in tokens {
+            _ = self.leg_ended(token, Err(MediaError::Gone), Bufs::new(), health);
+        }
+    }
+
+    /// Whether any command is under way, or its end not told.
+    pub fn is_idle(&self) -> bool {
+        self.commands.is_empty() && self.ended.is_empty()
+    }
+
+    /// Blocks that were written again on a member on which they were damaged or could not be read.
+    pub fn healed(&self) -> u64 {
+        self.healed
+    }
+}
+
+fn members(health: &PairHealth) -> impl Iterator<Item = usize> + use<> {
+    let in_sync = health.in_sync;
+    (0..MEMBERS).filter(move |&member| in_sync[member])
+}
+
+fn is_right(tag: VolumeTag, want: &PairRead, at: usize, buf: &Buf) -> bool {
+    want.checks.get(at).is_none_or(|&(block, crc)| data_checksum(tag, block, buf.as_slice()) == crc)
+}
+
+/// A command that is no read, once more. Its bytes are shared.
+fn copy_of(kind: &CommandKind) -> CommandKind {
+    match kind {
+        CommandKind::Read { .. } => unreachable!("a read has one buffer for each member that is asked"),
+        CommandKind::Write { offset_bytes, data } => {
+            CommandKind::Write { offset_bytes: *offset_bytes, data: data.clone() }
+        }
+        CommandKind::Flush => CommandKind::Flush,
+        &CommandKind::Trim { offset_bytes, length_bytes } => CommandKind::Trim { offset_bytes, length_bytes },
+        &CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap } => {
+            CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

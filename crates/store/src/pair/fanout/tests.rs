@@ -1,0 +1,116 @@
+use lode_types::Bytes;
+
+use super::*;
+
+const WELL: PairHealth = PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false };
+const TAG: VolumeTag = VolumeTag(5);
+const BLOCK: usize = 4096;
+
+fn block(name: u8) -> Vec<u8> {
+    vec![name; BLOCK]
+}
+
+fn write(fanout: &mut Fanout, id: u64) -> Vec<Leg> {
+    let kind = CommandKind::write(8192, Bytes::from(block(1)));
+    fanout.begin(id, kind, PairRead::default(), &WELL);
+    std::iter::from_fn(|| fanout.next_leg()).collect()
+}
+
+/// A read of two blocks, of which the members have these.
+fn read(fanout: &mut Fanout, members: [[u8; 2]; MEMBERS], want: PairRead) -> (Vec<(usize, u64)>, LegEnd) {
+    let bufs = [0, 1].map(|_| Buf::for_overwrite(BLOCK)).into_iter().collect();
+    fanout.begin(7, CommandKind::Read { offset_bytes: 0, bufs }, want, &WELL);
+    let mut written = Vec::new();
+    while let Some(Leg { token, member, kind }) = fanout.next_leg() {
+        let mut found = Bufs::new();
+        match kind {
+            CommandKind::Read { offset_bytes: PairLabel::DATA_START_BYTES, bufs } => {
+                let fill = |mut buf: Buf, name| {
+                    buf.as_mut_slice().copy_from_slice(&block(name));
+                    buf
+                };
+                found = bufs.into_iter().zip(members[member]).map(|(buf, name)| fill(buf, name)).collect();
+            }
+            CommandKind::Write { offset_bytes, .. } => {
+                written.push((member, offset_bytes - PairLabel::DATA_START_BYTES));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(fanout.leg_ended(token, Ok(()), found, &WELL), None);
+    }
+    (written, fanout.next_end(&WELL).expect("it is over"))
+}
+
+fn checks(names: [u8; 2]) -> PairRead {
+    let check = |(number, name): (u64, u8)| (number, data_checksum(TAG, number, &block(name)));
+    PairRead { checks: (0..).zip(names).map(check).collect(), every_copy: false }
+}
+
+#[test]
+fn each_block_of_a_read_comes_from_the_member_that_has_it() {
+    let mut fanout = Fanout::new(TAG);
+    for (members, expected) in [
+        ([[1, 2], [9, 9]], vec![]),
+        ([[9, 2], [1, 9]], vec![(0, 0), (1, BLOCK as u64)]),
+        ([[9, 9], [1, 2]], vec![(0, 0), (0, BLOCK as u64)]),
+    ] {
+        let (written, end) = read(&mut fanout, members, checks([1, 2]));
+        assert_eq!(written, expected);
+        let found: Vec<u8> = end.bufs.iter().map(|buf| buf.as_slice()[0]).collect();
+        assert_eq!((end.id, end.result, found), (7, Ok(()), vec![1, 2]));
+    }
+    // What is wrong on both is given as it is, and written nowhere.
+    let (written, end) = read(&mut fanout, [[1, 8], [9, 9]], checks([1, 2]));
+    assert_eq!((written, end.bufs[1].as_slice()[0]), (vec![(1, 0)], 8));
+    assert_eq!(fanout.healed(), 5);
+    // A scrub looks at both although the first is right.
+    let want = PairRead { every_copy: true, ..checks([1, 2]) };
+    let (written, _) = read(&mut fanout, [[1, 2], [1, 9]], want);
+    assert_eq!(written, [(1, BLOCK as u64)]);
+    assert!(fanout.is_idle());
+}
+
+#[test]
+fn what_a_member_lacks_is_told_when_its_label_says_so() {
+    let mut fanout = Fanout::new(TAG);
+    let legs = write(&mut fanout, 3);
+    assert_eq!(fanout.leg_ended(legs[0].token, Err(MediaError::Io), Bufs::new(), &WELL), None);
+    assert_eq!(fanout.leg_ended(legs[1].token, Ok(()), Bufs::new(), &WELL), Some(0));
+    assert!(fanout.next_end(&WELL).is_none(), "nobody was told that the first one lacks it");
+    let dropped = PairHealth { in_sync: [false, true], is_recorded: false, is_lost: false };
+    assert!(fanout.next_end(&dropped).is_none(), "the label does not say so");
+    // Nor is anything else acknowledged that it lacks.
+    fanout.begin(4, CommandKind::Flush, PairRead::default(), &dropped);
+    let leg = fanout.next_leg().expect("to the other one");
+    assert_eq!((leg.member, fanout.next_leg().is_none()), (1, true));
+    assert_eq!(fanout.leg_ended(leg.token, Ok(()), Bufs::new(), &dropped), None);
+    assert!(fanout.next_end(&dropped).is_none());
+    let recorded = PairHealth { is_recorded: true, ..dropped };
+    let told: Vec<_> =
+        std::iter::from_fn(|| fanout.next_end(&recorded)).map(|end| (end.id, end.result)).collect();
+    assert_eq!(told, [(3, Ok(())), (4, Ok(()))]);
+}
+
+#[test]
+fn what_both_members_fail_has_failed_and_nobody_is_dropped() {
+    let mut fanout = Fanout::new(TAG);
+    let legs = write(&mut fanout, 3);
+    for leg in &legs {
+        assert_eq!(fanout.leg_ended(leg.token, Err(MediaError::Io), Bufs::new(), &WELL), None);
+    }
+    assert_eq!(fanout.next_end(&WELL).map(|end| end.result), Some(Err(MediaError::Io)));
+}
+
+#[test]
+fn a_member_that_does_not_answer_is_given_up() {
+    let mut fanout = Fanout::new(TAG);
+    let legs = write(&mut fanout, 3);
+    assert_eq!(fanout.leg_ended(legs[1].token, Ok(()), Bufs::new(), &WELL), None);
+    let given_up: Vec<_> = (0..MOST_TICKS + 2).filter_map(|_| fanout.tick(&WELL)).collect();
+    assert_eq!(given_up, [0]);
+    let dropped = PairHealth { in_sync: [false, true], ..WELL };
+    assert_eq!(fanout.next_end(&dropped).map(|end| (end.id, end.result)), Some((3, Ok(()))));
+    // It answers after all.
+    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &dropped), None);
+    assert!(fanout.is_idle());
+}

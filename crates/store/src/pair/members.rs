@@ -1,0 +1,232 @@
+//! Which members a pair has, and which of them have everything: what their labels say together. It must not know what the pair
+//! holds.
+
+use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel};
+
+use super::{MEMBERS, other};
+use crate::device::{SyncDevice, flush, read, write};
+use crate::error::{StoreError, StoreErrorKind};
+
+/// A pair, as the labels of its members say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Which pair.
+    pub id: CacheId,
+    /// Grows with every change of what labels say.
+    pub generation: u64,
+    /// Bytes of the pair.
+    pub pair_bytes: u64,
+    /// Bytes of each member's device.
+    pub device_bytes: [u64; MEMBERS],
+    /// Which members have everything.
+    pub in_sync: [bool; MEMBERS],
+}
+
+impl Pair {
+    /// A pair of devices of these sizes, each of which keeps what the smaller one has room for.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Geometry`] when there is no room behind the labels.
+    pub fn new(id: CacheId, device_bytes: [u64; MEMBERS]) -> Result<Pair, StoreError> {
+        let smaller = device_bytes[0].min(device_bytes[1]);
+        let usable = smaller.saturating_sub(PairLabel::DATA_START_BYTES);
+        let pair_bytes = usable - usable % PAGE_BYTES as u64;
+        if pair_bytes == 0 {
+            let context = format!("{smaller} bytes are too few for an SSD of a pair");
+            return Err(StoreError::new(StoreErrorKind::Geometry, context));
+        }
+        Ok(Pair { id, generation: 1, pair_bytes, device_bytes, in_sync: [true; MEMBERS] })
+    }
+
+    /// What the labels of the members that are there say together. `known_generation` is what the host remembers of the pair.
+    ///
+    /// A member is believed to have everything where the newest label says so. Where only one is there, the other one may have
+    /// gone on without it: it is believed when its own label says that the other one was dropped, or when the host remembers no
+    /// later label.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::WrongMember`] when they are not of one pair, or nobody is there who is known to have everything.
+    pub fn of(
+        labels: [Option<PairLabel>; MEMBERS],
+        known_generation: Option<u64>,
+    ) -> Result<Pair, StoreError> {
+        let wrong = |context: String| StoreError::new(StoreErrorKind::WrongMember, context);
+        let there = labels.iter().flatten();
+        let Some(newest) = there.clone().max_by_key(|label| label.generation) else {
+            return Err(wrong("neither SSD of the pair can be read".to_owned()));
+        };
+        if let Some(stranger) = there.clone().find(|label| label.pair != newest.pair) {
+            let context = format!(
+                "its SSDs are of different pairs, {} and {}; give those that belong together",
+                newest.pair, stranger.pair
+            );
+            return Err(wrong(context));
+        }
+        if (0..MEMBERS).any(|member| labels[member].is_some_and(|label| label.member != member)) {
+            let context = "one SSD of the pair was given twice, or a copy of it; give both".to_owned();
+            return Err(wrong(context));
+        }
+        if known_generation.is_some_and(|known| known > newest.generation) {
+            let context = format!(
+                "the other SSD of pair {} has gone on without the one that is there, which is older; bring back the other one",
+                newest.pair
+            );
+            return Err(wrong(context));
+        }
+        if !(0..MEMBERS).any(|member| newest.in_sync[member] && labels[member].is_some()) {
+            let context = format!(
+                "the SSD of pair {} that has everything is missing; the one that is there lacks what was written since it \
+                 was dropped",
+                newest.pair
+            );
+            return Err(wrong(context));
+        }
+        let is_alone = there.clone().count() == 1;
+        if is_alone && newest.in_sync == [true; MEMBERS] && known_generation != Some(newest.generation) {
+            let context = format!(
+                "one SSD of pair {} is missing, and it cannot be told whether it has gone on without the one that is there; \
+                 bring it back, or start where the pair was served last",
+                newest.pair
+            );
+            return Err(wrong(context));
+        }
+        let device_bytes = [0, 1].map(|member| labels[member].map_or(0, |label| label.device_bytes));
+        let PairLabel { pair: id, generation, pair_bytes, in_sync, .. } = *newest;
+        Ok(Pair { id, generation, pair_bytes, device_bytes, in_sync })
+    }
+
+    /// The label of a member.
+    pub fn label(&self, member: usize) -> PairLabel {
+        PairLabel {
+            pair: self.id,
+            generation: self.generation,
+            device_bytes: self.device_bytes[member],
+            pair_bytes: self.pair_bytes,
+            member,
+            in_sync: self.in_sync,
+        }
+    }
+
+    /// The pair when a member does not have everything any more.
+    ///
+    /// # Panics
+    /// When the other one does not have everything.
+    #[must_use]
+    pub fn without(mut self, member: usize) -> Pair {
+        assert!(self.in_sync[other(member)], "somebody has everything");
+        self.in_sync[member] = false;
+        self.generation += 1;
+        self
+    }
+
+    /// The pair when this device, of so many bytes, has everything as this member.
+    #[must_use]
+    pub fn with(mut self, member: usize, device_bytes: u64) -> Pair {
+        self.in_sync[member] = true;
+        self.device_bytes[member] = device_bytes;
+        self.generation += 1;
+        self
+    }
+
+    /// The one that is read first.
+    pub fn first_in_sync(&self) -> usize {
+        usize::from(!self.in_sync[0])
+    }
+}
+
+/// The label of a device, if it is one of a pair.
+///
+/// # Errors
+/// [`StoreErrorKind::NotACache`] when it is none, [`StoreErrorKind::WrongSize`] when it is smaller than it was,
+/// [`StoreErrorKind::Media`].
+pub fn probe_pair(device: &mut dyn SyncDevice) -> Result<PairLabel, StoreError> {
+    let not_one = |context: String| StoreError::new(StoreErrorKind::NotACache, context);
+    if device.size_bytes() <= PairLabel::DATA_START_BYTES {
+        return Err(not_one("the device is too small to be one of a pair".to_owned()));
+    }
+    let mut copies = [vec![0; PAGE_BYTES], vec![0; PAGE_BYTES]];
+    let mut failed = None;
+    for (copy, page) in copies.iter_mut().enumerate() {
+        failed = read(device, DeviceLayout::superblock(copy as u8), page).err().or(failed);
+    }
+    let label = PairLabel::newest([&copies[0], &copies[1]])
+        .map_err(|error| failed.unwrap_or_else(|| not_one(error.to_string())))?;
+    if device.size_bytes() < label.device_bytes {
+        let context = format!(
+            "the device has {} bytes and came to its pair with {}; restore the size, or replace it in the pair",
+            device.size_bytes(),
+            label.device_bytes
+        );
+        return Err(StoreError::new(StoreErrorKind::WrongSize, context));
+    }
+    Ok(label)
+}
+
+/// Has a member say durably what its label is to say. The copy before it stays until this one is there.
+///
+/// # Errors
+/// [`StoreErrorKind::Media`].
+pub fn write_label(device: &mut dyn SyncDevice, label: &PairLabel) -> Result<(), StoreError> {
+    write(device, DeviceLayout::superblock(label.copy()), &label.encode()[..])?;
+    flush(device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> Pair {
+        Pair::new(CacheId([3; 16]), [9 << 20, 8 << 20]).unwrap()
+    }
+
+    fn kind(found: Result<Pair, StoreError>) -> StoreErrorKind {
+        found.expect_err("it is refused").kind()
+    }
+
+    #[test]
+    fn the_newest_label_speaks_for_both() {
+        let pair = pair();
+        assert_eq!((pair.pair_bytes, pair.first_in_sync()), (7 << 20, 0));
+        let both = [Some(pair.label(0)), Some(pair.label(1))];
+        assert_eq!(Pair::of(both, None), Ok(pair));
+        assert_eq!(Pair::of(both, Some(1)), Ok(pair));
+        // The first was dropped, and does not know it.
+        let alone = pair.without(0);
+        let found = Pair::of([Some(pair.label(0)), Some(alone.label(1))], None).unwrap();
+        assert_eq!((found.in_sync, found.generation, found.first_in_sync()), ([false, true], 2, 1));
+        // It has everything again, and only one of the two says so yet.
+        let again = alone.with(0, 10 << 20);
+        let found = Pair::of([Some(again.label(0)), Some(alone.label(1))], Some(2)).unwrap();
+        assert_eq!((found.in_sync, found.device_bytes), ([true, true], [10 << 20, 8 << 20]));
+    }
+
+    #[test]
+    fn one_alone_is_believed_when_the_other_one_cannot_have_gone_on() {
+        let pair = pair();
+        let alone = pair.without(0);
+        assert!(Pair::of([None, Some(alone.label(1))], None).is_ok());
+        assert!(Pair::of([None, Some(pair.label(1))], Some(1)).is_ok());
+        for (labels, known) in [
+            ([None, Some(pair.label(1))], None),
+            ([Some(pair.label(0)), None], Some(2)),
+            ([Some(alone.label(0)), None], Some(2)),
+            ([None, None], None),
+        ] {
+            assert_eq!(kind(Pair::of(labels, known)), StoreErrorKind::WrongMember, "{labels:?} {known:?}");
+        }
+    }
+
+    #[test]
+    fn strangers_and_copies_are_refused() {
+        let (one, other) = (pair(), Pair { id: CacheId([4; 16]), ..pair() });
+        for labels in
+            [[one.label(0), other.label(1)], [one.label(0), one.label(0)], [one.label(1), one.label(0)]]
+        {
+            assert_eq!(kind(Pair::of(labels.map(Some), None)), StoreErrorKind::WrongMember);
+        }
+        assert_eq!(
+            Pair::new(CacheId([3; 16]), [1 << 20, 8 << 20]).expect_err("no room").kind(),
+            StoreErrorKind::Geometry
+        );
+    }
+}
