@@ -11,7 +11,7 @@ use crate::flight::{
     Put, RequestSlice, SsdCopy, Stage,
 };
 use crate::guest::GuestError;
-use crate::io::{Owner, Want};
+use crate::io::{Find, Owner, Want};
 
 /// Bytes of a block that were just read and are as they should be, with zeroes up to a whole block.
 #[derive(Debug, Default)]
@@ -274,7 +274,17 @@ impl Engine {
                 (device, offset_bytes, self.config.block.bytes() as usize)
             }
         };
-        self.io.want(Want { device, offset_bytes, len, data: None, owner });
+        let find = self.to_find(block, copy);
+        self.io.want(Want { device, offset_bytes, len, data: None, owner, find });
+    }
+
+    /// What a read of this copy is to find, for a pair of SSDs.
+    fn to_find(&self, block: BlockNo, copy: CopyAt) -> Option<Find> {
+        let flight = self.flights.of(block);
+        let place = flight.copy.place().filter(|_| self.config.ssd_is_pair && copy == CopyAt::Ssd)?;
+        let held = self.levels.ssd.as_ref()?.store.places().held(place);
+        let every_copy = matches!(flight.queue.front(), Some(BlockOp::Scrub));
+        Some(Find { block, crc: held.crc, every_copy })
     }
 
     /// Puts the whole block together from the guest's bytes and, where they are a part of it, the old ones.
@@ -310,7 +320,8 @@ impl Engine {
         let store = &self.levels.ssd.as_ref().expect("a place is on an SSD").store;
         let crc = store.places().checksum(block, &data);
         let offset_bytes = store.offset(place);
-        self.io.want(Want { device: DeviceId::Ssd, offset_bytes, len: data.len(), data: Some(data), owner });
+        let (device, len) = (DeviceId::Ssd, data.len());
+        self.io.want(Want { device, offset_bytes, len, data: Some(data), owner, find: None });
         crc
     }
 
@@ -328,6 +339,7 @@ impl Engine {
             len: data.len(),
             data: Some(data),
             owner,
+            find: None,
         });
     }
 
@@ -359,6 +371,7 @@ impl Engine {
             len: data.len(),
             data: Some(data),
             owner,
+            find: None,
         });
     }
 

@@ -3,6 +3,7 @@
 //! The engine emits [`Command`]s and is told [`Completion`]s; it never learns which file, device or
 //! operating system is behind a [`DeviceId`].
 
+use lode_store::pair::PairRead;
 use lode_types::Bufs;
 
 pub use lode_types::{CommandKind, MediaError};
@@ -27,6 +28,8 @@ pub struct Command {
     pub device: DeviceId,
     /// What to do.
     pub kind: CommandKind,
+    /// What a read of the SSD is to find, where [`EngineConfig::ssd_is_pair`](crate::EngineConfig::ssd_is_pair) asks for it.
+    pub read: PairRead,
 }
 
 /// The end of a command.

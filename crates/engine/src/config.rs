@@ -25,6 +25,8 @@ pub struct EngineConfig {
     pub write_back: Option<WriteBackLimits>,
     /// Within how many ticks every block on the SSD is compared with its checksum; none: only those that are read are.
     pub scrub_ticks: Option<u32>,
+    /// The SSD is a pair: reads of it say what they are to find, so that what is damaged on one of the two is read from the other.
+    pub ssd_is_pair: bool,
     /// First byte of the volume's places on the read SSD, for a share of which it is looked at.
     pub read_ssd_start_bytes: u64,
 }
@@ -47,6 +49,7 @@ impl EngineConfig {
             reserve,
             write_back: None,
             scrub_ticks: None,
+            ssd_is_pair: false,
             read_ssd_start_bytes: 0,
         }
     }

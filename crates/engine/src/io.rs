@@ -2,7 +2,8 @@
 //! and a merged command that fails is tried again segment by segment, so that one bad sector fails one block.
 
 use lode_store::Metadata;
-use lode_types::{Buf, ByteList, Bytes};
+use lode_store::pair::PairRead;
+use lode_types::{BlockNo, Buf, ByteList, Bytes};
 use slab::Slab;
 use smallvec::SmallVec;
 
@@ -40,11 +41,26 @@ pub(crate) struct Want {
     /// The bytes of a write; a read has none.
     pub(crate) data: Option<Bytes>,
     pub(crate) owner: Owner,
+    /// What a read is to find.
+    pub(crate) find: Option<Find>,
+}
+
+/// A block that a read is to find, with this checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Find {
+    pub(crate) block: BlockNo,
+    pub(crate) crc: u32,
+    /// In every copy that there is.
+    pub(crate) every_copy: bool,
 }
 
 impl Want {
     fn end(&self) -> u64 {
         self.offset_bytes + self.len as u64
+    }
+
+    fn every_copy(&self) -> bool {
+        self.find.is_some_and(|find| find.every_copy)
     }
 
     fn order(&self) -> (DeviceId, bool, u64) {
@@ -60,6 +76,7 @@ type Segments = SmallVec<[Segment; 1]>;
 pub(crate) struct Segment {
     pub(crate) owner: Owner,
     pub(crate) len: usize,
+    find: Option<Find>,
 }
 
 /// A command in flight.
@@ -90,10 +107,10 @@ impl Io {
 
     /// A command that is no read or write. It is never merged.
     pub(crate) fn command(&mut self, device: DeviceId, kind: CommandKind, owner: Owner) {
-        let segments = Segments::from_elem(Segment { owner, len: 0 }, 1);
+        let segments = Segments::from_elem(Segment { owner, len: 0, find: None }, 1);
         let data = ByteList::new();
         let id = self.in_flight.insert(InFlight { device, offset_bytes: 0, is_write: false, segments, data });
-        self.ready.push_back(Command { id: id as u64, device, kind });
+        self.ready.push_back(Command { id: id as u64, device, kind, read: PairRead::default() });
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -120,6 +137,7 @@ impl Io {
                 last.device == want.device
                     && last.data.is_some() == want.data.is_some()
                     && last.end() == want.offset_bytes
+                    && last.every_copy() == want.every_copy()
                     && run_bytes + want.len <= MAX_COMMAND_BYTES
             });
             if !joins {
@@ -137,7 +155,10 @@ impl Io {
     fn issue(&mut self, run: &mut Vec<Want>) {
         let Some(first) = run.first() else { return };
         let (device, offset_bytes, is_write) = (first.device, first.offset_bytes, first.data.is_some());
-        let segments: Segments = run.iter().map(|w| Segment { owner: w.owner, len: w.len }).collect();
+        let segment = |want: &Want| Segment { owner: want.owner, len: want.len, find: want.find };
+        let segments: Segments = run.iter().map(segment).collect();
+        let checks = run.iter().filter_map(|want| Some((want.find?.block, want.find?.crc))).collect();
+        let read = PairRead { checks, every_copy: first.every_copy() };
         let mut data = ByteList::new();
         let kind = if is_write {
             let all: ByteList = run.drain(..).filter_map(|want| want.data).collect();
@@ -151,7 +172,7 @@ impl Io {
             CommandKind::Read { offset_bytes, bufs }
         };
         let id = self.in_flight.insert(InFlight { device, offset_bytes, is_write, segments, data }) as u64;
-        self.ready.push_back(Command { id, device, kind });
+        self.ready.push_back(Command { id, device, kind, read });
     }
 
     /// The end of a command: its segments, to be told. A merged command that failed comes back as commands
@@ -162,9 +183,9 @@ impl Io {
             return Some(command);
         }
         let mut offset_bytes = command.offset_bytes;
-        for (i, &Segment { owner, len }) in command.segments.iter().enumerate() {
+        for (i, &Segment { owner, len, find }) in command.segments.iter().enumerate() {
             let data = command.is_write.then(|| command.data[i].clone());
-            self.issue(&mut vec![Want { device: command.device, offset_bytes, len, data, owner }]);
+            self.issue(&mut vec![Want { device: command.device, offset_bytes, len, data, owner, find }]);
             offset_bytes += len as u64;
         }
         None
@@ -176,7 +197,8 @@ mod tests {
     use super::*;
 
     fn read(offset_bytes: u64, block: u64) -> Want {
-        Want { device: DeviceId::Ssd, offset_bytes, len: 4096, data: None, owner: Owner::Block(block) }
+        let owner = Owner::Block(block);
+        Want { device: DeviceId::Ssd, offset_bytes, len: 4096, data: None, owner, find: None }
     }
 
     #[test]

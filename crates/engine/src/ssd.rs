@@ -31,6 +31,7 @@ impl Ssd {
                     len: buf.len(),
                     data: Some(buf.freeze()),
                     owner: Owner::Metadata(what),
+                    find: None,
                 }),
                 Output::Flush { what } => {
                     io.command(DeviceId::Ssd, CommandKind::Flush, Owner::Metadata(what));

@@ -61,7 +61,7 @@ impl Engine {
         for (at, block, data) in self.disk.destage.was_read(at, data) {
             let (device, offset_bytes) = (DeviceId::Backing, self.config.block.start_of(block));
             let owner = Owner::Destage(at);
-            self.io.want(Want { device, offset_bytes, len: data.len(), data: Some(data), owner });
+            self.io.want(Want { device, offset_bytes, len: data.len(), data: Some(data), owner, find: None });
         }
     }
 

@@ -316,7 +316,7 @@ impl Volume {
 
     /// The next device command: its number, its file, and what is to be done there.
     pub(crate) fn next_command(&mut self) -> Option<(u64, FileId, CommandKind)> {
-        let DeviceCommand { id, device, kind } = self.engine.next_command()?;
+        let DeviceCommand { id, device, kind, .. } = self.engine.next_command()?;
         let file = match device {
             DeviceId::Backing => self.backing,
             DeviceId::Ssd => self.ssd.expect("an engine without an SSD does not use one"),

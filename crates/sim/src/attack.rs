@@ -116,6 +116,8 @@ fn faults(rng: &mut Rng) -> Faults {
         read_ssd_write_errors: percent(4),
         ssd_gone: percent(1) > 0 && percent(1) > 0,
         read_ssd_gone: percent(1) > 0 && percent(1) > 0,
+        only_member: None,
+        hanging_member: None,
     }
 }
 

@@ -84,7 +84,7 @@ impl DirectHost {
     }
 
     fn carry_out(&mut self, at: usize, command: Command, look: &mut dyn FnMut(&DirectHost)) -> Completion {
-        let Command { id, device, kind } = command;
+        let Command { id, device, kind, .. } = command;
         let disk = if device == DeviceId::Ssd { &mut self.ssd } else { &mut self.backing[at] };
         let mut filled = Bufs::new();
         match kind {

@@ -77,9 +77,10 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub(crate) fn new(plan: &Plan, volume: u32) -> Guest {
+        let is_pair = plan.machines[0].config.ssd_is_pair;
         Guest {
-            requests_may_fail: plan.faults != Faults::default()
-                || plan.flips > 0
+            requests_may_fail: !plan.faults.are_hidden()
+                || (plan.flips > 0 && !is_pair)
                 || plan.start_read_errors > 0,
             may_wait: plan.faults != Faults::default() || plan.flips > 0 || plan.start_read_errors > 0,
             start_had_read_error: false,
@@ -110,6 +111,9 @@ impl Guest {
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, rng);
         self.crash(world, crash, disk_failed || then_power);
         world.damage(plan.flips);
+        if plan.member_losses > 0 {
+            self.tally.members_dropped += u64::from(world.lose_member(plan.member_losses));
+        }
         let next = plan.machine(round + 1);
         for _ in 0..failed_starts {
             world.ssd.fail_after = Some(rng.below(MOST_WRITES_OF_A_START));
@@ -259,7 +263,10 @@ impl Guest {
         self.tally.crashes += 1;
         // What a kill left unflushed is only settled by a flush.
         self.flush(world)?;
-        self.read_everything(world, plan.flips > 0, self.start_had_read_error)
+        let is_pair = world.pair.is_some();
+        self.read_everything(world, plan.flips > 0 && !is_pair, self.start_had_read_error)?;
+        self.tally.healed += world.pair.as_ref().map_or(0, |pair| pair.healed());
+        Ok(())
     }
 
     fn wait_for_one(&mut self, world: &mut World) -> Result<(), String> {
@@ -470,6 +477,10 @@ impl Guest {
         self.tally.write_backs += counters.write_backs;
         let alarms = world.engine().alarms();
         self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty;
+        if let Some(pair) = &world.pair {
+            self.tally.healed += pair.fanout.healed();
+            self.tally.members_dropped += pair.dropped;
+        }
         self.tally.ssd_errors += alarms.ssd_errors;
         self.tally.read_ssd_errors += alarms.read_ssd_errors;
         let gauges = world.engine().gauges();

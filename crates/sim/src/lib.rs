@@ -18,6 +18,9 @@
 //! * **Device error**: a command fails and has no effect (a failed write may have any effect on its own
 //!   sectors). During a start one read, or every write and flush from one on, fails.
 //!
+//! * **A pair of SSDs**: each member tears, reorders, fails, stops answering or goes bad by itself, and is lost at a crash and
+//!   replaced or not. The label that says who was dropped is written and remembered step by step.
+//!
 //! A volume owns no more places on the SSD than its share and reserve. While all devices work, a request that waits
 //! while none of them is at anything is a failure, and so is one that takes hundreds of times what a device takes.
 //!
@@ -38,6 +41,7 @@ mod machine;
 mod membership;
 mod memory;
 mod model;
+mod pair;
 mod run;
 pub mod scenario;
 mod space;
@@ -50,6 +54,7 @@ pub use disk::SimDisk;
 pub use lode_types::Rng;
 pub use machine::{Faults, Machine};
 pub use model::{Change, Model, SECTOR, Version};
+pub use pair::SimPair;
 pub use run::{Crash, Plan, RunCounts, run, run_on_one_ssd};
 pub use together::run_together;
 pub use world::World;

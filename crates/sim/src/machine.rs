@@ -48,6 +48,10 @@ pub struct Faults {
     pub ssd_flush_errors: u64,
     /// The SSD does not answer any more.
     pub ssd_gone: bool,
+    /// Of a pair of SSDs, the one alone that all of this happens to.
+    pub only_member: Option<usize>,
+    /// Of a pair of SSDs, one that never ends what it is asked for.
+    pub hanging_member: Option<usize>,
     /// Reads of the read SSD that return an error.
     pub read_ssd_read_errors: u64,
     /// Writes to the read SSD that return an error.
@@ -60,4 +64,21 @@ pub struct Faults {
     pub backing_write_errors: u64,
     /// Flushes of the backing disk that return an error.
     pub backing_flush_errors: u64,
+}
+
+impl Faults {
+    /// Whether nobody is to notice them: there are none, or all of them happen to one member of a pair.
+    pub(crate) fn are_hidden(&self) -> bool {
+        let ssd = Faults {
+            backing_read_errors: 0,
+            backing_write_errors: 0,
+            backing_flush_errors: 0,
+            read_ssd_read_errors: 0,
+            read_ssd_write_errors: 0,
+            read_ssd_gone: false,
+            ..*self
+        };
+        *self == Faults::default()
+            || (*self == ssd && (self.only_member.is_some() || self.hanging_member.is_some()))
+    }
 }

@@ -51,6 +51,9 @@ pub struct Plan {
     /// Damaged blocks of data on the SSD after every run. Reads may fail then, but what they return must
     /// be right.
     pub flips: u32,
+    /// Of a pair of SSDs: in how many of a hundred ends one of the two is lost, unless it is the only one that has everything. By
+    /// chance a new one comes in its place. No request may fail for it.
+    pub member_losses: u64,
     /// Most starts after every run in which the SSD stops writing somewhere on the way and the power
     /// fails.
     pub failed_starts: u32,
@@ -101,6 +104,10 @@ pub struct RunCounts {
     pub unreadable: u64,
     /// Damaged blocks that were noticed.
     pub damaged: u64,
+    /// Blocks of a pair of SSDs that were damaged on one and written again from the other.
+    pub healed: u64,
+    /// SSDs of a pair that failed, or were lost.
+    pub members_dropped: u64,
     /// Commands on the SSD that failed.
     pub ssd_errors: u64,
     /// Commands on the read SSD that failed.
@@ -160,8 +167,11 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
             } else {
                 let mut rng = Rng::new(plan.seed);
                 let empty = std::mem::replace(&mut ssd, SimDisk::new(0));
-                let world =
-                    World::on(machine, rng.bits(), empty).map_err(|error| fault(error.to_string()))?;
+                let world = match machine.config.ssd_is_pair {
+                    true => World::new(machine, rng.bits()),
+                    false => World::on(machine, rng.bits(), empty),
+                };
+                let world = world.map_err(|error| fault(error.to_string()))?;
                 *volume = Some((world, Guest::new(plan, i as u32), rng));
             }
             let Some((world, guest, rng)) = volume else { continue };

@@ -24,6 +24,7 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
         reserve: Quota::new(24, 24).with(Level::ReadSsd, quota.read_ssd_blocks.min(24)),
         write_back: None,
         scrub_ticks: None,
+        ssd_is_pair: false,
         read_ssd_start_bytes: 0,
     };
     let (ssd_bytes, extent_bytes) = (3 << 20, 1 << 20);
@@ -151,6 +152,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         longest_sectors: 64,
         faults: Faults::default(),
         flips: 0,
+        member_losses: 0,
         failed_starts: 0,
         start_read_errors: 0,
         shares_backing: false,

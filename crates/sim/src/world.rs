@@ -15,12 +15,15 @@ use lode_types::Rng;
 use crate::disk::SimDisk;
 use crate::machine::{Faults, Machine};
 use crate::memory::HostMemory;
+use crate::pair::SimPair;
 use crate::space::HostSpace;
 
 /// A command on its way.
 #[derive(Debug)]
 struct Pending {
     command: Command,
+    /// Of a pair of SSDs, the member that it is for.
+    member: Option<usize>,
     /// For a flush: what it covers, what those who share the device know it by, and how it ended if the device is through
     /// with it and has not said so yet.
     mark: u64,
@@ -32,6 +35,7 @@ struct Pending {
 #[derive(Debug)]
 struct Held {
     device: DeviceId,
+    member: Option<usize>,
     ended: EndedFlush,
     completion: Completion,
 }
@@ -41,8 +45,10 @@ struct Held {
 pub struct World {
     machine: Machine,
     rng: Rng,
-    /// The cache SSD.
+    /// The cache SSD, or the first of a pair.
     pub ssd: SimDisk,
+    /// The second one, where the SSD is a pair.
+    pub pair: Option<Box<SimPair>>,
     /// The second SSD, of the size that the volume needs.
     pub read_ssd: SimDisk,
     /// The backing disk, perhaps together with those of other volumes.
@@ -76,6 +82,13 @@ pub struct World {
 impl World {
     /// Formats the SSD and starts on zeroed devices.
     pub fn new(machine: Machine, seed: u64) -> Result<World, StoreError> {
+        if machine.config.ssd_is_pair {
+            let mut world = World::down(machine.clone(), seed);
+            let (ssd, pair) = SimPair::format(machine.ssd_bytes, machine.config.block, machine.extent_bytes)?;
+            (world.ssd, world.pair) = (ssd, Some(Box::new(pair)));
+            world.restart(machine)?;
+            return Ok(world);
+        }
         let ssd = World::formatted_ssd(&machine)?;
         World::on(machine, seed, ssd)
     }
@@ -104,6 +117,7 @@ impl World {
         World {
             rng: Rng::new(seed),
             ssd: SimDisk::new(0),
+            pair: None,
             read_ssd: SimDisk::new(machine.config.read_ssd_bytes()),
             fenced: None,
             fencing: None,
@@ -211,9 +225,10 @@ impl World {
             }
         };
         self.steps += 1;
-        if let Some(completion) = completion {
-            self.engine.complete(completion);
+        if let Some((completion, member)) = completion {
+            self.completed(completion, member);
         }
+        self.pair_step();
         self.take_commands();
         true
     }
@@ -256,25 +271,28 @@ impl World {
 
     /// What failed another volume on the same device has failed this one, and the other way round.
     fn notice_failures(&mut self) {
+        self.notice_failed_member();
         for device in [DeviceId::Ssd, DeviceId::Backing] {
-            if self.disk(device).shared.has_failed() {
+            let is_pair = device == DeviceId::Ssd && self.pair.is_some();
+            if !is_pair && self.disk(device, None).shared.has_failed() {
                 self.engine.device_failed(device);
             }
         }
     }
 
     /// The end of a flush that waited for those beside it.
-    fn next_decided(&mut self) -> Option<Completion> {
-        let worth = |held: &Held| self.shared_disk(held.device).shared.worth(held.ended);
+    fn next_decided(&mut self) -> Option<(Completion, Option<usize>)> {
+        let worth = |held: &Held| self.shared_disk(held.device, held.member).shared.worth(held.ended);
         let at = self.held.iter().position(|held| worth(held) != Worth::Open)?;
         let is_durable = worth(&self.held[at]) == Worth::Durable;
-        let Held { completion, .. } = self.held.remove(at)?;
+        let Held { completion, member, .. } = self.held.remove(at)?;
         let result = if is_durable { completion.result } else { Err(MediaError::Gone) };
-        Some(Completion { result, ..completion })
+        Some((Completion { result, ..completion }, member))
     }
 
-    fn shared_disk(&self, device: DeviceId) -> &SimDisk {
+    fn shared_disk(&self, device: DeviceId, member: Option<usize>) -> &SimDisk {
         match device {
+            DeviceId::Ssd if member == Some(1) => &self.pair.as_ref().expect("it has members").second,
             DeviceId::Ssd => &self.ssd,
             DeviceId::ReadSsd => &self.read_ssd,
             DeviceId::Backing => &self.backing,
@@ -305,6 +323,8 @@ impl World {
     pub fn tick(&mut self) {
         self.notice_failures();
         self.engine.tick();
+        self.pair.iter_mut().for_each(|pair| pair.tick());
+        self.pair_step();
         self.take_commands();
     }
 
@@ -339,8 +359,9 @@ impl World {
     /// Lets one device finish something, or where everything stands still, the engine do what it does
     /// now and then. False: nothing moves any more.
     pub fn step_or_tick(&mut self) -> bool {
-        const TICKS: usize = 4;
-        (0..TICKS).any(|_| {
+        // Until one that hangs is given up.
+        let ticks = if self.faults.hanging_member.is_some() { 16 } else { 4 };
+        (0..ticks).any(|_| {
             self.step() || !self.events.is_empty() || {
                 self.tick();
                 false
@@ -373,12 +394,15 @@ impl World {
             space.go_down(&mut self.ssd, power_cut, &mut self.rng);
         }
         for (_, pending) in under_way {
-            if !self.is_gone(pending.command.device) && (power_cut || self.rng.chance(50)) {
-                self.apply(&pending.command);
+            if !self.is_gone(pending.command.device, pending.member) && (power_cut || self.rng.chance(50)) {
+                self.apply(&pending.command, pending.member);
             }
         }
         self.faults = Faults::default();
         self.fence_may_be_there();
+        if let Some(pair) = &mut self.pair {
+            pair.go_down(&mut self.ssd, power_cut, &mut self.rng);
+        }
         if power_cut {
             self.ssd.power_cut(&mut self.rng);
             self.read_ssd.power_cut(&mut self.rng);
@@ -388,31 +412,13 @@ impl World {
         self.backing.decide_dropped(&mut self.rng);
     }
 
-    /// Flips one bit in each of so many blocks of data on the SSD.
-    pub fn damage(&mut self, blocks: u32) {
-        for _ in 0..blocks {
-            const PAGE: u64 = lode_format::PAGE_BYTES as u64;
-            const TRIES: usize = 100;
-            let pages = self.ssd.size_bytes() / PAGE;
-            let picks: Vec<u64> = (0..TRIES).map(|_| self.rng.below(pages) * PAGE).collect();
-            let is_data = |&at: &u64| {
-                let mut bytes = [0; PAGE as usize];
-                self.ssd.peek(at, &mut bytes);
-                !is_metadata(&bytes) && bytes.iter().any(|&byte| byte != 0)
-            };
-            if let Some(at) = picks.into_iter().find(is_data) {
-                let (byte, bit) = (self.rng.below(PAGE), self.rng.below(8) as u8);
-                self.ssd.flip_bit(at + byte, bit);
-            }
-        }
-    }
-
     /// Starts an engine on what the devices hold. `machine` may differ from the one before in what a new
     /// configuration may change.
     pub fn restart(&mut self, machine: Machine) -> Result<(), StoreError> {
         self.machine = machine;
         let attached = match self.machine.ssd_bytes {
             0 => None,
+            _ if self.pair.is_some() => Some(self.attach_pair()?),
             _ => {
                 let mut view = self.ssd.view()?;
                 self.offer_records(&mut view, &self.machine.name);
@@ -453,7 +459,8 @@ impl World {
 
     /// A start has succeeded.
     fn begin_run(&mut self, attached: Option<Attached>) {
-        for disk in [&mut self.ssd, &mut self.backing] {
+        let second = self.pair.as_mut().map(|pair| &mut pair.second);
+        for disk in [&mut self.ssd, &mut self.backing].into_iter().chain(second) {
             disk.shared = SharedDevice::default();
         }
         self.begin_engine(attached);
@@ -495,17 +502,18 @@ impl World {
         self.take_commands();
     }
 
-    fn disk(&mut self, device: DeviceId) -> &mut SimDisk {
+    fn disk(&mut self, device: DeviceId, member: Option<usize>) -> &mut SimDisk {
         match device {
+            DeviceId::Ssd if member == Some(1) => &mut self.pair.as_mut().expect("it has members").second,
             DeviceId::Ssd => &mut self.ssd,
             DeviceId::ReadSsd => &mut self.read_ssd,
             DeviceId::Backing => &mut self.backing,
         }
     }
 
-    fn is_gone(&self, device: DeviceId) -> bool {
+    fn is_gone(&self, device: DeviceId, member: Option<usize>) -> bool {
         match device {
-            DeviceId::Ssd => self.faults.ssd_gone,
+            DeviceId::Ssd => self.faults.ssd_gone && self.is_concerned(member, self.faults.only_member),
             DeviceId::ReadSsd => self.faults.read_ssd_gone,
             DeviceId::Backing => false,
         }
@@ -539,7 +547,7 @@ impl World {
         self.fence();
         for device in [DeviceId::Ssd, DeviceId::Backing] {
             if self.engine.has_failed(device) {
-                self.disk(device).shared.fail();
+                self.disk(device, None).shared.fail();
             }
         }
         if let Some(space) = &mut self.space {
@@ -548,14 +556,20 @@ impl World {
             }
             space.send(&mut self.ssd);
         }
-        while let Some(command) = self.engine.next_command() {
+        while let Some((command, member)) = self.next_command() {
             let service_ns = match command.device {
                 DeviceId::Ssd | DeviceId::ReadSsd => 20_000 + self.rng.below(200_000),
                 DeviceId::Backing => 100_000 + self.rng.below(8_000_000),
             };
             self.arrivals += 1;
-            self.due.push(Reverse((self.now_ns + service_ns, self.arrivals)));
-            let pending = self.send(command);
+            let hangs = self
+                .faults
+                .hanging_member
+                .is_some_and(|_| self.is_concerned(member, self.faults.hanging_member));
+            if member.is_none() || !hangs {
+                self.due.push(Reverse((self.now_ns + service_ns, self.arrivals)));
+            }
+            let pending = self.send(command, member);
             self.pending.insert(self.arrivals, pending);
         }
         while let Some(event) = self.engine.next_answer() {

@@ -86,7 +86,7 @@ impl Hand {
     }
 
     fn finish(&mut self, at: usize, result: Result<(), MediaError>) {
-        let (Command { id, device, kind }, mark) = self.under_way.remove(at);
+        let (Command { id, device, kind, .. }, mark) = self.under_way.remove(at);
         let disk = if device == DeviceId::Ssd { &mut self.ssd } else { &mut self.backing };
         let mut filled = Bufs::new();
         match kind {

@@ -1,27 +1,30 @@
 //! What devices make of a world's commands: they carry them out, or fail, and guarantee 4 is looked at on the way.
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
+use lode_store::pair::{LegEnd, MEMBERS};
+use lode_store::{Attached, Store, StoreError, StoreView, SyncDevice};
 use lode_types::Bufs;
 
 use super::{Held, Pending, World, is_metadata};
 use crate::model::SECTOR;
+use crate::pair::SimPair;
 
 impl World {
     /// Hands a command to its device. By chance that is through with a flush long before it says so.
-    pub(super) fn send(&mut self, command: Command) -> Pending {
+    pub(super) fn send(&mut self, command: Command, member: Option<usize>) -> Pending {
         self.note_in_digest(&command);
         self.check_owner(&command);
-        let disk = self.disk(command.device);
+        let disk = self.disk(command.device, member);
         let mark = disk.flush_mark();
         let is_flush = matches!(command.kind, CommandKind::Flush);
         let ticket = is_flush.then(|| disk.shared.begin_flush());
-        let flushed = (is_flush && self.rng.chance(50)).then(|| self.flush(&command, mark));
-        Pending { command, mark, ticket, flushed }
+        let flushed = (is_flush && self.rng.chance(50)).then(|| self.flush(&command, member, mark));
+        Pending { command, member, mark, ticket, flushed }
     }
 
-    fn flush(&mut self, command: &Command, mark: u64) -> Result<(), MediaError> {
-        let error = self.fails(command);
-        let disk = self.disk(command.device);
+    fn flush(&mut self, command: &Command, member: Option<usize>, mark: u64) -> Result<(), MediaError> {
+        let error = self.fails(command, member);
+        let disk = self.disk(command.device, member);
         match error {
             None => disk.settle(mark),
             Some(MediaError::Gone) => {}
@@ -30,9 +33,12 @@ impl World {
         error.map_or(Ok(()), Err)
     }
 
-    fn fails(&mut self, command: &Command) -> Option<MediaError> {
-        if self.is_gone(command.device) {
+    fn fails(&mut self, command: &Command, member: Option<usize>) -> Option<MediaError> {
+        if self.is_gone(command.device, member) {
             return Some(MediaError::Gone);
+        }
+        if !self.is_concerned(member, self.faults.only_member) {
+            return None;
         }
         let faults = &self.faults;
         let percent = match (&command.kind, command.device) {
@@ -52,44 +58,44 @@ impl World {
     }
 
     /// A write that failed may have reached any of its sectors.
-    fn apply_in_part(&mut self, command: &Command) {
+    fn apply_in_part(&mut self, command: &Command, member: Option<usize>) {
         let CommandKind::Write { offset_bytes, data } = &command.kind else { return };
         let offset_bytes = self.start_of(command.device) + offset_bytes;
         for (i, sector) in data.concat().chunks(SECTOR).enumerate() {
             if self.rng.chance(50) {
-                self.disk(command.device).put(offset_bytes + (i * SECTOR) as u64, sector);
+                self.disk(command.device, member).put(offset_bytes + (i * SECTOR) as u64, sector);
             }
         }
     }
 
     /// The end of a command, unless it is that of a flush of which nobody knows yet what it is worth.
-    pub(super) fn carry_out(&mut self, pending: Pending) -> Option<Completion> {
-        let Pending { command, mark, ticket, flushed } = pending;
+    pub(super) fn carry_out(&mut self, pending: Pending) -> Option<(Completion, Option<usize>)> {
+        let Pending { command, member, mark, ticket, flushed } = pending;
         let (id, device) = (command.id, command.device);
         if let Some(ticket) = ticket {
-            let result = flushed.unwrap_or_else(|| self.flush(&command, mark));
+            let result = flushed.unwrap_or_else(|| self.flush(&command, member, mark));
             let completion = Completion { id, result, bufs: Bufs::new() };
-            let ended = self.disk(device).shared.end_flush(ticket, result.is_ok());
-            self.held.push_back(Held { device, ended, completion });
+            let ended = self.disk(device, member).shared.end_flush(ticket, result.is_ok());
+            self.held.push_back(Held { device, member, ended, completion });
             return self.next_decided();
         }
-        if let Some(error) = self.fails(&command) {
+        if let Some(error) = self.fails(&command, member) {
             if error != MediaError::Gone {
-                self.apply_in_part(&command);
+                self.apply_in_part(&command, member);
             }
             let bufs = if let CommandKind::Read { bufs, .. } = command.kind { bufs } else { Bufs::new() };
-            return Some(Completion { id, result: Err(error), bufs });
+            return Some((Completion { id, result: Err(error), bufs }, member));
         }
         self.check_owner(&command);
-        self.apply(&command);
+        self.apply(&command, member);
         let start = self.start_of(device);
-        let disk = self.disk(device);
+        let disk = self.disk(device, member);
         let mut filled = Bufs::new();
         if let CommandKind::Read { offset_bytes, bufs } = command.kind {
             filled = bufs;
             disk.peek_into(start + offset_bytes, &mut filled);
         }
-        Some(Completion { id, result: Ok(()), bufs: filled })
+        Some((Completion { id, result: Ok(()), bufs: filled }, member))
     }
 
     fn start_of(&self, device: DeviceId) -> u64 {
@@ -108,12 +114,12 @@ impl World {
     }
 
     /// What a command changes on its device. A trim does something or does not.
-    pub(super) fn apply(&mut self, command: &Command) {
+    pub(super) fn apply(&mut self, command: &Command, member: Option<usize>) {
         if matches!(command.kind, CommandKind::Trim { .. }) && self.rng.chance(50) {
             return;
         }
         let start = self.start_of(command.device);
-        let disk = self.disk(command.device);
+        let disk = self.disk(command.device, member);
         match &command.kind {
             CommandKind::Write { offset_bytes, data } => disk.put(start + offset_bytes, &data.concat()),
             CommandKind::Trim { offset_bytes, length_bytes }
@@ -122,5 +128,121 @@ impl World {
             }
             CommandKind::Read { .. } | CommandKind::Flush => {}
         }
+    }
+
+    /// Whether what happens to `only` of a pair happens to this member: while the other one has everything, too.
+    pub(super) fn is_concerned(&self, member: Option<usize>, only: Option<usize>) -> bool {
+        let (Some(member), Some(only), Some(pair)) = (member, only, &self.pair) else { return true };
+        member == only && pair.health.in_sync[1 - member]
+    }
+
+    /// The next command to a device, and of a pair to which member.
+    pub(super) fn next_command(&mut self) -> Option<(Command, Option<usize>)> {
+        let Some(pair) = &mut self.pair else { return Some((self.engine.next_command()?, None)) };
+        loop {
+            if let Some((leg, member)) = pair.next_leg() {
+                return Some((leg, Some(member)));
+            }
+            match self.engine.next_command()? {
+                command if command.device == DeviceId::Ssd => pair.begin(command),
+                command => return Some((command, None)),
+            }
+        }
+    }
+
+    /// A device has finished something.
+    pub(super) fn completed(&mut self, completion: Completion, member: Option<usize>) {
+        match (&mut self.pair, member) {
+            (Some(pair), Some(_)) => pair.leg_ended(completion.id, completion.result, completion.bufs),
+            _ => self.engine.complete(completion),
+        }
+    }
+
+    /// What the pair goes on with by itself: a label on its way, and the ends of commands that waited for it.
+    pub(super) fn pair_step(&mut self) {
+        const CHANCE: u64 = 20;
+        let is_alone = self.due.is_empty() && self.held.is_empty();
+        let Some(pair) = &mut self.pair else { return };
+        while pair.is_recording() && (is_alone || self.rng.chance(CHANCE)) {
+            pair.record(&mut self.ssd);
+        }
+        while let Some(LegEnd { id, result, bufs }) = pair.fanout.next_end(&pair.health) {
+            self.engine.complete(Completion { id, result, bufs });
+        }
+    }
+
+    /// A flush that failed for one has failed for all: the member is dropped, or the SSD has failed.
+    pub(super) fn notice_failed_member(&mut self) {
+        let Some(pair) = &mut self.pair else { return };
+        let has_failed = [self.ssd.shared.has_failed(), pair.second.shared.has_failed()];
+        for (member, has_failed) in has_failed.into_iter().enumerate() {
+            if has_failed && pair.health.in_sync[member] {
+                match pair.health.in_sync == [true; MEMBERS] {
+                    true => pair.drop_member(member),
+                    false => self.engine.device_failed(DeviceId::Ssd),
+                }
+            }
+        }
+    }
+
+    /// By chance one of the pair is lost, and by chance a new one comes in its place; the only one that has everything is not. Says
+    /// whether one was.
+    pub(crate) fn lose_member(&mut self, percent: u64) -> bool {
+        let Some(pair) = &mut self.pair else { return false };
+        let in_sync = pair.found_in_sync(&mut self.ssd);
+        if !self.rng.chance(percent) {
+            pair.fills = in_sync != [true; MEMBERS] && self.rng.chance(50);
+            return false;
+        }
+        let member = self.rng.below(MEMBERS as u64) as usize;
+        let may_go = in_sync[1 - member];
+        if may_go {
+            pair.replace(&mut self.ssd, member);
+            pair.fills = self.rng.chance(50);
+        }
+        may_go
+    }
+
+    /// Flips one bit in each of so many blocks of data on the SSD.
+    pub fn damage(&mut self, blocks: u32) {
+        for _ in 0..blocks {
+            const PAGE: u64 = lode_format::PAGE_BYTES as u64;
+            const TRIES: usize = 100;
+            let pages = self.ssd.size_bytes() / PAGE;
+            // Of a pair always the same one: a block that is damaged on both is lost.
+            let victim = self.pair.as_ref().map_or(0, |pair| pair.victim);
+            let picks: Vec<u64> = (0..TRIES).map(|_| self.rng.below(pages) * PAGE).collect();
+            let is_data = |&at: &u64| {
+                let mut bytes = [0; PAGE as usize];
+                let member = self.pair.is_some().then_some(victim);
+                self.shared_disk(DeviceId::Ssd, member).peek(at, &mut bytes);
+                !is_metadata(&bytes) && bytes.iter().any(|&byte| byte != 0)
+            };
+            if let Some(at) = picks.into_iter().find(is_data) {
+                let (byte, bit) = (self.rng.below(PAGE), self.rng.below(8) as u8);
+                let member = self.pair.is_some().then_some(victim);
+                self.disk(DeviceId::Ssd, member).flip_bit(at + byte, bit);
+            }
+        }
+    }
+
+    /// The volume on the pair, recovered.
+    pub(super) fn attach_pair(&mut self) -> Result<Attached, StoreError> {
+        let mut pair = self.pair.take().expect("the SSD is a pair");
+        let attached = self.attach_on(&mut pair);
+        self.pair = Some(pair);
+        attached
+    }
+
+    fn attach_on(&mut self, pair: &mut SimPair) -> Result<Attached, StoreError> {
+        let spec = self.spec();
+        let mut device = pair.open(&mut self.ssd)?;
+        let mut view = StoreView::read(&mut device)?;
+        self.memory.offer(&mut view, &self.machine.name);
+        let mut store = Store::begin(&mut device, view)?;
+        let attached = store.attach(&mut device, &spec)?;
+        let labels = *device.pair();
+        pair.begin_run(labels, attached.tag());
+        Ok(attached)
     }
 }

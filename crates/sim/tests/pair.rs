@@ -1,0 +1,170 @@
+//! Guarantees 2, 5, 7 and 10 of `docs/design.md` on a pair of SSDs: what was promised of one SSD holds when either of the two fails,
+//! hangs, is lost or is damaged, and no guest sees an error.
+
+use lode_policy::Quota;
+use lode_sim::scenario::{
+    BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, seeds, write,
+};
+use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, World, run};
+
+fn paired(mut machine: Machine) -> Machine {
+    machine.config.ssd_is_pair = true;
+    machine
+}
+
+fn lru() -> Machine {
+    paired(machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60)))
+}
+
+/// Runs every scheme on a pair with each seed, and adds up what happened.
+fn run_all(plan_of: impl Fn(Machine, u64) -> Plan) -> RunCounts {
+    let mut sum = RunCounts::default();
+    for (name, machine) in all_schemes() {
+        for seed in first_seeds(seeds()) {
+            let plan = Plan { requests: 120, ..plan_of(paired(machine.clone()), seed) };
+            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}, seed {seed}: {error}"));
+            assert_eq!((tally.failed_reads, tally.failed_writes), (0, 0), "{name}, seed {seed}");
+            sum.sectors_checked += tally.sectors_checked;
+            sum.healed += tally.healed;
+            sum.members_dropped += tally.members_dropped;
+        }
+    }
+    assert!(sum.sectors_checked > 100_000, "{sum:?}");
+    sum
+}
+
+#[test]
+fn g2_a_pair_keeps_what_one_ssd_keeps() {
+    run_all(|machine, seed| plan(vec![machine], seed));
+}
+
+#[test]
+fn g2_the_loss_of_either_ssd_at_any_crash_loses_nothing() {
+    let sum = run_all(|machine, seed| Plan { rounds: 6, member_losses: 60, ..plan(vec![machine], seed) });
+    assert!(sum.members_dropped > 200, "{sum:?}");
+}
+
+#[test]
+fn g7_an_ssd_of_a_pair_that_fails_in_any_way_is_dropped_and_no_guest_notices() {
+    let faults = |seed: u64| {
+        let only_member = Some((seed % 2) as usize);
+        let none = Faults { only_member, ..Faults::default() };
+        match seed / 2 % 4 {
+            0 => Faults { ssd_write_errors: 5, ssd_metadata_errors: 5, ..none },
+            1 => Faults { ssd_flush_errors: 20, ssd_read_errors: 5, ..none },
+            2 => Faults { ssd_gone: true, ..none },
+            _ => Faults { hanging_member: only_member, ..none },
+        }
+    };
+    let sum = run_all(|machine, seed| Plan {
+        rounds: 6,
+        member_losses: 30,
+        faults: faults(seed),
+        ..plan(vec![machine], seed)
+    });
+    assert!(sum.members_dropped > 200, "{sum:?}");
+}
+
+#[test]
+fn g5_what_is_damaged_on_one_ssd_is_read_from_the_other_and_written_again() {
+    let sum = run_all(|machine, seed| {
+        let mut machine = machine;
+        machine.config.scrub_ticks = (seed % 2 == 0).then_some(2);
+        Plan { flips: 8, ..plan(vec![machine], seed) }
+    });
+    assert!(sum.healed > 100, "{sum:?}");
+}
+
+/// A volume of which the guest wrote some blocks, each with a pattern of its own, and everything is settled.
+fn written(machine: Machine, blocks: u64) -> World {
+    let mut world = World::new(machine, 1).unwrap();
+    for block in 0..blocks {
+        write(&mut world, block * BLOCK, BLOCK, block as u8).unwrap();
+    }
+    flush(&mut world).unwrap();
+    world.settle();
+    world
+}
+
+#[test]
+fn g5_a_scrub_of_a_pair_looks_at_both_copies() {
+    let mut machine = lru();
+    machine.config.scrub_ticks = Some(1);
+    let mut world = written(machine.clone(), 40);
+    // The first is the one that is read, and the second the one that only a scrub reads.
+    assert_eq!(damage(&mut world, 7), 1);
+    let pair = world.pair.as_mut().expect("a pair");
+    std::mem::swap(&mut pair.second, &mut world.ssd);
+    assert_eq!(damage(&mut world, 8), 1);
+    let pair = world.pair.as_mut().expect("a pair");
+    std::mem::swap(&mut pair.second, &mut world.ssd);
+    for _ in 0..3 {
+        world.tick();
+        while world.step() {}
+    }
+    assert_eq!((world.engine().alarms().damaged_dirty, world.engine().gauges().lost_blocks), (0, 0));
+    let pair = world.pair.as_mut().expect("a pair");
+    assert_eq!(pair.healed(), 2);
+    // Either of them has everything again.
+    for member in [0, 1] {
+        let mut world = written(machine.clone(), 40);
+        world.go_down(true);
+        world.pair.as_mut().expect("a pair").replace(&mut world.ssd, member);
+        world.restart(machine.clone()).unwrap();
+        for block in 0..40 {
+            assert_eq!(read(&mut world, block * BLOCK, BLOCK), Ok(pattern(block as u8, BLOCK as usize)));
+        }
+    }
+}
+
+#[test]
+fn g7_an_ssd_that_was_dropped_is_not_believed_when_it_comes_back() {
+    let machine = lru();
+    let mut world = written(machine.clone(), 40);
+    // The first stops answering, and what is written then is on the second alone.
+    world.faults = Faults { ssd_gone: true, only_member: Some(0), ..Faults::default() };
+    for block in 0..40 {
+        write(&mut world, block * BLOCK, BLOCK, 100 + block as u8).unwrap();
+    }
+    flush(&mut world).unwrap();
+    world.go_down(true);
+    // Both are there again.
+    world.restart(machine.clone()).unwrap();
+    let reads = |world: &mut World| {
+        for block in 0..40 {
+            let expected = pattern(100 + block as u8, BLOCK as usize);
+            assert_eq!(read(world, block * BLOCK, BLOCK), Ok(expected));
+        }
+    };
+    reads(&mut world);
+    world.go_down(true);
+    // The one that was dropped is there alone: it is refused, and nothing is served from it.
+    let second =
+        std::mem::replace(&mut world.pair.as_mut().expect("a pair").second, lode_sim::SimDisk::new(4 << 20));
+    let refused = world.restart(machine.clone()).expect_err("it lacks something");
+    assert_eq!(refused.kind(), lode_store::StoreErrorKind::WrongMember);
+    world.go_down(true);
+    let pair = world.pair.as_mut().expect("a pair");
+    pair.second = second;
+    // Brought up to date, it has everything, and the other one may go.
+    pair.replace(&mut world.ssd, 0);
+    pair.fill_at_start();
+    world.restart(machine.clone()).unwrap();
+    reads(&mut world);
+    world.go_down(true);
+    world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 1);
+    world.restart(machine).unwrap();
+    reads(&mut world);
+}
+
+#[test]
+fn g7_the_last_ssd_of_a_pair_fails_as_one_ssd_does() {
+    for seed in first_seeds(seeds()) {
+        let faults =
+            Faults { ssd_flush_errors: 5, ssd_metadata_errors: 3, ssd_write_errors: 3, ..Faults::default() };
+        for (name, machine) in all_schemes() {
+            let plan = Plan { faults, crash: Crash::Any, ..plan(vec![paired(machine)], seed) };
+            run(&plan).unwrap_or_else(|error| panic!("{name}, seed {seed}: {error}"));
+        }
+    }
+}
