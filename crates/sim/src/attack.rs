@@ -6,7 +6,7 @@ use lode_policy::Quota;
 use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
-use crate::run::{Crash, Plan, RunCounts};
+use crate::run::{Crash, Plan, RunCounts, run};
 use crate::scenario::{all_schemes, machine, plan};
 use crate::together::run_together;
 
@@ -150,4 +150,42 @@ pub fn attack_shares(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> 
 /// As [`attack`].
 pub fn attack_schemes(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
     run_together(&plans(seed, crash, SOME_MOVE_SHARES, 100))
+}
+
+/// As [`attack`], of one volume on a pair of SSDs. Half of them fail or are lost one at a time, and no guest may notice that.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_pair(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    let mut rng = Rng::new(seed.rotate_left(24) ^ 0x9a1f);
+    let mut plan = plans(seed, crash, 0, SOME_SWITCH).swap_remove(0);
+    for machine in &mut plan.machines {
+        machine.config.ssd_is_pair = true;
+    }
+    plan.rounds = 6;
+    if plan.flips == 0 {
+        plan.member_losses = if rng.chance(70) { 10 + rng.below(60) } else { 0 };
+        if rng.chance(70) {
+            plan.faults = member_faults(&mut rng);
+        }
+    }
+    run(&plan).map(|tally| vec![tally])
+}
+
+/// What happens to one SSD of a pair.
+fn member_faults(rng: &mut Rng) -> Faults {
+    let only_member = Some(rng.below(2) as usize);
+    if rng.chance(15) {
+        return Faults { hanging_member: only_member, ..Faults::default() };
+    }
+    let mut percent = |most: u64| if rng.chance(40) { 1 + rng.below(most) } else { 0 };
+    Faults {
+        ssd_read_errors: percent(8),
+        ssd_write_errors: percent(8),
+        ssd_metadata_errors: percent(6),
+        ssd_flush_errors: percent(10),
+        ssd_gone: percent(1) > 0 && percent(1) > 0,
+        only_member,
+        ..Faults::default()
+    }
 }

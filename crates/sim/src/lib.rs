@@ -48,7 +48,7 @@ mod space;
 mod together;
 mod world;
 
-pub use attack::{attack, attack_plans, attack_schemes, attack_shares};
+pub use attack::{attack, attack_pair, attack_plans, attack_schemes, attack_shares};
 pub use direct::DirectHost;
 pub use disk::SimDisk;
 pub use lode_types::Rng;

@@ -75,7 +75,7 @@ impl SimPair {
             left = devices[member].take().map(|device| (member, device));
         }
         let mut device = PairDevice::new(said, devices);
-        device.begin(&said)?;
+        device.begin(&labels)?;
         if let Some((member, disk)) = left.filter(|_| std::mem::take(&mut self.fills)) {
             let ranges = StoreView::read(&mut device)?.used_bytes();
             device.fill(member, disk, &ranges, &mut |_| {})?;

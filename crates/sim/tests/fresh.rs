@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lode_sim::{Crash, RunCounts, attack, attack_schemes, attack_shares};
+use lode_sim::{Crash, RunCounts, attack, attack_pair, attack_schemes, attack_shares};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -71,6 +71,11 @@ fn fresh_schemes_that_change() {
     with_fresh_seeds("schemes that change", |seed| attack_schemes(seed, Crash::Any));
 }
 
+#[test]
+fn fresh_pairs_of_ssds() {
+    with_fresh_seeds("pairs of SSDs", |seed| attack_pair(seed, Crash::Any));
+}
+
 /// Changes of what volumes there are that never ended, because the directory had failed and nobody was told.
 #[test]
 fn seeds_whose_volumes_did_not_come_or_go() {
@@ -93,5 +98,14 @@ fn seeds_that_once_failed() {
         (1785635351584289524, Crash::Stop),
     ] {
         attack(seed, crash).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// Pairs that once showed a fault: a label that was not brought up to the newest one, so that its SSD was not believed alone; a
+/// start that went on with what only an SSD that was dropped meanwhile had.
+#[test]
+fn seeds_of_pairs_that_once_failed() {
+    for seed in [1795840502078201292, 1795972446754976878, 1792955415365639429, 1778572866110179308] {
+        attack_pair(seed, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
     }
 }

@@ -229,7 +229,12 @@ impl World {
     /// The volume on the pair, recovered.
     pub(super) fn attach_pair(&mut self) -> Result<Attached, StoreError> {
         let mut pair = self.pair.take().expect("the SSD is a pair");
-        let attached = self.attach_on(&mut pair);
+        let before = pair.found_in_sync(&mut self.ssd);
+        let mut attached = self.attach_on(&mut pair);
+        // A member that failed was dropped, and what is there is looked for again.
+        if attached.is_err() && pair.found_in_sync(&mut self.ssd) != before {
+            attached = self.attach_on(&mut pair);
+        }
         self.pair = Some(pair);
         attached
     }

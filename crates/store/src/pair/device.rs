@@ -15,8 +15,8 @@ use crate::store::Store;
 /// Bytes that are copied at once.
 const FILL_BYTES: u64 = 1 << 20;
 
-/// A pair as one device. A member that fails while the other one does not is dropped, and the other one says so before anything
-/// else is written.
+/// A pair as one device. A member that fails while the other one does not is dropped: the other one says so, and whoever began
+/// something begins again.
 #[derive(Debug)]
 pub struct PairDevice<D> {
     pair: Pair,
@@ -71,15 +71,26 @@ impl<D: SyncDevice> PairDevice<D> {
         &self.pair
     }
 
-    /// Says durably that a member is missing or behind, if its own labels do not, before anything is written that it lacks; and
-    /// makes what describes the cache the same on both members: of writes before a power cut each of them may have got others.
+    /// Says durably that a member is missing, if the labels that were found do not, before anything is written that it lacks, and
+    /// brings labels up to the newest one: alone, a member with an older one would not be believed. Then makes what describes the
+    /// cache the same on both members: of writes before a power cut each of them may have got others.
     ///
     /// # Errors
     /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media) when no member can be written.
-    pub fn begin(&mut self, said: &Pair) -> Result<(), StoreError> {
-        if self.pair.in_sync != said.in_sync {
-            let missing = usize::from(self.pair.in_sync[0]);
-            self.record(said.without(missing))?;
+    pub fn begin(&mut self, labels: &[Option<PairLabel>; MEMBERS]) -> Result<(), StoreError> {
+        let said = labels.iter().flatten().find(|label| label.generation == self.pair.generation);
+        if said.is_some_and(|said| said.in_sync != self.pair.in_sync) {
+            self.pair.generation += 1;
+        }
+        let newest = self.pair.generation;
+        let is_older = |label: &Option<PairLabel>| label.is_none_or(|label| label.generation < newest);
+        for member in (0..MEMBERS).filter(|&member| is_older(&labels[member])) {
+            if let Err(error) = self.write_label_of(member) {
+                match self.pair.in_sync[other(member)] {
+                    true => self.record(self.pair.without(member))?,
+                    false => return Err(error),
+                }
+            }
         }
         if self.pair.in_sync == [true; MEMBERS] {
             let mut heads = vec![0; DeviceLayout::HEADS_BYTES as usize];
@@ -137,14 +148,19 @@ impl<D: SyncDevice> PairDevice<D> {
     /// Has those who have everything say so.
     fn record(&mut self, pair: Pair) -> Result<(), StoreError> {
         self.pair = pair;
-        for member in (0..MEMBERS).filter(|&member| pair.in_sync[member]) {
-            let device = self.devices[member].as_mut().expect("who is in sync is there");
-            write_label(device, &pair.label(member))?;
-        }
-        Ok(())
+        (0..MEMBERS).try_for_each(|member| self.write_label_of(member))
     }
 
-    /// Does the same with every member that has everything. One that fails is dropped, unless it is the last one.
+    /// Has a member say so, if it has everything.
+    fn write_label_of(&mut self, member: usize) -> Result<(), StoreError> {
+        match self.devices[member].as_mut().filter(|_| self.pair.in_sync[member]) {
+            Some(device) => write_label(device, &self.pair.label(member)),
+            None => Ok(()),
+        }
+    }
+
+    /// Does the same with every member that has everything. One that fails is dropped, unless it is the last one; that is an error
+    /// all the same, because what was found on that member alone is believed no more, and has to be looked for again.
     fn with_all(&mut self, mut work: impl FnMut(&mut D) -> Result<(), MediaError>) -> Result<(), MediaError> {
         let mut results = [None; MEMBERS];
         for (member, result) in results.iter_mut().enumerate() {
@@ -160,7 +176,7 @@ impl<D: SyncDevice> PairDevice<D> {
     }
 
     fn drop_member(&mut self, member: usize) -> Result<(), MediaError> {
-        self.record(self.pair.without(member)).map_err(|_| MediaError::Io)
+        self.record(self.pair.without(member)).map_or(Err(MediaError::Io), |()| Err(MediaError::Gone))
     }
 
     /// Reads from the first member that is asked and can.
@@ -199,14 +215,17 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
         buf: &mut [u8],
         is_right: &dyn Fn(&[u8]) -> bool,
     ) -> Result<(), MediaError> {
-        let first = self.read_from(&[0, 1], offset_bytes, buf)?;
-        if !is_right(buf) {
-            let mut copy = vec![0; buf.len()];
-            if self.read_from(&[other(first)], offset_bytes, &mut copy).is_ok() && is_right(&copy) {
-                buf.copy_from_slice(&copy);
+        let mut failure = None;
+        for member in 0..MEMBERS {
+            match self.read_from(&[member], offset_bytes, buf) {
+                Ok(_) if is_right(buf) => return Ok(()),
+                Ok(_) => {}
+                Err(_) if !self.pair.in_sync[member] => {}
+                Err(error) => failure = Some(error),
             }
         }
-        Ok(())
+        // What could not be read may be the right one.
+        failure.map_or(Ok(()), Err)
     }
 
     fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
