@@ -63,10 +63,10 @@ impl SimPair {
     }
 
     /// The pair as a start sees it, with what labels and the host's memory say.
-    pub(crate) fn open<'a>(
-        &'a mut self,
-        first: &'a mut SimDisk,
-    ) -> Result<PairDevice<&'a mut SimDisk>, StoreError> {
+    ///
+    /// # Errors
+    /// What a start is refused for.
+    pub fn open<'a>(&'a mut self, first: &'a mut SimDisk) -> Result<PairDevice<&'a mut SimDisk>, StoreError> {
         let labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
         let said = Pair::of(labels, self.known_generation)?;
         let is_used = |member: usize| labels[member].is_some() && said.in_sync[member];

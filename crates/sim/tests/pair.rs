@@ -1,11 +1,13 @@
 //! Guarantees 2, 5, 7 and 10 of `docs/design.md` on a pair of SSDs: what was promised of one SSD holds when either of the two fails,
 //! hangs, is lost or is damaged, and no guest sees an error.
 
+use lode_format::{DeviceLayout, PairLabel};
 use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, seeds, write,
 };
-use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, World, run};
+use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
+use lode_store::SyncDevice;
 
 fn paired(mut machine: Machine) -> Machine {
     machine.config.ssd_is_pair = true;
@@ -139,8 +141,7 @@ fn g7_an_ssd_that_was_dropped_is_not_believed_when_it_comes_back() {
     reads(&mut world);
     world.go_down(true);
     // The one that was dropped is there alone: it is refused, and nothing is served from it.
-    let second =
-        std::mem::replace(&mut world.pair.as_mut().expect("a pair").second, lode_sim::SimDisk::new(4 << 20));
+    let second = std::mem::replace(&mut world.pair.as_mut().expect("a pair").second, SimDisk::new(4 << 20));
     let refused = world.restart(machine.clone()).expect_err("it lacks something");
     assert_eq!(refused.kind(), lode_store::StoreErrorKind::WrongMember);
     world.go_down(true);
@@ -155,6 +156,77 @@ fn g7_an_ssd_that_was_dropped_is_not_believed_when_it_comes_back() {
     world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 1);
     world.restart(machine).unwrap();
     reads(&mut world);
+}
+
+#[test]
+fn g7_an_ssd_that_was_missing_at_a_start_is_not_believed_when_it_comes_back() {
+    let machine = lru();
+    let mut world = written(machine.clone(), 40);
+    world.go_down(true);
+    let pair = world.pair.as_mut().expect("a pair");
+    let away = pair.second.clone();
+    pair.replace(&mut world.ssd, 1);
+    world.restart(machine.clone()).unwrap();
+    for block in 0..40 {
+        write(&mut world, block * BLOCK, BLOCK, 100 + block as u8).unwrap();
+    }
+    flush(&mut world).unwrap();
+    world.go_down(true);
+    world.pair.as_mut().expect("a pair").second = away;
+    world.restart(machine).unwrap();
+    for block in 0..40 {
+        assert_eq!(read(&mut world, block * BLOCK, BLOCK), Ok(pattern(100 + block as u8, BLOCK as usize)));
+    }
+}
+
+/// Offsets of the pages of metadata on a member, behind its label.
+fn metadata(disk: &SimDisk) -> Vec<u64> {
+    let is_metadata = |&at: &u64| {
+        let mut page = [0; BLOCK as usize];
+        disk.peek(at, &mut page);
+        page.starts_with(b"LODE")
+    };
+    (PairLabel::DATA_START_BYTES..disk.size_bytes()).step_by(BLOCK as usize).filter(is_metadata).collect()
+}
+
+#[test]
+fn g5_a_start_takes_each_page_from_the_ssd_on_which_it_is_whole() {
+    let machine = lru();
+    let mut world = written(machine.clone(), 40);
+    world.go_down(true);
+    let pages = metadata(&world.ssd);
+    assert!(pages.len() > 20, "{pages:?}");
+    for (number, at) in pages.into_iter().enumerate() {
+        let pair = world.pair.as_mut().expect("a pair");
+        let disk = if number % 2 == 0 { &mut world.ssd } else { &mut pair.second };
+        disk.flip_bit(at + 100, 3);
+    }
+    world.restart(machine).unwrap();
+    for block in 0..40 {
+        assert_eq!(read(&mut world, block * BLOCK, BLOCK), Ok(pattern(block as u8, BLOCK as usize)));
+    }
+}
+
+#[test]
+fn g2_a_start_makes_what_describes_the_cache_the_same_on_both() {
+    let machine = lru();
+    let mut world = written(machine.clone(), 4);
+    world.go_down(true);
+    // Before a power cut one of them got a newer copy of the directory, and the other one did not.
+    let newer = PairLabel::DATA_START_BYTES + DeviceLayout::directory(1);
+    let mut page = [0; BLOCK as usize];
+    world.ssd.peek(newer, &mut page);
+    page[100] ^= 1;
+    world.pair.as_mut().expect("a pair").second.put(newer, &page);
+    // The start is cut short when the labels are right and nothing else was written.
+    let pair = world.pair.as_mut().expect("a pair");
+    drop(pair.open(&mut world.ssd).unwrap());
+    let heads = |disk: &SimDisk| {
+        let mut bytes = vec![0; DeviceLayout::HEADS_BYTES as usize];
+        disk.peek(PairLabel::DATA_START_BYTES, &mut bytes);
+        bytes
+    };
+    assert!(heads(&world.ssd) == heads(&world.pair.as_ref().expect("a pair").second));
 }
 
 #[test]

@@ -211,6 +211,8 @@ mod tests {
             ([Some(pair.label(0)), None], Some(2)),
             ([Some(alone.label(0)), None], Some(2)),
             ([None, None], None),
+            // Both are copies of what they were.
+            ([Some(pair.label(0)), Some(pair.label(1))], Some(2)),
         ] {
             assert_eq!(kind(Pair::of(labels, known)), StoreErrorKind::WrongMember, "{labels:?} {known:?}");
         }
