@@ -163,16 +163,16 @@ fn g7_an_ssd_that_was_missing_at_a_start_is_not_believed_when_it_comes_back() {
     let machine = lru();
     let mut world = written(machine.clone(), 40);
     world.go_down(true);
-    let pair = world.pair.as_mut().expect("a pair");
-    let away = pair.second.clone();
-    pair.replace(&mut world.ssd, 1);
+    // The first is the one that starts read first.
+    let away = world.ssd.clone();
+    world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 0);
     world.restart(machine.clone()).unwrap();
     for block in 0..40 {
         write(&mut world, block * BLOCK, BLOCK, 100 + block as u8).unwrap();
     }
     flush(&mut world).unwrap();
     world.go_down(true);
-    world.pair.as_mut().expect("a pair").second = away;
+    world.ssd = away;
     world.restart(machine).unwrap();
     for block in 0..40 {
         assert_eq!(read(&mut world, block * BLOCK, BLOCK), Ok(pattern(100 + block as u8, BLOCK as usize)));
@@ -220,7 +220,7 @@ fn g2_a_start_makes_what_describes_the_cache_the_same_on_both() {
     world.pair.as_mut().expect("a pair").second.put(newer, &page);
     // The start is cut short when the labels are right and nothing else was written.
     let pair = world.pair.as_mut().expect("a pair");
-    drop(pair.open(&mut world.ssd).unwrap());
+    pair.open(&mut world.ssd).expect("both are there");
     let heads = |disk: &SimDisk| {
         let mut bytes = vec![0; DeviceLayout::HEADS_BYTES as usize];
         disk.peek(PairLabel::DATA_START_BYTES, &mut bytes);
