@@ -21,8 +21,8 @@ impl Engine {
     pub(crate) fn list_for_reissue(&mut self, block: BlockNo, slice: &RequestSlice) {
         let partial = (slice.len as usize) < self.block_len(block);
         let origin = self.origin_of(slice.request);
-        // Those that are listed already hold up the scheme that is to come.
-        if self.is_switching() {
+        // Those that are listed already hold up the scheme that is to come, and what was issued again is dirty.
+        if self.is_switching() || self.writes_around {
             return;
         }
         let Some(reissues) = &mut self.reissues else { return };
@@ -86,7 +86,8 @@ impl Engine {
         let is_newest = flight.queue.iter().skip(1).all(is_read);
         let is_alone = flight.copy == SsdCopy::None;
         let has_place = self.levels.available_places() > places_needed;
-        (is_whole && is_newest && is_alone && has_place && self.health.is_well()).then_some(slice)
+        let may_be_dirty = self.health.is_well() && !self.writes_around;
+        (is_whole && is_newest && is_alone && has_place && may_be_dirty).then_some(slice)
     }
 
     /// Asks the scheme to cache the block, and carries out what follows. False: it has no room.

@@ -186,9 +186,9 @@ impl Engine {
             self.apply_to_slots(block, effect);
             decided.note(effect);
         }
-        let wants = decided.wants();
-        let reserved = self.levels.reserve(Reserved { place: wants.place && self.health.is_well(), ..wants });
         let kind = decided.kind(direction == Direction::Write);
+        let (kind, wants) = self.past_ssd(kind, decided.wants());
+        let reserved = self.levels.reserve(Reserved { place: wants.place && self.health.is_well(), ..wants });
         self.push_op(block, BlockOp::Access(BlockAccess { slice, kind, reserved }));
     }
 

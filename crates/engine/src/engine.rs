@@ -43,6 +43,8 @@ pub struct Engine {
     pub(crate) config: EngineConfig,
     pub(crate) health: Health,
     pub(crate) fence: Fence,
+    /// Writes go past the SSD, so that nothing becomes dirty.
+    pub(crate) writes_around: bool,
     /// What guests ask, and the scheme that decides.
     pub(crate) front: Front,
     /// A scheme that is to take its place.
@@ -94,6 +96,7 @@ impl Engine {
         let mut engine = Engine {
             health: Health::default(),
             fence: Fence::default(),
+            writes_around: false,
             reissues: front.scheme.reissuing().is_some().then(Reissues::default),
             front,
             switch: None,

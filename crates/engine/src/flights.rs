@@ -106,6 +106,11 @@ impl Flights {
     }
 
     /// All flights, in no order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Flight> {
+        self.flights.iter().map(|(_, flight)| flight)
+    }
+
+    /// The same, to change them.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Flight> {
         self.flights.iter_mut().map(|(_, flight)| flight)
     }

@@ -48,6 +48,7 @@ mod ssd;
 mod switch;
 mod switching;
 mod volume;
+mod write_around;
 mod written;
 
 pub use background::WriteBackLimits;

@@ -72,6 +72,8 @@ pub(crate) struct Guest {
     model: Model,
     asked: HashMap<u64, (Asked, u64)>,
     token: u64,
+    /// Writes go past the SSD, and nothing was dirty since.
+    nothing_dirty: bool,
     pub(crate) tally: RunCounts,
 }
 
@@ -87,6 +89,7 @@ impl Guest {
             model: Model::new(plan.machines[0].config.volume_bytes, volume),
             asked: HashMap::new(),
             token: 0,
+            nothing_dirty: false,
             tally: RunCounts::default(),
         }
     }
@@ -206,6 +209,7 @@ impl Guest {
                 world.switch_scheme(&others[at].1.settings);
             }
         }
+        self.write_around(plan, world, rng)?;
         if !world.step() && self.asked.is_empty() {
             return Ok(true);
         }
@@ -214,6 +218,32 @@ impl Guest {
             self.wait_for_one(world)?;
         }
         Ok(true)
+    }
+
+    /// Writes begin to go past the SSD, or do so no more; and what is not dirty then stays so.
+    fn write_around(&mut self, plan: &Plan, world: &mut World, rng: &mut Rng) -> Result<(), String> {
+        if plan.write_arounds == 0 {
+            return Ok(());
+        }
+        if rng.chance(plan.write_arounds) {
+            self.nothing_dirty = false;
+            if rng.chance(30) {
+                world.set_writes_around(false);
+            } else {
+                world.set_writes_around(true);
+                world.drain();
+            }
+        }
+        let engine = world.engine();
+        match (self.nothing_dirty, engine.may_have_dirty()) {
+            (true, true) => Err("something became dirty although writes go past the SSD".to_owned()),
+            (false, false) => {
+                self.nothing_dirty = true;
+                self.tally.around += 1;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The end of a run as far as the guest and its engine take part in it.
@@ -250,6 +280,7 @@ impl Guest {
     /// kill. So it is where a flush of the backing disk failed, as with every disk.
     pub(crate) fn crash(&mut self, world: &mut World, crash: Crash, may_lose: bool) {
         self.asked.clear();
+        self.nothing_dirty = false;
         match crash {
             Crash::Power => self.model.crash(),
             _ if may_lose => self.model.crash(),

@@ -69,6 +69,9 @@ pub struct Plan {
     pub share_changes: u64,
     /// With other volumes whose shares change: in how many of a hundred steps a volume goes, comes back or gets another name.
     pub membership_changes: u64,
+    /// In how many of a hundred steps writes begin to go past the SSD, with a drain, or a few times do so no more. Once nothing
+    /// is dirty then, nothing may become so.
+    pub write_arounds: u64,
     /// In how many of a hundred steps another scheme is to decide from then on.
     pub scheme_switches: u64,
     /// Every run ends with a drain, after which the backing disk alone is looked at.
@@ -136,6 +139,8 @@ pub struct RunCounts {
     pub renamed: u64,
     /// Runs that ended with a drained cache.
     pub drained: u64,
+    /// Times at which writes that went past the SSD left nothing dirty.
+    pub around: u64,
 }
 
 /// The command that shows a failure again.

@@ -157,6 +157,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         start_read_errors: 0,
         shares_backing: false,
         drains: 0,
+        write_arounds: 0,
         share_changes: 0,
         membership_changes: 0,
         scheme_switches: 0,

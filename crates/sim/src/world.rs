@@ -339,6 +339,12 @@ impl World {
         self.engine.stop_drain();
     }
 
+    /// Writes go past the SSD from now on, or no more.
+    pub fn set_writes_around(&mut self, writes_around: bool) {
+        self.engine.set_writes_around(writes_around);
+        self.take_commands();
+    }
+
     /// Runs until nothing is under way, and saves.
     pub fn settle(&mut self) {
         const MOST_TICKS: usize = 64;

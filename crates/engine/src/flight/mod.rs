@@ -381,6 +381,12 @@ impl Flight {
         }
     }
 
+    /// Whether an operation that is queued or under way makes its copy on the SSD dirty.
+    pub(crate) fn may_become_dirty(&self) -> bool {
+        let is_write_back = |op: &BlockOp| matches!(op, BlockOp::Access(access) if matches!(access.kind, AccessKind::WriteBack { .. }));
+        self.queue.iter().any(is_write_back) || self.disk_write.is_some_and(|write| write.copy.is_some())
+    }
+
     pub(crate) fn slot(&self, level: Level) -> Option<Slot> {
         self.slots[level.index()]
     }
