@@ -65,6 +65,18 @@ impl Default for OpenOptions {
     }
 }
 
+/// Size and times of a file, in seconds since 1970 began and nanoseconds. Whoever writes to it changes the last one, which
+/// cannot be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileTimes {
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// When it was written to last.
+    pub written: (i64, u32),
+    /// When it was written to, renamed, or given other attributes last.
+    pub changed: (i64, u32),
+}
+
 /// An open regular file or block device.
 pub(crate) struct RealFile {
     pub fd: OwnedFd,
@@ -137,6 +149,40 @@ impl MediaFile {
     /// Where it was opened.
     pub fn path(&self) -> &Path {
         &self.real.path
+    }
+
+    /// Makes everything of it durable, the times that it was written at included.
+    pub fn sync_all(&self) -> Result<(), MediaFault> {
+        let fault = |errno| MediaFault::system("Cannot flush it; check the device", errno).at(self.path());
+        fsync(&self.real.fd).map_err(fault)
+    }
+
+    /// Size and times of a file; none of a block device.
+    pub fn times(&self) -> Result<Option<FileTimes>, MediaFault> {
+        if self.real.is_block_device {
+            return Ok(None);
+        }
+        let fault = |errno| MediaFault::system("Cannot look at its times", errno).at(self.path());
+        let found = fstat(&self.real.fd).map_err(fault)?;
+        Ok(Some(FileTimes {
+            size_bytes: found.st_size as u64,
+            written: (found.st_mtime, found.st_mtime_nsec as u32),
+            changed: (found.st_ctime, found.st_ctime_nsec as u32),
+        }))
+    }
+
+    /// Lets others lock a file that is open here. A block device stays claimed on this host.
+    pub fn unlock(&self) -> Result<(), MediaFault> {
+        let fault = |errno| MediaFault::system("Cannot unlock the file", errno).at(self.path());
+        flock(&self.real.fd, FlockOperation::Unlock).map_err(fault)
+    }
+
+    /// Locks it again.
+    ///
+    /// # Errors
+    /// [`FaultKind::Busy`] when somebody else has locked it meanwhile.
+    pub fn lock(&self) -> Result<(), MediaFault> {
+        claim(&self.real.fd).map_err(|fault| fault.at(self.path()))
     }
 
     /// Carries out one command on the calling thread, which waits for it. For the control thread: formatting,

@@ -142,6 +142,7 @@ struct VmProgress {
 
 #[derive(Deserialize)]
 struct Damage {
+    dirty_blocks: u64,
     lost_blocks: u64,
 }
 
@@ -158,8 +159,25 @@ struct Began {
 /// # Errors
 /// As [`status`]; [`ServerErrorKind::Refused`] for a VM that is not there; [`ServerErrorKind::Media`] when it gets no
 /// further.
-pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> Result<u64, ServerError> {
-    let request = ControlRequest::Drain { vms: vms.to_vec(), cancel: false };
+pub fn drain(control: &Path, vms: &[String], progress: impl FnMut(u64)) -> Result<u64, ServerError> {
+    write_back(control, vms, false, progress)
+}
+
+/// As [`drain`], of one VM, whose writes go around its SSD from now on: nothing is dirty when this returns, and nothing becomes so.
+///
+/// # Errors
+/// As [`drain`].
+pub fn drain_for_migration(control: &Path, vm: &str, progress: impl FnMut(u64)) -> Result<u64, ServerError> {
+    write_back(control, &[vm.to_owned()], true, progress)
+}
+
+fn write_back(
+    control: &Path,
+    vms: &[String],
+    for_migration: bool,
+    mut progress: impl FnMut(u64),
+) -> Result<u64, ServerError> {
+    let request = ControlRequest::Drain { vms: vms.to_vec(), cancel: false, for_migration };
     let mut line = String::new();
     let began: Began = Conversation::begin(control, &request)?.understand(&mut line)?;
     let (mut least, mut since) = (began.draining_blocks, Instant::now());
@@ -168,7 +186,11 @@ pub fn drain(control: &Path, vms: &[String], mut progress: impl FnMut(u64)) -> R
         let now: Progress =
             Conversation::begin(control, &ControlRequest::Status {})?.understand(&mut line)?;
         let asked: Vec<_> = now.vms.iter().filter(|vm| vms.is_empty() || vms.contains(&vm.name)).collect();
-        if asked.iter().all(|vm| vm.draining_blocks.is_none()) {
+        let is_over = |vm: &&VmProgress| {
+            let dirty = vm.gauges.dirty_blocks.saturating_sub(vm.gauges.lost_blocks);
+            vm.draining_blocks.is_none() && (!for_migration || dirty == 0 || vm.drain_cancelled)
+        };
+        if asked.iter().all(is_over) {
             return ended(&asked).map(|()| began.draining_blocks);
         }
         let left = asked.iter().filter_map(|vm| vm.draining_blocks).sum();
@@ -300,6 +322,56 @@ pub fn rename_vm(control: &Path, vm: &str, to: &str) -> Result<MembershipChanged
     Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 
+/// The clients that are connected to a VM.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] for a VM that is not there.
+pub fn connections(control: &Path, vm: &str) -> Result<u64, ServerError> {
+    #[derive(Deserialize)]
+    struct Connected {
+        vms: Vec<OfVm>,
+    }
+    #[derive(Deserialize)]
+    struct OfVm {
+        name: String,
+        connections: u64,
+    }
+    let now: Connected =
+        Conversation::begin(control, &ControlRequest::Status {})?.understand(&mut String::new())?;
+    let found = now.vms.into_iter().find(|one| one.name == vm).map(|one| one.connections);
+    found.ok_or_else(|| ServerError::new(ServerErrorKind::Refused, format!("There is no VM '{vm}' here")))
+}
+
+/// The daemon's answer to a VM whose disk it has released.
+#[derive(Debug, Deserialize)]
+pub struct Released {
+    /// The generation in the disk's sidecar; none where it has none.
+    pub generation: Option<u64>,
+    /// Where that is.
+    pub sidecar: Option<PathBuf>,
+}
+
+/// Has a running daemon take nothing more of a VM. When this returns well, its backing disk has everything durably and may be opened
+/// elsewhere, and not before.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] when it has clients, unless these are to be refused, or cannot be written back: it is
+/// served on then.
+pub fn release_vm(control: &Path, vm: &str, refuse_clients: bool) -> Result<Released, ServerError> {
+    let request = ControlRequest::VmRelease { vm: vm.to_owned(), refuse_clients };
+    Conversation::begin(control, &request)?.understand(&mut String::new())
+}
+
+/// Has a running daemon serve a VM as ever that it has released or drains for that.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] when its disk was opened or written elsewhere since.
+pub fn resume_vm(control: &Path, vm: &str) -> Result<(), ServerError> {
+    let request = ControlRequest::VmResume { vm: vm.to_owned() };
+    let _: serde_json::Value = Conversation::begin(control, &request)?.understand(&mut String::new())?;
+    Ok(())
+}
+
 /// What became of [`divide`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Divided {
@@ -344,7 +416,7 @@ pub fn events(
 /// # Errors
 /// As [`drain`].
 pub fn cancel_drain(control: &Path, vms: &[String]) -> Result<(), ServerError> {
-    let request = ControlRequest::Drain { vms: vms.to_vec(), cancel: true };
+    let request = ControlRequest::Drain { vms: vms.to_vec(), cancel: true, for_migration: false };
     let mut line = String::new();
     let _: Began = Conversation::begin(control, &request)?.understand(&mut line)?;
     Ok(())

@@ -38,6 +38,9 @@ pub(crate) enum ControlRequest {
         /// Stop draining instead.
         #[serde(default)]
         cancel: bool,
+        /// From now on writes go around the SSD, so that nothing becomes dirty any more.
+        #[serde(default)]
+        for_migration: bool,
     },
     /// Read the configuration again, and take over what can change while VMs are served.
     Reload {},
@@ -70,6 +73,15 @@ pub(crate) enum ControlRequest {
     },
     /// Give a VM another name, in the configuration file as well.
     VmRename { vm: String, to: String },
+    /// Take nothing more of a VM, and let its disk be opened elsewhere.
+    VmRelease {
+        vm: String,
+        /// Although clients are connected.
+        #[serde(default)]
+        refuse_clients: bool,
+    },
+    /// Serve a VM as ever after that, or instead.
+    VmResume { vm: String },
     /// Divide the host's levels between VMs now, and not at the end of the interval.
     Divide {},
     /// What happened lately.
@@ -102,6 +114,8 @@ impl ControlRequest {
                 | ControlRequest::VmAdd { .. }
                 | ControlRequest::VmRemove { .. }
                 | ControlRequest::VmRename { .. }
+                | ControlRequest::VmRelease { .. }
+                | ControlRequest::VmResume { .. }
         )
     }
 }

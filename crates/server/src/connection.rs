@@ -13,7 +13,7 @@ use crate::allocation::{Stretch, cut_zeroes};
 use crate::incoming::Incoming;
 use crate::input::Input;
 use crate::request_cost::cost_bytes;
-use crate::volume::{Answered, Found};
+use crate::volume::{Answered, Failed, Found};
 
 /// Bytes received at once: room for many small requests.
 pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
@@ -337,7 +337,13 @@ impl Connection {
     }
 }
 
-fn explain(error: GuestError) -> (CommandError, &'static str) {
+fn explain(error: Failed) -> (CommandError, &'static str) {
+    let error = match error {
+        Failed::Guest(error) => error,
+        Failed::Released => {
+            return (CommandError::Eshutdown, "The disk was handed over, and is not served here any more");
+        }
+    };
     match error {
         GuestError::Invalid => (CommandError::Einval, "The request does not fit the volume"),
         GuestError::Io => (CommandError::Eio, "A device failed; see the status and the log of the host"),

@@ -95,8 +95,9 @@ struct Ready {
 }
 
 impl Control {
-    /// Serves until asked to stop, then ends everything. Returns the volumes that were served at the end.
-    pub(crate) fn run(mut self) -> Result<Vec<VolumeTag>, ServerError> {
+    /// Serves until asked to stop, then ends everything. Returns the volumes that were served at the end, the VMs by their numbers
+    /// with whether their disks have everything, and how it went.
+    pub(crate) fn run(mut self) -> (Vec<VolumeTag>, Vec<(usize, bool)>, Result<(), ServerError>) {
         let outcome = self.serve();
         let Control {
             endpoints,
@@ -115,10 +116,10 @@ impl Control {
         } = self;
         drop((endpoints, commands, handshakes, sessions, scraping, host));
         changes.give_up();
-        let ended = end(shards, stoppers, drain_at_stop, &signals, outcome.err());
+        let (disks, ended) = end(shards, stoppers, drain_at_stop, &signals, outcome.err());
         // Its thread waits for no shard any more.
         changes.end();
-        ended.map(|()| members.tags())
+        (members.tags(), disks, ended)
     }
 
     fn serve(&mut self) -> Result<(), ServerError> {

@@ -17,22 +17,26 @@ use crate::threads::ShardThread;
 const PROGRESS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Stops all shards, with `drain` after their caches are written back. `failure` is why the service ends, if it was
-/// not asked to.
+/// not asked to. Also returns the VMs, by their numbers, with whether their disks have everything durably; without those of a
+/// shard that failed.
 pub(crate) fn end(
     shards: Vec<ShardThread>,
     mut stoppers: Vec<Session>,
     drain: bool,
     signals: &UnixStream,
     mut failure: Option<ServerError>,
-) -> Result<(), ServerError> {
+) -> (Vec<(usize, bool)>, Result<(), ServerError>) {
+    let mut disks = Vec::new();
+    let count = shards.len();
     shards.iter().for_each(|shard| shard.tell(ToShard::Stop { drain }));
     if drain {
         watch_drain(&shards, &mut stoppers, signals);
     }
     let (mut saved, mut dirty_blocks, mut lost_blocks) = (true, 0, 0);
-    for shard in shards {
+    for (number, shard) in shards.into_iter().enumerate() {
         match shard.join() {
             Ok(ended) => {
+                disks.extend(ended.disks.into_iter().map(|(at, is_clean)| (at * count + number, is_clean)));
                 saved &= ended.saved;
                 dirty_blocks += ended.dirty_blocks;
                 lost_blocks += ended.lost_blocks;
@@ -49,6 +53,14 @@ pub(crate) fn end(
         // Whoever asked may have gone.
         let _ = stopper.send(Instant::now());
     }
+    (disks, tell_end(saved, (dirty_blocks, lost_blocks), failure))
+}
+
+fn tell_end(
+    saved: bool,
+    (dirty_blocks, lost_blocks): (u64, u64),
+    failure: Option<ServerError>,
+) -> Result<(), ServerError> {
     if let Some(failure) = failure {
         return Err(failure);
     }

@@ -13,7 +13,7 @@ use crate::status::{CacheView, ReadSsdView, Status, VmView};
 use crate::threads::Messenger;
 
 /// How long a shard may take to answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// See the module's documentation.
 #[derive(Clone)]
@@ -47,6 +47,7 @@ impl Host {
             last_end: self.last_end,
             cache: self.cache.clone(),
             read_ssd: self.read_ssd.clone(),
+            danger_zone: Vec::new(),
             vms,
         })
     }

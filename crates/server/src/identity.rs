@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::sidecar::decide::Seen;
 
 /// The state file's contents.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,6 +29,8 @@ struct Remembered {
     renaming: Option<NewName>,
     #[serde(default)]
     backings: Backings,
+    #[serde(default)]
+    seen: SeenDisks,
 }
 
 /// Another name of a VM.
@@ -116,6 +119,7 @@ impl DaemonRun {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     pub backings: Backings,
+    pub seen: SeenDisks,
     pub run: Option<DaemonRun>,
     /// Which names a VM has in which places is not known: it was getting another one.
     pub renaming: Option<NewName>,
@@ -125,10 +129,8 @@ impl Known {
     /// A VM that was getting another name has this one, and not the other.
     pub(crate) fn settle_name(&mut self, name: &str, other: &str) {
         self.renaming = None;
-        let backing = self.backings.remove(other);
-        if let Some(backing) = backing.filter(|_| !self.backings.contains_key(name)) {
-            self.backings.insert(name.to_owned(), backing);
-        }
+        move_name(&mut self.backings, name, other);
+        move_name(&mut self.seen, name, other);
         if let Some(run) = &mut self.run
             && run.keeps_records_of.iter().any(|one| one == other)
         {
@@ -140,6 +142,17 @@ impl Known {
 
 /// What each volume's backing disk is known by.
 pub(crate) type Backings = BTreeMap<String, String>;
+
+/// What was last seen beside each volume's backing disk.
+pub(crate) type SeenDisks = BTreeMap<String, Seen>;
+
+/// What is known of a volume under one name is known under another.
+fn move_name<T>(map: &mut BTreeMap<String, T>, name: &str, other: &str) {
+    let value = map.remove(other);
+    if let Some(value) = value.filter(|_| !map.contains_key(name)) {
+        map.insert(name.to_owned(), value);
+    }
+}
 
 /// The state file of one cache.
 #[derive(Debug)]
@@ -192,7 +205,8 @@ impl StateFile {
             // Somebody else wrote to it since, perhaps on this boot.
             (run.all_durable, run.written_boot) = (false, None);
         }
-        Ok(Known { backings: remembered.backings, run, renaming: remembered.renaming })
+        let Remembered { backings, seen, renaming, .. } = remembered;
+        Ok(Known { backings, seen, run, renaming })
     }
 
     /// Refuses to go without an SSD where there was one.
@@ -212,8 +226,8 @@ impl StateFile {
     /// Remembers the SSD as it is now. When this returns, a crash cannot undo it.
     pub(crate) fn update(&self, ssd: &SsdConfig, now: &Superblock, known: Known) -> Result<(), ServerError> {
         let (uuid, epoch) = (now.cache.to_string(), now.epoch);
-        let Known { backings, run, renaming } = known;
-        self.write(&Remembered { uuid, epoch, ssd: ssd.path.clone(), run, renaming, backings })
+        let Known { backings, seen, run, renaming } = known;
+        self.write(&Remembered { uuid, epoch, ssd: ssd.path.clone(), run, renaming, backings, seen })
     }
 
     /// Remembers something more of the run.
@@ -238,6 +252,9 @@ impl StateFile {
             if let Some(backing) = remembered.backings.get(from).cloned() {
                 remembered.backings.insert(to.to_owned(), backing);
             }
+            if let Some(seen) = remembered.seen.get(from).cloned() {
+                remembered.seen.insert(to.to_owned(), seen);
+            }
             if let Some(run) = &mut remembered.run
                 && run.keeps_records_of.iter().any(|one| one == from)
             {
@@ -249,10 +266,12 @@ impl StateFile {
     /// It has this name, and not the other.
     pub(crate) fn end_renaming(&self, name: &str, other: &str) -> Result<(), ServerError> {
         self.note(|remembered| {
-            let (backings, run) = (std::mem::take(&mut remembered.backings), remembered.run.take());
-            let mut known = Known { backings, run, renaming: None };
+            let (backings, seen) =
+                (std::mem::take(&mut remembered.backings), std::mem::take(&mut remembered.seen));
+            let mut known = Known { backings, seen, run: remembered.run.take(), renaming: None };
             known.settle_name(name, other);
-            (remembered.backings, remembered.run, remembered.renaming) = (known.backings, known.run, None);
+            (remembered.backings, remembered.seen) = (known.backings, known.seen);
+            (remembered.run, remembered.renaming) = (known.run, None);
         })
     }
 
@@ -260,6 +279,7 @@ impl StateFile {
     pub(crate) fn note_new_volume(&self, name: &str, backing: Option<String>) -> Result<(), ServerError> {
         self.note(|remembered| {
             remembered.backings.remove(name);
+            remembered.seen.remove(name);
             remembered.backings.extend(backing.map(|backing| (name.to_owned(), backing)));
         })
     }
@@ -277,7 +297,18 @@ impl StateFile {
         self.note(|remembered| {
             remembered.epoch = remembered.epoch.max(epoch);
             remembered.backings.remove(name);
+            remembered.seen.remove(name);
             remembered.run.iter_mut().for_each(|run| run.keeps_records_of.retain(|one| one != name));
+        })
+    }
+
+    /// What was seen beside the disks of these VMs; none: nothing.
+    pub(crate) fn note_seen(&self, disks: &[(String, Option<Seen>)]) -> Result<(), ServerError> {
+        self.note(|remembered| {
+            for (name, seen) in disks {
+                remembered.seen.remove(name);
+                remembered.seen.extend(seen.clone().map(|seen| (name.clone(), seen)));
+            }
         })
     }
 

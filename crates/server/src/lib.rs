@@ -14,6 +14,7 @@ mod commands;
 pub mod config;
 mod connection;
 mod control;
+mod danger;
 mod division;
 mod due;
 mod ending;
@@ -48,6 +49,7 @@ mod serve;
 mod shard;
 mod shared;
 mod sharing;
+mod sidecar;
 mod space;
 mod ssd;
 mod start;
@@ -63,11 +65,13 @@ pub use check::{
     is_cache,
 };
 pub use client::{
-    Divided, KeysSet, LatestEvents, MembershipChanged, Stopped, add_vm, cancel_drain, divide, drain, events,
-    reload, remove_served_vm, rename_vm, set_keys, status, stop,
+    Divided, KeysSet, LatestEvents, MembershipChanged, Released, Stopped, add_vm, cancel_drain, connections,
+    divide, drain, drain_for_migration, events, release_vm, reload, remove_served_vm, rename_vm, resume_vm,
+    set_keys, status, stop,
 };
 pub use commands::{MAX_EVENTS, PROTOCOL};
 pub use config::Config;
+pub use danger::warnings;
 pub use error::{ServerError, ServerErrorKind};
 pub use files::check_disks;
 pub use format::{FormatOptions, FormatPlan, format, format_read_ssd, plan_format, plan_read_ssd};
@@ -76,4 +80,5 @@ pub use lode_engine::Memory;
 pub use memory::{HostMemory, VmMemory, host_memory};
 pub use records::describe_records;
 pub use serve::serve;
+pub use sidecar::path_of as sidecar_path;
 pub use volumes::{VolumeView, Volumes, remove_volume, volumes};

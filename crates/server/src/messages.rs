@@ -64,6 +64,23 @@ pub(crate) enum ToShard {
         disconnect: bool,
         answer: SyncSender<Result<(), String>>,
     },
+    /// Writes go around the SSD while what is dirty is written back; answered with the number of blocks.
+    WriteAround {
+        volume: usize,
+        answer: SyncSender<Result<u64, String>>,
+    },
+    /// A volume's disk is to be opened elsewhere: nothing more is taken, and it has everything durably. With `refuse_clients` those
+    /// that are connected are refused. Answered at the end, or with why not: then it is served on.
+    Release {
+        volume: usize,
+        refuse_clients: bool,
+        answer: SyncSender<Result<(), String>>,
+    },
+    /// It is served as ever, after it was released or was to be; answered with whether it is.
+    Resume {
+        volume: usize,
+        answer: SyncSender<bool>,
+    },
     /// A volume has another name; answered with whether it is so. Not while it notes that its SSD failed.
     Rename {
         volume: usize,

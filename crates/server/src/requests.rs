@@ -9,7 +9,9 @@ use crate::commands::{ControlRequest, MAX_EVENTS, PROTOCOL, Refusal, Session};
 use crate::config::{Changes, Config, HostMode};
 use crate::control::Control;
 use crate::events::EventKind;
+use crate::host::ANSWER_LIMIT;
 use crate::messages::{LiveKeys, ToShard};
+use crate::status::Status;
 
 impl Control {
     /// Answers a request other than a stop. None: the session waits until what it asks for is done.
@@ -21,12 +23,13 @@ impl Control {
             // The largest answer goes out as it is made.
             ControlRequest::Status {} => {
                 match self.host.status() {
-                    Ok(status) => session.answer(&status),
+                    Ok(status) => session.answer(&self.with_sidecars(status)),
                     Err(error) => session.answer(&Refusal::new(error)),
                 }
                 return Some(session);
             }
-            ControlRequest::Drain { vms, cancel } => self.drain(&vms, cancel),
+            ControlRequest::Drain { vms, for_migration: true, cancel } => self.write_around(&vms, cancel),
+            ControlRequest::Drain { vms, cancel, .. } => self.drain(&vms, cancel),
             ControlRequest::Divide {} => {
                 self.sharing.divide_now(&self.host, Instant::now()).map(|moving| json!({ "moving": moving }))
             }
@@ -36,7 +39,9 @@ impl Control {
             | ControlRequest::VmSet { .. }
             | ControlRequest::VmAdd { .. }
             | ControlRequest::VmRemove { .. }
-            | ControlRequest::VmRename { .. } => return self.ask_change(Some(session), request),
+            | ControlRequest::VmRename { .. }
+            | ControlRequest::VmRelease { .. }
+            | ControlRequest::VmResume { .. } => return self.ask_change(Some(session), request),
         };
         match answer {
             Ok(answer) => session.answer(&answer),
@@ -153,6 +158,34 @@ impl Control {
             let meant = meant.map(|name| format!(" (did you mean '{name}'?)")).unwrap_or_default();
             format!("There is no VM '{name}' here{meant}; `lode vm list` lists those that there are")
         })
+    }
+
+    /// A status with what is beside the VMs' disks, and what is known to be dangerous.
+    fn with_sidecars(&self, mut status: Status) -> Status {
+        for vm in &mut status.vms {
+            let member = self.config.vms.iter().position(|one| one.name == vm.name);
+            vm.sidecar = member.and_then(|at| self.parts.claims.view(self.members.list[at].number));
+        }
+        status.danger_zone = self.config.dangers();
+        status
+    }
+
+    /// Begins to drain these VMs for good: their writes go around the SSD.
+    fn write_around(&self, names: &[String], cancel: bool) -> Result<Value, String> {
+        if names.is_empty() || cancel {
+            return Err(
+                "Name the VMs that are to be opened elsewhere; `vm-resume` ends that for one".to_owned()
+            );
+        }
+        let wanted = names.iter().map(|name| self.vm_of(name)).collect::<Result<BTreeSet<_>, _>>()?;
+        let mut left = 0;
+        for at in wanted {
+            let (answer, answered) = std::sync::mpsc::sync_channel(1);
+            self.host.tell(self.members.list[at].number, |volume| ToShard::WriteAround { volume, answer });
+            let answered = answered.recv_timeout(ANSWER_LIMIT);
+            left += answered.map_err(|_| "Its shard does not answer; see the log".to_owned())??;
+        }
+        Ok(json!({ "draining_blocks": left }))
     }
 
     /// Begins or cancels the drain of these VMs, or of all when none are named.

@@ -13,6 +13,7 @@ use tracing::info;
 
 use crate::config::{Address, Config, Listen};
 use crate::control::{Control, Endpoint, Signals};
+use crate::danger::warn_of;
 use crate::division::Divided;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::events::{EventKind, Events};
@@ -49,6 +50,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let endpoints = open_endpoints(config, &start.exports())?;
     let scraped = config.metrics.as_ref().map(Listener::open).transpose()?;
     let recovered = start.recover()?;
+    warn_of(config);
     let keeps_records_of = recovered.keeps_records_of.clone();
     let (records, serves_all) = (recovered.records.clone(), recovered.serves_all);
     let ssd_disks = recovered.ssd_disks.clone();
@@ -61,7 +63,10 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
             (run.served, run.keeps_records_of) = (true, keeps_records_of);
         })?;
     }
-    let tags = control.run()?;
+    let parts = Arc::clone(&control.parts);
+    let (tags, ended, outcome) = control.run();
+    parts.claims.end(&ended);
+    outcome?;
     // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
     if let Some(records) = &records {
         let has_failed = ssd_disks.is_some_and(|disks| disks.have_failed());
@@ -112,6 +117,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
         records: recovered.records,
         disks: Mutex::new(recovered.disks),
         expendable: recovered.expendable,
+        claims: recovered.claims,
         block: recovered.superblock.as_ref().map_or(BlockSize::KIB_4, |superblock| superblock.block),
         extent_places: recovered.extent_places,
     };

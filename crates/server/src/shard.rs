@@ -38,7 +38,7 @@ const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// How often engines are told that time passes.
 const TICK: Duration = Duration::from_secs(1);
 /// How a shard ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ended {
     /// Everything is durable somewhere.
     pub saved: bool,
@@ -46,6 +46,8 @@ pub(crate) struct Ended {
     pub dirty_blocks: u64,
     /// Of those, damaged ones.
     pub lost_blocks: u64,
+    /// Its volumes, by their numbers in it, and whether their backing disks have everything durably.
+    pub disks: Vec<(usize, bool)>,
 }
 
 /// A shard's place in the daemon.
@@ -264,6 +266,15 @@ impl Shard {
                 }
                 ToShard::Remove { volume, disconnect, answer } => {
                     self.begin_removal(volume, disconnect, answer)
+                }
+                ToShard::WriteAround { volume, answer } => {
+                    let _ = answer.try_send(self.write_around(volume));
+                }
+                ToShard::Release { volume, refuse_clients, answer } => {
+                    self.begin_release(volume, refuse_clients, answer);
+                }
+                ToShard::Resume { volume, answer } => {
+                    let _ = answer.try_send(self.resume_volume(volume));
                 }
                 ToShard::Rename { volume, export, fence, answer } => {
                     let _ = answer.try_send(self.rename_volume(volume, export, fence));

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use lode_format::VolumeTag;
 use lode_media::{MediaFile, OpenOptions};
 use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec, probe_read_ssd};
 use tracing::{info, warn};
@@ -14,6 +15,8 @@ use crate::fence_file::FenceFile;
 use crate::files::open_patiently;
 use crate::identity::{DaemonRun, Known, LastEnd, NewName, StateFile};
 use crate::records::Records;
+use crate::sidecar::claims::give_up;
+use crate::sidecar::decide::Seen;
 use crate::sync_device::FileDevice;
 
 /// A cache SSD that is the right one, and has not been changed yet.
@@ -114,6 +117,18 @@ impl<'c> FoundSsd<'c> {
                 Ok(())
             }
         }
+    }
+
+    /// The tag of a VM's volume, if there is one, and what was seen beside its disk last.
+    pub(crate) fn of_volume(&self, name: &str) -> (Option<VolumeTag>, Option<&Seen>) {
+        let volume = self.view.volumes().find(|volume| volume.name == name);
+        (volume.map(|volume| volume.tag), self.known.seen.get(name))
+    }
+
+    /// Blocks of a volume that are newer than its disk.
+    pub(crate) fn dirty_blocks(&self, name: &str) -> Result<u64, String> {
+        let counts = self.view.count_blocks(&mut FileDevice(&self.file), name);
+        counts.map(|counts| counts.dirty).map_err(|error| error.to_string())
     }
 
     /// Volumes that nobody serves keep their space and what they hold. Refuses those that hold blocks of a disk that
@@ -251,9 +266,11 @@ impl<'c> FoundSsd<'c> {
         let superblock =
             Store::probe(&mut device).map_err(|error| ServerError::store(self.ssd.path.display(), error))?;
         self.known.backings.remove(name);
+        self.known.seen.remove(name);
         let folders = self.known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());
         state.update(self.ssd, &superblock, self.known)?;
         self.records.remove(&folders, &[removed.tag]);
+        give_up(self.config, &superblock.cache.to_string(), name)?;
         Ok(removed.space_bytes)
     }
 }

@@ -27,6 +27,7 @@ use crate::read_ssd::ReadSsd;
 use crate::records::{Records, records_bytes};
 use crate::shared::{Disks, DisksOf};
 use crate::sharing::Started;
+use crate::sidecar::claims::{Checked, Claims};
 use crate::ssd::{FoundSsd, OpenSsd};
 use crate::status::ShmView;
 
@@ -48,6 +49,10 @@ pub(crate) struct Prepared {
     pub tag: Option<VolumeTag>,
     /// What its next start is to know of a failed SSD.
     pub fence: FenceFile,
+    /// What its sidecar said.
+    pub disk: Option<Checked>,
+    /// FLUSH and FUA are acknowledged at once.
+    pub acknowledges_early: bool,
 }
 
 /// The disks under a VM's files.
@@ -71,6 +76,8 @@ pub(crate) struct Plan<'c> {
     extent_places: u32,
     fence: FenceFile,
     distrusts: Option<Distrust>,
+    /// What its sidecar says.
+    disk: Option<Checked>,
 }
 
 impl Plan<'_> {
@@ -88,6 +95,16 @@ impl Plan<'_> {
         self.distrusts.take().map_or(Ok(()), |_| self.fence.remove())
     }
 
+    /// Why nothing that is clean on the SSD may be believed: somebody else wrote to the disk.
+    fn drops_clean(&self) -> Option<&str> {
+        self.disk.as_ref()?.drops_clean.as_deref()
+    }
+
+    /// Its disk was looked at.
+    pub(crate) fn note_disk(&mut self, disk: Checked) {
+        self.disk = Some(disk);
+    }
+
     /// With what it has on the SSDs.
     pub(crate) fn ready(
         self,
@@ -96,7 +113,7 @@ impl Plan<'_> {
         read_ssd: Option<MediaFile>,
         disks: VmDisks,
     ) -> Prepared {
-        let Plan { vm, backing, config, is_divided, export, fence, .. } = self;
+        let Plan { vm, backing, config, is_divided, export, fence, disk, .. } = self;
         let shm = attached.as_ref().map_or(ShmView::default(), |attached| ShmView {
             bytes: if attached.keeps_records() { records_bytes() } else { 0 },
             records_taken_over: attached.taken_over_records,
@@ -107,7 +124,22 @@ impl Plan<'_> {
         let (share, largest_share) = (config.share, config.largest_share);
         let started = Started { number: 0, share, largest_share, has_volume: tag.is_some() };
         let live = LiveKeys::of(vm, largest_share);
-        Prepared { engine, scheme, started, live, export, backing, ssd, read_ssd, disks, shm, tag, fence }
+        Prepared {
+            engine,
+            scheme,
+            started,
+            live,
+            export,
+            backing,
+            ssd,
+            read_ssd,
+            disks,
+            shm,
+            tag,
+            fence,
+            disk,
+            acknowledges_early: vm.acknowledges_early,
+        }
     }
 
     /// What it asks of the SSD. Where `kept` is given, a volume goes on with the extents that it has there, and gets others,
@@ -124,7 +156,7 @@ impl Plan<'_> {
             places,
             spare_places,
             read_only: self.vm.read_only,
-            distrusts: self.distrusts,
+            distrusts: self.distrusts.or_else(|| self.drops_clean().map(|_| Distrust::Clean)),
         }
     }
 }
@@ -145,6 +177,7 @@ pub(crate) struct Start<'c> {
     /// Memory for tables of all VMs.
     tables_limit_bytes: u64,
     extent_places: u32,
+    claims: Claims,
 }
 
 impl<'c> Start<'c> {
@@ -188,7 +221,15 @@ impl<'c> Start<'c> {
             plans.iter().try_for_each(|plan| ssd.check_backing(plan.vm))?;
             expendable = ssd.check_strangers()?;
         }
+        let cache = ssd.as_ref().map(|ssd| ssd.view.superblock().cache.to_string());
+        let claims = Claims::new(config, cache);
+        for plan in &mut plans {
+            let of_ssd = ssd.as_ref().map_or((None, None), |ssd| ssd.of_volume(&plan.vm.name));
+            let count = || ssd.as_ref().map_or(Ok(0), |ssd| ssd.dirty_blocks(&plan.vm.name));
+            plan.disk = Some(claims.check(config, plan.vm, &plan.backing, of_ssd, count)?);
+        }
         Ok(Start {
+            claims,
             plans,
             ssd,
             read_ssd,
@@ -218,6 +259,7 @@ impl<'c> Start<'c> {
             divides,
             tables_limit_bytes,
             extent_places,
+            claims,
         } = self;
         let last_end = ssd.as_ref().map_or(LastEnd::None, |ssd| ssd.last_end);
         let mut disks = Disks::default();
@@ -241,7 +283,10 @@ impl<'c> Start<'c> {
             let disks = VmDisks { ssd: ssd_disks.clone(), backing };
             prepared[at] = Some(prepare_vm(plan, &specs[at], ssd.as_mut(), read_ssd.as_ref(), disks)?);
         }
-        let vms: Vec<Prepared> = prepared.into_iter().flatten().collect();
+        let mut vms: Vec<Prepared> = prepared.into_iter().flatten().collect();
+        let disks_of_vms = vms.iter_mut().enumerate();
+        let disks_of_vms = disks_of_vms.filter_map(|(number, vm)| Some((number, vm.disk.take()?, vm.tag)));
+        claims.begin(disks_of_vms.collect())?;
         tell_last_end(last_end, &vms);
         let serves = |tag| vms.iter().any(|vm| vm.tag == Some(tag));
         let keeps = vms.iter().filter(|vm| vm.shm.bytes > 0).map(|vm| vm.export.name().to_owned());
@@ -257,6 +302,7 @@ impl<'c> Start<'c> {
             tables_limit_bytes,
             extent_places,
             ssd_disks,
+            claims,
             vms,
             read_ssd: read_ssd.map(|read_ssd| read_ssd.label),
         })
@@ -287,6 +333,8 @@ pub(crate) struct Recovered {
     /// Places of an extent of the cache SSD.
     pub extent_places: u32,
     pub read_ssd: Option<ReadSsdLabel>,
+    /// The disks, which are served from now on.
+    pub claims: Claims,
 }
 
 /// Checks a VM whose backing disk is open.
@@ -306,7 +354,18 @@ pub(crate) fn plan_vm<'c>(
         .with_read_only(vm.read_only);
     let distrusts = fence.distrust()?;
     let (has_space, is_divided) = (config.share.ssd_blocks > 0, host.host.mode.measures());
-    Ok(Plan { vm, backing, config, is_divided, export, has_space, extent_places: 1, fence, distrusts })
+    Ok(Plan {
+        vm,
+        backing,
+        config,
+        is_divided,
+        export,
+        has_space,
+        extent_places: 1,
+        fence,
+        distrusts,
+        disk: None,
+    })
 }
 
 /// What an engine is made for, of a VM with a disk of so many bytes.
@@ -347,7 +406,10 @@ fn prepare_vm(
     let name = &plan.vm.name;
     let mut ssd = ssd.filter(|_| plan.has_space);
     let attached = ssd.as_mut().map(|ssd| ssd.attach(spec)).transpose()?;
-    if let Some(distrust) = spec.distrusts
+    if let Some(why) = plan.drops_clean() {
+        warn!("VM {name}: {why}. The clean blocks that the cache held of it were dropped");
+    }
+    if let Some(distrust) = plan.distrusts
         && attached.is_some()
     {
         let what = if distrust == Distrust::All { "blocks" } else { "clean blocks" };

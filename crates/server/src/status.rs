@@ -9,6 +9,8 @@ use crate::identity::LastEnd;
 use crate::latency::LatenciesView;
 use crate::messages::ReadCounts;
 use crate::sharing::{HostView, VmSharing};
+use crate::sidecar::claims::SidecarView;
+use crate::volume::Migration;
 
 /// The whole answer.
 #[derive(Debug, Serialize)]
@@ -26,6 +28,8 @@ pub(crate) struct Status {
     pub read_ssd: Option<ReadSsdView>,
     /// What VMs divide.
     pub host: Option<HostView>,
+    /// The keys of `danger_zone` that are in force.
+    pub danger_zone: Vec<String>,
     pub vms: Vec<VmView>,
 }
 
@@ -60,6 +64,13 @@ pub(crate) struct VmView {
     pub draining_blocks: Option<u64>,
     /// The latest drain was stopped before its end.
     pub drain_cancelled: bool,
+    /// Its disk is to be opened elsewhere.
+    pub migration: Option<Migration>,
+    /// What says beside the disk who serves it.
+    pub sidecar: Option<SidecarView>,
+    /// FLUSH and FUA are acknowledged at once.
+    #[serde(rename = "acknowledge_before_durable")]
+    pub acknowledges_early: bool,
     /// A defect of the program ended its service until the next start.
     pub stopped: bool,
     pub quota: LevelBlocks,

@@ -26,6 +26,7 @@ mod stop;
 mod top;
 mod trace;
 mod vm;
+mod vm_drain;
 mod vm_membership;
 mod volume;
 

@@ -42,6 +42,8 @@ struct CheckedConfig<'a> {
     records_bytes: u64,
     has_bytes: u64,
     is_enough: bool,
+    danger_zone: Vec<String>,
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -50,6 +52,8 @@ struct VmView<'a> {
     scheme: &'a str,
     blocks: u64,
     is_disk_assumed: bool,
+    /// Where it is noted beside the disk who serves it.
+    sidecar: Option<PathBuf>,
     memory: MemoryView,
 }
 
@@ -77,8 +81,10 @@ fn table_key(what: &str) -> String {
     what.to_lowercase().replace("'", "").replace(['-', ' '], "_") + "_bytes"
 }
 
-fn checked<'a>(config: &'a Path, host: &'a HostMemory) -> CheckedConfig<'a> {
+fn checked<'a>(path: &'a Path, config: &Config, host: &'a HostMemory) -> CheckedConfig<'a> {
+    let sidecars = sidecars(config);
     let vm = |vm: &'a VmMemory| VmView {
+        sidecar: sidecars.get(&vm.name).cloned().flatten(),
         name: &vm.name,
         scheme: vm.scheme,
         blocks: vm.blocks,
@@ -86,7 +92,9 @@ fn checked<'a>(config: &'a Path, host: &'a HostMemory) -> CheckedConfig<'a> {
         memory: MemoryView::of(&vm.memory),
     };
     CheckedConfig {
-        config,
+        config: path,
+        danger_zone: config.dangers(),
+        warnings: lode_server::warnings(config),
         vms: host.vms.iter().map(vm).collect(),
         together: MemoryView::of(&host.together),
         together_blocks: host.together_blocks,
@@ -95,6 +103,33 @@ fn checked<'a>(config: &'a Path, host: &'a HostMemory) -> CheckedConfig<'a> {
         has_bytes: host.has_bytes,
         is_enough: host.together.total_bytes() + host.records_bytes <= host.has_bytes,
     }
+}
+
+/// Where each VM's sidecar is, or will be; none where there is none, or the disk is not there.
+fn sidecars(config: &Config) -> BTreeMap<String, Option<PathBuf>> {
+    let path = |vm| lode_server::sidecar_path(vm).ok().flatten();
+    config.vms.iter().map(|vm| (vm.name.clone(), path(vm))).collect()
+}
+
+/// What is dangerous, and which disks have no sidecar.
+fn danger_text(config: &Config) -> String {
+    let mut text = String::new();
+    for line in lode_server::warnings(config) {
+        text += &format!("Warning: {line}.\n");
+    }
+    let dangers = config.dangers();
+    if !dangers.is_empty() {
+        text += &format!("In [danger_zone]: {}.\n", dangers.join(", "));
+    }
+    let without: Vec<String> =
+        sidecars(config).into_iter().filter(|(_, path)| path.is_none()).map(|(name, _)| name).collect();
+    if !without.is_empty() {
+        text += &format!(
+            "Disks without a sidecar, of which another host cannot tell who served them (`backing.sidecar`): {}.\n",
+            without.join(", ")
+        );
+    }
+    text
 }
 
 /// The most memory that caches take, for each VM and for all, in bytes and in bytes for each block.
@@ -150,8 +185,10 @@ impl ServeCommand {
             let (path, vms) = (self.config.display(), show_count(config.vms.len() as u64, "VM"));
             let records = lode_server::describe_records(&config)?;
             let host = lode_server::host_memory(&config)?;
-            let text = || format!("{path} is good: {vms}. {records}\n{}", memory_text(&host));
-            return self.json.write(&checked(&self.config, &host), text);
+            let text = || {
+                format!("{path} is good: {vms}. {records}\n{}{}", danger_text(&config), memory_text(&host))
+            };
+            return self.json.write(&checked(&self.config, &config, &host), text);
         }
         if self.json.outputs().next().is_some() {
             let text = "--json goes with --check; a daemon that serves is asked by `lode status --json`";

@@ -76,6 +76,8 @@ struct Status {
     cache: Option<Cache>,
     read_ssd: Option<ReadSsd>,
     host: Option<Host>,
+    #[serde(default)]
+    danger_zone: Vec<String>,
     vms: Vec<Vm>,
 }
 
@@ -107,6 +109,8 @@ struct Vm {
     scheme: String,
     connections: u64,
     draining_blocks: Option<u64>,
+    #[serde(default)]
+    migration: Option<String>,
     stopped: bool,
     quota: Blocks,
     sharing: Option<Sharing>,
@@ -215,9 +219,16 @@ impl Status {
         let last_end = self.last_end().map(|line| format!("{line}\n")).unwrap_or_default();
         let host =
             self.host.as_ref().and_then(Host::text).map(|text| format!("{text}\n")).unwrap_or_default();
-        let mut text =
-            format!("Cache {}, {cache}, up {uptime}\n{last_end}{host}\n{}\n", self.name, self.table());
-        let told = [Vm::drain, Vm::unmirrored, Vm::special_requests, Vm::expected, Vm::alarm];
+        let danger = match self.danger_zone.is_empty() {
+            true => String::new(),
+            false => format!("In danger_zone: {}\n", self.danger_zone.join(", ")),
+        };
+        let mut text = format!(
+            "Cache {}, {cache}, up {uptime}\n{last_end}{danger}{host}\n{}\n",
+            self.name,
+            self.table()
+        );
+        let told = [Vm::drain, Vm::migration, Vm::unmirrored, Vm::special_requests, Vm::expected, Vm::alarm];
         let lines: Vec<_> = told.iter().flat_map(|tell| self.vms.iter().filter_map(tell)).collect();
         if !lines.is_empty() {
             text += &format!("\n{}\n", lines.join("\n"));
@@ -339,6 +350,15 @@ impl Vm {
     fn drain(&self) -> Option<String> {
         let left = show_count(self.draining_blocks?, "block");
         Some(format!("{}: draining, {left} left to write back", self.name))
+    }
+
+    /// How far it is when its disk is to be opened elsewhere.
+    fn migration(&self) -> Option<String> {
+        let what = match self.migration.as_deref()? {
+            "released" => "its disk may be opened elsewhere, and nothing is taken any more",
+            _ => "writes go to the backing disk, so that it may be opened elsewhere soon",
+        };
+        Some(format!("{}: {what} (`lode vm drain --cancel` serves it as before)", self.name))
     }
 
     /// What is wrong and what to do, the worst first; nothing when all is well.
@@ -543,6 +563,10 @@ mod tests {
         draining["draining_blocks"] = 1.into();
         let text = status(serde_json::Value::Null, &[draining, vm("vm2", alarms(0, false))]);
         assert!(text.ends_with("\nvm1: draining, 1 block left to write back\n"), "{text}");
+        let mut released = vm("vm1", alarms(0, false));
+        released["migration"] = "released".into();
+        let text = status(serde_json::Value::Null, &[released]);
+        assert!(text.contains("\nvm1: its disk may be opened elsewhere"), "{text}");
     }
 
     #[test]

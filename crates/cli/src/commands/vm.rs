@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::events::event_text;
+use super::vm_drain::Drain;
 use super::vm_membership::{Add, Remove, Rename};
 use crate::amounts::show_size;
 use crate::arguments::Daemon;
@@ -35,6 +36,7 @@ enum Action {
     Add(Add),
     Remove(Remove),
     Rename(Rename),
+    Drain(Drain),
 }
 
 /// List the VMs: their shares, what they could use, and the read hits that are expected and measured.
@@ -94,6 +96,7 @@ impl VmCommand {
             Action::Add(add) => add.run(),
             Action::Remove(remove) => remove.run(),
             Action::Rename(rename) => rename.run(),
+            Action::Drain(drain) => drain.run(),
         }
     }
 }

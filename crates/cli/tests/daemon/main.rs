@@ -19,6 +19,7 @@ mod known;
 mod logging;
 mod membership;
 mod metrics;
+mod migrating;
 mod postgres;
 mod reconnecting;
 mod records;

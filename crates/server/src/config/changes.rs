@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use super::Config;
 
 /// Keys that may change while VMs are served.
-const LIVE: [&str; 2] = ["limits", "host"];
+const LIVE: [&str; 3] = ["limits", "host", "danger_zone"];
 const LIVE_OF_VM: [&str; 10] =
     ["writeback", "scrub", "limits", "weight", "min", "max", "dram", "ssd", "scheme", "settings"];
 

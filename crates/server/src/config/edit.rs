@@ -42,7 +42,18 @@ const KEYS: [(&str, Kind); 18] = [
 ];
 
 /// Keys of a VM that cannot.
-const FIXED: [&str; 6] = ["name", "backing", "read_ssd", "listen", "read_only", "backing.path"];
+const FIXED: [&str; 9] = [
+    "name",
+    "backing",
+    "read_ssd",
+    "listen",
+    "read_only",
+    "backing.path",
+    "backing.sidecar",
+    "danger_zone",
+    ACKNOWLEDGE_EARLY,
+];
+const ACKNOWLEDGE_EARLY: &str = "danger_zone.acknowledge_before_durable";
 /// What a key of the scheme begins with.
 const SETTINGS: &str = "settings.";
 
@@ -137,6 +148,11 @@ pub(crate) fn new_vm(
         }
         match (key.as_str(), text.parse::<bool>()) {
             ("backing", _) => set(&mut table, "backing.path", text, Kind::Text)?,
+            (ACKNOWLEDGE_EARLY, Ok(is_so)) => {
+                let mut danger = InlineTable::new();
+                danger.insert("acknowledge_before_durable", is_so.into());
+                table.insert("danger_zone", toml_edit::value(danger));
+            }
             ("read_only", Ok(is_so)) => _ = table.insert(key, toml_edit::value(is_so)),
             _ => {
                 let known = KEYS.iter().find(|(known, _)| known == key);

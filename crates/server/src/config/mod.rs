@@ -77,6 +77,8 @@ pub struct Config {
     pub limits: Limits,
     /// Where metrics are scraped.
     pub metrics: Option<Listen>,
+    /// What would be refused or warned of otherwise.
+    pub danger: Danger,
     /// The file that it came from.
     pub path: PathBuf,
     /// What is written there.
@@ -111,6 +113,8 @@ pub struct VmConfig {
     pub name: String,
     /// The slow disk.
     pub backing: PathBuf,
+    /// Where it is noted beside the disk who serves it.
+    pub sidecar: SidecarPlace,
     /// Whether the slow disk is to behave like a 7200 rpm disk, for demonstrations.
     pub backing_like_hdd: bool,
     /// Share of host memory to begin with.
@@ -133,6 +137,30 @@ pub struct VmConfig {
     pub listen: Vec<Listen>,
     /// Refuse writes.
     pub read_only: bool,
+    /// FLUSH and FUA are acknowledged at once.
+    pub acknowledges_early: bool,
+}
+
+/// Where a VM's sidecar is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SidecarPlace {
+    /// Beside an image file; a block device has none.
+    Usual,
+    /// This file.
+    At(PathBuf),
+    /// It has none.
+    Nowhere,
+}
+
+/// What the operator has said to be known: it is dangerous, and refused or warned of otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Danger {
+    /// TCP addresses that other hosts can reach are allowed.
+    pub allow_remote_tcp: bool,
+    /// That dirty blocks are on one SSD alone is not warned of.
+    pub single_copy_dirty: bool,
+    /// Caches that are gone for good: what they may have held of a disk is given up.
+    pub lost_caches: Vec<CacheId>,
 }
 
 impl VmConfig {
@@ -258,6 +286,19 @@ impl Config {
     pub(crate) fn sort_vms<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
         let places: BTreeMap<&str, usize> = names.enumerate().map(|(at, name)| (name, at)).collect();
         self.vms.sort_by_key(|vm| places.get(vm.name.as_str()).copied().unwrap_or(usize::MAX));
+    }
+
+    /// The keys of `danger_zone` that are in force, as they are written; those of a VM with its name.
+    pub fn dangers(&self) -> Vec<String> {
+        let Danger { allow_remote_tcp, single_copy_dirty, lost_caches } = &self.danger;
+        let of_host = [
+            (*allow_remote_tcp, "allow_remote_tcp"),
+            (*single_copy_dirty, "single_copy_dirty"),
+            (!lost_caches.is_empty(), "lost_caches"),
+        ];
+        let of_host = of_host.into_iter().filter(|(is_set, _)| *is_set).map(|(_, key)| key.to_owned());
+        let early = self.vms.iter().filter(|vm| vm.acknowledges_early);
+        of_host.chain(early.map(|vm| format!("acknowledge_before_durable of VM {}", vm.name))).collect()
     }
 
     /// Whether it has a VM of this name.

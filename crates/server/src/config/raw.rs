@@ -13,7 +13,10 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use super::host::{RawHost, RawLevels, check_bounds, check_size, needs, share_out};
-use super::{Address, Config, Limits, Listen, Period, ShmDir, Size, SsdConfig, VmConfig, WriteBack};
+use super::{
+    Address, Config, Danger, Limits, Listen, Period, ShmDir, SidecarPlace, Size, SsdConfig, VmConfig,
+    WriteBack,
+};
 use super::{DEFAULT_LIMITS, DEFAULT_STATE_DIR, MAX_SHARDS, MAX_SPIN_US, MAX_VMS};
 
 /// A VM's blocks on the SSD are compared with their checksums within this time, if nothing else is said.
@@ -99,12 +102,15 @@ struct RawVm {
     listen: Vec<Spanned<Listen>>,
     #[serde(default)]
     read_only: bool,
+    #[serde(default)]
+    danger_zone: RawVmDanger,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawBacking {
     path: PathBuf,
+    sidecar: Option<Spanned<PathBuf>>,
     delay: Option<RawDelay>,
 }
 
@@ -134,6 +140,30 @@ struct RawMetrics {
 struct RawDanger {
     #[serde(default)]
     allow_remote_tcp: bool,
+    #[serde(default)]
+    single_copy_dirty: bool,
+    #[serde(default)]
+    lost_caches: Vec<Spanned<String>>,
+}
+
+/// What is dangerous for one VM.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawVmDanger {
+    #[serde(default)]
+    acknowledge_before_durable: bool,
+}
+
+impl RawDanger {
+    fn check(self) -> Result<Danger, Fault> {
+        let RawDanger { allow_remote_tcp, single_copy_dirty, lost_caches } = self;
+        let parse = |text: Spanned<String>| {
+            let wrong = "Key 'lost_caches' takes identities of caches, as the refusal of a start names them";
+            text.get_ref().parse::<CacheId>().map_err(|_| Fault::at(text.span(), wrong))
+        };
+        let lost_caches = lost_caches.into_iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Danger { allow_remote_tcp, single_copy_dirty, lost_caches })
+    }
 }
 
 /// Checks everything that can be checked without opening anything.
@@ -155,7 +185,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
     if raw.vm.len() > MAX_VMS {
         return Err(Fault { at: None, message: format!("More than {MAX_VMS} VMs are configured") });
     }
-    let remote_tcp = raw.danger_zone.allow_remote_tcp;
+    let danger = raw.danger_zone.check()?;
+    let remote_tcp = danger.allow_remote_tcp;
     let names_shares = |vm: &Spanned<RawVm>| vm.get_ref().dram.is_some() || vm.get_ref().ssd.is_some();
     let host = raw.host.check(raw.vm.iter().all(names_shares), raw.ssd.is_some())?;
     let limits = check_limits(raw.limits, DEFAULT_LIMITS)?;
@@ -177,13 +208,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
             return Err(Fault::at(listen.span(), message));
         }
     }
-    if let Some(read_ssd) = &raw.read_ssd
-        && vms.iter().all(|vm| vm.read_ssd_bytes == 0)
-    {
-        let message = "No VM has a share of the read SSD; give one a scheme that uses it and a `read_ssd` size, or remove \
-                       this section";
-        return Err(Fault::at(read_ssd.span(), message));
-    }
+    check_read_ssd(raw.read_ssd.as_ref(), &vms)?;
     Ok(Config {
         shards: check_shards(raw.shards)?,
         spin_limit: check_spin(raw.spin_us)?,
@@ -191,6 +216,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         read_ssd: raw.read_ssd.map(|ssd| check_ssd(ssd.into_inner())).transpose()?,
         limits,
         host,
+        danger,
         metrics: metrics.map(Spanned::into_inner),
         io: match raw.io {
             RawIo::Auto => DriverChoice::Auto,
@@ -212,25 +238,54 @@ fn usual_scrub() -> Period {
     Period(Some(Duration::from_secs(USUAL_SCRUB_S)))
 }
 
+/// Refuses a read SSD of which nobody has anything.
+fn check_read_ssd(read_ssd: Option<&Spanned<RawSsd>>, vms: &[VmConfig]) -> Result<(), Fault> {
+    match read_ssd {
+        Some(read_ssd) if vms.iter().all(|vm| vm.read_ssd_bytes == 0) => {
+            let message = "No VM has a share of the read SSD; give one a scheme that uses it and a `read_ssd` size, or remove \
+                           this section";
+            Err(Fault::at(read_ssd.span(), message))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The VMs, and the sockets that they listen on.
 fn check_vms(
     raw: Vec<Spanned<RawVm>>,
     of_host: &OfHost,
 ) -> Result<(Vec<VmConfig>, HashMap<Address, Listen>), Fault> {
     let (mut names, mut sockets, mut vms) = (HashSet::new(), HashMap::new(), Vec::new());
+    let mut sidecars = HashSet::new();
     for vm in raw {
         let (span, vm) = (vm.span(), vm.into_inner());
         if !names.insert(vm.name.get_ref().clone()) {
             return Err(Fault::at(vm.name.span(), format!("Two VMs are named '{}'", vm.name.get_ref())));
         }
         check_sockets(&mut sockets, &vm.listen)?;
+        if let Some(path) = &vm.backing.sidecar
+            && path.get_ref().as_os_str() != NOWHERE
+            && !sidecars.insert(path.get_ref().clone())
+        {
+            let message = "Key 'sidecar' names a file that another VM has; give each disk its own";
+            return Err(Fault::at(path.span(), message));
+        }
         vms.push(check_vm(vm, span, of_host)?);
     }
     Ok((vms, sockets))
 }
 
+/// Instead of a path: there is to be none.
+const NOWHERE: &str = "none";
+
+fn check_sidecar(path: Option<Spanned<PathBuf>>) -> Result<SidecarPlace, Fault> {
+    if path.as_ref().is_some_and(|path| path.get_ref().as_os_str() == NOWHERE) {
+        return Ok(SidecarPlace::Nowhere);
+    }
+    Ok(check_path("sidecar", path)?.map_or(SidecarPlace::Usual, SidecarPlace::At))
+}
+
 fn check_shm_dir(path: Option<Spanned<PathBuf>>) -> Result<ShmDir, Fault> {
-    const NOWHERE: &str = "none";
     if path.as_ref().is_some_and(|path| path.get_ref().as_os_str() == NOWHERE) {
         return Ok(ShmDir::Off);
     }
@@ -367,6 +422,8 @@ fn check_vm(mut vm: RawVm, span: Range<usize>, of_host: &OfHost) -> Result<VmCon
         bounds,
         name: vm.name.into_inner(),
         backing: vm.backing.path,
+        sidecar: check_sidecar(vm.backing.sidecar)?,
+        acknowledges_early: vm.danger_zone.acknowledge_before_durable,
         backing_like_hdd: matches!(vm.backing.delay, Some(RawDelay::Hdd)),
         dram_bytes: dram.unwrap_or(0),
         ssd_bytes: ssd.unwrap_or(0),

@@ -52,7 +52,9 @@ impl AddVm {
         let words = |error: crate::error::ServerError| error.to_string();
         check_files(&self.config).map_err(words)?;
         let backing = open_backing(vm).map_err(words)?;
+        let disk = parts.claims.check(&self.config, vm, &backing, (None, None), || Ok(0)).map_err(words)?;
         let mut plan = plan_vm(&self.config, vm, backing, parts.block).map_err(words)?;
+        plan.note_disk(disk);
         plan.begin_with(self.share, self.reach);
         let disks = parts.disks().under(&vm.backing);
         let disks = disks
@@ -118,10 +120,16 @@ impl AddVm {
         let ssd = parts.space.ssd().filter(|_| tag.is_some());
         let disks = VmDisks { ssd: ssd.map(|ssd| ssd.disks.clone()), backing };
         let file = ssd.map(|ssd| ssd.file.clone());
-        let prepared = plan.ready(attached, file, None, disks);
-        let served =
-            noted.map_err(|error| error.to_string()).and_then(|()| self.serve(parts, prepared, tag, frames));
+        let mut prepared = plan.ready(attached, file, None, disks);
+        let disk = prepared.disk.take().map(|disk| (self.number, disk, tag));
+        let claimed = noted.and_then(|()| parts.claims.begin(disk.into_iter().collect()));
+        let served = claimed
+            .map_err(|error| error.to_string())
+            .and_then(|()| self.serve(parts, prepared, tag, frames));
         if served.is_err() {
+            if let Err(error) = parts.claims.forget(self.number) {
+                tracing::warn!("VM {}: {error}", self.vm);
+            }
             self.undo(parts, &state, tag, give_up);
         }
         served

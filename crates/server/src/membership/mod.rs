@@ -4,6 +4,7 @@
 
 mod add;
 mod parts;
+mod release;
 mod remove;
 mod rename;
 mod steps;
@@ -24,12 +25,14 @@ pub(crate) use self::add::AddedVm;
 pub(crate) use self::parts::Parts;
 
 use self::add::AddVm;
+use self::release::{ReleaseVm, ResumeVm};
 use self::remove::RemoveVm;
 use self::rename::RenameVm;
 use crate::commands::{ControlRequest, Refusal, Session};
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::guard::guarded;
+use crate::sidecar::claims::SidecarView;
 
 /// Requests that wait for the one under way.
 const MOST_WAITING: usize = 16;
@@ -45,6 +48,10 @@ pub(crate) enum Step {
     Add { vm: String, config: Box<Config> },
     /// A VM gets another name.
     Rename { from: String, to: String, config: Box<Config> },
+    /// A VM's disk is to be opened elsewhere.
+    Release { vm: String, refuse_clients: bool },
+    /// A VM's disk is served here as ever.
+    Resume { vm: String },
 }
 
 /// What came of a step that a thread carried out.
@@ -61,6 +68,13 @@ pub(crate) enum Done {
         from: String,
         to: String,
     },
+    Released {
+        vm: String,
+        sidecar: Option<SidecarView>,
+    },
+    Resumed {
+        vm: String,
+    },
 }
 
 /// What a thread is to do.
@@ -68,6 +82,8 @@ pub(crate) enum Work {
     Add(Box<AddVm>),
     Remove(RemoveVm),
     Rename(Box<RenameVm>),
+    Release(ReleaseVm),
+    Resume(ResumeVm),
 }
 
 /// A change under way.
@@ -146,6 +162,8 @@ impl Changes {
                 Work::Add(add) => add.run(&parts, &give_up).map(|added| Done::Added(Box::new(added))),
                 Work::Remove(remove) => remove.run(&parts, &give_up),
                 Work::Rename(rename) => rename.run(&parts, &give_up),
+                Work::Release(release) => release.run(&parts),
+                Work::Resume(resume) => resume.run(&parts),
             });
             let done =
                 done.unwrap_or_else(|defect| Err(format!("A defect of the program: {defect}; see the log")));

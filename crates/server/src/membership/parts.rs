@@ -11,6 +11,7 @@ use lode_types::BlockSize;
 use crate::host::Host;
 use crate::records::Records;
 use crate::shared::Disks;
+use crate::sidecar::claims::Claims;
 use crate::space::Space;
 
 /// How long a change waits for space, or for its turn.
@@ -26,6 +27,8 @@ pub(crate) struct Parts {
     pub disks: Mutex<Disks>,
     /// Volumes that nobody has served since the start, and that hold nothing which their backing disks do not have.
     pub expendable: Vec<String>,
+    /// The disks that are served.
+    pub claims: Claims,
     pub block: BlockSize,
     /// Places of an extent of the cache SSD.
     pub extent_places: u32,

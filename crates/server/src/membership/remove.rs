@@ -29,6 +29,8 @@ impl RemoveVm {
         let (answer, answered) = sync_channel(1);
         parts.host.tell(number, |volume| ToShard::Remove { volume, disconnect, answer });
         answered.recv().map_err(|_| "The service stops".to_owned())??;
+        // The shard has flushed the disk, and nobody writes to it any more.
+        let given_back = parts.claims.forget(number).err().map(|error| error.to_string());
         let has_left = parts.wait_until(give_up, || {
             parts.space.with_broker(|broker| {
                 let may_leave = !broker.is_changing(number);
@@ -58,6 +60,6 @@ impl RemoveVm {
                 }
             },
         };
-        Ok(Done::Removed { vm, has_left, warning })
+        Ok(Done::Removed { vm, has_left, warning: warning.or(given_back) })
     }
 }

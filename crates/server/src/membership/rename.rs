@@ -63,6 +63,10 @@ impl RenameVm {
         }
         let [before, after] = &fences;
         after.take_over(before).and_then(|()| state.end_renaming(&to, &from)).map_err(words)?;
+        if let Err(error) = parts.claims.rename(number, &to) {
+            // Other hosts are told the name that it had.
+            tracing::warn!("VM {to}: {error}");
+        }
         Ok(Done::Renamed { from, to })
     }
 }

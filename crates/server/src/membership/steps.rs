@@ -5,6 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::add::AddVm;
+use super::release::{ReleaseVm, ResumeVm};
 use super::remove::RemoveVm;
 use super::rename::RenameVm;
 use super::{AddedVm, Done, Step, Work, answer, steps_between};
@@ -14,6 +15,7 @@ use crate::control::{Control, Endpoint};
 use crate::events::EventKind;
 use crate::listen::Listener;
 use crate::messages::ToShard;
+use crate::sidecar::claims::SidecarView;
 
 impl Control {
     /// Begins a change, or has it wait for the one under way. Gives the session back that is answered already.
@@ -31,6 +33,13 @@ impl Control {
             ControlRequest::VmAdd { vm, save } => self.add_steps(vm, *save),
             ControlRequest::VmRemove { vm, disconnect, save } => self.remove_steps(vm, *disconnect, *save),
             ControlRequest::VmRename { vm, to } => self.rename_steps(vm, to),
+            ControlRequest::VmRelease { vm, refuse_clients } => self.vm_of(vm).map(|_| {
+                let step = Step::Release { vm: vm.clone(), refuse_clients: *refuse_clients };
+                (vec![step], json!({ "vm": vm, "done": "released" }), None)
+            }),
+            ControlRequest::VmResume { vm } => self.vm_of(vm).map(|_| {
+                (vec![Step::Resume { vm: vm.clone() }], json!({ "vm": vm, "done": "resumed" }), None)
+            }),
             _ => Err("This changes nothing".to_owned()),
         };
         match begun {
@@ -64,7 +73,7 @@ impl Control {
                 }
                 Step::Keys(config) => changed.extend(keys_that_change(before, config)?),
                 Step::Add { vm, .. } => changed.push(format!("VM {vm} comes")),
-                Step::Rename { .. } => {}
+                Step::Rename { .. } | Step::Release { .. } | Step::Resume { .. } => {}
             }
         }
         Ok((steps, json!({ "changed": changed }), None))
@@ -136,6 +145,16 @@ impl Control {
                     let (from, to) = (from.clone(), to.clone());
                     self.rename_vm(&from, &to).map(Some)
                 }
+                Step::Release { vm, refuse_clients } => {
+                    let (vm, refuse_clients) = (vm.clone(), *refuse_clients);
+                    let number = self.vm_of(&vm).map(|at| self.members.list[at].number);
+                    number.map(|number| Some(Work::Release(ReleaseVm { vm, number, refuse_clients })))
+                }
+                Step::Resume { vm } => {
+                    let vm = vm.clone();
+                    let number = self.vm_of(&vm).map(|at| self.members.list[at].number);
+                    number.map(|number| Some(Work::Resume(ResumeVm { vm, number })))
+                }
             };
             let begun = begun.and_then(|work| match work {
                 None => Ok(false),
@@ -158,6 +177,8 @@ impl Control {
                 Step::Keys(_) => "keys were taken over".to_owned(),
                 Step::Add { vm, .. } => format!("VM {vm} came"),
                 Step::Rename { from, to, .. } => format!("VM {from} is {to}"),
+                Step::Release { vm, .. } => format!("VM {vm} was released"),
+                Step::Resume { vm } => format!("VM {vm} is served as ever"),
             });
         }
     }
@@ -244,6 +265,11 @@ impl Control {
             Ok(Done::Removed { vm, has_left, warning }) => self.vm_removed(&vm, has_left, warning),
             Ok(Done::Added(added)) => self.vm_added(*added),
             Ok(Done::Renamed { from, to }) => self.vm_renamed(&from, &to),
+            Ok(Done::Released { vm, sidecar }) => self.vm_released(&vm, sidecar),
+            Ok(Done::Resumed { vm }) => {
+                tracing::info!("VM {vm} is served as ever");
+                self.events.note(EventKind::Setting, Some(&vm), "it is served as ever");
+            }
         }
         self.step_done();
         self.next_step();
@@ -257,7 +283,7 @@ impl Control {
                 config
             }
             Some(Step::Keys(config)) => config,
-            None => &self.config,
+            Some(Step::Release { .. } | Step::Resume { .. }) | None => &self.config,
         };
         config.sorted_as(&self.config)
     }
@@ -310,6 +336,20 @@ impl Control {
         let (answer, _) = std::sync::mpsc::sync_channel(1);
         self.host.tell(number, |volume| ToShard::Shares { shares: vec![(volume, share)], answer });
         self.events.note(EventKind::Setting, Some(&vm.name), "it is served from now on");
+    }
+
+    fn vm_released(&mut self, vm: &str, sidecar: Option<SidecarView>) {
+        let generation = sidecar.as_ref().map(|sidecar| sidecar.generation);
+        let text = match generation {
+            Some(generation) => format!("its disk may be opened elsewhere (generation {generation})"),
+            None => "its disk may be opened elsewhere".to_owned(),
+        };
+        tracing::info!("VM {vm}: {text}");
+        self.events.note(EventKind::Setting, Some(vm), text);
+        if let Some(change) = &mut self.changes.current {
+            change.answer["generation"] = json!(generation);
+            change.answer["sidecar"] = json!(sidecar.map(|sidecar| sidecar.path));
+        }
     }
 
     fn vm_renamed(&mut self, from: &str, to: &str) {

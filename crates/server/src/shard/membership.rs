@@ -1,5 +1,5 @@
-//! Volumes that come to a shard that serves others, leave it, or get another name. It must not know who asks, or what becomes
-//! of their space.
+//! Volumes that come to a shard that serves others, leave it, release their disks, or get another name. It must not know who asks,
+//! or what becomes of their space.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -14,7 +14,7 @@ use super::{Shard, VmLog};
 use crate::connection::{close, count, open_again};
 use crate::fence_file::FenceFile;
 use crate::start::Prepared;
-use crate::volume::Volume;
+use crate::volume::{Migration, Volume};
 
 /// How long a volume may take to leave before it is served on.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(10);
@@ -25,6 +25,8 @@ const REMOVED: &str = "its VM is removed";
 /// A volume on its way out.
 struct Removal {
     at: usize,
+    /// It stays here, and its disk may be opened elsewhere.
+    is_release: bool,
     deadline: Instant,
     stage: Stage,
     answer: SyncSender<Result<(), String>>,
@@ -91,12 +93,72 @@ impl Shard {
             self.end(key, REMOVED);
         }
         let deadline = Instant::now() + REMOVAL_LIMIT;
-        self.removals.0.push(Removal { at, deadline, stage: Stage::Draining, answer });
+        self.removals.0.push(Removal { at, is_release: false, deadline, stage: Stage::Draining, answer });
         let now_ns = self.now_ns;
         self.with_volume(at, |volume| volume.drain(false, now_ns));
     }
 
+    /// Has a volume's writes go around the SSD while what is dirty is written back. Returns how many blocks these are.
+    pub(super) fn write_around(&mut self, at: usize) -> Result<u64, String> {
+        self.check_served(at)?;
+        let now_ns = self.now_ns;
+        self.with_volume(at, |volume| volume.write_around(now_ns));
+        Ok(self.guard(at, |volume| volume.draining_blocks()).flatten().unwrap_or(0))
+    }
+
+    /// Begins to bring a volume to rest, so that its disk may be opened elsewhere, if that can be now.
+    pub(super) fn begin_release(
+        &mut self,
+        at: usize,
+        refuse_clients: bool,
+        answer: SyncSender<Result<(), String>>,
+    ) {
+        let checked = self.check_served(at).and_then(|()| match count(&self.volumes[at].connections) {
+            0 => Ok(()),
+            _ if refuse_clients => Ok(()),
+            clients => Err(format!(
+                "{clients} clients are connected; end or pause the guest, and disconnect them or add --refuse-clients"
+            )),
+        });
+        let is_released = self.volumes.has(at) && self.volumes[at].migration() == Some(Migration::Released);
+        if checked.is_err() || is_released {
+            let _ = answer.try_send(checked);
+            return;
+        }
+        close(&self.volumes[at].connections);
+        let deadline = Instant::now() + REMOVAL_LIMIT;
+        self.removals.0.push(Removal { at, is_release: true, deadline, stage: Stage::Draining, answer });
+        let now_ns = self.now_ns;
+        self.with_volume(at, |volume| volume.refuse_requests(now_ns));
+    }
+
+    /// Serves a volume as ever that was released or was to be. False: it cannot be.
+    pub(super) fn resume_volume(&mut self, at: usize) -> bool {
+        if self.check_served(at).is_err() {
+            return false;
+        }
+        self.with_volume(at, Volume::end_migration);
+        open_again(&self.volumes[at].connections);
+        true
+    }
+
     fn check_removal(&self, at: usize, disconnect: bool) -> Result<(), String> {
+        self.check_served(at)?;
+        let volume = &self.volumes[at];
+        let (clients, (dirty, _)) = (count(&volume.connections), volume.dirty_and_lost_blocks());
+        if clients > 0 && !disconnect {
+            return Err(format!("{clients} clients are connected; disconnect them, or add --disconnect"));
+        }
+        if dirty > 0 && !disconnect {
+            return Err(format!(
+                "{dirty} of its blocks are newer than the backing disk; `lode drain --vm` first writes them back"
+            ));
+        }
+        Ok(())
+    }
+
+    /// That a volume is served, and not on its way out.
+    fn check_served(&self, at: usize) -> Result<(), String> {
         if !matches!(self.stopping, Stopping::No) {
             return Err("The service stops".to_owned());
         }
@@ -108,15 +170,6 @@ impl Shard {
             return Err(
                 "A device failed it, or a defect of the program: restart the service first".to_owned()
             );
-        }
-        let (clients, (dirty, _)) = (count(&volume.connections), volume.dirty_and_lost_blocks());
-        if clients > 0 && !disconnect {
-            return Err(format!("{clients} clients are connected; disconnect them, or add --disconnect"));
-        }
-        if dirty > 0 && !disconnect {
-            return Err(format!(
-                "{dirty} of its blocks are newer than the backing disk; `lode drain --vm` first writes them back"
-            ));
         }
         Ok(())
     }
@@ -136,6 +189,11 @@ impl Shard {
                     });
                     self.settle();
                 }
+                Step::Gone if self.removals.0[at].is_release => {
+                    let Removal { at, answer, .. } = self.removals.0.swap_remove(at);
+                    self.with_volume(at, Volume::released);
+                    let _ = answer.try_send(Ok(()));
+                }
                 Step::Gone => {
                     let Removal { at, answer, .. } = self.removals.0.swap_remove(at);
                     if let Some(volume) = self.volumes.remove(at) {
@@ -147,6 +205,7 @@ impl Shard {
                     let Removal { at, answer, .. } = self.removals.0.swap_remove(at);
                     if self.volumes.has(at) && !self.volumes[at].is_stopped() {
                         self.guard(at, Volume::stay);
+                        self.guard(at, Volume::refuse_no_more);
                         open_again(&self.volumes[at].connections);
                     }
                     let _ = answer.try_send(Err(reason));
@@ -156,7 +215,7 @@ impl Shard {
     }
 
     fn removal_step(&mut self, at: usize, now: Instant) -> Step {
-        let Removal { at, deadline, stage, .. } = self.removals.0[at];
+        let Removal { at, is_release, deadline, stage, .. } = self.removals.0[at];
         let volume = &self.volumes[at];
         if !matches!(self.stopping, Stopping::No) {
             return Step::Stay("The service stops".to_owned());
@@ -164,7 +223,8 @@ impl Shard {
         if volume.is_stopped() || volume.has_failed() {
             return Step::Stay("A device failed on the way, or a defect of the program showed".to_owned());
         }
-        let has_clients = self.connections.iter().any(|(_, one)| one.volume == at);
+        // Clients that are refused may stay.
+        let has_clients = !is_release && self.connections.iter().any(|(_, one)| one.volume == at);
         let dirty = volume.dirty_and_lost_blocks().0;
         let step = match stage {
             Stage::Draining if has_clients || dirty > 0 || !volume.is_quiet() => Step::Wait,

@@ -96,7 +96,9 @@ impl Shard {
                 let are_over = ended.iter().all(Option::is_some);
                 let over = now >= deadline || are_over && self.fences_under_way == 0 && !writes;
                 let blocks: Vec<_> = self.volumes.iter().map(Volume::dirty_and_lost_blocks).collect();
+                let has_all = |at: usize| (at, self.volumes[at].has_all_on_disk());
                 over.then(|| Ended {
+                    disks: self.volumes.numbers().into_iter().map(has_all).collect(),
                     saved: ended.iter().all(|ended| *ended == Some(true)) && !writes,
                     dirty_blocks: blocks.iter().map(|(dirty, _)| dirty).sum(),
                     lost_blocks: blocks.iter().map(|(_, lost)| lost).sum(),

@@ -53,6 +53,8 @@ fn shard(folder: &Path, names: &[&str]) -> (Shard, Sender<ToShard>, Vec<Arc<Atom
         disks: VmDisks { ssd: None, backing: disks.under(folder).unwrap() },
         shm: ShmView::default(),
         tag: None,
+        disk: None,
+        acknowledges_early: false,
         fence: FenceFile::of(&config, &vm.name),
     };
     let vms = config.vms.iter().map(prepare).zip(connections.iter().cloned()).collect();

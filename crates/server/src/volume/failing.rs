@@ -13,6 +13,14 @@ impl Volume {
         self.engine.alarms().failed
     }
 
+    /// After [`Volume::begin_end`]: whether its backing disk has everything durably, with nothing newer anywhere. After the SSD
+    /// failed it is so when all that it held was saved.
+    pub(crate) fn has_all_on_disk(&self) -> bool {
+        let alarms = self.engine.alarms();
+        let is_saved = self.ended() == Some(true) || (alarms.ssd_failed && !alarms.backing_failed);
+        !self.stopped && is_saved && self.dirty_and_lost_blocks() == (0, 0)
+    }
+
     /// Ends the volume's service, because of a defect that showed in these words. What was acknowledged stays where it is, as if
     /// the daemon had been killed, until the next start.
     pub(crate) fn stop(&mut self, defect: &str) {

@@ -15,6 +15,7 @@ impl Volume {
 
     /// Has its devices flushed for the last time; [`Volume::ended`] tells the end.
     pub(crate) fn flush_last(&mut self, now_ns: u64) {
+        self.last_flush = None;
         self.engine.submit(GuestRequest { token: LAST_FLUSH, op: GuestOp::Flush, now_ns });
     }
 

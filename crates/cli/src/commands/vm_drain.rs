@@ -1,0 +1,102 @@
+//! `lode vm drain`: writes back what is dirty of one VM; and, when its disk is to be opened elsewhere, lets it go.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::amounts::show_count;
+use crate::arguments::Daemon;
+use crate::error::CliError;
+use crate::output::write;
+use crate::progress::Countdown;
+
+/// How often it is looked whether clients are gone.
+const CLIENTS_PAUSE: Duration = Duration::from_millis(250);
+
+/// Write back what is newer on the SSD than on a VM's backing disk; with --for-migration, so that the disk may be opened elsewhere.
+///
+/// With --for-migration everything is written back, and what the guest writes from then on goes to the backing disk as well, so that
+/// nothing becomes dirty any more. Then the VM's clients are waited for, until they are gone, or are refused with --refuse-clients (a
+/// paused guest notices nothing). Then the disk is flushed, its sidecar says that it has everything, and the command ends: from that
+/// moment on, and not before, the disk may be opened elsewhere. Interrupted before, the daemon goes on writing past the SSD; --cancel
+/// serves the VM as before, also after the end as long as nobody has opened the disk.
+#[derive(Args)]
+#[command(after_help = "Example: lode vm drain /etc/lodestore/host1.toml web --for-migration")]
+pub struct Drain {
+    /// The daemon's configuration file (not with --socket), and the VM.
+    #[arg(value_names = ["CONFIG.toml", "VM"], required = true, num_args = 1..=2)]
+    words: Vec<String>,
+
+    /// The daemon's control socket, instead of the one that its configuration names.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Let the disk be opened elsewhere at the end.
+    #[arg(long)]
+    for_migration: bool,
+
+    /// Do not wait for clients to go: refuse what they ask as soon as nothing is dirty.
+    #[arg(long, requires = "for_migration")]
+    refuse_clients: bool,
+
+    /// Serve the VM as before.
+    #[arg(long, conflicts_with_all = ["for_migration", "refuse_clients"])]
+    cancel: bool,
+}
+
+impl Drain {
+    pub fn run(&self) -> Result<(), CliError> {
+        let mut words = self.words.clone();
+        let control = Daemon::of(&mut words, self.socket.clone()).control()?;
+        let [vm] = &words[..] else {
+            let text = "Give the daemon's configuration file (or --socket) and a VM";
+            return Err(CliError::Usage(text.to_owned()));
+        };
+        if self.cancel {
+            lode_server::resume_vm(&control, vm)?;
+            lode_server::cancel_drain(&control, std::slice::from_ref(vm))?;
+            return write(&format!("VM {vm} is served as before\n"));
+        }
+        let mut bar = Countdown::new("writing back");
+        let blocks = match self.for_migration {
+            true => lode_server::drain_for_migration(&control, vm, |left| bar.update(left))?,
+            false => lode_server::drain(&control, std::slice::from_ref(vm), |left| bar.update(left))?,
+        };
+        drop(bar);
+        let blocks = show_count(blocks, "block");
+        if !self.for_migration {
+            return write(&format!(
+                "Drained; {blocks} written back, and the backing disk has what was written before\n"
+            ));
+        }
+        eprintln!("VM {vm}: {blocks} written back; nothing is dirty, and writes go to the backing disk");
+        self.release(&control, vm)
+    }
+
+    fn release(&self, control: &Path, vm: &str) -> Result<(), CliError> {
+        let mut told = 0;
+        while !self.refuse_clients {
+            let clients = lode_server::connections(control, vm)?;
+            if clients == 0 {
+                break;
+            }
+            if clients != told {
+                let clients = show_count(clients, "client");
+                eprintln!(
+                    "VM {vm}: waits for {clients} to go (end the guest, or pause it and use --refuse-clients)"
+                );
+            }
+            told = clients;
+            std::thread::sleep(CLIENTS_PAUSE);
+        }
+        let released = lode_server::release_vm(control, vm, self.refuse_clients)?;
+        let noted = match (released.generation, released.sidecar) {
+            (Some(generation), Some(path)) => format!(" (generation {generation} in {})", path.display()),
+            _ => " (it has no sidecar: nobody else is told)".to_owned(),
+        };
+        write(&format!(
+            "VM {vm} is released: its disk has everything, and may be opened elsewhere from now on{noted}\n"
+        ))
+    }
+}
