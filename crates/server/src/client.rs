@@ -322,26 +322,6 @@ pub fn rename_vm(control: &Path, vm: &str, to: &str) -> Result<MembershipChanged
     Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 
-/// The clients that are connected to a VM.
-///
-/// # Errors
-/// As [`status`]; [`ServerErrorKind::Refused`] for a VM that is not there.
-pub fn connections(control: &Path, vm: &str) -> Result<u64, ServerError> {
-    #[derive(Deserialize)]
-    struct Connected {
-        vms: Vec<OfVm>,
-    }
-    #[derive(Deserialize)]
-    struct OfVm {
-        name: String,
-        connections: u64,
-    }
-    let now: Connected =
-        Conversation::begin(control, &ControlRequest::Status {})?.understand(&mut String::new())?;
-    let found = now.vms.into_iter().find(|one| one.name == vm).map(|one| one.connections);
-    found.ok_or_else(|| ServerError::new(ServerErrorKind::Refused, format!("There is no VM '{vm}' here")))
-}
-
 /// The daemon's answer to a VM whose disk it has released.
 #[derive(Debug, Deserialize)]
 pub struct Released {

@@ -65,9 +65,9 @@ pub use check::{
     is_cache,
 };
 pub use client::{
-    Divided, KeysSet, LatestEvents, MembershipChanged, Released, Stopped, add_vm, cancel_drain, connections,
-    divide, drain, drain_for_migration, events, release_vm, reload, remove_served_vm, rename_vm, resume_vm,
-    set_keys, status, stop,
+    Divided, KeysSet, LatestEvents, MembershipChanged, Released, Stopped, add_vm, cancel_drain, divide,
+    drain, drain_for_migration, events, release_vm, reload, remove_served_vm, rename_vm, resume_vm, set_keys,
+    status, stop,
 };
 pub use commands::{MAX_EVENTS, PROTOCOL};
 pub use config::Config;

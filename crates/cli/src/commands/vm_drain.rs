@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use serde::Deserialize;
 
 use crate::amounts::show_count;
 use crate::arguments::Daemon;
@@ -77,26 +78,72 @@ impl Drain {
     fn release(&self, control: &Path, vm: &str) -> Result<(), CliError> {
         let mut told = 0;
         while !self.refuse_clients {
-            let clients = lode_server::connections(control, vm)?;
-            if clients == 0 {
+            let now = Vm::find(control, vm)?;
+            match now.migration.as_deref() {
+                // By another one of these commands.
+                Some("released") => return tell_released(vm, now.sidecar),
+                None => {
+                    let text = format!("The drain of VM {vm} was cancelled; it is served as before");
+                    return Err(CliError::Failure(text));
+                }
+                Some(_) => {}
+            }
+            if now.connections == 0 {
                 break;
             }
-            if clients != told {
-                let clients = show_count(clients, "client");
+            if now.connections != told {
+                let clients = show_count(now.connections, "client");
                 eprintln!(
                     "VM {vm}: waits for {clients} to go (end the guest, or pause it and use --refuse-clients)"
                 );
             }
-            told = clients;
+            told = now.connections;
             std::thread::sleep(CLIENTS_PAUSE);
         }
         let released = lode_server::release_vm(control, vm, self.refuse_clients)?;
-        let noted = match (released.generation, released.sidecar) {
-            (Some(generation), Some(path)) => format!(" (generation {generation} in {})", path.display()),
-            _ => " (it has no sidecar: nobody else is told)".to_owned(),
-        };
-        write(&format!(
-            "VM {vm} is released: its disk has everything, and may be opened elsewhere from now on{noted}\n"
-        ))
+        let sidecar = released.sidecar.zip(released.generation);
+        tell_released(vm, sidecar.map(|(path, generation)| Sidecar { path, generation }))
     }
+}
+
+/// What is needed of a daemon's status; `docs/control.md` describes the whole of it.
+#[derive(Deserialize)]
+struct Status {
+    vms: Vec<Vm>,
+}
+
+#[derive(Deserialize)]
+struct Vm {
+    name: String,
+    connections: u64,
+    migration: Option<String>,
+    sidecar: Option<Sidecar>,
+}
+
+#[derive(Deserialize)]
+struct Sidecar {
+    path: PathBuf,
+    generation: u64,
+}
+
+impl Vm {
+    /// How a VM is now.
+    fn find(control: &Path, vm: &str) -> Result<Vm, CliError> {
+        let answer = lode_server::status(control)?;
+        let status: Status = serde_json::from_str(&answer).map_err(|error| {
+            CliError::Failure(format!("The daemon's answer is of another version: {error}"))
+        })?;
+        let found = status.vms.into_iter().find(|one| one.name == vm);
+        found.ok_or_else(|| CliError::Failure(format!("There is no VM '{vm}' any more")))
+    }
+}
+
+fn tell_released(vm: &str, sidecar: Option<Sidecar>) -> Result<(), CliError> {
+    let noted = match sidecar {
+        Some(Sidecar { path, generation }) => format!(" (generation {generation} in {})", path.display()),
+        None => " (it has no sidecar: nobody else is told)".to_owned(),
+    };
+    write(&format!(
+        "VM {vm} is released: its disk has everything, and may be opened elsewhere from now on{noted}\n"
+    ))
 }

@@ -52,6 +52,11 @@ fn another_cache_is_not_served_in_place_of_the_known_one() {
     let said = site.serve_fails();
     assert!(said.contains("last served cache") && said.contains("state"), "{said}");
     fs::remove_file(site.path("state/test.state")).unwrap();
+    // What the known one holds of the disk is said to be lost.
+    let said = site.serve_fails();
+    let uuid =
+        said.split("lost_caches = [\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a name");
+    site.configure(&format!("[danger_zone]\nlost_caches = [\"{uuid}\"]"));
     site.serve_once();
 }
 

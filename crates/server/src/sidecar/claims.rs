@@ -18,7 +18,7 @@ use lode_format::VolumeTag;
 use lode_media::{FileTimes, MediaFile};
 use tracing::{error, warn};
 
-use super::decide::{Facts, Seen, Verdict, claimed, decide};
+use super::decide::{CHANGED, Facts, Seen, Verdict, claimed, decide};
 use super::{DiskState, Owner, Sidecar, folder_of, path_of, sync_folder};
 use crate::backing::identify;
 use crate::config::{Config, VmConfig};
@@ -232,6 +232,7 @@ impl Claims {
         let refuse = |text| Err(ServerError::new(ServerErrorKind::Identity, text));
         let drops_clean = match verdict {
             Verdict::AsLeft => None,
+            Verdict::Touched(why) => Some(why),
             Verdict::HeldElsewhere(sidecar) => return refuse(held_elsewhere(vm, path.as_deref(), &sidecar)),
             Verdict::Changed(why) => match dirty_blocks() {
                 Ok(0) => Some(why),
@@ -438,10 +439,8 @@ fn image_text(backing: &MediaFile) -> Result<Option<String>, ServerError> {
 
 fn text_of(times: &FileTimes) -> String {
     let FileTimes { size_bytes, written, changed } = times;
-    format!(
-        "{size_bytes} bytes, written {}.{:09}, changed {}.{:09}",
-        written.0, written.1, changed.0, changed.1
-    )
+    let [written, changed] = [written, changed].map(|(s, ns)| format!("{s}.{ns:09}"));
+    format!("{size_bytes} bytes, written {written}{CHANGED}{changed}")
 }
 
 /// What an image looks like to which nobody here writes any more, durably, and so late that it looks different when somebody

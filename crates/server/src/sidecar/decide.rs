@@ -6,13 +6,17 @@
 //! | as it was left | stay | stay |
 //! | served by another cache, which has given everything back | dropped | refused |
 //! | another cache may hold newer blocks, or serves it now | refused | refused |
-//! | written or touched without a cache, after an orderly end | dropped | refused |
+//! | written without a cache, after an orderly end | dropped | refused |
+//! | touched in another way then: renamed, another owner, or written and given its old time again | dropped | stay |
 //! | its sidecar is gone, or an older one | dropped | refused |
 
 use lode_format::CacheId;
 use serde::{Deserialize, Serialize};
 
 use super::{DiskState, Owner, Sidecar};
+
+/// What the time of an image's last change follows, at the end of what is said of it.
+pub(super) const CHANGED: &str = ", changed ";
 
 /// What a host remembers of a disk that its cache served.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +53,8 @@ pub(crate) enum Verdict {
     AsLeft,
     /// It is not, in these words: what the cache holds of it must not be believed.
     Changed(String),
+    /// Its image was touched, and was most likely not written: clean blocks are not worth the doubt.
+    Touched(String),
     /// This cache may hold newer blocks, or serves the disk now.
     HeldElsewhere(Sidecar),
 }
@@ -71,12 +77,22 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Verdict {
     if let Some(why) = why_changed(facts) {
         return Verdict::Changed(why);
     }
-    match (facts.seen.and_then(|seen| seen.image.as_deref()), facts.image) {
-        (Some(then), Some(now)) if then != now => Verdict::Changed(format!(
-            "the image was written, touched or replaced since this cache stopped (then {then}; now {now})"
-        )),
-        _ => Verdict::AsLeft,
+    let (Some(then), Some(now)) = (facts.seen.and_then(|seen| seen.image.as_deref()), facts.image) else {
+        return Verdict::AsLeft;
+    };
+    let since = format!("since this cache stopped (then {then}; now {now})");
+    if then == now {
+        Verdict::AsLeft
+    } else if written(then) == written(now) {
+        Verdict::Touched(format!("the image was touched, but not written, {since}"))
+    } else {
+        Verdict::Changed(format!("the image was written or replaced {since}"))
     }
+}
+
+/// How an image looks to whoever has not touched it: without the time of its last change.
+fn written(image: &str) -> &str {
+    image.rsplit_once(CHANGED).map_or(image, |(written, _)| written)
 }
 
 /// What the sidecar says against it.
@@ -227,6 +243,11 @@ mod tests {
         };
         assert_eq!(decide(&facts(&ended, Some("then"))), Verdict::AsLeft);
         assert!(matches!(decide(&facts(&ended, Some("now"))), Verdict::Changed(_)));
+        let ended_so = Seen { image: Some("7 bytes, written 1.0, changed 1.0".to_owned()), ..seen("own", 3) };
+        let verdict = |now| decide(&facts(&ended_so, Some(now)));
+        assert!(matches!(verdict("7 bytes, written 1.0, changed 2.0"), Verdict::Touched(_)));
+        assert!(matches!(verdict("7 bytes, written 2.0, changed 2.0"), Verdict::Changed(_)));
+        assert!(matches!(verdict("8 bytes, written 1.0, changed 1.0"), Verdict::Changed(_)));
         assert_eq!(decide(&facts(&ended, None)), Verdict::AsLeft);
         assert_eq!(decide(&facts(&seen("own", 3), Some("now"))), Verdict::AsLeft, "it was killed");
     }

@@ -149,6 +149,7 @@ impl Model {
                 self.counts.held_elsewhere += 1;
                 return;
             }
+            Verdict::Touched(why) => unreachable!("images have one time here: {why}"),
             Verdict::Changed(why) => {
                 assert!(!was_alone, "{why}");
                 if dirty > 0 {
