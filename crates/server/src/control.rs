@@ -94,10 +94,19 @@ struct Ready {
     sessions: Vec<bool>,
 }
 
+/// What there is to note when nothing is served any more.
+pub(crate) struct EndOfService {
+    /// The volumes that were served at the end.
+    pub tags: Vec<VolumeTag>,
+    /// VMs by their numbers, with whether their disks have everything durably.
+    pub disks: Vec<(usize, bool)>,
+    /// How it went.
+    pub outcome: Result<(), ServerError>,
+}
+
 impl Control {
-    /// Serves until asked to stop, then ends everything. Returns the volumes that were served at the end, the VMs by their numbers
-    /// with whether their disks have everything, and how it went.
-    pub(crate) fn run(mut self) -> (Vec<VolumeTag>, Vec<(usize, bool)>, Result<(), ServerError>) {
+    /// Serves until asked to stop, then ends everything.
+    pub(crate) fn run(mut self) -> EndOfService {
         let outcome = self.serve();
         let Control {
             endpoints,
@@ -119,7 +128,7 @@ impl Control {
         let (disks, ended) = end(shards, stoppers, drain_at_stop, &signals, outcome.err());
         // Its thread waits for no shard any more.
         changes.end();
-        (members.tags(), disks, ended)
+        EndOfService { tags: members.tags(), disks, outcome: ended }
     }
 
     fn serve(&mut self) -> Result<(), ServerError> {

@@ -12,7 +12,7 @@ use lode_types::BlockSize;
 use tracing::info;
 
 use crate::config::{Address, Config, Listen};
-use crate::control::{Control, Endpoint, Signals};
+use crate::control::{Control, EndOfService, Endpoint, Signals};
 use crate::danger::warn_of;
 use crate::division::Divided;
 use crate::error::{ServerError, ServerErrorKind};
@@ -64,8 +64,8 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         })?;
     }
     let parts = Arc::clone(&control.parts);
-    let (tags, ended, outcome) = control.run();
-    parts.claims.end(&ended);
+    let EndOfService { tags, disks, outcome } = control.run();
+    parts.claims.end(&disks);
     outcome?;
     // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
     if let Some(records) = &records {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::amounts::show_count;
 use crate::arguments::Daemon;
 use crate::error::CliError;
-use crate::output::write;
+use crate::output::{say, write};
 use crate::progress::Countdown;
 
 /// How often it is looked whether clients are gone.
@@ -71,38 +71,47 @@ impl Drain {
                 "Drained; {blocks} written back, and the backing disk has what was written before\n"
             ));
         }
-        eprintln!("VM {vm}: {blocks} written back; nothing is dirty, and writes go to the backing disk");
+        say(&format!(
+            "VM {vm}: {blocks} written back; nothing is dirty, and writes go to the backing disk\n"
+        ));
         self.release(&control, vm)
     }
 
     fn release(&self, control: &Path, vm: &str) -> Result<(), CliError> {
-        let mut told = 0;
-        while !self.refuse_clients {
-            let now = Vm::find(control, vm)?;
-            match now.migration.as_deref() {
-                // By another one of these commands.
-                Some("released") => return tell_released(vm, now.sidecar),
-                None => {
-                    let text = format!("The drain of VM {vm} was cancelled; it is served as before");
-                    return Err(CliError::Failure(text));
-                }
-                Some(_) => {}
-            }
-            if now.connections == 0 {
-                break;
-            }
-            if now.connections != told {
-                let clients = show_count(now.connections, "client");
-                eprintln!(
-                    "VM {vm}: waits for {clients} to go (end the guest, or pause it and use --refuse-clients)"
-                );
-            }
-            told = now.connections;
-            std::thread::sleep(CLIENTS_PAUSE);
+        if !self.refuse_clients && !await_clients(control, vm)? {
+            return tell_released(vm, Vm::find(control, vm)?.sidecar);
         }
         let released = lode_server::release_vm(control, vm, self.refuse_clients)?;
         let sidecar = released.sidecar.zip(released.generation);
         tell_released(vm, sidecar.map(|(path, generation)| Sidecar { path, generation }))
+    }
+}
+
+/// Waits until a VM has no clients. False: another one of these commands has released it meanwhile.
+fn await_clients(control: &Path, vm: &str) -> Result<bool, CliError> {
+    let mut told = 0;
+    loop {
+        let now = Vm::find(control, vm)?;
+        match now.migration.as_deref() {
+            // By another one of these commands.
+            Some("released") => return Ok(false),
+            None => {
+                let text = format!("The drain of VM {vm} was cancelled; it is served as before");
+                return Err(CliError::Failure(text));
+            }
+            Some(_) => {}
+        }
+        if now.connections == 0 {
+            return Ok(true);
+        }
+        if now.connections != told {
+            let clients = show_count(now.connections, "client");
+            say(&format!(
+                "VM {vm}: waits for {clients} to go (end the guest, or pause it and use --refuse-clients)\n"
+            ));
+        }
+        told = now.connections;
+        std::thread::sleep(CLIENTS_PAUSE);
     }
 }
 
