@@ -1,0 +1,250 @@
+//! A host: folders, mounted devices, and the daemon, which is the real one. It must not know what guests ask.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fuser::BackgroundSession;
+use tempfile::TempDir;
+
+use crate::client::PATIENCE;
+use crate::fuse;
+use crate::image::Image;
+use crate::model::Model;
+use crate::plan::Plan;
+use crate::sector::SECTOR_BYTES;
+use crate::state::StateFiles;
+use crate::tape::Start;
+use crate::world::{SharedWorld, World};
+
+/// Where Linux has a file system in memory.
+const MEMORY: &str = "/dev/shm";
+/// The end of a log that goes into a report.
+const LOG_BYTES: usize = 3000;
+
+/// See the module's documentation.
+pub struct Host {
+    /// The devices and their log.
+    pub world: SharedWorld,
+    plan: Plan,
+    lode: PathBuf,
+    devices: Vec<PathBuf>,
+    // Unmounted before the folder goes.
+    sessions: Vec<BackgroundSession>,
+    folder: TempDir,
+}
+
+/// A running daemon; killed, by its own process id, when dropped.
+pub struct Daemon<'h> {
+    child: Child,
+    host: &'h Host,
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+impl Host {
+    /// A host with new, formatted devices.
+    ///
+    /// # Errors
+    /// When it cannot be had: the message begins with "FUSE" when that is why.
+    pub fn new(plan: &Plan, lode: &Path) -> Result<Host, String> {
+        let folder = TempDir::with_prefix_in("lode-attack-", MEMORY)
+            .map_err(|error| format!("Cannot make a folder in {MEMORY}: {error}"))?;
+        for name in ["state", "shm"] {
+            fs::create_dir(folder.path().join(name)).map_err(|error| error.to_string())?;
+        }
+        let images = plan.device_bytes().into_iter().map(Image::new).collect();
+        let models = (0..).zip(&plan.vms).map(|(vm, plan)| Model::new(vm, plan.disk_bytes / SECTOR_BYTES));
+        let start = Start { images, state: Arc::default(), models: models.collect() };
+        let state_dir = folder.path().join("state");
+        let world = Arc::new(World::new(start, &state_dir, plan.seed));
+        let (mut devices, mut sessions) = (Vec::new(), Vec::new());
+        for number in 0..plan.device_bytes().len() {
+            let path = folder.path().join(format!("device-{number}"));
+            fs::create_dir(&path).map_err(|error| error.to_string())?;
+            let session = fuse::mount(&world, number, &path);
+            sessions.push(session.map_err(|error| format!("FUSE cannot be mounted here: {error}"))?);
+            devices.push(path.join(fuse::FILE));
+        }
+        let configuration = plan.configuration(folder.path(), &devices);
+        fs::write(folder.path().join("host.toml"), configuration).map_err(|error| error.to_string())?;
+        let host = Host { world, plan: plan.clone(), lode: lode.to_owned(), devices, sessions, folder };
+        host.format()?;
+        Ok(host)
+    }
+
+    fn format(&self) -> Result<(), String> {
+        self.run(&["format", &text(&self.devices[0]), "--block", &self.plan.block])?;
+        if let Some(number) = self.plan.read_ssd() {
+            self.run(&["format", "--read-ssd", &text(&self.devices[number])])?;
+        }
+        Ok(())
+    }
+
+    /// Runs `lode`, which must succeed.
+    ///
+    /// # Errors
+    /// What it said.
+    pub fn run(&self, arguments: &[&str]) -> Result<(), String> {
+        let output = Command::new(&self.lode).args(arguments).stdin(Stdio::null()).output();
+        let output = output.map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(format!("lode {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// Begins another life: devices, state folder and memory are as they are found.
+    ///
+    /// # Errors
+    /// When files cannot be written, or somebody has a device open.
+    pub fn begin(&self, start: Start) -> Result<(), String> {
+        self.wait_until_closed()?;
+        self.lose_memory()
+            .and_then(|()| start.state.write(&self.path("state")))
+            .map_err(|e| e.to_string())?;
+        self.world.begin(start, &self.path("state"));
+        Ok(())
+    }
+
+    /// Takes away what was in memory only.
+    fn lose_memory(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.path("shm"))? {
+            fs::remove_dir_all(entry?.path())?;
+        }
+        Ok(())
+    }
+
+    /// What a daemon finds that starts now, after everything was written.
+    ///
+    /// # Errors
+    /// When the state folder cannot be read.
+    pub fn as_it_is(&self) -> Result<Start, String> {
+        self.wait_until_closed()?;
+        let images = (0..self.devices.len()).map(|device| self.world.image(device)).collect();
+        let state = StateFiles::read(&self.path("state")).map_err(|error| error.to_string())?;
+        Ok(Start { images, state: Arc::new(state), models: self.world.models() })
+    }
+
+    /// A process that has ended lets go of its files a little later.
+    fn wait_until_closed(&self) -> Result<(), String> {
+        let deadline = Instant::now() + PATIENCE;
+        while self.world.open_files() > 0 {
+            if Instant::now() > deadline {
+                return Err("Somebody keeps a device open that no daemon serves".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Starts a daemon and waits until it serves.
+    ///
+    /// # Errors
+    /// When it does not: with its log.
+    pub fn serve(&self) -> Result<Daemon<'_>, String> {
+        self.wait_until_closed()?;
+        let log = fs::File::create(self.path("log")).map_err(|error| error.to_string())?;
+        let child = Command::new(&self.lode)
+            .args(["serve", &self.configuration()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))?;
+        let mut daemon = Daemon { child, host: self };
+        let deadline = Instant::now() + PATIENCE;
+        while UnixStream::connect(self.path("control.sock")).is_err() {
+            if let Ok(Some(status)) = daemon.child.try_wait() {
+                return Err(format!("the daemon refused to start ({status}): {}", self.log()));
+            }
+            if Instant::now() > deadline {
+                return Err(format!("the daemon neither serves nor ends: {}", self.log()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(daemon)
+    }
+
+    /// The end of the daemon's log.
+    pub fn log(&self) -> String {
+        let text = fs::read(self.path("log")).unwrap_or_default();
+        String::from_utf8_lossy(&text[text.len().saturating_sub(LOG_BYTES)..]).into_owned()
+    }
+
+    /// A VM's socket.
+    pub fn socket(&self, vm: usize) -> PathBuf {
+        self.path(&format!("{}.sock", self.plan.vms[vm].name))
+    }
+
+    /// The path of the configuration.
+    pub fn configuration(&self) -> String {
+        text(&self.path("host.toml"))
+    }
+
+    /// A command of `lode` for this host, in the background.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn spawn(&self, arguments: &[&str]) -> io::Result<Child> {
+        let mut command = Command::new(&self.lode);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.sessions.len()
+    }
+}
+
+impl Daemon<'_> {
+    /// Ends it in the middle of whatever it does.
+    pub fn kill_now(&mut self) {
+        // Fails when it has ended already; whoever minds has asked before.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Whether it ended by itself, and how.
+    pub fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(format!("the daemon ended by itself ({status}): {}", self.host.log()))
+    }
+
+    /// Ends it in order.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn stop(mut self, drained: bool) -> Result<(), String> {
+        let configuration = self.host.configuration();
+        let mut arguments = vec!["stop", &configuration];
+        arguments.extend(drained.then_some("--drain"));
+        self.host.run(&arguments)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(format!("a stop ended with {status}: {}", self.host.log())),
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
+                Ok(None) => return Err(format!("a stop does not end: {}", self.host.log())),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        self.kill_now();
+    }
+}

@@ -1,0 +1,185 @@
+//! What is done to one daemon: it is started on what it finds, everything is read and compared, guests ask, and it ends. It
+//! must not know what becomes of the log.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lode_types::Rng;
+
+use crate::client::{Client, Lost, PATIENCE};
+use crate::guest::{Connection, Disk};
+use crate::host::{Daemon, Host};
+use crate::model::Model;
+use crate::plan::{Plan, Scheme};
+use crate::sector::SECTOR_BYTES;
+use crate::world::Faults;
+
+/// What was found to be against the guarantees.
+pub type Complaints = Vec<String>;
+
+/// What a daemon is used for.
+pub struct Life<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// What it is.
+    pub plan: &'a Plan,
+    /// All schemes that there are.
+    pub schemes: &'a [Scheme],
+}
+
+/// How guests' work ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With all answers.
+    Answered,
+    /// With a kill.
+    Killed,
+}
+
+impl<'a> Life<'a> {
+    fn disks(&self, nothing_fails: bool) -> Vec<Disk<'a>> {
+        let sizes = self.plan.vms.iter().map(|vm| vm.disk_bytes / SECTOR_BYTES);
+        let disks = (0..).zip(sizes).map(|(vm, size)| Disk::new(&self.host.world, vm, size, nothing_fails));
+        disks.collect()
+    }
+
+    /// Starts a daemon where nothing fails, reads everything, and flushes if `flushes`: then what was found is durable.
+    pub fn start(&self, flushes: bool) -> Result<Daemon<'a>, Complaints> {
+        let mut daemon = self.host.serve().map_err(|what| vec![what])?;
+        let disks = self.disks(true);
+        let wrong: Complaints = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                disks.iter().map(|disk| scope.spawn(move || self.check(disk, flushes))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
+        });
+        if wrong.is_empty() {
+            return Ok(daemon);
+        }
+        Err(wrong.into_iter().chain(daemon.ended()).collect())
+    }
+
+    fn check(&self, disk: &Disk<'_>, flushes: bool) -> Complaints {
+        let outcome = Client::connect(&self.host.socket(disk.vm), &self.plan.vms[disk.vm].name).and_then(
+            |mut client| {
+                let mut wrong = disk.check_all(&mut client)?;
+                if flushes && wrong.is_empty() {
+                    wrong = disk.flush(&mut client)?;
+                }
+                Ok(wrong)
+            },
+        );
+        outcome.unwrap_or_else(|lost| vec![describe(disk.vm, &lost)])
+    }
+
+    /// Has guests ask about `answers` requests, and others meddle. A daemon that is to be killed dies while they wait.
+    pub fn work(
+        &self,
+        mut daemon: Daemon<'a>,
+        rng: &mut Rng,
+        answers: u64,
+        end: End,
+        faults: &Faults,
+    ) -> Result<Option<Daemon<'a>>, Complaints> {
+        let nothing_fails = faults.failing.is_empty();
+        let disks = self.disks(nothing_fails);
+        let connections = self.connect(&disks, rng)?;
+        self.host.world.set_faults(faults.clone());
+        let answered = AtomicU64::new(0);
+        let target = if end == End::Killed { u64::MAX } else { answers };
+        let wrong: Complaints = std::thread::scope(|scope| {
+            let answered = &answered;
+            let spawn = |connection: Connection<'_>| connection.work(answered, target);
+            let threads: Vec<_> =
+                connections.into_iter().map(|connection| scope.spawn(move || spawn(connection))).collect();
+            let meddling = self.meddle(rng);
+            let mut hangs = Vec::new();
+            if end == End::Killed {
+                let deadline = Instant::now() + PATIENCE;
+                while answered.load(Ordering::Relaxed) < answers
+                    && !threads.iter().all(|thread| thread.is_finished())
+                {
+                    if Instant::now() > deadline {
+                        hangs.push(format!("{answers} answers are not there after {} s", PATIENCE.as_secs()));
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                hangs.extend(daemon.ended());
+                daemon.kill_now();
+            }
+            let found: Complaints = threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap_or_else(|_| panicked()))
+                .chain(hangs)
+                .collect();
+            // It ends with the daemon, or with its work.
+            meddling.into_iter().for_each(|mut child| drop(child.wait()));
+            found
+        });
+        let ended = if end == End::Answered { daemon.ended() } else { None };
+        let wrong: Complaints = wrong.into_iter().chain(ended).collect();
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
+        if end == End::Killed {
+            drop(daemon);
+            self.host.world.note_kill();
+            return Ok(None);
+        }
+        Ok(Some(daemon))
+    }
+
+    fn connect<'d>(&self, disks: &'d [Disk<'d>], rng: &mut Rng) -> Result<Vec<Connection<'d>>, Complaints> {
+        let mut connections = Vec::new();
+        for disk in disks {
+            for number in 0..1 + rng.below(3) {
+                let path = self.host.socket(disk.vm);
+                let name = &self.plan.vms[disk.vm].name;
+                let connection = Connection::new(disk, number, &path, name, rng.bits());
+                connections.push(connection.map_err(|lost| vec![describe(disk.vm, &lost)])?);
+            }
+        }
+        Ok(connections)
+    }
+
+    /// What an operator may do meanwhile: drain, or have another scheme decide. What came of it does not matter.
+    fn meddle(&self, rng: &mut Rng) -> Option<std::process::Child> {
+        let configuration = self.host.configuration();
+        let vm = &self.plan.vms[rng.below(self.plan.vms.len() as u64) as usize];
+        let scheme = &self.schemes[rng.below(self.schemes.len() as u64) as usize].name;
+        let scheme = format!("scheme={scheme}");
+        let arguments: &[&str] = match rng.below(5) {
+            0 => &["drain", &configuration],
+            1 => &["vm", "set", &configuration, &vm.name, &scheme],
+            _ => return None,
+        };
+        self.host.spawn(arguments).ok()
+    }
+
+    /// Compares the disks themselves with what guests wrote: after a drained stop they have it all.
+    pub fn check_disks(&self, images: &[crate::image::Image], models: &[Model]) -> Complaints {
+        let mut wrong = Vec::new();
+        for model in models {
+            let image = &images[self.plan.disk_of(model.vm())];
+            for sector in 0..model.sectors() {
+                let bytes = image.read(sector * SECTOR_BYTES, SECTOR_BYTES);
+                if let Err(what) = Model::check(model.vm(), sector, &bytes, model.allowed(sector, true)) {
+                    wrong.push(format!("after a drained stop the disk itself is not whole: {what}"));
+                }
+            }
+        }
+        wrong.truncate(8);
+        wrong
+    }
+}
+
+fn describe(vm: usize, lost: &Lost) -> String {
+    match lost {
+        Lost::Ended => format!("VM {vm}: the daemon hung up"),
+        Lost::Wrong(what) => format!("VM {vm}: {what}"),
+    }
+}
+
+fn panicked() -> Complaints {
+    vec!["the attack itself panicked; its message is above".to_owned()]
+}

@@ -1,0 +1,173 @@
+//! What host a run attacks: its devices, VMs, schemes and settings, as its seed has it. It must not know what is done to it.
+
+use std::path::Path;
+use std::process::Command;
+
+use lode_types::Rng;
+use serde::{Deserialize, Serialize};
+
+const MIB: u64 = 1 << 20;
+
+/// What is asked of `lode schemes --json`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Scheme {
+    /// As the configuration names it.
+    pub name: String,
+    levels: Vec<String>,
+    needs_future: bool,
+}
+
+impl Scheme {
+    /// Those that a daemon has.
+    ///
+    /// # Errors
+    /// When the program does not say.
+    pub fn all(lode: &Path) -> Result<Vec<Scheme>, String> {
+        let output = Command::new(lode).args(["schemes", "--json"]).output();
+        let output = output.map_err(|error| format!("Cannot run {}: {error}", lode.display()))?;
+        let schemes: Vec<Scheme> = serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("{} schemes --json says no schemes: {error}", lode.display()))?;
+        Ok(schemes.into_iter().filter(|scheme| !scheme.needs_future).collect())
+    }
+
+    fn uses(&self, level: &str) -> bool {
+        self.levels.iter().any(|one| one == level)
+    }
+}
+
+/// One VM.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VmPlan {
+    /// Its name, and its export's.
+    pub name: String,
+    /// The size of its disk in bytes.
+    pub disk_bytes: u64,
+    /// The scheme that decides for it.
+    pub scheme: String,
+    dram_bytes: u64,
+    ssd_bytes: u64,
+    read_ssd_bytes: u64,
+    writeback: String,
+}
+
+/// The host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// Of the run.
+    pub seed: u64,
+    /// The cache SSD's size in bytes.
+    pub ssd_bytes: u64,
+    /// The read SSD's; 0: there is none.
+    pub read_ssd_bytes: u64,
+    /// Of a cache block, as `lode format` is told.
+    pub block: String,
+    /// The VMs.
+    pub vms: Vec<VmPlan>,
+    shards: u64,
+    io: String,
+    keeps_records: bool,
+}
+
+const WRITE_BACK: [&str; 4] = [
+    "\"background\"",
+    "\"scheme\"",
+    "{ dirty = \"10%\", age = \"1s\", idle = \"1s\" }",
+    "{ dirty = \"256KiB\", dirty_max = \"50%\", age = \"2s\", idle = \"never\" }",
+];
+
+impl Plan {
+    /// The host of a seed. With `scheme` all VMs are under this one.
+    ///
+    /// # Errors
+    /// When no scheme has that name.
+    pub fn new(seed: u64, schemes: &[Scheme], scheme: Option<&str>) -> Result<Plan, String> {
+        let mut rng = Rng::part(seed, 1);
+        let only: Vec<&Scheme> =
+            schemes.iter().filter(|one| scheme.is_none_or(|name| name == one.name)).collect();
+        if only.is_empty() {
+            return Err(format!("There is no scheme '{}'; lode schemes lists them", scheme.unwrap_or("")));
+        }
+        let vms: Vec<VmPlan> = (0..1 + rng.below(3))
+            .map(|number| VmPlan::new(number, only[rng.below(only.len() as u64) as usize], &mut rng))
+            .collect();
+        let has_read_ssd = vms.iter().any(|vm| vm.read_ssd_bytes > 0);
+        Ok(Plan {
+            seed,
+            ssd_bytes: 48 * MIB,
+            read_ssd_bytes: if has_read_ssd { 32 * MIB } else { 0 },
+            block: ["4KiB", "4KiB", "4KiB", "16KiB", "64KiB"][rng.below(5) as usize].to_owned(),
+            vms,
+            shards: 1 + rng.below(2),
+            io: if rng.chance(75) { "auto" } else { "threads" }.to_owned(),
+            keeps_records: rng.chance(80),
+        })
+    }
+
+    /// Sizes of the devices: the cache SSD, the disks, the read SSD if there is one.
+    pub fn device_bytes(&self) -> Vec<u64> {
+        let disks = self.vms.iter().map(|vm| vm.disk_bytes);
+        let read_ssd = (self.read_ssd_bytes > 0).then_some(self.read_ssd_bytes);
+        [self.ssd_bytes].into_iter().chain(disks).chain(read_ssd).collect()
+    }
+
+    /// The number of the device that is a VM's disk.
+    pub fn disk_of(&self, vm: usize) -> usize {
+        vm + 1
+    }
+
+    /// The number of the read SSD.
+    pub fn read_ssd(&self) -> Option<usize> {
+        (self.read_ssd_bytes > 0).then_some(self.vms.len() + 1)
+    }
+
+    /// VMs and their schemes, for people.
+    pub fn describe(&self) -> String {
+        let vms: Vec<&str> = self.vms.iter().map(|vm| vm.scheme.as_str()).collect();
+        let records = if self.keeps_records { "" } else { ", without records in memory" };
+        format!("{} with blocks of {}, io {}{records}", vms.join(" + "), self.block, self.io)
+    }
+
+    /// The configuration of a host whose devices are at these paths and whose other files are in `folder`.
+    pub fn configuration(&self, folder: &Path, devices: &[std::path::PathBuf]) -> String {
+        let folder = folder.display();
+        let shm = if self.keeps_records { format!("{folder}/shm") } else { "none".to_owned() };
+        let mut text = format!(
+            "name = \"attack\"\nstate_dir = \"{folder}/state\"\nshm_dir = \"{shm}\"\ncontrol = \"{folder}/control.sock\"\n\
+             shards = {}\nio = \"{}\"\n\n[ssd]\npath = \"{}\"\n",
+            self.shards,
+            self.io,
+            devices[0].display()
+        );
+        if let Some(number) = self.read_ssd() {
+            text += &format!("\n[read_ssd]\npath = \"{}\"\n", devices[number].display());
+        }
+        for (number, vm) in self.vms.iter().enumerate() {
+            let VmPlan { name, scheme, writeback, .. } = vm;
+            text += &format!(
+                "\n[[vm]]\nname = \"{name}\"\nbacking = {{ path = \"{}\" }}\nscheme = \"{scheme}\"\nwriteback = {writeback}\n\
+                 listen = [\"unix:{folder}/{name}.sock\"]\n",
+                devices[self.disk_of(number)].display()
+            );
+            let levels = [("dram", vm.dram_bytes), ("ssd", vm.ssd_bytes), ("read_ssd", vm.read_ssd_bytes)];
+            for (level, bytes) in levels.into_iter().filter(|(_, bytes)| *bytes > 0) {
+                text += &format!("{level} = {bytes}\n");
+            }
+        }
+        text
+    }
+}
+
+impl VmPlan {
+    fn new(number: u64, scheme: &Scheme, rng: &mut Rng) -> VmPlan {
+        let share = |level: &str, mib: u64| if scheme.uses(level) { mib * MIB } else { 0 };
+        VmPlan {
+            name: format!("vm{number}"),
+            disk_bytes: (4 + 2 * rng.below(3)) * MIB,
+            scheme: scheme.name.clone(),
+            dram_bytes: share("dram", 1 + rng.below(2)),
+            ssd_bytes: share("ssd", 2 + rng.below(4)),
+            read_ssd_bytes: share("read-ssd", 2 + rng.below(4)),
+            writeback: WRITE_BACK[rng.below(4) as usize].to_owned(),
+        }
+    }
+}

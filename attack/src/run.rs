@@ -1,0 +1,290 @@
+//! One run: lives of a host one after the other, and crash states of each. A seed decides what is done; when what is done
+//! meets what, the machine does.
+
+use std::path::{Path, PathBuf};
+
+use lode_types::Rng;
+
+use crate::host::Host;
+use crate::life::{Complaints, End, Life};
+use crate::plan::{Plan, Scheme};
+use crate::tape::{Start, Tape};
+use crate::world::{Counts, Faults};
+
+/// Lives of a run.
+const LIVES: u64 = 4;
+/// Crash states of each.
+const STATES: usize = 16;
+/// Power cuts while what another one left is recovered, one in the other, at most.
+const MOST_NESTED: u64 = 3;
+
+/// What is attacked, and how.
+pub struct Attack {
+    /// The program.
+    pub lode: PathBuf,
+    /// Schemes that it has.
+    pub schemes: Vec<Scheme>,
+    /// All VMs are under this one.
+    pub scheme: Option<String>,
+    /// Where crash states are kept that showed something wrong; nowhere for self-tests.
+    pub keep: Option<PathBuf>,
+    /// Devices that lie about flushes, as each life's devices are numbered.
+    pub liars: Liars,
+}
+
+/// Devices that lie about flushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liars {
+    /// None.
+    None,
+    /// The cache SSD.
+    Ssd,
+    /// The disks.
+    Disks,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Starts on what a power cut left.
+    pub states: u64,
+    /// Of these, those where the power was cut while another one's remains were recovered.
+    pub nested: u64,
+    /// Starts after a kill.
+    pub kills: u64,
+    /// Starts after an orderly stop.
+    pub stops: u64,
+    /// Errors that devices answered.
+    pub errors: u64,
+    /// Flushes that lied.
+    pub lies: u64,
+    /// Writes that no flush covered, over all crash states.
+    pub volatile_writes: u64,
+    /// Requests of guests that were answered.
+    pub answers: u64,
+    /// What was found to be wrong.
+    pub found: Option<Found>,
+}
+
+/// Something that is against the guarantees.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// When it was found.
+    pub moment: String,
+    /// What.
+    pub complaints: Complaints,
+    /// The daemon's log, from its end.
+    pub log: String,
+    /// Where the crash state is, with which [`repeat`] shows it again.
+    pub kept: Option<PathBuf>,
+}
+
+/// One run under way.
+struct Run<'a> {
+    life: Life<'a>,
+    rng: Rng,
+    outcome: Outcome,
+    attack: &'a Attack,
+    goes_on: &'a dyn Fn() -> bool,
+}
+
+/// What ends a run early.
+enum Stop {
+    Found(String, Complaints),
+    /// There is no time left, or something is wrong with the machine: the reason.
+    Time,
+    Machine(String),
+}
+
+impl From<String> for Stop {
+    fn from(what: String) -> Stop {
+        Stop::Machine(what)
+    }
+}
+
+fn wrong(moment: impl Into<String>) -> impl FnOnce(Complaints) -> Stop {
+    let moment = moment.into();
+    |complaints| Stop::Found(moment, complaints)
+}
+
+/// Runs one seed, as long as `goes_on` says so.
+///
+/// # Errors
+/// When the machine cannot do what is needed.
+pub fn run(attack: &Attack, plan: &Plan, goes_on: &dyn Fn() -> bool) -> Result<Outcome, String> {
+    let host = Host::new(plan, &attack.lode)?;
+    let life = Life { host: &host, plan, schemes: &attack.schemes };
+    let rng = Rng::part(plan.seed, 2);
+    let mut run = Run { life, rng, outcome: Outcome::default(), attack, goes_on };
+    let ended = run.lives();
+    let counts = &host.world.counts;
+    run.outcome.errors = Counts::get(&counts.errors);
+    run.outcome.lies = Counts::get(&counts.lies);
+    run.outcome.answers = Counts::get(&counts.answers);
+    match ended {
+        Ok(()) | Err(Stop::Time) => Ok(run.outcome),
+        Err(Stop::Machine(what)) => Err(what),
+        Err(Stop::Found(moment, complaints)) => {
+            if run.outcome.found.is_none() {
+                run.outcome.found = Some(Found { moment, complaints, log: host.log(), kept: None });
+            }
+            Ok(run.outcome)
+        }
+    }
+}
+
+/// Starts a daemon on a crash state that was kept, and says what is wrong with what it serves.
+///
+/// # Errors
+/// When it cannot be read, or the machine cannot do what is needed.
+pub fn repeat(attack: &Attack, folder: &Path) -> Result<Complaints, String> {
+    let plan = std::fs::read(folder.join("plan.json")).map_err(|error| error.to_string())?;
+    let plan: Plan = serde_json::from_slice(&plan).map_err(|error| error.to_string())?;
+    let host = Host::new(&plan, &attack.lode)?;
+    host.begin(Start::load(folder).map_err(|error| error.to_string())?)?;
+    let life = Life { host: &host, plan: &plan, schemes: &attack.schemes };
+    Ok(life.start(true).err().unwrap_or_default())
+}
+
+impl<'a> Run<'a> {
+    fn lives(&mut self) -> Result<(), Stop> {
+        let mut start = self.life.host.as_it_is()?;
+        for number in 0..LIVES {
+            self.life.host.begin(start)?;
+            let after_stop = self.live(number)?;
+            let tape = self.life.host.world.end();
+            let left = self.crash_states(number, &tape)?;
+            start = match after_stop {
+                Some(start) if self.rng.chance(50) => start,
+                _ => left,
+            };
+        }
+        Ok(())
+    }
+
+    /// A life of several daemons, killed one after the other, on devices whose power stays on. When the last one is stopped in
+    /// order, what it leaves is returned.
+    fn live(&mut self, number: u64) -> Result<Option<Start>, Stop> {
+        let flushes = self.rng.chance(75);
+        let mut daemon = self.life.start(flushes).map_err(wrong(format!("life {number}, at its start")))?;
+        for kill in 0..self.rng.below(4) {
+            let (answers, faults) = (30 + self.rng.below(1500), self.faults());
+            self.life
+                .work(daemon, &mut self.rng, answers, End::Killed, &faults)
+                .map_err(wrong(format!("life {number}, before kill {kill}, {faults:?}")))?;
+            self.life.host.world.set_faults(self.patient_faults());
+            self.outcome.kills += 1;
+            let flushes = self.rng.chance(50);
+            daemon = self
+                .life
+                .start(flushes)
+                .map_err(wrong(format!("life {number}, after kill {kill}, {faults:?}")))?;
+            self.time()?;
+        }
+        let (answers, faults) = (100 + self.rng.below(2000), self.faults());
+        let stops = faults.failing.is_empty() && self.rng.chance(30);
+        let end = if stops { End::Answered } else { End::Killed };
+        let ended = self.life.work(daemon, &mut self.rng, answers, end, &faults);
+        let daemon = ended.map_err(wrong(format!("life {number}, at its end, {faults:?}")))?;
+        let Some(daemon) = daemon else { return Ok(None) };
+        let drained = self.rng.chance(50);
+        daemon.stop(drained).map_err(|what| Stop::Found(format!("life {number}"), vec![what]))?;
+        let left = self.life.host.as_it_is()?;
+        self.life.host.world.note_stop();
+        self.outcome.stops += 1;
+        let left = Start { models: self.life.host.world.models(), ..left };
+        if drained {
+            let complaints = self.life.check_disks(&left.images, &left.models);
+            if !complaints.is_empty() {
+                return Err(Stop::Found(format!("life {number}"), complaints));
+            }
+        }
+        Ok(Some(left))
+    }
+
+    /// Power cuts in the life that a tape tells. Returns what one of them left.
+    fn crash_states(&mut self, life: u64, tape: &Tape) -> Result<Start, Stop> {
+        let mut moments: Vec<usize> = (0..STATES).map(|_| tape.moment(&mut self.rng)).collect();
+        moments.sort_unstable();
+        let goes_on_from = self.rng.below(STATES as u64) as usize;
+        let (mut player, mut left) = (tape.player(), None);
+        for (number, moment) in moments.into_iter().enumerate() {
+            player.advance(moment);
+            let start = player.after_power_cut(&mut self.rng).map_err(|error| error.to_string())?;
+            self.outcome.volatile_writes += player.volatile_writes() as u64;
+            let name = format!("life {life}, power cut at event {moment} of {}", tape.events.len());
+            if number == goes_on_from {
+                left = Some(start.clone());
+            }
+            self.crash_state(&name, start, 1)?;
+        }
+        left.ok_or_else(|| Stop::Machine("no crash state was made".to_owned()))
+    }
+
+    /// Starts a daemon on a crash state, and in some cases cuts the power again while it recovers.
+    fn crash_state(&mut self, name: &str, start: Start, nested: u64) -> Result<(), Stop> {
+        self.time()?;
+        let host = self.life.host;
+        host.begin(start.clone())?;
+        host.world.set_faults(self.patient_faults());
+        self.outcome.states += 1;
+        self.outcome.nested += u64::from(nested > 1);
+        let flushes = self.rng.chance(75);
+        match self.life.start(flushes) {
+            Ok(daemon) => drop(daemon),
+            Err(complaints) => return Err(self.keep(name, &start, complaints)),
+        }
+        let tape = host.world.end();
+        if nested >= MOST_NESTED || !self.rng.chance(35) {
+            return Ok(());
+        }
+        let moment = tape.moment(&mut self.rng);
+        let mut player = tape.player();
+        player.advance(moment);
+        let start = player.after_power_cut(&mut self.rng).map_err(|error| error.to_string())?;
+        let name = format!("{name}, then at event {moment} of {} of the recovery", tape.events.len());
+        self.crash_state(&name, start, nested + 1)
+    }
+
+    fn keep(&mut self, moment: &str, start: &Start, complaints: Complaints) -> Stop {
+        let log = self.life.host.log();
+        let kept = self.attack.keep.as_ref().and_then(|folder| {
+            let folder = folder.join(format!("seed-{}-state-{}", self.life.plan.seed, self.outcome.states));
+            let plan = serde_json::to_vec(self.life.plan).ok()?;
+            start.save(&folder).and_then(|()| std::fs::write(folder.join("plan.json"), plan)).ok()?;
+            Some(folder)
+        });
+        self.outcome.found =
+            Some(Found { moment: moment.to_owned(), complaints: complaints.clone(), log, kept });
+        Stop::Found(moment.to_owned(), complaints)
+    }
+
+    fn time(&self) -> Result<(), Stop> {
+        if (self.goes_on)() { Ok(()) } else { Err(Stop::Time) }
+    }
+
+    /// Devices that take their time, in some cases, and lie if they are to.
+    fn patient_faults(&mut self) -> Faults {
+        let (delayed_percent, delay_us) =
+            [(0, 0), (0, 0), (20, 2000), (5, 20_000)][self.rng.below(4) as usize];
+        let liars = match self.attack.liars {
+            Liars::None => Vec::new(),
+            Liars::Ssd => vec![0],
+            Liars::Disks => (0..self.life.plan.vms.len()).map(|vm| self.life.plan.disk_of(vm)).collect(),
+        };
+        Faults { delayed_percent, delay_us, liars, ..Faults::default() }
+    }
+
+    /// The same, and in some cases errors.
+    fn faults(&mut self) -> Faults {
+        let mut faults = self.patient_faults();
+        if self.attack.liars == Liars::None && self.rng.chance(25) {
+            let rng = &mut self.rng;
+            let devices = self.life.host.devices();
+            faults.failing = (0..devices).filter(|_| rng.chance(50)).collect();
+            let mut rate = || [0, 0, 5, 50, 500][rng.below(5) as usize];
+            (faults.failed_reads, faults.failed_writes, faults.failed_flushes) = (rate(), rate(), rate() * 4);
+        }
+        faults
+    }
+}

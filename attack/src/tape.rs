@@ -1,0 +1,157 @@
+//! The log of a life: what devices, host and guests did, in one order, and the crash states that can be made of it. It must
+//! not know how it came about.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use lode_types::Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::image::{Data, Image, PAGE_BYTES};
+use crate::medium::{DeviceEvent, Medium};
+use crate::model::{GuestEvent, Model};
+use crate::state::StateFiles;
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// At a device.
+    Device(usize, DeviceEvent),
+    /// The daemon's files on its host changed, durably.
+    State(Arc<StateFiles>),
+    /// At the guest of a VM.
+    Guest(usize, GuestEvent),
+}
+
+/// What a daemon finds when it starts, and what its guests may find then.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The devices.
+    pub images: Vec<Image>,
+    /// The daemon's files on its host.
+    pub state: Arc<StateFiles>,
+    /// The VMs' disks.
+    pub models: Vec<Model>,
+}
+
+/// All but the images.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    state: StateFiles,
+    models: Vec<Model>,
+    sizes: Vec<u64>,
+}
+
+impl Start {
+    /// Writes it into a folder, so that it can be tried again.
+    pub fn save(&self, folder: &Path) -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        for (number, image) in self.images.iter().enumerate() {
+            let file = fs::File::create(folder.join(format!("device-{number}.img")))?;
+            file.set_len(image.size_bytes())?;
+            for page in image.allocated_pages() {
+                let offset = page * PAGE_BYTES;
+                std::os::unix::fs::FileExt::write_all_at(&file, &image.read(offset, PAGE_BYTES), offset)?;
+            }
+        }
+        let sizes = self.images.iter().map(Image::size_bytes).collect();
+        let saved = Saved { state: (*self.state).clone(), models: self.models.clone(), sizes };
+        fs::write(folder.join("start.json"), serde_json::to_vec(&saved)?)
+    }
+
+    /// Reads what [`Start::save`] wrote.
+    pub fn load(folder: &Path) -> io::Result<Start> {
+        let saved: Saved = serde_json::from_slice(&fs::read(folder.join("start.json"))?)?;
+        let mut images = Vec::new();
+        for (number, &size) in saved.sizes.iter().enumerate() {
+            let bytes = fs::read(folder.join(format!("device-{number}.img")))?;
+            let mut image = Image::new(size);
+            for (page, bytes) in bytes.chunks(PAGE_BYTES as usize).enumerate() {
+                if bytes.iter().any(|byte| *byte != 0) {
+                    image.write(page as u64 * PAGE_BYTES, &Data::Bytes(bytes.into()));
+                }
+            }
+            images.push(image);
+        }
+        Ok(Start { images, state: Arc::new(saved.state), models: saved.models })
+    }
+}
+
+/// A log with its beginning.
+#[derive(Debug)]
+pub struct Tape {
+    /// Before the first event.
+    pub start: Start,
+    /// What happened.
+    pub events: Vec<Event>,
+}
+
+impl Tape {
+    /// A moment for a power cut: any, or one just after something was promised.
+    pub fn moment(&self, rng: &mut Rng) -> usize {
+        let any = rng.below(self.events.len() as u64 + 1) as usize;
+        if rng.chance(50) {
+            return any;
+        }
+        let promises = |event: &Event| match event {
+            Event::Guest(_, GuestEvent::FlushAcknowledged { .. } | GuestEvent::Stopped) => true,
+            Event::Guest(_, GuestEvent::Acknowledged { durable, .. }) => *durable,
+            _ => false,
+        };
+        let next = self.events[any..].iter().position(promises);
+        next.map_or(any, |next| any + next + 1)
+    }
+
+    /// Goes through it from the beginning.
+    pub fn player(&self) -> Player<'_> {
+        Player {
+            events: &self.events,
+            at: 0,
+            media: self.start.images.iter().cloned().map(Medium::new).collect(),
+            state: self.start.state.clone(),
+            models: self.start.models.clone(),
+        }
+    }
+}
+
+/// A moment of a tape.
+pub struct Player<'t> {
+    events: &'t [Event],
+    at: usize,
+    media: Vec<Medium>,
+    state: Arc<StateFiles>,
+    models: Vec<Model>,
+}
+
+impl Player<'_> {
+    /// Goes on to the moment before event number `to`, which is not earlier than where it is.
+    pub fn advance(&mut self, to: usize) {
+        for event in &self.events[self.at..to] {
+            match event {
+                Event::Device(device, event) => self.media[*device].apply(event),
+                Event::State(files) => self.state = files.clone(),
+                Event::Guest(vm, event) => self.models[*vm].apply(event),
+            }
+        }
+        self.at = to;
+    }
+
+    /// What the next start finds when the power fails now.
+    ///
+    /// # Errors
+    /// When the system does not say which boot this is.
+    pub fn after_power_cut(&self, rng: &mut Rng) -> io::Result<Start> {
+        Ok(Start {
+            images: self.media.iter().map(|medium| medium.after_power_cut(rng)).collect(),
+            state: Arc::new(self.state.of_an_earlier_boot(rng.bits())?),
+            models: self.models.iter().map(Model::after_power_cut).collect(),
+        })
+    }
+
+    /// How many writes no flush covers, on all devices.
+    pub fn volatile_writes(&self) -> usize {
+        self.media.iter().map(Medium::volatile_writes).sum()
+    }
+}
