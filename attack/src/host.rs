@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -92,12 +92,20 @@ impl Host {
     /// # Errors
     /// What it said.
     pub fn run(&self, arguments: &[&str]) -> Result<(), String> {
-        let output = Command::new(&self.lode).args(arguments).stdin(Stdio::null()).output();
-        let output = output.map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))?;
+        let output = self.output(arguments)?;
         if output.status.success() {
             return Ok(());
         }
         Err(format!("lode {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)))
+    }
+
+    /// Runs `lode` to its end, which may be any.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn output(&self, arguments: &[&str]) -> Result<Output, String> {
+        let output = Command::new(&self.lode).args(arguments).stdin(Stdio::null()).output();
+        output.map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))
     }
 
     /// Begins another life: devices, state folder and memory are as they are found.

@@ -12,7 +12,10 @@ use crate::host::{Daemon, Host};
 use crate::model::Model;
 use crate::plan::{Plan, Scheme};
 use crate::sector::SECTOR_BYTES;
-use crate::world::Faults;
+use crate::world::{Counts, Faults};
+
+/// Exit code of `lode check`: copies of metadata are lost, or blocks that the disk has as well.
+const DAMAGE_THAT_COSTS_NOTHING: i32 = 3;
 
 /// What was found to be against the guarantees.
 pub type Complaints = Vec<String>;
@@ -56,6 +59,36 @@ impl<'a> Life<'a> {
             return Ok(daemon);
         }
         Err(wrong.into_iter().chain(daemon.ended()).collect())
+    }
+
+    /// Starts a daemon while devices fail. Whether it serves does not matter: it is killed, and nothing may be lost by it.
+    pub fn start_roughly(&self, rng: &mut Rng, faults: &Faults) {
+        self.host.world.set_faults(faults.clone());
+        if let Ok(daemon) = self.host.serve() {
+            std::thread::sleep(Duration::from_millis(rng.below(50)));
+            drop(daemon);
+        }
+        self.host.world.note_kill();
+        self.host.world.set_faults(Faults::default());
+    }
+
+    /// Has `lode check` look at what a daemon will find: it must find it sound, and write nothing unless it `repairs`.
+    pub fn inspect(&self, repairs: bool) -> Result<(), Complaints> {
+        let configuration = self.host.configuration();
+        let before = Counts::get(&self.host.world.counts.device_writes);
+        let mut arguments = vec!["check", &configuration];
+        arguments.extend(repairs.then_some("--repair"));
+        let output = self.host.output(&arguments).map_err(|what| vec![what])?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let mut wrong = Vec::new();
+        if !matches!(output.status.code(), Some(0 | DAMAGE_THAT_COSTS_NOTHING)) {
+            wrong.push(format!("lode {} ended with {}: {text}", arguments.join(" "), output.status));
+        }
+        if !repairs && Counts::get(&self.host.world.counts.device_writes) != before {
+            wrong.push(format!("lode check wrote to a device: {text}"));
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
     }
 
     fn check(&self, disk: &Disk<'_>, flushes: bool) -> Complaints {
@@ -142,15 +175,17 @@ impl<'a> Life<'a> {
         Ok(connections)
     }
 
-    /// What an operator may do meanwhile: drain, or have another scheme decide. What came of it does not matter.
+    /// What an operator may do meanwhile: drain, have another scheme decide, or change a share, so that space changes hands.
+    /// What came of it does not matter.
     fn meddle(&self, rng: &mut Rng) -> Option<std::process::Child> {
         let configuration = self.host.configuration();
         let vm = &self.plan.vms[rng.below(self.plan.vms.len() as u64) as usize];
         let scheme = &self.schemes[rng.below(self.schemes.len() as u64) as usize].name;
-        let scheme = format!("scheme={scheme}");
-        let arguments: &[&str] = match rng.below(5) {
+        let (scheme, share) = (format!("scheme={scheme}"), format!("ssd={}MiB", 1 + rng.below(4)));
+        let arguments: &[&str] = match rng.below(8) {
             0 => &["drain", &configuration],
             1 => &["vm", "set", &configuration, &vm.name, &scheme],
+            2 | 3 => &["vm", "set", &configuration, &vm.name, &share],
             _ => return None,
         };
         self.host.spawn(arguments).ok()

@@ -229,10 +229,8 @@ impl<'a> Run<'a> {
         host.world.set_faults(self.patient_faults());
         self.outcome.states += 1;
         self.outcome.nested += u64::from(nested > 1);
-        let flushes = self.rng.chance(75);
-        match self.life.start(flushes) {
-            Ok(daemon) => drop(daemon),
-            Err(complaints) => return Err(self.keep(name, &start, complaints)),
+        if let Err(complaints) = self.recover() {
+            return Err(self.keep(name, &start, complaints));
         }
         let tape = host.world.end();
         if nested >= MOST_NESTED || !self.rng.chance(35) {
@@ -244,6 +242,20 @@ impl<'a> Run<'a> {
         let start = player.after_power_cut(&mut self.rng).map_err(|error| error.to_string())?;
         let name = format!("{name}, then at event {moment} of {} of the recovery", tape.events.len());
         self.crash_state(&name, start, nested + 1)
+    }
+
+    /// Has a daemon take over what is there; in some cases `lode check` before it, or a start among failing devices.
+    fn recover(&mut self) -> Result<(), Complaints> {
+        match self.rng.below(20) {
+            0 | 1 => self.life.inspect(self.rng.chance(50))?,
+            2 => {
+                let faults = self.failing();
+                self.life.start_roughly(&mut self.rng, &faults);
+            }
+            _ => {}
+        }
+        let flushes = self.rng.chance(75);
+        self.life.start(flushes).map(drop)
     }
 
     fn keep(&mut self, moment: &str, start: &Start, complaints: Complaints) -> Stop {
@@ -277,14 +289,20 @@ impl<'a> Run<'a> {
 
     /// The same, and in some cases errors.
     fn faults(&mut self) -> Faults {
-        let mut faults = self.patient_faults();
         if self.attack.liars == Liars::None && self.rng.chance(25) {
-            let rng = &mut self.rng;
-            let devices = self.life.host.devices();
-            faults.failing = (0..devices).filter(|_| rng.chance(50)).collect();
-            let mut rate = || [0, 0, 5, 50, 500][rng.below(5) as usize];
-            (faults.failed_reads, faults.failed_writes, faults.failed_flushes) = (rate(), rate(), rate() * 4);
+            self.failing()
+        } else {
+            self.patient_faults()
         }
-        faults
+    }
+
+    /// Devices that take their time, and fail.
+    fn failing(&mut self) -> Faults {
+        let patient = self.patient_faults();
+        let rng = &mut self.rng;
+        let failing = (0..self.life.host.devices()).filter(|_| rng.chance(50)).collect();
+        let mut rate = || [0, 0, 5, 50, 500][rng.below(5) as usize];
+        let (failed_reads, failed_writes, failed_flushes) = (rate(), rate(), rate() * 4);
+        Faults { failing, failed_reads, failed_writes, failed_flushes, ..patient }
     }
 }
