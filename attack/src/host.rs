@@ -168,7 +168,8 @@ impl Host {
             .map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))?;
         let mut daemon = Daemon { child, host: self };
         let deadline = Instant::now() + PATIENCE;
-        while UnixStream::connect(self.path("control.sock")).is_err() {
+        let serves = |vm| UnixStream::connect(self.socket(vm)).is_ok();
+        while !(0..self.plan.vms.len()).all(serves) {
             if let Ok(Some(status)) = daemon.child.try_wait() {
                 return Err(format!("the daemon refused to start ({status}): {}", self.log()));
             }

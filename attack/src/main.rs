@@ -43,6 +43,9 @@ struct Arguments {
     /// Crash states to try at least
     #[arg(long)]
     states: Option<u64>,
+    /// Stop when something was found
+    #[arg(long)]
+    first_only: bool,
     /// Run this seed only, once
     #[arg(long)]
     seed: Option<u64>,
@@ -146,6 +149,7 @@ fn many(arguments: &Arguments, attack: &Attack) -> Result<bool, String> {
             println!("{}", report::line(&plan, &outcome, total));
             if outcome.found.is_some() {
                 print!("{}", report::found(&plan, &outcome, attack.scheme.as_deref()));
+                ends.fetch_or(arguments.first_only, Ordering::Relaxed);
             }
         }
         Ok(())

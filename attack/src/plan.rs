@@ -91,11 +91,14 @@ impl Plan {
             .map(|number| VmPlan::new(number, only[rng.below(only.len() as u64) as usize], &mut rng))
             .collect();
         let has_read_ssd = vms.iter().any(|vm| vm.read_ssd_bytes > 0);
+        // Some schemes need so many blocks that with large ones a small SSD would not do.
+        let (block, ssd_mib) =
+            [("4KiB", 48), ("4KiB", 48), ("4KiB", 48), ("16KiB", 96), ("64KiB", 192)][rng.below(5) as usize];
         Ok(Plan {
             seed,
-            ssd_bytes: 48 * MIB,
+            ssd_bytes: ssd_mib * MIB,
             read_ssd_bytes: if has_read_ssd { 32 * MIB } else { 0 },
-            block: ["4KiB", "4KiB", "4KiB", "16KiB", "64KiB"][rng.below(5) as usize].to_owned(),
+            block: block.to_owned(),
             vms,
             shards: 1 + rng.below(2),
             io: if rng.chance(75) { "auto" } else { "threads" }.to_owned(),

@@ -33,14 +33,14 @@ impl Default for Total {
 impl Total {
     /// Adds a run.
     pub fn add(&mut self, plan: &Plan, outcome: &Outcome) {
-        let Outcome { states, nested, kills, stops, errors, lies, volatile_writes, answers, found } = outcome;
+        let Outcome { states, nested, kills, stops, errors, volatile_writes, answers, found, .. } = outcome;
         self.runs += 1;
+        self.sum.flushes_among_writes += outcome.flushes_among_writes;
         self.sum.states += states;
         self.sum.nested += nested;
         self.sum.kills += kills;
         self.sum.stops += stops;
         self.sum.errors += errors;
-        self.sum.lies += lies;
         self.sum.volatile_writes += volatile_writes;
         self.sum.answers += answers;
         self.found += u64::from(found.is_some());
@@ -56,12 +56,23 @@ impl Total {
 
 impl fmt::Display for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Outcome { states, nested, kills, stops, errors, volatile_writes, answers, .. } = &self.sum;
+        let Outcome {
+            states,
+            nested,
+            kills,
+            stops,
+            errors,
+            volatile_writes,
+            answers,
+            flushes_among_writes,
+            ..
+        } = &self.sum;
         let seconds = self.begun.elapsed().as_secs_f64();
         writeln!(
             f,
             "{} runs in {seconds:.0} s: {states} crash states ({nested} while another was recovered; {:.1} writes not \
-             flushed in each), {kills} kills, {stops} stops, {errors} errors of devices, {answers} requests of guests",
+             flushed in each), {kills} kills, {stops} stops, {errors} errors of devices, {answers} requests of guests, \
+             {flushes_among_writes} flushes while a write was under way",
             self.runs,
             *volatile_writes as f64 / (*states).max(1) as f64,
         )?;

@@ -60,6 +60,8 @@ pub struct Outcome {
     pub lies: u64,
     /// Writes that no flush covered, over all crash states.
     pub volatile_writes: u64,
+    /// Flushes that came while a write to the same device was under way.
+    pub flushes_among_writes: u64,
     /// Requests of guests that were answered.
     pub answers: u64,
     /// What was found to be wrong.
@@ -153,6 +155,7 @@ impl<'a> Run<'a> {
             self.life.host.begin(start)?;
             let after_stop = self.live(number)?;
             let tape = self.life.host.world.end();
+            self.outcome.flushes_among_writes += tape.flushes_among_writes();
             let left = self.crash_states(number, &tape)?;
             start = match after_stop {
                 Some(start) if self.rng.chance(50) => start,

@@ -44,15 +44,18 @@ fn lies_are_noticed(attack: &Attack, liars: Liars) -> Result<Option<String>, Str
         keep: None,
         liars,
     };
-    let mut states = 0;
+    let (mut states, mut lies) = (0, 0);
     for seed in 1..=SEEDS {
         let plan = Plan::new(seed, &lying.schemes, lying.scheme.as_deref())?;
         let outcome = run(&lying, &plan, &|| true)?;
         states += outcome.states;
+        lies += outcome.lies;
         if let Some(found) = outcome.found {
             let first = found.complaints.first().cloned().unwrap_or_default();
             let first: String = first.chars().take(160).collect();
-            return Ok(Some(format!("reported after {states} crash states, with seed {seed} ({first} ...)")));
+            return Ok(Some(format!(
+                "reported after {lies} lies and {states} crash states, with seed {seed} ({first} ...)"
+            )));
         }
     }
     Ok(None)

@@ -104,6 +104,22 @@ impl Tape {
         next.map_or(any, |next| any + next + 1)
     }
 
+    /// Flushes that came while a write to the same device was under way, which they do not cover.
+    pub fn flushes_among_writes(&self) -> u64 {
+        let mut under_way = vec![0u64; self.start.images.len()];
+        let mut met = 0;
+        for event in &self.events {
+            let Event::Device(device, event) = event else { continue };
+            match event {
+                DeviceEvent::WriteBegan { .. } => under_way[*device] += 1,
+                DeviceEvent::WriteEnded { .. } => under_way[*device] -= 1,
+                DeviceEvent::FlushBegan { .. } => met += u64::from(under_way[*device] > 0),
+                DeviceEvent::FlushEnded { .. } => {}
+            }
+        }
+        met
+    }
+
     /// Goes through it from the beginning.
     pub fn player(&self) -> Player<'_> {
         Player {

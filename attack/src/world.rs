@@ -39,8 +39,6 @@ pub struct Faults {
 pub struct Counts {
     /// Writes that devices were told.
     pub device_writes: AtomicU64,
-    /// Flushes likewise.
-    pub device_flushes: AtomicU64,
     /// Errors that devices answered.
     pub errors: AtomicU64,
     /// Flushes that did nothing and said otherwise.
@@ -220,7 +218,6 @@ impl World {
         let mut ticket = shared.ticket(device, |faults| faults.failed_flushes);
         ticket.lies = shared.faults.liars.contains(&device);
         shared.events.push(Event::Device(device, DeviceEvent::FlushBegan { id: ticket.id }));
-        Counts::one(&self.counts.device_flushes);
         ticket
     }
 
