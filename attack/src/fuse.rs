@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -59,6 +60,12 @@ pub fn mount(world: &SharedWorld, number: usize, folder: &Path) -> io::Result<Ba
     config.mount_options = vec![MountOption::FSName("lode-attack".to_owned()), MountOption::NoExec];
     config.n_threads = Some(THREADS);
     fuser::spawn_mount(Device { world: world.clone(), number }, folder, &config)
+}
+
+/// Unmounts a device that is in use, or whose process is gone.
+pub fn detach(folder: &Path) {
+    // It fails where nothing is mounted.
+    let _ = Command::new("fusermount3").args(["-u", "-z", "-q"]).arg(folder).status();
 }
 
 impl Device {

@@ -34,7 +34,28 @@ pub struct Disk<'w> {
     pub sectors: u64,
     /// No device fails: every answer is as guarantee 1 says, and no request fails.
     pub nothing_fails: bool,
+    /// What its guest is like.
+    pub habits: Habits,
     busy: Mutex<Vec<Busy>>,
+}
+
+/// How often a guest wants to know that something is durable. What guests seldom ask for is tried where nothing else of them makes
+/// it good a moment later.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// So many of a hundred requests are FLUSH.
+    pub flush_percent: u64,
+    /// So many of a hundred changes have FUA.
+    pub fua_percent: u64,
+}
+
+impl Habits {
+    /// Any.
+    pub fn any(rng: &mut Rng) -> Habits {
+        let (flush_percent, fua_percent) =
+            [(7, 15), (7, 15), (0, 3), (1, 1), (1, 0), (20, 0), (2, 50)][rng.below(7) as usize];
+        Habits { flush_percent, fua_percent }
+    }
 }
 
 /// What a connection has asked.
@@ -46,8 +67,8 @@ struct Busy {
 
 impl<'w> Disk<'w> {
     /// Nothing is under way.
-    pub fn new(world: &'w World, vm: usize, sectors: u64, nothing_fails: bool) -> Disk<'w> {
-        Disk { world, vm, sectors, nothing_fails, busy: Mutex::new(Vec::new()) }
+    pub fn new(world: &'w World, vm: usize, sectors: u64, nothing_fails: bool, habits: Habits) -> Disk<'w> {
+        Disk { world, vm, sectors, nothing_fails, habits, busy: Mutex::new(Vec::new()) }
     }
 
     /// Takes these sectors for a connection, if no other one has asked anything of them: only on one connection an order of
@@ -147,7 +168,7 @@ fn bytes_of(sectors: &Range<u64>) -> (u64, u64) {
 }
 
 enum Asked {
-    Change { write: WriteId, durable: bool },
+    Change { write: WriteId, durable: bool, change: Change },
     Read { sectors: Range<u64>, allowed: Vec<Vec<Version>> },
     Flush { flush: u64 },
 }
@@ -219,20 +240,20 @@ impl<'d> Connection<'d> {
     }
 
     fn ask(&mut self) -> Result<(), Lost> {
-        let kind = self.rng.below(100);
-        if kind < 7 {
+        if self.rng.chance(self.disk.habits.flush_percent) {
             let flush = self.disk.world.send_flush(self.disk.vm);
             let cookie = self.client.send(Command::Flush, 0, 0, CommandFlags::NONE, &[])?;
             self.asked.insert(cookie, Asked::Flush { flush });
             return Ok(());
         }
+        let kind = self.rng.below(100);
         let sectors = self.place();
         if !self.disk.take(self.number, &sectors) {
             // Somebody else has these. Where nothing is under way here the next try will find others.
             return Ok(());
         }
         let (cookie, asked) =
-            if kind < 25 { self.ask_read(sectors)? } else { self.ask_change(kind, sectors)? };
+            if kind < 20 { self.ask_read(sectors)? } else { self.ask_change(kind, sectors)? };
         self.disk.name(self.number, cookie);
         self.asked.insert(cookie, asked);
         Ok(())
@@ -247,11 +268,11 @@ impl<'d> Connection<'d> {
 
     fn ask_change(&mut self, kind: u64, sectors: Range<u64>) -> Result<(u64, Asked), Lost> {
         let (command, change) = match kind {
-            25..33 => (Command::WriteZeroes, Change::Zero),
-            33..38 => (Command::Trim, Change::Trim),
+            20..30 => (Command::WriteZeroes, Change::Zero),
+            30..36 => (Command::Trim, Change::Trim),
             _ => (Command::Write, Change::Data),
         };
-        let durable = self.rng.chance(15);
+        let durable = self.rng.chance(self.disk.habits.fua_percent);
         let mut flags = if durable { CommandFlags::FUA } else { CommandFlags::NONE };
         if command == Command::WriteZeroes && self.rng.chance(50) {
             flags = CommandFlags(flags.0 | CMD_FLAG_NO_HOLE);
@@ -262,7 +283,7 @@ impl<'d> Connection<'d> {
         let payload =
             if command == Command::Write { contents(vm, write, sectors.clone()) } else { Vec::new() };
         let cookie = self.client.send(command, offset, length, flags, &payload)?;
-        Ok((cookie, Asked::Change { write, durable }))
+        Ok((cookie, Asked::Change { write, durable, change }))
     }
 
     fn take_answer(&mut self, wrong: &mut Vec<String>) -> Result<(), Lost> {
@@ -271,9 +292,9 @@ impl<'d> Connection<'d> {
         let Disk { vm, world, nothing_fails, .. } = *self.disk;
         match asked {
             Asked::Flush { flush } => wrong.extend(self.disk.flush_answered(flush, outcome)),
-            Asked::Change { write, durable } => {
+            Asked::Change { write, durable, change } => {
                 let event = match outcome {
-                    Ok(_) => GuestEvent::Acknowledged { write, durable },
+                    Ok(_) => GuestEvent::Acknowledged { write, durable, change },
                     Err(_) => GuestEvent::Failed { write, durable },
                 };
                 world.note(vm, event);

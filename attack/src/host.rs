@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -23,6 +24,10 @@ use crate::world::{SharedWorld, World};
 
 /// Where Linux has a file system in memory.
 const MEMORY: &str = "/dev/shm";
+/// What the name of a host's folder begins with; the number of its process follows.
+const FOLDER: &str = "lode-attack-";
+/// What the name of a folder on which a device is mounted begins with.
+const DEVICE: &str = "device-";
 /// The end of a log that goes into a report.
 const LOG_BYTES: usize = 3000;
 
@@ -33,7 +38,6 @@ pub struct Host {
     plan: Plan,
     lode: PathBuf,
     devices: Vec<PathBuf>,
-    // Unmounted before the folder goes.
     sessions: Vec<BackgroundSession>,
     folder: TempDir,
 }
@@ -54,7 +58,8 @@ impl Host {
     /// # Errors
     /// When it cannot be had: the message begins with "FUSE" when that is why.
     pub fn new(plan: &Plan, lode: &Path) -> Result<Host, String> {
-        let folder = TempDir::with_prefix_in("lode-attack-", MEMORY)
+        let prefix = format!("{FOLDER}{}-", std::process::id());
+        let folder = TempDir::with_prefix_in(prefix, MEMORY)
             .map_err(|error| format!("Cannot make a folder in {MEMORY}: {error}"))?;
         for name in ["state", "shm"] {
             fs::create_dir(folder.path().join(name)).map_err(|error| error.to_string())?;
@@ -64,19 +69,22 @@ impl Host {
         let start = Start { images, state: Arc::default(), models: models.collect() };
         let state_dir = folder.path().join("state");
         let world = Arc::new(World::new(start, &state_dir, plan.seed));
-        let (mut devices, mut sessions) = (Vec::new(), Vec::new());
-        for number in 0..plan.device_bytes().len() {
-            let path = folder.path().join(format!("device-{number}"));
-            fs::create_dir(&path).map_err(|error| error.to_string())?;
-            let session = fuse::mount(&world, number, &path);
-            sessions.push(session.map_err(|error| format!("FUSE cannot be mounted here: {error}"))?);
-            devices.push(path.join(fuse::FILE));
-        }
-        let configuration = plan.configuration(folder.path(), &devices);
-        fs::write(folder.path().join("host.toml"), configuration).map_err(|error| error.to_string())?;
-        let host = Host { world, plan: plan.clone(), lode: lode.to_owned(), devices, sessions, folder };
+        let (devices, sessions) = (Vec::new(), Vec::new());
+        let mut host = Host { world, plan: plan.clone(), lode: lode.to_owned(), devices, sessions, folder };
+        (0..plan.device_bytes().len()).try_for_each(|number| host.mount(number))?;
+        let configuration = plan.configuration(host.folder.path(), &host.devices);
+        fs::write(host.path("host.toml"), configuration).map_err(|error| error.to_string())?;
         host.format()?;
         Ok(host)
+    }
+
+    fn mount(&mut self, number: usize) -> Result<(), String> {
+        let path = self.path(&format!("{DEVICE}{number}"));
+        fs::create_dir(&path).map_err(|error| error.to_string())?;
+        let session = fuse::mount(&self.world, number, &path);
+        self.sessions.push(session.map_err(|error| format!("FUSE cannot be mounted here: {error}"))?);
+        self.devices.push(path.join(fuse::FILE));
+        Ok(())
     }
 
     fn format(&self) -> Result<(), String> {
@@ -164,6 +172,8 @@ impl Host {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
+            // What is typed at a terminal ends the attack, and is no end that a daemon is to have.
+            .process_group(0)
             .spawn()
             .map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))?;
         let mut daemon = Daemon { child, host: self };
@@ -213,6 +223,35 @@ impl Host {
     /// How many devices there are.
     pub fn devices(&self) -> usize {
         self.sessions.len()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // A device that somebody still has open is unmounted all the same.
+        let _ = self.wait_until_closed();
+        for (number, session) in self.sessions.drain(..).enumerate() {
+            if session.umount_and_join().is_err() {
+                fuse::detach(&self.folder.path().join(format!("{DEVICE}{number}")));
+            }
+        }
+    }
+}
+
+/// Removes what attacks left behind that were killed.
+pub fn remove_remains() {
+    for entry in fs::read_dir(MEMORY).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix(FOLDER).and_then(|rest| rest.split('-').next());
+        if process.is_none_or(|process| Path::new("/proc").join(process).exists()) {
+            continue;
+        }
+        let devices = fs::read_dir(entry.path()).into_iter().flatten().flatten();
+        let is_device = |path: &fs::DirEntry| path.file_name().to_string_lossy().starts_with(DEVICE);
+        devices.filter(is_device).for_each(|device| fuse::detach(&device.path()));
+        if let Err(error) = fs::remove_dir_all(entry.path()) {
+            println!("{} was left behind and cannot be removed: {error}", entry.path().display());
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lode_types::Rng;
 
 use crate::client::{Client, Lost, PATIENCE};
-use crate::guest::{Connection, Disk};
+use crate::guest::{Connection, Disk, Habits};
 use crate::host::{Daemon, Host};
 use crate::model::Model;
 use crate::plan::{Plan, Scheme};
@@ -40,16 +40,17 @@ pub enum End {
 }
 
 impl<'a> Life<'a> {
-    fn disks(&self, nothing_fails: bool) -> Vec<Disk<'a>> {
+    fn disks(&self, nothing_fails: bool, habits: Habits) -> Vec<Disk<'a>> {
         let sizes = self.plan.vms.iter().map(|vm| vm.disk_bytes / SECTOR_BYTES);
-        let disks = (0..).zip(sizes).map(|(vm, size)| Disk::new(&self.host.world, vm, size, nothing_fails));
+        let disks =
+            (0..).zip(sizes).map(|(vm, size)| Disk::new(&self.host.world, vm, size, nothing_fails, habits));
         disks.collect()
     }
 
     /// Starts a daemon where nothing fails, reads everything, and flushes if `flushes`: then what was found is durable.
     pub fn start(&self, flushes: bool) -> Result<Daemon<'a>, Complaints> {
         let mut daemon = self.host.serve().map_err(|what| vec![what])?;
-        let disks = self.disks(true);
+        let disks = self.disks(true, Habits { flush_percent: 0, fua_percent: 0 });
         let wrong: Complaints = std::thread::scope(|scope| {
             let threads: Vec<_> =
                 disks.iter().map(|disk| scope.spawn(move || self.check(disk, flushes))).collect();
@@ -114,7 +115,7 @@ impl<'a> Life<'a> {
         faults: &Faults,
     ) -> Result<Option<Daemon<'a>>, Complaints> {
         let nothing_fails = faults.failing.is_empty();
-        let disks = self.disks(nothing_fails);
+        let disks = self.disks(nothing_fails, Habits::any(rng));
         let connections = self.connect(&disks, rng)?;
         self.host.world.set_faults(faults.clone());
         let answered = AtomicU64::new(0);

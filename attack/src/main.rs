@@ -20,11 +20,12 @@ mod world;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::plan::{Plan, Scheme};
 use crate::report::Total;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         let must_run = std::env::var_os(NO_SKIPS_VARIABLE).is_some_and(|value| value != "0");
         return ExitCode::from(u8::from(must_run));
     }
+    host::remove_remains();
     match attack(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -125,6 +127,16 @@ fn attack(arguments: &Arguments) -> Result<bool, String> {
     many(arguments, &attack)
 }
 
+/// Ends runs in order at the first signal, and the program at the second.
+fn end_with_signals(ends: &Arc<AtomicBool>) -> Result<(), String> {
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, ends.clone())
+            .and_then(|_| signal_hook::flag::register(signal, ends.clone()))
+            .map_err(|error| format!("Cannot take signals: {error}"))?;
+    }
+    Ok(())
+}
+
 /// Seed after seed, some at once, until there is no time left or enough crash states were tried.
 fn many(arguments: &Arguments, attack: &Attack) -> Result<bool, String> {
     let first = arguments.first_seed.unwrap_or_else(report::fresh_seed);
@@ -132,7 +144,8 @@ fn many(arguments: &Arguments, attack: &Attack) -> Result<bool, String> {
     let deadline = minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
     let enough = arguments.states.unwrap_or(u64::MAX);
     println!("Attacking {} from seed {first} on, {} runs at once", attack.lode.display(), arguments.jobs);
-    let (next, tried, ends) = (AtomicU64::new(first), AtomicU64::new(0), AtomicBool::new(false));
+    let (next, tried, ends) = (AtomicU64::new(first), AtomicU64::new(0), Arc::new(AtomicBool::new(false)));
+    end_with_signals(&ends)?;
     let total = Mutex::new(Total::default());
     let goes_on = || {
         let has_time = deadline.is_none_or(|deadline| Instant::now() < deadline);

@@ -55,8 +55,8 @@ impl Version {
 pub enum GuestEvent {
     /// A change is about to be sent.
     Submitted { write: WriteId, sectors: Range<u64>, change: Change },
-    /// It was answered; `durable`: with FUA.
-    Acknowledged { write: WriteId, durable: bool },
+    /// It was answered; `durable`: with FUA. What it was is for those who look for such a moment.
+    Acknowledged { write: WriteId, durable: bool, change: Change },
     /// It was answered with an error; `durable`: it was to be flushed.
     Failed { write: WriteId, durable: bool },
     /// A FLUSH is about to be sent.
@@ -124,7 +124,7 @@ impl Model {
     pub fn apply(&mut self, event: &GuestEvent) {
         match event {
             GuestEvent::Submitted { write, sectors, change } => self.submit(*write, sectors, *change),
-            GuestEvent::Acknowledged { write, durable } => self.acknowledge(*write, *durable),
+            GuestEvent::Acknowledged { write, durable, .. } => self.acknowledge(*write, *durable),
             GuestEvent::Failed { write, durable } => {
                 self.open.remove(write);
                 if *durable {
@@ -292,7 +292,7 @@ mod tests {
         }
 
         fn acknowledged(&mut self, write: WriteId, durable: bool) {
-            self.0.apply(&GuestEvent::Acknowledged { write, durable });
+            self.0.apply(&GuestEvent::Acknowledged { write, durable, change: Change::Data });
         }
 
         fn flush(&mut self) {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::image::{Data, Image, PAGE_BYTES};
 use crate::medium::{DeviceEvent, Medium};
-use crate::model::{GuestEvent, Model};
+use crate::model::{Change, GuestEvent, Model};
 use crate::state::StateFiles;
 
 /// One entry.
@@ -89,19 +89,16 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// A moment for a power cut: any, or one just after something was promised.
+    /// A moment for a power cut: any, or one just after something was promised. Each kind of promise is as likely, because
+    /// those that are seldom given are soon made good by others that follow.
     pub fn moment(&self, rng: &mut Rng) -> usize {
         let any = rng.below(self.events.len() as u64 + 1) as usize;
-        if rng.chance(50) {
-            return any;
-        }
-        let promises = |event: &Event| match event {
-            Event::Guest(_, GuestEvent::FlushAcknowledged { .. } | GuestEvent::Stopped) => true,
-            Event::Guest(_, GuestEvent::Acknowledged { durable, .. }) => *durable,
-            _ => false,
-        };
-        let next = self.events[any..].iter().position(promises);
-        next.map_or(any, |next| any + next + 1)
+        let wanted = [None, None, None, Some(Promise::Flush), Some(Promise::Write), Some(Promise::Zeroes)]
+            [rng.below(6) as usize];
+        let given =
+            |(at, event): (usize, &Event)| (wanted.is_some() && promise(event) == wanted).then_some(at + 1);
+        let moments: Vec<usize> = self.events.iter().enumerate().filter_map(given).collect();
+        if moments.is_empty() { any } else { moments[rng.below(moments.len() as u64) as usize] }
     }
 
     /// Flushes that came while a write to the same device was under way, which they do not cover.
@@ -129,6 +126,28 @@ impl Tape {
             state: self.start.state.clone(),
             models: self.start.models.clone(),
         }
+    }
+}
+
+/// Kinds of promises that something is durable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Promise {
+    /// An answer to FLUSH, or an orderly stop.
+    Flush,
+    /// To a write with FUA.
+    Write,
+    /// To zeroing or a trim with FUA.
+    Zeroes,
+}
+
+/// What an event promises.
+fn promise(event: &Event) -> Option<Promise> {
+    let Event::Guest(_, event) = event else { return None };
+    match event {
+        GuestEvent::FlushAcknowledged { .. } | GuestEvent::Stopped => Some(Promise::Flush),
+        GuestEvent::Acknowledged { durable: true, change: Change::Data, .. } => Some(Promise::Write),
+        GuestEvent::Acknowledged { durable: true, .. } => Some(Promise::Zeroes),
+        _ => None,
     }
 }
 
