@@ -72,10 +72,18 @@ impl Host {
         let (devices, sessions) = (Vec::new(), Vec::new());
         let mut host = Host { world, plan: plan.clone(), lode: lode.to_owned(), devices, sessions, folder };
         (0..plan.device_bytes().len()).try_for_each(|number| host.mount(number))?;
-        let configuration = plan.configuration(host.folder.path(), &host.devices);
-        fs::write(host.path("host.toml"), configuration).map_err(|error| error.to_string())?;
+        host.configure(plan)?;
         host.format()?;
         Ok(host)
+    }
+
+    /// The next daemons are configured so. Devices and VMs are those of the plan that the host was made with.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn configure(&self, plan: &Plan) -> Result<(), String> {
+        let configuration = plan.configuration(self.folder.path(), &self.devices);
+        fs::write(self.path("host.toml"), configuration).map_err(|error| error.to_string())
     }
 
     fn mount(&mut self, number: usize) -> Result<(), String> {
@@ -165,18 +173,7 @@ impl Host {
     /// # Errors
     /// When it does not: with its log.
     pub fn serve(&self) -> Result<Daemon<'_>, String> {
-        self.wait_until_closed()?;
-        let log = fs::File::create(self.path("log")).map_err(|error| error.to_string())?;
-        let child = Command::new(&self.lode)
-            .args(["serve", &self.configuration()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            // What is typed at a terminal ends the attack, and is no end that a daemon is to have.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))?;
-        let mut daemon = Daemon { child, host: self };
+        let mut daemon = self.start()?;
         let deadline = Instant::now() + PATIENCE;
         let serves = |vm| UnixStream::connect(self.socket(vm)).is_ok();
         while !(0..self.plan.vms.len()).all(serves) {
@@ -189,6 +186,25 @@ impl Host {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(daemon)
+    }
+
+    /// Starts a daemon and does not wait for anything.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn start(&self) -> Result<Daemon<'_>, String> {
+        self.wait_until_closed()?;
+        let log = fs::File::create(self.path("log")).map_err(|error| error.to_string())?;
+        let child = Command::new(&self.lode)
+            .args(["serve", &self.configuration()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            // What is typed at a terminal ends the attack, and is no end that a daemon is to have.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))?;
+        Ok(Daemon { child, host: self })
     }
 
     /// The end of the daemon's log.

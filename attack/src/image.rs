@@ -26,6 +26,14 @@ impl Data {
         }
     }
 
+    /// The first so many.
+    pub fn first(&self, length: u64) -> Vec<u8> {
+        match self {
+            Data::Bytes(bytes) => bytes[..length as usize].to_vec(),
+            Data::Zeroes(_) => vec![0; length as usize],
+        }
+    }
+
     /// Those from `start`, `length` many.
     pub fn part(&self, start: u64, length: u64) -> &[u8] {
         const ZEROES: [u8; PAGE] = [0; PAGE];

@@ -62,11 +62,13 @@ impl<'a> Life<'a> {
         Err(wrong.into_iter().chain(daemon.ended()).collect())
     }
 
-    /// Starts a daemon while devices fail. Whether it serves does not matter: it is killed, and nothing may be lost by it.
-    pub fn start_roughly(&self, rng: &mut Rng, faults: &Faults) {
+    /// Starts a daemon and kills it, in half of the cases while it recovers. Whether it would serve does not matter where devices
+    /// fail; nothing may be lost by it.
+    pub fn start_in_vain(&self, rng: &mut Rng, faults: &Faults) {
         self.host.world.set_faults(faults.clone());
-        if let Ok(daemon) = self.host.serve() {
-            std::thread::sleep(Duration::from_millis(rng.below(50)));
+        let daemon = if rng.chance(50) { self.host.serve() } else { self.host.start() };
+        if let Ok(daemon) = daemon {
+            std::thread::sleep(Duration::from_millis(rng.below(60)));
             drop(daemon);
         }
         self.host.world.note_kill();

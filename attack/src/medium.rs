@@ -15,8 +15,8 @@ use crate::sector::SECTOR_BYTES;
 pub enum DeviceEvent {
     /// A write has come, and may be on the medium from now on. Its number is its own among all events of the log.
     WriteBegan { id: u64, offset: u64, data: Data },
-    /// It was answered; `failed`: with an error.
-    WriteEnded { id: u64, failed: bool },
+    /// It was answered. `failed`: with an error, and only its first so many bytes are there.
+    WriteEnded { id: u64, failed: Option<u64> },
     /// A flush has come.
     FlushBegan { id: u64 },
     /// It was answered; `failed`: with an error.
@@ -85,12 +85,14 @@ impl Medium {
         }
     }
 
-    fn answer(&mut self, id: u64, failed: bool) {
+    fn answer(&mut self, id: u64, failed: Option<u64>) {
         let Some(at) = self.volatile.iter().position(|write| write.id == id) else { return };
         let mut write = self.volatile.remove(at);
         self.answers += 1;
         write.answered = Some(self.answers);
-        write.doubtful = failed;
+        if let Some(bytes) = failed {
+            write.data = Data::Bytes(write.data.first(bytes).into());
+        }
         let before = self.volatile.partition_point(|write| write.answered.is_some());
         self.volatile.insert(before, write);
     }
@@ -200,7 +202,7 @@ mod tests {
         }
 
         fn end(&mut self, id: u64) {
-            self.0.apply(&DeviceEvent::WriteEnded { id, failed: false });
+            self.0.apply(&DeviceEvent::WriteEnded { id, failed: None });
         }
 
         fn write(&mut self, id: u64, first_sector: u64, sectors: u64) {
@@ -248,6 +250,16 @@ mod tests {
         assert_eq!(one.found(), [(1, 1), (2, 1)].into());
         one.flush(false);
         assert_eq!((one.found(), one.0.volatile_writes()), ([(2, 1)].into(), 0));
+    }
+
+    #[test]
+    fn of_a_failed_write_a_flush_covers_what_is_there() {
+        let mut one = One::new();
+        one.begin(1, 0, 2);
+        one.0.apply(&DeviceEvent::WriteEnded { id: 1, failed: Some(SECTOR_BYTES) });
+        assert_eq!(one.found(), [(0, 0), (1, 0)].into());
+        one.flush(false);
+        assert_eq!(one.found(), [(1, 0)].into());
     }
 
     #[test]

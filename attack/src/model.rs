@@ -192,10 +192,10 @@ impl Model {
         }
     }
 
-    /// What was acknowledged and is not durable need not become so before it is written again.
+    /// What is not durable need not become so before it is written again, acknowledged or not.
     fn doubt(&mut self) {
-        for sector in self.sectors.iter_mut().filter(|sector| sector.versions.len() > 1) {
-            sector.versions.iter_mut().for_each(|version| version.doubtful |= version.acknowledged.is_some());
+        for sector in &mut self.sectors {
+            sector.versions.iter_mut().skip(1).for_each(|version| version.doubtful = true);
         }
     }
 
@@ -383,6 +383,16 @@ mod tests {
         one.acknowledged(2, false);
         one.flush();
         assert_eq!(one.after_power_cut(), [2]);
+    }
+
+    #[test]
+    fn g10_what_was_read_of_a_write_whose_flush_failed_need_not_stay() {
+        let mut one = One::new();
+        one.write(1, Change::Data);
+        one.0.apply(&GuestEvent::Killed { doubtful: true });
+        one.0.apply(&GuestEvent::Seen { values: vec![(0, Value::Of(1))] });
+        one.flush();
+        assert_eq!((one.now(), one.after_power_cut()), (vec![1], vec![0, 1]));
     }
 
     #[test]

@@ -97,13 +97,27 @@ impl Plan {
         Ok(Plan {
             seed,
             ssd_bytes: ssd_mib * MIB,
-            read_ssd_bytes: if has_read_ssd { 32 * MIB } else { 0 },
+            read_ssd_bytes: if has_read_ssd { 2 * ssd_mib * MIB / 3 } else { 0 },
             block: block.to_owned(),
             vms,
             shards: 1 + rng.below(2),
             io: if rng.chance(75) { "auto" } else { "threads" }.to_owned(),
             keeps_records: rng.chance(80),
         })
+    }
+
+    /// Puts a VM under another scheme that uses the same levels, if there is one.
+    pub fn change_a_scheme(&mut self, schemes: &[Scheme], rng: &mut Rng) {
+        let vm = rng.below(self.vms.len() as u64) as usize;
+        let vm = &mut self.vms[vm];
+        let levels = |name: &str| schemes.iter().find(|one| one.name == name).map(|one| &one.levels);
+        let others: Vec<&Scheme> = schemes
+            .iter()
+            .filter(|one| Some(&one.levels) == levels(&vm.scheme) && one.name != vm.scheme)
+            .collect();
+        if !others.is_empty() {
+            vm.scheme.clone_from(&others[rng.below(others.len() as u64) as usize].name);
+        }
     }
 
     /// Sizes of the devices: the cache SSD, the disks, the read SSD if there is one.

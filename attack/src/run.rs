@@ -84,6 +84,8 @@ pub struct Found {
 /// One run under way.
 struct Run<'a> {
     life: Life<'a>,
+    /// How daemons are configured now.
+    configured: Plan,
     rng: Rng,
     outcome: Outcome,
     attack: &'a Attack,
@@ -117,7 +119,8 @@ pub fn run(attack: &Attack, plan: &Plan, goes_on: &dyn Fn() -> bool) -> Result<O
     let host = Host::new(plan, &attack.lode)?;
     let life = Life { host: &host, plan, schemes: &attack.schemes };
     let rng = Rng::part(plan.seed, 2);
-    let mut run = Run { life, rng, outcome: Outcome::default(), attack, goes_on };
+    let configured = plan.clone();
+    let mut run = Run { life, configured, rng, outcome: Outcome::default(), attack, goes_on };
     let ended = run.lives();
     let counts = &host.world.counts;
     run.outcome.errors = Counts::get(&counts.errors);
@@ -175,8 +178,13 @@ impl<'a> Run<'a> {
             self.life
                 .work(daemon, &mut self.rng, answers, End::Killed, &faults)
                 .map_err(wrong(format!("life {number}, before kill {kill}, {faults:?}")))?;
-            self.life.host.world.set_faults(self.patient_faults());
             self.outcome.kills += 1;
+            if self.rng.chance(30) {
+                let faults = self.faults();
+                self.life.start_in_vain(&mut self.rng, &faults);
+                self.outcome.kills += 1;
+            }
+            self.life.host.world.set_faults(self.patient_faults());
             let flushes = self.rng.chance(50);
             daemon = self
                 .life
@@ -247,13 +255,18 @@ impl<'a> Run<'a> {
         self.crash_state(&name, start, nested + 1)
     }
 
-    /// Has a daemon take over what is there; in some cases `lode check` before it, or a start among failing devices.
+    /// Has a daemon take over what is there; in some cases after `lode check`, after a start among failing devices, or with another
+    /// scheme than before.
     fn recover(&mut self) -> Result<(), Complaints> {
         match self.rng.below(20) {
             0 | 1 => self.life.inspect(self.rng.chance(50))?,
             2 => {
                 let faults = self.failing();
-                self.life.start_roughly(&mut self.rng, &faults);
+                self.life.start_in_vain(&mut self.rng, &faults);
+            }
+            3 | 4 => {
+                self.configured.change_a_scheme(&self.attack.schemes, &mut self.rng);
+                self.life.host.configure(&self.configured).map_err(|what| vec![what])?;
             }
             _ => {}
         }
@@ -265,7 +278,7 @@ impl<'a> Run<'a> {
         let log = self.life.host.log();
         let kept = self.attack.keep.as_ref().and_then(|folder| {
             let folder = folder.join(format!("seed-{}-state-{}", self.life.plan.seed, self.outcome.states));
-            let plan = serde_json::to_vec(self.life.plan).ok()?;
+            let plan = serde_json::to_vec(&self.configured).ok()?;
             start.save(&folder).and_then(|()| std::fs::write(folder.join("plan.json"), plan)).ok()?;
             Some(folder)
         });

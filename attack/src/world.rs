@@ -195,21 +195,15 @@ impl World {
         data: &Data,
     ) -> Result<(), DeviceError> {
         let shared = &mut *self.lock();
-        let Ticket { id, fails: failed, .. } = *ticket;
-        let length = data.length_bytes();
-        if failed {
+        let Ticket { id, fails, .. } = *ticket;
+        let failed = fails.then(|| shared.rng.below(data.length_bytes() / SECTOR_BYTES + 1) * SECTOR_BYTES);
+        match failed {
             // Some of it may be there all the same.
-            let sectors = shared.rng.below(length / SECTOR_BYTES + 1);
-            for sector in 0..sectors {
-                let start = sector * SECTOR_BYTES;
-                let bytes = Data::Bytes(data.part(start, SECTOR_BYTES).into());
-                shared.images[device].write(offset + start, &bytes);
-            }
-        } else {
-            shared.images[device].write(offset, data);
+            Some(bytes) => shared.images[device].write(offset, &Data::Bytes(data.first(bytes).into())),
+            None => shared.images[device].write(offset, data),
         }
         shared.events.push(Event::Device(device, DeviceEvent::WriteEnded { id, failed }));
-        self.outcome(failed)
+        self.outcome(fails)
     }
 
     /// A flush comes.
