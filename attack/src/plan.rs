@@ -91,13 +91,19 @@ impl Plan {
             .map(|number| VmPlan::new(number, only[rng.below(only.len() as u64) as usize], &mut rng))
             .collect();
         let has_read_ssd = vms.iter().any(|vm| vm.read_ssd_bytes > 0);
-        // Some schemes need so many blocks that with large ones a small SSD would not do.
-        let (block, ssd_mib) =
-            [("4KiB", 48), ("4KiB", 48), ("4KiB", 48), ("16KiB", 96), ("64KiB", 192)][rng.below(5) as usize];
+        // With large blocks a volume's reserve is so large that a small SSD would not do. One that has room to spare lends it to
+        // volumes, and then places are hardly ever used again soon.
+        let shares_mib: u64 = vms.iter().map(|vm| vm.ssd_bytes / MIB + 4).sum();
+        let (block, ssd_mib) = match rng.below(6) {
+            0 => ("64KiB", 192),
+            1 => ("16KiB", 96),
+            2 => ("4KiB", 48),
+            _ => ("4KiB", shares_mib + 2),
+        };
         Ok(Plan {
             seed,
             ssd_bytes: ssd_mib * MIB,
-            read_ssd_bytes: if has_read_ssd { 2 * ssd_mib * MIB / 3 } else { 0 },
+            read_ssd_bytes: if has_read_ssd { 128 * MIB } else { 0 },
             block: block.to_owned(),
             vms,
             shards: 1 + rng.below(2),
@@ -141,7 +147,8 @@ impl Plan {
     pub fn describe(&self) -> String {
         let vms: Vec<&str> = self.vms.iter().map(|vm| vm.scheme.as_str()).collect();
         let records = if self.keeps_records { "" } else { ", without records in memory" };
-        format!("{} with blocks of {}, io {}{records}", vms.join(" + "), self.block, self.io)
+        let (ssd_mib, block) = (self.ssd_bytes / MIB, &self.block);
+        format!("{} on {ssd_mib} MiB with blocks of {block}, io {}{records}", vms.join(" + "), self.io)
     }
 
     /// The configuration of a host whose devices are at these paths and whose other files are in `folder`.
