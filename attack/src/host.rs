@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fuser::BackgroundSession;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::client::PATIENCE;
@@ -28,6 +29,8 @@ const MEMORY: &str = "/dev/shm";
 const FOLDER: &str = "lode-attack-";
 /// What the name of a folder on which a device is mounted begins with.
 const DEVICE: &str = "device-";
+/// The file with the number of the latest daemon's process.
+const DAEMON: &str = "daemon";
 /// The end of a log that goes into a report.
 const LOG_BYTES: usize = 3000;
 
@@ -204,7 +207,10 @@ impl Host {
             .process_group(0)
             .spawn()
             .map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))?;
-        Ok(Daemon { child, host: self })
+        let daemon = Daemon { child, host: self };
+        let number = daemon.child.id().to_string();
+        fs::write(self.path(DAEMON), number).map_err(|error| error.to_string())?;
+        Ok(daemon)
     }
 
     /// The end of the daemon's log.
@@ -262,12 +268,24 @@ pub fn remove_remains() {
         if process.is_none_or(|process| Path::new("/proc").join(process).exists()) {
             continue;
         }
+        kill_remaining_daemon(&entry.path());
         let devices = fs::read_dir(entry.path()).into_iter().flatten().flatten();
         let is_device = |path: &fs::DirEntry| path.file_name().to_string_lossy().starts_with(DEVICE);
         devices.filter(is_device).for_each(|device| fuse::detach(&device.path()));
         if let Err(error) = fs::remove_dir_all(entry.path()) {
             println!("{} was left behind and cannot be removed: {error}", entry.path().display());
         }
+    }
+}
+
+/// A number may be another process's by now: what was started for this folder names it.
+fn kill_remaining_daemon(folder: &Path) {
+    let number = fs::read_to_string(folder.join(DAEMON)).ok().and_then(|text| text.parse::<i32>().ok());
+    let Some(process) = number.and_then(Pid::from_raw) else { return };
+    let started = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    if String::from_utf8_lossy(&started).contains(&text(folder)) {
+        // It fails when the daemon has ended since.
+        let _ = kill_process(process, Signal::KILL);
     }
 }
 

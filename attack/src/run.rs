@@ -294,7 +294,7 @@ impl<'a> Run<'a> {
     /// Devices that take their time, in some cases, and lie if they are to.
     fn patient_faults(&mut self) -> Faults {
         let (delayed_percent, delay_us) =
-            [(0, 0), (0, 0), (20, 2000), (5, 20_000)][self.rng.below(4) as usize];
+            [(0, 0), (50, 500), (20, 2000), (5, 20_000)][self.rng.below(4) as usize];
         let liars = match self.attack.liars {
             Liars::None => Vec::new(),
             Liars::Ssd => vec![0],
