@@ -127,7 +127,8 @@ impl Client {
                 Some(ClientEvent::Done { cookie }) => {
                     let mut parts = self.parts.remove(&cookie).unwrap_or_default();
                     parts.sort_by_key(|(offset, _)| *offset);
-                    Some((cookie, Ok(parts.into_iter().flat_map(|(_, bytes)| bytes).collect())))
+                    let parts: Vec<Vec<u8>> = parts.into_iter().map(|(_, bytes)| bytes).collect();
+                    Some((cookie, Ok(parts.concat())))
                 }
                 Some(ClientEvent::Failed { cookie, error, message }) => {
                     self.parts.remove(&cookie);
