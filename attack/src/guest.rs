@@ -53,7 +53,7 @@ impl Habits {
     /// Any.
     pub fn any(rng: &mut Rng) -> Habits {
         let (flush_percent, fua_percent) =
-            [(7, 15), (7, 15), (0, 3), (1, 1), (1, 0), (20, 0), (2, 50)][rng.below(7) as usize];
+            [(7, 15), (7, 15), (0, 0), (0, 0), (0, 3), (1, 1), (20, 0), (2, 50)][rng.below(8) as usize];
         Habits { flush_percent, fua_percent }
     }
 }
