@@ -18,8 +18,8 @@ const bringBars = (() => {
       this.rows.forEach(({ row }, at) => lights(row, chart.names[at]));
       lit.push(name => this.rows.forEach(({ row }, at) => row.classList.toggle('on', chart.names[at] === name)));
       this.addButtons();
-      updates.push(isMoving => this.update(isMoving));
       this.scroll = figure.querySelector('.scroll');
+      follow(this.scroll, isMoving => this.update(isMoving));
       new ResizeObserver(() => this.fit()).observe(this.scroll);
       this.fit();
     }
@@ -61,10 +61,23 @@ const bringBars = (() => {
       this.update(false);
     }
 
+    /* While a slider moves, the rows out of view are left for later. */
     update(isMoving) {
       const states = this.chart.panels.map(panel => panel.parts.map(now));
+      const [from, to] = isMoving ? this.rowsInView() : [0, this.rows.length];
       this.chart.panels.forEach((panel, at) => this.chooseLevel(panel, at, states[at], isMoving));
-      this.rows.forEach((row, at) => this.moveBars(states, row, at));
+      this.rows.slice(from, to).forEach((row, at) => this.moveBars(states, row, from + at));
+      return to - from === this.rows.length;
+    }
+
+    /* Of rows that are equally high. */
+    rowsInView() {
+      const { rows } = this, box = this.scroll.getBoundingClientRect();
+      if (rows.length === 0) return [0, 0];
+      const first = rows[0].row.getBoundingClientRect(), last = rows[rows.length - 1].row.getBoundingClientRect();
+      const high = (last.bottom - first.top) / rows.length, place = y => (y - first.top) / high;
+      const end = clamp(Math.ceil(place(Math.min(box.bottom, innerHeight))) + 1, 0, rows.length);
+      return [clamp(Math.floor(place(Math.max(box.top, 0))) - 1, 0, end), end];
     }
 
     /* The axis that holds every bar, and its ticks in place of those that are there. */

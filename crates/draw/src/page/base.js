@@ -4,7 +4,7 @@ const data = JSON.parse(document.getElementById('data').textContent);
 const sliders = data.sliders.map((_, at) => document.getElementById('slider' + at));
 const fields = data.fields.map((_, at) => document.getElementById('field' + at));
 const positions = sliders.map(slider => slider.valueAsNumber);
-const updates = []; /* functions that show what the sliders say; they are told whether a slider is still moving */
+const updates = []; /* who shows what the sliders say, see follow() */
 
 const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
 
@@ -32,6 +32,26 @@ function now(at) {
 }
 
 const follows = at => data.pool[at].sliders.length > 0;
+
+const isInView = ({ top, bottom }) => bottom > 0 && top < innerHeight;
+
+/* Calls a function for every position of the sliders, with whether one is still moving. Then it is left for later where the
+   element is out of view, so that a slider moves smoothly on a page of hundreds of rows; so is what the function leaves
+   undone, if it returns false. */
+function follow(seen, act) {
+  updates.push({ seen, act, isStale: false });
+}
+
+function updateAll(isMoving, which = () => true) {
+  /* All is looked at before anything changes, or each look would lay out the page anew. */
+  const looked = updates.filter(which).map(one => [one, isInView(one.seen.getBoundingClientRect())]);
+  looked.forEach(([one, isSeen]) => {
+    one.isStale = isMoving && !isSeen || one.act(isMoving) === false;
+  });
+}
+
+/* What comes into view is shown as the sliders say. */
+addEventListener('scroll', eachFrame(() => updateAll(true, one => one.isStale)), { capture: true, passive: true });
 
 /* Calls a function at most once before each picture that the browser shows, with what was said last. */
 function eachFrame(act) {

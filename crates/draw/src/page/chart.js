@@ -48,7 +48,7 @@ const bringLines = (() => {
       this.strip = new Strip(figure, this);
       this.svg.setAttribute('tabindex', '0');
       this.listen();
-      if (this.chart.markers !== null && follows(this.chart.markers)) updates.push(() => this.moveMarkers());
+      if (this.chart.markers !== null && follows(this.chart.markers)) follow(this.svg, () => this.moveMarkers());
       lit.push(name => this.lightUp(name));
       new ResizeObserver(() => this.fit()).observe(this.scroll);
       this.fit();
@@ -58,7 +58,7 @@ const bringLines = (() => {
     /* Draws everything anew from the values. */
     draw() {
       this.drawn = this.place = drawLines(this.svg, this.chart, this.view);
-      this.snaps = null;
+      this.snaps = this.readByKeys = null;
       this.clear();
       this.over.setAttribute('viewBox', this.svg.getAttribute('viewBox'));
       this.svg.querySelectorAll('.key').forEach(key => this.bringKey(key));
@@ -139,6 +139,24 @@ const bringLines = (() => {
       this.svg.querySelectorAll('.s.on').forEach(part => part.classList.remove('on'));
       if (at >= 0) this.svg.querySelectorAll(`.s[data-s="${at}"]`).forEach(part => part.classList.add('on'));
       this.strip.light(at);
+      this.ringed?.remove();
+      this.ringed = null;
+      const point = at < 0 && name !== null && !this.over.querySelector('.ring') ? this.pointNamed(name) : null;
+      if (point && point.px >= this.place.x.from && point.px <= this.place.x.to) this.ringed = this.ring(point);
+    }
+
+    /* The seen point of a scatter that is called so. */
+    pointNamed(name) {
+      const { x, y } = this.place, { values } = this;
+      for (const [at, series] of this.chart.series.entries()) {
+        const index = series.shape === 'points' && this.isSeen(at) ? series.labels.indexOf(name) : -1;
+        if (index >= 0) return { at, index, px: toPixel(x, series.x[index]), py: toPixel(y, values[at][index]) };
+      }
+      return null;
+    }
+
+    ring(point) {
+      return drawLines.node('circle', this.over, { class: 'ring', cx: point.px, cy: point.py, r: 9 });
     }
 
     bringKey(key) {
@@ -226,7 +244,7 @@ const bringLines = (() => {
       const { x, y } = this.place, series = this.chart.series[point.at];
       const name = series.labels[point.index] || series.name;
       this.clear();
-      drawLines.node('circle', this.over, { class: 'ring', cx: point.px, cy: point.py, r: 9 });
+      this.ring(point);
       const text = `${show(x.unit, series.x[point.index])}, ${show(y.unit, this.values[point.at][point.index])}`;
       this.strip.read(name, [{ at: point.at, text }], null);
       light(name);
@@ -264,7 +282,7 @@ const bringLines = (() => {
         if (!start) return;
         const [dx, dy] = [Math.abs(at.px - start.px), Math.abs(at.py - start.py)];
         if (Math.max(dx, dy) >= LEAST_DRAG_PX) this.zoomTo(start, at);
-        else this.goTo(at);
+        else this.goTo(this.pointAt(at.px, at.py));
       });
       this.svg.addEventListener('pointercancel', () => { from = null; this.hide(); });
       this.svg.addEventListener('pointerleave', () => { if (!from) this.hide(); });
@@ -292,9 +310,8 @@ const bringLines = (() => {
       this.zoom(isWide ? [toValue(x, left), toValue(x, right)] : this.view.x, isHigh ? [toValue(y, bottom), toValue(y, top)] : this.view.y);
     }
 
-    /* A click on a point leads to its row. */
-    goTo(at) {
-      const point = this.pointAt(at.px, at.py);
+    /* A click on a point, or Enter where keys have led to one, leads to its row. */
+    goTo(point) {
       if (!point) return;
       const name = this.chart.series[point.at].labels[point.index];
       if (name !== undefined) rowsNamed.some(find => find(name));
@@ -307,6 +324,7 @@ const bringLines = (() => {
       const middle = this.keyX === undefined ? (x.from + x.to) / 2 : clamp(this.keyX, x.from, x.to), part = (x.to - x.from) / 4;
       if (step && points) this.stepPoints(step);
       else if (step) this.stepTo(step, middle);
+      else if (event.key === 'Enter' && this.readByKeys) this.goTo(this.readByKeys);
       else if (event.key === '+') this.zoomTo({ px: Math.max(middle - part, x.from), py: y.from }, { px: Math.min(middle + part, x.to), py: y.from });
       else if (event.key === '-' || event.key === '0' || event.key === 'Escape') this.zoom(null, null);
       else return;
@@ -329,7 +347,8 @@ const bringLines = (() => {
         ? series.x.map((value, index) => ({ at, index, px: toPixel(x, value), py: toPixel(y, values[at][index]) })) : []))
         .sort((a, b) => a.px - b.px);
       this.pointNow = clamp((this.pointNow ?? (step > 0 ? -1 : all.length)) + step, 0, all.length - 1);
-      this.readPoint(all[this.pointNow]);
+      this.readByKeys = all[this.pointNow];
+      this.readPoint(this.readByKeys);
     }
   }
 

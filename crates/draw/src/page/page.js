@@ -1,7 +1,7 @@
 /* Brings the page to life: sentences, sliders, fields, figures, and the address that keeps what the reader chose. */
 
 function bringSentences(list, { texts, sentences }) {
-  if (follows(sentences)) updates.push(() => {
+  if (follows(sentences)) follow(list, () => {
     list.replaceChildren();
     now(sentences).forEach(number => element('li', list, '', texts[number]));
   });
@@ -32,7 +32,7 @@ function update(isMoving) {
     slider.setAttribute('aria-valuetext', text);
   });
   updateFigures();
-  updates.forEach(change => change(isMoving));
+  updateAll(isMoving);
 }
 
 /* ---- The address: what the reader chose ---- */

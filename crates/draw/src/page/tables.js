@@ -34,8 +34,9 @@ const bringTable = (() => {
           if (left === null || right === null) return (left === null) - (right === null);
           return sorted.sign * (left - right);
         };
+      const before = rows.slice();
       rows.sort((a, b) => compare(a, b) || a.at - b.at);
-      body.append(...rows.map(({ row }) => row));
+      if (rows.some((row, at) => row !== before[at])) body.append(...rows.map(({ row }) => row));
     }
 
     heads.forEach((head, at) => head.querySelector('button').addEventListener('click', () => {
@@ -74,12 +75,15 @@ const bringTable = (() => {
       save(csvText([titles, ...seen.map(({ at }) => table.columns.map(column => value(column, at)))]), title, 'csv');
     });
     const moving = table.columns.map((column, at) => [column, at]).filter(([column]) => !column.text && follows(column.values));
-    if (moving.length) updates.push(() => {
+    if (moving.length) follow(body, isMoving => {
+      /* While a slider moves, the rows out of view are left for later. */
+      const seen = isMoving ? rows.filter(({ row }) => isInView(row.getBoundingClientRect())) : rows.slice();
       moving.forEach(([column, cell]) => {
         const values = now(column.values);
-        rows.forEach(({ row, at }) => { row.cells[cell].textContent = show(column.unit, values[at]); });
+        seen.forEach(({ row, at }) => { row.cells[cell].textContent = show(column.unit, values[at]); });
       });
       sort();
+      return seen.length === rows.length;
     });
   };
 })();

@@ -280,6 +280,57 @@ fn charts_and_tables_are_saved_as_they_are_seen() {
     );
 }
 
+/// A page with a scatter whose points are called as the rows of a table below are.
+fn named_points() -> Page {
+    let names: Vec<String> = (1..=3).map(|at| format!("pair {at}")).collect();
+    let mut chart = LineChart::new(
+        "Pairs",
+        "Time over money",
+        Axis::linear("Cost", Unit::Dollars),
+        Axis::linear("Time", Unit::Microseconds),
+    );
+    let points = |from: usize, to: usize| {
+        (from..to).map(|at| (1.0 + at as f64, 9.0 - 2.0 * at as f64)).collect::<Vec<_>>()
+    };
+    chart.series = vec![
+        Series::new("This one", Shape::Points, points(1, 2))
+            .with_labels(names[1..2].to_vec())
+            .tinted(Tint::Chosen),
+        Series::new("Others", Shape::Points, [points(0, 1), points(2, 3)].concat())
+            .with_labels([&names[0], &names[2]].map(Clone::clone).to_vec())
+            .tinted(Tint::Neutral),
+    ];
+    let rows = Table {
+        title: "All".to_owned(),
+        columns: vec![
+            Column { title: "Pair".to_owned(), cells: Cells::Text(names) },
+            Column {
+                title: "Cost".to_owned(),
+                cells: Cells::Numbers(Unit::Dollars, States::fixed(vec![Some(1.0), Some(2.0), Some(3.0)])),
+            },
+        ],
+    };
+    let items = vec![Item::Lines(vec![chart]), Item::Table(rows)];
+    Page { sections: vec![Section { title: String::new(), items }], ..Page::default() }
+}
+
+#[test]
+fn points_lead_to_their_rows_and_rows_show_their_points() {
+    let script = format!(
+        "{NOTE} {POINT} (async () => {{ const row = () => document.activeElement.cells ? document.activeElement.cells[0].textContent : '-';\n\
+         const at = number => {{ const mark = svg.querySelectorAll('g.s path:not(.curve)')[number].getAttribute('transform').match(/[\\d.]+/g); return mark.slice(0, 2).map(Number); }};\n\
+         for (const number of [0, 2]) {{ const [x, y] = at(number); await point('pointermove', x, y); note(figure.querySelectorAll('.ring').length);\n\
+           await point('pointerdown', x, y); await point('pointerup', x, y); note(row()); }}\n\
+         await point('pointerleave', 0, 0); note(figure.querySelectorAll('.ring').length);\n\
+         const last = document.querySelectorAll('tbody tr')[2]; last.dispatchEvent(new PointerEvent('pointerenter'));\n\
+         note(figure.querySelectorAll('.ring').length); last.dispatchEvent(new PointerEvent('pointerleave')); note(figure.querySelectorAll('.ring').length);\n\
+         svg.focus(); for (const key of ['ArrowRight', 'ArrowRight', 'Enter']) svg.dispatchEvent(new KeyboardEvent('keydown', {{ key }})); note(row()); }})();"
+    );
+    let Some(dom) = opened(&named_points(), "", &script) else { return };
+    // What comes first is drawn last: of the marks, that of the chosen pair.
+    assert_eq!(noted(&dom), ["1", "pair 1", "1", "pair 2", "0", "1", "0", "pair 2"]);
+}
+
 #[test]
 fn fields_refuse_what_is_out_of_range_and_errors_are_read() {
     let script = format!(

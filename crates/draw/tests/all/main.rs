@@ -8,3 +8,4 @@ mod pages;
 mod pictures;
 #[path = "../sample/mod.rs"]
 mod sample;
+mod speed;

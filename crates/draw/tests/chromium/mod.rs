@@ -1,12 +1,15 @@
 //! Pages in headless Chromium, for the tests of whoever makes pages. It must not know what a page should show.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(60);
+/// How long a browser may take.
+pub const LIMIT: Duration = Duration::from_secs(60);
+/// Between two looks at it.
+pub const PAUSE: Duration = Duration::from_millis(20);
 
-const FLAGS: [&str; 12] = [
+const FLAGS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -16,10 +19,11 @@ const FLAGS: [&str; 12] = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--virtual-time-budget=3000",
     "--enable-logging=stderr",
-    "--dump-dom",
 ];
+
+/// The page is shown when three seconds of its time have passed, which take no longer than its scripts do.
+const SHOW_AT_END: [&str; 2] = ["--virtual-time-budget=3000", "--dump-dom"];
 
 /// The page in `file` with this fragment of an address, after its script has run, or none where there is no browser.
 /// Fails if anything was written to the console, or the script did not come to its end.
@@ -34,19 +38,7 @@ pub fn opened(file: &Path, fragment: &str) -> Option<String> {
 
 /// What Chromium makes of an address, and its log.
 pub fn browse(folder: &Path, address: &str) -> Option<(String, String)> {
-    let output = |name: &str| std::fs::File::create(folder.join(name)).unwrap();
-    let spawned = Command::new("chromium")
-        .args(FLAGS)
-        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        .arg(address)
-        .stdin(Stdio::null())
-        .stdout(output("dom"))
-        .stderr(output("log"))
-        .spawn();
-    let Ok(mut browser) = spawned else {
-        lode_testdata::skip("chromium is not installed");
-        return None;
-    };
+    let mut browser = start(folder, &SHOW_AT_END, address)?;
     let start = Instant::now();
     while browser.try_wait().unwrap().is_none() {
         if start.elapsed() > LIMIT {
@@ -54,10 +46,32 @@ pub fn browse(folder: &Path, address: &str) -> Option<(String, String)> {
             browser.wait().unwrap();
             panic!("Chromium did not finish in {LIMIT:?}");
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(PAUSE);
     }
-    let read = |name| String::from_utf8_lossy(&std::fs::read(folder.join(name)).unwrap()).into_owned();
-    Some((read("dom"), read("log")))
+    Some((read(folder, "dom"), read(folder, "log")))
+}
+
+/// Begins with a profile of its own in `folder`, where its output and log go.
+pub fn start(folder: &Path, more: &[&str], address: &str) -> Option<Child> {
+    let output = |name: &str| std::fs::File::create(folder.join(name)).unwrap();
+    let spawned = Command::new("chromium")
+        .args(FLAGS)
+        .args(more)
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(address)
+        .stdin(Stdio::null())
+        .stdout(output("dom"))
+        .stderr(output("log"))
+        .spawn();
+    if spawned.is_err() {
+        lode_testdata::skip("chromium is not installed");
+    }
+    spawned.ok()
+}
+
+/// What a browser that began in `folder` has written so far: its `dom` or its `log`.
+pub fn read(folder: &Path, name: &str) -> String {
+    String::from_utf8_lossy(&std::fs::read(folder.join(name)).unwrap()).into_owned()
 }
 
 /// Contents of the elements that begin with `start`, up to the next tag.
