@@ -1,53 +1,63 @@
 //! Parts of a plan's page besides the plan itself: what other money buys, what a replay gave. It must not compute either.
 
-use lode_draw::{Axis, Cells, Column, LineChart, Series, Shape, States, Table, Unit};
+use std::collections::HashMap;
+
+use lode_draw::{Axis, Cells, Column, LineChart, Series, Shape, States, Table, Tint, Unit};
 use lode_types::show_size;
 
 use crate::levels::LevelBytes;
 use crate::report::{FrontReport, SizeReport, WearReport};
 
-/// Points of one kind that have labels; more of them cover each other, and the table has all.
-const MOST_LABELS: usize = 8;
-
-/// Latency over cost, the plan of `levels` apart from the others.
+/// Latency over cost. Each pair is called as its row in the table is, to which a click leads; the plan of `levels` is apart from
+/// the others.
 pub(super) fn front_chart(front: &[FrontReport], levels: LevelBytes) -> LineChart {
     let mut chart = LineChart::new(
         "Latency by cost",
-        "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats; without the \
-         writing back to the disk, of which a small SSD has much",
+        "Mean latency of a block access over the price of both levels, for pairs of sizes that no other pair beats, each called \
+         by its DRAM + SSD; without the writing back to the disk, of which a small SSD has much. A click leads to the row below",
         Axis::linear("Cost of both levels", Unit::Dollars),
         Axis::linear("Mean latency of a block access", Unit::Microseconds),
     );
-    let label = |point: &FrontReport| {
-        let LevelBytes { dram_bytes, ssd_bytes, .. } = point.levels;
-        format!("DRAM {}, SSD {}", show_size(dram_bytes), show_size(ssd_bytes))
-    };
-    for (name, is_plan) in [("This plan", true), ("Other pairs", false)] {
-        let shown = front.iter().filter(|point| (point.levels == levels) == is_plan);
-        let shown: Vec<(&FrontReport, f64)> = shown
-            .filter_map(|point| point.outcome.mean_latency_us.map(|latency_us| (point, latency_us)))
-            .collect();
-        if shown.is_empty() {
-            continue;
+    let names = pair_names(front, levels);
+    for (name, tint, is_plan) in [("This plan", Tint::Chosen, true), ("Other pairs", Tint::Neutral, false)] {
+        let shown = front.iter().zip(&names).filter(|(point, _)| (point.levels == levels) == is_plan);
+        let (points, labels): (Vec<(f64, f64)>, Vec<String>) = shown
+            .filter_map(|(point, name)| {
+                Some(((point.cost_usd, point.outcome.mean_latency_us?), name.clone()))
+            })
+            .unzip();
+        if !points.is_empty() {
+            chart.series.push(Series::new(name, Shape::Points, points).with_labels(labels).tinted(tint));
         }
-        let points = shown.iter().map(|(point, latency_us)| (point.cost_usd, *latency_us)).collect();
-        let series = Series::new(name, Shape::Points, points);
-        let labels = || shown.iter().map(|(point, _)| label(point)).collect();
-        chart.series.push(if shown.len() <= MOST_LABELS { series.with_labels(labels()) } else { series });
     }
     chart
 }
 
+/// What pairs are called: by DRAM + SSD, and the plan of `levels` by that it is this; with numbers where sizes read the same.
+fn pair_names(front: &[FrontReport], levels: LevelBytes) -> Vec<String> {
+    let sizes = |point: &FrontReport| {
+        let LevelBytes { dram_bytes, ssd_bytes, .. } = point.levels;
+        format!("{} + {}", show_size(dram_bytes), show_size(ssd_bytes))
+    };
+    let mut seen = HashMap::new();
+    let named = front.iter().map(|point| {
+        let times = seen.entry(sizes(point)).and_modify(|times| *times += 1).or_insert(1_usize);
+        let number = if *times > 1 { format!(" ({times})") } else { String::new() };
+        let mark = if point.levels == levels { ", this plan" } else { "" };
+        format!("{}{number}{mark}", sizes(point))
+    });
+    named.collect()
+}
+
 /// Every pair of sizes of the front. Every write of a VM with a share of the SSD counts, so that what is said of the SSD is
 /// an upper bound.
-pub(super) fn front_table(front: &[FrontReport], has_times: bool) -> Table {
+pub(super) fn front_table(front: &[FrontReport], levels: LevelBytes, has_times: bool) -> Table {
     let numbers = |title: &str, unit: Unit, value: fn(&FrontReport) -> Option<f64>| Column {
         title: title.to_owned(),
         cells: Cells::Numbers(unit, States::fixed(front.iter().map(value).collect())),
     };
-    let pairs = (1..=front.len()).map(|number| number.to_string()).collect();
     let mut columns = vec![
-        Column { title: "Pair".to_owned(), cells: Cells::Text(pairs) },
+        Column { title: "DRAM + SSD".to_owned(), cells: Cells::Text(pair_names(front, levels)) },
         numbers("Cost", Unit::Dollars, |point| Some(point.cost_usd)),
         numbers("DRAM", Unit::Bytes, |point| Some(point.levels.dram_bytes as f64)),
         numbers("SSD", Unit::Bytes, |point| Some(point.levels.ssd_bytes as f64)),

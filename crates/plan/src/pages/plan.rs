@@ -54,7 +54,8 @@ pub fn size_page(report: &SizeReport, made: &Made) -> Result<String, PlanError> 
         let chart = front_chart(front, report.levels);
         // Without an access no pair has a latency, and there is nothing to draw.
         let drawn = (!chart.series.is_empty()).then(|| Item::Lines(vec![chart]));
-        let items = drawn.into_iter().chain([Item::Table(front_table(front, has_times))]).collect();
+        let items =
+            drawn.into_iter().chain([Item::Table(front_table(front, report.levels, has_times))]).collect();
         sections.insert(2, Section { title: "What money buys".to_owned(), items });
     }
     let page = Page {

@@ -4,6 +4,7 @@ mod advice;
 mod common;
 mod compare;
 mod curves;
+mod exhaustive;
 mod front;
 mod limits;
 mod mapping;

@@ -2,8 +2,8 @@
 
 use lode_hardware::Host;
 use lode_plan::{
-    Answer, LevelBytes, Load, Made, Means, ReplayedReport, ServeOptions, SizeOptions, SizeReport, VmRule,
-    WearReport, Wish, answer, measure, size, size_page,
+    Answer, LevelBytes, Load, Made, Means, Prices, ReplayedReport, ServeOptions, SizeOptions, SizeReport,
+    VmRule, WearReport, Wish, answer, measure, size, size_page,
 };
 use lode_reuse::Method;
 use lode_reuse::sizing::Objective;
@@ -239,4 +239,36 @@ fn the_page_starts_from_the_rating_of_the_profile() {
         let years = levels.ssd_bytes as f64 * rating.drive_writes_per_day * rating.years / per_day;
         assert!((years / report.wear.life_years.expect("a life") - 1.0).abs() < 1e-9, "{name}");
     }
+}
+
+/// The picture of a budget names every pair, marks the one that was chosen, and calls each as its row is called.
+#[test]
+fn the_picture_of_a_budget_names_its_pairs() {
+    let one = |op, block| Request { vm: 0, op, block, blocks: 1 };
+    let mixed =
+        |at: u64| one(if at.is_multiple_of(4) { Direction::Write } else { Direction::Read }, at * at % 997);
+    let traces = [(1_000, (0..6000).map(mixed).collect::<Vec<_>>())];
+    let load = load_of(&traces);
+    let host = Host::find("default").expect("a host");
+    let options = options(Objective::Latency { cache_us: 120.0, backing_us: 8000.0 });
+    let means = Means::Budget { usd: 0.02, prices: Prices::of(&host) };
+    let answer = answer(&load, means, &options).expect("an answer");
+    let merge = merge_paced(&traces);
+    let report = answer.report(&load, &options, &host, String::new(), &merge, true).expect("a report");
+    let front = report.front.as_ref().expect("a budget");
+    assert!(front.len() > 2, "{}", front.len());
+    let page = size_page(&report, &Made::default()).expect("a page");
+    let rows: Vec<&str> =
+        page.split("<th scope=\"row\">").skip(1).filter_map(|rest| rest.split('<').next()).collect();
+    let pairs: Vec<&str> = rows.into_iter().filter(|name| name.contains(" + ")).collect();
+    assert_eq!(pairs.len(), front.len(), "{pairs:?}");
+    let mut names = pairs.clone();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), pairs.len(), "no two are called the same: {pairs:?}");
+    let chosen: Vec<&&str> = pairs.iter().filter(|name| name.ends_with(", this plan")).collect();
+    let of_plan = format!("{} + ", lode_types::show_size(report.levels.dram_bytes));
+    assert!(matches!(&chosen[..], [name] if name.starts_with(&of_plan)), "{chosen:?}");
+    // The chart's data have the same names.
+    pairs.iter().for_each(|name| assert!(page.contains(&format!("\"{name}\"")), "{name}"));
 }
