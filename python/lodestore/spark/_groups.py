@@ -1,5 +1,6 @@
 """What is done with the requests of one volume, and of one host. It must not know how Spark brings them together."""
 
+import itertools
 import json
 from typing import Any, Dict, Iterator, List
 
@@ -12,6 +13,7 @@ from lodestore._results import Curve
 #: Points of a curve: 64 sizes and hits of 8 bytes each are 1 KiB a volume.
 POINTS = 64
 GIB = 1 << 30
+_BATCH_ROWS = 512
 
 _REQUEST = ["time_ns", "op", "offset_bytes", "length_bytes"]
 
@@ -43,6 +45,12 @@ def batch_of(rows: List[Dict[str, Any]], ddl: str) -> pyarrow.RecordBatch:
     names = [field.split(" ") for field in ddl.split(", ")]
     arrays = [pyarrow.array([row[name] for row in rows], _ARROW[kind]) for name, kind in names]
     return pyarrow.RecordBatch.from_arrays(arrays, [name for name, _ in names])
+
+
+def batches_of(rows: Iterator[Dict[str, Any]], ddl: str) -> Iterator[pyarrow.RecordBatch]:
+    """The same for many rows: a batch for each would take Spark longer than the rows take."""
+    while some := list(itertools.islice(rows, _BATCH_ROWS)):
+        yield batch_of(some, ddl)
 
 
 def profiled(trace: str, volume: str, batches: Iterator[pyarrow.RecordBatch], how: Dict[str, Any], points: int) -> Dict[str, Any]:
