@@ -13,7 +13,8 @@ use lode_plan::{
 };
 use lode_policy::{Quota, SchemeEntry, SchemeInfo, all_schemes};
 use lode_replay::{
-    Future, Options, Recording, ReplayError, Report, RequestStream, level_blocks, replay, replay_with_future,
+    Future, Options, Recording, ReplayError, Report, RequestStream, access_times, level_blocks, replay,
+    replay_with_future,
 };
 use lode_reuse::sizing::{Objective, Solver};
 use lode_reuse::{CurveKind, Method};
@@ -435,7 +436,6 @@ impl Division {
     }
 
     fn options(&self, times: ServiceTimes, block_bytes: u64) -> Result<SizeOptions, Failure> {
-        let us = |ns: u64| ns as f64 / 1000.0;
         let least_bytes =
             self.least.as_deref().map_or(Ok(DEFAULT_LEAST_BYTES), |text| size_of("least", text))?;
         if let Some(floor) = self.floor.filter(|floor| !(0.0..=1.0).contains(floor)) {
@@ -444,10 +444,7 @@ impl Division {
         let objective = match self.objective.as_str() {
             "sum-hit-ratio" => Objective::SumHitRatio,
             "hits" => Objective::Hits,
-            "latency" => Objective::Latency {
-                cache_us: us(times.ssd_read_ns),
-                backing_us: us(times.backing.random_read.ns),
-            },
+            "latency" => access_times(&times).objective(),
             "ppc-total" => Objective::PpcTotal { floor: self.floor.unwrap_or(DEFAULT_FLOOR) },
             "ppc-literal" => Objective::PpcLiteral { min_blocks: (least_bytes / block_bytes).max(1) },
             "maxmin" => Objective::MaxMin,

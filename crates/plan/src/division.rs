@@ -2,6 +2,7 @@
 //! policy-optimised curve). It must not know how curves are measured, nor how results are shown.
 
 use lode_hardware::ServiceTimes;
+use lode_replay::access_times;
 use lode_reuse::sizing::{
     Division, Hull, Method, Objective, Solver, Split, VmDemand, WriteBuffer, divide_by,
 };
@@ -406,9 +407,5 @@ pub(crate) fn weight_of(vm: &VmLoad, options: &SizeOptions) -> f64 {
 fn write_buffer(vm: &VmLoad, level: Level, granule: u64, options: &SizeOptions) -> Option<WriteBuffer> {
     let counts = level == Level::Ssd && matches!(options.objective, Objective::Latency { .. });
     let (writes, accesses) = (vm.profile.writes(), vm.profile.reads() + vm.profile.writes());
-    let saved_ns = options.times.backing.random_write.ns.saturating_sub(options.times.ssd_write_ns);
-    (counts && writes > 0 && saved_ns > 0).then(|| WriteBuffer {
-        blocks: granule,
-        saved_us: writes as f64 / accesses as f64 * saved_ns as f64 / 1000.0,
-    })
+    access_times(&options.times).write_buffer(granule, if counts { writes } else { 0 }, accesses)
 }

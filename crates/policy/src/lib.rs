@@ -45,5 +45,5 @@ pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, build_with_future, schemes as all_schemes};
 pub use scheme::{AccessSink, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED, nearest_name};
-pub use sizer::{Sizer, Tenant};
+pub use sizer::{AccessTimes, Sizer, Tenant};
 pub use tracked::{most_memory_bytes, most_memory_bytes_of_all};

@@ -21,12 +21,14 @@ pub struct LevelDemand {
     pub accesses: u64,
     /// How much the VM's hits count beside other VMs'; positive.
     pub weight: f64,
+    /// Of the accesses, writes that a share of any size keeps from waiting for the disk and that are no hits of the curve.
+    pub buffered_writes: u64,
 }
 
 /// Of a level that the VM could not use.
 impl Default for LevelDemand {
     fn default() -> LevelDemand {
-        LevelDemand { blocks: 0, curve: Vec::new(), accesses: 0, weight: 1.0 }
+        LevelDemand { blocks: 0, curve: Vec::new(), accesses: 0, weight: 1.0, buffered_writes: 0 }
     }
 }
 

@@ -3,7 +3,7 @@
 //! The demands come from the schemes, the best division from `lode-reuse`; this module keeps the interval, the rule that a share
 //! can grow only into space that is free, and the one division that is no maximum of anything: a chunk that moves.
 
-use lode_reuse::sizing::{Objective, VmDemand, divide};
+use lode_reuse::sizing::{Objective, VmDemand, WriteBuffer, divide};
 use lode_types::Level;
 
 use crate::effect::Sink;
@@ -71,9 +71,47 @@ const OBJECTIVE: &str = "objective";
 /// Of [`SIZING`]: as a host divides.
 const HOST: &str = "host";
 
-/// What the objective `latency` takes for a hit and a miss. Only their order matters to the solution.
-const LATENCY_CACHE_US: f64 = 120.0;
-const LATENCY_BACKING_US: f64 = 8000.0;
+/// What accesses take on a host's devices, in microseconds, for the objective `latency`: minus the VMs' mean latencies, in which a
+/// read is a hit or waits for the disk, and a write waits for the disk unless the VM has a share of the SSD that takes writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AccessTimes {
+    /// A hit.
+    pub ssd_read_us: f64,
+    /// A write that the SSD takes.
+    pub ssd_write_us: f64,
+    /// A miss.
+    pub disk_read_us: f64,
+    /// A write that the disk takes.
+    pub disk_write_us: f64,
+}
+
+/// Those of the device profile `default`, for whoever knows no devices.
+impl Default for AccessTimes {
+    fn default() -> AccessTimes {
+        AccessTimes { ssd_read_us: 120.0, ssd_write_us: 60.0, disk_read_us: 8000.0, disk_write_us: 8000.0 }
+    }
+}
+
+impl AccessTimes {
+    /// The objective at these times.
+    pub fn objective(&self) -> Objective {
+        Objective::Latency { cache_us: self.ssd_read_us, backing_us: self.disk_read_us }
+    }
+
+    /// What a smallest share of `blocks` of the SSD saves a VM of whose `accesses` so many are `writes` that it takes; none where
+    /// that is nothing.
+    pub fn write_buffer(&self, blocks: u64, writes: u64, accesses: u64) -> Option<WriteBuffer> {
+        let each_us = self.disk_write_us - self.ssd_write_us;
+        (writes > 0 && each_us > 0.0)
+            .then(|| WriteBuffer { blocks, saved_us: writes as f64 / accesses.max(1) as f64 * each_us })
+    }
+
+    /// The same of a demand on a level.
+    pub(crate) fn buffer_of(&self, level: Level, demand: &LevelDemand) -> Option<WriteBuffer> {
+        let writes = if level == Level::Ssd { demand.buffered_writes } else { 0 };
+        self.write_buffer(1, writes, demand.accesses)
+    }
+}
 
 /// One of the VMs that divide the levels of a host.
 pub trait Tenant {
@@ -137,6 +175,7 @@ enum Division {
 pub struct Sizer {
     division: Division,
     physical: Quota,
+    times: AccessTimes,
     min_blocks: u32,
     interval: Interval,
     /// From when to when all VMs work together, where they do.
@@ -147,8 +186,13 @@ pub struct Sizer {
 }
 
 impl Sizer {
-    /// A sizer for levels of this size. Schemes without sizing settings get a sizer that is off.
+    /// A sizer for levels of this size on the default devices. Schemes without sizing settings get a sizer that is off.
     pub fn new(settings: &Settings, physical: Quota) -> Sizer {
+        Sizer::on_devices(settings, physical, AccessTimes::default())
+    }
+
+    /// The same on devices that take these times, which only the objective `latency` counts.
+    pub fn on_devices(settings: &Settings, physical: Quota, times: AccessTimes) -> Sizer {
         let declares = |key: &str| settings.values().any(|(known, _)| known == key);
         let declared = declares(SIZING);
         let integer = |key| if declared { settings.integer(key) } else { 0 };
@@ -159,14 +203,15 @@ impl Sizer {
         let rule = if declares(CHUNK_PERCENT.key) {
             Rule::Chunk(settings.number(CHUNK_PERCENT.key) / 100.0)
         } else {
-            Rule::Best(objective(settings))
+            Rule::Best(objective(settings, &times))
         };
         let min_blocks = integer("min_blocks") as u32;
         let division = match if declared { settings.text(SIZING) } else { OFF } {
             ON => Division::Scheme(rule),
             HOST => Division::Host(Box::new(HostDivision::new(
                 settings,
-                objective(settings),
+                objective(settings, &times),
+                times,
                 physical,
                 min_blocks,
             ))),
@@ -175,6 +220,7 @@ impl Sizer {
         Sizer {
             division,
             physical,
+            times,
             min_blocks,
             interval,
             host_interval: SchemeInfo::find(settings.scheme())
@@ -266,7 +312,7 @@ impl Sizer {
         let physical = self.physical.of(level);
         let most_guaranteed = physical / demands.len() as u32;
         let demands: Vec<VmDemand> =
-            demands.into_iter().map(|demand| self.vm_demand(demand, most_guaranteed)).collect();
+            demands.into_iter().map(|demand| self.vm_demand(level, demand, most_guaranteed)).collect();
         let division = divide(&demands, u64::from(physical), objective)
             .or_else(|_| divide(&demands, u64::from(physical), Objective::SumHitRatio))
             .expect("measured demands are well formed and their minimums are cut to what fits");
@@ -312,15 +358,15 @@ impl Sizer {
         )
     }
 
-    fn vm_demand(&self, demand: LevelDemand, most_guaranteed: u32) -> VmDemand {
+    fn vm_demand(&self, level: Level, demand: LevelDemand, most_guaranteed: u32) -> VmDemand {
         VmDemand {
+            write_buffer: self.times.buffer_of(level, &demand),
             curve: demand.curve,
             accesses: demand.accesses,
             demand_blocks: u64::from(demand.blocks),
             weight: demand.weight,
             min_blocks: u64::from(self.min_blocks.min(most_guaranteed)),
             max_blocks: u64::MAX,
-            write_buffer: None,
         }
     }
 
@@ -369,13 +415,13 @@ fn part_in_use(demand: &LevelDemand, blocks: u32) -> f64 {
 }
 
 /// What shares maximise; of schemes that do not choose, the sum of hit ratios.
-fn objective(settings: &Settings) -> Objective {
+fn objective(settings: &Settings, times: &AccessTimes) -> Objective {
     if !settings.values().any(|(key, _)| key == OBJECTIVE) {
         return Objective::SumHitRatio;
     }
     match settings.text(OBJECTIVE) {
         "hits" => Objective::Hits,
-        "latency" => Objective::Latency { cache_us: LATENCY_CACHE_US, backing_us: LATENCY_BACKING_US },
+        "latency" => times.objective(),
         "ppc_total" => Objective::PpcTotal { floor: settings.number("ppc_floor") },
         "ppc_literal" => Objective::PpcLiteral { min_blocks: settings.integer("min_blocks").max(1) },
         "maxmin" => Objective::MaxMin,

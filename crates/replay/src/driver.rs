@@ -1,7 +1,9 @@
 //! The loop that drives one scheme per VM. It must not know traces' formats or reports.
 
 use lode_hardware::ServiceTimes;
-use lode_policy::{Mirroring, Mirrors, PrefetchHint, PrefetchedAccess, Quota, Scheme, Settings, Sizer};
+use lode_policy::{
+    AccessTimes, Mirroring, Mirrors, PrefetchHint, PrefetchedAccess, Quota, Scheme, Settings, Sizer,
+};
 use lode_trace::vm_block;
 use lode_types::{Access, BlockRange, BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
 
@@ -100,6 +102,17 @@ pub struct VmOutcome {
     pub mirrors: Option<Mirrors>,
 }
 
+/// What the objective `latency` counts, of a model of devices: on the disk every block is a random one.
+pub fn access_times(times: &ServiceTimes) -> AccessTimes {
+    let us = |ns: u64| ns as f64 / 1000.0;
+    AccessTimes {
+        ssd_read_us: us(times.ssd_read_ns),
+        ssd_write_us: us(times.ssd_write_ns),
+        disk_read_us: us(times.backing.random_read.ns),
+        disk_write_us: us(times.backing.random_write.ns),
+    }
+}
+
 impl<T: Scheme> Driver<T> {
     /// A driver for `known_vms` VMs that divide `physical` equally until the first sizing, or for good without one; a VM
     /// that appears later has no share before the next sizing. `build` makes a VM's scheme with its first share.
@@ -111,7 +124,7 @@ impl<T: Scheme> Driver<T> {
         known_vms: usize,
         build: impl Fn(Quota) -> T + 'static,
     ) -> Driver<T> {
-        let sizer = Sizer::new(settings, physical);
+        let sizer = Sizer::on_devices(settings, physical, access_times(&times));
         let share = sizer.first_share(known_vms);
         let mut driver = Driver {
             build: Box::new(build),

@@ -19,7 +19,7 @@ mod run;
 mod tally;
 
 pub use devices::{DevicesReport, MirrorReport, VmDevices, short_trace_warning};
-pub use driver::{Driver, VmOutcome};
+pub use driver::{Driver, VmOutcome, access_times};
 pub use error::ReplayError;
 pub use future::Future;
 pub use inputs::{BadRecords, InputReport, RecordPlace};

@@ -10,6 +10,7 @@ use lode_plan::{
     REPLAYS, SCHEME, SHARE_GRANULE_BYTES, ServeOptions, SizeOptions, SizeReport, VmRule, answer, auto_method,
     check_rule, measure, method_used, parse_money, parse_rule, parse_sampling, parse_wish,
 };
+use lode_replay::access_times;
 use lode_reuse::sizing::{Objective, Solver};
 
 use super::planning::{DeviceArgs, TraceArgs, memory_word};
@@ -297,17 +298,13 @@ impl SizeCommand {
     }
 
     fn options(&self, times: ServiceTimes) -> SizeOptions {
-        let us = |ns: u64| ns as f64 / 1000.0;
         let least_bytes = self.least.unwrap_or(DEFAULT_LEAST_BYTES);
         let least_blocks = (least_bytes / self.traces.block.bytes()).max(1);
         SizeOptions {
             objective: match self.objective {
                 ObjectiveName::SumHitRatio => Objective::SumHitRatio,
                 ObjectiveName::Hits => Objective::Hits,
-                ObjectiveName::Latency => Objective::Latency {
-                    cache_us: us(times.ssd_read_ns),
-                    backing_us: us(times.backing.random_read.ns),
-                },
+                ObjectiveName::Latency => access_times(&times).objective(),
                 ObjectiveName::PpcTotal => Objective::PpcTotal { floor: self.floor.unwrap_or(DEFAULT_FLOOR) },
                 ObjectiveName::PpcLiteral => Objective::PpcLiteral { min_blocks: least_blocks },
                 ObjectiveName::Maxmin => Objective::MaxMin,

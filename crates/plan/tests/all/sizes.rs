@@ -1,12 +1,15 @@
 //! Sizes: divisions against every possible one, predictions against caches of those sizes.
 
+use lode_hardware::Host;
 use lode_plan::{LevelBytes, Load, SizeOptions, VmRule, measure, size};
+use lode_policy::{Quota, SchemeInfo};
+use lode_replay::{Options, VmReport, access_times, replay};
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
-use lode_types::{BlockNo, Direction};
+use lode_types::{BlockNo, BlockSize, Direction};
 use proptest::prelude::*;
 
-use crate::common::{BLOCK_BYTES, merge, requests, stream_options, streams};
+use crate::common::{BLOCK_BYTES, Request, merge, requests, stream_options, streams};
 
 fn options() -> SizeOptions {
     SizeOptions {
@@ -211,4 +214,55 @@ fn shares_in_granules_stay_within_the_level() {
         let expected = blocks.min(3 * 704) / 704 * 704;
         assert_eq!(plan.of_level[0].given_blocks, expected, "{plan:?}");
     }
+}
+
+/// Of what a trace asks in one interval, the sizer of a scheme makes what `size` makes of the whole trace: with the devices that are
+/// given, and the writes that an SSD takes.
+#[test]
+fn a_scheme_that_minimises_latency_divides_as_a_plan_does() {
+    let requests: Vec<Request> = (0..3000u64)
+        .map(|at| {
+            let vm = at % 3;
+            let op = if at * at % 7 < 2 * vm { Direction::Write } else { Direction::Read };
+            Request { vm: vm as usize, op, block: at * at % 401 % (60 + 50 * vm), blocks: 1 }
+        })
+        .collect();
+    let load =
+        measure(&mut merge(&requests), &stream_options(1), Method::Exact, &mut |_| {}).expect("a load");
+    let mut divisions = Vec::new();
+    for devices in ["default", "nvme-hdd"] {
+        let host = Host::find(devices).expect("a host");
+        let times = host.service_times(BlockSize::KIB_4);
+        let objective = access_times(&times).objective();
+        for (dram_blocks, ssd_blocks) in [(30, 50), (3, 2), (0, 1)] {
+            let levels = LevelBytes {
+                dram_bytes: dram_blocks * BLOCK_BYTES,
+                ssd_bytes: ssd_blocks * BLOCK_BYTES,
+                ..LevelBytes::default()
+            };
+            let options =
+                SizeOptions { objective, solver: Solver::Auto, rules: Vec::new(), times, granule_bytes: 1 };
+            let plan = size(&load, levels, &options).expect("a plan");
+            let planned: Vec<[u64; 2]> = plan.vms.iter().map(|vm| vm.share_blocks).collect();
+            let mut settings = SchemeInfo::find("etica").expect("a scheme").settings();
+            for (key, value) in [("objective", "latency"), ("sizing_interval", "3000"), ("mode", "npe")] {
+                settings.set(key, value).expect("a setting");
+            }
+            let replayed = Options {
+                settings,
+                physical: Quota::new(dram_blocks as u32, ssd_blocks as u32),
+                block_size: BlockSize::KIB_4,
+                host: host.clone(),
+                shares: None,
+            };
+            let report = replay(merge(&requests), &replayed, Some(3), &mut |_, _| {}).expect("a report");
+            let last = |vm: &VmReport| {
+                vm.intervals.last().map(|share| [share.dram_blocks.into(), share.ssd_blocks.into()])
+            };
+            let served: Vec<[u64; 2]> = report.vms.iter().map(|vm| last(vm).expect("an interval")).collect();
+            assert_eq!(served, planned, "{devices} {levels:?}");
+            divisions.push(planned);
+        }
+    }
+    println!("{divisions:?}");
 }

@@ -71,7 +71,7 @@ impl HostSizer {
     /// What shares are worth to the VMs whose demand is measured.
     fn value(&self, level: Level, shares: &[u32]) -> f64 {
         let measured = self.vms.iter().zip(shares).filter_map(|(vm, &share)| {
-            Some((vm_demand(vm.demand(level)?, vm.rule.weight, 0, u32::MAX), u64::from(share)))
+            Some((self.vm_demand(level, vm.demand(level)?, vm.rule.weight, (0, u32::MAX)), u64::from(share)))
         });
         let (demands, sizes): (Vec<VmDemand>, Vec<u64>) = measured.unzip();
         self.options.objective.value(&demands, &sizes)
@@ -90,7 +90,7 @@ impl HostSizer {
             .map(|&at| {
                 let vm = &self.vms[at];
                 let demand = vm.demand(level).expect("it is measured");
-                vm_demand(demand, vm.rule.weight, least[at], vm.most(level, as_served))
+                self.vm_demand(level, demand, vm.rule.weight, (least[at], vm.most(level, as_served)))
             })
             .collect();
         let division = divide(&demands, capacity, self.options.objective)
@@ -99,6 +99,24 @@ impl HostSizer {
             shares[at] = u32::try_from(blocks).unwrap_or(u32::MAX);
         }
         shares
+    }
+
+    fn vm_demand(
+        &self,
+        level: Level,
+        demand: &LevelDemand,
+        weight: f64,
+        (least, most): (u32, u32),
+    ) -> VmDemand {
+        VmDemand {
+            curve: demand.curve.clone(),
+            accesses: demand.accesses,
+            demand_blocks: u64::from(demand.blocks),
+            weight: demand.weight * weight,
+            min_blocks: u64::from(least.min(most)),
+            max_blocks: u64::from(most),
+            write_buffer: self.options.times.buffer_of(level, demand),
+        }
     }
 
     /// What every VM is guaranteed, cut where the level has less.
@@ -159,18 +177,6 @@ impl HostSizer {
         for (share, more) in shares.iter_mut().zip(fit(&vec![0; kept.len()], &kept, spare)) {
             *share += more;
         }
-    }
-}
-
-fn vm_demand(demand: &LevelDemand, weight: f64, least: u32, most: u32) -> VmDemand {
-    VmDemand {
-        curve: demand.curve.clone(),
-        accesses: demand.accesses,
-        demand_blocks: u64::from(demand.blocks),
-        weight: demand.weight * weight,
-        min_blocks: u64::from(least.min(most)),
-        max_blocks: u64::from(most),
-        write_buffer: None,
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) use self::tenants::HostDivision;
 
 use crate::quota::Quota;
 use crate::scheme::LevelDemand;
+use crate::sizer::AccessTimes;
 
 /// Most points of a VM's hit curve that a host keeps. Points between are left out, so that hits are never overestimated.
 pub const MOST_POINTS: usize = 1024;
@@ -32,12 +33,14 @@ pub struct HostOptions {
     pub objective: Objective,
     /// A level is divided anew when that gives at least this part more of the objective, or when it has to be.
     pub least_gain: f64,
+    /// What the objective `latency` counts beside hits.
+    pub times: AccessTimes,
 }
 
 impl Default for HostOptions {
     /// The mean of the hit ratios of all VMs, and one per cent.
     fn default() -> HostOptions {
-        HostOptions { objective: Objective::SumHitRatio, least_gain: 0.01 }
+        HostOptions { objective: Objective::SumHitRatio, least_gain: 0.01, times: AccessTimes::default() }
     }
 }
 

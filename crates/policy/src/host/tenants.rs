@@ -8,7 +8,7 @@ use crate::quota::Quota;
 use crate::registry::SchemeInfo;
 use crate::scheme::Points;
 use crate::settings::Settings;
-use crate::sizer::Tenant;
+use crate::sizer::{AccessTimes, Tenant};
 
 /// A host of VMs that count the same.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ impl HostDivision {
     pub(crate) fn new(
         settings: &Settings,
         objective: Objective,
+        times: AccessTimes,
         physical: Quota,
         min_blocks: u32,
     ) -> HostDivision {
@@ -30,7 +31,7 @@ impl HostDivision {
         let most = physical.map(|level, blocks| if info.levels.contains(&level) { blocks } else { 0 });
         let least = most.map(|level, most| min_blocks.max(info.least_blocks(level)).min(most));
         let rule = VmRule { name: String::new(), weight: 1.0, least, most, reach: most, named: [None, None] };
-        let options = HostOptions { objective, ..HostOptions::default() };
+        let options = HostOptions { objective, times, ..HostOptions::default() };
         HostDivision { sizer: HostSizer::new(physical, options), rule, vms: 0 }
     }
 

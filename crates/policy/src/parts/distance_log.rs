@@ -231,7 +231,7 @@ impl DistanceLog {
 
 fn demand_of(curve: Vec<CurvePoint>, accesses: u64) -> LevelDemand {
     let blocks = curve.last().map_or(0, |point| point.size_blocks.min(u64::from(u32::MAX)) as u32);
-    LevelDemand { blocks, curve, accesses, weight: 1.0 }
+    LevelDemand { blocks, curve, accesses, ..LevelDemand::default() }
 }
 
 /// The curve of distances in ascending order, of which each serves once.

@@ -166,6 +166,11 @@ impl<R: Replacement> SsdLevel<R> {
         SsdLevel { replacement: R::new(settings, quota.ssd_blocks), rules: policy.rules() }
     }
 
+    /// Whether writes are done once the level has them.
+    pub(crate) fn keeps_dirty(&self) -> bool {
+        self.rules.keeps_dirty
+    }
+
     /// Changes the write policy. The caller has cleaned all that is dirty when the new one keeps nothing dirty.
     pub(crate) fn set_policy(&mut self, policy: WritePolicy) {
         self.rules = policy.rules();

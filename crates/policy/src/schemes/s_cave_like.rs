@@ -98,7 +98,7 @@ impl Measure for EffectiveSpace {
         self.hit.fill(0);
         let curve =
             if blocks == 0 { Vec::new() } else { vec![CurvePoint { size_blocks: u64::from(blocks), hits }] };
-        LevelDemand { blocks, curve, accesses, weight: 1.0 }
+        LevelDemand { blocks, curve, accesses, ..LevelDemand::default() }
     }
 
     fn memory_bytes(&self) -> usize {

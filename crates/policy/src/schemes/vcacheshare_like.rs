@@ -99,6 +99,6 @@ impl Reading for Utility {
         }
         let blocks = curve.last().map_or(0, |point| point.size_blocks as u32);
         let weight = reads as f64 / accesses as f64 * most;
-        LevelDemand { blocks, curve, accesses: PARTS, weight }
+        LevelDemand { blocks, curve, accesses: PARTS, weight, ..LevelDemand::default() }
     }
 }

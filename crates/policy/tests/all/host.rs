@@ -26,7 +26,7 @@ fn demand(blocks: u32, percent: u64) -> LevelDemand {
         hits: 10 * percent * u64::from(step) / u64::from(STEPS),
     };
     let curve = if blocks < STEPS { Vec::new() } else { (1..=STEPS).map(point).collect() };
-    LevelDemand { blocks, curve, accesses: 1000, weight: 1.0 }
+    LevelDemand { blocks, curve, accesses: 1000, ..LevelDemand::default() }
 }
 
 fn dram(blocks: u32, percent: u64) -> Option<[LevelDemand; 2]> {
@@ -258,7 +258,7 @@ fn thinning_keeps_the_end_and_never_promises_more() {
     for points in [1, MOST_POINTS, MOST_POINTS + 1, 3 * MOST_POINTS + 7] {
         let curve: Vec<_> =
             (1..=points as u64).map(|at| CurvePoint { size_blocks: 2 * at, hits: 3 * at }).collect();
-        let full = LevelDemand { blocks: 9, accesses: 1 << 40, weight: 1.0, curve };
+        let full = LevelDemand { blocks: 9, accesses: 1 << 40, curve, ..LevelDemand::default() };
         let thin = thinned(full.clone());
         assert!(thin.curve.len() <= MOST_POINTS && thin.curve.last() == full.curve.last(), "{points}");
         assert!(thin.curve.iter().all(|point| full.curve.contains(point)));

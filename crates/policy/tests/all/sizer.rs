@@ -1,7 +1,7 @@
 //! Shares of several VMs over sizing intervals.
 
-use lode_policy::{AnyScheme, Effect, NullSink, Quota, Scheme, Settings, Sizer, build};
-use lode_reuse::sizing::{Objective, VmDemand, divide};
+use lode_policy::{AccessTimes, AnyScheme, Effect, NullSink, Quota, Scheme, Settings, Sizer, build};
+use lode_reuse::sizing::{Objective, VmDemand, WriteBuffer, divide};
 use lode_reuse::{Analyser, Distances, Metric};
 use lode_types::{Access, Direction, Level};
 use proptest::prelude::*;
@@ -133,10 +133,16 @@ proptest! {
             }
             for level in Level::SIZED {
                 let min_blocks = u64::from(min_blocks.min(physical / vms as u32));
-                let demand = |vm: &[Distances; 2]| {
-                    VmDemand { min_blocks, ..VmDemand::new(&vm[level.index()].tally().curve()) }
+                let demand = |(at, vm): (usize, &[Distances; 2])| {
+                    let of_vm = || window.iter().filter(|(vm, _, _)| *vm == at);
+                    let (accesses, writes) = (of_vm().count(), of_vm().filter(|(_, _, read)| !read).count());
+                    let saved_us = writes as f64 / accesses.max(1) as f64 * (8000.0 - 60.0);
+                    let buffers = level == Level::Ssd && writes > 0;
+                    let write_buffer = buffers.then_some(WriteBuffer { blocks: 1, saved_us });
+                    let demand = VmDemand::new(&vm[level.index()].tally().curve());
+                    VmDemand { min_blocks, write_buffer, ..demand }
                 };
-                let demands: Vec<VmDemand> = exact.iter().map(demand).collect();
+                let demands: Vec<VmDemand> = exact.iter().enumerate().map(demand).collect();
                 let sizes = divide(&demands, physical.into(), objective(objective_name))
                     .or_else(|_| divide(&demands, physical.into(), Objective::SumHitRatio))
                     .unwrap()
@@ -152,6 +158,32 @@ proptest! {
             for analyser in exact.iter_mut().flatten() {
                 if carry { analyser.clear_tally() } else { *analyser = Distances::new(analyser.metric()) }
             }
+        }
+    }
+}
+
+/// One block of SSD, one VM that hits in it and one whose writes it would buffer: the devices say what is worth more.
+#[test]
+fn latency_is_that_of_the_devices() {
+    let slow_writes = AccessTimes::default();
+    let fast_writes = AccessTimes { disk_write_us: 100.0, ..slow_writes };
+    for scheme in ["etica", "eci-cache-like", "centaur-like"] {
+        for (times, expected) in [(slow_writes, [0, 1]), (fast_writes, [1, 0])] {
+            let settings = settings(scheme, &[("objective", "latency"), ("sizing_interval", "40")]);
+            // ETICA's sizes change level by level; the others have no host memory.
+            let physical = Quota::new(0, 1);
+            let mut host = Host::new(&settings, physical, 2);
+            host.sizer = Sizer::on_devices(&settings, physical, times);
+            // Half of the first one's accesses read again what came just before, which hits in one block; nearly all of the
+            // second one's write.
+            for at in 0..20u64 {
+                host.request((0, if at % 4 == 3 { 50 + at } else { 0 }, at > 0));
+                host.request((1, 100 + at, at == 19));
+            }
+            let shares: Vec<u32> = host.quotas().iter().map(|quota| quota.ssd_blocks).collect();
+            let of_writes = times.write_buffer(1, 19, 20).map_or(0.0, |buffer| buffer.saved_us);
+            assert!((of_writes > 7000.0) == (times == slow_writes), "{of_writes}");
+            assert_eq!(shares, expected, "{scheme}");
         }
     }
 }

@@ -204,7 +204,7 @@ fn naive(
     times: &ServiceTimes,
     requests: &[(u32, TraceRequest)],
 ) -> (Vec<NaiveVm>, Vec<Vec<Quota>>) {
-    let mut sizer = Sizer::new(settings, physical);
+    let mut sizer = Sizer::on_devices(settings, physical, lode_replay::access_times(times));
     let share = sizer.first_share(VMS);
     let mut schemes: Vec<_> = (0..VMS).map(|_| (build(settings, physical, share), Vec::new())).collect();
     let mut vms = vec![NaiveVm::default(); VMS];

@@ -154,7 +154,11 @@ impl<M: Measure> Prefetch for Measured<M> {
 impl<M: Measure> Sizing for Measured<M> {
     fn demand(&mut self, points: Points) -> [LevelDemand; 2] {
         let mut demands = <[LevelDemand; 2]>::default();
-        demands[Level::Ssd.index()] = self.measure.demand(points);
+        let mut demand = self.measure.demand(points);
+        if !self.level.keeps_dirty() {
+            demand.buffered_writes = 0;
+        }
+        demands[Level::Ssd.index()] = demand;
         demands
     }
 }

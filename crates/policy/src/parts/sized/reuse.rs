@@ -164,9 +164,16 @@ impl<R: Reading> Measure for Reuse<R> {
             history.begin_window(self.carries);
         }
         let accesses = if R::STREAM == Stream::Reads { counts.reads } else { counts.accesses };
-        let of_distances = match points {
+        let mut of_distances = match points {
             Points::All => self.log.take(accesses),
             Points::LastWithin(quota) => self.log.take_last(accesses, quota.of(Level::Ssd)),
+        };
+        let writes = counts.accesses - counts.reads;
+        of_distances.buffered_writes = match R::STREAM {
+            // Its curve counts writes to known blocks as hits.
+            Stream::Total => (writes as f64 - counts.rewrites).round().max(0.0) as u64,
+            Stream::Useful => writes,
+            Stream::Reads => 0,
         };
         self.reading.demand(of_distances, counts)
     }

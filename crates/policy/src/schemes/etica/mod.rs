@@ -79,6 +79,7 @@ pub struct Etica {
     popularity: Popularity,
     quota: Quota,
     accesses_in_window: u64,
+    writes_in_window: u64,
     promotions: Interval,
     /// Number of the latest access, from 1.
     now: u32,
@@ -100,6 +101,7 @@ impl Etica {
             popularity: Popularity::new(&config),
             quota,
             accesses_in_window: 0,
+            writes_in_window: 0,
             promotions: config.promotion_interval(),
             now: 0,
             interval_start: 1,
@@ -319,7 +321,9 @@ impl Prefetch for Etica {
 impl Sizing for Etica {
     fn demand(&mut self, points: Points) -> [LevelDemand; 2] {
         let accesses = std::mem::take(&mut self.accesses_in_window);
-        self.pods.close_window(accesses, points)
+        let mut demands = self.pods.close_window(accesses, points);
+        demands[Level::Ssd.index()].buffered_writes = std::mem::take(&mut self.writes_in_window);
+        demands
     }
 }
 
@@ -333,6 +337,7 @@ impl Scheme for Etica {
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.pods.make_room(&mut self.table.records);
         self.accesses_in_window += 1;
+        self.writes_in_window += u64::from(access.op == Direction::Write);
         let id = self.record_of(access.block, hint);
         self.note_access(id);
         match access.op {

@@ -23,6 +23,7 @@ pub struct Npe {
     /// `None`: nobody asks for demands.
     pods: Option<SampledPods>,
     accesses_in_window: u64,
+    writes_in_window: u64,
 }
 
 impl Npe {
@@ -33,12 +34,14 @@ impl Npe {
             ssd: Sets::of_level(Level::Ssd, settings, quota.ssd_blocks),
             pods: config.measures_demand.then(|| SampledPods::new(settings, config, physical)),
             accesses_in_window: 0,
+            writes_in_window: 0,
         }
     }
 
     #[inline]
     fn note(&mut self, block: BlockNo, op: Direction, dram_hit: bool) {
         self.accesses_in_window += 1;
+        self.writes_in_window += u64::from(op == Direction::Write);
         if let Some(pods) = &mut self.pods {
             pods.note(block, op, dram_hit);
         }
@@ -119,7 +122,11 @@ impl Prefetch for Npe {
 impl Sizing for Npe {
     fn demand(&mut self, points: Points) -> [LevelDemand; 2] {
         let accesses = std::mem::take(&mut self.accesses_in_window);
-        self.pods.as_mut().map(|pods| pods.close_window(accesses, points)).unwrap_or_default()
+        let writes = std::mem::take(&mut self.writes_in_window);
+        let Some(pods) = &mut self.pods else { return Default::default() };
+        let mut demands = pods.close_window(accesses, points);
+        demands[Level::Ssd.index()].buffered_writes = writes;
+        demands
     }
 }
 

@@ -38,6 +38,7 @@ pub struct PlainEtica {
     log: Log,
     useful: [Vec<u32>; 2],
     accesses: u64,
+    writes: u64,
     scores: BTreeMap<BlockNo, f32>,
     /// When each block was last accessed, or restored.
     last: BTreeMap<BlockNo, u64>,
@@ -72,7 +73,7 @@ fn demand(mut distances: Vec<u32>, accesses: u64) -> LevelDemand {
         curve.retain(|earlier| earlier.size_blocks != point.size_blocks);
         curve.push(point);
     }
-    LevelDemand { blocks, curve, accesses, weight: 1.0 }
+    LevelDemand { blocks, curve, accesses, ..LevelDemand::default() }
 }
 
 impl PlainEtica {
@@ -86,6 +87,7 @@ impl PlainEtica {
             log: Log::default(),
             useful: [Vec::new(), Vec::new()],
             accesses: 0,
+            writes: 0,
             scores: BTreeMap::new(),
             last: BTreeMap::new(),
             now: 0,
@@ -321,6 +323,7 @@ impl PlainEtica {
             }
             Step::Write(block, partial) => {
                 self.accesses += 1;
+                self.writes += 1;
                 self.note(block);
                 self.write(block, partial)
             }
@@ -368,6 +371,8 @@ impl PlainEtica {
             self.log.clear();
         }
         let accesses = std::mem::take(&mut self.accesses);
-        [0, 1].map(|level| demand(std::mem::take(&mut self.useful[level]), accesses))
+        let mut demands = [0, 1].map(|level| demand(std::mem::take(&mut self.useful[level]), accesses));
+        demands[1].buffered_writes = std::mem::take(&mut self.writes);
+        demands
     }
 }

@@ -54,6 +54,8 @@ pub struct PlainSized {
     distinct: u64,
     seen_in_window: BTreeSet<BlockNo>,
     distances: Vec<u32>,
+    /// Writes to blocks that are remembered.
+    rewrites: u64,
     /// Cached blocks hit in the window, and hits.
     hit: BTreeSet<BlockNo>,
     hits: u64,
@@ -82,6 +84,7 @@ impl PlainSized {
             distinct: 0,
             seen_in_window: BTreeSet::new(),
             distances: Vec::new(),
+            rewrites: 0,
             hit: BTreeSet::new(),
             hits: 0,
             requests: 0,
@@ -122,6 +125,7 @@ impl PlainSized {
         }
         if let Some(distance) = self.visit(block) {
             self.mix.1 += u32::from(!is_read);
+            self.rewrites += u64::from(!is_read);
             if is_read || self.kind == Kind::Centaur {
                 self.distances.push(distance);
             }
@@ -184,12 +188,18 @@ impl PlainSized {
         let distinct = std::mem::take(&mut self.distinct);
         let hit = std::mem::take(&mut self.hit);
         let hits = std::mem::take(&mut self.hits);
+        let rewrites = std::mem::take(&mut self.rewrites);
         self.seen_in_window.clear();
         self.fresh.clear();
         let accesses = window.len() as u64;
         let reads = window.iter().filter(|access| access.1).count() as u64;
         match self.kind {
-            Kind::Eci { .. } | Kind::Centaur => of_curve(curve(&distances), accesses, 1.0),
+            Kind::Eci { .. } | Kind::Centaur => {
+                let counted = if self.kind == Kind::Centaur { rewrites } else { 0 };
+                let keeps = ["wb", "wbwo"].contains(&self.policy);
+                let buffered_writes = if keeps { accesses - reads - counted } else { 0 };
+                LevelDemand { buffered_writes, ..of_curve(curve(&distances), accesses, 1.0) }
+            }
             Kind::SCave => {
                 let point = CurvePoint { size_blocks: hit.len() as u64, hits };
                 of_curve(if hit.is_empty() { vec![] } else { vec![point] }, accesses, 1.0)
@@ -216,7 +226,7 @@ impl PlainSized {
 
 fn of_curve(curve: Vec<CurvePoint>, accesses: u64, weight: f64) -> LevelDemand {
     let blocks = curve.last().map_or(0, |point| point.size_blocks as u32);
-    LevelDemand { blocks, curve, accesses, weight }
+    LevelDemand { blocks, curve, accesses, weight, ..LevelDemand::default() }
 }
 
 /// For each distance that occurs, how many are no longer.
