@@ -49,10 +49,36 @@ fn what(report: &CurveReport) -> String {
     format!("{}{policy}, {}{shown}", report.metric, report.method)
 }
 
+/// What the metric's name stands for.
+fn meaning(report: &CurveReport) -> String {
+    let policy = report.policy.as_deref().unwrap_or_default();
+    let words = match (report.metric, policy) {
+        ("trd", _) => {
+            "trd: total reuse distances; reads and writes of blocks accessed before hit, as in a write-back cache that keeps all"
+        }
+        ("urd", _) => "urd: useful reuse distances; reads of blocks accessed before hit, and writes never do",
+        ("pod", "ro") => {
+            "pod of ro: policy-optimised reuse distances of a read-only cache; reads hit that follow a read with no write in between"
+        }
+        ("pod", "wbwo") => {
+            "pod of wbwo: policy-optimised reuse distances of a cache that writes alone enter; reads of blocks written before hit"
+        }
+        ("pod", _) => {
+            "pod of wb: policy-optimised reuse distances of a write-back cache; reads of blocks accessed before hit"
+        }
+        _ => return format!("{policy}, simulated in miniature"),
+    };
+    words.to_owned()
+}
+
 fn chart(report: &CurveReport) -> LineChart {
     let mut chart = LineChart::new(
         "Hits by cache size",
-        format!("Share of block accesses that caches of every size serve, for each VM: {}", what(report)),
+        format!(
+            "Share of block accesses that caches of every size serve, for each VM: {}. {}",
+            what(report),
+            meaning(report)
+        ),
         size_axis("Cache size", report.block_bytes),
         Axis::linear("Hits of all accesses", Unit::Ratio).with_complement("Misses of all accesses"),
     );

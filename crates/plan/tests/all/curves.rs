@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use lode_plan::{CurveOptions, Cut, Interval, curves};
+use lode_plan::{CurveOptions, CurveReport, Cut, Interval, Made, curve_page, curves};
 use lode_reuse::{CurveKind, Method, Profiler};
+use lode_types::Direction;
 use proptest::prelude::*;
 
-use crate::common::{merge, merge_at, requests, stream_options, streams};
+use crate::common::{Request, merge, merge_at, requests, stream_options, streams};
 
 fn options(kind: CurveKind, threads: usize) -> CurveOptions {
     CurveOptions { stream: stream_options(threads), kind, method: Method::Exact, cut: Default::default() }
@@ -110,4 +111,24 @@ fn stray_times_leave_all_other_intervals() {
     assert_eq!(intervals(&[(650, 1)]), 20);
     // One cut short after 330 s, one after 750 s: 6, 7 and 8 intervals.
     assert_eq!(intervals(&[(330, 1_000_000), (331, 900_000), (750, 1_000_000), (1000, 7)]), 21);
+}
+
+/// Whoever opens a page need not know the short names of metrics.
+#[test]
+fn a_page_says_what_its_metric_stands_for() {
+    let access = |at: u64| Request { vm: 0, op: Direction::Read, block: at % 7, blocks: 1 };
+    let requests: Vec<Request> = (0..50).map(access).collect();
+    for (kind, words) in [
+        (CurveKind::Trd, "trd: total reuse distances"),
+        (CurveKind::Urd, "urd: useful reuse distances"),
+        (CurveKind::Ro, "pod of ro: policy-optimised reuse distances"),
+        (CurveKind::Wbwo, "pod of wbwo: policy-optimised"),
+        (CurveKind::Wb, "pod of wb: policy-optimised"),
+    ] {
+        let (mut merge, options) = (merge(&requests), options(kind, 1));
+        let found = curves(&mut merge, &options, &mut |_| {}).expect("curves");
+        let report = CurveReport::new(&found, &options, &merge, 100);
+        let page = curve_page(&report, &Made::default()).expect("a page");
+        assert!(page.contains(words), "{words}");
+    }
 }
