@@ -20,6 +20,7 @@ mod listing;
 mod lists;
 mod needs;
 mod next_uses;
+mod of_sized;
 #[macro_use]
 mod prefetch;
 #[macro_use]
@@ -40,6 +41,7 @@ pub use interval::Since;
 pub use listing::{SchemeEntry, SettingEntry};
 pub use needs::RequestSource;
 pub use next_uses::{NextUses, NextUsesBuilder};
+pub use of_sized::OfSized;
 pub use prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, build_with_future, schemes as all_schemes};

@@ -43,8 +43,8 @@ pub(crate) fn frames_of_host<'e>(
     let largest: Vec<EngineConfig> = engines.map(largest).collect();
     let Some(one) = largest.first() else { return HostFrames::default() };
     let of_each = || largest.iter().map(|engine| u64::from(engine.share.dram_blocks)).sum();
-    let of_host = match config.host.bytes[Level::Dram.index()] {
-        Some(bytes) => bytes / one.block.bytes(),
+    let of_host = match config.host.bytes.get(Level::Dram) {
+        Some(&bytes) => bytes / one.block.bytes(),
         None if config.host.mode.measures() => config.level_bytes(Level::Dram) / one.block.bytes(),
         None => of_each(),
     };

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use lode_media::DriverChoice;
+use lode_policy::OfSized;
 use lode_server::ServerErrorKind;
 use lode_server::config::{Address, Config, HostMode};
 use lode_types::Level;
@@ -299,7 +300,7 @@ fn a_host_divides_what_has_no_name() {
     let one = &config.vms[0];
     assert_eq!(
         (one.bounds.weight, one.bounds.min_bytes, one.bounds.named),
-        (1.0, [1 << 20, 0], [true, true])
+        (1.0, OfSized::new([1 << 20, 0]), OfSized::new([true, true]))
     );
     assert_eq!((one.limits.connections, one.limits.slow_request_ms), (2, 7));
     assert_eq!(one.limits.vm_bytes, config.limits.vm_bytes, "what is not said is the host's");

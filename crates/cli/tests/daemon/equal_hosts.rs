@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
 use lode_nbd::Command;
 use lode_policy::host::{HostOptions, HostSizer, VmRule};
-use lode_policy::{CounterReport, Points, Quota, SchemeInfo, Tenant};
+use lode_policy::{CounterReport, OfSized, Points, Quota, SchemeInfo, Tenant};
 use lode_sim::{DirectHost, Machine};
 use lode_trace::{Recorded, create_compact_with};
 use lode_types::{BlockSize, Level, RequestOp, TraceRequest};
@@ -120,7 +120,7 @@ fn in_simulation(case: &Case<'_>) -> Outcome {
         least,
         most: levels,
         reach: levels,
-        named: [None, None],
+        named: OfSized::default(),
     };
     sizer.set_vms((1..=VMS).map(rule).collect());
     sizer.put_shares(&[first; VMS]);

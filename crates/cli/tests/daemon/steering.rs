@@ -346,6 +346,46 @@ fn advice_changes_nothing() {
 }
 
 #[test]
+fn keys_change_where_demands_give_only_advice() {
+    let site = Site::new();
+    configure_host(&site, "advise");
+    let mut daemon = site.serve_up();
+    let rewrite = |from: &str, to: &str| {
+        let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
+        assert!(text.contains(from), "{from} in {text}");
+        std::fs::write(site.path("test.toml"), text.replacen(from, to, 1)).unwrap();
+    };
+    let reload = || lode_ok(&["reload", &site.text("test.toml")]);
+    set(&site, &["vm1", "weight=2"]);
+    assert_eq!(daemon.status()["vms"][0]["sharing"]["weight"], 2.0);
+    rewrite("name = \"vm2\"", "name = \"vm2\"\nweight = 3");
+    assert!(reload().contains("weight of VM vm2"));
+    rewrite("weight = 3", "weight = 4");
+    let pid = rustix::process::Pid::from_child(&daemon.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while daemon.status()["vms"][1]["sharing"]["weight"] != 4.0 {
+        assert!(Instant::now() < deadline, "it is not read again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // A share that is named is had, whatever demands would give.
+    set(&site, &["vm2", "dram=1MiB"]);
+    wait_for_share(&daemon, 1, "dram", |share| share == 256);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(daemon.status()["vms"][1]["quota"]["dram_blocks"], 256);
+    // To auto and back: shares stay where they are by then.
+    rewrite("\"advise\"", "\"auto\"");
+    assert!(reload().contains("host"));
+    rewrite("\"auto\"", "\"advise\"");
+    assert!(reload().contains("host"));
+    set(&site, &["vm1", "min.dram=1MiB"]);
+    let status = daemon.status();
+    assert_eq!((&status["host"]["mode"], &status["host"]["stopped"]), (&json!("advise"), &json!(false)));
+    assert!(daemon.child.try_wait().unwrap().is_none());
+    daemon.stop();
+}
+
+#[test]
 fn a_host_that_is_smaller_than_its_vms_is_refused_with_the_sum() {
     let site = Site::new();
     site.configure("[host]\nssd = \"40MiB\"\n");

@@ -4,6 +4,7 @@ use lode_reuse::sizing::{VmDemand, divide};
 use lode_types::Level;
 
 use super::{Change, Division, HostSizer, Reason, hits_at, thinned};
+use crate::of_sized::OfSized;
 use crate::scheme::LevelDemand;
 
 impl HostSizer {
@@ -16,9 +17,11 @@ impl HostSizer {
     pub fn divide(&mut self, demands: Vec<Option<[LevelDemand; 2]>>) -> Vec<Division> {
         assert_eq!(demands.len(), self.vms.len(), "a demand for each VM");
         for (vm, demand) in self.vms.iter_mut().zip(demands) {
+            // What it was given because it asked for it, or was not, has to be seen anew.
+            self.is_disturbed |= demand.is_none() && vm.demands.iter().any(Option::is_some);
             vm.demands = match demand {
-                Some(levels) => levels.map(|demand| Some(thinned(demand))),
-                None => [None, None],
+                Some(levels) => OfSized::new(levels.map(|demand| Some(thinned(demand)))),
+                None => OfSized::default(),
             };
         }
         self.divide_again()
@@ -60,12 +63,20 @@ impl HostSizer {
             blocks > vm.most(level, true) || blocks < vm.rule.least.of(level).min(vm.most(level, true))
         };
         let has_to = sum > u64::from(self.capacity.of(level)) || self.vms.iter().zip(old).any(breaks);
-        if is_disturbed || has_to {
+        if is_disturbed || has_to || self.is_left_short(level, sum, old, new) {
             return Some(Reason::Rules);
         }
         let [before, after] = [old, new].map(|shares| self.value(level, shares));
         let is_worth_it = after > before && after - before >= before.abs() * self.options.least_gain;
         is_worth_it.then_some(Reason::Gain { before, after })
+    }
+
+    /// Whether a VM of which nothing is measured has less than its part while space is nobody's: there is no gain that tells.
+    fn is_left_short(&self, level: Level, given: u64, old: &[u32], new: &[u32]) -> bool {
+        let is_short = |((vm, old), new): ((&super::Vm, &u32), &u32)| {
+            new > old && vm.demand(level).is_none() && vm.is_denied.of(level) != Some(&true)
+        };
+        given < u64::from(self.capacity.of(level)) && self.vms.iter().zip(old).zip(new).any(is_short)
     }
 
     /// What shares are worth to the VMs whose demand is measured.
@@ -140,7 +151,7 @@ impl HostSizer {
         let capacity = u64::from(self.capacity.of(level));
         let least = self.least(level, as_served);
         // What is promised by name is nobody else's part.
-        let named = |vm: &super::Vm| vm.rule.named[level.index()];
+        let named = |vm: &super::Vm| vm.rule.named.get(level).copied();
         let promised: u64 = self.vms.iter().filter_map(named).map(u64::from).sum();
         let rest = capacity.saturating_sub(promised) as f64;
         let unnamed = self.vms.iter().filter(|vm| named(vm).is_none() && vm.most(level, as_served) > 0);
@@ -153,15 +164,14 @@ impl HostSizer {
             }
             let rule = &self.vms[at].rule;
             let by_weight = (rest * rule.weight / weights) as u32;
-            let want =
-                rule.named[level.index()].unwrap_or(by_weight).min(self.vms[at].most(level, as_served));
+            let want = named(&self.vms[at]).unwrap_or(by_weight).min(self.vms[at].most(level, as_served));
             (least[at], want.max(least[at]))
         };
         let (least, want): (Vec<u32>, Vec<u32>) = (0..self.vms.len()).map(of).unzip();
         fit(&least, &want, capacity.saturating_sub(kept))
     }
 
-    /// What nobody asks for stays with those who have it.
+    /// What nobody asks for stays with those who have it, and whose part could not be told by a gain has what it would be given.
     fn leave_spare(&self, level: Level, shares: &mut [u32], as_served: bool) {
         let given: u64 = shares.iter().copied().map(u64::from).sum();
         let spare = u64::from(self.capacity.of(level)).saturating_sub(given);
@@ -170,8 +180,12 @@ impl HostSizer {
             .iter()
             .zip(&*shares)
             .map(|(vm, &share)| {
-                let had = if as_served { vm.target } else { vm.wanted };
-                had.of(level).min(vm.most(level, as_served)).saturating_sub(share)
+                let had = match as_served {
+                    true if vm.demand(level).is_none() => vm.target.of(level).max(vm.wanted.of(level)),
+                    true => vm.target.of(level),
+                    false => vm.wanted.of(level),
+                };
+                had.min(vm.most(level, as_served)).saturating_sub(share)
             })
             .collect();
         for (share, more) in shares.iter_mut().zip(fit(&vec![0; kept.len()], &kept, spare)) {

@@ -19,6 +19,7 @@ use lode_types::Level;
 
 pub(crate) use self::tenants::HostDivision;
 
+use crate::of_sized::OfSized;
 use crate::quota::Quota;
 use crate::scheme::LevelDemand;
 use crate::sizer::AccessTimes;
@@ -57,9 +58,9 @@ pub struct VmRule {
     pub most: Quota,
     /// The largest shares that it can be given as long as it is served as it is now.
     pub reach: Quota,
-    /// The shares that it was given by name, by [`Level::index`]. It has them where nothing measures what it could use; without,
-    /// a part of the level by its weight.
-    pub named: [Option<u32>; 2],
+    /// The shares that it was given by name. It has them where nothing measures what it could use; without, a part of the level
+    /// by its weight.
+    pub named: OfSized<Option<u32>>,
 }
 
 /// One VM and its shares.
@@ -73,7 +74,9 @@ struct Vm {
     /// What it would be if every VM could be given whatever its rule allows.
     wanted: Quota,
     /// What it could have used of each level in the last interval; none where nothing is measured.
-    demands: [Option<LevelDemand>; 2],
+    demands: OfSized<Option<LevelDemand>>,
+    /// There was no memory for a larger share of a level.
+    is_denied: OfSized<bool>,
 }
 
 /// What is known of one VM's share of one level.
@@ -164,7 +167,7 @@ impl HostSizer {
             let known = old.iter().position(|vm| vm.rule.name == rule.name).map(|at| old.swap_remove(at));
             are_new.push(known.is_none());
             let vm = match known {
-                Some(vm) => Vm { rule, ..vm },
+                Some(vm) => Vm { rule, is_denied: OfSized::default(), ..vm },
                 None => Vm::new(rule),
             };
             self.vms.push(vm);
@@ -182,6 +185,14 @@ impl HostSizer {
                     vm.wanted = vm.wanted.with(level, blocks);
                 }
             }
+        }
+    }
+
+    /// A VM's scheme measures nothing from now on: what it could use was said of another one.
+    pub fn forget_demand(&mut self, vm: usize) {
+        if let Some(vm) = self.vms.get_mut(vm) {
+            self.is_disturbed |= vm.demands.iter().any(Option::is_some);
+            vm.demands = OfSized::default();
         }
     }
 
@@ -233,6 +244,11 @@ impl HostSizer {
         self.is_disturbed = false;
     }
 
+    /// All shares stay as they are now, whatever they were to become.
+    pub fn hold(&mut self) {
+        self.vms.iter_mut().for_each(|vm| vm.target = vm.share);
+    }
+
     /// Gives a VM another share, where nobody divides: the steps that follow carry it out.
     ///
     /// # Errors
@@ -267,11 +283,12 @@ impl HostSizer {
 impl Vm {
     fn new(rule: VmRule) -> Vm {
         let none = Quota::default();
-        Vm { rule, share: none, target: none, wanted: none, demands: [None, None] }
+        let (demands, is_denied) = (OfSized::default(), OfSized::default());
+        Vm { rule, share: none, target: none, wanted: none, demands, is_denied }
     }
 
     fn demand(&self, level: Level) -> Option<&LevelDemand> {
-        self.demands[level.index()].as_ref()
+        self.demands.get(level)
     }
 
     /// What it may be given at most, for good or as it is served now.

@@ -55,6 +55,7 @@ impl HostSizer {
                     step /= 2;
                     if step == 0 {
                         vm.target = vm.target.with(level, share);
+                        vm.is_denied.of_mut(level).into_iter().for_each(|is_denied| *is_denied = true);
                     }
                 }
                 free -= u64::from(step.saturating_sub(own));

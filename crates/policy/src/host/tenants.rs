@@ -4,6 +4,7 @@
 use lode_reuse::sizing::Objective;
 
 use super::{HostOptions, HostSizer, VmRule};
+use crate::of_sized::OfSized;
 use crate::quota::Quota;
 use crate::registry::SchemeInfo;
 use crate::scheme::Points;
@@ -30,7 +31,8 @@ impl HostDivision {
         let info = SchemeInfo::find(settings.scheme()).expect("settings are of a scheme");
         let most = physical.map(|level, blocks| if info.levels.contains(&level) { blocks } else { 0 });
         let least = most.map(|level, most| min_blocks.max(info.least_blocks(level)).min(most));
-        let rule = VmRule { name: String::new(), weight: 1.0, least, most, reach: most, named: [None, None] };
+        let rule =
+            VmRule { name: String::new(), weight: 1.0, least, most, reach: most, named: OfSized::default() };
         let options = HostOptions { objective, times, ..HostOptions::default() };
         HostDivision { sizer: HostSizer::new(physical, options), rule, vms: 0 }
     }

@@ -1,7 +1,7 @@
 //! The shares of a host whose VMs come and go, over made-up demands.
 
 use lode_policy::host::{Division, HostOptions, HostSizer, MOST_POINTS, Reason, VmRule, thinned};
-use lode_policy::{LevelDemand, Quota};
+use lode_policy::{LevelDemand, OfSized, Quota};
 use lode_reuse::CurvePoint;
 use lode_reuse::sizing::{Objective, VmDemand, divide};
 use lode_types::Level;
@@ -11,7 +11,7 @@ const ALL: Quota = Quota { dram_blocks: u32::MAX, ssd_blocks: u32::MAX, read_ssd
 
 fn rule(name: &str) -> VmRule {
     let name = name.to_owned();
-    VmRule { name, weight: 1.0, least: Quota::default(), most: ALL, reach: ALL, named: [None, None] }
+    VmRule { name, weight: 1.0, least: Quota::default(), most: ALL, reach: ALL, named: OfSized::default() }
 }
 
 fn rules(count: usize) -> Vec<VmRule> {
@@ -175,7 +175,7 @@ fn minimum_maximum_and_weight_are_kept() {
 fn who_measures_nothing_has_its_name_or_its_weight() {
     let mut host = host(1_000, {
         let mut rules = rules(3);
-        (rules[0].named, rules[1].weight) = ([Some(100), None], 2.0);
+        (rules[0].named, rules[1].weight) = (OfSized::new([Some(100), None]), 2.0);
         rules
     });
     host.divide(vec![None, None, dram(1_000, 10)]);
@@ -323,6 +323,69 @@ proptest! {
                 prop_assert!(fits > u64::from(BLOCKS) || share.dram_blocks >= rule.least.dram_blocks.min(most));
             }
         }
+    }
+}
+
+/// A VM's weight, reach, and what it could use.
+type Measured = (u32, u32, Option<(u32, u64)>);
+
+proptest! {
+    /// VMs come and go, and their schemes begin and cease to measure: what nobody has is nobody's only where nobody lacks it.
+    #[test]
+    fn who_measures_nothing_lacks_nothing_that_is_free(
+        rounds in prop::collection::vec(
+            (prop::collection::vec((1u32..4, 0u32..900, prop::option::of((0u32..2_000, 0u64..100))), 1..6), any::<bool>()), 1..8
+        )
+    ) {
+        const BLOCKS: u32 = 1_000;
+        let mut host = host(BLOCKS, Vec::new());
+        for (round, settles) in rounds {
+            host.set_vms(round.iter().enumerate().map(|(at, &(weight, reach, _)): (usize, &Measured)| VmRule {
+                weight: f64::from(weight), reach: Quota::new(reach, BLOCKS), ..rule(&format!("vm{at}"))
+            }).collect());
+            // A change of VMs is looked at before the interval ends.
+            host.divide_again();
+            host.divide(round.iter().map(|vm| vm.2.map(|(blocks, percent)| {
+                [demand(blocks, percent), LevelDemand::default()]
+            })).collect());
+            let views: Vec<_> = (0..round.len()).map(|vm| host.view(vm, Level::Dram)).collect();
+            // But for what rounding leaves.
+            let is_free = views.iter().map(|view| view.target).sum::<u32>() + (round.len() as u32) < BLOCKS;
+            for (view, (_, reach, _)) in views.iter().zip(&round).filter(|(view, _)| view.demand.is_none()) {
+                prop_assert!(!is_free || view.target >= view.wanted.min(*reach), "{views:?}");
+            }
+            if settles {
+                settle(&mut host);
+            }
+        }
+    }
+}
+
+/// One that measured, and does not any more, has its part again: at once where that is known, or when its interval ends.
+#[test]
+fn a_scheme_that_measures_nothing_is_given_its_part_again() {
+    for is_told in [true, false] {
+        let mut host = host(8_192, rules(2));
+        host.divide(vec![dram(1_000, 50), None]);
+        settle(&mut host);
+        // It measured, and asked for little when others needed much.
+        let mut three = rules(3);
+        host.set_vms(three.clone());
+        host.divide(vec![dram(500, 50), None, dram(8_000, 90)]);
+        settle(&mut host);
+        assert!(drams(&host)[0] < 2_000, "{:?}", drams(&host));
+        three.pop();
+        if is_told {
+            host.forget_demand(0);
+            host.set_vms(three);
+            host.divide_again();
+        } else {
+            host.set_vms(three);
+            host.divide_again();
+            host.divide(vec![None, None]);
+        }
+        settle(&mut host);
+        assert_eq!(drams(&host), [4_096, 4_096], "is told: {is_told}");
     }
 }
 

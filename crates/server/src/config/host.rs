@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use lode_policy::SchemeInfo;
+use lode_policy::{OfSized, SchemeInfo};
 use lode_reuse::sizing::Objective;
 use lode_types::{BlockSize, Level};
 use serde::Deserialize;
@@ -52,8 +52,8 @@ impl HostMode {
 pub struct HostConfig {
     /// Who decides the shares.
     pub mode: HostMode,
-    /// Bytes of [`Level::SIZED`] that VMs have together, by [`Level::index`]; none: what their shares add up to.
-    pub bytes: [Option<u64>; 2],
+    /// Bytes that VMs have together; none: what their shares add up to.
+    pub bytes: OfSized<Option<u64>>,
     /// From one division to the next.
     pub interval: Duration,
     /// Bytes of a level that VMs give up in a second.
@@ -67,19 +67,19 @@ pub struct HostConfig {
 pub struct VmBounds {
     /// How much it counts beside others.
     pub weight: f64,
-    /// Guaranteed bytes, by [`Level::index`].
-    pub min_bytes: [u64; 2],
+    /// Guaranteed bytes.
+    pub min_bytes: OfSized<u64>,
     /// Most bytes.
-    pub max_bytes: [Option<u64>; 2],
+    pub max_bytes: OfSized<Option<u64>>,
     /// Whether its share is named in the configuration.
-    pub named: [bool; 2],
+    pub named: OfSized<bool>,
 }
 
 impl Config {
     /// What VMs divide of a level: what the host has, or else what their shares add up to.
     pub fn level_bytes(&self, level: Level) -> u64 {
         let shares = || self.vms.iter().map(|vm| vm.share_bytes(level)).sum();
-        self.host.bytes[level.index()].unwrap_or_else(shares)
+        self.host.bytes.get(level).copied().unwrap_or_else(shares)
     }
 
     /// The largest share of a level that a VM can be given without a restart. Where nobody divides it can be given more by
@@ -89,7 +89,7 @@ impl Config {
             return 0;
         }
         let most = || vm.bounds.most_bytes(level, &self.host);
-        let (max, of_host) = (vm.bounds.max_bytes[level.index()], self.host.bytes[level.index()]);
+        let (max, of_host) = (vm.bounds.max_bytes.get(level), self.host.bytes.get(level));
         let reach = match self.host.mode {
             HostMode::Auto | HostMode::Advise => most().min(self.level_bytes(level)),
             HostMode::Fixed if max.is_some() || of_host.is_some() => most(),
@@ -108,8 +108,18 @@ impl Config {
 impl VmBounds {
     /// The bytes of a share that the VM may have.
     pub fn most_bytes(&self, level: Level, host: &HostConfig) -> u64 {
-        let of_host = host.bytes[level.index()].unwrap_or(MAX_LEVEL_BYTES);
-        self.max_bytes[level.index()].unwrap_or(of_host).min(of_host)
+        let of_host = host.bytes.get(level).copied().unwrap_or(MAX_LEVEL_BYTES);
+        self.max_bytes.get(level).copied().unwrap_or(of_host).min(of_host)
+    }
+
+    /// Guaranteed bytes of a level.
+    pub fn least_bytes(&self, level: Level) -> u64 {
+        self.min_bytes.of(level).copied().unwrap_or(0)
+    }
+
+    /// Whether the share of a level is named in the configuration.
+    pub fn is_named(&self, level: Level) -> bool {
+        self.named.of(level).copied().unwrap_or(false)
     }
 }
 
@@ -144,7 +154,7 @@ impl RawHost {
             let message = "The host has a cache SSD to divide, but there is no [ssd] section; add it";
             return Err(Fault::at(ssd.span(), message));
         }
-        let bytes = [check_size("dram", self.dram)?, check_size("ssd", self.ssd)?];
+        let bytes = OfSized::new([check_size("dram", self.dram)?, check_size("ssd", self.ssd)?]);
         let has_levels = bytes.iter().any(Option::is_some);
         let usual = if has_levels && !all_named { HostMode::Auto } else { HostMode::Fixed };
         let interval = match self.interval {
@@ -225,21 +235,22 @@ pub(super) fn check_bounds(
             return Err(Fault::at(span.clone(), message));
         }
     }
-    Ok(VmBounds { weight, min_bytes, max_bytes, named: shares_bytes.map(|share| share.is_some()) })
+    let named = OfSized::new(shares_bytes.map(|share| share.is_some()));
+    Ok(VmBounds { weight, min_bytes: OfSized::new(min_bytes), max_bytes: OfSized::new(max_bytes), named })
 }
 
 /// Gives the VMs whose shares have no name their parts of what the others leave, by weight. Then all of it has to fit.
 pub(super) fn share_out(host: &HostConfig, vms: &mut [VmConfig]) -> Result<(), Fault> {
     for level in Level::SIZED {
-        let (at, key) = (level.index(), key(level));
-        if let Some(all_bytes) = host.bytes[at] {
+        let key = key(level);
+        if let Some(&all_bytes) = host.bytes.get(level) {
             check_sum(
                 &format!("min.{key}"),
                 key,
                 all_bytes,
-                vms.iter().map(|vm| (vm, vm.bounds.min_bytes[at])),
+                vms.iter().map(|vm| (vm, vm.bounds.least_bytes(level))),
             )?;
-            let named = vms.iter().filter(|vm| vm.bounds.named[at]).map(|vm| (vm, vm.share_bytes(level)));
+            let named = vms.iter().filter(|vm| vm.bounds.is_named(level)).map(|vm| (vm, vm.share_bytes(level)));
             let named_bytes = check_sum(key, key, all_bytes, named)?;
             if host.mode.measures() {
                 by_weight(host, level, all_bytes - named_bytes, vms);
@@ -254,10 +265,9 @@ pub(super) fn share_out(host: &HostConfig, vms: &mut [VmConfig]) -> Result<(), F
 /// than there is only where the minimums are.
 fn by_weight(host: &HostConfig, level: Level, rest_bytes: u64, vms: &mut [VmConfig]) {
     const HALVINGS: usize = 64;
-    let at = level.index();
-    let is_meant = |vm: &VmConfig| !vm.bounds.named[at] && vm.scheme().levels.contains(&level);
+    let is_meant = |vm: &VmConfig| !vm.bounds.is_named(level) && vm.scheme().levels.contains(&level);
     let part = |vm: &VmConfig, per_weight: f64| {
-        let min_bytes = vm.bounds.min_bytes[at];
+        let min_bytes = vm.bounds.least_bytes(level);
         let most_bytes = vm.bounds.most_bytes(level, host).max(min_bytes);
         let bytes = ((vm.bounds.weight * per_weight) as u64).clamp(min_bytes, most_bytes);
         bytes / BlockSize::MAX_BYTES * BlockSize::MAX_BYTES

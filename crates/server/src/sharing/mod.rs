@@ -10,7 +10,7 @@ mod view;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use lode_policy::Quota;
+use lode_policy::{OfSized, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_policy::host::{HostOptions, HostSizer, VmRule};
 use lode_types::Level;
 
@@ -46,8 +46,19 @@ pub(crate) struct Sharing {
     next_division: Instant,
     next_step: Instant,
     view: SharedView,
+    /// Shares that the configuration names anew are on their way, where demands give only advice.
+    is_given: bool,
     /// A defect of the program showed: shares stay as they are.
     stopped: bool,
+}
+
+/// What another configuration makes of shares.
+struct Planned {
+    sizer: HostSizer,
+    /// How far shares reach under its schemes.
+    reaches: Vec<Quota>,
+    /// It names shares that are not those of now.
+    gives: bool,
 }
 
 /// One VM as the loop knows it.
@@ -97,6 +108,7 @@ impl Sharing {
             next_division: now + config.host.interval,
             next_step: now + STEP,
             view: SharedView::default(),
+            is_given: false,
             stopped: false,
         };
         sharing.take_rules(config);
@@ -113,14 +125,19 @@ impl Sharing {
 
     /// When it wants to go on.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let division = self.host.mode.measures().then_some(self.next_division);
+        let division = (self.host.mode.measures() && !self.moves_given()).then_some(self.next_division);
         let step = self.moves().then_some(self.next_step);
         division.into_iter().chain(step).min().filter(|_| !self.stopped)
     }
 
-    /// Whether shares are on their way to what they are to be. Where the loop only advises, none is.
+    /// Whether shares are on their way to what they are to be. Where the loop only advises, those are that are named.
     fn moves(&self) -> bool {
-        self.host.mode != HostMode::Advise && self.sizer.is_moving()
+        (self.host.mode != HostMode::Advise || self.is_given) && self.sizer.is_moving()
+    }
+
+    /// Whether named shares are on their way, for which advice has to wait.
+    fn moves_given(&self) -> bool {
+        self.is_given && self.sizer.is_moving()
     }
 
     /// Does what is due.
@@ -170,7 +187,8 @@ impl Sharing {
     }
 
     fn go_on(&mut self, host: &Host, now: Instant) -> Result<(), String> {
-        if self.host.mode.measures() && now >= self.next_division {
+        self.is_given &= self.sizer.is_moving();
+        if self.host.mode.measures() && now >= self.next_division && !self.is_given {
             // A shard that is busy is asked again soon.
             self.next_division = now + STEP;
             self.divide(host)?;
@@ -248,8 +266,8 @@ impl Sharing {
         self.plan(old, new).map(drop)
     }
 
-    /// Shares as another configuration has them, and how far they reach under its schemes.
-    fn plan(&self, old: &Config, new: &Config) -> Result<(HostSizer, Vec<Quota>), String> {
+    /// Shares as another configuration has them.
+    fn plan(&self, old: &Config, new: &Config) -> Result<Planned, String> {
         let mut reaches: Vec<Quota> = self.vms.iter().map(|vm| vm.reach).collect();
         for ((reach, vm), (before, after)) in
             reaches.iter_mut().zip(&self.vms).zip(old.vms.iter().zip(&new.vms))
@@ -260,8 +278,8 @@ impl Sharing {
         }
         let mut sizer = self.sizer.clone();
         sizer.set_capacity(self.capacity(new, &reaches));
-        self.give(&mut sizer, &reaches, old, new)?;
-        Ok((sizer, reaches))
+        let gives = self.give(&mut sizer, &reaches, old, new)?;
+        Ok(Planned { sizer, reaches, gives })
     }
 
     /// That a VM can go on with the settings that another configuration has for its scheme, with so many dirty blocks.
@@ -293,8 +311,14 @@ impl Sharing {
 
     /// Takes over another configuration that was checked.
     pub(crate) fn adopt(&mut self, old: &Config, new: &Config) -> Result<(), String> {
-        let (sizer, reaches) = self.plan(old, new)?;
+        let Planned { mut sizer, reaches, gives } = self.plan(old, new)?;
+        for (at, (before, after)) in old.vms.iter().zip(&new.vms).enumerate() {
+            if before.settings.scheme() != after.settings.scheme() && !measures(&after.settings) {
+                sizer.forget_demand(at);
+            }
+        }
         self.sizer = sizer;
+        self.is_given = new.host.mode == HostMode::Advise && (gives || self.is_given);
         for (at, reach) in reaches.into_iter().enumerate() {
             self.vms[at].reach = reach;
             self.tables.set_scheme(at, &new.vms[at].settings);
@@ -304,7 +328,7 @@ impl Sharing {
         }
         self.host = new.host;
         self.take_rules(new);
-        if self.host.mode.measures() {
+        if self.host.mode.measures() && !self.is_given {
             // What a VM is guaranteed from now on is not for the end of the interval.
             for division in self.sizer.divide_again() {
                 self.tell(&division);
@@ -314,21 +338,22 @@ impl Sharing {
         Ok(())
     }
 
-    /// Gives VMs the shares that are named anew: what becomes smaller first, whose space others may take.
+    /// Gives VMs the shares that are named anew: what becomes smaller first, whose space others may take. Says whether there are
+    /// any.
     fn give(
         &self,
         sizer: &mut HostSizer,
         reaches: &[Quota],
         old: &Config,
         new: &Config,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         if new.host.mode == HostMode::Auto {
-            return Ok(());
+            return Ok(false);
         }
         let mut changed: Vec<(usize, Quota, Quota)> = Vec::new();
         for (at, (before, after)) in old.vms.iter().zip(&new.vms).enumerate() {
             // Shares without a name follow from weights when the service starts.
-            let named = |level: Level| new.host.mode == HostMode::Fixed || after.bounds.named[level.index()];
+            let named = |level: Level| new.host.mode == HostMode::Fixed || after.bounds.is_named(level);
             let [before, after] = [before, after].map(|vm| share(vm, self.block_bytes));
             // Of a level that its scheme does not use it has nothing.
             let uses = |level: &Level| new.vms[at].scheme().levels.contains(level);
@@ -339,6 +364,11 @@ impl Sharing {
             if before != after {
                 changed.push((at, before, after));
             }
+        }
+        let gives = !changed.is_empty();
+        if new.host.mode == HostMode::Advise && (gives || old.host.mode == HostMode::Auto) {
+            // What was to be by demand is not to be any more.
+            sizer.hold();
         }
         for (at, before, after) in &changed {
             let smaller = before.map(|level, blocks| blocks.min(after.of(level)));
@@ -356,7 +386,7 @@ impl Sharing {
             }
             sizer.set_target(at, after).map_err(|level| self.no_room(sizer, new, at, level))?;
         }
-        Ok(())
+        Ok(gives)
     }
 
     fn beyond_reach(&self, vm: &Vm, level: Level, blocks: u32, reach_blocks: u32) -> String {
@@ -437,6 +467,16 @@ impl Sharing {
     }
 }
 
+/// Whether a scheme measures what its VM could use, with these settings.
+fn measures(settings: &Settings) -> bool {
+    let info = SchemeInfo::find(settings.scheme()).expect("settings come from a registered scheme");
+    let small = Quota::default().map(|level, _| match info.levels.contains(&level) {
+        true => info.least_blocks(level).max(1),
+        false => 0,
+    });
+    build(settings, small, small).sizing().is_some()
+}
+
 fn share(vm: &VmConfig, block_bytes: u64) -> Quota {
     Quota::new(blocks(vm.dram_bytes, block_bytes), blocks(vm.ssd_bytes, block_bytes))
 }
@@ -450,8 +490,8 @@ fn blocks(bytes: u64, block_bytes: u64) -> u32 {
 fn capacity(config: &Config, block_bytes: u64, reaches: &[Quota]) -> Quota {
     Level::SIZED.into_iter().fold(Quota::default(), |capacity, level| {
         let reach = || reaches.iter().map(|reach| u64::from(reach.of(level)) * block_bytes).sum();
-        let bytes = match config.host.bytes[level.index()] {
-            Some(bytes) => bytes,
+        let bytes = match config.host.bytes.get(level) {
+            Some(&bytes) => bytes,
             None if config.host.mode.measures() => config.level_bytes(level),
             None => reach(),
         };
@@ -467,15 +507,15 @@ fn rule(vm: &VmConfig, known: &Vm, config: &Config, block_bytes: u64) -> VmRule 
         least: Quota::default(),
         most: Quota::default(),
         reach: known.reach,
-        named: [None, None],
+        named: OfSized::default(),
     };
     for level in Level::SIZED.into_iter().filter(|level| scheme.levels.contains(level)) {
-        let at = level.index();
-        let least = blocks(vm.bounds.min_bytes[at], block_bytes).max(scheme.least_blocks(level));
+        let least = blocks(vm.bounds.least_bytes(level), block_bytes).max(scheme.least_blocks(level));
         rule.least = rule.least.with(level, least);
         rule.most = rule.most.with(level, blocks(vm.bounds.most_bytes(level, &config.host), block_bytes));
         let share = || blocks(vm.share_bytes(level), block_bytes);
-        rule.named[at] = vm.bounds.named[at].then(share);
+        let named = vm.bounds.is_named(level).then(share);
+        rule.named.of_mut(level).into_iter().for_each(|of_level| *of_level = named);
     }
     rule
 }

@@ -6,7 +6,6 @@ use lode_types::Level;
 use serde::Serialize;
 
 use super::{SharedView, Sharing, Vm};
-use crate::config::HostMode;
 use crate::messages::ReadCounts;
 
 /// The host's part of a status.
@@ -88,7 +87,7 @@ impl Sharing {
             interval_s: self.host.interval.as_secs(),
             next_division_s: None,
             rate_bytes_per_s: self.host.rate_bytes,
-            moving: self.host.mode != HostMode::Advise && self.sizer.is_moving(),
+            moving: self.moves(),
             ssd_grows: can_grow(Level::Ssd),
             stopped: self.stopped,
         };
