@@ -185,6 +185,21 @@ fn host_families() -> Vec<Row> {
             HostGauge(|s| s.read_ssd.as_ref().map(|ssd| ssd.device_bytes)),
         ),
         (
+            "lode_host_dram_blocks",
+            "Blocks of memory that VMs divide",
+            HostGauge(|s| s.host.as_ref().map(|host| host.dram_blocks.into())),
+        ),
+        (
+            "lode_host_ssd_blocks",
+            "Blocks of the cache SSD that VMs divide",
+            HostGauge(|s| s.host.as_ref().map(|host| host.ssd_blocks.into())),
+        ),
+        (
+            "lode_steering_stopped",
+            "1 when a defect ended changes of shares, keys and VMs until the next start",
+            HostGauge(|s| s.host.as_ref().map(|host| host.stopped.into())),
+        ),
+        (
             "lode_vm",
             "The VM's scheme and shard",
             Vm(|vm| vec![("scheme", vm.scheme.to_owned()), ("shard", vm.shard.to_string())]),
@@ -237,6 +252,11 @@ fn write_back_families() -> Vec<Row> {
             "lode_write_back_idle_seconds",
             "How long a VM asks for nothing before all is written back; 0: it is not",
             Gauge(|vm| vm.writeback.and_then(|limits| limits.idle_s).unwrap_or(0).into()),
+        ),
+        (
+            "lode_scrub_period_seconds",
+            "Within so long every block on the SSD is compared with its checksum; 0: none is",
+            Gauge(|vm| vm.scrub_s.unwrap_or(0).into()),
         ),
     ]
 }
@@ -356,6 +376,11 @@ fn sharing_families() -> Vec<Row> {
             "lode_expected_hit_ratio",
             "Read hits that the last division expected of a level by itself, where that is measured",
             FractionBy("level", |vm| of_shares(vm, |level| level.expected_hit_ratio)),
+        ),
+        (
+            "lode_measured_hit_ratio",
+            "Read hits of a level since that division, where anything was read",
+            FractionBy("level", |vm| of_shares(vm, |level| level.measured_hit_ratio)),
         ),
         (
             "lode_dirty_seconds",

@@ -85,6 +85,9 @@ const OF_STATUS: &[(&str, &str)] = &[
     ("writeback/dirty_max_blocks", "lode_dirty_max_blocks"),
     ("writeback/age_s", "lode_write_back_age_seconds"),
     ("writeback/idle_s", "lode_write_back_idle_seconds"),
+    ("scrub_s", "lode_scrub_period_seconds"),
+    ("gauges/scrubbed_blocks", "lode_scrubbed_blocks_total"),
+    ("gauges/scrub_passes", "lode_scrub_passes_total"),
     ("block_bytes", "lode_block_bytes"),
     ("in_flight_bytes", "lode_in_flight_bytes"),
     ("drain_cancelled", "lode_drain_cancelled"),
@@ -290,7 +293,7 @@ fn the_page_has_every_metric() {
     let exported = loop {
         drop(work(&daemon));
         let text = scrape(&site);
-        if text.contains("lode_expected_hit_ratio{") {
+        if text.contains("lode_expected_hit_ratio{") && text.contains("lode_measured_hit_ratio{") {
             break rows(&text);
         }
         assert!(Instant::now() < deadline, "nothing is expected");
