@@ -11,6 +11,8 @@ use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::strict_json::Strict;
+
 /// Version of what is said over the control socket: one more with every change that an older program would misunderstand.
 pub const PROTOCOL: u32 = 1;
 /// Longest line that a client may send: the names of all VMs that there may be.
@@ -153,8 +155,12 @@ fn understand(line: &[u8]) -> Result<ControlRequest, Refusal> {
         error: format!("The request is not understood ({error}); try {{\"cmd\":\"status\"}}"),
         kind: RefusalKind::Malformed,
     };
-    let mut value: Value = serde_json::from_slice(line).map_err(malformed)?;
-    let protocol = value.as_object_mut().and_then(|fields| fields.remove("protocol"));
+    let Strict(mut value) = serde_json::from_slice(line).map_err(malformed)?;
+    let Some(fields) = value.as_object_mut() else {
+        let error = "A request is an object; try {\"cmd\":\"status\"}".to_owned();
+        return Err(Refusal { error, kind: RefusalKind::Malformed });
+    };
+    let protocol = fields.remove("protocol");
     if let Some(asked) = protocol.filter(|asked| asked.as_u64() != Some(PROTOCOL.into())) {
         let error = format!(
             "The daemon speaks version {PROTOCOL} of the protocol, and not {asked}; use its own `lode`"
@@ -228,6 +234,11 @@ impl Session {
         }
         let mut buf = [0; READ_BYTES];
         match self.stream.read(&mut buf) {
+            // Whoever says no more may have said all but the end of the line.
+            Ok(0) if !self.input.is_empty() => {
+                self.input.push(b'\n');
+                self.next_request(now)
+            }
             Ok(0) => Step::Over,
             Ok(length) => {
                 self.input.extend_from_slice(&buf[..length]);
@@ -313,6 +324,10 @@ mod tests {
             (r#"{"cmd":"dance"}"#, RefusalKind::Malformed),
             (r#"{"cmd":"stop","drian":true}"#, RefusalKind::Malformed),
             (r#"{"cmd":"vm-set","vm":"a","set":{"weight":2}}"#, RefusalKind::Malformed),
+            (r#"{"cmd":"vm-set","vm":"a","set":{"weight":"2","weight":"3"}}"#, RefusalKind::Malformed),
+            (r#"{"cmd":"status","cmd":"stop"}"#, RefusalKind::Malformed),
+            (r#"["status"]"#, RefusalKind::Malformed),
+            (r#"["vm-set",{"vm":"a","set":{}}]"#, RefusalKind::Malformed),
             ("[]", RefusalKind::Malformed),
             ("", RefusalKind::Malformed),
             ("\u{0}", RefusalKind::Malformed),

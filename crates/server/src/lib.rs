@@ -54,6 +54,7 @@ mod space;
 mod ssd;
 mod start;
 mod status;
+mod strict_json;
 mod sync_device;
 mod threads;
 mod vm_log;
