@@ -7,6 +7,9 @@ use super::Sharing;
 use crate::config::{HostMode, Size};
 use crate::events::{EventKind, Other, ShareChange};
 
+/// Shares of a level that a division tells one by one, the largest moves; the rest of many is a sum. A thousand VMs would have what
+/// is kept of the past last for a few divisions.
+const MOST_TOLD: usize = 32;
 /// Others that a sentence names.
 const MOST_NAMED: usize = 3;
 
@@ -27,7 +30,9 @@ impl Sharing {
         let moves: Vec<(usize, u32, u32)> =
             division.changes.iter().map(|change| (change.vm, old(change), change.to)).collect();
         let flows = flows(&moves);
-        for change in division.changes.iter().filter(|change| old(change) != change.to) {
+        let moves = |change: &&Change| old(change) != change.to;
+        let (told, rest) = largest(division.changes.iter().filter(moves).collect(), old);
+        for change in told {
             let share = self.share_change(division, change, old(change), &flows);
             let name = &self.vms[change.vm].name;
             let kind = if advises { EventKind::Advice } else { EventKind::Share };
@@ -35,6 +40,27 @@ impl Sharing {
             tracing::info!("VM {name}: {text}");
             self.events.note_share(kind, name, text, share);
         }
+        if let Some(text) = self.sum(division.level, &rest, old) {
+            let text = if advises { format!("advice: {text}") } else { text };
+            tracing::info!("{text}");
+            self.events.note(if advises { EventKind::Advice } else { EventKind::Share }, None, text);
+        }
+    }
+
+    /// Moves that are not told one by one, in a sentence.
+    fn sum(&self, level: Level, rest: &[&Change], old: impl Fn(&Change) -> u32) -> Option<String> {
+        let most = rest.iter().map(|change| change.to.abs_diff(old(change))).max()?;
+        let sum = |grows: bool| -> u64 {
+            let meant = rest.iter().filter(|change| (change.to > old(change)) == grows);
+            meant.map(|change| u64::from(change.to.abs_diff(old(change)))).sum()
+        };
+        let [gain, lose] = [true, false].map(|grows| Size(sum(grows) * self.block_bytes));
+        Some(format!(
+            "{} VMs more, by at most {} of {} each: +{gain} and -{lose} together",
+            rest.len(),
+            self.size(most),
+            if level == Level::Dram { "DRAM" } else { "SSD" }
+        ))
     }
 
     fn share_change(&self, division: &Division, change: &Change, old: u32, flows: &[Flow]) -> ShareChange {
@@ -74,6 +100,15 @@ impl Sharing {
         // Schemes that count writes among their hits promise no more than all.
         (reads > 0).then(|| (hits as f64 / reads as f64).min(1.0))
     }
+}
+
+/// The largest moves in their order, and the others.
+fn largest(changes: Vec<&Change>, old: impl Fn(&Change) -> u32) -> (Vec<&Change>, Vec<&Change>) {
+    let mut sizes: Vec<u32> = changes.iter().map(|change| change.to.abs_diff(old(change))).collect();
+    sizes.sort_unstable_by_key(|&blocks| std::cmp::Reverse(blocks));
+    let Some(&least) = sizes.get(MOST_TOLD) else { return (changes, Vec::new()) };
+    // Those that are as large as the first one of the rest belong to it.
+    changes.into_iter().partition(|change| change.to.abs_diff(old(change)) > least)
 }
 
 /// Who gives to whom: in the order of the VMs, and what is still missing from what is free.
@@ -156,6 +191,20 @@ mod tests {
         ];
         assert_eq!(flows(&moves), expected);
         assert_eq!(flows(&[(0, 9, 2), (1, 0, 3)]), [flow(Some(0), Some(1), 3), flow(Some(0), None, 4)]);
+    }
+
+    #[test]
+    fn small_moves_of_many_are_one() {
+        let change =
+            |vm: usize| Change { vm, share: 1000, from: 1000, to: 1000 + vm as u32, hits: None, accesses: 0 };
+        let all: Vec<Change> = (1..=100).map(change).collect();
+        let (told, rest) = largest(all.iter().collect(), |change| change.from);
+        assert_eq!((told.len(), rest.len()), (MOST_TOLD, 100 - MOST_TOLD));
+        assert!(told.iter().all(|one| rest.iter().all(|other| one.to > other.to)));
+        let few: Vec<&Change> = all.iter().take(MOST_TOLD).collect();
+        assert_eq!(largest(few, |change| change.from).1, Vec::<&Change>::new());
+        let same: Vec<Change> = (0..100).map(|vm| Change { vm, ..change(7) }).collect();
+        assert_eq!(largest(same.iter().collect(), |change| change.from).0.len(), 0, "all of them are small");
     }
 
     #[test]
