@@ -14,6 +14,8 @@ use crate::shares::time as duration;
 pub const SHOWN_EVENTS: usize = 2;
 /// Lines that the list keeps on a low terminal, where there is no room for details.
 const LEAST_LIST_LINES: u16 = 5;
+/// Characters of a name that there is room for in any case.
+const LEAST_NAME_WIDTH: u16 = 4;
 const HELP: &str = "q quit  </> sort by  r reverse  / filter  arrows, PgUp, PgDn move";
 
 /// What VMs may be sorted by: a title, characters of a column, and what is in it.
@@ -175,7 +177,7 @@ impl Top {
         let all = total(&self.rates);
         let shown = self.shown().len();
         let sums = format!(
-            "{shown}/{} VMs  {} read/s  {} writ/s  {} MiB/s  dirty {} MiB  SSDwr {} MiB/s",
+            "{shown}/{} VMs, {} read/s, {} writ/s, {} MiB/s, dirty {}, SSDwr {}",
             self.rates.len(),
             amount(Some(all.reads)),
             amount(Some(all.writes)),
@@ -207,8 +209,10 @@ impl Top {
         };
         let header = Row::new(titles().into_iter().enumerate().map(title));
         let header = header.style(Style::new().add_modifier(Modifier::BOLD));
-        let rows: Vec<Row<'_>> = self.shown().into_iter().map(row).collect();
-        let widths = [Constraint::Min(4)].into_iter();
+        let beside: u16 = COLUMNS.iter().map(|column| column.width + 1).sum();
+        let name_width = area.width.saturating_sub(beside).max(LEAST_NAME_WIDTH);
+        let rows: Vec<Row<'_>> = self.shown().into_iter().map(|vm| row(vm, name_width.into())).collect();
+        let widths = [Constraint::Min(LEAST_NAME_WIDTH)].into_iter();
         let widths = widths.chain(COLUMNS.iter().map(|column| Constraint::Length(column.width)));
         let table = Table::new(rows, widths).header(header).column_spacing(1);
         let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
@@ -226,12 +230,23 @@ pub fn cells(vm: &Rates) -> Vec<String> {
     [vm.name.clone()].into_iter().chain(COLUMNS.iter().map(|column| (column.text)(vm))).collect()
 }
 
-fn row(vm: &Rates) -> Row<'static> {
+fn row(vm: &Rates, name_width: usize) -> Row<'static> {
     let aligned = |(at, text): (usize, String)| match at {
-        0 => Cell::from(text),
+        0 => Cell::from(shortened(&text, name_width)),
         _ => Cell::from(Line::from(text).right_aligned()),
     };
     Row::new(cells(vm).into_iter().enumerate().map(aligned))
+}
+
+/// A name in so many characters: of a long one its end, in which names of a common beginning differ, and a little of that.
+fn shortened(name: &str, width: usize) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= width {
+        return name.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let (head, tail) = (kept / 3, kept - kept / 3);
+    letters[..head].iter().chain(&['…']).chain(&letters[letters.len() - tail..]).collect()
 }
 
 /// The details of one VM.
@@ -394,6 +409,17 @@ mod tests {
         let screen = screen(&mut top, 80, 24);
         assert_eq!(screen[0], "no daemon");
         assert_eq!(names(&screen)[0], "vm00");
+    }
+
+    #[test]
+    fn long_names_differ_and_sums_are_whole_on_eighty_columns() {
+        let names = ["production-database-01", "production-database-02"];
+        let mut top = top(&[(names[0], 9_000), (names[1], 2)]);
+        let screen = screen(&mut top, 80, 24);
+        assert!(screen[1].contains("MiB/s") && screen[1].contains("SSDwr "), "{screen:#?}");
+        assert!(screen[1].ends_with(|last: char| last.is_ascii_digit()), "{screen:#?}");
+        assert!(screen[3].starts_with("prod…") && screen[3].contains("-01 ") && screen[4].contains("-02 "));
+        assert_eq!([4, 22, 40].map(|width| shortened(names[0], width).chars().count()), [4, 22, 22]);
     }
 
     #[test]
