@@ -222,14 +222,39 @@ impl Daemon<'_> {
         serde_json::from_str(&text).unwrap()
     }
 
+    /// That what it counted adds up, wherever nothing is under way.
+    pub fn check_counts(&self) {
+        let status = self.status();
+        for vm in status["vms"].as_array().unwrap() {
+            let number = |path: &str| vm.pointer(path).and_then(serde_json::Value::as_u64).unwrap();
+            let hits =
+                ["dram", "ssd", "read_ssd"].map(|level| number(&format!("/counters/read_hits/{level}")));
+            let name = &vm["name"];
+            let found = hits.iter().sum::<u64>() + number("/counters/read_misses");
+            assert_eq!(number("/counters/block_reads"), found, "reads of {name}: {vm}");
+            let causes = ["fill", "write", "promotion", "move"];
+            let causes = causes.map(|cause| number(&format!("/counters/ssd_writes/{cause}")));
+            assert_eq!(number("/counters/ssd_writes/total"), causes.iter().sum::<u64>(), "of {name}: {vm}");
+            let is_at_rest = number("/in_flight_bytes") == 0 && vm["connections"] == 0;
+            if is_at_rest && vm["stopped"] == false && vm["alarms"]["failed"] == false {
+                let served = ["dram", "read_ssd", "ssd", "backing"];
+                let reads = served.map(|level| number(&format!("/latency/read/{level}/count")));
+                let answered = reads.iter().sum::<u64>() + number("/latency/write/count");
+                assert_eq!(number("/counters/requests"), answered, "requests of {name}: {vm}");
+            }
+        }
+    }
+
     /// Ends it cleanly.
     pub fn stop(mut self) {
+        self.check_counts();
         lode_ok(&["stop", &self.site.text("test.toml")]);
         self.wait_for_end();
     }
 
     /// Ends it with everything written back.
     pub fn stop_drained(mut self) {
+        self.check_counts();
         lode_ok(&["stop", "--drain", &self.site.text("test.toml")]);
         self.wait_for_end();
     }
